@@ -1,10 +1,10 @@
-"""MIG: what each GPU can be cut into, and how to cut a fleet for the jobs that are coming.
+"""MIG planning: which instances each GPU can have, and how to divide a fleet's GPUs for its jobs.
 
-``layout`` holds what a GPU can be cut into, a table per GPU model and a few rules; the
-planners (``planner_gpu`` exact for one GPU, ``planner_fleet`` a column model for many,
-``heuristic`` without a solver) turn demands and the fleet as it stands into target layouts, and
-``plan`` orders destroying and creating so that no running instance is touched.
-Carrying a plan out is ``berth.plugin.mig``.
+``layout`` enumerates the legal layouts of a GPU from a table per GPU model and a few rules. The
+planners (``planner_gpu``: exact, one GPU; ``planner_fleet``: a CP-SAT model for many GPUs;
+``heuristic``: no solver needed) turn the jobs and the present layouts into target layouts, and
+``plan`` orders the destroy and create steps so that no running instance is touched.
+``berth.plugin.mig`` carries a plan out.
 """
 
 from __future__ import annotations

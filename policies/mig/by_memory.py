@@ -1,16 +1,16 @@
-"""Which slice by memory alone, before a workload ever ran on one: a model graph's, and the
-thesis's.
+"""MIG profile for a workload that never ran on a slice, chosen by its GPU memory alone.
 
-A model graph gets the smallest profile whose usable memory holds the upper end of its need (the
-thesis's equation 4.2 with an interval); of those with as much memory (1g.10gb, 2g.10gb) the one
-that a GPU full of them does most work with. Its slow-down against larger ones comes from the
-effective shares that ``predictor.families.slices`` learnt and from the part of the time that
-launches bound on the whole GPU, which no slice stretches; that part is a prediction, so the
-slow-down is a prior.
+A model graph gets the smallest profile whose usable memory holds the upper end of the predicted
+need (equation 4.2 of the thesis below, with an interval). Among profiles with equal memory
+(1g.10gb,
+2g.10gb), the one with the most work per second on a GPU full of them is chosen. The slowdown on a
+slice comes from the effective shares that ``predictor.families.slices`` learned and from the part
+of the whole GPU's time that is bound by kernel launches, which a smaller slice does not lengthen.
+That part is itself predicted, so the slowdown is not calibrated.
 
-The two rules of Panner Selvam's thesis on deep-learning performance stand beside it as baselines:
-equation 4.2 chooses by predicted memory, section 3.4.4 by the utilisation of the whole GPU. Both
-are for an A100 40 GB.
+Two rules of Panner Selvam's thesis on deep-learning performance serve as baselines: equation 4.2
+chooses by predicted memory, section 3.4.4 by the utilisation of the whole GPU. Both are for an A100
+40 GB.
 """
 
 from __future__ import annotations
@@ -27,14 +27,15 @@ from berth.predictor.footprint.footprint import Fits, fits
 from berth.predictor.hardware.mig.geometry import Geometry, SliceProfile
 
 THESIS_LIMITS_MB = {"1g.5gb": 5000.0, "2g.10gb": 10000.0, "3g.20gb": 20000.0, "7g.40gb": 40000.0}
-"""The profiles of equation 4.2 with their upper limits; 4g.20gb is not among them."""
+"""Upper memory limit in MB of each profile in the thesis's equation 4.2, which omits 4g.20gb."""
 _BY_UTILISATION = ((0.25, "1g.5gb"), (0.5, "2g.10gb"), (0.75, "3g.20gb"))
 
 
 def thesis_by_memory(memory_mb: float) -> str | None:
-    """Return the profile by equation 4.2; None where it names none.
+    """Return the MIG profile by the thesis's equation 4.2 for a need in MB; None: no profile
+    applies.
 
-    It is strict on both sides, so that exactly 5, 10, 20 or 40 GB belong nowhere.
+    Both limits of a range are exclusive in the equation, so exactly 5, 10, 20 or 40 GB give None.
     """
     below = 0.0
     for profile, limit in THESIS_LIMITS_MB.items():
@@ -45,9 +46,12 @@ def thesis_by_memory(memory_mb: float) -> str | None:
 
 
 def thesis_by_utilisation(utilisation: float) -> str:
-    """Return the profile by section 3.4.4: below 25 % 1g.5gb, from 25 to 50 % 2g.10gb.
+    """Return the MIG profile by the thesis's section 3.4.4 for the whole GPU's utilisation (0 to
+    1).
 
-    For the rest the thesis says "likewise"; read here as 3g.20gb up to 75 %, else the whole GPU.
+    Below 25 % it is 1g.5gb, from 25 to 50 % 2g.10gb. For more, the thesis says "likewise", read
+    here
+    as 3g.20gb up to 75 % and the whole GPU above.
     """
     for limit, profile in _BY_UTILISATION:
         if utilisation < limit:
@@ -56,45 +60,44 @@ def thesis_by_utilisation(utilisation: float) -> str:
 
 
 NO_FASTER = 1.1
-"""A larger slice whose speedup is below this is called no faster."""
+"""Least speedup of a larger slice over the chosen one that is reported as faster."""
 SUM = 1.0
-"""Sharpness of the sum of times: kernels wait for launches, one after the other."""
+"""Exponent in ``log_slowdown``: 1 adds launch and kernel times, which do not overlap here."""
 
 
 @dataclass(frozen=True, slots=True)
 class ModelSlice:
-    """One profile for one model."""
+    """A MIG profile with the fit and the slowdown that are predicted for one model."""
 
     profile: SliceProfile
     fits: Fits
     slowdown: float
-    """t_slice / t_whole; a prior."""
+    """Time on the slice / time on the whole GPU; not calibrated on measurements."""
 
 
 @dataclass(frozen=True, slots=True)
 class ModelProfile:
-    """The answer for one GPU model."""
+    """The MIG profile chosen for one model on one GPU model, with all candidates."""
 
     gpu: str
     need: Interval
     slices: tuple[ModelSlice, ...]
-    """Plain profiles, small before large."""
+    """The profiles without media variants, in ascending order of size."""
     chosen: ModelSlice | None
-    """The slice by the rules of this module; None: not even the whole GPU holds the need's upper
-    end."""
+    """The chosen slice; None: the upper end of ``need`` exceeds even the whole GPU's memory."""
     reason: str
     by_memory: str | None
-    """Equation 4.2 for the middle of the need; A100 40 GB only."""
+    """Profile by the thesis's equation 4.2 for the need's central value; A100 40 GB only."""
     by_utilisation: str | None
-    """Section 3.4.4 for the predicted part of the time with a kernel running; A100 40 GB only."""
+    """Profile by the thesis's section 3.4.4 for the predicted utilisation; A100 40 GB only."""
 
 
 def profile_for(
     need: Interval, geometry: Geometry, waiting: float, shares: ShareModel
 ) -> ModelProfile:
-    """Return the profile of ``geometry`` for a model that needs so much GPU memory.
+    """Return the MIG profile of ``geometry`` for a model whose GPU memory is ``need`` bytes.
 
-    ``waiting``: the part of the whole GPU's time that launches bound, from 0 to 1.
+    ``waiting``: the part of the time on the whole GPU that kernel launches bound, from 0 to 1.
     """
     plain = sorted(
         (p for p in geometry.profiles if p.is_plain),

@@ -1,10 +1,10 @@
-"""The columns of the fleet model, and types of jobs that it need not tell apart.
+"""The columns of the fleet planner's model, and job types merged where the objectives allow.
 
-A column is one layout that is worth choosing for a bundle of equal GPUs. It is left out when
-another column of the same bundle gives at least its slots for no more re-cuts: whatever uses it
-could use the other. Types of jobs that the objectives cannot tell apart are planned as one: five
-hundred jobs with as many run times are a handful of types where only their number counts. What the
-merged type takes is dealt out to its members afterwards.
+A column is one layout that is worth choosing for a bundle of equal GPUs. A column is left out when
+another column of the bundle offers at least its slots for no more re-cuts. Job types with equal
+values for every objective are planned as one type: if only their number counts, five hundred jobs
+with different run times become a few types. The slots of a merged type are divided among its
+members afterwards.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from berth.policies.mig.problem import Counts, Edge, Group, LayoutOption, Proble
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One choice for a GPU: the slots that it gives and what that costs."""
+    """One possible layout for a GPU of a bundle: the slots that it offers and its re-cuts."""
 
     counts: Counts
     recuts: int
@@ -32,17 +32,19 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Bundle:
-    """GPUs with the same columns."""
+    """GPUs of one or more groups that share the same columns."""
 
     groups: tuple[int, ...]
-    """Numbers of their groups in the problem."""
+    """Numbers of the bundled groups in the problem."""
     size: int
     is_busy: bool
     columns: tuple[Column, ...]
 
 
 def bundles_by_slots(problem: Problem) -> list[Bundle]:
-    """Return bundles of the groups that can give the same slots, whatever the re-cuts."""
+    """Return bundles of the groups that can offer the same slots, ignoring the number of
+    re-cuts.
+    """
     wanted = frozenset(kind for edges in problem.edges for kind in edges)
     merged: dict[object, list[int]] = defaultdict(list)
     for n, group in enumerate(problem.groups):
@@ -61,7 +63,12 @@ def bundles_by_slots(problem: Problem) -> list[Bundle]:
 def bundles_by_group(
     problem: Problem, merged: Sequence[Bundle], taking: Sequence[Sequence[int]]
 ) -> list[tuple[Bundle, list[int]]]:
-    """Return one bundle for each group, with a start that takes what the merged solution takes."""
+    """Return one bundle for each group with a start solution that matches the merged solution.
+
+    ``taking``: for each merged bundle, how many of its GPUs take each column. The start solution
+    has
+    the same form.
+    """
     wanted = frozenset(kind for edges in problem.edges for kind in edges)
     bundles = []
     for bundle, row in zip(merged, taking, strict=True):
@@ -80,8 +87,11 @@ def bundles_by_group(
 def _cheapest_column(
     merged_columns: Sequence[Column], left: list[int], columns: Sequence[Column]
 ) -> int:
-    """Return the column that gives what one still to be placed (``left``) gives, for fewest
-    re-cuts."""
+    """Return the index of the column with fewest re-cuts that covers a merged column's slots.
+
+    ``left``: how many GPUs each merged column still needs; the covered one is decreased by one. The
+    result is 0 where no column covers any.
+    """
     best: tuple[int, int, int] | None = None
     for number, column in enumerate(merged_columns):
         if left[number]:
@@ -102,18 +112,18 @@ def _covers(counts: Counts, needed: Counts) -> bool:
 def _columns(
     group: Group, wanted: frozenset[SlotKind], problem: Problem, *, free: bool
 ) -> tuple[Column, ...]:
-    """Return the columns that no other dominates; with ``free`` re-cuts cost nothing."""
+    """Return the columns of a group that no other column dominates; ``free``: ignore re-cuts."""
     best: dict[Counts, Column] = {}
     for option in group.options:
         counts = tuple((kind, n) for kind, n in option.counts if kind in wanted)
         recuts = 0 if free else option.recuts
         if counts not in best or recuts < best[counts].recuts:
             best[counts] = Column(counts, recuts, option)
-    # Those with most slots first, so that of equals the first stays.
+    # Columns with most slots first: of several equal columns, the first is kept.
     columns = sorted(best.values(), key=lambda c: (c.recuts, -sum(n for _, n in c.counts)))
     undominated = [c for c, is_kept in zip(columns, ~_dominated(columns), strict=True) if is_kept]
     if Objective.GPUS in problem.order:
-        # To be left alone is a choice of its own: what is idle there stays, and counts for nothing.
+        # An unused GPU is a choice of its own: its idle instances stay and offer no slot.
         alone = LayoutOption(group.view.layout, 0, ())
         undominated = [*(c for c in undominated if c.counts), Column((), 0, alone)]
     return tuple(replace(c, recuts=c.option.recuts) for c in undominated)
@@ -132,11 +142,13 @@ def _dominated(columns: Sequence[Column]) -> NDArray[np.bool_]:
 
 
 Taken = tuple[tuple[int, SlotKind, int], ...]
-"""Type of job, kind of slot, and how many jobs take it."""
+"""Number of the job type, kind of slot, and how many of these jobs take such a slot."""
 
 
 def merged(problem: Problem) -> tuple[Problem, list[list[int]]]:
-    """Return a problem with fewer types, and the numbers of the types that each stands for."""
+    """Return the problem with equal job types merged, and the original types' numbers per merged
+    type.
+    """
     equal_types: dict[object, list[int]] = defaultdict(list)
     for type_, t in enumerate(problem.types):
         edges = problem.edges[type_]
@@ -166,7 +178,7 @@ def _relevant(problem: Problem, edge: Edge) -> tuple[int, ...]:
 
 
 def dealt_out(problem: Problem, groups: list[list[int]], taken: Taken) -> Taken:
-    """Return what the merged types take as what the types of ``problem`` take."""
+    """Return the slots taken by merged types, divided among the original types of ``problem``."""
     left = [t.count for t in problem.types]
     counts: dict[tuple[int, SlotKind], int] = defaultdict(int)
     for merged_type, kind, count in taken:

@@ -1,4 +1,4 @@
-"""Demands of the planner: jobs with the slices that each may run on, in the queue or expected."""
+"""Demands of the MIG planner: queued or expected jobs with the slices that each job may use."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from berth.predictor.hardware.mig.slices import lookup
 
 @dataclass(frozen=True, slots=True)
 class SliceOption:
-    """One slice profile that a job may run on, with what is predicted there."""
+    """A slice profile that a job may use, with the predictions for the job on that slice."""
 
     profile: str
     gpu: str | None = None
-    """GPU model that this holds for; None: any GPU that has a profile of this name."""
+    """GPU model of the slice; None: any GPU that has a profile of this name."""
     throughput: float | None = None
-    """Work per second in one unit for all jobs, best the speed relative to a whole GPU."""
+    """Work per second, in the same unit for all jobs; preferably speed relative to a whole GPU."""
     runtime_s: float | None = None
     energy_j: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Demand:
-    """``count`` equal jobs; a larger ``priority`` is placed first."""
+    """``count`` equal jobs; jobs with a larger ``priority`` are placed first."""
 
     name: str
     options: tuple[SliceOption, ...]
@@ -36,7 +36,7 @@ class Demand:
     priority: int = 0
 
     def check(self) -> Demand:
-        """Return the demand itself. Raises UsageError naming what makes no sense."""
+        """Return the demand unchanged. Raises UsageError naming an invalid field."""
         if self.count < 1:
             raise UsageError(f"job {self.name}: count is {self.count}, at least 1 is needed")
         if not self.options:
@@ -52,9 +52,9 @@ class Demand:
         return self
 
     def on(self, geometry: Geometry, profile: str) -> SliceOption | None:
-        """Return what this job does on that slice of that GPU; None: it may not run there.
+        """Return the job's option for a profile on a GPU model; None: the job may not run there.
 
-        An option that names the GPU goes before one that does not.
+        An option that names the GPU model takes precedence over one that does not.
         """
         general = None
         for option in self.options:
@@ -69,7 +69,9 @@ class Demand:
 
 @cache
 def _model(gpu: str) -> str:
-    """Return the table's name of a GPU that NVML names; the same name where it is not known."""
+    """Return the MIG table's name for a GPU name from NVML; an unknown name is returned
+    unchanged.
+    """
     try:
         return lookup(gpu).gpu
     except UsageError:
@@ -78,7 +80,7 @@ def _model(gpu: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class DemandType:
-    """Demands with the same options and priority: interchangeable for the planner."""
+    """Demands with equal options and priority, which the planner treats as interchangeable."""
 
     options: tuple[SliceOption, ...]
     priority: int
@@ -90,15 +92,15 @@ class DemandType:
         return sum(d.count for d in self.members)
 
     def names(self) -> list[str]:
-        """Return one name per job, in order."""
+        """Return the jobs' names in order, one entry per job."""
         return [d.name for d in self.members for _ in range(d.count)]
 
 
 def grouped(demands: Iterable[Demand]) -> tuple[DemandType, ...]:
-    """Return the demands by type, highest priority first, then those with the least choice of
-    slices.
+    """Return the demand types, sorted by descending priority, then by ascending number of slice
+    options.
 
-    Where jobs are equally good the planner takes the earlier type.
+    Where jobs are equally good, the planner prefers the earlier type.
     """
     types: dict[tuple[tuple[SliceOption, ...], int], list[Demand]] = {}
     for demand in demands:
@@ -109,12 +111,12 @@ def grouped(demands: Iterable[Demand]) -> tuple[DemandType, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Arrival:
-    """Jobs of a kind that came at one moment in the past."""
+    """Equal jobs that were submitted at one moment in the past."""
 
     at_s: float
     """Unix time of their submission."""
     demand: Demand
-    """The kind of the jobs; its own count and priority do not matter."""
+    """The submitted job; the ``count`` and ``priority`` of this Demand are ignored."""
     count: int = 1
 
 
@@ -126,12 +128,16 @@ def expected(
     horizon_s: float,
     priority: int = -1,
 ) -> tuple[Demand, ...]:
-    """Return the jobs to expect within ``horizon_s``, from those of the last ``window_s``.
+    """Return the jobs expected within ``horizon_s`` seconds, from arrivals in the last
+    ``window_s``.
 
-    What came lately is taken to go on at the same rate: the mean of a Poisson process, rounded
-    down, so that what comes less than once in the horizon is not cut for. These demands are not
-    certain and get a lower priority than queued jobs. Kinds of jobs are told apart by name and
-    options. Raises UsageError for a window or horizon that is not positive.
+    The arrival rate in the window is assumed to continue. The number of jobs is the mean of a
+    Poisson
+    process, rounded down, so jobs that arrive less than once per horizon are left out. Expected
+    jobs are
+    uncertain and get a lower priority than queued jobs. Jobs with equal name and options are
+    counted
+    together. Raises UsageError unless window and horizon are positive.
     """
     if not (window_s > 0 and horizon_s > 0):
         raise UsageError("window and horizon of a forecast must be positive")
@@ -140,7 +146,7 @@ def expected(
         if now_s - window_s < arrival.at_s <= now_s:
             kind = replace(arrival.demand, count=1, priority=priority)
             counts[kind] += arrival.count
-    # A hair more, so that 3 in 3 hours are one an hour in floating point, too.
+    # The 1e-9 offsets rounding errors: 3 jobs in 3 hours must give exactly 1 job per hour.
     mean = {demand: n * horizon_s / window_s + 1e-9 for demand, n in counts.items()}
     return tuple(
         replace(demand, count=math.floor(number)) for demand, number in mean.items() if number >= 1

@@ -1,4 +1,4 @@
-"""The planner's files: the fleet as it stands, the jobs to place, and the plan.
+"""Documents of the MIG planner: the fleet's present state, the jobs to place, and the plan.
 
 Instances are written ``PROFILE@START``, for example ``3g.20gb@4``.
 """
@@ -22,7 +22,9 @@ from berth.predictor.hardware.mig.slices import lookup
 
 
 class RunningEntry(Document):
-    """An instance with work on it."""
+    """A MIG instance with work on it; ``free_at_s``: expected end of the work (Unix time), if
+    known.
+    """
 
     instance: str
     free_at_s: float | None = None
@@ -30,7 +32,7 @@ class RunningEntry(Document):
 
 
 class GpuEntry(Document):
-    """One GPU of the fleet. ``name`` is best ``NODE/INDEX``."""
+    """One GPU of the fleet; ``NODE/INDEX`` is the recommended form of ``name``."""
 
     name: str = Field(min_length=1)
     model: str
@@ -41,7 +43,7 @@ class GpuEntry(Document):
 
 
 class FleetDocument(Document):
-    """GPUs as they stand at ``as_of_s`` (Unix time)."""
+    """The GPUs of a fleet and their layouts at ``as_of_s`` (Unix time)."""
 
     schema_: Literal["berth.mig-fleet/1"] = Field("berth.mig-fleet/1", alias="schema")
     as_of_s: float = 0.0
@@ -49,7 +51,9 @@ class FleetDocument(Document):
 
 
 class SliceEntry(Document):
-    """A slice that a job may run on; the predictions that the objectives need."""
+    """A slice profile that a job may run on, with the predictions there that the objectives
+    need.
+    """
 
     profile: str
     gpu: str | None = None
@@ -59,15 +63,17 @@ class SliceEntry(Document):
 
 
 class JobEntry(Document):
-    """``count`` equal jobs: the slices that each may have, or the workload that says so."""
+    """``count`` equal jobs, with either the slices that each may use or a workload to predict
+    them from.
+    """
 
     name: str | None = Field(None, min_length=1)
-    """The job's name; it may be left out beside a workload, whose name it then has."""
+    """The job's name; required without ``workload``, whose name is the default otherwise."""
     count: int = Field(1, ge=1, le=1_000_000)
     priority: int = Field(0, ge=-(2**31), lt=2**31)
     slices: tuple[SliceEntry, ...] = ()
     workload: str | None = Field(None, min_length=1, max_length=4096)
-    """Name of a workload in the store, or its file."""
+    """Name of a workload in the store, or the path of a workload file."""
 
     @model_validator(mode="after")
     def _one_of_two(self) -> Self:
@@ -79,14 +85,16 @@ class JobEntry(Document):
 
 
 class JobsDocument(Document):
-    """Jobs to be placed."""
+    """The jobs that the MIG planner is to place."""
 
     schema_: Literal["berth.mig-jobs/1"] = Field("berth.mig-jobs/1", alias="schema")
     jobs: tuple[JobEntry, ...]
 
 
 class PlacementEntry(Document):
-    """One job on one instance of the target layout; seconds from ``as_of_s``."""
+    """One job on one instance of the target layout; times are seconds after the plan's
+    ``as_of_s``.
+    """
 
     job: str
     instance: str
@@ -95,7 +103,7 @@ class PlacementEntry(Document):
 
 
 class GpuPlanEntry(Document):
-    """One GPU before and after."""
+    """One GPU's layout before and after the plan, with the jobs placed on it."""
 
     name: str
     model: str
@@ -107,7 +115,10 @@ class GpuPlanEntry(Document):
 
 
 class StepEntry(Document):
-    """One change, in order; ``after_end_of``: running instances whose work must end first."""
+    """One step of a plan: an instance to destroy or create, in the order of execution.
+
+    ``after_end_of``: running instances whose work must end first.
+    """
 
     gpu: str
     action: Literal["destroy", "create"]
@@ -116,7 +127,7 @@ class StepEntry(Document):
 
 
 class UnplacedEntry(Document):
-    """Jobs that got no slice."""
+    """Equal jobs that got no slice in the plan, with the reason."""
 
     job: str
     count: int
@@ -124,7 +135,7 @@ class UnplacedEntry(Document):
 
 
 class ReachedEntry(Document):
-    """One objective, what is reached, and the bound where there is one."""
+    """The value that a plan reaches for one objective, and the bound on it if one was computed."""
 
     objective: str
     priority: int | None
@@ -133,7 +144,7 @@ class ReachedEntry(Document):
 
 
 class PlanDocument(Document):
-    """A plan, tied to the fleet it was made from by ``fleet_digest``."""
+    """A MIG plan; ``fleet_digest`` identifies the fleet state that it was computed from."""
 
     schema_: Literal["berth.mig-plan/1"] = Field("berth.mig-plan/1", alias="schema")
     fleet_digest: str
@@ -147,7 +158,10 @@ class PlanDocument(Document):
 
 
 def states_of(fleet: FleetDocument, *, source: str | Path) -> tuple[GpuState, ...]:
-    """Return the fleet for the planner. Raises DocumentError naming the entry that cannot be."""
+    """Return the states of the fleet's GPUs, in the order of the document, for the planner.
+
+    Raises DocumentError naming the entry whose layout or running instances are impossible.
+    """
     states = []
     for number, entry in enumerate(fleet.gpus):
         try:
@@ -168,7 +182,7 @@ def states_of(fleet: FleetDocument, *, source: str | Path) -> tuple[GpuState, ..
 
 
 def demand_of(job: JobEntry) -> Demand:
-    """Return the demand of one entry that names its slices."""
+    """Return the planner's demand for a job entry that lists its slices (no ``workload``)."""
     return Demand(
         name=job.name or "",
         options=tuple(
@@ -180,9 +194,12 @@ def demand_of(job: JobEntry) -> Demand:
 
 
 def check_profiles(jobs: JobsDocument, states: Sequence[GpuState], *, source: str | Path) -> None:
-    """Check that every slice of every job is one that its GPU, or some GPU of the fleet, has.
+    """Check that each slice of each job exists on the GPU model it names, or on some GPU of the
+    fleet.
 
-    Raises DocumentError naming the slice, so that a misspelt profile is not a job left over.
+    Raises DocumentError naming the slice, so that a misspelt profile is an error and not an
+    unplaced
+    job.
     """
     known = {p.name for s in states for p in s.geometry.profiles}
     for n, job in enumerate(jobs.jobs):
@@ -207,12 +224,17 @@ def _at(error: Exception, source: str | Path, key: str) -> DocumentError:
 
 
 def digest(states: Sequence[GpuState]) -> str:
-    """Return the digest of GPUs, modes and layouts: a plan made from another one is out of date."""
+    """Return a digest of the fleet's GPU names, models, layouts and MIG modes.
+
+    A plan whose digest differs from the fleet's is out of date.
+    """
     return of_text(*sorted(f"{s.gpu} {s.geometry.gpu} {s.layout} {s.mig_enabled}" for s in states))
 
 
 def fleet_document(states: Sequence[GpuState], *, as_of_s: float = 0.0) -> FleetDocument:
-    """Return the states as a document, for example those that NVML reads on this machine."""
+    """Return the GPU states (for example as NVML reads them on this machine) as a fleet
+    document.
+    """
     return FleetDocument(
         as_of_s=as_of_s,
         gpus=tuple(
@@ -232,7 +254,7 @@ def fleet_document(states: Sequence[GpuState], *, as_of_s: float = 0.0) -> Fleet
 
 
 def plan_document(plan: Plan, fleet: FleetDocument) -> PlanDocument:
-    """Return the plan as a document."""
+    """Return the plan as a document; ``fleet`` gives the GPUs' UUIDs and the time."""
     uuids = {entry.name: entry.uuid for entry in fleet.gpus}
     return PlanDocument(
         fleet_digest=digest([g.state for g in plan.gpus]),

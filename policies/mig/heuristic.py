@@ -1,10 +1,13 @@
-"""The planner without a solver: GPU after GPU, each exactly, then each again beside the others.
+"""MIG planner for many GPUs without a solver: solve each GPU exactly in turn, then improve in
+rounds.
 
-Only the first objective gets a bound on any plan. With a price on each kind of slot, GPUs and jobs
-can be looked at apart: a GPU sells the layout that earns most, a job buys the slot that leaves it
-most. Whatever the prices, what both earn together is never less than the best plan is worth
-(Lagrangian duality). The prices are moved by the subgradient, and the least sum seen is the bound;
-at the best prices it is the bound of the column model's linear relaxation.
+After the first pass, up to three further rounds plan each GPU again with the jobs that the other
+GPUs leave. Only the first objective gets an upper bound that holds for every plan, by Lagrangian
+duality: with a price on each kind of slot, each GPU chooses the layout with the highest total
+price, and each job chooses the slot with the highest value minus price. For any prices, the sum of
+the two is at least the value of the best plan. Subgradient steps move the prices; the least sum
+seen is the bound. At the best prices it equals the bound of the linear relaxation of the model in
+``planner_fleet``.
 """
 
 from __future__ import annotations
@@ -27,17 +30,17 @@ ROUNDS = 4
 
 @dataclass
 class _Seat:
-    """One GPU with the choice made for it so far."""
+    """One GPU with the layout and jobs chosen for it up to now."""
 
     group: int
     choice: Choice | None = None
 
 
 def solve(problem: Problem, *, time_limit_s: float) -> Solution:
-    """Return a plan for many GPUs without OR-tools, in at most about ``time_limit_s``."""
+    """Return a plan for many GPUs without OR-tools, in about ``time_limit_s`` seconds at most."""
     deadline = time.monotonic() + time_limit_s
     tables = [Table(group) for group in problem.groups]
-    # Those with little choice first: they can use only small slices, the others any.
+    # GPUs with few possible layouts go first: they offer small slices only, the others any slice.
     order = sorted(range(len(tables)), key=lambda n: (len(problem.groups[n].options), n))
     seats = [_Seat(n) for n in order for _ in problem.groups[n].members]
     left = [t.count for t in problem.types]
@@ -69,7 +72,7 @@ def _solution(problem: Problem, seats: list[_Seat], deadline: float) -> Solution
     stages = []
     for n, (objective, _) in enumerate(stage_order(problem)):
         parts = [choice.value[n] for _, choice in choices]
-        # The last end of all counts, not the sum of the ends.
+        # The makespan is the latest end on any GPU, not the sum of the GPUs' ends.
         value = min(parts, default=0) if objective is Objective.MAKESPAN else sum(parts)
         bound = None if n else first_objective(problem, value, deadline=deadline)
         stages.append(Stage(objective, value, bound))
@@ -84,9 +87,12 @@ STEPS = 3000
 
 
 def first_objective(problem: Problem, reached: int, *, deadline: float) -> int:
-    """Return a bound on the first objective (its highest priority); ``reached`` is possible.
+    """Return an upper bound on the first objective's value; for ``jobs``, of the highest
+    priority only.
 
-    ``deadline`` is a time of ``time.monotonic``.
+    ``reached``: the value of a known plan, so the bound is never below it. ``deadline``: when to
+    stop,
+    as a time of ``time.monotonic``.
     """
     kinds = sorted({kind for edges in problem.edges for kind in edges})
     values, jobs = _jobs(problem, kinds)

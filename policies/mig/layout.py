@@ -1,4 +1,4 @@
-"""Layouts of one GPU: its instances, their rules, the GPU's state, and every legal layout."""
+"""MIG layouts of one GPU: its instances, the rules for them, its state, and every legal layout."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from berth.predictor.hardware.mig.geometry import Geometry, Media
 
 @dataclass(frozen=True, slots=True, order=True)
 class Instance:
-    """A GPU instance: where it starts (memory slice) and which profile it has."""
+    """A GPU instance: the memory slice where it starts and the name of its profile."""
 
     start: int
     profile: str
@@ -25,7 +25,7 @@ class Instance:
 
 @dataclass(frozen=True, slots=True, order=True)
 class Layout:
-    """The instances on one GPU in canonical order (by start)."""
+    """The instances on one GPU, sorted by starting memory slice."""
 
     instances: tuple[Instance, ...] = ()
 
@@ -37,8 +37,10 @@ class Layout:
 
     @classmethod
     def parse(cls, text: str) -> Layout:
-        """Read ``"3g.20gb@0 1g.5gb@4"`` (also with commas); ``"-"`` or nothing is empty. Raises
-        UsageError."""
+        """Return the layout written as ``"3g.20gb@0 1g.5gb@4"`` (spaces or commas).
+
+        ``"-"`` or an empty text gives the empty layout. Raises UsageError for any other text.
+        """
         instances = []
         for word in text.replace(",", " ").split():
             if word == "-":
@@ -56,7 +58,7 @@ class Layout:
         return " ".join(map(str, self.instances)) or "-"
 
     def counts(self) -> dict[str, int]:
-        """Return how many of each profile there are, in order of first appearance."""
+        """Return the number of instances of each profile, in order of first appearance."""
         return dict(Counter(i.profile for i in self.instances))
 
     def plus(self, *instances: Instance) -> Layout:
@@ -69,18 +71,18 @@ class Layout:
         return Layout(tuple(i for i in self.instances if i not in gone))
 
     def contains(self, instances: Iterable[Instance]) -> bool:
-        """Return whether all of them are part of this layout."""
+        """Return whether all the given instances are part of this layout."""
         return set(instances) <= set(self.instances)
 
     def occupied(self, geometry: Geometry) -> int:
-        """Return the memory slices in use, as bits."""
+        """Return the used memory slices as a bit mask."""
         bits = 0
         for i in self.instances:
             bits |= geometry.profile(i.profile).mask(i.start)
         return bits
 
     def problem(self, geometry: Geometry) -> str | None:
-        """Return one sentence why this GPU cannot have this layout; None: it can."""
+        """Return one sentence on why this GPU cannot have this layout; None: it can."""
         return self._misplaced(geometry) or self._too_much(geometry)
 
     def _misplaced(self, geometry: Geometry) -> str | None:
@@ -111,15 +113,16 @@ class Layout:
         return None
 
     def check(self, geometry: Geometry) -> Layout:
-        """Return the layout itself. Raises UsageError with the reason where the GPU cannot have
-        it."""
+        """Return the layout unchanged. Raises UsageError where the GPU cannot have this layout."""
         problem = self.problem(geometry)
         if problem:
             raise UsageError(f"the layout {self} is impossible on {geometry.gpu}: {problem}")
         return self
 
     def additions(self, geometry: Geometry) -> tuple[Instance, ...]:
-        """Return every single instance that could be created beside these, smallest first."""
+        """Return each instance that could be added to this layout on its own, in the profiles'
+        order.
+        """
         free_places = (
             Instance(start, p.name)
             for p in geometry.profiles
@@ -130,7 +133,7 @@ class Layout:
 
 
 def exclude(geometry: Geometry, first: Instance, second: Instance) -> bool:
-    """Return whether the two instances cannot exist at the same time."""
+    """Return whether the two instances cannot exist on the GPU at the same time."""
     p, q = geometry.profile(first.profile), geometry.profile(second.profile)
     return bool(
         p.mask(first.start) & q.mask(second.start)
@@ -142,20 +145,20 @@ def exclude(geometry: Geometry, first: Instance, second: Instance) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Running:
-    """An instance with work on it: it stays where it is until the work ends."""
+    """A busy instance, which must stay in its place until its work ends."""
 
     instance: Instance
     free_at_s: float | None = None
-    """Unix time when its work is expected to end; None: not known."""
+    """Unix time when the work is expected to end; None: unknown."""
     uuid: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class GpuState:
-    """The present state of one GPU."""
+    """The present MIG state of one GPU: its layout, and which instances are busy."""
 
     gpu: str
-    """Name of this GPU: ``node/index`` or its UUID."""
+    """Name of the GPU: ``node/index`` or the UUID."""
     geometry: Geometry
     layout: Layout = Layout()
     running: tuple[Running, ...] = ()
@@ -163,8 +166,9 @@ class GpuState:
     mig_enabled: bool = True
 
     def check(self) -> GpuState:
-        """Return the state itself. Raises UsageError where the layout is impossible or lacks an
-        instance."""
+        """Return the state unchanged. Raises UsageError for an illegal layout or a missing busy
+        instance.
+        """
         self.layout.check(self.geometry)
         for r in self.running:
             if r.instance not in self.layout.instances:
@@ -173,59 +177,65 @@ class GpuState:
 
     @property
     def busy(self) -> Layout:
-        """Return the running instances as a layout: every target must contain it."""
+        """Return the busy instances as a layout."""
         return Layout(tuple(sorted(r.instance for r in self.running)))
 
 
 Counts = tuple[int, ...]
-"""How many of each profile, in the geometry's order."""
+"""Numbers of instances of each profile, in the order of the geometry's profiles."""
 
 
 @dataclass(frozen=True)
 class States:
-    """All legal layouts of one geometry (any subset of a legal layout is legal)."""
+    """All legal layouts of one geometry; any subset of a legal layout is legal."""
 
     geometry: Geometry
     layouts: tuple[Layout, ...]
-    """Sorted; the empty layout included."""
+    """The legal layouts, sorted; the empty layout is included."""
 
     @cached_property
     def maximal(self) -> tuple[Layout, ...]:
-        """Return the layouts to which nothing can be added."""
+        """Return the layouts to which no instance can be added."""
         return tuple(x for x in self.layouts if not x.additions(self.geometry))
 
     @cached_property
     def bit(self) -> dict[Instance, int]:
-        """Return one bit for each place (profile and start), to write layouts as numbers."""
+        """Return a bit for each possible instance (profile and start), for encoding layouts as
+        integers.
+        """
         places = (Instance(s, p.name) for p in self.geometry.profiles for s in p.placements)
         return {instance: 1 << n for n, instance in enumerate(places)}
 
     def coded(self, layout: Layout) -> int:
-        """Return the layout as a number: the sum of its places' bits."""
+        """Return the layout as an integer: the sum of its instances' bits."""
         return sum(self.bit[i] for i in layout.instances)
 
     @cached_property
     def codes(self) -> tuple[tuple[int, Layout, tuple[int, ...]], ...]:
-        """Return every layout as a number, itself, and how many of each profile it has."""
+        """Return, for every layout, its code, the layout, and its number of instances of each
+        profile.
+        """
         return tuple((self.coded(x), x, self.counts(x)) for x in self.layouts)
 
     def counts(self, layout: Layout) -> Counts:
-        """Return how many of each profile the layout has."""
+        """Return the layout's number of instances of each profile, in the geometry's order."""
         by_name = layout.counts()
         return tuple(by_name.get(p.name, 0) for p in self.geometry.profiles)
 
 
 def enumerate_states(geometry: Geometry) -> States:
-    """Return the reachable layouts of this geometry; cached (a few milliseconds the first time).
+    """Return the legal layouts of this geometry; the result is cached.
 
-    NVIDIA's placements give 298 layouts, 19 of them maximal, on seven-slice parts without the
-    double-memory 1g; 723 and 78 with it; 26 and 5 on an A30; each without the media variants.
+    The first call takes a few milliseconds. NVIDIA's placements give 298 layouts (19 maximal) on
+    GPUs
+    with seven slices, 723 (78 maximal) where the 1g profile with double memory exists, and 26
+    (5 maximal) on an A30, each without the media variants.
     """
     return _enumerate(_Key(geometry))
 
 
 class _Key:
-    """Geometries by what they can be cut into: equal for two GPUs of one model."""
+    """Cache key of a geometry, equal for two GPUs of one model and equal profiles."""
 
     def __init__(self, geometry: Geometry) -> None:
         self.geometry = geometry
@@ -283,10 +293,10 @@ def arrange(
     current: Layout | None = None,
     busy: Layout | None = None,
 ) -> Layout:
-    """Return the layout with exactly these numbers of instances that changes ``current`` least.
+    """Return the layout with these numbers of instances that changes ``current`` least.
 
-    ``busy`` instances stay where they are. Raises UsageError where the GPU has no such profile or
-    the numbers do not go together, or not beside those that are busy.
+    Instances in ``busy`` keep their places. Raises UsageError where the GPU lacks a profile, or the
+    instances cannot exist together or beside the busy ones.
     """
     current, busy = current or Layout(), busy or Layout()
     wanted = {name: n for name, n in counts.items() if n}

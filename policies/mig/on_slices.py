@@ -1,7 +1,7 @@
-"""Predictions for a workload of any kind on the slices of one GPU model, ready for ``recommend``.
+"""Predictions for a workload on the slices of one GPU model, in the form that ``recommend`` takes.
 
 There are two sources: a Forecast over the platforms of the slices, for every kind of workload, and
-the slice predictor's own numbers, which say more of a workload that was measured on the whole GPU.
+the slice predictor, which adds details for a workload that was measured on the whole GPU.
 """
 
 from __future__ import annotations
@@ -27,55 +27,57 @@ from berth.predictor.hardware.mig.geometry import Geometry
 from berth.predictor.hardware.mig.slices import slice_of
 
 LEAST_LOG_WIDTH = 0.05
-"""Least width of the interval of a slow-down between two predictions whose errors go together."""
+"""Least half-width, as a natural logarithm, of a slowdown's interval when the errors of the two
+times are correlated."""
 
 
 @dataclass(frozen=True, slots=True)
 class OnSlice:
-    """Prediction for a workload on one slice, by unit of work; slow-downs are t_slice / t_whole."""
+    """Prediction for a workload on one slice, per unit of work."""
 
     slowdown: Interval
-    """90 % interval; above 1 is slower than on the whole GPU."""
+    """Time on the slice / time on the whole GPU, with its 90 % interval."""
     time_s: Interval
-    """Seconds a unit, 90 % interval."""
+    """Seconds per unit of work, with the 90 % interval."""
     memory: MemoryUse
     energy_j: Interval | None
-    """Joules a unit."""
+    """Joules per unit of work; None: unknown."""
     basis: Basis
     bound: Bound
     method: str
     abstained: str | None
     slowdown_95: Interval | None = None
     launch_share: float | None = None
-    """Part of the time on the slice that a larger one would not shorten."""
+    """Part of the time on the slice, bound by launches, that a larger slice would not shorten."""
 
 
 @dataclass(frozen=True, slots=True)
 class OnSlices:
-    """One workload on the plain profiles of one GPU model of which something is predicted."""
+    """Predictions for one workload on the profiles of one GPU model, without media variants."""
 
     workload: str
     unit: str
-    """The unit of work that the times are for: ``batch``, ``request``, ``token`` or ``job``."""
+    """The unit of work of the predicted times: ``batch``, ``request``, ``token`` or ``job``."""
     items: float
-    """Items in a unit: samples of a batch, of all processes together."""
+    """Items in a unit of work, such as the samples in a batch, summed over all processes."""
     units: float | None
-    """Units in a whole job; None: not known."""
+    """Units of work in a whole job; None: unknown."""
     on: Mapping[str, OnSlice]
-    """The predictions, by name of the profile."""
+    """The predictions, by profile name."""
     utilisation: float | None = None
     """Measured utilisation of the whole GPU, from 0 to 1."""
     is_latency: bool = True
-    """False: the time of a unit is its share at full load, not how long one takes."""
+    """False: the time per unit is 1 / throughput at full load, not the duration of one unit."""
 
 
 def of_forecast(
     forecast: Forecast, workload: Workload, geometry: Geometry, known: Mapping[str, Platform]
 ) -> OnSlices:
-    """Return the numbers of a forecast that covers slices of this GPU model; ``known``: all
-    platforms.
+    """Return a forecast's predictions for the slices of this GPU model; ``known``: all platforms
+    by name.
 
-    Raises UsageError where it covers none, or the workload needs several GPUs.
+    Raises UsageError where the forecast covers none of its slices or the workload needs several
+    GPUs.
     """
     if forecast.gpus > 1:
         raise UsageError(
@@ -106,7 +108,10 @@ def of_forecast(
 def _points(
     forecast: Forecast, geometry: Geometry, known: Mapping[str, Platform]
 ) -> tuple[dict[str, Prediction], Prediction | None]:
-    """Return predictions by profile, and the one on the whole GPU without MIG."""
+    """Return the predictions by profile name, and the prediction for the whole GPU without MIG.
+
+    The latter is None where the forecast does not cover the whole GPU.
+    """
     plain = {p.name for p in plain_profiles(geometry)}
     points: dict[str, Prediction] = {}
     whole = None
@@ -131,7 +136,7 @@ def _unit(workload: Workload) -> tuple[str, float]:
 
 def _on_slice(point: Prediction, whole: Prediction, factor: float, source: str) -> OnSlice:
     time = point.runtime_s
-    # The error of the whole GPU's time moves both alike; what is left is the slice's own.
+    # The error of the whole GPU's time is common to both times and cancels in their ratio.
     base, ratio = whole.runtime_s, time.mid / whole.runtime_s.mid
     down = _own(math.log(time.mid / time.low), math.log(base.mid / base.low))
     up = _own(math.log(time.high / time.mid), math.log(base.high / base.mid))
@@ -154,9 +159,10 @@ def _own(width: float, shared: float) -> float:
 def of_slice_workload(
     workload: SliceWorkload, geometry: Geometry, predictor: SlicePredictor
 ) -> OnSlices:
-    """Return the slice predictor's own numbers: 95 % intervals, launches, energy from power.
+    """Return the slice predictor's predictions: with 95 % intervals, launch shares, energy from
+    power.
 
-    Raises UsageError where it was measured on another GPU model, or nothing can be predicted.
+    Raises UsageError where the workload was measured on another GPU model or has no prediction.
     """
     by_profile = predictions(workload, geometry, predictor)
     whole_s = next(iter(by_profile.values())).whole_s
@@ -187,9 +193,11 @@ def _of_prediction(workload: SliceWorkload, prediction: SlicePrediction) -> OnSl
 
 
 def _energy(workload: SliceWorkload, prediction: SlicePrediction) -> Interval | None:
-    """Return joules a batch: switching as on the whole GPU, idle power by part and time.
+    """Return joules per batch: the whole GPU's dynamic energy plus idle power for the slice's part.
 
-    This is an assumption: nobody measured the power of slices in the data that Berth has.
+    The idle power is multiplied by the slice's part of the GPU and the predicted time. None
+    where power
+    is unknown. This is an assumption: no data set that Berth uses has measured power of slices.
     """
     point, idle = workload.target, workload.idle_power_w
     if point is None or point.power_w is None or idle is None:

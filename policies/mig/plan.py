@@ -1,4 +1,6 @@
-"""A plan: its objectives, what each GPU becomes, in which steps, and whether it is worth it."""
+"""A MIG plan: its objectives, target layouts, ordered steps, and whether it is worth the
+re-cuts.
+"""
 
 from __future__ import annotations
 
@@ -13,31 +15,33 @@ from berth.policies.mig.layout import GpuState, Instance, Layout, exclude
 
 
 class Objective(StrEnum):
-    """One objective of a plan; in a list of them the first decides before the second."""
+    """An objective of a MIG plan; in a list of objectives, earlier ones take precedence."""
 
     JOBS = "jobs"
-    """Most jobs placed, those of higher priority first."""
+    """Most jobs placed; jobs of higher priority count first."""
     THROUGHPUT = "throughput"
     """Largest sum of predicted throughput."""
     MAKESPAN = "makespan"
-    """Earliest end of the last placed job."""
+    """Earliest end of the last placed job (needs predicted run times)."""
     ENERGY = "energy"
     """Least energy of the placed jobs."""
     GPUS = "gpus"
-    """Fewest GPUs with work on them."""
+    """Fewest GPUs with running or placed jobs."""
     RECUTS = "recuts"
     """Fewest instances destroyed and created."""
 
 
 COSTS = (Objective.MAKESPAN, Objective.ENERGY, Objective.GPUS, Objective.RECUTS)
-"""Objectives to be made small; alone, placing nothing would be best."""
+"""Objectives that are minimised; on their own, placing no job would be optimal."""
 
 
 def ordered(names: Sequence[str] | str) -> tuple[Objective, ...]:
-    """Return the full order of what somebody asked for, for example ``"jobs,throughput"``.
+    """Return all objectives of a plan in order, from a list or text such as ``"jobs,throughput"``.
 
-    A cost in front gets ``jobs`` before it; ``jobs`` and ``recuts`` go last where not named. Raises
-    UsageError naming the unknown or doubled objective.
+    If the first objective is a cost, ``jobs`` goes before it; ``jobs`` and ``recuts`` are appended
+    where they are missing. Raises UsageError for an unknown or repeated objective, an empty
+    list, or a
+    cost that stands before ``jobs``.
     """
     words = names.split(",") if isinstance(names, str) else list(names)
     order: list[Objective] = []
@@ -74,14 +78,14 @@ class Placement:
     ready_s: float
     """Seconds from now until the instance can be used."""
     finish_s: float | None
-    """Seconds from now until the job ends by prediction; None: no run time was given."""
+    """Seconds from now until the predicted end of the job; None: its run time is unknown."""
     throughput: float | None
     energy_j: float | None
 
 
 @dataclass(frozen=True, slots=True)
 class GpuPlan:
-    """The plan for one GPU."""
+    """The plan for one GPU: its present state, its target layout and the jobs placed on it."""
 
     state: GpuState
     target: Layout
@@ -105,7 +109,7 @@ class GpuPlan:
 
 @dataclass(frozen=True, slots=True)
 class Unplaced:
-    """Jobs of one name that got no slice."""
+    """Jobs of one name that got no slice, with the reason."""
 
     job: str
     count: int
@@ -114,18 +118,18 @@ class Unplaced:
 
 @dataclass(frozen=True, slots=True)
 class Reached:
-    """One objective: what the plan reaches and what no plan can exceed."""
+    """The value that a plan reaches for one objective, with the bound for all plans."""
 
     objective: Objective
     value: float
     bound: float | None
-    """The best that any plan could reach; None: not computed."""
+    """The best value that any plan could reach; None: not computed."""
     priority: int | None = None
-    """Priority of the jobs that are counted, where there are several."""
+    """Priority of the counted jobs, where jobs have several priorities; else None."""
 
     @property
     def gap(self) -> float | None:
-        """Return the relative distance to the bound: 0 is proven best, None not known."""
+        """Return the relative distance to the bound: 0 is proven optimal, None unknown."""
         if self.bound is None:
             return None
         if self.value == self.bound:
@@ -135,7 +139,10 @@ class Reached:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The planner's answer for a fleet. The same input gives the same plan."""
+    """The planner's result for a fleet; the same input gives the same plan.
+
+    If the time limit cuts a proof short, plans for the same input may differ.
+    """
 
     gpus: tuple[GpuPlan, ...]
     unplaced: tuple[Unplaced, ...]
@@ -159,10 +166,10 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class Hysteresis:
-    """When a new plan is worth carrying out: not too soon after the last, not for too little."""
+    """When a new plan may be carried out: a least time since the last change and a least gain."""
 
     min_dwell_s: float = 600.0
-    """A layout stays at least so long, in seconds."""
+    """Least time in seconds between two changes of the layouts."""
     min_gain: float = 0.05
     """Least relative improvement of the first objective that improves."""
 
@@ -173,7 +180,7 @@ class Hysteresis:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """Whether to re-cut, the gain, and the sentence for the log."""
+    """Whether to carry out a plan's re-cuts, the relative gain, and a sentence for the log."""
 
     recut: bool
     gain: float
@@ -181,11 +188,16 @@ class Verdict:
 
 
 def gain(new: Plan, stay: Plan) -> tuple[float, Objective | None]:
-    """Return the relative improvement of ``new`` over leaving the layouts as they are.
+    """Return the relative improvement of ``new`` over ``stay`` (layouts unchanged), and its
+    objective.
 
-    It is that of the first objective on which they differ, which is returned, too: negative where
-    it gets worse, infinite from nothing. ``stay`` is the plan with ``recut=False``; re-cuts are the
-    price, not a gain. Both plans must have the same order.
+    The first objective on which the plans differ is compared; re-cuts are ignored. The
+    improvement is
+    negative where the objective gets worse and infinite from a base of 0; without any difference
+    the
+    result is (0, None). ``stay`` is the plan with ``recut=False``; both plans must have the same
+    order
+    of objectives.
     """
     for reached, before in zip(new.reached, stay.reached, strict=True):
         if reached.objective is Objective.RECUTS or reached.value == before.value:
@@ -201,9 +213,12 @@ def gain(new: Plan, stay: Plan) -> tuple[float, Objective | None]:
 def worth_recutting(
     new: Plan, stay: Plan, rules: Hysteresis, *, now_s: float, last_recut_s: float | None
 ) -> Verdict:
-    """Return whether to carry ``new`` out now, by when the layouts were last changed (Unix time).
+    """Return whether to carry out ``new`` now, given the time of the last layout change (Unix
+    time).
 
-    A change that lies further ahead than the dwell time was noted by a clock that was wrong.
+    A last change that lies in the future by more than the dwell time is ignored: it comes from a
+    wrong
+    clock.
     """
     improvement, objective = gain(new, stay)
     if not new.recuts:
@@ -223,7 +238,7 @@ def worth_recutting(
 
 
 class Action(StrEnum):
-    """The two kinds of steps."""
+    """The two kinds of steps: destroy or create an instance."""
 
     DESTROY = "destroy"
     CREATE = "create"
@@ -231,13 +246,13 @@ class Action(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One change to one GPU; steps of one GPU are done in their order."""
+    """One instance to destroy or create on one GPU; a GPU's steps are carried out in order."""
 
     gpu: str
     action: Action
     instance: Instance
     after_end_of: tuple[Instance, ...] = ()
-    """Running instances whose work must have ended before."""
+    """Running instances whose work must have ended before this step."""
 
     def __str__(self) -> str:
         wait = ", ".join(map(str, self.after_end_of))
@@ -247,7 +262,10 @@ class Step:
 
 
 def steps(plans: Iterable[GpuPlan]) -> tuple[Step, ...]:
-    """Return all steps, GPU by GPU; those that can be done now before those that wait."""
+    """Return the steps of all GPUs: first those that can start now, then those that must wait.
+
+    A GPU's steps keep their order; all steps after its first waiting step wait, too.
+    """
     now: list[Step] = []
     later: list[Step] = []
     for plan in plans:
@@ -259,11 +277,13 @@ def steps(plans: Iterable[GpuPlan]) -> tuple[Step, ...]:
 
 
 def gpu_steps(plan: GpuPlan) -> tuple[Step, ...]:
-    """Return the steps of one GPU; every layout on the way is legal.
+    """Return the steps of one GPU in an order in which every intermediate layout is legal.
 
-    Each create stands right behind the destroys that make its room, and what needs no waiting goes
-    first: a failure or a long wait then leaves as much as possible in use. Whether an instance
-    really is idle is checked again by whoever carries a step out.
+    Each create directly follows the destroys that make room for it, and steps that need not wait
+    come
+    first: a failure or a long wait then leaves as many instances as possible in use. Whoever
+    carries
+    out a step checks again that the instance is idle.
     """
     geometry = plan.state.geometry
     busy = {r.instance for r in plan.state.running}
@@ -279,7 +299,11 @@ def gpu_steps(plan: GpuPlan) -> tuple[Step, ...]:
         ordered_steps.append(Step(plan.state.gpu, Action.DESTROY, instance, wait))
 
     def in_the_way(instance: Instance) -> list[Instance]:
-        """Return what must go first: the busy before the idle, which serve until the wait ends."""
+        """Return the instances to destroy before ``instance`` can exist: busy ones first, then
+        idle ones.
+
+        The idle ones so serve until the busy ones' work ends.
+        """
         blocking = [old for old in going if exclude(geometry, old, instance)]
         return sorted(blocking, key=lambda old: (old not in busy, old))
 

@@ -1,7 +1,7 @@
-"""The planner's front: demands and a fleet in, a plan out.
+"""Entry point of the MIG planners: from the jobs and GPU states to a plan.
 
-One GPU goes to the exact table, many to CP-SAT, and to the heuristic where OR-tools is missing
-or ``solver`` says so.
+The exact planner solves a single GPU, CP-SAT many GPUs, and the heuristic many GPUs where OR-tools
+is missing or ``solver`` names it.
 """
 
 from __future__ import annotations
@@ -37,11 +37,13 @@ def plan(
     workers: int = 1,
     recut: bool = True,
 ) -> Plan:
-    """Return the layout for each GPU and who runs where; running instances stay where they are.
+    """Return a plan with a layout for each GPU and a slice for each placed job.
 
-    ``horizon_s``: running instances known to end within it may be waited for and re-cut.
-    ``recut=False``: only what exists and is idle is given away. Deterministic, as long as the time
-    limit does not cut a proof short. Raises UsageError for impossible input.
+    Running instances stay in place. ``horizon_s``: the planner may wait for running instances
+    known to
+    end within this many seconds and re-cut them. ``recut=False``: only existing idle instances are
+    given to jobs. The result is deterministic unless the time limit cuts a proof short. Raises
+    UsageError for impossible input.
     """
     begin = time.perf_counter()
     order = ordered(objectives)
@@ -73,7 +75,9 @@ def plan(
 
 
 def _as_cut(reached: tuple[Reached, ...], gpus: Sequence[GpuPlan]) -> tuple[Reached, ...]:
-    """Return what is reached with the true number of re-cuts: needless ones were dropped."""
+    """Return the reached values with the number of re-cuts counted after needless ones were
+    dropped.
+    """
     recuts = float(sum(g.recuts for g in gpus))
     return tuple(
         replace(r, value=recuts) if r.objective is Objective.RECUTS else r for r in reached
@@ -111,7 +115,9 @@ def _exactly(problem: Problem) -> Solution:
 
 
 def _named(problem: Problem, solution: Solution) -> list[Cut]:
-    """Return which GPU of each group takes which layout: by name, in the order of the layouts."""
+    """Return the chosen layout for each GPU; a group's GPUs are assigned in their order of
+    names.
+    """
     members = [deque(group.members) for group in problem.groups]
     return [
         Cut(problem.groups[group], members[group].popleft(), option)

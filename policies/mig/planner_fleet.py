@@ -1,12 +1,13 @@
-"""Many GPUs: a model with one whole number for each group of GPUs and each layout it could get.
+"""MIG planner for many GPUs: an integer model with one variable for each GPU group and layout.
 
-GPUs in the same state form a group; a *column* is one layout of a group, and its variable says how
-many GPUs of the group take it. Jobs are flows from types to kinds of slots. OR-tools' CP-SAT solves
-the objectives one after the other, each under what was reached before; its bound is the proof. (A
-variable for each job instead of each column does not close 32 GPUs and 120 jobs.)
+GPUs in the same state form a group. A *column* is one possible layout of a group; its integer
+variable is the number of GPUs in the group that get this layout. Jobs are flows from job types to
+kinds of slots. OR-tools' CP-SAT solves the objectives one after the other, each with the values
+reached before as constraints, and its bound proves how good the result is. (A model with one
+variable for each job does not close the gap on 32 GPUs and 120 jobs.)
 
-Until re-cuts count, what a GPU has now does not matter, only what runs on it: groups that differ in
-idle instances are merged and only the largest columns kept.
+Until the re-cuts are minimised, only running instances of a GPU matter, not idle ones: groups that
+differ only in idle instances are merged, and only columns that no other column dominates are kept.
 """
 
 from __future__ import annotations
@@ -25,14 +26,15 @@ from berth.policies.mig.solution import Solution, Stage, stage_order
 
 SEED = 20_261_121
 MANY_FLOWS = 2000
-"""From so many pairs of job type and slot kind on, re-cuts get a good start before the proof."""
+"""Above this number of (job type, slot kind) pairs, re-cuts get a heuristic start solution."""
 
 
 def solve(problem: Problem, *, time_limit_s: float, workers: int = 1) -> Solution:
-    """Return the best solution within the limit, with a bound for each objective that was reached.
+    """Return the best solution found within ``time_limit_s`` seconds, with a bound for each
+    objective.
 
-    One worker is the quickest here, and the only number of them that is deterministic. Raises
-    ToolMissing without OR-tools.
+    A bound is None where the solver computed none. One worker is the fastest here and the only
+    deterministic number. Raises ToolMissing without OR-tools.
     """
     try:
         from ortools.sat.python import cp_model  # noqa: PLC0415 - heavy, and an extra
@@ -79,7 +81,7 @@ class _Columns:
             self.model.add(sum(users) <= sum(supply[kind]))
 
     def expression(self, objective: Objective, priority: int | None = None) -> Any:
-        """Return what is to be made large, as a linear expression."""
+        """Return the objective as a linear expression that the solver maximises."""
         if objective is Objective.GPUS:
             return -sum(
                 variable
@@ -107,7 +109,9 @@ class _Columns:
 
 
 class _Stages:
-    """The objectives one after the other; each is fixed before the next is looked at."""
+    """Solve the objectives one after the other; each reached value is a constraint on the later
+    ones.
+    """
 
     def __init__(self, problem: Problem, cp: Any, time_limit_s: float, workers: int) -> None:
         self.problem = problem
@@ -119,12 +123,12 @@ class _Stages:
         self.fixed: list[tuple[Objective, int | None, int]] = []
         self.limit_ms: int | None = None
         self.columns = _Columns(problem, cp, bundles_by_slots(problem))
-        # A solution that is always possible: any column, no job.
+        # A start that is always feasible: each bundle's first column, no job placed.
         self.values = dict.fromkeys(self.columns.flows, 0)
         self.taking = [[b.size] + [0] * (len(b.columns) - 1) for b in self.columns.bundles]
 
     def run(self) -> Solution:
-        """Solve all stages, then return the counts of the last solution."""
+        """Solve the objectives in order and return the counts of the last solution."""
         merged = True
         todo = stage_order(self.problem)
         for n, (objective, priority) in enumerate(todo):
@@ -139,7 +143,9 @@ class _Stages:
         return self._solution()
 
     def _rebuild(self) -> None:
-        """Split merged bundles into single groups: now it matters what each GPU has."""
+        """Split the merged bundles into single groups, because re-cuts depend on each GPU's idle
+        instances.
+        """
         bundles_ = bundles_by_group(self.problem, self.columns.bundles, self.taking)
         self.columns = _Columns(self.problem, self.cp, [b for b, _ in bundles_])
         self.taking = [start for _, start in bundles_]
@@ -151,7 +157,9 @@ class _Stages:
             self._polish()
 
     def _polish(self) -> None:
-        """Look for fewer re-cuts with the jobs where they are now: a good start, no proof."""
+        """Search for fewer re-cuts with the placed jobs fixed: a start for the solver, without a
+        proof.
+        """
         self._hint(self.columns.model)
         model = self.columns.model.clone()
         for key, flow in self.columns.flows.items():
@@ -169,7 +177,7 @@ class _Stages:
         solver.parameters.max_time_in_seconds = seconds
         solver.parameters.num_workers = self.workers
         solver.parameters.random_seed = SEED
-        # The relaxation is tight already: looking for structure and cuts only costs.
+        # The linear relaxation is tight already: cuts, symmetry and probing only cost time.
         solver.parameters.cut_level = 0
         solver.parameters.hint_conflict_limit = 1
         solver.parameters.symmetry_level = 0
@@ -196,7 +204,9 @@ class _Stages:
         model.add(expression >= value)
 
     def _least_makespan(self, share: float) -> None:
-        """Bisect over the times at which jobs can end; each time is a question of feasibility."""
+        """Find the least makespan by bisection over the possible ends of jobs, each a
+        feasibility problem.
+        """
         ends = sorted({0, *(self.problem.edges[t][k].finish_ms for t, k in self.columns.flows)})
         used = [self.problem.edges[t][k].finish_ms for (t, k), n in self.values.items() if n]
         low, high = 0, ends.index(max(used, default=0))
@@ -241,7 +251,7 @@ class _Stages:
         self.taking = [[solver.value(v) for v in row] for row in self.columns.takes]
 
     def _value(self, objective: Objective, priority: int | None) -> int:
-        """Return the objective's value at the present solution."""
+        """Return the objective's value at the current solution, in the problem's integers."""
         columns = [
             (column, number, bundle)
             for bundle, row in zip(self.columns.bundles, self.taking, strict=True)

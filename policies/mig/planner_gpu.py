@@ -1,9 +1,9 @@
-"""One GPU, exactly: a table over how many slots of each kind are used, filled job by job.
+"""Exact MIG planner for one GPU: dynamic programming over the numbers of used slots of each kind.
 
-The slots that a GPU can offer together are closed downwards (a part of a legal layout is legal),
-so the table holds only sets of slots that some layout has. Each job is one step: it takes a slot
-of some kind or none. What is kept for each entry is the lexicographically best value; the re-cuts
-that reach it, and whether the GPU is used, depend on the entry alone.
+Any part of a legal layout is legal, so the table's entries are only the slot counts that some
+layout offers. Each job is one step of the program: the job takes a slot of some kind or none. Each
+entry keeps its lexicographically best value. The re-cuts and whether the GPU is used depend only
+on the entry's slot counts.
 """
 
 from __future__ import annotations
@@ -16,33 +16,33 @@ from berth.policies.mig.plan import Objective
 from berth.policies.mig.problem import Edge, Group, LayoutOption, Problem, SlotKind
 
 Value = tuple[int, ...]
-"""Larger is better, the first entry deciding before the second."""
+"""The objectives' values in order of importance; compared lexicographically, larger is better."""
 
 _BITS = 4
-"""Bits of one kind in a packed count; no GPU has more than seven instances: the top bit is free."""
+"""Bits for one slot kind in a packed count; a GPU has at most 7 instances, so the top is free."""
 
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """The best for one GPU: a layout and who takes which kind of slot."""
+    """The best layout of one GPU and the jobs on its slots."""
 
     option: LayoutOption
     taken: tuple[tuple[int, SlotKind], ...]
-    """Type of job (its number in the problem) and kind of slot, one entry a job."""
+    """For each placed job, the number of its type in the problem and its kind of slot."""
     value: Value
 
 
 @dataclass(frozen=True, slots=True)
 class _Job:
-    """One unit of demand with its values by kind."""
+    """One job with the value that it adds on each kind of slot."""
 
     type_: int
     gains: tuple[tuple[int, Value], ...]
-    """Packed kind and value."""
+    """Pairs of a packed slot kind (see ``Table.unit``) and the value that the job adds there."""
 
 
 class Table:
-    """The offers of one group of GPUs, packed for look-up."""
+    """The layouts that the GPUs of one group can have, with slot counts packed into integers."""
 
     def __init__(self, group: Group) -> None:
         self.group = group
@@ -55,7 +55,9 @@ class Table:
         self.feasible = frozenset(packed for packed, _ in self.packed)
 
     def cheapest(self, used: int) -> LayoutOption:
-        """Return the layout with these slots, and perhaps more, that needs the fewest re-cuts."""
+        """Return the layout with the fewest re-cuts that offers at least the slots in ``used``
+        (packed).
+        """
         for packed, option in self.packed:
             if ((packed | self.guard) - used) & self.guard == self.guard:
                 return option
@@ -63,10 +65,12 @@ class Table:
 
 
 def best_for_gpu(table: Table, problem: Problem, left: Sequence[int]) -> Choice:
-    """Return the best choice for one GPU of this group, with ``left`` jobs of each type to take.
+    """Return the best layout and jobs for one GPU of this group; ``left``: remaining jobs of
+    each type.
 
-    It is lexicographic in the problem's order; with makespan among the objectives, by the least
-    limit at which what goes before it is still the best.
+    The values are compared lexicographically in the problem's order of objectives. With makespan
+    among
+    them, the least time limit is chosen at which the objectives before it keep their best values.
     """
     if Objective.MAKESPAN not in problem.order:
         return _solve(table, problem, problem.order, left)
@@ -93,7 +97,7 @@ def _width(order: Sequence[Objective], problem: Problem) -> int:
 
 
 def job_value(problem: Problem, order: Sequence[Objective], type_: int, edge: Edge) -> Value:
-    """Return what one job on one slot adds, objective by objective."""
+    """Return what one job on one slot adds to each objective (to each priority, for ``jobs``)."""
     parts: list[int] = []
     for objective in order:
         if objective is Objective.JOBS:
@@ -142,7 +146,7 @@ def _pick(
         _width(order[: order.index(Objective.RECUTS)], problem) if Objective.RECUTS in order else -1
     )
     chosen: tuple[Value, int, LayoutOption] | None = None
-    # Without their re-cuts the entries are as good as they can be: stop when that is not enough.
+    # The values without re-cuts are upper bounds: stop when one is no better than the best so far.
     hopeful = sorted(
         ((_put(v, gpus, -int(bool(u) or table.group.is_busy)), u) for u, (v, _) in best.items()),
         key=lambda item: (tuple(-x for x in item[0]), item[1]),
@@ -178,9 +182,9 @@ def _jobs_worth_trying(
     order: Sequence[Objective],
     left: Sequence[int],
 ) -> list[_Job]:
-    """Return, for each kind of slot, as many of the best jobs as the GPU has slots.
+    """Return, for each kind of slot, the best jobs, as many as the GPU has slots.
 
-    Any other job on that kind could be exchanged for one of them without loss.
+    Any other job on this kind of slot could be replaced by one of the returned jobs without loss.
     """
     gains: list[dict[SlotKind, Value]] = []
     for type_, edges in enumerate(problem.edges):

@@ -1,11 +1,11 @@
-"""The planner's problem in whole numbers: what GPUs can give, types of jobs, and what each pair
-gives.
+"""The MIG planner's problem in integers: possible layouts of GPUs, job types, values of their
+pairs.
 
-A GPU can become any layout that leaves running instances where they are. Its slots are counted by
-kind (GPU model, profile, when it becomes ready); running instances that will not end within the
-horizon are part of every layout and are no slots. Throughput and energy become integers in
-millionths of the largest value, times milliseconds, so that sums, comparisons and bounds are exact;
-differences below a millionth are not seen.
+A GPU can get any layout that leaves running instances where they are. Its slots are counted by
+kind (GPU model, profile, time until ready). Running instances that will not end within the horizon
+are part of every layout and offer no slot. Throughput and energy are integers in millionths of the
+largest value in the problem, and times are in milliseconds, so that sums, comparisons and bounds
+are exact; differences below one millionth are lost.
 """
 
 from __future__ import annotations
@@ -24,60 +24,63 @@ from berth.predictor.hardware.mig.geometry import Geometry
 
 @dataclass(frozen=True, slots=True, order=True)
 class SlotKind:
-    """A kind of slots: equal for every job."""
+    """A kind of slots that are interchangeable for every job: GPU model, profile and time until
+    ready.
+    """
 
     gpu: str
     profile: str
     ready_ms: int = 0
-    """Milliseconds from now until they can be used, rounded up to a class."""
+    """Milliseconds from now until such a slot can be used, rounded up to the planner's time step.
+    """
 
 
 @dataclass(frozen=True, slots=True)
 class Slot:
-    """One place for one job in a target layout."""
+    """An instance of a target layout that can take one job."""
 
     instance: Instance
     ready_ms: int
     created: bool
-    """False: the instance exists already."""
+    """True: the instance must be created; False: it exists already."""
 
 
 Counts = tuple[tuple[SlotKind, int], ...]
-"""How many slots of each kind, sorted by kind, none of them zero."""
+"""Numbers of slots of each kind, sorted by kind; kinds with no slot are left out."""
 
 
 @dataclass(frozen=True, slots=True)
 class LayoutOption:
-    """One layout that a GPU could get, with the slots that it gives."""
+    """One layout that a GPU could get, with the slots that the layout offers."""
 
     layout: Layout
     recuts: int
-    """Instances destroyed plus instances created to get there."""
+    """Instances destroyed plus instances created to reach this layout."""
     counts: Counts
 
 
 @dataclass(frozen=True, slots=True)
 class GpuView:
-    """One GPU as the planner sees it; equal for GPUs that can be planned together."""
+    """A GPU's state as the planner needs it; equal for GPUs that can be planned together."""
 
     geometry: Geometry
-    """The GPU's geometry, with the profiles that matter only."""
+    """The GPU's geometry, restricted to profiles that jobs can use or that exist on the GPU."""
     layout: Layout
     pinned: Layout
-    """Instances that run beyond the horizon, or nobody knows until when."""
+    """Running instances whose work ends after the horizon or at an unknown time."""
     ending: tuple[tuple[Instance, int], ...]
-    """Running instances, with the milliseconds until each ends."""
+    """Running instances that end within the horizon, with milliseconds until the end."""
     frozen: bool = False
-    """True: its layout must stay as it is."""
+    """True: the GPU's layout must not change."""
 
     @property
     def key(self) -> tuple[object, ...]:
-        """Return a key that is equal for GPUs with the same layouts to choose from."""
+        """Return a key that is equal for GPUs with the same possible layouts."""
         g = self.geometry
         return (g.gpu, g.profiles, self.layout, self.pinned, self.ending, self.frozen)
 
     def slots(self, target: Layout) -> tuple[Slot, ...]:
-        """Return the places for jobs in a target layout, by start."""
+        """Return the slots of a target layout, ordered by starting memory slice."""
         return tuple(
             Slot(i, self._ready_ms(i, target), i not in self.layout.instances)
             for i in target.instances
@@ -103,10 +106,11 @@ def view_of(
     frozen: bool = False,
     ready_step_ms: int = 1,
 ) -> GpuView:
-    """Return the GPU with the demanded ``profiles``, seen from ``now_s`` with a look ``horizon_s``
-    ahead.
+    """Return the planner's view of a GPU at ``now_s`` (Unix time), restricted to useful profiles.
 
-    Ready times are rounded up to multiples of ``ready_step_ms`` so that many GPUs become equal.
+    ``profiles``: those that some job can use. Work that ends within ``horizon_s`` seconds may be
+    waited for. The times until ready are rounded up to multiples of ``ready_step_ms``, so that more
+    GPUs have equal views.
     """
     state.check()
     present = {i.profile for i in state.layout.instances}
@@ -129,9 +133,10 @@ def view_of(
 
 
 def layout_options(view: GpuView) -> tuple[LayoutOption, ...]:
-    """Return the layouts that this GPU could get, one for each choice of slots: of fewest re-cuts.
+    """Return the layouts that a GPU could get: for each choice of slots, the one with fewest
+    re-cuts.
 
-    They come in the order of the layouts. Any part of an option's slots is an option, too.
+    They are in the order of the layouts. Any subset of an option's slots is an option, too.
     """
     if view.frozen:
         return tuple(_subsets(view))
@@ -163,7 +168,9 @@ def _by_readiness(view: GpuView, layout: Layout) -> Counts:
 
 
 def _subsets(view: GpuView) -> Iterator[LayoutOption]:
-    """Yield what a frozen GPU has, all or in part, without touching anything."""
+    """Yield the options of a frozen GPU: its present layout with each subset of its slots
+    offered.
+    """
     whole = _by_readiness(view, view.layout)
     for numbers in product(*(range(n + 1) for _, n in whole)):
         part = tuple((k, n) for (k, _), n in zip(whole, numbers, strict=True) if n)
@@ -172,7 +179,7 @@ def _subsets(view: GpuView) -> Iterator[LayoutOption]:
 
 RESOLUTION = 1_000_000
 READY_CLASSES = 8
-"""Into how many classes the horizon is divided when many GPUs are planned together."""
+"""Number of time steps that the horizon is divided into when several GPUs are planned together."""
 
 _NEEDS = {
     Objective.THROUGHPUT: "throughput",
@@ -192,31 +199,31 @@ class Edge:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """GPUs that can be planned together."""
+    """GPUs with equal views, which are planned together."""
 
     view: GpuView
     members: tuple[GpuState, ...]
     options: tuple[LayoutOption, ...]
     is_busy: bool
-    """True where something runs on each of them that stays."""
+    """True where each GPU of the group has running work."""
 
 
 @dataclass(frozen=True)
 class Problem:
-    """Demands and fleet, ready for any of the planners."""
+    """The jobs and GPUs of a planning run in the integer form that every planner takes."""
 
     types: tuple[DemandType, ...]
     groups: tuple[Group, ...]
     edges: tuple[Mapping[SlotKind, Edge], ...]
-    """The values of each type of job, by kind of slot."""
+    """For each job type, its values on each kind of slot that it may use."""
     order: tuple[Objective, ...]
     priorities: tuple[int, ...]
-    """The distinct priorities, highest first."""
+    """The distinct priorities of the jobs, highest first."""
     throughput_unit: float
     energy_unit: float
 
     def without(self, limit_ms: int) -> Problem:
-        """Return the problem in which no job may end later than ``limit_ms``."""
+        """Return the problem in which no job may end later than ``limit_ms`` from now."""
         edges_left = tuple(
             {kind: e for kind, e in edges.items() if e.finish_ms <= limit_ms}
             for edges in self.edges
@@ -233,11 +240,11 @@ def build(
     horizon_s: float = 0.0,
     recut: bool = True,
 ) -> Problem:
-    """Return demands and GPUs as a Problem.
+    """Return the jobs and GPUs as a planning problem.
 
-    ``horizon_s``: running instances known to end within it may be waited for. ``recut=False``:
-    every layout stays as it is. Raises UsageError where an objective needs a prediction that an
-    option lacks.
+    ``horizon_s``: the planner may wait for running instances known to end within this many seconds.
+    ``recut=False``: every layout stays as it is. Raises UsageError where an objective needs a
+    prediction that a job's slice lacks.
     """
     types = grouped(demands)
     _check_predictions(types, order)

@@ -1,8 +1,8 @@
-"""Which slice of a GPU a workload should get: the smallest that fits, and the best by an aim.
+"""Recommend a MIG slice for a workload: the smallest slice that fits and the best for a goal.
 
-A slice *fits* where its memory reaches the upper end of the workload's GPU memory; host memory says
-nothing of it. What a workload of any kind does on each slice comes from ``on_slices``; this module
-holds the rules only. The same input gives the same answer.
+A slice *fits* if its memory is at least the upper end of the workload's GPU memory interval; host
+memory is not considered. The predictions for the slices come from ``on_slices``; this module only
+holds the rules of choice. The same input gives the same recommendation.
 """
 
 from __future__ import annotations
@@ -28,14 +28,16 @@ from berth.predictor.hardware.mig.slices import part_of_gpu
 
 
 class Aim(StrEnum):
-    """The aim that chooses the best slice, of those that fit and keep the latency limit."""
+    """The goal by which the best slice is chosen among those that fit and keep the latency
+    limit.
+    """
 
     SMALLEST = "smallest"
-    """Least of the GPU."""
+    """Smallest slice: fewest memory slices, then fewest compute slices."""
     FASTEST = "fastest"
-    """Shortest time, by the upper end of its interval."""
+    """Shortest predicted time, by the upper end of the 90 % interval."""
     THROUGHPUT = "throughput"
-    """Most work for the part of the GPU that it takes: throughput per slice."""
+    """Highest throughput divided by the part of the GPU that the slice takes."""
     ENERGY = "energy"
     """Least energy for the same work."""
     COST = "cost"
@@ -44,34 +46,38 @@ class Aim(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """The aim, the latency limit and the site's price."""
+    """The goal, the latency limit and the site's price per GPU hour."""
 
     aim: Aim = Aim.SMALLEST
     latency_limit_s: float | None = None
-    """A batch (a job) must be done within it, by the upper end of the 90 % interval."""
+    """Longest time of one unit (batch or job); the 90 % interval's upper end must not exceed it."""
     price_per_hour: float | None = None
-    """Price of the whole GPU; a slice costs the part of it that it takes."""
+    """Price of the whole GPU per hour; a slice costs its part of the GPU times this price."""
 
 
 @dataclass(frozen=True, slots=True)
 class SliceChoice:
-    """One slice profile and what the workload does on it. Energy and price are of one unit."""
+    """A slice profile with the workload's predictions on it; energy and price are per unit of
+    work.
+    """
 
     profile: SliceProfile
     part: float
-    """Part of the GPU that others cannot have: the larger of its parts of compute and memory."""
+    """Part of the GPU that the slice takes: the larger of its compute and memory parts, 0 to 1."""
     prediction: OnSlice
     throughput_per_s: Interval
-    """Items a second of all processes together."""
+    """Items (such as samples) per second, summed over all processes of the workload."""
     price: Interval | None
     fits: bool
     refused: str | None
-    """Why it cannot be chosen; None: it can."""
+    """Why the slice cannot be chosen; None: it can be chosen."""
 
 
 @dataclass(frozen=True, slots=True)
 class Baselines:
-    """The profiles by the thesis's rules (A100 40 GB only)."""
+    """The profiles that the rules of Panner Selvam's thesis choose; None except on an A100 40
+    GB.
+    """
 
     by_memory: str | None
     by_utilisation: str | None
@@ -79,7 +85,7 @@ class Baselines:
 
 @dataclass(frozen=True, slots=True)
 class Recommendation:
-    """The answer for one workload of any kind and one GPU model."""
+    """The recommended slices of one GPU model for one workload, with all candidates."""
 
     workload: str
     gpu: str
@@ -87,10 +93,10 @@ class Recommendation:
     unit: str
     """The unit of the predicted times: ``batch``, ``request``, ``token`` or ``job``."""
     units: float | None
-    """Units in a whole job; None: not known."""
+    """Number of units of work in a whole job; None: unknown."""
     memory: MemoryUse
     choices: tuple[SliceChoice, ...]
-    """Every plain profile of which something is predicted, small before large."""
+    """The profiles with a prediction, without media variants, in ascending order of size."""
     smallest: SliceChoice | None
     best: SliceChoice | None
     reason: str
@@ -104,10 +110,11 @@ def recommend(
     *,
     possible: Collection[str] | None = None,
 ) -> Recommendation:
-    """Return the smallest and the best slice of ``geometry`` for the workload.
+    """Return the smallest slice of ``geometry`` that fits the workload, and the best for the goal.
 
-    ``possible``: the profiles that can be had (default: all). Media variants are left out. Raises
-    UsageError where the aim needs a number that is missing.
+    ``possible``: the profiles that are available (default: all). Media variants are left out.
+    Raises
+    UsageError where the goal needs a number that is missing.
     """
     _check(known, terms)
     profiles = [p for p in plain_profiles(geometry) if p.name in known.on]
@@ -244,7 +251,9 @@ def _baselines(known: OnSlices, geometry: Geometry, memory: Interval | None) -> 
 
 
 def makeable(fleet: Iterable[GpuState], *, recut: bool) -> frozenset[str]:
-    """Return the profiles that the fleet has or, with ``recut``, can be cut to."""
+    """Return the MIG profiles present in the fleet; with ``recut``, also those it can be re-cut
+    to.
+    """
     cut_gpus = [state for state in fleet if state.mig_enabled]
     present = {i.profile for state in cut_gpus for i in state.layout.instances}
     plain = {p.name for state in cut_gpus for p in state.geometry.profiles if p.is_plain}
@@ -258,11 +267,11 @@ def demand(
     count: int = 1,
     priority: int = 0,
 ) -> Demand:
-    """Return the demand of a workload on the slices that may be chosen, for the planner.
+    """Return the planner's demand for a workload: its predictions on the slices that may be chosen.
 
-    Throughput is relative to the whole GPU; ``runtime_s`` is the job's on the whole GPU (default:
-    as the workload's amount says), and energy is given with it where it is known. Raises UsageError
-    where no slice may be chosen.
+    Throughput is relative to the whole GPU. ``runtime_s`` is the job's run time on the whole GPU
+    (default: from the workload's amount of work). Energy is included where it is known. Raises
+    UsageError where no slice may be chosen.
     """
     return demand_on([recommendation], runtime_s=runtime_s, count=count, priority=priority)
 
@@ -274,8 +283,10 @@ def demand_on(
     count: int = 1,
     priority: int = 0,
 ) -> Demand:
-    """Return the demand of one workload on slices of several GPU models, at least one. See
-    ``demand``."""
+    """Return the planner's demand for one workload on slices of several GPU models; see ``demand``.
+
+    ``recommendations`` holds one entry per GPU model, at least one.
+    """
     options = tuple(
         option
         for recommendation in recommendations

@@ -1,9 +1,9 @@
-"""A planner's solution in counts, and the plan made of it: which job takes which instance.
+"""A planner's solution in counts, and the plan made from it: which job takes which instance.
 
-The planners decide how many slots of each kind are given and taken. Then each GPU gets its target
-layout and its jobs; a created instance that nobody uses is dropped again, and an idle instance that
-need not go is kept. What a plan reaches is told in the user's units, and each GPU and each job left
-over gets one sentence.
+The planners decide how many slots of each kind exist and how many jobs take them. ``allot`` then
+gives each GPU its target layout and its jobs. It drops a created instance that no job uses and
+keeps an idle instance that need not go. Values are converted to the user's units, and each GPU and
+each unplaced job gets an explanatory sentence.
 """
 
 from __future__ import annotations
@@ -30,33 +30,41 @@ _UNITS = {Objective.MAKESPAN: " s", Objective.ENERGY: " J"}
 
 @dataclass(frozen=True, slots=True)
 class Solution:
-    """Who takes which slots, in counts, with what is reached."""
+    """A planner's result in counts: layouts for groups of GPUs, slots for types of jobs."""
 
     chosen: tuple[tuple[int, LayoutOption, int], ...]
-    """Group, layout and how many GPUs of the group take it."""
+    """Number of the group, layout, and how many GPUs of the group get this layout."""
     taken: tuple[tuple[int, SlotKind, int], ...]
-    """Type of job, kind of slot and how many."""
+    """Number of the job type, kind of slot, and how many of these jobs take such a slot."""
     stages: tuple[Stage, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """One objective (or one priority of ``jobs``), larger is better, in the problem's integers."""
+    """The value reached for one objective (or one priority of ``jobs``), in the problem's integers.
+
+    Larger is better: costs are negative.
+    """
 
     objective: Objective
     value: int
     bound: int | None
-    """No solution is above it; None: not computed."""
+    """Upper bound on the value of any solution; None: not computed."""
 
 
 def stages_of(problem: Problem, value: tuple[int, ...]) -> tuple[Stage, ...]:
-    """Return the stages of a proven value, as the exact planner gives it."""
+    """Return the stages of the exact planner's value; each value is its own bound, since it is
+    proven.
+    """
     numbers = iter(value)
     return tuple(Stage(o, n, n) for o, _ in stage_order(problem) for n in (next(numbers),))
 
 
 def stage_order(problem: Problem) -> list[tuple[Objective, int | None]]:
-    """Return the objectives in order, ``jobs`` once for each priority."""
+    """Return the pairs of objective and priority in the order of solving.
+
+    ``jobs`` appears once for each priority; the priority is None for the other objectives.
+    """
     return [
         (o, p)
         for o in problem.order
@@ -65,7 +73,9 @@ def stage_order(problem: Problem) -> list[tuple[Objective, int | None]]:
 
 
 def in_units(problem: Problem, stages: Iterable[Stage]) -> tuple[Reached, ...]:
-    """Return what is reached in the user's units: jobs, seconds, costs as positive numbers."""
+    """Return the reached values in the user's units: jobs, seconds, joules; costs become
+    positive.
+    """
     many = len(problem.priorities) > 1
     return tuple(
         Reached(
@@ -100,9 +110,11 @@ class Cut:
 def allot(
     problem: Problem, cuts: Sequence[Cut], taken: Sequence[tuple[int, SlotKind]]
 ) -> tuple[GpuPlan, ...]:
-    """Return each GPU's plan. ``taken`` names type of job and kind of slot, one entry a job.
+    """Return each GPU's plan: its target layout and the jobs on its instances.
 
-    Slots that exist already go first, so that as few as possible are created.
+    ``taken``: for each placed job, the number of its type and its kind of slot. Instances that
+    exist
+    are filled before those to be created, so that as few as possible are created.
     """
     queues: dict[SlotKind, deque[int]] = defaultdict(deque)
     for type_, kind in sorted(taken):
@@ -124,7 +136,9 @@ def allot(
 
 
 def _slots(cut: Cut) -> list[Slot]:
-    """Return the slots of the chosen layout; of a frozen GPU that gives a part, only that part."""
+    """Return the slots that the chosen option offers; a frozen GPU's option may offer only some
+    of them.
+    """
     left = dict(cut.option.counts)
     slots = []
     for slot in cut.group.view.slots(cut.option.layout):
@@ -165,7 +179,7 @@ def _trimmed(cut: Cut, placements: tuple[Placement, ...]) -> GpuPlan:
 
 
 def unplaced(problem: Problem, taken: Sequence[tuple[int, SlotKind]]) -> tuple[Unplaced, ...]:
-    """Return the jobs that got nothing, by name, each with one sentence."""
+    """Return the jobs that got no slice, grouped by name and reason."""
     used = Counter(type_ for type_, _ in taken)
     reasons: Counter[tuple[str, str]] = Counter()
     for type_, t in enumerate(problem.types):
@@ -196,7 +210,7 @@ def _reason(problem: Problem, type_: int) -> str:
 
 
 def gpu_sentence(plan: GpuPlan) -> str:
-    """Return one sentence: what happens to this GPU and what for."""
+    """Return one sentence on what the plan changes on this GPU and for how many jobs."""
     running = plan.state.busy
     awaited = running.minus(*plan.target.instances)
     staying = running.minus(*awaited.instances)
@@ -216,7 +230,9 @@ def _listed(layout: Layout) -> str:
 
 
 def plan_sentences(plan: Plan) -> tuple[str, ...]:
-    """Return sentences about the whole plan: what is reached, how far from the best, by what."""
+    """Return one sentence for each objective (value reached, distance to its bound), then the
+    notes.
+    """
     lines = []
     for r in plan.reached:
         unit = _UNITS.get(r.objective, "")
