@@ -1,6 +1,6 @@
-"""The one way to the GPUs for commands and the timer: cut in this process where we may, else by the
-helper, over its socket or through a command such as sudo.
-"""
+"""Access to this machine's GPUs for commands and the timer: in this process where its rights
+suffice, otherwise through the MIG helper, which is reached by its socket or by a command such as
+sudo."""
 
 from __future__ import annotations
 
@@ -30,27 +30,29 @@ T = TypeVar("T")
 
 
 class GpuAccess(Protocol):
-    """What can be asked about and done to this machine's GPUs. All raise BerthError."""
+    """Operations on this machine's GPUs. Every method raises BerthError on failure."""
 
     def inventory(self) -> Fleet:
-        """Read the GPUs as they are."""
+        """Return the GPUs with their present MIG modes and instances."""
         ...
 
     def preview(self, target: Target) -> tuple[GpuPreview, ...]:
-        """Show what an apply would do; nothing is changed."""
+        """Return, per GPU, the instances that ``apply`` would destroy, create and keep; nothing
+        is changed."""
         ...
 
     def apply(self, target: Target, *, wait_s: float = 0.0, enable_mig: bool = False) -> Report:
-        """Reach the target or leave all as it was."""
+        """Change the GPUs to the target layouts; on failure restore the layouts that they had
+        before."""
         ...
 
     def resume(self) -> Report:
-        """Bring an unfinished apply to its end."""
+        """Complete or roll back an apply that was interrupted."""
         ...
 
 
 class LocalAccess:
-    """Access in this process, with this process's rights."""
+    """GPU access in this process, with this process's rights."""
 
     def __init__(self, settings: MigSettings, tell: Tell = lambda _: None) -> None:
         self._settings = settings
@@ -79,7 +81,7 @@ class LocalAccess:
 
 
 class HelperAccess:
-    """Asks the helper for everything."""
+    """GPU access through the MIG helper: each method sends one request to the helper."""
 
     def __init__(self, settings: HelperSettings, tell: Callable[[str], None]) -> None:
         self._settings = settings
@@ -145,8 +147,8 @@ class HelperAccess:
 
 
 def open_access(settings: MigSettings, tell: Tell = lambda _: None) -> GpuAccess:
-    """Open the helper where one is configured and we are not root, else this process's own
-    access."""
+    """Return access through the helper where one is configured and this process is not root,
+    otherwise access in this process."""
     helper = settings.helper
     if os.geteuid() != 0 and (helper.socket or helper.command):
         return HelperAccess(helper, tell)
@@ -169,7 +171,8 @@ def _connected(path: str) -> socket.socket:
 
 
 def _lines(connection: socket.socket, timeout_s: float) -> Iterator[bytes]:
-    """Read whole lines until the other side closes; each may take ``timeout_s``."""
+    """Yield complete lines until the peer closes the connection; ``timeout_s`` is the limit for
+    each line. Raises BerthError on a timeout."""
     buffer = b""
     deadline = time.monotonic() + timeout_s
     while len(buffer) < MAX_ANSWER_BYTES:

@@ -1,4 +1,4 @@
-"""Actuation: preview a target, apply it, or go on after a crash."""
+"""Applying MIG layouts: preview a target, apply it, or resume an apply that a crash interrupted."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from berth.policies.mig import Instance, Layout
 
 @dataclass(frozen=True, slots=True)
 class GpuPreview:
-    """What an apply does to one GPU."""
+    """The instances that an apply destroys, creates and keeps on one GPU."""
 
     uuid: str
     index: int
@@ -34,7 +34,7 @@ class GpuPreview:
     """Instances of ``destroy`` that processes are using now."""
 
     def as_json(self) -> dict[str, Any]:
-        """Return what ``--json`` prints of it."""
+        """Return the preview as the JSON object that ``--json`` prints."""
         lists = ("destroy", "create", "keep", "busy")
         own = {"gpu": self.uuid, "index": self.index, "name": self.name}
         return own | {name: [str(i) for i in getattr(self, name)] for name in lists}
@@ -42,23 +42,26 @@ class GpuPreview:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What became of an apply or a resume."""
+    """The result of an apply or a resume."""
 
     outcome: str
-    """``new``, ``old`` or ``unchanged``: the layout that stands."""
+    """The layout that the GPUs have now: ``new``, ``old``, or ``unchanged`` if nothing had to be
+    done."""
     id: str | None
     gpus: tuple[GpuPreview, ...] = ()
     resumed: str | None = None
-    """What became of an earlier apply that was found unfinished: ``new`` or ``old``."""
+    """Result of an earlier, unfinished apply that was resumed first: ``new`` or ``old``; None:
+    there was none."""
 
     def as_json(self) -> dict[str, Any]:
-        """Return what ``--json`` prints of it."""
+        """Return the report as the JSON object that ``--json`` prints."""
         own = {"outcome": self.outcome, "id": self.id, "resumed": self.resumed}
         return own | {"gpus": [preview.as_json() for preview in self.gpus]}
 
 
 class Applier:
-    """Applies targets on this machine; one state folder, one keeper."""
+    """Applies targets on this machine, using one state folder and one ``Keeper`` (the node's
+    scheduler)."""
 
     def __init__(
         self,
@@ -77,13 +80,14 @@ class Applier:
         self._tell = tell
 
     def preview(self, target: Target) -> tuple[GpuPreview, ...]:
-        """Show what an apply would do; it only reads. Raises PlanRefused, and what ``read_fleet``
-        does."""
+        """Return, per GPU, what an apply would change; only reads. Raises PlanRefused, and the
+        errors of ``read_fleet``."""
         fleet = read_fleet(self._nvml, self._folder, host=self._host)
         return previews(fleet, checked(target, fleet))
 
     def apply(self, target: Target, *, wait_s: float = 0.0, enable_mig: bool = False) -> Report:
-        """Reach the target or leave all as it was.
+        """Change the GPUs to the target layouts; on failure restore the layouts that they had
+        before.
 
         Raises Locked, PlanRefused or Busy (nothing touched), RolledBack (as it was again) or
         Unfinished (``resume`` goes on). An unfinished earlier apply is brought to its end first.
@@ -103,7 +107,8 @@ class Applier:
             return Report("new", terms.id, shown, resumed)
 
     def resume(self) -> Report:
-        """Bring an unfinished apply to an end; ``unchanged`` where there is none."""
+        """Complete or roll back an unfinished apply; the outcome is ``unchanged`` where there is
+        none."""
         with applier_lock(self._folder, host=self._host):
             outcome = self._resume()
         return Report(outcome or "unchanged", None, resumed=outcome)
@@ -146,7 +151,7 @@ class Applier:
 
 
 def read_fleet(nvml: Nvml, folder: Path, *, host: Host = HOST) -> Fleet:
-    """Read the GPUs as they are, without the lock of the state folder.
+    """Read the GPUs' present state without taking the lock of the state folder.
 
     Raises Locked where NVML fails because another process is just making and destroying instances,
     NvmlFailure where it fails otherwise.
@@ -159,7 +164,7 @@ def read_fleet(nvml: Nvml, folder: Path, *, host: Host = HOST) -> Fleet:
 
 
 def previews(fleet: Fleet, layouts: dict[str, Layout]) -> tuple[GpuPreview, ...]:
-    """Return what each GPU of these layouts needs."""
+    """Return a preview for each GPU that ``layouts`` (by GPU UUID) names."""
     shown = []
     for gpu in fleet:
         if gpu.uuid not in layouts:

@@ -1,4 +1,5 @@
-"""Re-cutting by itself: plan for jobs that wait or are expected, and re-cut where that is worth it.
+"""Automatic repartitioning: plan slices for jobs that are pending or expected, and repartition the
+GPUs where the gain is worth the interruption.
 
 Expected are slices like those that jobs asked for lately. The submit filter only asks for slices
 that exist, but writes down which would do (``slices=`` in its stamp): that counts where it is
@@ -36,14 +37,15 @@ TIME_LIMIT_S = 10.0
 
 
 class ArrivalsDocument(Document):
-    """What was seen, oldest first."""
+    """The slice requests that earlier runs of ``berth mig auto`` saw, oldest first."""
 
     schema_: Literal["berth.mig-arrivals/1"] = Field("berth.mig-arrivals/1", alias="schema")
     asked: tuple[Asked, ...] = ()
 
 
 def remembered(path: Path) -> tuple[Asked, ...]:
-    """Read what was seen before; nothing where there is no such file, or none that can be read."""
+    """Read the recorded slice requests; return an empty tuple where the file is absent or
+    unreadable."""
     try:
         return read_json(path, ArrivalsDocument).asked
     except DocumentError:
@@ -51,7 +53,8 @@ def remembered(path: Path) -> tuple[Asked, ...]:
 
 
 def remember(path: Path, seen: Collection[Asked], *, now_s: float, window_s: float) -> list[Asked]:
-    """Add ``seen`` to what the file holds, forget what is older than the window, and write it.
+    """Add ``seen`` to the recorded slice requests, drop those older than ``window_s`` seconds, and
+    write and return the rest.
 
     Raises OSError where the file cannot be written.
     """
@@ -66,7 +69,7 @@ def remember(path: Path, seen: Collection[Asked], *, now_s: float, window_s: flo
 
 
 def arrivals(asked: Collection[Asked]) -> Iterator[Arrival]:
-    """Turn the slices of each job into so many arrivals of one slice."""
+    """Yield one arrival per slice that these jobs requested."""
     for request in asked:
         demand = Demand(" or ".join(request.profiles), tuple(map(SliceOption, request.profiles)))
         yield Arrival(request.submit_s, demand, request.count)
@@ -79,7 +82,8 @@ def expected_demands(
     now_s: float,
     say: Callable[[str], object],
 ) -> tuple[Demand, ...]:
-    """Return the demands that history expects, below the queue in priority and without it.
+    """Return the slice demands expected within ``rules.horizon_s``, at the rate of the last
+    ``rules.window_s``; their priority is below that of pending jobs.
 
     ``seen_now``: what the scheduler still knows. A memory that cannot be written is reported by
     ``say``, and only that counts. Raises SchedulerError.
@@ -100,11 +104,11 @@ def expected_demands(
 
 @dataclass(frozen=True, slots=True)
 class Thought:
-    """Whether to re-cut now, why, and to what."""
+    """The decision whether to repartition now, its reason, and the target layouts."""
 
     verdict: Verdict
     target: Target | None
-    """None: nothing to do."""
+    """The layouts to apply; None: leave the GPUs as they are."""
 
 
 def think(
@@ -116,7 +120,8 @@ def think(
     now_s: float,
     last_cut_s: float | None,
 ) -> Thought:
-    """Plan with and without re-cutting and compare. Pure but for the planner's clock.
+    """Plan with and without changing the layouts and compare the two plans. Apart from the
+    planner's time limit, the result depends on the arguments only.
 
     Raises UsageError where an objective needs predictions that the demands lack.
     """

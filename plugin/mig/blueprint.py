@@ -1,4 +1,5 @@
-"""What the GPUs are to look like, down to compute instances, and what that takes.
+"""Blueprints: wanted MIG layouts down to compute instances, and the changes that a GPU needs to
+match its blueprint.
 
 A blueprint is a layout whose instances also say how their compute slices are cut: recorded before
 an apply for the way back, made from the target for the way forth. Plain data in the journal.
@@ -15,18 +16,19 @@ from berth.policies.mig import Instance, Layout
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """An instance as it is wanted. ``compute`` None: one compute instance holds all of it."""
+    """A wanted GPU instance. ``compute`` None: one compute instance uses all its compute slices."""
 
     instance: Instance
     compute: tuple[ComputeInstance, ...] | None = None
 
     @classmethod
     def of(cls, record: InstanceRecord) -> Piece:
-        """Return the piece that this existing instance is."""
+        """Return the piece that describes this existing GPU instance."""
         return cls(record.instance, None if record.whole else record.compute)
 
     def is_met_by(self, record: InstanceRecord) -> bool:
-        """Tell whether the existing instance is as wanted."""
+        """Tell whether the existing instance has the wanted profile, place and compute
+        instances."""
         if record.instance != self.instance:
             return False
         return record.whole if self.compute is None else record.compute == self.compute
@@ -37,14 +39,14 @@ Blueprint = Mapping[str, tuple[Piece, ...]]
 
 
 def recorded(fleet: Iterable[GpuRecord], uuids: Iterable[str]) -> dict[str, tuple[Piece, ...]]:
-    """Record the blueprint of these GPUs as they are."""
+    """Return the present blueprint of the GPUs with these UUIDs."""
     wanted = set(uuids)
     return {g.uuid: tuple(map(Piece.of, g.instances)) for g in fleet if g.uuid in wanted}
 
 
 def wanted(gpu: GpuRecord, target: Layout) -> tuple[Piece, ...]:
-    """Return the pieces for a target layout: what is there stays as it is cut, the rest is made
-    whole.
+    """Return the pieces for a target layout: existing instances keep their compute instances, new
+    instances get one compute instance each.
 
     An instance without any compute instance is of no use to a job, so it is made anew.
     """
@@ -54,7 +56,7 @@ def wanted(gpu: GpuRecord, target: Layout) -> tuple[Piece, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """What one GPU needs to meet its blueprint."""
+    """The instances that one GPU must destroy, create and keep to match its blueprint."""
 
     uuid: str
     destroy: tuple[InstanceRecord, ...]
@@ -66,8 +68,8 @@ class Changes:
 
 
 def changes(gpu: GpuRecord, pieces: Iterable[Piece]) -> Changes:
-    """Return what takes the GPU from its present state to the blueprint; what fits is not
-    touched."""
+    """Return the changes that take the GPU from its present instances to ``pieces``; instances
+    that already match are kept."""
     pieces = tuple(pieces)
     keep = tuple(r for r in gpu.instances if any(p.is_met_by(r) for p in pieces))
     return Changes(

@@ -1,4 +1,4 @@
-"""What can go wrong between a plan and the GPUs."""
+"""Errors of applying a MIG plan to GPUs."""
 
 from __future__ import annotations
 
@@ -14,24 +14,25 @@ class NvmlFailure(BerthError):
 
 
 class NoPermission(NvmlFailure):
-    """Only a privileged user may do this."""
+    """The NVML call needs root or another privileged user."""
 
 
 class PlanRefused(UsageError):
-    """The plan or layout cannot be carried out as it is; nothing was touched."""
+    """The plan or layout cannot be applied; nothing was changed."""
 
 
 class Busy(BerthError):
-    """What would have to be destroyed is in use; nothing was touched."""
+    """An instance that would have to be destroyed is in use; nothing was changed."""
 
 
 class Locked(BerthError):
-    """Somebody else is applying."""
+    """Another process holds the lock of the state folder: it is applying a layout."""
 
 
 class RolledBack(BerthError):
-    """Applying failed and the recorded layout stands again."""
+    """Applying failed; the GPUs have their earlier layout again."""
 
 
 class Unfinished(BerthError):
-    """Neither the new nor the old layout could be reached; the journal knows how to go on."""
+    """Neither the new nor the old layout could be reached; ``berth mig apply --resume`` reads
+    the journal and tries again."""

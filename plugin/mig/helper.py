@@ -34,7 +34,8 @@ _CALLER_VARIABLES = ("SUDO_UID", "PKEXEC_UID")
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Entry point. Exit status 0: answered (also with an error); 2: not even a request."""
+    """Serve one request and exit with status 0 if it was answered (also with an error), 2 if no
+    request could be read."""
     logging.basicConfig(stream=sys.stderr, format="%(name)s: %(message)s", level=logging.INFO)
     os.umask(0o022)
     words = sys.argv[1:] if arguments is None else arguments
@@ -65,8 +66,8 @@ def _serve(request: wire.Request, settings: MigSettings) -> Any:
 
 
 def _config(words: list[str]) -> Path:
-    """Return the settings file; another one only for root without sudo, whose own wish it then
-    is."""
+    """Return the path of the settings file. Only root, when not called through sudo or pkexec,
+    may name another file. Raises UsageError for any other argument."""
     if not words:
         return site.PATH
     foreign = any(name in os.environ for name in _CALLER_VARIABLES)
@@ -76,8 +77,8 @@ def _config(words: list[str]) -> Path:
 
 
 def _caller() -> int:
-    """Return who asks: by sudo's word, else by the kernel's of the socket's peer, else
-    ourselves."""
+    """Return the user id of the caller: the one that sudo or pkexec reports, else that of the
+    socket's peer, else this process's own."""
     for name in _CALLER_VARIABLES:
         uid = whole_number(os.environ.get(name, ""))
         if uid is not None:
@@ -118,7 +119,8 @@ def _read_line() -> bytes:
 
 
 def _say(line: dict[str, Any]) -> None:
-    """Send a line; a caller that is gone does not stop an apply that has begun."""
+    """Write one JSON line to standard output; if the caller is gone, log this and go on, so that
+    an apply is not interrupted."""
     data = json.dumps(line).encode() + b"\n"
     try:
         while data:

@@ -1,5 +1,5 @@
-"""The GPUs of this machine as NVML describes them, without driver handles, and the device files
-that a job's cgroup must allow for each instance.
+"""The GPUs of this machine as NVML describes them, as plain data without driver handles, and the
+device files that a job's cgroup must allow for each MIG instance.
 
 Access to a MIG device goes through ``/dev/nvidia-caps``; the driver tells the minor numbers below
 ``/proc/driver/nvidia/capabilities`` (NVIDIA MIG user guide, "Device Nodes and Capabilities").
@@ -20,7 +20,7 @@ from berth.policies.mig import Geometry, GpuState, Instance, Layout, Running
 
 @dataclass(frozen=True, slots=True, order=True)
 class ComputeInstance:
-    """A part of a GPU instance's compute slices, where programs run."""
+    """A compute instance: a range of a GPU instance's compute slices, on which programs run."""
 
     start: int
     size: int
@@ -29,53 +29,53 @@ class ComputeInstance:
 
 @dataclass(frozen=True, slots=True)
 class InstanceRecord:
-    """A GPU instance that exists."""
+    """An existing GPU instance with its compute instances, MIG device UUIDs and processes."""
 
     instance: Instance
     gi_id: int
     profile_id: int
     compute: tuple[ComputeInstance, ...]
     whole: bool
-    """One compute instance holds all compute slices: what a plain profile name stands for."""
+    """True: one compute instance uses all compute slices, as a plain profile name implies."""
     uuids: tuple[str, ...] = ()
-    """MIG device UUIDs, as CUDA_VISIBLE_DEVICES takes them."""
+    """MIG device UUIDs, in the form that CUDA_VISIBLE_DEVICES accepts."""
     compute_ids: tuple[int, ...] = ()
     pids: tuple[int, ...] = ()
-    """Processes on it now."""
+    """Ids of the processes that use the instance now."""
 
 
 @dataclass(frozen=True, slots=True)
 class GpuRecord:
-    """One GPU with its MIG mode, what it can be cut into, and what it is cut into."""
+    """One GPU with its MIG mode, its possible MIG profiles and its existing instances."""
 
     uuid: str
     index: int
     minor: int
-    """Number in ``/dev/nvidia<minor>``."""
+    """Minor number of the device file ``/dev/nvidia<minor>``."""
     name: str
     capable: bool
     enabled: bool
     pending: bool
-    """The mode after the next reset."""
+    """The MIG mode that takes effect with the GPU's next reset."""
     geometry: Geometry | None
-    """None where MIG is off or not possible."""
+    """Possible MIG profiles and placements; None where MIG is off or unsupported."""
     instances: tuple[InstanceRecord, ...] = ()
     pci_id: str = ""
     """Device and vendor as mig-parted's ``device-filter`` writes them, e.g. ``0x20B010DE``."""
 
     @property
     def layout(self) -> Layout:
-        """Return its instances as a layout."""
+        """Return the GPU's instances as a layout."""
         return Layout.of(*(record.instance for record in self.instances))
 
     def find(self, instance: Instance) -> InstanceRecord | None:
-        """Return the record of that instance; None where it does not exist."""
+        """Return the record of that instance; None if the GPU does not have it."""
         return next((r for r in self.instances if r.instance == instance), None)
 
     def state(
         self, name: str | None = None, *, held: Collection[tuple[str, Instance]] = ()
     ) -> GpuState | None:
-        """Return the GPU's state for the planner; None where it cannot be cut now.
+        """Return the GPU's state for the planner; None where MIG is off or unsupported.
 
         ``held``: instances (by GPU UUID) that belong to jobs, whether or not a process is on them.
         """
@@ -93,26 +93,26 @@ Fleet = tuple[GpuRecord, ...]
 
 
 def digest(fleet: Iterable[GpuRecord]) -> str:
-    """Return a digest that is the same for the same GPUs, modes and layouts, whatever runs on
-    them."""
+    """Return a digest of the GPUs' UUIDs, MIG modes and layouts; running processes do not change
+    it."""
     rows = sorted((gpu.uuid, gpu.enabled, str(gpu.layout)) for gpu in fleet)
     return hashlib.sha256(json.dumps(rows).encode()).hexdigest()[:16]
 
 
 @dataclass(frozen=True, slots=True)
 class DeviceFiles:
-    """Where the driver keeps them; other folders serve tests."""
+    """Folders of the driver's device and capability files; tests pass other folders."""
 
     dev: Path = Path("/dev")
     capabilities: Path = Path("/proc/driver/nvidia/capabilities")
 
     def of_gpu(self, gpu: GpuRecord) -> tuple[str, ...]:
-        """Return the file of a whole GPU."""
+        """Return the path of the GPU's own device file."""
         return (str(self.dev / f"nvidia{gpu.minor}"),)
 
     def of_instance(self, gpu: GpuRecord, record: InstanceRecord) -> tuple[str, ...]:
-        """Return the files of the GPU, the instance's capability and those of its compute
-        instances."""
+        """Return the device files that a job on this instance needs: the GPU's, the GPU
+        instance's capability and its compute instances' capabilities."""
         below = self.capabilities / f"gpu{gpu.minor}" / "mig" / f"gi{record.gi_id}"
         grants = [below / "access"]
         grants += [below / f"ci{number}" / "access" for number in record.compute_ids]

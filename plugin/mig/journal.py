@@ -1,6 +1,7 @@
-"""The state folder of the applier: the lock that one apply holds, and the journal of what it does.
+"""The state folder of the applier: the lock that serialises applies, and the journal of the current
+apply's steps.
 
-The lock is a file lock, which ends with its process, however that ends.
+The lock is a file lock, which the kernel releases when its process ends.
 
 The journal says what an apply has begun, on disk before it is done: JSON lines, each flushed to the
 disk. The GPUs themselves say how far the cutting went; the journal says from which layout to which,
@@ -34,7 +35,8 @@ CHANGES = ("destroy", "create")
 
 @contextlib.contextmanager
 def applier_lock(folder: Path, *, host: Host = HOST) -> Iterator[None]:
-    """Hold the lock of this state folder. Raises Locked naming the process that has it."""
+    """Hold the lock of this state folder. Raises Locked, naming the process that holds it, and
+    BerthError where the lock file cannot be opened."""
     path, files = folder / "lock", host.files
     try:
         files.make_folder(folder)
@@ -61,7 +63,8 @@ def applier_lock(folder: Path, *, host: Host = HOST) -> Iterator[None]:
 
 
 def refuse_while_locked(folder: Path, *, host: Host = HOST) -> None:
-    """Raises Locked where a process holds the lock of this state folder, as far as we may see."""
+    """Raises Locked if a process holds the lock of this state folder; does nothing where the
+    lock file cannot be read."""
     files = host.files
     with contextlib.suppress(OSError):
         descriptor = files.open(folder / "lock", os.O_RDONLY)
@@ -88,7 +91,7 @@ def _holder(files: Files, descriptor: int) -> str:
 
 
 class Journal:
-    """The journal of one state folder; at most one apply is in it."""
+    """The journal of one state folder; it holds the records of at most one apply."""
 
     def __init__(self, folder: Path, *, host: Host = HOST) -> None:
         self.folder = folder
@@ -96,15 +99,16 @@ class Journal:
         self._clock, self._files = host.clock, host.files
 
     def unfinished(self) -> list[Record]:
-        """Return the records of an apply that has begun and not ended; empty: none."""
+        """Return the records of an apply that began and did not end; an empty list if there is
+        none."""
         records = list(self._records(self.path))
         if not records or records[0].get("kind") != "begin" or records[-1].get("kind") == "end":
             return []
         return records
 
     def last_cut_s(self) -> float | None:
-        """Return when the layouts were last changed (Unix time); None: never, as far as is
-        known."""
+        """Return when an instance was last created or destroyed (Unix time, s); None: no journal
+        records a change."""
         for path in [self.path, *reversed(self._history())]:
             times = [r.get("at_s") for r in self._records(path) if r.get("kind") in CHANGES]
             if times:
@@ -112,7 +116,7 @@ class Journal:
         return None
 
     def begin(self, record: Record) -> None:
-        """Start a new journal; the finished one before it is kept by its number."""
+        """Move the previous journal to the history folder and start a new one with ``record``."""
         self._archive()
         self.append("begin", **record)
         try:
@@ -121,7 +125,7 @@ class Journal:
             raise BerthError(f"{self.folder}: cannot be written: {error.strerror}") from None
 
     def append(self, kind: str, **fields: Any) -> None:
-        """Write one record and wait until the disk has it. Raises BerthError."""
+        """Append one record with its time and flush it to disk. Raises BerthError."""
         line = json.dumps({"kind": kind, "at_s": round(self._clock.time(), 3), **fields}) + "\n"
         try:
             self._sync(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND, line.encode())
@@ -129,7 +133,7 @@ class Journal:
             raise BerthError(f"{self.path}: cannot be written: {error.strerror}") from None
 
     def _sync(self, path: Path, flags: int, data: bytes = b"") -> None:
-        """Write ``data`` at the end of a file and wait until the disk has it."""
+        """Append ``data`` to a file and flush it to disk."""
         descriptor = self._files.open(path, flags, 0o644)
         try:
             size = self._files.size(descriptor) if data else 0
@@ -171,7 +175,7 @@ class Journal:
             raise BerthError(f"{folder}: cannot be written: {error.strerror}") from None
 
     def _history(self) -> list[Path]:
-        """List the journals of applies that have ended, oldest first."""
+        """Return the paths of finished applies' journals, oldest first."""
         folder = self.folder / "history"
         try:
             names = self._files.names(folder)

@@ -1,4 +1,5 @@
-"""A node that is cut, as its scheduler serves it: jobs kept off, layouts told, slices asked for.
+"""The interface between MIG partitioning and the node's scheduler: keep jobs off the node, publish
+its slices, read the jobs that request slices.
 
 Each scheduler brings a ``NodeSettings`` of its own, the table of ``mig.toml`` that bears its name.
 Its *keeper* is told the layouts before the first cut and answers with a *notice*: plain data that
@@ -29,79 +30,83 @@ def _absolute(value: str) -> str:
 
 AbsolutePath = Annotated[str, AfterValidator(_absolute)]
 Notice = dict[str, Any]
-"""``{"old": ..., "new": ...}``, each whatever the keeper needs to publish that layout."""
+"""``{"old": ..., "new": ...}``: for each layout, the data that the keeper needs to publish it."""
 _WILL_DO = re.compile(r"(?:^|\s)berth/1 .*?\bslices=([^\s]+)")
 
 
 class Keeper(Protocol):
-    """Keeps jobs away and tells the scheduler what there is. All raise BerthError."""
+    """Keeps new jobs off the node and publishes its slices to the scheduler. All methods raise
+    BerthError on failure."""
 
     def allocated(self, fleet: Fleet) -> frozenset[tuple[str, Instance]]:
-        """Return the instances that the scheduler has given to jobs, by GPU UUID."""
+        """Return the instances allocated to jobs, as pairs of GPU UUID and instance."""
         ...
 
     def prepare(self, fleet: Fleet, target: Mapping[str, Layout]) -> Notice:
-        """Check that the new layout can be published. Raises PlanRefused; nothing is changed."""
+        """Check that the new layouts (by GPU UUID) can be published, and return the notice for
+        the journal. Raises PlanRefused; nothing is changed."""
         ...
 
     def drain(self, reason: str) -> None:
-        """Keep new jobs from starting on the node from now on; running ones go on."""
+        """Drain the node: no new job starts there, running jobs continue."""
         ...
 
     def publish(self, part: Any, fleet: Fleet) -> None:
-        """Tell the scheduler: ``part`` is the notice's ``old`` or ``new``; wait until it knows."""
+        """Publish a layout to the scheduler and wait until the scheduler has taken it over.
+        ``part`` is the notice's ``old`` or ``new``."""
         ...
 
     def release(self, reason: str) -> None:
-        """Take back ``drain`` of this reason; somebody else's drain stays."""
+        """Undo the drain that has this reason; a drain with another reason stays."""
         ...
 
 
 class NoKeeper:
-    """No scheduler gives out this node's slices."""
+    """A keeper for nodes whose slices no scheduler allocates."""
 
     def allocated(self, fleet: Fleet) -> frozenset[tuple[str, Instance]]:
-        """Return no instance."""
+        """Return the empty set: no scheduler allocates instances."""
         return frozenset()
 
     def prepare(self, fleet: Fleet, target: Mapping[str, Layout]) -> Notice:
-        """Prepare nothing: there is nobody to tell."""
+        """Return an empty notice: there is no scheduler to inform."""
         return {"old": None, "new": None}
 
     def drain(self, reason: str) -> None:
-        """Do nothing: there is nobody to keep away."""
+        """Do nothing: there is no scheduler whose jobs must be kept off."""
 
     def publish(self, part: Any, fleet: Fleet) -> None:
-        """Do nothing: there is nobody to tell."""
+        """Do nothing: there is no scheduler to inform."""
 
     def release(self, reason: str) -> None:
         """Do nothing: nothing was drained."""
 
 
 class Asked(Document):
-    """Slices that one job asked for: any of these profiles."""
+    """A job's slice request: ``count`` slices, each of any of these MIG profiles."""
 
     job: str
     submit_s: float
     profiles: tuple[str, ...] = Field(min_length=1)
     count: int = Field(ge=1)
     ran: bool = True
-    """False: it only waited when it was last seen."""
+    """False: the job was still pending when it was last seen."""
 
 
 def stamped_profiles(stamp: str, profiles: Collection[str]) -> tuple[str, ...]:
-    """Return those of ``profiles`` that would do, as the submit filter wrote it in the job's
-    stamp."""
+    """Return those of ``profiles`` that suit the job according to ``stamp``, the comment that
+    Berth's submit filter wrote; empty if the comment names none."""
     match = _WILL_DO.search(stamp)
     return () if match is None else tuple(p for p in match[1].split(",") if p in profiles)
 
 
 class NodeSettings(Document, ABC):
-    """A table that bears a scheduler's name: this node there. Each scheduler has its own kind."""
+    """This node's settings in its scheduler: a table of ``mig.toml`` named after the scheduler,
+    which defines the fields."""
 
     node: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")
     type_pattern: str = "{profile}"
-    """What the scheduler calls the slices of a profile."""
+    """The scheduler's name for slices of a profile; ``{profile}`` stands for the profile's name."""
 
     @field_validator("type_pattern")
     @classmethod
@@ -112,12 +117,14 @@ class NodeSettings(Document, ABC):
 
     @abstractmethod
     def keeper(self) -> Keeper:
-        """Return the keeper of jobs off the node while it is cut."""
+        """Return the keeper that keeps jobs off the node while its GPUs are repartitioned."""
 
     @abstractmethod
     def pending(self, profiles: Collection[str]) -> tuple[Demand, ...]:
-        """Return the jobs that wait for slices of these profiles. Raises SchedulerError."""
+        """Return the demands of pending jobs for slices of these profiles. Raises
+        SchedulerError."""
 
     @abstractmethod
     def asked(self, profiles: Collection[str]) -> Iterable[Asked]:
-        """Return what all jobs that the scheduler still knows asked for. Raises SchedulerError."""
+        """Return the slice requests of all jobs that the scheduler still knows. Raises
+        SchedulerError."""

@@ -1,8 +1,8 @@
-"""The driver: NVML by its own Python binding (``pynvml`` of nvidia-ml-py).
+"""Access to the NVIDIA driver through NVML and its Python binding (``pynvml`` of nvidia-ml-py).
 
-``with Nvml() as nvml:`` reads the fleet and makes or destroys single instances. It decides nothing
-and checks only that it destroys exactly what it was told to. Numbers of calls and their order are
-part of no contract; every failure is an error with a sentence.
+``with Nvml() as nvml:`` reads the fleet and creates or destroys single instances. This module makes
+no decisions; it checks only that it destroys the instance that it was told to destroy. Every
+failure is an error with a sentence.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from berth.policies.mig import Geometry, Instance, Media, SliceProfile
 
 MIB = 2**20
 _ABSENT = frozenset({2, 3, 6})
-"""Codes by which NVML says that a profile or a MIG device is not there."""
+"""NVML return codes that mean that a profile or a MIG device does not exist."""
 _NO_FUNCTION = 13
 _DRIVERLESS = frozenset({9, 15, 18})
 _UNPLACED = 0xFFFFFFFF
@@ -32,7 +32,7 @@ _PROCESS_LISTS = (
 
 
 class Nvml:
-    """An open session with the driver."""
+    """An NVML session; use it as a context manager."""
 
     def __init__(self) -> None:
         self._module: ModuleType | None = None
@@ -61,7 +61,8 @@ class Nvml:
             self._call("nvmlShutdown")
 
     def read(self) -> Fleet:
-        """Read every GPU with its instances and their processes. Raises BerthError."""
+        """Return every GPU of this machine with its instances and their processes. Raises
+        BerthError."""
         count = self._call("nvmlDeviceGetCount")
         if count == 0:
             raise BerthError("NVML sees no GPU on this machine")
@@ -70,7 +71,7 @@ class Nvml:
         )
 
     def pids(self, uuid: str, record: InstanceRecord) -> tuple[int, ...]:
-        """Return the ids of the processes on that instance at this moment."""
+        """Return the ids of the processes that use that GPU instance now."""
         device = self._device(uuid)
         pids_by_instance = self._pids(device)
         mine = pids_by_instance.get(record.gi_id, set()) | pids_by_instance.get(_UNPLACED, set())
@@ -80,7 +81,7 @@ class Nvml:
         return tuple(sorted(mine))
 
     def destroy(self, uuid: str, record: InstanceRecord) -> None:
-        """Destroy exactly this instance with its compute instances.
+        """Destroy this GPU instance and its compute instances.
 
         Raises NvmlFailure; the driver itself refuses where a process is on it.
         """
@@ -95,7 +96,8 @@ class Nvml:
     def create(
         self, uuid: str, instance: Instance, compute: tuple[ComputeInstance, ...] | None = None
     ) -> None:
-        """Make an instance at its place, with these compute instances or (None) one whole one."""
+        """Create a GPU instance at its place with these compute instances; None: one compute
+        instance that uses all compute slices."""
         device = self._device(uuid)
         profile = next((p for p in self._all_profiles(device) if p.name == instance.profile), None)
         if profile is None:
@@ -120,7 +122,8 @@ class Nvml:
             )
 
     def set_mig_mode(self, uuid: str, *, on: bool) -> bool:
-        """Ask for the mode; False where it needs a reset of the GPU to take effect."""
+        """Set the MIG mode; return False where the change needs a reset of the GPU to take
+        effect."""
         return bool(self._call("nvmlDeviceSetMigMode", self._device(uuid), int(on)) == 0)
 
     @property
@@ -161,7 +164,7 @@ class Nvml:
         )  # fmt: skip
 
     def _all_profiles(self, handle: Any) -> tuple[SliceProfile, ...]:
-        """Ask once a session for the profiles, which do not change while the mode lasts."""
+        """Return the GPU's MIG profiles, read from the driver once per session."""
         uuid = self._call("nvmlDeviceGetUUID", handle)
         if uuid not in self._profiles:
             kinds = range(self._nvml.NVML_GPU_INSTANCE_PROFILE_COUNT)
@@ -182,8 +185,8 @@ class Nvml:
         return self._described(handle, info, name)
 
     def _old_profile(self, handle: Any, kind: int) -> SliceProfile | None:
-        """Name a profile by its slices and its memory, rounded up: drivers before R525 know no
-        names."""
+        """Return a profile named by its slices and its memory in GiB, rounded up: drivers before
+        R525 report no profile names."""
         try:
             info = self._call("nvmlDeviceGetGpuInstanceProfileInfo", handle, kind, 1)
         except NvmlFailure as failure:
@@ -289,7 +292,8 @@ class Nvml:
             yield mig, gi_id, self._call("nvmlDeviceGetComputeInstanceId", mig)
 
     def _pids(self, handle: Any) -> dict[int, set[int]]:
-        """Return process ids by GPU instance, of every kind of process that the driver knows."""
+        """Return process ids by GPU instance id, for every type of process that the driver
+        lists."""
         pids: dict[int, set[int]] = {}
         for name in _PROCESS_LISTS:
             try:

@@ -1,4 +1,4 @@
-"""mig-parted's YAML, read and written in its own words.
+"""Reads and writes configuration files of mig-parted (YAML).
 
 ``version: v1``, ``mig-configs`` with named lists of ``devices``, ``device-filter``,
 ``mig-enabled`` and ``mig-devices``. Fields that the format does not have are refused by name, as
@@ -42,7 +42,7 @@ Count = Annotated[int, Field(ge=0)]
 
 
 class Entry(Document):
-    """What some devices of a node are to look like."""
+    """The MIG mode and slices that some devices of a node are to have."""
 
     model_config = ConfigDict(
         alias_generator=lambda name: name.replace("_", "-"), validate_by_name=True
@@ -60,7 +60,7 @@ class Entry(Document):
         return self
 
     def covers(self, index: int, pci_ids: Iterable[str]) -> bool:
-        """Tell whether the entry is about device ``index``, a GPU with one of these PCI ids."""
+        """Tell whether the entry applies to device ``index``, a GPU with one of these PCI ids."""
         filters = {text.lower() for text in self.device_filter}
         if filters and filters.isdisjoint(text.lower() for text in pci_ids):
             return False
@@ -68,14 +68,15 @@ class Entry(Document):
 
 
 class Config(Document):
-    """A whole file: lists of entries by name."""
+    """A mig-parted file: lists of entries by configuration name."""
 
     version: Literal["v1"]
     configs: dict[str, tuple[Entry, ...]] = Field(alias="mig-configs")
 
 
 def named(config: Config, name: str, source: str | Path) -> tuple[Entry, ...]:
-    """Return the entries of one configuration. Raises DocumentError listing those there are."""
+    """Return the entries of the configuration ``name``. Raises DocumentError listing the file's
+    configurations."""
     if name not in config.configs:
         known = ", ".join(config.configs)
         raise DocumentError(source, f"has no configuration {name!r}", hint=f"it has {known}")
@@ -83,7 +84,7 @@ def named(config: Config, name: str, source: str | Path) -> tuple[Entry, ...]:
 
 
 def read(path: Path) -> Config:
-    """Read a file. Raises DocumentError naming the key at fault."""
+    """Read a mig-parted file. Raises DocumentError naming the invalid key."""
     try:
         with path.open("rb") as stream:
             raw = stream.read(MAX_BYTES + 1)
@@ -93,7 +94,7 @@ def read(path: Path) -> Config:
 
 
 def parse(raw: bytes | str, *, source: str | Path) -> Config:
-    """Read text. Raises DocumentError naming the key at fault."""
+    """Parse a mig-parted file's text. Raises DocumentError naming the invalid key."""
     return validate(_load(raw, source), Config, source=source)
 
 
@@ -103,7 +104,7 @@ def _load(raw: bytes | str, source: str | Path) -> object:
         raise DocumentError(source, f"is larger than {MAX_BYTES} bytes")
 
     class Strict(yaml.SafeLoader):  # type: ignore[misc, name-defined, unused-ignore]
-        """No aliases (they multiply) and no key twice."""
+        """A YAML loader that refuses aliases (they can expand without limit) and duplicate keys."""
 
         def compose_node(self, parent: Any, index: Any) -> Any:
             if self.check_event(yaml.AliasEvent):
@@ -137,7 +138,7 @@ def _yaml() -> Any:
 
 
 def write(configs: Mapping[str, Iterable[Entry]]) -> str:
-    """Write the file's text, entries in the order and spelling that mig-parted's own files have."""
+    """Return the text of a mig-parted file, with entries in mig-parted's own order and spelling."""
     lines = ["version: v1", "mig-configs:" + ("" if configs else " {}")]
     for name, entries in configs.items():
         listed = tuple(entries)
@@ -161,13 +162,15 @@ def write(configs: Mapping[str, Iterable[Entry]]) -> str:
 
 
 def _word(name: str) -> str:
-    """Return a key that YAML reads back as this text."""
+    """Return ``name`` as a YAML key, quoted where plain YAML would not read it back as this
+    text."""
     plain = re.fullmatch(r"[A-Za-z][A-Za-z0-9._+-]*", name) and name.lower() not in _RESERVED
     return name if plain else json.dumps(name)
 
 
 def entries(gpus: Sequence[tuple[int, Geometry, Layout, bool]]) -> tuple[Entry, ...]:
-    """Make one entry for all devices with one layout, from (index, geometry, layout, MIG on)."""
+    """Return one entry for each distinct pair of MIG mode and layout, from GPUs as (index,
+    geometry, layout, MIG on)."""
     indices_by_layout: dict[tuple[bool, tuple[tuple[str, int], ...]], list[int]] = {}
     for index, geometry, layout, enabled in gpus:
         counts = layout.counts()

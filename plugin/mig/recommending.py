@@ -1,4 +1,4 @@
-"""Workloads of every kind on MIG slices: what the recommender and the planner are asked about."""
+"""Predicts workloads of every type on MIG slices, for the slice recommender and the planner."""
 
 from __future__ import annotations
 
@@ -28,19 +28,19 @@ from berth.predictor.hardware.mig.geometry import Geometry
 from berth.predictor.hardware.mig.slices import lookup
 
 FILE_ENDINGS = MODEL_FILES | {".json", ".toml"}
-"""Endings of texts that are read as files, whether there is such a file or not."""
+"""A text with one of these endings is taken as a file name, whether or not the file exists."""
 
 
 @dataclass(frozen=True)
 class Predictions:
-    """Answers for workloads on slices; ``platforms`` holds those of slices, too."""
+    """Predicts workloads on MIG slices; ``platforms`` includes slices as platforms."""
 
     forecaster: Forecaster
     platforms: Mapping[str, Platform]
     reference: str | None = None
 
     def on_slices(self, workload: Workload, geometry: Geometry) -> OnSlices:
-        """Predict the workload on the slices of one GPU model.
+        """Return the predictions of the workload on the slices of one GPU model.
 
         Raises UsageError where nothing can be predicted of it there.
         """
@@ -66,7 +66,8 @@ class Predictions:
     def demand(
         self, workload: Workload, gpus: Sequence[Geometry], *, count: int = 1, priority: int = 0
     ) -> Demand:
-        """Return the slices of these GPU models that fit it. Raises UsageError where there is none.
+        """Return the workload's demand: the slices of these GPU models on which it fits. Raises
+        UsageError where there is none.
 
         A model on which nothing is predicted of it is left out while there is another.
         """
@@ -82,7 +83,7 @@ class Predictions:
 
 
 def predictions_for(site: Site | None, bundles: Iterable[Path] = ()) -> Predictions:
-    """Open predictions with the site's platforms and bundles. Raises DocumentError and
+    """Return predictions that use the site's platforms and bundles. Raises DocumentError and
     UsageError."""
     return Predictions(forecaster_for(site, bundles), platforms_for(site), reference_of(site))
 
@@ -90,8 +91,8 @@ def predictions_for(site: Site | None, bundles: Iterable[Path] = ()) -> Predicti
 def workload_named(
     text: str, open_store: Callable[[], Store], options: WorkloadOptions | None = None
 ) -> Workload:
-    """Read a workload: a file of any kind, or one of the store by its name as ``berth workload
-    list`` prints it (``alice/history-align``), or as a user's own.
+    """Return a workload from a file, or from the store by its name: as ``berth workload list``
+    prints it (``alice/history-align``), or without the user for the caller's own workloads.
 
     Raises DocumentError for a broken file and UsageError for a name that is not there.
     """
@@ -116,7 +117,8 @@ def demands_of(
     predictions: Callable[[], Predictions],
     open_store: Callable[[], Store],
 ) -> tuple[Demand, ...]:
-    """Return the jobs for the planner; those that name a workload get the slices that fit it.
+    """Return the jobs as demands for the planner; a job that names a workload gets the slices on
+    which the workload fits.
 
     ``gpus``: models of the fleet. Raises UsageError and DocumentError.
     """
@@ -135,7 +137,8 @@ def demands_of(
 
 
 def with_workloads(jobs: JobsDocument | None, named: Sequence[str]) -> JobsDocument:
-    """Add jobs of ``NAME`` or ``NAME=COUNT``. Raises UsageError."""
+    """Return the jobs with one more for each text of ``named`` (``NAME`` or ``NAME=COUNT``).
+    Raises UsageError for a malformed text."""
     entries = [] if jobs is None else list(jobs.jobs)
     for text in named:
         name, equals, count = text.rpartition("=")

@@ -1,4 +1,4 @@
-"""The site's settings for cutting GPUs (``/etc/berth/mig.toml``): one file, written by root.
+"""The site's settings for MIG partitioning: ``/etc/berth/mig.toml``, a file that only root writes.
 
 The helper reads it as root and takes from it every path and command it uses; callers name none.
 """
@@ -22,42 +22,45 @@ SCHEMA = "berth.mig/1"
 
 
 class HelperSettings(Document):
-    """How unprivileged callers reach the helper: a socket, or a command such as sudo."""
+    """How unprivileged callers reach the MIG helper: by a socket, or by a command such as sudo."""
 
     socket: str | None = None
     command: tuple[str, ...] = ()
     allowed_users: tuple[str, ...] = ()
-    """Who may ask besides root."""
+    """Names of the users, besides root, that may use the helper."""
     timeout_s: float = Field(default=600.0, gt=0)
-    """How long a caller waits for the next word of the helper."""
+    """Seconds that a caller waits for the helper's next line."""
 
 
 class TriggerSettings(Document):
-    """When a timer or an epilog may re-cut by itself; off unless switched on."""
+    """When a timer or an epilog may repartition the GPUs automatically; off by default."""
 
     enabled: bool = False
     min_dwell_s: float = Field(default=1800.0, ge=0)
-    """A layout stays at least so long."""
+    """Shortest time between two changes of the layouts (s)."""
     min_gain: float = Field(default=0.05, ge=0)
-    """Least relative improvement (jobs placed, ...) over leaving the layouts as they are."""
+    """Least relative improvement of the objective (jobs placed, ...) over leaving the layouts
+    unchanged."""
     objectives: str = "jobs"
     """Objectives as ``berth mig plan --objective`` takes them."""
 
 
 class OutlookSettings(Document):
-    """Slices are also cut for jobs that are expected: what came lately, at its rate."""
+    """Settings of the forecast of slice requests: recent requests are expected to continue at
+    their rate."""
 
     enabled: bool = True
     window_s: float = Field(default=4 * 3600.0, gt=0, le=30 * 86400.0)
-    """How far back the rate is taken from."""
+    """Length of the past period from which the request rate is taken (s)."""
     horizon_s: float = Field(default=1800.0, gt=0, le=30 * 86400.0)
-    """The jobs of so long a time are expected; what comes less than once in it is not cut for."""
+    """Length of the forecast (s). Profiles with less than one expected request in it get no
+    slice."""
     memory: AbsolutePath = "/var/lib/berth-mig-auto/arrivals.json"
-    """File that remembers the jobs that were seen; whoever runs ``berth mig auto`` writes it."""
+    """File of the slice requests seen so far; the user who runs ``berth mig auto`` writes it."""
 
 
 class MigSettings(Document, extra="allow"):
-    """All of the file. A table that bears a scheduler's name is checked by that scheduler."""
+    """The whole settings file. A table named after a scheduler is checked by that scheduler."""
 
     schema_: Literal["berth.mig/1"] = Field(default="berth.mig/1", alias="schema")
     state_dir: AbsolutePath = "/var/lib/berth-mig"
@@ -68,18 +71,18 @@ class MigSettings(Document, extra="allow"):
 
     @property
     def node(self) -> NodeSettings | None:
-        """Return this node's settings in its scheduler; None: no scheduler gives out its slices."""
+        """Return this node's settings in its scheduler; None: no scheduler allocates its slices."""
         return self._node
 
     def in_scheduler(self, node: NodeSettings) -> MigSettings:
-        """Return the settings with the scheduler's own table."""
+        """Return a copy of the settings with ``node``, the scheduler's own table."""
         copy = self.model_copy()
         copy._node = node
         return copy
 
 
 def read_settings(path: Path) -> MigSettings:
-    """Read one file, with the table of its scheduler. Raises DocumentError."""
+    """Read a settings file, including its scheduler's table. Raises DocumentError."""
     settings = read_toml(path, MigSettings)
     node: NodeSettings | None = None
     for name, table in (settings.model_extra or {}).items():
@@ -96,7 +99,7 @@ def read_settings(path: Path) -> MigSettings:
 
 
 def load(path: Path | None = None) -> MigSettings:
-    """Read the settings of this machine; the defaults where there is no file.
+    """Return the settings of this machine; the defaults where the file does not exist.
 
     ``BERTH_MIG_CONFIG`` names another file for unprivileged callers. Raises DocumentError.
     """
@@ -107,7 +110,8 @@ def load(path: Path | None = None) -> MigSettings:
 
 
 def load_trusted(path: Path = PATH) -> MigSettings:
-    """Read the settings for a privileged process: only root, or its own user, may change the file.
+    """Read the settings for a privileged process: only root or the process's own user may be able
+    to change the file.
 
     Raises DocumentError.
     """
@@ -116,7 +120,8 @@ def load_trusted(path: Path = PATH) -> MigSettings:
 
 
 def refuse_if_shared(path: Path) -> None:
-    """Raises DocumentError for a file that others can change, or that is not there."""
+    """Raises DocumentError if the file is absent, or if users other than root and this process's
+    own can change it or its folder."""
     for checked in (path, path.parent):
         try:
             info = checked.stat()

@@ -1,4 +1,4 @@
-"""The layouts that an apply is to reach, read from a file and checked before anything is touched.
+"""Target layouts of an apply: read from a file and checked before any GPU is changed.
 
 The file is a plan of ``berth mig plan``, or a configuration of mig-parted.
 """
@@ -21,16 +21,16 @@ from berth.policies.mig.documents import GpuPlanEntry, PlanDocument
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Layouts to reach by GPU of this machine: UUID or index."""
+    """Wanted layouts by GPU of this machine (UUID or index)."""
 
     layouts: Mapping[str, Layout]
     expected: Mapping[str, Layout] | None = None
-    """The layouts that the plan was made from; None: whatever there is."""
+    """The layouts that the plan started from; None: any present layout is accepted."""
     source: str = "the plan"
 
 
 def find(fleet: Fleet, name: str) -> GpuRecord:
-    """Find the GPU of that name. Raises PlanRefused naming those there are."""
+    """Return the GPU with this UUID or index. Raises PlanRefused listing the machine's GPUs."""
     for gpu in fleet:
         if name in (gpu.uuid, str(gpu.index)):
             return gpu
@@ -39,7 +39,7 @@ def find(fleet: Fleet, name: str) -> GpuRecord:
 
 
 def checked(target: Target, fleet: Fleet) -> dict[str, Layout]:
-    """Check the target and return its layouts by UUID.
+    """Check the target against the GPUs and return its layouts by UUID.
 
     Raises PlanRefused where a GPU is unknown or named twice, has MIG off, cannot have the layout,
     or no longer stands as the plan assumed.
@@ -89,7 +89,7 @@ def _check_layout(gpu: GpuRecord, layout: Layout) -> None:
 def read_target(
     path: Path, fleet: Fleet, *, selected: str | None, node: str | None, around_busy: bool = True
 ) -> Target:
-    """Read the target that a file describes for this machine.
+    """Return the target that a plan or mig-parted file describes for this machine.
 
     ``node``: this machine's name in plans (default: its host name); ``selected``: the
     configuration's name where a mig-parted file has several; ``around_busy=False``: its
@@ -166,8 +166,8 @@ def _is_to_be_cut(entry: parted.Entry, gpu: GpuRecord, source: str) -> bool:
 
 
 def _arranged(entry: parted.Entry, gpu: GpuRecord, around_busy: bool) -> Layout:
-    """Choose places, as mig-parted names none: those that change least, busy instances where they
-    are."""
+    """Return a layout for the entry's slices: mig-parted names no places, so those that change
+    the fewest instances are chosen, and busy instances stay."""
     from berth.policies.mig.layout import arrange  # noqa: PLC0415 (enumerates layouts)
 
     state = gpu.state()

@@ -1,4 +1,4 @@
-"""From the recorded layout to the planned one, or back: never left in between on purpose.
+"""Changes the GPUs from the recorded layout to the planned one, or back to the recorded one.
 
 Forth: drain, cut, look, publish, release. Any failure on the way turns back: cut to the recorded
 layout, look, publish what was, release. After a crash ``resume`` reads journal and GPUs and goes
@@ -32,7 +32,8 @@ POLL_S = 0.5
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """What one apply is about; all of it is in the journal's first record."""
+    """The data of one apply: both layouts and the scheduler's notice, all stored in the
+    journal's first record."""
 
     id: str
     old: Blueprint
@@ -41,16 +42,17 @@ class Terms:
 
     @property
     def reason(self) -> str:
-        """Return the reason of the node's drain, by which it is known as ours."""
+        """Return the drain reason that marks the node's drain as set by this apply."""
         return f"berth: cutting MIG slices ({self.id})"
 
     def to_record(self) -> Record:
-        """Return the terms for the journal."""
+        """Return the terms as a journal record."""
         return dict(_terms().dump_python(self, mode="json"))
 
     @classmethod
     def from_record(cls, record: Record) -> Terms:
-        """Read the terms from the journal. Raises BerthError where they are not readable."""
+        """Return the terms that a journal record describes. Raises BerthError if the record is
+        invalid."""
         try:
             return _terms().validate_python(record)
         except ValidationError:
@@ -66,7 +68,7 @@ def _terms() -> TypeAdapter[Terms]:
 
 
 class Transaction:
-    """One apply under way."""
+    """One apply in progress."""
 
     def __init__(
         self,
@@ -89,7 +91,8 @@ class Transaction:
         self._published = False
 
     def run(self) -> None:
-        """Go forth. Raises Busy or RolledBack with the old layout in place, or Unfinished."""
+        """Change to the new layout. Raises Busy or RolledBack if the old layout was restored,
+        Unfinished if it was not."""
         self._journal.begin(self.terms.to_record())
         try:
             self._forth_until_published()
@@ -104,7 +107,8 @@ class Transaction:
         self._finish("new")
 
     def resume(self, records: list[Record]) -> str:
-        """Go on after a crash; ``new`` or ``old``: the layout that stands. Raises Unfinished."""
+        """Continue after a crash; return the layout that the GPUs have now: ``new`` or ``old``.
+        Raises Unfinished."""
         kinds = [record.get("kind") for record in records]
         self._published = "publish" in kinds
         preferred = "old" if "back" in kinds else "new" if self._stands(self.terms.new) else "old"
@@ -201,8 +205,8 @@ class Transaction:
                 self._clock.sleep(min(POLL_S, left))
 
     def _todo(self, fleet: Fleet, blueprint: Blueprint) -> list[Changes]:
-        """Return the changes to reach it. Raises BerthError where a GPU is not as either layout
-        says."""
+        """Return the changes that reach the blueprint. Raises BerthError where a GPU is gone,
+        has MIG off or has instances of neither layout."""
         by_uuid = {gpu.uuid: gpu for gpu in fleet}
         todo = []
         for uuid, pieces in blueprint.items():
@@ -246,7 +250,8 @@ class Transaction:
             raise Busy(f"{record.instance} on {uuid} is allocated to a job")
 
     def _cut(self, blueprint: Blueprint) -> None:
-        """Destroy and create until the blueprint stands, and look that it does."""
+        """Destroy and create instances until the GPUs match the blueprint. Raises Busy, and
+        BerthError if the final layout differs."""
         fleet = self._nvml.read()
         todo = self._todo(fleet, blueprint)
         self._check_idle(fleet, todo)

@@ -1,4 +1,4 @@
-"""What callers and the helper say to each other: one JSON line asked, JSON lines answered.
+"""The protocol between callers and the MIG helper: one JSON line as request, JSON lines as answer.
 
 The caller sends one request. The helper answers any number of ``progress`` lines and then one
 ``result`` or ``error``, and closes. No path, program or environment is ever part of a request.
@@ -35,7 +35,7 @@ _CLASSES = {
 
 
 class Request(Document):
-    """What a caller may ask. Layouts as ``berth mig show`` prints them."""
+    """A request to the MIG helper. Layouts are written as ``berth mig show`` prints them."""
 
     schema_: Literal["berth.mig-request/1"] = Field(default="berth.mig-request/1", alias="schema")
     command: Literal["inventory", "preview", "apply", "resume"]
@@ -47,7 +47,7 @@ class Request(Document):
 
     @property
     def target(self) -> Target:
-        """Return the layouts as values. Raises UsageError."""
+        """Return the requested layouts as a target. Raises UsageError for an unreadable layout."""
         expected = self.expected
         return Target(
             {gpu: Layout.parse(text) for gpu, text in self.layouts.items()},
@@ -57,7 +57,7 @@ class Request(Document):
 
 
 def request(command: str, target: Target | None = None, **fields: Any) -> bytes:
-    """Write one request as a line."""
+    """Return one request as a JSON line."""
     data: dict[str, Any] = {"schema": SCHEMA, "command": command, **fields}
     if target is not None:
         data["layouts"] = {gpu: str(layout) for gpu, layout in target.layouts.items()}
@@ -68,14 +68,14 @@ def request(command: str, target: Target | None = None, **fields: Any) -> bytes:
 
 
 def error_line(error: BerthError) -> dict[str, Any]:
-    """Return an error as data."""
+    """Return an error as a JSON object for the wire."""
     kind = next((n for n, k in _CLASSES.items() if type(error) is k), None)
     kind = kind or ("UsageError" if isinstance(error, UsageError) else "BerthError")
     return {"kind": "error", "class": kind, "message": error.message, "hint": error.hint}
 
 
 def to_error(line: Mapping[str, Any]) -> BerthError:
-    """Return the error that a line describes."""
+    """Return the exception that a received error line describes."""
     kind = _CLASSES.get(str(line.get("class")), BerthError)
     hint = line.get("hint")
     return kind(str(line.get("message")), hint=None if hint is None else str(hint))

@@ -1,4 +1,4 @@
-"""What a person is shown: the only place where records become sentences, tables and pictures.
+"""Reports: the only place where stored records become sentences, tables and pictures for people.
 
 One module a subject (``of_job``, ``of_workload``, ...) makes parts from records; four writers put
 them out: ``terminal`` as text, ``html`` as one file that stands alone, ``csv_tables`` for a

@@ -1,4 +1,4 @@
-"""Tables as CSV, for a spreadsheet: what a command prints within ``tables_as_csv``.
+"""Writes tables as CSV for spreadsheets: the tables that a command prints within ``tables_as_csv``.
 
 The header has the columns' keys, as JSON has; cells are values in the keys' units, empty where a
 value is not known.
@@ -22,14 +22,14 @@ _recorded: list[Table[Any]] | None = None
 
 
 def record(table: Table[Any]) -> None:
-    """Note a table that is printed, where CSV is wanted of it."""
+    """Collect a printed table for CSV output; does nothing outside ``tables_as_csv``."""
     if _recorded is not None:
         _recorded.append(table)
 
 
 @contextmanager
 def tables_as_csv() -> Iterator[None]:
-    """Leave out what is printed within but for its tables, and print these as CSV at the end.
+    """Suppress the text printed within the block, and print its tables as CSV when the block ends.
 
     Several tables are apart by an empty line. Raises UsageError where there was none.
     """
@@ -52,7 +52,8 @@ def tables_as_csv() -> Iterator[None]:
 
 
 def table_csv(table: Table[Any]) -> str:
-    """Return one table: the columns that people read, with the values that programs read."""
+    """Return a table as CSV text: the columns of the terminal table, with the values that JSON
+    has."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow([name for column in table.columns for name in _names(column)])
@@ -74,5 +75,6 @@ def _cells(column: Column[Any], row: Any) -> Sequence[Any]:
 
 
 def _no_formula(text: str) -> str:
-    """Return a user's words so that a spreadsheet takes them for no formula."""
+    """Return the text, prefixed with ``'`` where a spreadsheet would take the text for a
+    formula."""
     return f"'{text}" if text.startswith(("=", "@", "\t", "\r")) else text

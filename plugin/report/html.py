@@ -1,4 +1,4 @@
-"""A report as one HTML file that stands alone: no script, and nothing is loaded from anywhere."""
+"""Writes a report as one self-contained HTML file: no scripts, no external resources."""
 
 from __future__ import annotations
 
@@ -37,7 +37,8 @@ _POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 
 
 def html(report: Report, *, made_by: str, made: str = "") -> str:
-    """Return the whole page; ``made``: when it was made, else now."""
+    """Return the report as an HTML page; ``made``: its date and time as text, default: now
+    (UTC)."""
     made = made or datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
     lines = [
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">',

@@ -1,4 +1,4 @@
-"""A report as plain data, for JSON."""
+"""Converts a report to plain data for JSON."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ REPORT_SCHEMA = "berth.report/1"
 
 
 def as_json(report: Report) -> dict[str, Any]:
-    """Return the report as plain data; of pictures, their words."""
+    """Return the report as plain data; a picture is represented by its description in words."""
     return {
         "schema": REPORT_SCHEMA,
         "title": report.title,

@@ -100,7 +100,8 @@ def _more(job: KnownJob) -> list[str]:
 
 
 def decided_sentence(decision: DecisionRecord | None) -> str:
-    """Return why the job is where it is: what Berth did, or would have done."""
+    """Return a sentence on what Berth decided about the job; None as ``decision``: Berth did not
+    decide."""
     if decision is None:
         return (
             "the submit filter decided nothing about it: it opted out (berth:off), was submitted "

@@ -1,4 +1,4 @@
-"""A served language model: throughput, latency, memory, energy and price by platform."""
+"""Reports a served language model: throughput, latency, memory, energy and price by platform."""
 
 from __future__ import annotations
 
@@ -26,24 +26,26 @@ from berth.predictor.families.language_model.predictor import UNVERIFIED, Servin
 
 @dataclass(frozen=True, slots=True)
 class Served:
-    """A language model as it is served on one kind of accelerator."""
+    """The prediction for a language model served on one platform with a given load."""
 
     prediction: ServingPrediction
     load: Load
 
     @property
     def can_act(self) -> bool:
-        """Whether it fits there and its numbers are more than a prior, and no abstention."""
+        """Return whether the model fits and the prediction is reliable enough to act on: neither
+        a prior (an estimate without measurements) nor an abstention."""
         prediction = self.prediction
         is_prior = prediction.basis is Basis.PRIOR
         return prediction.fits and prediction.abstained is None and not is_prior
 
     def where_it_fits(self, value: Interval | None) -> Interval | None:
-        """Return the value; None where the model does not fit."""
+        """Return ``value``; None where the model does not fit."""
         return value if self.prediction.fits else None
 
     def fits(self) -> str:
-        """Write whether it fits, and with how many sequences at a time where not with all."""
+        """Return ``yes`` or ``no``, or the number of sequences that fit at a time, where fewer
+        than the load's batch fit."""
         if not self.prediction.fits:
             return "no"
         each = -(-self.load.batch // self.load.data_parallel)
@@ -51,7 +53,8 @@ class Served:
         return "yes" if resident >= each else f"{int(resident)} at a time"
 
     def basis(self) -> str | None:
-        """Write what the numbers stand on; None where the model does not fit."""
+        """Return the basis of the numbers (measured, learnt, prior, ...); None where the model
+        does not fit."""
         if not self.prediction.fits:
             return None
         return self.prediction.basis.value + " (abstains)" * bool(self.prediction.abstained)
@@ -79,12 +82,12 @@ SERVING: tuple[Column[Served], ...] = (
     Column("Limited by", "bound", lambda row: row.prediction.bound.value),
     Column("Basis", "basis", lambda row: row.prediction.basis.value, words=Served.basis),
 )  # fmt: skip
-"""A language model on each kind of accelerator."""
+"""The columns of a language model's predictions by platform."""
 
 
 @dataclass(frozen=True, slots=True)
 class ServingRanking:
-    """A language model over accelerators, ranked."""
+    """A language model's predictions on the platforms, ranked."""
 
     model: LanguageModel
     load: Load
@@ -92,17 +95,17 @@ class ServingRanking:
     bundle: str
     predictions: Sequence[ServingPrediction]
     forecast: Forecast | None
-    """Of the platforms that are known here; None: none is."""
+    """Forecast for the platforms that this site knows; None: it knows none of them."""
     with_sources: bool
 
     @property
     def rows(self) -> list[Served]:
-        """Return the rows of tables."""
+        """Return the predictions as table rows."""
         return [Served(prediction, self.load) for prediction in self.predictions]
 
 
 def serving_report(ranking: ServingRanking) -> Report:
-    """Report where a language model is served best."""
+    """Return the report of the platforms that serve a language model, best first."""
     model, load, rows = ranking.model, ranking.load, ranking.rows
     predictions = ranking.predictions
     reasons = dict.fromkeys(p.abstained for p in predictions if p.abstained and p.fits)
@@ -126,7 +129,7 @@ def serving_report(ranking: ServingRanking) -> Report:
 
 
 def serving_data(ranking: ServingRanking) -> dict[str, Any]:
-    """Return where a language model is served best, for JSON."""
+    """Return the ranking of platforms for a language model, for JSON."""
     model, load = ranking.model, ranking.load
     return {
         "model": model.name,

@@ -39,7 +39,8 @@ if TYPE_CHECKING:
 # ruff: noqa: PLC0415 - numpy and pydantic are slow, and other kinds of workload do without
 
 MOST_OPERATORS = 8
-"""Maximum number of operators in the table beside a roofline."""
+"""Maximum number of operators in the table of a roofline; also of platforms named in one
+sentence."""
 _BOUNDS = (Bound.COMPUTE, Bound.MEMORY, Bound.LAUNCH)
 _FITS = {"yes": "yes", "may": "may not fit", "no": "does not fit"}
 _ROOFLINE = (

@@ -1,4 +1,4 @@
-"""What pilots measured: one Profile in counters and sentences, many in a table, models' runs."""
+"""Reports measurements: one Profile with its counters, a table of Profiles, runs of models."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from berth.pilot.units import counted, format_bytes, format_count, format_second
 from berth.plugin.report.parts import Column, Part, Report, Table, seconds
 
 MOST_PROFILES = 40
-"""Profiles that a terminal shows; the file has all."""
+"""Maximum number of Profiles in the table on a terminal; JSON and CSV have all."""
 _DISTURBED = 0.2
-"""Share of a run's time that others took, from which it is said."""
+"""Share of a run's time taken by other processes, above which the report mentions it."""
 
 
 class _Counted(NamedTuple):
-    """A counter with its place in the catalogue."""
+    """A counter's measurement, with the counter's unit and group from the catalogue."""
 
     name: str
     unit: str
@@ -48,7 +48,7 @@ COUNTERS: tuple[Column[_Counted], ...] = (
     Column("Source", "source", lambda row: row.measurement.source),
     Column("Group", "group", lambda row: row.group),
 )
-"""What was counted in one run."""
+"""The columns of one run's counters."""
 
 
 def _known_counters(profile: Profile) -> int:
@@ -63,11 +63,11 @@ PROFILES: tuple[Column[Profile], ...] = (
     Column("Counters", "counters", _known_counters,
            words=lambda profile: f"{_known_counters(profile)} of {len(profile.counters)}"),
 )  # fmt: skip
-"""A line for each Profile."""
+"""The columns of a table of Profiles."""
 
 
 def profile_report(profile: Profile) -> Report:
-    """Report one Profile: counters by group; then runtime, memory and warnings."""
+    """Return the report of one Profile: counters by group, then runtime, memory and warnings."""
     rows = [
         _Counted(name, entry.unit, title, measurement)
         for group, title in GROUPS.items()
@@ -82,7 +82,8 @@ def profile_report(profile: Profile) -> Report:
 
 
 def profile_facts(profile: Profile) -> Iterator[tuple[str, str]]:
-    """Yield runtimes, memory, where it runs, what could not be measured, and warnings."""
+    """Yield pairs of name and text: runtimes, memory, hardware targets, unmeasured counters,
+    warnings."""
     runtime, runs_on = profile.runtime, profile.runs_on
     if runtime is not None:
         spread, count = format_seconds(runtime.spread_s), len(runtime.repeats_s)
@@ -118,7 +119,7 @@ def _memory(peak: float, of: Profile | SizePoint) -> str:
 
 
 def profiles_part(profiles: Sequence[Profile]) -> Part:
-    """Return a line for each Profile, and what was noted while they were read."""
+    """Return a part with a line for each Profile, and the warnings of all of them."""
     warnings = list(dict.fromkeys(text for profile in profiles for text in profile.warnings))
     notes = [f"note: {text}" for text in warnings[:SHOWN]]
     if len(warnings) > SHOWN:
@@ -150,11 +151,11 @@ RUNS: tuple[Column[ModelRun], ...] = (
     Column("Peak memory", "peak_memory_bytes", _peak_bytes, format_bytes, "bytes"),
     Column("Energy", "energy_j", lambda run: _measured(run, "energy_j"), "{:.3g} J".format, "J"),
 )  # fmt: skip
-"""A line for each measurement of a deep-learning model."""
+"""The columns of measurements of deep-learning models."""
 
 
 def runs_part(runs: Sequence[ModelRun]) -> Part:
-    """Return models' measurements, why some have none, and what disturbed them."""
+    """Return a part with models' measurements, why some failed, and what disturbed them."""
     notes = [
         f"{run.model.name}, batch {run.setting.batch}: {run.reason}"
         for run in runs

@@ -82,11 +82,11 @@ LAYOUTS: tuple[Column[GpuState], ...] = (
     Column("Busy", "busy", lambda state: " ".join(map(str, state.busy.instances))),
     Column("Largest that fits beside", "largest_beside", _largest_beside),
 )  # fmt: skip
-"""How GPUs are cut."""
+"""The columns of the MIG layouts of a fleet's GPUs."""
 
 
 def models_table() -> Table[_Model]:
-    """Return a line for each GPU model that is known."""
+    """Return a table with a line for each known GPU model that supports MIG."""
     geometries = [lookup(name) for name in known_gpus()]
     states = [enumerate_states(geometry.plain()) for geometry in geometries]
     rows = [
@@ -97,19 +97,20 @@ def models_table() -> Table[_Model]:
 
 
 def profiles_table(geometry: Geometry) -> Table[_Profile]:
-    """Return a line for each profile of a GPU model."""
+    """Return a table with a line for each MIG profile of a GPU model."""
     states = enumerate_states(geometry.plain())
     caption = f"{geometry.gpu}: {len(states.layouts)} layouts, {len(states.maximal)} maximal"
     return Table(caption, PROFILES, [_Profile(geometry, p) for p in geometry.profiles])
 
 
 def layouts_table(states: Sequence[GpuState]) -> Table[GpuState]:
-    """Return a line for each GPU."""
+    """Return a table of the GPUs' present MIG layouts, a line for each GPU."""
     return Table("How GPUs are cut", LAYOUTS, states)
 
 
 def geometry_report(geometry: Geometry, *, with_layouts: bool) -> Report:
-    """Report what a GPU model can be cut into, ``with_layouts``: all its maximal layouts."""
+    """Return the report of a GPU model's MIG profiles; ``with_layouts``: also of all its maximal
+    layouts."""
     table = profiles_table(geometry)
     media = f"with media variants {len(enumerate_states(geometry).layouts)}"
     notes = [
@@ -127,7 +128,7 @@ def geometry_report(geometry: Geometry, *, with_layouts: bool) -> Report:
 
 
 def geometry_data(geometry: Geometry) -> dict[str, Any]:
-    """Return what a GPU model can be cut into, for JSON."""
+    """Return a GPU model's MIG profiles, for JSON."""
     return {
         "gpu": geometry.gpu,
         "compute_slices": geometry.compute_slices,
@@ -140,7 +141,8 @@ def geometry_data(geometry: Geometry) -> dict[str, Any]:
 
 
 def choice_columns(unit: str) -> tuple[Column[SliceChoice], ...]:
-    """Make the columns of what a workload does on each slice; ``unit``: of its times."""
+    """Make the columns of a workload's predictions by slice; ``unit``: the unit of work that a
+    time is for, such as ``step``."""
     return (
         Column("Slice", "profile", lambda choice: choice.profile.name),
         Column("Memory", "memory_bytes", lambda choice: choice.profile.memory_bytes, format_bytes,
@@ -163,7 +165,8 @@ def choice_columns(unit: str) -> tuple[Column[SliceChoice], ...]:
 
 
 def recommendation_part(recommendation: Recommendation) -> Part:
-    """Return what a workload does on each slice, the smallest that it fits in, and the best."""
+    """Return a part with a workload's predictions on each slice, the smallest slice that it fits
+    in, and the best slice."""
     gpu, choices = recommendation.memory.gpu_bytes, recommendation.choices
     need = "not known" if gpu is None else f"up to {format_bytes(gpu.high)}"
     headline = (
@@ -188,7 +191,7 @@ def recommendation_part(recommendation: Recommendation) -> Part:
 
 
 def recommendation_data(recommendation: Recommendation) -> dict[str, Any]:
-    """Return the slice for a workload, and what it does on each, for JSON."""
+    """Return the recommended slice for a workload, and the predictions on each slice, for JSON."""
     return {
         "workload": recommendation.workload,
         "gpu": recommendation.gpu,

@@ -1,4 +1,4 @@
-"""What the store holds of workloads: a line of each, one in words, and what jobs taught."""
+"""Reports the store's workloads: a table of them, one in detail, and what finished jobs changed."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ if TYPE_CHECKING:
     from berth.plugin.learning.shown import Moved
 
 _MOVERS = 5
-"""Jobs that moved a time, by name."""
+"""Maximum number of jobs named per changed prediction."""
 
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """A workload of the store. None: not known."""
+    """A workload of the store. None, or ``?`` in texts: unknown."""
 
     record: WorkloadRecord
     bundles: Sequence[str]
-    """The bundles that its forecasts are by."""
+    """The ids of the bundles that made its stored forecasts."""
     kind: str
     unit: str = "?"
     amount: str = "?"
@@ -40,7 +40,8 @@ class Stored:
 
 
 def stored_row(record: WorkloadRecord, bundles: Sequence[str]) -> Stored:
-    """Return what a record holds, whatever its kind; ``?`` where it cannot be read."""
+    """Return the table row of a stored workload; its fields are ``?`` or None where the record
+    cannot be read."""
     try:
         workload = parse_workload(record.document, source=record.name)
     except BerthError:
@@ -80,7 +81,7 @@ def _owner(row: Stored) -> str:
 
 
 def day(unix_s: float) -> str:
-    """Write the local date."""
+    """Return the local date as text, ``2026-11-26``."""
     return time.strftime("%Y-%m-%d", time.localtime(unix_s))
 
 
@@ -99,7 +100,7 @@ WORKLOADS: tuple[Column[Stored], ...] = (
     Column("Owner", "owner", lambda row: row.record.owner, words=_owner),
     Column("Added", "created_s", lambda row: row.record.created_s, day, "s"),
 )  # fmt: skip
-"""A line for each workload of the store."""
+"""The columns of a table of the store's workloads."""
 
 
 def stored_data(row: Stored) -> dict[str, Any]:
@@ -114,7 +115,7 @@ def stored_data(row: Stored) -> dict[str, Any]:
 
 
 def described(workload: Workload) -> list[str]:
-    """Return the first lines about a workload: what it is, how much of it, what it runs on."""
+    """Return the first lines on a workload: its type, the amount of work in a job, its targets."""
     runs_on = workload.runs_on
     return [
         f"{workload.name}: {title(workload.kind)}{_what(workload)}",
@@ -151,8 +152,8 @@ def _what(workload: Workload) -> str:
 
 
 def learnt_text(learnt: Sequence[Moved]) -> list[str]:
-    """Say what finished jobs changed: a line for each platform, and one for each job that moved
-    it."""
+    """Return lines on how finished jobs changed predicted times: one for each platform, and one
+    for each job with a large effect."""
     lines = []
     for job in learnt:
         whose = f" for {job.user}" if job.user else ""
@@ -174,7 +175,7 @@ def learnt_text(learnt: Sequence[Moved]) -> list[str]:
 
 
 def learning_sentences(done: Learnt) -> list[str]:
-    """Say what a round of learning did."""
+    """Return sentences on a round of learning: jobs read, jobs used, forecasts changed."""
     lines = [
         f"looked at {done.jobs} ended jobs, {done.used} of them count; "
         f"{len(done.forecasts)} forecasts are new"

@@ -1,4 +1,4 @@
-"""A model's training step: its time and memory by platform."""
+"""Reports a training step of a deep-learning model: its time and memory by platform."""
 
 from __future__ import annotations
 
@@ -20,22 +20,24 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class StepRow:
-    """A training step on one platform."""
+    """The prediction of a training step on one platform."""
 
     step: StepPrediction
     need: Interval
-    """Memory of a GPU, or of the host where there is none; 95 %."""
+    """Memory in bytes: of one GPU, or of the host on a platform without GPUs; 95 % interval."""
     on_gpu: bool
     fits: str
     abstained: str | None
 
     @property
     def can_act(self) -> bool:
-        """Whether its time is more than a prior, and no abstention."""
+        """Return whether the time is reliable enough to act on: neither a prior (an estimate
+        without measurements) nor an abstention."""
         return self.step.basis is not Basis.PRIOR and self.abstained is None
 
     def memory(self, *, on_gpu: bool) -> Interval | None:
-        """Return its memory of the GPU, or of the host; None: it takes none that is counted."""
+        """Return the step's memory on the GPU, or on the host; None: the platform uses the
+        other."""
         return self.need if self.on_gpu is on_gpu else None
 
 
@@ -48,26 +50,26 @@ STEPS: tuple[Column[StepRow], ...] = (
     Column("In", "precision", lambda row: row.step.precision),
     Column("Basis", "basis", lambda row: row.step.basis.value),
 )
-"""A training step on each platform."""
+"""The columns of a training step's predictions by platform."""
 
 
 @dataclass(frozen=True, slots=True)
 class StepRanking:
-    """A training step over platforms, ranked."""
+    """A training step's predictions on the platforms, ranked."""
 
     name: str
     graph: ModelGraph
     forecast: Forecast
     amount: float | None
-    """Steps that a job does; None: not known."""
+    """Number of training steps in a job; None: unknown."""
     rows: Sequence[StepRow]
     copies: int
-    """GPUs of a node, a copy of the model on each."""
+    """Number of a node's GPUs that train, each with its own copy of the model."""
     with_sources: bool
 
 
 def step_report(ranking: StepRanking) -> Report:
-    """Report the time and memory of a training step by platform."""
+    """Return the report of a training step's time and memory by platform."""
     rows, copies = ranking.rows, ranking.copies
     learnt = sorted({row.step.learnt_on for row in rows})
     notes = [
@@ -104,7 +106,7 @@ def step_report(ranking: StepRanking) -> Report:
 
 
 def step_data(ranking: StepRanking) -> dict[str, Any]:
-    """Return the time and memory of a training step for JSON."""
+    """Return the time and memory of a training step by platform, for JSON."""
     graph = ranking.graph
     return {
         "model": ranking.name,

@@ -1,4 +1,4 @@
-"""A tune: the verdict on the test weeks, the recommended site file, the trials."""
+"""Reports a policy tuning: the verdict on the test weeks, the recommended site file, the trials."""
 
 from __future__ import annotations
 
@@ -30,12 +30,13 @@ if TYPE_CHECKING:
     from berth.plugin.tune.run import Result
 
 MOST_ROWS = 12
-"""Trials in the table."""
+"""Maximum number of trials in the table."""
 RESULT_SCHEMA = "berth.tuned/1"
 
 
 def tune_report(result: Result, currency: str) -> Report:
-    """Report the verdict, the test weeks, the recommended site file, the trials, both replays."""
+    """Return the full report of a tuning: verdict, test weeks, recommended site file, trials,
+    and both replays."""
     order, tuned, judgement = result.order, result.tuned, result.judgement
     difference, slices = result.difference, result.slices
     recommended = judgement.recommended if difference or slices else None
@@ -72,7 +73,8 @@ def tune_report(result: Result, currency: str) -> Report:
 
 
 def verdict_report(result: Result, currency: str) -> Report:
-    """Report the verdict for a terminal: trials, both policies, and what changes in files."""
+    """Return the tuning's report for a terminal: number of trials, both policies compared, and
+    the changes to files."""
     now = result.tuned.progress
     unfinished = f", {now.running} still run or were lost" if now.running else ""
     trials = (
@@ -88,7 +90,7 @@ def verdict_report(result: Result, currency: str) -> Report:
 
 
 def tune_data(result: Result, folder: Path) -> dict[str, Any]:
-    """Return the result for JSON."""
+    """Return the tuning's result, for JSON."""
     now, judgement = result.tuned.progress, result.judgement
     return {
         "schema": RESULT_SCHEMA,
@@ -116,7 +118,7 @@ def tune_data(result: Result, folder: Path) -> dict[str, Any]:
 
 
 def _with_unit(metric: Metric, value: float, currency: str) -> str:
-    """Write a value of a metric with its unit."""
+    """Return a value of a metric as text with its unit."""
     if metric.unit == "s":
         return format_elapsed(value)
     unit, scale = _unit(metric, currency)
@@ -124,7 +126,7 @@ def _with_unit(metric: Metric, value: float, currency: str) -> str:
 
 
 def _unit(metric: Metric, currency: str) -> tuple[str, float]:
-    """Return the unit that a metric is shown in, and its size in the metric's own."""
+    """Return the unit that a metric is shown in, and how many of the metric's own unit it is."""
     if metric.unit == "s":
         return "hours", pictures.HOUR_S
     if metric.unit == "J":
@@ -133,8 +135,8 @@ def _unit(metric: Metric, currency: str) -> tuple[str, float]:
 
 
 def differences_columns(currency: str) -> tuple[Column[Difference], ...]:
-    """Make the columns of today's and the tuned policy by metric, with the interval of the
-    change."""
+    """Make the columns that compare the current and the tuned policy by metric, with the
+    interval of the change."""
     return (
         Column("Metric", "metric", lambda row: row.metric.name, words=lambda row: row.metric.title),
         Column("Today's", "today", lambda row: row.today,
@@ -159,7 +161,8 @@ def differences_tables(judgement: Judgement, currency: str) -> list[Table[Differ
 
 
 def _axis(metric: Metric, currency: str) -> tuple[str, float]:
-    """Return a metric's name with its unit, and the factor from the metric's own unit to it."""
+    """Return a metric's name with the unit that it is shown in, and how many of the metric's own
+    unit that unit is."""
     unit, scale = _unit(metric, currency)
     return f"{metric.title} ({unit})" if unit else metric.title, scale
 

@@ -1,4 +1,4 @@
-"""Progress with the time left, on standard error; off where that is no terminal.
+"""Progress bars with the time left, on standard error; off where standard error is no terminal.
 
 All bars of a command are of one display, whoever begins them: two displays would write over each
 other.
@@ -28,18 +28,19 @@ from rich.progress import (
 from berth.pilot.progress import Say, say_nothing, showing
 
 SHOWN_AFTER_S = 1.0
-"""Shorter work shows nothing."""
+"""Work that takes less than this time (s) shows no bar."""
 
 
 class Advance(Protocol):
-    """Called at each step done; its arguments do not matter."""
+    """A function that is called once for each finished step; it ignores its arguments."""
 
     def __call__(self, *ignored: object) -> None: ...
 
 
 @contextlib.contextmanager
 def step_bar(what: str, total: int) -> Iterator[Advance]:
-    """Shows ``what`` and how many of ``total`` steps are done, until the block ends."""
+    """Show a progress bar titled ``what`` over ``total`` steps while the block runs; call the
+    yielded function after each step."""
     with saying(what) as say:
         done = 0
 
@@ -54,7 +55,8 @@ def step_bar(what: str, total: int) -> Iterator[Advance]:
 
 @contextlib.contextmanager
 def saying(title: str) -> Iterator[Say]:
-    """Shows what a pilot says that it does; how long it will take where it says how many steps."""
+    """Show a progress line titled ``title`` while the block runs; call the yielded function with
+    the current activity and, where known, steps done and total."""
     with _display() as bars:
         if bars is None:
             yield say_nothing
@@ -72,7 +74,8 @@ def saying(title: str) -> Iterator[Say]:
 
 @contextlib.contextmanager
 def shown_reports() -> Iterator[None]:
-    """Shows what the work within it reports (``berth.pilot.progress``), once it takes long.
+    """Show progress bars for the work in the block that reports its progress
+    (``berth.pilot.progress``) and takes longer than ``SHOWN_AFTER_S``.
 
     Each bar goes when its work is done: nothing is on the screen when a result is printed.
     """
@@ -85,7 +88,7 @@ def shown_reports() -> Iterator[None]:
 
 
 class _Bars:
-    """The bars of one command; those of reports begin after ``SHOWN_AFTER_S``."""
+    """The progress bars of one command."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -94,7 +97,8 @@ class _Bars:
         self._progress = _bar()
 
     def show(self, what: str, done: int, of: int) -> None:
-        """One report."""
+        """Update, begin or end the bar of one progress report; the bar begins after
+        ``SHOWN_AFTER_S``."""
         begun_s = self._begun_s.setdefault(what, time.monotonic())
         if done >= of:
             self.end(what)
@@ -104,13 +108,13 @@ class _Bars:
             self.begin(what, done, of)
 
     def begin(self, key: str, done: int = 0, of: int = 0) -> None:
-        """A bar from now on."""
+        """Add a bar under ``key``; ``of`` 0: the number of steps is unknown."""
         with self._lock:
             self._progress.start()
             self._tasks[key] = self._progress.add_task(key, completed=done, total=of or None)
 
     def say(self, key: str, text: str, done: int, of: int) -> None:
-        """How far it is, and what it is called now."""
+        """Set the text and the progress of the bar ``key``."""
         with self._lock:
             task = self._tasks.get(key)
             if task is not None:
@@ -119,7 +123,7 @@ class _Bars:
                 )
 
     def end(self, key: str) -> None:
-        """No bar any more; with the last one the display goes."""
+        """Remove the bar ``key``; with the last bar the display stops."""
         with self._lock:
             self._begun_s.pop(key, None)
             task = self._tasks.pop(key, None)
@@ -130,7 +134,7 @@ class _Bars:
                 self._progress.stop()
 
     def close(self) -> None:
-        """Whatever is still shown goes."""
+        """Stop the display and remove all bars."""
         with self._lock:
             if self._tasks:
                 self._progress.stop()
@@ -141,7 +145,8 @@ _bars: ContextVar[_Bars | None] = ContextVar("bars", default=None)
 
 @contextlib.contextmanager
 def _display() -> Iterator[_Bars | None]:
-    """The command's bars, made here where there are none; None: nobody would see them."""
+    """Yield the bars of the running command, created if there are none; None: standard error is
+    no terminal."""
     there = _bars.get()
     if there is not None or not sys.stderr.isatty():
         yield there

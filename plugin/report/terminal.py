@@ -18,7 +18,7 @@ from berth.plugin.report.parts import Part, Report, Table, text_table
 
 APART = "-- below: priors, abstentions and places without code for them: not acted on --"
 _LEAST = 8
-"""Characters that a column keeps."""
+"""Minimum width of a shortened column, in characters."""
 
 
 def as_text(content: Report | Part | Table[Any]) -> str:
@@ -41,7 +41,7 @@ def report_text(report: Report) -> str:
 
 
 def part_text(part: Part) -> str:
-    """Return one part without its title: its table alone stands without its caption."""
+    """Return one part without its title; a single table is shown without its caption."""
     return "\n".join(_lines(Part("", **{name: getattr(part, name) for name in _WITHOUT_TITLE})))
 
 
@@ -71,7 +71,8 @@ def _lines(part: Part) -> Iterator[str]:
 
 
 def table_text(table: Table[Any], *, indent: int = 0) -> str:
-    """Return a table under its titles in capitals, what is doubtful below a line of words."""
+    """Return a table as aligned text with its titles in capitals; doubtful rows follow a
+    separating line."""
     note_table(table)
     doubtful = [index for index in range(len(table.records)) if table.is_doubtful(index)]
     apart = doubtful[0] if doubtful else None
@@ -90,7 +91,7 @@ def columns(
     indent: int = 2,
     first: int | None = None,
 ) -> str:
-    """Return rows of text under a header line, for tables of text alone."""
+    """Return rows of text aligned under a header line, for tables that consist of text only."""
     note_table(text_table("", header, rows))
     return _aligned(
         header, rows, indent, first if first is not None and first < len(rows) else None
@@ -103,8 +104,8 @@ def _aligned(
     indent: int,
     apart: int | None = None,
 ) -> str:
-    """Return columns two spaces apart, in lines that end without space; ``apart``: the row before
-    which ``APART`` stands."""
+    """Return columns aligned two spaces apart, without trailing spaces; ``apart``: index of the
+    row before which the line ``APART`` is inserted."""
     lines = [header, *rows]
     widths = [max(len(line[i]) for line in lines) for i in range(len(header))]
     if sys.stdout.isatty():
@@ -118,8 +119,8 @@ def _aligned(
 
 
 def fitted(widths: Sequence[int], most: int) -> list[int]:
-    """Return widths of columns that fit side by side, the widest made narrower, as far as they
-    can."""
+    """Return column widths that fit into ``most`` characters: the widest columns are shortened,
+    none below ``_LEAST``."""
     fitting = list(widths)
     over = sum(fitting) + 2 * (len(fitting) - 1) - most
     while over > 0:
@@ -134,7 +135,8 @@ def fitted(widths: Sequence[int], most: int) -> list[int]:
 
 
 def _capitals(title: str) -> str:
-    """Return a title in capitals; one that begins with a small letter is a name and stays."""
+    """Return a title in capitals; a title that begins with a small letter is a name and is
+    returned unchanged."""
     return title if title[:1].islower() else title.upper()
 
 
