@@ -1,1 +1,1 @@
-"""Slurm: reading the cluster by its own commands, and turning a Decision into a submission."""
+"""Slurm support: reads the cluster with Slurm's commands and turns a Decision into a submission."""

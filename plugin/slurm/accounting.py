@@ -1,10 +1,10 @@
-"""What became of Slurm's jobs: from its accounting, else from what slurmctld remembers.
+"""Reads how Slurm's jobs ended: from accounting, or else from what slurmctld remembers.
 
-Slurm keeps a decision's stamp in the job's AdminComment, which no user can set. Of sacct no field
-is asked for that a user writes. The controller is asked for JSON (``squeue --json``), because no
-text of a user's can stand for another field there: with ``scontrol show job`` a job name such as
-``x UserId=root(0)`` or one with a line end can. The answer is read job by job: decoding it at once
-would keep the interpreter from the daemon's answering thread.
+Slurm keeps the id of Berth's decision in the job's AdminComment, which no user can set. The fields
+requested from sacct include none that a user writes. slurmctld is read as JSON (``squeue --json``),
+because there a user's text cannot imitate another field: in ``scontrol show job`` a job name such
+as ``x UserId=root(0)``, or one with a line break, can. The JSON is decoded job by job: decoding it
+in one call would block the daemon's answering thread.
 """
 
 from __future__ import annotations
@@ -54,29 +54,30 @@ SACCT_FIELDS = (
 _SACCT = ("sacct", "-a", "-n", "-P", "--noconvert", "-o", ",".join(SACCT_FIELDS))
 _ENDED_STATES = "BF,CA,CD,DL,F,NF,OOM,PR,TO"
 _TIMEOUT_S = 60.0
-"""Seconds for reading everything that ended in some hours; nobody waits for it."""
+"""Seconds allowed for reading all jobs that ended within some hours; no user waits for it."""
 _MINUTE_S = 60.0
 _DISABLED = "accounting storage is disabled"
 
 
 @dataclass
 class _Reading:
-    """The outcomes that could be read, and the first problem."""
+    """The outcomes that could be read, and the message of the first problem."""
 
     outcomes: dict[str, Outcome] = field(default_factory=dict)
     numbers: dict[str, str] = field(default_factory=dict)
-    """Each job's own number, by the name that its user knows (``7_2``)."""
+    """Each job's own Slurm number, by the id that its user sees (``7_2`` for an array task)."""
     problem: str | None = None
 
     def by_number(self) -> dict[str, Outcome]:
-        """Return the outcomes by job number: a name may change while slurmdbd learns of an
-        array."""
+        """Return the outcomes by job number, which is stable: the id that users see may change
+        while slurmdbd records a job array.
+        """
         named = {self.numbers.get(name, name): outcome for name, outcome in self.outcomes.items()}
         return {number: replace(o, job_id=number) for number, o in named.items()}
 
 
 def of_jobs(job_ids: Sequence[str]) -> dict[str, Outcome]:
-    """Return what became of these jobs, by id. Raises SchedulerError or ToolMissing."""
+    """Return the outcomes of these jobs by job id. Raises SchedulerError or ToolMissing."""
     if not job_ids:
         return {}
     try:
@@ -87,7 +88,10 @@ def of_jobs(job_ids: Sequence[str]) -> dict[str, Outcome]:
 
 
 def ended(since_s: float, until_s: float, known: Mapping[str, float]) -> EndedJobs:
-    """See Scheduler. Raises SchedulerError or ToolMissing."""
+    """Return the jobs that ended between two Unix times; see ``Scheduler.ended``.
+
+    Raises SchedulerError or ToolMissing.
+    """
     window = ("-s", _ENDED_STATES, "-S", _utc(since_s), "-E", _utc(until_s + 1))
     try:
         text = commands.run((*_SACCT, *window), timeout_s=_TIMEOUT_S, utc=True)
@@ -120,7 +124,9 @@ def _utc(unix_s: float) -> str:
 
 
 def parse_sacct(text: str) -> dict[str, Outcome]:
-    """Return the outcomes in ``sacct -P`` lines. Raises SchedulerError where one cannot be read."""
+    """Return the outcomes in ``sacct -P`` lines, by job id. Raises SchedulerError for an unreadable
+    line.
+    """
     reading = _read_sacct(text)
     if reading.problem is not None:
         raise SchedulerError(reading.problem)
@@ -128,7 +134,7 @@ def parse_sacct(text: str) -> dict[str, Outcome]:
 
 
 def _read_sacct(text: str) -> _Reading:
-    """Read every line that can be read; steps only add their peak memory to their job."""
+    """Read every line that can be read; the lines of steps only add peak memory to their job."""
     reading = _Reading()
     peaks: dict[str, StepPeaks] = {}
     for line in text.split("\n"):
@@ -184,7 +190,9 @@ def _accounted(job_id: str, record: Record) -> Outcome:
 
 
 def _remembered(job_ids: Sequence[str]) -> dict[str, Outcome]:
-    """Return those of these jobs that slurmctld still knows, by the id that was asked for."""
+    """Return the outcomes of those of ``job_ids`` that slurmctld still knows, by the
+    requested id.
+    """
     reading = _all_remembered()
     named = reading.outcomes | reading.by_number()
     remembered = {job_id: named[job_id] for job_id in job_ids if job_id in named}
@@ -211,7 +219,9 @@ def _all_remembered() -> _Reading:
 
 
 def _exit_status(text: str) -> int | None:
-    """Return the exit status as a shell reports it, from ``1:0`` (status and signal)."""
+    """Return the exit status as a shell reports it, from Slurm's ``1:0`` (status:signal); None:
+    unreadable.
+    """
     match = re.fullmatch(r"(\d{1,3}):(\d{1,3})", text)
     if match is None:
         return None
@@ -225,8 +235,9 @@ _UNREADABLE = (LookupError, TypeError, ValueError, AttributeError, OverflowError
 
 
 def jobs_in(text: str) -> Iterator[Mapping[str, Any]]:
-    """Yield the objects of the answer's list ``jobs``. Raises SchedulerError where there is
-    none."""
+    """Yield the job objects of ``squeue --json``. Raises SchedulerError where there is no list
+    ``jobs``.
+    """
     try:
         position = _after(text, 0, "{")
         while text[position] != "}":
@@ -251,7 +262,9 @@ def _elements(text: str, position: int) -> Iterator[Mapping[str, Any]]:
 
 
 def _after(text: str, position: int, mark: str) -> int:
-    """Return the position behind ``mark``, which must be there unless it is a comma."""
+    """Return the position after ``mark`` and white space. Raises ValueError where ``mark`` is
+    missing, except for a comma, which is optional.
+    """
     while text[position].isspace():
         position += 1
     if text[position] == mark:
@@ -264,9 +277,9 @@ def _after(text: str, position: int, mark: str) -> int:
 
 
 def outcome_of(job: Mapping[str, Any]) -> tuple[str, Outcome]:
-    """Return a job's number, and its outcome under the name that its user knows (``7_2``).
+    """Return a job's Slurm number, and its outcome under the id that the user sees (``7_2``).
 
-    Raises SchedulerError where a field is not as Slurm writes it.
+    Raises SchedulerError where a field does not have Slurm's format.
     """
     try:
         return _outcome(job)
@@ -309,8 +322,9 @@ def _outcome(job: Mapping[str, Any]) -> tuple[str, Outcome]:
 
 
 def _whole(value: Any) -> int | None:
-    """Read a number as 22.05 writes it, or as later versions do (``set``, ``infinite``,
-    ``number``)."""
+    """Return a whole number as Slurm 22.05 writes it, or as later versions do (``set``,
+    ``infinite``, ``number``); None: unset or infinite.
+    """
     if isinstance(value, Mapping):
         if not value.get("set", True) or value.get("infinite"):
             return None
@@ -338,7 +352,7 @@ def _moment(value: Any) -> float | None:
 def _elapsed_s(
     job: Mapping[str, Any], state: str, start_s: float | None, end_s: float | None
 ) -> float:
-    """Return how long the job ran, without the time that it was suspended."""
+    """Return how many seconds the job ran, without the time during which it was suspended."""
     until_s = time.time() if state == "running" else end_s
     if state == "pending" or start_s is None or until_s is None:
         return 0.0
@@ -349,7 +363,9 @@ def _elapsed_s(
 
 
 def _wait_status(value: Any) -> int | None:
-    """Return the exit status as a shell reports it, from a wait status or from its parts."""
+    """Return the exit status as a shell reports it, from a wait status or from its parts; None:
+    unset.
+    """
     if isinstance(value, Mapping):
         status, signalled = _whole(value.get("return_code")), value.get("signal") or {}
         signal = _whole(signalled.get("id", signalled.get("signal_id"))) or 0
@@ -360,6 +376,8 @@ def _wait_status(value: Any) -> int | None:
 
 
 def _requested_gpus(by_node: str, nodes: int | None) -> int | None:
-    """Return the GPUs asked for by node: ``gres:gpu:h200:1``, or ``gres/gpu:h200:1``."""
+    """Return the requested GPUs of all nodes, from the request per node (``gres:gpu:h200:1`` or
+    ``gres/gpu:h200:1``); None: no GPUs.
+    """
     requested = by_node.replace("gres:", "").replace("gres/", "")
     return sum(gres(requested).values()) * (nodes or 1) or None

@@ -1,4 +1,6 @@
-"""Check for ``site doctor`` what in Slurm's own configuration keeps Berth from serving its jobs."""
+"""Checks, for ``berth site doctor``, whether Slurm's configuration prevents Berth from placing
+jobs.
+"""
 
 from __future__ import annotations
 
@@ -37,14 +39,16 @@ from berth.plugin.slurm.records import moment_s
 from berth.plugin.store.database import Database
 
 OLDEST, NEWEST = (22, 5), (26, 5)
-"""Versions that the filter is tested with, and all between."""
+"""The oldest and newest Slurm versions that the filter is tested with."""
 APART_S = 5.0
-"""Clocks further apart than this: munge refuses at 300 s, expected starts are wrong before."""
+"""The largest accepted clock difference in seconds. munge fails at 300 s; expected start times are
+wrong well before.
+"""
 _RECONFIGURE = "add it to slurm.conf, then scontrol reconfigure"
 
 
 def check_setup(site: Site) -> Findings:
-    """Yield the findings of every check; files are checked only on slurmctld's own host."""
+    """Yield the findings of all checks; files are checked only on slurmctld's own host."""
     asked_s = time.time()
     text = commands.run(("scontrol", "show", "config"))
     config = parse_configuration(text)
@@ -84,7 +88,7 @@ def _version(config: Mapping[str, str]) -> Findings:
 
 
 def _clock(text: str, asked_s: float) -> Findings:
-    """Compare slurmctld's clock, which the first line tells in local time, with this host's."""
+    """Warn where slurmctld's clock (in ``text``, local time) and this host's differ by over 5 s."""
     match = re.match(r"Configuration data as of (\S+)", text)
     if match is None:
         return
@@ -128,7 +132,9 @@ def _plugins(config: Mapping[str, str]) -> Findings:
 
 
 def _client_filter(config: Mapping[str, str]) -> Findings:
-    """Check the client filter's file: where slurm.conf names one, nobody can submit without it."""
+    """Check the client filter's file where slurm.conf enables it: without the file nobody can
+    submit.
+    """
     named = {name.removeprefix("cli_filter/") for name in listed(config, "CliFilterPlugins")}
     if "lua" not in named:
         return
@@ -140,8 +146,9 @@ def _client_filter(config: Mapping[str, str]) -> Findings:
 
 
 def _unread(path: Path, config: Mapping[str, str]) -> Findings:
-    """Check that slurmctld may read the file: it goes on with the one that it read before, and ends
-    at its next start."""
+    """Check that slurmctld may read the filter's file. If not, it keeps the file read before and
+    fails at its next start.
+    """
     uid = _slurm_uid(config)
     for _, clause in barred(path, READ, {uid} if uid else ()):
         advice = f"chmod o+r {path}, o+x {path.parent}"
@@ -183,7 +190,9 @@ def _selection(site: Site, config: Mapping[str, str]) -> Findings:
 
 
 def _users(site: Site, config: Mapping[str, str]) -> Findings:
-    """Check that slurmctld may ask the daemon, and that the daemon may see what it must read."""
+    """Check that slurmctld may connect to the daemon, and that the daemon's user may see all jobs
+    and nodes.
+    """
     user, uid = _slurm_user(config), _slurm_uid(config)
     try:
         owner = pwd.getpwuid(site.daemon.socket.stat().st_uid)
@@ -214,7 +223,9 @@ def _users(site: Site, config: Mapping[str, str]) -> Findings:
 def check_running(
     site: Site, config: Mapping[str, str], processes: Path = Path("/proc")
 ) -> Findings:
-    """Check the groups of the running slurmctld: they are those of its start, not those of now."""
+    """Check that the running slurmctld may reach the daemon's socket with the groups it was started
+    with.
+    """
     uid, path = _slurm_uid(config), site.daemon.socket
     for person in persons({uid} if uid else ()):
         if wall_before(path, WRITE, person) is not None:
@@ -231,7 +242,7 @@ def check_running(
 
 
 def _running(processes: Path, uid: int) -> Iterator[tuple[str, frozenset[int]]]:
-    """Yield the process id and the groups of each slurmctld that the user runs."""
+    """Yield the process id and the groups of each slurmctld that runs as ``uid``."""
     for file in sorted(processes.glob("[0-9]*/status")):
         try:
             text = file.read_text()
@@ -264,7 +275,7 @@ def _is_operator(user: str) -> bool:
 
 
 def _controllers(site: Site, config: Mapping[str, str]) -> Findings:
-    """Warn where several hosts run slurmctld and the store is a file of one of them."""
+    """Warn where several hosts run slurmctld and the store is a file on one of them."""
     hosts = [value for key, value in config.items() if key.startswith("SlurmctldHost")]
     if len(hosts) > 1 and Database(site.daemon.store).path is not None:
         yield warn(
@@ -275,7 +286,7 @@ def _controllers(site: Site, config: Mapping[str, str]) -> Findings:
 
 
 def check_munge(config: Mapping[str, str]) -> Findings:
-    """Check that this user can make a credential which this host's munged accepts."""
+    """Check that munge on this host makes a credential that this host's munged accepts."""
     if shutil.which("munge") is None or shutil.which("unmunge") is None:
         return
     socket_option = re.search(r"socket=([^,\s]+)", config.get("AuthInfo", ""))
@@ -299,7 +310,7 @@ def check_munge(config: Mapping[str, str]) -> Findings:
 
 
 def _is_here(config: Mapping[str, str]) -> bool:
-    """Return whether this host runs slurmctld, by its names in the configuration."""
+    """Return whether this host runs slurmctld, according to the host names in its configuration."""
     names = {socket.gethostname(), socket.gethostname().partition(".")[0], os.uname().nodename}
     hosts = [value for key, value in config.items() if key.startswith("SlurmctldHost")]
     return any(re.split(r"[(\s]", host)[0] in names for host in hosts)

@@ -1,4 +1,4 @@
-"""``berth site slurm``: what an administrator needs to set the submit filter up."""
+"""The commands of ``berth site slurm``, with which an administrator sets up the submit filter."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reads a Slurm cluster by its commands: partitions, nodes, memory defaults and reservations."""
+"""Reads a Slurm cluster with Slurm's commands: partitions, nodes, memory defaults, reservations."""
 
 from __future__ import annotations
 
@@ -32,29 +32,35 @@ _MIB = 2**20
 
 @dataclass(frozen=True, slots=True)
 class MemoryDefaults:
-    """The cluster's own defaults, in bytes; None: unlimited, or not set."""
+    """Cluster-wide defaults from slurm.conf, in bytes and cores; None: unlimited, or not set."""
 
     bytes_per_gpu: int | None = None
     cores_per_gpu: int = 0
-    """``DefCpuPerGPU``; 0: not set."""
+    """``DefCpuPerGPU`` of the cluster; 0: not set."""
     bytes_per_core: int | None = None
     bytes_per_node: int | None = None
     shared_out: bool = False
-    """Memory is a resource that jobs are given a part of (``SelectTypeParameters``)."""
+    """True where Slurm allocates memory as a resource (``SelectTypeParameters``)."""
     most_bytes_per_core: int | None = None
-    """``MaxMemPerCPU``, where a partition sets no limit of its own; likewise the next."""
+    """``MaxMemPerCPU``, used where a partition sets no memory limit of its own;
+    ``most_bytes_per_node`` (``MaxMemPerNode``) likewise.
+    """
     most_bytes_per_node: int | None = None
     whole_cores: bool = False
-    """Jobs are given all threads of a core, and the memory of each."""
+    """True where Slurm allocates whole cores: a job gets all hardware threads of a core and their
+    memory.
+    """
     fewest_threads: int = 1
-    """The fewest threads of a core on any node: only where a queue's cores have more does it
-    matter."""
+    """The smallest number of hardware threads per core on any node of the cluster. Only partitions
+    whose cores have more threads are treated differently.
+    """
 
     @staticmethod
     def of(config: str, nodes: Sequence[NodeFacts] = ()) -> MemoryDefaults:
-        """Read the text of ``scontrol show config``; what is not in it is not set.
+        """Return the defaults in the text of ``scontrol show config``; settings that are absent are
+        not set.
 
-        ``nodes``: all of the cluster.
+        ``nodes``: all nodes of the cluster.
         """
         settings = commands.parse_configuration(config)
         selected = settings.get("SelectTypeParameters", "").upper()
@@ -73,8 +79,10 @@ class MemoryDefaults:
     def limited(
         self, partition: Record, bounds: QueueBounds, nodes: Sequence[NodeFacts]
     ) -> QueueBounds:
-        """Return the limits of a partition over these nodes, with the cluster's where it has none
-        on memory."""
+        """Return a partition's limits, completed from these nodes and the cluster's defaults.
+
+        The cluster's memory limits apply where the partition sets none.
+        """
         threads = max((n.cpus_per_core for n in nodes), default=1)
         bounds = replace(
             bounds,
@@ -92,7 +100,9 @@ class MemoryDefaults:
     def of_queue(
         self, partition: Record, bounds: QueueBounds, nodes: Sequence[NodeFacts]
     ) -> DefaultMemory | None:
-        """Return the defaults of a partition over these nodes; None: memory is not shared out."""
+        """Return a partition's default memory on these nodes; None: Slurm does not allocate
+        memory.
+        """
         if not self.shared_out:
             return None
         of_its_own = bounds.default_memory_bytes_per_core or bounds.default_memory_bytes_per_node
@@ -116,15 +126,18 @@ class MemoryDefaults:
         )
 
     def _threads_that_count(self, node: NodeFacts) -> int:
-        """Return how many times as many CPUs a core of this node is as one of other nodes.
+        """Return how many CPUs a core of this node counts for, relative to the fewest threads per
+        core.
 
-        Where all cores are alike, as many count in the next partition as in this one.
+        The result is 1 on all nodes where every core of the cluster has the same number of threads.
         """
         return max(1, node.cpus_per_core // self.fewest_threads)
 
 
 def _job_default(name: str, record: Record) -> int:
-    """Return a number of ``JobDefaults=DefCpuPerGPU=4,DefMemPerGPU=8000``; 0: it is not set."""
+    """Return the number under ``name`` in ``JobDefaults=DefCpuPerGPU=4,DefMemPerGPU=8000``; 0: not
+    set.
+    """
     words = record.get("JobDefaults", "").split(",")
     values = (word.partition("=")[2] for word in words if word.startswith(f"{name}="))
     return next((count(value) or 0 for value in values), 0)
@@ -139,11 +152,13 @@ UNUSABLE = re.compile(
     r"NOT_RESPONDING|NO_RESPOND|MAINT(?:ENANCE)?|REBOOT(?:_ISSUED|_REQUESTED)?|BLOCKED|"
     r"POWERING_DOWN)\b"
 )
-"""Words of a node's state that keep jobs off it; ``*``: it does not answer."""
+"""Words of a node's state that prevent jobs from starting there; ``*``: the node does not
+respond.
+"""
 
 
 def read_cluster(*, timeout_s: float = commands.DEFAULT_TIMEOUT_S) -> ClusterFacts:
-    """Return queues and nodes as they are now. Raises SchedulerError or ToolMissing."""
+    """Return partitions and nodes as they are now. Raises SchedulerError or ToolMissing."""
     now_s = time.time()
     partitions = commands.run(("scontrol", "-a", "-o", "show", "partition"), timeout_s=timeout_s)
     nodes = commands.run(("scontrol", "-a", "-d", "-o", "show", "node"), timeout_s=timeout_s)
@@ -157,9 +172,11 @@ def read_cluster(*, timeout_s: float = commands.DEFAULT_TIMEOUT_S) -> ClusterFac
 def parse_cluster(
     partitions: str, nodes: str, waiting: str, version: str, config: str = "", *, as_of_s: float
 ) -> ClusterFacts:
-    """Parse the commands' texts. Raises SchedulerError where they are not what Slurm writes.
+    """Parse the output of Slurm's commands. Raises SchedulerError where Slurm's format is not
+    recognised.
 
-    Jobs that are held, or wait for others or for a date, wait before nobody.
+    Pending jobs that are held, or that wait for other jobs or for a date, are not counted as queued
+    before others.
     """
     lines = (line.partition("|") for line in waiting.splitlines())
     pending = Counter(
@@ -212,14 +229,16 @@ def _queue(
 
 
 def not_for_users(*, hidden: bool, root_only: bool) -> str | None:
-    """Return why a partition is not offered to users; None: it is."""
+    """Return the setting that closes a partition to users, such as ``Hidden=YES``; None: it is
+    open.
+    """
     if root_only:
         return "RootOnly=YES"
     return "Hidden=YES" if hidden else None
 
 
 def _bounds(record: Record) -> QueueBounds:
-    """Return limits of a partition; Slurm writes UNLIMITED, or nothing, where there is none."""
+    """Return the limits of a partition; None in a field: UNLIMITED, or Slurm wrote nothing."""
 
     def most(key: str) -> int | None:
         return count(record.get(key, ""))
@@ -269,21 +288,22 @@ def _node(record: Record) -> NodeFacts:
 
 
 def system_of(text: str | None) -> str | None:
-    """Return ``Linux 6.1.0-18-amd64`` of that and the build's date; None where there is no such
-    text."""
+    """Return the system and its release, such as ``Linux 6.1.0-18-amd64``, without the build date;
+    None: no such text.
+    """
     words = (text or "").split()
     return " ".join(words[:2]) if len(words) >= 2 else None
 
 
 def read_reservations() -> tuple[ReservationFacts, ...]:
-    """Return the present and future reservations. Raises SchedulerError and ToolMissing."""
+    """Return present and future reservations. Raises SchedulerError and ToolMissing."""
     return parse_reservations(commands.run(("scontrol", "-o", "show", "reservation"), utc=True))
 
 
 def parse_reservations(text: str) -> tuple[ReservationFacts, ...]:
-    """Parse reservations with times in UTC. Those of parts of nodes, or of licences, are left out.
+    """Parse reservations with times in UTC; those of parts of nodes or of licences are left out.
 
-    Raises SchedulerError for what is no such list.
+    Raises SchedulerError where the text is no list of reservations.
     """
     reservations = []
     for record in records(text, "ReservationName"):

@@ -1,4 +1,5 @@
-"""Runs Slurm's own commands: bounded in time, in the C locale, failures as one sentence.
+"""Runs Slurm's own commands with a time limit, in the C locale, and reports failures as one
+sentence.
 
 Also reads slurmctld's configuration, as ``scontrol show config`` prints it.
 """
@@ -13,7 +14,7 @@ from berth.pilot.errors import SchedulerError, ToolMissing
 
 DEFAULT_TIMEOUT_S = 20.0
 _CLEARED = ("SINFO_", "SQUEUE_", "SACCT_")
-"""Variables that would change the output's format."""
+"""Prefixes of environment variables that would change the format of the output."""
 _NEVER_UP = ("fetch_config", "Could not establish a configuration source", "DNS SRV")
 
 
@@ -24,12 +25,11 @@ def run(
     utc: bool = False,
     submits: bool = False,
 ) -> str:
-    """Run one Slurm command and return its standard output; with ``utc`` it reads and writes times
-    in UTC.
+    """Run one Slurm command and return its standard output.
 
-    What ``submits`` runs in the caller's own environment, which the job inherits.
-
-    Raises ToolMissing where it is not installed, SchedulerError where it fails or hangs.
+    ``utc``: the command reads and writes times in UTC; ``submits``: the command runs in the
+    caller's own environment, because the job inherits it. Raises ToolMissing where the command is
+    not installed, SchedulerError where it fails or exceeds ``timeout_s``.
     """
     name = command[0]
     environment = dict(os.environ)
@@ -85,12 +85,16 @@ def read_configuration() -> dict[str, str]:
 
 
 def parse_configuration(text: str) -> dict[str, str]:
-    """Parse the ``KEY = VALUE`` lines of ``scontrol show config``; other lines are left out."""
+    """Return the ``KEY = VALUE`` lines of ``scontrol show config`` by key; other lines are
+    ignored.
+    """
     pairs = (line.partition("=") for line in text.splitlines() if "=" in line)
     return {key.strip(): value.strip() for key, _, value in pairs}
 
 
 def listed(configuration: Mapping[str, str], key: str) -> tuple[str, ...]:
-    """Return the members of a value that is a list; none where it is ``(null)``."""
+    """Return the members of a comma-separated setting; empty where it is unset, ``(null)`` or
+    ``none``.
+    """
     value = configuration.get(key, "")
     return () if value in ("", "(null)", "none") else tuple(filter(None, value.split(",")))

@@ -1,4 +1,6 @@
-"""The submit filter: where it is, its configuration, and the Lua that slurmctld runs it with."""
+"""The submit filter: the path of its Lua file, its configuration, and checks of its
+installation.
+"""
 
 from __future__ import annotations
 
@@ -14,21 +16,25 @@ from berth.plugin.doctor.findings import Findings, fail, ok, warn
 from berth.plugin.site.site import Site
 
 FILTER_PATH = Path(__file__).with_name("job_submit.lua")
-"""The Lua file to install beside ``slurm.conf``, or to load from the site's own."""
+"""The Lua file to install beside ``slurm.conf``, or to load from the site's own job_submit.lua."""
 
 CLIENT_FILTER_PATH = Path(__file__).with_name("cli_filter.lua")
-"""The file that sbatch, srun and salloc may load, so that options that slurmctld hides from Lua
-count."""
+"""The Lua file that sbatch, srun and salloc may load, to pass on options that slurmctld hides from
+its Lua plugin.
+"""
 
 _CONFIG_PATH = "/etc/berth/filter.conf"
-"""The filter's configuration file unless BERTH_FILTER_CONFIG names another."""
+"""The filter's configuration file, unless BERTH_FILTER_CONFIG names another file."""
 
 _FIRST_PAUSE_S = 1.0
 
 
 def filter_config(site: Site) -> str:
-    """Return the text of ``filter.conf``: ``key = value`` lines, read again while slurmctld
-    runs."""
+    """Return the text of ``filter.conf``: ``key = value`` lines that slurmctld's filter rereads
+    while it runs.
+
+    Raises UsageError for a value that contains # or a line break.
+    """
     daemon = site.daemon
     values: dict[str, object] = {
         "socket": daemon.socket,
@@ -54,7 +60,7 @@ def filter_config(site: Site) -> str:
 
 
 def check(site: Site) -> Findings:
-    """Check that the filter's configuration is made from the site file (``berth site doctor``)."""
+    """Check for ``berth site doctor`` that the filter's configuration agrees with the site file."""
     from berth.plugin.daemon.app import uids_of  # noqa: PLC0415 - doctor only
     from berth.plugin.doctor.findings import READ, barred  # noqa: PLC0415
 
@@ -78,14 +84,16 @@ def check(site: Site) -> Findings:
 
 
 def _settings(text: str) -> dict[str, str]:
-    """Return the settings by key; a line that is no ``key = value`` is a key without a value."""
+    """Return the settings by key; a line that is not ``key = value`` is a key with an
+    empty value.
+    """
     lines = (line.strip() for line in text.splitlines())
     parts = (line.partition("=") for line in lines if line and line[0] != "#")
     return {key.strip(): value.strip() for key, _, value in parts}
 
 
 def _differences(installed: Mapping[str, str], wanted: Mapping[str, str]) -> Iterator[str]:
-    """Yield how the settings in the file differ from the wanted ones."""
+    """Yield one text per difference between the settings in the file and the wanted settings."""
     for key, value in wanted.items():
         if key not in installed:
             yield f"{key} is missing"
@@ -101,8 +109,9 @@ _SHOWN = 200
 
 
 def check_lua_file(path: Path, interpreter: str | None = None) -> Findings:
-    """Check that the file which slurmctld loads is valid Lua, and is or loads this Berth's
-    filter."""
+    """Check that the file loaded by slurmctld is valid Lua, and is or loads this version's
+    filter.
+    """
     advice = f"cp {FILTER_PATH} {path}, or load it from yours (docs/slurm.md)"
     try:
         text = path.read_text(errors="replace")
@@ -126,7 +135,7 @@ def check_lua_file(path: Path, interpreter: str | None = None) -> Findings:
 
 
 def check_client_filter(path: Path) -> Findings:
-    """Check that the file is there which sbatch, srun and salloc load: without it they fail."""
+    """Check that the client filter's file exists: without it sbatch, srun and salloc fail."""
     advice = f"cp {CLIENT_FILTER_PATH} {path}"
     try:
         text = path.read_text(errors="replace")
@@ -144,7 +153,9 @@ def check_client_filter(path: Path) -> Findings:
 
 
 def _loading(path: Path, text: str, advice: str) -> Findings:
-    """Check what the site's own file loads: it must be there, and be this version's."""
+    """Check the files that the site's own Lua file loads: each must exist, and be this version's
+    filter.
+    """
     code = re.sub(r"--[^\n]*", "", text)
     for name in _LOADED.findall(code):
         loaded = Path(name)
@@ -162,8 +173,7 @@ def _loading(path: Path, text: str, advice: str) -> Findings:
 
 
 def check_libraries(plugin: Path) -> Findings:
-    """Check that the Lua which the plugin is linked with has the libraries that the filter
-    needs."""
+    """Check that the Lua that Slurm's plugin is linked with has the libraries the filter needs."""
     interpreter = interpreter_of(plugin)
     if interpreter is None:
         return
@@ -179,7 +189,7 @@ def check_libraries(plugin: Path) -> Findings:
 
 
 def interpreter_of(plugin: Path) -> str | None:
-    """Return the path of a Lua of the plugin's version; None: this host has none."""
+    """Return the path of a Lua interpreter of the plugin's version; None: this host has none."""
     version = _lua_of(plugin)
     return None if version is None else shutil.which(f"lua{version}")
 
@@ -187,7 +197,9 @@ def interpreter_of(plugin: Path) -> str | None:
 def run_bounded(
     command: tuple[str, ...], stdin: bytes = b""
 ) -> subprocess.CompletedProcess[bytes] | None:
-    """Run a command that may hang; None where it does, or cannot be started."""
+    """Run a command with a time limit of 10 s; None where it exceeds the limit or cannot be
+    started.
+    """
     try:
         return subprocess.run(
             command, input=stdin, capture_output=True, timeout=_PATIENCE_S, check=False
@@ -197,7 +209,9 @@ def run_bounded(
 
 
 def _syntax(interpreter: str, path: Path) -> str | None:
-    """Return what keeps the file from being compiled; the file is not run."""
+    """Return the Lua compiler's error message for the file; None: no error. The file is not
+    executed.
+    """
     words = (interpreter, "-e", "assert(loadfile(io.read('*l')))")
     done = run_bounded(words, os.fsencode(path))
     if done is None or done.returncode == 0:
@@ -207,7 +221,7 @@ def _syntax(interpreter: str, path: Path) -> str | None:
 
 
 def _lua_of(plugin: Path) -> str | None:
-    """Return ``5.1``, by the library's name inside the plugin; None: there is no such name."""
+    """Return the Lua version that the plugin is linked with, such as ``5.1``; None: not found."""
     try:
         match = re.search(rb"liblua-?(5\.\d)", plugin.read_bytes())
     except OSError:

@@ -1,12 +1,14 @@
-"""Gives a job its own memory request back where the smaller one that Berth wrote was too little.
+"""Restores a job's own memory request where the smaller request that Berth wrote was too small.
 
-Such a job ends OUT_OF_MEMORY. It is requeued once, held, gets the memory that the filter wrote down
-of it (``was=`` beside the stamp in AdminComment, which no user can write), and is released; its
-kind of job keeps its requests from then on. Slurm starts a requeued job after about two minutes,
-when its nodes have tidied up (started at once, it may fail: seen with Slurm 22.05).
+Such a job ends OUT_OF_MEMORY. It is requeued once and held, gets the original memory request, which
+the filter saved in AdminComment (``was=``; no user can write AdminComment), and is released. From
+then on Berth no longer makes the requests of similar jobs smaller. Slurm starts a requeued job
+after about two minutes, when its nodes have cleaned up (started at once, the job may fail: seen
+with Slurm 22.05).
 
-What is begun is written down first: a helper that was killed goes on where it stopped. A job that
-Slurm may not run twice (``--no-requeue``, JobRequeue=0) never had its request made smaller.
+Each restore is recorded in a file before it begins, so that a helper that was killed continues
+where it stopped. Berth never makes the request smaller of a job that Slurm may not run twice
+(``--no-requeue``, JobRequeue=0).
 """
 
 from __future__ import annotations
@@ -32,7 +34,9 @@ log = logging.getLogger("berth.putback")
 
 ENDED, HELD = "OUT_OF_MEMORY", "PENDING"
 MARK = "memoryback="
-"""A word in AdminComment of a job that got its memory back: that happens once."""
+"""A word in AdminComment that marks a job whose memory was restored; each job is restored only
+once.
+"""
 _SAID = "(berth: ran out of the smaller memory request, runs again with its own)"
 _BEGUN = TypeAdapter(dict[str, str])
 _UPDATED = {"memory_mib_per_node": "MinMemoryNode", "memory_mib_per_cpu": "MinMemoryCPU"}
@@ -40,24 +44,27 @@ _UPDATED = {"memory_mib_per_node": "MinMemoryNode", "memory_mib_per_cpu": "MinMe
 
 @dataclass(frozen=True, slots=True)
 class ShortJob:
-    """A job that had too little."""
+    """A job that ran out of memory, or is being restored, after Berth made its memory request
+    smaller.
+    """
 
     job: str
     user: str
     key: str
-    """The key of its kind of job (``right_sizing.fitting``)."""
+    """The key of this job and similar jobs (``right_sizing.fitting``)."""
     state: str
     was: Mapping[str, str]
     admin_comment: str
     comment: str
     marked: bool
-    """It has its memory back."""
+    """True where the job's own memory request is restored already."""
 
 
 def short_jobs(begun: Mapping[str, str]) -> Iterator[ShortJob]:
-    """Yield jobs that ended out of memory under a smaller request, and those in ``begun``.
+    """Yield jobs that ended out of memory under a smaller request, and jobs whose restore has
+    begun.
 
-    Raises SchedulerError or ToolMissing.
+    ``begun``: keys (``ShortJob.key``) by job id. Raises SchedulerError or ToolMissing.
     """
     listed = commands.run(("squeue", "-a", "-h", "-t", ENDED, "-o", "%A"))
     for job in dict.fromkeys((*begun, *(line.strip() for line in listed.splitlines()))):
@@ -69,7 +76,8 @@ def short_jobs(begun: Mapping[str, str]) -> Iterator[ShortJob]:
 
 
 def short_job(job: str) -> ShortJob | None:
-    """Return what Slurm says of a job; None: its request was not made smaller, or it is forgotten.
+    """Return the ShortJob of a job id; None: Berth did not make its request smaller, it may not run
+    twice, or Slurm has forgotten it.
 
     Raises SchedulerError or ToolMissing.
     """
@@ -96,9 +104,10 @@ def short_job(job: str) -> ShortJob | None:
 
 
 def give_back(short: ShortJob, path: Path) -> bool:
-    """Run it again with its own request; False: somebody else saw to it.
+    """Run the job again with its own memory request; return False if somebody else has handled the
+    job.
 
-    ``path``: where what is begun stands. Raises SchedulerError and DocumentError.
+    ``path``: the file of begun restores. Raises SchedulerError and DocumentError.
     """
     begun = load_begun(path)
     if short.state == ENDED and not short.marked:
@@ -127,9 +136,10 @@ def _restore(short: ShortJob) -> None:
 
 
 def round_of(ruled_out: Path, every_s: float, now_s: float) -> Iterator[str]:
-    """Look once, say what was done, and tell the daemon that somebody looks.
+    """Handle all such jobs once, yield a sentence per action, and record that this helper is alive.
 
-    Raises BerthError where Slurm or the files cannot be asked.
+    The daemon reads that record and makes requests smaller only while the helper is alive. Raises
+    BerthError where Slurm or the files cannot be read.
     """
     path, begun_path = guard.beside(ruled_out), begun_beside(ruled_out)
     known = guard.load_or_nobody(path)
@@ -153,7 +163,9 @@ def round_of(ruled_out: Path, every_s: float, now_s: float) -> Iterator[str]:
 
 
 def forget(ruled_out: Path) -> int:
-    """Let requests of every kind of job be made smaller again; how many were left alone."""
+    """Allow Berth to make the memory requests of all jobs smaller again; return how many keys were
+    blocked.
+    """
     path = guard.beside(ruled_out)
     known = guard.load(path)
     if known.stopped:
@@ -162,17 +174,17 @@ def forget(ruled_out: Path) -> int:
 
 
 def begun_beside(ruled_out: Path) -> Path:
-    """Return the file with the jobs that are being given their memory back."""
+    """Return the path of the file that lists the jobs whose memory request is being restored."""
     return ruled_out.with_name("memory-begun.json")
 
 
 def load_begun(path: Path) -> dict[str, str]:
-    """Return the keys of such jobs by job id. Raises DocumentError."""
+    """Return the keys (``ShortJob.key``) of begun restores by job id. Raises DocumentError."""
     return read_helper_file(path, _BEGUN, {})
 
 
 def store_begun(path: Path, begun: Mapping[str, str]) -> None:
-    """Write it, surely on disk when this returns. Raises DocumentError."""
+    """Write the begun restores, flushed to disk before this returns. Raises DocumentError."""
     write_helper_file(path, _BEGUN, dict(begun), mode=None, durable=True)
 
 
@@ -183,7 +195,9 @@ def _forget(path: Path, job: str) -> None:
 
 
 def _settings(every_s: float) -> tuple[bool, bool]:
-    """Return whether Slurm requeues jobs, and whether it remembers ended ones for long enough."""
+    """Return two answers: whether Slurm requeues jobs (JobRequeue), and whether it remembers ended
+    jobs for more than two rounds of ``every_s`` seconds (MinJobAge).
+    """
     config = read_configuration()
     age = re.match(r"\d+", config.get("MinJobAge", ""))
     remembered_s = -1.0 if age is None else float(age.group())

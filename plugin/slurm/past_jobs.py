@@ -1,7 +1,8 @@
-"""Jobs from ``sacct --parsable2`` (or ``-P``) with a header, of Slurm 22.05 to 26.05.
+"""Reads past jobs from ``sacct --parsable2`` (or ``-P``) output with a header, Slurm 22.05 to
+26.05.
 
-Columns are found by name, in any order; what a version or a site does not have may be absent. A
-job needs JobID, User, State, Start and End. The lines of steps (``12.batch``) give peak memory.
+Columns are found by name, in any order; columns that a version or a site lacks may be absent. A job
+needs JobID, User, State, Start and End. The lines of steps (``12.batch``) give peak memory.
 """
 
 from __future__ import annotations
@@ -36,10 +37,11 @@ COLUMNS = (
     "TimelimitRaw", "AllocCPUS", "NNodes", "NTasks", "ReqMem", "MaxRSS", "AllocTRES",
     "TRESUsageInMax", "JobName",
 )  # fmt: skip
-"""The columns that a file should hold; the name is last, as users write it and it may hold a
-``|``."""
+"""The columns that an accounting file should have. JobName is last, because users choose it and it
+may contain ``|``.
+"""
 _ASKED = (*COLUMNS, "SubmitLine")
-"""The columns that a running Slurm is asked for."""
+"""The columns that Berth requests from a running Slurm's sacct."""
 _NEEDED = ("JobID", "User", "State", "Start", "End")
 _ENDED = frozenset(("completed", "failed", "timeout", "out-of-memory", "cancelled"))
 _NEVER = frozenset(("", "Unknown", "None", "N/A"))
@@ -47,12 +49,12 @@ _SIZE = re.compile(r"(\d{1,15}(?:\.\d{1,9})?)([KMGTP]?)B?([nc]?)")
 _JOB = re.compile(r"\d{1,18}(?:_\d{1,18}|\+\d{1,9})?")
 _WRAP = re.compile(r"\s--wrap[= ]")
 _OF_COMPONENT = ":".__ne__
-"""Whether a word is not the ``:`` before the next component of a heterogeneous job."""
+"""Returns False for the word ``:``, which separates the components of a heterogeneous job."""
 _NAMING = ("-J", "--job-name")
 _MINUTE_S = 60.0
 _MOST = 2**31
 _SCRIPTS_OF_KIND = 50
-"""Jobs of one user and name whose scripts are asked for, the last ones."""
+"""The most scripts that are read for one user and job name: those of the latest jobs."""
 _UNITS = {"": 0, "K": 10, "M": 20, "G": 30, "T": 40, "P": 50}
 
 Fields = Mapping[str, str]
@@ -62,7 +64,7 @@ _ASK_TIMEOUT_S = 600.0
 
 
 def ask(cluster: str, since_s: float) -> ReadJobs:
-    """Return jobs that sacct has since a Unix time. Raises SchedulerError and ToolMissing."""
+    """Return the jobs that sacct knows since a Unix time. Raises SchedulerError and ToolMissing."""
     begin, end = (
         time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(moment))
         for moment in (max(since_s, 0.0), time.time() + 1.0)
@@ -81,7 +83,9 @@ def ask(cluster: str, since_s: float) -> ReadJobs:
 
 
 def add_scripts(read: ReadJobs) -> None:
-    """Add the scripts of the last jobs of each user and name, as far as accounting stores them."""
+    """Add digests of job scripts to the latest jobs of each user and job name, where accounting
+    stores scripts.
+    """
     if not submitted.are_stored():
         return
     wanted: dict[str, list[str]] = {}
@@ -97,7 +101,7 @@ def add_scripts(read: ReadJobs) -> None:
 
 
 def joined(text: str, bar: str, columns: int) -> Iterator[str]:
-    """Yield the lines of sacct's output; fields with line ends in them are put together."""
+    """Yield the records of sacct's output: lines are joined where a field contains a line break."""
     parts: list[str] = []
     bars = 0
     for line in text.split("\n"):
@@ -113,10 +117,9 @@ def joined(text: str, bar: str, columns: int) -> Iterator[str]:
 def read_sacct(
     lines: Iterable[str], cluster: str, *, source: str, utc: bool = False, bar: str = "|"
 ) -> ReadJobs:
-    """Read sacct's lines, with times in this machine's zone or in UTC. Raises DocumentError for no
-    header.
+    """Read sacct's lines, with times in this machine's time zone or in UTC.
 
-    ``bar``: what stands between fields.
+    ``bar``: the separator between fields. Raises DocumentError where the header is missing.
     """
     read, header = ReadJobs(), None
     steps: dict[str, StepPeaks] = {}
@@ -240,7 +243,7 @@ def _job(
 
 
 def _note(job_id: str, fields: Fields, read: ReadJobs) -> None:
-    """Note which jobs the job waited for, by the line that submitted it."""
+    """Record in ``read`` which jobs this job waited for, according to its submit line."""
     submitted_line = dependencies_in_line(fields.get("SubmitLine", ""))
     array, _, task = job_id.partition("_")
     after = [
@@ -257,10 +260,11 @@ def _note(job_id: str, fields: Fields, read: ReadJobs) -> None:
 
 
 def _submitted_arguments(name: str, line: str) -> JobDescription | None:
-    """Return the script's arguments, or the wrapped command, of a submit line; None: it has none.
+    """Return the script's arguments, or the wrapped command, from a submit line; None: neither is
+    found.
 
-    A script that was renamed is not found in its line; options after ``--wrap`` are taken for the
-    command's: such jobs are matched by name and shape alone.
+    A renamed job's script is not found in its submit line, and options after ``--wrap`` are taken
+    for the command's own; such jobs are matched by name and shape alone.
     """
     wrapped = _WRAP.search(line)
     if wrapped is not None and not plain_name(name):
@@ -290,8 +294,10 @@ def _limit_s(fields: Fields) -> float | None:
 
 
 def _request(text: str, cores: int, nodes: int) -> int | None:
-    """Return the memory asked for on a node: ReqMem is of the whole job since 21.08, before that
-    per node (n) or per core (c)."""
+    """Return the requested memory per node in bytes; None: no request.
+
+    ReqMem is the whole job's memory since Slurm 21.08; before, it is per node (n) or per core (c).
+    """
     match = _SIZE.fullmatch(text)
     if match is None or not float(match[1]):
         return None
@@ -312,7 +318,9 @@ def _bytes(text: str) -> int | None:
 
 
 def _moment(text: str, *, utc: bool) -> float:
-    """Return ``2026-11-21T19:00:00``, or Unix time (SLURM_TIME_FORMAT=%s), as Unix time."""
+    """Return ``2026-11-21T19:00:00``, or seconds (SLURM_TIME_FORMAT=%s), as Unix time. Raises
+    Unreadable.
+    """
     seconds = whole_number(text, 10**11 - 1)
     if seconds is not None:
         return float(seconds)

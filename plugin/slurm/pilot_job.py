@@ -1,8 +1,8 @@
-"""The scripts of ``berth pilot submit``: the pilot job, and the real job that waits for it.
+"""Builds the shell scripts of ``berth pilot submit``: the pilot job, and the real job after it.
 
-Plain shell, shown by ``--dry-run``. Nothing here talks to the scheduler. A launcher's ranks are not
-its children under Slurm, so what measures must stand between the launcher and the ranks' program:
-``srun -n 8 ./app x`` is split into the two.
+The scripts are plain shell, shown by ``--dry-run``; this module does not contact the scheduler.
+Under Slurm a launcher's ranks are not its child processes, so the measuring program must stand
+between the launcher and the ranks' program: ``srun -n 8 ./app x`` is split into those two.
 """
 
 from __future__ import annotations
@@ -40,7 +40,9 @@ _WITH_TWO = frozenset(("-mca", "--mca", "-genv", "-env"))
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """A command in two parts. ``launcher`` is empty for a program that starts itself."""
+    """A command split into launcher and program. ``launcher`` is empty for a program
+    without one.
+    """
 
     launcher: tuple[str, ...]
     program: tuple[str, ...]
@@ -49,7 +51,7 @@ class Launch:
 def split(command: Sequence[str]) -> Launch:
     """Split a command into the launcher with its options, and the program with its arguments.
 
-    Raises UsageError where that is not clear; ``--`` between the two settles it.
+    Raises UsageError where the split is ambiguous; ``--`` between the two resolves it.
     """
     words = tuple(command)
     if not words or Path(words[0]).name not in LAUNCHERS:
@@ -64,7 +66,9 @@ def split(command: Sequence[str]) -> Launch:
 
 
 def _width(words: tuple[str, ...], index: int) -> int:
-    """Return how many words an option takes."""
+    """Return how many words an option takes, its values included. Raises UsageError for unknown
+    options.
+    """
     word = words[index]
     if word in _WITH_TWO:
         return 3
@@ -100,13 +104,14 @@ def _unclear(words: tuple[str, ...], word: str) -> UsageError:
 RANK_SCRIPT = Path(rank.__file__)
 _MIB = 2**20
 TAIL_S = 120
-"""Seconds of the pilot job's time that are left for delivering the profile and placing the real
-job."""
+"""Seconds of the pilot job's time reserved for delivering the profile and placing the real job."""
 
 _RANK = "${OMPI_COMM_WORLD_RANK:-${PMIX_RANK:-${PMI_RANK:-${SLURM_PROCID:-0}}}}"
 _SIZE = "${OMPI_COMM_WORLD_SIZE:-${PMI_SIZE:-${SLURM_NTASKS:-1}}}"
 _ONE_RUN = ("--repeats", "1", "--collectors", "proc,cgroup,nvml")
-"""A rank can be run only once for each launch: the others wait for it."""
+"""Options for a single run: each launch can run a rank only once, since ranks wait for
+each other.
+"""
 
 _SHAPE = """\
 # The pilot may have changed this job's shape after sbatch wrote these: read it again.
@@ -121,7 +126,7 @@ done
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """What the real job asks for; None: not given."""
+    """The real job's resource request; None: not requested."""
 
     tasks: int = 1
     cpus_per_task: int = 1
@@ -131,7 +136,7 @@ class Shape:
     gpus: int = 0
 
     def sbatch_options(self) -> list[str]:
-        """Return the shape as options of sbatch, without the time limit."""
+        """Return the request as sbatch options, without the time limit."""
         options = [f"--ntasks={self.tasks}", f"--cpus-per-task={self.cpus_per_task}"]
         if self.nodes is not None:
             options.append(f"--nodes={self.nodes}")
@@ -143,7 +148,9 @@ class Shape:
 
 
 def with_srun(launch: Launch, shape: Shape) -> Launch:
-    """Put srun before a program without a launcher that asks for several tasks."""
+    """Return the launch with ``srun`` added, where several tasks are requested and there is no
+    launcher.
+    """
     if launch.launcher or shape.tasks == 1:
         return launch
     return Launch(("srun",), launch.program)
@@ -158,9 +165,11 @@ def pilot_script(
     count_options: Sequence[str] | None = (),
     deliver_options: Sequence[str],
 ) -> str:
-    """Measure, then bring the profile home whatever the program's end was.
+    """Return the pilot job's shell script: measure the program, then deliver the profile even if
+    the program failed.
 
-    ``count_options``: of the launch that counts; None: only time and memory are measured.
+    ``count_options``: options of the launch that measures counters; None: only time and memory are
+    measured.
     """
     words = [berth, "pilot", "run", "--output", str(profile), *run_options]
     if launch.launcher:
@@ -179,11 +188,11 @@ def _launches(
     profile: Path,
     count: Sequence[str] | None,
 ) -> str:
-    """Return the shell of two launches: time and memory of every rank, then the counters of rank 0
-    and the busiest other one. Ranks wait for each other, so that each launch can run a rank only
-    once.
+    """Return shell text of two launches: the first measures time and memory of every rank, the
+    second the counters of rank 0 and of the busiest other rank.
 
-    ``count``: options of the second launch; None: there is none.
+    Ranks wait for each other, so each launch can run a rank only once. ``count``: options of the
+    second launch; None: no second launch.
     """
     folder = profile.with_name(profile.name + ".ranks")
     each = [sys.executable, "-I", "-S", str(RANK_SCRIPT)]
@@ -227,6 +236,7 @@ def _counted(
 
 
 def job_script(launch: Launch) -> str:
-    """Return the real job's script: the command as given, in whatever shape the job has at its
-    start."""
+    """Return the real job's script: the user's command, run with the resources that the job has
+    when it starts.
+    """
     return f"#!/bin/sh\n{_SHAPE}exec {shlex.join([*launch.launcher, *launch.program])}\n"

@@ -1,4 +1,6 @@
-"""What ``berth pilot submit`` gives Slurm: the pilot job, and the real job that waits for it."""
+"""Builds and submits the Slurm jobs of ``berth pilot submit``: pilot jobs and the real job after
+them.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +37,9 @@ _MINUTES_AND_SECONDS = re.compile(r"([0-9]{1,9}):([0-9]{2})")
 
 @dataclass(slots=True)
 class _Part:
-    """One pilot job: its shape, where its files are, and its script."""
+    """One pilot job: its resource request (``shape``), the stem of its file names, and its
+    script.
+    """
 
     shape: Shape
     stem: Path
@@ -51,7 +55,9 @@ class _Part:
 
 
 class SlurmPilot:
-    """Names, scripts and commands of one pilot. ``options`` are those of ``berth pilot submit``."""
+    """The scripts and ``sbatch`` commands of one ``berth pilot submit``; ``options``: that
+    command's options by name.
+    """
 
     def __init__(
         self,
@@ -114,10 +120,12 @@ class SlurmPilot:
         self._job_text = job_script(with_srun(launch, self._shape))
 
     def submit(self) -> tuple[tuple[str, ...], str | None]:
-        """See PilotPlan. The pilot jobs are cancelled where one after them is refused.
+        """Submit the pilot jobs and the real job; cancel the submitted pilots if a later job is
+        refused.
 
-        On several numbers of nodes each waits for the one before: they are measured alone.
-        Raises UsageError, and submits nothing, where a partition gives its jobs less time.
+        With several numbers of nodes, each pilot job waits for the one before, so that no two
+        measure at the same time. Raises UsageError, before anything is submitted, where a
+        partition's MaxTime is too short. Returns as PilotPlan says.
         """
         self._check_times()
         self._write()
@@ -135,9 +143,11 @@ class SlurmPilot:
         return tuple(pilots), job
 
     def _check_times(self) -> None:
-        """Raise UsageError where a partition gives less time: Slurm itself may accept such a job,
-        which then waits for ever. A QOS may lift a partition's limit, so nothing is checked where
-        one is named."""
+        """Raise UsageError where a partition's MaxTime is shorter than the requested time.
+
+        Slurm itself may accept such a job, which then waits for ever. Where a QOS is named nothing
+        is checked, since a QOS may lift a partition's limit.
+        """
         if self._options["qos"]:
             return
         text = commands.run(("scontrol", "-a", "-o", "show", "partition"))
@@ -156,8 +166,9 @@ class SlurmPilot:
             )  # fmt: skip
 
     def _submit_pilot(self, part: _Part, after: Sequence[str]) -> str:
-        """Raises SchedulerError that names the partition: it is the site's choice, not the
-        user's."""
+        """Submit one pilot job and return its id. Raises SchedulerError naming the reference
+        partition, which the site chose and not the user.
+        """
         try:
             return self._submit(self._pilot_command(part, after))
         except SchedulerError as refused:
@@ -204,7 +215,7 @@ class SlurmPilot:
         )  # fmt: skip
 
     def shown(self) -> str:
-        """Return everything that would be done, as shell."""
+        """Return all scripts and commands of the plan as shell text, for ``--dry-run``."""
         parts: list[str] = []
         for number, part in enumerate(self._parts):
             after = ["PILOT"] if number else []
@@ -224,8 +235,9 @@ class SlurmPilot:
         return bool(self._options["constraint"])
 
     def _on_reference(self) -> list[str]:
-        """Return the constraint that tells nodes of the reference platform from others of its
-        partition."""
+        """Return the ``--constraint`` option that restricts the pilot job to nodes of the reference
+        platform; empty where none is needed.
+        """
         candidate = self._site.reference_candidate
         wanted = [self._options["constraint"], None if candidate is None else candidate.constraint]
         named = [text for text in dict.fromkeys(wanted) if text]
@@ -280,7 +292,9 @@ class SlurmPilot:
 
 
 def _check_counts(launch: Launch, options: Mapping[str, Any]) -> None:
-    """Raises UsageError for what fixes the number of ranks, or of nodes, of all pilots."""
+    """Raise UsageError for launcher options that fix the number of ranks or nodes, which must vary
+    here.
+    """
     stray = next((w for w in launch.launcher if w.partition("=")[0] in _FIXED), None)
     if stray is None:
         stray = next((w for w in launch.launcher if re.fullmatch(r"-[nN]\d+", w)), None)
@@ -297,7 +311,9 @@ def _check_counts(launch: Launch, options: Mapping[str, Any]) -> None:
 
 
 def _seconds(option: str, text: str | None) -> float | None:
-    """Read a time as sbatch does: one number is minutes, two are minutes and seconds."""
+    """Return a time option in seconds, read as sbatch does (``5``: minutes, ``5:30``: minutes and
+    seconds); None for None. Raises UsageError.
+    """
     if text is None:
         return None
     minutes, clock = whole_number(text), _MINUTES_AND_SECONDS.fullmatch(text)
@@ -321,11 +337,12 @@ def _name(text: str) -> str:
 def check_time(
     option: str, limit_s: float, queues: str | None, partitions: Sequence[Record], *, hint: str
 ) -> None:
-    """Raises UsageError, naming MaxTime, where no partition that is asked for gives so much time.
+    """Raise UsageError, naming MaxTime, where none of the requested partitions allows ``limit_s``
+    seconds.
 
-    ``option``: the option as it was written; ``queues``: partitions as sbatch takes them, with
-    commas, None: the default one; ``partitions``: all records of ``scontrol show partition``.
-    Slurm counts whole minutes.
+    ``option``: the option as the user wrote it; ``queues``: partitions separated by commas as for
+    sbatch, None: the default partition; ``partitions``: all records of ``scontrol show partition``.
+    Slurm rounds limits up to whole minutes.
     """
     names = queues.split(",") if queues else _default(partitions)
     candidates = [partition for partition in partitions if partition["PartitionName"] in names]

@@ -1,8 +1,8 @@
-"""What the pilot job does at its end: places the job that waits for it, as its user.
+"""Places the real job at the end of its pilot job, with the rights of the user who submitted both.
 
-The waiting job depends on the pilot by ``afterany``, so that whatever happens here it will run,
-at the latest where it was asked. It is changed only after Slurm has said (``sbatch --test-only``)
-that it would take such a job, and put back where the change fails half-way.
+The real job depends on the pilot job by ``afterany``: whatever fails here, it runs at the latest
+where the user asked. It is changed only after ``sbatch --test-only`` has accepted such a job, and
+restored where the change fails half-way.
 """
 
 from __future__ import annotations
@@ -27,14 +27,16 @@ _AGAIN = "Resource temporarily unavailable"
 _ATTEMPTS = 20
 _PAUSE_S = 0.25
 _GRES = re.compile(r"\bgres[:/]")
-"""How Slurm prefixes each gres, up to 22.05 and since."""
+"""The prefix of each gres in Slurm's output: ``gres:`` up to 22.05, ``gres/`` in later versions."""
 _NEVER = ("PartitionConfig", "PartitionNodeLimit", "PartitionTimeLimit", "BadConstraints")
-"""Reasons for which Slurm would keep a job waiting without end."""
+"""Pending reasons for which Slurm would keep a job waiting without end."""
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One change of a waiting job: as ``scontrol update`` words, and as a new job's options."""
+    """One change of a pending job: as ``scontrol update`` words, and as ``sbatch`` options for a
+    test.
+    """
 
     update: tuple[str, ...]
     options: tuple[str, ...]
@@ -42,8 +44,10 @@ class Change:
 
 
 def waiting_for(pilot_job: str) -> str | None:
-    """Return the pending job of this user that depends on the pilot, or None. Raises
-    SchedulerError."""
+    """Return the id of this user's pending job that depends on the pilot job; None: no such job.
+
+    Raises SchedulerError.
+    """
     text = commands.run(("squeue", "--me", "-h", "-t", "PENDING", "-o", "%A|%E"))
     for line in text.splitlines():
         job, _, dependency = line.strip().partition("|")
@@ -53,7 +57,7 @@ def waiting_for(pilot_job: str) -> str | None:
 
 
 def change_of(request: Request, edit: Edit) -> Change:
-    """Return what ``edit`` changes of the waiting job that ``request`` describes."""
+    """Return what ``edit`` changes in the pending job that ``request`` describes."""
     held = edit.resources or request.resources
     cores = held.tasks * held.cpus_per_task
     limit = edit.time_limit_s or request.time_limit_s
@@ -98,7 +102,9 @@ def change_of(request: Request, edit: Edit) -> Change:
 
 
 def apply(job: str, change: Change) -> None:
-    """Change the waiting job, or leave it as it is and raise SchedulerError."""
+    """Change the pending job. On failure the job is restored as it was and SchedulerError is
+    raised.
+    """
     _check_open(change.queue)
     commands.run(("sbatch", "--test-only", *change.options, "--comment=berth:off", "--wrap=true"))
     before = _record(job)
@@ -117,8 +123,9 @@ def apply(job: str, change: Change) -> None:
 
 
 def _check_open(queue: str | None) -> None:
-    """Raise SchedulerError for a closed partition: Slurm may accept the job, and keep it waiting
-    for ever."""
+    """Raise SchedulerError for a closed partition, where Slurm may accept the job and never start
+    it.
+    """
     for name in (queue or "").split(","):
         if name:
             _check_one_open(name)
@@ -145,8 +152,7 @@ def _group_name(number: int) -> str:
 
 
 def _update(job: str, words: Sequence[str]) -> None:
-    """Run one ``scontrol update``, again where slurmctld says that it has no time just now (26.05
-    does)."""
+    """Run ``scontrol update``; repeat while slurmctld answers that it is busy (seen with 26.05)."""
     for attempt in range(_ATTEMPTS):
         try:
             commands.run(("scontrol", "update", f"JobId={job}", *words))

@@ -1,4 +1,4 @@
-"""The jobs that run and wait by ``squeue``, of Slurm 22.05 to 26.05: all of them, or one."""
+"""Reads running and pending jobs with ``squeue`` of Slurm 22.05 to 26.05: all jobs, or one."""
 
 from __future__ import annotations
 
@@ -29,18 +29,20 @@ FIELDS = (
     "TimeLimit", "SubmitTime", "StartTime", "Reason", "PriorityLong", "tres", "tres-per-node",
     "tres-per-job", "tres-per-task", "NodeList", "admin_comment", "Name", "Dependency",
 )  # fmt: skip
-"""Fields of squeue's ``--Format``."""
+"""The fields requested with squeue's ``--Format``."""
 _STATES = "PD,CF,R,CG,S,SI,SO"
 _TIMEOUT_S = 60.0
 _DEPENDS = "Dependency"
-"""The reason of a job that waits for others."""
+"""Slurm's reason for a job that waits for other jobs."""
 
 Fields = Mapping[str, str]
 
 
 def ask() -> tuple[PresentJob, ...]:
-    """Return the jobs, an array's waiting tasks one by one. Raises SchedulerError or
-    ToolMissing."""
+    """Return all running and pending jobs, each pending task of an array on its own.
+
+    Raises SchedulerError or ToolMissing.
+    """
     # Users write names, with bars and line ends in them: a separator that nobody can guess.
     bar = f"<{secrets.token_hex(8)}>"
     form = ",".join(f"{name}:{bar}" for name in FIELDS)
@@ -51,7 +53,9 @@ def ask() -> tuple[PresentJob, ...]:
 
 
 def parse(text: str, bar: str) -> tuple[PresentJob, ...]:
-    """Parse squeue's text with ``bar`` behind each field. What is no job is left out."""
+    """Parse squeue's text, in which ``bar`` follows each field; records that are no jobs are left
+    out.
+    """
     parts = text.split(bar)
     size = len(FIELDS)
     rows = (parts[at : at + size] for at in range(0, len(parts) - size + 1, size))
@@ -93,8 +97,11 @@ def _job(fields: Fields) -> PresentJob | None:
 
 
 class _WaitedFor:
-    """Finds the jobs that a dependency names: of an array the last task, of several jobs of a name
-    (``singleton``) the last before the one that waits."""
+    """Finds the jobs that a dependency names.
+
+    An array stands for its last task; ``singleton`` stands for the last earlier job of the same
+    user and name.
+    """
 
     def __init__(self, jobs: Sequence[PresentJob]) -> None:
         ordered = sorted(jobs, key=lambda job: _number(job.job_id))
@@ -112,8 +119,9 @@ class _WaitedFor:
             last[job.user, job.name] = job.job_id
 
     def of(self, job: PresentJob, dependency: Dependencies) -> tuple[str, ...]:
-        """Return the ids of the jobs that a dependency names; those that are not present have
-        ended."""
+        """Return the ids of the jobs that a dependency names; jobs that are not present have ended
+        and are left out.
+        """
         task = job.job_id.partition("_")[2]
         named = (*dependency.after, *(f"{array}_{task}" for array in dependency.with_task))
         ids = [self._of_id[name] for name in named if name in self._of_id]
@@ -128,10 +136,10 @@ def _number(job_id: str) -> tuple[int, int]:
 
 
 def _after(job: PresentJob, fields: Fields, waited_for: _WaitedFor) -> PresentJob:
-    """Return the job with those that it waits for, where only they keep it from its turn.
+    """Return the job with the jobs it depends on, where that dependency alone delays it.
 
-    It stays as it is where it waits for something else, too, or where what Slurm writes cannot be
-    read.
+    The job is returned unchanged where it waits for anything else, or where Slurm's text is
+    unreadable.
     """
     if job.running or fields["Reason"].strip("()") != _DEPENDS:
         return job
@@ -141,8 +149,9 @@ def _after(job: PresentJob, fields: Fields, waited_for: _WaitedFor) -> PresentJo
 
 
 def _gpus(fields: Fields, nodes: int) -> int:
-    """Count all GPUs: as they are accounted for, else (AccountingStorageTRES) as they were asked
-    for."""
+    """Return the job's GPUs in all: as accounted, or else (depends on AccountingStorageTRES) as
+    requested.
+    """
     accounted = gpus_in(fields["tres"])
     if accounted:
         return accounted
@@ -156,7 +165,9 @@ def _gpus(fields: Fields, nodes: int) -> int:
 
 TIMEOUT_S = 5.0
 _FIELDS = ("T", "P", "r", "S", "N", "M", "l")
-"""State, partition, reason, start, nodes, time used, time limit: of squeue's ``--format``."""
+"""Letters of squeue's ``--format``: state, partition, reason, start, nodes, time used,
+time limit.
+"""
 _MEANING = {
     "Resources": "nodes or GPUs that are in use now",
     "Priority": "jobs of higher priority before it",
@@ -179,8 +190,10 @@ _LIMITS = ("Assoc", "QOS", "MaxCpuPer", "MaxMemPer", "MaxNodePer", "MaxGRESPer")
 
 
 def job_now(job_id: str) -> JobNow | None:
-    """Return how one job stands; None: slurmctld does not know it. Raises SchedulerError or
-    ToolMissing."""
+    """Return one job's present state; None: slurmctld does not know the job.
+
+    Raises SchedulerError or ToolMissing.
+    """
     form = "|".join(f"%{field}" for field in _FIELDS)
     words = ("squeue", "-h", "-a", "-t", "all", "-j", job_id, "-o", form)
     try:
@@ -209,7 +222,7 @@ def job_now(job_id: str) -> JobNow | None:
 
 
 def waits_for(reason: str) -> str:
-    """Return a reason of squeue in words, followed by Slurm's own word."""
+    """Return a pending reason of squeue as words, followed by Slurm's own name for it."""
     word = reason.strip("() ").partition(",")[0]
     if not word or word == "None":
         return "the scheduler to look at it"

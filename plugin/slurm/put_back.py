@@ -1,13 +1,13 @@
-"""Gives jobs back their own request where Slurm keeps them waiting because Berth changed it.
+"""Restores a pending job's own request where Slurm cannot start the job because Berth changed it.
 
-The last net under the promise: what the filter could not know (a limit that nobody lists, an option
-that Slurm's Lua does not show) may leave a moved job pending for a reason that it did not have as
-its user wrote it. Such a job gets what the filter wrote down of it (``was=`` beside the stamp in
-AdminComment, which no user can write), once, and is told so; its place is ruled out for the same
-user and for the same workload until somebody has looked.
+This is the last safeguard: a limit that Slurm does not list, or an option that its Lua interface
+hides, may leave a moved job pending for a reason that it would not have had as its user wrote it.
+Such a job gets its original request back, once, from what the filter saved in AdminComment
+(``was=``; no user can write AdminComment), and its comment says so. The place is then ruled out for
+the same user and the same workload until an administrator clears it.
 
-Runs as SlurmUser or an operator, apart from the daemon, and does only this: it takes nothing but
-the job's own record.
+Runs as SlurmUser or as an operator, separate from the daemon, and acts on the job's own record
+only.
 """
 
 from __future__ import annotations
@@ -28,14 +28,17 @@ from berth.plugin.slurm.records import Record, records
 log = logging.getLogger("berth.putback")
 
 PATIENCE_S = 600.0
-"""Seconds that a job may wait for what may pass by itself (an account's limit, nodes that are
-down)."""
+"""Seconds that a job may wait for a condition that can pass by itself (an account's limit, nodes
+that are down).
+"""
 
 _AT_ONCE = re.compile(
     r"Partition(Config|NodeLimit|TimeLimit|Inactive)|BadConstraints|Invalid(Account|QOS)|"
     r"(Account|QOS)NotAllowed|(Assoc|QOS)(Max|Min)(?!\w*Jobs?Limit$)\w*|DeadLine"
 )
-"""Reasons that no waiting ends. How many jobs somebody runs is no matter of the place."""
+"""Pending reasons that waiting does not end, so that the job is put back at once. Limits on a
+user's number of jobs are excluded: they do not depend on the place.
+"""
 _IN_TIME = re.compile(r"(Assoc|QOS)Grp(?!Jobs|SubmitJobs)\w*|ReqNodeNotAvail\S*|PartitionDown")
 _STAMP = re.compile(r"(?:^|\s)berth/1 (?P<words>.*)$")
 _DONE = "putback="
@@ -51,18 +54,20 @@ _UPDATES = {
     "pn_min_cpus": "MinCPUsNode",
     "ntasks_per_node": "NtasksPerNode",
 }
-"""Words of ``scontrol update`` for what the filter sets, besides nodes, memory and time."""
+"""Keys of ``scontrol update`` for the fields that the filter sets, besides nodes, memory
+and time.
+"""
 _UNSET = {"features": "", "gres": "", "num_tasks": "1", "cpus_per_task": "1", "min_cpus": "1",
           "pn_min_cpus": "1", "ntasks_per_node": None}  # fmt: skip
 _WIDEST = 4096
-"""Characters of a field: more than the filter ever writes of a stamp."""
+"""The most characters read from a field: more than the filter ever writes to AdminComment."""
 _FOREIGN = frozenset(("tres_per_job", "tres_per_task"))
-"""Fields that ``scontrol update`` cannot put back."""
+"""Fields that ``scontrol update`` cannot restore."""
 
 
 @dataclass(frozen=True, slots=True)
 class StuckJob:
-    """A job that waits where Berth sent it, for a reason of that place."""
+    """A pending job that cannot start in the place Berth chose, for a reason of that place."""
 
     job: str
     user: str
@@ -73,12 +78,15 @@ class StuckJob:
     admin_comment: str
     comment: str
     tried: bool = False
-    """It was put back before and still cannot start: GPUs that were added to a pending job cannot
-    be taken away again (seen with Slurm 22.05)."""
+    """True where the job was put back before and still cannot start: GPUs that were added to a
+    pending job cannot be removed (seen with Slurm 22.05).
+    """
 
 
 def stuck_jobs(now_s: float) -> Iterator[StuckJob]:
-    """Yield the jobs to put back now. Raises SchedulerError or ToolMissing."""
+    """Yield the pending jobs whose request must be restored now. Raises SchedulerError or
+    ToolMissing.
+    """
     waiting = commands.run(("squeue", "-a", "-h", "-t", "PENDING", "-o", "%A|%r|%V"))
     for line in dict.fromkeys(waiting.splitlines()):
         number, _, rest = line.strip().partition("|")
@@ -127,7 +135,9 @@ def _stuck(number: str, reason: str) -> StuckJob | None:
 
 
 def stamped(admin_comment: str) -> tuple[dict[str, str], dict[str, str]]:
-    """Return the words of a job's stamp, and what the job asked for before (``was=`` in it)."""
+    """Return two mappings from the comment that Berth wrote to AdminComment: all its ``key=value``
+    words, and the job's original request (``was=``). Both are empty where Berth wrote nothing.
+    """
     stamp = _STAMP.search(admin_comment)
     if stamp is None:
         return {}, {}
@@ -137,9 +147,9 @@ def stamped(admin_comment: str) -> tuple[dict[str, str], dict[str, str]]:
 
 
 def put_back(stuck: StuckJob, now_s: float) -> RuledOut:
-    """Restore the job's request, say so, and tell which place to leave alone.
+    """Restore the job's request, note it in the job's comment, and return the place to rule out.
 
-    A job that Slurm does not let us change is only marked and told, so that nobody tries again.
+    A job that Slurm does not allow to change is only marked as failed, so that nobody tries again.
     Raises SchedulerError where not even that works.
     """
     outcome, note = stuck.reason, _SAID.format(reason=stuck.reason)
@@ -168,8 +178,10 @@ def put_back(stuck: StuckJob, now_s: float) -> RuledOut:
 
 
 def words_back(was: Mapping[str, str]) -> Sequence[str]:
-    """Return ``scontrol update`` words that restore ``was``, in the terms of the job's own
-    partition."""
+    """Return the ``scontrol update`` words that restore the request ``was``.
+
+    Values that the user left open get the defaults of the job's own partition.
+    """
     partition: Record = {}
     words = []
     if "partition" in was:  # else it stayed in its partition
@@ -197,7 +209,7 @@ def words_back(was: Mapping[str, str]) -> Sequence[str]:
 
 
 def _memory_back(was: Mapping[str, str], partition: Record) -> Iterator[str]:
-    """Yield the memory as asked; else what the partition gives to jobs that ask for none."""
+    """Yield the word that restores the memory request, or else the partition's default memory."""
     for key, name, default in (
         ("memory_mib_per_cpu", "MinMemoryCPU", "DefMemPerCPU"),
         ("memory_mib_per_node", "MinMemoryNode", "DefMemPerNode"),
@@ -213,7 +225,7 @@ def _memory_back(was: Mapping[str, str], partition: Record) -> Iterator[str]:
 
 
 def _partition(name: str) -> Record:
-    """Return the partition of that name; ``-`` means the default one."""
+    """Return the record of a partition by name; ``-`` means the default partition."""
     text = commands.run(("scontrol", "-a", "-o", "show", "partition"))
     for record in records(text, "PartitionName"):
         if record["PartitionName"] == name or (name == "-" and record.get("Default") == "YES"):
@@ -222,11 +234,10 @@ def _partition(name: str) -> Record:
 
 
 def field(number: str, name: str, states: str = "PENDING") -> str:
-    """Return one field of a job in one of ``states``; empty where it is unset or there is no such
-    job.
+    """Return one field of a job that is in one of ``states``; empty: unset, or no such job.
 
-    One at a time: in ``scontrol show job`` a job name such as ``x UserId=root(0)``, or one with
-    anything in it that ends a line, would stand for other fields.
+    Fields are read one at a time: in ``scontrol show job`` a job name such as ``x UserId=root(0)``,
+    or one with a line break, could imitate other fields.
     """
     shown = ("squeue", "-h", "-a", "-t", states, "-j", number, "-O", f"{name}:{_WIDEST}")
     text = commands.run(shown)[:_WIDEST].strip()  # the first record, where an array has several

@@ -1,7 +1,7 @@
-"""Slurm's ``key=value`` records (``scontrol -o show …``), the notations and the states inside them.
+"""Parses Slurm's ``key=value`` records (``scontrol -o show …``), its notations and its job states.
 
-Versions differ in which keys there are: a missing one is a default here, never an error. What
-cannot be read at all raises SchedulerError that shows it.
+Versions of Slurm write different keys: a missing key becomes a default value and is no error.
+Unreadable text raises SchedulerError, which quotes the text.
 """
 
 from __future__ import annotations
@@ -27,8 +27,10 @@ Record = Mapping[str, str]
 
 
 def records(text: str, first_key: str) -> Iterator[Record]:
-    """Yield one mapping a line; the first value of a key counts. Raises SchedulerError on odd
-    lines."""
+    """Yield one mapping per line; where a key repeats, its first value is used.
+
+    Raises SchedulerError for a line that does not begin with ``first_key``.
+    """
     for line in text.splitlines():
         if not line.strip() or line.startswith(("No ", "Slurm")):
             continue
@@ -43,30 +45,37 @@ def records(text: str, first_key: str) -> Iterator[Record]:
 
 
 def whole(record: Record, key: str, default: int = 0) -> int:
-    """Return a count; ``default`` where the key is absent or says ``N/A``."""
+    """Return the whole number under ``key``; ``default`` where the key is absent or says
+    ``N/A``.
+    """
     number = count(record.get(key, ""))
     return default if number is None else number
 
 
 def count(text: str) -> int | None:
-    """Return a number of things, bytes or seconds; None for anything else, and from 16 digits
-    on."""
+    """Return ``text`` as a whole number; None where ``text`` is no number or has 16 digits
+    or more.
+    """
     return whole_number(text, 10**15 - 1)
 
 
 @dataclass
 class StepPeaks:
-    """The most that a job's steps held: of a node's host memory, and of a GPU's; 0: not seen."""
+    """The largest memory of a job's steps in bytes: host memory of one node, memory of one GPU.
+
+    A value of 0 means that no step reported it.
+    """
 
     host_bytes: int = 0
     gpu_bytes: int = 0
 
     def add(self, largest_bytes: int, nodes: str, record: Record) -> None:
-        """Take a step's peaks where they are the largest. MaxRSS and TRESUsageInMax are those of
-        the largest task; a node, or a GPU of ``AllocTRES``, held so many tasks.
+        """Include one step's peaks, estimated for a whole node and a whole GPU.
 
-        ``largest_bytes``: MaxRSS; ``nodes``: NNodes. Memory of GPUs is only there where it is
-        accounted (AccountingStorageTRES=gres/gpumem).
+        MaxRSS and TRESUsageInMax are those of the step's largest task, so they are multiplied by
+        the number of tasks per node, or per GPU of ``AllocTRES``. ``largest_bytes``: MaxRSS;
+        ``nodes``: NNodes. GPU memory is reported only where the site accounts for it
+        (AccountingStorageTRES=gres/gpumem).
         """
         tasks = max(count(record.get("NTasks", "")) or 1, 1)
         held = largest_bytes * -(-tasks // min(max(count(nodes) or 1, 1), tasks))
@@ -79,7 +88,7 @@ class StepPeaks:
 
 
 def names(record: Record, key: str) -> tuple[str, ...]:
-    """Return the members of a comma list; none for ``(null)`` and the like."""
+    """Return the members of a comma-separated list; empty for ``(null)``, ``N/A`` and ``NONE``."""
     text = record.get(key, "")
     if text in ("", "(null)", "N/A", "NONE", "None"):
         return ()
@@ -87,13 +96,14 @@ def names(record: Record, key: str) -> tuple[str, ...]:
 
 
 def allowed(record: Record, key: str) -> tuple[str, ...] | None:
-    """Return the members of an ``Allow`` list; None: everybody is allowed."""
+    """Return the members of an ``Allow…`` list of a partition; None: everybody is allowed."""
     return None if record.get(key, "ALL") in ("ALL", "(null)", "N/A") else names(record, key)
 
 
 def duration_s(text: str | None) -> float | None:
-    """Return ``2-00:00:00``, ``12:00:00`` or ``30:00`` in seconds; None for UNLIMITED, NONE or
-    absent."""
+    """Return ``2-00:00:00``, ``12:00:00`` or ``30:00`` in seconds; None for UNLIMITED, NONE or no
+    text.
+    """
     match = _CLOCK.fullmatch(text or "")
     if match is None:
         return None
@@ -102,8 +112,9 @@ def duration_s(text: str | None) -> float | None:
 
 
 def moment_s(text: str, *, utc: bool) -> float | None:
-    """Return ``2026-11-21T19:00:00`` as Unix time, by UTC or this machine's clock; None: it is no
-    time."""
+    """Return ``2026-11-21T19:00:00``, in UTC or local time, as Unix time; None where ``text`` is no
+    time.
+    """
     try:
         parsed = time.strptime(text, "%Y-%m-%dT%H:%M:%S")
         return float(calendar.timegm(parsed) if utc else time.mktime(parsed))
@@ -112,8 +123,9 @@ def moment_s(text: str, *, utc: bool) -> float | None:
 
 
 def gres(text: str | None) -> dict[str, int]:
-    """Count GPUs by type: ``gpu:h200:4(S:0-1),shard:8`` gives ``{"gpu:h200": 4}``; no type:
-    ``gpu``."""
+    """Count GPUs by type: ``gpu:h200:4(S:0-1),shard:8`` gives ``{"gpu:h200": 4}``; GPUs without a
+    type count as ``gpu``.
+    """
     counts: dict[str, int] = {}
     # Device lists in brackets hold commas: (IDX:0-1,3).
     for part in re.sub(r"\([^)]*\)?", "", text or "").split(","):
@@ -126,9 +138,9 @@ def gres(text: str | None) -> dict[str, int]:
 
 
 def gpus_in(tres: str) -> int | None:
-    """Return how many GPUs ``cpu=4,gres/gpu=2,gres/gpu:h200=2,node=1`` names.
+    """Return the number of GPUs in a TRES text such as ``cpu=4,gres/gpu=2,gres/gpu:h200=2,node=1``.
 
-    None where it names none: there are none, or the site does not account for them
+    None where the text lists no GPU: the job has none, or the site does not account for GPUs
     (AccountingStorageTRES).
     """
     counts = gres(tres.replace("gres/", ""))
@@ -136,8 +148,9 @@ def gpus_in(tres: str) -> int | None:
 
 
 def memory_in(tres: str) -> int | None:
-    """Return the bytes that ``cpu=4,mem=7.50G,node=2`` names (without a unit MiB); None: it names
-    none."""
+    """Return the bytes of ``mem=`` in ``cpu=4,mem=7.50G,node=2`` (MiB without a unit); None: no
+    ``mem=``.
+    """
     match = _MEMORY.search(tres)
     return None if match is None else int(float(match[1]) * 2.0 ** _POWERS[match[2]])
 
@@ -160,23 +173,27 @@ _STATES = {
     "PREEMPTED": "cancelled",
 }
 _TURN = frozenset(("None", "Priority", "Resources", "", "Nodes required for job are DOWN"))
-"""Reasons of jobs that wait for their turn or for room, up to the first comma. The last goes on
-``DRAINED or reserved for jobs in higher priority partitions``: so wait jobs of several partitions.
+"""Reasons (up to the first comma) of pending jobs that wait only for their turn or for free
+resources. The last of these continues ``DRAINED or reserved for jobs in higher priority
+partitions``: Slurm gives that reason to jobs that name several partitions.
 """
 _RESERVED = "Reserved for maintenance"
-"""``ReqNodeNotAvail, ...``: its nodes will be reserved before it would have ended."""
+"""End of the reason ``ReqNodeNotAvail, ...`` where the job's nodes are reserved before it would
+end.
+"""
 
 _CLOSED = {
     "DOWN": "takes jobs and starts none",
     "DRAIN": "takes no new jobs",
     "INACTIVE": "takes no jobs and starts none",
 }
-"""States of a partition beside UP, and what they mean (slurm.conf, ``State``)."""
+"""Partition states other than UP, with their meaning (slurm.conf, ``State``)."""
 
 
 def closed_as(state: str) -> str | None:
-    """Return ``INACTIVE: takes no jobs and starts none`` for a partition's state; None: it is
-    up."""
+    """Return a closed partition's state with its meaning, such as ``INACTIVE: takes no jobs and
+    starts none``; None: the partition is up.
+    """
     if state == "UP":
         return None
     meaning = _CLOSED.get(state)
@@ -184,11 +201,15 @@ def closed_as(state: str) -> str | None:
 
 
 def state_of(text: str) -> str:
-    """Return Berth's word for a job's state: ``CANCELLED by 1000`` is ``cancelled``."""
+    """Return Berth's name for a Slurm job state, for example ``cancelled`` for ``CANCELLED by
+    1000``.
+    """
     return _STATES.get(text.partition(" ")[0].rstrip("+"), "unknown")
 
 
 def waits_for_room(reason: str) -> bool:
-    """Return whether a pending job waits for its turn or for room, and for nothing else."""
+    """Return whether a pending job's reason says that it waits only for its turn or for free
+    resources.
+    """
     words = reason.strip("()").replace("_", " ")
     return words.partition(",")[0] in _TURN or words.endswith(_RESERVED)

@@ -1,4 +1,4 @@
-"""From a request and its edit to an ``sbatch`` command."""
+"""Builds ``sbatch`` commands from a request and the changes that a decision makes to it."""
 
 from __future__ import annotations
 
@@ -12,9 +12,11 @@ _MIB = 2**20
 
 
 def sbatch(job: Job, request: Request, edit: Edit | None) -> tuple[str, ...]:
-    """Return the ``sbatch`` command of ``job``: what was asked, with ``edit`` put in.
+    """Return the ``sbatch`` command for ``job``: the request's options, with those of ``edit``
+    replaced.
 
-    A command that is not a script goes in ``--wrap``, under ``srun`` where it has several tasks.
+    A command that is not a script is passed in ``--wrap``, under ``srun`` where it has several
+    tasks.
     """
     edit = edit or Edit()
     held = edit.resources or request.resources
@@ -46,7 +48,9 @@ def sbatch(job: Job, request: Request, edit: Edit | None) -> tuple[str, ...]:
 
 
 def node_sbatch(job: NodeJob) -> tuple[str, ...]:
-    """Return the ``sbatch`` command of a script that has one node, or two, for itself."""
+    """Return the ``sbatch`` command for a script that runs exclusively on one named node, or on
+    two.
+    """
     nodes = [job.node, *([job.second_node] if job.second_node else [])]
     options = {
         "job-name": job.name,
@@ -65,7 +69,7 @@ def node_sbatch(job: NodeJob) -> tuple[str, ...]:
 
 
 def workers_sbatch(job: WorkersJob) -> tuple[str, ...]:
-    """Return the ``sbatch`` command of an array of copies."""
+    """Return the ``sbatch`` command for a job array that runs copies of one script."""
     options = {
         "job-name": job.name,
         "comment": "berth:off",

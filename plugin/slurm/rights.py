@@ -1,8 +1,9 @@
-"""Who may use a partition, and how much at once: associations and QOS as ``sacctmgr`` lists them.
+"""Reads who may use a partition, and how much at once: associations and QOS from ``sacctmgr``.
 
-Slurm looks at a limit in the partition's QOS first, then in the job's (the other way round where
-that has OverPartQOS), then in the association and the accounts above it; the first that sets it
-holds. Source: the manual pages sacctmgr(1) and resource_limits of Slurm 22.05.
+Slurm looks for a limit in the partition's QOS first, then in the job's QOS (the other way round
+where the job's QOS has OverPartQOS), then in the association and the accounts above it; the first
+place that sets the limit decides. Source: manual pages sacctmgr(1) and resource_limits, Slurm
+22.05.
 """
 
 from __future__ import annotations
@@ -54,24 +55,24 @@ Row = Mapping[str, str]
 
 @dataclass(frozen=True)
 class UnknownRights:
-    """Rights that could not be read: nobody is sent anywhere by them."""
+    """Rights that could not be read: every partition is denied, so Berth moves no job."""
 
     problem: str
 
     @property
     def digest(self) -> str:
-        """See Rights."""
+        """Return a text that identifies this state of the rights (see Rights)."""
         return f"unknown: {self.problem}"
 
     def limits(
         self, user: str, account: str | None, qos: str | None, queue: str
     ) -> tuple[Limit, ...] | Denied:
-        """See Rights."""
+        """Return a denial that names the problem (see Rights)."""
         return Denied(f"your limits are not known: {self.problem}")
 
 
 class Accounts:
-    """The associations and QOS of one cluster at one moment."""
+    """The associations and QOS of one cluster, as read at one moment."""
 
     def __init__(
         self,
@@ -103,7 +104,9 @@ class Accounts:
     def limits(
         self, user: str, account: str | None, qos: str | None, queue: str
     ) -> tuple[Limit, ...] | Denied:
-        """See Rights."""
+        """Return the limits of a user's jobs in a partition, or a denial with its reason (see
+        Rights).
+        """
         key = (user, account, qos, queue)
         limits = self._known.get(key)
         if limits is None:
@@ -159,8 +162,9 @@ class Accounts:
 def _first_set(
     qualities: Iterable[tuple[str, Row]], chain: Iterable[tuple[str, Row]]
 ) -> Iterator[Limit]:
-    """Yield each limit where Slurm finds it first; those of accounts above each other hold
-    together."""
+    """Yield each limit from the first place where Slurm finds it; limits of the association and of
+    all accounts above it apply together.
+    """
     seen: set[tuple[str, str]] = set()
     for source, row in qualities:
         limits = list(_set_in(row, source))
@@ -187,8 +191,9 @@ def _set_in(row: Row, source: str) -> Iterator[tuple[tuple[str, str], Limit]]:
 
 
 def _tres(text: str) -> Iterator[tuple[str, float]]:
-    """Yield name and amount of ``cpu=4,mem=3G,gres/gpu:h200=1``; memory in MiB. Raises
-    SchedulerError."""
+    """Yield names and amounts of ``cpu=4,mem=3G,gres/gpu:h200=1``; memory in MiB. Raises
+    SchedulerError.
+    """
     for part in filter(None, text.split(",")):
         name, _, amount = part.rpartition("=")
         unit = amount[-1:] if amount[-1:] in "KMGTP" else ""
@@ -204,10 +209,10 @@ def _tres(text: str) -> Iterator[tuple[str, float]]:
 
 
 def read_rights(partition_qos: Mapping[str, str]) -> Rights | None:
-    """Return the limits that slurmctld enforces; None: it enforces none. Raises SchedulerError or
-    ToolMissing.
+    """Return the limits that slurmctld enforces; None: it enforces none.
 
-    ``partition_qos``: the QOS of partitions that have one.
+    ``partition_qos``: QOS by partition, for partitions that have one. Raises SchedulerError or
+    ToolMissing.
     """
     config = read_configuration()
     enforced = config.get("AccountingStorageEnforce", "none").lower().split(",")
@@ -242,11 +247,13 @@ def _rows(words: Sequence[str], columns: Sequence[str]) -> list[Row]:
 log = logging.getLogger("berth.serve.accounts")
 
 _OLDEST_S = 3600.0
-"""Seconds for which the limits last read are believed while they cannot be read again."""
+"""Seconds for which the last limits are still used while they cannot be read again."""
 
 
 class RightsReader:
-    """Reads them at most every ``period_s`` seconds; what was read before stands in meanwhile."""
+    """Reads the limits at most every ``period_s`` seconds, and returns the last limits in
+    between.
+    """
 
     def __init__(self, period_s: float) -> None:
         self._period_s = period_s
@@ -257,7 +264,10 @@ class RightsReader:
         self._problem: str | None = None
 
     def of(self, facts: ClusterFacts) -> Rights | None:
-        """Return the limits as they were last read. Never raises: what cannot be read denies."""
+        """Return the limits as last read; None: Slurm enforces none.
+
+        Never raises: where limits cannot be read for over an hour, everything is denied.
+        """
         now_s = time.monotonic()
         queues = {name: q.qos for name, q in facts.queues.items() if q.qos is not None}
         fresh = self._tried_s is not None and now_s - self._tried_s < self._period_s

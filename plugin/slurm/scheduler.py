@@ -1,4 +1,4 @@
-"""Slurm behind the Scheduler protocol, and its own table in the site file."""
+"""Implements the Scheduler protocol for Slurm, and defines the site file's ``[slurm]`` table."""
 
 from __future__ import annotations
 
@@ -68,7 +68,9 @@ READERS = {"commands": cluster.read_cluster, "pyslurm": with_pyslurm.read_cluste
 
 
 class Slurm(Scheduler):
-    """The Scheduler that speaks to Slurm. Each call asks again, but for limits of accounts."""
+    """The Scheduler for Slurm. Each call queries Slurm again, except that account limits are
+    cached.
+    """
 
     name = "slurm"
     title = "Slurm"
@@ -89,7 +91,9 @@ class Slurm(Scheduler):
         self._rights = RightsReader(self.settings.accounts_refresh_s)
 
     def read(self, *, full: bool = True) -> ClusterFacts:
-        """See Scheduler. By what ``[slurm] read_with`` names."""
+        """Read partitions and nodes as they are now, with the reader that ``[slurm] read_with``
+        names.
+        """
         facts = READERS[self.settings.read_with]()
         facts = replace(facts, rights=self._rights.of(facts))
         if not full:
@@ -97,11 +101,13 @@ class Slurm(Scheduler):
         return replace(facts, name=read_configuration().get("ClusterName") or self.name)
 
     def render(self, job: Job, request: Request, edit: Edit | None) -> tuple[str, ...]:
-        """See Scheduler."""
+        """Return the ``sbatch`` command for the request, with the decision's edit applied."""
         return sbatch(job, request, edit)
 
     def submit(self, command: Sequence[str]) -> str:
-        """See Scheduler. The message of Slurm is passed on where it refuses the job."""
+        """Run an ``sbatch`` command and return the job's id. Raises SchedulerError with Slurm's own
+        message where Slurm refuses the job.
+        """
         answer = commands.run((command[0], "--parsable", *command[1:]), submits=True)
         job_id = answer.strip().split(";")[0]
         if re.fullmatch(r"\d+", job_id) is None:
@@ -109,23 +115,32 @@ class Slurm(Scheduler):
         return job_id
 
     def outcomes(self, job_ids: Sequence[str]) -> Mapping[str, Outcome]:
-        """See Scheduler. From the accounting; without it from what slurmctld remembers."""
+        """Return the jobs' outcomes by id: from accounting, or else from what slurmctld
+        remembers.
+        """
         return accounting.of_jobs(job_ids)
 
     def ended(self, since_s: float, until_s: float, known: Mapping[str, float]) -> EndedJobs:
-        """See Scheduler. Without accounting slurmctld is asked, which forgets after MinJobAge."""
+        """Return the jobs that ended between two Unix times.
+
+        Without accounting slurmctld is asked, which forgets a job MinJobAge seconds after its end.
+        """
         return accounting.ended(since_s, until_s, known)
 
     def is_here(self) -> bool:
-        """See Scheduler."""
+        """Return whether this machine has Slurm's commands."""
         return shutil.which("sinfo") is not None
 
     def job_id(self, text: str) -> str | None:
-        """See Scheduler. A number, with the task of an array job."""
+        """Return ``text`` where it is a Slurm job id, with or without an array task (``7_2``); else
+        None.
+        """
         return text if re.fullmatch(r"[0-9]+(_[0-9]+)?", text) else None
 
     def stamped(self, job_id: str) -> str | None:
-        """See Scheduler. From slurmctld, else from the accounting."""
+        """Return the decision id in the job's AdminComment, from slurmctld or else from accounting;
+        None: no decision.
+        """
         for words in (
             ("squeue", "-h", "-a", "-t", "all", "-j", job_id, "-O", "admin_comment:512"),
             ("sacct", "-a", "-n", "-X", "-P", "-o", "AdminComment", "-j", job_id),
@@ -139,48 +154,54 @@ class Slurm(Scheduler):
         return None
 
     def job_now(self, job_id: str) -> JobNow | None:
-        """See Scheduler. By squeue, which knows a job for MinJobAge after its end."""
+        """Return a job's present state from squeue, which knows a job for MinJobAge seconds after
+        its end; None: unknown job.
+        """
         return present_jobs.job_now(job_id)
 
     def present_jobs(self) -> tuple[PresentJob, ...]:
-        """See Scheduler. From squeue."""
+        """Return all running and pending jobs, from squeue."""
         return present_jobs.ask()
 
     def reservations(self) -> tuple[ReservationFacts, ...]:
-        """See Scheduler. From scontrol; those that hold no whole nodes are left out."""
+        """Return present and future reservations of whole nodes, from scontrol."""
         return cluster.read_reservations()
 
     def past_jobs(self, cluster: str, since_s: float) -> ReadJobs:
-        """See Scheduler. From sacct."""
+        """Return all jobs that ended after a Unix time, from sacct."""
         return past_jobs.ask(cluster, since_s)
 
     def add_scripts(self, read: ReadJobs) -> None:
-        """See Scheduler. From ``sacct --batch-script``, where the site stores scripts."""
+        """Add digests of job scripts, from ``sacct --batch-script``, where the site stores
+        scripts.
+        """
         past_jobs.add_scripts(read)
 
     def begins_past_jobs(self, line: str) -> bool:
-        """See Scheduler. The header of sacct's parsable output."""
+        """Return whether ``line`` can be the header of sacct's parsable output."""
         return "|" in line
 
     def read_past_jobs(
         self, lines: Sequence[str], cluster: str, *, source: str, utc: bool
     ) -> ReadJobs:
-        """See Scheduler."""
+        """Return past jobs from lines of sacct's parsable output."""
         return past_jobs.read_sacct(lines, cluster, source=source, utc=utc)
 
     def auto_queue(self, name: str, like: str, facts: ClusterFacts) -> tuple[str, ...]:
-        """See Scheduler."""
+        """Return the slurm.conf line that defines a partition ``name`` with the nodes of partition
+        ``like``.
+        """
         inside = compressed(node.name for node in facts.nodes if like in node.queues)
         return (f"PartitionName={name} Nodes={inside} State=UP",)
 
     def check_filter(self, site: Site) -> Findings:
-        """See Scheduler. Compares ``filter.conf`` with what the site file makes of it."""
+        """Check that ``filter.conf`` agrees with the site file."""
         from berth.plugin.slurm.filter import check  # noqa: PLC0415 - doctor only
 
         return check(site)
 
     def check_setup(self, site: Site) -> Findings:
-        """See Scheduler. slurm.conf, its Lua plugin, munge, the controller's version and clock."""
+        """Check slurm.conf, its Lua plugin, munge, and the controller's version and clock."""
         from berth.plugin.slurm.checks import check_setup  # noqa: PLC0415 - doctor only
 
         return check_setup(site)
@@ -188,21 +209,23 @@ class Slurm(Scheduler):
     def plan_pilot(
         self, site: Site, command: tuple[str, ...], options: Mapping[str, Any]
     ) -> PilotPlan:
-        """See Scheduler. The waiting job depends on the pilot job by ``afterany``."""
+        """Plan the pilot jobs; the real job depends on the last pilot job by ``afterany``."""
         from berth.plugin.slurm.pilot_plan import SlurmPilot  # noqa: PLC0415 - seldom asked for
 
         return SlurmPilot(site, command, options, self.submit)
 
     def node_command(self, job: NodeJob) -> tuple[str, ...]:
-        """See Scheduler."""
+        """Return the ``sbatch`` command that runs a script exclusively on one node, or on two."""
         return node_sbatch(job)
 
     def workers_commands(self, job: WorkersJob) -> tuple[tuple[str, ...], ...]:
-        """See Scheduler."""
+        """Return the ``sbatch`` command of one job array that runs copies of a script."""
         return (workers_sbatch(job),)
 
     def any_left(self, job_ids: Sequence[str]) -> bool:
-        """See Scheduler. Jobs that slurmctld knows no more have ended."""
+        """Return whether any of these jobs is pending or running; jobs unknown to slurmctld have
+        ended.
+        """
         words = ("squeue", "-h", "-a", "-t", _NOT_ENDED, "-j", ",".join(job_ids), "-o", "%i")
         try:
             return bool(commands.run(words).strip())
@@ -212,15 +235,17 @@ class Slurm(Scheduler):
             raise
 
     def waiting_for(self, pilot_job: str) -> str | None:
-        """See Scheduler."""
+        """Return this user's pending job that depends on the pilot job; None: no such job."""
         return pilot_tail.waiting_for(pilot_job)
 
     def change_waiting(self, job_id: str, request: Request, edit: Edit) -> None:
-        """See Scheduler. Only what Slurm says it would take, and put back if it fails half-way."""
+        """Apply ``edit`` to a pending job after ``sbatch --test-only`` accepted it; restore the job
+        on failure.
+        """
         pilot_tail.apply(job_id, pilot_tail.change_of(request, edit))
 
     def mig_settings(self) -> type[NodeSettings]:
-        """See Scheduler."""
+        """Return the type of the ``[slurm]`` table in ``mig.toml``."""
         from berth.plugin.slurm.mig.node import SlurmNode  # noqa: PLC0415 - MIG commands only
 
         return SlurmNode

@@ -1,10 +1,10 @@
-"""What accounting stores of a job's submission: its command line and its script.
+"""Reads what accounting stores of a job's submission: its command line and its script.
 
-The line names the jobs that a job waits for, and limits of its array. Texts of scripts are stored
+The command line names the jobs that a job waits for, and limits of its array. Scripts are stored
 from Slurm 21.08 on with ``AccountingStoreFlags=job_script``. ``sacct --batch-script`` writes each
-job's script under a line with its number (``7``, ``8_2``). Users write scripts, with such lines in
-them if they like: jobs of one user are asked for together, and an answer with other numbers than
-those asked for is not used, so that nobody writes the script of another user's job.
+script under a line with the job's number (``7``, ``8_2``). A user can write such lines into a
+script. So jobs of one user are read together, and an answer with unexpected numbers is discarded:
+nobody can pass a script off as another user's.
 """
 
 from __future__ import annotations
@@ -19,35 +19,39 @@ from berth.plugin.slurm import commands
 from berth.plugin.slurm.commands import listed, read_configuration
 
 MOST = 1_000
-"""A job waits for at most so many; more are not read."""
+"""The most jobs that one job waits for; further jobs are ignored."""
 _OPTION = {"-d": "dependency", "--dependency": "dependency", "-a": "array", "--array": "array"}
 _SHORT = frozenset("ABbCcDeFGiJLMmNnopqtwx")
-"""One-letter options with a value."""
+"""One-letter options that take a value."""
 _ENDS = ("afterok", "afterany", "afternotok", "afterburstbuffer")
 _JOB = re.compile(r"(\d{1,18})(?:_(\d{1,18}|\*))?(?:\+\d{1,9})?")
 _AT_ONCE = re.compile(r"%(\d{1,9})")
 
 
 class Dependencies(NamedTuple):
-    """The jobs that a job waits for, and the limit of its array, as one line names them."""
+    """The jobs that a job waits for and its array's limit, as one submit line names them."""
 
     after: tuple[str, ...]
-    """Jobs, or whole arrays by their number, whose end the job waits for."""
+    """Ids of jobs, or of whole arrays, whose end the job waits for."""
     with_task: tuple[str, ...]
-    """Arrays whose task of the same number it waits for."""
+    """Ids of arrays of which the job waits for the task with its own task number
+    (``aftercorr``).
+    """
     singleton: bool
-    """It waits for all earlier jobs of its user and name."""
+    """True where the job waits for all earlier jobs of the same user and name."""
     at_once: int | None
-    """How many tasks of its array may run at once."""
+    """The most tasks of the job's array that may run at the same time; None: no limit."""
     others: int
-    """How many dependencies are of other kinds."""
+    """The number of dependencies of other types."""
 
 
 NO_DEPENDENCIES = Dependencies((), (), False, None, 0)
 
 
 def dependencies_in_line(line: str) -> Dependencies:
-    """Read a SubmitLine of Slurm's accounting; what cannot be read says nothing."""
+    """Return the dependencies in a SubmitLine of Slurm's accounting; none where it cannot
+    be read.
+    """
     if "-d" not in line and "--dep" not in line and "-a" not in line and "--array" not in line:
         return NO_DEPENDENCIES
     options = _options(line)
@@ -57,7 +61,9 @@ def dependencies_in_line(line: str) -> Dependencies:
 
 
 def dependencies(text: str) -> Dependencies:
-    """Read ``afterok:12:13,singleton``."""
+    """Return the dependencies in the value of ``--dependency``, such as
+    ``afterok:12:13,singleton``.
+    """
     after: list[str] = []
     with_task: list[str] = []
     singleton, others = False, 0
@@ -78,7 +84,9 @@ def dependencies(text: str) -> Dependencies:
 
 
 def _options(line: str) -> dict[str, str]:
-    """Return the options before the script, by their names here."""
+    """Return the values of ``--dependency`` and ``--array`` that precede the script, by option
+    name.
+    """
     try:
         words = shlex.split(line)
     except ValueError:
@@ -143,19 +151,21 @@ _LONG = frozenset(
         "--wrap",
     ]
 )
-"""Options that take the next word as their value."""
+"""Long options that take the next word as their value."""
 
 
 FLAG = "job_script"
 AT_ONCE = 100
-"""How many jobs one command asks for."""
+"""The number of jobs whose scripts one sacct command requests."""
 _TIMEOUT_S = 120.0
 _HEADING = re.compile(r"^Batch Script for (\S{1,40})\n-{80}\n", re.MULTILINE)
 _ABSENT = frozenset(("", "NONE"))
 
 
 def are_stored() -> bool:
-    """Return whether the accounting stores scripts; False where Slurm does not say."""
+    """Return whether accounting stores job scripts; False where Slurm's configuration cannot be
+    read.
+    """
     try:
         flags = listed(read_configuration(), "AccountingStoreFlags")
     except (SchedulerError, ToolMissing):
@@ -164,9 +174,9 @@ def are_stored() -> bool:
 
 
 def scripts_of(by_user: Mapping[str, Sequence[str]]) -> dict[str, str]:
-    """Return scripts by job number, of those jobs of each user that have one stored.
+    """Return job scripts by job number, for the jobs in ``by_user`` whose script is stored.
 
-    Ends where Slurm does not answer: what is missing is missing.
+    Stops where Slurm does not answer and returns the scripts read so far.
     """
     scripts: dict[str, str] = {}
     for jobs in by_user.values():
@@ -190,8 +200,7 @@ def scripts_of(by_user: Mapping[str, Sequence[str]]) -> dict[str, str]:
 
 
 def parse_scripts(text: str, wanted: Sequence[str]) -> dict[str, str] | None:
-    """Return scripts by job number; None unless each number was asked for and comes once at
-    most."""
+    """Return job scripts by job number; None where a number was not requested or occurs twice."""
     parts = _HEADING.split(text)
     numbers, scripts = parts[1::2], parts[2::2]
     if len(set(numbers)) < len(numbers) or not set(numbers) <= set(wanted):

@@ -1,10 +1,11 @@
-"""Reads a Slurm cluster by pyslurm instead of its commands: ``[slurm] read_with = "pyslurm"``.
+"""Reads a Slurm cluster with pyslurm instead of Slurm's commands: ``[slurm] read_with =
+"pyslurm"``.
 
-pyslurm speaks Slurm's own binary protocol and is built against one major version: its builds on
-PyPI are for Slurm 25.11 and no other. So the commands are the default, and this refuses, saying
-why, wherever the versions differ. Tried with pyslurm 25.11.2 on Slurm 25.11.7: it gives what the
-commands give, but for TRESBillingWeights, which it does not read. Jobs are submitted, and their
-outcomes read, by the commands.
+pyslurm speaks Slurm's own binary protocol and is built for one major version: its builds on PyPI
+are for Slurm 25.11 only. So the commands are the default, and this module refuses, with the reason,
+where the versions differ. Tried with pyslurm 25.11.2 on Slurm 25.11.7: the result equals that of
+the commands except for TRESBillingWeights, which pyslurm does not read. Submission and outcomes
+always use the commands.
 """
 
 from __future__ import annotations
@@ -30,7 +31,9 @@ _MAJOR = re.compile(r"(\d+\.\d+)")
 
 
 def matching_pyslurm() -> Any:
-    """Return the module. Raises ToolMissing where it is absent or made for another Slurm."""
+    """Return the pyslurm module. Raises ToolMissing where it is absent or built for
+    another Slurm.
+    """
     try:
         module = importlib.import_module("pyslurm")
     except (ImportError, OSError) as error:  # OSError: its shared library is of another Slurm
@@ -52,7 +55,7 @@ def matching_pyslurm() -> Any:
 
 
 def read_cluster() -> ClusterFacts:
-    """Return queues and nodes as they are now. Raises SchedulerError or ToolMissing."""
+    """Return partitions and nodes as they are now. Raises SchedulerError or ToolMissing."""
     module = matching_pyslurm()
     now_s = time.time()
     try:
@@ -112,8 +115,9 @@ def _queue(
 
 
 def _bounds(partition: Any) -> QueueBounds:
-    """Return the limits of a partition. TRESBillingWeights are assumed: pyslurm does not read
-    them."""
+    """Return the limits of a partition. It is assumed to have TRESBillingWeights: pyslurm does not
+    read them.
+    """
     return QueueBounds(
         min_nodes=_count(partition.min_nodes) or 0,
         max_nodes=_count(partition.max_nodes),
@@ -130,7 +134,7 @@ def _bounds(partition: Any) -> QueueBounds:
 
 
 def _count(value: Any) -> int | None:
-    """Return a whole number; None for ``UNLIMITED`` and for no value, which are no limit."""
+    """Return a whole number; None for ``UNLIMITED`` and for no value, which both mean no limit."""
     return value if isinstance(value, int) else None
 
 
@@ -149,8 +153,10 @@ def _allowed(names: list[str] | None) -> tuple[str, ...] | None:
 
 
 def _gpus_in_use(jobs: Iterable[Any]) -> Counter[tuple[str, str]]:
-    """Count GPUs in use by node and type, from what each job holds: a node's own count (its TRES)
-    has GPUs only where the site accounts for them (AccountingStorageTRES)."""
+    """Count allocated GPUs by node and type, summed over jobs.
+
+    A node's own TRES list GPUs only where the site accounts for them (AccountingStorageTRES).
+    """
     in_use: Counter[tuple[str, str]] = Counter()
     for job in jobs:
         if job.state in _HOLDING:
