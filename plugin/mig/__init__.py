@@ -1,8 +1,7 @@
-"""Applies MIG plans to this machine's GPUs: reads the GPUs through NVML, destroys and creates idle
-GPU instances, and rolls back when a step fails.
+"""Carries out MIG plans: reads the GPUs by NVML, repartitions free GPUs, rolls back on failure.
 
-``nvml`` is the only module that touches the driver; ``transaction`` goes from the recorded layout
-to the planned one or back, by way of ``journal``; ``apply`` is the way in, with the lock and
-the checks, ``helper`` the same for unprivileged callers. Deciding what to cut is
-``berth.policies.mig``.
+``nvml`` is the only module that calls the driver; ``transaction`` goes from the recorded layout to
+the planned one or back, and records its steps in ``journal``; ``apply`` is the entry point, with
+lock and checks, and ``helper`` is the entry point for unprivileged callers. What to change is
+decided in ``berth.policies.mig``.
 """

@@ -1,6 +1,6 @@
-"""Access to this machine's GPUs for commands and the timer: in this process where its rights
-suffice, otherwise through the MIG helper, which is reached by its socket or by a command such as
-sudo."""
+"""Access to this machine's GPUs for commands and the timer: in this process if privileged,
+otherwise through the helper, over its socket or by a command such as sudo.
+"""
 
 from __future__ import annotations
 
@@ -30,29 +30,27 @@ T = TypeVar("T")
 
 
 class GpuAccess(Protocol):
-    """Operations on this machine's GPUs. Every method raises BerthError on failure."""
+    """Reads and repartitions this machine's GPUs. All methods raise BerthError."""
 
     def inventory(self) -> Fleet:
-        """Return the GPUs with their present MIG modes and instances."""
+        """Return the GPUs as they are now."""
         ...
 
     def preview(self, target: Target) -> tuple[GpuPreview, ...]:
-        """Return, per GPU, the instances that ``apply`` would destroy, create and keep; nothing
-        is changed."""
+        """Return what an apply would change on each GPU; nothing is changed."""
         ...
 
     def apply(self, target: Target, *, wait_s: float = 0.0, enable_mig: bool = False) -> Report:
-        """Change the GPUs to the target layouts; on failure restore the layouts that they had
-        before."""
+        """Change the GPUs to the target layouts, or restore the old layouts."""
         ...
 
     def resume(self) -> Report:
-        """Complete or roll back an apply that was interrupted."""
+        """Complete an unfinished apply."""
         ...
 
 
 class LocalAccess:
-    """GPU access in this process, with this process's rights."""
+    """Reads and repartitions the GPUs in this process, with this process's rights."""
 
     def __init__(self, settings: MigSettings, tell: Tell = lambda _: None) -> None:
         self._settings = settings
@@ -81,7 +79,7 @@ class LocalAccess:
 
 
 class HelperAccess:
-    """GPU access through the MIG helper: each method sends one request to the helper."""
+    """Sends every request to the privileged helper."""
 
     def __init__(self, settings: HelperSettings, tell: Callable[[str], None]) -> None:
         self._settings = settings
@@ -147,8 +145,9 @@ class HelperAccess:
 
 
 def open_access(settings: MigSettings, tell: Tell = lambda _: None) -> GpuAccess:
-    """Return access through the helper where one is configured and this process is not root,
-    otherwise access in this process."""
+    """Return HelperAccess where a helper is configured and this process is not root, else
+    LocalAccess.
+    """
     helper = settings.helper
     if os.geteuid() != 0 and (helper.socket or helper.command):
         return HelperAccess(helper, tell)
@@ -171,8 +170,9 @@ def _connected(path: str) -> socket.socket:
 
 
 def _lines(connection: socket.socket, timeout_s: float) -> Iterator[bytes]:
-    """Yield complete lines until the peer closes the connection; ``timeout_s`` is the limit for
-    each line. Raises BerthError on a timeout."""
+    """Yield whole lines until the helper closes the connection; each line may take ``timeout_s``
+    seconds.
+    """
     buffer = b""
     deadline = time.monotonic() + timeout_s
     while len(buffer) < MAX_ANSWER_BYTES:

@@ -1,4 +1,4 @@
-"""Applying MIG layouts: preview a target, apply it, or resume an apply that a crash interrupted."""
+"""Applies a target MIG layout to this machine's GPUs: preview, apply, or resume after a crash."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from berth.policies.mig import Instance, Layout
 
 @dataclass(frozen=True, slots=True)
 class GpuPreview:
-    """The instances that an apply destroys, creates and keeps on one GPU."""
+    """The instances of one GPU that an apply destroys, creates and keeps."""
 
     uuid: str
     index: int
@@ -31,10 +31,10 @@ class GpuPreview:
     create: tuple[Instance, ...]
     keep: tuple[Instance, ...]
     busy: tuple[Instance, ...]
-    """Instances of ``destroy`` that processes are using now."""
+    """Instances in ``destroy`` that processes are using now."""
 
     def as_json(self) -> dict[str, Any]:
-        """Return the preview as the JSON object that ``--json`` prints."""
+        """Return the preview as data for ``--json``."""
         lists = ("destroy", "create", "keep", "busy")
         own = {"gpu": self.uuid, "index": self.index, "name": self.name}
         return own | {name: [str(i) for i in getattr(self, name)] for name in lists}
@@ -45,23 +45,22 @@ class Report:
     """The result of an apply or a resume."""
 
     outcome: str
-    """The layout that the GPUs have now: ``new``, ``old``, or ``unchanged`` if nothing had to be
-    done."""
+    """The layout in place at the end: ``new``, ``old`` or ``unchanged``."""
     id: str | None
     gpus: tuple[GpuPreview, ...] = ()
     resumed: str | None = None
-    """Result of an earlier, unfinished apply that was resumed first: ``new`` or ``old``; None:
-    there was none."""
+    """The result of an earlier, unfinished apply that was completed first: ``new`` or ``old``;
+    None: no such apply.
+    """
 
     def as_json(self) -> dict[str, Any]:
-        """Return the report as the JSON object that ``--json`` prints."""
+        """Return the report as data for ``--json``."""
         own = {"outcome": self.outcome, "id": self.id, "resumed": self.resumed}
         return own | {"gpus": [preview.as_json() for preview in self.gpus]}
 
 
 class Applier:
-    """Applies targets on this machine, using one state folder and one ``Keeper`` (the node's
-    scheduler)."""
+    """Applies target layouts to this machine's GPUs, with one state folder and one keeper."""
 
     def __init__(
         self,
@@ -80,17 +79,18 @@ class Applier:
         self._tell = tell
 
     def preview(self, target: Target) -> tuple[GpuPreview, ...]:
-        """Return, per GPU, what an apply would change; only reads. Raises PlanRefused, and the
-        errors of ``read_fleet``."""
+        """Return what an apply would change on each GPU; reads only. Raises PlanRefused, and the
+        errors of ``read_fleet``.
+        """
         fleet = read_fleet(self._nvml, self._folder, host=self._host)
         return previews(fleet, checked(target, fleet))
 
     def apply(self, target: Target, *, wait_s: float = 0.0, enable_mig: bool = False) -> Report:
-        """Change the GPUs to the target layouts; on failure restore the layouts that they had
-        before.
+        """Change the GPUs to the target layouts, or restore the old layouts.
 
-        Raises Locked, PlanRefused or Busy (nothing touched), RolledBack (as it was again) or
-        Unfinished (``resume`` goes on). An unfinished earlier apply is brought to its end first.
+        An unfinished earlier apply is completed first. Raises Locked, PlanRefused or Busy (nothing
+        was changed), RolledBack (the old layouts are restored) or Unfinished (``resume``
+        continues).
         """
         with applier_lock(self._folder, host=self._host):
             resumed = self._resume()
@@ -107,8 +107,7 @@ class Applier:
             return Report("new", terms.id, shown, resumed)
 
     def resume(self) -> Report:
-        """Complete or roll back an unfinished apply; the outcome is ``unchanged`` where there is
-        none."""
+        """Complete an unfinished apply; the outcome is ``unchanged`` where there is none."""
         with applier_lock(self._folder, host=self._host):
             outcome = self._resume()
         return Report(outcome or "unchanged", None, resumed=outcome)
@@ -151,10 +150,9 @@ class Applier:
 
 
 def read_fleet(nvml: Nvml, folder: Path, *, host: Host = HOST) -> Fleet:
-    """Read the GPUs' present state without taking the lock of the state folder.
+    """Return the GPUs as they are, without taking the lock of the state folder.
 
-    Raises Locked where NVML fails because another process is just making and destroying instances,
-    NvmlFailure where it fails otherwise.
+    Raises Locked where NVML fails while another process holds the lock, otherwise NvmlFailure.
     """
     try:
         return nvml.read()
@@ -164,7 +162,7 @@ def read_fleet(nvml: Nvml, folder: Path, *, host: Host = HOST) -> Fleet:
 
 
 def previews(fleet: Fleet, layouts: dict[str, Layout]) -> tuple[GpuPreview, ...]:
-    """Return a preview for each GPU that ``layouts`` (by GPU UUID) names."""
+    """Return a preview for each GPU in ``layouts`` (layout by UUID)."""
     shown = []
     for gpu in fleet:
         if gpu.uuid not in layouts:

@@ -1,15 +1,16 @@
-"""Automatic repartitioning: plan slices for jobs that are pending or expected, and repartition the
-GPUs where the gain is worth the interruption.
+"""Automatic repartitioning: plans slices for pending and expected jobs, and applies a plan that
+pays.
 
-Expected are slices like those that jobs asked for lately. The submit filter only asks for slices
-that exist, but writes down which would do (``slices=`` in its stamp): that counts where it is
-there, else the type in the job's gres. So GPUs that are cut too large, or not at all, do not stay
-so for want of jobs that ask for smaller slices.
+Expected demand is the slices that recent jobs requested. The submit filter requests only slices
+that exist, but records all profiles that would fit (``slices=`` in the comment that Berth writes to
+the job). Those profiles count where they are recorded, otherwise the type in the job's gres. So
+GPUs with slices that are too large, or with none, do not stay that way merely because no job can
+request smaller slices.
 
-A scheduler forgets a job some minutes after its end (Slurm: MinJobAge), so each look is remembered
-in a small file of its own; no accounting is needed. Jobs that come and go between two looks and
-are forgotten meanwhile are missed: the forecast is rather too small than too large. Jobs that were
-cancelled before they ran count for nothing: any user could steer the cuts with them at no cost.
+A scheduler forgets a job some minutes after its end (Slurm: MinJobAge), so each reading is added to
+a small file; no accounting is needed. Jobs that come, go and are forgotten between two readings are
+missed, so expected demand is too low rather than too high. Jobs that were cancelled before they ran
+do not count, since a user could steer the partitioning with them at no cost.
 """
 
 from __future__ import annotations
@@ -37,15 +38,14 @@ TIME_LIMIT_S = 10.0
 
 
 class ArrivalsDocument(Document):
-    """The slice requests that earlier runs of ``berth mig auto`` saw, oldest first."""
+    """The requests for slices seen so far, oldest first."""
 
     schema_: Literal["berth.mig-arrivals/1"] = Field("berth.mig-arrivals/1", alias="schema")
     asked: tuple[Asked, ...] = ()
 
 
 def remembered(path: Path) -> tuple[Asked, ...]:
-    """Read the recorded slice requests; return an empty tuple where the file is absent or
-    unreadable."""
+    """Return the requests recorded in the file; empty where the file is absent or unreadable."""
     try:
         return read_json(path, ArrivalsDocument).asked
     except DocumentError:
@@ -53,10 +53,9 @@ def remembered(path: Path) -> tuple[Asked, ...]:
 
 
 def remember(path: Path, seen: Collection[Asked], *, now_s: float, window_s: float) -> list[Asked]:
-    """Add ``seen`` to the recorded slice requests, drop those older than ``window_s`` seconds, and
-    write and return the rest.
+    """Add ``seen`` to the recorded requests, drop those older than the window, and write the file.
 
-    Raises OSError where the file cannot be written.
+    Returns the recorded requests. Raises OSError where the file cannot be written.
     """
     # One that only waited and is not seen any more was cancelled, as far as can be known.
     before = (a for a in remembered(path) if a.ran)
@@ -69,7 +68,7 @@ def remember(path: Path, seen: Collection[Asked], *, now_s: float, window_s: flo
 
 
 def arrivals(asked: Collection[Asked]) -> Iterator[Arrival]:
-    """Yield one arrival per slice that these jobs requested."""
+    """Yield the requests as arrivals of slices, with the number of slices of each job."""
     for request in asked:
         demand = Demand(" or ".join(request.profiles), tuple(map(SliceOption, request.profiles)))
         yield Arrival(request.submit_s, demand, request.count)
@@ -82,11 +81,12 @@ def expected_demands(
     now_s: float,
     say: Callable[[str], object],
 ) -> tuple[Demand, ...]:
-    """Return the slice demands expected within ``rules.horizon_s``, at the rate of the last
-    ``rules.window_s``; their priority is below that of pending jobs.
+    """Return the slices that future jobs are expected to need, from recent requests.
 
-    ``seen_now``: what the scheduler still knows. A memory that cannot be written is reported by
-    ``say``, and only that counts. Raises SchedulerError.
+    Expected demand has lower priority than pending jobs, which it does not include. ``seen_now``:
+    returns the requests of all jobs that the scheduler still knows. Where the file of recorded
+    requests cannot be written, ``say`` reports it and only the result of ``seen_now`` counts.
+    Raises SchedulerError.
     """
     if not rules.enabled:
         return ()
@@ -104,11 +104,11 @@ def expected_demands(
 
 @dataclass(frozen=True, slots=True)
 class Thought:
-    """The decision whether to repartition now, its reason, and the target layouts."""
+    """Whether to repartition now, the reason, and the target layouts."""
 
     verdict: Verdict
     target: Target | None
-    """The layouts to apply; None: leave the GPUs as they are."""
+    """None: nothing is to be changed."""
 
 
 def think(
@@ -120,10 +120,11 @@ def think(
     now_s: float,
     last_cut_s: float | None,
 ) -> Thought:
-    """Plan with and without changing the layouts and compare the two plans. Apart from the
-    planner's time limit, the result depends on the arguments only.
+    """Compare a plan that repartitions GPUs with one that keeps their layouts, and return the
+    verdict.
 
-    Raises UsageError where an objective needs predictions that the demands lack.
+    ``held``: instances that jobs hold, by GPU UUID. Deterministic except for the planner's time
+    limit. Raises UsageError where an objective needs predictions that the demands lack.
     """
     pairs = [(gpu, gpu.state(str(gpu.index), held=held)) for gpu in fleet]
     states = [state for _, state in pairs if state is not None]

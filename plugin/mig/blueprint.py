@@ -1,8 +1,8 @@
-"""Blueprints: wanted MIG layouts down to compute instances, and the changes that a GPU needs to
-match its blueprint.
+"""The wanted state of GPUs down to compute instances, and the changes that reach it.
 
-A blueprint is a layout whose instances also say how their compute slices are cut: recorded before
-an apply for the way back, made from the target for the way forth. Plain data in the journal.
+A blueprint is a layout that also says how the compute slices of each instance are divided. The old
+blueprint is recorded before an apply, for turning back; the new one is made from the target. Both
+are plain data in the journal.
 """
 
 from __future__ import annotations
@@ -16,39 +16,41 @@ from berth.policies.mig import Instance, Layout
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """A wanted GPU instance. ``compute`` None: one compute instance uses all its compute slices."""
+    """A wanted GPU instance. ``compute`` None: one compute instance takes all its compute
+    slices.
+    """
 
     instance: Instance
     compute: tuple[ComputeInstance, ...] | None = None
 
     @classmethod
     def of(cls, record: InstanceRecord) -> Piece:
-        """Return the piece that describes this existing GPU instance."""
+        """Return an existing instance as a wanted one."""
         return cls(record.instance, None if record.whole else record.compute)
 
     def is_met_by(self, record: InstanceRecord) -> bool:
-        """Tell whether the existing instance has the wanted profile, place and compute
-        instances."""
+        """Return whether the existing instance is as wanted."""
         if record.instance != self.instance:
             return False
         return record.whole if self.compute is None else record.compute == self.compute
 
 
 Blueprint = Mapping[str, tuple[Piece, ...]]
-"""Wanted pieces by GPU UUID."""
+"""Wanted GPU instances by GPU UUID."""
 
 
 def recorded(fleet: Iterable[GpuRecord], uuids: Iterable[str]) -> dict[str, tuple[Piece, ...]]:
-    """Return the present blueprint of the GPUs with these UUIDs."""
+    """Return the present state of these GPUs as a blueprint."""
     wanted = set(uuids)
     return {g.uuid: tuple(map(Piece.of, g.instances)) for g in fleet if g.uuid in wanted}
 
 
 def wanted(gpu: GpuRecord, target: Layout) -> tuple[Piece, ...]:
-    """Return the pieces for a target layout: existing instances keep their compute instances, new
-    instances get one compute instance each.
+    """Return the wanted instances for a target layout.
 
-    An instance without any compute instance is of no use to a job, so it is made anew.
+    An existing instance keeps its compute instances; a new one gets one compute instance over all
+    its compute slices. An instance without any compute instance is useless to jobs, so it is made
+    anew.
     """
     there = {r.instance: r for r in gpu.instances if r.compute}
     return tuple(Piece.of(there[i]) if i in there else Piece(i) for i in target.instances)
@@ -56,7 +58,7 @@ def wanted(gpu: GpuRecord, target: Layout) -> tuple[Piece, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """The instances that one GPU must destroy, create and keep to match its blueprint."""
+    """The instances to destroy, create and keep so that one GPU matches its blueprint."""
 
     uuid: str
     destroy: tuple[InstanceRecord, ...]
@@ -68,8 +70,7 @@ class Changes:
 
 
 def changes(gpu: GpuRecord, pieces: Iterable[Piece]) -> Changes:
-    """Return the changes that take the GPU from its present instances to ``pieces``; instances
-    that already match are kept."""
+    """Return the changes from the GPU's present state to these wanted instances."""
     pieces = tuple(pieces)
     keep = tuple(r for r in gpu.instances if any(p.is_met_by(r) for p in pieces))
     return Changes(

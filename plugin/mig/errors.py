@@ -1,4 +1,4 @@
-"""Errors of applying a MIG plan to GPUs."""
+"""Errors of changing MIG layouts."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from berth.pilot.errors import BerthError, UsageError
 
 
 class NvmlFailure(BerthError):
-    """NVML refused or failed a call; ``code`` is NVML's return code."""
+    """NVML refused a call or failed; ``code`` is NVML's return code."""
 
     def __init__(self, message: str, code: int, *, hint: str | None = None) -> None:
         super().__init__(message, hint=hint)
@@ -14,25 +14,26 @@ class NvmlFailure(BerthError):
 
 
 class NoPermission(NvmlFailure):
-    """The NVML call needs root or another privileged user."""
+    """NVML allows the call only to a privileged user."""
 
 
 class PlanRefused(UsageError):
-    """The plan or layout cannot be applied; nothing was changed."""
+    """The plan or layout cannot be carried out; no GPU was changed."""
 
 
 class Busy(BerthError):
-    """An instance that would have to be destroyed is in use; nothing was changed."""
+    """An instance that must be destroyed is in use; no GPU was changed."""
 
 
 class Locked(BerthError):
-    """Another process holds the lock of the state folder: it is applying a layout."""
+    """Another process is changing MIG layouts."""
 
 
 class RolledBack(BerthError):
-    """Applying failed; the GPUs have their earlier layout again."""
+    """Applying the new layout failed, and the old layout was restored."""
 
 
 class Unfinished(BerthError):
-    """Neither the new nor the old layout could be reached; ``berth mig apply --resume`` reads
-    the journal and tries again."""
+    """Neither the new nor the old layout could be reached; ``resume`` continues from the
+    journal.
+    """

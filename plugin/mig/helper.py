@@ -1,9 +1,9 @@
 """``berth-mig-helper``: the only part of Berth that runs as root.
 
-Serves one request on standard input and output and ends: started by systemd for each connection
-to its socket (``Accept=yes``), or by sudo. It knows four commands, checks every word of a request
-again, takes all paths and programs from ``/etc/berth/mig.toml``, which only root can change, and
-asks the kernel or sudo who is calling.
+It serves one request on standard input and output and then ends. systemd starts it for each
+connection to its socket (``Accept=yes``), or sudo does. It knows four commands, validates every
+field of a request, takes all paths and programs from ``/etc/berth/mig.toml``, which only root can
+change, and learns the caller's user id from the kernel or from sudo.
 """
 
 from __future__ import annotations
@@ -34,8 +34,9 @@ _CALLER_VARIABLES = ("SUDO_UID", "PKEXEC_UID")
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Serve one request and exit with status 0 if it was answered (also with an error), 2 if no
-    request could be read."""
+    """Serve one request. Exit status 0: a request was answered, if only by an error line; 2: no
+    request.
+    """
     logging.basicConfig(stream=sys.stderr, format="%(name)s: %(message)s", level=logging.INFO)
     os.umask(0o022)
     words = sys.argv[1:] if arguments is None else arguments
@@ -66,8 +67,7 @@ def _serve(request: wire.Request, settings: MigSettings) -> Any:
 
 
 def _config(words: list[str]) -> Path:
-    """Return the path of the settings file. Only root, when not called through sudo or pkexec,
-    may name another file. Raises UsageError for any other argument."""
+    """Return the settings file; only root without sudo may name another file."""
     if not words:
         return site.PATH
     foreign = any(name in os.environ for name in _CALLER_VARIABLES)
@@ -77,8 +77,9 @@ def _config(words: list[str]) -> Path:
 
 
 def _caller() -> int:
-    """Return the user id of the caller: the one that sudo or pkexec reports, else that of the
-    socket's peer, else this process's own."""
+    """Return the caller's user id: from sudo's variables, else from the socket's peer, else this
+    process's.
+    """
     for name in _CALLER_VARIABLES:
         uid = whole_number(os.environ.get(name, ""))
         if uid is not None:
@@ -102,7 +103,7 @@ def _check_allowed(uid: int, settings: MigSettings) -> None:
 
 
 def _read_line() -> bytes:
-    """Read one line of at most MAX_BYTES within REQUEST_TIMEOUT_S. Raises UsageError."""
+    """Return one line of at most MAX_BYTES, read within REQUEST_TIMEOUT_S. Raises UsageError."""
     data = b""
     deadline = time.monotonic() + REQUEST_TIMEOUT_S
     while b"\n" not in data:
@@ -119,8 +120,9 @@ def _read_line() -> bytes:
 
 
 def _say(line: dict[str, Any]) -> None:
-    """Write one JSON line to standard output; if the caller is gone, log this and go on, so that
-    an apply is not interrupted."""
+    """Send one JSON line to the caller; a caller that has gone away does not stop an apply in
+    progress.
+    """
     data = json.dumps(line).encode() + b"\n"
     try:
         while data:

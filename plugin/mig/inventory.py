@@ -1,8 +1,8 @@
-"""The GPUs of this machine as NVML describes them, as plain data without driver handles, and the
-device files that a job's cgroup must allow for each MIG instance.
+"""This machine's GPUs as NVML describes them, and the device files that a job's cgroup must allow.
 
-Access to a MIG device goes through ``/dev/nvidia-caps``; the driver tells the minor numbers below
-``/proc/driver/nvidia/capabilities`` (NVIDIA MIG user guide, "Device Nodes and Capabilities").
+Access to a MIG device goes through ``/dev/nvidia-caps``; the driver reports the minor numbers under
+``/proc/driver/nvidia/capabilities`` (NVIDIA MIG user guide, "Device Nodes and Capabilities"). The
+records hold no driver handles.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from berth.policies.mig import Geometry, GpuState, Instance, Layout, Running
 
 @dataclass(frozen=True, slots=True, order=True)
 class ComputeInstance:
-    """A compute instance: a range of a GPU instance's compute slices, on which programs run."""
+    """A compute instance: the part of a GPU instance's compute slices on which programs run."""
 
     start: int
     size: int
@@ -29,16 +29,16 @@ class ComputeInstance:
 
 @dataclass(frozen=True, slots=True)
 class InstanceRecord:
-    """An existing GPU instance with its compute instances, MIG device UUIDs and processes."""
+    """A GPU instance that exists now, with its compute instances and processes."""
 
     instance: Instance
     gi_id: int
     profile_id: int
     compute: tuple[ComputeInstance, ...]
     whole: bool
-    """True: one compute instance uses all compute slices, as a plain profile name implies."""
+    """True where one compute instance has all compute slices, as a plain profile name implies."""
     uuids: tuple[str, ...] = ()
-    """MIG device UUIDs, in the form that CUDA_VISIBLE_DEVICES accepts."""
+    """MIG device UUIDs, as CUDA_VISIBLE_DEVICES takes them."""
     compute_ids: tuple[int, ...] = ()
     pids: tuple[int, ...] = ()
     """Ids of the processes that use the instance now."""
@@ -46,30 +46,30 @@ class InstanceRecord:
 
 @dataclass(frozen=True, slots=True)
 class GpuRecord:
-    """One GPU with its MIG mode, its possible MIG profiles and its existing instances."""
+    """One GPU with its MIG mode, the profiles it supports and its present instances."""
 
     uuid: str
     index: int
     minor: int
-    """Minor number of the device file ``/dev/nvidia<minor>``."""
+    """Number in ``/dev/nvidia<minor>``."""
     name: str
     capable: bool
     enabled: bool
     pending: bool
-    """The MIG mode that takes effect with the GPU's next reset."""
+    """The MIG mode after the next reset of the GPU."""
     geometry: Geometry | None
-    """Possible MIG profiles and placements; None where MIG is off or unsupported."""
+    """The MIG geometry; None where MIG is off or unsupported."""
     instances: tuple[InstanceRecord, ...] = ()
     pci_id: str = ""
     """Device and vendor as mig-parted's ``device-filter`` writes them, e.g. ``0x20B010DE``."""
 
     @property
     def layout(self) -> Layout:
-        """Return the GPU's instances as a layout."""
+        """Return the GPU's present instances as a layout."""
         return Layout.of(*(record.instance for record in self.instances))
 
     def find(self, instance: Instance) -> InstanceRecord | None:
-        """Return the record of that instance; None if the GPU does not have it."""
+        """Return the record of that instance; None where the instance does not exist."""
         return next((r for r in self.instances if r.instance == instance), None)
 
     def state(
@@ -77,7 +77,7 @@ class GpuRecord:
     ) -> GpuState | None:
         """Return the GPU's state for the planner; None where MIG is off or unsupported.
 
-        ``held``: instances (by GPU UUID) that belong to jobs, whether or not a process is on them.
+        ``held``: instances, by GPU UUID, that belong to jobs even if no process uses them.
         """
         if self.geometry is None:
             return None
@@ -93,26 +93,28 @@ Fleet = tuple[GpuRecord, ...]
 
 
 def digest(fleet: Iterable[GpuRecord]) -> str:
-    """Return a digest of the GPUs' UUIDs, MIG modes and layouts; running processes do not change
-    it."""
+    """Return a digest of the GPUs, their MIG modes and layouts; running processes do not
+    affect it.
+    """
     rows = sorted((gpu.uuid, gpu.enabled, str(gpu.layout)) for gpu in fleet)
     return hashlib.sha256(json.dumps(rows).encode()).hexdigest()[:16]
 
 
 @dataclass(frozen=True, slots=True)
 class DeviceFiles:
-    """Folders of the driver's device and capability files; tests pass other folders."""
+    """The folders of the driver's device files and capabilities; tests use other folders."""
 
     dev: Path = Path("/dev")
     capabilities: Path = Path("/proc/driver/nvidia/capabilities")
 
     def of_gpu(self, gpu: GpuRecord) -> tuple[str, ...]:
-        """Return the path of the GPU's own device file."""
+        """Return the device file of a whole GPU."""
         return (str(self.dev / f"nvidia{gpu.minor}"),)
 
     def of_instance(self, gpu: GpuRecord, record: InstanceRecord) -> tuple[str, ...]:
-        """Return the device files that a job on this instance needs: the GPU's, the GPU
-        instance's capability and its compute instances' capabilities."""
+        """Return the device files of a MIG instance: the GPU's, the instance's capability and those
+        of its compute instances.
+        """
         below = self.capabilities / f"gpu{gpu.minor}" / "mig" / f"gi{record.gi_id}"
         grants = [below / "access"]
         grants += [below / f"ci{number}" / "access" for number in record.compute_ids]

@@ -1,15 +1,15 @@
-"""The state folder of the applier: the lock that serialises applies, and the journal of the current
-apply's steps.
+"""The applier's state folder: the lock that one apply holds, and the journal of its steps.
 
-The lock is a file lock, which the kernel releases when its process ends.
+The lock is a file lock, which ends with its process in every case.
 
-The journal says what an apply has begun, on disk before it is done: JSON lines, each flushed to the
-disk. The GPUs themselves say how far the cutting went; the journal says from which layout to which,
-and which way was taken. A torn last line (power loss while writing) counts as not written.
+The journal records each step before it is done: JSON lines, each flushed to disk. The GPUs
+themselves show how far repartitioning got; the journal tells the old and the new layout and whether
+the apply turned back. A truncated last line (power loss while writing) counts as not written.
 
-Records: ``begin`` (both layouts, the scheduler's part), ``cut`` (the new layout was seen
-complete), ``publish`` (the scheduler is being told; ``to`` is ``new`` or ``old``), ``back``
-(turned back, with the reason), ``end`` (``outcome`` is ``new`` or ``old``). Others are for people.
+Records: ``begin`` (both layouts, the scheduler's notice), ``cut`` (the new layout was seen
+complete), ``publish`` (publishing to the scheduler begins; ``to`` is ``new`` or ``old``), ``back``
+(turned back, with the reason), ``end`` (``outcome`` is ``new`` or ``old``). Other records are for
+administrators only.
 """
 
 from __future__ import annotations
@@ -35,8 +35,7 @@ CHANGES = ("destroy", "create")
 
 @contextlib.contextmanager
 def applier_lock(folder: Path, *, host: Host = HOST) -> Iterator[None]:
-    """Hold the lock of this state folder. Raises Locked, naming the process that holds it, and
-    BerthError where the lock file cannot be opened."""
+    """Hold the lock of this state folder. Raises Locked naming the process that holds it."""
     path, files = folder / "lock", host.files
     try:
         files.make_folder(folder)
@@ -63,8 +62,9 @@ def applier_lock(folder: Path, *, host: Host = HOST) -> Iterator[None]:
 
 
 def refuse_while_locked(folder: Path, *, host: Host = HOST) -> None:
-    """Raises Locked if a process holds the lock of this state folder; does nothing where the
-    lock file cannot be read."""
+    """Raise Locked where a process holds the lock of this state folder; do nothing where it is
+    unreadable.
+    """
     files = host.files
     with contextlib.suppress(OSError):
         descriptor = files.open(folder / "lock", os.O_RDONLY)
@@ -91,7 +91,7 @@ def _holder(files: Files, descriptor: int) -> str:
 
 
 class Journal:
-    """The journal of one state folder; it holds the records of at most one apply."""
+    """The journal of one state folder, for at most one apply at a time."""
 
     def __init__(self, folder: Path, *, host: Host = HOST) -> None:
         self.folder = folder
@@ -99,16 +99,16 @@ class Journal:
         self._clock, self._files = host.clock, host.files
 
     def unfinished(self) -> list[Record]:
-        """Return the records of an apply that began and did not end; an empty list if there is
-        none."""
+        """Return the records of an apply that has begun and not ended; empty: none."""
         records = list(self._records(self.path))
         if not records or records[0].get("kind") != "begin" or records[-1].get("kind") == "end":
             return []
         return records
 
     def last_cut_s(self) -> float | None:
-        """Return when an instance was last created or destroyed (Unix time, s); None: no journal
-        records a change."""
+        """Return the Unix time at which MIG instances were last changed; None: no change is
+        recorded.
+        """
         for path in [self.path, *reversed(self._history())]:
             times = [r.get("at_s") for r in self._records(path) if r.get("kind") in CHANGES]
             if times:
@@ -116,7 +116,9 @@ class Journal:
         return None
 
     def begin(self, record: Record) -> None:
-        """Move the previous journal to the history folder and start a new one with ``record``."""
+        """Start a new journal with this first record; the journal before it is archived. Raises
+        BerthError.
+        """
         self._archive()
         self.append("begin", **record)
         try:
@@ -125,7 +127,7 @@ class Journal:
             raise BerthError(f"{self.folder}: cannot be written: {error.strerror}") from None
 
     def append(self, kind: str, **fields: Any) -> None:
-        """Append one record with its time and flush it to disk. Raises BerthError."""
+        """Write one record and wait until it is on disk. Raises BerthError."""
         line = json.dumps({"kind": kind, "at_s": round(self._clock.time(), 3), **fields}) + "\n"
         try:
             self._sync(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND, line.encode())
@@ -133,7 +135,7 @@ class Journal:
             raise BerthError(f"{self.path}: cannot be written: {error.strerror}") from None
 
     def _sync(self, path: Path, flags: int, data: bytes = b"") -> None:
-        """Append ``data`` to a file and flush it to disk."""
+        """Append ``data`` to a file and wait until it is on disk."""
         descriptor = self._files.open(path, flags, 0o644)
         try:
             size = self._files.size(descriptor) if data else 0
@@ -175,7 +177,7 @@ class Journal:
             raise BerthError(f"{folder}: cannot be written: {error.strerror}") from None
 
     def _history(self) -> list[Path]:
-        """Return the paths of finished applies' journals, oldest first."""
+        """Return the paths of the archived journals, oldest first."""
         folder = self.folder / "history"
         try:
             names = self._files.names(folder)

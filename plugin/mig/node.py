@@ -1,10 +1,10 @@
-"""The interface between MIG partitioning and the node's scheduler: keep jobs off the node, publish
-its slices, read the jobs that request slices.
+"""The scheduler's part in changing MIG slices: keeps jobs off a node, publishes its slices, and
+returns the slices that jobs request.
 
-Each scheduler brings a ``NodeSettings`` of its own, the table of ``mig.toml`` that bears its name.
-Its *keeper* is told the layouts before the first cut and answers with a *notice*: plain data that
-goes into the journal, from which it can later publish either layout, also after a crash and in
-another process. Every method of a keeper may be called again with the same effect.
+Each scheduler defines a ``NodeSettings`` of its own: the table of ``mig.toml`` that bears its name.
+Before the first change its *keeper* is given the layouts and returns a *notice*: plain data for the
+journal, from which the keeper can later publish either layout, even after a crash and in another
+process. Every method of a keeper is idempotent.
 """
 
 from __future__ import annotations
@@ -30,60 +30,66 @@ def _absolute(value: str) -> str:
 
 AbsolutePath = Annotated[str, AfterValidator(_absolute)]
 Notice = dict[str, Any]
-"""``{"old": ..., "new": ...}``: for each layout, the data that the keeper needs to publish it."""
+"""``{"old": ..., "new": ...}``: the data that the keeper needs to publish the old or the new
+layout.
+"""
 _WILL_DO = re.compile(r"(?:^|\s)berth/1 .*?\bslices=([^\s]+)")
 
 
 class Keeper(Protocol):
-    """Keeps new jobs off the node and publishes its slices to the scheduler. All methods raise
-    BerthError on failure."""
+    """Keeps jobs off a node and publishes its slices to the scheduler. All methods raise
+    BerthError.
+    """
 
     def allocated(self, fleet: Fleet) -> frozenset[tuple[str, Instance]]:
-        """Return the instances allocated to jobs, as pairs of GPU UUID and instance."""
+        """Return the MIG instances that the scheduler has allocated to jobs, with their
+        GPU's UUID.
+        """
         ...
 
     def prepare(self, fleet: Fleet, target: Mapping[str, Layout]) -> Notice:
-        """Check that the new layouts (by GPU UUID) can be published, and return the notice for
-        the journal. Raises PlanRefused; nothing is changed."""
+        """Check that the new layout can be published; nothing is changed. Raises PlanRefused."""
         ...
 
     def drain(self, reason: str) -> None:
-        """Drain the node: no new job starts there, running jobs continue."""
+        """Keep new jobs from starting on the node; running jobs continue."""
         ...
 
     def publish(self, part: Any, fleet: Fleet) -> None:
-        """Publish a layout to the scheduler and wait until the scheduler has taken it over.
-        ``part`` is the notice's ``old`` or ``new``."""
+        """Publish a layout to the scheduler, and wait until the scheduler has read it.
+
+        ``part``: the notice's ``old`` or ``new``.
+        """
         ...
 
     def release(self, reason: str) -> None:
-        """Undo the drain that has this reason; a drain with another reason stays."""
+        """End the drain that has this reason; somebody else's drain stays."""
         ...
 
 
 class NoKeeper:
-    """A keeper for nodes whose slices no scheduler allocates."""
+    """The keeper of a node whose slices no scheduler allocates: every method does nothing."""
 
     def allocated(self, fleet: Fleet) -> frozenset[tuple[str, Instance]]:
-        """Return the empty set: no scheduler allocates instances."""
+        """Return an empty set: no scheduler allocates slices here."""
         return frozenset()
 
     def prepare(self, fleet: Fleet, target: Mapping[str, Layout]) -> Notice:
-        """Return an empty notice: there is no scheduler to inform."""
+        """Return an empty notice: there is no scheduler to publish to."""
         return {"old": None, "new": None}
 
     def drain(self, reason: str) -> None:
-        """Do nothing: there is no scheduler whose jobs must be kept off."""
+        """Do nothing: no scheduler starts jobs here."""
 
     def publish(self, part: Any, fleet: Fleet) -> None:
-        """Do nothing: there is no scheduler to inform."""
+        """Do nothing: there is no scheduler to publish to."""
 
     def release(self, reason: str) -> None:
-        """Do nothing: nothing was drained."""
+        """Do nothing: ``drain`` did nothing."""
 
 
 class Asked(Document):
-    """A job's slice request: ``count`` slices, each of any of these MIG profiles."""
+    """The slices that one job requested: ``count`` slices, each of any of these profiles."""
 
     job: str
     submit_s: float
@@ -94,19 +100,21 @@ class Asked(Document):
 
 
 def stamped_profiles(stamp: str, profiles: Collection[str]) -> tuple[str, ...]:
-    """Return those of ``profiles`` that suit the job according to ``stamp``, the comment that
-    Berth's submit filter wrote; empty if the comment names none."""
+    """Return the members of ``profiles`` that fit the job, as the submit filter recorded in its
+    comment.
+    """
     match = _WILL_DO.search(stamp)
     return () if match is None else tuple(p for p in match[1].split(",") if p in profiles)
 
 
 class NodeSettings(Document, ABC):
-    """This node's settings in its scheduler: a table of ``mig.toml`` named after the scheduler,
-    which defines the fields."""
+    """Base class of a scheduler's table in ``mig.toml``: this node's settings under that
+    scheduler.
+    """
 
     node: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")
     type_pattern: str = "{profile}"
-    """The scheduler's name for slices of a profile; ``{profile}`` stands for the profile's name."""
+    """The scheduler's name for slices of a profile; ``{profile}`` stands for the profile."""
 
     @field_validator("type_pattern")
     @classmethod
@@ -117,14 +125,14 @@ class NodeSettings(Document, ABC):
 
     @abstractmethod
     def keeper(self) -> Keeper:
-        """Return the keeper that keeps jobs off the node while its GPUs are repartitioned."""
+        """Return the keeper, which keeps jobs off the node while its GPUs are repartitioned."""
 
     @abstractmethod
     def pending(self, profiles: Collection[str]) -> tuple[Demand, ...]:
-        """Return the demands of pending jobs for slices of these profiles. Raises
-        SchedulerError."""
+        """Return the slices of these profiles that pending jobs wait for. Raises SchedulerError."""
 
     @abstractmethod
     def asked(self, profiles: Collection[str]) -> Iterable[Asked]:
-        """Return the slice requests of all jobs that the scheduler still knows. Raises
-        SchedulerError."""
+        """Return the slices requested by all jobs that the scheduler still knows. Raises
+        SchedulerError.
+        """

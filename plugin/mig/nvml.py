@@ -1,7 +1,7 @@
-"""Access to the NVIDIA driver through NVML and its Python binding (``pynvml`` of nvidia-ml-py).
+"""Access to the NVIDIA driver by NVML's Python binding (``pynvml`` of nvidia-ml-py).
 
-``with Nvml() as nvml:`` reads the fleet and creates or destroys single instances. This module makes
-no decisions; it checks only that it destroys the instance that it was told to destroy. Every
+``with Nvml() as nvml:`` reads the GPUs and creates or destroys single MIG instances. This module
+takes no decisions; it checks only that it destroys exactly the instance it was told to. Every
 failure is an error with a sentence.
 """
 
@@ -20,7 +20,7 @@ from berth.policies.mig import Geometry, Instance, Media, SliceProfile
 
 MIB = 2**20
 _ABSENT = frozenset({2, 3, 6})
-"""NVML return codes that mean that a profile or a MIG device does not exist."""
+"""NVML return codes for a profile or MIG device that does not exist."""
 _NO_FUNCTION = 13
 _DRIVERLESS = frozenset({9, 15, 18})
 _UNPLACED = 0xFFFFFFFF
@@ -32,7 +32,7 @@ _PROCESS_LISTS = (
 
 
 class Nvml:
-    """An NVML session; use it as a context manager."""
+    """An open NVML session; use as a context manager."""
 
     def __init__(self) -> None:
         self._module: ModuleType | None = None
@@ -61,8 +61,7 @@ class Nvml:
             self._call("nvmlShutdown")
 
     def read(self) -> Fleet:
-        """Return every GPU of this machine with its instances and their processes. Raises
-        BerthError."""
+        """Return every GPU with its MIG instances and their processes. Raises BerthError."""
         count = self._call("nvmlDeviceGetCount")
         if count == 0:
             raise BerthError("NVML sees no GPU on this machine")
@@ -71,7 +70,7 @@ class Nvml:
         )
 
     def pids(self, uuid: str, record: InstanceRecord) -> tuple[int, ...]:
-        """Return the ids of the processes that use that GPU instance now."""
+        """Return the ids of the processes that use this MIG instance now."""
         device = self._device(uuid)
         pids_by_instance = self._pids(device)
         mine = pids_by_instance.get(record.gi_id, set()) | pids_by_instance.get(_UNPLACED, set())
@@ -83,7 +82,8 @@ class Nvml:
     def destroy(self, uuid: str, record: InstanceRecord) -> None:
         """Destroy this GPU instance and its compute instances.
 
-        Raises NvmlFailure; the driver itself refuses where a process is on it.
+        Raises NvmlFailure, also where a process uses the instance (the driver refuses) or where the
+        id now belongs to another instance.
         """
         gi = self._call("nvmlDeviceGetGpuInstanceById", self._device(uuid), record.gi_id)
         info = self._call("nvmlGpuInstanceGetInfo", gi)
@@ -96,8 +96,9 @@ class Nvml:
     def create(
         self, uuid: str, instance: Instance, compute: tuple[ComputeInstance, ...] | None = None
     ) -> None:
-        """Create a GPU instance at its place with these compute instances; None: one compute
-        instance that uses all compute slices."""
+        """Create a GPU instance at its position, with these compute instances; None: one over the
+        whole instance.
+        """
         device = self._device(uuid)
         profile = next((p for p in self._all_profiles(device) if p.name == instance.profile), None)
         if profile is None:
@@ -122,8 +123,9 @@ class Nvml:
             )
 
     def set_mig_mode(self, uuid: str, *, on: bool) -> bool:
-        """Set the MIG mode; return False where the change needs a reset of the GPU to take
-        effect."""
+        """Set the MIG mode; return False where the GPU must be reset before the mode takes
+        effect.
+        """
         return bool(self._call("nvmlDeviceSetMigMode", self._device(uuid), int(on)) == 0)
 
     @property
@@ -164,7 +166,9 @@ class Nvml:
         )  # fmt: skip
 
     def _all_profiles(self, handle: Any) -> tuple[SliceProfile, ...]:
-        """Return the GPU's MIG profiles, read from the driver once per session."""
+        """Return the GPU's MIG profiles, read once per session: they do not change while the mode
+        lasts.
+        """
         uuid = self._call("nvmlDeviceGetUUID", handle)
         if uuid not in self._profiles:
             kinds = range(self._nvml.NVML_GPU_INSTANCE_PROFILE_COUNT)
@@ -185,8 +189,9 @@ class Nvml:
         return self._described(handle, info, name)
 
     def _old_profile(self, handle: Any, kind: int) -> SliceProfile | None:
-        """Return a profile named by its slices and its memory in GiB, rounded up: drivers before
-        R525 report no profile names."""
+        """Return a MIG profile named by its slices and memory rounded up to GiB, for drivers before
+        R525, which report no names; None: no such profile.
+        """
         try:
             info = self._call("nvmlDeviceGetGpuInstanceProfileInfo", handle, kind, 1)
         except NvmlFailure as failure:
@@ -292,8 +297,7 @@ class Nvml:
             yield mig, gi_id, self._call("nvmlDeviceGetComputeInstanceId", mig)
 
     def _pids(self, handle: Any) -> dict[int, set[int]]:
-        """Return process ids by GPU instance id, for every type of process that the driver
-        lists."""
+        """Return process ids by GPU instance id, for all process types that the driver lists."""
         pids: dict[int, set[int]] = {}
         for name in _PROCESS_LISTS:
             try:

@@ -1,8 +1,8 @@
-"""Reads and writes configuration files of mig-parted (YAML).
+"""Reads and writes the YAML files of NVIDIA's mig-parted.
 
-``version: v1``, ``mig-configs`` with named lists of ``devices``, ``device-filter``,
-``mig-enabled`` and ``mig-devices``. Fields that the format does not have are refused by name, as
-mig-parted does. Source of the format: NVIDIA/mig-parted, api/spec/v1.
+``version: v1``, ``mig-configs`` with named lists of ``devices``, ``device-filter``, ``mig-enabled``
+and ``mig-devices``. Fields that the format does not define are rejected by name, as mig-parted
+does. Source of the format: NVIDIA/mig-parted, api/spec/v1.
 """
 
 from __future__ import annotations
@@ -42,13 +42,13 @@ Count = Annotated[int, Field(ge=0)]
 
 
 class Entry(Document):
-    """The MIG mode and slices that some devices of a node are to have."""
+    """The MIG mode and slices that a mig-parted configuration gives to some devices of a node."""
 
     model_config = ConfigDict(
         alias_generator=lambda name: name.replace("_", "-"), validate_by_name=True
     )
     devices: Annotated[tuple[Count, ...] | None, BeforeValidator(_devices)]
-    """Device numbers; None: all."""
+    """Device numbers; None: all devices."""
     mig_enabled: bool
     mig_devices: dict[str, Count] = Field(default_factory=dict)
     device_filter: Annotated[tuple[PciId, ...], BeforeValidator(_filters)] = ()
@@ -60,7 +60,7 @@ class Entry(Document):
         return self
 
     def covers(self, index: int, pci_ids: Iterable[str]) -> bool:
-        """Tell whether the entry applies to device ``index``, a GPU with one of these PCI ids."""
+        """Return whether the entry applies to device ``index``, a GPU with one of these PCI ids."""
         filters = {text.lower() for text in self.device_filter}
         if filters and filters.isdisjoint(text.lower() for text in pci_ids):
             return False
@@ -68,15 +68,16 @@ class Entry(Document):
 
 
 class Config(Document):
-    """A mig-parted file: lists of entries by configuration name."""
+    """A whole mig-parted file: lists of entries by configuration name."""
 
     version: Literal["v1"]
     configs: dict[str, tuple[Entry, ...]] = Field(alias="mig-configs")
 
 
 def named(config: Config, name: str, source: str | Path) -> tuple[Entry, ...]:
-    """Return the entries of the configuration ``name``. Raises DocumentError listing the file's
-    configurations."""
+    """Return the entries of one configuration. Raises DocumentError, which lists the
+    known names.
+    """
     if name not in config.configs:
         known = ", ".join(config.configs)
         raise DocumentError(source, f"has no configuration {name!r}", hint=f"it has {known}")
@@ -94,7 +95,7 @@ def read(path: Path) -> Config:
 
 
 def parse(raw: bytes | str, *, source: str | Path) -> Config:
-    """Parse a mig-parted file's text. Raises DocumentError naming the invalid key."""
+    """Parse the text of a mig-parted file. Raises DocumentError naming the invalid key."""
     return validate(_load(raw, source), Config, source=source)
 
 
@@ -104,7 +105,9 @@ def _load(raw: bytes | str, source: str | Path) -> object:
         raise DocumentError(source, f"is larger than {MAX_BYTES} bytes")
 
     class Strict(yaml.SafeLoader):  # type: ignore[misc, name-defined, unused-ignore]
-        """A YAML loader that refuses aliases (they can expand without limit) and duplicate keys."""
+        """A YAML loader that rejects aliases, which can expand without limit, and
+        duplicate keys.
+        """
 
         def compose_node(self, parent: Any, index: Any) -> Any:
             if self.check_event(yaml.AliasEvent):
@@ -138,7 +141,9 @@ def _yaml() -> Any:
 
 
 def write(configs: Mapping[str, Iterable[Entry]]) -> str:
-    """Return the text of a mig-parted file, with entries in mig-parted's own order and spelling."""
+    """Return the text of a mig-parted file, with the order and spelling of mig-parted's
+    own files.
+    """
     lines = ["version: v1", "mig-configs:" + ("" if configs else " {}")]
     for name, entries in configs.items():
         listed = tuple(entries)
@@ -162,15 +167,15 @@ def write(configs: Mapping[str, Iterable[Entry]]) -> str:
 
 
 def _word(name: str) -> str:
-    """Return ``name`` as a YAML key, quoted where plain YAML would not read it back as this
-    text."""
+    """Return ``name`` as a YAML key, quoted where YAML would read it as something else."""
     plain = re.fullmatch(r"[A-Za-z][A-Za-z0-9._+-]*", name) and name.lower() not in _RESERVED
     return name if plain else json.dumps(name)
 
 
 def entries(gpus: Sequence[tuple[int, Geometry, Layout, bool]]) -> tuple[Entry, ...]:
-    """Return one entry for each distinct pair of MIG mode and layout, from GPUs as (index,
-    geometry, layout, MIG on)."""
+    """Return one entry per distinct layout; ``gpus``: (index, geometry, layout, whether MIG
+    is on).
+    """
     indices_by_layout: dict[tuple[bool, tuple[tuple[str, int], ...]], list[int]] = {}
     for index, geometry, layout, enabled in gpus:
         counts = layout.counts()

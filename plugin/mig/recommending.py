@@ -1,4 +1,4 @@
-"""Predicts workloads of every type on MIG slices, for the slice recommender and the planner."""
+"""Predicts workloads of every kind on MIG slices, for the slice recommender and the planner."""
 
 from __future__ import annotations
 
@@ -28,21 +28,23 @@ from berth.predictor.hardware.mig.geometry import Geometry
 from berth.predictor.hardware.mig.slices import lookup
 
 FILE_ENDINGS = MODEL_FILES | {".json", ".toml"}
-"""A text with one of these endings is taken as a file name, whether or not the file exists."""
+"""File name endings; an argument with one of them is taken for a file even where no such file
+exists.
+"""
 
 
 @dataclass(frozen=True)
 class Predictions:
-    """Predicts workloads on MIG slices; ``platforms`` includes slices as platforms."""
+    """Predicts workloads on MIG slices; ``platforms`` includes the platforms of slices."""
 
     forecaster: Forecaster
     platforms: Mapping[str, Platform]
     reference: str | None = None
 
     def on_slices(self, workload: Workload, geometry: Geometry) -> OnSlices:
-        """Return the predictions of the workload on the slices of one GPU model.
+        """Return the workload's predictions on the slices of one GPU model.
 
-        Raises UsageError where nothing can be predicted of it there.
+        Raises UsageError where nothing can be predicted for it there.
         """
         for family in self.forecaster.families(workload):
             document = workload.document
@@ -66,10 +68,9 @@ class Predictions:
     def demand(
         self, workload: Workload, gpus: Sequence[Geometry], *, count: int = 1, priority: int = 0
     ) -> Demand:
-        """Return the workload's demand: the slices of these GPU models on which it fits. Raises
-        UsageError where there is none.
+        """Return the slices of these GPU models that fit the workload, as a demand for the planner.
 
-        A model on which nothing is predicted of it is left out while there is another.
+        GPU models without any prediction are left out. Raises UsageError where no model has one.
         """
         recommendations, problem = [], UsageError("there is no GPU model to place it on")
         for geometry in gpus:
@@ -83,18 +84,19 @@ class Predictions:
 
 
 def predictions_for(site: Site | None, bundles: Iterable[Path] = ()) -> Predictions:
-    """Return predictions that use the site's platforms and bundles. Raises DocumentError and
-    UsageError."""
+    """Return the predictions with the site's platforms and bundles. Raises DocumentError and
+    UsageError.
+    """
     return Predictions(forecaster_for(site, bundles), platforms_for(site), reference_of(site))
 
 
 def workload_named(
     text: str, open_store: Callable[[], Store], options: WorkloadOptions | None = None
 ) -> Workload:
-    """Return a workload from a file, or from the store by its name: as ``berth workload list``
-    prints it (``alice/history-align``), or without the user for the caller's own workloads.
+    """Return a workload: from a file of any kind, or from the store by the name that ``berth
+    workload list`` prints (``alice/history-align``) or by a name of the user's own.
 
-    Raises DocumentError for a broken file and UsageError for a name that is not there.
+    Raises DocumentError for a broken file and UsageError for an unknown name.
     """
     path = Path(text)
     if path.exists() or path.suffix in FILE_ENDINGS:
@@ -117,10 +119,10 @@ def demands_of(
     predictions: Callable[[], Predictions],
     open_store: Callable[[], Store],
 ) -> tuple[Demand, ...]:
-    """Return the jobs as demands for the planner; a job that names a workload gets the slices on
-    which the workload fits.
+    """Return the jobs as demands for the planner; a job that names a workload gets the slices that
+    fit it.
 
-    ``gpus``: models of the fleet. Raises UsageError and DocumentError.
+    ``gpus``: the fleet's GPU models. Raises UsageError and DocumentError.
     """
     geometries = [lookup(name) for name in dict.fromkeys(gpus)]
     ready: Predictions | None = None
@@ -137,8 +139,7 @@ def demands_of(
 
 
 def with_workloads(jobs: JobsDocument | None, named: Sequence[str]) -> JobsDocument:
-    """Return the jobs with one more for each text of ``named`` (``NAME`` or ``NAME=COUNT``).
-    Raises UsageError for a malformed text."""
+    """Return ``jobs`` with a job added for each ``NAME`` or ``NAME=COUNT``. Raises UsageError."""
     entries = [] if jobs is None else list(jobs.jobs)
     for text in named:
         name, equals, count = text.rpartition("=")

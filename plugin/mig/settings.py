@@ -1,6 +1,6 @@
-"""The site's settings for MIG partitioning: ``/etc/berth/mig.toml``, a file that only root writes.
+"""The site's settings for MIG partitioning (``/etc/berth/mig.toml``), a file written by root.
 
-The helper reads it as root and takes from it every path and command it uses; callers name none.
+The helper reads the file as root and takes every path and command from it; callers name none.
 """
 
 from __future__ import annotations
@@ -22,45 +22,46 @@ SCHEMA = "berth.mig/1"
 
 
 class HelperSettings(Document):
-    """How unprivileged callers reach the MIG helper: by a socket, or by a command such as sudo."""
+    """How unprivileged callers reach the helper: by a socket, or by a command such as sudo."""
 
     socket: str | None = None
     command: tuple[str, ...] = ()
     allowed_users: tuple[str, ...] = ()
-    """Names of the users, besides root, that may use the helper."""
+    """Users besides root who may use the helper."""
     timeout_s: float = Field(default=600.0, gt=0)
     """Seconds that a caller waits for the helper's next line."""
 
 
 class TriggerSettings(Document):
-    """When a timer or an epilog may repartition the GPUs automatically; off by default."""
+    """When a timer or an epilog may repartition GPUs automatically; off by default."""
 
     enabled: bool = False
     min_dwell_s: float = Field(default=1800.0, ge=0)
-    """Shortest time between two changes of the layouts (s)."""
+    """The least time in seconds that a layout stays in place."""
     min_gain: float = Field(default=0.05, ge=0)
-    """Least relative improvement of the objective (jobs placed, ...) over leaving the layouts
-    unchanged."""
+    """The least relative improvement (for example in jobs placed) over keeping the layouts."""
     objectives: str = "jobs"
-    """Objectives as ``berth mig plan --objective`` takes them."""
+    """The planner's objectives, as for ``berth mig plan --objective``."""
 
 
 class OutlookSettings(Document):
-    """Settings of the forecast of slice requests: recent requests are expected to continue at
-    their rate."""
+    """How demand from expected jobs is derived from recent jobs."""
 
     enabled: bool = True
     window_s: float = Field(default=4 * 3600.0, gt=0, le=30 * 86400.0)
-    """Length of the past period from which the request rate is taken (s)."""
+    """Length in seconds of the recent period from which the arrival rate is computed."""
     horizon_s: float = Field(default=1800.0, gt=0, le=30 * 86400.0)
-    """Length of the forecast (s). Profiles with less than one expected request in it get no
-    slice."""
+    """Length in seconds of the future period whose jobs are expected. A slice that is requested
+    less than once in this time is not planned for.
+    """
     memory: AbsolutePath = "/var/lib/berth-mig-auto/arrivals.json"
-    """File of the slice requests seen so far; the user who runs ``berth mig auto`` writes it."""
+    """File that records the jobs seen; the user who runs ``berth mig auto`` writes it."""
 
 
 class MigSettings(Document, extra="allow"):
-    """The whole settings file. A table named after a scheduler is checked by that scheduler."""
+    """All settings of ``mig.toml``. The table named after a scheduler is validated by that
+    scheduler.
+    """
 
     schema_: Literal["berth.mig/1"] = Field(default="berth.mig/1", alias="schema")
     state_dir: AbsolutePath = "/var/lib/berth-mig"
@@ -71,18 +72,20 @@ class MigSettings(Document, extra="allow"):
 
     @property
     def node(self) -> NodeSettings | None:
-        """Return this node's settings in its scheduler; None: no scheduler allocates its slices."""
+        """Return this node's settings under its scheduler; None: no scheduler allocates its
+        slices.
+        """
         return self._node
 
     def in_scheduler(self, node: NodeSettings) -> MigSettings:
-        """Return a copy of the settings with ``node``, the scheduler's own table."""
+        """Return a copy of the settings with the scheduler's own table added."""
         copy = self.model_copy()
         copy._node = node
         return copy
 
 
 def read_settings(path: Path) -> MigSettings:
-    """Read a settings file, including its scheduler's table. Raises DocumentError."""
+    """Read one settings file, with its scheduler's table. Raises DocumentError."""
     settings = read_toml(path, MigSettings)
     node: NodeSettings | None = None
     for name, table in (settings.model_extra or {}).items():
@@ -99,7 +102,7 @@ def read_settings(path: Path) -> MigSettings:
 
 
 def load(path: Path | None = None) -> MigSettings:
-    """Return the settings of this machine; the defaults where the file does not exist.
+    """Return this machine's settings; the defaults where there is no file.
 
     ``BERTH_MIG_CONFIG`` names another file for unprivileged callers. Raises DocumentError.
     """
@@ -110,18 +113,16 @@ def load(path: Path | None = None) -> MigSettings:
 
 
 def load_trusted(path: Path = PATH) -> MigSettings:
-    """Read the settings for a privileged process: only root or the process's own user may be able
-    to change the file.
+    """Read the settings for a privileged process.
 
-    Raises DocumentError.
+    Raises DocumentError where anybody but root or this process's user may change the file.
     """
     refuse_if_shared(path)
     return read_settings(path)
 
 
 def refuse_if_shared(path: Path) -> None:
-    """Raises DocumentError if the file is absent, or if users other than root and this process's
-    own can change it or its folder."""
+    """Raise DocumentError for a file that other users can change, or that does not exist."""
     for checked in (path, path.parent):
         try:
             info = checked.stat()

@@ -1,4 +1,5 @@
-"""Target layouts of an apply: read from a file and checked before any GPU is changed.
+"""Reads the layouts that an apply must reach from a file, and checks them before any GPU is
+changed.
 
 The file is a plan of ``berth mig plan``, or a configuration of mig-parted.
 """
@@ -21,16 +22,18 @@ from berth.policies.mig.documents import GpuPlanEntry, PlanDocument
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Wanted layouts by GPU of this machine (UUID or index)."""
+    """The layouts that an apply must reach, by GPU of this machine (UUID or index)."""
 
     layouts: Mapping[str, Layout]
     expected: Mapping[str, Layout] | None = None
-    """The layouts that the plan started from; None: any present layout is accepted."""
+    """The layouts that the plan started from; None: any present layouts are accepted."""
     source: str = "the plan"
 
 
 def find(fleet: Fleet, name: str) -> GpuRecord:
-    """Return the GPU with this UUID or index. Raises PlanRefused listing the machine's GPUs."""
+    """Return the GPU with that UUID or index. Raises PlanRefused, which lists this
+    machine's GPUs.
+    """
     for gpu in fleet:
         if name in (gpu.uuid, str(gpu.index)):
             return gpu
@@ -39,10 +42,10 @@ def find(fleet: Fleet, name: str) -> GpuRecord:
 
 
 def checked(target: Target, fleet: Fleet) -> dict[str, Layout]:
-    """Check the target against the GPUs and return its layouts by UUID.
+    """Check the target against this machine's GPUs and return its layouts by UUID.
 
-    Raises PlanRefused where a GPU is unknown or named twice, has MIG off, cannot have the layout,
-    or no longer stands as the plan assumed.
+    Raises PlanRefused where a GPU is unknown or named twice, has MIG off, does not support the
+    layout, or no longer has the layout that the plan started from.
     """
     layouts: dict[str, Layout] = {}
     for name, layout in target.layouts.items():
@@ -89,11 +92,11 @@ def _check_layout(gpu: GpuRecord, layout: Layout) -> None:
 def read_target(
     path: Path, fleet: Fleet, *, selected: str | None, node: str | None, around_busy: bool = True
 ) -> Target:
-    """Return the target that a plan or mig-parted file describes for this machine.
+    """Return the target that a file describes for this machine.
 
-    ``node``: this machine's name in plans (default: its host name); ``selected``: the
-    configuration's name where a mig-parted file has several; ``around_busy=False``: its
-    instances may lie where others are in use. Raises UsageError.
+    ``selected``: the configuration's name, required where a mig-parted file has several; ``node``:
+    this machine's name in plans (default: its host name); ``around_busy=False``: new instances of a
+    mig-parted configuration may overlap instances that are in use. Raises UsageError.
     """
     if path.suffix in (".yaml", ".yml"):
         return _from_parted(parted.read(path), str(path), fleet, selected, around_busy)
@@ -166,8 +169,10 @@ def _is_to_be_cut(entry: parted.Entry, gpu: GpuRecord, source: str) -> bool:
 
 
 def _arranged(entry: parted.Entry, gpu: GpuRecord, around_busy: bool) -> Layout:
-    """Return a layout for the entry's slices: mig-parted names no places, so those that change
-    the fewest instances are chosen, and busy instances stay."""
+    """Choose positions for a mig-parted entry's slices, since mig-parted names none.
+
+    The layout with the fewest changes is chosen, and busy instances keep their positions.
+    """
     from berth.policies.mig.layout import arrange  # noqa: PLC0415 (enumerates layouts)
 
     state = gpu.state()

@@ -1,10 +1,10 @@
-"""Changes the GPUs from the recorded layout to the planned one, or back to the recorded one.
+"""Moves GPUs from the recorded MIG layout to the planned one, or back, but never stops in between.
 
-Forth: drain, cut, look, publish, release. Any failure on the way turns back: cut to the recorded
-layout, look, publish what was, release. After a crash ``resume`` reads journal and GPUs and goes
-on, forth where the new layout already stands or where the way back is barred by a running job,
-else back. An instance is destroyed only when it belongs to one of the two layouts, nobody runs
-on it at that moment and the scheduler has given it to no job.
+Forward: drain, repartition, verify, publish, release. Any failure on the way turns back: restore
+the recorded layout, verify, publish it, release. After a crash ``resume`` reads journal and GPUs.
+It goes forward where the new layout already is in place or where a running job prevents going back,
+otherwise back. An instance is destroyed only if it belongs to one of the two layouts, no process
+uses it at that moment and the scheduler has allocated it to no job.
 """
 
 from __future__ import annotations
@@ -32,8 +32,9 @@ POLL_S = 0.5
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """The data of one apply: both layouts and the scheduler's notice, all stored in the
-    journal's first record."""
+    """The old and the new layout of one apply, and the scheduler's notice; the journal's first
+    record.
+    """
 
     id: str
     old: Blueprint
@@ -42,17 +43,16 @@ class Terms:
 
     @property
     def reason(self) -> str:
-        """Return the drain reason that marks the node's drain as set by this apply."""
+        """Return the reason given for draining the node, which identifies the drain as Berth's."""
         return f"berth: cutting MIG slices ({self.id})"
 
     def to_record(self) -> Record:
-        """Return the terms as a journal record."""
+        """Return the terms as plain data for the journal."""
         return dict(_terms().dump_python(self, mode="json"))
 
     @classmethod
     def from_record(cls, record: Record) -> Terms:
-        """Return the terms that a journal record describes. Raises BerthError if the record is
-        invalid."""
+        """Return the terms in a journal record. Raises BerthError where they cannot be read."""
         try:
             return _terms().validate_python(record)
         except ValidationError:
@@ -91,8 +91,9 @@ class Transaction:
         self._published = False
 
     def run(self) -> None:
-        """Change to the new layout. Raises Busy or RolledBack if the old layout was restored,
-        Unfinished if it was not."""
+        """Change the GPUs to the new layout. Raises Busy or RolledBack with the old layout in
+        place, or Unfinished.
+        """
         self._journal.begin(self.terms.to_record())
         try:
             self._forth_until_published()
@@ -107,8 +108,10 @@ class Transaction:
         self._finish("new")
 
     def resume(self, records: list[Record]) -> str:
-        """Continue after a crash; return the layout that the GPUs have now: ``new`` or ``old``.
-        Raises Unfinished."""
+        """Continue after a crash; return the layout in place at the end: ``new`` or ``old``.
+
+        Raises Unfinished.
+        """
         kinds = [record.get("kind") for record in records]
         self._published = "publish" in kinds
         preferred = "old" if "back" in kinds else "new" if self._stands(self.terms.new) else "old"
@@ -205,8 +208,10 @@ class Transaction:
                 self._clock.sleep(min(POLL_S, left))
 
     def _todo(self, fleet: Fleet, blueprint: Blueprint) -> list[Changes]:
-        """Return the changes that reach the blueprint. Raises BerthError where a GPU is gone,
-        has MIG off or has instances of neither layout."""
+        """Return the changes that reach ``blueprint``, for each GPU that needs any.
+
+        Raises BerthError where a GPU is gone, has MIG off, or has instances of neither layout.
+        """
         by_uuid = {gpu.uuid: gpu for gpu in fleet}
         todo = []
         for uuid, pieces in blueprint.items():
@@ -250,8 +255,9 @@ class Transaction:
             raise Busy(f"{record.instance} on {uuid} is allocated to a job")
 
     def _cut(self, blueprint: Blueprint) -> None:
-        """Destroy and create instances until the GPUs match the blueprint. Raises Busy, and
-        BerthError if the final layout differs."""
+        """Destroy and create instances until the GPUs match the blueprint, and verify that
+        they do.
+        """
         fleet = self._nvml.read()
         todo = self._todo(fleet, blueprint)
         self._check_idle(fleet, todo)

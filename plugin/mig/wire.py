@@ -35,7 +35,9 @@ _CLASSES = {
 
 
 class Request(Document):
-    """A request to the MIG helper. Layouts are written as ``berth mig show`` prints them."""
+    """A caller's request to the MIG helper. Layouts are written as ``berth mig show``
+    prints them.
+    """
 
     schema_: Literal["berth.mig-request/1"] = Field(default="berth.mig-request/1", alias="schema")
     command: Literal["inventory", "preview", "apply", "resume"]
@@ -47,7 +49,7 @@ class Request(Document):
 
     @property
     def target(self) -> Target:
-        """Return the requested layouts as a target. Raises UsageError for an unreadable layout."""
+        """Return the requested layouts, parsed. Raises UsageError."""
         expected = self.expected
         return Target(
             {gpu: Layout.parse(text) for gpu, text in self.layouts.items()},
@@ -68,14 +70,14 @@ def request(command: str, target: Target | None = None, **fields: Any) -> bytes:
 
 
 def error_line(error: BerthError) -> dict[str, Any]:
-    """Return an error as a JSON object for the wire."""
+    """Return an error as data for the answer, with its class, message and hint."""
     kind = next((n for n, k in _CLASSES.items() if type(error) is k), None)
     kind = kind or ("UsageError" if isinstance(error, UsageError) else "BerthError")
     return {"kind": "error", "class": kind, "message": error.message, "hint": error.hint}
 
 
 def to_error(line: Mapping[str, Any]) -> BerthError:
-    """Return the exception that a received error line describes."""
+    """Return the error that an answer line describes, as an exception to raise."""
     kind = _CLASSES.get(str(line.get("class")), BerthError)
     hint = line.get("hint")
     return kind(str(line.get("message")), hint=None if hint is None else str(hint))

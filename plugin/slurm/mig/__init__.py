@@ -1,1 +1,3 @@
-"""MIG slices under Slurm: a node's gres as slices come and go, and what its queue asks for."""
+"""MIG slices under Slurm: publishing a node's gres as slices change, and the slices that jobs
+request.
+"""

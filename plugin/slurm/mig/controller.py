@@ -1,9 +1,9 @@
-"""``berth-mig-node NODE``: the one thing that a GPU node may have done on Slurm's controller.
+"""``berth-mig-node NODE``: the only action that a GPU node may trigger on Slurm's controller.
 
-Started by sshd as the forced command of that node's key, or by a socket of its own. It reads one
-request from its standard input, changes ``Gres=`` of this NODE's line in slurm.conf and this NODE's
-own gres.conf file, and has slurmctld read them. Which node it is, which files and which command
-come from the controller; of the request only values of a narrow form are taken.
+It is started by sshd as the forced command of that node's key, or by a socket of its own. It reads
+one request from standard input, changes ``Gres=`` in this NODE's line of slurm.conf and this NODE's
+own gres.conf file, and makes slurmctld read them. The node's name, the files and the restart
+command are set on the controller; from the request only values of a restricted format are accepted.
 """
 
 from __future__ import annotations
@@ -52,7 +52,9 @@ class ControllerSettings(Document):
 
 
 def publish(settings: ControllerSettings, node: str, request: Any) -> None:
-    """Carry out one request of ``node``. Raises BerthError; then nothing is changed."""
+    """Carry out one request of ``node``: write its gres and restart slurmctld. Raises
+    BerthError.
+    """
     if not _NODE.fullmatch(node) or ".." in node:
         raise UsageError(f"{node!r} is not a node's name")
     conf, own = Path(settings.slurm_conf), Path(settings.gres_conf.format(node=node))
@@ -70,7 +72,9 @@ def publish(settings: ControllerSettings, node: str, request: Any) -> None:
 
 
 def _checked(request: Any, node: str, before: str | None) -> tuple[str, str]:
-    """Return ``gres`` and ``lines`` where they can mean nothing but this node's GPUs."""
+    """Return ``gres`` and ``lines`` from the request after checking that they describe only this
+    node's GPUs. Raises UsageError.
+    """
     if not isinstance(request, dict) or set(request) != {"v", "gres", "lines"}:
         raise UsageError("the request is not v, gres and lines")
     gres, lines = request["gres"], request["lines"]
@@ -93,7 +97,9 @@ def _aside(own: Path) -> Path:
 
 
 def _before(own: Path) -> str | None:
-    """Return what an admin had written there before the first cut: it may come back as it was."""
+    """Return the node's gres.conf text from before Berth's first change: a request may
+    restore it.
+    """
     aside = _aside(own)
     if aside.exists():
         return publishing.read_config_file(aside)

@@ -1,8 +1,10 @@
-"""Slurm's part of an apply: drain the node, write its gres, restart the daemons, resume it.
+"""Slurm's part in changing MIG slices: drains the node, publishes its gres, restarts Slurm,
+resumes.
 
-``explicit``: Berth writes one gres.conf line for each slice and pads to a constant total, so that
-jobs on the node's other slices run on. ``autodetect``: the lines are NVML's own affair
-(``AutoDetect=nvml``); the total changes with the layout, so the node must be empty.
+In the mode ``explicit`` Berth writes one gres.conf line per slice and pads to a constant total, so
+that jobs on the node's other slices keep running. In the mode ``autodetect`` slurmd finds the
+slices by NVML (``AutoDetect=nvml``); the total changes with the layout, so no job may use a GPU of
+the node.
 """
 
 from __future__ import annotations
@@ -40,10 +42,12 @@ POLL_S = 0.1
 
 
 class Restarter(Protocol):
-    """Restarts Slurm's daemons; returns when told, not when they are up."""
+    """Restarts Slurm's daemons; returns once the restart was requested, before the daemons
+    are up.
+    """
 
     def controller(self) -> None:
-        """Restart slurmctld, which alone reads a changed ``Gres=``."""
+        """Restart slurmctld: only a restart makes it read a changed ``Gres=``."""
         ...
 
     def node(self) -> None:
@@ -53,16 +57,16 @@ class Restarter(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class NodeFiles:
-    """One node and the files in which Slurm finds its GPUs."""
+    """One node, and the files in which Slurm finds that node's GPUs."""
 
     node: str
     slurm_conf: Path
-    """Holds the node's ``NodeName=`` line."""
+    """The file with the node's ``NodeName=`` line."""
     gres_conf: Path
-    """Included by gres.conf; holds this node's lines and nothing else."""
+    """The file with this node's gres lines only, which gres.conf includes."""
     padding: str = "/dev/berth-off{number}"
     device_map: Path | None = None
-    """A file for the task prolog with a line ``NUMBER MIG-UUID`` for each slice."""
+    """A file for the task prolog with one line ``NUMBER MIG-UUID`` per slice; None: not written."""
     type_pattern: str = "{profile}"
     explicit: bool = True
     ready_timeout_s: float = 120.0
@@ -70,7 +74,9 @@ class NodeFiles:
 
 
 class SlurmKeeper:
-    """Keeps jobs off one Slurm node while its GPUs are cut."""
+    """Keeps jobs off one Slurm node while its GPUs are repartitioned, and publishes the new
+    slices.
+    """
 
     def __init__(
         self,
@@ -92,8 +98,11 @@ class SlurmKeeper:
         self._command = command
 
     def allocated(self, fleet: Fleet) -> frozenset[tuple[str, Instance]]:
-        """Return the instances that jobs hold, by Slurm's numbers; all, where the numbers are not
-        Berth's."""
+        """Return the MIG instances that jobs hold, with their GPU's UUID, from the gres numbers in
+        use.
+
+        Where Berth did not assign the numbers and any is in use, all instances are returned.
+        """
         used = self._used()
         if not used:
             return frozenset()
@@ -104,8 +113,9 @@ class SlurmKeeper:
         return frozenset((s.gpu, s.instance) for s in held if s.gpu and s.instance)
 
     def prepare(self, fleet: Fleet, target: Mapping[str, Layout]) -> Notice:
-        """Return both arrangements. Raises PlanRefused where running jobs do not allow the new
-        one."""
+        """Return the old and the new gres arrangement, for ``publish``. Raises PlanRefused where
+        running or pending jobs do not allow the new one.
+        """
         used, slots = self._used(), self._slots()
         old: dict[str, Any] = {"gres": self._gres(), "lines": self._lines()}
         if slots is not None:
@@ -125,7 +135,7 @@ class SlurmKeeper:
         return {"old": old, "new": {"slots": _data(arrange(wanted, total, held))}}
 
     def drain(self, reason: str) -> None:
-        """Unless somebody has drained it already: then it is theirs to resume."""
+        """Drain the node, unless somebody has drained it already: then only they resume it."""
         if "DRAIN" not in self._node()["State"]:
             self._command(
                 ["scontrol", "update", f"NodeName={self._files.node}", "State=DRAIN",
@@ -133,7 +143,9 @@ class SlurmKeeper:
             )  # fmt: skip
 
     def publish(self, part: Any, fleet: Fleet) -> None:
-        """Write the files, restart where they changed or Slurm has not read them, and wait."""
+        """Write the node's gres, restart slurmctld and slurmd, and wait until the node is
+        registered with it.
+        """
         slots = SLOTS.validate_python(part["slots"]) if "slots" in part else None
         value, lines = part.get("gres"), part.get("lines")
         if slots is not None:
@@ -149,7 +161,7 @@ class SlurmKeeper:
         self._release_stranded()
 
     def release(self, reason: str) -> None:
-        """Resume the node where the drain is ours, or Slurm's own doubt while it restarted."""
+        """Resume the node where Berth drained it, or where Slurm did because of the gres change."""
         self._wait(f"{self._files.node} is resumed", lambda: self._resumed(reason))
 
     def _resumed(self, reason: str) -> bool:
@@ -162,8 +174,10 @@ class SlurmKeeper:
         return "DRAIN" not in self._node()["State"]
 
     def _refuse_to_strand(self, types: set[str]) -> None:
-        """Raise PlanRefused where pending jobs need a type that goes: Slurm would hold them for
-        good."""
+        """Raise PlanRefused where pending jobs need a slice type that no node would have any more.
+
+        Slurm would hold such jobs without end.
+        """
         offered: set[str] = set(types)
         going: set[str] = set()
         for node in records(self._command(["scontrol", "-o", "show", "node"]), "NodeName"):
@@ -178,8 +192,9 @@ class SlurmKeeper:
                 )
 
     def _refuse_to_move(self, gres: str, slots: tuple[Slot, ...] | None) -> None:
-        """Raise PlanRefused where a job has started since ``prepare`` and would get another
-        number."""
+        """Raise PlanRefused where a job has started since ``prepare`` and its gres number would
+        change.
+        """
         used, before = self._used(), self._slots()
         if not used or (before is None and gres == self._gres()):
             return
@@ -196,7 +211,9 @@ class SlurmKeeper:
             )
 
     def _release_stranded(self) -> None:
-        """Release jobs that Slurm held for want of a type which is there again."""
+        """Release jobs that Slurm held because their slice type was missing, where it
+        exists again.
+        """
         present_types = {name.removeprefix("gpu:") for name in gres(self._gres())}
         for job in waiting(self._command):
             if job.reason == STRANDED and {name for name, _ in job.types} <= present_types:
@@ -290,5 +307,7 @@ def _data(slots: Iterable[Slot]) -> Any:
 
 
 def _most(gpu: GpuRecord) -> int:
-    """Return how many slices the GPU can ever have; 1 for a whole GPU."""
+    """Return the most slices that the GPU can be partitioned into; 1 where it cannot be
+    partitioned.
+    """
     return 1 if gpu.geometry is None else gpu.geometry.compute_slices

@@ -1,4 +1,4 @@
-"""A node under Slurm in ``/etc/berth/mig.toml``: ``[slurm]``."""
+"""The ``[slurm]`` table of ``/etc/berth/mig.toml``: one node's settings under Slurm."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class SlurmNode(NodeSettings):
         return self
 
     def keeper(self) -> Keeper:
-        """See NodeSettings."""
+        """Return the SlurmKeeper that these settings describe."""
         restarter = CommandRestarter(self.restart_controller, self.restart_node)
         publisher = ControllerPublisher(self.controller) if self.controller else None
         files = NodeFiles(
@@ -69,9 +69,9 @@ class SlurmNode(NodeSettings):
         return SlurmKeeper(files, restarter, publisher=publisher)
 
     def pending(self, profiles: Collection[str]) -> tuple[Demand, ...]:
-        """See NodeSettings."""
+        """Return the slices of these profiles that pending jobs wait for. Raises SchedulerError."""
         return queue.pending(profiles, self.type_pattern)
 
     def asked(self, profiles: Collection[str]) -> Iterable[Asked]:
-        """See NodeSettings."""
+        """Return the slices requested by all jobs that Slurm still knows. Raises SchedulerError."""
         return queue.seen_now(profiles, self.type_pattern)

@@ -1,7 +1,7 @@
-"""How a node's new gres comes into Slurm's configuration: written here, or by the controller.
+"""Writes a node's new gres into Slurm's configuration: on this node, or through the controller.
 
-Files of the configuration are locked, replaced whole and keep owner and mode; Slurm's daemons are
-restarted by commands of the site's own settings.
+Configuration files are locked and replaced as a whole, and keep their owner and mode. Slurm's
+daemons are restarted by commands from the site's own settings.
 """
 
 from __future__ import annotations
@@ -26,14 +26,18 @@ ENVIRONMENT = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL": "C"}
 
 @dataclass(frozen=True, slots=True)
 class CommandEnd:
-    """How it ended, with the last line that it wrote to its standard error ("": none)."""
+    """The exit status of a command and the last line that it wrote to standard error
+    (empty: none).
+    """
 
     status: int
     last_line: str
 
 
 def run_site_command(command: Sequence[str], *, timeout_s: float, sent: bytes = b"") -> CommandEnd:
-    """Run it, with ``sent`` on its standard input. Raises BerthError where it does not end."""
+    """Run a command, with ``sent`` on its standard input. Raises BerthError where it does not end
+    in time.
+    """
     try:
         done = subprocess.run(
             command,
@@ -55,17 +59,17 @@ RESTART_TIMEOUT_S = 120.0
 
 
 class CommandRestarter:
-    """Restarts Slurm's daemons by the site's own commands; no shell."""
+    """Restarts Slurm's daemons by the commands in the site's settings, without a shell."""
 
     def __init__(self, controller: Sequence[str], node: Sequence[str]) -> None:
         self._controller, self._node = controller, node
 
     def controller(self) -> None:
-        """Runs ``restart_controller``."""
+        """Restart slurmctld by ``restart_controller``. Raises BerthError."""
         self._run(self._controller)
 
     def node(self) -> None:
-        """Runs ``restart_node``."""
+        """Restart the node's slurmd by ``restart_node``. Raises BerthError."""
         self._run(self._node)
 
     def _run(self, command: Sequence[str]) -> None:
@@ -80,11 +84,11 @@ POLL_S = 0.05
 
 @contextmanager
 def one_writer(path: Path, *, timeout_s: float) -> Iterator[None]:
-    """Lock a configuration file against other writers: nodes that are cut at once may share
-    slurm.conf.
+    """Lock a configuration file against other writers, such as other nodes that share slurm.conf.
 
-    A file beside it is locked, for the file itself is replaced; over NFS, too, where that locks.
-    Raises BerthError where another writer does not end in time.
+    The lock is on a file beside it, because the configuration file itself is replaced; it works
+    over NFS where NFS supports locks. Raises BerthError where another writer does not finish in
+    time.
     """
     real = path.resolve()
     beside = real.with_name(f".{real.name}.berth-lock")
@@ -114,7 +118,7 @@ def _is_locked(lock: int) -> bool:
 
 
 def read_config_file(path: Path) -> str:
-    """Return the file's text. Raises BerthError where it cannot be read."""
+    """Return the text of a configuration file. Raises BerthError where it cannot be read."""
     try:
         return path.read_text(encoding="utf-8")
     except UnicodeDecodeError:
@@ -124,7 +128,9 @@ def read_config_file(path: Path) -> str:
 
 
 def replace_config_file(path: Path, text: str) -> None:
-    """Write atomically and flush to the disk; a symbolic link keeps pointing where it does."""
+    """Replace a file atomically and flush it to disk; a symbolic link stays, and its target is
+    replaced.
+    """
     try:
         write_text(path.resolve(), text, durable=True)
     except OSError as error:
@@ -135,15 +141,19 @@ CONTROLLER_TIMEOUT_S = 300.0
 
 
 class Publisher(Protocol):
-    """Changes one node's ``Gres=`` and gres.conf lines and has slurmctld read them."""
+    """Changes one node's ``Gres=`` and gres.conf lines and makes slurmctld read them."""
 
     def published(self, gres: str, lines: str) -> AbstractContextManager[None]:
-        """Publish the gres for as long as the context is open. Raises BerthError."""
+        """Publish the gres on entry; the configuration stays locked until the context ends. Raises
+        BerthError.
+        """
         ...
 
 
 class LocalPublisher:
-    """Writes the files from here: this node can change the whole cluster's configuration."""
+    """Writes Slurm's configuration files on this node, which may change the whole cluster's
+    configuration.
+    """
 
     def __init__(
         self,
@@ -160,7 +170,9 @@ class LocalPublisher:
 
     @contextmanager
     def published(self, gres: str, lines: str) -> Iterator[None]:
-        """See Publisher. No other node's change begins before this one is known to Slurm."""
+        """Write the files and restart slurmctld; no other node's change begins before the context
+        ends.
+        """
         conf = self._slurm_conf
         with one_writer(conf, timeout_s=self._timeout_s):
             whole = with_node_gres(read_config_file(conf), self._node, gres, source=str(conf))
@@ -171,14 +183,18 @@ class LocalPublisher:
 
 
 class ControllerPublisher:
-    """Asks ``berth-mig-node`` on the controller, which changes this node's and no other's."""
+    """Sends the change to ``berth-mig-node`` on the controller, which can change only this node's
+    gres.
+    """
 
     def __init__(self, command: Sequence[str]) -> None:
         self._command = tuple(command)
 
     @contextmanager
     def published(self, gres: str, lines: str) -> Iterator[None]:
-        """See Publisher."""
+        """Send the gres to the controller, which writes and restarts. Raises BerthError where it
+        refuses.
+        """
         request = json.dumps({"v": 1, "gres": gres, "lines": lines}).encode() + b"\n"
         done = run_site_command(self._command, timeout_s=CONTROLLER_TIMEOUT_S, sent=request)
         if done.status != 0:

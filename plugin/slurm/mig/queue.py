@@ -1,4 +1,4 @@
-"""Slices in Slurm's queue: what waits for them, what asked for them, what a re-cut would strand."""
+"""Reads from Slurm's queue which MIG slices jobs request, and which jobs wait for them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ from berth.policies.mig.demands import Demand, SliceOption
 
 MAX_JOBS = 100_000
 MAX_SLICES = 10_000
-"""The most slices of a job: one with more can never run, and must not keep the planner busy."""
+"""The most slices counted for one job: a job with more can never run, and would slow the
+planner.
+"""
 GRES_FIELDS = (
     "NumNodes:|,NumTasks:|,tres-per-node:|,tres-per-job:|,tres-per-task:|,tres-per-socket:|"
 )
@@ -36,14 +38,14 @@ _SQUEUE_ALL = (
 )  # fmt: skip
 _NUMBER = re.compile(r"\d{1,7}", re.ASCII)
 STRANDED = "BadConstraints"
-"""Slurm's reason for a job whose type no node has any more; it holds the job."""
+"""Slurm's reason for a job whose gres type no node has any more; Slurm holds such a job."""
 _WAITS_FOR_ROOM = ("Resources", "Priority", "None", "ReqNodeNotAvail")
 _GRES = re.compile(r"gpu:(?P<type>[^:=,(]+)(?:[:=](?P<count>\d{1,4}))?(?=,|$)")
 
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """A pending job that asks for GPUs by type, in whatever form; counts are of the whole job."""
+    """A pending job that requests GPUs by type, by any option; the counts are for the whole job."""
 
     job: str
     reason: str
@@ -51,7 +53,9 @@ class Waiting:
 
 
 def waiting(command: Callable[[list[str]], str] = run) -> Iterator[Waiting]:
-    """Yield pending jobs that name GPU types, array tasks one by one. Raises SchedulerError."""
+    """Yield pending jobs that request GPU types, each array task on its own. Raises
+    SchedulerError.
+    """
     for line in command(list(_SQUEUE)).splitlines()[:MAX_JOBS]:
         job, *rest = line.split("|")
         if len(rest) != 1 + GRES_COLUMNS + 1:
@@ -62,9 +66,11 @@ def waiting(command: Callable[[list[str]], str] = run) -> Iterator[Waiting]:
 
 
 def asked_types(columns: Sequence[str]) -> tuple[tuple[str, int], ...]:
-    """Return GPU types with their counts in the whole job, from its columns of ``GRES_FIELDS``.
+    """Return the requested GPU types with their counts for the whole job, from the ``GRES_FIELDS``
+    columns.
 
-    One form of the request may repeat another (``--gpus`` beside ``--gpus-per-node``).
+    Where several options request the same type (``--gpus`` and ``--gpus-per-node``), the larger
+    count is used.
     """
     nodes, tasks, *forms = columns
     if not (_NUMBER.fullmatch(nodes) and _NUMBER.fullmatch(tasks)):
@@ -77,7 +83,9 @@ def asked_types(columns: Sequence[str]) -> tuple[tuple[str, int], ...]:
 
 
 def types_in(gres: str) -> tuple[tuple[str, int], ...]:
-    """Return GPU types with their counts; a bare count (``gpu:2``) names none."""
+    """Return GPU types and counts from a gres text; a count without a type (``gpu:2``) is
+    left out.
+    """
     types = ((m["type"], int(m["count"] or 1)) for m in _GRES.finditer(gres))
     return tuple((name, count) for name, count in types if not name.isdecimal())
 
@@ -88,9 +96,9 @@ def pending(
     *,
     command: Callable[[list[str]], str] = run,
 ) -> tuple[Demand, ...]:
-    """Return the demand of jobs that wait for room on slices, one for each of these profiles.
+    """Return the slices that pending jobs wait for: one demand per profile, with its count.
 
-    Held jobs and those that wait for other jobs do not count. Raises SchedulerError.
+    Held jobs, and jobs that wait for other jobs, do not count. Raises SchedulerError.
     """
     names = {pattern.replace("{profile}", profile): profile for profile in profiles}
     wanted: Counter[str] = Counter()
@@ -112,9 +120,10 @@ def seen_now(
     *,
     command: Callable[[list[str]], str] = run,
 ) -> Iterator[Asked]:
-    """Yield what all jobs that Slurm still knows asked for, but those cancelled before they ran.
+    """Yield the slices requested by all jobs that Slurm still knows, except jobs cancelled before
+    they ran.
 
-    Submitting and cancelling costs a user nothing, so it says nothing of demand. Raises
+    Submitting and cancelling costs a user nothing, so such jobs do not show demand. Raises
     SchedulerError.
     """
     names = {pattern.replace("{profile}", profile): profile for profile in profiles}

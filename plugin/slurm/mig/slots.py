@@ -1,11 +1,11 @@
-"""Slurm's numbering of a node's GPUs and slices, and gres.conf and slurm.conf that say it.
+"""Slurm's numbering of a node's GPUs and MIG slices, and the gres.conf and slurm.conf text for it.
 
 Slurm numbers a node's ``gpu`` resources through the type groups of ``Gres=`` in slurm.conf, in the
-order of that line, and a running job owns *numbers*. Re-cutting beside a running job is therefore
-safe only if the total stays the same (a changed total kills running jobs) and each instance that a
-job holds keeps its number (otherwise Slurm gives the slice to a second job; tried on 22.05). So a
-new layout is arranged around the numbers in use, and what is left is padded with types that no
-job asks for. All functions are pure: texts in, texts out.
+order of that line, and a running job owns *numbers*. Repartitioning beside a running job is
+therefore safe only if the total stays the same (a changed total kills running jobs) and each
+instance that a job holds keeps its number (otherwise Slurm gives the slice to a second job; tried
+on 22.05). So a new layout is arranged around the numbers in use, and the remaining numbers are
+padded with types that no job requests. All functions are pure: text in, text out.
 """
 
 from __future__ import annotations
@@ -25,7 +25,10 @@ PADDING = "off"
 
 @dataclass(frozen=True, slots=True)
 class Slot:
-    """One of the node's numbers. No ``gpu``: padding. No ``instance``: a whole GPU."""
+    """One of the node's gres numbers, with the device behind it.
+
+    No ``gpu``: padding without a device. No ``instance``: a whole GPU.
+    """
 
     type: str
     gpu: str | None = None
@@ -33,18 +36,22 @@ class Slot:
 
     @property
     def is_padding(self) -> bool:
-        """Return whether no device stands behind the number."""
+        """Return whether no device stands behind this number."""
         return self.gpu is None
 
     @property
     def device(self) -> tuple[str | None, Instance | None]:
-        """Return what stands behind the number, whatever its type is called."""
+        """Return the GPU's UUID and the MIG instance behind this number, without the
+        type's name.
+        """
         return self.gpu, self.instance
 
 
 @dataclass(frozen=True, slots=True)
 class _Block:
-    """A type's run of numbers that must be placed: ``slots`` long, over all of ``fixed``."""
+    """The consecutive numbers of one gres type: as many as ``slots``, including all of
+    ``fixed``.
+    """
 
     type: str
     slots: tuple[Slot, ...]
@@ -52,7 +59,8 @@ class _Block:
 
 
 def arrange(devices: Iterable[Slot], total: int, held: Mapping[int, Slot]) -> tuple[Slot, ...]:
-    """Arrange the devices: ``held`` keep their numbers, each type is one run, the rest is padding.
+    """Return the node's slots by number: ``held`` slots keep their numbers, the slots of a type are
+    consecutive, and the remaining numbers are padding.
 
     Raises PlanRefused where there are more devices than numbers or no such order exists.
     """
@@ -91,7 +99,7 @@ def _block(name: str, wanted: Sequence[Slot], held: Mapping[int, Slot]) -> _Bloc
 
 
 def _search(blocks: Sequence[_Block], occupied: Sequence[bool]) -> list[int] | None:
-    """Search by trying for the first numbers of the blocks; None: there is no arrangement."""
+    """Return the first number of each block, by exhaustive search; None: no arrangement exists."""
     if not blocks:
         return []
     block, others = blocks[0], blocks[1:]
@@ -110,8 +118,9 @@ def _search(blocks: Sequence[_Block], occupied: Sequence[bool]) -> list[int] | N
 
 
 def _padded(numbered: Sequence[Slot | None]) -> tuple[Slot, ...]:
-    """Fill each gap with a padding type of its own: Slurm would pull two gaps of one type
-    together."""
+    """Fill each gap with a padding type of its own, since Slurm would merge two gaps of the same
+    type.
+    """
     padded: list[Slot] = []
     gap = 0
     for number, slot in enumerate(numbered):
@@ -125,7 +134,7 @@ def _padded(numbered: Sequence[Slot | None]) -> tuple[Slot, ...]:
 
 
 def gres_of(slots: Iterable[Slot]) -> str:
-    """Return the ``Gres=`` value: type groups in the order of their numbers."""
+    """Return the ``Gres=`` value: the slots' types with counts, in the order of their numbers."""
     counts: dict[str, int] = {}
     for slot in slots:
         counts[slot.type] = counts.get(slot.type, 0) + 1
@@ -133,7 +142,7 @@ def gres_of(slots: Iterable[Slot]) -> str:
 
 
 SLOTS: TypeAdapter[tuple[Slot, ...]] = TypeAdapter(tuple[Slot, ...])
-"""Slots as plain JSON data, and back."""
+"""Converts slots to plain JSON data and back."""
 
 HEADER = "# Written by `berth mig apply`; changed by hand, it no longer describes the slices."
 _LINE = re.compile(
@@ -148,8 +157,8 @@ _TYPE = re.compile(r"[A-Za-z0-9_.+-]+")
 def type_name(profile: str, pattern: str = "{profile}") -> str:
     """Return the gres type of a slice, for example ``3g.20gb`` or ``a100_3g.20gb``.
 
-    Media variants keep their suffix: they are different slices. Raises PlanRefused where the
-    pattern makes no valid type.
+    Profiles with media extensions keep their suffix, since they are different slices. Raises
+    PlanRefused where the pattern yields no valid type.
     """
     name = pattern.replace("{profile}", profile)
     if profile not in name or not _TYPE.fullmatch(name):
@@ -166,8 +175,9 @@ def gres_conf(
     files: Callable[[Slot], Sequence[str]],
     padding_file: Callable[[int], str],
 ) -> str:
-    """Return the node's lines of gres.conf, one for each number; comments name the device behind
-    it."""
+    """Return the node's lines of gres.conf, one per gres number; a comment names the device behind
+    each.
+    """
     lines = [HEADER]
     for number, slot in enumerate(slots):
         begin = f"NodeName={node} AutoDetect=off Name=gpu Type={slot.type}"
@@ -182,7 +192,9 @@ def gres_conf(
 
 
 def read_slots(text: str, node: str) -> tuple[Slot, ...] | None:
-    """Return the slots that ``gres_conf`` wrote; None where the file is somebody else's work."""
+    """Return the slots in text that ``gres_conf`` wrote; None where the text was not written by
+    Berth.
+    """
     if not text.startswith(HEADER):
         return None
     slots = []
@@ -196,10 +208,10 @@ def read_slots(text: str, node: str) -> tuple[Slot, ...] | None:
 
 
 def with_node_gres(text: str, node: str, gres: str, *, source: str) -> str:
-    """Return the configuration text with this node's ``Gres=`` replaced or added, all else as it
-    was.
+    """Return slurm.conf's text with this node's ``Gres=`` replaced or added, and nothing else
+    changed.
 
-    Raises BerthError where the node has no line of its own.
+    Raises BerthError where the node does not have exactly one line of its own.
     """
     node_lines = 0
     lines = []
@@ -228,7 +240,7 @@ def with_node_gres(text: str, node: str, gres: str, *, source: str) -> str:
 
 
 def node_gres(text: str, node: str) -> str:
-    """Return the node's ``Gres=`` in slurm.conf; ``(null)`` where it has none."""
+    """Return the node's ``Gres=`` value in slurm.conf; ``(null)`` where it has none."""
     for line in text.splitlines():
         match = _NODE.match(line)
         gres = match and match["name"] == node and _GRES.search(" " + match["rest"])
@@ -238,7 +250,9 @@ def node_gres(text: str, node: str) -> str:
 
 
 def numbers(gres_used: str) -> tuple[int, ...]:
-    """Return the numbers in use, from ``GresUsed=gpu:1g.5gb:2(IDX:0-1),gpu:3g.20gb:1(IDX:4)``."""
+    """Return the gres numbers in use, from
+    ``GresUsed=gpu:1g.5gb:2(IDX:0-1),gpu:3g.20gb:1(IDX:4)``.
+    """
     in_use: set[int] = set()
     for inside in re.findall(r"gpu:[^()]*\(IDX:([0-9,-]+)\)", gres_used):
         for part in inside.split(","):
