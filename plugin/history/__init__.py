@@ -1,4 +1,4 @@
-"""Past jobs: read from accounting, stored, matched to new jobs, advised on.
+"""Past jobs: read from accounting, stored, matched with new jobs, and used for advice to users.
 
 Each scheduler reads its own accounting (``past_jobs.py`` in its folder), ``files`` the Standard
 Workload Format; all give ``PastJobRecord``. ``workloads`` makes history workloads of them, which

@@ -1,4 +1,5 @@
-"""What jobs needed of the time and memory that they asked for, a sentence for each kind of job."""
+"""Compares the memory and time that jobs used with the memory and time that they requested, for
+each user and job name."""
 
 from __future__ import annotations
 
@@ -12,33 +13,33 @@ from berth.plugin.store.records import PastJobRecord
 
 LAST_RUNS = 50
 LEAST_RUNS = 3
-"""Fewer say too little."""
+"""Least number of runs from which advice is given."""
 MEMORY_MARGIN = 1.2
-"""The advised memory is the largest peak times this, or times the next where peaks were polled,
+"""Advised memory over the largest measured peak; ``POLLED_MARGIN`` where peaks were polled,
 which misses short ones."""
 POLLED_MARGIN = 1.5
 WORTH_SAYING = 2.0
-"""Asked for over advised, at least."""
+"""Memory is advised only where requested over advised memory is at least this."""
 _RAN = frozenset(("completed", "failed", "timeout", "out-of-memory"))
 
 
 @dataclass(frozen=True, slots=True)
 class Advice:
-    """Advice for one user's jobs of one name, or one script."""
+    """Advice for one user's jobs of one name, or of one script where they have no telling name."""
 
     user: str
     name: str
-    """Digits stand as ``#``."""
+    """The jobs' name, with digits replaced by ``#``."""
     runs: int
     asked_bytes: int | None
-    """On each node, by the newest run that says it."""
+    """Memory requested per node (bytes), by the newest run whose request is recorded."""
     peak_bytes: int | None
-    """The largest of all runs."""
+    """The largest peak per node of all runs (bytes)."""
     peak_runs: int
-    """Runs whose peak was recorded."""
+    """Number of runs whose peak was recorded."""
     polled: bool
     advised_bytes: int | None
-    """None: nothing is advised."""
+    """Advised request per node (bytes); None: no change is advised."""
     asked_s: float | None
     longest_s: float
     median_s: float
@@ -46,7 +47,7 @@ class Advice:
     timeouts: int
 
     def sentence(self) -> str:
-        """Return the advice in words: ``asks 64 GB, needed at most 3.1 GB in 14 runs``."""
+        """Return the advice as text: ``asks 64 GB, needed at most 3.1 GB in 14 runs``."""
         parts = []
         if self.asked_bytes is not None and self.peak_bytes is not None:
             polled = " (polled: short peaks are missed)" if self.polled else ""
@@ -69,15 +70,16 @@ class Advice:
 
     @property
     def saved_share(self) -> float:
-        """Return the share of the memory asked for that the advice would leave to others."""
+        """Return the share (0 to 1) of the requested memory that following the advice would
+        free."""
         if self.advised_bytes is None or not self.asked_bytes:
             return 0.0
         return 1.0 - self.advised_bytes / self.asked_bytes
 
 
 def advise(jobs: Iterable[PastJobRecord], *, least_runs: int = LEAST_RUNS) -> list[Advice]:
-    """Return advice for each user and name (script, where the name says nothing), the most to save
-    first."""
+    """Return advice for each user and job name, the largest saving first; jobs without a telling
+    name are grouped by script."""
     groups: dict[tuple[str, str], list[PastJobRecord]] = {}
     for job in jobs:
         if job.state in _RAN:

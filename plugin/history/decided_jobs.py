@@ -1,4 +1,5 @@
-"""Each user's past jobs: those of the accounting, and those that Berth decided upon.
+"""Each user's past jobs, merged from the scheduler's accounting and from the outcomes of Berth's
+decisions.
 
 An outcome has no name; what the filter saw of its job stands with the decision, in digests. A job
 that both know has what accounting says, with the script and arguments that the filter saw.
@@ -20,7 +21,7 @@ _LONGEST_DIGEST = 80
 
 
 def by_user(store: Store) -> Iterator[tuple[str, list[PastJobRecord]]]:
-    """Yield each user's jobs in order of their ends."""
+    """Yield each user with the user's past jobs, in order of their ends."""
     outcomes: dict[str, list[OutcomeRecord]] = {}
     for outcome in store.outcomes.between(0.0, time.time() + 86_400.0):
         if outcome.user:
@@ -43,7 +44,8 @@ def by_user(store: Store) -> Iterator[tuple[str, list[PastJobRecord]]]:
 def of_outcome(
     outcome: OutcomeRecord, described: JobDescription | None = None, account: str = ""
 ) -> PastJobRecord | None:
-    """Return the job of an outcome; None: it did not run, or its user is not known.
+    """Return the past job that an outcome describes; None: the job did not run, or its user is
+    unknown.
 
     ``described``: its name, script and arguments, as the decision has them.
     """
@@ -73,7 +75,7 @@ def of_outcome(
 
 
 def description_of(job: PastJobRecord) -> JobDescription:
-    """Return what the job was called and given, as far as it is known."""
+    """Return the job's name and the digests of its script and arguments; unknown ones are empty."""
     return JobDescription(job.name, job.script, job.arguments, job.similar)
 
 
@@ -113,8 +115,8 @@ def _with_description(job: PastJobRecord, described: JobDescription) -> PastJobR
 
 
 def _described(request: str) -> JobDescription | None:
-    """Return what a decision's request says of the job's program; None: nothing, or it is
-    unreadable."""
+    """Return the description of the job in a decision's request (JSON); None: the request has
+    none or is unreadable."""
     try:
         read = json.loads(request).get("job")
         if not isinstance(read, dict):

@@ -1,4 +1,4 @@
-"""Files of past jobs, whatever wrote them.
+"""Reads files of past jobs in any supported format.
 
 A scheduler's accounting is read by the scheduler's own module; here is the Standard Workload Format
 (https://www.cs.huji.ac.il/labs/parallel/workload/swf.html): eighteen numbers a line, -1 for what is
@@ -24,7 +24,7 @@ _GZIP = b"\x1f\x8b"
 
 
 def lines_of(file: Path) -> list[str]:
-    """Return the file's lines, unpacked where gzip packed it. Raises DocumentError."""
+    """Return the file's lines, decompressed if the file is gzipped. Raises DocumentError."""
     try:
         data = file.read_bytes()
         if data.startswith(_GZIP):
@@ -41,7 +41,8 @@ def lines_of(file: Path) -> list[str]:
 def read_past_jobs(
     lines: Sequence[str], source: str, cluster: str, formats: Sequence[str], *, utc: bool
 ) -> ReadJobs:
-    """Read by the named format, else by what the first line looks like; SWF where by nothing else.
+    """Return the jobs of a file, read in the first of ``formats``, else in the format that the
+    first non-empty line has; the default is SWF.
 
     Raises DocumentError.
     """
@@ -60,8 +61,8 @@ _STATES = {0: "failed", 1: "completed", 2: "cancelled", 3: "completed", 4: "fail
 
 
 def read_swf(lines: Iterable[str], cluster: str) -> ReadJobs:
-    """Read every job that ran; lines of checkpointed parts (status 2 to 4 of one job) count as
-    runs."""
+    """Return every job of an SWF file that ran; a line for a checkpointed part of a job (status
+    2 to 4) counts as a run."""
     read = ReadJobs()
     first_s = 0.0
     numbered = []

@@ -1,4 +1,5 @@
-"""Which past jobs stand for a new one: by its script and arguments, else by user, name and shape.
+"""Finds the past jobs that resemble a new job: by script and arguments, otherwise by user, name and
+resources.
 
 A key is a digest like a script's fingerprint, so that the daemon looks it up in the same table. The
 closest key that has a history counts; a weaker one holds jobs that differ more, so that its
@@ -20,55 +21,55 @@ _DIGITS = re.compile(r"\d+")
 _UNNAMED = frozenset(
     ("", "sbatch", "wrap", "bash", "sh", "interactive", "job", "jobscript", *SCHEDULERS.own())
 )
-"""Names that the scheduler gives, or that say nothing."""
+"""Job names that the scheduler assigns, or that say nothing about the program."""
 _MINUTE_S = 60.0
 _LONGEST_COMMAND = 4_096
-"""Characters of a script without a telling name that are looked at."""
+"""Maximum number of characters read of a script whose job has no telling name."""
 
 
 class Match(StrEnum):
-    """What a past job has in common with a new one, the closest first."""
+    """The attributes that a past job shares with a new job, the closest match first."""
 
     SCRIPT = "script"
-    """User, the script's text in its normal form, and its arguments."""
+    """The same user, normalised script text and arguments."""
     ARGUMENTS = "arguments"
-    """User, name and the script's arguments."""
+    """The same user, job name and script arguments."""
     SIMILAR = "similar"
-    """User, name and arguments but for numbers."""
+    """The same user, job name and script arguments, numbers in the arguments ignored."""
     LIMIT = "limit"
-    """User, name and time limit."""
+    """The same user, job name and time limit."""
     NAME = "name"
-    """User and name."""
+    """The same user and job name."""
     SHAPE = "shape"
-    """User, cores and time limit, of jobs without a telling name."""
+    """The same user, number of cores and time limit, for jobs without a telling name."""
     ACCOUNT = "account"
-    """Account and name, whoever's: where the site trusts all users."""
+    """The same account and job name, of any user; only where the site trusts all users."""
 
 
 def plain_name(name: str) -> str:
-    """Return ``run_#.sh`` for both ``run_007.sh`` and ``run_12.sh``; empty where a name says
-    nothing."""
+    """Return a job's name in small letters with digits replaced: ``run_#.sh`` for
+    ``run_007.sh``; empty for a name that says nothing about the program."""
     lowered = name.strip().lower()
     return "" if lowered in _UNNAMED else _DIGITS.sub("#", lowered)[:64]
 
 
 @dataclass(frozen=True, slots=True)
 class JobDescription:
-    """What a job was called and given, in digests where its user wrote it; empty: not known."""
+    """A job's name, and digests of its script and arguments; an empty text: unknown."""
 
     name: str = ""
-    """The name as its user wrote it."""
+    """The job's name as its user wrote it."""
     script: str = ""
-    """The digest of the script's text in its normal form."""
+    """The digest of the normalised script text."""
     arguments: str = ""
-    """The digest of the script's arguments, or of the command that it wraps."""
+    """The digest of the script's arguments, or of the command given to ``sbatch --wrap``."""
     similar: str = ""
-    """The same digest with numbers left out."""
+    """The digest of the arguments with numbers ignored."""
 
 
 def describe_job(name: str, arguments: Sequence[str], script: str | None = None) -> JobDescription:
-    """Describe a job by its name, the arguments of its script and the script's text, where it is
-    known.
+    """Return a job's description from its name, its script's arguments and, if known, the script's
+    text.
 
     For a script without a telling name (a command that the scheduler wrapped) its text stands for
     the arguments.
@@ -93,7 +94,8 @@ def match_keys(
     *,
     account: str = "",
 ) -> Iterator[tuple[Match, str]]:
-    """Yield digests of what a job may be matched by, the closest first.
+    """Yield the match types and digests by which past jobs of this user can match, the closest
+    first.
 
     The key by account is of all users of it: only where the site trusts them is anything stored
     under it.

@@ -1,4 +1,4 @@
-"""Pods of a GPU cluster as Alibaba's ``openb_pod_list_*.csv`` has them (Weng et al., ATC 2023).
+"""Reads the pods of a GPU cluster from Alibaba's ``openb_pod_list_*.csv`` (Weng et al., ATC 2023).
 
 The first line names the columns, in any order; times are whole seconds since the trace began. A pod
 that shares a GPU (``gpu_milli`` below 1000) is given a whole one, and counted. Its queue is the
@@ -24,19 +24,20 @@ MILLI = 1000
 _MIB = 2**20
 _STATES = {"Succeeded": "completed", "Running": "completed", "Failed": "failed",
            "Pending": "completed"}  # fmt: skip
-"""States by ``pod_phase``; services are still ``Running`` when they are deleted."""
+"""Job states by ``pod_phase``; services are still ``Running`` when they are deleted."""
 _EMPTY = frozenset(("", "nan", "NaN"))
 _MOST = 2**40
 _MOST_GPUS = 2**20
 
 
 def begins_openb(line: str) -> bool:
-    """Return whether a first line is that of such a list."""
+    """Return whether ``line`` is the header of an openb pod list."""
     return set(NEEDED) <= {name.strip() for name in line.removeprefix("\ufeff").split(",")}
 
 
 def read_openb(lines: Sequence[str], cluster: str, *, source: str) -> ReadJobs:
-    """Read pods that were scheduled and deleted. Raises DocumentError without a header."""
+    """Return the pods that were scheduled and deleted. Raises DocumentError for a file without a
+    header."""
     read, shared = ReadJobs(), set()
     numbered = [(number, line) for number, line in enumerate(lines, 1) if line.strip()]
     if not numbered:
@@ -68,8 +69,8 @@ def read_openb(lines: Sequence[str], cluster: str, *, source: str) -> ReadJobs:
 
 
 def _cells(line: str) -> list[str]:
-    """Return the cells of one line; none where it is no CSV (a field over 128 KiB, a line end
-    inside)."""
+    """Return the cells of one line; an empty list where the line is no CSV (a field over 128
+    KiB, a line end inside)."""
     try:
         return [cell.strip() for cell in next(csv.reader([line]), [])]
     except csv.Error:

@@ -1,4 +1,4 @@
-"""What a reader of accounting gives: jobs that ran, and what could not be read."""
+"""The result of reading accounting records: jobs that ran, and the lines that could not be read."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from berth.plugin.store.records import PastJobRecord
 
 L = TypeVar("L")
 SHOWN = 80
-"""Characters of a line that a message shows."""
+"""Maximum number of characters of a line in a message."""
 MOST_EXAMPLES = 5
 SINGLETON = "singleton"
-"""Among the jobs that one waits for: all earlier ones of its user and name."""
+"""Stands, in a job's dependencies, for all earlier jobs of the same user and name."""
 LONGEST_NAME = 255
 LONGEST_RUN_S = 10 * 365 * 86_400.0
 EARLIEST_S, LATEST_S = 0.0, 4_102_444_800.0
@@ -21,34 +21,35 @@ EARLIEST_S, LATEST_S = 0.0, 4_102_444_800.0
 
 
 class Unreadable(ValueError):
-    """Why a line says nothing; ``str()`` ends a sentence that begins with the line's number."""
+    """Why a line cannot be read; ``str()`` is the end of a sentence that begins with the line's
+    number."""
 
 
 @dataclass
 class ReadJobs:
-    """Jobs by their id, and what was left out."""
+    """The jobs read, by job id, and counts of lines left out."""
 
     jobs: dict[str, PastJobRecord] = field(default_factory=dict)
     repeated: int = 0
-    """Lines about a job that was there already: the run that ended last counts."""
+    """Number of lines on a job that was read before; the run that ended last is kept."""
     not_ended: int = 0
-    """Jobs that wait, run, or were cancelled before they ran."""
+    """Number of jobs that are pending, running, or were cancelled before they ran."""
     broken: int = 0
     with_arguments: set[str] = field(default_factory=set)
-    """Jobs of which the arguments of their script are known, none among them."""
+    """Ids of jobs whose script arguments are known, including those known to have none."""
     examples: list[str] = field(default_factory=list)
-    """The first few broken lines, with their numbers and what is wrong."""
+    """Descriptions of the first broken lines: number, reason, text."""
     after: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    """The jobs that each job waited for, where the accounting says."""
+    """Ids of the jobs that each job waited for, where the accounting records them."""
     array_limits: dict[str, int] = field(default_factory=dict)
-    """The most tasks of each array that may run at once."""
+    """Maximum number of simultaneous tasks by array job."""
     changed: dict[str, int] = field(default_factory=dict)
-    """Jobs that are replayed otherwise than they ran, by what was changed."""
+    """Number of jobs that are replayed differently from how they ran, by type of change."""
     not_followed: int = 0
-    """Dependencies of other kinds: those of Slurm's that wait for a start, say."""
+    """Number of dependencies of unsupported types, such as Slurm's ``after``."""
 
     def add(self, job: PastJobRecord) -> None:
-        """Add a job, or a later run of it."""
+        """Add a job; of several runs of one job the run that ended last is kept."""
         known = self.jobs.get(job.job_id)
         if known is not None:
             self.repeated += 1
@@ -57,13 +58,14 @@ class ReadJobs:
         self.jobs[job.job_id] = job
 
     def refuse(self, number: int, line: object, why: object) -> None:
-        """Count a broken line, or an object that stands for one."""
+        """Count a broken line and keep the first few as examples."""
         self.broken += 1
         if len(self.examples) < MOST_EXAMPLES:
             self.examples.append(f"line {number}: {why}: {str(line)[:SHOWN]!r}")
 
     def take(self, number: int, line: L, parse: Callable[[L], PastJobRecord | None]) -> str | None:
-        """Add the job that ``parse`` makes of a line, and return its id; None: it makes none.
+        """Add the job that ``parse`` reads from a line, and return its id; None: the line was
+        refused or its job has not ended.
 
         ``parse`` returns None for a job that has not ended, or raises Unreadable.
         """
@@ -80,7 +82,8 @@ class ReadJobs:
 
 
 def text_of(data: bytes) -> str:
-    """Decode UTF-8, or Latin-1 where a line is not UTF-8; NUL characters are left out."""
+    """Return the bytes decoded as UTF-8, or as Latin-1 where they are not UTF-8, without NUL
+    characters."""
     try:
         text = data.decode("utf-8")
     except UnicodeDecodeError:
@@ -89,14 +92,16 @@ def text_of(data: bytes) -> str:
 
 
 def name_of(text: str) -> str:
-    """Return a name that every database takes."""
+    """Return the text without unprintable characters and at most ``LONGEST_NAME`` long, so that
+    every database accepts it."""
     return "".join(c for c in text if c.isprintable())[:LONGEST_NAME]
 
 
 def checked_times(
     submit_s: float | None, start_s: float | None, end_s: float | None, elapsed_s: float | None
 ) -> float:
-    """Return the run time in seconds. Raises Unreadable for times that cannot be."""
+    """Return the run time in seconds. Raises Unreadable for times that are missing, inconsistent
+    or out of range."""
     if start_s is None or end_s is None:
         raise Unreadable("it says no start or no end")
     for moment in (submit_s, start_s, end_s):
@@ -115,7 +120,8 @@ def checked_times(
 
 
 def summary(read: ReadJobs) -> list[str]:
-    """Return what an import did, in lines for the user."""
+    """Return an import's results as lines for the user: repeated, unfinished, changed and broken
+    records."""
     lines = []
     if read.repeated:
         lines.append(

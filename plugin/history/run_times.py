@@ -1,4 +1,4 @@
-"""Predicted run times of next jobs from past ones: what history workloads hold.
+"""Predicts the run time of the next job from matching past jobs, for history workloads.
 
 The predictor (``predictor.learning.history``) learns the jobs of one user alone, so that nobody
 moves another's forecasts; of all users where the site trusts them. It is asked for the next job of
@@ -18,26 +18,23 @@ from berth.predictor.learning.history import AskedJob, EndedJob, PastJob, RunTim
 from berth.predictor.learning.history import learn_from as learn_jobs
 
 JOBS = 20_000
-"""The last ones that are learnt from."""
+"""Maximum number of past jobs, the newest ones, that predictions are learnt from."""
 UNITS = 8
-"""Numbers of cores or GPUs that are predicted for on a platform: those used last."""
+"""Maximum number of core or GPU counts predicted per platform, the most recently used ones."""
 ANOTHER_LIMIT = 1.25
-"""Over the newest job's time limit, for a match that does not say it: none of the past jobs was
-asked for like this."""
+"""Factor on the newest job's time limit that is assumed for the next job where the match ignores
+the limit."""
 
 WITHOUT_LIMIT = 0.4
-"""Of the range of the last run times (log), added on both sides of an interval where the match does
-not say the time limit: jobs of a limit that is new for their user differ from those before by more
-than an interval for one of the same kind, all of a block alike. Nine in ten of such jobs then hold
-as a mean over users of the first fifth of RICC, on which this was chosen
-(docs/figures-history.md)."""
+"""Exponent for widening an interval where the match ignores the time limit: both ends move by
+(longest / shortest recent run time) to this power."""
 RANGE_OF = 50
-"""Run times that the range is of."""
+"""Number of the newest run times from which the longest and the shortest are taken."""
 
 
 def without_limit(runtime_s: Interval, runs_s: Sequence[float]) -> Interval:
-    """Widen the interval of a question that does not say the time limit; ``runs_s``: run times of
-    the matched past jobs, the newest last."""
+    """Return a predicted interval (s) widened for a match that ignores the time limit;
+    ``runs_s``: run times of the matched past jobs (s), the newest last."""
     last = [max(run_s, 1.0) for run_s in runs_s[-RANGE_OF:]]
     factor = (max(last) / min(last)) ** WITHOUT_LIMIT
     return Interval(runtime_s.low / factor, runtime_s.mid, runtime_s.high * factor)
@@ -45,28 +42,29 @@ def without_limit(runtime_s: Interval, runs_s: Sequence[float]) -> Interval:
 
 @dataclass(frozen=True, slots=True)
 class PlacedJob:
-    """A past job, and the platform of its queue."""
+    """A past job with the platform of the partition where it ran."""
 
     job: PastJobRecord
     platform: str
 
     @property
     def units(self) -> tuple[int, int]:
-        """Return how many cores and GPUs the job had."""
+        """Return the numbers of cores and GPUs that the job had."""
         return self.job.cores, self.job.gpus or 0
 
 
 class RunTimes:
-    """Run times of next jobs."""
+    """Predicts run times of next jobs from past jobs."""
 
     def __init__(self, jobs: Sequence[PlacedJob]) -> None:
-        """Learn from ``jobs``, which are in order of their ends."""
+        """Learn from ``jobs``, which must be in order of their ends."""
         self._predictor = RunTimePredictor()
         learn_jobs([_past_job(placed) for placed in jobs[-JOBS:]], self._predictor)
 
     def of_match(self, match: Match, jobs: Iterable[PlacedJob], now_s: float) -> list[PredictedRun]:
-        """Predict the next job that is matched with ``jobs`` (the oldest first), submitted at Unix
-        time ``now_s``, for each platform and number of cores or GPUs of theirs."""
+        """Return the predicted run of the next job, submitted at Unix time ``now_s``, for each
+        platform and number of cores or GPUs among ``jobs`` (past jobs it is matched with, the
+        oldest first)."""
         newest: dict[tuple[str, int], PlacedJob] = {}
         matched = list(jobs)
         runs_s = [placed.job.elapsed_s for placed in matched]
@@ -127,7 +125,8 @@ def _asked_job(placed: PlacedJob) -> AskedJob:
 
 
 def _question(match: Match, like: PlacedJob, now_s: float) -> AskedJob:
-    """Describe the next job as far as the match says it, otherwise like the newest of its jobs."""
+    """Return the attributes of the next job: those that the match implies, the others copied
+    from ``like``."""
     job, known = like.job, _asked_job(like)
     exact = match in (Match.SCRIPT, Match.ARGUMENTS)
     limit_s = job.time_limit_s

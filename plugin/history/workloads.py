@@ -1,4 +1,5 @@
-"""History workloads of a site's past jobs: what the submit filter places unpiloted jobs by.
+"""Makes history workloads from a site's past jobs: the submit filter uses them to place jobs that
+were never profiled.
 
 For each user and key (``matching``) a workload with its last runs on the platforms where they ran
 and the times predicted of the next (``run_times``), named ``USER/history-NAME-xxxxxx``. One user's
@@ -32,23 +33,24 @@ from berth.predictor.families.history.workload import HistoryWorkload, PastRun, 
 
 PREFIX = "history-"
 LEAST_RUNS = 2
-"""How many runs a job needs before it is placed by its past."""
+"""Least number of past runs from which a history workload is made."""
 RUNS = 50
-"""The last ones of a workload."""
+"""Maximum number of runs in a workload, the newest ones."""
 KEYS_OF_USER = 100
-"""The ones used last."""
+"""Maximum number of workloads per user, the most recently used ones."""
 GROUPS = 4_000
-"""How many groups are looked at, those used last: a user may give other arguments each time."""
+"""Maximum number of groups held while a user's jobs are read, the most recently used ones: a
+user may give new arguments each time."""
 _LEARNT = frozenset(("completed", "failed", "timeout", "out-of-memory"))
 _ENDED_WELL = frozenset(("completed", "timeout"))
-"""Jobs that had memory enough; a failed one may not have had."""
+"""States of jobs that had enough memory; a failed job may have lacked memory."""
 _LOOKED_AT = "past jobs looked at"
 _NOT_A_NAME = re.compile(r"[^A-Za-z0-9_.+-]+")
 
 
 @dataclass
 class Group:
-    """Jobs that a new job may be matched with."""
+    """Past jobs with the same match key, with which a new job may be matched."""
 
     title: str
     match: Match
@@ -57,16 +59,16 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class HistorySummary:
-    """How many history workloads were made, and of how many runs."""
+    """Numbers of history workloads made, of their runs, and of jobs left out."""
 
     workloads: int
     runs: int
     unplaced: int
-    """Jobs in queues that the site file has no single platform for."""
+    """Number of jobs in partitions for which the site file does not have exactly one platform."""
 
 
 def platforms_by_queue(candidates: Iterable[Candidate]) -> Mapping[str, str]:
-    """Return the platform of queues that have only one."""
+    """Return the platform of each partition that has only one platform."""
     platforms: dict[str, set[str]] = {}
     for candidate in candidates:
         platforms.setdefault(candidate.queue, set()).add(candidate.platform)
@@ -76,7 +78,8 @@ def platforms_by_queue(candidates: Iterable[Candidate]) -> Mapping[str, str]:
 def make_workloads(
     store: Store, site: Site, *, forecaster: Forecaster, platforms: Mapping[str, Platform]
 ) -> HistorySummary:
-    """Make those of every user anew from the stored jobs, with forecasts and keys.
+    """Make every user's history workloads from the stored past jobs, with their forecasts and match
+    keys.
 
     Where the site trusts all users (``learning.everybody``) they are predicted from all jobs, and
     jobs of one account and name are matched, too.
@@ -112,14 +115,14 @@ def make_workloads(
 
 
 def _last(jobs: list[PlacedJob]) -> list[PlacedJob]:
-    """Return the last jobs, in order of their ends."""
+    """Return the last ``2 * JOBS`` jobs, in order of their ends."""
     jobs.sort(key=lambda placed: (placed.job.end_s, placed.job.cluster, placed.job.job_id))
     return jobs[-2 * JOBS :]
 
 
 def _groups(jobs: Iterable[PlacedJob], *, accounts: bool = False) -> list[tuple[str, Group]]:
-    """Group jobs of one user by key, those used last at the end; with ``accounts``, of all users by
-    account and name."""
+    """Return one user's jobs grouped by match key, the most recently used last; with
+    ``accounts``: all users' jobs by account and name."""
     groups: OrderedDict[str, Group] = OrderedDict()
     for placed in jobs:
         for match, digest in _keys_of(placed.job):
@@ -145,7 +148,8 @@ def _title(job: PastJobRecord) -> str:
 
 
 def run_of(placed: PlacedJob) -> PastRun:
-    """Return a past job as the family of histories takes it: memory of all its nodes and GPUs."""
+    """Return a past job as a run of a history workload; its memory is that of all its nodes and
+    GPUs together (bytes)."""
     job = placed.job
     nodes, gpus = max(job.nodes, 1), max(job.gpus or 0, 1)
     return PastRun(
@@ -163,14 +167,14 @@ def run_of(placed: PlacedJob) -> PastRun:
 
 
 def _runs_on(runs: Iterable[PastRun]) -> RunsOn:
-    """Return what its runs used: cores, GPUs, or both."""
+    """Return the hardware that the runs used: CPU cores, GPUs, or both."""
     kinds = {Target.CUDA if run.gpus else Target.CPU for run in runs}
     return RunsOn(targets=tuple(sorted(kinds)))
 
 
 @dataclass
 class HistoryWriter:
-    """Puts history workloads into a store, with their forecasts and keys."""
+    """Writes history workloads into a store, with their forecasts and match keys."""
 
     store: Store
     forecaster: Forecaster
@@ -182,8 +186,8 @@ class HistoryWriter:
     def write_workloads(
         self, user: str, groups: Sequence[tuple[str, Group]], times: RunTimes
     ) -> None:
-        """Put the workloads of a user that were used last; those of the empty user are shared by
-        all."""
+        """Store the user's most recently used workloads; the empty user stands for workloads
+        that all users share."""
         for digest, group in groups[-KEYS_OF_USER:]:
             runs = tuple(run_of(placed) for placed in group.jobs)
             predicted = tuple(times.of_match(group.match, group.jobs, self.now_s))
@@ -199,8 +203,8 @@ class HistoryWriter:
         runs: tuple[PastRun, ...],
         predicted: tuple[PredictedRun, ...],
     ) -> bool:
-        """Put one workload; False: no workload can bear the user's name, or nothing is
-        predicted."""
+        """Store one workload; return False where the user's name is not allowed in a workload's
+        name, or no forecast is possible."""
         owner = f"{user}/" if user else ""
         name = f"{owner}{PREFIX}{group.title}-{digest[7:13]}"
         try:

@@ -1,1 +1,2 @@
-"""Learning from finished jobs: which count, for whom, and the forecasts that follow."""
+"""Learning from finished jobs: which jobs are used, whose forecasts they change, and the new
+forecasts."""

@@ -1,4 +1,4 @@
-"""Which finished jobs count for learning, and as what."""
+"""Decides which finished jobs learning uses, and why the others are left out."""
 
 from __future__ import annotations
 
@@ -16,37 +16,40 @@ from berth.plugin.store.records import (
 from berth.predictor.core.forecast import Forecast
 
 CLOCKS_S = 3_600.0
-"""An end further in the future is a clock's mistake."""
+"""A job's end further in the future than this (s) is taken as a wrong clock."""
 SUSPENDED_S = 5.0
-"""A job whose time lacks more of what lies between its start and end was suspended."""
+"""A job whose run time is shorter than the time from start to end by more than this (s) was
+suspended."""
 _LONGEST_S = 10 * 366 * 86_400.0
 
 
 class Use(StrEnum):
-    """What a job counts for."""
+    """How learning uses a finished job, or why the job is left out."""
 
     USED = "used"
     CENSORED = "censored"
-    """Killed by its time limit: it would have taken longer."""
+    """The job was killed by its time limit: its true run time is longer."""
     NOT_COMPLETED = "not-completed"
-    """Failed, was cancelled or ran out of memory: its time says nothing."""
+    """The job failed, was cancelled or ran out of memory: its run time says nothing."""
     SUSPENDED = "suspended"
     REQUEUED = "requeued"
-    """It ended more than once: a second run may begin where the first one stopped."""
+    """The job ended more than once: a second run may have continued from a checkpoint."""
     BAD_TIMES = "bad-times"
-    """Negative, reversed, absent or in the future."""
+    """The job's times are negative, reversed, absent or in the future."""
     TOO_SHORT = "too-short"
-    """0 or 1 s by a clock of whole seconds: it may have been anything below 1 or 2 s."""
+    """The run time is 0 or 1 s on a clock of whole seconds, so the true one is anything below 1
+    or 2 s."""
     NO_PREDICTION = "no-prediction"
-    """Nothing was predicted for the place and shape in which it ran."""
+    """There is no prediction for the place and the number of cores or GPUs with which the job
+    ran."""
     AMOUNT_UNKNOWN = "amount-unknown"
-    """The forecast is of a step or a token, and nobody said how many a job does."""
+    """The forecast is per step or token, and the number of them in a job is unknown."""
     OTHER_CONTENT = "other-content"
     """The workload was replaced after the job was submitted."""
     HISTORY = "history"
-    """The workload is made of its past jobs itself."""
+    """The workload is a history workload, which already contains its past jobs."""
     BY_HAND = "by-hand"
-    """An admin left it out (`berth jobs learn --without`)."""
+    """An admin excluded the job (`berth jobs learn --without`)."""
 
 
 COUNTED = (Use.USED, Use.CENSORED)
@@ -61,7 +64,7 @@ def evidence_of(
     seen: EvidenceRecord | None,
     now_s: float,
 ) -> EvidenceRecord:
-    """Return the evidence of an outcome that has a workload and an end.
+    """Return the evidence record of a finished job that has a workload: how learning uses the job.
 
     ``forecast``: of the workload, without learning; None: there is no such workload any more, or
     nothing is predicted of it. ``seen``: what was made of the job before.
@@ -99,8 +102,8 @@ def _use(
     ranked: bool,
     now_s: float,
 ) -> Use:
-    """Return the first thing that speaks against it; ``ranked``: the decision has a row for the
-    candidate."""
+    """Return the first reason to leave the job out, else ``USED``; ``ranked``: the decision has
+    a row for the candidate where the job ran."""
     curves = forecast.curves if forecast is not None else {}
     submitted_s = decision.time_s if decision is not None else 0.0
     checks = (
@@ -139,7 +142,8 @@ def _was_suspended(outcome: OutcomeRecord) -> bool:
 def _ran_as(
     outcome: OutcomeRecord, decision: DecisionInputs | None
 ) -> tuple[dict[str, Any] | None, float | None]:
-    """Return the row of the decision's ranking for where it ran, and the problem size."""
+    """Return the row of the decision's ranking for the candidate where the job ran, and the
+    problem size; None for what is unknown."""
     if decision is None:
         return None, None
     try:

@@ -1,4 +1,5 @@
-"""One round of learning: outcomes become evidence, and the forecasts that it moves are made anew.
+"""One round of learning: turns outcomes into evidence, and updates the forecasts that the evidence
+changes.
 
 Everything is a function of what the store holds, in the order in which jobs ended: two daemons
 that learn at once find the same, and the second one stores nothing. A user's jobs move that
@@ -22,33 +23,33 @@ from berth.predictor.learning.learnt import learnt_forecast
 from berth.predictor.learning.site_history import Changed, SiteHistory
 
 BATCH = 2_000
-"""Jobs of one round; what is left comes in the next one, and forecasts with the last."""
+"""Maximum number of jobs that one round reads; later rounds read the rest."""
 _TRIES = 5
 _LOOKED_AT = "ended jobs looked at"
 MOST_FORECASTS = 400
-"""Made in one round; the others follow."""
+"""Maximum number of forecasts that one round updates; later rounds update the others."""
 
 
 @dataclass(frozen=True, slots=True)
 class Learnt:
-    """What one round did."""
+    """The result of a round of learning."""
 
     jobs: int
-    """How many jobs were looked at."""
+    """Number of finished jobs read."""
     used: int
-    """How many of them counted."""
+    """Number of those jobs that learning uses."""
     forecasts: tuple[tuple[str, str], ...]
-    """Workload and user (empty: everybody) of those made anew."""
+    """Pairs of workload and user (empty: all users) whose forecasts were updated."""
     notices: tuple[str, ...]
-    """Sentences about what has changed."""
+    """Sentences on changes of run times noticed at the site."""
     more: bool
-    """There is more to do."""
+    """Whether jobs or forecasts are left for a further round."""
     stored: bool = True
-    """False: another daemon was first, and nothing was stored."""
+    """False: another daemon stored its round first, and this round was discarded."""
 
 
 class Learner:
-    """Learns into a store. Not safe to share between threads."""
+    """Runs rounds of learning on a store. Not safe to share between threads."""
 
     def __init__(
         self,
@@ -57,7 +58,7 @@ class Learner:
         everybody: bool = False,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        """Take a store; with ``everybody`` jobs of all users count for all users."""
+        """``everybody``: the jobs of every user change the forecasts of all users."""
         self._store = store
         self._everybody = everybody
         self._clock = clock
@@ -65,7 +66,7 @@ class Learner:
         """Jobs that there are to look at, for those who watch."""
 
     def round(self, *, all_of_them: bool = False) -> Learnt:
-        """Look at what has ended, and make anew the forecasts of those whose jobs it was.
+        """Read the newly finished jobs, and update the forecasts of the users whose jobs they were.
 
         Every forecast that has evidence is checked with ``all_of_them``, or where jobs count for
         all, evidence was replaced, or the store has changed otherwise since they were checked.
@@ -108,8 +109,8 @@ class Learner:
         )
 
     def _backlog(self) -> Learnt:
-        """Look at all but the last jobs of a long row, with no forecasts, which the next job would
-        make old: each is expected from those before it as ``round`` would."""
+        """Read all but the last batch of a long backlog without updating forecasts, which later
+        jobs would outdate; the evidence is scored as ``round`` would."""
         now_s, learning = self._clock(), self._store.learning
         stored = StoreReader(self._store)
         scopes: Scopes | None = None
@@ -144,19 +145,22 @@ class Learner:
         return Scopes(stored, wanted, everybody=self._everybody)
 
     def without(self, job_id: str) -> list[str]:
-        """Leave a job out for good, and make anew what it moved; gives the workloads."""
+        """Exclude a job from learning permanently, and return the names of the workloads whose
+        forecasts must be updated."""
         records = [r for r in self._store.learning.of_all(1_000_000) if r.job_id == job_id]
         for record in records:
             self._store.learning.set_use(record.cluster, record.job_id, Use.BY_HAND.value)
         return sorted({record.workload for record in records})
 
     def rebuild(self) -> Learnt:
-        """Forget all and learn anew from the outcomes that the store holds."""
+        """Delete all evidence, except for exclusions by an admin, and learn again from the
+        stored outcomes."""
         self._store.learning.clear(Use.BY_HAND.value, self._clock() - LOOKED_BACK_S)
         return self.until_done()
 
     def until_done(self) -> Learnt:
-        """Run rounds until nothing is left to do, or until other daemons keep being first."""
+        """Run rounds until no work is left, or until other daemons were faster ``_TRIES`` times
+        in a row; return the totals."""
         if is_shown():
             self._there = self._store.learning.count_pending(self._clock() - LOOKED_BACK_S)
         total = self._backlog()
@@ -179,7 +183,8 @@ class Learner:
     def _looked_at(
         self, pending: Sequence[OutcomeRecord], stored: StoreReader, now_s: float
     ) -> tuple[list[EvidenceRecord], list[tuple[str, str]]]:
-        """Return the evidence of each outcome, and which jobs had evidence before."""
+        """Return the evidence of each outcome, and the (cluster, job id) of jobs that had
+        evidence before."""
         decisions = self._store.decisions.inputs({o.decision for o in pending if o.decision})
         before = self._store.learning.of_jobs({o.job_id for o in pending})
         fresh: list[EvidenceRecord] = []
@@ -208,7 +213,8 @@ class Learner:
         now_s: float,
         learnt: list[LearntRecord],
     ) -> bool:
-        """Add those whose inputs are not the ``known`` ones; False: there are more of them."""
+        """Add to ``learnt`` the forecasts whose inputs differ from ``known``; return False where
+        ``MOST_FORECASTS`` was reached."""
         for workload in steps("workloads looked at", scope.workloads()):
             if len(learnt) >= MOST_FORECASTS:
                 return False
@@ -235,12 +241,13 @@ def _noticed(scopes: Scopes, since_s: float) -> tuple[str, ...]:
 
 
 def notices(history: SiteHistory, since_s: float) -> list[str]:
-    """Return sentences about changes that were noticed by jobs that ended after a Unix time."""
+    """Return sentences on changes of run times that were noticed by jobs which ended after the
+    Unix time ``since_s``."""
     return [sentence(change) for change in history.changes if change.noticed_s >= since_s]
 
 
 def sentence(change: Changed) -> str:
-    """Return a change in words."""
+    """Return one change of run times as a sentence."""
     kind = "platform" if change.is_platform else "workload"
     way = "longer" if change.slower else "shorter"
     moment = time.strftime("%Y-%m-%d %H:%M", time.localtime(change.since_s))

@@ -1,4 +1,4 @@
-"""Whose finished jobs count for whom, and all that follows from them for one reader.
+"""Determines whose finished jobs change whose forecasts, and learns from them for one reader.
 
 A reader is a user, or everybody (the empty name). Everybody's forecast of a shared workload learns
 from its owner's jobs, since anybody may run whatever under a shared name; a user's forecasts learn
@@ -25,50 +25,53 @@ from berth.predictor.learning.site_history import SiteHistory
 EVERYBODY = ""
 MOST_OF_USER = 5_000
 MOST_OF_ALL = 20_000
-"""Evidence that is looked at: the last of a user's, and of all."""
+"""Maximum number of evidence records read of all users (``MOST_OF_USER``: of one user), the
+newest ones."""
 LEAST_OF_OWNER = 200
-"""The last jobs of each owner of a shared workload that are looked at, at least."""
+"""Number of newest jobs read for each owner of a shared workload, at least."""
 
 
 class StoreReader:
-    """What one round of learning reads from the store, each thing once.
+    """Reads from the store, at most once each, the records that one round of learning needs.
 
     Workloads, their forecasts without learning, the jobs that ended last, and what the learnt
     forecasts were made from.
     """
 
     def __init__(self, store: Store, *, most: int = MOST_OF_ALL) -> None:
-        """Take a store; ``most``: how many of the last jobs of all users are looked at."""
+        """``most``: maximum number of evidence records of all users, the newest ones."""
         self._store = store
         self._most = most
         self._records: dict[str, WorkloadRecord | None] = {}
         self._forecasts: dict[str, tuple[Forecast, str] | None] = {}
 
     def workload(self, name: str) -> WorkloadRecord | None:
-        """Return the workload; None: there is none of that name any more."""
+        """Return the workload of that name; None: it does not exist any more."""
         if name not in self._records:
             self._records[name] = self._store.workload(name)
         return self._records[name]
 
     def read_workloads(self, names: Collection[str]) -> None:
-        """Read the workloads of these names, all at once."""
+        """Read the workloads of these names into the cache, in one query."""
         unread = [name for name in names if name not in self._records]
         self._records |= dict.fromkeys(unread)
         self._records |= {record.name: record for record in self._store.workloads_of(unread)}
 
     def read_forecasts(self, names: Collection[str]) -> None:
-        """Read the forecasts of these workloads, all at once."""
+        """Read the forecasts of these workloads into the cache, in one query."""
         unread = [name for name in names if name not in self._forecasts]
         newest = self._store.forecasts_of(unread)
         self._forecasts |= {name: _parsed(newest.get(name)) for name in unread}
 
     def forecast(self, name: str) -> Forecast | None:
-        """Return the newest forecast without learning; None: there is none that can be read."""
+        """Return the workload's newest forecast without learning; None: there is none, or it is
+        unreadable."""
         stored = self._with_digest(name)
         return None if stored is None else stored[0]
 
     def digest(self, name: str) -> str:
-        """Return the digest of that forecast."""
+        """Return the digest of the workload's forecast without learning; empty where there is
+        none."""
         stored = self._with_digest(name)
         return "" if stored is None else stored[1]
 
@@ -79,13 +82,13 @@ class StoreReader:
 
     @cached_property
     def last(self) -> list[EvidenceRecord]:
-        """Return the last jobs that were looked at, in order of their ends."""
+        """Return the newest evidence records of all users, in order of the jobs' ends."""
         return self._store.learning.of_all(self._most)
 
     @cached_property
     def of_owners(self) -> list[EvidenceRecord]:
-        """Return the last jobs of those who own a shared workload, ``MOST_OF_ALL`` together:
-        whatever others run, it does not take their place."""
+        """Return the newest evidence records of users who own a shared workload, about
+        ``MOST_OF_ALL`` in total, so that other users' jobs do not displace them."""
         names = [name for name in self.names if owner_in(name) is None]
         self.read_workloads(names)
         shared = map(self.workload, names)
@@ -97,16 +100,16 @@ class StoreReader:
 
     @cached_property
     def users(self) -> set[str]:
-        """Return who has jobs that were looked at."""
+        """Return the names of users who have evidence records."""
         return self._store.learning.users()
 
     @cached_property
     def inputs(self) -> dict[tuple[str, str], str]:
-        """Return what each learnt forecast was made from, by workload and user."""
+        """Return the digest of each learnt forecast's inputs, by workload and user."""
         return self._store.learning.inputs()
 
     def of_user(self, user: str) -> list[EvidenceRecord]:
-        """Return the last ``MOST_OF_USER`` jobs of one user."""
+        """Return the newest ``MOST_OF_USER`` evidence records of one user."""
         return self._store.learning.of_user(user, MOST_OF_USER)
 
     def _with_digest(self, name: str) -> tuple[Forecast, str] | None:
@@ -116,7 +119,7 @@ class StoreReader:
 
 
 class Scope:
-    """All that one reader may learn from, in the order in which jobs ended."""
+    """All evidence that one reader may learn from, in order of the jobs' ends."""
 
     def __init__(self, stored: StoreReader, reader: str, *, everybody: bool = False) -> None:
         self.reader = reader
@@ -128,8 +131,8 @@ class Scope:
         self.history = SiteHistory(self._forecasts)
 
     def add(self, record: EvidenceRecord, score: float | None = None) -> float | None:
-        """Learn from a job that ended after all others; its surprise (``score`` where that is
-        known), None where there is none."""
+        """Learn from a job that ended after all earlier ones; return its surprise score
+        (``score`` if given), None if it has none."""
         if record.workload not in self._forecasts:
             base = self._stored.forecast(record.workload)
             if base is not None:
@@ -138,8 +141,8 @@ class Scope:
         return self.history.add(_evidence(record), score)
 
     def workloads(self) -> list[str]:
-        """Return the workloads whose forecast for this reader may differ from that without
-        learning."""
+        """Return the workloads whose forecast for this reader may differ from their forecast
+        without learning."""
         ran = {record.workload for record in self.records if self._is_own(record)}
         if self.history.platforms:
             ran |= {name for name in self._stored.names if self._belongs(name)}
@@ -151,8 +154,8 @@ class Scope:
         return sorted(n for n in ran | with_learnt if self._learns(n))
 
     def user_of(self, workload: str) -> str:
-        """Return under whose name the forecast is stored: everybody's where nobody else may use
-        it."""
+        """Return the user under whose name the forecast is stored; the empty name where only the
+        workload's owner may use it."""
         return EVERYBODY if owner_in(workload) is not None else self.reader
 
     def forecast(self, workload: str) -> Forecast:
@@ -162,7 +165,7 @@ class Scope:
         return base
 
     def inputs(self, workload: str) -> str:
-        """Return the digest of all that the forecast is made from."""
+        """Return the digest of all inputs of the workload's forecast for this reader."""
         jobs = [
             (r.cluster, r.job_id, r.use, r.ended_s) for r in self.records if r.workload == workload
         ]
@@ -184,7 +187,8 @@ class Scope:
         return self.reader in {EVERYBODY, record.user}
 
     def _belongs(self, name: str) -> bool:
-        """Return whether what other workloads teach concerns it: shared ones are everybody's."""
+        """Return whether evidence of other workloads may change this workload's forecast: a
+        user's own for that user, shared ones for everybody."""
         owner = owner_in(name)
         return owner == self.reader if owner is not None else self.reader == EVERYBODY
 
@@ -194,7 +198,7 @@ class Scope:
         return may_use(self.reader, name)
 
     def counts(self, record: EvidenceRecord) -> bool:
-        """Return whether the reader may learn from the job."""
+        """Return whether this reader may learn from the job."""
         if record.use not in (Use.USED, Use.CENSORED):
             return False
         if self._current(record) is None:
@@ -220,7 +224,7 @@ class Scope:
 
 
 class Scopes:
-    """Those of several readers, given jobs in order of their ends.
+    """The scopes of several readers, which learn from jobs in order of their ends.
 
     A job's surprise is what the scope of the user whose job it was says, for all readers: it does
     not matter which jobs are looked at together.
@@ -238,7 +242,7 @@ class Scopes:
         self._newest: tuple[float, str, str] | None = None
 
     def begin(self, fresh: Sequence[EvidenceRecord] = ()) -> None:
-        """Learn from all that is stored; ``fresh``: evidence that is not in the store yet."""
+        """Learn from all stored evidence and from ``fresh``, evidence that is not stored yet."""
         stored_records = list(self._stored.last if self._everybody else self._stored.of_owners)
         for reader in self.of:
             if reader != EVERYBODY:
@@ -250,8 +254,8 @@ class Scopes:
         self._add(list(by_key.values()))
 
     def extend(self, fresh: Sequence[EvidenceRecord]) -> bool:
-        """Learn from jobs that ended after all others; False: they did not, and nothing was
-        learnt."""
+        """Learn from jobs that ended after all earlier ones; return False, without learning, if
+        one of them ended earlier."""
         if self._newest is not None and min(map(_in_time, fresh)) <= self._newest:
             return False
         self._add(fresh)
@@ -272,7 +276,7 @@ class Scopes:
 
 
 def scope_of(stored: StoreReader, reader: str, *, everybody: bool = False) -> Scope:
-    """Return one reader's scope of all that is stored."""
+    """Return the scope of one reader with all stored evidence."""
     scopes = Scopes(stored, [reader], everybody=everybody)
     scopes.begin()
     return scopes.of[reader]
@@ -283,12 +287,12 @@ def _in_time(record: EvidenceRecord) -> tuple[float, str, str]:
 
 
 def with_score(record: EvidenceRecord, score: float | None) -> EvidenceRecord:
-    """Return the record with its score: how much of a surprise the job was."""
+    """Return the evidence record with its surprise score; None leaves the record unchanged."""
     return record if score is None else replace(record, score=score)
 
 
 def _parsed(newest: ForecastRecord | None) -> tuple[Forecast, str] | None:
-    """Return a stored forecast and its digest; None: there is none, or it cannot be read."""
+    """Return a stored forecast and its digest; None: there is none, or it is unreadable."""
     if newest is None:
         return None
     try:

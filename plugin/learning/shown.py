@@ -1,4 +1,5 @@
-"""What was learnt, for people: which jobs moved a forecast, and what has changed at the site."""
+"""Describes learning for people: the jobs that changed a forecast, and changes noticed at the
+site."""
 
 from __future__ import annotations
 
@@ -17,14 +18,15 @@ from berth.predictor.learning.learnt import learnt_forecast, pulls
 from berth.predictor.learning.site_history import SiteHistory
 
 MOST_SHOWN = 5_000
-"""Jobs in which changes are looked for, the newest ones: looking at more takes seconds."""
+"""Maximum number of jobs, the newest ones, in which changes are searched: more would take
+seconds."""
 _HELD = 0.05
-"""Weight below which a run was set aside as an outlier."""
+"""A run whose weight is below this was set aside as an outlier."""
 
 
 @dataclass(frozen=True, slots=True)
 class Mover:
-    """One finished job, and by how much it moved the time on a platform."""
+    """One finished job, and the factor by which it changed the predicted time on a platform."""
 
     job: str
     user: str
@@ -32,27 +34,28 @@ class Mover:
     """The platform where it ran."""
     runtime_s: float
     moved: float
-    """Factor on the expected time; 1: not at all."""
+    """Factor on the predicted time; 1: no change."""
     outlier: bool
 
 
 @dataclass(frozen=True, slots=True)
 class Moved:
-    """A learnt time beside that without learning."""
+    """A predicted time (s) with learning beside the time without learning."""
 
     user: str
-    """The user whose jobs it is for; empty: everybody's."""
+    """The user whose jobs the forecast is for; empty: all users."""
     platform: str
     before_s: float
     after_s: float
     low_s: float
     high_s: float
     movers: tuple[Mover, ...]
-    """The jobs that moved it, the most important first."""
+    """The jobs that changed the time, the largest change first."""
 
 
 def moved(store: Store, workload: str, *, everybody: bool = False) -> list[Moved]:
-    """Return learnt times of a workload on the platforms where jobs ran, for each reader."""
+    """Return the predicted times of a workload with and without learning, on the platforms where
+    its jobs ran, for each user with a learnt forecast."""
     stored = StoreReader(store)
     moved_times = []
     for record in store.learning.forecasts(workload):
@@ -88,16 +91,16 @@ def moved(store: Store, workload: str, *, everybody: bool = False) -> list[Moved
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """What has changed at the site."""
+    """Changes of run times noticed at the site, as sentences."""
 
     sentences: list[str]
     bound: list[str]
-    """A sentence where only the newest jobs were looked at; nothing where all were."""
+    """A sentence saying that only the newest jobs were searched; empty where all were."""
 
 
 class NewestJobs:
-    """What the newest ``MOST_SHOWN`` jobs that count teach, whoever's they are: for
-    administrators. Worked out once, when it is asked for."""
+    """Learns from the newest ``MOST_SHOWN`` usable jobs of all users, for administrators;
+    computed once, at the first use."""
 
     def __init__(self, store: Store) -> None:
         self.store = store
@@ -105,11 +108,11 @@ class NewestJobs:
 
     @cached_property
     def history(self) -> SiteHistory:
-        """Raises StoreError."""
+        """Return what was learnt from the newest jobs. Raises StoreError."""
         return scope_of(self.stored, EVERYBODY, everybody=True).history
 
     def changes_since(self, since_s: float) -> Changes:
-        """Return the changes that were noticed after a Unix time. Raises StoreError."""
+        """Return the changes noticed after a Unix time (s). Raises StoreError."""
         sentences, last = notices(self.history, since_s), self.stored.last
         is_bound = len(last) == MOST_SHOWN and last[0].ended_s > since_s
         bound = [f"changes are looked for in the newest {MOST_SHOWN:,} jobs"] if is_bound else []
@@ -117,7 +120,8 @@ class NewestJobs:
 
 
 def changes_since(store: Store, since_s: float) -> Changes:
-    """Return the changes that were noticed after a Unix time, by the newest ``MOST_SHOWN`` jobs."""
+    """Return the changes that the newest ``MOST_SHOWN`` jobs show and that were noticed after a
+    Unix time (s)."""
     return NewestJobs(store).changes_since(since_s)
 
 

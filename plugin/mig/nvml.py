@@ -303,7 +303,7 @@ class Nvml:
             try:
                 rows = self._call(name, handle)
             except NvmlFailure as failure:
-                # Programs that compute must be known; not every driver lists the other kinds.
+                # Compute processes must be listed; some drivers do not list the other types.
                 if failure.code in (3, _NO_FUNCTION) and name != _PROCESS_LISTS[0]:
                     continue
                 raise

@@ -1,1 +1,2 @@
-"""What came of decisions: how good predictions were, what placements gained, what tries cost."""
+"""Evaluates decisions by their jobs' outcomes: accuracy of predictions, gain of placements, cost
+of exploratory placements."""

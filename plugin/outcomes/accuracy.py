@@ -1,4 +1,4 @@
-"""How good predictions were for jobs that have run: what ``berth jobs outcomes`` shows.
+"""Compares predicted with real run times of finished jobs, for ``berth jobs outcomes``.
 
 Only jobs that completed and had a prediction for the place and shape in which they ran count. They
 are no fair sample of all: a job is where it is because its time there was predicted to be short.
@@ -21,46 +21,48 @@ if TYPE_CHECKING:
     from berth.plugin.store.store import Store
 
 NOMINAL = 0.90
-"""The coverage that the intervals promise."""
+"""Nominal coverage of the predicted intervals."""
 FEWEST = 20
-"""How many jobs are needed to say something about coverage."""
+"""Least number of jobs from which coverage is judged."""
 MOST = 20_000
-"""Jobs that are summed up, the newest ones: a share of theirs is known to 0.4 %."""
+"""Maximum number of jobs, the newest ones, that are summarised; a share among so many is known
+to 0.4 %."""
 MOST_COUNTED = 500_000
-"""Where there are more jobs, messages say "or more"."""
+"""Counting stops at this number of jobs; messages then say "or more"."""
 _Z = 1.96
 
 GROUPS = ("platform", "candidate", "workload", "bundle")
-"""The attributes that jobs are summed up by."""
+"""The attributes by which jobs can be grouped."""
 
 
 @dataclass(frozen=True, slots=True)
 class Accuracy:
-    """Predicted against real times of one group. None: nothing to compare."""
+    """Predicted compared with real run times in one group of jobs. None: there are no jobs to
+    compare."""
 
     name: str
     jobs: int
-    """How many jobs ended, however they ended."""
+    """Number of jobs that ended, in whatever state."""
     compared: int
-    """How many completed and had a prediction."""
+    """Number of jobs that completed and had a prediction."""
     timeouts: int
-    """Killed by their time limit, among those with a prediction."""
+    """Number of jobs killed by their time limit, among those with a prediction."""
     median_error: float | None
-    """The median of abs(real / predicted - 1)."""
+    """Median of abs(real / predicted - 1), a fraction."""
     p90_error: float | None
     bias: float | None
-    """Median of real / predicted: over 1, jobs take longer than predicted."""
+    """Median of real / predicted time; over 1: jobs take longer than predicted."""
     overruns: int
-    """How many of the timeouts had run longer than the interval said."""
+    """Number of timeouts that had run longer than the interval's upper end."""
     coverage: float | None
-    """Share of real times inside the 90 % interval, of those compared and the overruns."""
+    """Share of real times inside the 90 % interval, among the compared jobs and the overruns."""
     coverage_low: float | None
-    """Wilson's 95 % interval of that share."""
+    """Lower end of the Wilson 95 % interval of ``coverage``."""
     coverage_high: float | None
 
     @property
     def verdict(self) -> str:
-        """Return what an administrator may conclude, in a few words."""
+        """Return an administrator's conclusion on the intervals, in a few words."""
         if (
             self.compared + self.overruns < FEWEST
             or self.coverage_low is None
@@ -75,7 +77,8 @@ class Accuracy:
 
 
 def summarise(outcomes: Iterable[OutcomeRecord | EndedJob], by: str) -> list[Accuracy]:
-    """Return one Accuracy for each group (``GROUPS``), the largest first; then all, if several."""
+    """Return one Accuracy for each value of the attribute ``by`` (one of ``GROUPS``), the
+    largest group first; then one for all jobs, if there are several groups."""
     groups: dict[str, _Sums] = {}
     group_of = attrgetter(by)
     for outcome in outcomes:
@@ -90,8 +93,8 @@ def summarise(outcomes: Iterable[OutcomeRecord | EndedJob], by: str) -> list[Acc
 
 
 def newest_jobs(store: Store, since_s: float, until_s: float) -> tuple[list[EndedJob], int]:
-    """Return the newest ``MOST`` jobs that ended between two Unix times, and how many did;
-    ``MOST_COUNTED`` where as many or more did."""
+    """Return the newest ``MOST`` jobs that ended between two Unix times (s), and the number of
+    all jobs that did, counted up to ``MOST_COUNTED``."""
     jobs = store.outcomes.newest(since_s, until_s, MOST)
     if len(jobs) < MOST:
         return jobs, len(jobs)
@@ -99,19 +102,21 @@ def newest_jobs(store: Store, since_s: float, until_s: float) -> tuple[list[Ende
 
 
 def newest_only(things: str, some: int, of: int, done: str = "looked at") -> list[str]:
-    """Return a sentence where only the newest of them are looked at; nothing where all are."""
+    """Return a sentence saying that only the newest ``some`` of ``of`` ``things`` are used; an
+    empty list where all are."""
     if of <= some:
         return []
     return [f"of {number(of)} {things} the newest {some:,} are {done}"]
 
 
 def number(counted: int) -> str:
-    """Return in words how many things were counted, up to ``MOST_COUNTED``."""
+    """Return a count as text; ``500,000 or more`` from ``MOST_COUNTED``."""
     return f"{counted:,}" if counted < MOST_COUNTED else f"{MOST_COUNTED:,} or more"
 
 
 def real_over_predicted(outcome: OutcomeRecord | EndedJob) -> float | None:
-    """Return real over predicted time; None where they cannot be compared."""
+    """Return real over predicted run time; None where the job did not complete, has no
+    prediction, or ran too short to be timed."""
     elapsed_s = outcome.elapsed_s
     if outcome.state != "completed" or not outcome.predicted_s or elapsed_s is None:
         return None
@@ -119,7 +124,7 @@ def real_over_predicted(outcome: OutcomeRecord | EndedJob) -> float | None:
 
 
 def is_inside(outcome: OutcomeRecord | EndedJob) -> bool:
-    """Return whether the real time is in the predicted interval."""
+    """Return whether the real run time is inside the predicted interval."""
     low_s, high_s = outcome.predicted_low_s, outcome.predicted_high_s
     if outcome.elapsed_s is None or low_s is None or high_s is None:
         return False
@@ -128,7 +133,7 @@ def is_inside(outcome: OutcomeRecord | EndedJob) -> bool:
 
 @dataclass(slots=True)
 class _Sums:
-    """Sums over one group's jobs, each of which is looked at once."""
+    """Counts and time ratios of one group's jobs."""
 
     jobs: int = 0
     timeouts: int = 0
@@ -184,7 +189,7 @@ def _is_overrun(timeout: OutcomeRecord | EndedJob) -> bool:
 
 
 def _wilson(hits: int, count: int) -> tuple[float, float]:
-    """Return Wilson's score interval (1927) of a share, at 95 %."""
+    """Return Wilson's score interval (1927) of the share ``hits / count``, at 95 %."""
     share, z2 = hits / count, _Z * _Z
     middle = (share + z2 / (2 * count)) / (1 + z2 / count)
     half = _Z * math.sqrt(share * (1 - share) / count + z2 / (4 * count**2)) / (1 + z2 / count)

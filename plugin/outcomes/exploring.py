@@ -1,4 +1,5 @@
-"""What jobs that were sent somewhere to learn have taken of the budget (``policy.explore``).
+"""Tracks the budget for exploratory placements (``policy.explore``): jobs sent to a place in order
+to learn how fast they run there.
 
 The store's decisions say it, hour by hour; what this daemon decided since they were read counts,
 too. Where they cannot be read no job is sent anywhere to learn.
@@ -22,16 +23,17 @@ from berth.predictor.core.forecast import Forecast
 
 READ_EVERY_S = 60.0
 STALE_S = 600.0
-"""Seconds after which a reading of the store is not relied on."""
+"""A reading of the store older than this (s) is not used."""
 HOUR_S = 3_600.0
 _OPTED_OUT = re.compile(r"(?:^|[\s,;])berth-explore:off(?:$|[\s,;])")
 _STILL_COMING = 2
-"""Hours whose decisions may not all be stored yet: read anew each time."""
+"""Number of newest hours that are always read again, as their decisions may not all be stored
+yet."""
 
 
 @dataclass(frozen=True, slots=True)
 class Spent:
-    """One job that was sent somewhere to learn."""
+    """One exploratory placement: its time (Unix, s), workload and core hours."""
 
     time_s: float
     workload: str
@@ -40,27 +42,28 @@ class Spent:
 
 @dataclass(frozen=True, slots=True)
 class Hour:
-    """The decisions of one hour, in mode enforce."""
+    """The enforced decisions of one hour."""
 
     jobs: Mapping[str, int]
-    """How many jobs each workload had."""
+    """Number of jobs by workload."""
     spent: Mapping[str, Spent]
-    """What was spent, by decision."""
+    """Exploratory placements by decision id."""
 
 
 @dataclass(frozen=True, slots=True)
 class SpendingBook:
-    """All hours of the period as they were read."""
+    """The budget period's hours as they were last read from the store."""
 
     hours: Mapping[int, Hour] = field(default_factory=dict)
     read_s: float = -math.inf
-    """Monotonic seconds."""
+    """When the store was read (monotonic clock, s)."""
     jobs: Mapping[str, int] = field(default_factory=dict)
     spent: Mapping[str, Spent] = field(default_factory=dict)
 
 
 class Ledger:
-    """``read`` is for a background thread; the rest is the answering thread's own."""
+    """Budget of exploratory placements. ``read`` is called by a background thread, all other
+    methods by the thread that answers requests."""
 
     def __init__(
         self,
@@ -77,7 +80,8 @@ class Ledger:
         """Decided here and not yet found in the store."""
 
     def read(self, decisions: Decisions) -> None:
-        """Read what the store does not hold as it was read before. Raises StoreError."""
+        """Read from the store the hours that are not cached, and the newest ones again. Raises
+        StoreError."""
         read_s, now_s = self._monotonic(), self._clock()
         last = math.floor(now_s / HOUR_S)
         first = math.floor((now_s - self.explore.period_s) / HOUR_S)
@@ -98,7 +102,8 @@ class Ledger:
         self._book = SpendingBook(hours, read_s, dict(jobs), spent)
 
     def allowance(self, workload: str) -> Allowance | None:
-        """Return what may be spent on one more job of a workload; None: nothing."""
+        """Return the budget left for one more job of a workload; None: no exploratory placement
+        is allowed."""
         book = self._book
         if self._is_old(book):
             return None
@@ -111,11 +116,11 @@ class Ledger:
         return allowance if allowance.open(self.explore) else None
 
     def take(self, decision: str, workload: str, core_hours: float) -> None:
-        """Note that a job was sent somewhere to learn."""
+        """Record that a job's placement was exploratory, with its cost in core hours."""
         self._own[decision] = Spent(self._clock(), workload, core_hours)
 
     def summary(self) -> dict[str, object]:
-        """Return the figures for ``stats``."""
+        """Return the budget's figures for the daemon's ``stats``."""
         spent = self._spent(self._book)
         return {
             "known": not self._is_old(self._book),
@@ -150,7 +155,7 @@ def allowance_for(
     ledger: Ledger, kind: str | None, comment: str | None, request: Request,
     forecast: Forecast | None,
 ) -> Allowance | None:  # fmt: skip
-    """Return what may be spent on sending a job where most is learnt; None: nothing.
+    """Return the budget for an exploratory placement of this job; None: none is allowed.
 
     ``kind``: of the job (nobody who waits at a terminal is kept waiting); ``comment``: its user's.
     """
@@ -180,8 +185,8 @@ def _hour(decisions: Decisions, number: int) -> Hour:
 
 
 def _core_hours(ranked: str) -> float:
-    """Return the core hours of a decision; infinity where its record is damaged, so that nothing
-    more is spent."""
+    """Return the core hours of an exploratory decision; infinity where its record is damaged, so
+    that the budget counts as spent."""
     try:
         core_hours = float(json.loads(ranked)[0]["explored"]["core_hours"])
     except (ValueError, LookupError, TypeError):

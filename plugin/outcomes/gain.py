@@ -1,4 +1,5 @@
-"""What placements saved or cost in run time against another candidate (``berth jobs outcomes``).
+"""Estimates the run time that placements saved or cost compared with another candidate (``berth
+jobs outcomes``).
 
 One of the two times of a job is measured, where it ran; the other is predicted. Such predictions
 are corrected by how long jobs took that did run there, and their error is taken to be one factor
@@ -28,59 +29,62 @@ if TYPE_CHECKING:
     from berth.plugin.store import Store
 
 MOST = 10_000
-"""Jobs that are compared, the newest ones: the ranking of each decision is read for it."""
+"""Maximum number of jobs compared, the newest ones: each decision's ranking must be read."""
 DRAWS = 1_000
 FEWEST_WORKLOADS = 3
-"""Fewer workloads give neither an interval nor a correction."""
+"""Least number of workloads from which intervals and corrections are computed."""
 _BETWEEN = (0.05, 0.95)
 
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """One job: measured where it ran, predicted for another candidate."""
+    """One job: its measured run time where it ran, and its predicted run time for another
+    candidate."""
 
     workload: str
     real_s: float
     other_s: float
-    """Predicted for the other candidate, not corrected."""
+    """Predicted run time for the other candidate (s), uncorrected."""
     deviation: float
-    """Standard deviation of the logarithm of that prediction."""
+    """Standard deviation of the logarithm of ``other_s``."""
     candidate: str
-    """The other candidate."""
+    """Name of the other candidate."""
 
 
 @dataclass(frozen=True, slots=True)
 class Gain:
-    """The gain of one group of jobs. Times in seconds; pairs are 90 % intervals, None: too few
+    """The gain of one group of jobs. Times in seconds; intervals at 90 %, None: too few
     workloads."""
 
     group: str
-    """``placed``: where Berth sent them, against the other candidate; ``kept``: where they stayed,
-    against the candidate that Berth would have chosen."""
+    """``placed``: jobs that Berth moved, compared with the other candidate; ``kept``: jobs that
+    stayed, compared with the candidate that Berth would have chosen."""
     jobs: int
     programs: int
     real_s: float
     other_s: float
     saved_s: float
-    """Seconds saved by running where they ran: the other candidate's time less the real one."""
+    """The other candidate's corrected predicted time less the real time, summed over the jobs
+    (s)."""
     saved_interval_s: tuple[float, float] | None
     speedup: float
-    """Other over real time: geometric mean, workloads weigh the same."""
+    """The other candidate's time over the real time: geometric mean in which all workloads weigh
+    the same."""
     speedup_interval: tuple[float, float] | None
     corrections: Mapping[str, float]
-    """Factors on predictions of the other candidates."""
+    """Factors by which predictions for the other candidates were corrected, by candidate."""
 
 
 @dataclass(frozen=True, slots=True)
 class Gains:
-    """All that can be said."""
+    """The gains of all groups of jobs, and counts of jobs that could not be compared."""
 
     groups: tuple[Gain, ...]
     ended: int
     not_completed: int
-    """Placed jobs that did not complete: what that cost is not in the figures."""
+    """Number of placed jobs that did not complete; the figures exclude their cost."""
     not_comparable: int
-    """Completed jobs without a prediction for the other candidate."""
+    """Number of completed jobs without a prediction for the other candidate."""
 
 
 def gains(
@@ -90,8 +94,8 @@ def gains(
     *,
     seed: int = 0,
 ) -> Gains:
-    """Compare with ``against``: names of the candidate that placed jobs are compared with; the
-    first one that was predicted counts."""
+    """Return the gains against the candidates named in ``against``; for each placed job, the
+    first of them with a prediction is used."""
     placed: list[Pair] = []
     unmoved: list[Pair] = []
     ended = failed = not_comparable = 0
@@ -133,8 +137,8 @@ def _pair(
     decision: DecisionRecord | Ranking,
     names: Collection[str],
 ) -> Pair | None:
-    """Pair the real time with the prediction for the other candidate; None: the job ran there
-    itself, or nothing was predicted for it."""
+    """Return the job's real time with the prediction for the other candidate; None: the job ran
+    there, or there is no prediction."""
     if outcome.candidate in names:
         return None
     try:
@@ -154,16 +158,16 @@ def _pair(
 
 @dataclass(frozen=True, slots=True)
 class _Correction:
-    """A correction of log predictions for one candidate."""
+    """Mean correction of log predictions for one candidate."""
 
     mean: float = 0.0
     error: float = 0.0
-    """Standard error of the mean."""
+    """Standard error of ``mean``."""
 
 
 def _mean_of(by_workload: Mapping[str, list[float]]) -> _Correction:
-    """Average real over predicted time, workloads weighing the same; none below
-    ``FEWEST_WORKLOADS``."""
+    """Return the mean log of real over predicted time, all workloads weighing the same; zero
+    below ``FEWEST_WORKLOADS`` workloads."""
     if len(by_workload) < FEWEST_WORKLOADS:
         return _Correction()
     means = np.array([np.mean(logs) for logs in by_workload.values()])
@@ -224,7 +228,7 @@ def _interval(drawn: list[float]) -> tuple[float, float] | None:
 def gains_of(
     store: Store, ended: Sequence[EndedJob], site: Site | None, against: str | None
 ) -> Gains:
-    """Return the gain of the newest ``MOST`` jobs.
+    """Return the gains of the newest ``MOST`` jobs.
 
     ``against``: the candidate to compare with; None: those of the reference partition. Raises
     UsageError where there is no place to compare with.
@@ -247,7 +251,8 @@ def gains_of(
 
 
 def reference_names(site: Site | None) -> tuple[str, ...]:
-    """Return the candidates of the partition that pilots run in: where jobs go unpredicted."""
+    """Return the candidates of the site's reference partition, where jobs run without a
+    prediction."""
     if site is None or site.reference_queue is None:
         return ()
     return tuple(c.name for c in site.candidates if c.queue == site.reference_queue)

@@ -1,4 +1,5 @@
-"""What a new job asks too much, in a sentence, and a smaller request where its user wants one.
+"""Compares a new job's memory request with the peaks of matching past jobs: returns advice, and a
+smaller request where the user wants one.
 
 A request stays where a command of the script takes what its job was given, for its run would
 change: a JVM's heap, ``samtools sort``'s buffers, STAR's and GATK's limits follow the allocation.
@@ -25,35 +26,36 @@ from berth.plugin.store.records import MemoryNeedRecord
 from berth.policies.values import Request
 
 WISH = "berth-memory:fit"
-"""A word in a job's comment that asks to make its memory request fit."""
+"""A word in a job's comment that requests right-sizing of the job's memory."""
 _WISH = re.compile(rf"(?:^|[\s,;]){WISH}(?:[\s,;]|$)")
 _MIB = 2**20
 KEY_CHARACTERS = 16
-"""How many characters of a key's digest a job's stamp holds."""
+"""Number of characters of a match key's digest in the comment that Berth writes into the job."""
 
 
 class Watch(NamedTuple):
-    """What is known at the moment of a submission."""
+    """The conditions at a submission under which a request may be made smaller."""
 
     guard: Guard
     now_s: float
     enforce: bool
-    """Whether requests are changed at all."""
+    """Whether memory requests may be changed at all."""
     shared_anew: bool = False
-    """The job goes to a place where its memory is another number for each node."""
+    """Whether the job moves to a place where its memory per node is a different number."""
 
 
 class Fit(NamedTuple):
-    """What is said and done about a job's memory."""
+    """The advice on a job's memory, and the new request if there is one."""
 
     sentence: str
     memory_mib: int | None
-    """A smaller request for a node; None: it stays as it is."""
+    """A smaller request per node (MiB); None: the request stays unchanged."""
     key: str
 
 
 def wants(settings: RightSizing, job: Job, request: Request) -> bool:
-    """Return whether this job's request may be made smaller."""
+    """Return whether the user, account, workload or comment allows a smaller memory request for
+    this job."""
     if job.comment and WISH in job.comment and _WISH.search(job.comment):
         return True
     return (
@@ -67,15 +69,16 @@ def wants(settings: RightSizing, job: Job, request: Request) -> bool:
 def need_of(
     look_up: Callable[[str], MemoryNeedRecord | None], digests: Iterable[str]
 ) -> MemoryNeedRecord | None:
-    """Return the need under the closest of a job's keys for which one is known."""
+    """Return the memory need under the first of ``digests``, a job's match keys from the closest
+    on, for which one is stored; None: there is none."""
     return next(filter(None, map(look_up, digests)), None)
 
 
 def fit(
     job: Job, request: Request, need: MemoryNeedRecord, settings: RightSizing, watch: Watch
 ) -> Fit | None:
-    """Return what is said and done about a job's memory; None: it asks for no more than it should,
-    or nothing is known."""
+    """Return advice on a job's memory request; None: the request is not much larger than needed,
+    or the need is unknown."""
     asked_bytes = request.resources.memory_bytes_per_node
     if (
         asked_bytes is None
@@ -99,12 +102,13 @@ def fit(
 
 
 def key_of(need: MemoryNeedRecord) -> str:
-    """Return the key as it stands in a job's stamp."""
+    """Return the need's match key in the short form that the job's comment holds."""
     return need.digest[7 : 7 + KEY_CHARACTERS]
 
 
 def why_not(job: Job, request: Request, need: MemoryNeedRecord, watch: Watch) -> str | None:
-    """Return why a request must not be made smaller though its user wants that; None: it may."""
+    """Return why this job's memory request must not be made smaller although its user wants
+    that; None: it may be."""
     guard = watch.guard
     parts = bool(job.array) or job.het is not None
     by_node = bool(job.memory_mib_per_node) and "shape" not in request.pinned
@@ -131,7 +135,8 @@ _SUFFIX = re.compile(r"\.(?:sh|py|pl|jar|exe|bin)$")
 
 
 def sizes_itself(script: str) -> str | None:
-    """Return the command in the script that sizes itself; None: none that is known."""
+    """Return the command or variable in the script by which the program sizes itself to the
+    allocation; None: no known one."""
     commands, following, variables = _known()
     for variable in variables:
         if variable in script:

@@ -1,4 +1,4 @@
-"""How much memory past jobs needed, by what a new job may be matched by."""
+"""Learns the memory that past jobs needed, by the keys with which a new job is matched."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ _RAN = frozenset(("completed", "failed", "timeout", "out-of-memory"))
 
 @dataclass(slots=True)
 class _Peaks:
-    """Peaks of the jobs of one key."""
+    """Memory peaks of the jobs with one match key."""
 
     largest: int = 0
     runs: int = 0
     polled: bool = False
     killed: int = 0
-    """Jobs that ended out of memory: they needed more than was seen."""
+    """Number of jobs that ended out of memory: they needed more than their recorded peak."""
 
     def add(self, peak_bytes: int | None, source: str, state: str) -> None:
         if state == "out-of-memory":
@@ -36,7 +36,7 @@ class _Peaks:
 
 
 def learn_needs(store: Store, now_s: float) -> int:
-    """Make those of every user anew from past jobs and outcomes; gives how many."""
+    """Update every user's memory needs from past jobs and outcomes; return how many were stored."""
     count = 0
     for user, jobs in by_user(store):
         needs = list(needs_of(user, jobs, now_s))
@@ -48,7 +48,7 @@ def learn_needs(store: Store, now_s: float) -> int:
 
 
 def needs_of(user: str, jobs: Iterable[PastJobRecord], now_s: float) -> Iterator[MemoryNeedRecord]:
-    """Yield the largest peaks of one user's jobs, which are in order of their ends, by key."""
+    """Yield one user's memory needs by match key, from jobs in order of their ends."""
     groups: OrderedDict[str, _Peaks] = OrderedDict()
     for job in jobs:
         if job.state not in _RAN:
@@ -66,8 +66,8 @@ def needs_of(user: str, jobs: Iterable[PastJobRecord], now_s: float) -> Iterator
 
 
 def _of_profiles(outcomes: Iterable[OutcomeRecord], now_s: float) -> Iterator[MemoryNeedRecord]:
-    """Yield the largest peaks by user and the workload that their jobs named or were matched
-    with."""
+    """Yield memory needs by user and workload, from outcomes of jobs that named or were matched
+    with the workload."""
     groups: dict[tuple[str, str], _Peaks] = {}
     for outcome in outcomes:
         if outcome.user and outcome.workload and outcome.state in _RAN:

@@ -1,4 +1,5 @@
-"""What users of the site may ask: a process of its own, on a socket of its own.
+"""Serves requests of the site's users in a process and on a socket separate from the submit
+filter's.
 
 The kernel says who connects (``SO_PEERCRED``); nobody says so himself. Whatever users do here, the
 scheduler's questions go to another process over another socket that users cannot reach.

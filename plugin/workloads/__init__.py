@@ -1,1 +1,1 @@
-"""Workloads of every kind: read from files, named, filed in the store with their forecasts."""
+"""Workloads of every type: read from files, named, and stored with their forecasts."""

@@ -1,4 +1,5 @@
-"""Transformers described by their size, for a prediction before there is a file."""
+"""Makes workloads for transformers that are described only by their size, before a model file
+exists."""
 
 from __future__ import annotations
 
@@ -15,11 +16,11 @@ from berth.predictor.families.language_model.workload import LanguageModelWorklo
 from berth.predictor.graphs.front_ends.transformer import transformer
 
 SEQUENCE = 1024
-"""Tokens where nobody says how many."""
+"""Default sequence length in tokens."""
 PURPOSES = ("serve", "inference", "training")
 _HEAD = 64
 _ASPECT = 128.0
-"""Width over layers of usual decoders."""
+"""Width over number of layers, typical of decoders."""
 _PER_LAYER = 12
 """Parameters of a layer over width squared: attention 4, feed-forward 8."""
 _VOCABULARY = 32_000
@@ -28,14 +29,15 @@ _MOST_LAYERS, _MOST_WIDTH, _MOST_SEQUENCE = 512, 65_536, 131_072
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """A decoder's size."""
+    """A decoder's number of layers and width (hidden size)."""
 
     layers: int
     width: int
 
     @classmethod
     def of(cls, billions: float | None, layers: int | None, width: int | None) -> Shape:
-        """Derive a shape from parameters, layers or width, as far as each is given.
+        """Return a shape derived from the number of parameters (billions), layers or width,
+        whichever are given.
 
         Raises UsageError for a shape that is out of bounds.
         """
@@ -60,24 +62,25 @@ class Shape:
 
     @property
     def parameters(self) -> float:
-        """Return how many parameters the matrices have."""
+        """Return the number of parameters of the weight matrices."""
         return _PER_LAYER * self.layers * float(self.width) ** 2 + 2.0 * _VOCABULARY * self.width
 
     @property
     def heads(self) -> int:
-        """Return how many heads the attention has."""
+        """Return the number of attention heads."""
         return self.width // _HEAD
 
     @property
     def name(self) -> str:
-        """Return the name of its workload."""
+        """Return the name of the workload made from this shape."""
         return f"transformer-{self.parameters / 1e9:.3g}b"
 
 
 def described(
     shape: Shape, purpose: str, *, sequence: int | None, options: WorkloadOptions
 ) -> Workload:
-    """Return a served language model, one run of the network, or a training step.
+    """Return the workload for a purpose: a served language model, one inference run, or a training
+    step.
 
     Raises UsageError for a purpose, a sequence or options that cannot be.
     """
@@ -107,7 +110,7 @@ def described(
 
 
 def _config(shape: Shape) -> dict[str, object]:
-    """Return the configuration with which Hugging Face describes such a decoder."""
+    """Return the Hugging Face configuration of a decoder of this shape."""
     return {
         "model_type": "gpt_neox",
         "hidden_size": shape.width,

@@ -1,4 +1,4 @@
-"""Files that describe a workload, of every kind, and amounts of work as people write them.
+"""Reads files that describe a workload of any type, and amounts of work as text.
 
 A file is a document of a known schema (a Profile, a ``berth.*-workload/1``), TOML of slices, a
 model's file, or a ``config.json`` of Hugging Face: the configuration of a decoder is a
@@ -35,7 +35,8 @@ _MOST = 1e15
 
 
 def parse_amount(text: str, steps_per_epoch: float | None = None) -> Amount:
-    """Parse ``90 epochs of 500 steps``, ``1e6 tokens``. Raises UsageError.
+    """Return the amount that a text such as ``90 epochs of 500 steps`` or ``1e6 tokens`` describes.
+    Raises UsageError.
 
     ``steps_per_epoch``: where the text does not say it.
     """
@@ -68,7 +69,8 @@ def parse_amount(text: str, steps_per_epoch: float | None = None) -> Amount:
 
 
 def amount_text(amount: Amount) -> str:
-    """Return ``90 epochs of 500 steps``, ``1 job``; ``unknown`` where only the unit is known."""
+    """Return an amount as text: ``90 epochs of 500 steps``, ``1 job``; ``unknown`` where only
+    the unit is known."""
     if amount.unit is Unit.JOB:
         return "1 job"
     if amount.count is None:
@@ -122,7 +124,7 @@ _FLAGS = {
 
 
 def following_shape(workload: Workload) -> Workload:
-    """Return the workload marked as one whose script takes the tasks and cores it is given.
+    """Return the workload marked as a program that uses all tasks and cores that its job is given.
 
     Raises UsageError for a kind of workload that has no such shape.
     """
@@ -135,7 +137,7 @@ def following_shape(workload: Workload) -> Workload:
 
 @dataclass(frozen=True, slots=True)
 class WorkloadOptions:
-    """What a user says of a file beside its content. None or empty: nothing was said."""
+    """Options that a user gives in addition to a workload file. None or empty: not given."""
 
     name: str | None = None
     mode: str | None = None
@@ -143,7 +145,7 @@ class WorkloadOptions:
     batch: int | None = None
     precision: str | None = None
     sizes: Mapping[str, int] = field(default_factory=dict)
-    """Sizes of open dimensions by name."""
+    """Sizes of the model's open dimensions, by dimension name."""
     input_tokens: int | None = None
     output_tokens: int | None = None
     concurrency: int | None = None
@@ -155,19 +157,19 @@ class WorkloadOptions:
     data_parallel: int | None = None
     expert_parallel: int | None = None
     amount: str | None = None
-    """A count and a unit, for example ``90 epochs``."""
+    """A count and a unit of work, for example ``90 epochs``."""
     steps_per_epoch: float | None = None
     runs_on: Sequence[Target] = ()
     runtime_s: float | None = None
 
     def stated(self) -> dict[str, Any]:
-        """Return the options that were given."""
+        """Return the options that were given, by name."""
         every = {option.name: getattr(self, option.name) for option in fields(self)}
         return {name: value for name, value in every.items() if value not in (None, {}, ())}
 
 
 def read_file(path: Path, options: WorkloadOptions | None = None) -> Workload:
-    """Read the workload that a file describes, and apply the options.
+    """Return the workload that a file describes, with the options applied.
 
     Raises DocumentError for a file that is broken or no workload, UsageError for an option that
     means nothing for its kind.
@@ -190,7 +192,8 @@ def with_options(workload: Workload, options: WorkloadOptions | None) -> Workloa
 
 
 def configuration(path: Path) -> dict[str, Any] | None:
-    """Return the configuration of Hugging Face in a file or folder; None: it is something else."""
+    """Return the Hugging Face configuration in a file or folder; None: the path holds no such
+    configuration."""
     file = path / "config.json" if path.is_dir() else path
     try:
         if file.suffix != ".json" or file.stat().st_size > MAX_DOCUMENT_BYTES:
@@ -204,7 +207,7 @@ def configuration(path: Path) -> dict[str, Any] | None:
 
 
 def title(kind: str) -> str:
-    """Return what messages call a workload of this kind."""
+    """Return the phrase by which messages name a workload of this kind."""
     return TITLES.get(kind, f"a workload of kind {kind}")
 
 
@@ -276,7 +279,7 @@ def _changed(workload: Workload, options: Mapping[str, Any]) -> Document:
 
 
 def _check(kind: str, options: Mapping[str, Any], model: type[Document] = Profile) -> None:
-    """Raises UsageError for the first option that means nothing for this kind."""
+    """Raises UsageError for the first option that does not apply to workloads of this kind."""
     takes = _TAKES.get(kind) or model.model_fields
     for name in options:
         if name not in takes and not (name == "steps_per_epoch" and "amount" in takes):
@@ -285,7 +288,8 @@ def _check(kind: str, options: Mapping[str, Any], model: type[Document] = Profil
 
 
 def _check_graph(document: Any, changes: dict[str, Any]) -> None:
-    """Raise UsageError for changes of a stored graph's batch or sizes: it was counted at these."""
+    """Raises UsageError where ``changes`` alter a stored graph's batch or sizes: its operators
+    were counted for these."""
     from berth.predictor.families.graph.workload import check_trained_in  # noqa: PLC0415 - slow
 
     if "sizes" in changes:

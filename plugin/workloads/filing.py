@@ -1,4 +1,4 @@
-"""Workloads into the store with their forecasts: nothing is left to predict at submit time.
+"""Stores workloads with their forecasts, so that the submit filter need not predict.
 
 Profiles of one program on several numbers of nodes are put together to one workload.
 """
@@ -33,7 +33,8 @@ def add_workload(
     reference: str | None = None,
     replace: bool = False,
 ) -> Forecast:
-    """Store a workload and its forecast. Nothing is stored where no forecast can be made.
+    """Store a workload and its forecast, and return the forecast. Nothing is stored if no forecast
+    is possible.
 
     Raises UsageError for a workload that cannot be predicted, or where another one has its name,
     and StoreError.
@@ -55,7 +56,7 @@ def add_workload(
 
 
 def check_name(name: str) -> None:
-    """Raises UsageError for a name that jobs could not give."""
+    """Raises UsageError for a workload name that a job could not refer to."""
     if len(name) > LONGEST:
         raise UsageError(f"{name[:40]}...: a workload's name is at most {LONGEST} characters")
     if name.rpartition("/")[2] == "off":
@@ -70,7 +71,8 @@ def refresh(
     platforms: Mapping[str, Platform],
     reference: str | None = None,
 ) -> list[Forecast]:
-    """Make the forecasts of stored workloads again (a new bundle, new platforms)."""
+    """Predict stored workloads again, after a change of bundle or platforms, and return the
+    forecasts."""
     forecasts = []
     for name in steps("workloads predicted", list(names)):
         workload = workload_in(store, stored(store, name))
@@ -82,23 +84,23 @@ def refresh(
 
 
 def workload_in(store: WorkloadReader, record: WorkloadRecord) -> Workload:
-    """Return what a record holds, under the record's name. Raises DocumentError."""
+    """Return the workload that a record holds, under the record's name. Raises DocumentError."""
     workload = parse_workload(record.document, source=f"{store.name}: workload {record.name}")
     return dataclasses.replace(workload, name=record.name)
 
 
 def stored_profiles(store: Store) -> list[Profile]:
-    """Return every workload of the store that is a program's profile."""
+    """Return the Profiles of all stored workloads that are programs."""
     documents = (workload_in(store, record).document for record in store.workloads())
     return [document for document in documents if isinstance(document, Profile)]
 
 
 class WorkloadReader(Protocol):
-    """A store that can be asked for a workload."""
+    """A store from which one workload can be read by name."""
 
     @property
     def name(self) -> str:
-        """Return how messages call the store."""
+        """Return the store's name for messages."""
         ...
 
     def workload(self, name: str) -> WorkloadRecord | None:
@@ -107,7 +109,7 @@ class WorkloadReader(Protocol):
 
 
 def stored(store: WorkloadReader, name: str) -> WorkloadRecord:
-    """Return what the store holds under that name. Raises UsageError where there is nothing."""
+    """Return the stored workload of that name. Raises UsageError where there is none."""
     record = store.workload(name)
     if record is None:
         raise UsageError(
@@ -117,16 +119,16 @@ def stored(store: WorkloadReader, name: str) -> WorkloadRecord:
 
 
 class WorkloadLister(WorkloadReader, Protocol):
-    """A store that can be asked for all workloads, too."""
+    """A store that can also list all workloads."""
 
     def workloads(self) -> list[WorkloadRecord]:
-        """Return all that the asker may see, by name."""
+        """Return all workloads that the user of this store may see, by name."""
         ...
 
 
 def stored_for(store: WorkloadLister, name: str, user: str) -> WorkloadRecord:
-    """Return the workload that a user means by a name: the own one, else the shared one, as for the
-    filter; then the only one of that name, whosever it is. Raises UsageError that lists several."""
+    """Return the workload that a user means by a name: the user's own, else the shared one, else
+    the only workload of that name of any user. Raises UsageError that lists several."""
     own = None if "/" in name else store.workload(f"{user}/{name}")
     record = own or store.workload(name)
     if record is not None:
@@ -141,14 +143,14 @@ def stored_for(store: WorkloadLister, name: str, user: str) -> WorkloadRecord:
 
 
 def others_of_name(store: WorkloadLister, name: str) -> list[WorkloadRecord]:
-    """Return all users' own workloads of that name."""
+    """Return all users' own workloads that are called ``name``, without the owner's prefix."""
     if "/" in name:
         return []
     return [record for record in store.workloads() if record.name.endswith(f"/{name}")]
 
 
 def put_forecast(store: Store, forecast: Forecast) -> None:
-    """Keep it as the newest of its workload."""
+    """Store the forecast as the newest of its workload."""
     store.put_forecast(
         ForecastRecord(forecast.workload, forecast.bundle, forecast.to_json(), time.time())
     )
@@ -157,8 +159,8 @@ def put_forecast(store: Store, forecast: Forecast) -> None:
 def with_nodes(
     workload: Workload, others: Sequence[Path], *, all_of_them: bool = False
 ) -> tuple[Workload, tuple[Path, ...]]:
-    """Return the workload with the runs of ``others`` on other numbers of nodes, and those left
-    over.
+    """Return the workload combined with profiles of the same program on other numbers of nodes, and
+    the paths that were not combined.
 
     Left over are profiles of other platforms, unless ``all_of_them`` must be runs of the same
     one. Raises UsageError for runs that do not belong together, DocumentError.

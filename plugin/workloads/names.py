@@ -16,7 +16,8 @@ LONGEST = 128
 
 
 def caller() -> str:
-    """Return who runs this command; ``uid:1000`` where this machine has no name for that user."""
+    """Return the name of the user who runs this command; ``uid:1000`` where the user id has no
+    name."""
     try:
         return getpass.getuser()
     except (KeyError, OSError):  # the latter from Python 3.13 on
@@ -24,7 +25,8 @@ def caller() -> str:
 
 
 def own_name(user: str, name: str) -> str:
-    """Return ``name`` as the user's own. Raises UsageError for another user's, or one too long."""
+    """Return ``name`` with the user as owner. Raises UsageError for another user's name or one
+    too long."""
     owner, slash, _ = name.rpartition("/")
     if slash and owner != user:
         raise UsageError(
@@ -39,18 +41,20 @@ def own_name(user: str, name: str) -> str:
 
 
 def owner_in(name: str) -> str | None:
-    """Return the owner whom a name names; None: the workload is shared by all."""
+    """Return the owner that a workload's name contains; None: the workload is shared by all
+    users."""
     owner, slash, _ = name.rpartition("/")
     return owner if slash else None
 
 
 def resolved(user: str, name: str, names: Container[str]) -> str:
-    """Return which of ``names`` the user means by ``name``: the own one, else ``name`` itself."""
+    """Return the one of ``names`` that the user means by ``name``: the user's own workload, else
+    ``name`` itself."""
     own = f"{user}/{name}"
     return own if own in names else name
 
 
 def may_use(user: str, name: str) -> bool:
-    """Return whether a workload may place this user's jobs: the user's own, or a shared one."""
+    """Return whether this user's jobs may use the workload: the user's own, or a shared one."""
     owner = owner_in(name)
     return owner is None or owner == user
