@@ -1,5 +1,6 @@
-"""Flux: the submit filter it loads, and the commands by which Berth reads it and gives it jobs.
+"""Flux support: the submit filter that Flux loads, and reading and submitting with ``flux``
+commands.
 
-``frobnicator.py`` runs inside Flux, alone, with Flux's Python; everything else runs in Berth's
-and speaks to Flux by its ``flux`` command, never by its bindings.
+``frobnicator.py`` runs inside Flux with Flux's own Python, and imports nothing of Berth; all other
+modules run in Berth's Python and use the ``flux`` command, never Flux's Python bindings.
 """

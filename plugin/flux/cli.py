@@ -1,4 +1,4 @@
-"""``berth site flux``: what an administrator needs to set the submit filter of Flux up."""
+"""The commands of ``berth site flux``, with which an administrator sets up Flux's submit filter."""
 
 from __future__ import annotations
 

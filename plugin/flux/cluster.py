@@ -1,8 +1,8 @@
-"""Reads a Flux instance by its services: queues, nodes, and who may use which queue.
+"""Reads a Flux instance from its services: queues, nodes, and which users may use which queue.
 
 flux-accounting refuses a job at submission, and a change of queue, where the user's association
-with the bank does not list the queue. Its plugin ``mf_priority`` does not say which bank is a
-user's default: a job that names none goes only where all banks of its user allow it.
+with the bank does not list the queue. Its plugin ``mf_priority`` does not report which bank is a
+user's default: a job that names no bank is sent only to queues that all banks of its user allow.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from berth.policies.limits import Denied, Limit, Scope
 
 PLUGIN = "mf_priority.so"
 _NUMBERS = UserNumbers()
-"""Asked of the system in a thread of their own: the answering thread must not wait for them."""
+"""Looks user ids up in a thread of its own, because the daemon's answering thread must not wait."""
 _UNLIMITED = 2**31 - 1
 _OF_BANK = (("max_nodes", "node"), ("max_cores", "cpu"))
 _OF_QUEUE = (
@@ -36,11 +36,13 @@ _OF_QUEUE = (
 
 
 class Banks:
-    """The associations and queues of flux-accounting at one moment."""
+    """The banks, users and queues of flux-accounting, as read at one moment."""
 
     def __init__(self, answer: Mapping[str, Any]) -> None:
-        """Take the answer of ``flux jobtap query mf_priority.so``. Raises ValueError and the like
-        for another."""
+        """Parse the answer of ``flux jobtap query mf_priority.so``.
+
+        Raises ValueError, LookupError, TypeError or AttributeError for an unexpected answer.
+        """
         self._queues = {
             str(name): _limits(queue, _OF_QUEUE, f"queue {name}")
             for name, queue in answer["queues"].items()
@@ -67,7 +69,10 @@ class Banks:
     def limits(
         self, user: str, account: str | None, qos: str | None, queue: str
     ) -> tuple[Limit, ...] | Denied:
-        """See Rights. ``account`` is the bank; flux-accounting has no QOS."""
+        """Return the limits of a user's jobs in a queue, or a denial with its reason (see Rights).
+
+        ``account`` is the bank; flux-accounting has no QOS.
+        """
         uid = _uid(user)
         if uid is None:
             return Denied(f"the number of user {user} is not known yet")
@@ -89,9 +94,10 @@ class Banks:
 
 
 def banks_of(answer: Mapping[str, Any]) -> Banks | None:
-    """Return the banks; None: the plugin is not loaded, or only the instance's owner may ask.
+    """Return the banks in the plugin's answer; None: the plugin is not loaded, or only the
+    instance's owner may query it.
 
-    Raises SchedulerError where it answered otherwise than it should.
+    Raises SchedulerError for an unexpected answer.
     """
     if answer.get("errno") == errno.EPERM or "plugin not found" in str(answer.get("error")):
         return None
@@ -114,16 +120,16 @@ def _limits(
 
 
 def _uid(user: str) -> int | None:
-    """Return the user's number; None: it is not known yet."""
+    """Return the user's id; None: the lookup has not finished yet."""
     if user.startswith("uid:") and user[4:].isdecimal():
         return int(user[4:])
     return _NUMBERS.of(user)
 
 
 GPU = "gpu"
-"""Flux counts GPUs and slices under this one name."""
+"""The name under which Flux counts GPUs and MIG slices alike."""
 _PENDING = ("priority", "sched")
-"""States of jobs that wait for their turn or for room, or are held."""
+"""States of jobs that wait for their turn or for free resources, or are held."""
 
 
 def read_cluster(
@@ -132,8 +138,11 @@ def read_cluster(
     banks: bool = False,
     timeout_s: float = commands.DEFAULT_TIMEOUT_S,
 ) -> ClusterFacts:
-    """Read queues and nodes as they are now; with ``memory`` also how much each node has (slower),
-    with ``banks`` also what flux-accounting allows."""
+    """Read queues and nodes as they are now.
+
+    ``memory``: also each node's memory, which is slower; ``banks``: also flux-accounting's limits.
+    Raises SchedulerError or ToolMissing.
+    """
     now_s = time.time()
     more = ("banks",) if banks else ()
     answers = commands.ask("memory" if memory else "state", *more, timeout_s=timeout_s)
@@ -141,7 +150,7 @@ def read_cluster(
 
 
 def parse_cluster(answers: Mapping[str, Any], *, as_of_s: float) -> ClusterFacts:
-    """Parse the services' answers. Raises SchedulerError where they are not what Flux gives."""
+    """Parse the answers of Flux's services. Raises SchedulerError where an answer is unexpected."""
     try:
         return _cluster(answers, as_of_s)
     except (LookupError, TypeError, ValueError, AttributeError) as error:
@@ -209,7 +218,9 @@ def _pending(name: str, stats: Mapping[str, Any]) -> int:
 
 
 def _held(name: str, listed: Mapping[str, Any]) -> int:
-    """Count the held jobs among those that are listed one by one; an older Flux may list none."""
+    """Return the number of held jobs in the queue among those that Flux lists one by one (older
+    versions of Flux may list none).
+    """
     return sum(
         job.get("urgency") == HELD and (job.get("queue") or ANONYMOUS) == name
         for job in listed.get("jobs", ())
@@ -251,7 +262,7 @@ def _node_facts(
 
 
 def _by_rank(resource_set: Mapping[str, Any]) -> dict[int, dict[str, set[int]]]:
-    """Return cores and GPUs of a resource set (RFC 20) by rank."""
+    """Return the ids of cores and GPUs in a resource set (RFC 20), by rank and resource type."""
     by_rank: dict[int, dict[str, set[int]]] = {}
     for entry in resource_set["execution"]["R_lite"]:
         children = {kind: set(idset(ids)) for kind, ids in entry["children"].items()}

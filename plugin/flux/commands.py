@@ -1,4 +1,4 @@
-"""Runs the ``flux`` command: bounded in time, in the C locale, failures as one sentence."""
+"""Runs the ``flux`` command with a time limit, in the C locale; failures become one sentence."""
 
 from __future__ import annotations
 
@@ -24,13 +24,12 @@ def run(
     expected: Sequence[int] = (0,),
     submits: bool = False,
 ) -> str:
-    """Run ``flux WORDS`` and return its standard output; ``expected``: exit statuses that are no
-    failure.
+    """Run ``flux WORDS`` and return its standard output.
 
-    What ``submits`` runs in the caller's own environment, which the job inherits.
-
-    Raises ToolMissing where Flux is not installed, SchedulerError where it fails, hangs or writes
-    something that is not text.
+    ``expected``: exit statuses that are no failure; ``submits``: the command runs in the caller's
+    own environment, because the job inherits it. Raises ToolMissing where Flux is not installed,
+    SchedulerError where the command fails, exceeds ``timeout_s`` or writes something that is not
+    text.
     """
     name = f"flux {words[0]}"
     try:
@@ -65,8 +64,9 @@ def run(
 
 
 def listed_jobs(text: str) -> list[Any]:
-    """Return the jobs that ``flux jobs --json`` wrote. Raises SchedulerError where it is no list
-    of jobs."""
+    """Return the job objects in the output of ``flux jobs --json``. Raises SchedulerError where the
+    text is no list of jobs.
+    """
     try:
         answer = json.loads(text)
         # A single job is written without a list.
@@ -79,7 +79,7 @@ def listed_jobs(text: str) -> list[Any]:
 
 
 def ask(question: str, *words: str, timeout_s: float = DEFAULT_TIMEOUT_S) -> dict[str, Any]:
-    """Return what ``services.py`` prints. Raises SchedulerError or ToolMissing."""
+    """Return the JSON object that ``services.py`` prints. Raises SchedulerError or ToolMissing."""
     text = run("python", str(_SERVICES), question, *words, timeout_s=timeout_s)
     try:
         answer = json.loads(text)
@@ -93,16 +93,18 @@ def ask(question: str, *words: str, timeout_s: float = DEFAULT_TIMEOUT_S) -> dic
 def ask_lines(
     question: str, *words: str, stdin: str, timeout_s: float = DEFAULT_TIMEOUT_S
 ) -> list[str]:
-    """Return what ``services.py`` prints, a JSON text a line. Raises SchedulerError or
-    ToolMissing."""
+    """Return the lines that ``services.py`` prints, each a JSON text. Raises SchedulerError or
+    ToolMissing.
+    """
     return run(
         "python", str(_SERVICES), question, *words, stdin=stdin, timeout_s=timeout_s
     ).splitlines()
 
 
 def _environment() -> dict[str, str]:
-    """Return our environment without what belongs to Berth's Python: `flux python` runs another
-    one."""
+    """Return the environment without variables for Berth's Python, since ``flux python`` is another
+    Python.
+    """
     ours = ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV")
     return {**{k: v for k, v in os.environ.items() if k not in ours}, "LC_ALL": "C"}
 

@@ -1,4 +1,4 @@
-"""Where Flux's submit filter is, and its configuration as the site file has it."""
+"""The paths of Flux's submit filter and shell plugin, their configuration, and its check."""
 
 from __future__ import annotations
 
@@ -11,18 +11,20 @@ from berth.plugin.flux.commands import ask
 from berth.plugin.site.site import Site
 
 FILTER_PATH = Path(__file__).with_name("frobnicator.py")
-"""The file that Flux's configuration names."""
+"""The filter's file, which Flux's configuration names."""
 
 MIG_SLICES_PATH = Path(__file__).with_name("mig_slices.lua")
-"""The plugin of Flux's job shell that gives tasks their slices by UUID."""
+"""The plugin of Flux's job shell that gives tasks their MIG slices by UUID."""
 
 _FIRST_PAUSE_S = 1.0
 
 
 def filter_config(site: Site, path: Path = FILTER_PATH) -> str:
-    """Return Flux configuration (TOML): the frobnicator before Flux's own, and its settings.
+    """Return Flux configuration (TOML) that loads the filter before Flux's own plugins, and its
+    settings.
 
-    Ours comes first, so that ``constraints`` applies what the chosen queue requires.
+    Berth's filter comes first, so that Flux's ``constraints`` plugin then applies the requirements
+    of the queue that Berth chose.
     """
     daemon = site.daemon
     settings: dict[str, object] = {
@@ -47,8 +49,9 @@ def filter_config(site: Site, path: Path = FILTER_PATH) -> str:
 
 
 def check(site: Site) -> Findings:
-    """Check for ``berth site doctor`` that Flux loads the frobnicator first and with the site's
-    settings."""
+    """Check for ``berth site doctor`` that Flux loads the filter first and with the site's
+    settings.
+    """
     table = ask("state", timeout_s=10)["config.get"].get("ingest", {}).get("frobnicator", {})
     wanted = tomllib.loads(filter_config(site))["ingest"]["frobnicator"]
     advice = f"berth site flux filter-config --site {site.source}, then flux config reload"
@@ -68,7 +71,9 @@ def check(site: Site) -> Findings:
 
 
 def _problem_of(path: Path) -> tuple[Status, str] | None:
-    """Return what is wrong with the frobnicator's file, where this host has the brokers' files."""
+    """Return the status and text of a problem with the filter's file on this host; None: no
+    problem.
+    """
     try:
         text = path.read_text(errors="replace")
     except FileNotFoundError:

@@ -1,19 +1,20 @@
-"""Berth's submit filter for Flux: asks `berth serve` about each new job, carries out its answer.
+"""Berth's submit filter for Flux: asks `berth serve` about each new job and applies its answer.
 
 Flux loads this one file by its path into `flux job-frobnicator`, with Flux's own Python (3.6 and
-later) and without Berth beside it. So it needs the standard library only, and keeps these promises:
+later) and without Berth beside it. So it needs the standard library only. It guarantees:
 
 * it never rejects, loses or delays a job because of itself: it never raises, works on a copy of
-  the jobspec, and takes that for the original only when all went well;
-* one deadline holds for all of it (the clock of the exchange, and SIGALRM for everything else), and
-  a daemon that fails repeatedly is left alone for a while (the breaker);
-* nothing gets to stdout, which carries the replies of the frobnicator: one line more there would
-  give every later submission the jobspec of the one before it;
-* it checks every answer itself: only configured queues, never over an explicit choice of the
+  the jobspec, and replaces the original by the copy only if every step succeeded;
+* one deadline covers everything (the socket's timeout for the exchange, SIGALRM for the rest), and
+  a daemon that fails repeatedly is not asked for a while (the breaker);
+* it writes nothing to stdout, which carries the frobnicator's replies: one extra line there would
+  give every later submission the jobspec of the submission before it;
+* it checks every answer itself: only configured queues, never against an explicit choice of the
   user, and either all edits or none;
-* a file (the kill switch) turns it off at once, `--setattr=user.berth.mode=off` does for one job.
+* a file (the kill switch) turns it off at once; `--setattr=user.berth.mode=off` does so for one
+  job.
 
-Protocol: docs/protocol.md. Set-up: docs/flux.md. The same promises for Slurm: job_submit.lua.
+Protocol: docs/protocol.md. Set-up: docs/flux.md. The same guarantees for Slurm: job_submit.lua.
 """
 
 import json
@@ -31,7 +32,7 @@ try:
 except Exception:  # outside of Flux (tests): the base class does nothing
 
     class FrobnicatorPlugin:  # type: ignore[no-redef]
-        """Stands for Flux's own."""
+        """A stand-in for Flux's base class where Flux's Python package is absent (tests)."""
 
         def __init__(self, parser: Any) -> None:
             """Take the argument parser, as Flux's class does."""
@@ -43,7 +44,7 @@ Edits = Dict[str, Any]
 PROTOCOL = 1
 JOBSPEC_VERSION = 1
 ANONYMOUS = "anonymous"
-"""Stands for the one queue of an instance without named queues."""
+"""Berth's name for the only queue of an instance without named queues."""
 NAME = "berth"
 MAX_SCRIPT_BYTES = 65536
 MAX_TEXT_BYTES = 1024
@@ -81,7 +82,7 @@ _last_logged: Dict[str, float] = {}
 
 
 def log(kind: str, text: object) -> None:
-    """Write one line. Never raises."""
+    """Write one line to stderr, at most once a minute for each ``kind``. Never raises."""
     try:
         now = time.monotonic()
         if now - _last_logged.get(kind, -SAME_LOG_EVERY_S) < SAME_LOG_EVERY_S:
@@ -94,7 +95,7 @@ def log(kind: str, text: object) -> None:
 
 
 def one_line(text: str, limit: int) -> str:
-    """Return ``text`` without control characters, at most ``limit`` long."""
+    """Return ``text`` without control characters, cut to ``limit`` characters."""
     return re.sub(r"[\x00-\x1f\x7f]+", " ", text)[:limit]
 
 
@@ -103,8 +104,9 @@ def one_line(text: str, limit: int) -> str:
 
 
 def settings_of(config: Any) -> Dict[str, Any]:
-    """Return the defaults, with what the table sets; a value that cannot be accepted is left
-    out."""
+    """Return the filter's settings: the defaults, replaced by acceptable values of the
+    configuration.
+    """
     settings = dict(DEFAULTS)
     table = value_at(config, "ingest", "frobnicator", NAME)
     for key, value in (table if isinstance(table, dict) else {}).items():
@@ -124,7 +126,7 @@ def settings_of(config: Any) -> Dict[str, Any]:
 
 
 def value_at(value: Any, *path: str) -> Any:
-    """Return what stands at ``path``; None where there is nothing."""
+    """Return the value at this path of keys in nested dicts; None where there is none."""
     for key in path:
         if not isinstance(value, dict):
             return None
@@ -133,18 +135,19 @@ def value_at(value: Any, *path: str) -> Any:
 
 
 def is_number(value: Any) -> bool:
-    """Return whether a value is a finite number; a truth value is none."""
+    """Return whether a value is a finite int or float (a bool is not)."""
     return type(value) in (int, float) and -LARGEST_NUMBER < value < LARGEST_NUMBER
 
 
 def is_count(value: Any) -> bool:
-    """Return whether a value is a whole number from 1 on."""
+    """Return whether a value is an int of at least 1."""
     return type(value) is int and value >= 1
 
 
 def seconds_of(value: Any) -> Optional[float]:
-    """Return a Flux Standard Duration (RFC 23), ``90`` or ``"1.5h"``, in seconds; None: unlimited,
-    or none."""
+    """Return a Flux Standard Duration (RFC 23), such as ``90`` or ``"1.5h"``, in seconds; None:
+    unlimited or invalid.
+    """
     if isinstance(value, str):
         match = re.match(r"^([0-9]*\.?[0-9]+(?:[eE][+-]?[0-9]+)?)(ms|s|m|h|d)?$", value.strip())
         if match is None:
@@ -155,7 +158,7 @@ def seconds_of(value: Any) -> Optional[float]:
 
 
 class Queue:
-    """What Flux's configuration says of one queue."""
+    """The time and size limits of one queue, from Flux's configuration."""
 
     def __init__(self, config: Any, name: str) -> None:
         own, general = value_at(config, "queues", name, "policy"), value_at(config, "policy")
@@ -175,7 +178,12 @@ class Queue:
         )
 
     def refuses(self, sizes: Dict[str, int], duration_s: Optional[float]) -> Optional[str]:
-        """Return why Flux would refuse such a job here; None: it would not."""
+        """Return why Flux would refuse a job of these sizes in this queue; None: it would accept
+        the job.
+
+        ``sizes``: counts by ``nnodes``, ``ncores``, ``ngpus``; ``duration_s`` None: the queue's
+        default.
+        """
         limit_s = duration_s or self.default_s
         if self.longest_s is not None and (limit_s is None or limit_s > self.longest_s):
             return "over the queue's time limit"
@@ -189,7 +197,7 @@ class Queue:
 
 
 def queues_of(config: Any, auto: str) -> Dict[str, Queue]:
-    """Return the queues that jobs can be sent to, by name."""
+    """Return the queues that jobs can be sent to, by name; ``auto`` is left out."""
     named = value_at(config, "queues")
     if not isinstance(named, dict) or not named:
         return {ANONYMOUS: Queue(config, ANONYMOUS)}
@@ -201,7 +209,9 @@ def queues_of(config: Any, auto: str) -> Dict[str, Queue]:
 
 
 class Breaker:
-    """Lives as long as this worker process."""
+    """Stops asking the daemon after repeated failures, for a growing pause; one per worker
+    process.
+    """
 
     def __init__(self, settings: Dict[str, Any]) -> None:
         self._settings = settings
@@ -211,13 +221,15 @@ class Breaker:
         self._report: Dict[str, int] = {}
 
     def passed_by(self) -> None:
-        """Count a submission without an answer; the next question says how many there were."""
+        """Count a submission without an answer; the next request to the daemon reports
+        the count.
+        """
         if not self._report:
             self._report["since_ms"] = int(1000 * time.time())
         self._report["undecided"] = self._report.get("undecided", 0) + 1
 
     def report(self) -> Dict[str, int]:
-        """Return what to add to the next question; empty: every submission had its answer."""
+        """Return the counts to add to the next request; empty: every submission was answered."""
         return self._report
 
     def allows(self) -> bool:
@@ -225,7 +237,7 @@ class Breaker:
         return self._open_until_s is None or time.monotonic() >= self._open_until_s
 
     def failed(self, problem: object) -> None:
-        """Count a failure; enough of them in a row open the breaker."""
+        """Count a failure; ``breaker_failures`` of them in a row open the breaker."""
         self.passed_by()
         self._failures += 1
         if self._failures < self._settings["breaker_failures"]:
@@ -241,7 +253,7 @@ class Breaker:
         )
 
     def succeeded(self) -> None:
-        """Close it."""
+        """Close the breaker and reset its counts."""
         if self._open_until_s is not None:
             log("recovered", "%s answers again" % self._settings["socket"])
             _last_logged.pop("breaker", None)
@@ -254,11 +266,11 @@ class Breaker:
 
 
 class Overdue(BaseException):
-    """The deadline has passed. Not an Exception, so that nothing swallows it by the way."""
+    """The deadline has passed. A BaseException, so that no ``except Exception`` swallows it."""
 
 
 class Alarm:
-    """Interrupts Python code by SIGALRM; in other threads than the main one it does nothing."""
+    """Interrupts Python code by SIGALRM at the deadline; works in the main thread only."""
 
     def __init__(self) -> None:
         self._armed = False
@@ -268,8 +280,9 @@ class Alarm:
             raise Overdue("deadline passed")
 
     def run(self, seconds: float, call: Callable[[], Any]) -> Any:
-        """Return ``call()``. Raises Overdue in it after ``seconds``, again and again until it
-        ends."""
+        """Return ``call()``; after ``seconds`` Overdue is raised inside it, repeatedly until it
+        ends.
+        """
         try:
             before = signal.signal(signal.SIGALRM, self._ring)
         except ValueError:
@@ -294,18 +307,20 @@ class Alarm:
 
 
 class Failure(Exception):
-    """The daemon did not answer as it should."""
+    """The daemon's answer is missing or invalid."""
 
 
 class Client:
-    """Keeps its connection from one job to the next, after a whole and clean exchange only."""
+    """Exchanges lines with the daemon; the connection is reused after a complete exchange only."""
 
     def __init__(self, path: str) -> None:
         self._path = path
         self._kept: Optional[socket.socket] = None
 
     def exchange(self, line: bytes, stop_s: float) -> bytes:
-        """Return the reply line. Raises Failure, at the latest at ``stop_s`` (monotonic)."""
+        """Send one line and return the reply line. Raises Failure, at the latest at ``stop_s``
+        (monotonic).
+        """
         peer = self._take_kept()
         if peer is not None:
             # A daemon that restarts may close it at the moment when it is used again.
@@ -328,7 +343,9 @@ class Client:
             raise Failure(error) from None
 
     def _take_kept(self) -> Optional[socket.socket]:
-        """Take the cached connection, unless the daemon has closed it or sent something unasked."""
+        """Return the cached connection; None: none, or the daemon has closed it or sent unexpected
+        data.
+        """
         peer, self._kept = self._kept, None
         if peer is None:
             return None
@@ -342,8 +359,9 @@ class Client:
         return None
 
     def _converse(self, peer: socket.socket, line: bytes, stop_s: float) -> bytes:
-        """Exchange one line each way without blocking: an empty Unix socket takes a whole request
-        at once."""
+        """Send one line and receive one, without blocking: an empty Unix socket takes a whole
+        request at once.
+        """
         try:
             if peer.send(line) != len(line):
                 raise Failure("the daemon does not read")
@@ -369,7 +387,7 @@ class Client:
 
 
 def left_s(stop_s: float) -> float:
-    """Return the seconds until ``stop_s``. Raises Failure when there are none."""
+    """Return the seconds until ``stop_s``. Raises Failure when no time is left."""
     left = stop_s - time.monotonic()
     if left <= 0:
         raise Failure("timeout")
@@ -377,7 +395,7 @@ def left_s(stop_s: float) -> float:
 
 
 def parse_reply(line: bytes) -> Dict[str, Any]:
-    """Return the answer. Raises Failure where it is none of this protocol."""
+    """Return the daemon's answer. Raises Failure where it does not follow the protocol."""
     try:
         reply = _decode(line.decode("utf-8"))
     except (ValueError, RecursionError):
@@ -404,10 +422,12 @@ _decode = json.JSONDecoder(parse_constant=_not_a_number).decode
 
 
 class Shape:
-    """The resources of a jobspec, in the protocol's terms."""
+    """The resources that a jobspec requests: nodes, tasks, cores per task, GPUs."""
 
     def __init__(self, spec: Spec) -> None:
-        """Raises LookupError, TypeError or ValueError where it is none of the known forms."""
+        """Parse a jobspec. Raises LookupError, TypeError or ValueError where its form is not
+        supported.
+        """
         (top,) = spec["resources"]
         (task,) = spec["tasks"]
         self.node: Optional[Spec] = top if top["type"] == "node" else None
@@ -455,8 +475,9 @@ class Shape:
         return int(units[per_resource["type"]] * count)
 
     def sizes(self, nodes: int, slots: int, cores: int, gpus: int) -> Dict[str, int]:
-        """Return the sizes that Flux's job-size limits count; of whole nodes the cores are not
-        known."""
+        """Return the sizes that Flux's job-size limits apply to; only nodes where whole nodes are
+        requested.
+        """
         if self.exclusive:
             return {"nnodes": nodes}
         return {"nnodes": nodes, "ncores": slots * cores, "ngpus": gpus}
@@ -486,12 +507,13 @@ _ANY_SHAPE = frozenset(
         "verbose",
     )
 )
-"""Options of the job shell that mean the same for every number of nodes, tasks and cores."""
+"""Options of the job shell whose meaning does not depend on the number of nodes, tasks
+and cores.
+"""
 
 
 def lays_out_tasks(spec: Spec, command: Any) -> bool:
-    """Return whether the user said which task runs where or on what, or wrote shell options unknown
-    here.
+    """Return whether the user assigned tasks to nodes or devices, or used an unknown shell option.
 
     With another number of tasks such a job may not start (``--taskmap=manual:...``, ``cyclic:2``).
     """
@@ -509,8 +531,10 @@ def lays_out_tasks(spec: Spec, command: Any) -> bool:
 
 
 def untranslated(spec: Spec, names: str) -> Optional[str]:
-    """Return the first of the attributes ``names`` that the job has: Berth does not know how to
-    carry them to another queue."""
+    """Return the first of the attributes ``names`` that the job has; None: it has none.
+
+    ``names``: words for attributes that Berth cannot adapt to another queue.
+    """
     present = [name for name in names.split() if name in spec["attributes"]["system"]]
     return "attribute system.%s" % present[0] if present else None
 
@@ -522,7 +546,7 @@ def _total_tasks(count: Any) -> int:
 
 
 def is_broker(command: Any) -> bool:
-    """Return whether the job is a Flux instance of its own (`flux batch`, `flux alloc`)."""
+    """Return whether the job starts a Flux instance of its own (`flux batch`, `flux alloc`)."""
     return isinstance(command, list) and command[:2] == ["flux", "broker"]
 
 
@@ -537,7 +561,7 @@ def text_of(value: Any, limit: int = MAX_TEXT_BYTES) -> Optional[str]:
 
 
 def describe(spec: Spec, userid: Any, shape: Shape, queues: Dict[str, Queue]) -> Dict[str, Any]:
-    """Return the job as the daemon must know it."""
+    """Return the job's description for the daemon's request, as docs/protocol.md defines it."""
     system = spec["attributes"]["system"]
     own_attributes = value_at(spec, "attributes", "user", NAME)
     environment = value_at(system, "environment")
@@ -571,9 +595,9 @@ def describe(spec: Spec, userid: Any, shape: Shape, queues: Dict[str, Queue]) ->
 
 
 def has_unreadable_choice(spec: Spec) -> bool:
-    """Return whether the user wrote something about Berth or the queue that cannot be read as text.
+    """Return whether the user set a Berth or queue attribute to a value that is not readable text.
 
-    ``berth.mode=false`` may mean off, and a queue that Flux would refuse is not to be replaced.
+    ``berth.mode=false`` may mean off, and a queue name that Flux would refuse must not be replaced.
     """
     system, own_attributes = (
         spec["attributes"]["system"],
@@ -591,16 +615,19 @@ def has_unreadable_choice(spec: Spec) -> bool:
 
 
 def is_interactive(spec: Spec, command: Any, script: Optional[str]) -> bool:
-    """Return whether somebody waits for the job at a terminal: `flux alloc`, or a terminal for its
-    tasks."""
+    """Return whether a user waits for the job at a terminal: `flux alloc`, or a terminal for its
+    tasks.
+    """
     if is_broker(command):
         return value_at(spec, "attributes", "system", "files", "script") is None and script is None
     return value_at(spec, "attributes", "system", "shell", "options", "pty") is not None
 
 
 def script_of(spec: Spec, command: Any) -> Tuple[Optional[str], Optional[List[str]]]:
-    """Return the batch script and what follows it; a script without its arguments is another
-    program."""
+    """Return the batch script and its arguments; both None where either cannot be sent.
+
+    A script without its arguments would identify another program.
+    """
     data = value_at(spec, "attributes", "system", "files", "script", "data")
     script = text_of(data, MAX_SCRIPT_BYTES)
     if script is None or not isinstance(command, list):
@@ -617,9 +644,10 @@ def script_of(spec: Spec, command: Any) -> Tuple[Optional[str], Optional[List[st
 
 
 def features_of(constraints: Any) -> Tuple[Optional[str], bool]:
-    """Return the properties that the user demands as ``a&b``, and whether hosts or ranks are named.
+    """Return the properties that the user requires as ``a&b``, and whether hosts or ranks are
+    named.
 
-    What is more than a list of properties is given as JSON, which is no candidate's.
+    Constraints other than a list of properties are returned as JSON, which matches no candidate.
     """
     if not constraints:
         return None, False
@@ -658,11 +686,11 @@ SHAPE_EDITS = ("nodes", "tasks", "cpus_per_task", "memory_mib_per_node")
 
 
 class Refused(Exception):
-    """These edits must not be made."""
+    """The daemon's edits must not be applied."""
 
 
 def check(edits: Edits, details: Dict[str, Any], shape: Shape, auto: str) -> None:
-    """Raises Refused where an edit is impossible or goes over a choice of the user."""
+    """Raise Refused where an edit is invalid or would override a choice of the user."""
     if details.get("queue") not in (None, auto):
         raise Refused("the user chose the queue")
     if "nodelist" in details.get("pinned", ()) and "queue" in edits:
@@ -686,7 +714,7 @@ def check(edits: Edits, details: Dict[str, Any], shape: Shape, auto: str) -> Non
 
 
 def carry_out(spec: Spec, edits: Edits, shape: Shape, queues: Dict[str, Queue]) -> None:
-    """Change ``spec`` (a copy). Raises Refused where that cannot be done."""
+    """Apply the edits to ``spec`` (a copy). Raises Refused where that is impossible."""
     queue = queues.get(edits["queue"])
     if queue is None:
         raise Refused("queue %s is not open to this submitter" % edits["queue"])
@@ -708,10 +736,11 @@ def carry_out(spec: Spec, edits: Edits, shape: Shape, queues: Dict[str, Queue]) 
 
 
 def reshape(spec: Spec, edits: Edits, shape: Shape) -> Dict[str, int]:
-    """Write the edited shape into the resources; its sizes as Flux's limits count them.
+    """Write the edited nodes, tasks, cores and GPUs into the resources; return sizes for Flux's
+    limits.
 
-    GPUs are counted by node in the protocol and by slot in a jobspec. Flux has no memory to ask
-    for (RFC 25), so an edit of the memory is only what the decision went by.
+    The protocol counts GPUs per node, a jobspec per slot. Flux cannot request memory (RFC 25), so
+    an edit of the memory changes nothing. Raises Refused.
     """
     nodes = edits.get("nodes", shape.nodes)
     slots = edits.get("tasks", shape.slots)
@@ -749,7 +778,7 @@ def reshape(spec: Spec, edits: Edits, shape: Shape) -> Dict[str, int]:
 
 
 def kept_reply(reply: Dict[str, Any], option: str) -> Dict[str, Any]:
-    """Return the answer for a job that stays because of ``option``."""
+    """Return the notes for a job that stays unchanged because of its attribute ``option``."""
     stamp = text_of(reply.get("stamp"), MAX_STAMP_BYTES) or ""
     stamp = re.sub(r" action=\S+", " action=keep", stamp, count=1)
     stamp = re.sub(r" code=\S+", " code=untranslated", stamp, count=1)
@@ -758,8 +787,9 @@ def kept_reply(reply: Dict[str, Any], option: str) -> Dict[str, Any]:
 
 
 def write_down(spec: Spec, reply: Dict[str, Any]) -> Dict[str, str]:
-    """Write the decision and the line for the user into ``attributes.user.berth``; return what was
-    written."""
+    """Write the decision and the message for the user into ``attributes.user.berth``; return the
+    written values.
+    """
     notes: Dict[str, str] = {}
     if text_of(reply.get("stamp"), MAX_STAMP_BYTES):
         notes["decision"] = one_line(reply["stamp"], MAX_STAMP_BYTES)
@@ -778,7 +808,9 @@ def write_down(spec: Spec, reply: Dict[str, Any]) -> Dict[str, str]:
 
 
 class Filter:
-    """Decides about one jobspec after another, with its breaker and its connection."""
+    """Decides about one jobspec after another, with one breaker and one connection to the
+    daemon.
+    """
 
     def __init__(self, config: Any) -> None:
         self.settings = settings_of(config)
@@ -788,11 +820,11 @@ class Filter:
 
     @property
     def deadline_s(self) -> float:
-        """How long everything that is done for one job may take."""
+        """The time in seconds within which one job must be handled."""
         return float(self.settings["deadline_ms"]) / 1000
 
     def consider(self, spec: Spec, userid: Any) -> bool:
-        """Change ``spec``, a copy, in place; False where it must be left as it was."""
+        """Change ``spec``, a copy, in place; return False where the job must stay unchanged."""
         stop_s = time.monotonic() + self.deadline_s
         if type(spec.get("version")) is not int or spec["version"] != JOBSPEC_VERSION:
             return False
@@ -832,7 +864,7 @@ class Filter:
         return bool(write_down(spec, reply))
 
     def ask(self, details: Dict[str, Any], stop_s: float) -> Optional[Dict[str, Any]]:
-        """Return the daemon's answer; None where there is none that can be used."""
+        """Return the daemon's answer; None: no usable answer."""
         message = {"v": PROTOCOL, "op": "decide", "scheduler": "flux", "job": details}
         if self.breaker.report():
             message["breaker"] = self.breaker.report()
@@ -849,7 +881,7 @@ class Filter:
 
 
 def switched_off(path: str) -> bool:
-    """Return whether the kill switch is there; one that cannot be looked at turns us off, too."""
+    """Return whether the kill switch file exists; True also where that cannot be determined."""
     try:
         os.stat(path)
     except (FileNotFoundError, NotADirectoryError):
@@ -860,7 +892,7 @@ def switched_off(path: str) -> bool:
 
 
 def copied(value: Any) -> Any:
-    """Return a copy of plain data: new dicts and lists."""
+    """Return a deep copy of plain data (dicts and lists)."""
     if type(value) is dict:
         return {k: copied(v) if type(v) in _HOLDERS else v for k, v in value.items()}
     if type(value) is list:
@@ -872,7 +904,7 @@ _HOLDERS = (dict, list)
 
 
 class Frobnicator(FrobnicatorPlugin):  # type: ignore[misc]
-    """What Flux calls. Whatever happens inside, nothing is raised and stdout stays clean."""
+    """The plugin class that Flux calls: it never raises and never writes to stdout."""
 
     def __init__(self, parser: Any) -> None:
         self._filter: Optional[Filter] = None
@@ -880,18 +912,22 @@ class Frobnicator(FrobnicatorPlugin):  # type: ignore[misc]
         super().__init__(parser)
 
     def configure(self, args: Any, config: Any) -> None:
-        """Take the settings; nothing is opened or read. An error turns us off, not the broker."""
+        """Create the filter from Flux's configuration; on an error the filter is off and Flux
+        continues.
+        """
         try:
             self._filter = self.make_filter(config)
         except Exception as error:
             log("configure", "off: %s: %s" % (type(error).__name__, error))
 
     def make_filter(self, config: Any) -> Filter:
-        """Return the filter that decides; tests replace it by their own."""
+        """Return the filter; tests override this method."""
         return Filter(config)
 
     def frob(self, jobspec: Any, userid: Any, urgency: Any, flags: Any) -> None:
-        """Let the filter change a copy, and put that in place of the jobspec if all went well."""
+        """Let the filter change a copy of the jobspec, which replaces the original if every step
+        succeeded.
+        """
         stdout = sys.stdout
         try:
             sys.stdout = sys.stderr

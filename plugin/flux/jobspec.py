@@ -1,4 +1,6 @@
-"""From a request and its edit to what Flux takes: a ``flux`` command, or a jobspec (RFC 25)."""
+"""Builds the ``flux`` command, or the jobspec (RFC 25), for a request and a decision's changes to
+it.
+"""
 
 from __future__ import annotations
 
@@ -16,8 +18,9 @@ from berth.policies.values import Edit, Request, Resources
 
 
 def gpus_per_task(request: Request, edit: Edit) -> int:
-    """Return the GPUs of a task, as Flux gives them. Raises SchedulerError where tasks would
-    differ."""
+    """Return the number of GPUs per task, which Flux requires to be equal for all tasks. Raises
+    SchedulerError where the GPUs cannot be divided equally.
+    """
     held = edit.resources or request.resources
     by_node = gpus_in(edit.gres or request.gres)
     gpus = by_node * max(1, held.nodes) if by_node else held.gpus
@@ -30,10 +33,11 @@ def gpus_per_task(request: Request, edit: Edit) -> int:
 
 
 def flux_submit(job: Job, request: Request, edit: Edit | None) -> tuple[str, ...]:
-    """Return the command of ``job``: what was asked, with ``edit`` put in. Scripts go by `flux
-    batch`.
+    """Return the command that submits ``job``: the request's options, with those of ``edit``
+    replaced.
 
-    Flux has no memory to ask for and no QOS: the former is left out, the latter refused.
+    Scripts are submitted by ``flux batch``, other commands by ``flux submit``. Flux can request
+    neither memory nor a QOS: memory is left out, a QOS raises SchedulerError.
     """
     edit = edit or Edit()
     held = edit.resources or request.resources
@@ -59,7 +63,9 @@ def flux_submit(job: Job, request: Request, edit: Edit | None) -> tuple[str, ...
 
 
 def node_batch(job: NodeJob) -> tuple[str, ...]:
-    """Return the ``flux batch`` command of a script that has one node, or two, for itself."""
+    """Return the ``flux batch`` command for a script that runs exclusively on one named node, or on
+    two.
+    """
     nodes = [job.node, *([job.second_node] if job.second_node else [])]
     options = {
         "job-name": job.name,
@@ -75,7 +81,7 @@ def node_batch(job: NodeJob) -> tuple[str, ...]:
 
 
 def workers_batches(job: WorkersJob) -> tuple[tuple[str, ...], ...]:
-    """Return a ``flux batch`` command for each copy."""
+    """Return one ``flux batch`` command per copy of a worker script."""
     options = {
         "job-name": job.name,
         "queue": None if job.queue == ANONYMOUS else job.queue,
@@ -94,7 +100,7 @@ def workers_batches(job: WorkersJob) -> tuple[tuple[str, ...], ...]:
 
 
 def nodes_of(request: Request, edit: Edit, held: Resources) -> int:
-    """Return the nodes to name; 0: let Flux choose (one task is on one node without saying so)."""
+    """Return the number of nodes to request; 0: Flux chooses (one task always runs on one node)."""
     named = "nodes" in request.pinned or edit.resources is not None
     if not named or (held.tasks == 1 and held.nodes <= 1) or held.tasks % max(1, held.nodes):
         return 0
@@ -102,7 +108,9 @@ def nodes_of(request: Request, edit: Edit, held: Resources) -> int:
 
 
 def workload_attribute(job: Job) -> str | None:
-    """Return ``user.berth.workload=NAME``, quoted where Flux would read it as a number."""
+    """Return ``user.berth.workload=NAME``, quoted where Flux would read it as a number; None: the
+    job names no workload.
+    """
     mark, _, name = (job.comment or "").partition(":")
     if mark != "berth" or not name:
         return None
@@ -115,12 +123,13 @@ def workload_attribute(job: Job) -> str | None:
 
 _SCRIPT_MODE = 0o100700
 _NESTED = ["flux", "broker", "{{tmpdir}}/script"]
-"""How `flux batch` starts a script: in a Flux instance of its own."""
+"""The command with which `flux batch` starts a script: in a Flux instance of its own."""
 
 
 def jobspec(job: Job, request: Request, edit: Edit | None, *, folder: Path) -> dict[str, Any]:
-    """Return what the command of ``flux_submit`` would submit. Raises UsageError for an unreadable
-    script."""
+    """Return the jobspec that the command of ``flux_submit`` would submit. Raises UsageError for an
+    unreadable script.
+    """
     edit = edit or Edit()
     system: dict[str, Any] = {
         "duration": float(edit.time_limit_s or request.time_limit_s or 0),
@@ -178,7 +187,9 @@ def _of_script(path: Path) -> dict[str, Any]:
 
 
 def validate(spec: dict[str, Any]) -> None:
-    """Ask `flux job-validator`. Raises SchedulerError with its words, ToolMissing without Flux."""
+    """Validate a jobspec with `flux job-validator`. Raises SchedulerError with its message,
+    ToolMissing without Flux.
+    """
     answer = commands.run(
         "job-validator",
         "--jobspec-only",

@@ -1,9 +1,10 @@
-"""Flux: a property and a queue for each slice profile, and the nodes' slices as their GPUs.
+"""Flux configuration for MIG slices: one property and queue per slice profile, slices as GPUs.
 
-Flux knows no kinds of GPUs: a resource set names GPUs by number only. So every node whose slices
-are all of one profile gets that profile as a property, a queue requires the property, and the
-node's GPUs are its slices. Mixed nodes cannot be told apart by a job and are refused; cut whole
-nodes alike. Formats: flux-config-queues(5), flux-config-resource(5).
+Flux has no GPU types: a resource set identifies GPUs by number only. So every node whose slices all
+have one profile gets that profile as a property, a queue requires the property, and the node's GPUs
+are its slices. Nodes with several profiles are refused, because a job could not choose among their
+slices; give all GPUs of a node the same profile. Formats: flux-config-queues(5),
+flux-config-resource(5).
 """
 
 from __future__ import annotations
@@ -18,13 +19,16 @@ _UNSAFE = re.compile(r"[^A-Za-z0-9_.-]")
 
 
 def property_of(profile: str) -> str:
-    """Return the property of nodes cut into that profile, e.g. ``mig-1g.5gb`` (RFC 20's
-    characters)."""
+    """Return the property of nodes with that slice profile, e.g. ``mig-1g.5gb`` (with the
+    characters that RFC 20 allows).
+    """
     return "mig-" + _UNSAFE.sub("-", profile)
 
 
 def profile_of(node: str, layouts: Sequence[Layout]) -> tuple[str, int]:
-    """Return the one profile of a node and how many slices it has. Raises PlanRefused."""
+    """Return the profile of a node's slices and their number. Raises PlanRefused for several
+    profiles.
+    """
     profiles = [i.profile for layout in layouts for i in layout.instances]
     if not profiles:
         raise PlanRefused(f"{node} has no MIG slices")
@@ -37,10 +41,10 @@ def profile_of(node: str, layouts: Sequence[Layout]) -> tuple[str, int]:
 
 
 def configuration(nodes: Mapping[str, Sequence[Layout]], cores: int) -> str:
-    """Return TOML for ``flux config``: queues by profile, and nodes of ``cores`` cores with their
-    slices.
+    """Return TOML for ``flux config``: one queue per profile, and the nodes with their slices as
+    GPUs.
 
-    Raises PlanRefused.
+    ``cores``: cores per node. Raises PlanRefused.
     """
     equal_nodes: dict[tuple[str, int], list[str]] = {}
     for node, layouts in nodes.items():

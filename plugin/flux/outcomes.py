@@ -1,4 +1,6 @@
-"""What became of jobs: from job-list's records, or from eventlogs of jobs it has forgotten."""
+"""Reads how Flux's jobs ended: from job-list's records, or from eventlogs of jobs it has
+forgotten.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,9 @@ _UNREADABLE = (
 
 
 def parse_ended(lines: Iterable[str]) -> EndedJobs:
-    """Parse the lines that ``services.py ended`` prints; those that cannot be read are left out."""
+    """Parse the lines of ``services.py ended``; unreadable lines are left out and the first is
+    reported.
+    """
     outcomes, problem = [], None
     for line in lines:
         try:
@@ -56,7 +60,7 @@ def _ended(answer: Mapping[str, Any]) -> Outcome:
 
 
 def parse_outcomes(answers: Mapping[str, Any]) -> dict[str, Outcome]:
-    """Return outcomes by job id, from what ``services.py jobs`` prints. Raises SchedulerError."""
+    """Return outcomes by job id, from the output of ``services.py jobs``. Raises SchedulerError."""
     outcomes = {}
     for job_id, answer in answers.items():
         try:
@@ -97,7 +101,7 @@ def _listed(job_id: str, job: Mapping[str, Any]) -> Outcome:
 
 
 def _exit_status(wait_status: Any) -> int | None:
-    """Return the exit status as a shell reports it, from what wait(2) gave."""
+    """Return the exit status as a shell reports it, from the status of wait(2); None: no status."""
     if wait_status is None:
         return None
     signal = int(wait_status) & 127
@@ -113,8 +117,9 @@ def _count(value: Any) -> int | None:
 
 
 def _logged(job_id: str, answer: Mapping[str, Any]) -> Outcome:
-    """Derive the outcome from the eventlog (RFC 21): the first exception that ends a job says how
-    it ended."""
+    """Derive the outcome from the eventlog (RFC 21); the first fatal exception determines the
+    state.
+    """
     state, started_s, ended_s = "pending", None, None
     fatal: str | None = None
     for line in answer["eventlog"].splitlines():

@@ -1,8 +1,8 @@
-"""Past jobs from Flux's list, ``flux jobs -A -a --json``, or from an archive of its jobs.
+"""Reads past jobs from ``flux jobs -A -a --json``, or from an archive of Flux's jobs.
 
-The list does not say which jobs one waited for; an archive does: the table ``jobs`` of
-``job-archive`` and of flux-accounting, a SQLite file with a row for each job that ended, with its
-times, its resource set (R, RFC 20) and its jobspec (RFC 25). Flux records no peak memory.
+The list does not name a job's dependencies; an archive does. An archive is the table ``jobs`` of
+``job-archive`` or flux-accounting: a SQLite file with one row per ended job, with its times, its
+resource set (R, RFC 20) and its jobspec (RFC 25). Flux records no peak memory.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from berth.plugin.scheduler.host_lists import idset
 from berth.plugin.store.records import PastJobRecord
 
 SQLITE = "SQLite format 3"
-"""How an archive of jobs begins, see ``read_archive``."""
+"""The first characters of an archive of jobs; see ``read_archive``."""
 _RESULTS = {"COMPLETED": "completed", "FAILED": "failed", "CANCELED": "cancelled",
             "TIMEOUT": "timeout"}  # fmt: skip
 
@@ -36,7 +36,7 @@ _LONGEST_ID = 64
 
 
 def ask(cluster: str, since_s: float) -> ReadJobs:
-    """Return jobs that Flux has since a Unix time. Raises SchedulerError and ToolMissing."""
+    """Return the jobs that Flux knows since a Unix time. Raises SchedulerError and ToolMissing."""
     text = commands.run(
         "jobs", "-A", "-a", "--json", "--count=0", f"--since={since_s:.0f}",
         timeout_s=_ASK_TIMEOUT_S,
@@ -45,7 +45,9 @@ def ask(cluster: str, since_s: float) -> ReadJobs:
 
 
 def read_flux(text: str, cluster: str, *, source: str) -> ReadJobs:
-    """Read every inactive job that ran. Raises DocumentError where the text is no list of jobs."""
+    """Return the inactive jobs that ran, from the JSON of ``flux jobs``. Raises DocumentError where
+    the text is no list of jobs.
+    """
     try:
         jobs = commands.listed_jobs(text)
     except SchedulerError:
@@ -122,12 +124,14 @@ NEEDED = ("id", "userid", "t_submit", "t_run", "t_inactive", "R", "jobspec")
 _MORE = ("t_cleanup", "eventlog", "bank")
 _ENDS = ("afterany", "afterok", "afternotok", "afterexcept")
 _NO_JOB = ("begin-time",)
-"""Schemes that wait for no other job, and are over when the job runs."""
+"""Dependency schemes that refer to no other job and are satisfied once the job runs."""
 _FAULTS = (ValueError, LookupError, TypeError, AttributeError, RecursionError, SchedulerError)
 
 
 def read_archive(file: Path, cluster: str) -> ReadJobs:
-    """Read every job that ran. Raises DocumentError where the file has no such table."""
+    """Return the jobs that ran, from an archive. Raises DocumentError where the file has no such
+    table.
+    """
     try:
         with closing(sqlite3.connect(f"{file.absolute().as_uri()}?mode=ro", uri=True)) as database:
             present_columns = {str(row[1]) for row in database.execute("PRAGMA table_info(jobs)")}
@@ -155,7 +159,7 @@ def _read(columns: Sequence[str], rows: Iterable[Sequence[Any]], cluster: str) -
 
 
 def note_dependencies(job_id: str, jobspec: Mapping[str, Any], read: ReadJobs) -> None:
-    """Note which jobs a job waited for, by its jobspec."""
+    """Record in ``read`` which jobs this job waited for, according to its jobspec."""
     after: list[str] = []
     dependencies = value_at(jobspec, "attributes", "system", "dependencies")
     for dependency in dependencies if isinstance(dependencies, list) else ():
@@ -209,7 +213,7 @@ def _archived_job(row: Mapping[str, Any], cluster: str) -> PastJobRecord | None:
 
 
 def _held(resource_set: Mapping[str, Any]) -> tuple[int, int, int]:
-    """Return the nodes, cores and GPUs of a resource set."""
+    """Return the number of nodes, cores and GPUs in a resource set."""
     nodes = cores = gpus = 0
     for entry in resource_set["execution"]["R_lite"]:
         ranks, children = len(idset(entry["rank"])), entry["children"]
@@ -220,12 +224,16 @@ def _held(resource_set: Mapping[str, Any]) -> tuple[int, int, int]:
 
 
 def _command(spec: Mapping[str, Any]) -> str:
-    """Return the program that a job without a name runs, as Flux names it."""
+    """Return the name of the program that an unnamed job runs, which Flux uses as the
+    job's name.
+    """
     return str(spec["tasks"][0]["command"][0]).rpartition("/")[2] if spec.get("tasks") else ""
 
 
 def _state(job_id: str, row: Mapping[str, Any]) -> str:
-    """Return the state by the eventlog; an archive without one does not say how a job ended."""
+    """Return the job's final state from its eventlog; ``completed`` where the archive has no
+    eventlog.
+    """
     if not row.get("eventlog"):
         return "completed"
     return parse_outcomes({job_id: {"eventlog": row["eventlog"], "jobspec": "{}"}})[job_id].state

@@ -1,4 +1,4 @@
-"""The jobs that run and wait by ``flux jobs``, and their ids in every form of RFC 19."""
+"""Reads running and pending jobs with ``flux jobs``, and parses job ids in every form of RFC 19."""
 
 from __future__ import annotations
 
@@ -22,8 +22,9 @@ _LARGEST = 2**64
 
 
 def job_number(text: str) -> int | None:
-    """Return the number of ``42``, ``ƒ2oMJKr3``, ``f2oMJKr3``, ``0x2a`` or ``0000.0000.0000.002a``;
-    None: it is no id."""
+    """Return a job id as a number, from ``42``, ``ƒ2oMJKr3``, ``f2oMJKr3``, ``0x2a`` or
+    ``0000.0000.0000.002a``; None: the text is no job id.
+    """
     number: int | None = None
     dotted = _DOTTED.fullmatch(text)
     if dotted is not None:
@@ -41,21 +42,21 @@ def job_number(text: str) -> int | None:
 
 _TIMEOUT_S = 60.0
 HELD = 0
-"""Urgency of a job that is held."""
+"""The urgency of a held job."""
 _DEPENDS = "DEPEND"
 _BEFORE_TURN = (_DEPENDS, "PRIORITY")
 _ENDS = ("after-finish", "after-success", "after-failure", "after-except")
-"""Dependencies on the end of a job (``after-success=ƒ2oMJKr3``)."""
+"""Dependencies on the end of another job (``after-success=ƒ2oMJKr3``)."""
 
 
 def ask() -> tuple[PresentJob, ...]:
-    """Raises SchedulerError or ToolMissing."""
+    """Return all running and pending jobs. Raises SchedulerError or ToolMissing."""
     words = ("jobs", "-A", "--json", "--count=0", "--filter=pending,running")
     return parse(commands.run(*words, timeout_s=_TIMEOUT_S))
 
 
 def parse(text: str) -> tuple[PresentJob, ...]:
-    """Parse Flux's list. Raises SchedulerError where it cannot be read."""
+    """Parse the output of ``flux jobs --json``. Raises SchedulerError where it cannot be read."""
     try:
         parsed_jobs = tuple((_job(job), job) for job in commands.listed_jobs(text))
         ids = {job_number(present.job_id): present.job_id for present, _ in parsed_jobs}
@@ -90,7 +91,9 @@ def _job(job: Mapping[str, Any]) -> PresentJob:
 def _after(
     present: PresentJob, job: Mapping[str, Any], ids: Mapping[int | None, str]
 ) -> PresentJob:
-    """Return the job with those that it waits for, where only they keep it from its turn."""
+    """Return the job with the jobs it depends on, where those dependencies alone delay it;
+    otherwise return the job unchanged.
+    """
     waits_for = job.get("dependencies") or ()
     if job["state"] != _DEPENDS or job.get("urgency") == HELD or not waits_for:
         return present

@@ -1,8 +1,8 @@
-"""Asks the daemon again about pending jobs that Berth placed, and moves those it would not.
+"""Requests new decisions for pending jobs that Berth placed, and moves jobs whose best queue
+changed.
 
-Flux can update a pending job's queue and duration (`job-manager.update`), and checks both; nothing
-else of it. So a job moves only where the answer for what its user asked needs the resources that
-the job already has.
+Flux can update only the queue and the duration of a pending job (`job-manager.update`), and checks
+both. So a job moves only where the new decision needs the resources that the job already requests.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _NOT_THAT_FORM = (LookupError, TypeError, ValueError, AttributeError)
 
 @dataclass(frozen=True, slots=True)
 class Pending:
-    """One job that has not started: as its user submitted it, and as it was accepted."""
+    """A job that has not started: the jobspec that its user submitted, and the present one."""
 
     job_id: str
     userid: int
@@ -54,14 +54,17 @@ class Pending:
 
     @property
     def placed_by(self) -> str | None:
-        """Return the id of the decision that chose its queue; None: the user, or Flux, did."""
+        """Return the id of the decision that chose the job's queue; None: its user, or Flux, chose
+        it.
+        """
         stamp = value_at(self.current, "attributes", "user", "berth", "decision")
         match = _STAMP.search(stamp) if isinstance(stamp, str) else None
         return match[1] if match is not None else None
 
 
 def pending(job_ids: Sequence[str] = ()) -> list[Pending]:
-    """Return the pending ones of these jobs; of all that we may see where none is named.
+    """Return those of these jobs that are pending; without ids, all pending jobs that this user may
+    see.
 
     Raises SchedulerError or ToolMissing.
     """
@@ -82,7 +85,7 @@ def pending(job_ids: Sequence[str] = ()) -> list[Pending]:
 
 
 def jobspec_of(job_id: str, *, original: bool = False) -> dict[str, Any]:
-    """Return a job's jobspec: with its updates, or as its user submitted it.
+    """Return a job's present jobspec, or with ``original`` the jobspec that its user submitted.
 
     Raises SchedulerError or ToolMissing.
     """
@@ -98,7 +101,9 @@ def jobspec_of(job_id: str, *, original: bool = False) -> dict[str, Any]:
 
 
 def as_asked(job: Pending, queues: Mapping[str, Queue]) -> dict[str, Any] | None:
-    """Return what its user asked, in the protocol's words; None where the form is not known."""
+    """Return the user's original request in the terms of the submit protocol; None: unknown jobspec
+    form.
+    """
     spec = dict(job.original)
     try:
         return describe(spec, job.userid, Shape(spec), dict(queues))
@@ -113,8 +118,9 @@ def obstacle(
     requires: Mapping[str, Sequence[str]],
     auto: str,
 ) -> str | None:
-    """Return why the pending job cannot become what ``edits`` make of the original; None: it
-    can."""
+    """Return why the pending job cannot be changed to its original jobspec with ``edits``; None: it
+    can.
+    """
     spec = copied(dict(job.original))
     try:
         shape = Shape(spec)
@@ -139,7 +145,9 @@ def _properties(spec: Mapping[str, Any]) -> set[str]:
 
 
 def move(job_id: str, queue: str, *, duration_s: float | None = None) -> None:
-    """Update a pending job. Raises SchedulerError in Flux's words where it refuses."""
+    """Update a pending job's queue and duration. Raises SchedulerError with Flux's message where it
+    refuses.
+    """
     updates = [f"queue={queue}"]
     if duration_s is not None:
         updates.append(f"duration={duration_s:g}s")
@@ -150,8 +158,11 @@ log = logging.getLogger("berth.replace")
 
 
 def replace_pending(jobs: Sequence[str], site: Site, *, apply: bool) -> Iterator[Replacing]:
-    """Look at pending jobs one after another; at all that Berth placed where none is named. Raises
-    BerthError."""
+    """Yield the new decision for each of these pending jobs, or for all that Berth placed if
+    ``jobs`` is empty.
+
+    With ``apply`` a job whose best queue changed is moved. Raises BerthError.
+    """
     config = commands.ask("state")["config.get"]
     auto = site.auto_queue or ""
     queues = queues_of(config, auto)

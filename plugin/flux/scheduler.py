@@ -1,4 +1,4 @@
-"""Flux behind the Scheduler protocol, by its ``flux`` command."""
+"""Implements the Scheduler protocol for Flux, by its ``flux`` command."""
 
 from __future__ import annotations
 
@@ -41,15 +41,19 @@ _JOB_ID = re.compile(r"(?:ƒ|f)[1-9A-HJ-NP-Za-km-z]{1,12}")
 """A job's id in base 58 (RFC 19), as the submitting commands print it."""
 
 _ENDED_TIMEOUT_S = 120.0
-"""Seconds for the jobspecs of everything that ended in some hours; nobody waits for it."""
+"""Seconds allowed for reading the jobspecs of all jobs that ended within some hours; no
+user waits.
+"""
 
 
 _BANKS_S = 60.0
-"""Seconds between two questions to flux-accounting about queues: its answer names every user."""
+"""Seconds between two queries of flux-accounting about queues: its answer lists every user."""
 
 
 class Flux(Scheduler):
-    """The Scheduler that speaks to Flux. Each call asks again, but for flux-accounting's banks."""
+    """The Scheduler for Flux. Each call queries Flux again, except that flux-accounting's banks are
+    cached.
+    """
 
     name = "flux"
     title = "Flux"
@@ -58,12 +62,14 @@ class Flux(Scheduler):
     pair_launcher = "flux run --nodes=2 --ntasks={ranks}"
 
     def __init__(self, settings: Any = None) -> None:
-        """Take no settings: Flux has none of its own."""
+        """Take no settings: Flux has no table in the site file."""
         self._rights: Rights | None = None
         self._rights_s: float | None = None
 
     def read(self, *, full: bool = True) -> ClusterFacts:
-        """See Scheduler. Full: with each node's memory, where Flux gives it."""
+        """Read queues and nodes as they are now; ``full`` adds each node's memory, where Flux
+        reports it.
+        """
         now_s = time.monotonic()
         if self._rights_s is not None and now_s - self._rights_s < _BANKS_S:
             return replace(read_cluster(memory=full), rights=self._rights)
@@ -72,11 +78,15 @@ class Flux(Scheduler):
         return facts
 
     def render(self, job: Job, request: Request, edit: Edit | None) -> tuple[str, ...]:
-        """See Scheduler. Raises SchedulerError for what Flux has no words for."""
+        """Return the ``flux`` command for the request, with the decision's edit applied. Raises
+        SchedulerError for a request that Flux cannot express.
+        """
         return flux_submit(job, request, edit)
 
     def submit(self, command: Sequence[str]) -> str:
-        """See Scheduler. The message of Flux is passed on where it refuses the job."""
+        """Run the command and return the job's id. Raises SchedulerError with Flux's own message
+        where Flux refuses the job.
+        """
         answer = commands.run(*command[1:], submits=True).strip()
         job_id = answer.splitlines()[-1] if answer else ""
         if _JOB_ID.fullmatch(job_id) is None:
@@ -84,13 +94,16 @@ class Flux(Scheduler):
         return job_id
 
     def outcomes(self, job_ids: Sequence[str]) -> Mapping[str, Outcome]:
-        """See Scheduler."""
+        """Return the jobs' outcomes by id."""
         if not job_ids:
             return {}
         return parse_outcomes(commands.ask("jobs", *job_ids))
 
     def ended(self, since_s: float, until_s: float, known: Mapping[str, float]) -> EndedJobs:
-        """See Scheduler. Only the instance's owner may read the stamps of other users' jobs."""
+        """Return the jobs that ended between two Unix times.
+
+        Only the instance's owner may read other users' jobspecs, which hold Berth's decision id.
+        """
         lines = commands.ask_lines(
             "ended",
             f"{since_s:.6f}",
@@ -101,36 +114,38 @@ class Flux(Scheduler):
         return parse_ended(lines)
 
     def is_here(self) -> bool:
-        """See Scheduler."""
+        """Return whether this machine has the ``flux`` command."""
         return shutil.which("flux") is not None
 
     def job_id(self, text: str) -> str | None:
-        """See Scheduler. With ``f`` for ``ƒ``, as Flux prints ids outside of UTF-8 locales."""
+        """Return a Flux job id with ``f`` for ``ƒ``, as Flux prints ids outside UTF-8 locales;
+        None: no id.
+        """
         return text.replace("ƒ", "f") if _JOB_ID.fullmatch(text) else None
 
     def stamped(self, job_id: str) -> str | None:
-        """See Scheduler. From the job's jobspec."""
+        """Return the decision id in the job's jobspec; None: no decision, or no such job."""
         try:
             return stamped_decision(commands.run("job", "info", job_id, "jobspec"))
         except BerthError:
             return None
 
     def present_jobs(self) -> tuple[PresentJob, ...]:
-        """See Scheduler. From flux jobs."""
+        """Return all running and pending jobs, from ``flux jobs``."""
         return present_jobs.ask()
 
     def past_jobs(self, cluster: str, since_s: float) -> ReadJobs:
-        """See Scheduler. From flux jobs."""
+        """Return all jobs that ended after a Unix time, from ``flux jobs``."""
         return past_jobs.ask(cluster, since_s)
 
     def begins_past_jobs(self, line: str) -> bool:
-        """See Scheduler. JSON, or an archive."""
+        """Return whether ``line`` begins JSON of ``flux jobs`` or a job archive (SQLite)."""
         return line.lstrip().startswith("{") or line.startswith(past_jobs.SQLITE)
 
     def read_past_jobs(
         self, lines: Sequence[str], cluster: str, *, source: str, utc: bool
     ) -> ReadJobs:
-        """See Scheduler. Flux's times are Unix times, so ``utc`` says nothing."""
+        """Return past jobs from a file. Flux's times are Unix times, so ``utc`` has no effect."""
         if lines and lines[0].startswith(past_jobs.SQLITE):
             from berth.plugin.flux.past_jobs import read_archive  # noqa: PLC0415 - not in the daemon
 
@@ -138,34 +153,43 @@ class Flux(Scheduler):
         return past_jobs.read_flux("\n".join(lines), cluster, source=source)
 
     def auto_queue(self, name: str, like: str, facts: ClusterFacts) -> tuple[str, ...]:
-        """See Scheduler. The properties are those that all its nodes have and no other node."""
+        """Return configuration lines for a queue ``name`` with the nodes of queue ``like``.
+
+        The queue requires the properties that all its nodes have and no other node has.
+        """
         inside = [set(node.features) for node in facts.nodes if like in node.queues]
         outside = {f for node in facts.nodes if like not in node.queues for f in node.features}
         own = sorted(set.intersection(*inside) - outside) if inside else []
         return (f"[queues.{name}]", f"requires = {json.dumps(own, ensure_ascii=False)}")
 
     def check_filter(self, site: Site) -> Findings:
-        """See Scheduler. Compares Flux's configuration with what the site file makes of it."""
+        """Check that Flux's configuration agrees with the site file."""
         from berth.plugin.flux.filter import check  # noqa: PLC0415 - doctor only
 
         return check(site)
 
     def node_command(self, job: NodeJob) -> tuple[str, ...]:
-        """See Scheduler."""
+        """Return the ``flux batch`` command that runs a script exclusively on one node, or
+        on two.
+        """
         return node_batch(job)
 
     def slice_config(self, nodes: Mapping[str, Sequence[Layout]], cores: int) -> str:
-        """See Scheduler. A queue for each profile; a node has one profile."""
+        """Return Flux configuration with one queue per slice profile; all slices of a node have one
+        profile.
+        """
         from berth.plugin.flux.mig import configuration  # noqa: PLC0415 - seldom asked for
 
         return configuration(nodes, cores)
 
     def workers_commands(self, job: WorkersJob) -> tuple[tuple[str, ...], ...]:
-        """See Scheduler."""
+        """Return one ``flux batch`` command per copy of a script."""
         return workers_batches(job)
 
     def jobspec(self, job: Job, request: Request, edit: Edit | None, *, folder: Path) -> str:
-        """See Scheduler. Version 1 as JSON (RFC 25)."""
+        """Return the job as a jobspec version 1 in JSON (RFC 25), validated where Flux is
+        installed.
+        """
         from berth.plugin.flux.jobspec import jobspec, validate  # noqa: PLC0415 - seldom asked for
 
         spec = jobspec(job, request, edit, folder=folder)
@@ -176,7 +200,9 @@ class Flux(Scheduler):
     def replace_pending(
         self, jobs: Sequence[str], site: Site, *, apply: bool
     ) -> Iterator[Replacing]:
-        """See Scheduler. Only the queue and the time limit of a pending job can change."""
+        """Request a new decision for pending jobs. Flux can change only a pending job's queue and
+        time limit.
+        """
         from berth.plugin.flux.replacing import replace_pending  # noqa: PLC0415 - slow to import
 
         return replace_pending(jobs, site, apply=apply)

@@ -1,16 +1,17 @@
-"""Asks Flux's services and prints their answers as JSON: run by `flux python`, not by Berth.
+"""Queries Flux's services and prints their answers as JSON: run by `flux python`, not by Berth.
 
-    flux python services.py state          configuration, resources, queues, counts of jobs, and of
-                                           those that wait the first 1,000
+    flux python services.py state          configuration, resources, queues, counts of jobs, and
+                                           the first 1,000 pending jobs
     flux python services.py memory         the same, with memory and architecture by rank
-                            (either with the further word `banks`: what flux-accounting allows)
+                            (either with the further word `banks`: flux-accounting's limits)
     flux python services.py jobs ID...     job-list's records, or eventlogs of forgotten jobs
     flux python services.py ended SINCE UNTIL
-                                           jobs that ended between two Unix times, one a line, with
-                                           their stamps; on stdin {ID: when it ended}: without those
+                                           jobs that ended between two Unix times, one per line,
+                                           with their decision ids; stdin {ID: end time}: jobs
+                                           to leave out
 
-Answers are handed on as the services gave them; an error is ``{"error": text, "errno": number}``.
-Self-contained, as it runs with Flux's own Python (3.6 and later).
+Answers are passed on unchanged; an error is ``{"error": text, "errno": number}``. Self-contained,
+as it runs with Flux's own Python (3.6 and later).
 """
 
 import json
@@ -21,11 +22,11 @@ from typing import Any, Dict, Iterator, List
 
 Answers = Dict[str, Any]
 MOST_WAITING = 1000
-"""Jobs that wait and are looked at one by one."""
+"""The most pending jobs that are read one by one."""
 
 
 def answer_of(future: Any) -> Any:
-    """Return a service's answer as it came."""
+    """Return a service's answer unchanged, or its error as ``{"error": text, "errno": number}``."""
     try:
         return json.loads(future.get_str() or "{}")
     except OSError as error:
@@ -33,7 +34,7 @@ def answer_of(future: Any) -> Any:
 
 
 def state(handle: Any) -> Answers:
-    """Return everything that tells what the instance has and is doing, asked in two rounds."""
+    """Return the instance's configuration, resources, queues and job counts, read in two rounds."""
     waiting = {"states": ["priority", "sched"]}
     topics: Dict[str, Answers] = {
         "config.get": {},
@@ -63,7 +64,7 @@ def state(handle: Any) -> Answers:
 
 
 def banks(handle: Any) -> Answers:
-    """Return users, their banks and queues, as flux-accounting's plugin holds them."""
+    """Return users, their banks and queues, as flux-accounting's plugin reports them."""
     answer: Answers = answer_of(
         handle.rpc("job-manager.jobtap-query", {"name": "mf_priority.so"}, nodeid=0)
     )
@@ -71,7 +72,9 @@ def banks(handle: Any) -> Answers:
 
 
 def with_memory(handle: Any) -> Answers:
-    """Return ``state``, and for one rank of each kind its memory in bytes and its architecture."""
+    """Return ``state`` with memory (bytes) and architecture by rank, read once per set of equal
+    nodes.
+    """
     answers = state(handle)
     kinds: Dict[str, List[int]] = {}
     everything = answers["resource.sched-status"].get("all", {}).get("execution", {})
@@ -92,15 +95,14 @@ def with_memory(handle: Any) -> Answers:
 
 
 def ranks(idset: str) -> Iterator[int]:
-    """Yield the numbers of ``0-2,5``."""
+    """Yield the numbers in an idset such as ``0-2,5``."""
     for part in idset.strip("[]").split(","):
         first, _, last = part.partition("-")
         yield from range(int(first), int(last or first) + 1)
 
 
 def jobs(handle: Any, names: List[str]) -> Answers:
-    """Return ``{"job": ...}``, or ``{"eventlog": ..., "jobspec": ...}``, by the id as it was
-    given."""
+    """Return ``{"job": ...}``, or ``{"eventlog": ..., "jobspec": ...}``, by the requested id."""
     from flux.job import JobID  # noqa: PLC0415 - the rest needs it not
 
     numbers = {}
@@ -137,13 +139,15 @@ LISTED = (
     "duration",
 )
 AT_ONCE = 200
-"""How many jobspecs are asked for before the first answer is waited for."""
+"""The number of jobspecs requested before the first answer is awaited."""
 
 
 def ended(
     handle: Any, since_s: float, until_s: float, known: Dict[str, float]
 ) -> Iterator[Answers]:
-    """Yield ``{"id": ..., "job": ..., "stamp": ..., "gpus": ...}`` for each, oldest first."""
+    """Yield ``{"id": ..., "job": ..., "stamp": ..., "gpus": ...}`` for each ended job, oldest
+    first.
+    """
     from flux.job import JobID  # noqa: PLC0415
     from flux.job.list import job_list_inactive  # noqa: PLC0415
 
@@ -166,7 +170,9 @@ def ended(
 
 
 def stamp_of(answer: Answers) -> Answers:
-    """Return what the jobspec in ``answer`` says that job-list does not."""
+    """Return Berth's decision text (``stamp``) and the GPUs from the jobspec in ``answer``, which
+    job-list does not report.
+    """
     if "error" in answer:
         return {"error": answer["error"], "errno": answer["errno"]}
     try:
@@ -178,7 +184,9 @@ def stamp_of(answer: Answers) -> Answers:
 
 
 def gpus_in(vertices: List[Any]) -> int:
-    """Count the GPUs of a jobspec's resources. Raises TypeError for a range instead of a count."""
+    """Return the number of GPUs in a jobspec's resources. Raises TypeError for a range as
+    a count.
+    """
     total = 0
     for vertex in vertices:
         within = 1 if vertex["type"] == "gpu" else gpus_in(vertex.get("with") or [])
@@ -187,7 +195,7 @@ def gpus_in(vertices: List[Any]) -> int:
 
 
 def main() -> None:
-    """Print what the arguments ask for."""
+    """Print the answer to the query that the command-line arguments name."""
     import flux  # noqa: PLC0415 - only `flux python` has it
 
     handle = flux.Flux()
