@@ -1,11 +1,12 @@
-"""Runs of a program sorted into cells, and what parts of their errors cells share.
+"""Cells (runs of a program on the same platform, size and resources) and the covariance of forecast
+errors between cells.
 
 Data card of ``SHIPPED``. Data: OpenCL kernels of nine applications on 15 devices (AIWC, MIT).
-Residuals: log of measured over predicted time of the shipped cost model, each application left
-out of its training, in units of the deviation that it states. Fitted: the shares, by maximum
-likelihood of those residuals (``python -m lab site-simulation --train``). Chosen, not fitted: the
-effects of platforms and of changes, for which there is no public data. Figures of held-out
-applications come from shares fitted without them (docs/figures-history.md).
+Residuals: log of measured over predicted time of the shipped cost model with the row's application
+left out of training, divided by the standard deviation that the model states. Fitted: the variance
+shares, by maximum likelihood of those residuals (``python -m lab site-simulation --train``). Chosen
+by hand: the deviations that platforms and changes add, for which there is no public data. Figures
+of held-out applications come from shares fitted without them (docs/figures-history.md).
 """
 
 from __future__ import annotations
@@ -19,54 +20,69 @@ import numpy as np
 from berth.predictor.core.arrays import Floats
 
 SEVERAL = 5
-"""Runs from which on a program's own intervals have a factor of their own."""
+"""Number of finished runs from which on a program's intervals have their own factor."""
 PHASES = 3
+"""Number of phases of a program's history, see ``phase``."""
 
 
 def phase(runs: int) -> int:
-    """Return 0 before the first run of a program, 1 after 1 to 4, 2 after more."""
+    """Return the phase of a program after ``runs`` finished runs: 0 for none, 1 for 1 to 4, 2 for
+    more."""
     return 0 if not runs else 1 if runs < SEVERAL else 2
 
 
 @dataclass(frozen=True, slots=True)
 class Components:
-    """Variances: shares of a forecast's own squared error, and standard deviations in log time."""
+    """Variance components of a forecast's error in log time.
+
+    The shares (``program`` to ``cell``) are fractions of the forecast's own squared standard
+    deviation; the other deviations are standard deviations of log time.
+    """
 
     program: float
-    """Share that all runs of a program have in common."""
+    """Share of the error variance that all runs of a program have in common."""
     kind: float
-    """... and those on one kind of device (CPU, GPU) beside it."""
+    """Share common to a program's runs on one kind of device (CPU or GPU)."""
     family: float
-    """... on devices of one vendor or generation."""
+    """Share common to a program's runs on devices of one vendor or generation."""
     platform: float
+    """Share common to a program's runs on one platform."""
     part: float
-    """... runs of one part of the program (a kernel, a set of arguments)."""
+    """Share common to runs of one part of the program (a kernel, a set of arguments)."""
     part_on_kind: float
+    """Share common to runs of one part on one kind of device."""
     row: float
-    """... runs of one part at one size and number of cores or GPUs."""
+    """Share common to runs of one part at one size and number of cores or GPUs."""
     row_on_kind: float
+    """Share common to runs of one part, size and number of units on one kind of device."""
     cell: float
-    """... of one row on one platform: nothing else tells of it."""
+    """Share of one part, size and number of units on one platform: no other cell informs it."""
     length: float = 2.0
-    """Rows whose log sizes (or log units, or nodes) are so far apart share exp(-1) of it."""
+    """Distance in log size, log units and log nodes at which two rows share exp(-1) of the ``row``
+    variance."""
     run_noise: float = 0.08
-    """Deviation of log time between two runs of one cell, before the program's runs tell."""
+    """Standard deviation of log time between two runs of one cell, before runs of the program are
+    seen."""
     site_kind: float = 0.15
-    """Deviation of what all programs of a site have in common on one kind of device."""
+    """Standard deviation of the error that all programs of a site share on one kind of device."""
     site_platform: float = 0.15
-    """... on one platform; both are scaled up where many programs agree."""
+    """Standard deviation of the error that all programs of a site share on one platform.
+
+    This deviation and ``site_kind`` are scaled up where many programs agree.
+    """
     change: float = 0.7
-    """Deviation of log time across a detected change: a factor of two either way."""
+    """Standard deviation of log time across a detected change: a factor of two either way."""
     interval: tuple[float, ...] = (1.0, 1.0, 1.0)
-    """Factors on the 90 % half width by ``phase``."""
+    """Factors on the half width of 90 % intervals, by ``phase``."""
 
     def factor(self, runs: int) -> float:
-        """Return the factor on the 90 % half width after so many runs of the program."""
+        """Return the factor on the half width of a 90 % interval after ``runs`` runs of the
+        program."""
         return self.interval[phase(runs)]
 
     @property
     def total(self) -> float:
-        """Return the sum of the shares: 1 where the forecast's own interval is right for a first
+        """Return the sum of the variance shares; 1 keeps the forecast's own interval for a first
         run."""
         return (
             self.program + self.kind + self.family + self.platform + self.part
@@ -87,64 +103,68 @@ SHIPPED = Components(
     length=2.0,
     interval=(1.0, 0.75, 0.75),
 )
-"""The shares add up to 1: before any job ends, a forecast's interval is its own. Fitted on all nine
-applications they add up to 0.82, with factors of 0.96, 0.61 and 0.72: jobs of a site differ more
-than kernels do, so that three quarters is what ships, and online levels do the rest."""
+"""Variance components that Berth ships; the shares add up to 1.
+
+A forecast's interval is therefore unchanged before any job ends. Fitted on all nine applications
+the shares add up to 0.82, with interval factors of 0.96, 0.61 and 0.72. Jobs of a site differ more
+than kernels do, so factors of 0.75 are shipped and online levels correct the remainder.
+"""
 
 
 LEAST_DEVIATION = 0.02
-"""Least deviation of log time: no forecast is better than this."""
+"""Smallest standard deviation of log time that a forecast is taken to have."""
 
 
 class Place(NamedTuple):
-    """A platform, and what it is, from coarse to fine."""
+    """A platform with its kind (CPU or GPU) and its vendor or generation."""
 
     platform: str
     kind: str = ""
     """``cpu`` or ``gpu``."""
     family: str = ""
-    """Vendor or generation; empty: the kind alone."""
+    """Vendor or generation of the device; empty: only the kind is known."""
 
 
 class Row(NamedTuple):
-    """What a run did, as far as runs are distinguished."""
+    """Part, size and resources of a run: the properties by which runs of a program are
+    distinguished."""
 
     part: str = ""
     log_size: float = 0.0
     log_units: float = 0.0
-    """Log of cores, or GPUs."""
+    """Log of the number of cores, or of GPUs."""
     log_nodes: float = 0.0
-    """Log of nodes, over those of the program's main run."""
+    """Log of the number of nodes over the number of the program's main (profiled) run."""
 
 
 class Cell(NamedTuple):
-    """Runs of one cell differ by the noise of runs only."""
+    """Runs of a program that differ by run-to-run noise only: same platform, row and epochs."""
 
     place: Place
     row: Row
     deviation: float
-    """Deviation of the forecast's log time, as the forecast states it."""
+    """Standard deviation of log time that the forecast states."""
     epoch: int = 0
-    """Epoch of the program: goes up by one with each detected change."""
+    """Epoch of the program: increases by one with each detected change of the program."""
     place_epoch: int = 0
-    """Epoch of the platform, likewise."""
+    """Epoch of the platform: increases by one with each detected change of the platform."""
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """A finished job as the posterior sees it."""
+    """A finished job as the posterior takes it: its cell and its log residual."""
 
     cell: Cell
     log_residual: float
-    """Log of its time over the forecast without learning."""
+    """Log of the job's run time over the time of the forecast without learning."""
     censored: bool = False
-    """It was killed by its time limit: it would have taken longer."""
+    """Whether the time limit killed the job, so that its full run time would have been longer."""
     job: str = ""
 
 
 def covariance(left: Sequence[Cell], right: Sequence[Cell], parts: Components) -> Floats:
-    """Return the covariance of the forecast's errors in ``left`` and in ``right`` cells of one
-    program."""
+    """Return the [left, right] covariance of the forecast's log errors between two lists of cells
+    of one program."""
     same = _Same(left, right)
     kind = same.of([c.place.kind for c in left], [c.place.kind for c in right])
     family = same.of([c.place[1:] for c in left], [c.place[1:] for c in right])
@@ -167,13 +187,15 @@ def covariance(left: Sequence[Cell], right: Sequence[Cell], parts: Components) -
     )
     ours = np.array([max(c.deviation, LEAST_DEVIATION) for c in left])
     theirs = np.array([max(c.deviation, LEAST_DEVIATION) for c in right])
-    # The smaller variance: what a sure forecast missed is not multiplied where another is unsure.
+    # The smaller variance: the error of a narrow forecast is not scaled up to a wide one's.
     return np.asarray(shared * np.minimum.outer(ours, theirs) ** 2)
 
 
 def changes(left: Sequence[Cell], right: Sequence[Cell], parts: Components) -> Floats:
-    """Return what changes of the program add: one unknown for each epoch, where there are
-    several."""
+    """Return the [left, right] covariance that detected changes of the program add.
+
+    Cells of one epoch share one unknown offset; the matrix is 0 where all cells are of epoch 0.
+    """
     if not any(c.epoch for c in (*left, *right)):
         return np.zeros((len(left), len(right)))
     same = _Same(left, right).of([c.epoch for c in left], [c.epoch for c in right])
@@ -182,14 +204,18 @@ def changes(left: Sequence[Cell], right: Sequence[Cell], parts: Components) -> F
 
 @dataclass(frozen=True, slots=True)
 class _Same:
+    """Two lists of cells that are compared pair by pair."""
+
     left: Sequence[Cell]
     right: Sequence[Cell]
 
     def of(self, ours: Sequence[Hashable], theirs: Sequence[Hashable]) -> Floats:
+        """Return [left, right]: 1 where the keys of the two cells are equal, else 0."""
         codes: dict[Hashable, int] = {}
         a = np.array([codes.setdefault(key, len(codes)) for key in ours], dtype=np.int64)
         b = np.array([codes.setdefault(key, len(codes)) for key in theirs], dtype=np.int64)
         return np.equal.outer(a, b).astype(np.float64)
 
     def apart(self, ours: Sequence[float], theirs: Sequence[float]) -> Floats:
+        """Return [left, right] absolute differences of two lists of numbers."""
         return np.asarray(np.abs(np.subtract.outer(np.array(ours), np.array(theirs))))

@@ -1,4 +1,5 @@
-"""Evidence: a finished job as the predictor learns from it, and as a run of the posterior."""
+"""Evidence: a finished job as the predictor learns from it, and its conversion to a ``Run`` of the
+posterior."""
 
 from __future__ import annotations
 
@@ -14,41 +15,43 @@ from berth.predictor.learning.cells import Cell, Place, Row, Run
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """One finished job of a workload. Plain data, whatever scheduler it is from."""
+    """One finished job of a workload, as plain data independent of the scheduler."""
 
     job: str
-    """Unique at the site."""
+    """Job identifier, unique at the site."""
     user: str
     workload: str
     """Name of the workload."""
     digest: str
-    """Digest of the workload's content: evidence of another content says nothing of this one."""
+    """Digest of the workload's content: jobs of another digest are not used for this workload."""
     platform: str
     cores: int
     gpus: int
     size: float | None
     runtime_s: float
     ended_s: float
-    """Unix time."""
+    """End of the job, Unix time in seconds."""
     censored: bool = False
-    """Whether its time limit killed it: it would have taken longer than ``runtime_s``."""
+    """Whether the time limit killed the job: it would have run longer than ``runtime_s``."""
     peak_memory_bytes: float | None = None
     epoch: int = 0
-    """Epoch of the workload: goes up with each detected change of it."""
+    """Epoch of the workload: increases with each detected change of the workload."""
     place_epoch: int = 0
-    """Epoch of the platform."""
+    """Epoch of the platform: increases with each detected change of the platform."""
     nodes: int | None = None
-    """Nodes that it ran on; None: as many as the forecast's curves are of."""
+    """Number of nodes that the job ran on; None: the number that the forecast's curves are for."""
 
     @property
     def units(self) -> int:
-        """Return GPUs, or cores where it had none."""
+        """Return the number of GPUs of the job, or of cores where it had no GPU."""
         return self.gpus or self.cores
 
 
 def place_of(platform: str, forecast: Forecast, families: Mapping[str, str]) -> Place | None:
-    """Return what the platform is; None: nothing is forecast there. ``families``: vendors by
-    name."""
+    """Return a platform with its kind and vendor; None where ``forecast`` has no prediction for it.
+
+    ``families``: vendor or generation by platform name.
+    """
     curve = forecast.curves.get(platform)
     if curve is None:
         return None
@@ -60,8 +63,11 @@ def cell_of(
     forecast: Forecast, place: Place, units: int, size: float | None,
     *, nodes: int | None = None, epoch: int = 0, place_epoch: int = 0,
 ) -> Cell | None:  # fmt: skip
-    """Return the cell of a run with so many cores or GPUs in all; None: nothing is forecast for
-    it."""
+    """Return the cell of a run on ``place`` with ``units`` cores or GPUs in total; None where the
+    forecast has no time for the run.
+
+    ``size``: None for the profiled size; ``nodes``: None for the nodes of the main run.
+    """
     main = forecast.main_nodes
     ran_on = main if nodes is None or forecast.nodes is None else nodes
     interval = forecast.runtime_at(place.platform, units, size, ran_on)
@@ -82,8 +88,12 @@ def cell_of(
 
 
 def run_of(evidence: Evidence, forecast: Forecast, families: Mapping[str, str]) -> Run | None:
-    """Return the job beside what ``forecast``, without learning, predicts of it; None: it predicts
-    nothing."""
+    """Return a finished job with its log residual from ``forecast``, which is made without
+    learning.
+
+    None where the forecast has no time for the job's platform, size and resources. ``families``:
+    vendor or generation by platform name.
+    """
     place = place_of(evidence.platform, forecast, families)
     if place is None:
         return None
@@ -101,6 +111,7 @@ def run_of(evidence: Evidence, forecast: Forecast, families: Mapping[str, str]) 
 
 
 def log_deviation(interval: Interval) -> float:
-    """Return the standard deviation of log time that a 90 % interval states."""
+    """Return the standard deviation of log time that a 90 % interval implies for a normal
+    distribution."""
     low = max(interval.low, interval.mid * 1e-6)
     return max(0.0, math.log(max(interval.high, low) / low) / 2 / NORMAL_90)

@@ -1,6 +1,6 @@
-"""Folds over groups of rows that resemble each other, and figures of merit of what is held out.
+"""Cross-validation folds over groups of rows, and figures of merit of held-out predictions.
 
-A group is a kernel, an application or a model.
+A group holds rows that resemble each other: of one kernel, application or model.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def folds(groups: Sequence[str], count: int, seed: int) -> list[list[int]]:
 
 
 def r2(measured: Floats, predicted: Floats) -> float:
-    """Return the coefficient of determination; NaN where nothing varies."""
+    """Return the coefficient of determination; NaN where all measured values are equal."""
     total = float(((measured - measured.mean()) ** 2).sum())
     return math.nan if total == 0 else 1 - float(((measured - predicted) ** 2).sum()) / total
 
@@ -41,7 +41,7 @@ def kendall(
 ) -> float:
     """Return Kendall's tau-b over pairs of rows of different ``groups`` (None: over all pairs).
 
-    NaN where there is no such pair; 0 where one side is the same in all of them.
+    NaN where there is no such pair; 0 where all measured or all predicted values are equal.
     """
     first, second = np.triu_indices(len(measured), 1)
     if groups is not None:
@@ -57,8 +57,10 @@ def kendall(
 
 
 def row_taus(measured: Floats, predicted: Floats) -> Floats:
-    """Return [rows] ``kendall`` of each row's order of its columns, of those that were measured
-    (not NaN); NaN for fewer than two."""
+    """Return [rows]: Kendall's tau-b of each row over its measured (not NaN) columns.
+
+    NaN for rows with fewer than two measured columns.
+    """
     return np.array([
         kendall(real[known], guess[known])
         for real, guess, known in zip(measured, predicted, np.isfinite(measured), strict=True)
@@ -66,6 +68,6 @@ def row_taus(measured: Floats, predicted: Floats) -> Floats:
 
 
 def group_mean(values: Floats, groups: Sequence[str] | Sequence[int]) -> float:
-    """Return the mean over groups of each group's mean."""
+    """Return the mean over groups of each group's mean value."""
     _, place = np.unique(np.array(groups), return_inverse=True)
     return float((np.bincount(place, values) / np.bincount(place)).mean())

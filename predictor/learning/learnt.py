@@ -1,4 +1,4 @@
-"""A forecast after finished jobs: the forecast without learning, moved by the posterior."""
+"""A forecast corrected by finished jobs: the forecast without learning, moved by the posterior."""
 
 from __future__ import annotations
 
@@ -15,30 +15,32 @@ from berth.predictor.learning.evidence import cell_of, place_of
 from berth.predictor.learning.posterior import NO_EFFECTS, Effects, Posterior
 
 SOURCE = "finished jobs"
-"""First words of the sources of learnt times."""
+"""First words of the source text of times that were learnt from finished jobs."""
 _LEAST_LOG_WIDTH = 0.02
 _SAME_UNITS = 0.05
-"""Log of cores or GPUs: a run within this was made with these very resources."""
+"""Difference in log size, units or nodes below which a run counts as made with these resources."""
 
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """What is known of a site beside one workload's runs."""
+    """What a site knows about one workload besides the workload's own runs."""
 
     effects: Effects = NO_EFFECTS
+    """Log-time offsets of platforms, learnt from the site's other programs."""
     factors: Mapping[str, float] = field(default_factory=dict)
-    """Factors on the half widths of intervals, by platform: online levels."""
+    """Factors on the half widths of intervals by platform, adjusted online to 90 % coverage."""
     factor: float = 1.0
-    """The workload's own."""
+    """Factor on the half widths of the workload's own intervals, adjusted online."""
     interval: tuple[float, ...] | None = None
-    """Factors on half widths by ``cells.phase``; None: those that ship."""
+    """Factors on half widths by ``cells.phase``; None: the shipped factors."""
     epoch: int = 0
-    """The newest one of the workload."""
+    """Newest epoch of the workload: the number of changes detected in it."""
     place_epochs: Mapping[str, int] = field(default_factory=dict)
+    """Newest epoch of each platform; platforms without a detected change may be absent."""
     doubted: Mapping[str, str] = field(default_factory=dict)
-    """Platforms whose intervals fail, with a sentence each."""
+    """Platforms whose intervals hold too few of the recent times, with a sentence for the user."""
     families: Mapping[str, str] = field(default_factory=dict)
-    """Vendors by platform."""
+    """Vendor or generation by platform."""
 
     def level(self, platform: str) -> float:
         """Return the factor on the half widths of the workload's intervals on a platform."""
@@ -47,18 +49,20 @@ class Standing:
 
 @dataclass(frozen=True, slots=True)
 class Pull:
-    """By how much one finished job moves the expected time on a platform."""
+    """The amount by which one finished job moves the expected time on a platform."""
 
     job: str
     log_move: float
+    """Change of the natural log of the expected time that the job causes."""
     weight: float
-    """1: a usual run; near 0: an outlier."""
+    """Weight of the job in the fit: 1 for a usual run, near 0 for an outlier."""
 
 
 def learnt_forecast(
     base: Forecast, runs: Sequence[Run], standing: Standing, parts: Components = SHIPPED
 ) -> Forecast:
-    """Return ``base``, which knows no finished job, after ``runs`` of its workload."""
+    """Return the forecast ``base``, made without finished jobs, corrected by ``runs`` of its
+    workload."""
     if standing.interval is not None:
         parts = replace(parts, interval=standing.interval)
     posterior = Posterior(runs, parts, standing.effects)
@@ -82,9 +86,10 @@ def learnt_forecast(
 def pulls(
     base: Forecast, runs: Sequence[Run], standing: Standing, platform: str, point: int = -1
 ) -> list[Pull]:
-    """Return which jobs moved the expected time on ``platform``, in the order of the runs.
+    """Return how much each run moved the expected time on ``platform``, in the order of the runs.
 
-    ``point``: of the platform's curve.
+    ``point``: index into the platform's curve. Empty where there is no run or no place for the
+    platform.
     """
     posterior = Posterior(runs, effects=standing.effects)
     cells = _cells(base, base.curves[platform], platform, standing)
@@ -115,7 +120,8 @@ def _cells(base: Forecast, curve: PredictionCurve, name: str, standing: Standing
 def _curve(
     base: Forecast, curve: PredictionCurve, name: str, posterior: Posterior, standing: Standing
 ) -> PredictionCurve | None:
-    """Return the learnt curve; None: nothing that was learnt concerns the platform."""
+    """Return the curve of a platform corrected by runs; None where nothing learnt concerns the
+    platform."""
     cells = _cells(base, curve, name, standing)
     factor = standing.level(name)
     if len(cells) != len(curve.points):
@@ -150,14 +156,18 @@ def _curve(
 def _time(
     before_s: float, mean: float, deviation: float, posterior: Posterior, factor: float
 ) -> Interval:
+    """Return a time in seconds moved by a log ``mean``, with an interval from the log
+    ``deviation``."""
     factor *= posterior.parts.factor(len(posterior.runs))
     return around(before_s * math.exp(mean), max(NORMAL_90 * deviation * factor, _LEAST_LOG_WIDTH))
 
 
 def _nodes(base: Forecast, posterior: Posterior, standing: Standing) -> NodeScaling | None:
-    """Return how the time changes with nodes, where jobs ran on other numbers than the main run's.
+    """Return the scaling with nodes, corrected where jobs ran on other numbers of nodes than the
+    main run.
 
-    Without such jobs all numbers of nodes move with the main run's.
+    Without such jobs the time on every number of nodes moves with the time of the main run's
+    number.
     """
     scaling = base.nodes
     runs = [run for run in posterior.runs if run.cell.row.log_nodes]
@@ -191,14 +201,15 @@ def _nodes(base: Forecast, posterior: Posterior, standing: Standing) -> NodeScal
 
 
 def _shape(run: Run, scaling: NodeScaling) -> tuple[int, int]:
-    """Return nodes, and cores or GPUs of each."""
+    """Return the number of nodes of a run, and its cores or GPUs per node."""
     row = run.cell.row
     per_node = math.exp(row.log_units) / scaling.base
     return round(math.exp(row.log_nodes) * scaling.base), max(1, round(per_node))
 
 
 def _tells(run: Run, name: str, base: Forecast, standing: Standing) -> bool:
-    """Return whether the run was on that platform, as it is now, and of the profiled size."""
+    """Return whether a run was on the platform in its newest epoch, at the profiled size and not
+    cut off."""
     cell, own = run.cell, base.sizes.size
     same_size = abs(cell.row.log_size - (math.log(own) if own else 0.0)) < _SAME_UNITS
     newest = cell.place_epoch == standing.place_epochs.get(name, 0)
@@ -212,8 +223,8 @@ def _times_on(
     posterior: Posterior,
     standing: Standing,
 ) -> list[Interval] | None:
-    """Return learnt times of (nodes, cores or GPUs of each); None: nothing is forecast of one of
-    them."""
+    """Return learnt times for (nodes, cores or GPUs per node); None where one of them has no
+    forecast."""
     place = place_of(name, base, standing.families)
     if place is None:
         return None
@@ -236,13 +247,18 @@ def _times_on(
 
 
 def _over(time: Interval, main: Interval) -> Interval:
-    """Return what ``main``, with its own interval, is multiplied with to give ``time``."""
+    """Return the ratio of ``time`` to ``main``; its interval is the log width that ``main`` does
+    not have."""
     wider = time.log_width - main.log_width
     return around(time.mid / main.mid, max(0.0, wider))
 
 
 def _basis(point: Prediction, cell: Cell, posterior: Posterior, standing: Standing) -> Basis:
-    """Return measured where it ran with these resources; a prior stays one where no program ran."""
+    """Return MEASURED where the workload ran with these resources, else the basis of the learnt
+    point.
+
+    A prior stays a prior where no program of the site ran on the platform.
+    """
     runs_here = [r for r in posterior.runs if r.cell.place == cell.place and not r.censored]
     newest = [r for r in runs_here if r.cell.place_epoch == cell.place_epoch]
     if any(_same_row(run.cell, cell) for run in newest):
@@ -261,6 +277,8 @@ def _same_row(run: Cell, asked: Cell) -> bool:
 
 
 def _source_of(name: str, posterior: Posterior, standing: Standing) -> str:
+    """Return the source text of a platform's times: how many runs of which kind they are learnt
+    from."""
     runs_here = sum(run.cell.place.platform == name for run in posterior.runs)
     runs_elsewhere = len(posterior.runs) - runs_here
     parts = [f"{runs_here} here"] * bool(runs_here) + [f"{runs_elsewhere} elsewhere"] * bool(

@@ -1,4 +1,5 @@
-"""ONNX files built node by node, xgboost ensembles as ONNX, and the proof that a file agrees."""
+"""Build ONNX files node by node, convert xgboost ensembles, and check that a file agrees with its
+model."""
 
 from __future__ import annotations
 
@@ -27,32 +28,39 @@ if TYPE_CHECKING:
 
 _OPSET, _IR = 15, 8
 _TYPES = {"float32": TensorProto.FLOAT, "float64": TensorProto.DOUBLE, "int64": TensorProto.INT64}
+"""ONNX element types by numpy name."""
 
 
 @dataclass(slots=True)
 class OnnxGraph:
-    """A graph in the making: nodes and constants are named as they come, so that the same calls
-    give the same bytes."""
+    """An ONNX graph under construction.
+
+    Nodes and constants are named in the order of the calls, so that the same calls give the same
+    bytes.
+    """
 
     stem: str = "v"
-    """First letters of the nodes' names."""
+    """Prefix of the nodes' output names."""
     nodes: list[NodeProto] = field(default_factory=list)
     constants: list[TensorProto] = field(default_factory=list)
     domains: dict[str, int] = field(default_factory=dict)
-    """Operator sets beside ONNX's own, for example that of trees."""
+    """Version by domain of operator sets other than ONNX's own, for example the one of trees."""
 
     def add(
         self, operator: str, *inputs: str | NDArray[Any], to: str = "", **attributes: Any
     ) -> str:
-        """Add one node; arrays become constants. Returns the name of its output, ``to`` where it is
-        given."""
+        """Add one node and return the name of its output; array inputs become constants.
+
+        ``to``: name for the output; empty: the next free name.
+        """
         names = [each if isinstance(each, str) else self.constant(each) for each in inputs]
         out = to or f"{self.stem}{len(self.nodes)}"
         self.nodes.append(helper.make_node(operator, names, [out], **attributes))
         return out
 
     def cast(self, value: str, kind: str, to: str = "") -> str:
-        """Cast ``value`` to another type (``float32``, ``float64``, ``int64``)."""
+        """Add a cast of ``value`` to ``kind`` (``float32``, ``float64``, ``int64``) and return the
+        output's name."""
         out = to or f"{self.stem}{len(self.nodes)}"
         self.nodes.append(helper.make_node("Cast", [value], [out], to=_TYPES[kind]))
         return out
@@ -65,8 +73,8 @@ class OnnxGraph:
         return name
 
     def inlined(self, raw: bytes, feed: str) -> str:
-        """Add all nodes of a file with one input, fed by ``feed``; returns the name of its first
-        output."""
+        """Add all nodes of the one-input ONNX file ``raw``, fed by ``feed``; return its first
+        output's name."""
         part = compose.add_prefix(load_model_from_string(raw), f"{self.stem}{len(self.nodes)}-")
         self.add("Identity", feed, to=part.graph.input[0].name)
         self.nodes.extend(part.graph.node)
@@ -85,8 +93,11 @@ class OnnxGraph:
         output: tuple[str, int],
         properties: Mapping[str, str] | None = None,
     ) -> bytes:
-        """Return the file: inputs [rows, width] by name with their width and type, one float64
-        output."""
+        """Return the checked ONNX file as bytes.
+
+        ``inputs``: width and type by name, shape [rows, width]; ``output``: name and width of the
+        only, float64 output; ``properties``: metadata of the file.
+        """
         graph = helper.make_graph(
             self.nodes, name,
             [
@@ -106,7 +117,7 @@ class OnnxGraph:
 
 
 def session_of(raw: bytes) -> onnxruntime.InferenceSession:
-    """Open a session on one thread, without warnings."""
+    """Return an onnxruntime session on one CPU thread, with warnings switched off."""
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = options.inter_op_num_threads = 1
     options.log_severity_level = 3
@@ -114,7 +125,7 @@ def session_of(raw: bytes) -> onnxruntime.InferenceSession:
 
 
 def run(session: onnxruntime.InferenceSession, inputs: Mapping[str, NDArray[Any]]) -> Floats:
-    """Return the first output; inputs that the graph does not read are left out."""
+    """Return the first output for ``inputs``; inputs that the graph does not read are ignored."""
     known = {node.name for node in session.get_inputs()}
     (output, *_) = session.run(None, {name: inputs[name] for name in inputs if name in known})
     return np.asarray(output, np.float64)
@@ -123,9 +134,9 @@ def run(session: onnxruntime.InferenceSession, inputs: Mapping[str, NDArray[Any]
 def agreement(
     raw: bytes, inputs: Mapping[str, NDArray[Any]], expected: Floats, tolerance: float
 ) -> float:
-    """Return the largest difference of the file's first output from what the model predicted.
+    """Return the largest absolute difference between the file's first output and ``expected``.
 
-    Raises BerthError above ``tolerance``: such a file must never be written.
+    Raises BerthError above ``tolerance``: such a file must not be written.
     """
     output = run(session_of(raw), inputs)
     apart = float(np.abs(output.reshape(np.shape(expected)) - expected).max())
@@ -137,16 +148,18 @@ def agreement(
 
 
 TREES_TOLERANCE = 1e-5
+"""Largest allowed difference of log time between xgboost and its ONNX file."""
 _TREES_OPSET = 15
 
 
 def trees_to_onnx(model: xgboost.XGBRegressor, feature_count: int) -> bytes:
-    """Return the ensemble as ONNX with one input ``features`` (rows x features, float32)."""
+    """Return the xgboost ensemble as ONNX bytes with one input ``features`` (rows x features,
+    float32)."""
     from onnxmltools.convert import convert_xgboost  # noqa: PLC0415 - heavy
     from onnxmltools.convert.common.data_types import FloatTensorType  # noqa: PLC0415
 
     inputs = [("features", FloatTensorType([None, feature_count]))]
-    # Without a name of its own each conversion would get a random one, and bundles another id.
+    # The fixed name replaces a random one, which would change the bundle's id at each conversion.
     converted = convert_xgboost(model, "residual", inputs, target_opset=_TREES_OPSET)
     return bytes(converted.SerializeToString())
 
@@ -155,7 +168,7 @@ def check_trees_agree(onnx: bytes, model: xgboost.XGBRegressor, rows: Floats) ->
     """Return the largest difference between ONNX and xgboost on ``rows``, with and without missing
     values.
 
-    Raises BerthError above ``TREES_TOLERANCE``: such a model must never be written.
+    Raises BerthError above ``TREES_TOLERANCE``: such a model must not be written.
     """
     holes = rows.copy()
     holes[np.random.default_rng(0).random(rows.shape) < 0.2] = np.nan

@@ -1,18 +1,19 @@
-"""A robust Gaussian posterior in log time: of a program's next job, and of a site's platforms.
+"""Robust Gaussian posterior in log time, of a program's next job and of a site's platforms.
 
-A run's residual is the log of its time over the forecast without learning. Residuals of a program
-share parts (``cells.Components``). Runs err by Student's t with few degrees of freedom, as scale
-mixture (Lange, Little and Taylor, "Robust statistical modeling using the t distribution", 1989), so
-that one odd run counts little; how far the forecast may be off at all is averaged over a grid of
-scales by their likelihood, so that a forecast that claims too much is given up after few runs. Runs
-of one cell are one unknown: the cost is cubic in cells, linear in runs.
+A run's residual is the log of its time over the forecast without learning. Residuals of runs of a
+program are correlated (``cells.Components``). The noise of runs follows Student's t with few
+degrees of freedom, as a scale mixture (Lange, Little and Taylor, "Robust statistical modeling using
+the t distribution", 1989), so that one outlier has little weight. The overall scale of the
+forecast's error is averaged over a grid by likelihood, so that an overconfident forecast is
+overruled after few runs. Runs of one cell share one unknown: the cost is cubic in cells and linear
+in runs.
 
-What platforms do to every program is learnt from all programs of a site together. Each adds what
-its runs say of the platforms beside its own offset, as a precision matrix and a vector. The sum,
-with the prior, is the exact Gaussian posterior; what one program added can be taken out again, so
-that its own runs are not counted twice for it. A platform that many programs find slower than
-forecast gets a wider prior by its own data (a scale mixture, too): a bundle that is wrong by a
-factor of three there is corrected within a few jobs.
+The effect of a platform is a log-time offset common to all programs, learnt from all programs of a
+site. Each program contributes a precision matrix and a vector about the platforms, beside its own
+offset. Their sum with the prior is the exact Gaussian posterior. A program's contribution can be
+subtracted again, so that its own runs are not counted twice for it. A platform that many programs
+find slower than forecast gets a wider prior (again a scale mixture): a bundle that is wrong by a
+factor of three on a platform is corrected within a few jobs.
 """
 
 from __future__ import annotations
@@ -36,39 +37,44 @@ from berth.predictor.learning.cells import (
 )
 
 DEGREES = 3.0
-"""Degrees of freedom of Student's t."""
+"""Degrees of freedom of Student's t distribution of a run's noise."""
 SCALES = (1.0, 6.0, 36.0, 216.0, 1296.0)
-"""Scales of the variance of a forecast's error: the last is 36 times as wide."""
+"""Factors on the variance of a forecast's error; the last is a standard deviation 36 times as
+wide."""
 _SCALES = np.array(SCALES)
 NOISE_RUNS = 8.0
-"""Runs that the prior of the noise between runs is worth."""
+"""Number of runs that the prior of the noise variance counts as."""
 MOST_RUNS = 200
-"""Runs of a program that are looked at: the last ones."""
+"""Largest number of runs of a program that are used: the last ones."""
 _ROUNDS = 10
 _SETTLED = 0.005
-"""Change of weights between two rounds that ends the search."""
+"""Change of weights between two iterations below which the iteration ends."""
 _JITTER = 1e-9
 _LEAST_BEND = 1e-6
 
 
 @dataclass(frozen=True, slots=True)
 class Effects:
-    """What a site's platforms do to every program: a Gaussian over platforms."""
+    """Gaussian over the log-time offset that each platform of a site adds to every program."""
 
     places: tuple[tuple[str, int], ...] = ()
-    """Platforms and their epochs."""
+    """(platform, epoch) in the order of ``mean`` and ``covariance``."""
     mean: Floats = field(default_factory=lambda: np.zeros(0))
+    """[places] expected offset of log time."""
     covariance: Floats = field(default_factory=lambda: np.zeros((0, 0)))
+    """[places, places] covariance of the offsets."""
 
     def at(self, cells: Sequence[Cell]) -> Floats:
-        """Return the mean at each cell; 0 on a platform that is not here."""
+        """Return the expected log-time offset of each cell's platform; 0 for platforms without
+        data."""
         return np.asarray(self._design(cells) @ self.mean)
 
     def between(self, left: Sequence[Cell], right: Sequence[Cell]) -> Floats:
-        """Return the covariance of two lists of cells."""
+        """Return the [left, right] covariance of the platform offsets of two lists of cells."""
         return np.asarray(self._design(left) @ self.covariance @ self._design(right).T)
 
     def _design(self, cells: Sequence[Cell]) -> Floats:
+        """Return [cells, places]: 1 where the cell is of the place."""
         design = np.zeros((len(cells), len(self.places)))
         for n, cell in enumerate(cells):
             key = (cell.place.platform, cell.place_epoch)
@@ -78,20 +84,22 @@ class Effects:
 
     @property
     def platforms(self) -> frozenset[str]:
-        """Return the names of the platforms that something is known of."""
+        """Return the names of the platforms whose offset was learnt."""
         return frozenset(name for name, _ in self.places)
 
 
 NO_EFFECTS = Effects()
+"""Effects before any program: every offset is 0."""
 
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """What is expected of the next run in each target cell."""
+    """Mean and standard deviation of the next run's log residual in each target cell."""
 
     mean: Floats
-    """Log of its time over the forecast without learning."""
+    """[targets] log of the run's time over the forecast without learning."""
     deviation: Floats
+    """[targets] standard deviation, run-to-run noise included."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,25 +107,30 @@ class _Fits:
     """The posterior at each scale of the forecast's error; the first axis is the scale."""
 
     log_likelihood: Floats
+    """[scales] log likelihood of the runs."""
     solved: Floats
-    """[scales, cells] (K + R)^-1 (y - mean)."""
+    """[scales, cells] (K + R)^-1 (y - mean), K: prior covariance, R: noise, y: mean residuals."""
     noisy: Floats
     """[scales, cells, cells] K + R."""
     weights: Floats
-    """[scales, runs] 1 is a usual one, near 0 an outlier."""
+    """[scales, runs] weight of a run: 1 for a usual run, near 0 for an outlier."""
     filled: Floats
-    """[scales, runs] residuals, with those cut off by a time limit filled in."""
+    """[scales, runs] log residuals; those of runs that a time limit cut off are estimates."""
     noise: Floats
-    """[scales] variance of a run."""
+    """[scales] noise variance of a run."""
 
 
 class Posterior:
-    """After the runs of one program. Deterministic; the order of the runs does not matter."""
+    """Posterior of a program's log residuals after its runs.
+
+    Deterministic; the order of the runs does not matter.
+    """
 
     def __init__(
         self, runs: Sequence[Run], parts: Components = SHIPPED, effects: Effects = NO_EFFECTS
     ) -> None:
-        """Fit ``runs`` of the program, in order of their ends; the last ``MOST_RUNS`` count."""
+        """Fit the ``runs`` of a program, given in order of their ends; only the last ``MOST_RUNS``
+        are used."""
         self.runs = tuple(runs)[-MOST_RUNS:]
         self.parts = parts
         self.effects = effects
@@ -127,13 +140,15 @@ class Posterior:
         self._seen = np.array([run.log_residual for run in self.runs])
         self._censored = np.array([run.censored for run in self.runs], dtype=bool)
         self._member = np.zeros((len(self.runs), len(self.cells)))
-        """Runs x cells: 1 where the run is of the cell."""
+        """[runs, cells] 1 where the run is of the cell."""
         self._member[np.arange(len(self.runs)), self._of] = 1.0
         self._fits = self._fitted() if self.runs else None
 
     def under(self, effects: Effects) -> Posterior:
-        """Return the posterior of the same runs where platforms have other effects. Which runs are
-        odd, and how much runs vary, is taken from here: a fraction of the time of beginning anew.
+        """Return the posterior of the same runs under other platform effects.
+
+        Outlier weights and noise are taken from this posterior, which is much faster than a new
+        fit.
         """
         posterior = copy(self)
         posterior.effects = effects
@@ -145,8 +160,10 @@ class Posterior:
 
     @property
     def shares(self) -> Floats:
-        """Return the share of each scale, by its likelihood; a scale is the less likely the larger
-        it is."""
+        """Return the posterior probability [scales] of each scale of the forecast's error.
+
+        The prior falls with the scale; empty without runs.
+        """
         if self._fits is None:
             return np.zeros(0)
         logs = self._fits.log_likelihood - 0.5 * np.log(_SCALES)
@@ -154,7 +171,8 @@ class Posterior:
         return np.asarray(grown / grown.sum())
 
     def expected(self, targets: Sequence[Cell]) -> Expected:
-        """Return what is expected of the next run in each of ``targets``."""
+        """Return mean and standard deviation of the next run's log residual in each of
+        ``targets``."""
         prior = self._priors(targets, targets)
         own = np.diagonal(prior, axis1=1, axis2=2)
         if self._fits is None:
@@ -171,8 +189,10 @@ class Posterior:
         return Expected(mean, np.asarray(np.sqrt(variance)))
 
     def pulls(self, target: Cell) -> list[float]:
-        """Return by how much (log time) each run moves the mean at ``target``; they add up to the
-        move."""
+        """Return by how much (log time) each run moves the expected time at ``target``.
+
+        The sum is the whole move from the prior mean; empty without runs.
+        """
         if self._fits is None:
             return []
         fits = self._fits
@@ -186,15 +206,18 @@ class Posterior:
 
     @property
     def weights(self) -> list[float]:
-        """Return the weight of each run: 1 is a usual one, near 0 an outlier."""
+        """Return the weight of each run: 1 for a usual run, near 0 for an outlier."""
         if self._fits is None:
             return []
         mixed = self.shares @ self._fits.weights
         return [float(weight) for weight in np.minimum(mixed, 1.0)]
 
     def information(self, places: Sequence[tuple[str, int]]) -> tuple[Floats, Floats]:
-        """Return what the runs say of effects of platforms in their epochs, beside the program's
-        own: precision, and precision times mean, to be added to those of other programs."""
+        """Return what the runs say about platform offsets: precision, and precision times mean.
+
+        ``places``: (platform, epoch). The program's own offset is marginalised out; results of
+        several programs are added up.
+        """
         count = len(places)
         if self._fits is None:
             return np.zeros((count, count)), np.zeros(count)
@@ -210,18 +233,19 @@ class Posterior:
         return np.asarray(design.T @ mixed @ design), np.asarray(design.T @ shift)
 
     def _priors(self, left: Sequence[Cell], right: Sequence[Cell]) -> Floats:
-        """Return [scales, left, right] covariances of errors before any run."""
+        """Return the [scales, left, right] covariance of forecast errors before any run."""
         parts = self.parts
         own = covariance(left, right, parts)
         rest = changes(left, right, parts) + self.effects.between(left, right)
         return np.asarray(_SCALES[:, None, None] * own + rest)
 
     def _fitted(self) -> _Fits:
+        """Return the fit of the runs: weights, noise and means are iterated until they settle."""
         prior = self._priors(self.cells, self.cells)
         mean = self.effects.at(self.cells)
         noise = np.full(len(_SCALES), self.parts.run_noise**2)
         filled = np.tile(self._seen, (len(_SCALES), 1))
-        # Begin with what each run is worth before the others are looked at.
+        # Start from the weight of each run under the prior alone.
         first = np.diagonal(prior, axis1=1, axis2=2)[:, self._of] + noise[:, None]
         weights: Floats = (DEGREES + 1) / (DEGREES + (filled - mean[self._of]) ** 2 / first)
         middle: Floats = np.tile(mean, (len(_SCALES), 1))
@@ -247,6 +271,7 @@ class Posterior:
         return self._solved(prior, weights, filled, noise)
 
     def _solved(self, prior: Floats, weights: Floats, filled: Floats, noise: Floats) -> _Fits:
+        """Return the fit for given weights, residuals and noise."""
         mean = self.effects.at(self.cells)
         precision = (weights / noise[:, None]) @ self._member
         seen = (weights / noise[:, None] * filled) @ self._member / precision
@@ -260,7 +285,7 @@ class Posterior:
     def _smoothed(
         self, prior: Floats, mean: Floats, precision: Floats, filled: Floats
     ) -> tuple[Floats, Floats]:
-        """Return the means and variances of cells after the runs, each of which has a precision."""
+        """Return the posterior means and variances of cells, given the precision of each run."""
         total = precision @ self._member
         seen = (precision * filled) @ self._member / total
         noisy = prior + _diagonal(1 / total + _JITTER)
@@ -271,10 +296,10 @@ class Posterior:
         return np.asarray(middle), np.maximum(own - spread, 0.0)
 
     def _filled(self, middle: Floats, weights: Floats, noise: Floats) -> tuple[Floats, Floats]:
-        """Fill in runs that were cut off by a Newton step on their likelihood.
+        """Estimate the residuals and weights of cut-off runs by a Newton step on their likelihood.
 
-        One cut off far below what is expected says nothing; far above, that it took longer.
-        ``noise``: [scales, 1].
+        A run cut off far below its expected time carries no information; a run cut off far above
+        says that it took longer. ``noise``: [scales, 1] variances.
         """
         deviation = np.sqrt(noise)
         at = middle[:, self._of]
@@ -290,10 +315,10 @@ class Posterior:
     def _log_likelihood(
         self, noisy: Floats, squares: Floats, weights: Floats, noise: Floats
     ) -> Floats:
-        """Return the log likelihood of the runs with these weights, and of the weights under
-        Student's t.
+        """Return the log likelihood [scales] of the runs and of their weights under Student's t.
 
-        ``squares``: of runs in their cells and of cells, each over its variance.
+        ``squares``: sum of squared residuals over their variances, of runs within cells and of
+        cells.
         """
         each = weights / noise[:, None]
         _, size = np.linalg.slogdet(noisy)
@@ -307,24 +332,26 @@ class Posterior:
 
 
 def _diagonal(values: Floats) -> Floats:
-    """Return [scales, n] as [scales, n, n] matrices."""
+    """Return an array [scales, n] as diagonal matrices [scales, n, n]."""
     return np.asarray(values[:, :, None] * np.eye(values.shape[1]))
 
 
 _EFFECT_DEGREES = 2.0
 _EFFECT_ROUNDS = 10
 _EFFECT_SETTLED = 1e-3
-"""Change of the log of scales between two rounds that ends the search."""
+"""Change of the log of scales between two iterations below which the iteration ends."""
 _WIDEST = 100.0
-"""Largest factor on the variance of an effect."""
+"""Largest factor on the prior variance of a platform effect."""
 
 
 @dataclass(frozen=True, slots=True)
 class Information:
-    """What one program says of the platforms (``Posterior.information``)."""
+    """What one program's runs say about platform offsets (``Posterior.information``)."""
 
     precision: Floats
+    """[places, places] precision of the offsets."""
     shift: Floats
+    """[places] precision times mean of the offsets."""
 
 
 def effects_of(
@@ -332,8 +359,11 @@ def effects_of(
     programs: Sequence[Information],
     parts: Components = SHIPPED,
 ) -> Effects:
-    """Return the posterior over ``places`` (with their epochs) from programs; pass all but one for
-    it."""
+    """Return the platform offsets at ``places`` (each with its epoch) learnt from ``programs``.
+
+    For the forecast of a program pass all other programs, so that its own runs are not counted
+    twice.
+    """
     if not places:
         return Effects()
     kinds = sorted({place.kind for place, _ in places})
@@ -357,7 +387,7 @@ def effects_of(
         covariance = np.linalg.inv(np.diag(1 / (scale * deviation**2)) + precision)
         mean = covariance @ shift
         second = (mean**2 + np.diag(covariance)) / deviation**2
-        # An EM step of the scale mixture; the size of changes is fixed.
+        # An EM step of the scale mixture; the variance of changes stays fixed.
         before = scale
         scale = np.clip((_EFFECT_DEGREES + second) / (_EFFECT_DEGREES + 1.0), 0.5, _WIDEST)
         scale[count:] = 1.0

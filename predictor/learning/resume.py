@@ -1,4 +1,5 @@
-"""Results of long steps in a folder, so that an interrupted run goes on where it stopped."""
+"""Cache of results of long steps in a folder, so that an interrupted run resumes where it
+stopped."""
 
 from __future__ import annotations
 
@@ -18,15 +19,16 @@ from berth.predictor.core.arrays import Floats
 
 @dataclass(frozen=True, slots=True)
 class Resume:
-    """Results by a key that names everything they depend on; no folder: nothing is resumed.
+    """Results stored by a key that names all their inputs; without a folder nothing is stored.
 
-    A file that cannot be read (a write cut short) is made anew.
+    A file that cannot be read (for example after an interrupted write) is computed again.
     """
 
     folder: Path | None = None
 
     def array(self, key: str, make: Callable[[], Floats]) -> Floats:
-        """Return the array stored under ``key``, else ``make()``, which is then stored."""
+        """Return the array stored under ``key``; if there is none, compute it by ``make()`` and
+        store it."""
         path = self._path(key, "npy")
         if path is None:
             return make()
@@ -40,7 +42,11 @@ class Resume:
         return array
 
     def value(self, key: str, make: Callable[[], Any]) -> Any:
-        """Return the stored value of what JSON can hold, likewise; tuples come back as lists."""
+        """Return the JSON value stored under ``key``; if there is none, compute it by ``make()``
+        and store it.
+
+        Tuples come back as lists.
+        """
         path = self._path(key, "json")
         if path is None:
             return make()

@@ -1,8 +1,8 @@
-"""Finished jobs of many programs in the order of their ends: changes, effects, levels, surprises.
+"""Learning from all finished jobs of a site in the order of their ends.
 
-Each job is first expected, from all before it, and then learnt from. What was expected and what
-came gives its surprise, in standard deviations; sums of surprises find changes of a program or a
-platform (``drift``), and a level widens or narrows intervals for nine in ten to hold.
+Each job is first predicted from all earlier jobs and then learnt from. The difference of the log
+times, in standard deviations, is the job's surprise. Sums of surprises detect changes of a program
+or a platform (``surprises``), and online factors widen or narrow intervals so that 90 % hold.
 """
 
 from __future__ import annotations
@@ -35,49 +35,54 @@ from berth.predictor.learning.surprises import (
 )
 
 LATEST = 200
-"""Surprises of a platform that levels are made from."""
+"""Number of latest surprises of a platform from which the factor on its intervals is computed."""
 _SEVERAL = 2
-"""Programs that must be surprised for a platform to have changed."""
+"""Number of programs that must be surprised before a platform counts as changed."""
 
 
 @dataclass(slots=True)
 class _Seen:
-    """A job that was learnt from."""
+    """A finished job that was learnt from."""
 
     evidence: Evidence
     run: Run
     score: float | None
-    """Surprise of the job; None: a time limit cut it off."""
+    """Surprise of the job in standard deviations; None where its time limit cut it off."""
     before: int = 0
-    """Runs of its program before it."""
+    """Number of earlier runs of its program."""
     epoch: int = 0
     place_epoch: int = 0
 
 
 @dataclass(slots=True)
 class _Program:
+    """State of one program (workload) of the site."""
+
     jobs: list[_Seen] = field(default_factory=list)
     sums: Cusum = field(default_factory=Cusum)
     summed: list[_Seen] = field(default_factory=list)
     count: int = 0
-    """Number of all its jobs."""
+    """Number of all jobs of the program, also of those no longer stored."""
     epoch: int = 0
     held: HeldOfProgram = field(default_factory=HeldOfProgram)
     information: Information | None = None
-    """Information of its runs on platforms; None: to be worked out."""
+    """What the program's runs say about platform offsets; None: not computed yet."""
     alone: tuple[int, Posterior] | None = None
-    """After so many of its jobs, without effects of platforms; None: to be worked out."""
+    """Number of jobs and the posterior after them without platform effects; None: not computed
+    yet."""
 
     def forget_fits(self) -> None:
-        """Forget fits, because the program's runs are of other epochs now."""
+        """Discard cached fits, because runs of the program were moved to other epochs."""
         self.information = self.alone = None
 
 
 @dataclass(slots=True)
 class _Platform:
+    """State of one platform of the site."""
+
     place: Place
     scores: list[tuple[int, float]] = field(default_factory=list)
-    """Runs of the program before the job, and the job's surprise."""
+    """Surprise of each job, preceded by the number of earlier runs of its program."""
     sums: Cusum = field(default_factory=Cusum)
     summed: list[_Seen] = field(default_factory=list)
     epoch: int = 0
@@ -85,21 +90,23 @@ class _Platform:
 
 @dataclass(frozen=True, slots=True)
 class Changed:
-    """A change that was found."""
+    """A detected change of a workload or a platform."""
 
     what: str
     """Name of the workload or of the platform."""
     is_platform: bool
     slower: bool
+    """Whether jobs became slower than expected; otherwise they became faster."""
     since_s: float
-    """End of the first job that was surprising."""
+    """End of the first surprising job, Unix time in seconds."""
     noticed_s: float
+    """End of the job at which the change was detected, Unix time in seconds."""
     jobs: int
-    """It took so many to notice."""
+    """Number of jobs from the first surprising one to the detection."""
 
 
 class SiteHistory:
-    """What one reader's finished jobs teach. Deterministic in their order."""
+    """Everything learnt from a site's finished jobs; deterministic in their order."""
 
     def __init__(
         self,
@@ -108,27 +115,33 @@ class SiteHistory:
         families: Mapping[str, str] | None = None,
         parts: Components = SHIPPED,
     ) -> None:
-        """Begin with no job; ``forecasts``: without learning, by workload; ``families``: vendors by
-        platform."""
+        """Start without jobs.
+
+        ``forecasts``: by workload, made without learning; ``families``: vendor or generation by
+        platform.
+        """
         self._forecasts = forecasts
         self._families = families or {}
         self._parts = parts
         self._programs: dict[str, _Program] = {}
         self._platforms: dict[str, _Platform] = {}
         self._held: Held | None = None
-        """Of all programs; None: to be summed up."""
+        """Coverage over all programs; None: to be summed up again."""
         self._holds: dict[str, Holding] = {}
-        """By platform; those that are to be worked out are absent."""
+        """Coverage of intervals by platform; platforms to be computed again are absent."""
         self.changes: list[Changed] = []
 
     @property
     def platforms(self) -> tuple[str, ...]:
-        """Return the platforms on which jobs ran."""
+        """Return the names of the platforms on which jobs ran, sorted."""
         return tuple(sorted(self._platforms))
 
     def add(self, evidence: Evidence, score: float | None = None) -> float | None:
-        """Add one more job and return its surprise (``score`` where that is known), None where
-        there is none."""
+        """Learn from one more job and return its surprise in standard deviations.
+
+        ``score``: the surprise where it is known already. None is returned where the job was cut
+        off or its platform has no forecast.
+        """
         forecast = self._forecasts.get(evidence.workload)
         place = None if forecast is None else place_of(evidence.platform, forecast, self._families)
         if forecast is None or place is None:
@@ -160,17 +173,17 @@ class SiteHistory:
             self._holds.clear()
             platform.scores.append((seen.before, score))
             del platform.scores[:-LATEST]
-            if ran_before:  # a first run tells of the forecast, not of a change
+            if ran_before:  # the surprise of a first run is the forecast's error, not a change
                 self._look_for_changes(seen, program, platform, score)
         return score
 
     def runs(self, workload: str) -> list[Run]:
-        """Return the runs of a workload, with the epochs that are known by now."""
+        """Return the runs of a workload, with their epochs as known now."""
         program = self._programs.get(workload)
         return [] if program is None else [_run(seen) for seen in program.jobs]
 
     def standing(self, workload: str) -> Standing:
-        """Return what is known beside the workload's own runs."""
+        """Return what the site's jobs say about a workload besides its own runs."""
         program = self._programs.get(workload)
         jobs = [] if program is None else program.jobs
         own = [(job.before, job.score) for job in jobs if job.score is not None]
@@ -188,20 +201,23 @@ class SiteHistory:
         )
 
     def holding(self, platform: str) -> Holding:
-        """Return how well intervals did on a platform of late."""
+        """Return how many of a platform's recent times were inside their intervals, and the factor
+        to apply."""
         if platform not in self._holds:
             interval = self._interval()
             self._holds = {n: _held(p.scores, interval) for n, p in self._platforms.items()}
         return self._holds.get(platform) or _held([], self._parts.interval)
 
     def surprise(self, platform: str) -> tuple[float, float]:
-        """Return the sums of surprises on a platform, slower and faster; at ``surprises.LIMIT`` it
-        has changed."""
+        """Return the sums of surprises on a platform, for slower and for faster jobs.
+
+        At ``surprises.LIMIT`` the platform counts as changed.
+        """
         known = self._platforms.get(platform)
         return (0.0, 0.0) if known is None else known.sums.sums
 
     def standing_digest(self, workload: str) -> list[object]:
-        """Return ``standing``, rounded to what makes a forecast anew worth while."""
+        """Return ``standing`` rounded so that only differences that justify a new forecast show."""
         at = self.standing(workload)
         spread = at.effects.covariance.diagonal() ** 0.5
         program = self._programs.get(workload)
@@ -219,7 +235,7 @@ class SiteHistory:
         ]
 
     def _interval(self, workload: str | None = None) -> tuple[float, ...]:
-        """Return the factors on intervals by phase, from all programs but this one."""
+        """Return the factors on intervals by phase, from all programs except ``workload``."""
         if self._held is None:
             self._held = sum((program.held for program in self._programs.values()), Held())
         own = self._programs.get(workload or "")
@@ -227,7 +243,8 @@ class SiteHistory:
         return interval_factors(others, self._parts)
 
     def _effects(self, workload: str) -> Effects:
-        """Return the effects of the platforms in their epochs, from all programs but this one."""
+        """Return the offsets of the platforms in their epochs, from all programs except
+        ``workload``."""
         places = [
             (self._platforms[name].place, epoch)
             for name in self.platforms
@@ -258,8 +275,8 @@ class SiteHistory:
         return effects_of([places[n] for n in chosen], [of_these], self._parts)
 
     def _alone(self, program: _Program, jobs: int) -> Posterior:
-        """Return the posterior after the first ``jobs`` of a program's jobs, without effects of
-        platforms."""
+        """Return the posterior after the first ``jobs`` jobs of a program, without platform
+        effects."""
         if program.alone is None or program.alone[0] != jobs:
             runs = [_run(seen) for seen in program.jobs[:jobs]]
             program.alone = jobs, Posterior(runs, self._parts)
@@ -268,6 +285,8 @@ class SiteHistory:
     def _look_for_changes(
         self, seen: _Seen, program: _Program, platform: _Platform, score: float
     ) -> None:
+        """Add a surprise to the sums of its platform and program, and start a new epoch where one
+        changed."""
         platform.summed.append(seen)
         program.summed.append(seen)
         change = platform.sums.add(score)
@@ -306,8 +325,11 @@ class SiteHistory:
 
 
 def _looked_at(count: int) -> int:
-    """Return how many of a program's first ``count`` jobs tell of platforms: all of few, else all
-    but the last eighth at most, so that not every job of a program is a matter for all others."""
+    """Return how many of a program's first ``count`` jobs are used to learn about platforms.
+
+    All of a few jobs are used; of many, up to the last eighth is ignored, so that not every job of
+    a program changes the forecasts of all others.
+    """
     step = max(1, (1 << count.bit_length()) // 16)
     return count - count % step
 
@@ -324,8 +346,10 @@ def _alike(first: Run, second: Run) -> bool:
 
 
 def _held(scores: Sequence[tuple[int, float]], interval: Sequence[float]) -> Holding:
-    """Return how intervals with these factors did: of runs before and surprise, the oldest
-    first."""
+    """Return how well intervals with the factors ``interval`` (by phase) held.
+
+    ``scores``: (earlier runs of the program, surprise) of each job, the oldest first.
+    """
     return holding([score / interval[phase(before)] for before, score in scores])
 
 

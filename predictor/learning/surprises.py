@@ -1,18 +1,19 @@
-"""What surprises tell: whether something has changed, and how wide intervals must be.
+"""Detection of changes, and factors on interval widths, from the surprises of finished jobs.
 
-A surprise is a finished job's log time less what was expected from all jobs before it, in
-standard deviations. CUSUM (Page, "Continuous inspection schemes", 1954) adds up what is over half
-a deviation, upwards and downwards; surprises are cut off at three, so that one odd job is no
-change. Adaptive conformal inference (Gibbs and Candes, "Adaptive conformal inference under
-distribution shift", 2021; here the width itself is moved, as by Angelopoulos, Candes and
+A surprise is a finished job's log time minus the log time expected from all earlier jobs, in
+standard deviations. CUSUM (Page, "Continuous inspection schemes", 1954) sums surprises beyond half
+a standard deviation, upwards and downwards; surprises are clipped at three, so that one outlier is
+no change. Adaptive conformal inference (Gibbs and Candes, "Adaptive conformal inference under
+distribution shift", 2021; here the width itself is adjusted, as by Angelopoulos, Candes and
 Tibshirani, "Conformal PID control for time series prediction", 2023) widens intervals after each
-miss and narrows them after each hit, so that in the long run nine in ten hold whatever happens.
+miss and narrows them after each hit, so that in the long run 90 % hold.
 
-A posterior's deviations are right for the data that its variances were fitted on; at another site
-first runs may be further off than stated and later ones nearer, or the other way round. So each
-program's surprises are counted by how many runs it had before, and another program's intervals get
-the factor at which nine in ten of these would have held. Programs weigh the same, whatever their
-number of jobs; the factors that ship count as ``PRIOR_PROGRAMS`` of them.
+A posterior's standard deviations are right for the data that its variances were fitted on. At
+another site first runs may be further off than stated and later runs nearer, or the other way
+round. So each program's surprises are counted by the number of earlier runs, and the intervals of
+another program get the factor at which 90 % of these surprises would have been inside. All programs
+have the same weight, whatever their number of jobs; the shipped factors count as ``PRIOR_PROGRAMS``
+programs.
 """
 
 from __future__ import annotations
@@ -28,33 +29,36 @@ from berth.predictor.core.intervals import LEVEL, NORMAL_90
 from berth.predictor.learning.cells import PHASES, Components, phase
 
 ALLOWANCE = 0.5
-"""Part of a surprise that is not added up."""
+"""Standard deviations subtracted from each surprise before it is added up."""
 LIMIT = 8.0
-"""Sum at which something has changed: four jobs of 3 deviations, 16 of one."""
+"""Sum at which a change is detected: four jobs of 3 standard deviations, 16 of one."""
 CUT = 3.0
-"""Larger surprises count as this."""
+"""Standard deviations at which surprises are clipped."""
 STEP = 0.15
-"""The log of the factor goes up by 0.9 of it after a miss, down by a tenth of it after a hit."""
+"""Step of the log factor: up by 0.9 of it after a miss, down by 0.1 of it after a hit."""
 _LEAST, _MOST = 0.6, 20.0
+"""Bounds of the factor."""
 WINDOW = 20
-"""Jobs over which intervals are said to hold or to fail."""
+"""Number of last jobs over which the coverage of intervals is judged."""
 FEWEST = 10
+"""Number of jobs below which the coverage is not judged."""
 _Z = 1.96
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """Something is not as it was."""
+    """A detected change in a sequence of surprises."""
 
     first: int
-    """Index of the first surprise of the excursion: what came before is of another epoch."""
+    """Index of the first surprise of the excursion; earlier jobs belong to the previous epoch."""
     seen: int
-    """Index at which it was noticed."""
+    """Index of the surprise at which the change was detected."""
     slower: bool
+    """Whether jobs became slower than expected; otherwise they became faster."""
 
 
 class Cusum:
-    """Sums of surprises in both directions."""
+    """Cumulative sums of surprises, for slower and for faster jobs."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -63,13 +67,13 @@ class Cusum:
 
     @property
     def sums(self) -> tuple[float, float]:
-        """Return the sums upwards (slower than expected) and downwards; at ``LIMIT`` something has
-        changed."""
+        """Return the sums for jobs slower and faster than expected; a change is detected at
+        ``LIMIT``."""
         return self._sums[0], self._sums[1]
 
     def add(self, surprise: float) -> Change | None:
-        """Add one more surprise; returns a Change where the sum has reached the limit (it then
-        begins anew)."""
+        """Add one more surprise; return a Change where a sum reached ``LIMIT`` (both sums restart
+        at 0), else None."""
         cut = min(max(surprise, -CUT), CUT)
         index, self.count = self.count, self.count + 1
         for way, sign in enumerate((1.0, -1.0)):
@@ -85,16 +89,18 @@ class Cusum:
 
 
 class OnlineLevel:
-    """By what factor the 90 % half width must be multiplied for nine in ten to hold."""
+    """Factor on the 90 % half width, adjusted after each job so that a share ``level`` of jobs is
+    inside."""
 
     def __init__(self, level: float = LEVEL, factor: float = 1.0) -> None:
-        """Begin at a factor; ``level`` is the part that is to hold."""
+        """Start at ``factor``; ``level`` is the share of jobs that shall be inside the interval."""
         self.factor = factor
-        """On the half width of a normal 90 % interval."""
+        """Factor on the half width of a normal 90 % interval."""
         self._level = level
 
     def add(self, surprise: float) -> bool:
-        """Add one more surprise; returns whether it was inside the interval as it stood."""
+        """Add one more surprise; return whether it was inside the interval before the factor
+        moved."""
         inside = abs(surprise) <= NORMAL_90 * self.factor
         moved = STEP * ((0.0 if inside else 1.0) - (1.0 - self._level))
         self.factor = min(max(self.factor * math.exp(moved), _LEAST), _MOST)
@@ -103,29 +109,31 @@ class OnlineLevel:
 
 @dataclass(frozen=True, slots=True)
 class Holding:
-    """How intervals did that were widened as they went."""
+    """Coverage of intervals that were adjusted online, over the last jobs."""
 
     factor: float
-    """Factor on the half width of the next ones."""
+    """Factor on the half width of the next interval."""
     jobs: int
+    """Number of jobs judged, at most ``WINDOW``."""
     inside: int
-    """Hits among the last ``WINDOW`` jobs."""
+    """Number of these jobs inside their intervals."""
 
     @property
     def fails(self) -> bool:
-        """Return whether clearly fewer than nine in ten hold, even so."""
+        """Return whether significantly fewer than 90 % of the jobs were inside, despite the
+        factor."""
         return self.jobs >= FEWEST and _wilson_high(self.inside, self.jobs) < LEVEL
 
 
 def holding(surprises: Iterable[float]) -> Holding:
-    """Return how intervals hold after a row of surprises, the oldest first."""
+    """Return the coverage of online intervals over a sequence of surprises, the oldest first."""
     level = OnlineLevel()
     inside = [level.add(surprise) for surprise in surprises][-WINDOW:]
     return Holding(level.factor, len(inside), sum(inside))
 
 
 def _wilson_high(hits: int, count: int) -> float:
-    """Return the upper end of Wilson's 95 % interval (1927) of a share."""
+    """Return the upper end of Wilson's 95 % interval (1927) of the share ``hits / count``."""
     share, z2 = hits / count, _Z * _Z
     middle = (share + z2 / (2 * count)) / (1 + z2 / count)
     half = _Z * math.sqrt(share * (1 - share) / count + z2 / (4 * count**2)) / (1 + z2 / count)
@@ -133,22 +141,24 @@ def _wilson_high(hits: int, count: int) -> float:
 
 
 PRIOR_PROGRAMS = 2.0
+"""Number of programs that the shipped factors count as."""
 _KEPT = 0.99
-"""Factor on the weight of a program's jobs with each further one."""
+"""Factor on the weight of a program's earlier jobs with each further job."""
 _GRID: Floats = np.geomspace(0.2, 12.0, 83)
-"""Factors on a normal 90 % half width; 5 % apart."""
+"""Factors on a normal 90 % half width that are compared; 5 % apart."""
 
 
 class Held:
-    """What share of surprises each factor would have held, by phase."""
+    """Share of surprises inside the interval for each factor of the grid, by phase, summed over
+    programs."""
 
     __slots__ = ("programs", "shares")
 
     def __init__(self) -> None:
         self.shares: Floats = np.zeros((PHASES, len(_GRID)))
-        """[phases, factors] summed over programs."""
+        """[phases, factors] shares summed over programs."""
         self.programs: Floats = np.zeros(PHASES)
-        """[phases] that had a job."""
+        """[phases] number of programs with a job in the phase."""
 
     def __add__(self, other: Held) -> Held:
         total = Held()
@@ -164,7 +174,7 @@ class Held:
 
 
 class HeldOfProgram(Held):
-    """Of one program; a job counts the less the more of its phase came since."""
+    """``Held`` of one program; a job's weight falls with each later job of its phase."""
 
     __slots__ = ("_jobs",)
 
@@ -173,7 +183,7 @@ class HeldOfProgram(Held):
         self._jobs = np.zeros(PHASES)
 
     def add(self, runs: int, surprise: float) -> None:
-        """Add a job that came after so many ``runs`` of its program."""
+        """Add the surprise of a job that came after ``runs`` runs of its program."""
         at = phase(runs)
         self._jobs[at] = _KEPT * self._jobs[at] + 1.0
         inside = abs(surprise) <= NORMAL_90 * _GRID
@@ -182,7 +192,7 @@ class HeldOfProgram(Held):
 
 
 def interval_factors(others: Held, parts: Components) -> tuple[float, ...]:
-    """Return [phases] factors on intervals of a program that is none of ``others``."""
+    """Return [phases]: factors on the intervals of a program that is not among ``others``."""
     factors = []
     for at, shipped in enumerate(parts.interval):
         prior = np.array([math.erf(NORMAL_90 * f / shipped / math.sqrt(2)) for f in _GRID])

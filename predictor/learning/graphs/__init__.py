@@ -1,1 +1,1 @@
-"""Model graphs: a platform added to a bundle by runs of ``berth pilot dl``."""
+"""Adding a platform to a bundle for model graphs, from runs of ``berth pilot dl`` on it."""

@@ -1,7 +1,8 @@
-"""A site's platform from few runs of ``berth pilot dl``: more cases, weighed anew.
+"""Add a site's platform to a model-graph bundle from few runs of ``berth pilot dl``.
 
-Each sample keeps its place in the covariance; how unlike other platforms the new one is and how
-noisy its samples are is chosen by their evidence (``posterior.Joint.moved``).
+The runs are appended to the bundle's training cases (measured latencies of a model on a device) and
+the weights of all cases are computed again. How much the new platform differs from known ones, and
+how noisy its samples are, is chosen by marginal likelihood (``posterior.Joint.moved``).
 """
 
 from __future__ import annotations
@@ -35,22 +36,27 @@ from berth.predictor.hardware.roofs import Roof, roof_of
 from berth.predictor.learning.graphs.posterior import Posterior, fit_cases
 
 MODELS_FOR_WIDTH = 9
-"""Models from which on their own errors, each left out, are the interval; with fewer it is that of
-held-out devices with runs of as many."""
+"""Number of measured models from which on the interval comes from their own left-out errors.
+
+With fewer models the interval is that of held-out devices after the same number of models.
+"""
 LEAST_LOG_WIDTH = 1e-3
+"""Smallest log half width of a 90 % interval."""
 
 
 @dataclass(frozen=True)
 class Samples:
-    """Runs of one platform as cases."""
+    """Measured runs of one platform as cases of the Gaussian process."""
 
     cases: Cases
     residual: Floats
+    """[samples] log of seconds per inference over the roofline time."""
     stacks: tuple[str, ...]
-    """The names of ``cases.stack``."""
+    """Names of the software stacks that ``cases.stack`` refers to."""
     names: tuple[str, ...]
-    """The model of each."""
+    """[samples] names of the models."""
     threads: int | None
+    """CPU threads of all runs; None on a GPU."""
 
     def __len__(self) -> int:
         return len(self.residual)
@@ -58,26 +64,32 @@ class Samples:
 
 @dataclass(frozen=True)
 class Adapted:
-    """What adaptation made of a bundle."""
+    """The bundle that adaptation wrote, with its errors on the samples before and after."""
 
     manifest: bundles.TransferManifest
     platform: str
     samples: int
     before: Floats
-    """[samples] absolute log errors without any sample,"""
+    """[samples] absolute log errors of the bundle before any sample of the platform."""
     after: Floats
-    """and those of each with the samples of other models."""
+    """[samples] absolute log errors where each model is predicted from samples of the others."""
     models: int
+    """Number of different models among the samples."""
     log_width: float
+    """Log half width of the platform's 90 % intervals."""
 
 
 Find: TypeAlias = Callable[[ModelRun], GraphWork | None]
-"""The work of the model that a run is of, at batch 1; None where its graph is not known."""
+"""A function from a run to the operators and memory of its model at batch 1; None where the graph
+is unknown."""
 
 
 def from_files(paths: Sequence[Path]) -> Find:
-    """Return a function that finds models by the digest of ONNX files, each read once. The function
-    raises DocumentError."""
+    """Return a function that finds a run's model among ONNX files by digest; each file is read
+    once.
+
+    The returned function raises DocumentError for a file that cannot be read.
+    """
     files = {sha256_of(path): path for path in paths}
     read: dict[str, GraphWork] = {}
 
@@ -98,9 +110,10 @@ def _model_key(run: ModelRun) -> str:
 def samples_of(
     runs: Sequence[ModelRun], find: Find, platform: Platform, known: Mapping[str, Platform]
 ) -> Samples:
-    """Return inference runs that ended well and whose model is found, as cases.
+    """Return the usable inference runs whose model ``find`` knows, as samples of ``platform``.
 
-    Raises UsageError where there are none, or runs with several numbers of threads on a CPU.
+    Usable runs completed on the whole device. Raises UsageError where there are none, or where CPU
+    runs differ in their number of threads.
     """
     wanted = [run for run in runs if _usable(run)]
     usable_runs = [(run, work) for run in wanted if (work := find(run)) is not None]
@@ -143,6 +156,7 @@ def samples_of(
 
 
 def _usable(run: ModelRun) -> bool:
+    """Return whether a run is inference, used the whole device and has a time."""
     whole = run.setting.sm_percentage in (None, 100)
     return run.setting.task is Task.INFERENCE and whole and run_seconds(run) is not None
 
@@ -150,10 +164,10 @@ def _usable(run: ModelRun) -> bool:
 def adapt(
     folder: Path, platform: Platform, samples: Samples, out: Path, *, command: str
 ) -> Adapted:
-    """Write the bundle of ``folder`` with the platform's samples as ``out``.
+    """Write to ``out`` the bundle of ``folder`` with the platform's samples added.
 
-    Samples of the platform that a site added before are replaced. Raises DocumentError,
-    UsageError where the platform is one of the data set's.
+    Samples that a site added for this platform before are replaced. Raises DocumentError for a
+    damaged bundle, UsageError where the platform is in the training data already.
     """
     posterior, residual, noise, manifest = bundles.read(folder)
     old = {entry.platform: entry for entry in manifest.platforms}
@@ -215,9 +229,10 @@ def adapt(
 def advised(
     folder: Path, works: Sequence[GraphWork], place: tuple[Roof, Numbers], *, batch: int, count: int
 ) -> list[int]:
-    """Return which of ``works`` to measure on a new platform, the most telling first.
+    """Return indices into ``works`` of the models to measure on a new platform, the most
+    informative first.
 
-    Raises DocumentError.
+    Raises DocumentError for a damaged bundle.
     """
     roof, numbers = place
     posterior, residual, noise, _ = bundles.read(folder)
@@ -234,7 +249,7 @@ def advised(
 
 
 def rounded(cases: Cases) -> Cases:
-    """Round columns as the bundle stores them."""
+    """Return cases with features rounded to the float32 that the bundle stores."""
     graph, place = (
         array.astype(np.float32).astype(np.float64) for array in (cases.graph, cases.place)
     )
@@ -242,7 +257,7 @@ def rounded(cases: Cases) -> Cases:
 
 
 def _corrected(after: Posterior, new: Cases, weights: Floats) -> Floats:
-    """Return the weights of the cases that were there, beside those of the new ones."""
+    """Return the weights of the earlier cases once the new cases have ``weights``."""
     across = after.kernel.covariance(after.cases, new)
     return np.asarray(after.weights - cho_solve((after.factor, True), across @ weights))
 
@@ -253,7 +268,7 @@ def _recoded(codes: Codes, old: Sequence[str], new: Sequence[str]) -> Codes:
 
 
 def card(manifest: TransferManifest) -> str:
-    """Return ``CARD.md`` as text."""
+    """Return the text of ``CARD.md`` for a manifest."""
     lines = [
         "# Model card: latency of model graphs on a new platform",
         "",
@@ -297,7 +312,11 @@ def card(manifest: TransferManifest) -> str:
 
 
 def run_seconds(run: ModelRun) -> float | None:
-    """Return what the run takes undisturbed: processor time on one core, else latency."""
+    """Return the seconds of one undisturbed run: processor time with one CPU thread, else median
+    latency.
+
+    None where the run failed or was not timed.
+    """
     if run.outcome is not Outcome.OK or run.latency is None or run.processor_time is None:
         return None
     single = run.setting.device is Device.CPU and run.setting.threads == 1

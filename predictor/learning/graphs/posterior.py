@@ -1,4 +1,5 @@
-"""The process after the cases of known platforms, and after few samples of a new one."""
+"""The Gaussian process of graph latencies given cases of known platforms, and then given few
+samples of a new platform."""
 
 from __future__ import annotations
 
@@ -13,28 +14,31 @@ from berth.predictor.families.graph.transfer.cases import Cases, Codes
 from berth.predictor.families.graph.transfer.kernel import LEVELS, OWN, Kernel, Own
 
 NOVELTY_SCALES = (0.5, 1.0, 2.0, 3.0)
-"""Factors on a new platform's own levels that its samples choose among: how unlike others it is."""
+"""Grid of factors on the variance terms of a new platform alone: how much it differs from known
+platforms."""
 SHIFTS = (0.0, 0.5, 1.5)
-"""Standard deviations of one more constant of its own: another framework, other clocks."""
+"""Grid of standard deviations of a constant offset of the new platform (other framework or clocks),
+log time."""
 NOISES = (1.0, 3.0, 8.0)
-"""Factors on the noise: how well it was measured."""
+"""Grid of factors on the noise deviation: how accurately the new platform was measured."""
 
 
 @dataclass(frozen=True)
 class Posterior:
-    """After the cases that were learnt from."""
+    """The Gaussian process after its training cases."""
 
     kernel: Kernel
     offset: float
     cases: Cases
     factor: Floats
-    """Lower Cholesky factor of their covariance."""
+    """Lower Cholesky factor of the covariance of the cases."""
     weights: Floats
 
     def joint(self, asked: Cases, *, new_platform: bool = True) -> Joint:
         """Return the mean and covariance of cases of one new platform before any sample.
 
-        ``new_platform=False``: of known ones; nothing is then taken for their own.
+        ``new_platform=False``: the cases are of known platforms, and the variance of new platforms
+        is 0.
         """
         across = self.kernel.covariance(self.cases, asked)
         half = solve_triangular(self.factor, across, lower=True, check_finite=False)
@@ -54,7 +58,12 @@ def fit_cases(
     cases: Cases, residual: Floats, kernel: Kernel, offset: float, *, noise: Floats,
     own: Own | None,
 ) -> Posterior:  # fmt: skip
-    """Fit the process to cases; ``noise``, ``own``: of each case, [n]."""
+    """Return the Gaussian process fitted to ``residual`` (log time over roofline time) of the
+    cases.
+
+    ``noise``: [cases] standard deviations; ``own``: novelty scale and shift of each case's
+    platform, None for the kernel's own.
+    """
     covariance = kernel.covariance(cases, cases, own)
     covariance[np.diag_indices(len(cases))] += noise**2
     factor = cholesky(covariance, lower=True, overwrite_a=True, check_finite=False)
@@ -63,7 +72,7 @@ def fit_cases(
 
 
 def own_levels(kernel: Kernel) -> Kernel:
-    """Return the part of a kernel that a new platform has for itself."""
+    """Return the kernel with only those variance terms that are specific to a platform."""
     amplitudes = kernel.amplitudes.copy()
     amplitudes[[n for n, level in enumerate(LEVELS) if level not in OWN]] = 0.0
     return Kernel(
@@ -73,7 +82,7 @@ def own_levels(kernel: Kernel) -> Kernel:
 
 @dataclass(frozen=True)
 class Moved:
-    """What few samples make of it."""
+    """Predictions for all cases of a new platform after its samples."""
 
     mean: Floats
     novelty_scale: float
@@ -82,26 +91,27 @@ class Moved:
     weights: Floats
     """[samples]"""
     left_out: Floats
-    """[samples] each predicted from those of other groups and from known platforms."""
+    """[samples] each predicted from samples of other groups and from known platforms."""
 
 
 @dataclass(frozen=True)
 class Joint:
-    """Mean and covariance of log time over roofline time, of cases of one new platform."""
+    """Mean and covariance of log time over roofline time for cases of one new platform."""
 
     mean: Floats
     shared: Floats
-    """Covariance by what it has in common with known platforms, after these."""
+    """[cases, cases] covariance shared with known platforms, given their cases."""
     own: Floats
-    """Covariance by its own levels."""
+    """[cases, cases] covariance from the platform-specific terms of the kernel."""
     noise: float
 
     def moved(self, samples: Codes, residual: Floats, groups: Codes | None = None) -> Moved:
-        """Return all cases after ``residual`` was measured of ``samples``.
+        """Return predictions for all cases after ``residual`` was measured at the cases
+        ``samples``.
 
-        ``groups``: [samples] those of one (a model) are left out together; default: each alone.
-        The factors on its own levels and on the noise, and the shift, are means over a grid,
-        weighed by the evidence of the samples and a prior that holds to 1, 1 and 0.
+        ``groups``: [samples] group (a model) of each; a group is left out as a whole; default:
+        every sample alone. Novelty scale, noise factor and shift are averaged over a grid, weighted
+        by the marginal likelihood of the samples and a prior centred on 1, 1 and 0.
         """
         if not len(samples):
             return Moved(self.mean, 1.0, 0.0, self.noise, np.zeros(0), np.zeros(0))
@@ -140,8 +150,11 @@ class Joint:
         return Moved(self.mean + across @ weights, novelty_scale, shift, noise, weights, left_out)
 
     def advised(self, pool: Codes, count: int) -> Codes:
-        """Choose of ``pool`` the cases whose measurement leaves least variance over all of it, the
-        best first (greedy; Krause, Singh, Guestrin, JMLR 2008, by the sum of variances)."""
+        """Return up to ``count`` cases of ``pool`` whose measurement leaves the least total
+        variance over ``pool``, best first.
+
+        Greedy choice; Krause, Singh, Guestrin, JMLR 2008, with the sum of variances as criterion.
+        """
         left = self.shared[np.ix_(pool, pool)] + self.own[np.ix_(pool, pool)]
         open_ = np.ones(len(pool), bool)
         chosen: list[int] = []

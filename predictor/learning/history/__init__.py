@@ -1,8 +1,9 @@
-"""Run time of the next job from past jobs alone: nobody piloted the program.
+"""Prediction of the next job's run time from past jobs alone, for programs without a pilot run.
 
-``rings`` remembers ended jobs within bounds, ``evidence`` weighs them for a new job, ``run_time``
-predicts its time, ``intervals`` holds the coverage of the interval online and says which
-predictions are worth acting on.
+``rings`` stores the last ended jobs of each user and job shape in bounded memory, ``evidence``
+weights these jobs for a new job, ``run_time`` predicts the new job's time, ``intervals`` adjusts
+the width of intervals online to 90 % coverage and says which predictions are accurate enough to act
+on.
 """
 
 from berth.predictor.learning.history.rings import AskedJob, EndedJob

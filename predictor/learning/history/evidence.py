@@ -1,11 +1,12 @@
-"""How much each past job tells of a new one: weights by a small network, learnt from a trace.
+"""Weights of past jobs for a new job, from a small neural network fitted on a public job trace.
 
-For each pair of (new job, past job) there are features: whose job it was, how alike their shapes
-are, how recent it is, how many jobs of the same shape that run now have outlived its run time. A
-network of one hidden layer turns them into a score; a softmax over all past jobs gives weights:
-the predicted distribution is the past run times with these weights. The network's constants
+For each pair of (new job, past job) there are features: whether the user is the same, how similar
+the shapes (cores, time limit, memory) are, how recent the past job is, and how many running jobs of
+the same shape have already run longer than the past job did. A network of one hidden layer turns
+the features into a score and a softmax over all past jobs turns the scores into weights. The
+predicted distribution is the past run times with these weights. The network's constants
 (``weights.json``) were fitted on the first fifth of a public trace (docs/figures-history.md) and
-hold for all sites; nothing of a site is in them.
+are the same at all sites; they contain no site's data.
 """
 
 from __future__ import annotations
@@ -39,22 +40,30 @@ from berth.predictor.learning.history.rings import (
 )  # fmt: skip
 
 FEATURES = 23
+"""Number of features of each pair of (new job, past job)."""
 KINDS = 4
-"""Past jobs of the same user; user and shape; account; shape of any user."""
+"""Number of keys by which past jobs are stored: user; user and shape; account; shape of any
+user."""
 _WEIGHTS = Path(__file__).with_name("weights.json")
 _NOT_COUNTED = -60.0
-"""Score of a past job that stands under another key already."""
+"""Score of a past job that another key already contributes; its weight is practically 0."""
 OTHER_SCRIPT = -2.0
+"""Added to the score of a past job of another batch script, where both scripts are known.
+
+This and the next three penalties were set by hand: public traces with run times do not name
+scripts, jobs or platforms.
+"""
 OTHER_SIMILAR = -1.0
+"""Added to the score of a past job whose script arguments, numbers ignored, differ."""
 OTHER_NAME = -1.0
+"""Added to the score of a past job with another job name."""
 OTHER_PLATFORM = -1.5
-"""Added to the score of a past job of another script, other arguments (but for numbers), name or
-platform where both are known: set by hand, as public traces with run times name none."""
+"""Added to the score of a past job that ran on another platform."""
 
 
 @dataclass(frozen=True, slots=True)
 class Network:
-    """``scores = out @ relu(hidden @ x + hidden_bias)``."""
+    """A network with one hidden layer: ``scores = out @ relu(hidden @ x + hidden_bias)``."""
 
     hidden: Floats
     """[units, features]"""
@@ -64,7 +73,7 @@ class Network:
     """[units]"""
 
     def scores(self, features: Floats) -> Floats:
-        """Return [past jobs] from [features, past jobs]."""
+        """Return the score [past jobs] of each past job from its features [features, past jobs]."""
         units = self.hidden @ features
         units += self.hidden_bias
         np.maximum(units, 0.0, out=units)
@@ -73,12 +82,13 @@ class Network:
 
 
 WAITED_S = 60.0
-"""A job that waited for longer is asked about anew, by the network that was fitted for it."""
+"""Queue wait in seconds after which a job is predicted by the network fitted for waiting jobs."""
 
 
 @cache
 def network(*, waited: bool) -> Network:
-    """Return the shipped network: for a job at its submission, or for one that has waited."""
+    """Return the shipped network: for jobs at submission, or (``waited``) for jobs waiting in the
+    queue."""
     read = json.loads(_WEIGHTS.read_text(encoding="utf-8"))["waited" if waited else "submitted"]
     hidden = np.ascontiguousarray(np.array(read["hidden"]).T)
     return Network(hidden, np.array(read["hidden_bias"])[:, None], np.array(read["out"]))
@@ -86,30 +96,36 @@ def network(*, waited: bool) -> Network:
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """Past run times and how much each tells, sorted by time."""
+    """Past run times sorted by time, with the weight of each in the prediction."""
 
     log_runs: Floats
+    """[past times] natural logarithm of run times in seconds, ascending."""
     weights: Floats
-    """Sum to 1."""
+    """[past times] weights; their sum is 1."""
     own_runs: int
-    """Ended jobs of the same user among them."""
+    """Number of ended jobs of the same user."""
 
 
 @dataclass(frozen=True, slots=True)
 class Now:
-    """The moment of a question."""
+    """The time of a prediction and the jobs of the same user and shape that run then."""
 
     time_s: float
+    """Unix time in seconds."""
     elapsed_s: Floats
-    """[running jobs of the same user and shape]"""
+    """[running jobs of the same user and shape] seconds since their start."""
 
 
 _SCALES = np.array([[1 / 60.0], [1 / 10.0]])
+"""Scales of a past job's age: minutes since its end, units of 10 s between the submissions."""
 
 
 def features_of(asked: AskedJob, now: Now, rings: Sequence[Ring | None]) -> tuple[Floats, Floats]:
-    """Return [features, past jobs] and [past jobs] of ``LOG_RUN``; after the past jobs come the
-    request and, where jobs of the same shape run, two multiples of the longest one's elapsed time.
+    """Return the features [features, times] and the log run times [times] that a prediction
+    weights.
+
+    The first columns are the past jobs; then comes the requested time limit and, where jobs of the
+    same shape are running, 1.3 and 2.5 times the longest elapsed time.
     """
     remembered = [(kind, ring, len(ring)) for kind, ring in enumerate(rings) if ring is not None]
     past_jobs = sum(count for _, _, count in remembered)
@@ -145,6 +161,7 @@ def features_of(asked: AskedJob, now: Now, rings: Sequence[Ring | None]) -> tupl
 def _of_past(
     x: Floats, jobs: Floats, asked: AskedJob, now: Now, shape: tuple[float, float, float]
 ) -> None:
+    """Fill in the features that compare a past job with the new one: shape, age and failure."""
     apart = np.abs(jobs[LOG_CORES : LOG_BYTES + 1] - np.array(shape)[:, None])
     x[4:7] = apart < 1e-9
     x[7] = x[4:7].min(axis=0)
@@ -159,6 +176,7 @@ def _of_past(
 
 
 def _of_times(x: Floats, log_runs: Floats, now: Now, request: float, longest_s: float) -> None:
+    """Fill in the features of run times: relative to the request and to running jobs."""
     running = len(now.elapsed_s)
     np.multiply(log_runs, 0.1, out=x[17])
     np.multiply(log_runs - request, 0.2, out=x[18])
@@ -172,8 +190,10 @@ def _of_times(x: Floats, log_runs: Floats, now: Now, request: float, longest_s: 
 
 
 def weigh(asked: AskedJob, now: Now, rings: Sequence[Ring | None]) -> Evidence:
-    """Weigh past jobs for a new one; ``rings``: of the ``KINDS``, None where nothing is remembered
-    under that key."""
+    """Return past run times with their weights for a new job.
+
+    ``rings``: past jobs by each of the ``KINDS`` keys, None where no job has that key.
+    """
     features, log_runs = features_of(asked, now, rings)
     scores = network(waited=now.time_s - asked.submit_s > WAITED_S).scores(features)
     _identify(scores, asked, rings)
@@ -185,8 +205,10 @@ def weigh(asked: AskedJob, now: Now, rings: Sequence[Ring | None]) -> Evidence:
 
 
 def _identify(scores: Floats, asked: AskedJob, rings: Sequence[Ring | None]) -> None:
-    """Add what the trace could not teach: names and scripts; and let each past job count under one
-    key."""
+    """Add the penalties for other scripts, names and platforms to ``scores``.
+
+    Past jobs of the same user count under that user's keys only.
+    """
     begin, user = 0, code(asked.user)
     known = [
         (column, code(text), penalty)

@@ -1,17 +1,18 @@
-"""How wide intervals must be and which predictions to trust, learnt online as jobs end.
+"""The width of intervals of run times, and which predictions to trust, adjusted online as jobs end.
 
-At each of some levels an interval is the shortest one that holds a share of the weights, with a
-margin on both sides. The level in use is a site-wide term plus one of the user: each is moved
-by every job that ended, up where the present level would have missed it and down where it would
-have held it (quantile tracking; Gibbs and Candes 2021), so that in the long run 90 % hold. It is
-the present level that is compared, not that of the prediction: a thousand jobs that were predicted
-together move it no further than they must. As jobs come in such blocks, the share that the levels
-leave out is itself moved by the misses of the intervals that were given.
+At each of ten levels an interval is the shortest one that contains a share of the weights, plus a
+margin on both sides. The level in use is a site-wide term plus a term of the user. Each ended job
+raises both terms where the interval at the present level would have missed the job's time, and
+lowers them where the interval would have contained it (quantile tracking; Gibbs and Candes 2021),
+so that in the long run 90 % of intervals contain the time. The present level is compared, not the
+level at the time of the prediction: a thousand jobs predicted together move the level no further
+than needed. As jobs come in such blocks, the target miss share is itself moved by the misses of the
+intervals that were given out.
 
-The accuracy that evidence expects of itself is too high where a user has ended few jobs. So
-predictions are put into cells by the accuracy that they expected and by how many jobs of the user
-had ended; each cell remembers the accuracy that followed. A prediction is trusted unless it is
-among the least accurate share of the recent ones.
+The weights alone overstate the accuracy for users with few ended jobs. So predictions are put into
+cells by the accuracy that the weights imply and by the number of ended jobs of the user; each cell
+remembers the accuracy that was reached. A prediction is trusted unless it is among the least
+accurate share (``DISTRUSTED``) of recent predictions.
 """
 
 from __future__ import annotations
@@ -26,23 +27,29 @@ from berth.predictor.learning.history.evidence import Evidence
 from berth.predictor.learning.history.rings import Floats
 
 MISSES = 0.1
+"""Share of jobs whose run time may lie outside the 90 % interval."""
 SHARES: Floats = np.array([0.5, 0.7, 0.8, 0.9, 0.95, 0.98, 0.995, 1.0, 1.0, 1.0])[:, None]
+"""[levels, 1] share of the weights that the interval of each level contains."""
 MARGINS: Floats = np.array([0.02, 0.03, 0.05, 0.08, 0.12, 0.2, 0.4, 0.8, 1.6, 4.0])
-"""Natural logarithms added on both sides."""
+"""[levels] added on both sides of the interval, in natural log of time."""
 _HIGHEST = len(MARGINS) - 1.0
 _BEGIN = 4.0
+"""Level of a site before any job has ended."""
 _SITE_STEP = 0.02
 _USER_STEP = 0.1
 _USERS = 20_000
 _SHARE_BEGIN, _SHARE_STEP = 0.04, 0.0003
+"""Target miss share before any job has ended; the step by which each job moves the share."""
 _SHARE_BOUNDS = (-0.3, 0.15)
-"""A block of misses is made up for later: the share may be owed. What is used is at least
-``_SHARE_USED``."""
+"""Least and largest target miss share; negative: a block of misses is made up for later.
+
+The share in use is at least ``_SHARE_USED``.
+"""
 _SHARE_USED = 0.002
 
 
 class Nested:
-    """Intervals of one prediction by level, each within the next."""
+    """Intervals of one prediction by level; each contains the interval of the level below."""
 
     __slots__ = ("_highs", "_lows")
 
@@ -64,7 +71,10 @@ class Nested:
         self._highs: Floats = np.maximum(np.maximum.accumulate(logs[ends] + MARGINS), mid)
 
     def at(self, level: float) -> tuple[float, float]:
-        """Return lower and upper logarithm of the time."""
+        """Return the lower and upper end of the interval at ``level``, in natural log of seconds.
+
+        Between two integer levels the ends are interpolated.
+        """
         below = min(int(level), len(MARGINS) - 2)
         part = level - below
         low = self._lows[below] * (1 - part) + self._lows[below + 1] * part
@@ -72,7 +82,8 @@ class Nested:
         return float(low), float(high)
 
     def level_of(self, log_run: float) -> float:
-        """Return the lowest level whose interval holds it; over the highest: none does."""
+        """Return the lowest level whose interval contains ``log_run``; above the highest level: no
+        interval does."""
         inside = (self._lows <= log_run) & (log_run <= self._highs)
         place = int(inside.argmax())
         if not inside[place]:
@@ -88,7 +99,7 @@ class Nested:
 
 
 class Levels:
-    """Which level is wanted, learnt from jobs that ended."""
+    """The interval level of each user, adjusted as jobs end."""
 
     def __init__(self) -> None:
         self._site = _BEGIN
@@ -96,13 +107,13 @@ class Levels:
         self._share = _SHARE_BEGIN
 
     def of(self, user: Hashable) -> float:
-        """Return the present level of a user."""
+        """Return the present level of a user, from 0 to the highest level."""
         return min(max(self._site + self._users.get(user, 0.0), 0.0), _HIGHEST)
 
     def learn(self, user: Hashable, level: float, *, missed: bool) -> None:
-        """Learn from one more job that ended, which an interval of ``level`` would just have held.
+        """Adjust the levels by one ended job whose time is just inside the interval at ``level``.
 
-        ``missed``: the interval that was given for it did not hold it.
+        ``missed``: whether the interval that was predicted for the job did not contain its time.
         """
         self._share += _SHARE_STEP * (MISSES - missed)
         self._share = min(max(self._share, _SHARE_BOUNDS[0]), _SHARE_BOUNDS[1])
@@ -115,23 +126,26 @@ class Levels:
 
 
 DISTRUSTED = 0.05
-"""Share of predictions that is not acted on."""
+"""Share of predictions that are not acted on: the least accurate."""
 _EXPECTED_CELLS = 20
 _COUNT_CELLS = 8
 _CELL_PRIOR = 20.0
-"""Predictions that a cell's beginning counts for."""
+"""Number of predictions that a cell's initial accuracy counts as."""
 _RECENT = 4_000
+"""Number of recent predictions that a new prediction is compared with."""
 _RENEWED = 100
-"""Predictions between two looks at the recent ones."""
+"""Number of predictions after which the accuracy threshold is computed again."""
 _FIRST = 100
+"""Number of predictions before which all are trusted."""
 
 
 class Confidence:
-    """Accuracy by cell, and what share of recent predictions was how accurate."""
+    """Accuracy reached by past predictions, by cell, and the accuracy below which predictions are
+    not trusted."""
 
     def __init__(self) -> None:
         expected = (np.arange(_EXPECTED_CELLS) + 0.5) / _EXPECTED_CELLS
-        # As on the trace that the weights are from: too sure of itself, most so after few jobs.
+        # As on the trace that the weights were fitted on: overconfident, most after few jobs.
         known = 1.0 - 0.5 ** (1.0 + np.arange(_COUNT_CELLS))
         self._count = np.full((_EXPECTED_CELLS, _COUNT_CELLS), _CELL_PRIOR)
         self._sum = _CELL_PRIOR * 0.8 * np.outer(expected, known)
@@ -140,29 +154,34 @@ class Confidence:
         self._asked = 0
 
     def of(self, expected: float, runs: int) -> float:
-        """Return the accuracy to expect after ``runs`` ended jobs of the user."""
+        """Return the accuracy to expect of a prediction, given the implied accuracy and ``runs``
+        ended jobs of the user."""
         cell = _cell(expected, runs)
         return float(self._sum[cell] / self._count[cell])
 
     def learn(self, expected: float, runs: int, accuracy: float) -> None:
-        """Learn what came of a prediction."""
+        """Record the accuracy that a prediction reached, in the cell of its implied accuracy and
+        runs."""
         cell = _cell(expected, runs)
         self._count[cell] += 1.0
         self._sum[cell] += accuracy
 
     def seen(self, accuracy: float) -> None:
-        """Remember the expected accuracy of one more prediction."""
+        """Record the expected accuracy of one more prediction, for the threshold of ``trusts``."""
         self._recent.append(accuracy)
         self._asked += 1
         if self._asked % _RENEWED == 0 and len(self._recent) >= _FIRST:
             self._least = float(np.quantile(np.fromiter(self._recent, float), DISTRUSTED))
 
     def trusts(self, accuracy: float) -> bool:
-        """Return whether it is not among the least accurate."""
+        """Return whether a prediction of this accuracy is not among the least accurate recent
+        predictions."""
         return accuracy >= self._least
 
 
 def _cell(expected: float, runs: int) -> tuple[int, int]:
+    """Return the cell (row, column) of an implied accuracy and a number of the user's ended
+    jobs."""
     return (
         min(int(expected * _EXPECTED_CELLS), _EXPECTED_CELLS - 1),
         min(int(math.log2(1 + runs)), _COUNT_CELLS - 1),

@@ -1,6 +1,6 @@
-"""A job as it was asked for and as it ended, and the last ended jobs of each key.
+"""Submitted and ended jobs, and ring buffers of the last ended jobs by key (user, shape, account).
 
-Jobs are remembered in arrays of bounded size; keys long unused are dropped.
+Jobs are stored in arrays of bounded size; the least recently used keys are dropped.
 """
 
 from __future__ import annotations
@@ -18,34 +18,36 @@ from numpy.typing import NDArray
 
 @dataclass(frozen=True, slots=True)
 class AskedJob:
-    """What is known of a job at its submission. Empty texts and None: not known."""
+    """A job as it is known at submission. An empty text or None means unknown."""
 
     user: str
     submit_s: float
-    """Unix time."""
+    """Submission, Unix time in seconds."""
     cores: int = 1
+    """Number of cores requested."""
     request_s: float | None = None
     """Time limit in seconds."""
     request_bytes: float | None = None
-    """Memory asked for."""
+    """Requested memory in bytes."""
     account: str = ""
     name: str = ""
     script: str = ""
     """Fingerprint of the batch script with its arguments."""
     similar: str = ""
-    """Digest of what the script was given, but for numbers."""
+    """Digest of the script's arguments with numbers left out."""
     platform: str = ""
-    """Platform where it shall run, or ran; runs elsewhere count less."""
+    """Platform where the job is to run, or ran; past jobs of other platforms get less weight."""
 
 
 @dataclass(frozen=True, slots=True)
 class EndedJob:
-    """A job that has run. Times are Unix seconds."""
+    """A job that has ended. Times are Unix seconds."""
 
     asked: AskedJob
     end_s: float
     runtime_s: float
     completed: bool = True
+    """Whether the job ended without failure."""
 
 
 Floats = NDArray[np.float64]
@@ -54,24 +56,25 @@ Floats = NDArray[np.float64]
     LOG_RUN, LOG_CORES, LOG_REQUEST, LOG_BYTES, END, SUBMIT, FAILED, USER, NAME, SCRIPT, PLATFORM,
     SIMILAR,
 ) = range(12)  # fmt: skip
-"""Rows of a ring: what is remembered of a job."""
+"""Rows of a ring's array: one for each property of a job that is remembered."""
 COLUMNS = 12
+"""Number of properties that are remembered of a job."""
 NO_REQUEST_S = 7 * 86_400.0
-"""Stands for a time limit that was not given."""
+"""Time limit in seconds assumed for jobs without one."""
 _NO_BYTES = 1.0
 _FIRST_JOBS = 4
 
 
 @cache
 def _log_ranks(capacity: int) -> Floats:
-    """Return [newest, job] log(1 + how many jobs are newer) over 4, for a full ring."""
+    """Return [newest, job]: log(1 + number of newer jobs) / 4 for a full ring."""
     rows = np.arange(capacity)
     ranks: Floats = np.log1p((rows[:, None] - rows[None, :]) % capacity) / 4.0
     return ranks
 
 
 class Ring:
-    """The last ``capacity`` jobs; grows to it as jobs come."""
+    """The last ``capacity`` ended jobs of one key; the array grows as jobs are added."""
 
     __slots__ = ("_capacity", "_columns", "seen")
 
@@ -79,10 +82,10 @@ class Ring:
         self._capacity = capacity
         self._columns: Floats = np.empty((COLUMNS, min(_FIRST_JOBS, capacity)))
         self.seen = 0
-        """How many jobs there ever were."""
+        """Number of jobs ever added."""
 
     def add(self, job: Floats) -> None:
-        """Add a job in place of the oldest where the ring is full."""
+        """Add a job; in a full ring it replaces the oldest one."""
         have = self._columns.shape[1]
         if self.seen == have and have < self._capacity:
             grown = np.empty((COLUMNS, min(2 * have, self._capacity)))
@@ -96,18 +99,18 @@ class Ring:
 
     @property
     def columns(self) -> Floats:
-        """Return [columns, jobs] in no order; a view."""
+        """Return a view of the jobs, [properties, jobs], in no particular order."""
         return self._columns[:, : len(self)]
 
     @property
     def log_ranks(self) -> Floats:
-        """Return [jobs] log(1 + how many jobs are newer) over 4."""
+        """Return [jobs]: log(1 + number of newer jobs) / 4."""
         ranks: Floats = _log_ranks(len(self))[(self.seen - 1) % len(self)]
         return ranks
 
 
 class Rings:
-    """A ring for each key. At most ``keys`` of them: the one unused for longest goes first."""
+    """One ring per key; above ``keys`` rings the least recently used one is dropped."""
 
     def __init__(self, keys: int) -> None:
         self._keys = keys
@@ -117,7 +120,7 @@ class Rings:
         return len(self._rings)
 
     def add(self, key: Hashable, job: Floats, capacity: int) -> None:
-        """Remember a job (``column_of``) under ``key``."""
+        """Remember a job (from ``column_of``) under ``key``."""
         ring = self._rings.get(key)
         if ring is None:
             ring = self._rings[key] = Ring(capacity)
@@ -128,12 +131,12 @@ class Rings:
         ring.add(job)
 
     def get(self, key: Hashable) -> Ring | None:
-        """Return the ring of ``key``; None: nothing is remembered."""
+        """Return the ring of ``key``; None where no job is remembered under ``key``."""
         return self._rings.get(key)
 
 
 def column_of(job: EndedJob) -> Floats:
-    """Return [columns] of an ended job."""
+    """Return [properties] of an ended job, as a ring stores it."""
     asked = job.asked
     row = np.empty(COLUMNS)
     row[LOG_RUN] = math.log(max(job.runtime_s, 1.0))
@@ -147,7 +150,8 @@ def column_of(job: EndedJob) -> Floats:
 
 
 def shape_of(asked: AskedJob) -> tuple[float, float, float]:
-    """Return the logarithms of cores, time limit in seconds and memory in bytes."""
+    """Return the natural logarithms of cores, time limit in seconds and memory in bytes of a
+    job."""
     return (
         math.log(max(asked.cores, 1)),
         math.log(max(asked.request_s or NO_REQUEST_S, 1.0)),
@@ -157,5 +161,6 @@ def shape_of(asked: AskedJob) -> tuple[float, float, float]:
 
 @lru_cache(maxsize=4_096)
 def code(text: str) -> float:
-    """Return a number that stands for a text; 0: not known."""
+    """Return the CRC-32 of a text as a number to compare texts by; 0 for an empty (unknown)
+    text."""
     return float(zlib.crc32(text.encode("utf-8", "surrogatepass"))) if text else 0.0

@@ -1,11 +1,12 @@
-"""The run time of the next job from jobs that have ended, learnt one job at a time.
+"""Run time of the next job from jobs that have ended, learnt one job at a time.
 
-It learns from starts and ends of jobs in the order of time. Memory is bounded: rings of a few
-ended jobs for each user, shape and account, the least recently used dropped. Three guesses are
-made of a job's time: the best by the weights, the same with flattened weights, and the median of
-the last jobs of the same shape. Each user gets the one that was most accurate for that user
-lately, by decayed means that begin at the site's. ``learn_from`` teaches jobs that ended long ago
-as if they ended now: nothing is known of one before its end.
+The predictor is fed starts and ends of jobs in the order of time. Memory is bounded: a few ended
+jobs are kept per user, shape (cores and time limit) and account, and the least recently used keys
+are dropped. Three guesses of a job's time are made: the optimum under the weights, the optimum
+under flattened weights, and the median of the last jobs of the same shape. Each user gets the guess
+that was most accurate for that user lately, by exponentially decayed means that begin at the site's
+means. ``learn_from`` replays jobs that ended long ago in the order of time: a job is unknown until
+its end.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ from berth.predictor.learning.history.rings import (
 )
 
 GUESSES = 3
+"""Number of guesses of a job's time, see the module's docstring."""
 _DECAY = 0.99
 _PRIOR = 20.0
 _SITE_STEP = 0.001
@@ -39,14 +41,14 @@ _USERS = 20_000
 
 
 class Choice:
-    """Accuracy of each guess by user."""
+    """Recent accuracy of each of the guesses, by user."""
 
     def __init__(self) -> None:
         self._site = [0.6] * GUESSES
         self._users: OrderedDict[Hashable, tuple[list[float], float]] = OrderedDict()
 
     def of(self, user: Hashable) -> int:
-        """Return the place of the guess to take."""
+        """Return the index of the guess that was most accurate for the user lately."""
         sums, count = self._users.get(user, ([0.0] * GUESSES, 0.0))
         means = [
             (total + _PRIOR * site) / (count + _PRIOR)
@@ -55,7 +57,8 @@ class Choice:
         return means.index(max(means))
 
     def learn(self, user: Hashable, guesses: Sequence[float], real: float) -> None:
-        """Learn from a job of the user that ended; guesses and time are logarithms."""
+        """Update the accuracy of the guesses by an ended job; ``guesses`` and ``real`` are natural
+        logs of seconds."""
         sums, count = self._users.pop(user, ([0.0] * GUESSES, 0.0))
         for place, guess in enumerate(guesses):
             accuracy = math.exp(-abs(real - guess))
@@ -67,34 +70,37 @@ class Choice:
 
 
 CAPACITIES = (64, 48, 12, 12)
-"""Ended jobs remembered of a user; of a user and shape; of an account; of a shape."""
+"""Ended jobs remembered per user; per user and shape; per account; per shape of any user."""
 KEYS = 60_000
+"""Largest number of keys with remembered jobs."""
 RUNNING = 64
-"""Running jobs looked at of a user and shape."""
+"""Largest number of running jobs considered per user and shape."""
 LAST = 20
-"""Jobs of the same shape whose median is a guess, too."""
+"""Number of last jobs of the same shape whose median is the third guess."""
 _LAST_RANK = math.log1p(LAST - 1) / 4.0 + 1e-9
 OPEN = 200_000
-"""Predictions whose job has not ended, at most."""
+"""Largest number of stored predictions whose job has not ended."""
 
 
 @dataclass(frozen=True, slots=True)
 class RunTime:
-    """What is predicted of one job."""
+    """Predicted run time of one job, with its expected accuracy."""
 
     runtime_s: Interval
-    """The middle has the highest expected ``accuracy``; 90 % of jobs end within."""
+    """Run time in seconds: the middle has the highest expected ``accuracy``; 90 % of jobs end
+    inside."""
     accuracy: float
-    """Expected min(predicted, real) / max(predicted, real), from how well such predictions held."""
+    """Expected min(predicted, real) / max(predicted, real), from the accuracy of similar past
+    predictions."""
     trusted: bool
-    """Whether it is among those worth acting on: not one of the least certain."""
+    """Whether the prediction is accurate enough to act on: not among the least certain."""
     runs: int
-    """Ended jobs of the user that it stands on."""
+    """Number of ended jobs of the user on which the prediction is based."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Open:
-    """What was predicted of a job that has not ended."""
+    """The prediction of a job that has not ended; times are natural logs of seconds."""
 
     low: float
     mid: float
@@ -106,7 +112,8 @@ class _Open:
 
 
 class RunTimePredictor:
-    """Deterministic: the same jobs in the same order give the same predictions."""
+    """Predicts run times and learns from ended jobs; the same jobs in the same order give the same
+    results."""
 
     def __init__(self) -> None:
         self._rings = Rings(KEYS)
@@ -117,11 +124,11 @@ class RunTimePredictor:
         self._open: OrderedDict[str, _Open] = OrderedDict()
 
     def __len__(self) -> int:
-        """Return how many keys are remembered."""
+        """Return the number of keys (user, shape, account) with remembered jobs."""
         return len(self._rings)
 
     def started(self, job_id: str, asked: AskedJob, start_s: float) -> None:
-        """Note that a job runs since Unix time ``start_s``."""
+        """Note that a job has been running since Unix time ``start_s``."""
         key = _shape(asked)
         running = self._running.setdefault(key, OrderedDict())
         self._running.move_to_end(key)
@@ -132,7 +139,7 @@ class RunTimePredictor:
             self._running.popitem(last=False)
 
     def ended(self, job_id: str, job: EndedJob) -> None:
-        """Learn from a job that has ended, whether it was predicted or not."""
+        """Learn from a job that has ended, whether its time was predicted or not."""
         asked = job.asked
         row = column_of(job)
         for key, capacity in zip(_keys(asked), CAPACITIES, strict=True):
@@ -155,9 +162,9 @@ class RunTimePredictor:
             )
 
     def predict(self, asked: AskedJob, now_s: float, *, job_id: str = "") -> RunTime:
-        """Return the job's run time as of Unix time ``now_s``.
+        """Return the predicted run time of a job as of Unix time ``now_s``.
 
-        With ``job_id`` its end will teach how wide intervals must be.
+        With ``job_id`` the prediction is remembered, and the job's end adjusts later intervals.
         """
         now, rings = self.known(asked, now_s)
         evidence = weigh(asked, now, rings)
@@ -180,7 +187,8 @@ class RunTimePredictor:
         )
 
     def known(self, asked: AskedJob, now_s: float) -> tuple[Now, list[Ring | None]]:
-        """Return what a prediction is made from, as ``evidence.weigh`` takes it."""
+        """Return the running and past jobs that a prediction is made from, as ``evidence.weigh``
+        takes them."""
         rings = [None if key is None else self._rings.get(key) for key in _keys(asked)]
         return Now(now_s, self._elapsed(asked, now_s)), rings
 
@@ -200,7 +208,8 @@ class RunTimePredictor:
 
 
 def _guesses(evidence: Evidence, shape: Ring | None) -> tuple[tuple[float, ...], float]:
-    """Return the guesses of ``Choice``, and the accuracy that the evidence expects of the first."""
+    """Return the three guesses (natural log of seconds), and the accuracy that the weights imply
+    for the first."""
     mid, expected = best(evidence)
     flat = np.sqrt(evidence.weights) * np.sqrt(np.sqrt(evidence.weights))
     flattened, _ = best(Evidence(evidence.log_runs, flat / flat.sum(), evidence.own_runs))
@@ -214,9 +223,10 @@ def _guesses(evidence: Evidence, shape: Ring | None) -> tuple[tuple[float, ...],
 
 
 def best(evidence: Evidence) -> tuple[float, float]:
-    """Return the logarithm of the time with the highest expected min/max ratio, and that ratio.
+    """Return the natural log of the past time with the highest expected min/max ratio, and that
+    ratio.
 
-    The expectation has its maximum at one of the past run times: between two it is convex.
+    The expectation is convex between two past run times, so its maximum is at one of them.
     """
     logs, weights = evidence.log_runs, evidence.weights
     scaled = np.exp(logs)
@@ -233,7 +243,8 @@ def _shape(asked: AskedJob) -> Hashable:
 
 
 def _keys(asked: AskedJob) -> tuple[Hashable | None, ...]:
-    """Return the keys of a job in the order of ``CAPACITIES``."""
+    """Return the keys under which a job is remembered, in the order of ``CAPACITIES``; None: no
+    such key."""
     shape = (asked.cores, asked.request_s)
     program = asked.script or asked.name
     return (
@@ -245,7 +256,7 @@ def _keys(asked: AskedJob) -> tuple[Hashable | None, ...]:
 
 
 class Event(IntEnum):
-    """At one moment in this order."""
+    """Events of jobs; events of the same second are processed in this order."""
 
     END = 0
     ASKED = 1
@@ -254,7 +265,7 @@ class Event(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class PastJob:
-    """A job that ran, with its start in Unix seconds."""
+    """A job that has run, with its start in Unix seconds."""
 
     job_id: str
     start_s: float
@@ -262,8 +273,10 @@ class PastJob:
 
 
 def in_order(submit_s: Floats, start_s: Floats, end_s: Floats) -> Iterator[tuple[Event, int]]:
-    """Yield ends, submissions and starts of [jobs] by time: what ended at a moment is known
-    then."""
+    """Yield (event, index of the job) of ``END``, ``ASKED`` (submission) and ``START``, by time.
+
+    An end comes before a submission of the same second, so that the ended job is known then.
+    """
     jobs = len(submit_s)
     times = np.concatenate([end_s, submit_s, start_s])
     kinds = np.repeat([Event.END, Event.ASKED, Event.START], jobs)
@@ -273,9 +286,9 @@ def in_order(submit_s: Floats, start_s: Floats, end_s: Floats) -> Iterator[tuple
 
 
 def learn_from(jobs: Sequence[PastJob], predictor: RunTimePredictor) -> None:
-    """Let every job be predicted at its submission and learnt from at its end.
+    """Replay past jobs: predict each at its submission, and learn from it at its end.
 
-    Intervals and choices are then those that would have held for these jobs.
+    Interval levels and the choice of guesses are then those that fit these jobs.
     """
     times = (
         np.array([job.ended.asked.submit_s for job in jobs]),

@@ -1,1 +1,1 @@
-"""Programs: a platform added to a bundle by profiles measured on it."""
+"""Adding a platform to a bundle for programs, from profiles measured on that platform."""

@@ -1,8 +1,9 @@
-"""``berth train --adapt``: a bundle in which a new platform is labelled by few workloads.
+"""``berth train --adapt``: add a platform to a program bundle from runs of few workloads on it.
 
-With few labels only the prior moves, from the kind's own as far as they are worth; a residual is
-learnt where there are enough kernels and it did better on kernels left out, by the mean (the odd
-ones) and by the median (the usual ones).
+With few labels (measured run times) only the prior is adapted: the calibrated roofline of the
+platform's kind, CPU or GPU, is shrunk towards the labels. A residual model is trained where there
+are enough kernels and it had lower errors on left-out kernels, by the mean (which outliers
+dominate) and by the median.
 """
 
 from __future__ import annotations
@@ -43,23 +44,27 @@ from berth.predictor.learning.programs.model import (
 )
 
 RESIDUAL_KERNELS = 16
-"""Fewer teach a residual nothing that holds for the next kernel."""
+"""Number of kernels from which on a residual model is tried; fewer do not generalise."""
 CAUTIOUS = Settings(
     rounds=150, depth=2, rate=0.05, least_weight=3.0, ridge=1.0, column_share=0.3, dead_zone=0.15
 )
+"""Hyper-parameters of the residual model for few labels."""
 _FOLDS = 8
 
 
 @dataclass(frozen=True, slots=True)
 class Adapted:
-    """What the labels made of the kind's prior."""
+    """The model of a platform adapted to its labels, with its interval quantiles."""
 
     model: Model
     score_quantile: float
+    """Quantile of scores (absolute log error over difficulty) for intervals of the model."""
     prior_quantile: float
+    """Quantile of scores for intervals of the prior alone."""
     has_residual: bool
     left_out: Floats
-    """Absolute log error of each row by what its kernel was left out of; empty for few kernels."""
+    """[rows] absolute log error of each row by a model without the row's kernel; empty for few
+    kernels."""
 
 
 def adapt(
@@ -73,13 +78,13 @@ def adapt(
     command: str,
     reference: str | None = None,
 ) -> Manifest:
-    """Write the bundle ``source`` with ``platform`` labelled by ``profiles`` to ``folder``.
+    """Write to ``folder`` the bundle ``source`` with ``platform`` adapted to ``profiles``.
 
-    ``profiles`` are of the same workloads on a reference and on ``platform``; programs that are
-    piloted on ``reference`` are then as well known there as where the bundle was trained.
+    ``profiles`` holds runs of the same workloads on a reference and on ``platform``. ``reference``:
+    platform whose pilot runs are then predicted as accurately as those of the training reference.
 
-    Raises UsageError for profiles that do not pair, or for a kind of platform that the bundle has
-    no prior of; nothing is written then.
+    Raises UsageError for profiles without a counterpart, or where the bundle has no prior for the
+    kind of platform; then nothing is written.
     """
     manifest = bundles.verify(source)
     kind = "gpu" if platform.is_gpu else "cpu"
@@ -126,7 +131,7 @@ def adapt(
             "created": now(),
             "command": command,
             "berth_version": VERSION,
-            # First: of a kind's platforms the last says how hard a row is where none is labelled.
+            # First, because the last platform of a kind gives the difficulty of rows elsewhere.
             "labelled": (entry, *others),
             "files": {},
         }
@@ -135,7 +140,7 @@ def adapt(
 
 
 def _own_range(data: Columns, source: RangeCheck) -> RangeCheck | None:
-    """Return how far programs may be from these kernels and the bundle's own; None for few
+    """Return the range check that covers these kernels and the bundle's own; None for few
     kernels."""
     if len(set(data.kernels)) < RESIDUAL_KERNELS:
         return None
@@ -144,8 +149,8 @@ def _own_range(data: Columns, source: RangeCheck) -> RangeCheck | None:
 
 
 def adapted(data: Columns, kind: Calibration, seed: int) -> Adapted:
-    """Return the kind's prior moved by ``data``; with a residual where that does better held
-    out."""
+    """Return the prior shrunk towards ``data``, with a residual model where left-out errors are
+    lower."""
     start = _start(data, Prior(kind.bias, kind.carry, kind.reduction_s))
     prior = shrunk_prior(data, start)
     quantile = honest_quantile(data, start, kind.score_quantile)
@@ -168,10 +173,11 @@ def adapted(data: Columns, kind: Calibration, seed: int) -> Adapted:
 
 
 def _start(data: Columns, kind: Prior) -> Prior:
-    """Return the kind's prior, or one by which programs run as on the reference but for a factor.
+    """Return the prior to start from: the kind's, or one with the reference's efficiency times a
+    factor.
 
-    The latter where it did better on kernels left out, by the mean and by the median: nodes of
-    one architecture share what the roofline does not see.
+    The second is taken where its mean and median errors on left-out kernels are lower: nodes of one
+    architecture share effects that the roofline does not model.
     """
     if len(set(data.kernels)) < ENOUGH_KERNELS:
         return kind
@@ -190,8 +196,11 @@ def _residual_model(data: Columns, prior: Prior, seed: int) -> Model:
 
 
 def _with_residual(data: Columns, start: Prior, seed: int) -> tuple[Floats, Floats]:
-    """Return ``|log error|`` of every row by prior and residual without its kernel, and its
-    score."""
+    """Return [rows] absolute log errors by prior and residual fitted without the row's fold, and
+    scores.
+
+    Kernels are kept together in a fold; a score is the error over the row's difficulty.
+    """
     off, scores = np.zeros((2, len(data)))
     for held in steps("folds left out in turn", list(folds(data.kernels, _FOLDS, seed))):
         rest, rows = data.take(np.setdiff1d(np.arange(len(data)), held)), data.take(held)

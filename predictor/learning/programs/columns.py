@@ -1,7 +1,7 @@
-"""The rows that a model of programs is fitted on: features of profiles, and times on a target.
+"""Training rows of the program model: features of profiles, and run times on a target platform.
 
-They come from labelled examples, or from pairs of profiles: one workload piloted on a reference and
-run on a new platform.
+Rows come from labelled examples, or from pairs of profiles: one workload measured by a pilot run on
+a reference and run on a new platform.
 """
 
 from __future__ import annotations
@@ -29,11 +29,12 @@ _NAME = re.compile(r"([A-Za-z0-9]\w*)[-+.@](\d+)")
 
 
 class Labelled(Protocol):
-    """One workload at one size: its profile, and what other machines took for it."""
+    """One workload at one size: its profile on the reference, and its run times on other
+    platforms."""
 
     @property
     def kernel(self) -> str:
-        """Return the group that its rows are split by."""
+        """Return the name of the kernel; rows of one kernel stay in one fold."""
         ...
 
     @property
@@ -43,30 +44,32 @@ class Labelled(Protocol):
 
     @property
     def seconds(self) -> Mapping[str, float]:
-        """Return the seconds by labelled platform."""
+        """Return the measured run time in seconds by platform."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Columns:
-    """What a model is fitted on: one reference, one target, one row an example."""
+    """Training rows for one reference and one target platform; each array has one entry per row."""
 
     features: Floats
+    """[rows, features] features of the profiles."""
     fixed_s: Floats
-    """Seconds of the target's roofline: launches and atomics."""
+    """Seconds of the target's roofline that do not scale: kernel launches and atomics."""
     parallel_s: Floats
-    """Seconds of the target's roofline: the rest."""
+    """Seconds of the target's roofline without ``fixed_s``."""
     reductions: Floats
-    """Results that the target must fetch."""
+    """Number of reduction results that the target must fetch."""
     log_efficiency: Floats
-    """Reference time over its own roofline."""
+    """Natural log of the reference time over the reference's roofline time."""
     log_reference: Floats
+    """Natural log of the reference time in seconds."""
     log_time: Floats
-    """Measured on the target."""
+    """Natural log of the time measured on the target in seconds."""
     kernels: tuple[str, ...]
 
     def take(self, index: Floats | Sequence[int]) -> Columns:
-        """Return some of the rows."""
+        """Return the rows with these indices."""
         chosen = np.asarray(index, dtype=np.intp)
         columns = {
             column.name: getattr(self, column.name)[chosen]
@@ -80,7 +83,10 @@ class Columns:
 
 
 def read_profiles(path: Path) -> tuple[Profile, ...]:
-    """Return profiles from a JSON-lines file. Raises DocumentError naming the line."""
+    """Return the profiles of a JSON-lines file.
+
+    Raises DocumentError naming the line.
+    """
     try:
         text = path.read_text(encoding="utf-8")
     except FileNotFoundError:
@@ -100,24 +106,25 @@ def read_profiles(path: Path) -> tuple[Profile, ...]:
 
 
 def kernel_and_size(name: str) -> tuple[str, int] | None:
-    """Return ``("Stream_TRIAD", 8388608)`` from ``Stream_TRIAD-8388608``; None for other names."""
+    """Return ``("Stream_TRIAD", 8388608)`` for ``Stream_TRIAD-8388608``; None where no size is in
+    the name."""
     match = _NAME.fullmatch(name)
     return None if match is None else (match.group(1), int(match.group(2)))
 
 
 class Row(NamedTuple):
-    """One run whose time on the target is known, too."""
+    """One profile with its run times on the reference and on the target."""
 
     profile: Profile
     ceilings: Ceilings
-    """The target's first."""
+    """Roofline ceilings of the target, then of the reference."""
     reference_s: float
     target_s: float
     kernel: str
 
 
 def stacked(rows: Sequence[Row]) -> Columns:
-    """Return feature rows and times of ``rows``, in their order."""
+    """Return features and times of ``rows`` as arrays, in the order of the rows."""
     features, parts, efficiencies = [], [], []
     for row in rows:
         home = row.ceilings.points[1].platform
@@ -146,10 +153,11 @@ def columns(
     *,
     reference_is_label: bool = False,
 ) -> Columns:
-    """Return feature rows for ``target`` (at one core or GPU) as seen from ``reference``.
+    """Return training rows for ``target`` (one core or GPU) and the profiles of ``reference``.
 
-    With ``reference_is_label`` the reference time is the label of that platform rather than the
-    profile's own runtime (prediction from Quartz to V100, say).
+    With ``reference_is_label`` the reference time is the example's measured time on ``reference``
+    instead of the profile's own run time (for example to predict V100 from Quartz). Raises
+    UsageError for a profile without a run time.
     """
     table = Ceilings.of([Point(target, 1), Point(reference, 1)])
     rows = []
@@ -165,14 +173,15 @@ def columns(
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """The counters of ``here`` explain the time of ``there``."""
+    """Two profiles of one workload: counters come from ``here``, the run time to explain from
+    ``there``."""
 
     here: Profile
     there: Profile
 
     @property
     def kernel(self) -> str:
-        """Return the name that the workload is a size of."""
+        """Return the name of the workload without its size."""
         parsed = kernel_and_size(self.here.name)
         return self.here.name if parsed is None else parsed[0]
 
@@ -180,10 +189,10 @@ class Pair:
 def pairs_of(
     profiles: Sequence[Profile], platform: Platform, platforms: Mapping[str, Platform]
 ) -> tuple[Pair, ...]:
-    """Return profiles on ``platform`` with those of the same name or workload elsewhere.
+    """Return each profile of ``platform`` with the profile of the same name or workload elsewhere.
 
-    Raises UsageError where none pairs, a run did not complete, a workload is there twice, or the
-    reference's platform is not known.
+    Raises UsageError where there is no such pair, a run did not complete, a workload occurs twice,
+    or the other profile's platform is unknown.
     """
     on_platform = [p for p in profiles if p.platform == platform.name]
     elsewhere = [p for p in profiles if p.platform != platform.name]
@@ -219,7 +228,10 @@ def pairs_of(
 
 
 def units_of(pairs: Sequence[Pair], platform: Platform) -> int:
-    """Return cores (CPU) or GPUs of the runs. Raises UsageError where they differ."""
+    """Return the number of cores (CPU platform) or GPUs that the runs used.
+
+    Raises UsageError where the runs differ in this number.
+    """
     used = {
         max(1, p.there.runs_on.gpus)
         if platform.is_gpu
@@ -238,7 +250,7 @@ def units_of(pairs: Sequence[Pair], platform: Platform) -> int:
 def pair_columns(
     pairs: Sequence[Pair], platform: Platform, platforms: Mapping[str, Platform]
 ) -> Columns:
-    """Return the rows that a prior is fitted on, one for each pair."""
+    """Return training rows to fit a prior on, one for each pair."""
     units = units_of(pairs, platform)
     rows = []
     for pair in pairs:
@@ -250,11 +262,13 @@ def pair_columns(
 
 
 def _seconds(profile: Profile) -> float:
+    """Return the median run time in seconds. Raises UsageError for a profile without a run time."""
     if profile.runtime is None:
         raise UsageError(f"profile {profile.name!r} has no runtime")
     return profile.runtime.median_s
 
 
 def _check_complete(profile: Profile) -> None:
+    """Raise UsageError for a run that has no run time, was incomplete or failed."""
     if profile.runtime is None or not profile.complete or profile.exit_status != 0:
         raise UsageError(f"the run of {profile.name!r} on {profile.platform!r} did not complete")

@@ -1,6 +1,7 @@
-"""The model of programs: a calibrated roofline prior times a learned residual, both in log time.
+"""The program model: a calibrated roofline prior times a learned residual, both in log time.
 
-On a platform with few labels the prior is its kind's own, moved as far as the labels are worth.
+On a platform with few labels (measured run times) the prior of its kind, CPU or GPU, is shrunk
+towards the labels.
 """
 
 from __future__ import annotations
@@ -23,17 +24,19 @@ from berth.predictor.learning.programs.columns import Columns
 MODE_WIDTH = 0.15
 """Standard deviation, in log time, of the kernel that the density of residuals is smoothed by."""
 CARRIES = tuple(i / 10 for i in range(11))
+"""Values tried for ``Prior.carry``: the share of the reference's inefficiency assumed on the
+target."""
 REDUCTIONS_S = tuple(i * 5e-6 for i in range(11))
-"""Values that are tried: shares of the reference's inefficiency, and seconds a reduction."""
+"""Values tried for ``Prior.reduction_s``: seconds per reduction result."""
 LEAST_REST = 0.1
-"""The parallel part is at least this share of a measured time, whatever the fixed parts say."""
+"""Least share of a measured time that is taken as the parallel part."""
 THREADS = 1
-"""One thread: the same bits on every machine, and the sets are small."""
+"""Threads of xgboost: one gives the same bits on every machine, and the data sets are small."""
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """Hyper-parameters of one model, chosen by inner folds only."""
+    """Hyper-parameters of a residual model, chosen by inner folds only."""
 
     rounds: int = 200
     depth: int = 3
@@ -43,34 +46,42 @@ class Settings:
     row_share: float = 0.8
     column_share: float = 0.5
     dead_zone: float = 0.0
+    """Predicted log residuals smaller than this count as 0."""
 
     def as_dict(self) -> dict[str, float]:
-        """Return the settings as the manifest has them."""
+        """Return the settings by name, as the manifest stores them."""
         return {key: float(value) for key, value in asdict(self).items()}
 
 
 @dataclass(frozen=True, slots=True)
 class Prior:
-    """``t = fixed + reduction_s * reductions + parallel * exp(bias) * efficiency**carry``."""
+    """Calibrated roofline: ``t = fixed + reduction_s * reductions + parallel * exp(bias) *
+    efficiency**carry``.
+
+    ``fixed``, ``parallel``: seconds of the target's roofline; ``reductions``: results to fetch;
+    ``efficiency``: reference time over the reference's roofline time.
+    """
 
     bias: float
     carry: float
     reduction_s: float = 0.0
 
     def fixed_s(self, data: Columns) -> Floats:
-        """Return seconds that do not depend on how well the program runs."""
+        """Return seconds [rows] that do not depend on the program's efficiency."""
         return data.fixed_s + self.reduction_s * data.reductions
 
     def log_time(self, data: Columns, residual: Floats | float = 0.0) -> Floats:
-        """Return log times of every row, the parallel part stretched by ``exp(residual)``."""
+        """Return the log time of every row, with the parallel part multiplied by
+        ``exp(residual)``."""
         stretch = np.exp(self.bias + self.carry * data.log_efficiency + residual)
         return np.asarray(np.log(self.fixed_s(data) + data.parallel_s * stretch))
 
     def residual(self, data: Columns) -> tuple[Floats, Floats]:
-        """Return what stretches the parallel part to the measured times, and how much each row
-        tells.
+        """Return the log factor from the predicted to the measured parallel part, and the weight,
+        of each row.
 
-        Where nearly all of the time is fixed, the rest says little: it counts by its share.
+        The weight is the parallel part's share of the measured time: where nearly all of the time
+        is fixed, the factor is poorly known.
         """
         times = np.exp(data.log_time)
         rest = np.maximum(times - self.fixed_s(data), LEAST_REST * times)
@@ -80,23 +91,25 @@ class Prior:
 
 @dataclass(frozen=True, slots=True)
 class Model:
-    """A fitted prior and its residual ensemble."""
+    """A fitted prior with its residual ensemble."""
 
     prior: Prior
     residual: xgboost.XGBRegressor
     dead_zone: float
+    """Predicted log residuals smaller than this count as 0."""
 
     def log_time(self, data: Columns) -> Floats:
-        """Return predicted log times."""
+        """Return the predicted natural log of seconds of every row."""
         raw = np.asarray(self.residual.predict(data.features), dtype=np.float64)
         return self.prior.log_time(data, firm(raw, self.dead_zone))
 
 
 def fit_prior(data: Columns) -> Prior:
-    """Return the prior whose log residuals are densest at zero, each kernel weighing the same.
+    """Return the prior under which the density of log residuals at zero is highest, kernels
+    weighted equally.
 
-    The mode, not the mean: most programs run close to the roofline and some far above it, and
-    what makes those slow is for the residual to learn, not for all others to pay.
+    The mode is fitted instead of the mean: most programs run close to the roofline and some far
+    above. The residual model learns those outliers, so the prior need not shift for them.
     """
     check(data)
     weights = kernel_weights(data.kernels)
@@ -116,6 +129,8 @@ def fit_prior(data: Columns) -> Prior:
 def _densest(
     data: Columns, weights: Floats, biases: Floats, carry: float, reduction_s: float
 ) -> tuple[Prior, float]:
+    """Return the bias among ``biases`` with the highest density at zero, as a prior, and that
+    density."""
     fixed = data.fixed_s + reduction_s * data.reductions
     parallel = data.parallel_s * np.exp(carry * data.log_efficiency)
     predicted = np.log(fixed + np.exp(biases)[:, None] * parallel)
@@ -126,8 +141,10 @@ def _densest(
 
 
 def fit(data: Columns, settings: Settings, seed: int) -> Model:
-    """Return the prior and residual. Raises UsageError for labels or features that cannot be learnt
-    from."""
+    """Return the fitted prior and residual model.
+
+    Raises UsageError for labels or features that cannot be learnt from.
+    """
     prior = fit_prior(data)
     labels, shares = prior.residual(data)
     weights = shares * kernel_weights(data.kernels)
@@ -142,8 +159,8 @@ def fit_ensemble(
     settings: Settings,
     seed: int,
 ) -> xgboost.XGBRegressor:
-    """Return one single-output gradient-boosted ensemble (several outputs convert wrongly to
-    ONNX)."""
+    """Return one single-output gradient-boosted ensemble; ensembles of several outputs convert
+    wrongly to ONNX."""
     arguments: dict[str, Any] = {
         "n_estimators": settings.rounds,
         "max_depth": settings.depth,
@@ -164,7 +181,7 @@ def fit_ensemble(
 
 
 def check(data: Columns) -> None:
-    """Raise UsageError naming what is wrong with the data, before any library does."""
+    """Raise UsageError where a label is not finite or every counter is constant."""
     if not np.isfinite(data.log_time).all():
         raise UsageError("a label is not a number; every measured time must be positive and finite")
     usable = ~np.isnan(data.features)
@@ -177,30 +194,36 @@ def check(data: Columns) -> None:
 
 
 def kernel_weights(kernels: tuple[str, ...]) -> Floats:
-    """Return the weights that sum to one, the same for each kernel however many rows it has."""
+    """Return row weights with sum 1 in which every kernel has the same total weight."""
     counts = {kernel: kernels.count(kernel) for kernel in set(kernels)}
     return np.array([1.0 / (counts[k] * len(counts)) for k in kernels])
 
 
 BIAS_DEVIATION = 0.15
-"""Deviation of platforms of a kind around the kind's bias, in log time. With the two labelled
-platforms each as new, any of 0.1 to 0.2 does no harm from the first label on (`python -m lab
-few-shot`)."""
+"""Standard deviation of a platform's bias around the bias of its kind, in log time.
+
+With each of the two labelled platforms treated as new, values of 0.1 to 0.2 do not increase errors
+from the first label on (`python -m lab few-shot`).
+"""
 CARRY_DEVIATION = 0.1
+"""Standard deviation of a platform's ``carry`` around the value of its kind."""
 REDUCTION_DEVIATION_S = 2e-5
+"""Standard deviation of a platform's ``reduction_s`` around the value of its kind, in seconds."""
 LABEL_SCALE = 0.3
-"""Scale of a Cauchy distribution of log errors around the prior: odd kernels move it little."""
+"""Scale of the Cauchy distribution of log errors around the prior, which limits the pull of
+outliers."""
 TYPICAL_DIFFICULTY = 0.8
 """Mean of ``core.intervals.difficulty`` over the training kernels."""
 ENOUGH_KERNELS = CALIBRATED_KERNELS
-"""Kernels from which on the interval is the labels' own."""
+"""Number of kernels from which on the interval comes from the platform's own labels."""
 _BIASES = np.arange(-2.0, 2.0001, 0.02)
+"""Differences from the kind's bias that are tried."""
 
 
 def shrunk_prior(data: Columns, start: Prior) -> Prior:
-    """Return the most probable bias, carry and reduction given ``start`` and the rows (maybe none).
+    """Return the most probable bias, carry and reduction given the rows and the prior ``start``.
 
-    Every kernel weighs the same. The same rows give the same prior.
+    Kernels are weighted equally; without rows ``start`` is returned.
     """
     if not len(data):
         return start
@@ -223,12 +246,12 @@ def shrunk_prior(data: Columns, start: Prior) -> Prior:
 
 
 def honest_quantile(data: Columns, start: Prior, kind_quantile: float) -> float:
-    """Return the interval's quantile of a platform with these labels, over a difficulty of the
-    floor.
+    """Return the 90 % quantile of scores on a platform with these labels; score: log error over
+    ``DIFFICULTY_FLOOR``.
 
-    From nine kernels on that of their own errors, each kernel left out. With fewer no finite
-    quantile can be had from them: what holds for platforms without labels, and at least the worst
-    error seen.
+    With ``ENOUGH_KERNELS`` kernels it is the quantile of their own errors, each kernel left out.
+    Fewer kernels give no finite quantile: then it is the quantile for platforms without labels, or
+    the largest error seen if that is larger.
     """
     scores = left_out_scores(data, start)
     if len(set(data.kernels)) >= ENOUGH_KERNELS:
@@ -238,7 +261,8 @@ def honest_quantile(data: Columns, start: Prior, kind_quantile: float) -> float:
 
 
 def left_out_scores(data: Columns, start: Prior) -> Floats:
-    """Return ``|log error| / DIFFICULTY_FLOOR`` of every row by a prior without its kernel."""
+    """Return [rows] ``|log error| / DIFFICULTY_FLOOR`` by a prior fitted without the row's
+    kernel."""
     scores = np.zeros(len(data))
     names = np.array(data.kernels)
     for name in steps("kernels left out in turn", sorted(set(data.kernels))):
@@ -252,6 +276,7 @@ def left_out_scores(data: Columns, start: Prior) -> Floats:
 def _misfit(
     data: Columns, weights: Floats, biases: Floats, carry: float, reduction_s: float
 ) -> Floats:
+    """Return the negative log likelihood of the rows for each of ``biases``."""
     base = Prior(0.0, carry, reduction_s)
     stretch = np.exp(biases[:, None] + carry * data.log_efficiency)
     log_time = np.log(base.fixed_s(data) + data.parallel_s * stretch)

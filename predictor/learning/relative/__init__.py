@@ -1,1 +1,1 @@
-"""Relative performance of a site's programs over its platforms."""
+"""Training of models for the relative performance of a site's programs on its platforms."""

@@ -1,7 +1,8 @@
-"""The shipped family: positive costs, Gaussian processes on what they leave, a trend.
+"""Training of the shipped cost model: positive costs, Gaussian processes on the residuals, and a
+trend.
 
-Every number here is fixed: nothing is searched for in the training rows. Where several values
-are reasonable they are averaged. See lab/tried.md for what was tried.
+All constants are fixed and none is tuned on the training rows; where several values are reasonable
+their predictions are averaged. See lab/tried.md for what was tried.
 """
 
 from __future__ import annotations
@@ -23,32 +24,37 @@ _LEAST_SCALE = 1e-6
 
 @dataclass(frozen=True, slots=True)
 class Kernel:
-    """Standard deviations (log time) of the parts of a covariance; Matern 3/2 for what is near."""
+    """Standard deviations (log time) of the terms of a covariance; nearness is Matern 3/2."""
 
     constant: float
+    """Standard deviation of an offset common to all rows."""
     linear: float
-    """Deviation of a trend over all features together."""
+    """Standard deviation of a linear trend over all features together."""
     local: float
+    """Standard deviation of the term that falls off with the distance of features."""
     length: float
+    """Length scale of the Matern function, in units of scaled features."""
     shared: float
-    """Deviation of the application's own error, and once more of the kernel's own."""
+    """Standard deviation of an offset of the application, and of another one of the kernel."""
     everywhere: float
-    """Share of that own error that does not fall off with distance."""
+    """Share of the application's and kernel's offset that does not fall off with distance."""
     noise: float
+    """Standard deviation of the measurement noise."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Points:
-    """Pairs of training rows."""
+    """All pairs of training rows."""
 
     product: Floats
-    """Inner products over the number of features."""
+    """[rows, rows] inner products of features over the number of features."""
     distance: Floats
+    """[rows, rows] Euclidean distances of scaled features."""
     common: Floats
-    """0, 1 (same application) or 2 (and same kernel)."""
+    """[rows, rows] 0, 1 (same application) or 2 (same kernel too)."""
 
     def noisy(self, kernel: Kernel) -> Floats:
-        """Return the covariance of what is measured at the points."""
+        """Return the covariance of measured values at the points, noise included."""
         near = matern32(self.distance / kernel.length)
         own = kernel.shared**2 * (kernel.everywhere + (1 - kernel.everywhere) * near)
         covariance = kernel.constant**2 + kernel.linear**2 * self.product + kernel.local**2 * near
@@ -65,10 +71,11 @@ def fit_gaussian(
     scaled: bool,
     standard: bool = False,
 ) -> Gaussian:
-    """Fit processes with the given kernels; ``targets`` rows x outputs, NaN: not known.
+    """Return the mean of Gaussian processes with the given kernels, fitted to ``targets``.
 
-    ``scaled``: features are divided by their (weighted) deviation; ``standard``: targets are
-    centred and divided likewise. An output without any target is predicted by its offset.
+    ``targets``: rows x outputs, NaN where unknown. ``scaled``: features are divided by their
+    weighted standard deviation; ``standard``: targets are centred and divided likewise. An output
+    without targets is predicted by its offset. The mean is averaged over ``kernels``.
     """
     centre, deviation = _moments(features, weights)
     scale = np.where(deviation > _LEAST_SCALE, deviation, 1.0) if scaled else np.ones_like(centre)
@@ -119,7 +126,7 @@ def _pairs(points: Floats, groups: Sequence[Group]) -> _Points:
 
 
 def _solve(noisy: Floats, wanted: Floats) -> Floats:
-    """Return the weights of the points, rows x outputs; 0 where an output has no target."""
+    """Return the weights of the points, rows x outputs; 0 for outputs without targets."""
     solution = np.zeros_like(wanted)
     known = np.isfinite(wanted)
     for pattern in np.unique(known, axis=1).T:
@@ -132,8 +139,8 @@ def _solve(noisy: Floats, wanted: Floats) -> Floats:
 
 
 def _moments(values: Floats, weights: Floats) -> tuple[Floats, Floats]:
-    """Return the weighted mean and deviation of each column over what is finite; 0 and 0 of
-    nothing."""
+    """Return the weighted mean and standard deviation of each column's finite values; 0 where there
+    are none."""
     known = np.isfinite(values)
     each = known * weights[:, None]
     total = np.maximum(each.sum(axis=0), 1e-300)
@@ -143,34 +150,41 @@ def _moments(values: Floats, weights: Floats) -> tuple[Floats, Floats]:
 
 
 OTHER = "other"
+"""Kind of platforms that ``CostModelFamily.kinds`` does not name."""
 CPU_KINDS = frozenset({"cpu", "manycore"})
-"""A CPU has no serial cost: one thread has a core of its own, as on the reference."""
+"""Kinds of platforms without a serial cost: one thread has its own core, as on the reference."""
 RESIDUAL = tuple(
     Kernel(constant=0.3, linear=0.0, local=local, length=length, shared=0.6, everywhere=0.3,
            noise=0.3)
     for length in (1.5, 2.5, 5.0)
     for local in (0.3, 0.6, 1.0)
 )  # fmt: skip
+"""Kernels of the residual process; their predictions are averaged."""
 TREND = (
     Kernel(constant=3.0, linear=0.3, local=0.6, length=3.7, shared=0.55, everywhere=0.25,
            noise=0.22),
 )  # fmt: skip
+"""Kernel of the process that predicts log speedups from features directly."""
 TREND_ON_CPU, TREND_ELSEWHERE = 0.5, 0.1
+"""Share of the trend in the predicted log time, on CPU platforms and on others."""
 _FIRST_QUANTILE = 0.1
+"""Quantile over rows from which the first guess of a log cost is made."""
 _BELOW = -1.0
-"""First guess of a log cost: so far below what the cheapest rows would allow."""
+"""Difference of the first guess of a log cost from that quantile."""
 _TO_KIND = 0.5
-"""Standard deviation of a platform's log cost around the mean of its kind; of launch costs: 2."""
+"""Standard deviation of a platform's log cost around the mean of its kind; 2 for launch costs."""
 _LAUNCH_TO_KIND = 2.0
 _TO_ALL = 3.0
+"""Standard deviation of a kind's mean log cost around the mean of all kinds."""
 _NOISE, _BEND = 0.5, 0.3
-"""Of log time: scale of errors, and where they begin to count linearly (pseudo-Huber)."""
+"""Scale of errors of log time, and the error from which they count linearly (pseudo-Huber)."""
 _ROUNDS = 400
+"""Largest number of iterations of the optimiser."""
 
 
 @dataclass(frozen=True, slots=True)
 class CostModelFamily:
-    """Costs, residual and trend over a data set's platforms."""
+    """The family that fits costs, a residual process and a trend over a data set's platforms."""
 
     name: str = "cost model"
     what: str = (
@@ -178,14 +192,19 @@ class CostModelFamily:
         "Gaussian residual and trend, fixed and averaged"
     )
     kinds: Mapping[str, str] = field(default_factory=dict)
-    """Platform -> kind; others are of one kind together."""
+    """Kind by platform; platforms that are not named form one kind together."""
     residual: tuple[Kernel, ...] = RESIDUAL
-    """None: the costs alone."""
+    """Kernels of the residual process."""
     trend_on_cpu: float = TREND_ON_CPU
+    """Share of the trend in predicted log times on CPU platforms."""
     trend_elsewhere: float = TREND_ELSEWHERE
+    """Share of the trend in predicted log times on other platforms."""
 
     def fit(self, rows: Rows, seed: int) -> CostModel:
-        """Fit costs by least pseudo-Huber error, then the processes. Raises UsageError."""
+        """Return the cost model: costs fitted by least pseudo-Huber error, then the two processes.
+
+        Raises UsageError where nothing can be learnt from the rows.
+        """
         check_rows(rows)
         view, fill = fitting(rows), _fill(rows)
         seen = view.seen(rows, fill)
@@ -209,9 +228,10 @@ class CostModelFamily:
 
 
 def fit_costs(rows: Rows, seen: Seen, kinds: list[str]) -> Costs:
-    """Fit the costs of each platform, drawn to the mean of its kind; that mean to the mean of all.
+    """Return the log costs of each platform, shrunk to the mean of its kind and that to the mean of
+    all.
 
-    A platform without times has its kind's mean.
+    A platform without measured times gets the mean of its kind.
     """
     terms = tuple(seen.terms)
     logs = np.column_stack([seen.terms[name] for name in terms])
@@ -239,23 +259,25 @@ def fit_costs(rows: Rows, seen: Seen, kinds: list[str]) -> Costs:
 
 @dataclass(frozen=True, slots=True)
 class _Problem:
+    """The optimisation problem of ``fit_costs``."""
+
     logs: Floats
     log_seconds: Floats
     weights: Floats
     of_kind: Floats
-    """Platforms x kinds: 1 where it is of that kind."""
+    """[platforms, kinds] 1 where the platform is of the kind."""
     absent: Floats
     spread: Floats
     middle: Floats
 
     def split(self, parameters: Floats) -> tuple[Floats, Floats]:
-        """Return the costs of platforms and of kinds."""
+        """Return the log costs of platforms and of kinds from one vector of parameters."""
         platforms, terms = self.absent.shape
         cut = platforms * terms
         return parameters[:cut].reshape(platforms, terms), parameters[cut:].reshape(-1, terms)
 
     def loss(self, parameters: Floats) -> tuple[float, Floats]:
-        """Return the negative log posterior and its gradient."""
+        """Return the negative log posterior of the parameters, and its gradient."""
         costs, means = self.split(parameters)
         each = self.logs[:, None, :] + (costs + self.absent)
         most = each.max(axis=2)
@@ -278,7 +300,10 @@ class _Problem:
 
 
 def _first(log_seconds: Floats, logs: Floats) -> Floats:
-    """Return platforms x terms; a platform without times gets the mean of the others."""
+    """Return first guesses of log costs, [platforms, terms].
+
+    A platform without measured times gets the mean of the others.
+    """
     guesses = np.full((log_seconds.shape[1], logs.shape[1]), np.nan)
     for platform, times in enumerate(log_seconds.T):
         known = np.isfinite(times)
@@ -289,7 +314,7 @@ def _first(log_seconds: Floats, logs: Floats) -> Floats:
 
 
 def _fill(rows: Rows) -> Floats:
-    """Return the median of each counter over rows that have it; 0 where none has."""
+    """Return the median of each counter over the rows that have it; 0 where no row has it."""
     known = np.isfinite(rows.values)
     return np.array(
         [

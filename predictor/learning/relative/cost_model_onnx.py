@@ -1,10 +1,10 @@
-"""The cost model as an ONNX graph, for programs that have no Berth: ``berth train bundle onnx``.
+"""Export of the cost model as ONNX, for programs without Berth: ``berth train bundle onnx``.
 
 Inputs (float64): ``features`` (rows x features) and ``terms`` (rows x terms), as the bundle's view
-makes them of the counters (``predictor/families/relative/views.py``); ``log_reference`` (rows x 1);
-and ``common`` (rows x training rows): 1 where the training row is of the same application, 2 where
-it is of the same kernel too. Output: ``log_seconds`` (rows x platforms). Berth itself serves the
-JSON, which is as exact and about as fast (``benchmarks/predict_relative.py``) and can be read.
+computes them from the counters (``predictor/families/relative/views.py``); ``log_reference`` (rows
+x 1); and ``common`` (rows x training rows): 1 where the training row is of the same application, 2
+where it is of the same kernel too. Output: ``log_seconds`` (rows x platforms). Berth itself loads
+the JSON file, which is as exact, about as fast (``benchmarks/predict_relative.py``) and readable.
 """
 
 from __future__ import annotations
@@ -23,10 +23,11 @@ from berth.predictor.families.relative.views import LAUNCH, Seen
 from berth.predictor.learning.onnx_export import OnnxGraph, agreement
 
 TOLERANCE = 1e-6
+"""Largest allowed difference of log time between the ONNX graph and the model."""
 
 
 def cost_model_onnx(model: CostModel) -> bytes:
-    """Return the graph, as bytes of an ONNX file."""
+    """Return the cost model as bytes of an ONNX file."""
     graph = OnnxGraph("n")
     apart = graph.add("Unsqueeze", "terms", np.array([1], dtype=np.int64))
     each = graph.add("Add", apart, model.costs.log_cost)
@@ -50,8 +51,10 @@ def cost_model_onnx(model: CostModel) -> bytes:
 
 
 def inputs_of(model: CostModel, rows: Rows) -> dict[str, Floats]:
-    """Return what the graph is fed for ``rows``. Raises UsageError where they do not fit the
-    model."""
+    """Return the input arrays of the ONNX graph for ``rows``, by name.
+
+    Raises UsageError where the rows do not fit the model.
+    """
     seen = model.seen(rows)
     groups = list(zip(rows.applications, rows.kernels, strict=True))
     return {
@@ -63,8 +66,9 @@ def inputs_of(model: CostModel, rows: Rows) -> dict[str, Floats]:
 
 
 def check_graph(raw: bytes, model: CostModel) -> float:
-    """Return the largest difference of log seconds on the training rows' places, and between them.
+    """Return the largest difference of log seconds between the ONNX graph and the model.
 
+    They are compared at the features of the training rows and half way between pairs of them.
     Raises BerthError above ``TOLERANCE``.
     """
     known = model.residual
@@ -87,13 +91,14 @@ def check_graph(raw: bytes, model: CostModel) -> float:
 
 
 def common(model: CostModel, groups: Sequence[Group]) -> Floats:
-    """Return rows x training rows: 1 of the same application, 2 of the same kernel."""
+    """Return [rows, training rows]: 1 for the same application, 2 for the same kernel too, else
+    0."""
     known = model.residual.groups
     return np.array([[float(g[0] == k[0]) + float(g == k) for k in known] for g in groups])
 
 
 def _mean(graph: OnnxGraph, gaussian: Gaussian) -> str:
-    """Add the nodes of ``Gaussian.mean``."""
+    """Add the nodes that compute ``Gaussian.mean``, and return the output's name."""
     off = graph.add("Div", graph.add("Sub", "features", gaussian.centre), gaussian.scale)
     places = graph.add("Where", graph.add("IsNaN", off), np.zeros(1), off)
     own = graph.add("ReduceSum", graph.add("Mul", places, places), np.array([1], dtype=np.int64))
@@ -115,10 +120,11 @@ def _mean(graph: OnnxGraph, gaussian: Gaussian) -> str:
 
 
 def export_cost_model(folder: Path, out: Path) -> float:
-    """Write the graph; the largest difference to the bundle, in log time.
+    """Write the bundle's cost model as ONNX to ``out``; return the largest difference to it, in log
+    time.
 
     Raises UsageError where the bundle is of another family, DocumentError where it is damaged or
-    ``out`` cannot be written, BerthError where graph and bundle say different things.
+    ``out`` cannot be written, BerthError where graph and bundle disagree.
     """
     model = load(folder).model
     if not isinstance(model, CostModel):

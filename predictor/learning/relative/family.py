@@ -1,7 +1,8 @@
-"""What a family of relative performance is to training, what its rows must have, and splits.
+"""The protocol of families (model types) of relative performance in training, checks of rows, and
+splits.
 
-A split says what is held out; ``held_out`` predicts the rows of each fold by a model that had not
-seen them.
+A split says which rows are held out; ``held_out`` predicts the rows of each fold by a model that
+was trained without them.
 """
 
 from __future__ import annotations
@@ -21,35 +22,36 @@ from berth.predictor.learning.resume import Resume
 
 
 class Family(Protocol):
-    """A way to learn times on many platforms from counters and the reference's time."""
+    """A model type that learns times on many platforms from counters and the reference time."""
 
     @property
     def name(self) -> str:
-        """Return the name in tables."""
+        """Return the family's name as tables show it."""
         ...
 
     @property
     def what(self) -> str:
-        """Describe the family to a reader in one line: inputs, model, source."""
+        """Return one line that describes the family: inputs, model and source."""
         ...
 
     def fit(self, rows: Rows, seed: int) -> Model:
-        """Learn from all rows given, labels missing allowed; choices (if any) by folds inside.
+        """Return a model fitted to all rows; times may be missing.
 
-        The same rows and seed give the same model. Raises UsageError where nothing can be learnt.
+        Hyper-parameters, if any, are chosen by folds within the rows. The same rows and seed give
+        the same model. Raises UsageError where nothing can be learnt.
         """
         ...
 
 
 def resume_key(family: Family) -> tuple[str, str, str]:
-    """Return name, settings, and which platforms it takes for one kind: a part of a key of
-    ``Resume``."""
+    """Return name, settings and kinds of platforms of a family, as part of a key of ``Resume``."""
     kinds = dict(getattr(family, "kinds", {}))
     return family.name, family.what, json.dumps(kinds, sort_keys=True)
 
 
 def check_rows(rows: Rows) -> None:
-    """Raise UsageError where nothing can be learnt: no rows, one platform, no times."""
+    """Raise UsageError where nothing can be learnt: no rows, one platform, no counters, or no
+    measured times."""
     if not len(rows):
         raise UsageError(
             "there are no rows to learn from",
@@ -88,28 +90,29 @@ def check_applications(rows: Rows, folds: int = 2) -> None:
 
 
 Fold = tuple[list[int], list[int]]
-"""Indices of training rows and of held-out rows."""
+"""Indices of the training rows, and of the held-out rows."""
 
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """A named way to hold rows out."""
+    """A named way to divide rows into training and held-out rows."""
 
     name: str
     what: str
-    """Words that are printed beside each figure."""
+    """Text that is printed beside each figure."""
     folds: Callable[[Rows, int], Iterator[Fold]]
+    """Function from the rows and a seed to the folds."""
 
 
 def groups(keys: Sequence[str]) -> Iterator[Fold]:
-    """Yield a fold for each key: the rows of the other keys, and its own."""
+    """Yield a fold for each key: the row indices of all other keys, and those of the key."""
     for key in sorted(set(keys)):
         held = [i for i, k in enumerate(keys) if k == key]
         yield [i for i, k in enumerate(keys) if k != key], held
 
 
 def by_application(rows: Rows, _seed: int) -> Iterator[Fold]:
-    """Hold out each application in turn."""
+    """Yield a fold for each application, which holds its rows out."""
     return groups(rows.applications)
 
 
@@ -128,10 +131,10 @@ def held_out(
     key: str = "",
     advance: Callable[[], None] = lambda: None,
 ) -> Floats:
-    """Return rows x platforms: log seconds by models that had not seen the row; NaN: never held
-    out.
+    """Return log seconds [rows, platforms] predicted by models that were trained without the row.
 
-    With ``resume`` each fold is cached under ``key``, so that a run cut short goes on at its fold.
+    NaN for rows that are never held out. With ``resume`` each fold is cached under ``key``, so that
+    an interrupted run resumes at its fold.
     """
     log_seconds = np.full(rows.log_seconds.shape, np.nan)
     store = Resume() if resume is None else resume

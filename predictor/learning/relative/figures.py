@@ -1,6 +1,6 @@
-"""Figures of merit for a vector of times over many platforms, and the baselines to beat.
+"""Figures of merit for predicted times on many platforms, and the baselines to compare with.
 
-Figures are averaged over applications. A baseline has no counters, or one similar workload.
+Figures are averaged over applications. The baselines use no counters, or one similar workload.
 """
 
 from __future__ import annotations
@@ -17,34 +17,41 @@ from berth.predictor.families.relative.trust import Neighbours
 from berth.predictor.learning.folds import r2, row_taus
 
 NOTICEABLE = 0.05
-"""Pairs of platforms closer than this (relative) have no right order."""
+"""Relative difference of two times below which the order of two platforms is not scored."""
 
 
 @dataclass(frozen=True, slots=True)
 class VectorFigures:
-    """Figures of one family by one split. Rows of an application are averaged first, then
-    applications."""
+    """Figures of merit of one family under one split, averaged over an application's rows, then
+    over applications."""
 
     regret: float
-    """Geometric mean of time on the platform picked (of all, the reference among them) over the
-    least time; 1: always right."""
+    """Geometric mean of the time on the chosen platform over the shortest time; 1: always the
+    fastest chosen.
+
+    The choice is among all platforms, the reference included.
+    """
     worst_regret: float
-    """Regret of the worst application."""
+    """Regret of the application with the highest regret."""
     kendall_tau: float
-    """Over the targets of a row: predicted order against measured order."""
+    """Kendall's tau of the predicted against the measured order of a row's target platforms."""
     median_time_error: float
     """Mean over applications of the median ``|predicted / measured - 1|`` of times."""
     mean_time_error: float
+    """Mean over applications of the mean ``|predicted / measured - 1|`` of times."""
     median_speedup_error: float
-    """The same of speedups: hard on times predicted too short."""
+    """Mean over applications of the median ``|predicted / measured - 1|`` of speedups.
+
+    This error is large where predicted times are too short.
+    """
     r2_log_speedup: float
-    """Over all rows and targets at once."""
+    """Coefficient of determination of log speedups over all rows and targets together."""
     pairs_right: float
-    """Share of target pairs that differ by over 5 % whose order is predicted right."""
+    """Share of pairs of targets over 5 % apart whose order is predicted correctly."""
 
 
 def vector_figures(rows: Rows, log_predicted: Floats) -> VectorFigures:
-    """Return the figures of held-out ``log_predicted`` (rows x platforms) against the measured
+    """Return the figures of ``log_predicted`` (rows x platforms, held out) against the measured
     times."""
     targets = [i for i, name in enumerate(rows.platforms) if name != rows.reference]
     measured, predicted = rows.log_seconds[:, targets], log_predicted[:, targets]
@@ -68,10 +75,10 @@ def vector_figures(rows: Rows, log_predicted: Floats) -> VectorFigures:
 
 
 def log_regrets(rows: Rows, log_predicted: Floats) -> Floats:
-    """Return of each row the log of the time on the platform with the least predicted time over the
-    least time.
+    """Return [rows]: log of the time on the platform predicted fastest over the shortest measured
+    time.
 
-    The reference takes part with its known time.
+    The reference is one of the platforms, with its measured time.
     """
     measured = np.where(np.isfinite(rows.log_seconds), rows.log_seconds, np.inf)
     guess = np.where(np.isfinite(rows.log_seconds), log_predicted, np.inf)
@@ -81,13 +88,13 @@ def log_regrets(rows: Rows, log_predicted: Floats) -> Floats:
 
 
 def taus(measured: Floats, predicted: Floats) -> Floats:
-    """Return Kendall's tau of each row over the platforms with a measured time; 0: fewer than
-    two."""
+    """Return Kendall's tau of each row over its measured platforms; 0 with fewer than two."""
     return np.nan_to_num(row_taus(measured, predicted))
 
 
 def pairs_right(measured: Floats, predicted: Floats) -> float:
-    """Return the share of pairs that differ noticeably whose order is right; NaN: none do."""
+    """Return the share of column pairs ``NOTICEABLE`` apart whose order is predicted right; NaN
+    without such pairs."""
     first, second = np.triu_indices(measured.shape[1], 1)
     real = measured[:, first] - measured[:, second]
     guess = predicted[:, first] - predicted[:, second]
@@ -96,7 +103,7 @@ def pairs_right(measured: Floats, predicted: Floats) -> float:
 
 
 def orders_right(measured: Floats, predicted: Floats) -> Floats:
-    """Return 1.0 for each row of which all columns are predicted in the measured order."""
+    """Return [rows]: 1.0 where all columns are predicted in the measured order, else 0.0."""
     first, second = np.triu_indices(measured.shape[1], 1)
     real = measured[:, first] - measured[:, second]
     guess = predicted[:, first] - predicted[:, second]
@@ -107,20 +114,21 @@ def orders_right(measured: Floats, predicted: Floats) -> Floats:
 def per_application(
     values: Floats, applications: Sequence[str], reduce: Callable[[Floats], Floats]
 ) -> Floats:
-    """Return ``reduce`` of all values of each application (sorted by name)."""
+    """Return ``reduce`` of all values of each application; applications are sorted by name."""
     names = np.array(applications)
     return np.array([float(reduce(values[names == a])) for a in sorted(set(applications))])
 
 
 @dataclass(frozen=True, slots=True)
 class MeanSpeedup:
-    """The mean log speedup of every platform, whatever the workload: always one pick."""
+    """Baseline: the mean log speedup of each platform, the same for every workload."""
 
     name: str = "static best platform"
     what: str = "mean log speedup of each platform, whatever the workload"
 
     def fit(self, rows: Rows, seed: int) -> MeanSpeedupFitted:
-        """Fit the mean over the rows that have a time there; 0 where none has."""
+        """Return the mean log speedup of each platform over the rows with a time there; 0 without
+        such rows."""
         known = np.isfinite(rows.log_speedup)
         total = np.where(known, rows.log_speedup, 0.0).sum(axis=0)
         return MeanSpeedupFitted(total / np.maximum(known.sum(axis=0), 1))
@@ -128,38 +136,43 @@ class MeanSpeedup:
 
 @dataclass(frozen=True, slots=True)
 class MeanSpeedupFitted:
-    """Mean speedups that were fitted."""
+    """The fitted mean log speedups."""
 
     log_speedup: Floats
-    """[platforms]"""
+    """[platforms] mean log speedup over the reference."""
 
     def log_seconds(self, rows: Rows) -> Floats:
-        """Return rows x platforms; a time that is known is given back."""
+        """Return log seconds [rows, platforms]; times that the rows already have are returned
+        unchanged."""
         guess = rows.log_reference[:, None] - self.log_speedup
         return np.where(np.isfinite(rows.log_seconds), rows.log_seconds, guess)
 
 
 @dataclass(frozen=True, slots=True)
 class NearestWorkload:
-    """The speedups of the one training workload with the most similar counters."""
+    """Baseline: the speedups of the training workload with the most similar counters."""
 
     name: str = "nearest workload"
     what: str = "speedups of the training row nearest in standardised log counters"
 
     def fit(self, rows: Rows, seed: int) -> NearestFitted:
-        """Keep the training rows."""
+        """Return the training rows, ready for nearest-neighbour search."""
         return NearestFitted(Neighbours.fit(rows))
 
 
 @dataclass(frozen=True, slots=True)
 class NearestFitted:
-    """Training workloads to be near to."""
+    """The training workloads among which the nearest one is searched."""
 
     neighbours: Neighbours
 
     def log_seconds(self, rows: Rows) -> Floats:
-        """Return rows x platforms; of each platform the nearest row with a time there, without one
-        the reference's time."""
+        """Return log seconds [rows, platforms] by the nearest training row with a time on the
+        platform.
+
+        A platform without any training time gets the reference's time; times that the rows have are
+        returned unchanged.
+        """
         apart = self.neighbours.squared(self.neighbours.place(rows))
         known = np.isfinite(self.neighbours.log_speedup)
         guess = np.repeat(rows.log_reference[:, None], known.shape[1], axis=1)

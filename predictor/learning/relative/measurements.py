@@ -1,8 +1,9 @@
-"""A site's own measurements as Rows: profiles of the same workloads on several platforms.
+"""Training rows from a site's own measurements: profiles of the same workloads on several
+platforms.
 
-PROFILES are files or folders of profiles (``.json``, ``.jsonl``) and of times alone (``.csv``:
+Input paths are files or folders of profiles (``.json``, ``.jsonl``) and of run times (``.csv``:
 ``name,platform,runtime_s``). Counters are taken from the profiles of one platform, the reference;
-of every other platform the time counts only.
+from all other platforms only the run time is used.
 """
 
 from __future__ import annotations
@@ -31,43 +32,47 @@ _LABELS = ("name", "platform", "runtime_s")
 _MOST_FILES = 20_000
 _MOST_BYTES = 256 * 2**20
 _SHORTEST_S, _LONGEST_S = 1e-9, 1e9
+"""Bounds of a plausible run time in seconds."""
 _FEW = 0.25
-"""Share of the workloads: a platform with times of fewer may be another one, misspelt."""
+"""Share of the workloads below which a platform's name may be a misspelling."""
 _SLOWER, _FASTER = 100.0, 2000.0
-"""Than the reference, in the median: beyond it another unit is likely."""
+"""Median slowdown and speedup against the reference above which the unit of times may be wrong."""
 
 
 @dataclass(frozen=True, slots=True)
 class Measurements:
-    """What was read, and what of it says nothing."""
+    """Training rows that were read, and what was left out or looks wrong."""
 
     rows: Rows
     constant: tuple[str, ...]
-    """Counters with one value in all rows: left out."""
+    """Counters that have one value in all rows and were left out."""
     values: dict[str, float]
-    """Values of those constant counters that most rows have."""
+    """Values of the constant counters that most rows have."""
     unpaired: tuple[str, ...]
-    """Workloads that were timed on other platforms only: left out."""
+    """Workloads that were timed on other platforms than the reference only and were left out."""
     doubtful: tuple[str, ...] = ()
-    """Sentences about platforms whose times look like a mistake; they are kept."""
+    """Sentences about platforms whose times look like a mistake; their rows are included."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Read:
+    """Profiles and times as read from files."""
+
     profiles: list[tuple[str, Profile]]
-    """Profiles with the place where each was read."""
+    """Profiles, each with the file (and line) where it was read."""
     labels: dict[tuple[str, str], float]
-    """(workload, platform) -> seconds."""
+    """Run time in seconds by (workload, platform)."""
 
 
 def read_measurements(paths: Sequence[Path], reference: str | None = None) -> Measurements:
-    """Return rows of all that is in ``paths``; ``reference``: default, where most profiles are
-    from.
+    """Return training rows from all profiles and times in ``paths``.
 
-    Raises UsageError or DocumentError: nothing to read, a run that did not complete, the same
-    workload twice on a platform, a time of less than a nanosecond or more than thirty years, a
-    counter that nobody knows, a time that is no number, a reference that is not there or could
-    be either of two, counters that are all constant.
+    ``reference``: platform whose counters are used; None: the platform with the most profiles.
+
+    Raises UsageError or DocumentError: nothing to read, a run that did not complete, a workload
+    timed twice on a platform, a time below a nanosecond or above thirty years, an unknown counter,
+    a time that is not a number, a reference without profiles or not unique, counters that are all
+    constant.
     """
     read = _read(paths)
     for source, profile in read.profiles:
@@ -215,7 +220,7 @@ _KNOWN = frozenset(BY_NAME)
 
 
 def _check(source: str, profile: Profile) -> None:
-    """Raise UsageError for a run that did not complete or a counter that nobody knows."""
+    """Raise UsageError for a run that did not complete or has an unknown counter."""
     if profile.runtime is None or not profile.complete or profile.exit_status != 0:
         raise UsageError(
             f"{source}: the run of {profile.name!r} on {profile.platform!r} did not complete"
@@ -255,8 +260,11 @@ def _by_name(profiles: Sequence[tuple[str, Profile]], reference: str) -> dict[st
 
 
 def _workload(profile: Profile, base: dict[str, Profile]) -> str:
-    """Return the name of the reference's profile of the same name, else of the same command and
-    size."""
+    """Return the name of the reference's profile with the same name, else with the same command and
+    size.
+
+    Without such a profile, or with several, the profile's own name is returned.
+    """
     if profile.name in base:
         return profile.name
     same = [name for name, other in base.items() if other.workload == profile.workload]

@@ -1,4 +1,5 @@
-"""``berth train --task relative-performance``: a bundle of the cost model with its figures."""
+"""``berth train --task relative-performance``: train the cost model and write it as a bundle with
+its figures."""
 
 from __future__ import annotations
 
@@ -45,17 +46,18 @@ from berth.predictor.learning.relative.trust import LEAST_APPLICATIONS, fit_trus
 from berth.predictor.learning.resume import Resume
 
 LIBRARIES = ("numpy", "scipy")
+"""Libraries whose versions the manifest records."""
 TOLERANCE = 1e-4
-"""Largest difference of log time between the trainer's own output and the written bundle's."""
+"""Largest difference of log time between the trained model and the bundle as loaded."""
 _OTHER_ITEMS = 5_000
-"""Items of the cost model's document beside its points."""
+"""Number of items in the cost model's document that are not of its training points."""
 ANY_KIND = CostModelFamily()
-"""All platforms are of one kind."""
+"""The cost model with all platforms of one kind."""
 
 
 @dataclass(frozen=True, slots=True)
 class Exported:
-    """A fitted model as files of a bundle."""
+    """A fitted model as files of a bundle, by name."""
 
     kind: Kind
     files: dict[str, bytes]
@@ -63,16 +65,20 @@ class Exported:
 
 @runtime_checkable
 class AsOnnx(Protocol):
-    """A fitted model that is served as one ONNX file."""
+    """A fitted model that is stored as one ONNX file."""
 
     def onnx(self, rows: Rows) -> bytes:
-        """Return [rows, counters + 1] ``features`` to [rows, platforms] ``log_speedup``, as
-        ``families.relative.bundle`` serves them; agreement is proved on ``rows``."""
+        """Return the ONNX file from ``features`` [rows, counters + 1] to ``log_speedup`` [rows,
+        platforms].
+
+        The interface is that of ``families.relative.bundle``; agreement with the model is checked
+        on ``rows``.
+        """
         ...
 
 
 def steps(rows: Rows) -> int:
-    """Return how often ``train`` calls ``advance``."""
+    """Return the number of times that ``train`` calls ``advance``."""
     return len(set(rows.applications)) + 2
 
 
@@ -87,16 +93,17 @@ def train(
     constants: Mapping[str, float] | None = None,
     advance: Callable[[], None] = lambda: None,
 ) -> RelativeManifest:
-    """Leave each application out for figures and trust, learn from all, write the bundle.
+    """Hold out each application for figures and trust, train on all rows, and write the bundle to
+    ``folder``.
 
-    ``family``: the cost model with the kinds of the rows' platforms, or one whose fitted model is
-    ``AsOnnx``. ``constants``: counters that the rows lack since they had one value everywhere;
-    kept to tell what is unlike them. With fewer than four applications nothing is known of a
-    fifth, and the bundle has no trust.
+    ``family``: the cost model with the kinds of the rows' platforms, or a family whose fitted model
+    is ``AsOnnx``. ``constants``: counters with one value in all measurements, stored to recognise
+    workloads with other values. With fewer than four applications the error on a new one cannot be
+    estimated, and the bundle has no trust file.
 
-    Finished folds are cached beside ``folder`` until the bundle stands, so that a run cut
-    short goes on. The same rows and seed give the same id. Raises UsageError for rows that
-    nothing can be learnt from, BerthError where the bundle says something else than the trainer.
+    Finished folds are cached beside ``folder`` until the bundle is written, so that an interrupted
+    run resumes. The same rows and seed give the same id. Raises UsageError for rows that nothing
+    can be learnt from, BerthError where the bundle and the trained model disagree.
     """
     check_rows(rows)
     check_applications(rows)
@@ -139,9 +146,10 @@ def train(
 def write(
     folder: Path, manifest: RelativeManifest, exported: Exported, fitted: Model, rows: Rows
 ) -> RelativeManifest:
-    """Write the bundle, only if what it loads to says what ``fitted`` says of ``rows``.
+    """Write the bundle, after checking that it predicts the same as ``fitted`` for ``rows`` once
+    loaded.
 
-    Nothing is left in ``folder`` where it does not. Raises BerthError.
+    Where the predictions differ, nothing is left in ``folder`` and BerthError is raised.
     """
 
     def check(written: Path) -> None:
@@ -156,8 +164,8 @@ def write(
 
 
 def baseline_figures(rows: Rows, seed: int) -> dict[str, dict[str, float]]:
-    """Return what ``train`` finds of its family, of each baseline by name: the figures of
-    applications left out in turn."""
+    """Return the figures of each baseline by name, with applications left out in turn as in
+    ``train``."""
     return {
         baseline.name: known_figures(
             asdict(
@@ -192,16 +200,17 @@ def _check_items(fitted: CostModel) -> None:
 
 
 def known_figures(of: Mapping[str, float]) -> dict[str, float]:
-    """Return the figures that are defined: of a single target there are no pairs to order."""
+    """Return the figures that are finite; for example, a single target has no pairs to order."""
     return {name: value for name, value in of.items() if math.isfinite(value)}
 
 
 def _asked(model: Model, rows: Rows) -> Floats:
+    """Return the predicted log seconds for rows of which only the reference's time is given."""
     return model.log_seconds(rows.knowing())
 
 
 def card(manifest: RelativeManifest) -> str:
-    """Return ``CARD.md`` as text."""
+    """Return the text of ``CARD.md`` for a manifest."""
     training = manifest.training
     lines = [
         "# Model card: relative performance from counters",

@@ -1,12 +1,12 @@
-"""Trust in a family, learnt from applications that it had not seen.
+"""Intervals and trust of relative predictions, learnt from the errors on held-out applications.
 
-Few applications make exact group-conformal intervals infinite (a 90 % one needs nine, and then
-is the worst row of all). What stands here is their hierarchical relative: each application has a
-scale of its own, the next application's scale is drawn from a Student t on the logs of those
-seen, and the interval is the quantile of that mixture of scales with the residuals' own shape.
-Exact conformal: Lee, Barber, Willett 2023; Dunn, Wasserman, Ramdas 2022 (subsampling within
-groups). This one is not distribution-free; its coverage is measured, see
-``lab.relative.uncertainty``.
+With few applications exact group-conformal intervals are infinite: a 90 % interval needs nine
+applications, and then is the worst row of all. This module uses a hierarchical model instead: each
+application has its own error scale, the log scale of the next application is drawn from a Student t
+fitted to the scales seen, and the interval is a quantile of that mixture of scales times the
+distribution of scaled residuals. Exact conformal intervals: Lee, Barber, Willett 2023; Dunn,
+Wasserman, Ramdas 2022 (subsampling within groups). The model here is not distribution-free; its
+coverage is measured, see ``lab.relative.uncertainty``.
 """
 
 from __future__ import annotations
@@ -27,23 +27,25 @@ from berth.predictor.families.relative.trust import Difficulty, Neighbours, Trus
 from berth.predictor.learning.relative.figures import log_regrets
 
 LEAST_APPLICATIONS = 4
+"""Smallest number of applications from which trust is fitted."""
 WIDTH = 0.5
 SHRINKAGE = 0.3
 _RIDGE = 2.0
-"""Ridge on the slopes of difficulty, in units of the total weight: they are small but never
-reversed."""
+"""Ridge penalty on the slopes of difficulty, in units of the total weight; slopes stay at 0 or
+above."""
 _FLOOR = 0.1
-"""Error added before the log is taken: a lucky hit is not an easy row."""
+"""Error in log time added before the log is taken, so that a lucky hit does not look easy."""
 _SCALES = 99
-"""Quantiles that stand for the next application's scale."""
+"""Number of quantiles that represent the next application's scale."""
 _PRIOR_REGRET = 0.05
 """Log regret added to realised and expected regret before their ratio is taken."""
 
 
 def fit_trust(rows: Rows, log_held_out: Floats) -> Trust:
-    """Fit trust to training rows and held-out predictions of them, expected regrets calibrated.
+    """Return trust fitted to training rows and their held-out predictions, with calibrated expected
+    regrets.
 
-    Raises UsageError for fewer than four applications: nothing can be said of a fifth.
+    Raises UsageError for fewer than four applications: they do not bound the error on a fifth.
     """
     applications = sorted(set(rows.applications))
     if len(applications) < LEAST_APPLICATIONS:
@@ -66,7 +68,7 @@ def fit_trust(rows: Rows, log_held_out: Floats) -> Trust:
 
 
 def fit_residuals(rows: Rows, log_held_out: Floats) -> Trust:
-    """Fit trust with expected regrets as the Gaussians have them."""
+    """Return trust with expected regrets as the Gaussian model gives them, before calibration."""
     errors = rows.log_seconds - log_held_out
     errors[:, rows.reference_column] = np.nan
     names, weights = np.array(rows.applications), rows.weights()
@@ -94,13 +96,14 @@ def fit_residuals(rows: Rows, log_held_out: Floats) -> Trust:
 
 
 def fit_difficulty(signalled: Floats, errors: Floats, weights: Floats) -> Difficulty:
-    """Return the scales of ``errors`` (rows x platforms, NaN: no label) by platform and signals."""
+    """Return the scale of ``errors`` (rows x platforms, NaN: no label) as a function of platform
+    and signals."""
     known = np.isfinite(errors)
     squares = np.where(known, errors, 0.0) ** 2 * weights[:, None]
     total = (known * weights[:, None]).sum(axis=0)
     overall = max(float(squares.sum() / max(total.sum(), 1e-300)), 1e-6) ** 0.5
     own = np.sqrt(squares.sum(axis=0) / np.maximum(total, 1e-300))
-    # A platform's own scale is believed by half: few applications tell of it.
+    # Shrink a platform's own scale half way to the overall one: it rests on few applications.
     platform = np.where(total > 0, np.sqrt(np.maximum(own, 1e-3) * overall), overall)
     design, counts = signalled[known], np.broadcast_to(weights[:, None], errors.shape)[known]
     centre, spread = design.mean(axis=0), np.maximum(design.std(axis=0), 1e-9)
@@ -116,9 +119,9 @@ def fit_difficulty(signalled: Floats, errors: Floats, weights: Floats) -> Diffic
 def next_application_quantile(
     scores: Floats, applications: Sequence[str], level: float = LEVEL
 ) -> float:
-    """Return what ``level`` of the scores of an application not yet seen stay below.
+    """Return the score below which a share ``level`` of the scores of an unseen application lies.
 
-    ``scores`` are rows x platforms (NaN: no label), at least 0.
+    ``scores``: rows x platforms, at least 0; NaN: no label.
     """
     names = np.array(applications)
     parts = [scores[names == name] for name in sorted(set(applications))]
