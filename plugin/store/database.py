@@ -24,20 +24,21 @@ from berth.pilot.errors import StoreError, ToolMissing, UsageError
 
 BUSY_TIMEOUT_S = 5.0
 CHECKED_BYTES = 64 * 1024 * 1024
-"""A larger SQLite file is not checked for damage when it is opened; ``site doctor`` checks a part.
+"""Larger SQLite files are not checked for damage when opened; ``site doctor`` checks part
+of them.
 """
 _GROWING = frozenset(("decisions", "rankings", "outcomes", "past_jobs", "evidence"))
 """Tables that grow with every job."""
 _FILE_MODE = 0o660
-"""Never readable for other users: the store says who submitted which job. The umask decides
+"""Never readable for other users: the store tells who submitted which job. The umask decides
 whether the group may read it.
 """
 _STATEMENT_TIMEOUT_MS = 15_000
 
 
 class Database:
-    """A database given by URL (``sqlite:////path``, ``postgresql://...``) or by path of a SQLite
-    file.
+    """A database named by URL (``sqlite:////path``, ``postgresql://...``) or by a SQLite file's
+    path.
     """
 
     def __init__(self, url: str | Path, *, busy_timeout_s: float = BUSY_TIMEOUT_S) -> None:
@@ -126,11 +127,10 @@ class Database:
         return self.path is not None and self.path.stat().st_size > CHECKED_BYTES
 
     def integrity_problem(self) -> str | None:
-        """Return the first damage that SQLite finds in its file (None: intact, or not SQLite).
+        """Return the first damage that SQLite finds in its file; None: intact, or not SQLite.
 
-        In a large file, only tables that do not grow with every job are checked: SQLite takes 5 s
-        to
-        check 1 GB.
+        In a large file only tables that do not grow with every job are checked, since SQLite takes
+        5 s to check 1 GB.
         """
         if self.path is None:
             return None

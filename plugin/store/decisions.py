@@ -1,4 +1,4 @@
-"""Decisions: what was answered, and why."""
+"""Stored decisions: the daemon's answers with their reasons."""
 
 from __future__ import annotations
 
@@ -26,27 +26,28 @@ _FROM = tables.decisions.outerjoin(
     tables.rankings, tables.rankings.c.digest == tables.decisions.c.ranking
 )
 _OWN = tuple(name for name in DecisionRecord.__slots__ if name != "ranked")
-"""The columns that are each decision's own."""
+"""The columns of a decision that are stored in its own row."""
 _RECORD = (*(tables.decisions.c[name] for name in _OWN), _RANKED)
 _own = attrgetter(*_OWN)
 
 _SHARED_FROM = 256
-"""Shorter rankings are stored with each decision."""
+"""Rankings shorter than this many characters are stored with each decision."""
 _REMEMBERED = 512
-"""Rankings that are recognised when they come again."""
+"""The number of recent rankings that are recognised when they occur again."""
 _DAY_S = 86_400.0
 _USED_LATER = (
     "(digest) DO UPDATE SET used_s = excluded.used_s "
     "WHERE rankings.used_s < excluded.used_s - 86400"
 )
-"""Once a day is enough."""
+"""Updates ``used_s`` of a shared ranking at most once a day."""
 _TOGETHER = 10
-"""Rows of one statement: more are not faster, and fewer make the recorder's thread and the
-answering one hand the interpreter to each other more often."""
+"""Rows per INSERT statement. More rows are not faster; fewer rows make the recorder's thread
+compete more often with the answering thread for the interpreter.
+"""
 
 
 class Decisions:
-    """The record of every answer, newest last in time."""
+    """The table of decisions."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -63,9 +64,9 @@ class Decisions:
         """Digests by their text, which is found by its identity where the recorder has it again."""
 
     def add(self, records: Sequence[DecisionRecord]) -> None:
-        """Store a batch in one transaction; a record that is there already is left alone.
+        """Store records in one transaction; a decision that is stored already is left unchanged.
 
-        A long ranking that comes again is stored once for all decisions that have it.
+        A long ranking that occurs repeatedly is stored once, in the table ``rankings``.
         """
         if not records:
             return
@@ -82,8 +83,11 @@ class Decisions:
     def _ranked(
         self, record: DecisionRecord, shared: dict[str, tuple[str, float]]
     ) -> tuple[str, str | None]:
-        """Return the columns ``ranked`` and ``ranking``; add to ``shared`` the ranking that is
-        stored there."""
+        """Return the values of the columns ``ranked`` and ``ranking``.
+
+        A ranking that goes into the table ``rankings`` is added to ``shared``: (text, time) by
+        digest.
+        """
         text = record.ranked
         if len(text) < _SHARED_FROM:
             return text, None
@@ -104,30 +108,31 @@ class Decisions:
             connection.exec_driver_sql(self._inserts[together], values)
 
     def get(self, decision: str) -> DecisionRecord | None:
-        """Return one decision by its id, or None."""
+        """Return one decision by its id; None: not stored."""
         table = tables.decisions
         rows = self._database.rows(_records().where(table.c.id == decision))
         return DecisionRecord(*rows[0]) if rows else None
 
     def of_ids(self, ids: Collection[str]) -> dict[str, DecisionRecord]:
-        """Return those of these decisions that are there, by id."""
+        """Return the stored decisions among these ids, by id."""
         return self._by_id(_records(), in_pieces(ids), lambda row: DecisionRecord(*row))
 
     def requests(self, ids: Collection[str]) -> dict[str, tuple[str, str]]:
-        """Return account and request (JSON) of those of these decisions that are there, by id."""
+        """Return account and request (JSON) of the stored decisions among these ids, by id."""
         table = tables.decisions
         query = select(table.c.id, table.c.account, table.c.request)
         return self._by_id(query, in_pieces(ids), lambda row: (row.account or "", row.request))
 
     def inputs(self, ids: Collection[str]) -> dict[str, DecisionInputs]:
-        """Return when those of these decisions that are there were made, and from which request, by
-        id."""
+        """Return time, request and ranking of the stored decisions among these ids, by id."""
         table = tables.decisions
         query = select(table.c.id, table.c.time_s, table.c.request, _RANKED).select_from(_FROM)
         return self._by_id(query, in_pieces(ids), lambda row: DecisionInputs._make(row[1:]))
 
     def rankings(self, ids: Collection[str]) -> dict[str, Ranking]:
-        """Return what those of these decisions chose that chose something, by id."""
+        """Return the choices and rankings of the decisions among these ids that chose a candidate,
+        by id.
+        """
         table = tables.decisions
         query = select(table.c.id, table.c.action, table.c.chosen, _RANKED)
         query = query.select_from(_FROM).where(table.c.chosen.is_not(None))
@@ -137,7 +142,7 @@ class Decisions:
     def _by_id(
         self, query: Select[Any], pieces: Iterable[list[str]], parse: Callable[[Any], T]
     ) -> dict[str, T]:
-        """Return ``parse`` of each row of ``query`` whose id is in the pieces, by id."""
+        """Return ``parse(row)`` for the rows of ``query`` with these ids, by id."""
         column = tables.decisions.c.id
         with self._database.read() as connection:
             return {
@@ -147,7 +152,7 @@ class Decisions:
             }
 
     def first_s(self) -> float | None:
-        """Return the Unix time of the oldest decision; None: there is none."""
+        """Return the Unix time of the oldest decision; None: no decision is stored."""
         oldest_s = self._database.value(select(func.min(tables.decisions.c.time_s)))
         return None if oldest_s is None else float(oldest_s)
 
@@ -160,9 +165,9 @@ class Decisions:
         workload: str | None = None,
         before: DecisionRecord | None = None,
     ) -> list[DecisionRecord]:
-        """Return the newest ``count`` decisions, newest first, of a user, code or workload.
+        """Return the newest ``count`` decisions of a user, code or workload, newest first.
 
-        ``before``: only those older than this one, for the next page.
+        ``before``: only decisions older than this one, for the next page.
         """
         table = tables.decisions
         query = _records().order_by(table.c.time_s.desc(), table.c.id.desc()).limit(count)
@@ -180,7 +185,8 @@ class Decisions:
 
     def of_user(self, user: str, since_s: float, until_s: float) -> list[DecisionRecord]:
         """Return the decisions for a user's jobs between two Unix times, both included, oldest
-        first."""
+        first.
+        """
         table = tables.decisions
         query = (
             _records()
@@ -190,7 +196,10 @@ class Decisions:
         return [DecisionRecord(*row) for row in self._database.rows(query)]
 
     def counted(self, since_s: float, most: int) -> list[tuple[str, str, str, int]]:
-        """Count the last ``most`` since then by mode, action and code; the most frequent first."""
+        """Return the number of decisions by mode, action and code, most frequent first.
+
+        Counts the last ``most`` decisions since Unix time ``since_s``.
+        """
         table = tables.decisions
         newest = (
             select(table.c.mode, table.c.action, table.c.code)
@@ -207,8 +216,12 @@ class Decisions:
     def enforced(
         self, since_s: float, until_s: float
     ) -> tuple[dict[str, int], list[DecisionRecord]]:
-        """Return how many jobs each workload had in mode enforce between two Unix times (the last
-        excluded), and the decisions that sent one somewhere to learn."""
+        """Return the number of jobs of each workload in mode enforce, and the decisions made to
+        explore.
+
+        Counts decisions between two Unix times (the second excluded). A decision made to explore
+        sends a job to a place in order to learn its speed there.
+        """
         table = tables.decisions
         of_then = (table.c.time_s >= since_s, table.c.time_s < until_s, table.c.mode == "enforce")
         counts = (
@@ -227,16 +240,16 @@ class Decisions:
             return jobs, [DecisionRecord(*row) for row in connection.execute(query)]
 
     def count(self) -> int:
-        """Return how many decisions there are."""
+        """Return the number of stored decisions."""
         return int(self._database.value(select(func.count()).select_from(tables.decisions)))
 
     def count_since(self, since_s: float, most: int) -> int:
-        """Return how many there are since a Unix time; ``most`` where there are as many or more."""
+        """Return the number of decisions since a Unix time, counting at most ``most``."""
         with self._database.read() as connection:
             return count_of(connection, most, tables.decisions.c.time_s >= since_s)
 
     def prune(self, before_s: float) -> int:
-        """Delete decisions older than Unix time ``before_s``; gives how many."""
+        """Delete decisions older than Unix time ``before_s``; return their number."""
         count = delete_before(self._database, tables.decisions.c.time_s, before_s)
         delete_before(self._database, tables.rankings.c.used_s, before_s - _DAY_S)
         return count
@@ -247,7 +260,7 @@ def _records() -> Select[Any]:
 
 
 def _insert(table: str, names: Sequence[str], hole: str, count: int, conflict: str) -> str:
-    """Return a statement that adds ``count`` rows."""
+    """Return an INSERT statement for ``count`` rows."""
     columns = ", ".join(f'"{name}"' for name in names)
     row = f"({', '.join([hole] * len(names))})"
     rows = ", ".join([row] * count)

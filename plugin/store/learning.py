@@ -1,4 +1,4 @@
-"""What finished jobs teach: evidence, one row a job, and the forecasts made from it."""
+"""Stored evidence, one row per finished job, and the forecasts learnt from it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from berth.plugin.store.statements import (
 
 _EVIDENCE = tuple(tables.evidence.c[name] for name in EvidenceRecord.__slots__)
 LOOKED_BACK_S = 30 * 86_400.0
-"""Jobs that ended before that are not learnt from."""
+"""Learning ignores jobs that ended longer ago than this many seconds."""
 _KEYS = ("cluster", "job_id")
 _SEEN_OF = {"of_cluster": "cluster", "of_job": "job_id", "at_s": "ended_s", "in_state": "state"}
 _SEEN = (
@@ -35,7 +35,9 @@ _SEEN = (
     )
     .values(seen_end_s=bindparam("at_s"), seen_state=bindparam("in_state"))
 )
-"""The outcome of evidence was looked at as it was then: one that is changed is pending again."""
+"""Marks an outcome as processed with its end and state at that time. An outcome that changes later
+is pending again.
+"""
 
 
 _REVISION = "revision"
@@ -43,54 +45,59 @@ _CHECKED = ("checked", "checked-everybody")
 
 
 class Checked(NamedTuple):
-    """Up to where all learnt forecasts were held against all that they are made from."""
+    """The revision at which all learnt forecasts agreed with all evidence."""
 
     name: str
     revision: int
     """The store's present revision."""
     up_to: int
-    """The revision at which they were; evidence that is not in them yet: -1."""
+    """The revision of the last complete check; -1: evidence was added since."""
 
     @property
     def all(self) -> bool:
-        """Return whether nothing has changed since."""
+        """Return whether nothing has changed since the last complete check."""
         return self.up_to == self.revision
 
 
 class Learning:
-    """Evidence by cluster and job id; learnt forecasts by workload and user."""
+    """The tables of evidence, by cluster and job id, and of learnt forecasts, by workload
+    and user.
+    """
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     def pending(self, since_s: float, count: int) -> list[OutcomeRecord]:
-        """Return the first ``count`` outcomes with a workload that ended after Unix time
-        ``since_s`` and that learning has not looked at since they ended, in order of their ends."""
+        """Return the first ``count`` outcomes that learning has not processed, ordered by end time.
+
+        Only outcomes of jobs with a workload that ended at or after Unix time ``since_s``.
+        """
         jobs = tables.outcomes.c
         query = select(*RECORD).where(tables.UNSEEN, jobs.end_s >= since_s)
         query = query.order_by(jobs.end_s, jobs.cluster, jobs.job_id).limit(count)
         return [OutcomeRecord(*row) for row in self._database.rows(query)]
 
     def count_pending(self, since_s: float) -> int:
-        """Return how many such outcomes there are."""
+        """Return the number of outcomes since Unix time ``since_s`` that learning has not
+        processed.
+        """
         jobs = tables.outcomes
         query = select(func.count()).select_from(jobs)
         return int(self._database.value(query.where(tables.UNSEEN, jobs.c.end_s >= since_s)))
 
     def outdated(self) -> bool:
-        """Return whether a workload was predicted anew after what was learnt of it."""
+        """Return whether any workload was predicted anew after its learnt forecast was made."""
         table, base = tables.learnt, tables.forecasts
         older = select(table.c.workload).join(base, base.c.workload == table.c.workload)
         query = older.where(base.c.revision > table.c.revision).limit(1)
         return self._database.value(query) is not None
 
     def has_work(self, now_s: float) -> bool:
-        """Return whether there are ended jobs that were not looked at, or forecasts that are
-        outdated."""
+        """Return whether any outcome is pending or any learnt forecast is outdated."""
         return bool(self.pending(now_s - LOOKED_BACK_S, 1)) or self.outdated()
 
     def of_job(self, job_id: str, *, cluster: str | None = None) -> EvidenceRecord | None:
-        """Return the evidence of a job, or None."""
+        """Return the evidence of a job, in any cluster if ``cluster`` is None; None: not stored."""
         table = tables.evidence
         query = select(*_EVIDENCE).where(table.c.job_id == job_id).limit(1)
         if cluster is not None:
@@ -98,32 +105,34 @@ class Learning:
         return next(iter(self._select(query)), None)
 
     def of_jobs(self, job_ids: Collection[str]) -> dict[tuple[str, str], EvidenceRecord]:
-        """Return the evidence of jobs of these ids, by cluster and job id."""
+        """Return the evidence of these job ids, by cluster and job id."""
         table, evidence = tables.evidence, []
         for piece in in_pieces(job_ids):
             evidence += self._select(select(*_EVIDENCE).where(table.c.job_id.in_(piece)))
         return {(record.cluster, record.job_id): record for record in evidence}
 
     def of_workload(self, workload: str, count: int) -> list[EvidenceRecord]:
-        """Return the last ``count`` jobs of a workload, in order of their ends."""
+        """Return the evidence of the last ``count`` jobs of a workload, ordered by end time."""
         return self._last(tables.evidence.c.workload == workload, count)
 
     def of_user(self, user: str, count: int) -> list[EvidenceRecord]:
-        """Return the last ``count`` jobs of a user."""
+        """Return the evidence of the last ``count`` jobs of a user, ordered by end time."""
         return self._last(tables.evidence.c.user == user, count)
 
     def users(self) -> set[str]:
-        """Return the users whose jobs were looked at."""
+        """Return the users who have evidence stored."""
         with self._database.read() as connection:
             return set(distinct(connection, tables.evidence.c.user))
 
     def of_all(self, count: int) -> list[EvidenceRecord]:
-        """Return the last ``count`` jobs."""
+        """Return the evidence of the last ``count`` jobs of all users, ordered by end time."""
         # Without this bound SQLite 3.53 reads all rows and sorts them.
         return self._last(tables.evidence.c.ended_s >= 0.0, count)
 
     def counted(self, since_s: float, most: int) -> list[tuple[str, int]]:
-        """Count the last ``most`` jobs that ended since then by what they are used for."""
+        """Return the number of jobs by ``use``, among the last ``most`` that ended since
+        ``since_s``.
+        """
         table = tables.evidence
         query = select(table.c.use).where(table.c.ended_s >= since_s)
         newest = query.order_by(table.c.ended_s.desc()).limit(most).subquery()
@@ -138,11 +147,11 @@ class Learning:
         replaces: Collection[tuple[str, str]] = (),
         checked: Checked | None = None,
     ) -> bool:
-        """Store evidence with the forecasts made from it, all or nothing.
+        """Store evidence and the forecasts learnt from it in one transaction; return False if
+        another daemon has stored some of the evidence first, and then nothing is stored.
 
-        ``replaces``: (cluster, job id) of evidence that is there and stands for an earlier end of
-        the job. ``checked``: with these all forecasts are as all evidence has it; None: not yet.
-        False: another daemon was first with some of it, and nothing is stored.
+        ``replaces``: (cluster, job id) of stored evidence about an earlier end of the same job.
+        ``checked``: with these records all forecasts agree with all evidence; None: not yet.
         """
         rows = [columns_of(record) for record in evidence]
         rows.sort(key=lambda row: (row["cluster"], row["job_id"]))
@@ -185,14 +194,16 @@ class Learning:
                 connection.execute(put, value)
 
     def checked(self, *, everybody: bool) -> Checked:
-        """Return how far forecasts were checked, where jobs of ``everybody`` count for all or
-        not."""
+        """Return up to which revision forecasts agree with all evidence.
+
+        ``everybody``: whether jobs of all users count for each user's forecasts.
+        """
         name = "checked-everybody" if everybody else "checked"
         with self._database.read() as connection:
             return Checked(name, counter(connection, _REVISION), counter(connection, name))
 
     def set_use(self, cluster: str, job_id: str, use: str) -> bool:
-        """Say anew what a job counts for; False: it is not known."""
+        """Change the ``use`` of a job's evidence; return False if the job has no evidence."""
         table = tables.evidence
         with self._database.write() as connection:
             updated = connection.execute(
@@ -204,9 +215,11 @@ class Learning:
         return bool(updated.rowcount)
 
     def clear(self, keep: str, since_s: float) -> int:
-        """Forget all that was learnt; gives how many jobs. Evidence with ``use`` equal to
-        ``keep`` stays: an admin's word is not forgotten. Jobs that ended after Unix time
-        ``since_s`` are pending again."""
+        """Delete all learnt forecasts and all evidence except with ``use`` equal to ``keep``, which
+        admins set; return the number of deleted jobs.
+
+        Jobs that ended after Unix time ``since_s`` become pending again.
+        """
         table, jobs = tables.evidence, tables.outcomes
         stays = exists().where(table.c.cluster == jobs.c.cluster, table.c.job_id == jobs.c.job_id)
         again = update(jobs).where(jobs.c.end_s >= since_s, ~stays)
@@ -218,7 +231,9 @@ class Learning:
         return int(count)
 
     def forecasts(self, workload: str | None = None) -> list[LearntRecord]:
-        """Return the learnt forecasts of a workload (None: of all), by workload and user."""
+        """Return the learnt forecasts of a workload (None: of all workloads), by workload
+        and user.
+        """
         table = tables.learnt
         query = select(table).order_by(table.c.workload, table.c.user)
         if workload is not None:
@@ -226,10 +241,10 @@ class Learning:
         return [_learnt(row._mapping) for row in self._database.rows(query)]
 
     def inputs(self, workload: str | None = None) -> dict[tuple[str, str], str]:
-        """Return the digests that learnt forecasts were made from, by workload and user: of one
-        workload, or of all.
+        """Return the input digests of learnt forecasts, by workload and user; the forecasts are not
+        read.
 
-        Forecasts themselves are not read.
+        ``workload`` None: of all workloads.
         """
         table = tables.learnt
         query = select(table.c.workload, table.c.user, table.c.inputs)
@@ -238,7 +253,9 @@ class Learning:
         return {(row.workload, row.user): row.inputs for row in self._database.rows(query)}
 
     def prune(self, before_s: float) -> int:
-        """Delete evidence of jobs that ended before a Unix time; gives how many."""
+        """Delete evidence of jobs that ended before Unix time ``before_s``; return the number of
+        jobs.
+        """
         count = delete_before(self._database, tables.evidence.c.ended_s, before_s)
         with self._database.write() as connection:
             _set_unchecked(connection)
@@ -260,15 +277,16 @@ def _set_unchecked(connection: Connection) -> None:
 
 
 class _NotFirst(Exception):
-    """Another daemon has stored some of it."""
+    """Another daemon has already stored some of the evidence."""
 
 
 def changed_since(
     connection: Connection, revision: int
 ) -> tuple[list[LearntRecord], set[tuple[str, str]]]:
-    """Return learnt forecasts newer than ``revision``, and the workload and user of all that hold.
+    """Return learnt forecasts newer than ``revision``, and (workload, user) of all valid learnt
+    forecasts.
 
-    One that is older than its workload's own forecast holds no more.
+    A learnt forecast that is older than its workload's own forecast is invalid.
     """
     table, base = tables.learnt, tables.forecasts
     newest = (

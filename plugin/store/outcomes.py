@@ -1,4 +1,4 @@
-"""Outcomes: what became of the jobs that were decided upon."""
+"""Stored outcomes: how the jobs ended for which Berth made decisions."""
 
 from __future__ import annotations
 
@@ -22,17 +22,19 @@ _PAGE = 1_000
 
 
 class Outcomes:
-    """What became of jobs, by cluster and job id."""
+    """The table of job outcomes, by cluster and job id."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     def put(self, records: Sequence[OutcomeRecord]) -> None:
-        """Store a batch in one transaction; a job that is there already is replaced."""
+        """Store records in one transaction; a stored job of the same cluster and job id is
+        replaced.
+        """
         put_all(self._database, tables.outcomes, records, ("cluster", "job_id"))
 
     def of_job(self, job_id: str, *, cluster: str | None = None) -> OutcomeRecord | None:
-        """Return the outcome of a job, or None."""
+        """Return the outcome of a job, in any cluster if ``cluster`` is None; None: not stored."""
         table = tables.outcomes
         query = select(*RECORD).where(table.c.job_id == job_id).limit(1)
         if cluster is not None:
@@ -40,11 +42,13 @@ class Outcomes:
         return next(iter(self._select(query)), None)
 
     def of_decision(self, decision: str) -> list[OutcomeRecord]:
-        """Return outcomes of the jobs that a decision was made for (an array has several)."""
+        """Return the outcomes of the jobs for which a decision was made (several for a job
+        array).
+        """
         return self.of_decisions([decision]).get(decision, [])
 
     def of_decisions(self, decisions: Collection[str]) -> dict[str, list[OutcomeRecord]]:
-        """Return outcomes by the decision that their jobs carry."""
+        """Return outcomes by the id of the decision that their jobs were placed by."""
         table = tables.outcomes
         by_decision: dict[str, list[OutcomeRecord]] = {}
         for piece in in_pieces(decisions):
@@ -56,35 +60,41 @@ class Outcomes:
     def between(
         self, since_s: float, until_s: float, *, cluster: str | None = None
     ) -> Iterator[OutcomeRecord]:
-        """Yield jobs that ended between two Unix times (the last excluded), in order of their ends.
+        """Yield jobs that ended between two Unix times (the second excluded), ordered by end time.
 
-        Read in pages: history of any length takes little memory.
+        Reads in pages, so that a history of any length takes little memory.
         """
         named = [cluster] if cluster is not None else self._clusters()
         pages = (self._of_cluster(name, since_s, until_s) for name in named)
         return merge(*pages, key=attrgetter("end_s", "cluster"))
 
     def newest(self, since_s: float, until_s: float, most: int) -> list[EndedJob]:
-        """Return the last ``most`` jobs that ended between two Unix times (the last excluded), in
-        order of their ends: one statement, and only what sums over many jobs need."""
+        """Return the last ``most`` jobs that ended between two Unix times (the second excluded),
+        oldest first.
+
+        Reads only the columns of EndedJob, in one statement.
+        """
         rows = self._database.rows(_newest(_ENDED, since_s, until_s, most))
         return [EndedJob._make(row) for row in reversed(rows)]
 
     def last(self, since_s: float, until_s: float, most: int) -> list[OutcomeRecord]:
-        """Return the last ``most`` jobs that ended between two Unix times, with all that is known
-        of them, in order of their ends."""
+        """Return the last ``most`` jobs that ended between two Unix times (the second excluded),
+        oldest first, with all columns.
+        """
         return self._select(_newest(RECORD, since_s, until_s, most))[::-1]
 
     def count(self, since_s: float, until_s: float, most: int) -> int:
-        """Return how many jobs ended between two Unix times, by the index alone; ``most`` where
-        there are as many or more."""
+        """Return the number of jobs that ended between two Unix times, counting at most ``most``;
+        reads only the index.
+        """
         ends = tables.outcomes.c.end_s
         with self._database.read() as connection:
             return count_of(connection, most, ends >= since_s, ends < until_s)
 
     def _of_cluster(self, cluster: str, since_s: float, until_s: float) -> Iterator[OutcomeRecord]:
-        """Yield a cluster's outcomes, read by pages that begin where the index has the last one's
-        end."""
+        """Yield a cluster's outcomes, read in pages, each of which begins at the last end time of
+        the page before.
+        """
         table = tables.outcomes
         order = (table.c.end_s, table.c.job_id)
         query = select(*RECORD).where(table.c.cluster == cluster, table.c.end_s < until_s)
@@ -104,7 +114,9 @@ class Outcomes:
             return distinct(connection, tables.outcomes.c.cluster)
 
     def newest_end_s(self, cluster: str) -> float | None:
-        """Return when the last known job of this cluster ended; None: none is known."""
+        """Return the latest end of a stored job of this cluster, in Unix time; None: no
+        such job.
+        """
         table = tables.outcomes
         newest_s = self._database.value(
             select(func.max(table.c.end_s)).where(table.c.cluster == cluster)
@@ -112,7 +124,7 @@ class Outcomes:
         return None if newest_s is None else float(newest_s)
 
     def prune(self, before_s: float) -> int:
-        """Delete jobs that ended before Unix time ``before_s``; gives how many."""
+        """Delete outcomes of jobs that ended before Unix time ``before_s``; return their number."""
         return delete_before(self._database, tables.outcomes.c.end_s, before_s)
 
     def _select(self, query: Select[Any]) -> list[OutcomeRecord]:
@@ -122,7 +134,9 @@ class Outcomes:
 def _newest(
     columns: Sequence[Column[Any]], since_s: float, until_s: float, most: int
 ) -> Select[Any]:
-    """Select the jobs that ended between two Unix times (the last excluded), the newest first."""
+    """Return a query for jobs that ended between two Unix times (the second excluded), newest
+    first.
+    """
     table = tables.outcomes
     order = (table.c.end_s.desc(), table.c.cluster.desc(), table.c.job_id.desc())
     between = select(*columns).where(table.c.end_s >= since_s, table.c.end_s < until_s)

@@ -1,4 +1,6 @@
-"""Past jobs from accounting, by cluster and job id, and the memory that jobs like them needed."""
+"""Stored past jobs from accounting, by cluster and job id, and the peak memory of similar past
+jobs.
+"""
 
 from __future__ import annotations
 
@@ -17,17 +19,21 @@ _PAGE = 1_000
 
 
 class PastJobs:
-    """Jobs that ran, whether Berth knew of them or not."""
+    """The table of past jobs from accounting, whether Berth placed them or not."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     def put(self, records: Sequence[PastJobRecord]) -> None:
-        """Store a batch in one transaction; a job that is there already is replaced."""
+        """Store records in one transaction; a stored job of the same cluster and job id is
+        replaced.
+        """
         put_all(self._database, tables.past_jobs, records, ("cluster", "job_id"))
 
     def of_users(self, user: str | None = None) -> Iterator[PastJobRecord]:
-        """Yield the jobs of one user or of all, in order of user and end; read in pages."""
+        """Yield the jobs of one user, or of all users, ordered by user and end time; read
+        in pages.
+        """
         table = tables.past_jobs
         order = (table.c.user, table.c.end_s, table.c.cluster, table.c.job_id)
         query = select(table).order_by(*order).limit(_PAGE)
@@ -48,11 +54,13 @@ class PastJobs:
             )
 
     def count(self) -> int:
-        """Return how many past jobs there are."""
+        """Return the number of stored past jobs."""
         return int(self._database.value(select(func.count()).select_from(tables.past_jobs)))
 
     def newest_end_s(self, cluster: str) -> float | None:
-        """Return when the last known job of this cluster ended; None: none is known."""
+        """Return the latest end of a stored job of this cluster, in Unix time; None: no
+        such job.
+        """
         table = tables.past_jobs
         newest_s = self._database.value(
             select(func.max(table.c.end_s)).where(table.c.cluster == cluster)
@@ -60,28 +68,30 @@ class PastJobs:
         return None if newest_s is None else float(newest_s)
 
     def prune(self, before_s: float) -> int:
-        """Delete jobs that ended before Unix time ``before_s``; gives how many."""
+        """Delete jobs that ended before Unix time ``before_s``; return their number."""
         return delete_before(self._database, tables.past_jobs.c.end_s, before_s)
 
 
 class MemoryNeeds:
-    """One row for each key."""
+    """The table of memory needs: one row per key that a new job can be matched with."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     def put(self, records: Sequence[MemoryNeedRecord]) -> None:
-        """Store a batch in one transaction; what is there of the same keys is replaced."""
+        """Store records in one transaction; stored records of the same keys are replaced."""
         put_all(self._database, tables.memory_needs, records, ("digest",), revises=True)
 
     def all(self) -> list[MemoryNeedRecord]:
-        """Return all of them, by user."""
+        """Return all memory needs, ordered by user."""
         table = tables.memory_needs
         with self._database.read() as connection:
             return memory_needs(connection, table.c.user, table.c.digest)
 
     def prune(self, before_s: float) -> int:
-        """Delete those that were not renewed since Unix time ``before_s``; gives how many."""
+        """Delete memory needs that were last updated before Unix time ``before_s``; return their
+        number.
+        """
         table = tables.memory_needs
         with self._database.write() as connection:
             next_revision(connection)
@@ -90,7 +100,7 @@ class MemoryNeeds:
 
 
 def memory_needs(connection: Connection, *order: object) -> list[MemoryNeedRecord]:
-    """Return all memory needs, in ``order``."""
+    """Return all memory needs, sorted by the columns ``order``."""
     query = select(tables.memory_needs)
     if order:
         query = query.order_by(*order)  # type: ignore[arg-type]

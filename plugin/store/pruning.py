@@ -1,4 +1,4 @@
-"""Deleting old rows while others write: many short transactions, each as large as time allows."""
+"""Deletes old rows while other processes write, in many short transactions of adaptive size."""
 
 from __future__ import annotations
 
@@ -11,19 +11,23 @@ from berth.pilot.progress import is_shown, report
 from berth.plugin.store.database import Database
 
 PIECE_S = 0.2
-"""A transaction is to take so long: who writes meanwhile waits for one of them."""
+"""Intended seconds per transaction: other writers wait at most for one transaction."""
 PAUSE_S = 0.1
-"""Seconds between two transactions, or as long as the last one took where that was less: others
-that wait for SQLite look every 0.1 s."""
+"""The longest pause in seconds between two transactions; the pause equals the last transaction's
+time where that is shorter. Others that wait for SQLite's lock retry every 0.1 s.
+"""
 FIRST_ROWS = 200
 MOST_ROWS = 50_000
 _GROWTH = 2.0
-"""A piece is at most so many times as large as the one before it."""
+"""The largest factor by which one transaction may have more rows than the one before."""
 _READ_AHEAD = 50_000
-"""Rows whose pages are read before the first of them is deleted, while nobody waits: of a large
-file that is most of the time."""
+"""Rows whose pages are read before the first of them is deleted, outside the lock: in a large file
+reading takes most of the time.
+"""
 _CACHE_KIB = 64 * 1024
-"""Pages of every index are changed by each piece: written once where all of them fit."""
+"""SQLite's page cache in KiB. Each transaction changes pages of every index; they are written only
+once where all of them fit.
+"""
 
 # Rows are deleted by their address, which the column's index gives: a join by the primary key would
 # read a second index for each row, and many rows may have one and the same time.
@@ -48,10 +52,10 @@ SELECT count(*), max(time_s) FROM gone
 
 
 def delete_before(database: Database, column: Column[float], before_s: float) -> int:
-    """Delete rows whose ``column`` is less than ``before_s``; gives how many.
+    """Delete rows whose ``column`` is less than ``before_s``; return their number.
 
-    Some at a time, each in a transaction of its own with a pause after it: who writes decisions
-    meanwhile never waits long, and what is done stays done where this is interrupted.
+    Rows are deleted in short transactions with pauses, so that the writers of decisions never wait
+    long, and finished transactions stay where the deletion is interrupted.
     """
     name, count, expected = column.table.name, 0, 0
     if is_shown():
@@ -72,13 +76,13 @@ def delete_before(database: Database, column: Column[float], before_s: float) ->
 
 
 def _next_rows(rows: int, held_s: float) -> int:
-    """Return how many rows take ``PIECE_S``, by how long ``rows`` took."""
+    """Return how many rows should take ``PIECE_S``, given that ``rows`` took ``held_s`` seconds."""
     factor = min(_GROWTH, PIECE_S / max(held_s, 1e-6))
     return max(1, min(MOST_ROWS, round(rows * factor)))
 
 
 class _Pieces:
-    """The oldest rows of PostgreSQL, some at a time."""
+    """Deletes the oldest rows of a PostgreSQL table, some per transaction."""
 
     def __init__(self, database: Database, column: Column[float], before_s: float) -> None:
         self._database = database
@@ -87,8 +91,9 @@ class _Pieces:
         self._statement = text(_POSTGRESQL.format(table=column.table.name, column=column.name))
 
     def delete(self, count: int) -> tuple[int, float]:
-        """Delete at most ``count`` of them; gives how many there were, and the seconds for which
-        others were kept from writing."""
+        """Delete at most ``count`` rows; return their number and the transaction's time in
+        seconds.
+        """
         values = {"before_s": self._before_s, "from_s": self._from_s, "count": count}
         begun_s = time.monotonic()
         with self._database.write() as connection:
@@ -98,18 +103,22 @@ class _Pieces:
 
 
 class _PiecesOfFile:
-    """The oldest rows of SQLite, some at a time: whoever writes keeps all others from writing."""
+    """Deletes the oldest rows of a SQLite table, some per transaction: one writer blocks all
+    others.
+    """
 
     def __init__(self, database: Database, column: Column[float], before_s: float) -> None:
         self._database = database
         self._before_s = before_s
         self._ahead = 0
-        """Rows that were read and not yet deleted."""
+        """Rows that were read ahead and not yet deleted."""
         self._statement = text(_SQLITE.format(table=column.table.name, column=column.name))
         self._of_indexes = [text(statement) for statement in _index_statements(column)]
 
     def delete(self, count: int) -> tuple[int, float]:
-        """Delete at most ``count`` rows, as ``_Pieces.delete`` does on PostgreSQL."""
+        """Delete at most ``count`` rows; return their number and the seconds for which the file was
+        locked.
+        """
         if self._ahead < count:
             self._read_ahead(max(count, _READ_AHEAD))
         begun_s = time.monotonic()
@@ -132,8 +141,11 @@ class _PiecesOfFile:
 
 
 def _index_statements(column: Column[float]) -> Iterator[str]:
-    """Yield statements that read the oldest rows' entries in each index, but those that begin with
-    the time: these entries lie side by side."""
+    """Yield statements that read the oldest rows' entries in each index that is not ordered by
+    time.
+
+    In an index ordered by time these entries are adjacent, so that reading ahead gains nothing.
+    """
     table = column.table
     assert isinstance(table, Table)  # noqa: S101
     names = {index.name: [indexed.name for indexed in index.columns] for index in table.indexes}

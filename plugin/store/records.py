@@ -1,4 +1,4 @@
-"""What the store holds, as frozen values. Times are Unix seconds."""
+"""The rows of the store as frozen values. Times are Unix seconds."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 @dataclass(frozen=True, slots=True)
 class WorkloadRecord:
-    """A workload's document (JSON text) under its name."""
+    """A workload's document (JSON text) under the workload's name."""
 
     name: str
     kind: str
@@ -16,15 +16,17 @@ class WorkloadRecord:
     digest: str
     document: str
     owner: str
-    """Who may replace and remove it besides admins; empty: admins only."""
+    """The user who may replace and remove the workload, besides admins; empty: admins only."""
     created_s: float
     share_asked_s: float | None = None
-    """Since when its owner asks that it serve all users; None: no."""
+    """Unix time at which the owner requested that the workload serve all users; None: not
+    requested.
+    """
 
 
 @dataclass(frozen=True, slots=True)
 class ForecastRecord:
-    """A forecast (JSON text) of one workload by one set of bundles."""
+    """The forecast (JSON text) of one workload by one set of model bundles."""
 
     workload: str
     """The workload's name."""
@@ -35,19 +37,21 @@ class ForecastRecord:
 
 @dataclass(frozen=True, slots=True)
 class FingerprintRecord:
-    """A script's digest and the workload that stands for it."""
+    """The digest of a job script, and the workload that jobs with that script run."""
 
     digest: str
     workload: str
     size: float | None
     created_s: float
     owner: str = ""
-    """The user whose jobs it places; empty: everybody's."""
+    """The user for whose jobs the digest counts; empty: all users' jobs."""
 
 
 @dataclass(frozen=True, slots=True)
 class DecisionRecord:
-    """One answer of the daemon. ``request``, ``edits`` and ``ranked`` are JSON text."""
+    """One answer of the daemon to a submission. ``request``, ``edits`` and ``ranked`` are JSON
+    text.
+    """
 
     id: str
     time_s: float
@@ -73,7 +77,10 @@ class DecisionRecord:
 
 @dataclass(frozen=True, slots=True)
 class OutcomeRecord:
-    """What became of a job, from the scheduler. None: it did not say, or nothing was predicted."""
+    """How a job ended, from the scheduler, with the prediction for it.
+
+    None: the scheduler did not report the value, or nothing was predicted.
+    """
 
     cluster: str
     """The site's name."""
@@ -93,32 +100,38 @@ class OutcomeRecord:
     time_limit_s: float | None = None
     max_rss_bytes: int | None = None
     gpu_peak_bytes: int | None = None
-    """Most memory held on a GPU."""
+    """The largest memory used on one GPU."""
     energy_j: float | None = None
     elapsed_s: float | None = None
-    """Seconds from start to end, without the time it was suspended."""
+    """Seconds from start to end, without the time during which the job was suspended."""
     workload: str | None = None
     bundle: str | None = None
     candidate: str | None = None
-    """The candidate where it ran, on ``platform``: one that the decision had looked at."""
+    """The candidate (on ``platform``) where the job ran, one of those that the decision
+    compared.
+    """
     platform: str | None = None
     predicted_low_s: float | None = None
-    """The prediction for the candidate where it ran, with the 90 % interval."""
+    """The prediction for the candidate where the job ran: ``predicted_s`` with its 90 %
+    interval.
+    """
     predicted_s: float | None = None
     predicted_high_s: float | None = None
 
 
 def is_timed(elapsed_s: float | None) -> bool:
-    """Return whether a time says how long a job ran.
+    """Return whether an elapsed time in seconds is precise enough to tell how long a job ran.
 
-    Slurm counts whole seconds between two moments that it cuts to the second: 0 may be anything
-    below one, and 1 anything below two.
+    Slurm subtracts two times that are cut to whole seconds: 0 means any time below 1 s, and 1 any
+    time below 2 s.
     """
     return elapsed_s not in (None, 0, 1)
 
 
 class EndedJob(NamedTuple):
-    """The columns of an ``OutcomeRecord`` that sums over many jobs need: a tenth of its cost."""
+    """The columns of an ``OutcomeRecord`` needed for sums over many jobs; reads ten times
+    faster.
+    """
 
     user: str
     state: str
@@ -134,7 +147,7 @@ class EndedJob(NamedTuple):
 
 
 class DecisionInputs(NamedTuple):
-    """The columns of a ``DecisionRecord`` that evidence of its job is made from."""
+    """The columns of a ``DecisionRecord`` from which the evidence of its job is made."""
 
     time_s: float
     request: str
@@ -142,7 +155,7 @@ class DecisionInputs(NamedTuple):
 
 
 class Ranking(NamedTuple):
-    """The columns of a ``DecisionRecord`` that its job is compared with."""
+    """The columns of a ``DecisionRecord`` with which its job's outcome is compared."""
 
     action: str
     chosen: str | None
@@ -151,7 +164,7 @@ class Ranking(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class PastJobRecord:
-    """A job that ran, from accounting; nothing was decided about it, or nothing is known of that.
+    """A past job from accounting, whether Berth made a decision for it or not.
 
     None and empty texts: not recorded.
     """
@@ -165,62 +178,66 @@ class PastJobRecord:
     start_s: float
     end_s: float
     elapsed_s: float
-    """Without the time it was suspended."""
+    """Seconds from start to end, without the time during which the job was suspended."""
     cores: int
     nodes: int = 1
     account: str = ""
     name: str = ""
     script: str = ""
-    """Digest of its script's text in its normal form."""
+    """Digest of the normalised text of the job's script."""
     arguments: str = ""
-    """Digest of the arguments that its script was given, or of the command that it is."""
+    """Digest of the script's arguments, or of the command that the job ran."""
     similar: str = ""
-    """The same digest with numbers left out."""
+    """Digest like ``arguments``, computed with all numbers left out."""
     queue: str = ""
     gpus: int | None = None
     time_limit_s: float | None = None
     request_bytes: int | None = None
-    """Memory asked for on each node."""
+    """Requested memory per node."""
     peak_bytes: int | None = None
-    """Most host memory held on a node."""
+    """The largest host memory used on one node."""
     gpu_peak_bytes: int | None = None
-    """Most memory held on a GPU."""
+    """The largest memory used on one GPU."""
     peak_source: str = ""
-    """``cgroup``: the kernel's own peak; ``polled``: sampled, short peaks are missed."""
+    """``cgroup``: the kernel's own peak; ``polled``: sampled, so short peaks are missed."""
 
 
 @dataclass(frozen=True, slots=True)
 class MemoryNeedRecord:
-    """How much memory past jobs needed that a new job may be matched with."""
+    """The memory that similar past jobs needed, by a key that a new job can be matched with."""
 
     digest: str
-    """The key that the jobs have in common (``plugin.history.matching``)."""
+    """The key that the past jobs have in common (``plugin.history.matching``)."""
     user: str
     peak_bytes: int
-    """The largest of all that are stored, on a node."""
+    """The largest host memory per node of all these past jobs."""
     runs: int
-    """How many runs recorded a peak."""
+    """The number of these jobs that recorded a peak."""
     polled: int
-    """1: peaks were sampled, short ones are missed."""
+    """1: the peaks were sampled, so short peaks are missed; 0: they were not."""
     enough_bytes: int | None
-    """The memory that would be enough; None: one of them ended out of memory."""
+    """Memory that would be enough for these jobs; None: one of them ran out of memory."""
     updated_s: float
 
 
 @dataclass(frozen=True, slots=True)
 class EvidenceRecord:
-    """A finished job as it was looked at for learning."""
+    """A finished job as learning used it, or the reason why it was left out."""
 
     cluster: str
     job_id: str
     ended_s: float
     state: str
     use: str
-    """``used``; ``censored`` (killed by its time limit: a lower bound); or why it is left out."""
+    """``used``; ``censored`` (killed by its time limit: a lower bound); or why the job is
+    left out.
+    """
     user: str
     workload: str
     digest: str
-    """The workload's digest at that time: runs of another content say nothing of this one."""
+    """Digest of the workload's document at that time; evidence for another document does
+    not count.
+    """
     platform: str | None = None
     cores: int | None = None
     gpus: int | None = None
@@ -228,20 +245,22 @@ class EvidenceRecord:
     runtime_s: float | None = None
     memory_bytes: int | None = None
     score: float | None = None
-    """Standard deviations between its log time and what was expected from all jobs before it."""
+    """Standard deviations between the log of the job's time and the value expected from all earlier
+    jobs.
+    """
     nodes: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class LearntRecord:
-    """A forecast (JSON text) after finished jobs."""
+    """A forecast (JSON text) updated by finished jobs."""
 
     workload: str
     user: str
-    """The user whose jobs it is for; empty: everybody's."""
+    """The user for whose jobs the forecast is made; empty: all users' jobs."""
     document: str
     inputs: str
-    """Digest of what it was made from: made anew only when that changes."""
+    """Digest of the forecast's inputs; the forecast is recomputed only when they change."""
     runs: int
-    """How many runs moved it."""
+    """The number of finished jobs that changed the forecast."""
     created_s: float

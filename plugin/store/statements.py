@@ -1,4 +1,4 @@
-"""Statements that several parts of the store use."""
+"""SQL statements that several modules of the store use."""
 
 from __future__ import annotations
 
@@ -26,30 +26,32 @@ if TYPE_CHECKING:
 
 
 class Record(Protocol):
-    """A frozen value of ``records``: a dataclass with slots, named as the columns are."""
+    """Any value class of ``records``: a dataclass with slots that are named as the table's
+    columns.
+    """
 
     __slots__: ClassVar[Any]
 
 
 _PIECE = 500
-"""Databases limit the values of one statement."""
+"""The most values in one statement, since databases limit them."""
 _PAGE = 1_000
 
 
 def in_pieces(values: Collection[str]) -> Iterator[list[str]]:
-    """Yield ``values`` in lists that are short enough for one statement."""
+    """Yield ``values`` in lists that are short enough for one SQL statement."""
     listed = list(values)
     for begin in range(0, len(listed), _PIECE):
         yield listed[begin : begin + _PIECE]
 
 
 def columns_of(record: Record) -> dict[str, Any]:
-    """Return the values of a record by column."""
+    """Return a record's values by column name."""
     return {name: getattr(record, name) for name in record.__slots__}
 
 
 def insert_into(database: Database, table: Table) -> postgresql.Insert | sqlite.Insert:
-    """Return an INSERT of the database's own dialect, which knows ON CONFLICT."""
+    """Return an INSERT in the database's own dialect, which supports ON CONFLICT."""
     if database.path is not None:
         from sqlalchemy.dialects import sqlite  # noqa: PLC0415 - the one that is used
 
@@ -62,7 +64,9 @@ def insert_into(database: Database, table: Table) -> postgresql.Insert | sqlite.
 def upsert(
     database: Database, table: Table, columns: Collection[str], keys: Sequence[str]
 ) -> postgresql.Insert | sqlite.Insert:
-    """Insert rows of ``columns``, or replace those of the same ``keys``; takes many rows."""
+    """Return a statement that inserts rows of ``columns``, replacing rows with the same
+    ``keys``.
+    """
     insert = insert_into(database, table)
     fresh = {name: insert.excluded[name] for name in columns if name not in keys}
     return insert.on_conflict_do_update(index_elements=list(keys), set_=fresh)
@@ -76,9 +80,9 @@ def put_all(
     *,
     revises: bool = False,
 ) -> None:
-    """Store records in one transaction; rows of the same ``keys`` are replaced.
+    """Store records in one transaction; rows with the same ``keys`` are replaced.
 
-    ``revises``: daemons must see it.
+    ``revises``: raise the store's revision, so that daemons read the change.
     """
     if not records:
         return
@@ -94,8 +98,7 @@ def put_all(
 
 
 def distinct(connection: Connection, column: Column[str]) -> list[str]:
-    """Return the values of an index's first column by one look-up each, however many rows there
-    are."""
+    """Return the distinct values of an index's first column, with one look-up per value."""
     values: list[str] = []
     query = select(func.min(column))
     while True:
@@ -106,13 +109,13 @@ def distinct(connection: Connection, column: Column[str]) -> list[str]:
 
 
 def count_of(connection: Connection, most: int, *where: ColumnElement[bool]) -> int:
-    """Count the rows of a condition on an index, not looking beyond ``most``."""
+    """Return the number of rows that meet a condition on an index, counting at most ``most``."""
     some = select(literal(1)).where(*where).limit(most).subquery()
     return int(connection.execute(select(func.count()).select_from(some)).scalar_one())
 
 
 def counter(connection: Connection, name: str) -> int:
-    """Return the value of a counter; 0 where it is not there."""
+    """Return the value of a named counter; 0 where it does not exist."""
     table = tables.counters
     value = connection.execute(
         select(table.c.value).where(table.c.name == name)
@@ -121,7 +124,10 @@ def counter(connection: Connection, name: str) -> int:
 
 
 def next_revision(connection: Connection) -> int:
-    """Count one change: first of all in each transaction, so that its lock orders the writers."""
+    """Raise the store's revision by one and return it.
+
+    Call it first in each transaction: its row lock puts the writers in order.
+    """
     table = tables.counters
     connection.execute(
         update(table).where(table.c.name == "revision").values(value=table.c.value + 1)

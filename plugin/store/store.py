@@ -1,4 +1,6 @@
-"""The database as the rest of Berth uses it: open, add, look up, list."""
+"""The store's main interface: opens the database, stores workloads and forecasts, and looks them
+up.
+"""
 
 from __future__ import annotations
 
@@ -73,7 +75,8 @@ class Store:
         check: bool = True,
         busy_timeout_s: float = BUSY_TIMEOUT_S,
     ) -> Store:
-        """Open a store.
+        """Open a store; raises StoreError where its schema differs (unless ``create``) or it is
+        damaged.
 
         ``create``: first create the database or upgrade its schema; ``check``: search it for
         damage.
@@ -180,7 +183,7 @@ class Store:
         return bool(updated.rowcount)
 
     def count_of(self, owner: str) -> int:
-        """Return how many workloads are named ``OWNER/...``."""
+        """Return the number of workloads whose name begins with ``OWNER/``."""
         table = tables.workloads
         own = table.c.name.startswith(owner + "/", autoescape=True)
         return int(self.database.value(select(func.count()).select_from(table).where(own)))
@@ -215,8 +218,8 @@ class Store:
         return by_workload
 
     def remove_workload(self, name: str) -> bool:
-        """Remove a workload with its forecasts and fingerprints; return whether it was in the
-        store.
+        """Remove a workload, its forecasts and fingerprints; return False if no workload has that
+        name.
         """
         with self.database.write() as connection:
             next_revision(connection)

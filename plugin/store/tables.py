@@ -1,4 +1,4 @@
-"""The tables, in SQL that SQLite and PostgreSQL both speak. Times are Unix seconds (UTC).
+"""The tables, in SQL that both SQLite and PostgreSQL support. Times are Unix seconds (UTC).
 
 From the first release on, a change here needs a migration in ``migrations/versions`` and its name
 at the end of ``REVISIONS``; a test compares the two.
@@ -21,7 +21,7 @@ from sqlalchemy import (
 )
 
 REVISIONS = tuple(f"v{number:04}" for number in range(1, 2))
-"""Every schema this Berth knows, oldest first. Checked without importing Alembic."""
+"""All schema versions this Berth knows, oldest first. Checked without importing Alembic."""
 
 metadata = MetaData(
     naming_convention={
@@ -127,8 +127,9 @@ rankings = Table(
 UNSEEN = text(
     "workload IS NOT NULL AND (seen_end_s IS NULL OR seen_end_s <> end_s OR seen_state <> state)"
 )
-"""Outcomes that learning has not looked at as they are now: in these very words, or databases do
-not see that their index holds them."""
+"""Condition for outcomes whose present end and state learning has not processed. Queries must use
+exactly this text, or the database does not use the partial index for it.
+"""
 
 outcomes = Table(
     "outcomes",

@@ -1,4 +1,6 @@
-"""Bringing a database to the present schema. Alembic is imported only when there is work."""
+"""Upgrades a database to the present schema. Alembic is imported only when a migration is
+missing.
+"""
 
 from __future__ import annotations
 
@@ -10,12 +12,12 @@ from berth.plugin.store.tables import REVISIONS
 
 HEAD = REVISIONS[-1]
 WAITED_S = 60.0
-"""Seconds to wait for another process that is upgrading."""
+"""Seconds to wait for another process that is upgrading the same database."""
 _ADVISORY_LOCK = 0x6265727468  # "berth": two hosts starting at once must not migrate at once
 
 
 def schema_version(database: Database) -> str | None:
-    """Return the schema's name (``v0001``); None for an empty database. Raises StoreError."""
+    """Return the schema's version (``v0001``); None for an empty database. Raises StoreError."""
     with database.read() as connection:
         return _version(connection, database)
 
@@ -42,7 +44,9 @@ def _version(connection: Connection, database: Database) -> str | None:
 
 
 def upgrade(database: Database) -> str | None:
-    """Run the migrations that are missing; gives the schema before. Safe to run twice at once."""
+    """Run the missing migrations and return the schema version before; concurrent calls
+    are safe.
+    """
     before = schema_version(database)
     if before == HEAD:
         return before

@@ -1,1 +1,1 @@
-"""Alembic's scripts: ``env`` and one file a schema change in ``versions``."""
+"""Alembic's scripts: ``env``, and one file per schema change in ``versions``."""

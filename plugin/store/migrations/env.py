@@ -1,4 +1,4 @@
-"""Alembic's entry: runs inside the transaction that ``upgrade`` has opened."""
+"""Alembic's entry point, which runs inside the transaction that ``upgrade`` has opened."""
 
 from __future__ import annotations
 

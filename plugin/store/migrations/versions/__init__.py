@@ -1,1 +1,1 @@
-"""One file a schema change, named v0001_what.py and so on; never edited once released."""
+"""One file per schema change, named v0001_what.py and so on; never edited after its release."""

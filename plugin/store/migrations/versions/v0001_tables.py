@@ -1,7 +1,8 @@
-"""The tables of the first release: until it is out, those of ``tables.py`` as they are.
+"""Creates the tables of the first release, which until then are the present tables of
+``tables.py``.
 
-What comes after it is a migration of its own, and this one then keeps a copy of the released
-tables: on the newest ones the later migrations would fail.
+Later changes are migrations of their own, and this file then keeps a copy of the released tables:
+later migrations would fail on the newest tables.
 """
 
 from __future__ import annotations
