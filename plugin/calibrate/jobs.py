@@ -133,8 +133,8 @@ def _none_chosen(kind: Kind, facts: ClusterFacts, limit_s: float) -> str:
 
 
 def _links(kind: Kind, facts: ClusterFacts, folder: Folder, settings: Settings) -> list[Todo]:
-    """Return two free nodes of the kind whose link is still to be measured, or why there are
-    none."""
+    """Return the pair of free nodes whose link is to be measured, or why none can be; empty
+    where the link was measured or the type has one node."""
     if len(kind.nodes) < 2:
         return []
     nodes = {node.name: node for node in facts.nodes}

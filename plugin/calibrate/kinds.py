@@ -1,4 +1,4 @@
-"""The kinds of nodes of a site: candidates whose nodes have the same platform."""
+"""The types of nodes of a site: a type is all candidates whose nodes have the same platform."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ class Kind:
     def candidates_of(
         self, nodes: Sequence[str], facts: ClusterFacts, limit_s: float
     ) -> tuple[Candidate, ...]:
-        """Return the candidates through which a job with that time limit can get all of these
-        nodes."""
+        """Return the candidates through which a job with time limit ``limit_s`` can get all of
+        these nodes."""
         return tuple(
             candidate
             for candidate in self.open_candidates(facts, limit_s)
@@ -38,8 +38,8 @@ class Kind:
         )
 
     def open_candidates(self, facts: ClusterFacts, limit_s: float) -> tuple[Candidate, ...]:
-        """Return the candidates whose queue accepts jobs with that time limit and starts jobs
-        now."""
+        """Return the candidates whose partition allows the time limit ``limit_s`` and starts
+        jobs now."""
         queues = {name: queue for name, queue in facts.queues.items() if queue.up}
         return tuple(
             p for p in self.candidates if p.queue in queues and gives(queues[p.queue], limit_s)
@@ -55,7 +55,7 @@ class Kind:
 
 
 def gives(queue: QueueFacts, limit_s: float) -> bool:
-    """Return whether the queue allows that time limit."""
+    """Return whether the partition allows the time limit ``limit_s``."""
     return queue.max_time_s is None or limit_s <= queue.max_time_s
 
 

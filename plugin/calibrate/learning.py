@@ -35,7 +35,7 @@ from berth.predictor.hardware.ceilings import Point
 from berth.predictor.learning.programs.columns import kernel_and_size
 
 APART = 1.15
-"""Nodes are reported whose times differ from their kind's by more than this factor."""
+"""Nodes whose times differ from their type's by more than this factor are reported."""
 _RATES = (
     "int_ops_core_per_s",
     "scalar_chain_core_per_s",
@@ -46,7 +46,7 @@ _RATES = (
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """A kind of nodes, with the measurements of some of its nodes."""
+    """A type of node, with the measurements of some of its nodes."""
 
     platform: Platform
     """The measured platform of the median node, under the kind's name."""

@@ -60,7 +60,8 @@ def run(arguments: Sequence[str]) -> None:
 
 
 def _shown_reports() -> AbstractContextManager[None]:
-    """Show progress of long work; nothing is imported for it where nobody would see it."""
+    """Return a context that shows the progress of long work; an empty context where standard
+    error is no terminal."""
     if not sys.stderr.isatty():
         return nullcontext()
     from berth.plugin.report.progress_bars import shown_reports  # noqa: PLC0415

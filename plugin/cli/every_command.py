@@ -1,5 +1,5 @@
-"""Adds to every command: the example at the top of its help, ``--format csv``, ``--help-all``, and
-the options' defaults."""
+"""Adds four things to every command: its example at the top of its help, ``--format csv``,
+``--help-all``, and the options' defaults in the help."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ _NAME, _OTHER_NAME = "--format", "--output-format"
 
 
 def prepared(command: click.Command) -> click.Command:
-    """Return the command with these additions; those of a group, with its subcommands too."""
+    """Return the command, changed in place, with the additions of this module; subcommands get
+    them too."""
     _add_format(command)
     _add_help_all(command)
     _put_example_first(command)

@@ -62,8 +62,8 @@ class LazyGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Return the command that the first word names. Raises NoSuchCommand, naming groups that
-        have it."""
+        """Return the command that the first word names. Raises NoSuchCommand, naming other
+        groups that have the command."""
         try:
             return super().resolve_command(ctx, args)
         except click.NoSuchCommand as error:
@@ -113,7 +113,7 @@ class Root(LazyGroup):
     """The command ``berth`` itself; its help is written without importing the commands."""
 
     def get_help(self, ctx: click.Context) -> str:
-        """Return what ``berth --help`` prints."""
+        """Return the text that ``berth --help`` prints."""
         return help_text()
 
 
@@ -146,18 +146,20 @@ class CommandWithMore(LazyGroup):
         parent: click.Context | None = None,
         **extra: Any,
     ) -> click.Context:
-        """Return the context of the command itself, or of the group of its subcommands."""
+        """Return the context of the command itself, or of the group of its subcommands if the
+        first word names one."""
         completes_first_word = not args and extra.get("resilient_parsing")
         if completes_first_word or (args and args[0] in self.lazy):
             return _Below(self).make_context(info_name, args, parent, **extra)
         return super().make_context(info_name, args, parent, **extra)
 
     def collect_usage_pieces(self, ctx: click.Context) -> list[str]:
-        """Return the usage words of the command itself."""
+        """Return the usage words of the command, without those of a group."""
         return click.Command.collect_usage_pieces(self, ctx)
 
     def get_params(self, ctx: click.Context) -> list[click.Parameter]:
-        """Return the command's own parameters; none where click writes a subcommand's path."""
+        """Return the command's own parameters; an empty list while click formats a subcommand's
+        path."""
         return super().get_params(ctx) if ctx.command is self else []
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:

@@ -66,7 +66,7 @@ class Listed(click.ParamType[tuple[Any, ...]]):
 
 
 def _count(word: str) -> int:
-    """Return a whole number of at least 1; ``1e6`` is one, too. Raises ValueError."""
+    """Return the whole number, at least 1, that a word such as ``1e6`` means. Raises ValueError."""
     number = float(word)
     if number < 1 or not number.is_integer():
         raise ValueError(word)
@@ -99,7 +99,7 @@ class Named(click.ParamType[str]):
         self._registry = registry
 
     def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """Return the name, after importing the object it names. Raises UsageError."""
+        """Return the name, after importing the object that it names. Raises UsageError."""
         self._registry.load(value)
         return value
 
@@ -110,7 +110,8 @@ class Named(click.ParamType[str]):
     def shell_complete(
         self, ctx: click.Context, param: click.Parameter, incomplete: str
     ) -> list[CompletionItem]:
-        """Return every name with this beginning, including those of other packages."""
+        """Return every name that begins with ``incomplete``, including names that other packages
+        add."""
         return [CompletionItem(n) for n in self._registry.names() if n.startswith(incomplete)]
 
 
@@ -125,7 +126,7 @@ class Rare(click.Option):
 
 @contextmanager
 def with_rare_options(context: click.Context) -> Iterator[None]:
-    """Within the block, let the context's help include the rare options."""
+    """Show the rare options in the context's help while the block runs."""
     context.meta[_ALL] = True
     yield
     del context.meta[_ALL]
@@ -215,12 +216,12 @@ def seconds_of(option: str, text: str) -> float:
 def as_seconds(
     _context: click.Context, parameter: click.Parameter, value: str | None
 ) -> float | None:
-    """Return a duration in seconds: the callback of an option. Raises UsageError."""
+    """Return an option's duration in seconds; for use as a click callback. Raises UsageError."""
     return None if value is None else seconds_of(parameter.opts[0], value)
 
 
 def bundles_option(command: F) -> F:
-    """Add ``--bundle``, passed as ``bundles``."""
+    """Add ``--bundle``, passed as ``bundles``: paths of bundles that replace shipped ones."""
     return click.option(
         "--bundle",
         "bundles",

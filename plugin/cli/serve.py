@@ -107,11 +107,12 @@ def _show_status(site_file: Path, *, json_: bool) -> None:
 
 
 _ASKED = ("stats", "ping")
-"""Counted beside the decisions."""
+"""Request types that are left out of the count of decisions."""
 
 
 def _breakers(breakers: dict[str, dict[str, float | None]]) -> str:
-    """Return what the submit filters reported of their circuit breakers, in one line."""
+    """Return one line on the circuit breakers of the submit filters: how often they opened, and
+    how many submissions passed undecided."""
     opened = [
         f"{name}: opened {breaker['openings']:.0f} times, "
         f"{breaker['undecided']:.0f} submissions undecided"

@@ -1,1 +1,1 @@
-"""``berth site doctor``: is this installation sound? One file for each thing that is looked at."""
+"""``berth site doctor``: checks an installation; one file per subject of the checks."""

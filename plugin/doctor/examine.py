@@ -79,7 +79,7 @@ def examine(site: Site, newest: Callable[[], NewestJobs] | None = None) -> Findi
 
 
 def examine_packages(registries: Iterable[Registry[Any]]) -> Findings:
-    """Report what other packages add to Berth, and which of their entries cannot be used."""
+    """Report the entry points that other packages add to Berth, and those that cannot be loaded."""
     for registry in registries:
         for problem in registry.problems():
             yield warn("packages", problem.text, "upgrade that package, or uninstall it")

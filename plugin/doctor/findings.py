@@ -41,17 +41,18 @@ Findings = Iterator[Finding]
 
 
 def ok(check: str, text: str) -> Finding:
-    """Return a finding that all is well."""
+    """Return a finding with status ``ok``."""
     return Finding(check, Status.OK, text)
 
 
 def warn(check: str, text: str, advice: str | None) -> Finding:
-    """Return a finding that needs attention, with what to do about it."""
+    """Return a finding with status ``warn``: something needs attention; ``advice`` says what to
+    do."""
     return Finding(check, Status.WARN, text, advice)
 
 
 def fail(check: str, text: str, advice: str | None) -> Finding:
-    """Return a finding that keeps jobs from being placed, with what to do about it."""
+    """Return a finding with status ``fail``: jobs cannot be placed; ``advice`` says what to do."""
     return Finding(check, Status.FAIL, text, advice)
 
 

@@ -178,8 +178,8 @@ def check_exploring(site: Site) -> Findings:
 
 
 def check_learning(site: Site, newest: Callable[[], NewestJobs] | None = None) -> Findings:
-    """Check the predictions of the newest jobs; ``newest`` returns them where others need them
-    too."""
+    """Check the predictions of the newest finished jobs; ``newest`` returns their evaluation
+    where the caller already has it."""
     from berth.plugin.learning.shown import NewestJobs  # noqa: PLC0415 - numpy
 
     if newest is not None:

@@ -175,7 +175,8 @@ def _cluster(site: Site) -> dict[str, Any]:
 
 
 class _Stored:
-    """The store, opened when first used. Properties raise BerthError where it cannot be read."""
+    """The store, opened at the first use. Its properties raise BerthError where the store cannot
+    be read."""
 
     def __init__(self, site: Site) -> None:
         self._url = site.daemon.store

@@ -17,7 +17,7 @@ SINGLETON = "singleton"
 LONGEST_NAME = 255
 LONGEST_RUN_S = 10 * 365 * 86_400.0
 EARLIEST_S, LATEST_S = 0.0, 4_102_444_800.0
-"""Times outside are no times of jobs: 1970 to 2100."""
+"""Times outside ``EARLIEST_S`` to ``LATEST_S`` (1970 to 2100, Unix time) are refused as errors."""
 
 
 class Unreadable(ValueError):

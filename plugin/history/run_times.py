@@ -27,7 +27,13 @@ the limit."""
 
 WITHOUT_LIMIT = 0.4
 """Exponent for widening an interval where the match ignores the time limit: both ends move by
-(longest / shortest recent run time) to this power."""
+(longest / shortest recent run time) to this power.
+
+Jobs with a time limit that is new for their user differ from earlier jobs by more than a usual
+interval. With this exponent the intervals cover 90 % of such jobs' run times, as a mean over the
+users of the first fifth of the RICC trace, on which the exponent was chosen
+(docs/figures-history.md).
+"""
 RANGE_OF = 50
 """Number of the newest run times from which the longest and the shortest are taken."""
 

@@ -63,7 +63,7 @@ class Learner:
         self._everybody = everybody
         self._clock = clock
         self._there = 0
-        """Jobs that there are to look at, for those who watch."""
+        """Number of pending jobs, for the progress display."""
 
     def round(self, *, all_of_them: bool = False) -> Learnt:
         """Read the newly finished jobs, and update the forecasts of the users whose jobs they were.

@@ -124,7 +124,7 @@ class Scope:
     def __init__(self, stored: StoreReader, reader: str, *, everybody: bool = False) -> None:
         self.reader = reader
         self.records: list[EvidenceRecord] = []
-        """Records in the order in which they were added: that of their ends."""
+        """Evidence records in the order of the jobs' ends."""
         self._stored = stored
         self._everybody = everybody
         self._forecasts: dict[str, Forecast] = {}
@@ -235,7 +235,7 @@ class Scopes:
     ) -> None:
         self.of = {reader: Scope(stored, reader, everybody=everybody) for reader in readers}
         self.scores: dict[tuple[str, str], float] = {}
-        """Scores of jobs that had none, by cluster and job."""
+        """New surprise scores of jobs, by cluster and job id."""
         self._stored = stored
         self._everybody = everybody
         self._any = Scope(stored, EVERYBODY, everybody=everybody)

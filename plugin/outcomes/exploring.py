@@ -77,7 +77,8 @@ class Ledger:
         self._monotonic = monotonic
         self._book = SpendingBook()
         self._own: dict[str, Spent] = {}
-        """Decided here and not yet found in the store."""
+        """Exploratory placements decided by this daemon and not yet read from the store, by
+        decision id."""
 
     def read(self, decisions: Decisions) -> None:
         """Read from the store the hours that are not cached, and the newest ones again. Raises

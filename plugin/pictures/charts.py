@@ -52,8 +52,8 @@ def ranked_times(
 
 
 def draw(path: Path, rows: Sequence[Row]) -> None:
-    """Write the same picture to a file. Raises ToolMissing, and UsageError for another ending or
-    no rows."""
+    """Write the chart of ``ranked_times`` to a file. Raises ToolMissing, and UsageError for an
+    unsupported file ending or no rows."""
     check_ending(path)
     if not rows:
         raise UsageError("there is no predicted time to draw")
@@ -135,7 +135,8 @@ def real_times(jobs: Sequence[Compared]) -> str:
 
 
 def shares(rows: Sequence[Share], *, promised: float, label: str) -> str:
-    """Return an SVG of shares with their intervals, and a line at the promised share."""
+    """Return an SVG of shares with their intervals, and a line at the nominal share
+    ``promised``."""
     shown = list(rows)[:MOST_ROWS]
     with drawing(_GRID):
         figure, axes = _axes(6.4, 0.9 + 0.3 * max(2, len(shown)))

@@ -33,8 +33,8 @@ AXES = (
     ("launches", ("launches",)),
     ("serial", ("serial",)),
 )
-"""Spokes of the radar chart: each is a resource, with the parts of the time of which it takes the
-largest share."""
+"""Spokes of the radar chart: each is a resource, with the parts of the roofline's time that it
+covers; the largest part is drawn."""
 
 SHARES = "Share of the roofline's time that each needs (parts overlap)"
 
@@ -60,7 +60,8 @@ def draw(
 
 
 def svg(program: str, explanations: Sequence[Explanation]) -> str:
-    """Return the same picture as an SVG element. Raises as ``draw``."""
+    """Return the explanation's picture (see ``draw``) as an SVG element. Raises the same errors
+    as ``draw``, except for the file's ending."""
     with drawing(GRID):
         return element(_figure(program, explanations, AXES, SHARES))
 
@@ -89,7 +90,7 @@ def _figure(program: str, explanations: Sequence[Explanation], axes: Axes, quant
 
 def _path(explanation: Explanation) -> tuple[list[Effect], list[float]]:
     """Return the largest effects, with all others combined into one, and the log2 of the speedup
-    where each bar starts."""
+    at which each bar starts."""
     rest = math.prod(effect.factor for effect in explanation.effects[MOST_BARS - 1 :])
     bars = [*explanation.effects[: MOST_BARS - 1], Effect(OTHERS, (), rest)]
     stops = [math.log2(explanation.typical_speedup)]

@@ -21,7 +21,7 @@ INK = "#22303c"
 
 
 def check_ending(path: Path) -> None:
-    """Raise UsageError where the name does not have a picture's ending."""
+    """Raise UsageError if the file name's ending is not one of ``ENDINGS``."""
     if path.suffix.lower() not in ENDINGS:
         raise UsageError(f"{path}: a picture ends in {', '.join(ENDINGS)}")
 

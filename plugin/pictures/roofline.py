@@ -42,7 +42,7 @@ BOUNDS = ((Bound.COMPUTE, "#3d5a73"), (Bound.MEMORY, "#c98a3c"), (Bound.LAUNCH, 
 
 
 def draw(path: Path, model: str, rooflines: Sequence[Roofline]) -> None:
-    """Write the picture of up to four platforms.
+    """Write the roofline chart of up to four platforms to a file.
 
     Raises ToolMissing without matplotlib, UsageError for another ending or too many platforms.
     """
@@ -54,7 +54,7 @@ def draw(path: Path, model: str, rooflines: Sequence[Roofline]) -> None:
 
 
 def svg(model: str, rooflines: Sequence[Roofline]) -> str:
-    """Return the same picture as an SVG element. Raises ToolMissing without matplotlib."""
+    """Return the roofline chart as an SVG element. Raises ToolMissing without matplotlib."""
     with drawing(GRID):
         return element(_figure(model, rooflines[:MOST_PANELS]))
 

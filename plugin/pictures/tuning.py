@@ -122,7 +122,7 @@ def gantt(before: Figures, after: Figures, labels: Labels = LABELS) -> str:
 def _both(
     before: Figures, after: Figures, labels: Labels
 ) -> tuple[tuple[Figures, str, str], tuple[Figures, str, str]]:
-    """Return both replays with their colours and names."""
+    """Return both replays, each with its colour and name."""
     return (before, NOW, labels[0]), (after, THEN, labels[1])
 
 
@@ -155,7 +155,8 @@ class Changed(NamedTuple):
 
 
 def changed_users(before: Figures, after: Figures) -> list[Changed]:
-    """Return the changes of all users whose mean times are known."""
+    """Return every user's change of mean time from submission to end, for users with known times
+    in both replays."""
     now, then = by_user(before, before.finish_s), by_user(after, after.finish_s)
     jobs = np.bincount(before.user, minlength=len(before.users))
     known = np.flatnonzero(np.isfinite(now) & np.isfinite(then) & (now > 0))

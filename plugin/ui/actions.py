@@ -33,7 +33,7 @@ _LONGEST = 200
 
 @dataclass(frozen=True, slots=True)
 class Action:
-    """One action."""
+    """A change that an administrator can make on the web page."""
 
     title: str
     question: str
@@ -41,13 +41,13 @@ class Action:
     label: str
     """Label of the target's input field; empty: the action has no target."""
     run: Callable[[Context, str], str]
-    """Does the action and returns a sentence on what was done. Raises BerthError."""
+    """Performs the action on a target, and returns a sentence on the result. Raises BerthError."""
     choices: Callable[[Context], list[str]] | None = None
 
 
 @view.route("/actions")
 def actions() -> str:
-    """Show the available actions, and the result of the last one."""
+    """Show the page of available actions, with the result of the last one."""
     page = _allowed()
     problem: BerthError | None = None
     offered: dict[str, list[str]] = {}
@@ -65,7 +65,8 @@ def actions() -> str:
 
 @view.route("/actions/<name>", methods=["POST"])
 def act(name: str) -> str | Response:
-    """Ask for confirmation first; do the action once the signed confirmation is sent."""
+    """Show the confirmation of an action; perform the action when the signed confirmation is
+    sent."""
     page = _allowed()
     action = ACTIONS.get(name)
     if action is None:

@@ -41,7 +41,7 @@ class Held:
         self._kept: OrderedDict[tuple[str | None, str], Workload] = OrderedDict()
 
     def put(self, viewer: str | None, workload: Workload) -> str:
-        """Keep the workload, and return the key for its link."""
+        """Store an uploaded workload in memory, and return the key for its link."""
         key = workload.digest.removeprefix("sha256:")[:32]
         with self._lock:
             self._kept[viewer, key] = workload
@@ -86,17 +86,19 @@ class Viewer:
         return None if self.name is None or self.admin else self.name
 
     def may_see(self, record: DecisionRecord) -> bool:
-        """Return whether the viewer may see this decision."""
+        """Return whether the viewer may see this decision: an administrator every one, a user
+        only own ones."""
         return self.only is None or record.user == self.only
 
     def may_use(self, workload: str) -> bool:
-        """Return whether the workload is shared or the viewer's: owned ones bear the owner's
-        name."""
+        """Return whether the viewer may use a workload: it is shared, or its name contains the
+        viewer's name as its owner."""
         return self.only is None or may_use(self.only, workload)
 
 
 def viewer_of(settings: UiSettings) -> Viewer:
-    """Return the viewer that the reverse proxy's header names, where one is configured."""
+    """Return the user named by the reverse proxy's header; without a configured header, the user
+    who started the page."""
     if settings.user_header is None:
         return Viewer(None)
     name = request.headers.get(settings.user_header, "")

@@ -50,8 +50,8 @@ class Replays:
         self._working: threading.Thread | None = None
 
     def of(self, site_file: Path | None, store_url: str | None, only: str | None) -> Report | None:
-        """Return the report for the user ``only``; None: it is still being made. Raises
-        BerthError."""
+        """Return the queue report for the user ``only`` (None: all users); None: the replay is
+        still running. Raises BerthError."""
         key = (site_file, store_url)
         with self._lock:
             replay = self._replays.get(key)
@@ -92,7 +92,7 @@ _replays = Replays()
 
 @view.route("/jobs")
 def jobs() -> str:
-    """Show decisions, newest first, a page at a time."""
+    """Show the page of decisions, newest first."""
     page = context()
     asked = {key: request.args.get(key, "").strip() for key in ("user", "code", "workload", "job")}
     table, following, problem = None, None, None
@@ -117,7 +117,7 @@ def jobs() -> str:
 
 @view.route("/jobs/<decision>")
 def one(decision: str) -> str:
-    """Explain one decision."""
+    """Show the page that explains one decision."""
     page = context()
     try:
         store = page.a_store()
@@ -129,7 +129,7 @@ def one(decision: str) -> str:
 
 @view.route("/queue")
 def queue() -> str:
-    """Show when the waiting jobs are expected to start, by a live replay."""
+    """Show the page of the waiting jobs' expected starts, from a live replay."""
     page = context()
     report, problem, ready = None, None, True
     try:
@@ -144,8 +144,8 @@ def queue() -> str:
 
 
 def _job(page: Context, store: Store | RemoteStore, job: str) -> str:
-    """Explain the job with the scheduler's id. Raises BerthError; 404 for a job that is not the
-    viewer's."""
+    """Show the page of the job with this scheduler id. Raises BerthError; responds 404 if the
+    viewer may not see the job."""
     if page.viewer().only is not None:  # first whose it is, then what is known of it
         try:
             decision = store.decisions.get(decision_of_job(store, job))
@@ -170,7 +170,8 @@ def _seen(page: Context, record: DecisionRecord | None, name: str) -> DecisionRe
 
 
 def _why(page: Context, store: Store | RemoteStore, record: DecisionRecord) -> KnownJob | None:
-    """Return what is known of the decision's job; None: no such job is known."""
+    """Return what the store and the scheduler know of the decision's job; None: neither knows a
+    job of this decision."""
     ended = store.outcomes.of_decision(record.id)
     if ended:
         return _asked(page, store, ended[0].job_id)

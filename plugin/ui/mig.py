@@ -68,8 +68,8 @@ def mig() -> str:
 def _plan(
     page: Context, form: PlanForm, fleet: FleetDocument, states: tuple[GpuState, ...]
 ) -> PlanDocument | None:
-    """Return a new plan for the form's workload, else that of ``--plan``; None: neither. Raises
-    BerthError."""
+    """Return a new plan for the form's workload, else the plan of ``--plan``; None: there is
+    neither. Raises BerthError."""
     if form.workload.data and form.validate():
         record = page.workload(form.workload.data)
         if record is None:

@@ -50,13 +50,13 @@ class PlaceForm(WorkloadForm):
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """What the page shows of a decision."""
+    """The contents of the page for one decision."""
 
     placing: Placing
     table: Table[Ranked]
     ruled_out: Table[Ranked] | None
     warning: str | None
-    """Why the chosen candidate is uncertain; None: it is not."""
+    """Why the chosen candidate is uncertain; None: its prediction is reliable."""
     pictures: tuple[Picture, ...]
     command: str | None
     scores: Table[Ranked]
@@ -64,7 +64,7 @@ class Shown:
 
 @view.route("/place", methods=["GET", "POST"])
 def decide() -> str | Response:
-    """Show the form, and the decision for the submitted request; each has an address of its own."""
+    """Show the form, and the decision for the submitted request; each result has its own URL."""
     page = context()
     form = PlaceForm(request.values)
     shown, problems = None, form.named(page)

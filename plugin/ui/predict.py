@@ -108,7 +108,8 @@ class WorkloadForm(Form):
     sequence = count("Sequence, tokens")
 
     def named(self, page: Context) -> list[BerthError]:
-        """Offer the workloads that the viewer may see; return the error where they cannot be read.
+        """Fill the form's list of stored workloads; return the error in a list where the store
+        cannot be read.
 
         A file, or a model described by its size, needs no store.
         """
@@ -120,7 +121,7 @@ class WorkloadForm(Form):
         return []
 
     def asked(self) -> bool:
-        """Return whether the form was sent with a workload."""
+        """Return whether the form was sent with a workload of any source."""
         sent = request.files.get("file")
         is_file = sent is not None and bool(sent.filename)
         return bool(self.workload.data or self.sent.data or self.described.data or is_file)

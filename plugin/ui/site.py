@@ -21,14 +21,14 @@ _FRESH_S = 60.0
 
 
 class _Examined:
-    """The newest findings about a site file."""
+    """Cache of the newest findings about a site file."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._found: tuple[float, str, list[Finding]] | None = None
 
     def of(self, site: Site) -> list[Finding]:
-        """Return the findings of a site, at most a minute old."""
+        """Return the findings of a site, at most ``_FRESH_S`` seconds old."""
         with self._lock:
             known, now_s = self._found, time.monotonic()
             if known is None or known[1] != site.digest or now_s - known[0] > _FRESH_S:

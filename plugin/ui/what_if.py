@@ -43,14 +43,14 @@ def reports() -> str:
 
 @view.route("/what-if/<path:name>")
 def report(name: str) -> str:
-    """Show one report in a frame."""
+    """Show the page with one report in a frame."""
     _path(name)
     return render_template("report.html", name=name)
 
 
 @view.route("/what-if-page/<path:name>")
 def page(name: str) -> Response:
-    """Send the report itself."""
+    """Return the report's HTML file, for the frame."""
     response = send_file(_path(name), mimetype="text/html")
     response.headers["Content-Security-Policy"] = _FRAMED
     return response

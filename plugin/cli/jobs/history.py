@@ -24,11 +24,13 @@ from berth.plugin.site.site import Site
 
 _DAY_S = 86_400.0
 _OVERLAP_S = 3_600.0
-"""Accounting may tell of a job this much later."""
+"""Accounting can record a job this many seconds late, so an import reads this much of the last
+period again."""
 
 
 def _formats(command: Callable[..., None]) -> Callable[..., None]:
-    """A flag for each scheduler's accounting, and one for SWF; given as ``formats``, by name."""
+    """Add a flag for each scheduler's accounting and one for SWF; the command receives the
+    chosen names as ``formats``."""
     names = SCHEDULERS.names()
 
     @functools.wraps(command)
@@ -133,7 +135,8 @@ def refresh(*, json_: bool, installation: Installation) -> None:
 
 
 def _predicting(workloads: HistorySummary | None) -> list[str]:
-    """Say what later jobs are predicted from; ``workloads`` is None without a site file."""
+    """Return sentences on the workloads that later jobs are predicted from; ``workloads`` is
+    None without a site file."""
     if workloads is None:
         return ["no site file: nothing is predicted of them yet (--site FILE)"]
     lines = [f"{workloads.workloads} workloads from {workloads.runs} runs predict the next jobs"]

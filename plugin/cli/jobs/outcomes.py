@@ -31,7 +31,8 @@ days_option = click.option(
 
 
 def last_days(days: float) -> tuple[float, float]:
-    """Return since when, and until when, jobs ended that are looked at, in Unix seconds."""
+    """Return the period from ``days`` days ago until one day from now, as begin and end in Unix
+    seconds."""
     until_s = time.time() + _DAY_S
     return until_s - (days + 1) * _DAY_S, until_s
 
@@ -99,7 +100,7 @@ def say(sentences: Sequence[str], *, json_: bool) -> None:
 
 
 def _changes(store: Store, since_s: float) -> list[str]:
-    """Return what finished jobs tell of changes of programs and platforms."""
+    """Return sentences on changes of run times that finished jobs show at this site."""
     if not store.learning.of_all(1):
         return []
     from berth.plugin.learning.shown import changes_since  # noqa: PLC0415 - numpy

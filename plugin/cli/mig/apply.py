@@ -96,7 +96,7 @@ def _show_report(report: Report, json_: bool) -> None:
 
 
 def preview_text(previews: tuple[GpuPreview, ...]) -> list[str]:
-    """Return lines: for each GPU what goes, what comes, what stays."""
+    """Return lines for people: for each GPU the instances that are destroyed, created and kept."""
     lines = []
     for p in previews:
         lines.append(f"GPU {p.index}  {p.name}")

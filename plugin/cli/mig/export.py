@@ -95,7 +95,8 @@ def _gpus(source: Path) -> list[tuple[str, Geometry, Layout, bool]]:
 
 
 def _schema(source: Path) -> str:
-    """Return the schema that the file names; anything unreadable is left to the plan's reader."""
+    """Return the schema that the file names; empty for an unreadable file, which the reader of
+    plans then reports."""
     try:
         data = json.loads(source.read_bytes()[:8_388_608])
     except (OSError, ValueError, RecursionError):

@@ -26,7 +26,7 @@ from berth.policies.mig.planner import SOLVERS
 from berth.policies.mig.planner import plan as make_plan
 
 SHOWN = 40
-"""GPUs and jobs shown on a screen; the document has all."""
+"""Maximum number of GPUs and jobs shown on a screen; the plan document has all."""
 workload_jobs_option = click.option(
     "--workload",
     "named",

@@ -82,7 +82,8 @@ def _show_here(json_: bool) -> None:
 
 
 def _differences(records: Fleet) -> Iterator[str]:
-    """Yield where the driver describes GPUs otherwise than Berth's own table."""
+    """Yield sentences on differences between the MIG geometry that the driver reports and
+    Berth's own table."""
     for record in records:
         if record.geometry is None:
             continue

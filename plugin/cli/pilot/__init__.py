@@ -1,1 +1,1 @@
-"""``berth pilot``: one file per command."""
+"""``berth pilot``: measures programs, models and machines; one file per command."""

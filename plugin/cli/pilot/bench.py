@@ -1,4 +1,4 @@
-"""``berth pilot bench``."""
+"""``berth pilot bench``: benchmarks this machine and prints its measured rates."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from berth.predictor.hardware import platforms as known
 from berth.predictor.hardware.catalogue import candidates, platform_named
 
 BUSY_LOAD = 0.5
-"""Load average a core from which the rates cannot be trusted."""
+"""Load average per core above which the measured rates are unreliable."""
 
 
 @click.command(epilog="Example: berth pilot bench --name our-cpu-node -o our-cpu-node.json")
@@ -61,7 +61,8 @@ def bench(name: str, description: str, output: Path | None, json_: bool, full: b
 
 
 def gpus_here(nvml: NvmlCollector) -> list[str]:
-    """List the machine's GPUs, which are not benchmarked, each with the platform that it is."""
+    """Return a line for each GPU model of this machine with the platform that it is; GPUs are
+    not benchmarked."""
     if nvml.probe() is not None:
         return []
     shipped, lines = known.shipped(), []

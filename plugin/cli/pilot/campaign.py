@@ -1,4 +1,4 @@
-"""``berth pilot campaign``."""
+"""``berth pilot campaign``: profiles every kernel of the reference suite."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from berth.plugin.report.progress_bars import saying
 
 
 def check_output(output: Path | None) -> None:
-    """Find out before the pilot, not after it, that its result has nowhere to go."""
+    """Raise UsageError before a pilot run if its result cannot be written to ``output``."""
     if output is None:
         return
     folder = output.resolve().parent
@@ -29,7 +29,7 @@ def check_output(output: Path | None) -> None:
 
 @contextlib.contextmanager
 def progress() -> Iterator[Say]:
-    """Show progress on standard error where that is a terminal.
+    """Show a pilot's progress on standard error, if that is a terminal, while the block runs.
 
     Within it, SIGTERM and SIGHUP (a scheduler's time limit, a closed terminal) are as Ctrl-C:
     the measured program is ended and what was measured is kept.

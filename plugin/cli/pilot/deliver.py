@@ -1,6 +1,5 @@
-"""A Profile goes to the store: at the end of a pilot job (``berth pilot deliver``), or
-at once after ``berth pilot run --store``.
-"""
+"""Adds a Profile to the store: at the end of a pilot job (``berth pilot deliver``), or directly
+after ``berth pilot run --store``."""
 
 from __future__ import annotations
 
@@ -80,7 +79,8 @@ def deliver(profile: Path, **options: Any) -> None:
 
 
 def _whole(profiles: Sequence[Path]) -> list[Path]:
-    """Return those that can be used, each of one number of nodes; alone, a profile is as it is."""
+    """Return the paths of the profiles whose run completed, or the first path if none did; a
+    single path is returned unchecked."""
     if len(profiles) == 1:
         return list(profiles)
     usable = []
@@ -98,8 +98,8 @@ def _whole(profiles: Sequence[Path]) -> list[Path]:
 
 
 def _bring_home(profiles: Sequence[Path], name: str, site_file: Path, spool: Path | None) -> str:
-    """Put it into the store by ``berth workload add``, else into the spool folder; say what was
-    done.
+    """Add the profiles to the store by ``berth workload add``, else leave them in the spool folder;
+    return a sentence on the result.
 
     As this user's own: another user's program of the same name stays as it is.
     """
@@ -126,7 +126,8 @@ def _bring_home(profiles: Sequence[Path], name: str, site_file: Path, spool: Pat
 
 
 def _one_document(profiles: Sequence[Path]) -> bytes:
-    """Make what is left for collection: one profile, with the runs on other numbers of nodes."""
+    """Return the document to leave in the spool folder: one profile that includes the runs on
+    other numbers of nodes."""
     if len(profiles) == 1:
         return profiles[0].read_bytes()
     workload, _ = with_nodes(read_workload(profiles[0]), profiles[1:], all_of_them=True)
@@ -134,7 +135,8 @@ def _one_document(profiles: Sequence[Path]) -> bytes:
 
 
 def _place(profile: Profile, site: Site, options: dict[str, Any]) -> str:
-    """Place the waiting job; what was decided. Raises BerthError where it stays as asked."""
+    """Place the pending job that depends on the pilot job; return a sentence on the decision.
+    Raises BerthError where the job stays unchanged."""
     scheduler = open_scheduler(site)
     pilot_job = options["pilot_job"] or os.environ.get(scheduler.job_variable or "")
     if not pilot_job:
@@ -161,14 +163,15 @@ def _place(profile: Profile, site: Site, options: dict[str, Any]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Destination:
-    """A store that will take a profile of one name."""
+    """The store that takes a profile, checked before the program runs."""
 
     store: Store | RemoteStore
     site: Site | None
     replace: bool
 
     def add(self, profile: Profile) -> str:
-        """File it, predicted with the site's bundles; a sentence about it. Raises UsageError."""
+        """Store the profile, predicted with the site's bundles, and return a sentence on it.
+        Raises UsageError."""
         if isinstance(self.store, RemoteStore):
             name, forecast, _ = self.store.add(
                 to_json(profile), name=profile.name, replace=self.replace
@@ -193,7 +196,8 @@ class Destination:
 
 
 def destination(name: str, installation: Installation, *, replace: bool) -> Destination:
-    """Open the store that ``--store`` means, before the program is run.
+    """Return the store to which ``berth pilot run --store`` adds its profile, opened before the
+    program runs.
 
     Raises UsageError where there is none, or where another workload has the name.
     """

@@ -35,7 +35,7 @@ from berth.predictor.graphs.values import TYPE_NAMES
 from berth.predictor.hardware import platforms as catalogue
 
 MEMORY_SHARE = 0.9
-"""Share of the free memory that a measurement may take, unless asked otherwise."""
+"""Default share of the free memory that a measurement may use."""
 
 
 @click.command(epilog="Example: berth pilot dl resnet50.onnx --batch 1,8 --output runs.jsonl")
@@ -219,7 +219,8 @@ def _say_advice(models: tuple[str, ...], platform: str, count: int) -> None:
 
 
 def facts_of(path: Path, digest: str, setting: Setting) -> ModelFacts:
-    """Return what the model's graph says; only its digest where Berth cannot read the graph."""
+    """Return the model's graph figures (parameters, operations, bytes); only name and digest
+    where Berth cannot read the graph."""
     name = name_of(str(path))
     try:
         graph = read_graph(path, batch=setting.batch, sizes=setting.sizes)
@@ -245,8 +246,8 @@ def _shares(percentages: tuple[int, ...]) -> tuple[int, ...]:
 def advise_models(
     source: Path, name: str, files: Sequence[Path], count: int, *, folder: Path | None
 ) -> list[Path]:
-    """Choose which of the ONNX ``files`` to measure on platform ``name``, the most telling
-    first."""
+    """Return the ``count`` ONNX files among ``files`` whose measurement on platform ``name``
+    would improve predictions most, the most informative first."""
     require_training("advice")
     from berth.predictor.families.graph.latency.features import work_of  # noqa: PLC0415
     from berth.predictor.families.graph.transfer.bundle import DEFAULT_TRANSFER  # noqa: PLC0415

@@ -173,7 +173,7 @@ def run(  # noqa: PLR0917
 
 
 def _home(options: PilotOptions, site_file: Path | None, *, replace: bool) -> Destination:
-    """Raises UsageError before anything is measured."""
+    """Return the store for the profile. Raises UsageError before anything is measured."""
     from berth.plugin.cli.pilot.deliver import destination  # noqa: PLC0415 - slow, only when asked
 
     name = make_plan(options).name
@@ -182,7 +182,8 @@ def _home(options: PilotOptions, site_file: Path | None, *, replace: bool) -> De
 
 
 def _file(home: Destination, profile: Profile, output: Path | None, *, quiet: bool) -> None:
-    """Put it into the store; where that fails keep the Profile in a file. Raises BerthError."""
+    """Add the Profile to the store; if that fails, write the Profile to a file and raise
+    BerthError."""
     try:
         click.echo(home.add(profile), err=quiet)
     except BerthError:

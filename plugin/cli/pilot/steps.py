@@ -1,6 +1,5 @@
-"""Steps of Berth's own jobs: calibration jobs run ``berth pilot node`` and ``link``, pilot jobs of
-parallel programs ``ranks`` and ``count``.
-"""
+"""Commands that Berth's own jobs run: ``berth pilot node`` and ``link`` in calibration jobs,
+``ranks`` and ``count`` in pilot jobs of parallel programs."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""``berth place`` and ``berth place replace``."""
+"""``berth place`` and ``berth place replace``: decide where jobs run."""

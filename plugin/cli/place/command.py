@@ -138,7 +138,8 @@ def place(name: str, words: tuple[str, ...], described: WorkloadOptions, **optio
 def _workload(
     name: str, user: str, site: Site, described: WorkloadOptions, *, in_store: bool
 ) -> Workload:
-    """A workload's file, or one by name in the site's store: the user's own, else a shared one.
+    """Return the workload of a file, or the one of that name in the site's store: the user's own,
+    else a shared one.
 
     A bare name is looked for in the store first: beside the program ``./app`` that was measured,
     ``app`` is the workload.
@@ -171,7 +172,8 @@ def _workload(
 
 
 def _job(words: tuple[str, ...], workload: Workload) -> Job:
-    """What to run: the words after ``--``, or the command that was profiled."""
+    """Return the job to submit: the words after ``--``, or else the command that was profiled.
+    Raises UsageError where there is neither."""
     document = workload.document
     words = words or (document.workload.command if isinstance(document, Profile) else ())
     if not words:
@@ -180,7 +182,7 @@ def _job(words: tuple[str, ...], workload: Workload) -> Job:
 
 
 def _is_script(path: Path) -> bool:
-    """Batch schedulers take text files that begin with ``#!``."""
+    """Return whether the file begins with ``#!``, as batch schedulers require of scripts."""
     try:
         with path.open("rb") as stream:
             return stream.read(2) == b"#!"

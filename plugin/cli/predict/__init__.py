@@ -1,1 +1,1 @@
-"""``berth predict``: one file per kind of workload."""
+"""``berth predict``: ranks platforms for a workload; one file per type of workload."""

@@ -25,26 +25,27 @@ from berth.predictor.hardware import platforms as catalogue
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """The workload, what predicts it, and the options of the command."""
+    """A ``berth predict`` request: the workload, the forecaster and platforms to use, and the
+    command's options."""
 
     path: Path
     workload: Workload
     forecaster: Forecaster
     platforms: Mapping[str, Platform]
-    """All that are known."""
+    """All known platforms, by name."""
     reference: str | None
     names: tuple[str, ...]
-    """Platforms that were asked for; empty: all."""
+    """Platforms that the user named; empty: all."""
     bundles: Mapping[str, Path]
-    """Named ones by the schema of their manifest."""
+    """Bundles that the user named, by the schema of their manifest."""
     as_json: bool
     sizes: Mapping[str, int] = field(default_factory=dict)
-    """Of a model's open dimensions."""
+    """Sizes of the model's open dimensions, by dimension name."""
     others: tuple[Path, ...] = ()
     size: float | None = None
     cores: int | None = None
     nodes: tuple[int, ...] = ()
-    """Empty: as many as the workload's own run had."""
+    """Numbers of nodes to predict for; empty: the number in the workload's own run."""
     known: tuple[str, ...] = ()
     stored: tuple[Profile, ...] = ()
     probe: bool = False
@@ -54,7 +55,7 @@ class Asked:
     carbon_g_per_kwh: float | None = None
 
     def check(self, *allowed: str) -> None:
-        """Raise UsageError for an option that means nothing for this kind of workload."""
+        """Raise UsageError for an option that does not apply to this type of workload."""
         given = {
             "a second file": bool(self.others), "--size": self.size is not None,
             "--cores": self.cores is not None, "--nodes": bool(self.nodes),
@@ -67,11 +68,12 @@ class Asked:
             raise UsageError(f"{stray} means nothing for {title(self.workload.kind)}")
 
     def show(self, report: Callable[[], Report], data: Callable[[], Mapping[str, Any]]) -> None:
-        """Print the answer: the report for people, or its data as JSON."""
+        """Print the result: the report for people, or its data as JSON."""
         click.echo(json.dumps(data(), indent=2) if self.as_json else report_text(report()))
 
     def draw_times(self, rows: Iterable[tuple[str, Interval, bool]]) -> None:
-        """Draw the ``--picture`` of a ranking: names, seconds, and whether one can act on each.
+        """Write the ``--picture`` of a ranking from ``rows``: platform, time (s), and whether the
+        prediction is reliable.
 
         Raises ToolMissing, UsageError for another ending.
         """
@@ -84,12 +86,13 @@ class Asked:
         click.echo(f"picture written to {self.picture}", err=True)
 
     def chosen(self) -> dict[str, Platform]:
-        """Return the platforms to predict for, in the order asked. Raises UsageError."""
+        """Return the platforms to predict for, in the order in which the user named them. Raises
+        UsageError."""
         named = {name: catalogue.get(name, self.platforms) for name in self.names}
         return {one.name: one for one in named.values()} or dict(self.platforms)
 
     def forecast(self, names: Iterable[str]) -> Forecast:
-        """Return the forecast for these platforms, as ``place`` and the store have it.
+        """Return the forecast for these platforms, the same as ``berth place`` and the store use.
 
         Raises UsageError.
         """

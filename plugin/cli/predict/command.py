@@ -19,7 +19,7 @@ from berth.predictor.core.workload import Workload
 from berth.predictor.hardware import platforms as catalogue
 
 RELATIVE = "berth.relative-bundle/1"
-"""As ``families.relative.SCHEMA``; named here to import nothing."""
+"""Equal to ``families.relative.SCHEMA``; repeated here to avoid a slow import."""
 
 
 @click.command(epilog="Example: berth predict triad.json --platform quartz --platform lassen-v100")
@@ -126,7 +126,8 @@ def predict(
 
 
 def _view(workload: Workload, *, relative: bool) -> Callable[[Asked], None]:
-    """Return what predicts a workload of this kind; each is imported only when asked for."""
+    """Return the function that predicts and prints a workload of this kind; its module is
+    imported only now."""
     # ruff: noqa: PLC0415
     match workload.kind:
         case "program" if relative:
@@ -154,7 +155,7 @@ def _view(workload: Workload, *, relative: bool) -> Callable[[Asked], None]:
 
 
 def predict_any(asked: Asked) -> None:
-    """Rank platforms by the forecast's time, for kinds of workload without a view of their own."""
+    """Rank platforms by predicted time, for kinds of workload without a function of their own."""
     from berth.plugin.report.of_forecast import (
         best_points,
         explained_data,
@@ -179,7 +180,7 @@ def predict_any(asked: Asked) -> None:
 
 
 def _stored(store: str | None) -> tuple[Profile, ...]:
-    """Return the profiles of the store, of all programs."""
+    """Return the Profiles of all programs in the store; an empty tuple without a store."""
     if store is None:
         return ()
     from berth.plugin.store import Store

@@ -25,7 +25,8 @@ from berth.predictor.hardware.unit import get_unit, units
 
 
 def predict_llm(asked: Asked) -> None:
-    """Rank accelerators for a language model, also those without a platform here."""
+    """Print accelerators ranked for a language model, including accelerators that are no
+    platform of this site."""
     asked.check("--carbon-intensity", "--picture")
     document = asked.workload.document
     assert isinstance(document, LanguageModelWorkload)  # noqa: S101 - by its kind
@@ -56,7 +57,8 @@ def predict_llm(asked: Asked) -> None:
 def _of_forecast(
     forecast: Forecast, prediction: ServingPrediction, workload: Workload, load: Load
 ) -> ServingPrediction:
-    """Return the prediction with the forecast's time as tokens a second, its basis and doubts."""
+    """Return the prediction with its throughput (tokens/s), basis and abstention taken from the
+    forecast."""
     known = forecast.at(prediction.device, prediction.gpus)
     if known is None:
         return prediction

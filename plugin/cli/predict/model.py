@@ -1,4 +1,5 @@
-"""``berth predict MODEL.onnx``: a deep-learning model's run, or its training step, by platform.
+"""``berth predict MODEL.onnx``: ranks platforms for a deep-learning model's inference run or
+training step.
 
 Times are the forecast's; where the time goes is the roofline's.
 """
@@ -33,7 +34,8 @@ TRAINING_BUNDLE = "berth.dl-training-bundle/1"
 
 
 def predict_model(asked: Asked) -> None:
-    """Rank platforms for a model's run; with ``--roofline`` show why, and what would help."""
+    """Print platforms ranked for a model's inference run; with ``--roofline`` also bottlenecks
+    and useful changes."""
     from berth.predictor.families.graph.model import graph_of
     from berth.predictor.graphs.roofline import roofline
     from berth.predictor.graphs.what_if import changes
@@ -80,7 +82,8 @@ def _document(asked: Asked) -> ModelWorkload:
 
 
 def _of_forecast(forecast: Forecast, line: Roofline, asked: Asked) -> Roofline:
-    """Return the roofline with the forecast's time of one run, its basis and sources."""
+    """Return the roofline with the time of one run, the basis and the sources taken from the
+    forecast."""
     platform: Platform = asked.platforms[line.roof.platform]
     name = platform.name
     predicted = forecast.at(name, 1 if platform.is_gpu else platform.cores)
@@ -99,7 +102,8 @@ def _of_forecast(forecast: Forecast, line: Roofline, asked: Asked) -> Roofline:
 
 
 def _of_all(roof: Roof, gpus: int) -> Roof:
-    """Return the roof with what so many GPUs draw and cost together."""
+    """Return the roofline's hardware limits with the power (W) and price per hour of ``gpus``
+    GPUs together."""
     watts, price = roof.power_w, roof.price_per_hour
     return replace(
         roof,
@@ -113,7 +117,8 @@ def _order(row: ModelRow) -> tuple[bool, bool, float, str]:
 
 
 def _at_batch(path: Path, sizes: Mapping[str, int]) -> Callable[[int], ModelGraph | None]:
-    """Return a function that reads the same model at another batch, where its file is at hand."""
+    """Return a function that reads the model at another batch size; that function returns None
+    where the model's file is not available."""
     from berth.predictor.graphs.front_ends.any_model import of_path
 
     def read(batch: int) -> ModelGraph | None:
@@ -128,7 +133,7 @@ def _at_batch(path: Path, sizes: Mapping[str, int]) -> Callable[[int], ModelGrap
 
 
 def predict_training(asked: Asked) -> None:
-    """Rank platforms by the time of a training step of a model."""
+    """Print platforms ranked by the time of a model's training step."""
     from berth.predictor.families.graph.model import graph_of
 
     asked.check("--picture")
@@ -147,7 +152,7 @@ def predict_training(asked: Asked) -> None:
 def _step_rows(
     asked: Asked, document: ModelWorkload, graph: ModelGraph, forecast: Forecast
 ) -> list[StepRow]:
-    """Return the fastest first, those that one can act on before the others."""
+    """Return the platforms' training-step predictions: reliable ones first, each group by time."""
     from berth.predictor.families.training_step import bundle as bundles
     from berth.predictor.families.training_step.predictor import predict
     from berth.predictor.families.training_step.training_step_family import precision_of

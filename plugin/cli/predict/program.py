@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
 
 def predict_program(asked: Asked) -> None:
-    """Rank platforms for a program by predicted time."""
+    """Print platforms ranked for a program by predicted time."""
     asked.check("a second file", "--size", "--cores", "--nodes", "--known", "--probe", "--picture")
     measured = asked.workload.document
     assert isinstance(measured, Profile)  # noqa: S101 - by its kind
@@ -86,8 +86,8 @@ def predict_program(asked: Asked) -> None:
 def _predictions(
     asked: Asked, forecast: Forecast, units: Mapping[str, int], runs: Mapping[str, Elsewhere]
 ) -> list[Prediction]:
-    """Return predictions on so many cores or GPUs of each platform, learning from the runs
-    elsewhere. Raises UsageError."""
+    """Return predictions on ``units`` cores or GPUs per node of each platform, updated with the
+    program's runs on other platforms. Raises UsageError."""
     counts = asked.nodes or (forecast.main_nodes,)
     if runs and counts != (1,):
         raise UsageError("--nodes and profiles of other platforms are not for one question")
@@ -109,7 +109,8 @@ def _ordered(predictions: Sequence[Prediction], no_code: set[str]) -> list[Predi
 
 
 def _reasons(asked: Asked, ranking: ProgramRanking, units: Mapping[str, int]) -> list[Explanation]:
-    """Return what moves the speedup on each platform that is shown, in the ranking's order."""
+    """Return, for each platform shown, which counters change the predicted speedup, in the
+    ranking's order."""
     # ruff: noqa: PLC0415 - when asked
     from berth.predictor.families.program.explain import explain
     from berth.predictor.hardware.ceilings import Point
@@ -125,12 +126,14 @@ def _reasons(asked: Asked, ranking: ProgramRanking, units: Mapping[str, int]) ->
 
 
 def _size(forecast: Forecast, size: float | None, point: Prediction) -> float | None:
-    """Return the measured run's size that ``size`` stands for, where it grew with the nodes."""
+    """Return the problem size of the measured run that corresponds to ``size``, where the size
+    grew with the number of nodes."""
     return size if forecast.nodes is None else forecast.nodes.size(size, point.nodes)
 
 
 def _runs_on(profile: Profile, platform: Platform) -> bool:
-    """Return whether the program has code for it: a program for CPUs alone has none for GPUs."""
+    """Return whether the program has code for the platform: a program built only for CPUs has
+    none for GPUs."""
     return not platform.is_gpu or any(t in platform.targets for t in profile.runs_on.targets)
 
 
@@ -150,7 +153,7 @@ def _units(
 
 
 def predict_relative(asked: Asked) -> None:
-    """Rank the platforms of a site's own cost model for a program by predicted time.
+    """Print the platforms of a site's own cost model ranked for a program by predicted time.
 
     Of platforms that Berth knows the time is the forecast's, in which the model is one source.
     """
@@ -200,7 +203,8 @@ def predict_relative(asked: Asked) -> None:
 def _of_forecast(
     forecast: Forecast, prediction: RelativePrediction, measured: Profile, platform: Platform
 ) -> RelativePrediction:
-    """Return the prediction with the forecast's time, where there is one."""
+    """Return the prediction with the forecast's time and speedup; unchanged where the forecast
+    lacks the platform."""
     units = 1 if platform.is_gpu else usable_cores(measured, platform)
     known = forecast.at(platform.name, units)
     if known is None:
@@ -217,7 +221,7 @@ class Elsewhere:
 
     platform: str
     units: int
-    """Cores (CPU) or GPUs that it used."""
+    """Number of cores (on a CPU) or GPUs that the run used."""
     runtime_s: Interval
 
 
@@ -228,7 +232,8 @@ def read_elsewhere(
     platforms: Mapping[str, Platform | None],
     stored: Iterable[Profile] = (),
 ) -> dict[str, Elsewhere]:
-    """Return runs by platform: of ``PLATFORM=FILE`` words, then of files, then of stored profiles.
+    """Return the program's runs on other platforms, by platform: from ``PLATFORM=FILE`` words, then
+    from files, then from stored profiles.
 
     ``platforms``: None for one that only a name is known of. Raises UsageError for a word of
     another form, a platform that is not known, that of ``measured`` itself or one given twice, a

@@ -1,1 +1,2 @@
-"""``berth replay`` and ``berth replay tune``."""
+"""``berth replay`` simulates past jobs; ``berth replay tune`` searches for a better policy on
+them."""

@@ -57,7 +57,7 @@ from berth.policies.settings import PolicySettings
 _DAY_S, _HOUR_S = 86_400.0, 3_600.0
 _LIVE = "live"
 MOST_STARTS = 20
-"""Jobs of the present queue whose start is printed."""
+"""Maximum number of the present queue's jobs whose start is printed."""
 
 
 @click.command()
@@ -142,7 +142,8 @@ def _past(options: Options) -> PastJobs:
 def _write_html(
     path: Path, past: PastJobs, variants: Sequence[Variant], found: Sequence[VariantReplays]
 ) -> None:
-    """The first draw of each; pictures are left out without matplotlib."""
+    """Write an HTML report of the first simulation of each variant; without matplotlib it has no
+    pictures."""
     from berth.plugin.report import html as page  # noqa: PLC0415 - slow only where used
     from berth.policies.tuning.trace_replayer import TraceReplayer  # noqa: PLC0415
 
@@ -160,7 +161,7 @@ def _write_html(
 
 
 def _check_live(options: Options) -> None:
-    """Raises UsageError for options that a live replay does not have."""
+    """Raises UsageError for options that do not apply to a live replay."""
     given = {
         "a TRACE": options.trace, "--accounting": options.accounting or None,
         "--cores": options.cores, "--set": options.changes or None, "--times": options.times,
@@ -233,7 +234,8 @@ def _present(site: Site) -> tuple[Reservation, ...]:
 
 
 def _variants(options: Options, place: SiteCluster, jobs: Trace) -> list[Variant]:
-    """Each backfill; each with the changes, with GPUs cut anew, and under each policy."""
+    """Return the variants to simulate: each backfill method on the original and the changed
+    cluster, with GPU repartitioning, and under each policy."""
     half_life = options.fair_share
     priority = None if half_life is None else Multifactor(half_life_s=half_life * _DAY_S)
     there = [("", place)]

@@ -21,7 +21,7 @@ _MODES = [mode.value for mode in Backfill]
 
 @dataclass(frozen=True)
 class Options:
-    """As given."""
+    """The options of ``berth replay`` as the user gave them."""
 
     trace: Path | None
     live: bool
@@ -115,7 +115,8 @@ _OPTIONS = (
 
 
 def replay_options(command: Callable[[Options], None]) -> Callable[..., None]:
-    """Adds the options, given to the command in one piece."""
+    """Add the options of ``berth replay`` to the command, which receives them as one
+    ``Options``."""
 
     @functools.wraps(command)
     def wrapped(**given: Any) -> None:

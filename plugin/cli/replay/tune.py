@@ -195,7 +195,8 @@ def _where(site: Site, text: str | None) -> tuple[Scheduler | None, str]:
 
 @contextmanager
 def _progress(trials: int) -> Iterator[Callable[[Progress], None]]:
-    """Shows how many trials are done and the time left. Raises BerthError when interrupted."""
+    """Show how many trials are finished and the time left, while the block runs. Raises
+    BerthError when interrupted."""
     with saying("tune") as say:
 
         def show(now: Progress) -> None:

@@ -86,7 +86,8 @@ def init(
 
 
 def _measured(path: Path) -> bool:
-    """Tell whether a platform that was added or calibrated is there already: it stays."""
+    """Return whether the platform file exists and was measured or added by the site, so that it
+    must not be replaced."""
     return path.exists() and STUB_MARK not in read_json(path, Platform).description
 
 

@@ -1,1 +1,1 @@
-"""``berth ui``: the web page; ``berth ui report``: a part of it as one file."""
+"""``berth ui`` serves the web page; ``berth ui report`` writes one report as an HTML file."""

@@ -155,7 +155,7 @@ def mig(fleet_file: Path, *, plan_file: Path | None, html: Path | None, json_: b
 
 
 def _put(content: Report, path: Path | None, *, json_: bool) -> None:
-    """Write it, print it, or both."""
+    """Write the report to ``path`` as HTML, print it as text or JSON, or both."""
     from berth.plugin.report import html as page  # noqa: PLC0415 - slow only where used
     from berth.plugin.report.json_data import as_json  # noqa: PLC0415
     from berth.plugin.report.terminal import report_text  # noqa: PLC0415
@@ -175,7 +175,8 @@ def _put(content: Report, path: Path | None, *, json_: bool) -> None:
 
 
 def _need_matplotlib() -> None:
-    """Raises ToolMissing: a file without its pictures would not say that they are missing."""
+    """Raises ToolMissing without matplotlib: a report without pictures would not say that they
+    are missing."""
     from berth.plugin.pictures.figure import drawing  # noqa: PLC0415
 
     with drawing("#d9dee3"):
