@@ -71,6 +71,8 @@ def _cells(column: Column[Any], row: Any) -> Sequence[Any]:
     value = column.value(row)
     if column.ends:
         return [None] * len(column.ends) if value is None else ends_of(value)
+    if isinstance(value, list | tuple):
+        value = ", ".join(map(str, value))
     return [_no_formula(value) if isinstance(value, str) else value]
 
 

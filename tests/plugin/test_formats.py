@@ -68,7 +68,7 @@ def test_no_command_has_an_option_twice() -> None:
         (("jobs", "decisions", "--short"), "ID"),
         (("jobs", "decisions", decision(1).id), "CANDIDATE"),
         (("mig", "show", "--gpu", "A100-40GB"), "NAME"),
-        (("site", "platform", "list"), "platform"),
+        (("site", "platform", "list"), "name"),
     ],
 )
 def test_tables_are_csv(store: str, words: tuple[str, ...], header: str) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from pathlib import Path
 
@@ -10,14 +9,11 @@ import click
 
 from berth.pilot.documents import Document, to_json
 from berth.pilot.errors import UsageError
-from berth.pilot.platform import Platform, Precision
-from berth.pilot.units import format_bytes, format_count
 from berth.plugin.cli.options import PATH, SentenceJson, answer, json_option, table_json_option
-from berth.plugin.report.terminal import columns
+from berth.plugin.report.of_platform import devices_table, platforms_table
 from berth.predictor.hardware import platforms as known
 from berth.predictor.hardware.catalogue import devices as catalogue
 from berth.predictor.hardware.catalogue import find, platform_named
-from berth.predictor.hardware.device import best
 
 _FOLDER = click.option(
     "--platforms",
@@ -42,28 +38,11 @@ def platform() -> None:
 def list_platforms(folder: Path | None, devices: bool, json_: bool) -> None:
     """Every platform with its main ceilings and their source."""
     if devices:
-        _list_devices(json_=json_)
+        sheets = list(catalogue().values())
+        answer(devices_table(sheets), [d.model_dump(mode="json") for d in sheets], json_=json_)
         return
-    platforms = known.load(folder)
-    if json_:
-        click.echo(json.dumps([_summary(p) for p in platforms.values()], indent=2))
-        return
-    header = ("platform", "kind", "cores", "memory", "flop/s f64", "byte/s", "source")
-    rows = []
-    for p in platforms.values():
-        dram = p.signature.level("dram")
-        rows.append(
-            (
-                p.name,
-                p.kind.value,
-                str(p.cores),
-                format_bytes(p.memory_bytes),
-                format_count(p.signature.flops_f64_per_s),
-                format_count(dram.total_bytes_per_s if dram else 0.0),
-                p.signature.source.value,
-            )
-        )
-    click.echo(columns(header, rows, indent=0))
+    table = platforms_table(list(known.load(folder).values()))
+    answer(table, table.data, json_=json_)
 
 
 @platform.command(epilog="Example: berth site platform show lassen-v100")
@@ -109,33 +88,3 @@ def add(source: Path, folder: Path | None, *, json_: bool) -> None:
         {"platform": added.name, "folder": str(folder)},
         json_=json_,
     )
-
-
-def _list_devices(*, json_: bool) -> None:
-    if json_:
-        click.echo(json.dumps([d.model_dump(mode="json") for d in catalogue().values()], indent=2))
-        return
-    shown = (Precision.FP64, Precision.FP32, Precision.BF16, Precision.FP16, Precision.FP8)
-    header = ("device", "memory", "GB/s", *(f"{p.value}, T" for p in shown), "W", "also called")
-    rows = []
-    for d in catalogue().values():
-        peaks = [best(d.peaks, p) if d.peaks else None for p in shown]
-        figures = [(d.bytes_per_s, 1e9), *((peak, 1e12) for peak in peaks), (d.power_w, 1)]
-        cells = ["-" if value is None else f"{value / unit:.4g}" for value, unit in figures]
-        memory = "-" if d.memory_bytes is None else format_bytes(d.memory_bytes)
-        rows.append((d.name, memory, *cells, ", ".join(d.aliases[:3])))
-    click.echo(columns(header, rows, indent=0))
-
-
-def _summary(p: Platform) -> dict[str, object]:
-    dram = p.signature.level("dram")
-    return {
-        "name": p.name,
-        "kind": p.kind.value,
-        "cores": p.cores,
-        "memory_bytes": p.memory_bytes,
-        "flops_f64_per_s": p.signature.flops_f64_per_s,
-        "dram_bytes_per_s": dram.total_bytes_per_s if dram else None,
-        "source": p.signature.source.value,
-        "parent": p.parent,
-    }
