@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 import statistics
 import tempfile
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -19,12 +20,11 @@ from pathlib import Path
 import numpy as np
 
 from berth.pilot.bench import times_rates
-from berth.pilot.errors import UsageError
+from berth.pilot.errors import BerthError, UsageError
 from berth.pilot.instruction_sets import Has, has
 from berth.pilot.network.links import LinkMeasurement
 from berth.pilot.node import NodeMeasurement
 from berth.pilot.platform import MemoryLevel, Platform, Signature
-from berth.pilot.profile import Profile
 from berth.predictor.core.arrays import Floats
 from berth.predictor.core.prediction import Basis
 from berth.predictor.families.program.bundle import Calibration, Manifest
@@ -154,25 +154,31 @@ def learnt(
 
 def qualities(
     bundle: Path,
-    profiles: Sequence[Profile],
-    reference: Platform | None,
-    platforms: Sequence[Platform],
+    kinds: Mapping[str, Measured],
+    reference: str,
+    platforms: Mapping[str, Platform],
 ) -> dict[str, Quality]:
-    """Return how accurately a bundle predicts the suite on one core or GPU of each platform."""
-    predictor = Predictor.load(bundle)
-    points = [Point(platform, 1) for platform in platforms]
-    spreads: dict[str, list[tuple[float, Basis]]] = {p.name: [] for p in platforms}
-    for profile in profiles:
-        for point in predictor.predict_points(profile, points, reference=reference):
-            spreads[point.platform].append(
-                (point.runtime_s.high / point.runtime_s.low, point.basis)
-            )
+    """Return how accurately a bundle predicts the suite on one core or GPU of each platform.
+
+    ``reference``: the measured kind of which the suite's times are taken. Nothing where the bundle
+    cannot be read.
+    """
+    points = [Point(platform, 1) for platform in platforms.values()]
+    known = platforms.get(reference)
+    spreads: defaultdict[str, list[tuple[float, Basis]]] = defaultdict(list)
+    try:
+        predictor = Predictor.load(bundle)
+        for profile in timed(reference, kinds[reference].seconds):
+            for point in predictor.predict_points(profile, points, reference=known):
+                ratio = point.runtime_s.high / point.runtime_s.low
+                spreads[point.platform].append((ratio, point.basis))
+    except BerthError:
+        return {}
     return {
         name: Quality(
             statistics.median(f for f, _ in rows), max((b for _, b in rows), key=lambda b: b.rank)
         )
         for name, rows in spreads.items()
-        if rows
     }
 
 

@@ -7,6 +7,7 @@ import json
 import tempfile
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -22,19 +23,15 @@ from berth.plugin.calibrate.state import (
     is_ours,
     program_bundle,
 )
-from berth.plugin.cli.options import DIRECTORY, PATH, Rare, seconds_of, table_json_option
+from berth.plugin.cli.options import DIRECTORY, PATH, Rare, as_seconds, table_json_option
 from berth.plugin.cli.train.training_input import command_line, require_training
 from berth.plugin.installed_site import SITE_FILE, find_site
+from berth.plugin.report.parts import Part
 from berth.plugin.report.progress_bars import saying
+from berth.plugin.report.terminal import part_text
 from berth.plugin.scheduler import ClusterFacts, Scheduler
 from berth.plugin.scheduler.registry import open_scheduler
 from berth.plugin.site.site import Site
-
-
-def _duration(
-    _context: click.Context, parameter: click.Parameter, value: str | None
-) -> float | None:
-    return None if value is None else seconds_of(parameter.opts[0], value)
 
 
 @click.command(epilog="Example: berth site calibrate --site /etc/berth/berth.toml --dry-run")
@@ -56,12 +53,12 @@ def _duration(
 )
 @click.option("--at-once", type=click.IntRange(1, 1000), default=8,
               help="Measure at most so many nodes at a time.")  # fmt: skip
-@click.option("--time-limit", "time_limit_s", callback=_duration, default="30m",
+@click.option("--time-limit", "time_limit_s", callback=as_seconds, default="30m",
               help="Time limit of each job.")  # fmt: skip
 @click.option(
     "--wait",
     "wait_s",
-    callback=_duration,
+    callback=as_seconds,
     default="10m",
     help="How long to wait while jobs only wait in the queue; they stay there afterwards.",
 )
@@ -145,8 +142,8 @@ def calibrate(
         state = _measure(todo, facts, folder, scheduler, settings=settings, wait_s=wait_s)
         report["unfinished"] = unfinished = _unfinished(chosen, state, facts)
         say(unfinished)
-        lines, report["result"] = _learn(site, every, folder)
-        say(lines)
+        shown, report["result"] = _learn(site, every, folder)
+        say(["", part_text(shown)])
     if json_:
         click.echo(json.dumps(report, indent=2))
 
@@ -259,14 +256,16 @@ def _unfinished(kinds: tuple[Kind, ...], state: CalibrationState, facts: Cluster
     return lines
 
 
-def _learn(
-    site: Site, kinds: tuple[Kind, ...], folder: Folder
-) -> tuple[list[str], dict[str, object]]:
-    """Install platforms and bundle of everything that was measured so far; return the report of
-    it."""
+def _learn(site: Site, kinds: tuple[Kind, ...], folder: Folder) -> tuple[Part, dict[str, Any]]:
+    """Install platforms and bundle of everything that was measured so far; return the result for
+    people and for JSON."""
     from berth.plugin.calibrate import install, learning  # noqa: PLC0415 - the extra
-    from berth.plugin.cli.site import calibrate_text as report  # noqa: PLC0415
     from berth.plugin.forecasting import platforms_for  # noqa: PLC0415
+    from berth.plugin.report.of_calibration import (  # noqa: PLC0415
+        calibrated_platforms,
+        calibration_data,
+        calibration_part,
+    )
     from berth.predictor.families.program.bundle import (  # noqa: PLC0415
         DEFAULT_BUNDLE,
         verify,
@@ -295,14 +294,13 @@ def _learn(
             start, list(measured.values()), reference, platforms_for(site), bundle,
             command=command_line(),
         )  # fmt: skip
-        before = report.qualities_of(site, source, measured, reference)
+        before = learning.qualities(source, measured, reference, site.platforms)
         new = install.install(
             Path(site.source), [k.platform for k in measured.values()], bundle, manifest.id, source
         )
-    after = report.qualities_of(new, program_bundle(new.bundles), measured, reference)
-    known = (new, measured, before, after)
-    remarks = list(report.remarks(new, measured, after, folder))
-    lines = list(report.lines(*known, bundle_id=manifest.id, remarks=remarks))
-    forecasts = install.refresh_forecasts(new)
-    data = report.as_json(*known, bundle_id=manifest.id, remarks=remarks)
-    return [*lines, forecasts], {**data, "forecasts": forecasts}
+    after = learning.qualities(program_bundle(new.bundles), measured, reference, new.platforms)
+    platforms = calibrated_platforms(new, measured, before, after)
+    data = calibration_data(
+        new, platforms, folder, bundle_id=manifest.id, forecasts=install.refresh_forecasts(new)
+    )
+    return calibration_part(data, platforms), data

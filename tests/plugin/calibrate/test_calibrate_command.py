@@ -78,7 +78,7 @@ def test_every_kind_is_measured_learnt_and_installed(
     assert labelled[ROME].reference == "quick"
     assert site.platforms["quick"].price_per_hour == 2.5
     assert site.platforms[ROME].cores == site.platforms["quick"].cores
-    row = next(x.split() for x in said.splitlines() if x.startswith(f"  {ROME} ") and "x " in x)
+    row = next(x.split() for x in said.splitlines() if x.startswith(f"{ROME} ") and "x " in x)
     before, after = (float(cell.rstrip("x")) for cell in row[3:5])
     assert after < 2 < before
     assert row[5] == Basis.CALIBRATED.value
