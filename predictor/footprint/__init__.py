@@ -1,4 +1,5 @@
-"""What a model needs beside time: memory with an interval, and energy.
+"""Predict a model graph's peak memory, with an interval, and its energy.
 
-Serving: numpy only. ``footprint.footprint`` is the one call.
+``footprint.count`` counts the model's own memory, ``footprint.footprint`` adds the framework's.
+These modules need numpy and no deep-learning framework.
 """

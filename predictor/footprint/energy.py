@@ -1,7 +1,6 @@
-"""Energy of a run: time and power, with what is drawn while the device waits. Unverified.
+"""Estimate the energy of a run from its predicted time and the platform's power under load.
 
-Nobody measured energy of graphs in the data that Berth has, on GPUs or on CPUs: this is arithmetic
-on a platform's own figures.
+The estimate was not verified: Berth has no measurements of models' energy on GPUs or CPUs.
 """
 
 from __future__ import annotations
@@ -11,25 +10,25 @@ from dataclasses import dataclass
 from berth.predictor.core.prediction import Interval
 
 IDLE_SHARE = 0.125
-"""Idle share of the power under load, where a platform names none: an A100's 50 W of 400."""
+"""Default ratio of idle power to power under load, as for an A100: 50 W of 400 W."""
 
 
 @dataclass(frozen=True, slots=True)
 class Energy:
-    """Joules of one run and what part of them is drawn anyway."""
+    """The energy of one run in joules, and the share of it that an idle device would draw too."""
 
     joules: Interval
     idle_share: float
-    """Share of the middle that the device draws for being there."""
+    """Idle power divided by the run's mean power."""
 
 
 def energy(
     seconds: Interval, power_w: float | None, idle_w: float | None, waiting: float
 ) -> Energy | None:
-    """Return the energy of a run of so many seconds; None where the platform's power is not known.
+    """Return the energy of a run from its time and power; None where the power is unknown.
 
-    ``waiting``: part of the time in which no kernel runs (launches bound it), of 1. Low end: idle
-    power while waiting over the shortest time; high end: full power over the longest.
+    ``waiting`` is the fraction of the time in which no kernel runs (launch overhead). The low end
+    and the middle use idle power for that fraction, the high end full power for the longest time.
     """
     if power_w is None:
         return None

@@ -1,10 +1,10 @@
-"""Peak memory of a model graph: counted from it, then a framework's memory model, with an interval.
+"""Predict the peak memory of a model graph with a 95 % interval.
 
-Counted: weights, gradients, the optimiser's state, the model's input (its caller holds it), and
-activations: the most alive at once for inference, all that autograd keeps for training and for
-inference that nobody told not to record (``recorded``). On a GPU these go through the caching
-allocator. What a framework adds is learnt (``runtimes``). With fewer bits floats shrink; training
-in fp16 or bf16 is autocast: weights, gradients and moments stay in fp32.
+First, tensors are counted from the graph: weights, gradients, the optimiser's state, the model's
+input and activations. Activations are the peak in use for inference, and all that autograd saves
+for training and for inference without ``torch.no_grad()`` (``recorded``). On a GPU these tensors go
+through a simulated caching allocator. Then a fitted model (``runtimes``) adds the framework's own
+memory. Training in fp16 or bf16 is autocast: weights, gradients and moments stay in fp32.
 """
 
 from __future__ import annotations
@@ -29,22 +29,22 @@ from berth.predictor.graphs.values import BITS, FLOATS
 from berth.predictor.hardware.device import Numbers
 
 ADAM, MOMENTUM = 2, 1
-"""Numbers that an optimiser keeps for each weight."""
+"""Values that the optimiser (Adam; SGD with momentum) stores per weight."""
 _SEGMENT = 2 * 2**20
 
 
 class Task(StrEnum):
-    """The task that is run."""
+    """What a model is run for: inference, inference with autograd recording, or training."""
 
     INFERENCE = "inference"
-    """A forward pass with ``torch.no_grad()`` or in a runtime that knows no gradients."""
+    """A forward pass with ``torch.no_grad()`` or in a runtime without gradients."""
     RECORDED = "recorded"
-    """A forward pass while autograd records: what ``model(x)`` does in PyTorch by itself."""
+    """A forward pass while autograd records, as ``model(x)`` does in PyTorch by default."""
     TRAINING = "training"
 
 
 class Fits(StrEnum):
-    """Whether memory suffices, by the interval of the need."""
+    """Whether a platform's memory suffices for a predicted interval of the peak memory."""
 
     YES = "yes"
     NO = "no"
@@ -53,7 +53,7 @@ class Fits(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """The memory that can be counted, in bytes; the same on every platform of a kind."""
+    """The memory counted from a model's graph, in bytes; equal on all GPUs and on all CPUs."""
 
     task: Task
     numbers: Numbers
@@ -63,39 +63,42 @@ class Need:
     moments: int
     inputs: int
     activations: int
-    """Most alive at once."""
+    """Peak bytes of activations."""
     allocated: int
-    """All of these, through the allocator on a GPU."""
+    """Total of the fields above; on a GPU, as the caching allocator reserves it."""
     least: int
-    """Weights, inputs and the most activations alive at once with everything done in place."""
+    """Weights, inputs and peak activations if all pointwise operators work in place."""
     convolutions: int
+    """Number of convolutions; ``products`` is the number of matrix products."""
     products: int
     unknown: int
-    """Nodes whose operator the catalogue lacks: they are counted by what they write."""
+    """Number of nodes whose operator the catalogue lacks; only their outputs are counted."""
 
 
 @dataclass(frozen=True, slots=True)
 class Footprint:
-    """A model's peak memory under a framework."""
+    """The predicted peak memory of a model run by a framework."""
 
     need: Need
     runtime: Runtime
     memory: Interval
-    """95 % interval. On a GPU device memory with the context, otherwise the process's."""
+    """95 % interval in bytes: device memory with the CUDA context on a GPU, else the process's."""
 
     @property
     def overhead_bytes(self) -> float:
-        """Return what the framework adds to what is counted (middle)."""
+        """Return the framework's own memory in bytes: the prediction minus the counted tensors."""
         return max(self.memory.mid - self.need.allocated, 0.0)
 
     def fits(self, memory_bytes: float) -> Fits:
-        """Return ``yes`` where the need's upper end fits, ``no`` where even its lower end does
-        not."""
+        """Return whether the predicted peak memory fits in ``memory_bytes``; see ``fits``."""
         return fits(self.memory, memory_bytes)
 
 
 def fits(need: Interval, memory_bytes: float) -> Fits:
-    """Return ``yes`` where the need's upper end fits, ``no`` where even its lower end does not."""
+    """Return whether a predicted peak memory fits in ``memory_bytes``.
+
+    YES where the interval's upper end fits, NO where its lower end does not, otherwise MAY.
+    """
     if need.high <= memory_bytes:
         return Fits.YES
     return Fits.NO if need.low > memory_bytes else Fits.MAY
@@ -111,11 +114,11 @@ def count(
     strided: bool = True,
     fused: bool | None = None,
 ) -> Need:
-    """Count what a run of the graph at its batch must hold.
+    """Return the memory that a run of the graph at its batch size needs, in bytes.
 
-    ``moments``: numbers that the optimiser keeps for each weight. ``strided`` and ``fused``: how
-    the framework stores (see ``storage``); by default PyTorch's way on a GPU and for training, and
-    the file as it is for inference on a CPU.
+    ``numbers``: the precision (default: the file's). ``moments``: values that the optimiser stores
+    per weight. ``strided`` and ``fused``: the framework's memory layout (see ``storage``); the
+    default is PyTorch's on a GPU and for training, onnxruntime's for inference on a CPU.
     """
     native = native_numbers(graph)
     numbers = numbers or native
@@ -174,7 +177,7 @@ def _rounded(size: int) -> int:
 
 
 def runtime_of(task: Task, *, on_gpu: bool) -> Runtime:
-    """Return the memory model for a task on a GPU or on a CPU."""
+    """Return the fitted memory model of the framework for a task on a GPU or on a CPU."""
     if task is Task.TRAINING:
         name = RuntimeName.GPU_TRAINING if on_gpu else RuntimeName.CPU_TRAINING
     else:
@@ -183,13 +186,16 @@ def runtime_of(task: Task, *, on_gpu: bool) -> Runtime:
 
 
 def footprint(need: Need, runtime: Runtime | None = None) -> Footprint:
-    """Return the peak memory of what was counted, by the framework's memory model."""
+    """Return the predicted peak memory: the counted tensors plus the framework's own memory."""
     runtime = runtime or runtime_of(need.task, on_gpu=need.on_gpu)
     return Footprint(need, runtime, memory_of(need, runtime))
 
 
 def memory_of(need: Need, runtime: Runtime) -> Interval:
-    """Apply the framework's memory model to what was counted."""
+    """Return the 95 % interval of the peak memory in bytes, by the framework's memory model.
+
+    The low end is at least ``need.least``.
+    """
     memory = runtime.memory
     if isinstance(memory, DeviceMemory):
         parts = zip(_ends(memory.context_bytes.interval), _ends(memory.share.interval), strict=True)

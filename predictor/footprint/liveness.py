@@ -1,14 +1,14 @@
-"""When each tensor lives, the most that lives at once, and what PyTorch's allocator reserves.
+"""Compute tensors' lifetimes, their peak memory, and the memory that PyTorch's allocator reserves.
 
-A tensor lives from the step that writes it to the last step that reads it, or any view of it; what
-nobody reads is an output and lives to the end. With autograd recording, what the backward pass
-will read lives to the end, too (``saved``).
+A tensor is alive from the step that writes it to the last step that reads it or a view of it. A
+tensor that no node reads is an output and stays alive to the end. So do the tensors that autograd
+saves for the backward pass (``saved``).
 
-The caching allocator rounds requests up to 512 bytes. Those up to 1 MiB are cut from segments of
-2 MiB; those below 10 MiB from segments of 20 MiB; larger ones get a segment of their own, rounded
-up to 2 MiB. A request takes the smallest free block that is large enough, and what is left of the
-block becomes a block of its own (of at least 512 bytes for small, over 1 MiB for other requests).
-Freed neighbours are joined. Segments are not given back. (PyTorch,
+PyTorch's caching allocator rounds requests up to 512 bytes. Requests up to 1 MiB are served from
+segments of 2 MiB, those below 10 MiB from segments of 20 MiB; larger ones get their own segment,
+rounded up to 2 MiB. A request takes the smallest free block that is large enough. The rest of the
+block becomes a free block if it has at least 512 bytes (small requests) or more than 1 MiB (other
+requests). Adjacent free blocks are merged. Segments are not returned to the device. (PyTorch,
 c10/cuda/CUDACachingAllocator.cpp; default settings.)
 """
 
@@ -25,7 +25,7 @@ _IN_PLACE = frozenset({Family.ACTIVATION, Family.ELEMENTWISE, Family.NORMALISATI
 
 
 class Tensor(NamedTuple):
-    """Bytes that live from step ``first`` to step ``last``, both included."""
+    """A tensor of ``size`` bytes that is alive from step ``first`` to step ``last``, inclusive."""
 
     first: int
     last: int
@@ -33,11 +33,11 @@ class Tensor(NamedTuple):
 
 
 def tensors(stored: Storage, *, lasting: Collection[int] = (), reuse: bool = False) -> list[Tensor]:
-    """Return the tensors of one forward pass, in the order in which they are written.
+    """Return the tensors of one forward pass with their lifetimes, in the order of writing.
 
-    ``lasting``: nodes whose memory the backward pass needs (see ``saved``), alive to the end, as
-    do the inputs of folded normalisations. ``reuse``: pointwise nodes and normalisations write over
-    what they read where nobody needs it any more.
+    ``lasting``: nodes whose output the backward pass needs (see ``saved``); they, and then the
+    inputs of folded normalisations, stay alive to the end. ``reuse``: pointwise nodes and
+    normalisations overwrite an input that no later node reads.
     """
     n = len(stored)
     last = last_reads(stored)
@@ -57,7 +57,7 @@ def tensors(stored: Storage, *, lasting: Collection[int] = (), reuse: bool = Fal
 
 
 def last_reads(stored: Storage) -> list[int]:
-    """Return [n] the last step that reads each node's memory, itself or through a view."""
+    """Return, for each node, the last step that reads its buffer, directly or through a view."""
     last = list(range(len(stored)))
     for node, sources in enumerate(stored.sources):
         for source in sources:
@@ -66,7 +66,10 @@ def last_reads(stored: Storage) -> list[int]:
 
 
 def _in_place(stored: Storage, last: list[int]) -> tuple[list[int], list[bool]]:
-    """Return [n] the step that first wrote each node's memory, and whether it was taken over."""
+    """Return, for each node, the step that first wrote its buffer, and whether it is overwritten.
+
+    A buffer is overwritten where a later node writes its output in place.
+    """
     begins, taken = list(range(len(stored))), [False] * len(stored)
     for node, sources in enumerate(stored.sources):
         if stored.family[node] not in _IN_PLACE or not stored.written[node]:
@@ -81,7 +84,7 @@ def _in_place(stored: Storage, last: list[int]) -> tuple[list[int], list[bool]]:
 
 
 def peak(living: Sequence[Tensor]) -> int:
-    """Return the most bytes alive in one step."""
+    """Return the peak memory: the largest sum of bytes of tensors that are alive in one step."""
     if not living:
         return 0
     change = [0] * (max(tensor.last for tensor in living) + 2)
@@ -104,7 +107,7 @@ LARGE_ROUND = 2 * 2**20
 
 
 class _Block:
-    """A part of a segment."""
+    """A block of memory in a segment of the allocator, free or in use."""
 
     __slots__ = ("after", "before", "free", "number", "size")
 
@@ -117,7 +120,7 @@ class _Block:
 
 
 class CachingAllocator:
-    """Follows ``reserved`` bytes through requests and releases."""
+    """Simulates PyTorch's caching allocator; ``reserved`` is the bytes taken from the device."""
 
     def __init__(self) -> None:
         self.reserved = 0
@@ -126,7 +129,7 @@ class CachingAllocator:
         self._blocks: dict[int, _Block] = {}
 
     def take(self, size: int) -> int:
-        """Take a block of at least ``size`` bytes; return its number."""
+        """Allocate a block of at least ``size`` bytes and return the block's number."""
         size = max(ROUND, -(-size // ROUND) * ROUND)
         small = size <= SMALL
         pool = self._free[small]
@@ -149,7 +152,7 @@ class CachingAllocator:
         return block.number
 
     def give(self, number: int, *, small: bool) -> None:
-        """Release a block; ``small``: it was asked for with at most 1 MiB."""
+        """Free a block; ``small`` states whether at most 1 MiB was requested for it."""
         block, pool = self._blocks[number], self._free[small]
         for other in (block.before, block.after):
             if other is not None and other.free:
@@ -179,9 +182,9 @@ def _segment(size: int) -> int:
 
 
 def reserved(tensors: Sequence[Tensor], before: Sequence[int] = ()) -> int:
-    """Return the bytes reserved when a run with these tensors is over.
+    """Return the bytes that PyTorch's allocator has reserved after a run with these tensors.
 
-    ``before``: sizes of what is there all the time (weights), taken first.
+    ``before`` are the sizes in bytes of tensors that exist throughout (weights).
     """
     allocator = CachingAllocator()
     for size in before:

@@ -1,7 +1,7 @@
-"""What a framework needs beside the tensors that can be counted: a learnt memory model each.
+"""Fitted models of the memory that a framework needs beyond the tensors counted from a graph.
 
-``runtimes.json`` is written by ``lab.footprint``; every memory model says what it was
-learnt from and what it was not.
+``lab.footprint`` writes ``runtimes.json``. Each memory model states the measurements that it was
+fitted to and the cases that they do not cover.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ RUNTIMES_SCHEMA = "berth.footprint-runtimes/1"
 
 
 class Span(Document):
-    """An interval in a file."""
+    """An interval as JSON files store it, with low <= mid <= high."""
 
     low: NonNegative
     mid: NonNegative
@@ -30,7 +30,7 @@ class Span(Document):
 
     @property
     def interval(self) -> Interval:
-        """Return the interval for calculations."""
+        """Return the same interval as an Interval."""
         return Interval(self.low, self.mid, self.high)
 
     @model_validator(mode="after")
@@ -41,17 +41,25 @@ class Span(Document):
 
 
 class DeviceMemory(Document):
-    """Device memory: ``context + share x counted``, 95 % intervals of both."""
+    """The device memory of a framework in bytes: ``context_bytes + share * allocated``.
+
+    ``allocated`` (``footprint.Need.allocated``) is counted from the model's graph;
+    ``context_bytes`` and ``share`` are fitted, with 95 % intervals.
+    """
 
     kind: Literal["device"] = "device"
     context_bytes: Span
-    """CUDA context, loaded kernels, libraries' workspaces."""
+    """Bytes of the CUDA context, loaded kernels and libraries' workspaces."""
     share: Span
-    """Factor on what is counted and goes through the allocator."""
+    """Factor on the counted bytes."""
 
 
 class HostMemory(Document):
-    """A CPU process: a sum of what is counted, each with its learnt weight, times ``share``."""
+    """The host memory of a CPU process in bytes: a fitted linear model of counts of the graph.
+
+    The fitted coefficients are bytes per weight byte, convolution, matrix product and activation
+    byte, beside ``base_bytes``; ``share`` is the interval as a factor on the result.
+    """
 
     kind: Literal["host"] = "host"
     base_bytes: NonNegative
@@ -63,7 +71,7 @@ class HostMemory(Document):
 
 
 class Runtime(Document):
-    """A framework's way of running one task, and where its memory model comes from."""
+    """A framework's memory model for one task, with the source of the model's measurements."""
 
     memory: DeviceMemory | HostMemory = Field(discriminator="kind")
     framework: str
@@ -71,7 +79,7 @@ class Runtime(Document):
     labels: int = Field(ge=1)
     models: int = Field(ge=1)
     limits: str
-    """Cases that the labels do not cover, in words."""
+    """Cases that the measurements do not cover, in words."""
 
 
 class RuntimesFile(Document):
@@ -92,5 +100,5 @@ class RuntimeName(StrEnum):
 
 @cache
 def runtimes() -> dict[str, Runtime]:
-    """Read the shipped memory models by name. Raises DocumentError where the file is broken."""
+    """Return the shipped memory models by name. Raises DocumentError for an invalid file."""
     return read_json(RUNTIMES, RuntimesFile).runtimes

@@ -1,13 +1,16 @@
-"""What autograd keeps for the backward pass, and the peak of a training step.
+"""Count the tensors that autograd saves for the backward pass, and a training step's peak memory.
 
-A product keeps the activations that it reads (the weight is there anyway); so do normalisations,
-divisions, powers and products with parameters; ReLU and its kin (in place, as models use them),
-sigmoid, tanh, softmax, exp and sqrt keep what they write; sums, means, copies and scalings by
-constants keep nothing; maximum pooling keeps what it reads and the place of each maximum (8 bytes
-an output); recurrent cells keep their gates. A run of pointwise nodes that is one function of one
-tensor keeps that tensor. Operators that the catalogue lacks keep all that they read and write.
-(PyTorch, tools/autograd/derivatives.yaml; TensorFlow's registered gradients agree in all but
-details.) Masks of dropouts are not in exported graphs and therefore not counted.
+* Matrix products, normalisations, divisions, powers and products with parameters save the
+  activations that they read.
+* ReLU and similar activations, sigmoid, tanh, softmax, exp and sqrt save their output.
+* Sums, means, copies and scalings by constants save nothing.
+* Maximum pooling saves its input and the index of each maximum (8 bytes per output element).
+* Recurrent cells save their gates.
+* A chain of pointwise nodes that is a function of one tensor saves that tensor.
+* Operators that the catalogue lacks save all their inputs and outputs.
+
+Source: PyTorch, tools/autograd/derivatives.yaml; TensorFlow's gradients differ only in details.
+Dropout masks are not in exported graphs, so they are not counted.
 """
 
 from __future__ import annotations
@@ -36,22 +39,24 @@ _ALL = frozenset({Family.UNKNOWN, Family.RECURRENT})
 _INDEX_BYTES = 8
 _MOST_GATES = 5
 _CELLS = {"GRU": 5, "LSTM": 5, "RNN": 1}
-"""Numbers that a recurrent cell keeps for each that it writes: gates and what they are made of
-(ATen's fused cells: 5 for a GRU, four gates and the cell for an LSTM)."""
+"""Elements that a recurrent cell saves per output element, as in ATen's fused cells.
+
+An LSTM saves four gates and the cell state.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Saved:
-    """The tensors that the backward pass reads."""
+    """The tensors that autograd saves in the forward pass for the backward pass."""
 
     nodes: frozenset[int]
-    """Nodes whose output is kept; each memory counts once however often it is kept."""
+    """Nodes whose output is saved; nodes with the same buffer count once."""
     extra_bytes: int
-    """Indices of maxima, and what recurrent cells keep."""
+    """Bytes of maximum pooling's indices and of recurrent cells' gates."""
 
 
 def saved(graph: ModelGraph, stored: Storage) -> Saved:
-    """Return what a forward pass with autograd recording keeps."""
+    """Return the tensors that autograd saves in one forward pass of a graph."""
     saved_nodes: set[int] = set()
     extra = 0
     parameters = graph.node_parameters.tolist()
@@ -76,9 +81,9 @@ def saved(graph: ModelGraph, stored: Storage) -> Saved:
 
 
 def _rule(family: Family, name: str, alone: bool) -> tuple[bool, bool]:
-    """Return whether an operator's (inputs, output) are kept.
+    """Return two booleans: whether autograd saves an operator's inputs, and its output.
 
-    ``alone``: it reads one activation and no parameter.
+    ``alone``: the operator reads one activation and no parameter.
     """
     if name in _BY_OUTPUT:
         return False, True
@@ -91,7 +96,7 @@ def _rule(family: Family, name: str, alone: bool) -> tuple[bool, bool]:
 
 
 def _in_run(stored: Storage, node: int) -> bool:
-    """Return whether a pointwise node stands in a run with others."""
+    """Return whether a node is in a chain of at least two pointwise nodes."""
     origin = stored.origin[node]
     if origin < 0 or stored.inside[node]:
         return origin >= 0
@@ -101,10 +106,10 @@ def _in_run(stored: Storage, node: int) -> bool:
 
 
 def backward_peak(stored: Storage, record: Saved) -> int:
-    """Return the most bytes of saved tensors and activations' gradients alive going back.
+    """Return the peak bytes of saved tensors and activations' gradients in the backward pass.
 
-    Going back through the steps, the gradient of a tensor lives from its last reader's step to its
-    own, and a saved tensor until its own step.
+    Steps run backwards there: a tensor's gradient lives from its last reader's step to its own
+    step, a saved tensor from the start to its own step.
     """
     n = len(stored)
     owners = {stored.owner[node] for node in record.nodes}

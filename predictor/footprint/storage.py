@@ -1,11 +1,11 @@
-"""Which memory each node of a graph writes to, and how large it is.
+"""Find the memory buffer that each node of a graph writes to, and the buffer's size.
 
-Not every node needs memory of its own: views show their input's; a bias that is added to a product
-is part of the product; a run of pointwise nodes that is a function of one tensor (GELU, SiLU,
-hard-swish as exporters write them) is one kernel. Where a framework has strided tensors, transposes
-and slices show their input's memory, too, unless they are flattened next (that copies). A
-convolution into which an exporter folded its batch normalisation is two kernels where the framework
-runs the model itself, so it has a second tensor of the same size.
+Not every node needs a buffer of its own. Views use their input's buffer. A bias that is added to
+a matrix product is computed in the product's kernel. A chain of pointwise nodes that computes a
+function of one tensor (GELU, SiLU, hard-swish as exporters write them) is one kernel. In frameworks
+with strided tensors, transposes and slices use their input's buffer, unless a view follows, which
+copies. A convolution into which an exporter folded its batch normalisation is two kernels when
+the framework runs the original model, so it has a second buffer of the same size.
 """
 
 from __future__ import annotations
@@ -23,41 +23,41 @@ _POINTWISE = frozenset({Family.ACTIVATION, Family.ELEMENTWISE})
 _PRODUCTS = frozenset({Family.CONVOLUTION, Family.MATMUL})
 _STRIDED = frozenset({"Transpose", "Slice", "Split", "Expand"})
 LONGEST_RUN = 10
-"""Nodes; GELU by tanh has 8."""
+"""Largest number of nodes in a chain that counts as one kernel; GELU with tanh has 8."""
 _LINEAR = frozenset({"Add", "Sub", "Neg", "Identity", "Cast"})
-"""Pointwise operators whose gradient needs nothing of what they read."""
+"""Pointwise operators whose gradient does not depend on their inputs."""
 
 
 @dataclass(frozen=True, slots=True)
 class Storage:
-    """The memory of each of a graph's [n] nodes."""
+    """The memory buffers of a graph's nodes; each field has one entry per node."""
 
     family: tuple[Family, ...]
     operator: tuple[str, ...]
     readers: tuple[tuple[int, ...], ...]
     sources: tuple[tuple[int, ...], ...]
-    """Activations read, earlier nodes only; an input of the model is no node."""
+    """Nodes whose output each node reads; inputs of the model are not nodes."""
     owner: tuple[int, ...]
-    """The node whose memory this one's output lies in; itself where it writes its own."""
+    """The node that owns the buffer of each node's output: often the node itself."""
     written: tuple[int, ...]
-    """Bytes of its own output; 0 where it owns none."""
+    """Bytes of the buffer that each node owns; 0 where another node owns its buffer."""
     twin: tuple[int, ...]
-    """Bytes of a folded normalisation's input beside it."""
+    """Bytes of the input of a folded normalisation, as a second buffer of the convolution."""
     origin: tuple[int, ...]
-    """The node that a run of pointwise nodes is a function of; -1 outside of runs."""
+    """The node whose output a chain of pointwise nodes is a function of; -1 outside of chains."""
     inside: tuple[bool, ...]
-    """True for pointwise nodes that only their own run reads: they are never written."""
+    """True for nodes that only nodes of the same chain read: their output is never stored."""
 
     def __len__(self) -> int:
         return len(self.owner)
 
 
 def storage(graph: ModelGraph, *, bits: int | None = None, strided: bool, fused: bool) -> Storage:
-    """Return the storage of a graph's nodes.
+    """Return the memory buffers of a graph's nodes.
 
-    ``bits``: floats are stored in so many (default: as in the file). ``strided``: the framework
-    has strided tensors. ``fused``: it runs the file as it is (folded normalisations stay folded),
-    as onnxruntime does; otherwise the model's own code, as PyTorch does.
+    ``bits``: size of floats in memory (default: as in the file). ``strided``: the framework has
+    strided tensors. ``fused``: the framework runs the file, as onnxruntime does, so folded
+    normalisations stay folded; False: it runs the model's original code, as PyTorch does.
     """
     n = len(graph)
     names = [graph.operators[place] for place in graph.operator.tolist()]
@@ -93,7 +93,7 @@ def storage(graph: ModelGraph, *, bits: int | None = None, strided: bool, fused:
         if view or bias:
             owner[node] = owner[first]
     own = [0 if owner[node] != node or inside[node] else size for node, size in enumerate(written)]
-    # An inner node of a run lies where its run's source lies, for those that ask.
+    # The output of a node inside a chain is never stored; its owner is that of the chain's input.
     for node in range(n):
         if inside[node] and owner[node] == node:
             owner[node] = owner[origin[node]]
@@ -118,9 +118,10 @@ def _sizes(graph: ModelGraph, bits: int | None) -> Integers:
 def _origins(
     graph: ModelGraph, family: list[Family], sources: list[list[int]], written: list[int]
 ) -> list[int]:
-    """Return, for pointwise nodes that are a function of one tensor of their own size, its node.
+    """Return, for each pointwise node in a chain, the node that the chain is a function of.
 
-    Up to ``LONGEST_RUN`` of them: a longer chain is no single function that frameworks have.
+    -1 for other nodes. A chain has at most ``LONGEST_RUN`` nodes of the same size: frameworks have
+    no single kernel for longer ones.
     """
     read = graph.column("inputs").tolist()
     parameters = graph.node_parameters.tolist()
@@ -140,12 +141,15 @@ def _origins(
 
 
 def _folded(graph: ModelGraph, family: list[Family]) -> list[bool]:
-    """Mark convolutions with more parameters than they store: a normalisation was folded in."""
+    """Return, for each node, whether it is a convolution with a folded batch normalisation.
+
+    Such a convolution has more parameters than the file stores for it.
+    """
     stored = graph.weight_bytes // 4
     more = (graph.node_parameters > stored).tolist()
     return [family[node] is Family.CONVOLUTION and more[node] for node in range(len(family))]
 
 
 def is_linear(operator: str) -> bool:
-    """Return whether a pointwise operator's gradient needs nothing of what it reads."""
+    """Return whether a pointwise operator's gradient does not depend on its inputs."""
     return operator in _LINEAR

@@ -1,10 +1,11 @@
-"""The child that parses users' files: no rights, bounded memory and time, standard library only.
+"""The child process that parses users' model files, without privileges.
 
-Started by ``reader`` with one end of a socket as standard input. A request is a JSON line with the
+The child's memory and time are bounded, and it uses the standard library only.
+``reader`` starts it with one end of a socket as standard input. A request is a JSON line with the
 file's descriptor beside it (SCM_RIGHTS), so the child needs no access to any folder. A reply is a
 byte ("g" graph, "e" refusal), eight bytes of length, and the graph or ``[problem, hint]``. A graph
-travels as a JSON head and columns of integers; no pickles, because the parent treats what it
-receives as data of unknown origin.
+travels as a JSON head and columns of integers. Pickles are not used, because the parent treats
+each reply as untrusted data.
 """
 
 from __future__ import annotations
@@ -28,10 +29,10 @@ from berth.predictor.graphs.limits import Limits
 
 
 def encode(graph: Inferred) -> bytes:
-    """Return the graph as bytes, little-endian.
+    """Return the graph encoded as little-endian bytes, which ``graph.decode`` reads.
 
-    Four bytes of the head's length, the head, then kinds (int64), kind of each node, sources and
-    targets of edges (int32).
+    The layout is: four bytes with the length of the JSON head, the head, the table of kinds
+    (int64), then the kind of each node, the sources and the targets of the edges (int32).
     """
     names = sorted({kind.operator for kind in graph.kinds})
     place = {name: n for n, name in enumerate(names)}
@@ -67,13 +68,13 @@ def encode(graph: Inferred) -> bytes:
 
 NOBODY = 65534
 READY = b"r"
-"""Said once, when rights are dropped and files are welcome."""
+"""Sent once to the parent, when privileges are dropped and requests are accepted."""
 _NO_NEW_PRIVILEGES = 38
 _DUMPABLE = 4
 
 
 def drop_rights(limits: Limits) -> None:
-    """Give up everything that parsing does not need."""
+    """Drop this process's privileges and limit its memory, files and processes to ``limits``."""
     os.chdir("/")
     for which, value in (
         (resource.RLIMIT_AS, limits.memory_bytes),
@@ -97,7 +98,7 @@ def drop_rights(limits: Limits) -> None:
 
 
 def main() -> None:
-    """Answer until the parent closes its end; leave at once where memory ran out."""
+    """Answer the parent's requests until the parent closes its end of the socket."""
     channel = socket.socket(fileno=0)
     limits = Limits(**json.loads(sys.argv[1]))
     drop_rights(limits)
@@ -143,7 +144,7 @@ def _graph(handle: int, request: dict[str, object], limits: Limits) -> bytes:
 
 
 def _bound_time(seconds: float) -> None:
-    """Allow so much processor time more from now; the kernel then ends this process."""
+    """Let the kernel end this process after ``seconds`` more of processor time."""
     used = sum(resource.getrusage(resource.RUSAGE_SELF)[:2])
     _, hard = resource.getrlimit(resource.RLIMIT_CPU)
     bound = int(used + seconds) + 1

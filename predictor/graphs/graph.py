@@ -1,8 +1,9 @@
-"""A model as a graph: what each operator works on, how much it computes and moves.
+"""A deep-learning model as a graph: each operator's shapes, operations and bytes moved.
 
-A ModelGraph is compact: nodes that do the same share one row of a table of *kinds*; arrays of
-length n (nodes) are looked up from it. Nodes stand in an order in which they can run. Shapes are
-those at the graph's batch. One multiply-accumulate (MAC) is two flops; see ``operators``.
+A ModelGraph is compact: nodes with equal operator, attributes and shapes share one row of the
+table of *kinds*, from which arrays of length n (number of nodes) are looked up. Nodes are in
+topological order. Shapes are those at the graph's batch size. One multiply-accumulate (MAC) is
+two flops; see ``operators``.
 """
 
 from __future__ import annotations
@@ -27,12 +28,12 @@ _VIEW = FAMILIES.index(Family.VIEW)
 
 
 class MalformedGraph(ValueError):
-    """Bytes that are no graph: they did not come from a sound reader."""
+    """Raised by ``decode`` for bytes that do not encode a valid graph."""
 
 
 @dataclass(frozen=True, slots=True)
 class Port:
-    """An input or output of the graph."""
+    """The name, type (an ONNX code) and shape of an input or output of the graph."""
 
     name: str
     dtype: int
@@ -41,149 +42,166 @@ class Port:
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """A run of nodes that repeats, one after the other."""
+    """A sequence of nodes that is repeated back to back, such as a transformer's layers."""
 
     first: int
     length: int
-    """Nodes of one repetition."""
+    """Number of nodes in one repetition."""
     count: int
 
 
 @dataclass(frozen=True)
 class ModelGraph:
-    """A model's graph at its batch, as a table of kinds. Arrays are read-only."""
+    """A deep-learning model's graph at one batch size, as a table of kinds of nodes.
+
+    The arrays are read-only.
+    """
 
     digest: str
-    """Stable: of operators, shapes, work and edges, not of names or the order in the file."""
+    """Hash of operators, shapes, work and edges; names and the file's order do not change it."""
     batch: int
     opset: int
     producer: str
     inputs: tuple[Port, ...]
     outputs: tuple[Port, ...]
     operators: tuple[str, ...]
-    """The names in use, sorted; onnxruntime's own as ``com.microsoft:Name``."""
+    """Names of the graph's operators, sorted; onnxruntime's own are ``com.microsoft:Name``."""
     kinds: Integers
-    """[kinds, len(COLUMNS)]"""
+    """Array [kinds, len(COLUMNS)]: the numbers that describe each kind of node."""
     kind_operator: Indices
-    """[kinds] into ``operators``."""
+    """Array [kinds]: index of each kind's operator in ``operators``."""
     kind: Indices
-    """[n] into ``kinds``."""
+    """Array [n]: index of each node's row in ``kinds``."""
     edges: Indices
-    """[2, e]: node that makes, node that reads; each pair once."""
+    """Array [2, e]: indices of the producing and the consuming node; each pair is listed once."""
     parameters: int
-    """Parameters as the model's framework counts them: an estimate, see ``parameters``."""
+    """Number of parameters as the model's framework counts them (estimate of ``parameters.py``)."""
     stored_elements: int
-    """Elements of all constants in the file."""
+    """Number of elements of all constants in the file."""
     stored_bytes: int
     folded: Mapping[str, int]
-    """Nodes left out, by operator: they depend on constants alone, or do nothing (Identity)."""
+    """Number of nodes left out, by operator.
+
+    They depend on constants alone, or return their input unchanged (Identity).
+    """
     unknown: Mapping[str, int]
-    """Operators that the catalogue lacks: nodes of each. They count no operations."""
+    """Number of nodes of each operator that the catalogue lacks; they count as 0 operations."""
     assumed_shapes: int
     """Number of unknown nodes whose output shape had to be assumed."""
     encoded: bytes = field(repr=False, compare=False)
-    """The bytes that it was read from (``child.encode``)."""
+    """The bytes from ``child.encode`` that this graph was decoded from."""
 
     def __len__(self) -> int:
         return len(self.kind)
 
     def column(self, name: str) -> Integers:
-        """Return [n] one of ``COLUMNS``."""
+        """Return array [n]: each node's value in the column ``name`` of ``COLUMNS``."""
         values: Integers = self.kinds[self.kind, _AT[name]]
         return values
 
     @cached_property
     def operator(self) -> Indices:
-        """Return [n] places in ``operators``."""
+        """Return array [n]: index of each node's operator in ``operators``."""
         codes: Indices = self.kind_operator[self.kind]
         return codes
 
     @cached_property
     def family(self) -> Integers:
-        """Return [n] places in ``kinds.FAMILIES``."""
+        """Return array [n]: index of each node's operator family in ``kinds.FAMILIES``."""
         return self.column("family")
 
     @cached_property
     def dtype(self) -> Integers:
-        """Return [n] ONNX's code of the first output's type."""
+        """Return array [n]: ONNX's code of the type of each node's first output."""
         return self.column("dtype")
 
     @cached_property
     def input_shape(self) -> Integers:
-        """Return [n, 6] the first activation read, padded with 0; above rank 6 merged in front."""
+        """Return array [n, 6]: the shape of each node's first activation input, padded with 0.
+
+        Leading dimensions of shapes above rank 6 are multiplied together.
+        """
         return self._block("input_0", AXES)
 
     @cached_property
     def output_shape(self) -> Integers:
-        """Return [n, 6] the first output, padded and merged as ``input_shape``."""
+        """Return array [n, 6]: the shape of each node's first output, as in ``input_shape``."""
         return self._block("output_0", AXES)
 
     @cached_property
     def attributes(self) -> Integers:
-        """Return [n, len(ATTRIBUTES)], 0 where an attribute does not apply."""
+        """Return array [n, len(ATTRIBUTES)]: each node's attributes, 0 where one does not apply."""
         return self._block(ATTRIBUTES[0], len(ATTRIBUTES))
 
     @cached_property
     def macs(self) -> Integers:
-        """Return [n] multiply-accumulates of convolutions, products, attention and recurrence."""
+        """Return array [n]: each node's multiply-accumulates.
+
+        Only convolutions, matrix products, attention and recurrent layers have any.
+        """
         return self.column("macs")
 
     @cached_property
     def flops(self) -> Integers:
-        """Return [n] flops: two for each MAC, and one for each other operation."""
+        """Return array [n]: each node's flops, two per MAC and one per other operation."""
         return self.column("flops")
 
     @cached_property
     def node_parameters(self) -> Integers:
-        """Return [n] parameters that the node uses; tied ones at each of their users."""
+        """Return array [n]: parameters that each node uses; shared ones count at every user."""
         return self.column("parameters")
 
     @cached_property
     def weight_bytes(self) -> Integers:
-        """Return [n] bytes of all constants that the node reads."""
+        """Return array [n]: bytes of all constants that each node reads."""
         return self.column("weight_bytes")
 
     @cached_property
     def input_bytes(self) -> Integers:
-        """Return [n] bytes of activations read."""
+        """Return array [n]: bytes of activations that each node reads."""
         return self.column("input_bytes")
 
     @cached_property
     def output_bytes(self) -> Integers:
-        """Return [n] bytes of activations written (of a view: what it shows)."""
+        """Return array [n]: bytes of activations that each node writes.
+
+        A view (such as Reshape) has the bytes of its output, though it writes none.
+        """
         return self.column("output_bytes")
 
     @cached_property
     def moved_bytes(self) -> Integers:
-        """Return [n] bytes read and written with nothing cached; none for views."""
+        """Return array [n]: bytes that each node reads and writes without caches; 0 for views."""
         return self.column("moved_bytes")
 
     @cached_property
     def total_macs(self) -> int:
-        """Return the MACs of the whole graph at its batch."""
+        """Return the multiply-accumulates (MACs) of the whole graph at its batch size."""
         return self._total("macs")
 
     @cached_property
     def total_flops(self) -> int:
-        """Return the flops of the whole graph at its batch."""
+        """Return the flops of the whole graph at its batch size."""
         return self._total("flops")
 
     @cached_property
     def total_moved_bytes(self) -> int:
-        """Return the bytes that the graph moves at its batch, with nothing cached between
-        operators."""
+        """Return the bytes that all operators read and write, without caches between operators."""
         return self._total("moved_bytes")
 
     @cached_property
     def activation_bytes(self) -> int:
-        """Return the bytes of all that is written, views left out."""
+        """Return the bytes of the outputs of all nodes of the graph except views."""
         rows = self.kinds[:, _AT["family"]] != _VIEW
         written = np.where(rows, self.kinds[:, _AT["output_bytes"]], 0)
         return _exact(written, self._times)
 
     @cached_property
     def activations(self) -> int:
-        """Count elements written by convolutions, products and attention, as timm and fvcore do."""
+        """Return the number of output elements of all nodes that have MACs.
+
+        timm and fvcore define a model's number of activations this way.
+        """
         worked = self.kinds[:, _AT["macs"]] > 0
         shapes = self.kinds[:, _AT["output_0"] : _AT["output_0"] + AXES]
         elements = np.where(worked, np.prod(np.maximum(shapes, 1), axis=1), 0)
@@ -191,7 +209,10 @@ class ModelGraph:
 
     @cached_property
     def peak_activation_bytes(self) -> int:
-        """Return the most bytes of activations alive at once in this order, views counted once."""
+        """Return the peak bytes of activations in use when nodes run in the graph's order.
+
+        A view shares its input's memory.
+        """
         family, written = self.family.tolist(), self.output_bytes.tolist()
         root = list(range(len(self)))
         last = list(range(len(self)))
@@ -217,14 +238,14 @@ class ModelGraph:
 
     @cached_property
     def repeated_blocks(self) -> tuple[Block, ...]:
-        """Return runs of nodes that repeat at least twice, longest first, without overlap.
+        """Return the sequences of nodes that occur at least twice back to back, longest first.
 
-        Recognised by kinds in the order of the nodes, so blocks of different widths differ.
+        They do not overlap. Nodes are compared by kind, so layers of different widths differ.
         """
         return repeated(self.kind)
 
     def count(self, operator: str) -> int:
-        """Count the nodes of this operator."""
+        """Return the number of nodes with this operator; 0 for an operator that is not used."""
         if operator not in self.operators:
             return 0
         return int(np.count_nonzero(self.operator == self.operators.index(operator)))
@@ -247,7 +268,7 @@ def _exact(values: Integers, times: Integers) -> int:
 
 
 def repeated(kind: Indices) -> tuple[Block, ...]:
-    """Find back-to-back repeats in a sequence: greedily the longest run first."""
+    """Return the back-to-back repetitions in a sequence of kinds, found greedily, longest first."""
     blocks: list[Block] = []
     candidates: list[tuple[int, int, int]] = []
     for period in range(1, len(kind) // 2 + 1):
@@ -266,7 +287,7 @@ def repeated(kind: Indices) -> tuple[Block, ...]:
 
 
 def decode(data: bytes | memoryview) -> ModelGraph:
-    """Read a graph from ``child.encode``. Raises MalformedGraph for anything else."""
+    """Return the graph that ``child.encode`` encoded. Raises MalformedGraph for other bytes."""
     try:
         return _decode(bytes(data))
     except (KeyError, TypeError, ValueError, OverflowError, RecursionError) as error:
@@ -315,7 +336,7 @@ def _decode(data: bytes) -> ModelGraph:
 
 
 def _check(table: Integers, kind: Indices, pairs: Indices, operator: Indices, names: int) -> None:
-    """Raise MalformedGraph unless every index is within its table and edges lead forwards."""
+    """Raise MalformedGraph unless all indices are in range and edges lead to later nodes."""
     sound = (
         kind.min() >= 0 and kind.max() < len(table)
         and operator.shape == (len(table),) and operator.min() >= 0 and operator.max() < names

@@ -1,9 +1,10 @@
-"""From an ONNX skeleton to what is known of each node: shapes, operations, bytes, parameters.
+"""Infer each node's shapes, operations, bytes and parameters from an ONNX model without weights.
 
-Standard library only: this runs in the unprivileged child. Nodes that do the same (operator,
-attributes, shapes, types) are one *kind*: rules run once a kind, so repeated blocks cost little.
-What depends on constants alone (shape arithmetic, transposed weights) is worked out when a model
-is loaded, not each time it runs: such nodes are folded away and counted.
+This module runs in the unprivileged child, so it uses the standard library only. Nodes with equal
+operator, attributes, shapes and types are one *kind*. Shape and cost rules run once per kind, so
+repeated layers cost little. Nodes that depend on constants alone (shape arithmetic, transposed
+weights) run when a model is loaded, not at each inference; they are left out and counted as
+folded.
 """
 
 from __future__ import annotations
@@ -25,29 +26,32 @@ from berth.predictor.graphs.values import Shape, Tensor
 
 @dataclass(slots=True)
 class Inferred:
-    """A graph, row by row; ``kinds[kind_of[n]]`` describes node n."""
+    """An inferred graph as lists; ``kinds[kind_of[n]]`` describes node n."""
 
     batch: int
     opset: int
     producer: str
     inputs: list[tuple[str, int, Shape]]
-    """Name, type, shape."""
+    """Name, ONNX type code and shape of each input; ``outputs`` likewise."""
     outputs: list[tuple[str, int, Shape]]
     kinds: list[Kind] = field(default_factory=list)
     kind_of: list[int] = field(default_factory=list)
     sources: list[int] = field(default_factory=list)
     targets: list[int] = field(default_factory=list)
     parameters: int = 0
-    """Parameters as the framework counts them, see ``parameters``."""
+    """Number of parameters as the model's framework counts them (see ``parameters.py``)."""
     stored: int = 0
-    """Elements of the file's constants."""
+    """Number of elements of the file's constants."""
     stored_bytes: int = 0
     folded: dict[str, int] = field(default_factory=dict)
-    """Nodes worked out at loading, by operator."""
+    """Number of nodes that are computed when the model is loaded, by operator."""
     unknown: dict[str, int] = field(default_factory=dict)
-    """Operators that the catalogue lacks, and how many nodes of each."""
+    """Number of nodes of each operator that the catalogue lacks."""
     assumed: int = 0
-    """Nodes of them whose output's shape the file does not say: taken as their input's."""
+    """Number of outputs of unknown operators whose shape the file lacks.
+
+    The shape of the operator's input is assumed for them.
+    """
     digest: str = ""
 
 
@@ -57,29 +61,35 @@ def infer(
     sizes: Mapping[str, int] | None = None,
     limits: Limits = LIMITS,
 ) -> Inferred:
-    """Walk the graph. Raises Problem with one sentence."""
+    """Return the model's nodes with shapes, operations and bytes at a batch size.
+
+    ``sizes`` sets other open dimensions by name. Raises Problem with one sentence.
+    """
     walk = Walk.of(model, batch, sizes, limits)
     walk.steps()
     return walk.result()
 
 
 FOLDED, SAME = -1, -2
-"""Worked out at loading; its input under another name."""
+"""Values of ``_Made.kind``: computed when the model is loaded; equal to the node's input."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Made:
-    """The outputs and the kind of one call."""
+    """The outputs and the kind that the rules infer for a node."""
 
     outputs: tuple[Tensor, ...]
     kind: int
-    """Its place among the kinds, or FOLDED, or SAME."""
+    """Index of the node's kind in ``Inferred.kinds``, or FOLDED, or SAME."""
     once: tuple[tuple[int, int], ...] = ()
-    """See ``parameters.counted``."""
+    """Inputs (position, elements) that count once per model; see ``parameters.counted``."""
 
 
 class Walk:
-    """One walk over a graph in running order; ``env`` holds what is known of each tensor."""
+    """Infers a graph node by node in topological order.
+
+    ``env`` maps the name of each tensor seen so far to its type, shape and small values.
+    """
 
     @classmethod
     def of(
@@ -89,7 +99,7 @@ class Walk:
         sizes: Mapping[str, int] | None = None,
         limits: Limits = LIMITS,
     ) -> Walk:
-        """Make a walk that is ready to start, its inputs bound. Raises Problem."""
+        """Return a Walk over the model with the sizes of its inputs set. Raises Problem."""
         inputs, batch = bind(model.inputs, batch, sizes or {})
         nodes = flattened(model, limits)
         if not nodes:
@@ -115,7 +125,7 @@ class Walk:
         self.found.stored_bytes = sum(t.size_bytes for t in model.constants.values())
 
     def steps(self) -> None:
-        """Take every node. Raises Problem, naming the node."""
+        """Infer every node of the graph. Raises Problem that names the node."""
         self._order()
         self.roles = Roles(self.nodes)
         for place, node in enumerate(self.nodes):
@@ -128,7 +138,7 @@ class Walk:
                 ) from None
 
     def result(self) -> Inferred:
-        """Return what was inferred. Raises Problem where nothing is computed from the inputs."""
+        """Return the inferred graph. Raises Problem where no node computes from the inputs."""
         inferred = self.found
         if not inferred.kind_of:
             raise Problem("computes nothing from its inputs")
@@ -177,7 +187,7 @@ class Walk:
             self._record(node, result)
 
     def _branch(self, node: Node, name: bytes) -> None:
-        """Put the branch of an If whose condition is known in the If's place."""
+        """Replace an If node, whose condition is a known constant, by the nodes of its branch."""
         nodes, constants, outputs = subgraph(node.attributes, name)
         self.left -= len(nodes)
         self.depth += 1
@@ -236,7 +246,7 @@ class Walk:
         outputs = entry.shapes(call)
         if len(outputs) < len([known for known in node.outputs if known]):
             raise Problem(f"has {len(node.outputs)} outputs where {len(outputs)} are known")
-        # Of what is cast "like" another only that one's type is used.
+        # CastLike uses only the type of its second input, not its values.
         used = inputs[:1] if node.operator == "CastLike" else inputs
         known = [tensor for tensor in used if tensor is not None]
         if entry.family is Family.SHAPE or (
@@ -250,7 +260,7 @@ class Walk:
         return _Made(tuple(outputs), self._place(kind), once)
 
     def _unknown(self, name: str, node: Node, call: Call) -> _Made:
-        """Describe an operator that the catalogue lacks: shapes by the file, no operations."""
+        """Return an unknown operator's outputs with the file's shapes and 0 operations."""
         inferred = self.found
         inferred.unknown[name] = inferred.unknown.get(name, 0) + 1
         like = next((t for t in call.inputs if t is not None and t.stored is None), None)
@@ -283,7 +293,7 @@ def _does_nothing(node: Node, call: Call, outputs: list[Tensor]) -> bool:
 
 
 def _constant(call: Call, family: Family, outputs: list[Tensor]) -> tuple[Tensor, ...]:
-    """Return the outputs as constants; one that a Constant node holds keeps what it stores."""
+    """Return the outputs marked as constants; outputs of a Constant node keep their ``stored``."""
     stored = stored_behind(call, family)
     return tuple(
         Tensor(t.dtype, t.shape, t.values, stored if t.stored is None else t.stored)

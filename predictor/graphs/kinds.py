@@ -1,6 +1,6 @@
-"""What a node does, apart from where it stands: operator, attributes, shapes, work and bytes.
+"""Kinds of nodes: the operator, attributes, shapes, operations and bytes that equal nodes share.
 
-Standard library only.
+This module uses the standard library only.
 """
 
 from __future__ import annotations
@@ -15,12 +15,15 @@ from berth.predictor.graphs.operators import Call, Family
 from berth.predictor.graphs.values import FLOAT, Shape, Tensor
 
 AXES = 6
-"""Dimensions kept of a shape; leading ones beyond are multiplied together (TraPPM: 6)."""
+"""Number of dimensions stored per shape (6, as in TraPPM).
+
+The leading dimensions of a shape of higher rank are multiplied together.
+"""
 ATTRIBUTES = (
     "kernel_0", "kernel_1", "kernel_2", "stride_0", "stride_1", "stride_2", "dilation", "padding",
     "groups", "heads",
 )  # fmt: skip
-"""Numbers kept of a node's attributes; 0 where they do not apply. Kernels are right-aligned."""
+"""Attributes stored per node, 0 where one does not apply; kernel sizes are right-aligned."""
 COLUMNS = (
     "family", "dtype", "inputs", "input_rank", "output_rank",
     *(f"input_{n}" for n in range(AXES)),
@@ -33,7 +36,7 @@ FAMILIES = tuple(Family)
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """A row of the table of kinds: its name and one number a column of ``COLUMNS``."""
+    """A row of the table of kinds: the operator's name and one number per column of ``COLUMNS``."""
 
     operator: str
     row: tuple[int, ...]
@@ -44,7 +47,10 @@ class Kind:
 
 
 def folded_to(shape: Shape) -> tuple[int, ...]:
-    """Return a shape as ``AXES`` sizes, padded with 0 at the end."""
+    """Return a shape as exactly ``AXES`` sizes, padded with 0 at the end.
+
+    Leading dimensions of a shape of higher rank are multiplied together.
+    """
     if len(shape) > AXES:
         first, *rest = shape[: len(shape) - AXES + 1]
         for size in rest:
@@ -60,7 +66,10 @@ def describe(
     work: tuple[int, int],
     parameters: int,
 ) -> Kind:
-    """Return the kind of a call. ``work`` is (macs, flops beside them)."""
+    """Return the kind of an operator call.
+
+    ``work`` is (MACs, flops other than the MACs'). Raises Problem for absurdly large counts.
+    """
     name, family = operator
     activations = [t for t in call.inputs if t is not None and t.stored is None]
     constants = [t for t in call.inputs if t is not None and t.stored is not None]
@@ -85,7 +94,10 @@ def describe(
 
 
 def _moved(name: str, family: Family, read: int, weights: int, written: int) -> int:
-    """Return bytes read and written. Views move none; what selects reads no more than it writes."""
+    """Return the bytes that an operator reads and writes.
+
+    Views move none; selecting operators (Gather, Slice) read as many bytes as they write.
+    """
     if family is Family.VIEW:
         return 0
     if family is Family.SELECTION or name in ("Slice", "Expand", "Tile"):

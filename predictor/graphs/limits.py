@@ -1,6 +1,7 @@
-"""How large a model file may be in every respect, before it is refused in one sentence.
+"""Limits on a model file's size, nodes and tensors, above which Berth refuses to read the file.
 
-Standard library only: the unprivileged child that parses users' files imports this.
+The unprivileged child that parses users' files imports this module, so it uses the standard
+library only.
 """
 
 from __future__ import annotations
@@ -10,33 +11,33 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Caps of one reading."""
+    """Upper limits for reading one model file in the child process."""
 
     file_bytes: int = 2**31
-    """Size of the file; protobuf itself ends there."""
+    """Largest file, in bytes; protobuf has the same limit."""
     whole_bytes: int = 2**20
     """Files up to this size are read whole, larger ones part by part."""
     part_bytes: int = 9 * 1024
-    """Parts of a larger file beyond this are taken apart, or left out unread."""
+    """In files that are read part by part, larger parts are split, or skipped as weights."""
     skeleton_bytes: int = 64 * 2**20
-    """Size of the file without its weights."""
+    """Largest size of the file without its weights."""
     parts: int = 1_000_000
-    """Number of messages that are taken apart while weights are left out."""
+    """Largest number of protobuf fields that are read in a file that is read part by part."""
     nodes: int = 50_000
-    """Number of nodes, with the bodies of functions put in place."""
+    """Largest number of nodes, after calls of the model's functions are replaced by their nodes."""
     depth: int = 8
-    """Depth of functions that call functions."""
+    """Deepest nesting of functions that call functions."""
     rank: int = 16
     elements: int = 2**48
-    """Elements of one tensor, declared or inferred."""
+    """Largest number of elements of a tensor, declared or inferred."""
     seconds: float = 10.0
-    """Processor and wall time of the child for one file."""
+    """Processor and wall time that the child may use for one file."""
     memory_bytes: int = 512 * 2**20
-    """Address space of the child."""
+    """Largest address space of the child process."""
 
 
 LIMITS = Limits()
 KNOWN_VALUES = 1024
-"""Elements up to which a constant's values are followed (shapes, axes, scales)."""
+"""Largest number of elements of constants whose values are known (shapes, axes, scales)."""
 LARGEST_COUNT = 2**62
-"""Operations and bytes beyond this are nonsense."""
+"""Largest accepted number of operations, bytes or elements of a node."""

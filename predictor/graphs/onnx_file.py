@@ -1,7 +1,8 @@
-"""An ONNX model's skeleton as plain Python values: nodes, constants' shapes, inputs, outputs.
+"""Read an ONNX file without its weights: nodes, shapes of constants, inputs and outputs.
 
-Standard library only. Field numbers are those of onnx.proto. External data is never opened: a
-constant outside of the file is known by its shape. Names stay bytes, they only tell apart.
+This module uses the standard library only. Field numbers are those of onnx.proto. External data
+files are never opened, so only the shape of a constant in such a file is known. Names of tensors
+stay undecoded bytes, because they only serve as keys.
 """
 
 from __future__ import annotations
@@ -30,40 +31,40 @@ _MODEL: wire.Schema = {7: _GRAPH, 25: {7: _NODE}}
 
 
 class Node(NamedTuple):
-    """One operator as it stands in the file."""
+    """A node as the ONNX file lists it: operator, names of tensors, encoded attributes."""
 
     operator: str
     domain: str
     inputs: tuple[bytes, ...]
     outputs: tuple[bytes, ...]
     attributes: tuple[bytes, ...]
-    """Each still encoded."""
+    """Encoded AttributeProto messages."""
 
 
 @dataclass(frozen=True, slots=True)
 class Input:
-    """A graph input: sizes, or names of symbolic ones, or "" for unnamed ones."""
+    """A graph input as the file declares it."""
 
     name: bytes
     dtype: int
     shape: tuple[int | str, ...] | None
-    """Its sizes; None: no shape given."""
+    """A size, a symbolic name, or "" (unnamed) per dimension; None if the file has no shape."""
 
 
 @dataclass(slots=True)
 class Function:
-    """A model's own operator."""
+    """A FunctionProto: an operator that the model file defines by other nodes."""
 
     inputs: list[bytes] = field(default_factory=list)
     outputs: list[bytes] = field(default_factory=list)
     nodes: list[Node] = field(default_factory=list)
     defaults: list[bytes] = field(default_factory=list)
-    """Encoded attributes."""
+    """Encoded AttributeProto messages with default values."""
 
 
 @dataclass(frozen=True, slots=True)
 class RawModel:
-    """A file's graph before shapes are known."""
+    """The graph of an ONNX file before shapes are inferred."""
 
     producer: str
     opset: int
@@ -73,11 +74,14 @@ class RawModel:
     outputs: list[bytes]
     functions: dict[tuple[str, str], Function]
     notes: tuple[bytes, tuple[tuple[int, int], ...]] = (b"", ())
-    """The data, and where it says what tensors are (value_info); read only when needed."""
+    """The file's bytes, and the (start, end) of its value_info entries; parsed when needed."""
     _declared: dict[bytes, tuple[int, int]] = field(default_factory=dict)
 
     def declared(self, name: bytes, batch: int) -> Tensor | None:
-        """Return what the file itself says of a tensor, its open first dimension as ``batch``."""
+        """Return the type and shape that the file's value_info declares for a tensor.
+
+        A symbolic first dimension becomes ``batch``. None where the shape is missing or open.
+        """
         data, spans = self.notes
         if not self._declared:
             self._declared.update({_name(data, *span): span for span in spans})
@@ -94,7 +98,7 @@ class RawModel:
 
 
 def read(handle: int, limits: Limits = LIMITS) -> RawModel:
-    """Read the model in an open file. Raises Problem with one sentence."""
+    """Return the model in an open file descriptor. Raises Problem with one sentence."""
     size = os.fstat(handle).st_size
     if size == 0:
         raise Problem("is empty")
@@ -128,7 +132,7 @@ _OTHER = (
 
 
 def refuse_other_formats(head: bytes) -> None:
-    """Name what a file is instead of ONNX, from its first bytes, where that is plain."""
+    """Raise Problem, which names the format, where the first bytes show that it is not ONNX."""
     for at, magic, format_name in _OTHER:
         if head[at : at + len(magic)] == magic:
             raise Problem(f"is {format_name}, not an ONNX model", "export the model to ONNX")
@@ -192,7 +196,10 @@ def _by_number(data: bytes, graph: tuple[int, int]) -> dict[int, list[tuple[int,
 def subgraph(
     encoded: Sequence[bytes], name: bytes
 ) -> tuple[list[Node], dict[bytes, Tensor], list[bytes]]:
-    """Return nodes, constants and outputs of the graph in a node's attribute. Raises Problem."""
+    """Return the nodes, constants and output names of the graph in the attribute ``name``.
+
+    ``encoded`` are a node's attributes. Raises Problem where the graph is absent or malformed.
+    """
     try:
         for data in encoded:
             parts = {number: (a, b) for number, a, b in protobuf.scan(data, 0, len(data)) if b >= 0}
@@ -211,7 +218,7 @@ def subgraph(
 
 
 def _opset(data: bytes, start: int, end: int) -> int:
-    """Return the version of ONNX's own operators; 0 for another domain."""
+    """Return the opset version of an OperatorSetIdProto; 0 for other domains than ONNX's own."""
     domain, version = b"", 0
     for number, a, b in protobuf.scan(data, start, end):
         if number == 1 and b >= 0:

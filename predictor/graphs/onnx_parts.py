@@ -1,6 +1,7 @@
-"""Constants and attributes of an ONNX file: TensorProto and AttributeProto.
+"""Read constants (TensorProto) and attributes (AttributeProto) of an ONNX file.
 
-Standard library only. Values are kept where they are few and stand in the file itself.
+This module uses the standard library only. A constant's values are read only where it has at most
+``limits.KNOWN_VALUES`` elements and stores them in the file itself.
 """
 
 from __future__ import annotations
@@ -25,13 +26,13 @@ _TEXTS: dict[bytes, str] = {}
 
 
 def printable(raw: bytes) -> str:
-    """Return a name as text of at most 128 characters that cannot steer a terminal."""
+    """Return a name as text of at most 128 characters, control characters escaped."""
     decoded = raw[:512].decode("utf-8", "replace")[:128]
     return decoded if decoded.isprintable() else repr(decoded)[1:-1][:128]
 
 
 def text(raw: bytes) -> str:
-    """Return a name as text; each different one is decoded once."""
+    """Return a name from the file as printable text; decoded names are cached."""
     decoded = _TEXTS.get(raw)
     if decoded is None:
         decoded = printable(raw)
@@ -41,7 +42,7 @@ def text(raw: bytes) -> str:
 
 
 def integers(data: bytes, start: int, end: int) -> list[int]:
-    """Read one varint, or packed ones."""
+    """Return the integers of a protobuf field: one varint, or several packed ones."""
     if end < 0:
         return [protobuf.signed(start)]
     numbers = []
@@ -60,7 +61,10 @@ _LOCATION, _EXTERNAL = 14, 1
 
 
 def read_tensor(data: bytes, start: int, end: int) -> tuple[bytes, Tensor]:
-    """Read a TensorProto's name, type and shape, and its values where they are few and inside."""
+    """Return the name and the Tensor of a TensorProto.
+
+    Values are set only where there are at most ``KNOWN_VALUES`` and the file holds them.
+    """
     name, dtype, dims = b"", FLOAT, []
     parts: list[protobuf.Field] = []
     for part in protobuf.scan(data, start, end):
@@ -109,9 +113,10 @@ _REFERENCE = 21
 
 
 def attribute(data: bytes) -> tuple[str, Attribute, str]:
-    """Read an encoded attribute: name, value, and the function's attribute it stands for or ''.
+    """Return name, value and reference of an encoded attribute.
 
-    Raises Problem where it is malformed.
+    The reference is the name of the enclosing function's attribute whose value it takes, else ''.
+    Raises Problem for a malformed attribute.
     """
     try:
         return _attribute(data)
@@ -162,10 +167,10 @@ def _attribute_value(data: bytes, kind: int, spans: dict[int, list[tuple[int, in
 
 
 def attributes(encoded: Sequence[bytes]) -> Attributes:
-    """Return all attributes of a node by name."""
+    """Return the values of a node's encoded attributes by name. Raises Problem."""
     return {name: value for name, value, _ in map(attribute, encoded)}
 
 
 def shown(name: bytes) -> str:
-    """Return a tensor's name for a message."""
+    """Return a tensor's name quoted for an error message, at most 60 characters."""
     return repr(name.decode("utf-8", "replace")[:60])

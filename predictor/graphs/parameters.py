@@ -1,19 +1,20 @@
-"""How many parameters a framework would count, from what its exporter left in the file.
+"""Estimate the number of parameters that the framework would report for an exported ONNX model.
 
-Standard library only. A file's constants are not the model's parameters: exporters fold batch
-normalisations into convolutions, write equal vectors once, keep running statistics, masks and
-tables beside the weights, and expand tables of relative positions. The rules:
+This module uses the standard library only. The constants in a file are not exactly the model's
+parameters: exporters fold batch normalisations into convolutions, store equal vectors once, store
+running statistics, masks and tables beside the weights, and expand tables of relative positions.
+The rules:
 
-* constants of convolutions, products, attention, recurrent layers and normalisations count; of a
-  batch normalisation scale and bias, not its running statistics;
-* so do tables that rows are gathered from, what is joined or added to activations, and vectors
-  that scale them; not constants of several dimensions added to attention scores (masks, position
-  biases) or multiplied in (tables of sines);
+* constants of convolutions, matrix products, attention, recurrent layers and normalisations
+  count; for a batch normalisation its scale and bias count, its running statistics do not;
+* tables that Gather reads, constants that are concatenated or added to activations, and vectors
+  that scale activations count; constants of several dimensions that are added to attention scores
+  (masks, position biases) or multiplied with activations (tables of sines) do not;
 * a constant with more than one dimension above 1 counts once, however many nodes use it (tied
-  embeddings); a vector counts at each use (an exporter wrote equal biases once);
-* a convolution that took up a batch normalisation, by the names exporters then give, counts the
-  two vectors that are gone: ``getitem`` for its output without a bias (torch.export), a bias named
-  ``...weight_bias`` or ``onnx::Conv_...`` (both torch exporters).
+  embeddings); a vector counts at each use (exporters store equal biases once);
+* a convolution with a folded batch normalisation counts the two vectors that the folding removed.
+  Such a convolution is recognised by the names that torch's exporters use: its output is named
+  ``getitem`` and it has no bias, or its bias is named ``...weight_bias`` or ``onnx::Conv_...``.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ FOLDED_WITHOUT_BIAS, FOLDED_WITH_BIAS, IN_SCORES = 2, 1, 4
 
 
 class Roles:
-    """Finds which constants are parameters, and remembers those that were counted."""
+    """Decides which constants are parameters, and remembers which were already counted."""
 
     def __init__(self, nodes: Sequence[Node]) -> None:
         self._scores = _score_names(nodes)
@@ -57,7 +58,11 @@ class Roles:
         self._seen: set[bytes] = set()
 
     def hints(self, node: Node) -> int:
-        """Return what names tell of a node beyond its operator and its inputs."""
+        """Return flags that the names of a node's tensors give; 0 for none.
+
+        FOLDED_WITHOUT_BIAS or FOLDED_WITH_BIAS: a convolution with a folded batch normalisation.
+        IN_SCORES: a sum that leads to attention scores.
+        """
         if node.operator == "Conv":
             if len(node.inputs) < 3:
                 folded = node.outputs[:1] and node.outputs[0].startswith(b"getitem")
@@ -70,7 +75,7 @@ class Roles:
         return 0
 
     def folded(self, node: Node) -> None:
-        """Remember of a constant made of constants which one it mostly is."""
+        """Record that a folded node's output is derived from the constant that is its input 0."""
         if node.inputs and node.outputs:
             root = node.inputs[0]
             self._roots[node.outputs[0]] = self._roots.get(root, root)
@@ -85,7 +90,10 @@ class Roles:
 
 
 def counted(family: Family, call: Call, hints: int) -> tuple[int, tuple[tuple[int, int], ...]]:
-    """Return a node's parameters, and those inputs (position, elements) that count once a model."""
+    """Return a node's number of parameters, and the inputs that count only once per model.
+
+    Each such input is (position, number of elements).
+    """
     total, once = 0, []
     for position, tensor in enumerate(call.inputs):
         if tensor is None or not tensor.stored or not _is_parameter(family, call, position, hints):
@@ -120,10 +128,10 @@ def _is_parameter(family: Family, call: Call, position: int, hints: int) -> bool
 
 
 def stored_behind(call: Call, family: Family) -> int:
-    """Count learnt elements behind a constant that a call makes of constants alone.
+    """Return the number of learnt elements in the result of a node that reads only constants.
 
-    Of what is joined all, of a product or convolution its weights, of a table of sines none,
-    otherwise those of the input that has most.
+    Concat adds those of all inputs, products and convolutions those of the weights, sines have
+    none; other operators have those of the input with the most.
     """
     behind = [
         tensor.stored or 0
@@ -141,7 +149,7 @@ def stored_behind(call: Call, family: Family) -> int:
 
 
 def _score_names(nodes: Sequence[Node]) -> set[bytes]:
-    """Return the names that flow into a softmax by sums and views only."""
+    """Return the names of tensors that reach a Softmax through element-wise nodes and views."""
     scores: set[bytes] = set()
     for node in reversed(nodes):
         if node.operator == "Softmax":

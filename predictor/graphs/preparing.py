@@ -1,6 +1,7 @@
-"""A graph made ready for inference: functions in place, nodes in order, open dimensions bound.
+"""Prepare an ONNX graph for shape inference.
 
-Standard library only.
+Functions are replaced by their nodes, nodes are sorted topologically, and open dimensions of the
+inputs get sizes. This module uses the standard library only.
 """
 
 from __future__ import annotations
@@ -20,7 +21,10 @@ CONTROL_FLOW = frozenset({"If", "Loop", "Scan", "SequenceMap"})
 
 
 def flattened(model: RawModel, limits: Limits) -> list[Node]:
-    """Return the nodes with the model's own functions replaced by their bodies."""
+    """Return the nodes with calls of the model's functions replaced by the functions' nodes.
+
+    Raises Problem for more nodes or deeper calls than ``limits`` allow.
+    """
     if not model.functions:
         return model.nodes
     return list(_inlined(model.nodes, model.functions, limits))
@@ -49,7 +53,7 @@ def _inlined(
 
 
 def _body(node: Node, function: Function, number: int) -> list[Node]:
-    """Return a call's nodes with names of its own and the call's attributes put in."""
+    """Return the nodes of a function for one call, with unique names and the call's attributes."""
     names = dict(zip(function.inputs, node.inputs, strict=False))
     names |= dict.fromkeys(function.inputs[len(node.inputs) :], b"")
     names |= {
@@ -78,7 +82,10 @@ def _body(node: Node, function: Function, number: int) -> list[Node]:
 
 
 def _resolved(raw: bytes, arguments: dict[str, bytes]) -> bytes | None:
-    """Return an attribute, or the call's that it refers to by its own name; None: not given."""
+    """Return an encoded attribute with a reference to the call's attribute resolved.
+
+    None where the call does not set the attribute that is referred to.
+    """
     name, _, reference = attribute(raw)
     if not reference:
         return raw
@@ -90,7 +97,7 @@ def _resolved(raw: bytes, arguments: dict[str, bytes]) -> bytes | None:
 
 
 def _without_name(data: bytes) -> list[bytes]:
-    """Return an encoded attribute's fields but its name, each with its header."""
+    """Return the encoded fields of an attribute except its name, each with its protobuf header."""
     fields, at = [], 0
     while at < len(data):
         start = at
@@ -109,7 +116,10 @@ def _without_name(data: bytes) -> list[bytes]:
 
 
 def sorted_nodes(nodes: list[Node], known: Iterable[bytes]) -> list[Node]:
-    """Return the nodes so that each comes after what it reads. Raises Problem on a cycle."""
+    """Return the nodes in topological order. Raises Problem on a cycle.
+
+    ``known`` are the names of tensors that exist before the first node runs.
+    """
     available = set(known)
     makers = {name: place for place, node in enumerate(nodes) for name in node.outputs if name}
     waiting: list[set[int]] = []
@@ -139,11 +149,11 @@ _WORD = re.compile(r"[A-Za-z_][\w.]*|\d+|[+\-*]")
 def bind(
     inputs: Sequence[Input], batch: int | None, sizes: Mapping[str, int]
 ) -> tuple[dict[bytes, Tensor], int]:
-    """Return each input with its dimensions bound, and the batch.
+    """Return each input by name with all its sizes set, and the batch size.
 
-    The batch is the open first dimension of the inputs; it is 1 where none is asked for. A graph
-    without one has a fixed batch, its first input's. Raises Problem for a dimension that stays
-    open, and for another batch than the fixed one.
+    The batch is the open first dimension of the inputs, by default 1. A graph whose first
+    dimension is a number has that fixed batch. Raises Problem for a dimension that stays open, and
+    for a ``batch`` that differs from the fixed one.
     """
     name = _batch_name(inputs, sizes)
     if name is None:
@@ -168,7 +178,7 @@ def bind(
 
 
 def _batch_name(inputs: Sequence[Input], sizes: Mapping[str, int]) -> str | None:
-    """Return the open first dimension's name, "" for an unnamed one, None where it is fixed."""
+    """Return the name of the inputs' open first dimension: "" if unnamed, None if it is fixed."""
     for port in inputs:
         if port.shape:
             first = port.shape[0]
@@ -201,13 +211,16 @@ def _size(port: Input, axis: int, size: int | str, known: Mapping[str, int], bat
 
 
 def _open_name(text: str, known: Mapping[str, int]) -> str:
-    """Return the first name in a dimension's text that has no size: ``h32`` of ``32*h32``."""
+    """Return the first name without a known size in a dimension such as ``32*h32``: ``h32``."""
     words = (w for w in _WORD.findall(text) if not w[0].isdigit() and w not in "+-*")
     return next((w for w in words if w not in known), text)
 
 
 def _sum(text: str, known: Mapping[str, int]) -> int | None:
-    """Evaluate a sum or product of known names and numbers, such as ``past + sequence``."""
+    """Return the value of a dimension such as ``past + sequence`` or ``32*h``.
+
+    None where the text is not a sum of products of numbers and known names.
+    """
     words = _WORD.findall(text)
     if not words or "".join(words) != text.replace(" ", "") or len(words) > 16:
         return None

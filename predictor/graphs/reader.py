@@ -1,8 +1,8 @@
-"""Reading users' model files through an unprivileged child that is kept warm.
+"""Read users' model files through an unprivileged child process that serves many files.
 
-``read_graph`` opens the file with the caller's own rights and hands the child the open file, no
-path. A child that dies, hangs or answers nonsense costs one clear error, and the next file gets a
-new one.
+``read_graph`` opens the file with the caller's own rights and passes the child the open file
+descriptor, not a path. A child that dies, hangs or returns invalid data causes one DocumentError;
+the next file gets a new child.
 """
 
 from __future__ import annotations
@@ -34,7 +34,10 @@ _PROGRAM = "from berth.predictor.graphs.child import main; main()"
 
 
 class Reader:
-    """One warm child. Safe to share between threads; ``close`` it, or use it with ``with``."""
+    """Reads model files through one child process, which it starts at the first file.
+
+    A Reader may be shared between threads. ``close`` it, or use it with ``with``.
+    """
 
     def __init__(self, limits: Limits = LIMITS) -> None:
         self.limits = limits
@@ -53,7 +56,10 @@ class Reader:
     def read(
         self, path: Path, *, batch: int | None = None, sizes: Mapping[str, int] | None = None
     ) -> ModelGraph:
-        """Return the graph in an ONNX file at this batch. Raises DocumentError."""
+        """Return the graph in an ONNX file at a batch size (default: 1, or the file's fixed batch).
+
+        ``sizes`` sets other open dimensions by name. Raises DocumentError.
+        """
         check_sizes(path, batch, sizes)
         handle = open_plain(path)
         try:
@@ -69,7 +75,10 @@ class Reader:
         batch: int | None = None,
         sizes: Mapping[str, int] | None = None,
     ) -> ModelGraph:
-        """Read the graph in a file that is open already; ``source`` names it in messages."""
+        """Return the graph in an ONNX file that is already open; see ``read``.
+
+        ``source`` names the file in error messages. Raises DocumentError.
+        """
         request = json.dumps({"batch": batch, "sizes": dict(sizes or {})}).encode()
         with self._lock:
             kind, body = self._ask(request, handle, source)
@@ -82,7 +91,7 @@ class Reader:
             raise DocumentError(source, "made its reader answer nonsense") from None
 
     def close(self) -> None:
-        """End the child, if this process started it."""
+        """End the child process, if this process (not a parent that forked) started it."""
         with self._lock:
             if self._owner == os.getpid():
                 self._end()
@@ -91,7 +100,7 @@ class Reader:
 
     @property
     def child(self) -> int | None:
-        """Return the child's process id, where one runs."""
+        """Return the process id of the child process; None before it is started."""
         return self._process.pid if self._process else None
 
     def _ask(self, request: bytes, handle: int, source: Path | str) -> tuple[bytes, bytes]:
@@ -126,7 +135,7 @@ class Reader:
         self._end()
         mine, its = socket.socketpair()
         with its:
-            # No shell, no site of the user (-I), nothing of the environment but its loader's path.
+            # No shell, no user site-packages (-I), and only the loader's paths as environment.
             path = [entry for entry in sys.path if entry]
             self._process = subprocess.Popen(
                 [
@@ -187,7 +196,7 @@ def _refusal(body: bytes) -> tuple[str, str | None]:
 
 
 def check_sizes(path: Path | str, batch: int | None, sizes: Mapping[str, int] | None) -> None:
-    """Check that batch and dimensions make sense. Raises DocumentError."""
+    """Raise DocumentError unless the batch size and all dimensions are within their bounds."""
     if batch is not None and not 1 <= batch <= LARGEST_BATCH:
         raise DocumentError(path, f"batch {batch} is not between 1 and {LARGEST_BATCH}")
     for name, size in (sizes or {}).items():
@@ -196,7 +205,10 @@ def check_sizes(path: Path | str, batch: int | None, sizes: Mapping[str, int] | 
 
 
 def open_plain(path: Path) -> int:
-    """Open a regular file for reading. Raises DocumentError; never waits on a pipe."""
+    """Return a read-only file descriptor of a regular file.
+
+    Raises DocumentError for other files; opening a named pipe does not block.
+    """
     try:
         handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except FileNotFoundError:
@@ -215,7 +227,7 @@ _sharing = threading.Lock()
 
 
 def shared() -> Reader:
-    """Return this process's own reader, started at first use."""
+    """Return the Reader that this process shares, created at the first call."""
     global _shared  # noqa: PLW0603 - one child a process is the point
     with _sharing:
         if _shared is None:
@@ -227,8 +239,9 @@ def shared() -> Reader:
 def read_graph(
     path: Path, *, batch: int | None = None, sizes: Mapping[str, int] | None = None
 ) -> ModelGraph:
-    """Return the graph of an ONNX file at a batch; ``sizes`` binds other open dimensions by name.
+    """Return the graph of an ONNX file at a batch size.
 
-    Raises DocumentError with one sentence for whatever cannot be read.
+    ``sizes`` sets other open dimensions by name. Raises DocumentError for a file that cannot be
+    read.
     """
     return shared().read(Path(path), batch=batch, sizes=sizes)

@@ -1,11 +1,15 @@
-"""The roofline of a model: how long each operator takes under a platform's roofs, and why.
+"""Roofline model: predict each operator's time on a platform, and the resource that limits it.
 
-An operator takes its launch, and the longest of what its arithmetic needs at the peak of its
-precision and what its bytes need at the memory's rate (at the second-level cache's, where its
-activations fit half of it), over the share of the roof that operators of its kind reach.
-Those shares and the interval around them were measured (``roof_shares.json``, see
-``lab/graphs/roof_shares.py``); nothing of the model or the platform at hand was.
-The basis of all figures is therefore ``prior``.
+An operator's time in seconds is ``launch + max(arithmetic, memory) / share``:
+
+* ``launch``: the platform's launch overhead, in seconds;
+* ``arithmetic``: the operator's flops over the platform's peak rate at its precision;
+* ``memory``: the operator's bytes over the rate of the memory, or of the second-level cache where
+  the operator's data fit in half of that cache;
+* ``share``: the share of the roof that operators of this group reach, with an interval, measured
+  in advance (``roof_shares.json``, see ``lab/graphs/roof_shares.py``).
+
+Neither the model nor the platform was measured, so the basis of all predictions is ``prior``.
 """
 
 from __future__ import annotations
@@ -33,22 +37,22 @@ from berth.predictor.hardware.roofs import Roof
 
 SHARES = Path(__file__).with_name("roof_shares.json")
 CACHED_SHARE = 0.5
-"""Share of the second-level cache in which an operator's activations are found."""
+"""An operator's data count as cached where they take at most this share of the L2 cache."""
 MATRIX = frozenset({Family.CONVOLUTION, Family.MATMUL, Family.ATTENTION, Family.RECURRENT})
 BOUNDS = (Bound.COMPUTE, Bound.MEMORY, Bound.LAUNCH)
 FREE = frozenset({Family.VIEW, Family.SHAPE})
-"""Families that run nothing on the device."""
+"""Operator families that start no kernel on the device."""
 _AT = {name: place for place, name in enumerate(COLUMNS)}
 
 
 class Reach(Document):
-    """The share of their roof that operators of one group reach, and its spread."""
+    """The median share of the roofline that one group of operators reaches, and its spread."""
 
     share: Positive
     low: Positive
-    """5 % of operators take less than this times the time predicted by ``share``,"""
+    """5 % of operators take less than ``low`` times the time that ``share`` predicts."""
     high: Positive
-    """and 5 % more than this."""
+    """5 % of operators take more than ``high`` times the time that ``share`` predicts."""
     operators: int = Field(ge=1)
 
 
@@ -62,16 +66,16 @@ class RoofShares(Document):
 
 @cache
 def shares() -> Mapping[str, Reach]:
-    """Read the shares by group:
+    """Return the share of the roofline that each group of operators reaches, by group.
 
-    ``gpu-matmul``, ``gpu-convolution``, ``gpu-other``; ``cpu`` where the roof was measured by
-    benchmarks, ``cpu-sheet`` where it is a data sheet's.
+    The groups are ``gpu-matmul``, ``gpu-convolution``, ``gpu-other``, ``cpu`` (peak rates measured
+    by benchmarks) and ``cpu-sheet`` (peak rates from a data sheet).
     """
     return read_json(SHARES, RoofShares).groups
 
 
 def group_of(family: Family, roof: Roof) -> str:
-    """Return the group that an operator's share was measured in."""
+    """Return the key in ``shares()`` for an operator family on a platform."""
     if not roof.is_gpu:
         return "cpu" if roof.benchmarked else "cpu-sheet"
     if family is Family.CONVOLUTION:
@@ -81,77 +85,81 @@ def group_of(family: Family, roof: Roof) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Spot:
-    """Nodes of one kind as a point under the roofs."""
+    """All nodes of one kind in a model as one point of the roofline diagram."""
 
     operator: str
-    """The operator with its kernel, as ``Conv 3x3``."""
+    """The operator with its kernel size, such as ``Conv 3x3``."""
     family: Family
     nodes: int
+    """Number of nodes of this kind."""
     output_shape: tuple[int, ...]
     flops: float
-    """Flops of all of them; the fields below are of all, too."""
+    """Sum over all nodes of this kind; ``moved_bytes`` and ``seconds`` are sums, too."""
     moved_bytes: float
     seconds: float
     bound: Bound
 
     @property
     def intensity(self) -> float:
-        """Return flops a byte."""
+        """Return the arithmetic intensity: flops per byte moved."""
         return self.flops / max(self.moved_bytes, 1.0)
 
     @property
     def flops_per_s(self) -> float:
-        """Return the predicted rate."""
+        """Return the predicted flops per second; 0 where the predicted time is 0."""
         return self.flops / self.seconds if self.seconds > 0 else 0.0
 
 
 @dataclass(frozen=True)
 class Roofline:
-    """A model on a platform."""
+    """The prediction for one model at one batch size and precision on one platform."""
 
     roof: Roof
     numbers: Numbers
     batch: int
     seconds: Interval
-    """Time of one run at the whole batch."""
+    """Time of one forward pass over the whole batch."""
     least_memory_bytes: float
-    """Weights and the most activations alive at once: what a framework needs at the least."""
+    """Bytes of the weights plus peak bytes of activations: the least that a framework needs."""
     graph: ModelGraph
     load: Load
     times: OperatorTimes
     """Times of one node of each of the graph's kinds."""
     basis: Basis = Basis.PRIOR
     source: str = "roofline"
-    """Origin of ``seconds``, see ``families/graph/times.py``; the rest is the roofline's."""
+    """Source of ``seconds`` (see ``families/graph/times.py``); other fields are the roofline's."""
     shares: tuple[SourceShare, ...] = ()
-    """Shares of the sources that ``seconds`` are combined from."""
+    """Weights of the sources that ``seconds`` are combined from."""
     note: str | None = None
-    """Reasons for an interval that is wider than usual, and what it does not cover."""
+    """Reasons for a wider interval than usual, and errors that the interval does not cover."""
 
     @cached_property
     def spots(self) -> tuple[Spot, ...]:
-        """Return the spots, most time first; operators that run nothing are left out."""
+        """Return the kinds of operators with their time, longest first.
+
+        Operators that start no kernel are left out.
+        """
         return _spots(self)
 
     @cached_property
     def _bound_seconds(self) -> Floats:
-        """Return seconds by bound, in the order of ``BOUNDS``."""
+        """Return the seconds of all operators limited by each resource, ordered as ``BOUNDS``."""
         count = np.bincount(self.graph.kind, minlength=len(self.load))
         each: Floats = count * self.times.seconds
         return np.asarray(np.bincount(self.times.bound, each, minlength=len(BOUNDS)), np.float64)
 
     @property
     def fits(self) -> bool:
-        """Return whether at least ``least_memory_bytes`` fit."""
+        """Return whether ``least_memory_bytes`` fit in the platform's memory."""
         return self.least_memory_bytes <= self.roof.memory_bytes
 
     @property
     def samples_per_s(self) -> float:
-        """Return the rate at this batch."""
+        """Return the predicted samples per second at this batch size."""
         return self.batch / self.seconds.mid
 
     def time_share(self, bound: Bound) -> float:
-        """Return the part of the time that goes by operators of this bound."""
+        """Return the share (0 to 1) of the time in operators that this resource limits."""
         if bound not in BOUNDS:
             return 0.0
         whole = float(self._bound_seconds.sum())
@@ -159,33 +167,36 @@ class Roofline:
 
     @property
     def bound(self) -> Bound:
-        """Return what most of the time goes to."""
+        """Return the resource that limits the largest share of the time."""
         return max(BOUNDS, key=self.time_share)
 
     @property
     def energy_j(self) -> Interval | None:
-        """Return the energy of one run at the power under load; None where that is not known."""
+        """Return the energy in joules of one run at the platform's power under load.
+
+        None where that power is unknown.
+        """
         return None if self.roof.power_w is None else self.seconds.scaled(self.roof.power_w)
 
     @property
     def price(self) -> Interval | None:
-        """Return the price of one run, in the site's currency; None without a price."""
+        """Return the price of one run in the site's currency; None if the platform has no price."""
         hourly = self.roof.price_per_hour
         return None if hourly is None else self.seconds.scaled(hourly / 3600)
 
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """Operators as numbers, one entry each, for the roofs to be applied to."""
+    """The work of each operator (flops, bytes, launches) as arrays with one entry per operator."""
 
     family: NDArray[np.int64]
     """Index into ``kinds.FAMILIES``."""
     flops: Floats
     weight_bytes: Floats
     activation_bytes: Floats
-    """Read and written."""
+    """Bytes of activations read and written."""
     launches: Floats
-    """One; of a recurrent layer, its steps: each waits for the one before."""
+    """1 per operator; a recurrent layer's number of steps, as each waits for the one before."""
 
     def __len__(self) -> int:
         return len(self.flops)
@@ -193,17 +204,17 @@ class Load:
 
 @dataclass(frozen=True, slots=True)
 class OperatorTimes:
-    """[operators] seconds, and the resource that bounds each."""
+    """Arrays [operators]: predicted seconds, their interval, and the limiting resource."""
 
     seconds: Floats
     low: Floats
     high: Floats
     bound: NDArray[np.int64]
-    """Into ``BOUNDS``."""
+    """Index into ``BOUNDS``."""
 
 
 def roof_seconds(load: Load, roof: Roof, numbers: Numbers) -> tuple[Floats, Floats]:
-    """Return (arithmetic, memory) seconds of each operator at the full roofs."""
+    """Return (arithmetic, memory) seconds of each operator at the platform's peak rates."""
     matrix = np.array([family in MATRIX for family in FAMILIES])[load.family]
     peak = np.where(matrix, roof.matrix_flops[numbers], roof.vector_flops)
     both = load.weight_bytes + load.activation_bytes
@@ -213,7 +224,7 @@ def roof_seconds(load: Load, roof: Roof, numbers: Numbers) -> tuple[Floats, Floa
 
 
 def operator_times(load: Load, roof: Roof, numbers: Numbers) -> OperatorTimes:
-    """Predict seconds of each operator, run one after the other."""
+    """Return the predicted seconds of each operator, when operators run one after the other."""
     reached = shares()
     groups = [reached[group_of(family, roof)] for family in FAMILIES]
     share, low, high = (
@@ -231,7 +242,7 @@ def operator_times(load: Load, roof: Roof, numbers: Numbers) -> OperatorTimes:
 
 
 def load_of(graph: ModelGraph, numbers: Numbers) -> Load:
-    """Return one entry for each of the graph's kinds, floats stored in ``numbers``."""
+    """Return the work of each of the graph's kinds, with floats stored in the type ``numbers``."""
     column = {name: graph.kinds[:, place].astype(np.float64) for name, place in _AT.items()}
     scale = _byte_scale(graph, numbers)
     activations = (column["moved_bytes"] - column["weight_bytes"]).clip(min=0)
@@ -261,7 +272,7 @@ def _named(graph: ModelGraph, kind: int) -> str:
 
 
 def native_numbers(graph: ModelGraph) -> Numbers:
-    """Return what the file itself is in: half precision where most of its nodes are."""
+    """Return the file's own precision: FP16 or BF16 where most nodes have it, otherwise FP32."""
     codes = np.bincount(graph.dtype.clip(min=0), minlength=17)
     wide, half, brain = int(codes[1]), int(codes[10]), int(codes[16])
     if max(half, brain) <= wide:
@@ -272,7 +283,11 @@ def native_numbers(graph: ModelGraph) -> Numbers:
 def roofline(
     graph: ModelGraph, roof: Roof, numbers: Numbers | None = None, load: Load | None = None
 ) -> Roofline:
-    """Put a graph at its batch under a platform's roofs. ``load``: of the graph in ``numbers``."""
+    """Return the roofline prediction of a graph on a platform.
+
+    ``numbers`` is the precision, by default the file's own. ``load`` may pass the result of
+    ``load_of(graph, numbers)`` to save its computation.
+    """
     native = native_numbers(graph)
     numbers = numbers or native
     load = load_of(graph, numbers) if load is None else load

@@ -1,4 +1,4 @@
-"""A model graph as text in a document: ``child.encode``'s bytes, compressed, in lines of base64."""
+"""Store a model graph in a JSON document: the bytes of ``child.encode``, compressed, in base64."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ LARGEST_GRAPH_BYTES = 64 * 2**20
 
 
 def to_lines(graph: ModelGraph) -> tuple[str, ...]:
-    """Encode the whole graph; ``from_lines`` gives an equal one back."""
+    """Return the graph as lines of base64 text, from which ``from_lines`` restores the graph."""
     text = base64.b64encode(zlib.compress(graph.encoded, level=9)).decode("ascii")
     return tuple(text[at : at + _LINE] for at in range(0, len(text), _LINE))
 
 
 def from_lines(lines: Sequence[str], source: str) -> ModelGraph:
-    """Read what ``to_lines`` wrote. Raises DocumentError for anything else."""
+    """Return the graph that ``to_lines`` encoded. Raises DocumentError for other text."""
     try:
         packed = base64.b64decode("".join(lines), validate=True)
         unpacker = zlib.decompressobj()

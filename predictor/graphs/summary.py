@@ -1,4 +1,4 @@
-"""A graph in a page: totals, operators, what computes most and what moves most for little."""
+"""Summarise a graph on one page: totals, operators, and the kinds with most flops and bytes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ HEAVIEST = 5
 
 @dataclass(frozen=True, slots=True)
 class OperatorRow:
-    """All nodes of one operator."""
+    """Totals over all nodes with the same operator."""
 
     operator: str
     family: str
@@ -31,13 +31,13 @@ class OperatorRow:
 
     @property
     def intensity(self) -> float | None:
-        """Return flops a moved byte; None where nothing moves."""
+        """Return flops per byte moved; None where the operator moves no bytes."""
         return self.flops / self.moved_bytes if self.moved_bytes else None
 
 
 @dataclass(frozen=True, slots=True)
 class KindRow:
-    """All nodes that do the same."""
+    """Totals over all nodes of one kind (equal operator, attributes and shapes)."""
 
     operator: str
     nodes: int
@@ -48,7 +48,7 @@ class KindRow:
     moved_bytes: int
     intensity: float
     share: float
-    """Share of the graph's flops or bytes, whichever it is listed for."""
+    """Share of the graph's flops in ``Summary.computing``, of its bytes in ``Summary.moving``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,14 +57,14 @@ class Summary:
 
     graph: ModelGraph
     operators: tuple[OperatorRow, ...]
-    """Most flops first."""
+    """Rows of all operators, most flops first."""
     computing: tuple[KindRow, ...]
-    """Kinds with most flops."""
+    """The kinds with the most flops."""
     moving: tuple[KindRow, ...]
-    """Kinds that move most bytes at an intensity below the graph's."""
+    """The kinds that move the most bytes, of those with fewer flops per byte than the graph."""
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the summary as JSON holds it."""
+        """Return the summary as the dictionary that ``--json`` prints."""
         g = self.graph
         return {
             "digest": g.digest,
@@ -100,12 +100,12 @@ def _port(name: str, dtype: int, shape: tuple[int, ...]) -> dict[str, Any]:
 
 
 def intensity(graph: ModelGraph) -> float:
-    """Return flops a moved byte of the whole graph, nothing cached between operators."""
+    """Return the whole graph's flops per byte moved, without caches between operators."""
     return graph.total_flops / max(graph.total_moved_bytes, 1)
 
 
 def summarise(graph: ModelGraph) -> Summary:
-    """Summarise a graph."""
+    """Return the totals of a graph, by operator and for its ``HEAVIEST`` kinds of nodes."""
     flops, moved = graph.total_flops, graph.total_moved_bytes
     rows = []
     for place, name in enumerate(graph.operators):

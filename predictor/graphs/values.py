@@ -1,6 +1,6 @@
-"""What is known of a tensor while shapes are inferred: type, shape, and small values.
+"""Tensors during shape inference: type, shape, and the values of small constants.
 
-Standard library only. Types are ONNX's own codes (TensorProto.DataType).
+This module uses the standard library only. Types are ONNX's codes (TensorProto.DataType).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ BITS = {
     1: 32, 2: 8, 3: 8, 4: 16, 5: 16, 6: 32, 7: 64, 8: 64, 9: 8, 10: 16, 11: 64, 12: 32, 13: 64,
     14: 64, 15: 128, 16: 16, 17: 8, 18: 8, 19: 8, 20: 8, 21: 4, 22: 4, 23: 4, 24: 8, 25: 2, 26: 2,
 }  # fmt: skip
-"""Bits of an element; strings by their reference."""
+"""Bits per element by type; a string counts as a 64-bit reference."""
 TYPE_NAMES = {
     1: "float32", 2: "uint8", 3: "int8", 4: "uint16", 5: "int16", 6: "int32", 7: "int64",
     8: "string", 9: "bool", 10: "float16", 11: "float64", 12: "uint32", 13: "uint64",
@@ -33,14 +33,14 @@ FLOATS = frozenset({1, 10, 11, 14, 15, 16, 17, 18, 19, 20, 23, 24})
 
 
 class Tensor(NamedTuple):
-    """One value in the graph."""
+    """An activation or constant of the graph: its type, shape and, where small, its values."""
 
     dtype: int
     shape: Shape
     values: Values | None = None
     """Values of a small constant, flat in C order."""
     stored: int | None = None
-    """Elements stored in the file behind a constant; None for an activation."""
+    """Number of elements that the file stores for a constant; None for an activation."""
 
     @property
     def elements(self) -> int:
@@ -49,12 +49,15 @@ class Tensor(NamedTuple):
 
     @property
     def size_bytes(self) -> int:
-        """Return its bytes, dense, sub-byte types packed."""
+        """Return the tensor's size in bytes when stored densely, with sub-byte types packed."""
         return (math.prod(self.shape) * BITS.get(self.dtype, 32) + 7) // 8
 
 
 def checked(shape: Iterable[int], subject: str = "a tensor") -> Shape:
-    """Return the shape. Raises Problem where it is negative, of too high a rank, or too large."""
+    """Return the shape as a tuple.
+
+    Raises Problem for a negative size, too many dimensions, or too many elements.
+    """
     sizes = tuple(shape)
     if len(sizes) > LIMITS.rank:
         raise Problem(f"gives {subject} {len(sizes)} dimensions; {LIMITS.rank} are accepted")
@@ -69,7 +72,7 @@ def checked(shape: Iterable[int], subject: str = "a tensor") -> Shape:
 
 
 def broadcast(shapes: Sequence[Shape]) -> Shape:
-    """Apply numpy's rule. Raises Problem where shapes do not go together."""
+    """Return the shape that numpy's broadcasting gives. Raises Problem for incompatible shapes."""
     first = shapes[0]
     if all(shape == first for shape in shapes):
         return first
@@ -87,7 +90,10 @@ def broadcast(shapes: Sequence[Shape]) -> Shape:
 
 
 def axis_of(axis: int, rank: int) -> int:
-    """Return a possibly negative axis within ``rank``. Raises Problem outside of it."""
+    """Return an axis as 0 to ``rank`` - 1; negative axes count from the end.
+
+    Raises Problem for an axis outside of ``rank``.
+    """
     if not -rank <= axis < rank:
         raise Problem(f"names axis {axis} of a tensor of rank {rank}")
     return axis % rank

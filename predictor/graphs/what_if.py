@@ -1,4 +1,7 @@
-"""What would help a model on a platform: each change is computed by the same roofline again."""
+"""Predict how much a model on a platform gains by another batch, precision, fusion or slice.
+
+The roofline predicts each changed configuration in the same way as the present one.
+"""
 
 from __future__ import annotations
 
@@ -23,34 +26,40 @@ from berth.predictor.hardware.device import Numbers
 from berth.predictor.hardware.roofs import Roof
 
 POINTWISE = frozenset({Family.ACTIVATION, Family.ELEMENTWISE, Family.QUANTISATION})
-"""Operators that a compiler runs inside of the one that feeds them."""
+"""Operator families that compilers fuse into the operator that produces their input."""
 LEAST_GAIN = 1.02
-"""Smaller gains are not worth a word."""
+"""Changes with a smaller gain are not reported."""
 BATCH_STEPS = (2, 4, 8, 16)
 
 AtBatch = Callable[[int], ModelGraph | None]
-"""The graph at another batch, or None where the model's batch is fixed."""
+"""A function that returns the graph at a batch size, or None where the model's batch is fixed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One change and what it brings: ``gain`` times as many samples a second (or for the money)."""
+    """A possible change and its predicted gain.
+
+    ``gain`` is the new throughput over the present one; for a slice, throughput per GPU share.
+    """
 
     name: str
-    """batch, precision, fusion or slice."""
+    """The kind of change: batch, precision, fusion or slice."""
     to: str
     gain: float
     note: str = ""
 
     def sentence(self) -> str:
-        """Say the change in words."""
+        """Return the change and its gain as one line of text."""
         return f"{self.to}: {self.gain:.2f}x{f' {self.note}' if self.note else ''}"
 
 
 def changes(
     graph: ModelGraph, now: Roofline, known: Mapping[str, Roof], at_batch: AtBatch
 ) -> list[Change]:
-    """Return what helps, most first; nothing that does not fit in memory."""
+    """Return the changes with a gain of at least ``LEAST_GAIN``, largest gain first.
+
+    Batches and slices that do not fit in memory are left out.
+    """
     candidates = [
         *_precision(graph, now),
         _batch(now, at_batch),
@@ -62,7 +71,10 @@ def changes(
 
 
 def _batch(now: Roofline, at_batch: AtBatch) -> Change | None:
-    """Return the smallest larger batch that brings 95 % of what the best of them does."""
+    """Return the smallest larger batch with at least 95 % of the best tried batch's throughput.
+
+    Batches that do not fit in memory are not tried; None where no larger batch is possible.
+    """
     tried = []
     for step in BATCH_STEPS:
         graph = at_batch(now.batch * step)
@@ -82,9 +94,10 @@ def _batch(now: Roofline, at_batch: AtBatch) -> Change | None:
 
 
 def _precision(graph: ModelGraph, now: Roofline) -> list[Change]:
-    """Try what the platform has units for, from wide to narrow.
+    """Return the lower precisions that make the model faster, from wide to narrow.
 
-    Each must bring more than a wider one, because fewer bits cost accuracy.
+    Only precisions with hardware units on the platform are tried. Each must gain 10 % over the
+    wider ones, because fewer bits cost accuracy.
     """
     helping: list[Change] = []
     best = LEAST_GAIN
@@ -110,7 +123,10 @@ def _fusion(graph: ModelGraph, now: Roofline) -> Change | None:
 
 
 def _slice(graph: ModelGraph, now: Roofline, known: Mapping[str, Roof]) -> Change | None:
-    """Return the slice that gives most samples a second for its share of the GPU."""
+    """Return the MIG slice of this GPU with the most samples per second per share of the GPU.
+
+    None where no known slice of the GPU has enough memory.
+    """
     tried = [
         (roofline(graph, roof, now.numbers), roof.share)
         for roof in known.values()
@@ -127,10 +143,10 @@ def _slice(graph: ModelGraph, now: Roofline, known: Mapping[str, Roof]) -> Chang
 
 
 def fused(graph: ModelGraph, numbers: Numbers) -> tuple[Load, int]:
-    """Return the graph's nodes with pointwise ones merged into what feeds them, and how many were.
+    """Return the work of the graph with pointwise operators fused, and how many were fused.
 
-    A node is merged into a source that nobody else reads: the result between them is neither
-    written nor read, and one launch is saved.
+    A pointwise node is fused into a producer whose output no other node reads. The tensor between
+    the two nodes is then neither written nor read, and one launch is saved.
     """
     per_kind = load_of(graph, numbers)
     family = graph.family
@@ -156,7 +172,7 @@ def fused(graph: ModelGraph, numbers: Numbers) -> tuple[Load, int]:
 
 
 def _roots(root: list[int]) -> list[int]:
-    """Follow merges to their end: a node may have been merged after what it was merged into."""
+    """Return, for each node, the final node that it is fused into, following chains of fusions."""
     for node in range(len(root)):
         while root[root[node]] != root[node]:
             root[node] = root[root[node]]

@@ -1,8 +1,7 @@
-"""A message of protocol buffers without its weights.
+"""Read a protocol buffers message from a file without its large fields (a model's weights).
 
-Standard library only. Nothing is ever read by its declared length alone: parts of large files that
-are large themselves are descended into, field by field, or skipped unread, so weights cost neither
-time nor memory.
+This module uses the standard library only. A large field is read field by field where the schema
+says that it is a message, and otherwise skipped unread, so weights cost neither time nor memory.
 """
 
 from __future__ import annotations
@@ -16,17 +15,17 @@ from berth.predictor.graphs.limits import Limits
 
 _WINDOW = 64 * 1024
 _HEADER = 20
-"""Most bytes of a key and a length."""
+"""Largest size in bytes of a field's key and length together."""
 _DEEPEST = 16
 
 Schema: TypeAlias = "Mapping[int, Schema]"
-"""A message's fields that are messages themselves."""
+"""The numbers of a message's fields that are messages, each with that message's own schema."""
 
 
 def skeleton(handle: int, size: int, schema: Schema, limits: Limits) -> bytes:
-    """Return the message in an open file without its large leaves, as bytes of the same message.
+    """Return the encoded message in an open file without its large fields that are no messages.
 
-    Raises Problem where the file is cut short, malformed, or its skeleton is too large.
+    Raises Problem where the file is truncated or malformed, or the result exceeds ``limits``.
     """
     return _Skeleton(handle, size, limits).message(0, size, schema, 0)
 
@@ -41,7 +40,7 @@ class _Skeleton:
         self._start = 0
 
     def message(self, at: int, end: int, schema: Schema, depth: int) -> bytes:
-        """Return what is kept of the message at ``at``: runs of small fields as they are."""
+        """Return the encoded message between ``at`` and ``end`` without its large fields."""
         if depth > _DEEPEST:
             raise Problem(f"nests its parts deeper than {_DEEPEST}")
         parts: list[bytes] = []
@@ -63,7 +62,7 @@ class _Skeleton:
         return b"".join(parts)
 
     def _header(self, at: int, end: int) -> tuple[int, int, int]:
-        """Return a field's key, how many bytes follow its header, and where its header ends."""
+        """Return a field's key, the number of bytes after its header, and its header's end."""
         self._parts -= 1
         if self._parts < 0:
             raise Problem(f"is made of more than {self._limits.parts} parts")

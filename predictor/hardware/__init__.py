@@ -1,8 +1,8 @@
-"""The one catalogue of hardware: what devices are called, what they can do, how they are cut.
+"""The catalogue of hardware: names, data sheets, peak rates and MIG slices of devices.
 
-``devices/`` has a data sheet each of every kind of accelerator, ``platforms/`` the kinds of nodes,
-GPUs and slices with measured or published ceilings; a platform names its device. ``catalogue``
-finds a device by any of its names, ``unit`` is a device or slice as a place to compute on,
-``ceilings`` are the rates of platforms for programs, ``roofs`` for deep learning, ``dominance``
-orders devices, ``mig/`` says what a GPU can be cut into.
+``devices/`` holds a data sheet of each accelerator. ``platforms/`` holds the kinds of nodes, GPUs
+and slices with their measured or published peak rates; a platform names its device. ``catalogue``
+finds a device by any of its names. ``unit`` describes a device or slice that a job can use.
+``ceilings`` has the peak rates for programs, ``roofs`` those for deep learning. ``dominance``
+compares devices. ``mig/`` lists the slices that each GPU can be partitioned into.
 """

@@ -1,7 +1,7 @@
-"""The catalogue of devices, and finding one by any name that people, drivers and data sets use.
+"""Find a device by any name that people, drivers and data sets use for it.
 
-A name is looked up without case, punctuation and the vendor's name. One that several devices have
-(``H100``) is refused with their names, never resolved silently.
+Case, punctuation and the vendor's name are ignored. A name that several devices have (``H100``)
+raises UsageError that lists them.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ _VENDORS = re.compile(r"^(nvidia|amd|intel)\b")
 
 @cache
 def devices() -> Mapping[str, Device]:
-    """Return all devices by canonical name."""
-    # Shipped files, which tests check: without the checks of `read_json`, five times as fast.
+    """Return all devices of the catalogue by canonical name."""
+    # Tests check these shipped files, so they are read without `read_json`'s checks: 5x faster.
     files = (path.read_bytes() for path in sorted(FOLDER.glob("*.json")))
     sheets = [Device.model_validate_json(raw, strict=True) for raw in files]
     return {device.name: device for device in sheets}
 
 
 def simplified(name: str) -> str:
-    """Return a name as it is compared: lower case, letters and digits alone, without the vendor."""
+    """Return a name in the form that is compared: lower-case letters and digits, no vendor."""
     words = re.sub(r"[^a-z0-9]+", " ", name.lower()).strip()
     return _VENDORS.sub("", words).replace(" ", "") or words
 
@@ -46,12 +46,15 @@ def _by_name() -> Mapping[str, tuple[Device, ...]]:
 
 
 def candidates(name: str) -> tuple[Device, ...]:
-    """Return every device that has this name."""
+    """Return all devices whose name or alias this is; empty for an unknown name."""
     return _by_name().get(simplified(name), ())
 
 
 def find(name: str) -> Device | None:
-    """Return the device of this name, if any. Raises UsageError where several have it."""
+    """Return the device with this name or alias, or None.
+
+    Raises UsageError where several devices have the name.
+    """
     matching = candidates(name)
     if len(matching) > 1:
         names = ", ".join(device.name for device in matching)
@@ -60,7 +63,10 @@ def find(name: str) -> Device | None:
 
 
 def get(name: str) -> Device:
-    """Return the device of this name. Raises UsageError that names the nearest or the several."""
+    """Return the device with this name or alias.
+
+    Raises UsageError for an unknown name, with similar names, and for an ambiguous one.
+    """
     device = find(name)
     if device is None:
         near = nearest(name)
@@ -73,7 +79,7 @@ def get(name: str) -> Device:
 
 
 def nearest(name: str) -> tuple[str, ...]:
-    """Return canonical names of at most three devices with a name like this one."""
+    """Return the canonical names of at most three devices with a name similar to this."""
     near = difflib.get_close_matches(simplified(name), _by_name(), n=3)
     return tuple(
         dict.fromkeys(device.name for near_name in near for device in _by_name()[near_name])
@@ -81,9 +87,9 @@ def nearest(name: str) -> tuple[str, ...]:
 
 
 def platform_named(name: str, known: Mapping[str, Platform]) -> Platform:
-    """Return a platform by its name, or the only one of the device of that name.
+    """Return a platform by its name, or the only GPU platform whose device has the name.
 
-    Raises UsageError that names the nearest.
+    Raises UsageError that suggests the most similar name.
     """
     wanted = simplified(name)
     same = [p for p in known.values() if simplified(p.name) == wanted]
@@ -93,9 +99,9 @@ def platform_named(name: str, known: Mapping[str, Platform]) -> Platform:
 
 
 def device_of(platform: Platform) -> Device | None:
-    """Return the device that a platform names or is called like; None: not known.
+    """Return the device that a platform's ``accelerator``, or else its name, stands for.
 
-    Raises UsageError where its ``accelerator`` is no device's name, or several devices'.
+    None if unknown. Raises UsageError where the ``accelerator`` is unknown or ambiguous.
     """
     shipped = platforms.shipped().get(platform.name)
     named = platform.accelerator or (shipped.accelerator if shipped else None)

@@ -1,8 +1,8 @@
-"""Ceilings: the rates of each platform at each core count, as columns over all of them.
+"""Ceilings: the peak rates of all platforms at each core count, as numpy columns.
 
-One row a (platform, cores or GPUs) point, made once when a predictor is loaded, so that one
-profile against every platform is a handful of numpy operations. A rate that a signature lacks
-is filled in here, by the rule beside it, never in the platform's file.
+Each row is one point: a platform with a number of cores or GPUs. The table is built once when a
+predictor is loaded, so a profile is compared with all platforms in a few numpy operations. A rate
+that a platform's Signature lacks is estimated here, by a rule that its comment names.
 """
 
 from __future__ import annotations
@@ -18,25 +18,28 @@ from berth.pilot.platform import MemoryLevel, Platform, Signature
 from berth.predictor.core.arrays import Floats
 
 FLOATS_CHAIN_CYCLES = 4.0
-"""Latency of a floating-point add on current cores: turns the serial rate into a clock."""
+"""Latency in cycles of a floating-point add on current cores.
+
+Multiplied by the measured rate of dependent adds, it gives the clock in Hz.
+"""
 INSTRUCTIONS_PER_CYCLE = 4.0
 MISPREDICT_CYCLES = 17.0
 DEFAULT_FORK_S = 8e-6
-"""Fork-join of an OpenMP team on a two-socket node, where nobody measured it."""
+"""Default seconds of an OpenMP fork-join on a two-socket node, where it was not measured."""
 DEFAULT_LATENCY_S = 95e-9
 DEFAULT_L1_BYTES = 32 * 2**10
-"""First-level data cache of a core, where a signature names none."""
+"""Default size of a core's L1 data cache, where the Signature has none."""
 MEMORY_PARALLELISM = 10.0
 """Outstanding cache-line misses of one core (line-fill buffers)."""
 CONTENDED_ATOMIC_CYCLES = 60.0
-"""Passing a cache line from core to core, where nobody measured it."""
+"""Default cycles to pass a cache line between cores, where atomics were not measured."""
 GPU_ATOMICS_PER_S = 0.7e9
-"""One 64-bit update of one address in every second clock of the L2."""
+"""Default rate of atomics to one address on a GPU: one 64-bit update per two L2 clock cycles."""
 
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """One platform with a number of cores (CPU), or GPUs."""
+    """A platform with the number of cores (CPU platform) or GPUs that a program uses."""
 
     platform: Platform
     units: int
@@ -54,7 +57,10 @@ class Point:
 
 @dataclass(frozen=True, slots=True)
 class Ceilings:
-    """Columns over points; rates per second, for all the cores in use together."""
+    """Peak rates of all points as columns, one entry per point.
+
+    Rates are per second, for all cores in use together.
+    """
 
     points: tuple[Point, ...]
     is_gpu: npt.NDArray[np.bool_]
@@ -71,14 +77,14 @@ class Ceilings:
     l3_capacity: Floats
     """Capacity of the last level of cache before main memory (on a GPU: its L2)."""
     fetch_writes: Floats
-    """1 where a missed write fetches its line first (CPUs), 0 where it does not (GPUs)."""
+    """1 where a write miss first fetches the cache line (CPUs), 0 where it does not (GPUs)."""
     mispredicts: Floats
     fork_s: Floats
     atomics: Floats
 
     @classmethod
     def of(cls, points: Iterable[Point]) -> Ceilings:
-        """Return the table over ``points``, in their order."""
+        """Return the table of peak rates with one row per point, in the order of ``points``."""
         ordered = tuple(points)
         rows = np.array([_row(p) for p in ordered], dtype=np.float64).reshape(len(ordered), -1)
         columns = [np.ascontiguousarray(column) for column in rows.T]
@@ -86,7 +92,7 @@ class Ceilings:
 
 
 def core_grid(platform: Platform) -> tuple[int, ...]:
-    """Return the core counts that a curve is made for: powers of two and all; one GPU."""
+    """Return the core counts to predict for: powers of two and the platform's total; GPUs: (1,)."""
     if platform.is_gpu:
         return (1,)
     grid = [1]
@@ -128,7 +134,7 @@ def _cpu_row(point: Point) -> tuple[float, ...]:
         1.0,
         (signature.branch_misses_core_per_s or clock / MISPREDICT_CYCLES) * units,
         0.0 if units == 1 else signature.launch_overhead_s or DEFAULT_FORK_S,
-        # One core has nobody to contend with.
+        # A single core has no contention.
         math.inf if units == 1 else signature.atomics_per_s or clock / CONTENDED_ATOMIC_CYCLES,
     )
 
@@ -144,7 +150,7 @@ def _gpu_row(point: Point) -> tuple[float, ...]:
         1.0,
         signature.flops_f64_per_s,
         signature.flops_f32_per_s,
-        # One fused multiply-add a lane and cycle counts two operations.
+        # A fused multiply-add is one instruction and two flops.
         signature.flops_f32_per_s / 2,
         l1.total_bytes_per_s,
         l2.total_bytes_per_s,
@@ -154,7 +160,7 @@ def _gpu_row(point: Point) -> tuple[float, ...]:
         l2.capacity_bytes,
         l2.capacity_bytes,
         0.0,
-        # Divergence costs lanes, not a pipeline: half a warp redone.
+        # A diverging branch repeats half a warp's lanes; no pipeline is flushed.
         signature.flops_f32_per_s / 32,
         signature.launch_overhead_s or 5e-6,
         signature.atomics_per_s or GPU_ATOMICS_PER_S,
@@ -162,7 +168,10 @@ def _gpu_row(point: Point) -> tuple[float, ...]:
 
 
 def _reached(level: MemoryLevel, units: float, cores: float) -> float:
-    """Return the capacity that ``units`` cores reach of a shared level: theirs of its instances."""
+    """Return the bytes of a cache level that ``units`` cores can use together.
+
+    A level with several instances counts in proportion to the cores, but at least one instance.
+    """
     if level.instances == 1:
         return level.capacity_bytes
     return level.capacity_bytes * max(1.0 / level.instances, units / cores)
@@ -177,12 +186,16 @@ def _clock(signature: Signature, cores: float) -> float:
 
 
 def _up_to(units: float, core: float | None, total: float, cores: float) -> float:
-    """Return the rate of ``units`` cores: their own each, at most the platform's total."""
+    """Return the rate of ``units`` cores: ``core`` each, and at most the platform's ``total``."""
     return min(units * (core or total / cores), total)
 
 
 def _bandwidth(signature: Signature, units: float, core: float, total: float) -> float:
-    """Return main memory's rate: by measured points where there are any, else a smooth minimum."""
+    """Return main memory's bytes per second for ``units`` cores.
+
+    Measured core counts are interpolated; otherwise the result is a smooth minimum of the cores'
+    own rates and the platform's total.
+    """
     if len(signature.thread_scaling) >= 2:
         threads, rates = zip(*sorted(signature.thread_scaling), strict=True)
         if threads[0] <= units <= threads[-1]:

@@ -1,7 +1,7 @@
-"""Device: one kind of accelerator by its data sheet, one JSON file each in ``devices/``.
+"""Device: the data sheet of an accelerator model, one JSON file per model in ``devices/``.
 
-Rates are SI units per second, peaks dense. A figure that nobody published is None, never guessed.
-Peaks are by precision: what a device computes in units of its own, and what in wider ones.
+Rates are per second, in SI units; peaks are without sparsity and by precision. A figure that was
+not published is None, never guessed.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from berth.pilot.profile import Name, Positive
 
 
 class Numbers(StrEnum):
-    """The numbers that a model computes in."""
+    """The number format that a model computes in."""
 
     FP32 = "fp32"
     TF32 = "tf32"
@@ -29,23 +29,30 @@ class Numbers(StrEnum):
 
     @property
     def bits(self) -> int:
-        """Return the bits of an element as it is stored."""
+        """Return the bits per element in memory (TF32: 32)."""
         return {"fp32": 32, "tf32": 32, "fp16": 16, "bf16": 16, "fp8": 8}[self.value]
 
     @property
     def precision(self) -> Precision:
-        """Return the number format."""
+        """Return the same format as a Precision, the key of peak rates."""
         return Precision(self.value)
 
 
 def best(peaks: Peaks, precision: Precision) -> float | None:
-    """Return the faster peak, with or without matrix units; None: no units of its own."""
+    """Return the higher of the peaks with and without matrix units, in flops per second.
+
+    None where the device has no hardware units for the precision.
+    """
     peaks_there = [table[precision] for table in (peaks.matrix, peaks.vector) if precision in table]
     return max(peaks_there, default=None)
 
 
 def of_bits(peaks: Peaks, bits: float) -> float:
-    """Return the peak of matrix products on such operands; above 16 bits without matrix units."""
+    """Return the peak flops per second of matrix products on operands of ``bits`` bits.
+
+    Above 16 bits the peak is that of fp32 without matrix units. Sizes without hardware units have
+    the peak of the next wider size.
+    """
     reached = peaks.attainable
     half = max(reached.get(Precision.BF16, 0.0), reached.get(Precision.FP16, 0.0))
     if bits > 16:
@@ -57,7 +64,7 @@ def of_bits(peaks: Peaks, bits: float) -> float:
 
 
 def joined(sheet: Peaks | None, own: Peaks | None) -> Peaks | None:
-    """Return a data sheet's peaks with a platform file's over them."""
+    """Return a data sheet's peaks, replaced by a platform file's own peaks where those exist."""
     if sheet is None or own is None:
         return own or sheet
     return Peaks(vector={**sheet.vector, **own.vector}, matrix={**sheet.matrix, **own.matrix})
@@ -65,12 +72,12 @@ def joined(sheet: Peaks | None, own: Peaks | None) -> Peaks | None:
 
 CUDA_LIMITS = Path(__file__).with_name("cuda_limits.json")
 SHEET = "sheet"
-"""The source of every group of figures that ``sources`` does not name."""
+"""Key in ``Device.sources`` for all groups of figures without an entry of their own."""
 GROUPS = frozenset({SHEET, "clock", "memory", "l2", "link", "power", "peaks", "launch", "mig"})
 
 
 class CudaLimits(Document):
-    """The limits of a compute capability, as in ``cudaDeviceProp``."""
+    """CUDA's limits of a compute capability, as in ``cudaDeviceProp``."""
 
     threads_per_multiprocessor: int
     registers_per_multiprocessor: int
@@ -83,46 +90,50 @@ class CudaLimits(Document):
 
 
 class Device(Document):
-    """A device's data sheet. Slices of a device are no device of their own (``unit.Unit``)."""
+    """The data sheet of an accelerator model; MIG slices are not devices (see ``unit.Unit``)."""
 
     schema_: str = Field(default="berth.device/1", alias="schema")
     name: Name
-    """Canonical: ``model-form-memory``, for example ``h100-sxm-80gb``."""
+    """Canonical name: ``model-form-memory``, for example ``h100-sxm-80gb``."""
     description: str
     aliases: tuple[str, ...] = ()
-    """Names that drivers (NVML), data sheets and data sets give it. One name may be several
-    devices': it is then ambiguous."""
+    """Names of the device in drivers (NVML), data sheets and data sets.
+
+    A name that several devices have is ambiguous.
+    """
     vendor: str = Field(pattern="^[a-z]+$")
     software: str = Field(pattern="^[a-z-]+$")
-    """Software that programs for it are built on: ``cuda``, ``hip``, ... Devices that run the same
-    binaries or at least the same sources have the same."""
+    """Software platform of the device's programs: ``cuda``, ``hip``, ...
+
+    Devices that run the same binaries, or at least the same sources, have the same value.
+    """
     architecture: str = ""
     chip: str | None = None
-    """The silicon; devices of one chip differ in clocks, memory and what is switched off."""
+    """Name of the chip; devices with the same chip differ in clocks, memory and enabled units."""
     isa: str | None = Field(default=None, pattern="^(sm_[0-9]+|gfx[0-9a-f]+)$")
-    """Compiler's target: ``sm_90``, ``gfx90a``."""
+    """The compiler's target: ``sm_90``, ``gfx90a``."""
     year: int | None = Field(default=None, ge=2000)
     process_nm: int | None = Field(default=None, ge=1)
     multiprocessors: int | None = Field(default=None, ge=1)
-    """Streaming multiprocessors, compute units, or what the vendor has in their place."""
+    """Number of streaming multiprocessors (NVIDIA), compute units (AMD), or their equivalent."""
     clock_hz: Positive | None = None
-    """Boost clock, which the peaks are at."""
+    """Boost clock, at which the peaks hold."""
     memory_bytes: Positive | None = None
     bytes_per_s: Positive | None = None
-    """Peak rate of the memory."""
+    """Peak bandwidth of the device's memory."""
     l2_bytes: Positive | None = None
     link_bytes_per_s: Positive | None = None
-    """Rate to its neighbours, one direction."""
+    """Bandwidth of the links to other devices, in one direction."""
     power_w: Positive | None = None
-    """Rated."""
+    """Rated board power."""
     launch_overhead_s: Positive | None = None
-    """Time to start one kernel, where it was measured."""
+    """Measured time to start one kernel; None if not measured."""
     peaks: Peaks | None = None
-    """Peaks by precision; None: not known."""
+    """Peak rates by precision; None if unknown."""
     mig: str | None = None
-    """Name of its geometry in ``table.json``; None: it cannot be cut."""
+    """Name of the device's MIG geometry in ``table.json``; None if it does not support MIG."""
     sources: dict[str, str]
-    """Document or measurement that each group of figures (``GROUPS``) is from."""
+    """The document or measurement behind each group of figures (``GROUPS``)."""
 
     @model_validator(mode="after")
     def _sourced(self) -> Device:
@@ -135,21 +146,21 @@ class Device(Document):
 
     @property
     def generation(self) -> int | None:
-        """Return the major number of its instruction set: 9 of ``sm_90`` and ``gfx90a``."""
+        """Return the instruction set's major number: 9 for ``sm_90`` and ``gfx90a``."""
         if self.isa is None:
             return None
         return int(self.isa[3:-1] if self.isa.startswith("sm_") else self.isa[3:-2])
 
     @property
     def compute_capability(self) -> tuple[int, int] | None:
-        """Return CUDA's compute capability, (major, minor)."""
+        """Return the device's CUDA compute capability (major, minor); None without CUDA."""
         if self.isa is None or not self.isa.startswith("sm_"):
             return None
         return int(self.isa[3:-1]), int(self.isa[-1])
 
     @property
     def cuda(self) -> CudaLimits | None:
-        """Return CUDA's limits by the compute capability; None where it has none."""
+        """Return CUDA's limits for the device's compute capability; None where they are unknown."""
         return _cuda_limits().get(self.isa or "")
 
 

@@ -1,8 +1,8 @@
-"""Which devices are at least as good as others in every respect, by their data sheets.
+"""Find devices that are at least as good as others in every figure of their data sheets.
 
-A partial order: reflexive, transitive, and antisymmetric up to equal figures. What one data sheet
-states and the other does not counts against the one that is silent, so that no order rests on an
-unknown figure.
+The relation is a partial order: reflexive, transitive, and antisymmetric up to equal figures. A
+device whose data sheet lacks a figure that the other states is not at least as good, so no
+result rests on an unknown figure.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ def dominates(
     *,
     linked: bool = True,
 ) -> bool:
-    """Return whether ``a`` is at least as good as ``b`` and runs the same software.
+    """Return whether ``a`` is at least as good as ``b`` in every figure and runs the same software.
 
-    Compared: memory, its bandwidth, second-level cache, link, and the peaks of ``precisions``
-    (default: all; a precision without units counts as the wider one that it is computed in).
-    ``linked``: False leaves the link out, for what runs on one device. Slices are compared by
-    their shares. Multiprocessors and clocks are in the peaks.
+    The figures are memory size and bandwidth, L2 cache size, link rate, and the peaks of
+    ``precisions`` (a precision without hardware units has the peak of the wider one that computes
+    it). ``linked=False`` ignores the link rate, for work on a single device. Slices have their
+    share of the GPU's figures.
     """
     if a == b:
         return True
@@ -42,9 +42,10 @@ def dominates(
 def better_pairs(
     roofs: Sequence[Roof], platforms: Mapping[str, Platform], numbers: Numbers
 ) -> list[tuple[str, str]]:
-    """Return (better, worse) among GPUs and slices, each used alone and computing in ``numbers``.
+    """Return all pairs (better, worse) of names of GPUs and slices at the precision ``numbers``.
 
-    By the data sheets, and by what platforms state beyond them: launch overhead, cache's rate.
+    Compared are the data sheets' figures without the link rate, and the platforms' launch overhead
+    and L2 cache rate.
     """
     compared_precisions = frozenset({Precision.FP32, numbers.precision})
     known = [(roof, unit_of(platforms[roof.platform], platforms)) for roof in roofs]
@@ -63,7 +64,10 @@ def better_pairs(
 def figures(
     place: Device | Unit, precisions: Collection[Precision] = ALL, *, linked: bool = True
 ) -> Mapping[str, float]:
-    """Return what is compared, by name; empty where memory or peaks were not published."""
+    """Return the figures that ``dominates`` compares, by name.
+
+    The result is empty where memory or peaks were not published.
+    """
     share, peaks = (place.share, place.peaks) if isinstance(place, Unit) else (1.0, place.peaks)
     if peaks is None or place.memory_bytes is None or place.bytes_per_s is None:
         return {}

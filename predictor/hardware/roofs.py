@@ -1,8 +1,12 @@
-"""A platform's roofs for deep learning: peaks by precision, bandwidths by level, launch cost.
+"""A platform's roofline for deep learning: peaks by precision, bandwidths, launch overhead.
 
-Peaks by precision come from the platform file and the device's data sheet (``devices/``), all else
-from the platform's Signature. Attainable = min(peak, bandwidth x intensity): Williams,
-Waterman, Patterson, CACM 52(4), 2009; the thesis, equation 3.1.
+Peaks by precision come from the platform file and the device's data sheet (``devices/``), all
+other figures from the platform's Signature. The roofline (Williams, Waterman, Patterson, CACM
+52(4), 2009) is ``attainable = min(peak, bandwidth * intensity)``:
+
+* ``attainable`` and ``peak``: flops per second;
+* ``bandwidth``: bytes per second;
+* ``intensity``: flops per byte.
 """
 
 from __future__ import annotations
@@ -16,21 +20,21 @@ from berth.predictor.hardware.device import Numbers, best
 from berth.predictor.hardware.unit import known_unit
 
 CPU_CALL_S = 2e-6
-"""Calling one operator on a CPU."""
+"""Seconds of a framework's overhead to call one operator on a CPU."""
 
 
 @dataclass(frozen=True, slots=True)
 class Roof:
-    """One platform's ceilings; rates per second, for the whole platform."""
+    """The peak rates of one platform for deep learning, per second, for the whole platform."""
 
     platform: str
     is_gpu: bool
     vector_flops: float
-    """Peak of everything that is no matrix product or convolution."""
+    """Peak flops per second of operators other than matrix products and convolutions."""
     matrix_flops: Mapping[Numbers, float]
     dram_bytes: float
     l2_bytes: float
-    """Rate of the second-level cache; on a CPU, of the last level."""
+    """Bandwidth of a GPU's second-level cache, or of a CPU's last-level cache."""
     l1_bytes: float
     l2_capacity: float
     launch_s: float
@@ -38,26 +42,33 @@ class Roof:
     price_per_hour: float | None
     power_w: float | None
     share: float
-    """Share of its parent's multiprocessors; 1 for what is no slice."""
+    """A MIG slice's share of its GPU's multiprocessors; 1 for other platforms."""
     parent: str | None
+    """Name of a MIG slice's GPU platform; None for other platforms."""
     benchmarked: bool
-    """True where programs were measured to reach these rates; False for a data sheet's."""
+    """True where benchmarks measured these rates, False where they are a data sheet's."""
     native: frozenset[Numbers]
-    """Numbers that its matrix units compute in; others are converted, which saves bytes alone."""
+    """Number formats that the hardware computes in.
+
+    Other formats are converted first, which saves memory traffic but no arithmetic.
+    """
 
     @property
     def matrix_known(self) -> bool:
-        """Return whether a data sheet is known; without one every precision has the fp32 peak."""
+        """Return whether peaks of other formats than fp32 are known.
+
+        Without them every format has the fp32 peak.
+        """
         return len(self.native) > 1
 
 
 def roofs(platforms: Mapping[str, Platform]) -> dict[str, Roof]:
-    """Return the roofs of all platforms by name."""
+    """Return the rooflines of all platforms by name, CPU platforms with all their cores."""
     return {name: roof_of(p, platforms, p.cores) for name, p in platforms.items()}
 
 
 def roof_of(platform: Platform, platforms: Mapping[str, Platform], cores: int) -> Roof:
-    """Return one platform's roof; of a CPU, with so many of its cores."""
+    """Return a platform's roofline; ``cores`` is the number of cores used on a CPU platform."""
     table = Ceilings.of([Point(platform, 1 if platform.is_gpu else cores)])
     vector = float(table.flops_f32[0])
     parent = platforms.get(platform.parent) if platform.parent else None
@@ -90,10 +101,10 @@ def roof_of(platform: Platform, platforms: Mapping[str, Platform], cores: int) -
 
 
 def _matrix(vector: float, peaks: Peaks, share: float) -> dict[Numbers, float]:
-    """Return peaks by numbers.
+    """Return the peak flops per second of matrix products by number format.
 
-    fp32 is at the Signature's peak, also where matrix units have fp32 (AMD): with it the shares
-    of the roof were measured (``roof_shares.json``).
+    fp32 has the Signature's peak, even where matrix units compute fp32 (AMD), because the shares
+    of the roof in ``roof_shares.json`` were measured against that peak.
     """
 
     def own(numbers: Numbers, wider: float) -> float:

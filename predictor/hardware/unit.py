@@ -1,7 +1,7 @@
-"""Unit: a device, or a slice of one, as a place to compute on, with what a site's platform adds.
+"""Unit: a GPU or MIG slice that a job can use, with data sheet, memory, price and power.
 
-A slice (MIG) has its parent's data sheet and shares of it: of the multiprocessors by their number,
-of the memory system by the two platforms' bandwidths.
+A MIG slice has its GPU's data sheet. Its share of the multiprocessors is the ratio of their
+numbers, its share of the memory system is the ratio of the two platforms' memory bandwidths.
 """
 
 from __future__ import annotations
@@ -17,22 +17,22 @@ from berth.predictor.hardware.catalogue import device_of, devices, find, get
 from berth.predictor.hardware.device import SHEET, Device, Numbers, joined, of_bits
 
 SUSTAINED_SHARE = 0.9
-"""Share of the memory's peak rate that is sustained, as in the platforms' signatures."""
+"""Ratio of the memory bandwidth in platforms' Signatures to the data sheet's peak bandwidth."""
 _L2_BYTES = 2.0**22
-"""Second-level cache where nobody published it."""
+"""Default bytes of the second-level cache, where they were not published."""
 
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """A place that a scheduler hands out; rates per second, peaks of the data sheet."""
+    """A GPU or MIG slice that a scheduler can allocate, with data sheet and rates per second."""
 
     name: str
-    """Name of the platform, or of the device where the site has no platform of it."""
+    """Name of the platform, or of the device where the site has no platform for the device."""
     sheet: Device
     peaks: Peaks
     """Peaks of the whole device."""
     share: float
-    """Share of the multiprocessors; 1 for the whole."""
+    """Share of the device's multiprocessors, 1 for a whole device."""
     multiprocessors: float
     memory_bytes: float
     bytes_per_s: float
@@ -42,26 +42,32 @@ class Unit:
 
     @property
     def whole(self) -> bool:
-        """Return whether it is a whole device; False for slices."""
+        """Return True for a whole device, False for a MIG slice."""
         return self.share >= 1
 
     @property
     def vector_flops(self) -> float:
-        """Return the fp32 peak without matrix units."""
+        """Return the peak fp32 flops per second without matrix units."""
         return of_bits(self.peaks, 32) * self.share
 
     def peak(self, numbers: Numbers) -> float:
-        """Return the peak of matrix products; numbers without units are computed in wider ones."""
+        """Return the peak flops per second of matrix products in a number format.
+
+        A format without hardware units is computed in the next wider format that has them.
+        """
         attainable = self.peaks.attainable.get(numbers.precision)
         return self.vector_flops if attainable is None else attainable * self.share
 
     def flops_per_s(self, bits: float) -> float:
-        """Return the peak of matrix products on such operands, or in the next wider unit."""
+        """Return the peak flops per second of matrix products on operands of ``bits`` bits.
+
+        A size without hardware units is computed in the next wider size that has them.
+        """
         return of_bits(self.peaks, bits) * self.share
 
 
 def whole(sheet: Device) -> Unit:
-    """Return the device itself as a unit.
+    """Return the whole device as a Unit.
 
     Raises UsageError where its data sheet lacks peaks or memory.
     """
@@ -74,21 +80,24 @@ def whole(sheet: Device) -> Unit:
 
 
 def published(sheet: Device) -> bool:
-    """Return whether the data sheet says enough to predict by: ``whole`` takes it."""
+    """Return whether the data sheet has peaks, memory size and bandwidth, as ``whole`` needs."""
     return None not in (sheet.peaks, sheet.memory_bytes, sheet.bytes_per_s)
 
 
 @cache
 def unit_named(name: str) -> Unit:
-    """Return a device of the catalogue by any of its names. Raises UsageError."""
+    """Return the Unit of a whole device, by any of the device's names.
+
+    Raises UsageError for unknown or ambiguous names, and for data sheets without peaks or memory.
+    """
     return whole(get(name))
 
 
 def unit_of(platform: Platform, platforms: Mapping[str, Platform]) -> Unit | None:
-    """Return a platform's GPU or slice; None for CPUs.
+    """Return the Unit of a platform's GPU or MIG slice; None for CPU platforms.
 
-    By the catalogue; where that does not have it, from the platform's Signature.
-    Raises UsageError for an ``accelerator`` that is unknown.
+    Figures are the catalogue's; for a device that the catalogue lacks, the Signature's.
+    Raises UsageError for an unknown ``accelerator``.
     """
     if not platform.is_gpu:
         return None
@@ -107,7 +116,10 @@ def unit_of(platform: Platform, platforms: Mapping[str, Platform]) -> Unit | Non
 
 
 def known_unit(platform: Platform, platforms: Mapping[str, Platform]) -> Unit | None:
-    """Return ``unit_of`` the platform, but None where the catalogue lacks the device, too."""
+    """Return the Unit of a platform's GPU or MIG slice, from the catalogue only.
+
+    None for CPU platforms, and where the catalogue lacks the device or its peaks.
+    """
     owner = platforms.get(platform.parent, platform) if platform.parent else platform
     sheet = device_of(owner)
     return unit_of(platform, platforms) if sheet is not None and published(sheet) else None
@@ -116,10 +128,10 @@ def known_unit(platform: Platform, platforms: Mapping[str, Platform]) -> Unit | 
 def units(
     platforms: Mapping[str, Platform], others: Collection[str] | None = None
 ) -> dict[str, Unit]:
-    """Return every place to compute on.
+    """Return the Units of the platforms' GPUs and slices and of the catalogue's devices, by name.
 
-    Platforms whose device is known come first, then the rest of the catalogue under its own names,
-    or of it only those named in ``others``.
+    Platforms come first. Devices that no platform has follow under their own names: all of them,
+    or only those in ``others``.
     """
     own_units = {n: unit for n, p in platforms.items() if (unit := known_unit(p, platforms))}
     have = {unit.sheet.name for unit in own_units.values() if unit.whole}
@@ -128,9 +140,9 @@ def units(
 
 
 def get_unit(name: str, known: Mapping[str, Unit]) -> Unit:
-    """Return one of ``units`` by its name, or by any name of its device.
+    """Return the Unit in ``known`` with this name, or the whole device with this name or alias.
 
-    Raises UsageError that names the nearest known one.
+    Raises UsageError that suggests the most similar known name.
     """
     if name in known:
         return known[name]
@@ -155,7 +167,10 @@ def _slice(platform: Platform, parent: Platform, gpu: Unit) -> Unit:
 
 
 def _completed(sheet: Device | None, platform: Platform) -> Device:
-    """Return the data sheet, with what it lacks taken from the platform's Signature."""
+    """Return the data sheet, its peaks filled in from the platform's Signature where missing.
+
+    Without a data sheet, a Device with the Signature's figures is returned.
+    """
     signature = platform.signature
     stated = Peaks(
         vector={

@@ -1,5 +1,5 @@
-"""Front ends: from frameworks to graphs: PyTorch, Keras, Paddle, Hugging Face configurations.
+"""Front ends that turn PyTorch, Keras, Paddle and Hugging Face models into graphs.
 
-Each makes an ONNX file without weights and hands it to ``reader`` like any user's file. The
-frameworks are extras, imported only when one is used; ``graph_of`` finds the right one.
+Each front end exports an ONNX file, which ``reader`` reads like any user's file. The frameworks
+are optional and imported only when used; ``any_model.graph_of`` chooses the front end.
 """

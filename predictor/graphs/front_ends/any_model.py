@@ -1,4 +1,4 @@
-"""One call for whatever holds a model: a file, a configuration, or a framework's object."""
+"""Read the graph of any supported model: an ONNX file, a configuration, or a framework's object."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ def graph_of(
     sizes: Mapping[str, int] | None = None,
     inputs: Any = None,
 ) -> ModelGraph:
-    """Return the graph of a model at a batch.
+    """Return the graph of a model at a batch size.
 
     ``model``: the path of an ONNX file or of a Hugging Face ``config.json`` (or its folder), a
     ``torch.nn.Module`` with example ``inputs`` (a tuple or a mapping of tensors), a Keras model, or
-    a Paddle layer with ``inputs`` (its InputSpecs). ``sizes`` binds open dimensions by name.
+    a Paddle layer with ``inputs`` (its InputSpecs). ``sizes`` sets open dimensions by name.
     Raises DocumentError, UsageError, or ToolMissing where the framework is not installed.
     """
     if isinstance(model, str | Path):
@@ -54,7 +54,10 @@ def graph_of(
 def of_path(
     path: Path, *, batch: int | None = None, sizes: Mapping[str, int] | None = None
 ) -> ModelGraph:
-    """Return the graph of an ONNX file or a Hugging Face configuration."""
+    """Return the graph of an ONNX file or a Hugging Face configuration at a batch size.
+
+    Raises DocumentError, for other model files too, because opening them may run code.
+    """
     config = path / "config.json" if path.is_dir() else path
     if config.suffix == ".json":
         front_end = importlib.import_module("berth.predictor.graphs.front_ends.huggingface")

@@ -1,4 +1,4 @@
-"""What the front ends share: an ONNX file is read, a failed export is one sentence."""
+"""Functions that all front ends use: import a framework, read its export, report its failure."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from berth.predictor.graphs.reader import check_sizes, shared
 
 
 def framework(name: str, *, what: str, extra: str) -> ModuleType:
-    """Import a framework's module. Raises ToolMissing that names how to get it."""
+    """Return a framework's imported module. Raises ToolMissing, which says how to install it."""
     try:
         return importlib.import_module(name)
     except ImportError:
@@ -25,7 +25,10 @@ def framework(name: str, *, what: str, extra: str) -> ModuleType:
 def read_exported(
     data: bytes, *, source: str, batch: int | None, sizes: Mapping[str, int] | None
 ) -> ModelGraph:
-    """Read the graph of an ONNX file in memory, as any file is read."""
+    """Return the graph of an exported ONNX file in memory, parsed by the unprivileged child.
+
+    Raises DocumentError.
+    """
     check_sizes(source, batch, sizes)
     handle = os.memfd_create("exported")
     try:
@@ -37,7 +40,7 @@ def read_exported(
 
 
 def failed(source: str, framework_name: str, error: Exception) -> DocumentError:
-    """Return an exporter's failure as one sentence: the first line that says something."""
+    """Return a DocumentError with the first line of an exporter's error message."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     reason = (lines[0] if lines else type(error).__name__)[:200]
     return DocumentError(source, f"could not be exported by {framework_name}: {reason}")

@@ -1,8 +1,8 @@
-"""Hugging Face configurations: the model is built without weights and exported.
+"""Read the graph of a Hugging Face model from its ``config.json``, without weights.
 
-The module is made on torch's ``meta`` device from ``config.json`` alone; code that a configuration
-points to is never run. For predictions of language models from their configuration see
-``families/language_model``, which needs no framework.
+The model is built on torch's ``meta`` device and exported to ONNX. Code that a configuration
+points to is never run. ``families/language_model`` predicts language models from their
+configuration without any framework.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from berth.predictor.graphs.front_ends.exported import failed, framework, read_e
 from berth.predictor.graphs.graph import ModelGraph
 
 SEQUENCE = 128
-"""Tokens where ``sizes`` names no ``sequence``."""
+"""Default number of tokens, where ``sizes`` has no ``sequence``."""
 _LARGEST_SETTING = 2**27
 _MOST_LAYERS = 1024
 
@@ -27,10 +27,10 @@ _MOST_LAYERS = 1024
 def graph_of(
     path: Path, *, batch: int | None = None, sizes: Mapping[str, int] | None = None
 ) -> ModelGraph:
-    """Return the graph of the architecture that a ``config.json`` names, at a batch.
+    """Return the graph of the model that a ``config.json`` describes, at a batch size.
 
-    ``sizes``: ``sequence`` (tokens), ``image`` (pixels a side). Raises DocumentError for a
-    configuration that cannot be read, built or exported; ToolMissing without transformers.
+    ``sizes`` may set ``sequence`` (tokens) or ``image`` (pixels per side). Raises DocumentError
+    for a configuration that cannot be read, built or exported; ToolMissing without transformers.
     """
     settings = read_config(path)
     transformers = framework(
@@ -47,7 +47,10 @@ def graph_of(
 
 
 def read_config(path: Path) -> dict[str, Any]:
-    """Read the configuration's settings. Raises DocumentError for none or ones out of bounds."""
+    """Return the settings in a Hugging Face ``config.json``.
+
+    Raises DocumentError for a file that is no such configuration, or for a number out of bounds.
+    """
     try:
         with path.open("rb") as stream:
             raw = stream.read(MAX_DOCUMENT_BYTES + 1)
@@ -86,7 +89,7 @@ def _build(path: Path, settings: dict[str, Any], transformers: Any, torch: Any) 
                 return factory(config)
             return transformers.AutoModel.from_config(config, attn_implementation="eager")
     except Exception as error:
-        # A configuration can be wrong in as many ways as there are models.
+        # Each model class raises its own exceptions for a wrong configuration.
         raise failed(str(path), "transformers", error) from None
 
 

@@ -1,4 +1,4 @@
-"""Keras models (TensorFlow, JAX or PyTorch behind them), by Keras's own ONNX export."""
+"""Read the graph of a Keras model (on TensorFlow, JAX or PyTorch) by Keras's own ONNX export."""
 
 from __future__ import annotations
 
@@ -21,10 +21,11 @@ def graph_of(
     sizes: Mapping[str, int] | None = None,
     inputs: Any = None,
 ) -> ModelGraph:
-    """Return the graph of a built Keras model; ``inputs`` may give its input signature.
+    """Return the graph of a built Keras model; ``inputs`` may be its input signature.
 
-    Raises UsageError for one that was not, DocumentError where Keras cannot export it, ToolMissing
-    without Keras's own converter (tf2onnx behind TensorFlow and JAX, onnxscript behind PyTorch).
+    Raises UsageError for a model that was not built, DocumentError where Keras cannot export the
+    model, ToolMissing without Keras's converter (tf2onnx for TensorFlow and JAX, onnxscript for
+    PyTorch).
     """
     name = str(getattr(model, "name", type(model).__name__))
     keras = framework("keras", what="reading Keras models", extra="'berth[frameworks]'")

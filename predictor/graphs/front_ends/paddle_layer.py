@@ -1,4 +1,4 @@
-"""Paddle layers, by paddle.onnx (paddle2onnx)."""
+"""Read the graph of a Paddle layer, exported by paddle.onnx (paddle2onnx)."""
 
 from __future__ import annotations
 
@@ -23,9 +23,10 @@ def graph_of(
     sizes: Mapping[str, int] | None = None,
     inputs: Any = None,
 ) -> ModelGraph:
-    """Return the graph of a ``paddle.nn.Layer``; ``inputs``: InputSpecs, None for open sizes.
+    """Return the graph of a ``paddle.nn.Layer``; ``inputs`` are its InputSpecs.
 
-    Raises UsageError without inputs, DocumentError where Paddle cannot export it, ToolMissing.
+    Raises UsageError without inputs, DocumentError where Paddle cannot export the layer, and
+    ToolMissing without paddle or paddle2onnx.
     """
     name = type(layer).__name__
     paddle = framework("paddle", what="reading Paddle layers", extra="paddlepaddle")

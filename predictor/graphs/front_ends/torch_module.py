@@ -1,8 +1,8 @@
-"""PyTorch modules, by torch.export and torch.onnx. Nothing is computed and no weight is written.
+"""Read the graph of a PyTorch module, exported by torch.export and torch.onnx.
 
-The module may be on the ``meta`` device. It is exported at the batch that is asked for. With real
-weights torch's own optimiser folds batch normalisations into convolutions, as in files that people
-export; on ``meta`` it cannot.
+No weights are written. The module may be on the ``meta`` device. With real weights, torch's ONNX
+optimiser folds batch normalisations into convolutions, as in files that users export; on ``meta``
+it is not run.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from berth.predictor.graphs.front_ends.exported import failed, framework, read_e
 from berth.predictor.graphs.graph import ModelGraph
 
 _KEPT_BYTES = 8192
-"""Constants up to this size keep their values: shapes, axes, scales."""
+"""Constants up to this size in bytes (shapes, axes, scales) are exported with their values."""
 
 
 def graph_of(
@@ -29,10 +29,10 @@ def graph_of(
     sizes: Mapping[str, int] | None = None,
     inputs: Any = None,
 ) -> ModelGraph:
-    """Return a ``torch.nn.Module``'s graph for example ``inputs`` (tensor, tuple or mapping).
+    """Return the graph of a ``torch.nn.Module`` for example ``inputs`` (tensor, tuple or mapping).
 
-    Their first dimension is replaced by ``batch`` where one is asked for. Raises UsageError without
-    inputs, DocumentError where torch cannot export the module, ToolMissing.
+    ``batch`` replaces the first dimension of the inputs. Raises UsageError without inputs,
+    DocumentError where torch cannot export the module, ToolMissing without torch or onnxscript.
     """
     name = type(module).__name__
     return read_exported(
@@ -41,7 +41,7 @@ def graph_of(
 
 
 def to_onnx(module: Any, inputs: Any, *, batch: int | None = None) -> bytes:
-    """Export the module as an ONNX file without weights."""
+    """Return the module as the bytes of an ONNX file without weights; see ``graph_of``."""
     torch = framework("torch", what="reading PyTorch modules", extra="'berth[deep]'")
     framework("onnxscript", what="exporting PyTorch modules", extra="'berth[deep]'")
     name = type(module).__name__
@@ -58,7 +58,7 @@ def to_onnx(module: Any, inputs: Any, *, batch: int | None = None) -> bytes:
             exported = torch.export.export(module, args, kwargs)
             program = torch.onnx.export(exported, dynamo=True, optimize=not meta, verbose=False)
     except Exception as error:
-        # The exporters raise dozens of kinds; each means that this module cannot be exported.
+        # The exporters raise many exception types; each means that the export failed.
         raise failed(name, "torch.onnx", error) from None
     finally:
         module.train(training)
@@ -68,7 +68,7 @@ def to_onnx(module: Any, inputs: Any, *, batch: int | None = None) -> bytes:
 def _arguments(
     torch: Any, inputs: Any, batch: int | None
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """Return example inputs at the batch, as positional and named arguments."""
+    """Return the example inputs at batch size ``batch``, as positional and keyword arguments."""
     named = dict(inputs) if isinstance(inputs, Mapping) else {}
     plain = () if named else (tuple(inputs) if isinstance(inputs, tuple | list) else (inputs,))
     tensors = [x for x in (*plain, *named.values()) if isinstance(x, torch.Tensor) and x.dim()]
@@ -85,7 +85,7 @@ def _arguments(
 
 
 def without_weights(model: Any) -> bytes:
-    """Return an ``onnx_ir`` model as a file that lacks its large constants."""
+    """Return an ``onnx_ir`` model as the bytes of an ONNX file without its large constants."""
     ir = framework("onnx_ir", what="exporting PyTorch modules", extra="'berth[deep]'")
     for value in model.graph.initializers.values():
         held = value.const_value
@@ -103,7 +103,7 @@ def without_weights(model: Any) -> bytes:
 
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
-    """Silence exporters, which write to standard output, warnings and loggers."""
+    """Suppress the exporters' standard output, standard error, warnings and log messages."""
     logger = logging.getLogger("torch.onnx")
     level = logger.level
     logger.setLevel(logging.ERROR)

@@ -1,8 +1,9 @@
-"""A decoder transformer by its size alone, as an ONNX file without weights.
+"""Write a decoder-only transformer of given sizes as an ONNX file without weights.
 
-Pre-norm layers of attention and a feed-forward network of four times the width (Radford et al.
-2019), an embedding and an output matrix: for a prediction before there is a file. Field numbers
-are those of ``onnx.proto3``; nothing of the ``onnx`` library is needed.
+Users predict a transformer with it before they have a model file. The model has an embedding,
+pre-norm layers of attention and a feed-forward network of four times the width (Radford et al.
+2019), and an output matrix. Field numbers are those of ``onnx.proto3``; the ``onnx`` library is
+not needed.
 """
 
 from __future__ import annotations
@@ -18,7 +19,10 @@ FEED_FORWARD = 4
 
 
 def transformer(*, layers: int, width: int, heads: int, vocabulary: int, sequence: int) -> bytes:
-    """Return the file; its inputs are ``tokens`` [batch, sequence]. ``heads`` divide ``width``."""
+    """Return a decoder-only transformer as the bytes of an ONNX file without weights.
+
+    Its input is ``tokens`` [batch, sequence]. ``width`` must be a multiple of ``heads``.
+    """
     nodes = [_node("Gather", ["table", "tokens"], ["h0"])]
     constants = [
         _tensor("table", (vocabulary, width)), _tensor("out", (width, vocabulary)),
@@ -89,7 +93,7 @@ def _attributes(lists: Mapping[str, Sequence[int]]) -> list[bytes]:
 
 
 def _tensor(name: str, shape: Sequence[int], values: Sequence[int] | None = None) -> bytes:
-    """Encode a tensor of floats without their values, or of whole numbers with them."""
+    """Return an encoded TensorProto: a float tensor without values, or an int64 one with values."""
     return b"".join([
         *(_number(1, side) for side in shape),
         _number(2, _FLOAT if values is None else _INT64),

@@ -1,7 +1,7 @@
-"""The operator catalogue: shapes and operations of every operator that Berth knows.
+"""The operator catalogue: rules for the output shapes and operations of each ONNX operator.
 
-Standard library only. ``CATALOGUE`` maps an operator's name to its rules; onnxruntime's own
-operators stand there as ``com.microsoft:Name``.
+``CATALOGUE`` maps an operator's name to its rules; the names of onnxruntime's own operators are
+``com.microsoft:Name``. The modules use the standard library only.
 """
 
 from berth.predictor.graphs.operators import (

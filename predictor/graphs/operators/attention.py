@@ -1,7 +1,11 @@
-"""Attention as one operator: ONNX's own (opset 23) and onnxruntime's.
+"""Shape and cost rules of attention operators: ONNX's own (opset 23) and onnxruntime's.
 
-Operations of one head of size h over q queries and k keys: q k h macs for the scores, 5 q k for
-the softmax, one q k for the scale (and one for a mask that is given), q k v macs for the values.
+Operations of one attention head, with q queries, k keys, head size h and value size v:
+
+* scores: q k h MACs;
+* scale and softmax: 6 q k flops, and q k more for a mask input;
+* weighted values: q k v MACs.
+
 Causal masks do not halve the count: frameworks' reference kernels compute the full scores.
 """
 
@@ -64,7 +68,10 @@ def _attention_cost(call: Call, outputs: list[Tensor]) -> tuple[int, int]:
 
 
 def _fused_self(call: Call) -> tuple[_Heads, int]:
-    """Read com.microsoft Attention (input B S I, weight I x 3H) and the projection's width."""
+    """Return the head sizes of com.microsoft Attention and the width of its projection.
+
+    The input has the shape [batch, sequence, I], the weight [I, 3 H].
+    """
     data, weight = call.tensor(0).shape, call.tensor(1).shape
     heads = call.integer("num_heads", 0)
     sizes = call.integers("qkv_hidden_sizes")
@@ -95,7 +102,7 @@ def _microsoft_cost(call: Call, outputs: list[Tensor]) -> tuple[int, int]:
 
 
 def _grouped(call: Call) -> _Heads:
-    """Read com.microsoft MultiHeadAttention and GroupQueryAttention with separate B S D tensors."""
+    """Return the head sizes of com.microsoft MultiHeadAttention and GroupQueryAttention."""
     q = call.tensor(0).shape
     heads = call.integer("num_heads", 0)
     kv_heads = call.integer("kv_num_heads", heads)
@@ -128,7 +135,10 @@ def _grouped_cost(call: Call, outputs: list[Tensor]) -> tuple[int, int]:
 
 
 def _embed(call: Call) -> list[Tensor]:
-    """Infer com.microsoft EmbedLayerNormalization: ids B S, word table V x H."""
+    """Return the outputs of com.microsoft EmbedLayerNormalization.
+
+    The token ids have the shape [batch, sequence], the word table [vocabulary, H].
+    """
     ids, table = call.tensor(0).shape, call.tensor(2)
     if len(ids) != 2 or len(table.shape) != 2:
         raise Problem(f"embeds {list(ids)} by {list(table.shape)}")

@@ -1,9 +1,9 @@
-"""What the catalogue says of an operator: its output shapes and its operations.
+"""The entries of the operator catalogue: each operator's rules for output shapes and operations.
 
-Standard library only. An operator's shape rule takes a Call and gives its outputs; its cost rule
-gives (macs, flops other than those of the macs). One multiply-accumulate is two flops; an
-addition, multiplication, division, comparison or special function (exp, sqrt, erf, tanh ...) is
-one; moving, selecting and casting is none.
+An operator's shape rule takes a Call and returns the output tensors. Its cost rule returns (MACs,
+other flops). One multiply-accumulate (MAC) is two flops; an addition, multiplication, division,
+comparison or special function (exp, sqrt, erf, tanh ...) is one flop; moving, selecting and
+casting are none. This module uses the standard library only.
 """
 
 from __future__ import annotations
@@ -34,62 +34,62 @@ class Family(enum.StrEnum):
     RESAMPLING = "resampling"
     MOVEMENT = "movement"
     VIEW = "view"
-    """No bytes move: reshape, squeeze ..."""
+    """Moves no bytes: Reshape, Squeeze ..."""
     SELECTION = "selection"
     QUANTISATION = "quantisation"
     SHAPE = "shape"
-    """Known without running."""
+    """Computed when the model is loaded: Shape, Size, Constant."""
     UNKNOWN = "unknown"
 
 
 @dataclass(slots=True)
 class Call:
-    """One operator with its inputs and attributes."""
+    """A node as the rules see it: operator, attributes, input tensors, number of outputs."""
 
     operator: str
     attributes: Attributes
     inputs: Sequence[Tensor | None]
     outputs: int
-    """Number of outputs that are asked for."""
+    """Number of outputs that the node names."""
     opset: int
 
     def tensor(self, position: int) -> Tensor:
-        """Return an input that must be there. Raises Problem where it is not."""
+        """Return the input at a position. Raises Problem where the node lacks that input."""
         tensor = self.inputs[position] if position < len(self.inputs) else None
         if tensor is None:
             raise Problem(f"lacks its input {position}")
         return tensor
 
     def optional(self, position: int) -> Tensor | None:
-        """Return an input that may be absent."""
+        """Return the input at a position, or None where the node lacks that input."""
         return self.inputs[position] if position < len(self.inputs) else None
 
     def integer(self, name: str, default: int) -> int:
-        """Return an integer attribute."""
+        """Return an integer attribute, or ``default`` where it is absent or no integer."""
         value = self.attributes.get(name, default)
         return value if isinstance(value, int) else default
 
     def number(self, name: str, default: float) -> float:
-        """Return a float attribute."""
+        """Return a numeric attribute as a float, or ``default`` where it is absent."""
         value = self.attributes.get(name, default)
         return float(value) if isinstance(value, int | float) else default
 
     def text(self, name: str, default: str) -> str:
-        """Return a string attribute."""
+        """Return a string attribute, or ``default`` where it is absent."""
         value = self.attributes.get(name)
         return value.decode("utf-8", "replace") if isinstance(value, bytes) else default
 
     def integers(self, name: str) -> tuple[int, ...] | None:
-        """Return an attribute that is a list of integers."""
+        """Return an attribute that is a list of integers; None where it is absent."""
         value = self.attributes.get(name)
         if isinstance(value, tuple) and not isinstance(value, Tensor):
             return tuple(int(x) for x in value if isinstance(x, int))
         return None
 
     def given_integers(self, name: str, position: int) -> tuple[int, ...] | None:
-        """Return an attribute that became an input in a later opset; None where absent.
+        """Return integers that older opsets pass as an attribute and newer ones as an input.
 
-        Raises Problem where it is computed while the model runs.
+        None where both are absent. Raises Problem where the input is computed at run time.
         """
         listed = self.integers(name)
         if listed is not None:
@@ -100,7 +100,10 @@ class Call:
         return self.known(position, name)
 
     def known(self, position: int, meaning: str) -> tuple[int, ...]:
-        """Return the values of a constant integer input."""
+        """Return the values of a constant integer input.
+
+        Raises Problem where the values are computed at run time; ``meaning`` names them there.
+        """
         tensor = self.tensor(position)
         if tensor.values is None:
             raise Problem(
@@ -119,10 +122,10 @@ CostRule: TypeAlias = Callable[[Call, list[Tensor]], tuple[int, int]]
 
 @dataclass(frozen=True, slots=True)
 class Operator:
-    """A catalogue entry."""
+    """An entry of the operator catalogue: the operator's name, family and rules."""
 
     name: str
-    """Its name, with its domain before a colon where that is not ONNX's own."""
+    """The operator's name, with its domain and a colon in front where that is not ONNX's own."""
     family: Family
     shapes: ShapeRule
     cost: CostRule
@@ -132,7 +135,10 @@ CATALOGUE: dict[str, Operator] = {}
 
 
 def add(names: str, family: Family, shapes: ShapeRule, cost: CostRule) -> None:
-    """Enter operators, blank-separated, that share their rules."""
+    """Add operators that share their rules to the catalogue; ``names`` are separated by blanks.
+
+    Raises ValueError for a name that the catalogue already has.
+    """
     for name in names.split():
         if name in CATALOGUE:
             raise ValueError(f"{name} is in the catalogue twice")
@@ -140,12 +146,12 @@ def add(names: str, family: Family, shapes: ShapeRule, cost: CostRule) -> None:
 
 
 def nothing(call: Call, outputs: list[Tensor]) -> tuple[int, int]:
-    """Count no arithmetic."""
+    """Return (0, 0): the cost rule of operators that do no arithmetic."""
     return 0, 0
 
 
 def each_output(flops: int) -> CostRule:
-    """Count so many operations for each element of the first output."""
+    """Return a cost rule of ``flops`` operations per element of the first output."""
 
     def cost(call: Call, outputs: list[Tensor]) -> tuple[int, int]:
         return 0, flops * outputs[0].elements
@@ -154,7 +160,7 @@ def each_output(flops: int) -> CostRule:
 
 
 def each_input(flops: int) -> CostRule:
-    """Count so many operations for each element of the first input."""
+    """Return a cost rule of ``flops`` operations per element of the first input."""
 
     def cost(call: Call, outputs: list[Tensor]) -> tuple[int, int]:
         return 0, flops * call.tensor(0).elements
@@ -163,11 +169,11 @@ def each_input(flops: int) -> CostRule:
 
 
 def like_first(call: Call) -> list[Tensor]:
-    """Return one output like the first input."""
+    """Return one output with the type and shape of the first input (a shape rule)."""
     first = call.tensor(0)
     return [Tensor(first.dtype, first.shape)]
 
 
 def ceil_div(numerator: int, denominator: int) -> int:
-    """Divide and round up."""
+    """Return the quotient of two integers, rounded up."""
     return -(-numerator // denominator)

@@ -1,4 +1,4 @@
-"""Convolutions: sliding windows with weights."""
+"""Shape and cost rules of convolutions."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ from berth.predictor.graphs.values import INT32, Shape, Tensor, checked
 
 
 def windows(call: Call, spatial: Shape, kernel: Shape, *, ceil_mode: bool = False) -> Shape:
-    """Return output sizes of a sliding window (ONNX's Conv and pooling definitions)."""
+    """Return the spatial output sizes of a convolution or pooling, as ONNX defines them.
+
+    Raises Problem where a kernel, stride or padding is invalid.
+    """
     rank = len(spatial)
     strides = _sized(call, "strides", rank, 1)
     dilations = _sized(call, "dilations", rank, 1)
@@ -46,7 +49,7 @@ def _sized(call: Call, name: str, length: int, default: int) -> tuple[int, ...]:
 
 
 def _weights(call: Call, data: Shape, weight: Shape) -> int:
-    """Check what goes together, and return the number of groups."""
+    """Return the number of groups. Raises Problem where data and weight shapes do not match."""
     group = call.integer("group", 1)
     if len(data) < 3 or len(weight) != len(data):
         raise Problem(f"convolves {list(data)} with weights {list(weight)}")
@@ -116,7 +119,7 @@ def _deformable(call: Call) -> list[Tensor]:
 
 
 def _deformable_cost(call: Call, outputs: list[Tensor]) -> tuple[int, int]:
-    # A bilinear sample (7 operations a channel) at each offset, then the convolution.
+    # A bilinear sample (7 operations per channel) at each offset, then the convolution.
     data, weight, out = call.tensor(0).shape, call.tensor(1).shape, outputs[0]
     samples = out.elements // max(out.shape[1], 1) * data[1] * math.prod(weight[2:])
     return out.elements * math.prod(weight[1:]), 7 * samples

@@ -1,4 +1,4 @@
-"""Matrix products, dense layers, contractions, and recurrent layers, whose gates are products."""
+"""Shape and cost rules of matrix products, Gemm, Einsum, determinants and recurrent layers."""
 
 from __future__ import annotations
 
@@ -10,7 +10,10 @@ from berth.predictor.graphs.values import INT32, Shape, Tensor, broadcast, check
 
 
 def _product_shape(a: Shape, b: Shape) -> tuple[Shape, int]:
-    """Return the shape of numpy's matmul, and the length contracted."""
+    """Return the shape of a matrix product as numpy defines it, and the length summed over.
+
+    Raises Problem for incompatible shapes.
+    """
     if not a or not b:
         raise Problem("multiplies a scalar as a matrix")
     left, right = (a if len(a) > 1 else (1, *a)), (b if len(b) > 1 else (*b, 1))
@@ -59,7 +62,10 @@ def _gemm_cost(call: Call, outputs: list[Tensor]) -> tuple[int, int]:
 
 
 def _terms(call: Call) -> tuple[list[str], str, dict[str, int]]:
-    """Return the equation's terms with any ellipsis spelt out, and the size of each letter."""
+    """Return an Einsum's input terms, its output term, and the size of each letter.
+
+    Ellipses are replaced by letters. Raises Problem for an equation that does not fit the inputs.
+    """
     text = call.text("equation", "").replace(" ", "")
     left, arrow, result = text.partition("->")
     inputs = left.split(",")
@@ -97,7 +103,7 @@ def _einsum(call: Call) -> list[Tensor]:
 
 
 def _einsum_cost(call: Call, outputs: list[Tensor]) -> tuple[int, int]:
-    # Pairwise from the left, as frameworks do without an optimiser of paths.
+    # Inputs are contracted pairwise from the left, as frameworks do without path optimisation.
     spelt, result, sizes = _terms(call)
     if len(spelt) == 1:
         return 0, call.tensor(0).elements if len(result) < len(set(spelt[0])) else 0
@@ -110,7 +116,7 @@ def _einsum_cost(call: Call, outputs: list[Tensor]) -> tuple[int, int]:
 
 
 def _packed(call: Call) -> list[Tensor]:
-    """Infer com.microsoft's MatMulNBits: weights packed, K and N as attributes."""
+    """Return the output of com.microsoft's MatMulNBits, whose attributes K and N are the sizes."""
     a = call.tensor(0)
     inner, columns = call.integer("K", 0), call.integer("N", 0)
     if not a.shape or a.shape[-1] != inner or columns < 1:
@@ -132,7 +138,7 @@ def _determinant(call: Call) -> list[Tensor]:
 
 
 def _determinant_cost(call: Call, outputs: list[Tensor]) -> tuple[int, int]:
-    # By LU: 2/3 n^3 operations.
+    # LU decomposition: 2/3 n^3 operations.
     first = call.tensor(0)
     return 0, 2 * first.elements * first.shape[-1] // 3
 
@@ -149,7 +155,7 @@ GATES = {"RNN": 1, "GRU": 3, "LSTM": 4}
 
 
 def _sizes(call: Call) -> tuple[int, int, int, int, int]:
-    """Return steps, batch, inputs, hidden size and directions."""
+    """Return a recurrent layer's steps, batch, input size, hidden size and directions."""
     data, weight = call.tensor(0).shape, call.tensor(1).shape
     if len(data) != 3 or len(weight) != 3:
         raise Problem(f"runs over {list(data)} with weights {list(weight)}")
@@ -170,7 +176,7 @@ def _layer(call: Call) -> list[Tensor]:
 
 
 def _layer_cost(call: Call, outputs: list[Tensor]) -> tuple[int, int]:
-    # Each gate multiplies inputs and state by its weights; then about 8 operations a gate's unit.
+    # Each gate multiplies inputs and state by its weights, then does about 8 operations per unit.
     steps, batch, inputs, hidden, directions = _sizes(call)
     units = steps * batch * directions * hidden * GATES[call.operator]
     return units * (inputs + hidden), 8 * units

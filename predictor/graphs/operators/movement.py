@@ -1,4 +1,4 @@
-"""Operators that rearrange, select and join; none of them computes."""
+"""Shape rules of operators that rearrange, select or join elements and compute nothing."""
 
 from __future__ import annotations
 
@@ -85,7 +85,11 @@ def _identity(call: Call) -> list[Tensor]:
 
 
 def taken(values: Values | None, shape: Shape, places: Sequence[Sequence[int]]) -> Values | None:
-    """Return the values at the product of places along each axis, flat."""
+    """Return the selected elements of an array, as a flat tuple.
+
+    ``values`` are the array's elements, ``places`` the selected indices along each axis. None
+    where the values are unknown or more than ``KNOWN_VALUES`` are selected.
+    """
     if values is None or math.prod(len(row) for row in places) > KNOWN_VALUES:
         return None
     positions, step = [0], 1

@@ -1,4 +1,4 @@
-"""Normalisations and softmax. Operations for each element are derived in the comments."""
+"""Shape and cost rules of normalisations and softmax; comments derive operations per element."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from berth.predictor.graphs.values import FLOAT, Tensor, axis_of
 
 
 def _statistics(call: Call) -> list[Tensor]:
-    """Return Y, then mean and inverse deviation with the normalised axes at 1."""
+    """Return the normalised output, then mean and inverse deviation, whose reduced axes are 1."""
     first = call.tensor(0)
     outputs = [Tensor(first.dtype, first.shape)]
     if call.outputs > 1:
@@ -31,7 +31,10 @@ def _batch(call: Call) -> list[Tensor]:
 
 
 def _skip(call: Call) -> list[Tensor]:
-    """Infer com.microsoft's: Y, mean, inverse deviation, and the sum that was normalised."""
+    """Return the outputs of com.microsoft's SkipLayerNormalization.
+
+    They are the normalised output, mean, inverse deviation, and the sum before normalisation.
+    """
     first = call.tensor(0)
     reduced = Tensor(FLOAT, (*first.shape[:-1], 1))
     every = [Tensor(first.dtype, first.shape), reduced, reduced, Tensor(first.dtype, first.shape)]
@@ -39,7 +42,10 @@ def _skip(call: Call) -> list[Tensor]:
 
 
 def _scaled(base: int, scale: int, bias: int) -> CostRule:
-    """Count ``base`` operations an element, one more for a scale and for a bias that are given."""
+    """Return a cost rule of ``base`` operations per element, plus 1 each for a scale and a bias.
+
+    ``scale`` and ``bias`` are the positions of these optional inputs.
+    """
 
     def cost(call: Call, outputs: list[Tensor]) -> tuple[int, int]:
         flops = base + sum(call.optional(place) is not None for place in (scale, bias))

@@ -1,4 +1,4 @@
-"""Pooling windows, reductions, and what sorts or searches along an axis."""
+"""Shape and cost rules of pooling, reductions, losses, cumulative sums and top-k."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def _top(call: Call) -> list[Tensor]:
 
 
 def _sorted_cost(call: Call, outputs: list[Tensor]) -> tuple[int, int]:
-    # A comparison for each level of a heap of the results.
+    # Each element is compared once per level of a heap that holds the results.
     first = call.tensor(0)
     axis = axis_of(call.integer("axis", -1), len(first.shape))
     results = outputs[0].shape[axis] if outputs[0].shape else 1

@@ -1,4 +1,4 @@
-"""Operators that sample an image or volume anew, and transforms."""
+"""Shape and cost rules of operators that resample images or volumes, and of Fourier transforms."""
 
 from __future__ import annotations
 
@@ -48,7 +48,8 @@ def _resize(call: Call) -> list[Tensor]:
 
 
 def _resize_cost(call: Call, outputs: list[Tensor]) -> tuple[int, int]:
-    # Nearest copies; linear blends along each resized axis (two products, one sum); cubic four.
+    # Nearest copies. Linear blends two values along each resized axis: two products, one sum.
+    # Cubic blends four: four products, three sums.
     mode = call.text("mode", "nearest")
     shape = call.tensor(0).shape
     axes = sum(a != b for a, b in zip(shape, outputs[0].shape, strict=True))

@@ -1,4 +1,4 @@
-"""Operators that make tensors out of nothing, and those whose sizes only a run can know."""
+"""Shape rules of operators that create tensors, and refusal of data-dependent output sizes."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""MIG: what each GPU can be cut into (``geometry``), and platforms of the slices (``slices``)."""
+"""MIG: the slices that each GPU model supports (``geometry``) and their platforms (``slices``)."""

@@ -1,9 +1,9 @@
-"""What one GPU model can be cut into: slice profiles, where each may start, how many of each.
+"""MIG geometry of a GPU model: slice profiles, their placements and their largest numbers.
 
-An instance occupies a run of memory slices beginning at one of its profile's placements; two
-instances must not share a memory slice. Compute slices, the instance limits and the media
-engines (NVDEC, NVENC, JPEG, OFA) are limits of the whole GPU. Source of the rules: NVIDIA's MIG
-user guide, "Supported MIG Profiles"; at run time NVML has the last word (``diff``).
+A GPU instance occupies consecutive memory slices from one of its profile's placements; two
+instances must not share a memory slice. Compute slices, instance limits and media engines (NVDEC,
+NVENC, JPEG, OFA) are limits of the whole GPU. Source of the rules: NVIDIA's MIG user guide,
+"Supported MIG Profiles". Where NVML differs at run time, NVML is right (``diff``).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _NAME = re.compile(r"(\d+)g\.(\d+)gb((?:[+-][a-z]+(?:\.[a-z]+)*)*)")
 
 @dataclass(frozen=True, slots=True)
 class Media:
-    """Fixed-function engines of an instance (counts)."""
+    """Numbers of media engines (NVDEC, NVENC, JPEG, OFA) of a GPU instance or a GPU."""
 
     nvdec: int = 0
     nvenc: int = 0
@@ -36,7 +36,7 @@ class Media:
         )
 
     def fits(self, capacity: Media) -> bool:
-        """Return whether no engine is asked for more often than ``capacity`` has it."""
+        """Return whether ``capacity`` has at least as many of each engine as this."""
         return (
             self.nvdec <= capacity.nvdec
             and self.nvenc <= capacity.nvenc
@@ -45,7 +45,7 @@ class Media:
         )
 
     def at_least(self, other: Media) -> Media:
-        """Return, engine by engine, the larger of the two."""
+        """Return the larger number of each engine from this and ``other``."""
         return Media(
             max(self.nvdec, other.nvdec),
             max(self.nvenc, other.nvenc),
@@ -56,54 +56,53 @@ class Media:
 
 @dataclass(frozen=True, slots=True)
 class SliceProfile:
-    """One kind of GPU instance, for example ``1g.5gb+me``."""
+    """A profile of GPU instances, for example ``1g.5gb+me``."""
 
     name: str
     compute_slices: int
     memory_slices: int
     memory_bytes: int
-    """Memory that a program can use; an estimate from below where ``Geometry.memory_basis`` says
-    so."""
+    """Memory that a program can use; a lower estimate where ``Geometry.memory_basis`` says so."""
     placements: tuple[int, ...]
-    """Memory slices at which an instance may start."""
+    """Indices of memory slices at which an instance may start."""
     max_instances: int
     profile_id: int | None = None
-    """GPU instance profile id as ``nvidia-smi mig -cgi`` takes it; None: not documented."""
+    """GPU instance profile ID as ``nvidia-smi mig -cgi`` takes it; None if not documented."""
     media: Media = Media()
     multiprocessors: int | None = None
 
     @property
     def suffix(self) -> str:
-        """Return ``"+me"``, ``"+me.all"``, ``"-me"``, ``"+gfx"`` or ``""``."""
+        """Return the suffix in the profile's name: ``"+me"``, ``"-me"``, ``"+gfx"``, ``""`` ..."""
         match = _NAME.fullmatch(self.name)
         return match.group(3) if match else ""
 
     @property
     def is_plain(self) -> bool:
-        """Return whether its name has no media or graphics variant."""
+        """Return whether the profile's name has no media or graphics suffix."""
         return not self.suffix
 
     def mask(self, start: int) -> int:
-        """Return the memory slices that an instance at ``start`` occupies, as bits."""
+        """Return a bit mask of the memory slices that an instance at ``start`` occupies."""
         return ((1 << self.memory_slices) - 1) << start
 
 
 @dataclass(frozen=True)
 class Geometry:
-    """The slices that a GPU model (or one GPU, as NVML describes it) can be cut into."""
+    """The MIG slices that a GPU model (or a single GPU, as NVML describes it) supports."""
 
     gpu: str
     compute_slices: int
     memory_slices: int
     profiles: tuple[SliceProfile, ...]
-    """Profiles in the order of the table: small before large."""
+    """Profiles in the table's order, small before large."""
     aliases: tuple[str, ...] = ()
-    """Other names of the same geometry; product names as NVML reports them."""
+    """Other names of the GPU model, such as the product names that NVML reports."""
     device_filters: tuple[str, ...] = ()
-    """PCI device and vendor ids as mig-parted's ``device-filter`` writes them."""
+    """PCI device and vendor IDs in the form of mig-parted's ``device-filter``."""
     source: str = ""
     memory_basis: str = ""
-    """Origin of ``memory_bytes``; begins with ``estimate`` where nobody published them."""
+    """Source of ``memory_bytes``; starts with ``estimate`` where they were not published."""
     placements_basis: str = ""
 
     @classmethod
@@ -116,10 +115,10 @@ class Geometry:
         compute_slices: int | None = None,
         source: str = "NVML",
     ) -> Geometry:
-        """Make a geometry from plain data, for example NVML's profile infos and placements.
+        """Return the geometry with these profiles, for example those that NVML reports.
 
-        The numbers of slices are taken from the largest profile unless given.
-        Raises UsageError when there is no profile or one does not lie within the GPU.
+        The GPU's numbers of slices are by default those of its largest profile.
+        Raises UsageError for no profiles, or a profile that does not fit on the GPU.
         """
         ordered = tuple(
             sorted(profiles, key=lambda p: (p.compute_slices, p.memory_slices, p.suffix))
@@ -134,7 +133,7 @@ class Geometry:
         return geometry
 
     def check(self) -> None:
-        """Raise UsageError naming the profile that makes no sense."""
+        """Raise UsageError that names a duplicate profile or one that does not fit on the GPU."""
         seen = set()
         for p in self.profiles:
             if p.name in seen:
@@ -147,11 +146,11 @@ class Geometry:
 
     @cached_property
     def by_name(self) -> dict[str, SliceProfile]:
-        """Return profiles by name."""
+        """Return the profiles by name."""
         return {p.name: p for p in self.profiles}
 
     def profile(self, name: str) -> SliceProfile:
-        """Return the profile of that name. Raises UsageError listing the existing ones."""
+        """Return the profile with this name. Raises UsageError that lists the GPU's profiles."""
         known = self.by_name.get(name)
         if known is None:
             names = ", ".join(self.by_name)
@@ -159,7 +158,10 @@ class Geometry:
         return known
 
     def restricted(self, names: Iterable[str]) -> Geometry:
-        """Return the GPU with only these profiles (fewer states to enumerate)."""
+        """Return this geometry with only the named profiles, so that fewer layouts are possible.
+
+        Raises UsageError for an unknown profile.
+        """
         wanted = frozenset(names)
         for name in sorted(wanted):
             self.profile(name)
@@ -169,15 +171,16 @@ class Geometry:
         return narrowed
 
     def plain(self) -> Geometry:
-        """Return the GPU without the media and graphics variants."""
+        """Return this geometry without profiles with a media or graphics suffix."""
         return self.restricted(p.name for p in self.profiles if p.is_plain)
 
     @cached_property
     def media(self) -> Media:
-        """Return how many of each engine the GPU has: the most in any plain layout or profile.
+        """Return the number of each media engine of the whole GPU.
 
-        Derived, because NVIDIA documents engines per profile only. Plain profiles therefore
-        never exclude each other by their engines; ``+me`` and ``+me.all`` do.
+        NVIDIA documents engines per profile only, so this is the largest number in any layout of
+        plain profiles or any single profile. Plain profiles therefore never compete for engines;
+        ``+me`` and ``+me.all`` do.
         """
         most = Media()
         for p in self.profiles:
@@ -186,9 +189,9 @@ class Geometry:
         return most.at_least(_most_media(plain, self.compute_slices))
 
 
-@lru_cache(maxsize=64)  # a GPU is read again and again, and its profiles stay
+@lru_cache(maxsize=64)  # GPUs are read repeatedly, and their profiles do not change
 def _most_media(profiles: tuple[SliceProfile, ...], compute_slices: int) -> Media:
-    """Return, engine by engine, the most that plain instances can hold at once."""
+    """Return the largest number of each media engine over all layouts of these profiles."""
     most = Media()
     seen: set[tuple[int, int, Media]] = set()
     stack = [(0, 0, Media())]
@@ -207,7 +210,7 @@ def _most_media(profiles: tuple[SliceProfile, ...], compute_slices: int) -> Medi
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """One thing in which NVML disagrees with the table; NVML is right."""
+    """A field of a profile whose value in NVML differs from Berth's table; NVML is right."""
 
     profile: str
     what: str
@@ -224,9 +227,10 @@ _COMPARED = (
 
 
 def diff(table: Geometry, nvml: Geometry) -> tuple[Difference, ...]:
-    """Return where the two disagree by profile. Plan with ``nvml``, report the differences.
+    """Return the differences, profile by profile, between Berth's table and NVML's geometry.
 
-    Fields that the table does not know (None) and memory that it only estimates are no difference.
+    Fields that the table lacks (None) and memory sizes that it only estimates are not compared.
+    Callers plan with ``nvml`` and report the differences.
     """
     differences = [
         Difference("GPU", field, getattr(table, field), getattr(nvml, field))

@@ -1,8 +1,8 @@
 """MIG geometry of the catalogue's GPUs (``table.json``), and the platforms of their slices.
 
-A geometry is shared by the devices that name it: one of 40 GB is that of two A100s. At run time
-NVML has the last word. A slice's platform is made from the whole GPU's and the geometry, and found
-back from them.
+Several devices may share a geometry, such as the 40 GB A100 in its PCIe and SXM forms. Where NVML
+differs at run time, NVML is right. A slice's platform is computed from the whole GPU's platform
+and the geometry.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ MIB = 2**20
 
 @cache
 def geometries() -> Mapping[str, Geometry]:
-    """Read the geometries by name, in the table's order."""
+    """Return the MIG geometries of ``table.json`` by GPU name, in the table's order."""
     data = json.loads(TABLE.read_text(encoding="utf-8"))
     described = (_geometry(g, data["shapes"][g["shape"]], data["source"]) for g in data["gpus"])
     return {geometry.gpu: geometry for geometry in described}
@@ -67,14 +67,14 @@ def _profile(entry: dict[str, Any], row: dict[str, Any]) -> SliceProfile:
 
 
 def known_gpus() -> tuple[str, ...]:
-    """Return the names of the geometries, in the table's order."""
+    """Return the names of the GPUs with a known MIG geometry, in the table's order."""
     return tuple(geometries())
 
 
 def lookup(name: str) -> Geometry:
-    """Return the geometry of a name of its own or of any device that has it.
+    """Return the MIG geometry of a GPU, by the geometry's name or any name of a device.
 
-    Raises UsageError naming the nearest, or what the name may be.
+    Raises UsageError that lists similar names, or the candidates of an ambiguous name.
     """
     wanted = simplified(name)
     spellings = {simplified(own): own for own in geometries()}
@@ -98,7 +98,7 @@ def lookup(name: str) -> Geometry:
 
 
 def geometry_of(platform: Platform) -> Geometry | None:
-    """Return what a platform's GPU, or its slice's GPU, can be cut into; None: not known."""
+    """Return the MIG geometry of a GPU platform, or of a slice platform's GPU; None if unknown."""
     for name in (platform.accelerator, platform.parent or platform.name):
         if name is not None:
             with suppress(UsageError):
@@ -107,11 +107,11 @@ def geometry_of(platform: Platform) -> Geometry | None:
 
 
 MARK = "-mig-"
-"""Between the GPU's and the profile's name in the name of a slice's platform."""
+"""Separator of the GPU's name and the profile's name in the name of a slice platform."""
 
 
 def slice_of(platform: Platform) -> tuple[Geometry, SliceProfile] | None:
-    """Return the GPU model and profile of a slice's platform; None: it is not known as one."""
+    """Return the geometry and profile of a slice platform; None for others and unknown profiles."""
     if platform.kind is not PlatformKind.MIG or platform.parent is None:
         return None
     geometry = geometry_of(platform)
@@ -122,7 +122,10 @@ def slice_of(platform: Platform) -> tuple[Geometry, SliceProfile] | None:
 
 
 def part_of(platform: Platform, known: Mapping[str, Platform]) -> float:
-    """Return the part of its GPU that others cannot have: the larger of compute and memory."""
+    """Return the fraction of its GPU that a platform occupies, 1 for whole GPUs and CPUs.
+
+    It is the larger of the fractions of compute and memory.
+    """
     parent_and_profile = slice_of(platform)
     if parent_and_profile is not None:
         return part_of_gpu(*parent_and_profile)
@@ -134,13 +137,19 @@ def part_of(platform: Platform, known: Mapping[str, Platform]) -> float:
 
 
 def part_of_gpu(geometry: Geometry, profile: SliceProfile) -> float:
-    """Return the larger of its parts of compute and memory, which others cannot have."""
+    """Return the fraction of a GPU that a MIG profile occupies.
+
+    It is the larger of the fractions of compute slices and memory slices.
+    """
     compute = profile.compute_slices / geometry.compute_slices
     return min(1.0, max(compute, profile.memory_slices / geometry.memory_slices))
 
 
 def slice_platform(whole: Platform, geometry: Geometry, profile: SliceProfile) -> Platform:
-    """Make a slice's platform by its share of the GPU's multiprocessors and memory slices."""
+    """Return the platform of a MIG slice, computed from the whole GPU's platform.
+
+    Compute rates scale with multiprocessors, memory rates with memory slices.
+    """
     compute = profile.compute_slices / geometry.compute_slices
     cores = profile.multiprocessors or max(1, round(whole.cores * compute))
     cores = min(cores, whole.cores)
@@ -187,7 +196,10 @@ def _share(level: MemoryLevel, busy: float, shared: float, profile: SliceProfile
 
 
 def derived(name: str, known: Mapping[str, Platform]) -> Platform | None:
-    """Return the platform of a name like ``h200-141gb-mig-1g.18gb``; None: there is none."""
+    """Return the slice platform with a name like ``h200-141gb-mig-1g.18gb``.
+
+    None where the GPU is not in ``known`` or has no such profile.
+    """
     gpu, mark, profile = name.partition(MARK)
     whole = known.get(gpu)
     if not mark or whole is None or whole.kind is not PlatformKind.GPU:
@@ -199,7 +211,10 @@ def derived(name: str, known: Mapping[str, Platform]) -> Platform | None:
 
 
 def relatives(platform: Platform, known: Mapping[str, Platform]) -> Iterator[Platform]:
-    """Yield a slice's whole GPU and the plain slices of that; nothing for other platforms."""
+    """Yield the whole GPU of a slice platform and all plain slices of that GPU.
+
+    Nothing is yielded for platforms that are not slices.
+    """
     whole = known.get(platform.parent or "")
     if platform.kind is PlatformKind.MIG and whole is not None:
         yield whole
@@ -207,7 +222,7 @@ def relatives(platform: Platform, known: Mapping[str, Platform]) -> Iterator[Pla
 
 
 def every_slice(known: Mapping[str, Platform]) -> Iterator[Platform]:
-    """Yield the plain slices of every known GPU that has any."""
+    """Yield the platforms of all plain MIG slices of all known GPUs that support MIG."""
     for whole in known.values():
         if whole.kind is PlatformKind.GPU and (geometry := geometry_of(whole)) is not None:
             plain = (profile for profile in geometry.profiles if profile.is_plain)

@@ -1,7 +1,7 @@
-"""The platforms that Berth knows: one ``berth.platform/1`` JSON file each, and a site's own.
+"""The platforms that Berth knows: shipped JSON files (``berth.platform/1``) and a site's own.
 
-``load()`` gives the shipped ones; a site adds files of its own in a folder (``berth site platform
-add``), which win over a shipped one of the same name.
+``load()`` returns both. A site adds its own files to a folder (``berth site platform add``); they
+replace shipped platforms of the same name.
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ from berth.pilot.platform import Platform, PlatformKind
 
 SHIPPED = Path(__file__).parent
 FOLDER_VARIABLE = "BERTH_PLATFORMS"
-"""Environment variable naming the site's own folder of platform files."""
+"""Environment variable with the path of the site's own folder of platform files."""
 
 
 @cache
 def shipped() -> Mapping[str, Platform]:
-    """Return the platforms of this distribution by name."""
+    """Return the platforms that are shipped with Berth, by name."""
     return dict(_read_folder(SHIPPED))
 
 
 def load(folder: Path | None = None) -> Mapping[str, Platform]:
-    """Return shipped platforms and those in ``folder`` (default: ``$BERTH_PLATFORMS``, where set).
+    """Return the shipped platforms and those in ``folder`` (default: ``$BERTH_PLATFORMS``) by name.
 
-    Raises DocumentError where a file is not a platform, names another platform than its file
-    does, or is a slice of a platform that nobody knows.
+    Raises DocumentError for a file that is no platform, whose name differs from the platform's, or
+    that is a slice of an unknown platform.
     """
     if folder is None and os.environ.get(FOLDER_VARIABLE):
         folder = Path(os.environ[FOLDER_VARIABLE])
@@ -46,7 +46,7 @@ def load(folder: Path | None = None) -> Mapping[str, Platform]:
 
 
 def get(name: str, known: Mapping[str, Platform] | None = None) -> Platform:
-    """Return one platform by name. Raises UsageError that names the nearest known one."""
+    """Return a platform by its name. Raises UsageError that suggests the most similar name."""
     platforms = load() if known is None else known
     if name not in platforms:
         near = difflib.get_close_matches(name, platforms, n=1)
@@ -56,7 +56,10 @@ def get(name: str, known: Mapping[str, Platform] | None = None) -> Platform:
 
 
 def add(source: Path, folder: Path) -> Platform:
-    """Check the platform file ``source`` and keep it in ``folder`` under its own name."""
+    """Copy the platform file ``source`` to ``folder``, named after the platform; return it.
+
+    Raises DocumentError for an invalid file or a slice of an unknown platform.
+    """
     platform = read_json(source, Platform)
     _check_parent(platform, {**shipped(), platform.name: platform})
     write_json(folder / f"{platform.name}.json", platform)
