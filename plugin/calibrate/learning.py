@@ -1,10 +1,10 @@
 """Makes platforms and a calibrated bundle from measurements of nodes.
 
-Some kinds of nodes have the same processor as the reference. A benchmark of a few seconds errs by
-as much as two nodes with one processor differ; and on a throttled node it measures rates that no
-program reaches. So the benchmark suite decides which rates such a kind gets: each kernel is left
-out in turn and predicted once with the node's own rates and once with the reference's, and the
-more accurate rates are used.
+Some types of node have the same processor as the reference platform. For them a short benchmark's
+error is as large as the difference between two nodes with one processor, and on a throttled node it
+measures rates that no program reaches. Therefore the benchmark suite decides which rates such a
+type gets: each kernel is left out in turn and predicted with the node's own rates and with the
+reference's, and the rates with the smaller error are used.
 """
 
 from __future__ import annotations
@@ -216,7 +216,8 @@ def _better(
 
 
 def as_at_home(own: Signature, home: Signature) -> Signature:
-    """Return ``own`` with the per-core rates of ``home``; the scaling over cores stays.
+    """Return the signature ``own`` with the per-core rates of ``home``; the scaling over cores is
+    kept.
 
     The rates are scaled by each node's share of its processor.
     """

@@ -1,7 +1,7 @@
 """The progress of a calibration: one JSON state file, and a result file for each node beside it.
 
-Also the facts by which a calibration is judged outdated: GPU drivers as they are now, and which
-bundles calibration made.
+Also the facts that show whether a calibration is outdated: present GPU driver versions, and the
+bundles that calibration made.
 """
 
 from __future__ import annotations

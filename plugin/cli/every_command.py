@@ -33,7 +33,7 @@ def _put_example_first(command: click.Command) -> None:
     """Move the example of a command's docstring, or of its epilog, to the top of its help."""
     text, _, example = inspect.cleandoc(command.help or "").partition(_EXAMPLE)
     if not text.replace("\b", "").strip():
-        return  # it is at the top already
+        return  # the example is at the top already
     if not example and command.epilog:
         example, command.epilog = command.epilog.partition(_EXAMPLE)[2], None
     if not example:

@@ -1,6 +1,6 @@
 """Runs all checks of an installation; each finding says what to do.
 
-A check that raises a known error becomes a finding, too.
+A check that raises a BerthError or OSError becomes a finding with status ``fail``.
 """
 
 from __future__ import annotations
@@ -43,10 +43,10 @@ if TYPE_CHECKING:
 
 
 def examine(site: Site, newest: Callable[[], NewestJobs] | None = None) -> Findings:
-    """Run every check that needs a site file, each after the checks it depends on.
+    """Run every check that needs a site file, each after the checks that it depends on.
 
-    A cause that several checks meet is reported only by the first of them. ``newest`` returns the
-    evaluation of the newest jobs, where the caller has it already.
+    If several checks fail for the same cause, only the first of them reports it. ``newest`` returns
+    the evaluation of the newest jobs, where the caller already has it.
     """
     scheduler = cache(partial(open_scheduler, site))
     checks: list[tuple[str, Callable[[], Findings]]] = [

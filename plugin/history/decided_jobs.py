@@ -1,8 +1,9 @@
 """Each user's past jobs, merged from the scheduler's accounting and from the outcomes of Berth's
 decisions.
 
-An outcome has no name; what the filter saw of its job stands with the decision, in digests. A job
-that both know has what accounting says, with the script and arguments that the filter saw.
+An outcome contains no job name. The submit filter stores the job's name, and digests of its script
+and arguments, with the decision. A job known from both sources gets its data from the accounting,
+and its script and arguments from the decision where the accounting lacks them.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ def of_outcome(
     """Return the past job that an outcome describes; None: the job did not run, or its user is
     unknown.
 
-    ``described``: its name, script and arguments, as the decision has them.
+    ``described``: the job's name, script and arguments from the decision.
     """
     start_s, end_s, elapsed_s = outcome.start_s, outcome.end_s, outcome.elapsed_s
     if not outcome.user or start_s is None or end_s is None or not elapsed_s:

@@ -1,8 +1,8 @@
 """Reads files of past jobs in any supported format.
 
-A scheduler's accounting is read by the scheduler's own module; here is the Standard Workload Format
-(https://www.cs.huji.ac.il/labs/parallel/workload/swf.html): eighteen numbers a line, -1 for what is
-not known; ``; UnixStartTime: N`` says when second 0 was.
+Each scheduler's module reads that scheduler's accounting; this module reads the Standard Workload
+Format (https://www.cs.huji.ac.il/labs/parallel/workload/swf.html): eighteen numbers per line, -1
+for unknown values; ``; UnixStartTime: N`` gives the Unix time of second 0.
 """
 
 from __future__ import annotations

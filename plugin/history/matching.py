@@ -1,9 +1,9 @@
 """Finds the past jobs that resemble a new job: by script and arguments, otherwise by user, name and
 resources.
 
-A key is a digest like a script's fingerprint, so that the daemon looks it up in the same table. The
-closest key that has a history counts; a weaker one holds jobs that differ more, so that its
-interval is as wide as they are.
+A match key is a digest in the form of a script's fingerprint, so that the daemon looks up both in
+one table. The closest key that has past jobs is used. A less close key covers jobs that differ
+more, so its predicted interval is wider.
 """
 
 from __future__ import annotations
@@ -71,8 +71,8 @@ def describe_job(name: str, arguments: Sequence[str], script: str | None = None)
     """Return a job's description from its name, its script's arguments and, if known, the script's
     text.
 
-    For a script without a telling name (a command that the scheduler wrapped) its text stands for
-    the arguments.
+    For a script without a telling name and without arguments (a command that the scheduler
+    wrapped), the script's text is used in place of the arguments.
     """
     text = " ".join(" ".join(arguments).split())
     normal = normalised(script) if script else ""
@@ -97,8 +97,8 @@ def match_keys(
     """Yield the match types and digests by which past jobs of this user can match, the closest
     first.
 
-    The key by account is of all users of it: only where the site trusts them is anything stored
-    under it.
+    The key by account covers all users of the account; jobs are stored under it only where the site
+    trusts all users.
     """
     if not user:
         return

@@ -1,8 +1,9 @@
 """Reads the pods of a GPU cluster from Alibaba's ``openb_pod_list_*.csv`` (Weng et al., ATC 2023).
 
-The first line names the columns, in any order; times are whole seconds since the trace began. A pod
-that shares a GPU (``gpu_milli`` below 1000) is given a whole one, and counted. Its queue is the
-types of GPUs it may use (``gpu_spec``), else ``gpu`` or ``cpu``: where it ran nobody recorded.
+The first line names the columns, in any order; times are whole seconds since the start of the
+trace. A pod that shares a GPU (``gpu_milli`` below 1000) is given a whole GPU, and such pods are
+counted. The trace does not record where a pod ran; its queue is the list of GPU types that it may
+use (``gpu_spec``), else ``gpu`` or ``cpu``.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """Predicts the run time of the next job from matching past jobs, for history workloads.
 
-The predictor (``predictor.learning.history``) learns the jobs of one user alone, so that nobody
-moves another's forecasts; of all users where the site trusts them. It is asked for the next job of
-each way to match one: the less the match says, the less the question says.
+The predictor (``predictor.learning.history``) learns from the jobs of one user only, so that no
+user changes another user's forecasts, or from all users' jobs where the site trusts them. It
+predicts the next job once for each type of match; attributes that a match does not imply are
+assumed.
 """
 
 from __future__ import annotations

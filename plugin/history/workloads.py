@@ -1,9 +1,10 @@
 """Makes history workloads from a site's past jobs: the submit filter uses them to place jobs that
 were never profiled.
 
-For each user and key (``matching``) a workload with its last runs on the platforms where they ran
-and the times predicted of the next (``run_times``), named ``USER/history-NAME-xxxxxx``. One user's
-jobs never move another's forecasts, unless the site trusts all users.
+Each user and match key (``matching``) gets a workload named ``USER/history-NAME-xxxxxx``. It holds
+the last runs on the platforms where they ran, and the predicted time of the next run
+(``run_times``). One user's jobs never change another user's forecasts, unless the site trusts all
+users.
 """
 
 from __future__ import annotations
@@ -81,8 +82,8 @@ def make_workloads(
     """Make every user's history workloads from the stored past jobs, with their forecasts and match
     keys.
 
-    Where the site trusts all users (``learning.everybody``) they are predicted from all jobs, and
-    jobs of one account and name are matched, too.
+    Where the site trusts all users (``learning.everybody``), predictions are learnt from all users'
+    jobs, and jobs are also matched by account and name.
     """
     queues = platforms_by_queue(site.candidates)
     writer = HistoryWriter(store, forecaster, platforms, time.time())

@@ -66,8 +66,8 @@ def evidence_of(
 ) -> EvidenceRecord:
     """Return the evidence record of a finished job that has a workload: how learning uses the job.
 
-    ``forecast``: of the workload, without learning; None: there is no such workload any more, or
-    nothing is predicted of it. ``seen``: what was made of the job before.
+    ``forecast``: the workload's forecast without learning; None: the workload no longer exists or
+    has no forecast. ``seen``: the earlier evidence record of this job, if there is one.
     """
     row, size = _ran_as(outcome, decision)
     use = _use(

@@ -1,10 +1,10 @@
 """One round of learning: turns outcomes into evidence, and updates the forecasts that the evidence
 changes.
 
-Everything is a function of what the store holds, in the order in which jobs ended: two daemons
-that learn at once find the same, and the second one stores nothing. A user's jobs move that
-user's forecasts only; those of a shared workload move everybody's when they are its owner's, or
-where the site says that all users are trusted (``learning.everybody``).
+The result depends only on the store's content, in the order of the jobs' ends: two daemons that
+learn at the same time compute the same, and the second stores nothing. A user's jobs change that
+user's forecasts only. The jobs of a shared workload's owner change everybody's forecasts of that
+workload; so do all users' jobs where the site trusts all users (``learning.everybody``).
 """
 
 from __future__ import annotations
@@ -68,8 +68,9 @@ class Learner:
     def round(self, *, all_of_them: bool = False) -> Learnt:
         """Read the newly finished jobs, and update the forecasts of the users whose jobs they were.
 
-        Every forecast that has evidence is checked with ``all_of_them``, or where jobs count for
-        all, evidence was replaced, or the store has changed otherwise since they were checked.
+        All forecasts with evidence are checked if ``all_of_them`` is set, if a new job counts for
+        all users, if evidence was replaced, or if the store has changed in other ways since the
+        last check.
         """
         now_s = self._clock()
         learning, stored = self._store.learning, StoreReader(self._store)

@@ -1,8 +1,8 @@
 """Determines whose finished jobs change whose forecasts, and learns from them for one reader.
 
 A reader is a user, or everybody (the empty name). Everybody's forecast of a shared workload learns
-from its owner's jobs, since anybody may run whatever under a shared name; a user's forecasts learn
-from the user's own jobs beside those.
+only from the owner's jobs, because other users may run any program under a shared name. A user's
+forecasts learn from these jobs and from the user's own.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ LEAST_OF_OWNER = 200
 class StoreReader:
     """Reads from the store, at most once each, the records that one round of learning needs.
 
-    Workloads, their forecasts without learning, the jobs that ended last, and what the learnt
-    forecasts were made from.
+    These are workloads, their forecasts without learning, the newest evidence, and the inputs of
+    the stored learnt forecasts.
     """
 
     def __init__(self, store: Store, *, most: int = MOST_OF_ALL) -> None:
@@ -226,8 +226,8 @@ class Scope:
 class Scopes:
     """The scopes of several readers, which learn from jobs in order of their ends.
 
-    A job's surprise is what the scope of the user whose job it was says, for all readers: it does
-    not matter which jobs are looked at together.
+    A job's surprise score is computed in the scope of the job's own user and used for all readers,
+    so it does not depend on which readers learn together.
     """
 
     def __init__(

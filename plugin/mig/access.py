@@ -141,7 +141,7 @@ class HelperAccess:
             finally:
                 ours.close()
                 with contextlib.suppress(subprocess.TimeoutExpired):
-                    child.wait(timeout=1)  # an apply that goes on is not killed
+                    child.wait(timeout=1)  # a longer apply is left to finish
 
 
 def open_access(settings: MigSettings, tell: Tell = lambda _: None) -> GpuAccess:

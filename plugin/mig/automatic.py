@@ -57,7 +57,7 @@ def remember(path: Path, seen: Collection[Asked], *, now_s: float, window_s: flo
 
     Returns the recorded requests. Raises OSError where the file cannot be written.
     """
-    # One that only waited and is not seen any more was cancelled, as far as can be known.
+    # A pending job that is not seen any more is taken as cancelled.
     before = (a for a in remembered(path) if a.ran)
     by_job = {(a.job, a.submit_s, a.profiles): a for a in (*before, *seen)}
     lately = [a for a in by_job.values() if now_s - window_s < a.submit_s <= now_s]

@@ -52,7 +52,7 @@ def applier_lock(folder: Path, *, host: Host = HOST) -> Iterator[None]:
             raise _locked(files, descriptor) from None
         except OSError as error:
             raise BerthError(f"{path}: cannot be locked: {error.strerror}") from None
-        with contextlib.suppress(OSError):  # the name is for people, the lock holds without it
+        with contextlib.suppress(OSError):  # the process id is for messages only
             files.truncate(descriptor, 0)
             files.write(descriptor, f"{host.pid()}\n".encode())
         yield

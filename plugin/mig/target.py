@@ -177,7 +177,7 @@ def _arranged(entry: parted.Entry, gpu: GpuRecord, around_busy: bool) -> Layout:
 
     state = gpu.state()
     try:
-        # Where MIG is off the driver tells no geometry: the table's has to do.
+        # Where MIG is off the driver reports no geometry, so Berth's own table is used.
         geometry = lookup(gpu.name) if state is None else state.geometry
         busy = state.busy if state is not None and around_busy else None
         return arrange(geometry, entry.mig_devices, current=gpu.layout, busy=busy)

@@ -1,4 +1,4 @@
-"""Moves GPUs from the recorded MIG layout to the planned one, or back, but never stops in between.
+"""Changes the GPUs from the recorded MIG layout to the planned one, or back to the recorded one.
 
 Forward: drain, repartition, verify, publish, release. Any failure on the way turns back: restore
 the recorded layout, verify, publish it, release. After a crash ``resume`` reads journal and GPUs.

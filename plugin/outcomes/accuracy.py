@@ -1,9 +1,9 @@
 """Compares predicted with real run times of finished jobs, for ``berth jobs outcomes``.
 
-Only jobs that completed and had a prediction for the place and shape in which they ran count. They
-are no fair sample of all: a job is where it is because its time there was predicted to be short.
-What its time limit killed beyond the interval counts as outside of it: a limit that was chosen to
-hold the interval cuts off just the jobs that did not.
+A job is compared if it completed and had a prediction for the place, cores and GPUs with which it
+ran. These jobs are a biased sample: a job ran where it did because a short time was predicted
+there. A job killed by its time limit after the interval's upper end counts as outside the interval,
+because a limit chosen at that end kills exactly the jobs that exceed the interval.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """Tracks the budget for exploratory placements (``policy.explore``): jobs sent to a place in order
 to learn how fast they run there.
 
-The store's decisions say it, hour by hour; what this daemon decided since they were read counts,
-too. Where they cannot be read no job is sent anywhere to learn.
+The amount spent is read from the store's decisions, hour by hour, and includes this daemon's
+decisions since the last reading. Where the store cannot be read, no job is placed in order to
+learn.
 """
 
 from __future__ import annotations
@@ -158,7 +159,8 @@ def allowance_for(
 ) -> Allowance | None:  # fmt: skip
     """Return the budget for an exploratory placement of this job; None: none is allowed.
 
-    ``kind``: of the job (nobody who waits at a terminal is kept waiting); ``comment``: its user's.
+    ``kind``: the type of the job (interactive jobs are never explored with, as a user is waiting);
+    ``comment``: the user's comment on the job, which can opt out.
     """
     if forecast is None or not forecast.whole_job or request.workload is None:
         return None

@@ -1,11 +1,12 @@
 """Estimates the run time that placements saved or cost compared with another candidate (``berth
 jobs outcomes``).
 
-One of the two times of a job is measured, where it ran; the other is predicted. Such predictions
-are corrected by how long jobs took that did run there, and their error is taken to be one factor
-for each workload. Intervals are by the bootstrap over workloads: runs of one workload are no
-independent trials. What no correction takes away: a job was moved because its time elsewhere was
-predicted to be long, so that too long predictions are among those of moved jobs too often.
+Of a job's two run times, the one where it ran is measured and the other is predicted. Predictions
+for a candidate are corrected by the mean log ratio of real to predicted time of jobs that ran
+there; the remaining error is modelled as one factor per workload. Intervals are by a bootstrap over
+workloads, because runs of one workload are not independent. One bias remains: jobs are moved
+because their predicted time elsewhere is long, so predictions that are too long are
+over-represented among moved jobs.
 """
 
 from __future__ import annotations
@@ -230,8 +231,8 @@ def gains_of(
 ) -> Gains:
     """Return the gains of the newest ``MOST`` jobs.
 
-    ``against``: the candidate to compare with; None: those of the reference partition. Raises
-    UsageError where there is no place to compare with.
+    ``against``: the candidate to compare with; None: the candidates of the reference partition.
+    Raises UsageError where there is no candidate to compare with.
     """
     names = (against,) if against is not None else reference_names(site)
     if not names:

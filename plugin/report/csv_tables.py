@@ -1,7 +1,7 @@
 """Writes tables as CSV for spreadsheets: the tables that a command prints within ``tables_as_csv``.
 
-The header has the columns' keys, as JSON has; cells are values in the keys' units, empty where a
-value is not known.
+The header has the columns' keys, the same as in JSON; cells have values in the unit that the key
+names, and are empty where a value is unknown.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def record(table: Table[Any]) -> None:
 def tables_as_csv() -> Iterator[None]:
     """Suppress the text printed within the block, and print its tables as CSV when the block ends.
 
-    Several tables are apart by an empty line. Raises UsageError where there was none.
+    An empty line separates tables. Raises UsageError where the block printed no table.
     """
     global _recorded  # noqa: PLW0603 - what commands print is the process's own
     tables: list[Table[Any]] = []
@@ -42,7 +42,7 @@ def tables_as_csv() -> Iterator[None]:
             yield
     finally:
         _recorded = None
-    if sys.exc_info()[0] is not None:  # the command failed and says so itself
+    if sys.exc_info()[0] is not None:  # the command failed and has reported its error
         return
     if not tables:
         raise UsageError(

@@ -193,7 +193,7 @@ def _explained(ranking: WorkloadRanking) -> tuple[tuple[Picture, ...], Sequence[
             return _program_explained(ranking, document, best)
         if ranking.workload.kind == "model-graph" and document.mode == "inference":
             return _roofline(ranking, document, best)
-    except BerthError:  # the ranking stands without it
+    except BerthError:  # the report is complete without the explanation
         return (), ()
     return (), ()
 

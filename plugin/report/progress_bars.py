@@ -1,7 +1,6 @@
 """Progress bars with the time left, on standard error; off where standard error is no terminal.
 
-All bars of a command are of one display, whoever begins them: two displays would write over each
-other.
+All bars of a command share one display: two displays would overwrite each other.
 """
 
 from __future__ import annotations
@@ -77,7 +76,8 @@ def shown_reports() -> Iterator[None]:
     """Show progress bars for the work in the block that reports its progress
     (``berth.pilot.progress``) and takes longer than ``SHOWN_AFTER_S``.
 
-    Each bar goes when its work is done: nothing is on the screen when a result is printed.
+    Each bar is removed when its work is done, so that none is on the screen when a result is
+    printed.
     """
     with _display() as bars:
         if bars is None:

@@ -1,6 +1,6 @@
 """Reports and tables as text: readable on a terminal, in a log and in a mail.
 
-On a terminal too narrow for them, the widest columns are shortened; a pipe and a file get all.
+On a narrow terminal the widest columns are shortened; output to a pipe or a file is not shortened.
 """
 
 from __future__ import annotations

@@ -1,10 +1,9 @@
 """Compares a new job's memory request with the peaks of matching past jobs: returns advice, and a
 smaller request where the user wants one.
 
-A request stays where a command of the script takes what its job was given, for its run would
-change: a JVM's heap, ``samtools sort``'s buffers, STAR's and GATK's limits follow the allocation.
-What the list (``self_sizing.json``) does not know, and what a script hides in another, is not
-noticed.
+A request is not changed if a command of the script sizes itself to the allocation, because the run
+would change: a JVM's heap, ``samtools sort``'s buffers, STAR's and GATK's limits. Commands that the
+list (``self_sizing.json``) lacks, and commands in a script called by the script, are not noticed.
 """
 
 from __future__ import annotations

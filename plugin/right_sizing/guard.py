@@ -1,7 +1,7 @@
 """The state file of the helper that restores jobs' memory requests; the daemon reads it.
 
-The daemon makes a memory request smaller only while somebody is there to put it right: the helper
-says when it looked last, and for which jobs a smaller request was too small.
+The daemon makes a memory request smaller only while the helper runs and can restore it. The file
+holds the time of the helper's last round, and the jobs for which a smaller request was too small.
 """
 
 from __future__ import annotations

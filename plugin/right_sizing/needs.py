@@ -55,7 +55,7 @@ def needs_of(user: str, jobs: Iterable[PastJobRecord], now_s: float) -> Iterator
             continue
         for match, digest in match_keys(job.user, job.cores, job.time_limit_s, description_of(job)):
             if match is Match.LIMIT:
-                continue  # the time limit says nothing about the memory
+                continue  # memory does not depend on the time limit
             groups.setdefault(digest, _Peaks()).add(job.peak_bytes, job.peak_source, job.state)
             groups.move_to_end(digest)
             if len(groups) > GROUPS:

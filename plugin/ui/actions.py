@@ -1,7 +1,7 @@
 """The view *Actions* (``--allow-actions``): the few settings that an administrator may change.
 
-Each action is confirmed before it is done, and logged to standard error. No action submits, moves
-or ends a job.
+Each action must be confirmed and is logged to standard error. No action submits, moves or ends a
+job.
 """
 
 from __future__ import annotations

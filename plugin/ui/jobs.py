@@ -146,10 +146,10 @@ def queue() -> str:
 def _job(page: Context, store: Store | RemoteStore, job: str) -> str:
     """Show the page of the job with this scheduler id. Raises BerthError; responds 404 if the
     viewer may not see the job."""
-    if page.viewer().only is not None:  # first whose it is, then what is known of it
+    if page.viewer().only is not None:  # check the owner before reading more
         try:
             decision = store.decisions.get(decision_of_job(store, job))
-        except UsageError:  # whether it is another's or none is not said
+        except UsageError:  # the reply must not tell another user's job from none
             decision = None
         record = _seen(page, decision, f"job {job}")
         return _shown(job_report(decided_one(store, record), _asked(page, store, job)))

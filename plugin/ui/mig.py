@@ -84,6 +84,8 @@ def _plan(
             time_limit_s=_SOLVE_S,
         )  # fmt: skip
         return plan_document(new_plan, fleet)
-    if page.settings.plan is not None and page.viewer().only is None:  # it names others' jobs
+    if (
+        page.settings.plan is not None and page.viewer().only is None
+    ):  # the plan names other users' jobs
         return read_json(page.settings.plan, PlanDocument)
     return None

@@ -46,7 +46,7 @@ def read_upload(sent: FileStorage, options: WorkloadOptions) -> Workload:
     with _held(sent) as path:
         try:
             return read_file(path, options)
-        except BerthError as error:  # where it lay for that moment means nothing to its sender
+        except BerthError as error:  # the sender does not know the temporary path
             own = error.message.replace(f"{path.parent}/", "")
             raise UsageError(own, hint=error.hint) from None
 
@@ -173,7 +173,7 @@ class WorkloadForm(Form):
 
     def link(self, more: tuple[str, ...] = ()) -> dict[str, Any]:
         """Return the query parameters of an address that shows the same result again."""
-        if self.sent.data:  # how it is used was read with it
+        if self.sent.data:  # its options are stored with it
             return {"sent": self.sent.data, **self.given(more)}
         return dict(self.given(("workload", *OPTIONS, *more)))
 

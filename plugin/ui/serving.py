@@ -121,5 +121,5 @@ def _warm(page: Context) -> None:
         for purpose in ("inference", "training", "serve"):
             workload = described(shape, purpose, sequence=None, options=WorkloadOptions())
             workload_report(rank_workload(workload, page.forecaster(), page.site()))
-    except BerthError as error:  # the views say it themselves
+    except BerthError as error:  # the views report the error
         log.info("warming up ended early: %s", error.message)

@@ -98,7 +98,9 @@ def leave_for_collection(folder: Path, name: str, text: bytes) -> Path:
     handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o644)
     try:
         with os.fdopen(handle, "wb") as stream:
-            os.fchmod(handle, 0o644)  # the collector is another user, whatever the umask
+            os.fchmod(
+                handle, 0o644
+            )  # readable by the collector, which is another user, despite the umask
             stream.write(text)
         temporary.replace(target)
     except OSError:

@@ -161,7 +161,7 @@ class UserServer:
         )
         try:
             thread.start()
-        except RuntimeError:  # no more threads
+        except RuntimeError:  # the process cannot start another thread
             self._gate.leave(uid)
             connection.close()
 

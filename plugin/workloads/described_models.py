@@ -82,7 +82,7 @@ def described(
     """Return the workload for a purpose: a served language model, one inference run, or a training
     step.
 
-    Raises UsageError for a purpose, a sequence or options that cannot be.
+    Raises UsageError for an unknown purpose, or an invalid sequence length or option.
     """
     if purpose not in PURPOSES:
         raise UsageError(f"{purpose!r} is none of {', '.join(PURPOSES)}")

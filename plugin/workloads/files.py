@@ -1,9 +1,9 @@
 """Reads files that describe a workload of any type, and amounts of work as text.
 
 A file is a document of a known schema (a Profile, a ``berth.*-workload/1``), TOML of slices, a
-model's file, or a ``config.json`` of Hugging Face: the configuration of a decoder is a
-language-model service, that of any other model (or with a mode, precision or open dimension
-given) a model graph.
+model's file, or a ``config.json`` of Hugging Face. The configuration of a decoder becomes a
+language-model service; that of any other model, or with a mode, precision or open dimension given,
+becomes a model graph.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def parse_amount(text: str, steps_per_epoch: float | None = None) -> Amount:
     """Return the amount that a text such as ``90 epochs of 500 steps`` or ``1e6 tokens`` describes.
     Raises UsageError.
 
-    ``steps_per_epoch``: where the text does not say it.
+    ``steps_per_epoch`` is used where the text does not give the steps of an epoch.
     """
     hint = "write: '90 epochs of 5004 steps', '500 steps', '10000 requests', '1e6 tokens'"
     amount, of, steps_text = text.partition(" of ")
@@ -126,7 +126,7 @@ _FLAGS = {
 def following_shape(workload: Workload) -> Workload:
     """Return the workload marked as a program that uses all tasks and cores that its job is given.
 
-    Raises UsageError for a kind of workload that has no such shape.
+    Raises UsageError for a kind of workload that does not run with tasks and cores.
     """
     runs_on = getattr(workload.document, "runs_on", None)
     if not isinstance(runs_on, RunsOn):
@@ -171,8 +171,8 @@ class WorkloadOptions:
 def read_file(path: Path, options: WorkloadOptions | None = None) -> Workload:
     """Return the workload that a file describes, with the options applied.
 
-    Raises DocumentError for a file that is broken or no workload, UsageError for an option that
-    means nothing for its kind.
+    Raises DocumentError for a file that is broken or describes no workload, and UsageError for an
+    option that does not apply to its kind.
     """
     stated = (options or WorkloadOptions()).stated()
     config = configuration(path)

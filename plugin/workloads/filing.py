@@ -1,6 +1,6 @@
 """Stores workloads with their forecasts, so that the submit filter need not predict.
 
-Profiles of one program on several numbers of nodes are put together to one workload.
+Profiles of one program on several numbers of nodes are combined into one workload.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def add_workload(
     """Store a workload and its forecast, and return the forecast. Nothing is stored if no forecast
     is possible.
 
-    Raises UsageError for a workload that cannot be predicted, or where another one has its name,
+    Raises UsageError for a workload that cannot be predicted, or whose name another workload has,
     and StoreError.
     """
     check_name(workload.name)
@@ -162,8 +162,9 @@ def with_nodes(
     """Return the workload combined with profiles of the same program on other numbers of nodes, and
     the paths that were not combined.
 
-    Left over are profiles of other platforms, unless ``all_of_them`` must be runs of the same
-    one. Raises UsageError for runs that do not belong together, DocumentError.
+    Profiles of other platforms are not combined; with ``all_of_them`` every profile must be one of
+    the same program and platform. Raises UsageError for profiles that do not belong together, and
+    DocumentError.
     """
     measured = workload.document
     if not others:

@@ -1,7 +1,8 @@
 """Names of workloads: ``alice/app`` is alice's own, ``app`` is shared by all users of the site.
 
-A job that names ``app`` gets its user's own where there is one, else the shared one. Nobody gets
-another user's: what bob measured, or made up, never places alice's jobs.
+A job that names ``app`` gets its user's own workload of that name where there is one, else the
+shared one. It never gets another user's: profiles measured, or invented, by bob never affect
+alice's jobs.
 """
 
 from __future__ import annotations

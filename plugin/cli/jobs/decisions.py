@@ -74,7 +74,7 @@ def decisions(
     if workload is not None:
         from berth.plugin.workloads.filing import stored_for  # noqa: PLC0415 - predictor
 
-        with suppress(UsageError):  # one that is removed by now has its name in the records
+        with suppress(UsageError):  # the records keep the names of removed workloads
             workload = stored_for(store, workload, caller()).name
     newest = decided(store, store.decisions.last(last, user=user, code=code, workload=workload))
     answer(

@@ -31,8 +31,8 @@ def check_output(output: Path | None) -> None:
 def progress() -> Iterator[Say]:
     """Show a pilot's progress on standard error, if that is a terminal, while the block runs.
 
-    Within it, SIGTERM and SIGHUP (a scheduler's time limit, a closed terminal) are as Ctrl-C:
-    the measured program is ended and what was measured is kept.
+    In the block, SIGTERM and SIGHUP (a scheduler's time limit, a closed terminal) act like Ctrl-C:
+    the measured program is ended, and the measurements so far are kept.
     """
     with _stoppable(), saying("pilot") as say:
         yield say

@@ -101,7 +101,8 @@ def _bring_home(profiles: Sequence[Path], name: str, site_file: Path, spool: Pat
     """Add the profiles to the store by ``berth workload add``, else leave them in the spool folder;
     return a sentence on the result.
 
-    As this user's own: another user's program of the same name stays as it is.
+    The workload is stored as this user's own, so another user's workload of the same name is
+    unchanged.
     """
     own = own_name(caller(), name)
     done = subprocess.run(
@@ -199,7 +200,7 @@ def destination(name: str, installation: Installation, *, replace: bool) -> Dest
     """Return the store to which ``berth pilot run --store`` adds its profile, opened before the
     program runs.
 
-    Raises UsageError where there is none, or where another workload has the name.
+    Raises UsageError where there is no store, or where another workload has the name.
     """
     check_name(name)
     site = installation.site()

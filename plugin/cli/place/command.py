@@ -141,8 +141,8 @@ def _workload(
     """Return the workload of a file, or the one of that name in the site's store: the user's own,
     else a shared one.
 
-    A bare name is looked for in the store first: beside the program ``./app`` that was measured,
-    ``app`` is the workload.
+    A name without ``/`` and file ending is looked up in the store first, so that ``app`` means the
+    workload even where the program ``./app`` exists.
     """
     path = Path(name)
     is_bare = "/" not in name and not path.suffix

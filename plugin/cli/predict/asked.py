@@ -75,7 +75,7 @@ class Asked:
         """Write the ``--picture`` of a ranking from ``rows``: platform, time (s), and whether the
         prediction is reliable.
 
-        Raises ToolMissing, UsageError for another ending.
+        Raises ToolMissing without matplotlib, and UsageError for an unsupported file ending.
         """
         if self.picture is None:
             return

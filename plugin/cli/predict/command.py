@@ -184,6 +184,6 @@ def _stored(store: str | None) -> tuple[Profile, ...]:
     if store is None:
         return ()
     from berth.plugin.store import Store
-    from berth.plugin.workloads.filing import stored_profiles  # SQLAlchemy takes its time
+    from berth.plugin.workloads.filing import stored_profiles  # slow: imports SQLAlchemy
 
     return tuple(stored_profiles(Store.open(store)))

@@ -1,7 +1,7 @@
 """``berth predict MODEL.onnx``: ranks platforms for a deep-learning model's inference run or
 training step.
 
-Times are the forecast's; where the time goes is the roofline's.
+Times come from the forecast; their breakdown into operators comes from the roofline.
 """
 
 from __future__ import annotations

@@ -155,7 +155,8 @@ def _units(
 def predict_relative(asked: Asked) -> None:
     """Print the platforms of a site's own cost model ranked for a program by predicted time.
 
-    Of platforms that Berth knows the time is the forecast's, in which the model is one source.
+    For platforms that Berth knows, the time is the forecast's, in which the cost model is one of
+    the sources.
     """
     from berth.predictor.families.relative import SCHEMA
     from berth.predictor.families.relative.bundle import load
@@ -235,9 +236,9 @@ def read_elsewhere(
     """Return the program's runs on other platforms, by platform: from ``PLATFORM=FILE`` words, then
     from files, then from stored profiles.
 
-    ``platforms``: None for one that only a name is known of. Raises UsageError for a word of
-    another form, a platform that is not known, that of ``measured`` itself or one given twice, a
-    run that did not complete, or another problem size.
+    ``platforms``: known platforms by name; None: only the name is known. Raises UsageError for a
+    word of another form, an unknown platform, the platform of ``measured`` itself, a platform given
+    twice, a run that did not complete, or another problem size.
     """
     runs: dict[str, Elsewhere] = {}
     for word in named:

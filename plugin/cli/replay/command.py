@@ -247,7 +247,7 @@ def _variants(options: Options, place: SiteCluster, jobs: Trace) -> list[Variant
             "--recut cuts GPUs anew, and none are cut into slices",
             hint="give candidates slices in the site file, or --set nodes.KIND.mig=N",
         )
-    # Jobs without a run time where they were submitted run only where a policy sends them.
+    # Jobs without a run time on the submitted partition can run only where a policy sends them.
     plain = not options.policies or len(jobs.queues) > 1 or not np.all(np.isnan(jobs.runtime_s))
     found = []
     for backfill in options.backfills or [Backfill.EASY.value]:

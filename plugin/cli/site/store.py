@@ -77,7 +77,7 @@ def prune(
       berth site store prune --older-than-days 400 --outcomes
     """
     url = installation.url()
-    schema_version(Database(url))  # raises where it is not there: nothing is made anew by pruning
+    schema_version(Database(url))  # raises if the store is absent: pruning must not create one
     opened = Store.open(url)
     before_s = time.time() - older_than_days * _DAY_S
     deleted = {"decisions": opened.decisions.prune(before_s)}
