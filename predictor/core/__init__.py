@@ -1,4 +1,6 @@
-"""What every family shares: workloads, the forecaster, forecasts, combination, intervals, bundles.
+"""The parts that all families share: workloads, the forecaster, forecasts, combination, intervals
+and bundles.
 
-Imports no family: they are found by entry point when a workload of their kind comes.
+This package imports no family. Families are found by entry point when a workload of their kind is
+predicted.
 """

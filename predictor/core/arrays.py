@@ -1,4 +1,4 @@
-"""Arrays: their type, how bundles hold them, and the kernel over distances that several share."""
+"""Array types, reading and writing of arrays in bundles, and the Matern kernel."""
 
 from __future__ import annotations
 
@@ -14,13 +14,15 @@ from numpy.typing import NDArray
 from berth.pilot.errors import DocumentError
 
 Floats: TypeAlias = NDArray[np.float64]
+"""Array of 64-bit floats."""
 Row = tuple[float, ...]
+"""One row of a JSON array."""
 
 
 def array_of(values: Sequence[object], shape: tuple[int, ...], path: Path, key: str) -> Floats:
-    """Return ``values`` (numbers, or sequences of them; None: NaN) in ``shape``.
+    """Return ``values`` (numbers or nested sequences; None becomes NaN) as an array of ``shape``.
 
-    Raises DocumentError naming ``key`` of ``path`` where they have another.
+    Raises DocumentError naming ``key`` of ``path`` where the values have another shape.
     """
     try:
         array = np.array(values, dtype=np.float64)
@@ -32,14 +34,17 @@ def array_of(values: Sequence[object], shape: tuple[int, ...], path: Path, key: 
 
 
 def row_of(values: Floats) -> Any:
-    """Return an array as JSON holds it: tuples of tuples, None for what is not finite."""
+    """Return an array in its JSON form: nested tuples, with None for values that are not finite."""
     if values.ndim > 1:
         return tuple(row_of(row) for row in values)
     return tuple(float(v) if math.isfinite(v) else None for v in values)
 
 
 def read_arrays(path: Path, most_bytes: int) -> dict[str, Any]:
-    """Read all arrays of an ``.npz``, by name. Raises DocumentError."""
+    """Return all arrays of an ``.npz`` file by name.
+
+    Raises DocumentError where the file cannot be read or unpacks to more than ``most_bytes``.
+    """
     try:
         with np.load(path, allow_pickle=False) as stored:
             if sum(member.file_size for member in stored.zip.infolist()) > most_bytes:
@@ -50,6 +55,9 @@ def read_arrays(path: Path, most_bytes: int) -> dict[str, Any]:
 
 
 def matern32(apart: Floats) -> Floats:
-    """Return the Matern 3/2 kernel, 1 at distance 0 (Rasmussen and Williams, equation 4.17)."""
+    """Return the Matern 3/2 kernel of distances in length scales; 1 at distance 0.
+
+    Source: Rasmussen and Williams, equation 4.17.
+    """
     far = np.sqrt(3.0) * apart
     return np.asarray((1 + far) * np.exp(-far))

@@ -1,9 +1,9 @@
-"""Bundles: a manifest that names each file by checksum, and an id over them all.
+"""Reading and verifying bundles: a manifest with a checksum of each file and an id of the whole.
 
-The manifest's own ``id`` is the digest of all that predictions depend on; when it was made, by
-which command and how good it is are not among them, so that the same data, seed and code give
-the same id. A few learnt numbers that need no bundle are a ``LearntFile``: JSON beside the module
-that uses them.
+The manifest's ``id`` is the digest of everything that predictions depend on. Creation time, command
+and accuracy figures are left out of it, so that the same data, seed and code give the same id. A
+few learnt numbers that need no bundle are a ``LearntFile``: a JSON file beside the module that uses
+them.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 from pydantic import Field
 
 SHIPPED_BUNDLES = Path(__file__).parents[1] / "bundles"
-"""The folder of the bundles that come with Berth, one folder each."""
+"""Folder of the bundles that are shipped with Berth, one folder each."""
 MANIFEST = "manifest.json"
 CARD = "CARD.md"
 _MAX_FILE_BYTES = 64 * 2**20
@@ -34,21 +34,21 @@ _LONGEST_NAME = 255
 
 
 class BundleManifest(Document):
-    """The fields of each ``manifest.json``, whatever its bundle predicts."""
+    """The fields that every ``manifest.json`` has, whatever its bundle predicts."""
 
     id: str
     created: str
     command: str
     berth_version: str
     figures: dict[str, float]
-    """Figures of the nested evaluation; see the model card for the split."""
+    """Accuracy figures of the nested evaluation by name; the model card says how data was split."""
     files: dict[str, str]
-    """File name -> SHA-256."""
+    """SHA-256 by file name."""
 
     def digest(self) -> str:
-        """Return what ``id`` must be: the digest of everything that a prediction depends on.
+        """Return the digest of everything that a prediction depends on, which ``id`` must equal.
 
-        Optional keys that are None do not count.
+        Optional keys that are None are left out.
         """
         data = self.model_dump(mode="json", by_alias=True, exclude_none=True)
         for key in ("id", "created", "command", "figures"):
@@ -59,24 +59,28 @@ class BundleManifest(Document):
 
 
 class Training(Document):
-    """Data, seed and libraries that a bundle was made of."""
+    """Data, seed and library versions that a bundle was trained with."""
 
     sources: dict[str, str]
-    """Data set -> SHA-256."""
+    """SHA-256 by data set."""
     seed: int
     libraries: dict[str, str]
+    """Version by library."""
 
 
 M = TypeVar("M", bound=BundleManifest)
 
 
 def replaced(folder: Path) -> Path:
-    """Return where the bundle ``folder`` lies while another takes its place."""
+    """Return the path that the old bundle has while a new one is being put in its place."""
     return folder.parent / f".{folder.name}.old"
 
 
 def read_manifest(folder: Path, model: type[M]) -> M:
-    """Read the manifest and compare every checksum. Raises DocumentError."""
+    """Return the manifest of a bundle folder after comparing the checksum of every file.
+
+    Raises DocumentError where a file is missing, unreadable or differs.
+    """
     if not folder.is_dir():
         old = replaced(folder)
         raise DocumentError(
@@ -104,7 +108,10 @@ def read_manifest(folder: Path, model: type[M]) -> M:
 
 
 def schema_of_bundle(folder: Path) -> str:
-    """Return the schema that the manifest in ``folder`` names. Raises DocumentError."""
+    """Return the schema that the manifest in ``folder`` names.
+
+    Raises DocumentError where there is none.
+    """
     schema = _manifest(folder).get("schema")
     if not isinstance(schema, str):
         raise DocumentError(folder / MANIFEST, "names no schema", key="schema")
@@ -112,9 +119,9 @@ def schema_of_bundle(folder: Path) -> str:
 
 
 def id_of_bundle(folder: Path) -> str:
-    """Return the id that the manifest in ``folder`` names; no file is checked.
+    """Return the id that the manifest in ``folder`` names, without checking any file.
 
-    Raises DocumentError.
+    Raises DocumentError where there is none.
     """
     bundle_id = _manifest(folder).get("id")
     if not isinstance(bundle_id, str):
@@ -123,7 +130,10 @@ def id_of_bundle(folder: Path) -> str:
 
 
 def _manifest(folder: Path) -> dict[str, object]:
-    """Read the manifest as it is written; empty where it is no table."""
+    """Return the manifest's JSON object without validation; empty where the JSON is not an object.
+
+    Raises DocumentError where the file is missing or not JSON.
+    """
     path = folder / MANIFEST
     try:
         data = json.loads(path.read_bytes()[:_MAX_FILE_BYTES])
@@ -137,7 +147,8 @@ def _manifest(folder: Path) -> dict[str, object]:
 
 
 def check_complete(folder: Path, manifest: BundleManifest, needed: Iterable[str]) -> None:
-    """Raise DocumentError where a needed file has no checksum or the id is not the digest."""
+    """Raise DocumentError where a needed file has no checksum or the manifest's id is not its
+    digest."""
     if absent := sorted(set(needed) - manifest.files.keys()):
         raise DocumentError(folder / MANIFEST, f"has no checksum for {absent[0]}", key="files")
     if manifest.digest() != manifest.id:
@@ -150,7 +161,11 @@ def check_complete(folder: Path, manifest: BundleManifest, needed: Iterable[str]
 
 
 def check_features(folder: Path, *, same: bool, key: str, retrain: str = "berth train") -> None:
-    """Raise DocumentError where the trained features are not the ``same`` as computed now."""
+    """Raise DocumentError where ``same`` is False: the bundle's features are not those computed
+    now.
+
+    ``retrain``: the command that the error's hint names.
+    """
     if not same:
         raise DocumentError(
             folder / MANIFEST,
@@ -161,8 +176,11 @@ def check_features(folder: Path, *, same: bool, key: str, retrain: str = "berth 
 
 
 def open_model(path: Path) -> onnxruntime.InferenceSession:
-    """Open an ONNX model on one thread. Raises DocumentError where it cannot run."""
-    import onnxruntime  # noqa: PLC0415 - who reads manifests needs none of it
+    """Return a one-thread session of an ONNX model.
+
+    Raises DocumentError where the model cannot run.
+    """
+    import onnxruntime  # noqa: PLC0415 - reading manifests does not need onnxruntime
 
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = 1
@@ -177,13 +195,17 @@ def open_model(path: Path) -> onnxruntime.InferenceSession:
 
 
 def regressed(model: onnxruntime.InferenceSession, rows: NDArray[np.floating]) -> Floats:
-    """Return [rows] predictions of an ONNX regressor with one output for [rows, features]."""
+    """Return [rows] predictions of a one-output ONNX regressor for ``rows`` [rows, features]."""
     (asked,) = model.get_inputs()
     inputs = rows.astype(np.float64 if asked.type == "tensor(double)" else np.float32, copy=False)
     return np.asarray(model.run(None, {asked.name: inputs})[0], np.float64).reshape(-1)
 
 
 def _sha256(path: Path) -> str:
+    """Return the SHA-256 of a file.
+
+    Raises DocumentError where the file cannot be read or is too large.
+    """
     try:
         with path.open("rb") as stream:
             raw = stream.read(_MAX_FILE_BYTES + 1)
@@ -195,15 +217,16 @@ def _sha256(path: Path) -> str:
 
 
 class LearntFile(Document):
-    """The fields of every file of learnt numbers: how it was made, and how its intervals hold."""
+    """The fields of every file of learnt numbers: its origin, and the coverage of its intervals."""
 
     command: str
     created: str
     sources: dict[str, str]
-    """Data set -> SHA-256."""
+    """SHA-256 by data set."""
     split: str
     groups: int = Field(ge=1)
-    """Groups of rows that resemble each other."""
+    """Number of groups of similar rows (for example, of one model) in the data."""
     rows: int = Field(ge=1)
     coverage: float = Field(ge=0, le=1)
-    """Coverage of the 90 % interval, in groups that nothing in the file is from."""
+    """Share of held-out times inside the 90 % interval, in groups that nothing in the file was
+    fitted on."""

@@ -1,4 +1,5 @@
-"""Writing a bundle: how it was made, all of it or nothing, and only what loads again."""
+"""Writing a bundle: with its provenance, completely or not at all, and only if it can be loaded
+again."""
 
 from __future__ import annotations
 
@@ -18,7 +19,7 @@ from berth.predictor.core.bundle import MANIFEST, BundleManifest, replaced
 
 
 class Made(TypedDict):
-    """The fields of ``BundleManifest``; ``write_bundle`` fills in ``id`` and ``files``."""
+    """The fields of a ``BundleManifest``; ``write_bundle`` fills in ``id`` and ``files``."""
 
     id: str
     created: str
@@ -29,7 +30,10 @@ class Made(TypedDict):
 
 
 def made_by(command: str, figures: Mapping[str, float] | None = None) -> Made:
-    """Return the fields of a bundle made now, by ``command``; ``figures``: of its evaluation."""
+    """Return manifest fields for a bundle that is created now by ``command``.
+
+    ``figures``: accuracy figures of the evaluation, by name.
+    """
     return Made(
         id="",
         created=now(),
@@ -41,12 +45,12 @@ def made_by(command: str, figures: Mapping[str, float] | None = None) -> Made:
 
 
 def now() -> str:
-    """Return the time in UTC to the second, as in every manifest."""
+    """Return the present UTC time to the second as ISO 8601 text, the format of manifests."""
     return datetime.now(UTC).isoformat(timespec="seconds")
 
 
 def versions(libraries: Iterable[str]) -> dict[str, str]:
-    """Return the version of each installed library that training used."""
+    """Return the installed version of each library that training used."""
     return {name: importlib.metadata.version(name) for name in libraries}
 
 
@@ -59,11 +63,12 @@ def write_bundle(
     files: Mapping[str, bytes],
     load: Callable[[Path], object],
 ) -> M:
-    """Write ``files`` and the manifest (its id and checksums filled in) as ``folder``.
+    """Write ``files`` and the manifest, completed with id and checksums, to ``folder``; return the
+    manifest.
 
-    Made beside ``folder``, verified by ``load``, then renamed; an older bundle there is
-    replaced, and stands again where that was cut short. Raises UsageError where ``folder`` exists
-    and is something else.
+    The bundle is written beside ``folder``, checked by ``load`` and then renamed. An older bundle
+    is replaced; where the replacement was interrupted, the older bundle is restored. Raises
+    UsageError where ``folder`` exists and is not a bundle.
     """
     old = replaced(folder)
     _recover(folder, old)
@@ -94,7 +99,8 @@ def write_bundle(
 
 
 def _recover(folder: Path, old: Path) -> None:
-    """Undo a replacement that stopped between its renames; clear one that stopped after them."""
+    """Restore the old bundle after an interrupted replacement, or delete it after a finished
+    one."""
     if (folder / MANIFEST).is_file():
         shutil.rmtree(old, ignore_errors=True)
     elif (old / MANIFEST).is_file() and not folder.exists():

@@ -25,6 +25,7 @@ from berth.predictor.core.prediction import Basis, Interval
 SHARED_ERROR = 0.3
 """Correlation of two sources' errors; averaging does not reduce this common part."""
 LEAST_LOG_WIDTH = 0.01
+"""Least half width of an interval in log time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +36,9 @@ class SourceEstimate:
     seconds: Interval
     basis: Basis
     situation: str = ""
+    """Situation in which the source's error was measured, for example ``unseen family``."""
     abstained: str | None = None
+    """Reason why the source does not vouch for its number; None: it does."""
 
     @property
     def log_width(self) -> float:
@@ -45,7 +48,7 @@ class SourceEstimate:
 
 @dataclass(frozen=True, slots=True)
 class Combined:
-    """The combined prediction and the weights of its sources."""
+    """A combined prediction with the weights of its sources."""
 
     seconds: Interval
     basis: Basis
@@ -54,7 +57,7 @@ class Combined:
 
 
 def combine(estimates: Sequence[SourceEstimate]) -> Combined:
-    """Combine at least one estimate into one; their order does not matter."""
+    """Return one prediction from at least one estimate; their order does not matter."""
     ordered = sorted(estimates, key=lambda estimate: (estimate.basis.rank, estimate.source))
     used = [estimate for estimate in ordered if estimate.abstained is None] or ordered
     if used[0].basis is Basis.MEASURED:
@@ -114,6 +117,7 @@ def _variance(weights: Sequence[float], deviations: Sequence[float]) -> float:
 
 _SWEEPS = 500
 _AGREED = 1e-9
+"""Difference of log times up to which a pair counts as in the right order."""
 
 
 def ordered(times: Mapping[str, Interval], pairs: Iterable[tuple[str, str]]) -> dict[str, Interval]:
@@ -138,6 +142,7 @@ def ordered(times: Mapping[str, Interval], pairs: Iterable[tuple[str, str]]) -> 
 def _projected(
     logs: Mapping[str, float], variance: Mapping[str, float], pairs: list[tuple[str, str]]
 ) -> dict[str, float]:
+    """Return log times moved as little as possible until every pair (better, worse) is in order."""
     moved = dict(logs)
     pushed = dict.fromkeys(pairs, 0.0)
     for _ in range(_SWEEPS):

@@ -36,8 +36,8 @@ class Question:
     to and the reference. A prediction may depend on these, but never on which other platforms are
     requested."""
     references: tuple[Platform, ...] = ()
-    """The platform where the workload was measured; else candidates for the reference of speedups,
-    most wanted first."""
+    """The platform where the workload was measured; else candidate reference platforms in order of
+    preference."""
 
     def document(self, kind: type[D]) -> D:
         """Return the workload's document, of the type ``kind`` that the family's ``accepts``
@@ -63,6 +63,7 @@ class Answer:
     curves: Mapping[str, PredictionCurve]
     """Predictions by platform; platforms that the family cannot predict are absent."""
     sizes: SizeGrowth = field(default_factory=lambda: SizeGrowth(None, None))
+    """Change of time and memory with the problem size."""
     sources: Mapping[str, tuple[SourceShare, ...]] = field(default_factory=dict)
     """Sources by platform, where the family combined several sources."""
     reference_s: float | None = None
@@ -78,6 +79,7 @@ class Effect:
     """One cause that changes a prediction, or a bound on it."""
 
     what: str
+    """Name of the cause."""
     factor: float
     """Factor on the predicted time; below 1: faster."""
 

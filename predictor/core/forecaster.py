@@ -37,9 +37,11 @@ from berth.predictor.core.workload import Workload
 from berth.predictor.hardware.mig.slices import relatives
 
 DEFAULT_REFERENCES = ("epyc-genoa-vm", "a100-40gb")
-"""Default reference platforms for speedups of workloads that were never measured, unless the site
-names another. The first platform with a prediction is used (no family predicts a language model on
-a CPU)."""
+"""Default reference platforms for speedups of workloads that were never measured.
+
+A site may name another reference. The first platform with a prediction is used, since no family
+predicts a language model on a CPU.
+"""
 
 T = TypeVar("T")
 
@@ -48,7 +50,8 @@ class Forecaster:
     """Predicts using the installed families and a site's bundles. Safe to share between threads."""
 
     def __init__(self, bundles: Sequence[Path] = (), families: Sequence[str] | None = None) -> None:
-        """Take bundle folders, each of which replaces the shipped bundle of the same schema.
+        """Use the bundles in ``bundles``, each of which replaces the shipped bundle of the same
+        schema.
 
         ``families``: names of the families to use; default: all. Raises DocumentError for a folder
         that is not a bundle, and UsageError for a bundle whose schema no family reads.
@@ -67,7 +70,7 @@ class Forecaster:
         *,
         reference: str | None = None,
     ) -> Forecast:
-        """Predict everything for ``workload`` on ``platforms``.
+        """Return the times, memory and energy predicted for ``workload`` on ``platforms``.
 
         ``known``: all platforms that exist (default: ``platforms``). ``reference``: the platform
         that speedups are relative to, where the workload's document names none. Raises UsageError
@@ -263,6 +266,8 @@ def _each(families: Sequence[Family], ask: Callable[[Family], T]) -> list[tuple[
 def _combined(
     answers: Sequence[tuple[Family, Answer]],
 ) -> tuple[dict[str, PredictionCurve], dict[str, tuple[SourceShare, ...]]]:
+    """Return the combined curve and the sources of each platform from the answers of all
+    families."""
     curves: dict[str, PredictionCurve] = {}
     sources: dict[str, tuple[SourceShare, ...]] = {}
     for platform in dict.fromkeys(name for _, answer in answers for name in answer.curves):
@@ -277,6 +282,7 @@ def _combined(
 
 
 def _alone(family: Family, curve: PredictionCurve) -> tuple[SourceShare, ...]:
+    """Return the only source of a platform that one family predicted."""
     point = curve.points[0]
     estimate = SourceEstimate(family.name, point.runtime_s, point.basis)
     return (SourceShare(family.name, 1.0, estimate.log_width, ""),)

@@ -1,11 +1,12 @@
-"""Split-conformal intervals on the log of time, from kernels that nothing was fitted on.
+"""Split-conformal intervals of log time, calibrated on held-out kernels.
 
-With scores ``s = |log(measured / predicted)| / difficulty`` of held-out rows, ``[t e^(-q d),
-t e^(q d)]`` holds a new row's time with probability ``level`` if ``q`` is the
-``ceil((n + 1) level)``-th smallest score (Vovk, Gammerman, Shafer 2005; Lei et al. 2018).
-Rows of one kernel resemble each other, so each kernel has the same weight in all and ``n``
-counts kernels: the quantile is of the mixture over kernels (the hierarchical form of Lee,
-Barber, Willett, "Distribution-free inference with hierarchical data", 2023).
+Scores are ``s = |log(measured / predicted)| / difficulty`` of held-out rows; ``d`` is the
+difficulty of a new row and ``t`` its predicted time. Then ``[t e^(-q d), t e^(q d)]`` contains the
+new row's time with probability ``level`` if ``q`` is the ``ceil((n + 1) level)``-th smallest score
+(Vovk, Gammerman, Shafer 2005; Lei et al. 2018). Rows of one kernel resemble each other, so each
+kernel has the same total weight and ``n`` counts kernels: the quantile is of the mixture over
+kernels (the hierarchical form of Lee, Barber, Willett, "Distribution-free inference with
+hierarchical data", 2023).
 """
 
 from __future__ import annotations
@@ -19,27 +20,30 @@ from berth.predictor.core.prediction import Interval
 LEVEL = 0.9
 """Nominal coverage of every interval."""
 NORMAL_90 = 1.6449
-"""Half width of a normal distribution's interval of that coverage, in standard deviations."""
+"""Half width of the 90 % interval of a normal distribution, in standard deviations."""
 MAX_LOG_WIDTH = math.log(1e6)
+"""Largest half width of an interval in natural log: a factor of a million."""
 
 
 DIFFICULTY_FLOOR = 0.5
-"""Difficulty of a row that the residual leaves alone, in units of log time."""
+"""Difficulty, in units of log time, of a row whose prediction the residual model does not
+change."""
 
 
 def difficulty(correction: float) -> float:
-    """Return how hard a row is: the more the learnt residual had to change, the less is known.
+    """Return the difficulty of a row, by which its score is divided: ``DIFFICULTY_FLOOR +
+    |correction|``.
 
-    ``correction`` is the log ratio of the prediction with and without the residual. Scores are
-    divided by this, so that intervals are narrow where the roofline alone is believed.
+    ``correction``: log ratio of the prediction with the residual model to the one without.
+    Intervals are therefore narrow where the residual model changes little.
     """
     return DIFFICULTY_FLOOR + abs(correction)
 
 
 def group_quantile(scores: Sequence[float], groups: Sequence[str], level: float = LEVEL) -> float:
-    """Return the score that a new group's row stays under with probability ``level``.
+    """Return the score that a row of a new group stays below with probability ``level``.
 
-    Raises UsageError where there are too few groups for a finite answer.
+    Raises UsageError where there are too few groups for a finite quantile.
     """
     names = sorted(set(groups))
     needed = math.ceil(level / (1 - level) - 1e-9)
@@ -49,7 +53,7 @@ def group_quantile(scores: Sequence[float], groups: Sequence[str], level: float 
             hint=f"at least {needed} kernels are needed",
         )
     weight = {name: 1.0 / sum(1 for g in groups if g == name) for name in names}
-    # The new group's own row is counted as if it were infinitely far off.
+    # The new group's own score counts as infinite.
     wanted = level * (len(names) + 1)
     reached = 0.0
     for score, group in sorted(zip(scores, groups, strict=True)):
@@ -60,6 +64,6 @@ def group_quantile(scores: Sequence[float], groups: Sequence[str], level: float 
 
 
 def around(mid: float, log_width: float) -> Interval:
-    """Return ``mid`` with a factor ``exp(log_width)`` to both sides."""
+    """Return the interval from ``mid / exp(log_width)`` to ``mid * exp(log_width)``."""
     factor = math.exp(min(max(log_width, 0.0), MAX_LOG_WIDTH))
     return Interval(mid / factor, mid, mid * factor)

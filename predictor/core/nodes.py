@@ -17,6 +17,7 @@ from berth.predictor.core.prediction import Basis, Interval, Prediction, rounded
 REACH = 2.0
 """Times count as known up to this multiple of the largest number of nodes that was measured."""
 PILOT_MORE = "berth pilot submit --nodes 1,2,4, then berth workload add of the profiles"
+"""The commands that a hint names for measuring the effect of nodes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,13 +33,13 @@ class NodeRatio:
 
 @dataclass(frozen=True, slots=True)
 class NodeTime:
-    """The time on one number of nodes, as finished jobs show."""
+    """The run time on one number of nodes, learnt from finished jobs."""
 
     nodes: int
     units: int
     """Cores or GPUs per node."""
     runtime_s: Interval
-    """Time at the profiled size."""
+    """Time in seconds at the profiled problem size."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +64,7 @@ class NodeScaling:
         return self.measured[0]
 
     def units(self, units: int, nodes: int) -> int:
-        """Return the cores or GPUs per node when ``units`` are spread over ``nodes`` nodes, rounded
+        """Return the cores or GPUs per node when ``units`` are spread over ``nodes``, rounded
         up."""
         return max(1, math.ceil(units / nodes))
 
@@ -193,6 +194,7 @@ def _beyond(last: NodeRatio, nodes: int) -> NodeRatio:
 
 
 def _between(left: NodeRatio, right: NodeRatio, nodes: int) -> NodeRatio:
+    """Return the ratios for ``nodes`` between two entries of the table, interpolated in log."""
     weight = math.log(nodes / left.nodes) / math.log(right.nodes / left.nodes)
     return NodeRatio(
         nodes,

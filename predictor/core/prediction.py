@@ -1,4 +1,5 @@
-"""Prediction: what a workload will do on a platform, with intervals, or why we do not know."""
+"""Prediction: time, memory and energy of a workload on a platform, with intervals, or a reason to
+abstain."""
 
 from __future__ import annotations
 
@@ -10,22 +11,24 @@ from enum import StrEnum
 
 
 class Basis(StrEnum):
-    """The kinds of evidence that a prediction rests on, best first."""
+    """The kind of evidence behind a prediction, best first."""
 
     MEASURED = "measured"
-    """The workload was run on this very platform with these resources."""
+    """The workload ran on this platform with these resources."""
     LEARNED = "learned"
-    """Runs of this workload on other platforms, and what other workloads did on this one."""
+    """The workload ran on other platforms, and other workloads ran on this one."""
     CALIBRATED = "calibrated"
-    """The bundle has labels for this platform and this resource count."""
+    """The bundle was trained with times on this platform with these resources."""
     SCALED = "scaled"
-    """Labels for this platform, at another core count; physics did the rest."""
+    """The bundle was trained with times on this platform at another core count, scaled by the
+    roofline."""
     PRIOR = "prior"
-    """No label for this platform: roofline only. Not enforced unless the site says so."""
+    """No training time is from this platform: roofline only. Not enforced unless the site says
+    so."""
 
     @property
     def rank(self) -> int:
-        """Return the place of the basis; 0 is best."""
+        """Return the rank of the basis; 0 is the best."""
         return _RANKS[self]
 
 
@@ -41,12 +44,13 @@ class Bound(StrEnum):
     LAUNCH = "launch"
     LATENCY = "latency"
     UNKNOWN = "unknown"
-    """The family cannot say."""
+    """The family does not determine the limiting resource."""
 
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """A predicted quantity: ``low <= mid <= high``; [low, high] is the nominal 90 % interval."""
+    """A predicted quantity with ``low <= mid <= high``; [low, high] is the nominal 90 %
+    interval."""
 
     low: float
     mid: float
@@ -57,19 +61,20 @@ class Interval:
             raise ValueError(f"not an interval: {self.low}, {self.mid}, {self.high}")
 
     def scaled(self, factor: float) -> Interval:
-        """Return the interval with all three numbers times ``factor`` (>= 0)."""
+        """Return the interval with all three numbers multiplied by ``factor`` (at least 0)."""
         return Interval(self.low * factor, self.mid * factor, self.high * factor)
 
     def times(self, other: Interval) -> Interval:
-        """Return the product of two quantities whose errors may add up."""
+        """Return the product with another quantity; low ends and high ends are multiplied."""
         return Interval(self.low * other.low, self.mid * other.mid, self.high * other.high)
 
     def divided_by(self, other: Interval) -> Interval:
-        """Return the quotient of two quantities whose errors may add up."""
+        """Return the quotient by another quantity, from low over high to high over low."""
         return Interval(self.low / other.high, self.mid / other.mid, self.high / other.low)
 
     def between(self, other: Interval, weight: float) -> Interval:
-        """Return the interval that is ``weight`` of the way to ``other``, in log."""
+        """Return the interval interpolated in log between this one (weight 0) and ``other`` (weight
+        1)."""
         low, mid, high = (
             math.exp(math.log(a) * (1 - weight) + math.log(b) * weight)
             for a, b in ((self.low, other.low), (self.mid, other.mid), (self.high, other.high))
@@ -78,50 +83,53 @@ class Interval:
 
     @property
     def log_width(self) -> float:
-        """Return the log of the upper end over the middle: half of the width in log."""
+        """Return the natural log of the upper end over the middle."""
         return math.log(self.high / self.mid)
 
     def over(self, numerator: float) -> Interval:
-        """Return ``numerator`` over the quantity: a speedup from a time, for instance."""
+        """Return ``numerator`` divided by the quantity, for example a speedup from a time."""
         return Interval(numerator / self.high, numerator / self.mid, numerator / self.low)
 
     def moved(self, old: Interval, new: Interval) -> Interval:
-        """Return the interval with its part ``old`` replaced by ``new``."""
+        """Return the interval with its summand ``old`` replaced by ``new``."""
         low = max(0.0, self.low + new.low - old.low)
         mid = max(low, self.mid + new.mid - old.mid)
         return Interval(low, mid, max(mid, self.high + new.high - old.high))
 
 
 def rounded(interval: Interval) -> list[float]:
-    """Return the interval as JSON holds it, to six digits."""
+    """Return [low, mid, high] of the interval rounded to six digits, for JSON."""
     return [float(f"{v:.6g}") for v in (interval.low, interval.mid, interval.high)]
 
 
 @dataclass(frozen=True, slots=True)
 class MemoryUse:
-    """Peak memory of a job, in the memory of its nodes and in that of its GPUs or slices.
+    """Peak memory of a job, on its nodes and on its GPUs or slices.
 
-    Neither says anything of the other. None: not known.
+    The two are independent. None: unknown.
     """
 
     host_bytes: Interval | None = None
-    """Memory of all its nodes together."""
+    """Memory of all nodes of the job together."""
     gpu_bytes: Interval | None = None
-    """Memory of all its GPUs together; None also where it has none."""
+    """Memory of all GPUs of the job together; None also where the job has no GPU."""
     gpu_held_in_bytes: float | None = None
-    """Memory of the smallest kind of GPU that it is known to have run on, with as many of them: it
-    fits where each has as much, whether its GPU memory was measured or not."""
+    """Memory in bytes of one GPU of the smallest model that the job ran on with as many GPUs.
+
+    The job fits on GPUs of this size, whether its GPU memory was measured or not.
+    """
 
     def scaled(self, factor: float) -> MemoryUse:
-        """Return the memory of ``factor`` times as many nodes and GPUs that each need as much."""
+        """Return the memory of ``factor`` times as many nodes and GPUs with the same need each."""
         return self._each(lambda need: need.scaled(factor))
 
     def times(self, ratio: Interval) -> MemoryUse:
-        """Return both needs times a ratio whose error may add to theirs."""
+        """Return host and GPU memory multiplied by a ratio, with their intervals."""
         return self._each(lambda need: need.times(ratio))
 
     def fits_gpus(self, gpu_bytes: float, gpus: int = 1) -> bool:
-        """Return whether it certainly fits in so many GPUs or slices with ``gpu_bytes`` each."""
+        """Return whether the job certainly fits on ``gpus`` GPUs or slices with ``gpu_bytes``
+        each."""
         if self.gpu_bytes is not None and self.gpu_bytes.high <= gpu_bytes * gpus:
             return True
         return self.gpu_held_in_bytes is not None and self.gpu_held_in_bytes <= gpu_bytes
@@ -139,13 +147,13 @@ class MemoryUse:
 class Prediction:
     """One workload on one platform with given resources.
 
-    ``speedup`` is t_reference / t_target (> 1: faster on the target).
-    ``abstained`` holds the reason where Berth does not know; the numbers are then the best
-    guess, to be shown but never enforced.
+    ``speedup`` is t_reference / t_target (> 1: faster on the target). ``abstained`` holds the
+    reason where Berth does not vouch for the numbers; they are then a best guess to show and never
+    to enforce.
     """
 
     workload: str
-    """Its name."""
+    """Name of the workload."""
     platform: str
     cores: int
     gpus: int
@@ -157,23 +165,26 @@ class Prediction:
     bound: Bound
     abstained: str | None = None
     unit_power_w: float | None = None
-    """Mean power of each core or GPU that finished jobs of the workload drew; None: not known."""
+    """Mean power in watts per core or GPU in finished jobs of the workload; None: unknown."""
     nodes: int = 1
-    """Nodes that the cores or GPUs are on; those of all nodes together are counted."""
+    """Number of nodes; ``cores`` and ``gpus`` count those of all nodes together."""
 
 
 @dataclass(frozen=True, slots=True)
 class PredictionCurve:
-    """Predictions of one workload on one platform over a grid of core counts (ascending).
+    """Predictions of one workload on one platform over a grid of core or GPU counts, ascending.
 
-    Made once, when a profile is added or the bundle changes; at submit time ``at`` is a look-up
-    with log-log interpolation between grid points. GPU platforms have one point per GPU count.
+    Computed when a profile is added or the bundle changes; at submit time a look-up with log-log
+    interpolation between grid points suffices.
     """
 
     points: tuple[Prediction, ...]
 
     def runtime_at(self, units: int) -> Interval:
-        """Return the time in seconds with ``units`` cores or GPUs; clamped to the grid."""
+        """Return the time in seconds with ``units`` cores or GPUs.
+
+        Outside the grid the time of the nearest grid point is returned.
+        """
         grid = [p.gpus or p.cores for p in self.points]
         index = bisect.bisect_left(grid, units)
         if index == 0:
@@ -187,6 +198,7 @@ class PredictionCurve:
         return left.between(right, weight)
 
     def nearest(self, units: int) -> Prediction:
-        """Return the grid point at or below ``units`` (the first one if all are above)."""
+        """Return the prediction at the largest grid point up to ``units``; the first where all are
+        above."""
         grid = [p.gpus or p.cores for p in self.points]
         return self.points[max(0, bisect.bisect_right(grid, units) - 1)]

@@ -285,6 +285,8 @@ def growth_to(sizes: SizeGrowth, size: float | None) -> Growth:
 
 
 def _grown(own: Interval | None, old: Interval | None, new: Interval | None) -> Interval | None:
+    """Return ``own`` with its part ``old`` (memory at the profiled size) replaced by ``new``; None:
+    unknown."""
     if own is None or old is None:
         return own
     return None if new is None else own.moved(old, new)
@@ -326,7 +328,8 @@ def _possible(growth: PowerLaw, measured: Sequence[float], size: float) -> list[
 
 
 def _fit(points: Sequence[tuple[float, float]]) -> PowerLaw:
-    """Fit by least squares on logs, trying constants below the smallest value."""
+    """Return the power law fitted by least squares on logs, trying constants below the smallest
+    value."""
     smallest = min(value for _, value in points)
     if len(points) == 2:
         # Two points cannot separate a constant from an exponent: assume no constant.
@@ -337,6 +340,8 @@ def _fit(points: Sequence[tuple[float, float]]) -> PowerLaw:
 
 
 def _best(points: Sequence[tuple[float, float]], smallest: float, shares: list[float]) -> PowerLaw:
+    """Return the power law of least misfit over constants that are ``shares`` of the smallest
+    value."""
     return min((_fit_power(points, share * smallest) for share in shares), key=_badness)
 
 
@@ -345,6 +350,7 @@ def _badness(growth: PowerLaw) -> tuple[float, float]:
 
 
 def _fit_power(points: Sequence[tuple[float, float]], constant: float) -> PowerLaw:
+    """Return the power law with the given constant, fitted by least squares on logs."""
     xs = [math.log(size) for size, _ in points]
     ys = [math.log(value - constant) for _, value in points]
     mean_x, mean_y = sum(xs) / len(xs), sum(ys) / len(ys)
@@ -357,14 +363,18 @@ def _fit_power(points: Sequence[tuple[float, float]], constant: float) -> PowerL
 
 
 GPU_CONTEXT_BYTES = 350 * 2**20
+"""Typical memory of a GPU runtime's context, in bytes."""
 GPU_CONTEXT_MOST_BYTES = 600 * 2**20
+"""Largest memory of a GPU runtime's context, in bytes."""
 RESIDENT_AT_LEAST = 0.5
+"""Least share of a CPU program's host memory that a GPU build holds in GPU memory."""
 
 
 def memory_on(
     platform: Platform, profile: Profile, sizes: SizeGrowth, ran_on: Platform | None
 ) -> MemoryUse:
-    """Return the peak memory of a piloted program on a platform, at the profile's own size.
+    """Return the peak memory of a program with a pilot run on a platform, at the profile's own
+    size.
 
     ``ran_on``: the platform of the pilot run; None: unknown.
     """
@@ -378,10 +388,12 @@ def memory_on(
 
 
 def ran_on_gpu(profile: Profile) -> bool:
-    """Return whether the pilot used a GPU; its host memory then tells nothing about GPU memory."""
+    """Return whether the pilot run used a GPU; its host memory then says nothing about GPU
+    memory."""
     return profile.runs_on.gpus > 0 or Target.CPU not in profile.runs_on.targets
 
 
 def _moved_to_gpu(host: Interval) -> Interval:
+    """Return the GPU memory estimated for a program that ran on CPUs only, from its host memory."""
     low = RESIDENT_AT_LEAST * host.low
     return Interval(low, host.mid + GPU_CONTEXT_BYTES, host.high + GPU_CONTEXT_MOST_BYTES)

@@ -1,9 +1,10 @@
-"""What one more run would be worth for picking the fastest place, in closed form.
+"""The value of one more pilot run for choosing the fastest platform, in closed form.
 
 The expected value of sample information for the best of correlated normals (Raiffa and Schlaifer
 1961) after one measurement: the knowledge gradient with correlated beliefs (Frazier, Powell and
 Dayanik, "The knowledge-gradient policy for correlated normal beliefs", 2009, algorithm 1). All
-times are logs, less is better. The submit path uses this, so there is no numpy here.
+times are natural logs; less is better. The submit path uses this module, so it does not import
+numpy.
 """
 
 from __future__ import annotations
@@ -13,29 +14,34 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 GPU_CORRELATION = 0.85
-"""Correlation of the log errors of two GPUs; held-out AIWC applications: 0.87 to 0.92."""
+"""Correlation of the log errors of two GPUs; on held-out AIWC applications: 0.87 to 0.92."""
 OTHER_CORRELATION = 0.1
-"""Correlation of any other two; there: CPUs 0.06 to 0.15, CPU and GPU 0 to 0.03; Quartz and V100:
-0.19."""
+"""Correlation of the log errors of any other two platforms.
+
+Measured: two CPUs 0.06 to 0.15, CPU and GPU 0 to 0.03 (held-out AIWC applications); Quartz and V100
+0.19.
+"""
 REGRET_SHARE = 0.4
-"""Regret (log) of held-out AIWC applications as a share of what their Gaussians expected."""
+"""Log regret observed on held-out AIWC applications over the regret that the Gaussian model
+expected."""
 RUN_NOISE = 0.05
-"""Standard deviation of log time between one run and the runs that it stands for."""
+"""Standard deviation of log time of one run around the workload's typical time."""
 
 
 class Place(NamedTuple):
-    """A place where a run could go, and what is known of its time there."""
+    """A place where a run could go, with the expected log time there."""
 
     platform: str
     is_gpu: bool
     mean: float
-    """Expected log time (or another score that goes with it)."""
+    """Expected log time, or another score that differs from it by a constant."""
     deviation: float
-    """Standard deviation of the mean; 0: it is known."""
+    """Standard deviation of the log time; 0: the time is known."""
 
 
 def slopes(places: Sequence[Place], run: int, noise: float = RUN_NOISE) -> list[float]:
-    """Return how far each mean moves with one standard deviation of what a run at ``run`` shows."""
+    """Return by how much each place's mean moves per standard deviation of the time measured at
+    place ``run``."""
     candidate = places[run]
     seen = math.hypot(candidate.deviation, noise)
     if seen == 0:
@@ -47,9 +53,10 @@ def slopes(places: Sequence[Place], run: int, noise: float = RUN_NOISE) -> list[
 
 
 def expected_least(means: Sequence[float], moved: Sequence[float]) -> float:
-    """Return the expected least mean after a run that moves each by ``moved`` standard deviations.
+    """Return the expected least mean after a measurement that moves each mean by ``moved`` times z.
 
-    The lower envelope of the lines mean + moved x z over a standard normal z, exactly.
+    z is standard normal. The value is exact: the integral over the lower envelope of the lines
+    ``mean + moved * z``.
     """
     lines = sorted(zip(moved, means, strict=True), key=lambda line: (-line[0], line[1]))
     envelope: list[tuple[float, float]] = []
@@ -76,9 +83,10 @@ def expected_least(means: Sequence[float], moved: Sequence[float]) -> float:
 
 
 def value_of_run(places: Sequence[Place], run: int, noise: float = RUN_NOISE) -> float:
-    """Return how far a run at ``run`` lowers the log time of the place that is picked afterwards.
+    """Return by how much a run at place ``run`` lowers the expected log time of the place chosen
+    afterwards.
 
-    Scaled to what held-out applications had of it; 0 where nothing can be learnt.
+    The value is scaled by ``REGRET_SHARE``; 0 where nothing can be learnt.
     """
     means = [place.mean for place in places]
     least = expected_least(means, slopes(places, run, noise))
@@ -86,14 +94,17 @@ def value_of_run(places: Sequence[Place], run: int, noise: float = RUN_NOISE) ->
 
 
 def _correlation(first: Place, second: Place) -> float:
+    """Return the correlation of the log errors of two places."""
     if first.platform == second.platform:
         return 1.0
     return GPU_CORRELATION if first.is_gpu and second.is_gpu else OTHER_CORRELATION
 
 
 def _below(z: float) -> float:
+    """Return the standard normal distribution function at ``z``."""
     return 0.5 * math.erfc(-z / math.sqrt(2.0))
 
 
 def _density(z: float) -> float:
+    """Return the standard normal density at ``z``; 0 where ``z`` is infinite."""
     return math.exp(-0.5 * z * z) / math.sqrt(2.0 * math.pi) if math.isfinite(z) else 0.0

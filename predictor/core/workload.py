@@ -53,7 +53,8 @@ class Workload:
     digest: str
     """``sha256:`` digest of the document's content."""
     runs_on: RunsOn
-    """Devices, architecture and instruction sets that it needs, and its threads, ranks and GPUs."""
+    """Devices, architecture and instruction sets that the workload needs, and its threads, ranks
+    and GPUs."""
     amount: Amount
     document: Document
 
@@ -81,17 +82,26 @@ def digest_of(document: Document) -> str:
 
 
 def workload_of(document: Document) -> Workload:
-    """Return the workload that a document describes. Raises UsageError for another document."""
+    """Return the workload that a document describes.
+
+    Raises UsageError where the document's schema is not a workload's.
+    """
     return kind_of(str(getattr(document, "schema_", ""))).describe(document)
 
 
 def kind_of(schema: str) -> Kind:
-    """Return the kind of documents of this schema. Raises UsageError naming the known ones."""
+    """Return the kind of workload documents with this schema.
+
+    Raises UsageError that names the known schemas.
+    """
     return KINDS.load(schema)
 
 
 def parse_workload(text: bytes | str, *, source: str | Path) -> Workload:
-    """Parse a workload from JSON text. Raises DocumentError with one sentence."""
+    """Return the workload in JSON text.
+
+    Raises DocumentError with one sentence.
+    """
     data = json_data(text, source=source)
     named = data.get("schema") if isinstance(data, dict) else None
     schema = named if isinstance(named, str) else ""
@@ -102,7 +112,10 @@ def parse_workload(text: bytes | str, *, source: str | Path) -> Workload:
 
 
 def read_workload(path: Path) -> Workload:
-    """Read a workload from a JSON file, or from a TOML file of slices. Raises DocumentError."""
+    """Return the workload in a JSON file, or in a TOML file of slices.
+
+    Raises DocumentError.
+    """
     if path.suffix == ".toml":
         kind = KINDS.load("berth.slice-workload/1")
         return kind.describe(read_toml(path, kind.model))

@@ -1,4 +1,5 @@
-"""Programs known from past jobs only: what was measured where they ran."""
+"""Family of programs without a pilot run: predictions from past jobs on the platforms where they
+ran."""
 
 from __future__ import annotations
 

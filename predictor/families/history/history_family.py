@@ -1,10 +1,10 @@
-"""Past jobs behind the Family protocol: times of the next run on platforms where some ran.
+"""The history family: run time of the next job on platforms where past jobs of the program ran.
 
-On a platform where the program never ran nothing is predicted. Where the workload holds predictions
-(``learning.history``, of all past jobs of its user) those are the answer. Else it is the median,
-with the interval of the next run of a log-normal sample (Student's t; Hahn and Meeker,
-"Statistical Intervals", 1991, 4.6) and a least spread for programs that ran once or always took
-the same time.
+Nothing is predicted for platforms where the program never ran. Where the workload contains
+predictions (``learning.history``, from all past jobs of its user), these are returned. Otherwise
+the prediction is the median of past times with the 90 % prediction interval of a log-normal sample
+(Student's t; Hahn and Meeker, "Statistical Intervals", 1991, 4.6), and a least width for programs
+that ran once or always took the same time.
 """
 
 from __future__ import annotations
@@ -31,31 +31,34 @@ from berth.predictor.families.history.workload import HistoryWorkload, PastRun, 
 _T_95 = (6.31, 2.92, 2.35, 2.13, 2.02, 1.94, 1.89, 1.86, 1.83, 1.81)
 """95 % quantiles of Student's t for 1 to 10 degrees of freedom."""
 _T_MANY = 1.7
+"""95 % quantile of Student's t for more degrees of freedom."""
 SINGLE_RUN_LOG_WIDTH = math.log(3.0)
-"""Log half width after one run: the next job of the same script may have another input."""
+"""Log half width of the interval after one run: the next job may have another input."""
 LEAST_LOG_WIDTH = 0.1
+"""Least log half width of the interval after several runs."""
 MEDIAN, WEIGHED = "history: past runs", "history: past jobs weighed"
 UNTRUSTED = "times of such jobs vary more than those of nearly all others"
 MEMORY_MARGIN = 1.25
-"""Upper end of a memory need over the largest peak seen."""
+"""Ratio of the upper end of predicted memory to the largest peak recorded."""
 
 
 class HistoryFamily:
-    """Answers with measurements only."""
+    """The family of programs known from past jobs; all its predictions rest on measurements."""
 
     name = "history"
 
     @classmethod
     def load(cls, _: Bundles) -> HistoryFamily:
-        """Make the family, which needs no bundle."""
+        """Return the family, which needs no bundle."""
         return cls()
 
     def accepts(self, workload: Workload) -> bool:
-        """Return whether it is a history."""
+        """Return whether the workload's document is a history of past jobs."""
         return isinstance(workload.document, HistoryWorkload)
 
     def forecast(self, question: Question) -> Answer:
-        """Return one point for each number of cores or GPUs that it ran with, where it ran."""
+        """Return a curve for each platform with past jobs, with one point per number of cores or
+        GPUs used."""
         document = question.document(HistoryWorkload)
         runs = document.runs
         curves = {}
@@ -80,7 +83,7 @@ class HistoryFamily:
         return Answer(bundle="", curves=curves, sources=sources)
 
     def explain(self, question: Question, platform: Platform) -> Explanation:
-        """Say how many runs the forecast stands on."""
+        """Return a sentence with the number of finished jobs on the platform."""
         count = sum(
             run.platform == platform.name for run in question.document(HistoryWorkload).runs
         )
@@ -93,8 +96,11 @@ def _curve(
     runs: Sequence[PastRun],
     predicted: Mapping[int, PredictedRun],
 ) -> PredictionCurve:
-    """Return the curve of one platform; ``predicted`` is by cores or GPUs, and runs with other
-    numbers than these are left out."""
+    """Return the curve of one platform from past runs and predictions by number of cores or GPUs.
+
+    Runs with numbers of cores or GPUs without a prediction are left out where there is a
+    prediction.
+    """
     by_units: dict[int, list[PastRun]] = {}
     for run in runs:
         by_units.setdefault(_units(run, platform), []).append(run)
@@ -141,11 +147,14 @@ def _point(
 def _memory(
     question: Question, platform: Platform, units: int, runs: Sequence[PastRun]
 ) -> MemoryUse:
-    """Return the memory that its runs there needed; ``units``: cores or GPUs of each."""
+    """Return the predicted memory of the next job from the runs on the platform.
+
+    ``units``: cores or GPUs of each run.
+    """
     host = _need([run.peak_host_bytes for run in runs])
     granted = max(run.granted_host_bytes or math.inf for run in runs)
     if host is not None and granted < host.high and all(run.ended_well for run in runs):
-        # Every run ended well within it, so it is enough for the next one.
+        # Every run succeeded within the granted memory, so it suffices for the next run.
         host = Interval(host.low, host.mid, max(host.high / MEMORY_MARGIN, granted))
     if not platform.is_gpu:
         return MemoryUse(host_bytes=host)
@@ -154,7 +163,7 @@ def _memory(
 
 
 def _need(peaks: Sequence[float | None]) -> Interval | None:
-    """Return the peak of the next run; None: no peak was recorded."""
+    """Return the peak memory predicted for the next run; None where no peak was recorded."""
     known = [peak for peak in peaks if peak is not None]
     if not known:
         return None
@@ -162,8 +171,11 @@ def _need(peaks: Sequence[float | None]) -> Interval | None:
 
 
 def _held_in(question: Question, platform: Platform, units: int) -> float | None:
-    """Return the memory of the smallest kind of GPU that it ended well on with no more of them;
-    None: there is none."""
+    """Return the memory of the smallest GPU model on which the program succeeded with at most
+    ``units`` GPUs.
+
+    None where there is no such run.
+    """
     known = {**question.known, platform.name: platform}
     ran_on = (
         known[run.platform]
@@ -181,7 +193,8 @@ def _held_in(question: Question, platform: Platform, units: int) -> float | None
 
 
 def next_run(seconds: Sequence[float]) -> Interval:
-    """Return the 90 % interval of the next run's time, after at least one."""
+    """Return the 90 % interval of the next run's time, given the times of at least one run in
+    seconds."""
     mid = statistics.median(seconds)
     if len(seconds) == 1:
         return around(mid, SINGLE_RUN_LOG_WIDTH)

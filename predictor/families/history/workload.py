@@ -1,4 +1,4 @@
-"""The workload of a program that is known from past jobs only: nobody piloted it."""
+"""The workload document of a program that is known from past jobs only, without a pilot run."""
 
 from __future__ import annotations
 
@@ -19,20 +19,21 @@ class PastRun(Document):
     gpus: int = Field(default=0, ge=0)
     runtime_s: Positive
     peak_host_bytes: Positive | None = None
-    """Peak of all its nodes together; None: not recorded."""
+    """Peak memory of all nodes together; None: not recorded."""
     granted_host_bytes: Positive | None = None
-    """Host memory that it was granted, of all its nodes together; None: not recorded."""
+    """Host memory allocated to the job, on all nodes together; None: not recorded."""
     peak_gpu_bytes: Positive | None = None
-    """Peak of all its GPUs together; None: not recorded, or it had none."""
+    """Peak memory of all GPUs together; None: not recorded, or the job had no GPU."""
     ended_well: bool = True
-    """False: it may have failed for want of memory, so what it was granted may be too little."""
+    """False: the job may have run out of memory, so its allocated memory may be too small."""
     job_id: str = Field(default="", max_length=128)
     ended_s: float | None = Field(default=None, ge=0)
-    """Unix time."""
+    """End of the job, Unix time in seconds."""
 
 
 class PredictedRun(Document):
-    """The next job's time with some cores or GPUs of a platform where it ran before."""
+    """The predicted time of the next job with given cores or GPUs on a platform where the program
+    ran."""
 
     platform: Name
     cores: int = Field(ge=1)
@@ -40,11 +41,11 @@ class PredictedRun(Document):
     low_s: Positive
     mid_s: Positive
     high_s: Positive
-    """90 % of jobs take from ``low_s`` to ``high_s``."""
+    """90 % of jobs take from ``low_s`` to ``high_s`` seconds."""
     accuracy: float = Field(ge=0, le=1)
     """Expected min(predicted, real) / max(predicted, real)."""
     trusted: bool = True
-    """False: such predictions were among the least accurate."""
+    """False: the prediction is among the least accurate and is not acted on."""
 
     @model_validator(mode="after")
     def _ordered(self) -> PredictedRun:
@@ -54,19 +55,18 @@ class PredictedRun(Document):
 
 
 class HistoryWorkload(Document):
-    """Its finished jobs on the platforms where they ran."""
+    """A program with its finished jobs by platform."""
 
     schema_: str = Field(default=HISTORY_WORKLOAD_SCHEMA, alias="schema")
     name: Name
     runs: tuple[PastRun, ...] = Field(min_length=1, max_length=10_000)
     runs_on: RunsOn = RunsOn()
     predicted: tuple[PredictedRun, ...] | None = Field(default=None, max_length=1_000)
-    """Times from all past jobs of the user, not from ``runs`` alone; None: nothing but ``runs`` is
-    known."""
+    """Run times predicted from all past jobs of the user; None: only ``runs`` are known."""
 
 
 def describe(document: HistoryWorkload) -> Workload:
-    """Return the workload; its predictions are for whole jobs."""
+    """Return the workload of a history document; its predictions are for whole jobs."""
     return Workload(
         "history", document.name, digest_of(document), document.runs_on, WHOLE_JOB, document
     )

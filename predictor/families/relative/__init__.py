@@ -1,7 +1,8 @@
-"""Programs on many platforms, from the counters of one run: what a site trains from its own runs.
+"""Family that predicts a program on many platforms from one run's counters, trained on a site's own
+runs.
 
-Takes bundles of the cost model and of any ONNX network (VAE + DNN, xAMM). None is shipped: the
-family answers where the site names one.
+It reads bundles of the cost model and of any ONNX network (VAE + DNN, xAMM). Berth ships no such
+bundle: the family predicts only where the site names one.
 """
 
 from __future__ import annotations

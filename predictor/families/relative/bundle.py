@@ -1,4 +1,5 @@
-"""Bundles of relative performance: a manifest and one model, the cost model or an ONNX network.
+"""Bundles for relative performance on many platforms: a manifest and one model, the cost model or
+an ONNX network.
 
 Kind ``cost-model``: arrays as JSON (``model.json``). Kind ``onnx``: a model (``model.onnx``) of any
 other family, from ``features`` (rows x counters + 1: log(1 + counter), log of the time on the
@@ -55,7 +56,7 @@ class RelativeTraining(Training):
 
 
 class RelativeManifest(BundleManifest):
-    """The document ``manifest.json``."""
+    """The manifest of a bundle for relative performance (``manifest.json``)."""
 
     schema_: str = Field(default=RELATIVE_SCHEMA, alias="schema")
     family: str
@@ -73,19 +74,21 @@ class Model(Protocol):
     """A trained model of times on many platforms."""
 
     def log_seconds(self, rows: Rows) -> Floats:
-        """Return log seconds, rows x platforms, all finite; a known time is returned unchanged."""
+        """Return predicted log seconds [rows, platforms], all finite; known times are returned
+        unchanged."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class RelativeModel:
-    """A loaded bundle."""
+    """A loaded bundle: manifest, model, and error statistics for intervals."""
 
     manifest: RelativeManifest
     model: Model
     trust: Trust | None = None
-    """None: too few training applications to calibrate intervals."""
+    """Error statistics; None: too few training applications to calibrate intervals."""
     range_check: RangeCheck | None = None
+    """Check that a row is within the range of the training rows; None without ``trust``."""
 
     @property
     def id(self) -> str:
@@ -93,7 +96,7 @@ class RelativeModel:
         return self.manifest.id
 
     def log_seconds(self, rows: Rows) -> Floats:
-        """Return log seconds, rows x platforms.
+        """Return predicted log seconds [rows, platforms].
 
         Raises UsageError where the rows' counters or platforms are not those of the training.
         """
@@ -143,7 +146,7 @@ class OnnxModel:
     session: onnxruntime.InferenceSession
 
     def log_seconds(self, rows: Rows) -> Floats:
-        """Return log seconds, rows x platforms; a known time is returned unchanged.
+        """Return predicted log seconds [rows, platforms]; known times are returned unchanged.
 
         Raises UsageError where the rows' counters or platforms are not the model's.
         """
@@ -160,20 +163,26 @@ class OnnxModel:
 
 
 WIDEST_SAME_FACTOR = 1.5
-"""Largest ratio of two values that count as the same; two threads differ from one."""
+"""Largest ratio of two counter values that count as equal; two threads differ from one."""
 _LEAST, _LEAST_RATIO = 1.0, 0.1
-"""Smaller values are raised to this one, so that a ratio exists; the second is for ratios."""
+"""Values to which smaller counter values are raised before their ratio is taken.
+
+The second value is for counters that are ratios themselves.
+"""
 _LEAST_EVENTS = 1000.0
-"""The same limit for event counts: two page faults or atomic updates among millions of instructions
-count as none."""
+"""The value to which smaller event counts are raised.
+
+Two page faults or atomic updates among millions of instructions thereby count as none.
+"""
 _UNITS_OF_RUN = frozenset(("threads", "processes"))
 """Counters of threads and processes: 2 must differ from 1."""
 _COUNTED_IN = 0.5
-"""Least share of the training programs that must have the counter."""
+"""Least share of the training programs that must have a counter."""
 
 
 def constant_counters(names: tuple[str, ...], values: Floats) -> dict[str, float]:
-    """Return name -> value of the counters that have one value in all rows where they are known.
+    """Return the value by name of the counters that have one value in all rows where they are
+    known.
 
     ``values``: rows x counters, NaN: missing. Counters known in fewer than half of the rows are
     left out.
@@ -189,10 +198,9 @@ def constant_counters(names: tuple[str, ...], values: Floats) -> dict[str, float
 def unlike_constants(
     constant_counters: Mapping[str, float], values: Mapping[str, float]
 ) -> str | None:
-    """Return a sentence on the first counter whose value differs from the training value; None: no
-    counter differs.
+    """Return a sentence on the first counter whose value differs from its constant training value.
 
-    Counters that ``values`` lacks are skipped.
+    None: no counter differs. Counters that ``values`` lacks are skipped.
     """
     for name, usual in constant_counters.items():
         if name not in values:

@@ -1,6 +1,6 @@
-"""Run times from a few costs per platform, corrected by similar workloads.
+"""The cost model: run times from a few costs per platform, corrected by similar workloads.
 
-    time = launch + serial x (work of one thread) + rate x (work) + ratio x (reference's time)
+  time = launch + serial x (work of one thread) + rate x (work) + ratio x (reference's time)
 
 ``launch`` (s), ``serial`` and ``rate`` (s per unit of work) and ``ratio`` (no unit) are costs of a
 platform. All costs are positive and learnt in log time, so that small workloads, limited by
@@ -45,7 +45,9 @@ class Gaussian:
     """
 
     centre: Floats
+    """Mean of each feature over the training rows."""
     scale: Floats
+    """Divisor of each feature."""
     points: Floats
     """Training rows x features, centred and scaled."""
     groups: tuple[Group, ...]
@@ -75,12 +77,13 @@ class Gaussian:
         object.__setattr__(self, "_norms", (self.points**2).sum(axis=1))
 
     def place(self, features: Floats) -> Floats:
-        """Return the features centred and scaled; an unknown feature becomes 0, the centre."""
+        """Return the features centred and scaled; an unknown feature becomes 0, the training
+        mean."""
         places = (features - self.centre) / self.scale
         return np.where(np.isfinite(places), places, 0.0)
 
     def mean(self, features: Floats, groups: Sequence[Group]) -> Floats:
-        """Return the posterior means, rows x outputs."""
+        """Return the posterior means [rows, outputs] for rows with these features and groups."""
         places = self.place(features)
         squared = (places**2).sum(axis=1)[:, None] + self._norms - 2 * (places @ self.points.T)
         apart = np.sqrt(np.maximum(squared, 0.0))[:, None, :]
@@ -94,9 +97,8 @@ class Gaussian:
         return np.asarray(self.offset + self.amplitude * means)
 
     def _own(self, group: Group, nearness: Floats) -> Floats:
-        """Return the contribution of rows of the same application; rows of the same kernel count
-        twice.
-        """
+        """Return the contribution of training rows of the same application; rows of the same kernel
+        count twice."""
         shared = self._known[group[0]]
         common = np.array([1.0 + (self.groups[index] == group) for index in shared])
         weights = self.own[shared] + np.einsum(
@@ -106,7 +108,7 @@ class Gaussian:
 
 
 ABSENT = -1e3
-"""Log cost that stands for a term that a platform does not have."""
+"""Log cost of a term that a platform does not have; its cost is practically 0."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,14 +120,14 @@ class Costs:
     """Platforms x terms."""
 
     def log_seconds(self, seen: Seen) -> Floats:
-        """Return the log seconds, rows x platforms: the log of the sum of all terms."""
+        """Return log seconds [rows, platforms]: the log of the sum of all cost terms."""
         logs = np.column_stack([seen.terms[name] for name in self.terms])
         each = logs[:, None, :] + self.log_cost
         most = each.max(axis=2)
         return np.asarray(most + np.log(np.exp(each - most[:, :, None]).sum(axis=2)))
 
     def shares(self, seen: Seen) -> Floats:
-        """Return each term's share of the predicted time, rows x platforms x terms."""
+        """Return each term's share of the predicted time, [rows, platforms, terms]."""
         logs = np.column_stack([seen.terms[name] for name in self.terms])
         return np.asarray(
             np.exp(logs[:, None, :] + self.log_cost - self.log_seconds(seen)[:, :, None])
@@ -134,7 +136,7 @@ class Costs:
 
 @dataclass(frozen=True, slots=True)
 class CostModel:
-    """Costs, residual and trend: the model that a bundle of this family holds."""
+    """The model that a bundle of this family contains: costs, residual and trend."""
 
     view: View
     counters: tuple[str, ...]
@@ -147,8 +149,7 @@ class CostModel:
     trend: Gaussian
     """Gaussian process of the log speedup."""
     trend_share: Floats
-    """One value per platform: the weight of the trend in the mean with the corrected costs, 0 to
-    1."""
+    """[platforms] weight of the trend against the corrected costs, 0 to 1."""
 
     def seen(self, rows: Rows) -> Seen:
         """Return the features and terms of ``rows`` under the model's view.
@@ -165,7 +166,7 @@ class CostModel:
         return self.view.seen(rows, self.fill)
 
     def log_seconds(self, rows: Rows) -> Floats:
-        """Return log seconds, rows x platforms; a known time is returned unchanged.
+        """Return predicted log seconds [rows, platforms]; known times are returned unchanged.
 
         Raises UsageError where the rows do not fit the model.
         """
@@ -175,7 +176,7 @@ class CostModel:
         return np.where(np.isfinite(rows.log_seconds), rows.log_seconds, guess)
 
     def guess(self, seen: Seen, log_reference: Floats, groups: Sequence[Group]) -> Floats:
-        """Return predicted log seconds, rows x platforms, also for platforms whose time is
+        """Return predicted log seconds [rows, platforms], also for platforms whose time is
         known."""
         costs = self.costs.log_seconds(seen) + self.residual.mean(seen.features, groups)
         trend = log_reference[:, None] - self.trend.mean(seen.features, groups)
@@ -220,7 +221,7 @@ class CostModelFile(Document):
 
 
 def cost_model_file(model: CostModel) -> CostModelFile:
-    """Return ``model`` as a document."""
+    """Return the cost model as a JSON document."""
     return CostModelFile(
         schema=COST_MODEL_SCHEMA,
         view=model.view.name,
@@ -237,9 +238,9 @@ def cost_model_file(model: CostModel) -> CostModelFile:
 
 
 def cost_model_of(file: CostModelFile, path: Path) -> CostModel:
-    """Return the model that the document holds.
+    """Return the cost model that a JSON document contains.
 
-    Raises DocumentError (naming ``path``) where it is not valid.
+    Raises DocumentError (naming ``path``) where the document is not valid.
     """
     if file.view not in VIEWS:
         raise DocumentError(path, f"looks at workloads by {file.view!r}, unknown here", key="view")

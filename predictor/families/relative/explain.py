@@ -1,8 +1,8 @@
-"""Why a bundle of relative performance says what it says of a workload.
+"""Explanations of relative predictions: effects of counters, and the largest cost on a platform.
 
 Effects are Shapley values on the log speedup of single counters and of the reference's time,
-against the geometric mean of the training rows (``attribution``). What limits
-a platform is the largest term of the cost model's time there.
+relative to the geometric mean of the training rows (``attribution``). The limiting resource of a
+platform is the largest term of the cost model's time there.
 """
 
 from __future__ import annotations
@@ -26,11 +26,14 @@ from berth.predictor.families.relative.rows import Rows
 from berth.predictor.families.relative.views import CACHES, LAUNCH, MEMORY, REFERENCE, SERIAL, WORK
 
 TIME = "time on the reference"
+"""Name of the reference's time among the counters."""
 _AT_ONCE = 4096
+"""Number of rows that are predicted together."""
 
 
 class Carried(StrEnum):
-    """Not a resource: what slows the program on the reference slows it here too."""
+    """A limit that is no resource: what slows the program on the reference also slows it on this
+    platform."""
 
     REFERENCE = "reference"
 
@@ -43,6 +46,7 @@ LIMITS: dict[str, tuple[Bound | Carried, str]] = {
     MEMORY: (Bound.MEMORY, "what misses the last-level cache"),
     REFERENCE: (Carried.REFERENCE, "what takes its time on the reference as well"),
 }
+"""Limiting resource and its description for users, by cost term."""
 AXES = tuple(
     (words, (term,))
     for term, words in (
@@ -54,14 +58,14 @@ AXES = tuple(
         (REFERENCE, "as on the reference"),
     )
 )
-"""Spokes of the picture's radar."""
+"""Axes of the radar chart: label and cost terms."""
 SHARES = "Share of the cost model's time on each platform"
-"""Title of that picture."""
+"""Title of the radar chart."""
 
 
 @dataclass(frozen=True, slots=True)
 class RelativeExplanation(Explanation):
-    """The same of a cost model: shares are of its predicted time and sum to 1."""
+    """An explanation by the cost model; shares are of its predicted time and sum to 1."""
 
     whose_time: ClassVar[str] = "the cost model's"
 
@@ -69,10 +73,10 @@ class RelativeExplanation(Explanation):
 def explain_row(
     model: RelativeModel, row: Rows, among: Sequence[str] = ()
 ) -> list[RelativeExplanation]:
-    """Explain a row by a bundle of the cost model; a typical program is the mean of its training
-    rows.
+    """Return explanations of one row's speedup per platform, from a bundle of the cost model.
 
-    Raises UsageError for a bundle of another family, or without trust (it knows no typical one).
+    Effects are relative to the mean of the training rows. ``among``: platforms; default: all.
+    Raises UsageError for a bundle of another family, or without trust (which contains that mean).
     """
     if model.trust is None or not isinstance(model.model, CostModel):
         raise UsageError(
@@ -85,11 +89,11 @@ def explain_row(
 def explain_cost_model(
     model: CostModel, typical: Floats, row: Rows, among: Sequence[str] = ()
 ) -> list[RelativeExplanation]:
-    """Explain why each platform (of ``among``; default: all) gets its speedup, in the cost model's
-    order.
+    """Return explanations of the row's speedup on each platform, in the cost model's order.
 
-    ``typical``: log(1 + counter) of each counter and log of the reference's time. What was measured
-    elsewhere moves nothing: the explanation is of the prediction. So do counters that are missing.
+    ``among``: platforms; default: all. ``typical``: log(1 + counter) of each counter and log of the
+    reference's time, to which effects are relative. Times measured on other platforms are ignored:
+    the prediction is explained. Missing counters have no effect.
     """
     asked = row.knowing()
     own = np.append(np.log1p(np.maximum(asked.values[0], 0.0)), asked.log_reference[0])
@@ -126,6 +130,7 @@ def explain_cost_model(
 
 
 def _speedups(model: CostModel, asked: Rows, inputs: Floats) -> Floats:
+    """Return log speedups [inputs, platforms] for inputs of log counters and log reference time."""
     count = len(inputs)
     times = np.full((count, len(asked.platforms)), np.nan)
     times[:, asked.reference_column] = inputs[:, -1]

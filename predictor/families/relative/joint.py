@@ -1,4 +1,5 @@
-"""The joint distribution of a workload's times on many platforms, and where to measure next.
+"""The joint distribution of a workload's times on many platforms, and advice on which to measure
+next.
 
 ``joint_of`` builds the distribution from predictions with separate intervals. The correlation of
 their errors was measured on public data (``python -m lab uncertainty`` prints it). Errors on
@@ -6,8 +7,8 @@ different GPUs are strongly correlated, since a program that runs badly on one G
 next; errors on CPUs are hardly correlated, since the pilot itself ran on a CPU. ``updated`` moves
 the predictions by the times measured on some platforms.
 
-``advise`` names the platforms on which a short pilot run would reduce the expected regret most.
-This is the expected value of sample information for picking the best of correlated normals:
+``advise`` names the platforms on which a short pilot run (a probe) would reduce the expected regret
+most. This is the expected value of sample information for picking the best of correlated normals:
 computed by ``core.value_of_run`` for one probe, and by seeded antithetic draws for two. Regret is
 the log of the time on the picked platform over the least time: ``E[min_j mean_j after the probe] -
 E[min_j time_j]`` (``j``: platforms; times in log seconds). Errors with lighter tails than a
@@ -46,9 +47,10 @@ class Joint:
 
     platforms: tuple[str, ...]
     mean: Floats
-    """Mean log seconds, one value per platform."""
+    """[platforms] mean log seconds."""
     covariance: Floats
-    """Platforms x platforms, in squared log time; a row of zeros means that the time is known."""
+    """[platforms, platforms] covariance of log times; a row of zeros means that the time is
+    known."""
     regret_share: float = 1.0
     """Observed log regret of held-out applications over the regret that their Gaussians
     predicted."""
@@ -59,8 +61,9 @@ class Joint:
             raise ValueError(f"{n} platforms, {self.mean.shape} means, {self.covariance.shape}")
 
     def columns(self, platforms: Sequence[str]) -> list[int]:
-        """Return the indices of ``platforms``. Raises UsageError for a platform that is not
-        predicted.
+        """Return the indices of ``platforms``.
+
+        Raises UsageError for a platform that is not predicted.
         """
         if unknown := [name for name in platforms if name not in self.platforms]:
             raise UsageError(
@@ -70,7 +73,7 @@ class Joint:
         return [self.platforms.index(name) for name in platforms]
 
     def among(self, platforms: Sequence[str]) -> Joint:
-        """Return the joint times of these platforms only.
+        """Return the joint distribution of times on these platforms only.
 
         Raises UsageError for a platform that is not predicted.
         """
@@ -79,7 +82,7 @@ class Joint:
         return Joint(tuple(platforms), self.mean[chosen], covariance, self.regret_share)
 
     def gain(self, columns: Sequence[int], noise: float = RUN_NOISE) -> Floats:
-        """Return platforms x probes: by how much each mean moves per unit of each probe's error.
+        """Return [platforms, probes]: by how much each mean moves per unit of each probe's error.
 
         ``columns`` are the probed platforms; an error is a measured minus a predicted log time.
         This is the regression of a Gaussian on some of its coordinates, observed with ``noise``
@@ -91,9 +94,10 @@ class Joint:
         return np.asarray(np.linalg.solve(seen, self.covariance[probed]).T)
 
     def knowing(self, log_seconds: Mapping[str, float], noise: float = RUN_NOISE) -> Joint:
-        """Return the joint times after runs on some platforms, whose times are then known.
+        """Return the joint distribution after runs on some platforms, whose times are then known.
 
-        Raises UsageError for a platform that is not predicted or a time that is not finite.
+        ``log_seconds``: measured log times by platform. Raises UsageError for a platform that is
+        not predicted or a time that is not finite.
         """
         if not log_seconds:
             return self
@@ -112,11 +116,11 @@ class Joint:
 
     @property
     def deviation(self) -> Floats:
-        """Return the standard deviation of each log time."""
+        """Return [platforms] standard deviations of log time."""
         return np.asarray(np.sqrt(np.maximum(np.diag(self.covariance), 0.0)))
 
     def draws(self, count: int, seed: int) -> Floats:
-        """Return draws of the deviation from the mean, ``count`` x platforms.
+        """Return ``count`` random deviations of the log times from their means, [count, platforms].
 
         The draws are antithetic, so ``count`` must be even.
         """
@@ -130,7 +134,7 @@ _WIDEST = math.log(WIDEST_USEFUL_FACTOR)
 
 
 def joint_of(predictions: Sequence[Prediction]) -> Joint:
-    """Return the joint distribution of log times, with one platform for each prediction.
+    """Return the joint distribution of log times on the platforms of ``predictions``.
 
     Intervals wider than ``WIDEST_USEFUL_FACTOR`` count as that wide. Raises ValueError for two
     predictions on one platform.
@@ -154,11 +158,11 @@ def joint_of(predictions: Sequence[Prediction]) -> Joint:
 def updated(
     predictions: Sequence[Prediction], measured: Mapping[str, Interval]
 ) -> list[Prediction]:
-    """Return the predictions, updated by runs of the same workload on some of their platforms.
+    """Return the predictions corrected by runs of the same workload on some of their platforms.
 
-    ``measured`` holds run times in seconds. The measured platforms get these times; the other
-    predictions move and narrow according to the correlation of the errors. Raises UsageError for a
-    platform that is not predicted.
+    ``measured``: run times in seconds by platform. The measured platforms get these times; the
+    other predictions move and narrow according to the correlation of the errors. Raises UsageError
+    for a platform that is not predicted.
     """
     before = joint_of(predictions)
     after = before.knowing({name: math.log(time.mid) for name, time in measured.items()})
@@ -179,9 +183,8 @@ def updated(
 
 
 def _moved(prediction: Prediction, runtime: Interval, basis: Basis) -> Prediction:
-    """Return the prediction with another run time: speedup and energy change with it, memory does
-    not.
-    """
+    """Return the prediction with another run time; speedup and energy change with it, memory does
+    not."""
     reference_s = prediction.speedup.mid * prediction.runtime_s.mid
     energy = prediction.energy_j
     watts = 0.0 if energy is None else energy.mid / prediction.runtime_s.mid
@@ -196,10 +199,11 @@ def _moved(prediction: Prediction, runtime: Interval, basis: Basis) -> Predictio
 
 
 DRAWS = 512
+"""Number of random draws."""
 MOST_IN_PAIRS = 16
 """Pairs are formed from only this many of the best single probes."""
 WORTH_A_PROBE = 1.03
-"""No further run is worthwhile below this expected regret (a ratio of times)."""
+"""Expected regret (a ratio of times) up to which no further run is worthwhile."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,8 +213,7 @@ class Probe:
     platforms: tuple[str, ...]
     regret: float
     """Expected time on the picked platform over the least time (geometric mean) after the runs; 1:
-    no regret.
-    """
+    no regret."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,6 +227,7 @@ class Advice:
     one: Probe | None
     """The best single probe; None: every time is known already."""
     two: Probe | None
+    """The best pair of probes; None: fewer than two times are unknown."""
 
     @property
     def worthwhile(self) -> bool:
@@ -232,9 +236,8 @@ class Advice:
 
 
 def expected_regret(joint: Joint, seed: int = 0) -> float:
-    """Return the expected regret as a ratio: the time on the platform with the least mean log time
-    over the least time.
-    """
+    """Return the expected time on the platform of least mean log time over the least time
+    (geometric mean)."""
     best = (joint.mean + joint.draws(DRAWS, seed)).min(axis=1).mean()
     return math.exp(joint.regret_share * max(0.0, float(joint.mean.min() - best)))
 
@@ -246,10 +249,10 @@ def advise(
     noise: float = RUN_NOISE,
     seed: int = 0,
 ) -> Advice:
-    """Return the best platform and the best pair of platforms to probe, out of ``among`` (default:
-    all).
+    """Return the best platform and the best pair of platforms to probe.
 
-    Platforms whose times are known are never proposed. The result is deterministic.
+    ``among``: platforms to choose from; default: all. Platforms whose times are known are never
+    proposed. The result is deterministic.
     """
     wanted = joint.platforms if among is None else tuple(among)
     open_columns = [c for c in joint.columns(wanted) if joint.covariance[c, c] > 0]
@@ -288,5 +291,7 @@ def _expected_pick_of_one(joint: Joint, column: int, noise: float) -> float:
 
 
 def _expected_pick(joint: Joint, columns: Sequence[int], seen: Floats, noise: float) -> float:
+    """Return the expected least mean log time after probes on ``columns``, estimated from the draws
+    ``seen``."""
     means = joint.mean + seen[:, list(columns)] @ joint.gain(columns, noise).T
     return float(means.min(axis=1).mean())

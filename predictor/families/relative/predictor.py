@@ -1,8 +1,8 @@
-"""What a bundle of relative performance predicts of one workload: times, intervals, advice.
+"""Predictions of a relative-performance bundle for one workload: times, intervals and advice.
 
-The times of runs elsewhere are given back as they are; the others are moved and narrowed by them
-as far as held-out errors went along (``Trust``). A bundle without trust gives its best guess of the
-times and abstains from all of them.
+Times measured on other platforms are returned as they are. The other predictions are moved and
+narrowed by them according to the correlation of held-out errors (``Trust``). A bundle without trust
+returns its best guess of the times and abstains on every platform.
 """
 
 from __future__ import annotations
@@ -28,8 +28,10 @@ NO_TRUST = "the bundle learnt from too few applications to say how far it can be
 
 @dataclass(frozen=True, slots=True)
 class RelativePrediction:
-    """A prediction on one platform. Without an interval the range is the middle alone, and it
-    abstains."""
+    """The prediction on one platform.
+
+    Without trust the interval has width 0 and the prediction abstains.
+    """
 
     platform: str
     basis: Basis
@@ -40,17 +42,22 @@ class RelativePrediction:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """All platforms asked for, in the bundle's order, and how their errors go together."""
+    """The predictions on all requested platforms, in the bundle's order, with their joint
+    distribution."""
 
     predictions: tuple[RelativePrediction, ...]
     joint: Joint | None
-    """Joint times of these platforms; None: the bundle has no trust."""
+    """Joint distribution of times on these platforms; None: the bundle has no trust."""
     missing: tuple[str, ...]
-    """Counters that the workload lacks: the training rows' median (or value) stands for them."""
+    """Counters that the workload lacks; the median (or constant) of the training rows replaces
+    them."""
 
     def advice(self) -> Advice:
-        """Return the one and the two platforms whose probe helps most. Raises UsageError without
-        trust."""
+        """Return the platform, and the pair of platforms, whose probe reduces the expected regret
+        most.
+
+        Raises UsageError without trust.
+        """
         if self.joint is None:
             raise UsageError(f"no probe can be advised: {NO_TRUST}")
         return advise(self.joint)
@@ -62,12 +69,13 @@ def answer(
     among: Sequence[str] = (),
     beside: Mapping[str, float] | None = None,
 ) -> Answer:
-    """Predict one row, which has the time on the reference and where else the program ran.
+    """Return the predictions for one row, which has its time on the reference and on platforms
+    where it ran.
 
-    ``among``: only these platforms (default: all). ``beside``: the program's own values of the
-    counters that were constant in training (``manifest.constants``). Raises UsageError for a
-    platform that the bundle does not know, a row of several, or one that was piloted elsewhere
-    than it learnt from.
+    ``among``: platforms to predict; default: all. ``beside``: the program's values of the counters
+    that were constant in training (``manifest.constants``). Raises UsageError for a platform that
+    the bundle does not know, for several rows, or for a row whose pilot ran on another platform
+    than the training's reference.
     """
     if len(row) != 1:
         raise UsageError(f"one workload is asked for at a time, not {len(row)}")
@@ -115,8 +123,10 @@ def answer(
 
 
 def _unlike(model: RelativeModel, row: Rows) -> str | None:
-    """Return in what ``row`` is unlike all training programs, or too large or small for the cost
-    model."""
+    """Return a sentence on how ``row`` lies outside the training rows; None: it lies within.
+
+    A row whose work is too large or too small for the cost model is also outside.
+    """
     check = model.range_check
     if check is None:
         return None
@@ -127,6 +137,7 @@ def _unlike(model: RelativeModel, row: Rows) -> str | None:
 
 
 def _doubt(model: RelativeModel, unlike: str | None, log_width: float) -> str | None:
+    """Return the reason to abstain from a prediction; None: there is none."""
     if model.trust is None:
         return NO_TRUST
     if unlike is not None:

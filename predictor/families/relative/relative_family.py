@@ -1,4 +1,4 @@
-"""Relative performance behind the Family protocol."""
+"""The relative family: a site's relative-performance bundle behind the Family protocol."""
 
 from __future__ import annotations
 
@@ -17,10 +17,11 @@ from berth.predictor.families.relative.predictor import answer
 from berth.predictor.families.relative.rows import Rows, row_of, values_of
 
 UNSEEN = "unseen application"
+"""Situation in which the errors of this family are measured."""
 
 
 class RelativeFamily:
-    """A bundle of relative performance; answers for the platforms that it was trained on."""
+    """A relative-performance bundle; it predicts for the platforms that it was trained on."""
 
     name = "relative"
 
@@ -29,13 +30,17 @@ class RelativeFamily:
 
     @classmethod
     def load(cls, bundles: Bundles) -> RelativeFamily | None:
-        """Load the bundle that a site names; none is shipped. Raises DocumentError."""
+        """Return the family with the bundle that the site names; None without one, as none is
+        shipped.
+
+        Raises DocumentError for a broken bundle.
+        """
         folder = bundles.get(RELATIVE_SCHEMA)
         return None if folder is None else cls(load(folder))
 
     def accepts(self, workload: Workload) -> bool:
-        """Return whether it is a program that was piloted on the reference that the bundle learnt
-        from."""
+        """Return whether the workload is a program whose pilot ran on the bundle's reference
+        platform."""
         document = workload.document
         return (
             isinstance(document, Profile)
@@ -44,7 +49,7 @@ class RelativeFamily:
         )
 
     def forecast(self, question: Question) -> Answer:
-        """Return one point for each platform of the bundle that is asked for."""
+        """Return one prediction for each requested platform that the bundle knows."""
         profile = question.document(Profile)
         manifest = self._model.manifest
         names = [name for name in manifest.platforms if name in question.platforms]
@@ -84,8 +89,10 @@ class RelativeFamily:
         return Answer(self._model.id, curves, sizes, sources, measured_s)
 
     def explain(self, question: Question, platform: Platform) -> Explanation:
-        """Explain by Shapley values of single counters. Raises UsageError for a network or a new
-        platform."""
+        """Return the effects of single counters as Shapley values.
+
+        Raises UsageError for an ONNX network, or for a platform that the bundle does not know.
+        """
         if platform.name not in self._model.manifest.platforms:
             raise UsageError(f"the bundle does not know the platform {platform.name!r}")
         (explanation,) = explain_row(

@@ -1,8 +1,8 @@
-"""Rows of counters and times on some platforms: what families of relative performance see.
+"""Rows of counters and of times on platforms: the input of families of relative performance.
 
-A profile becomes one row with its counters in a model's order. Its name says what it is of:
-``APPLICATION[.KERNEL][-SIZE]``, say ``lulesh-30`` or ``srad.reduce-4096``. The size of the
-workload, where the profile knows it, counts first.
+A profile becomes one row with its counters in a model's order. The profile's name gives its
+application, kernel and size: ``APPLICATION[.KERNEL][-SIZE]``, for example ``lulesh-30`` or
+``srad.reduce-4096``. The problem size in the profile takes precedence over the one in the name.
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ from berth.predictor.core.arrays import Floats
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """Workloads (rows) with counters and times on platforms (columns).
+    """Workloads (rows) with counters and with times on platforms (columns).
 
-    ``log_seconds`` is NaN where a time is not known. A family may read every time that is there:
-    the reference's always, those of probes and of few-shot platforms where somebody ran them.
+    ``log_seconds`` is NaN where a time is unknown. A family may use every known time: the
+    reference's always, and those of platforms where the workload was run too.
     """
 
     counters: tuple[str, ...]
     values: Floats
-    """Rows x counters, raw; NaN: missing."""
+    """[rows, counters] raw values; NaN: missing."""
     platforms: tuple[str, ...]
     reference: str
-    """The platform that every row was piloted on."""
+    """The platform on which every row's pilot ran."""
     log_seconds: Floats
-    """Rows x platforms, natural logarithm; NaN: not measured."""
+    """[rows, platforms] natural log of seconds; NaN: not measured."""
     applications: tuple[str, ...]
     kernels: tuple[str, ...]
     sizes: tuple[str, ...]
@@ -51,17 +51,16 @@ class Rows:
 
     @property
     def log_reference(self) -> Floats:
-        """Return log seconds on the reference, one a row."""
+        """Return [rows] log seconds on the reference."""
         return self.log_seconds[:, self.reference_column]
 
     @property
     def log_speedup(self) -> Floats:
-        """Return rows x platforms: log of t_reference / t_target; above 0 is faster on the
-        target."""
+        """Return [rows, platforms] log of t_reference / t_target; above 0: faster on the target."""
         return np.asarray(self.log_reference[:, None] - self.log_seconds)
 
     def take(self, index: Sequence[int] | Floats) -> Rows:
-        """Return the rows at ``index`` (integers or a mask over rows)."""
+        """Return the rows at ``index`` (integers or a boolean mask over rows)."""
         wanted = np.asarray(index)
         chosen = np.flatnonzero(wanted) if wanted.dtype == bool else wanted.astype(np.intp)
         return replace(
@@ -74,30 +73,33 @@ class Rows:
         )
 
     def knowing(self, platforms: Sequence[str] = ()) -> Rows:
-        """Return the same rows with times on the reference and on ``platforms`` only, others NaN.
+        """Return the rows with times on the reference and on ``platforms`` only; other times are
+        NaN.
 
-        What a family is asked with: it cannot see what it is to predict.
+        Predictions are made from such rows, so that a model cannot see the times to predict.
         """
         known = np.isin(self.platforms, (self.reference, *platforms))
         return replace(self, log_seconds=np.where(known, self.log_seconds, np.nan))
 
     def with_platforms(self, platforms: Sequence[str]) -> Rows:
-        """Return the rows with these platforms only, in this order; the reference must be among
-        them."""
+        """Return the rows with only these platforms, in this order.
+
+        Raises ValueError where the reference is not among them.
+        """
         columns = [self.platforms.index(name) for name in platforms]
         if self.reference not in platforms:
             raise ValueError(f"the reference {self.reference} must stay")
         return replace(self, platforms=tuple(platforms), log_seconds=self.log_seconds[:, columns])
 
     def digest(self) -> str:
-        """Return the SHA-256 of all of it, so that results cached for one data set are not taken
-        for another's."""
+        """Return the SHA-256 of all data of the rows, as a key of cached results."""
         names = (self.counters, self.platforms, self.applications, self.kernels, self.sizes)
         head = json.dumps([*names, self.reference]).encode()
         return hashlib.sha256(head + self.values.tobytes() + self.log_seconds.tobytes()).hexdigest()
 
     def weights(self) -> Floats:
-        """Return one weight a row: every application counts the same in all, the mean is 1."""
+        """Return [rows] weights with mean 1 under which every application has the same total
+        weight."""
         names, inverse, counts = np.unique(
             self.applications, return_inverse=True, return_counts=True
         )
@@ -109,7 +111,7 @@ _SIZE = re.compile(r"(.+)[-@](\d[\w.+]*)")
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """Application, kernel and size that a profile is of."""
+    """Application, kernel and size of a profile's workload."""
 
     application: str
     kernel: str
@@ -117,8 +119,10 @@ class Identity:
 
 
 def identity(profile: Profile) -> Identity:
-    """Return it from the profile's name and problem size; a name without parts is its own
-    application."""
+    """Return application, kernel and size from the profile's name and problem size.
+
+    A name without a kernel is an application with one kernel of the same name.
+    """
     match = _SIZE.fullmatch(profile.name)
     stem, size = (profile.name, "") if match is None else match.groups()
     if profile.workload.size is not None:
@@ -128,7 +132,7 @@ def identity(profile: Profile) -> Identity:
 
 
 def values_of(profile: Profile, counters: Iterable[str]) -> dict[str, float]:
-    """Return those of ``counters`` that the profile has, with their values."""
+    """Return the values by name of those ``counters`` that the profile has."""
     values = {name: profile.value(name) for name in counters}
     return {name: value for name, value in values.items() if value is not None}
 
@@ -139,11 +143,11 @@ def row_of(
     platforms: Sequence[str],
     seconds: Mapping[str, float],
 ) -> Rows:
-    """Return one row: ``profile`` on its own platform, and ``seconds`` on those of ``platforms``
-    known.
+    """Return one row for ``profile``, with its own time and the known times in ``seconds`` by
+    platform.
 
     A counter that the profile lacks is NaN. Raises UsageError where the run did not complete, its
-    platform is not among ``platforms`` or none of the counters is there.
+    platform is not among ``platforms`` or the profile has none of the counters.
     """
     if profile.runtime is None or not profile.complete or profile.exit_status != 0:
         raise UsageError(f"the run of {profile.name!r} on {profile.platform!r} did not complete")

@@ -1,7 +1,7 @@
-"""Intervals and joint errors of predictions on many platforms.
+"""Intervals and joint error distribution of relative predictions on many platforms.
 
-Everything here is computed from residuals of training applications that the model had not seen
-(learnt in ``learning.relative.trust``). A residual is divided by its *difficulty*: the error scale
+Everything is computed from residuals of training applications that were held out of training
+(fitted in ``learning.relative.trust``). A residual is divided by its *difficulty*: the error scale
 of the platform, increased with the row's distance from the training rows and with the model's
 disagreement with the nearest rows. This works for any family of predictors. In a bundle the
 ``Trust`` is a JSON file beside the model; the shape of every array is checked when the file is
@@ -27,6 +27,7 @@ from berth.predictor.families.relative.joint import Joint
 from berth.predictor.families.relative.rows import Rows
 
 _CLIP = 8.0
+"""Standardised features are clipped to this absolute value."""
 _LEAST_SCALE = 1e-6
 _OPINION_WIDTH = 0.5
 """Bandwidth of the estimate from neighbouring rows (``opinion``), as a root mean square of standard
@@ -41,14 +42,15 @@ class Neighbours:
     centre: Floats
     scale: Floats
     points: Floats
+    """[training rows, features] standardised features."""
     log_speedup: Floats
-    """Rows x platforms; NaN: not measured."""
+    """[training rows, platforms]; NaN: not measured."""
     weights: Floats
-    """One weight per row, such that every application has the same total weight."""
+    """[training rows] weights such that every application has the same total weight."""
 
     @classmethod
     def fit(cls, rows: Rows) -> Neighbours:
-        """Return the standardised training rows."""
+        """Return the training rows, standardised."""
         raw = _features(rows)
         known = np.isfinite(raw)
         count = np.maximum(known.sum(axis=0), 1)
@@ -59,32 +61,33 @@ class Neighbours:
         return cls(centre, scale, unplaced.place(rows), unplaced.log_speedup, unplaced.weights)
 
     def place(self, rows: Rows) -> Floats:
-        """Return the standardised rows, rows x features; a missing counter gets the training
+        """Return the standardised features [rows, features]; a missing counter gets the training
         mean."""
         places = (_features(rows) - self.centre) / self.scale
         return np.asarray(np.clip(np.nan_to_num(places, nan=0.0), -_CLIP, _CLIP))
 
     def squared(self, places: Floats) -> Floats:
-        """Return places x training rows: the mean over features of the squared differences."""
+        """Return [rows, training rows]: mean over features of the squared differences."""
         return np.asarray(((places[:, None, :] - self.points[None]) ** 2).mean(axis=2))
 
     def distance(self, places: Floats) -> Floats:
-        """Return each place's distance to the nearest training row, over the counters only."""
+        """Return [rows] distance to the nearest training row, over the counters only."""
         apart = (places[:, None, :-1] - self.points[None, :, :-1]) ** 2
         return np.asarray(np.sqrt(apart.mean(axis=2).min(axis=1)))
 
     def nearness(self, places: Floats, width: float) -> Floats:
-        """Return places x training rows: weights that decrease with distance and sum to 1 for each
-        place.
-        """
+        """Return [rows, training rows]: weights that fall with distance and sum to 1 for each
+        row."""
         apart = self.squared(places)
         near = np.exp(-(apart - apart.min(axis=1, keepdims=True)) / (2 * width**2))
         near = near * self.weights
         return np.asarray(near / near.sum(axis=1, keepdims=True))
 
     def opinion(self, places: Floats) -> Floats:
-        """Return places x platforms: the mean log speedup of the nearby training rows, by kernel
-        regression (Nadaraya 1964, Watson 1964).
+        """Return [rows, platforms]: mean log speedup of the nearby training rows, by kernel
+        regression.
+
+        Source: Nadaraya 1964, Watson 1964.
         """
         near = self.nearness(places, _OPINION_WIDTH)
         known = np.isfinite(self.log_speedup)
@@ -112,21 +115,21 @@ class Difficulty:
     """Scale of the error for each row and platform, log-linear in two signals (see ``signals``)."""
 
     platform: Floats
-    """One error scale per platform, in log time."""
+    """[platforms] error scale in log time."""
     centre: Floats
     spread: Floats
     slopes: Floats
     """The intercept, then one slope per signal."""
 
     def scale(self, signals: Floats) -> Floats:
-        """Return the scales, rows x platforms, from signals of shape rows x platforms x signals."""
+        """Return error scales [rows, platforms] for signals [rows, platforms, signals]."""
         standard = np.clip((signals - self.centre) / self.spread, -_STRETCH_LIMIT, _STRETCH_LIMIT)
         return np.asarray(self.platform * np.exp(self.slopes[0] + standard @ self.slopes[1:]))
 
 
 @dataclass(frozen=True, slots=True)
 class Trust:
-    """The error statistics of one family, from held-out residuals, applied to its new
+    """Error statistics of one family's held-out residuals, which give intervals for new
     predictions."""
 
     platforms: tuple[str, ...]
@@ -134,12 +137,10 @@ class Trust:
     neighbours: Neighbours
     difficulty: Difficulty
     residuals: Floats
-    """Training rows x platforms: signed held-out log error over its scale; NaN: not measured."""
+    """[training rows, platforms] held-out log error over its scale, signed; NaN: not measured."""
     quantile: float
-    """90 % quantile of ``
-    residual
-    `` for a new application, see ``learning.relative.trust``.
-    """
+    """90 % quantile of the absolute residuals of a new application, see
+    ``learning.relative.trust``."""
     width: float
     """Bandwidth in the distance between rows: residuals of nearer rows weigh more in the
     covariance.
@@ -147,22 +148,21 @@ class Trust:
     shrinkage: float
     """Weight of the diagonal matrix that the covariance is shrunk to, 0 to 1."""
     regret_share: float
-    """See ``Joint.regret_share``."""
+    """Observed over predicted log regret, see ``Joint.regret_share``."""
 
     def log_widths(self, rows: Rows, log_predicted: Floats) -> Floats:
-        """Return half the width of each 90 % interval in log time, rows x platforms; 0: the time is
-        known.
-        """
+        """Return half widths of the 90 % intervals in log time, [rows, platforms]; 0 where the time
+        is known."""
         scale = self.scale(rows, log_predicted)
         return np.where(np.isfinite(rows.log_seconds), 0.0, self.quantile * scale)
 
     def scale(self, rows: Rows, log_predicted: Floats) -> Floats:
-        """Return the difficulty of each prediction in log time, rows x platforms."""
+        """Return the error scale of each prediction in log time, [rows, platforms]."""
         return self.difficulty.scale(signals(self.neighbours, rows, log_predicted))
 
     def joints(self, rows: Rows, log_predicted: Floats) -> list[Joint]:
-        """Return one joint distribution per row, conditioned on the row's known times on other
-        platforms than the reference.
+        """Return one joint distribution per row, given the row's known times on platforms besides
+        the reference.
 
         ``log_predicted`` must be predicted from the time on the reference alone.
         """
@@ -187,9 +187,8 @@ class Trust:
 
 
 def signals(neighbours: Neighbours, rows: Rows, log_predicted: Floats) -> Floats:
-    """Return rows x platforms x 2: log distance to the training rows, and log disagreement with
-    their speedups.
-    """
+    """Return [rows, platforms, 2]: log distance to the training rows, and log disagreement with
+    their speedups."""
     places = neighbours.place(rows)
     distance = np.log(np.maximum(neighbours.distance(places), 1e-3))
     opinion = rows.log_reference[:, None] - neighbours.opinion(places)
@@ -198,10 +197,10 @@ def signals(neighbours: Neighbours, rows: Rows, log_predicted: Floats) -> Floats
 
 
 def covariance(residuals: Floats, weights: Floats, shrinkage: float) -> Floats:
-    """Return the weighted covariance over rows, shrunk to its diagonal.
+    """Return the weighted covariance of residuals over rows, shrunk towards its diagonal.
 
-    Second moments without a mean; pairs with an unmeasured time are left out. A platform without
-    any measured time gets the mean variance of the others and no correlation.
+    Second moments about 0; pairs with an unmeasured time are left out. A platform without any
+    measured time gets the mean variance of the others and no correlation.
     """
     known = np.isfinite(residuals)
     filled = np.where(known, residuals, 0.0)
@@ -220,7 +219,7 @@ TRUST_SCHEMA = "berth.relative-trust/1"
 Share = Annotated[float, Field(ge=0, le=1)]
 Above = Annotated[float, Field(gt=0)]
 Holed = tuple[float | None, ...]
-"""Numbers of which some are unknown (None)."""
+"""A row of numbers in which unknown ones are None."""
 
 
 class RangeFile(Document):
@@ -259,19 +258,19 @@ class TrustFile(Document):
 
 
 def fit_range(rows: Rows) -> RangeCheck:
-    """Return the range check of ``rows`` over logs of counters, with applications held out in
-    turn."""
+    """Return the range check of ``rows`` over log counters, calibrated with each application left
+    out in turn."""
     names = [f"log(1 + {name})" for name in rows.counters]
     return RangeCheck.fit(names, log_counters(rows), rows.applications)
 
 
 def log_counters(rows: Rows) -> Floats:
-    """Return log(1 + counter), rows x counters; NaN: missing."""
+    """Return log(1 + counter), [rows, counters]; NaN: missing."""
     return np.asarray(np.log1p(np.maximum(rows.values, 0.0)))
 
 
 def trust_file(trust: Trust, check: RangeCheck) -> TrustFile:
-    """Return the trust and the range check as one document."""
+    """Return trust and range check as one JSON document."""
     near, hard = trust.neighbours, trust.difficulty
     return TrustFile(
         schema=TRUST_SCHEMA,
@@ -308,7 +307,7 @@ _WIDE = 1e9
 
 
 def read_trust(file: TrustFile, path: Path) -> tuple[Trust, RangeCheck]:
-    """Return the trust and the range check that the document holds.
+    """Return the trust and the range check that a JSON document contains.
 
     Raises DocumentError (naming ``path``) where shapes do not match.
     """

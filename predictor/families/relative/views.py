@@ -1,9 +1,9 @@
-"""What a family sees of a workload: its work, the work of one thread, and places on a map.
+"""Views: how counters of one source become cost terms and features of a workload.
 
-A view knows the counters of one source. ``aiwc`` reads the architecture-independent counters of
-OpenCL kernels; ``pilot`` those that ``berth pilot run`` counts: kernels started, instructions,
-bytes that miss the first- and the last-level cache; ``plain`` takes any counters as they are, with
-``instructions`` and ``threads`` as work where they are among them.
+``aiwc`` reads the architecture-independent counters of OpenCL kernels. ``pilot`` reads counters of
+``berth pilot run``: kernels started, instructions, bytes that miss the first- and the last-level
+cache. ``plain`` takes any counters as they are, with ``instructions`` and ``threads`` as work where
+they are present.
 """
 
 from __future__ import annotations
@@ -18,38 +18,45 @@ from berth.predictor.core.arrays import Floats
 from berth.predictor.families.relative.rows import Rows
 
 LAUNCH, SERIAL, WORK, REFERENCE = "launch", "serial", "work", "reference"
+"""Names of cost terms: launches, work of one thread, work of all threads, time on the reference."""
 CACHES, MEMORY = "caches", "memory"
+"""Names of cost terms: bytes that miss the first-level and the last-level cache."""
 TERMS = frozenset({LAUNCH, SERIAL, WORK, REFERENCE, CACHES, MEMORY})
 LINE_BYTES = 64
+"""Bytes of a cache line, which each cache miss is taken to move."""
 _NEAR = range(1, 11)
-"""Bits that a local address entropy leaves out."""
+"""Numbers of address bits that the local address entropies leave out."""
 _LN2 = float(np.log(2.0))
 
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """Rows as a model sees them."""
+    """Cost terms and features of rows, under one view."""
 
     terms: dict[str, Floats]
-    """Log of each thing that costs time, of ``TERMS``. One a row; launch is 0 where unknown."""
+    """[rows] log of the amount by each of ``TERMS`` that is known; launches are 0 where unknown."""
     features: Floats
-    """Rows x features, NaN: unknown; logarithms, so that 1 is a factor of e."""
+    """[rows, features] natural logs, so that a difference of 1 is a factor of e; NaN: unknown."""
 
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """A way to look at counters."""
+    """A way to turn the counters of one source into cost terms and features."""
 
     name: str
     needs: tuple[str, ...]
+    """Counters without which the view cannot be used."""
     look: Callable[[Rows, Floats], Seen]
+    """Returns terms and features from rows and their filled-in counter values."""
     counters: tuple[str, ...] = ()
-    """Those that it knows and the catalogue does not."""
+    """Counters that this view knows and the catalogue does not."""
     work: tuple[str, ...] = ()
-    """Those that its terms grow with: far outside of training nothing else tells the time."""
+    """Counters that the cost terms are proportional to; far outside the training range they
+    dominate the time."""
 
     def seen(self, rows: Rows, fill: Floats) -> Seen:
-        """Return ``rows`` with missing counters replaced by ``fill`` (one a counter)."""
+        """Return terms and features of ``rows``; ``fill`` replaces missing values, one per
+        counter."""
         return self.look(rows, np.where(np.isfinite(rows.values), rows.values, fill))
 
 
@@ -167,13 +174,14 @@ VIEWS = {view.name: view for view in (AIWC, PILOT, PLAIN)}
 
 
 def fitting(rows: Rows) -> View:
-    """Return the view that the counters of ``rows`` allow."""
+    """Return the most specific view whose counters are all in ``rows``."""
     views = (AIWC, PILOT, PLAIN)
     return next(view for view in views if set(view.needs) <= set(rows.counters))
 
 
 def check_counters(rows: Rows, counters: tuple[str, ...]) -> None:
-    """Raise UsageError where ``rows`` has other counters than a model was trained on."""
+    """Raise UsageError where ``rows`` has other counters than ``counters``, those of the
+    training."""
     if rows.counters == counters:
         return
     if absent := [name for name in counters if name not in rows.counters]:

@@ -1,7 +1,7 @@
-"""A training step of a model graph (forward, backward, optimiser): its time and memory.
+"""Family of training steps of model graphs (forward, backward, optimiser): their time and memory.
 
-``step_costs`` turns what a step does into seconds at learnt rates; ``bundle`` holds what was
-learnt, ``predictor`` answers. Serving side: numpy and onnxruntime.
+``step_costs`` turns the work of a step into seconds at learnt rates, ``bundle`` reads the learnt
+data and ``predictor`` predicts. Serving needs numpy and onnxruntime only.
 """
 
 from __future__ import annotations

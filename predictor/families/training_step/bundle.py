@@ -1,4 +1,4 @@
-"""The bundle of training steps: rates, trees and a process for each device measured."""
+"""The bundle of training steps: cost rates and two ONNX regressors for each measured device."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ DEFAULT_STEPS_BUNDLE = SHIPPED_BUNDLES / "dl-training"
 
 
 def learner_files(platform: str) -> tuple[str, str]:
-    """Return the names of a device's trees and process."""
+    """Return the file names of a device's tree ensemble and Gaussian process."""
     return f"trees-{platform}.onnx", f"process-{platform}.onnx"
 
 
 class Width(Document):
-    """Half width of the 90 % interval in log, from rows that nothing was fitted on."""
+    """Half width of the 90 % interval in log time, from rows held out of every fit."""
 
     log_width: float = Field(gt=0)
     rows: int = Field(ge=1)
@@ -45,25 +45,25 @@ class Width(Document):
 
 
 class StepHead(Document):
-    """What was learnt on one device that was measured."""
+    """The learnt model (head) of one measured device."""
 
     platform: str
     is_gpu: bool
     cores: int = Field(ge=1)
-    """Cores that ran, of a CPU."""
+    """Number of CPU cores that were used."""
     precision: str
     rates: tuple[float, ...]
-    """Seconds a unit of each of ``step_costs.TERMS``."""
+    """Seconds per unit of each of ``step_costs.TERMS``."""
     rows: int = Field(ge=1)
     models: int = Field(ge=1)
     here: Width
-    """Width on this device, for models never measured."""
+    """Interval width on this device, for models that were not measured."""
     elsewhere: Width
-    """Width on other devices, moved by the ratio of roofs."""
+    """Interval width on other devices, with rates scaled by the ratio of peak rates."""
 
 
 class StepManifest(BundleManifest):
-    """``manifest.json``."""
+    """The manifest of a bundle of training steps (``manifest.json``)."""
 
     schema_: str = Field(default=STEPS_SCHEMA, alias="schema")
     terms: tuple[str, ...]
@@ -75,27 +75,32 @@ class StepManifest(BundleManifest):
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """A device that is ready to predict."""
+    """The loaded model of one measured device."""
 
     entry: StepHead
     rates: Floats
+    """[terms] seconds per unit of each of ``step_costs.TERMS``."""
     learners: tuple[onnxruntime.InferenceSession, ...]
 
     def rest(self, rows: Floats) -> Floats:
-        """Return [rows] log seconds beyond the cost model, of ``step_features``."""
+        """Return [rows]: log of the step time over the cost model's time, for rows of
+        ``step_features``."""
         return np.asarray(np.mean([regressed(learner, rows) for learner in self.learners], axis=0))
 
 
 @dataclass(frozen=True, slots=True)
 class StepModel:
-    """All heads of a bundle, ready to predict."""
+    """The loaded models of all measured devices of a bundle."""
 
     heads: tuple[Head, ...]
     id: str
 
 
 def verify(folder: Path = DEFAULT_STEPS_BUNDLE) -> StepManifest:
-    """Return the manifest, after every checksum has been compared. Raises DocumentError."""
+    """Return the manifest after verifying every checksum.
+
+    Raises DocumentError.
+    """
     manifest = read_manifest(folder, StepManifest)
     needed = [name for head in manifest.heads for name in learner_files(head.platform)]
     check_complete(folder, manifest, needed)
@@ -109,7 +114,10 @@ def verify(folder: Path = DEFAULT_STEPS_BUNDLE) -> StepManifest:
 
 
 def load(folder: Path = DEFAULT_STEPS_BUNDLE) -> StepModel:
-    """Verify and load. Raises DocumentError where anything about it is wrong."""
+    """Return the verified and loaded bundle.
+
+    Raises DocumentError where a file is missing, damaged or of other features.
+    """
     manifest = verify(folder)
     return StepModel(
         tuple(

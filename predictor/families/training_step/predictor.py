@@ -62,7 +62,10 @@ class StepPrediction:
 
 @cache
 def shipped() -> StepModel:
-    """Return the bundle that is shipped with Berth. Raises DocumentError."""
+    """Return the bundle of training steps that Berth ships.
+
+    Raises DocumentError.
+    """
     return bundles.load()
 
 
@@ -112,6 +115,8 @@ def predict(
 
 
 def _head(model: StepModel, platform: Platform) -> Head:
+    """Return the model of this device; else that of the first measured device of the same kind (GPU
+    or CPU)."""
     kinds = [head for head in model.heads if head.entry.is_gpu == platform.is_gpu] or model.heads
     same = [head for head in kinds if head.entry.platform == platform.name]
     return (same or list(kinds))[0]
@@ -189,7 +194,10 @@ class PrecisionWidth(LearntFile):
 
 @cache
 def precision_width() -> PrecisionWidth:
-    """Return the precision width that is shipped with Berth. Raises DocumentError."""
+    """Return the interval width for other precisions, as shipped with Berth.
+
+    Raises DocumentError.
+    """
     return read_json(PRECISION_FILE, PrecisionWidth)
 
 

@@ -1,9 +1,13 @@
-"""Seconds of a training step: each part of its work at the rate that a device was seen to reach.
+"""The cost model of a training step: each part of its work at a rate learnt per device.
 
-A product's backward pass is two products of its size (gradients of the input and of the weight),
-and all else moves about twice what it did forward; an optimiser goes through the parameters once a
-step, whatever the batch. So ``seconds = sum of rate_j x term_j`` with the terms below, counted of
-the forward pass, and rates that are learnt; all are at least 0.
+The backward pass of a matrix product is two products of the same size (gradients of the input and
+of the weight). All other operators move about twice as much data backward as forward. An optimiser
+passes over the parameters once per step, whatever the batch. So
+
+  seconds = sum over j of rate_j x term_j
+
+``term_j``: amounts of the forward pass, see ``TERMS``. ``rate_j``: seconds per unit of term j,
+learnt, at least 0.
 """
 
 from __future__ import annotations
@@ -14,20 +18,28 @@ from berth.predictor.core.arrays import Floats
 from berth.predictor.families.graph.latency.features import GRAPH_FEATURES, GROUPS, MATRIX_GROUPS
 
 TERMS = ("products", "grouped", "product elements", "other elements", "parameters", "launches")
-"""Flops of products, of convolutions in groups (which no matrix unit likes), activations that
-either moves, activations that all else moves, each of the whole batch; parameters; operators that
-run."""
+"""Amounts of work of a step, in this order:
+
+- ``products``: flops of matrix products and dense convolutions, of the whole batch;
+- ``grouped``: flops of grouped convolutions, which matrix units do not accelerate, of the batch;
+- ``product elements``: activations that products and convolutions read and write, of the batch;
+- ``other elements``: activations that all other operators read and write, of the batch;
+- ``parameters``: number of parameters;
+- ``launches``: number of operators that run.
+"""
 _GROUPED = ("grouped", "depthwise")
 _AT = {name: place for place, name in enumerate(GRAPH_FEATURES)}
 
 
 def _sum(features: Floats, quantity: str, groups: tuple[str, ...]) -> Floats:
+    """Return [rows]: a quantity summed over operator groups."""
     total: Floats = features[:, [_AT[f"{quantity}_{group}"] for group in groups]].sum(axis=1)
     return total
 
 
 def terms(features: Floats, batch: Floats) -> Floats:
-    """Return [rows, len(TERMS)] of ``graph_features`` [rows, ...] at batches [rows]."""
+    """Return the amounts of ``TERMS`` [rows, terms] from graph features [rows, features] and batch
+    sizes [rows]."""
     matrix, rest = GROUPS[:MATRIX_GROUPS], GROUPS[MATRIX_GROUPS:]
     dense = tuple(group for group in matrix if group not in _GROUPED)
     return np.column_stack([
@@ -50,17 +62,22 @@ STEP_FEATURES = (
     *(f"log {name}" for name in _TOTALS), *_SHAPES, *(f"share {name}" for name in _PARTS),
     "log batch", "channels last", *(f"time in {term}" for term in TERMS),
 )  # fmt: skip
-"""Columns that the residual over the cost model sees; the last are its own parts of the time."""
+"""Input columns of the correction of the cost model; the last are the shares of its time by
+term."""
 
 
 def cost_seconds(table: Floats, rates: Floats) -> Floats:
-    """Return [rows] of ``terms`` [rows, len(TERMS)] at rates [rows or 1, len(TERMS)]."""
+    """Return [rows] seconds of the cost model for amounts [rows, terms] at rates [rows or 1,
+    terms]."""
     seconds: Floats = np.maximum((table * rates).sum(axis=1), 1e-9)
     return seconds
 
 
 def step_features(features: Floats, batch: Floats, nhwc: Floats, rates: Floats) -> Floats:
-    """Return [rows, len(STEP_FEATURES)]; ``nhwc`` [rows] 1 where channels stand last in memory."""
+    """Return [rows, len(STEP_FEATURES)] inputs of the correction.
+
+    ``nhwc``: [rows] 1 where channels are the last (fastest) dimension in memory, else 0.
+    """
     table = terms(features, batch)
     parts = table * rates / cost_seconds(table, rates)[:, None]
     shares = []

@@ -1,8 +1,9 @@
-"""Training steps of model graphs behind the Family protocol, on one GPU or on several of a node.
+"""The training-step family behind the Family protocol: on one GPU, or on several GPUs of a node.
 
-On several GPUs each does the step on a batch of its own; then every gradient crosses its link
-2 (n - 1) / n times (a ring's all-reduce: Patarasuk and Yuan, 2009). ``data_parallel.json``, written
-by ``python -m lab data-parallel --train``, has how much of that is seen, and what else it costs.
+On several GPUs each GPU runs the step on its own batch; then every gradient crosses the GPU's link
+2 (n - 1) / n times (ring all-reduce: Patarasuk and Yuan, 2009). ``data_parallel.json``, written by
+``python -m lab data-parallel --train``, says how much of that time is not hidden by computation,
+and the other costs.
 """
 
 from __future__ import annotations
@@ -45,8 +46,10 @@ from berth.predictor.hardware.unit import known_unit
 
 
 class TrainingStepFamily:
-    """A step of training with SGD with momentum: mixed precision on GPUs, fp32 on CPUs, else as
-    asked."""
+    """Predicts a training step with SGD with momentum.
+
+    Mixed precision on GPUs and fp32 on CPUs, unless the workload names a precision.
+    """
 
     name = "training_step"
 
@@ -55,16 +58,21 @@ class TrainingStepFamily:
 
     @classmethod
     def load(cls, bundles: Bundles) -> TrainingStepFamily:
-        """Load a site's bundle, else the shipped one. Raises DocumentError."""
+        """Return the family with the site's bundle, else with the shipped one.
+
+        Raises DocumentError.
+        """
         return cls(load(bundles.get(STEPS_SCHEMA, DEFAULT_STEPS_BUNDLE)))
 
     def accepts(self, workload: Workload) -> bool:
-        """Return whether it is a model graph to be trained."""
+        """Return whether the workload is a model graph to be trained."""
         return is_model(workload.document, Mode.TRAINING)
 
     def forecast(self, question: Question) -> Answer:
-        """Return a curve over cores for each CPU, and one point for each GPU or slice, or for as
-        many whole GPUs as there are copies of the model."""
+        """Return a curve over core counts for each CPU, and one prediction for each GPU or slice.
+
+        For a workload with several copies of the model: one prediction for that many whole GPUs.
+        """
         document = question.document(ModelWorkload)
         copies = max(1, document.runs_on.gpus)
         graph, numbers = graph_of(document), precision_of(document)
@@ -102,7 +110,7 @@ class TrainingStepFamily:
         return Answer(self._model.id, curves_of(points), sources=sources)
 
     def explain(self, question: Question, platform: Platform) -> Explanation:
-        """Say on which device the rates of the step's parts were learnt."""
+        """Return a sentence that names the device whose learnt rates the prediction uses."""
         document = question.document(ModelWorkload)
         steps = predict(
             graph_of(document), [platform.name], question.known, self._model,
@@ -118,15 +126,20 @@ class TrainingStepFamily:
 
 
 def link_of(platform: Platform, known: Mapping[str, Platform]) -> float | None:
-    """Return the bytes a second of a GPU's link to the others, one direction; None: not
-    published."""
+    """Return the bandwidth of a GPU's link to other GPUs in bytes per second, one direction.
+
+    None: not published.
+    """
     unit = known_unit(platform, known)
     return None if unit is None else unit.sheet.link_bytes_per_s
 
 
 def _of_copies(own: Prediction, copies: int, parameters: float, link: float | None) -> Prediction:
-    """Return the point of copies: gradients are summed by all, and beside its own each GPU may hold
-    those that it sends."""
+    """Return the prediction of one copy per GPU, from that of one GPU.
+
+    Gradients are summed over all GPUs; each GPU may hold the gradients that it sends in addition to
+    its own.
+    """
     together = shipped_data_parallel()
     sent = parameters * GRADIENT_BYTES
     need, why_not = own.memory.gpu_bytes, None
@@ -146,12 +159,13 @@ def _of_copies(own: Prediction, copies: int, parameters: float, link: float | No
 
 
 def precision_of(document: ModelWorkload) -> Numbers | None:
-    """Return the precision that is asked for; None: mixed on GPUs, fp32 on CPUs."""
+    """Return the precision that the document names; None: mixed on GPUs, fp32 on CPUs."""
     return None if document.precision is None else Numbers(document.precision)
 
 
 def step_memory(graph: ModelGraph, numbers: Numbers | None) -> dict[bool, Footprint]:
-    """Return the footprint of a step with SGD with momentum, on a GPU (True) and on a CPU."""
+    """Return the memory footprint of a step with SGD with momentum, on a GPU (True) and on a CPU
+    (False)."""
     return {
         gpu: footprint(
             count(
@@ -165,37 +179,49 @@ def step_memory(graph: ModelGraph, numbers: Numbers | None) -> dict[bool, Footpr
 
 FILE = Path(__file__).with_name("data_parallel.json")
 PCIE_MOST = 64e9
-"""Bytes a second, one direction: 16 lanes of PCIe 5.0. Faster links are of other kinds."""
+"""Bytes per second in one direction of 16 lanes of PCIe 5.0; faster links are not PCIe."""
 GRADIENT_BYTES = 4
-"""A parameter: mixed precision keeps weights and their gradients in fp32."""
+"""Bytes per parameter: mixed precision keeps weights and their gradients in fp32."""
 
 
 class DataParallel(LearntFile):
-    """A step on n GPUs is (1 + overhead) times one GPU's, and the seen part of the ring's time."""
+    """Learnt cost of data-parallel training: overhead, and the visible share of the all-reduce
+    time.
+
+    The time on n GPUs over the time on one is ``1 + overhead + seen x (ring time / time on one
+    GPU)``.
+    """
 
     schema_: str = Field(default="berth.data-parallel/1", alias="schema")
     overhead: float = Field(ge=0)
-    """Share of the step that waiting for the slowest and starting collective operations take."""
+    """Share of a one-GPU step lost by waiting for the slowest GPU and starting collective
+    operations."""
     seen: float = Field(ge=0)
-    """Seconds seen of a second that the ring takes at the link's rate by the data sheet."""
+    """Seconds that a step is lengthened per second of ring all-reduce at the link's data-sheet
+    rate."""
     log_width: float = Field(gt=0)
-    """Half width of the 90 % interval of the ratio over PCIe, for each unit of ``difficulty``."""
+    """Half width of the 90 % interval of the log ratio over PCIe, per unit of ``difficulty``."""
     other_link_log_width: float = Field(gt=0)
-    """Half width of the 90 % interval of the ratio over any other link."""
+    """Half width of the 90 % interval of the log ratio over any other link."""
     most: int = Field(ge=2)
-    """GPUs that were measured together."""
+    """Largest number of GPUs that were measured together."""
 
     def log_ratio(self, one_s: float, gpus: int, gradient_bytes: float, link: float) -> float:
-        """Return the log of a step's seconds on so many GPUs over its seconds on one.
+        """Return the log of a step's time on ``gpus`` GPUs over its time on one GPU, ``one_s``
+        seconds.
 
-        ``link``: bytes a second, one direction, of a GPU.
+        ``gradient_bytes``: size of all gradients; ``link``: bytes per second of a GPU's link, one
+        direction.
         """
         if gpus == 1:
             return 0.0
         return log_ratio(self.overhead, self.seen, ring(gpus, gradient_bytes, link) / one_s)
 
     def shared(self, alone: Interval, gpus: int, gradient_bytes: float, link: float) -> Interval:
-        """Return the seconds from step to step of all together: n GPUs do n batches in a step."""
+        """Return the seconds per batch on ``gpus`` GPUs, which process one batch each in a step.
+
+        ``alone``: seconds of a step on one GPU.
+        """
         if gpus == 1:
             return alone
         ends = (alone.low, alone.mid, alone.high)
@@ -211,21 +237,28 @@ class DataParallel(LearntFile):
 
 
 def log_ratio(overhead: float, seen: float, ring_share: float) -> float:
-    """Return the log ratio; ``ring_share`` is the ring's time over that of a step on one GPU."""
+    """Return log(1 + overhead + seen x ring_share).
+
+    ``ring_share``: time of the ring all-reduce over the time of a step on one GPU.
+    """
     return math.log(1 + overhead + seen * ring_share)
 
 
 def ring(gpus: int, gradient_bytes: float, link: float) -> float:
-    """Return seconds of a ring's all-reduce at the link's rate."""
+    """Return the seconds of a ring all-reduce over ``gpus`` GPUs at the link's rate in bytes per
+    second."""
     return 2 * (gpus - 1) / gpus * gradient_bytes / link
 
 
 def difficulty(log_ratio: float) -> float:
-    """Return the factor on intervals: the more a step is lengthened, the less it is known."""
+    """Return the factor on interval widths, which rises with the log ratio of step times."""
     return 0.1 + log_ratio
 
 
 @cache
 def shipped_data_parallel() -> DataParallel:
-    """Return the file that comes with Berth. Raises DocumentError."""
+    """Return the data-parallel costs that Berth ships.
+
+    Raises DocumentError.
+    """
     return read_json(FILE, DataParallel)
