@@ -36,6 +36,6 @@ def reader_of(folder: Path) -> ModuleType:
 
 
 def readers_by_schema() -> dict[str, str]:
-    """Return the names of the modules that read bundles, by schema."""
+    """Return the name of the Python module that reads each bundle schema, by schema."""
     entries = FAMILIES.load_all().values()
     return {schema: module for entry in entries for schema, module in entry.bundle_readers.items()}

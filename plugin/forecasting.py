@@ -1,4 +1,4 @@
-"""Assembles a site's forecaster, platforms and reference platform. Opens no store."""
+"""Assembles a site's forecaster, platforms and reference platform, without opening the store."""
 
 from __future__ import annotations
 
@@ -21,8 +21,10 @@ if TYPE_CHECKING:
 
 
 def forecaster_for(site: Site | None, bundles: Iterable[Path] = ()) -> Forecaster:
-    """Return a forecaster with the named bundles, else the site file's. Raises DocumentError and
-    UsageError."""
+    """Return a forecaster with the named bundles, or else those of the site file.
+
+    Raises DocumentError and UsageError.
+    """
     named = tuple(bundles)
     return Forecaster(named or (site.bundles if site else ()))
 
@@ -64,11 +66,14 @@ def reference_of(site: Site | None) -> str | None:
 
 
 def platforms_for(site: Site | None) -> Mapping[str, Platform]:
-    """Return all platforms that a forecast covers: shipped ones, the site's own, and plain MIG
-    slices."""
+    """Return all platforms that a forecast covers, by name: shipped ones, the site's own, and MIG
+    slices.
+    """
     return with_slices({**known_platforms.load(), **(site.platforms if site else {})})
 
 
 def with_slices(known: Mapping[str, Platform]) -> Mapping[str, Platform]:
-    """Return ``known`` and the plain MIG slices of its GPUs; a slice that ``known`` has is kept."""
+    """Return ``known`` with the MIG slices of its GPUs added; slices that ``known`` has stay
+    unchanged.
+    """
     return {**{platform.name: platform for platform in every_slice(known)}, **known}

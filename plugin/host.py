@@ -1,7 +1,7 @@
-"""A host's services for the code that runs on it: clocks, threads, files, and polling of sockets.
+"""Operating-system services for the daemon and MIG changes: clocks, threads, files, socket polling.
 
-The daemon and ``berth mig apply`` use these instead of the standard library, so that the
-simulation (``tests/simulation``) can run the same code on a host where any call may fail, be slow,
+The daemon and ``berth mig apply`` use these instead of the standard library, so that the simulation
+(``tests/simulation``) can run the same code on a simulated host, where any call may fail, be slow,
 be partial or be the last before a crash. ``HOST`` is the real host.
 """
 
@@ -23,7 +23,7 @@ _NEW_FILE = 0o600
 
 
 class Clock(Protocol):
-    """A clock with the functions of the module ``time``."""
+    """A clock with the functions of the Python module ``time``."""
 
     def time(self) -> float:
         """Return Unix seconds."""
@@ -34,7 +34,7 @@ class Clock(Protocol):
         ...
 
     def monotonic(self) -> float:
-        """Return seconds since an arbitrary moment; never set back."""
+        """Return seconds since an arbitrary moment; the value never decreases."""
         ...
 
     def perf_counter_ns(self) -> int:
@@ -42,12 +42,12 @@ class Clock(Protocol):
         ...
 
     def sleep(self, seconds: float, /) -> None:
-        """Wait for so many seconds."""
+        """Wait for that many seconds."""
         ...
 
 
 class Files(Protocol):
-    """Single system calls on files. All raise OSError."""
+    """Single system calls on files. All methods raise OSError."""
 
     def open(self, path: Path, flags: int, mode: int = _NEW_FILE) -> int:
         """Open a file without following a symbolic link, closed on exec; return the descriptor."""
@@ -74,12 +74,13 @@ class Files(Protocol):
         ...
 
     def sync(self, descriptor: int) -> None:
-        """Wait until what was written to a file, or a folder's entries, is on disk."""
+        """Wait until the data of an open file, or the entries of an open folder, are on disk."""
         ...
 
     def lock(self, descriptor: int, *, wait: bool = False) -> None:
-        """Lock as ``flock`` does, exclusively. Raises BlockingIOError where another process holds
-        the lock."""
+        """Lock an open file exclusively, as ``flock`` does. Raises BlockingIOError where another
+        process holds the lock, unless ``wait``.
+        """
         ...
 
     def leads_to(self, path: Path, descriptor: int) -> bool:
@@ -91,7 +92,9 @@ class Files(Protocol):
         ...
 
     def exists(self, path: Path) -> bool:
-        """Return whether the file or folder exists; raises where that cannot be determined."""
+        """Return whether the file or folder exists. Raises OSError where that cannot be
+        determined.
+        """
         ...
 
     def size_of(self, path: Path) -> int:
@@ -116,7 +119,7 @@ class Files(Protocol):
 
 
 class SystemFiles:
-    """Files of the real host."""
+    """Implements Files by the real host's system calls."""
 
     def open(self, path: Path, flags: int, mode: int = _NEW_FILE) -> int:
         return os.open(path, flags | os.O_CLOEXEC | os.O_NOFOLLOW, mode)
@@ -206,7 +209,7 @@ class Thread(Protocol):
 
 
 class Threads(Protocol):
-    """Makes threads that end with the process."""
+    """Creates threads that end with the process, and events."""
 
     def event(self) -> Event:
         """Return a new event that is not set."""
@@ -218,7 +221,7 @@ class Threads(Protocol):
 
 
 class SystemThreads:
-    """The interpreter's own threads."""
+    """Implements Threads by the Python module ``threading``."""
 
     def event(self) -> Event:
         return threading.Event()
@@ -239,8 +242,9 @@ class Poll(Protocol):
         ...
 
     def poll(self, timeout: float | None, maxevents: int, /) -> list[tuple[int, int]]:
-        """Return pairs of descriptor and event mask that are ready, after at most ``timeout``
-        seconds."""
+        """Return (descriptor, event mask) of the ready descriptors, after at most ``timeout``
+        seconds.
+        """
         ...
 
     def close(self) -> None:
@@ -249,18 +253,20 @@ class Poll(Protocol):
 
 
 class Network(Protocol):
-    """What a loop over many sockets needs besides the sockets."""
+    """Selectors and helper descriptors for a loop over many sockets."""
 
     def poll(self) -> Poll:
         """Return a selector that watches nothing yet."""
         ...
 
     def pair(self) -> tuple[socket.socket, socket.socket]:
-        """Return two connected sockets, with which to wake the loop."""
+        """Return two connected sockets; writing to one wakes a loop that watches the other."""
         ...
 
     def spare(self) -> int:
-        """Return a spare descriptor, to be closed when the process has run out of descriptors."""
+        """Return a spare descriptor; closing it makes room when the process has no free descriptor
+        left.
+        """
         ...
 
     def give_up(self, descriptor: int) -> None:
@@ -269,7 +275,7 @@ class Network(Protocol):
 
 
 class SystemNetwork:
-    """The real host's network."""
+    """Implements Network on the real host."""
 
     def poll(self) -> Poll:
         return select.epoll()
@@ -286,7 +292,7 @@ class SystemNetwork:
 
 @dataclass(frozen=True, slots=True)
 class Host:
-    """All services of one host."""
+    """All services of one host, real or simulated."""
 
     clock: Clock = time
     files: Files = field(default_factory=SystemFiles)

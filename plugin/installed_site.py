@@ -1,4 +1,4 @@
-"""Finds the site file and the store to use where the user names none."""
+"""Finds the site file and the store that a command uses where the user names none."""
 
 from __future__ import annotations
 
@@ -15,12 +15,14 @@ if TYPE_CHECKING:
     from berth.plugin.users.client import RemoteStore
 
 SITE_FILE = Path("/etc/berth/berth.toml")
-"""The installed site file."""
+"""Path of the installed site file."""
 
 
 def find_site(site_file: Path | None) -> Site | None:
-    """Load the named site file, else the installed one; None: there is none. Raises
-    DocumentError."""
+    """Load the named site file, or else the installed one; None: no file is named or installed.
+
+    Raises DocumentError.
+    """
     if site_file is None and not SITE_FILE.exists():
         return None
     from berth.plugin.site.load import load_site  # noqa: PLC0415 - the schedulers, pydantic
@@ -42,14 +44,16 @@ def store_url_of(site: Site | None, store_url: str | None) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Installation:
-    """The site file and the store to use; None: the installed ones."""
+    """The site file and the store that a command uses; None: the installed ones."""
 
     site_file: Path | None = None
     store_url: str | None = None
 
     def site(self) -> Site | None:
-        """Load the named site file, else the installed one; None: there is none. Raises
-        DocumentError."""
+        """Load the named site file, or else the installed one; None: no file is named or installed.
+
+        Raises DocumentError.
+        """
         return find_site(self.site_file)
 
     def needed_site(self) -> Site:
@@ -84,8 +88,8 @@ class Installation:
         """Return the socket through which this user must use the store; None: open the store
         directly.
 
-        None where a store is named, where no users' socket exists, and for root and the daemon's
-        user.
+        The result is None where a store is named, where no such socket exists, and for root and the
+        daemon's user.
         """
         site = self.site_of_store()
         if site is None:

@@ -1,4 +1,4 @@
-"""Makes a Decision for a workload, as ``berth place`` does.
+"""Makes the decision of ``berth place``: forecasts a workload, and chooses among the site's places.
 
 Unlike the daemon, which only looks forecasts up, this loads the predictor and makes a forecast.
 """
@@ -31,7 +31,7 @@ from berth.predictor.hardware import platforms as known_platforms
 
 @dataclass(frozen=True, slots=True)
 class Placing:
-    """A Decision, with the forecast and notes that explain it."""
+    """A decision, with the forecast and the notes that explain it."""
 
     decision: Decision
     request: Request
@@ -40,7 +40,7 @@ class Placing:
     notes: tuple[str, ...]
     """Sentences on what was assumed and what could not be read."""
     terms: Mapping[str, tuple[Term, ...]] = field(default_factory=dict)
-    """The terms of each candidate's score."""
+    """The terms of the objective's score, by candidate."""
 
 
 def place(
@@ -53,10 +53,10 @@ def place(
     objective: str | None = None,
     strict: bool = False,
 ) -> Placing:
-    """Forecast ``workload`` on the site's platforms and decide among its candidates.
+    """Forecast ``workload`` on the site's platforms and decide among the site's candidates.
 
-    Without a ``scheduler`` the candidates' states are unknown. If the scheduler cannot be read,
-    that becomes a note, unless ``strict``: then candidates with an unknown state are ruled out.
+    Without a ``scheduler`` the candidates' states are unknown. If the scheduler cannot be read, a
+    note says so; with ``strict`` candidates whose state is unknown are ruled out.
     """
     forecast, notes = forecast_for(workload, site, forecaster)
     document = workload.document
@@ -87,8 +87,9 @@ def place(
 def forecast_for(
     workload: Workload, site: Site, forecaster: Forecaster
 ) -> tuple[Forecast, list[str]]:
-    """Return the forecast on the site's platforms, tied to the workload's measured time, with
-    notes."""
+    """Return the forecast on the site's platforms, scaled to the workload's measured time, with
+    notes.
+    """
     known = {**known_platforms.load(), **site.platforms}
     notes = []
     document = workload.document
@@ -142,10 +143,9 @@ def request_from(
 
 
 def asked_request(workload: Workload, options: Mapping[str, Any]) -> Request:
-    """Return the request that options of ``berth place`` describe, by their names; None: not
-    given.
+    """Return the request that the options of ``berth place`` describe.
 
-    Raises UsageError for an invalid value.
+    ``options``: values by option name; None: not given. Raises UsageError for an invalid value.
     """
     memory = options.get("mem")
     limit_s = _seconds("--time-limit", options.get("time_limit"))

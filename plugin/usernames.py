@@ -1,7 +1,7 @@
-"""Looks up user names by uid and uids by name without blocking the caller for long.
+"""Looks up user names by uid, and uids by name, without blocking the caller for long.
 
-A look-up may ask a directory service and hang, so it runs in a thread of its own. A caller waits
-at most a few milliseconds, and gets the result from memory the next time.
+A look-up may query a directory service and hang, so it runs in a thread of its own. A caller waits
+at most a few milliseconds; a later call gets the result from memory.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ V = TypeVar("V")
 
 
 class LookUps(Generic[K, V]):
-    """Results by key; the look-up thread starts with the first call of ``of``.
+    """Looks values up by key in a thread of its own, and caches the results for ten minutes.
 
-    ``look_up`` raises OSError where no result can be had.
+    The thread starts with the first call of ``of``. ``look_up`` raises OSError where it fails.
     """
 
     def __init__(self, look_up: Callable[[K], V], thread: str) -> None:
@@ -37,7 +37,7 @@ class LookUps(Generic[K, V]):
         self._thread: threading.Thread | None = None
 
     def of(self, key: K) -> V | None:
-        """Return the result; None: not known yet."""
+        """Return the value for this key; None: the look-up has not finished."""
         answer = self._known.get(key)
         if answer is not None and time.monotonic() - answer[1] < KEPT_S:
             return answer[0]
@@ -72,7 +72,7 @@ class LookUps(Generic[K, V]):
 
 
 class UserNames(LookUps[int, str]):
-    """User names by uid; ``uid:N`` where there is no such user."""
+    """Looks up user names by uid; the name is ``uid:N`` where there is no such user."""
 
     def __init__(self, look_up: Callable[[int], str | None] | None = None) -> None:
         find = look_up or name_of
@@ -80,7 +80,7 @@ class UserNames(LookUps[int, str]):
 
 
 class UserNumbers(LookUps[str, int]):
-    """Uids by user name; NOBODY where there is no such user."""
+    """Looks up uids by user name; the uid is NOBODY where there is no such user."""
 
     NOBODY = -1
 
@@ -89,7 +89,7 @@ class UserNumbers(LookUps[str, int]):
 
 
 def name_of(uid: int) -> str:
-    """Return the user's name; ``uid:N`` where there is no such user on this host."""
+    """Return the name of the user with this uid; ``uid:N`` where this host knows no such user."""
     try:
         return pwd.getpwuid(uid).pw_name
     except (KeyError, OverflowError):

@@ -1,4 +1,4 @@
-"""Assembles ``berth serve``: site file, store, socket, threads, signals."""
+"""Assembles ``berth serve`` from its parts: site file, store, socket, threads and signals."""
 
 from __future__ import annotations
 
@@ -40,9 +40,11 @@ from berth.policies.decide import Decider
 log = logging.getLogger("berth.serve")
 
 _BUSY_S = 2.0
-"""How long to wait for a locked store before decisions go to the spool."""
+"""Seconds to wait for a locked store before decisions go to the spool."""
 _SWITCH_INTERVAL_S = 0.0001
-"""How long a background thread may hold the interpreter lock while the answering thread waits."""
+"""Seconds that a background thread may hold the interpreter lock while the answering
+thread waits.
+"""
 _COLLECTION_THRESHOLDS = (2_000, 50, 100)
 """Python's cyclic garbage collector stops every thread while it scans all stored rankings (30 to
 150 ms). The daemon creates few reference cycles, so the collector runs less often than with
@@ -50,16 +52,16 @@ Python's defaults (700, 10, 10).
 """
 _DESCRIPTORS = 4096
 _OUTCOMES_AFTER_S = 10.0
-"""The first accounting query is delayed until the daemon has been serving this long."""
+"""The first accounting query is delayed until the daemon has been serving for this many seconds."""
 _LEDGER_AFTER_S = 1.0
-"""Delay until the decisions that a killed daemon left behind are in the store."""
+"""Seconds of delay until the decisions that a killed daemon left behind are in the store."""
 
 ReaderOf = Callable[[Site], ReadStates]
-"""Makes the function that reads the candidates' states for a site."""
+"""A function that returns, for a site, the function that reads the candidates' states."""
 
 
 def view(site: Site) -> SiteView:
-    """Return the parts of the site file that answering requests needs."""
+    """Return the parts of the site file that the answering thread needs."""
     coverage, auto = site.coverage, site.auto_queue
 
     def covers(job: Job) -> Kept | None:
@@ -96,8 +98,10 @@ def uids_of(site: Site) -> frozenset[int]:
 
 
 def socket_group(site: Site) -> int | None:
-    """Return the group of the scheduler's user, who must be able to open the socket; None: only
-    root or the daemon's own user connects.
+    """Return the id of the group that must be able to open the socket: that of the scheduler's
+    user.
+
+    None: only root or the daemon's own user connects.
     """
     for uid in _resolve(site.daemon.scheduler_users, site.source):
         if uid not in (0, os.geteuid()):
@@ -124,7 +128,7 @@ def _resolve(users: Iterable[str], source: str) -> Iterable[int]:
 
 
 class Daemon:
-    """All parts of ``berth serve``. Raises BerthError where it cannot start."""
+    """The running daemon ``berth serve``. Raises BerthError where it cannot start."""
 
     def __init__(
         self, site_file: Path, reader_of: ReaderOf, *, socket_mode: int, log_decisions: bool

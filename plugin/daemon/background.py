@@ -28,9 +28,10 @@ SITE_PERIOD_S = 1.0
 
 
 class Periodic(Worker):
-    """Calls ``step`` every ``period_s`` seconds, or at once after ``poke``.
+    """Calls the function ``step`` in a thread every ``period_s`` seconds, or at once after
+    ``poke``.
 
-    The first call is at the thread's start, or ``delay_s`` later.
+    The first call is at the thread's start, or ``delay_s`` seconds later.
     """
 
     def __init__(
@@ -92,9 +93,7 @@ class Periodic(Worker):
 
 
 def follow_store(service: Service, store: Store) -> Callable[[], None]:
-    """Return a step that loads new workloads and forecasts from the store into the Service's
-    shelf.
-    """
+    """Return a step that loads new workloads and forecasts from the store into the Service."""
 
     def step() -> None:
         shelf = service.shelf
@@ -110,7 +109,7 @@ def follow_store(service: Service, store: Store) -> Callable[[], None]:
 
 
 def follow_ledger(ledger: Ledger, store: Store) -> Callable[[], None]:
-    """Return a step that reads how much of the budget exploration has used."""
+    """Return a step that reads from the store how much of the exploration budget is used."""
     return lambda: ledger.read(store.decisions)
 
 
@@ -120,8 +119,9 @@ def follow_cluster(
     guard: Callable[[], Guard] = Guard,
     clock: Clock = HOST.clock,
 ) -> Callable[[], None]:
-    """Return a step that reads the candidates' states; if reading fails, the previous
-    states stay."""
+    """Return a step that reads the candidates' states into the Service; on failure the old states
+    stay.
+    """
 
     def step() -> None:
         wall_s, monotonic_s = clock.time(), clock.monotonic()

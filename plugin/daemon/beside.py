@@ -32,9 +32,8 @@ _NICE = 10
 LEARNING_S = 600.0
 WAITS_S = 120.0
 PATIENCE = 3.0
-"""Tables of expected waits are used until they are older than this many periods (or this many
-times the time that making them took, where that is longer); after that, waits are estimated
-without them.
+"""Tables of expected waits are used until they are older than this many periods, or this many times
+the time of computing them if that is longer. After that, waits are estimated without the tables.
 """
 
 
@@ -92,19 +91,19 @@ def _learn(site: Site) -> None:
 class _Tables(NamedTuple):
     tables: Mapping[str, WaitTable]
     at_s: float
-    """Monotonic time in seconds at which making the tables began."""
+    """Monotonic time in seconds at which the computation of the tables began."""
     patience_s: float
 
 
 class ExpectedWaits:
-    """The newest tables of expected waits by candidate, replaced together by one assignment."""
+    """The newest tables of expected waiting times by candidate, replaced together."""
 
     def __init__(self, period_s: float, clock: Callable[[], float] = time.monotonic) -> None:
         self._period_s, self._clock = period_s, clock
         self._newest = _Tables({}, 0.0, 0.0)
 
     def renew(self, make: Callable[[], Mapping[str, WaitTable]]) -> None:
-        """Replace the tables by what ``make`` returns; if ``make`` raises, the previous tables
+        """Replace the tables of expected waits by the result of ``make``; on an exception they
         stay.
         """
         begin_s = self._clock()
@@ -114,12 +113,12 @@ class ExpectedWaits:
 
     @property
     def age_s(self) -> float | None:
-        """Return the tables' age in seconds; None: there are no tables."""
+        """Return the age of the tables of expected waits in seconds; None: there are no tables."""
         newest = self._newest
         return self._clock() - newest.at_s if newest.tables else None
 
     def fresh(self) -> Mapping[str, WaitTable]:
-        """Return the tables, or an empty mapping where they are too old."""
+        """Return the tables of expected waits by candidate; empty where they are too old."""
         newest = self._newest
         return newest.tables if self._clock() - newest.at_s <= newest.patience_s else {}
 
@@ -129,7 +128,10 @@ def follow_waits(
     states: Callable[[], Mapping[str, CandidateState]],
     waits: ExpectedWaits,
 ) -> Callable[[], None]:
-    """Return a step that renews the tables while any job runs or waits. Raises BerthError."""
+    """Return a step that renews the tables of expected waits while any job runs or waits.
+
+    The step raises BerthError.
+    """
 
     def step() -> None:
         waits.renew(lambda: _ask(site) if _in_use(site, states()) else {})

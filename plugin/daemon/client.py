@@ -1,4 +1,4 @@
-"""A small client of the daemon, for the command line, tests and benchmarks."""
+"""A small client of the daemon's socket, for the command line, tests and benchmarks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The parts of the daemon that a submission depends on: server, look-up tables, recorder."""
+"""The daemon's parts that a submission depends on: socket server, look-up tables and recorder."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ FLUSH_S = 10.0
 
 
 class Core:
-    """Answers on ``listener`` and stores decisions in ``store``; in the spool while the store
+    """Answers requests on ``listener`` and stores decisions in ``store``, or in the spool if that
     fails.
     """
 
@@ -72,7 +72,10 @@ class Core:
         self.store_thread.start()
 
     def stop(self, flush_s: float = FLUSH_S) -> None:
-        """Store the decisions that are still queued; call this after the server has ended."""
+        """Store the decisions that are still queued; call this after the server has ended.
+
+        ``flush_s``: the longest time in seconds.
+        """
         self.store_thread.stop()
         self.recorder.stop(flush_s)
         self.journal.close(remove=self.recorder.has_all)

@@ -1,8 +1,9 @@
-"""Reports of the submit filters' circuit breakers, received once the daemon answers them again.
+"""Reports of the submit filters' circuit breakers, which filters send once the daemon answers
+again.
 
 While a breaker is open its filter sends no requests, so the daemon learns of it only afterwards:
 each request says how many submissions since the last answer got none, and when the first of them
-was. A filter may report the same streak twice (when an answer came too late); it is counted once.
+was. A filter may report the same series twice (when an answer came too late); it is counted once.
 """
 
 from __future__ import annotations
@@ -14,23 +15,24 @@ from typing import Any, NamedTuple
 from berth.pilot.bounded import BoundedCache
 
 MOST_SUBMISSIONS = 10**9
-"""A streak of more submissions is counted as this many."""
+"""A report of more unanswered submissions is counted as this many."""
 _LATEST_MS = 2**53
 _STREAKS = 256
 
 
 class Streak(NamedTuple):
-    """Consecutive submissions that got no answer from the daemon."""
+    """A series of consecutive submissions that got no answer from the daemon."""
 
     undecided: int
     since_ms: int
-    """Unix time in milliseconds of the streak's first submission."""
+    """Unix time in milliseconds of the first submission in the series."""
     opened: bool
-    """Whether the breaker opened during the streak; False: too few failures for that."""
+    """Whether the circuit breaker opened during the series; False: too few failures for that."""
 
 
 def streak_in(value: Any) -> Streak | None:
-    """Return the streak in a request's ``breaker`` field; None: absent or malformed.
+    """Return the unanswered submissions in a request's ``breaker`` field; None: absent or
+    malformed.
 
     A malformed field does not make the request invalid: the job is decided all the same.
     """
@@ -49,7 +51,7 @@ def _whole(value: Any) -> int | None:
 
 
 class Breakers:
-    """What the filters of each scheduler have reported of their circuit breakers."""
+    """Counts what each scheduler's filters have reported about their circuit breakers."""
 
     def __init__(self) -> None:
         self._openings: Counter[str] = Counter()
@@ -58,7 +60,9 @@ class Breakers:
         self._known: BoundedCache[tuple[str, int], Streak] = BoundedCache(_STREAKS)
 
     def reported(self, scheduler: str, streak: Streak, now_s: float) -> None:
-        """Count what a report adds to earlier ones. ``now_s``: Unix time."""
+        """Count the submissions of a report that earlier reports did not include. ``now_s``: Unix
+        time.
+        """
         of = (scheduler, streak.since_ms)
         before = self._known.get(of) or Streak(0, streak.since_ms, opened=False)
         if streak.undecided > before.undecided:

@@ -41,7 +41,7 @@ def normalised(script: str) -> str:
 
 
 def fingerprint(script: str, arguments: Sequence[str] = ()) -> str:
-    """Return ``sha256:`` and the digest of the script's normal form and its arguments."""
+    """Return ``sha256:`` and the digest of the script's normal form with its arguments."""
     hashed = hashlib.sha256(normalised(script).encode("utf-8", "surrogatepass"))
     for argument in arguments:
         hashed.update(b"\0" + argument.encode("utf-8", "surrogatepass"))
@@ -49,7 +49,9 @@ def fingerprint(script: str, arguments: Sequence[str] = ()) -> str:
 
 
 def _shebang(line: str) -> str:
-    """Return ``#!bash -l`` for both ``#!/usr/bin/env bash -l`` and ``#!/bin/bash -l``."""
+    """Return a shebang line with the interpreter's bare name: ``#!bash -l`` for ``#!/bin/bash -l``
+    and ``#!/usr/bin/env bash -l``.
+    """
     words = line[2:].split()
     if not words:
         return "#!"

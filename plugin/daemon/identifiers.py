@@ -1,4 +1,6 @@
-"""Identifiers of decisions: short, sorted by time, unique among all hosts that share a store."""
+"""Identifiers of decisions: short, sorted by time, and unique among all hosts that share
+a store.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,7 @@ from collections.abc import Callable
 from berth.plugin.host import HOST, Clock
 
 _DIGITS = "0123456789abcdefghjkmnpqrstvwxyz"
-"""Crockford's base 32 without the letters that people mistake for digits."""
+"""Crockford's base 32, which lacks the letters that people mistake for digits."""
 _PAIRS = [first + second for first in _DIGITS for second in _DIGITS]
 
 
@@ -25,8 +27,9 @@ class Identifiers:
         self._last_ms = 0
 
     def next(self) -> str:
-        """Return a new identifier, which sorts after the last one even if the clock was set
-        back."""
+        """Return a new identifier, which sorts after the last one even if the clock was
+        set back.
+        """
         now_ms = max(self._last_ms, self._clock.time_ns() // 1_000_000)
         self._last_ms = now_ms
         self._count = (self._count + 1) % 32**3

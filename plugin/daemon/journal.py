@@ -1,9 +1,9 @@
-"""A file of the answers not yet stored, so that a killed daemon's decisions are not lost.
+"""A file of answers that are not yet stored, so that a killed daemon's decisions are not lost.
 
 The recorder stores answers some tenths of a second after they are sent. So each request that got a
 decision is written with its reply to a file beside the spool before the reply is sent: one write
 into the page cache, which survives the process (not the machine). The file is removed as soon as
-the store has its decisions; a daemon that starts stores what it finds in such files. Batch scripts
+the store has its decisions; a daemon that starts stores the decisions in such files. Batch scripts
 and their arguments are left out, because users write secrets there.
 """
 
@@ -25,21 +25,26 @@ from berth.plugin.store.records import DecisionRecord
 
 _SCRIPT = b'"script":"'
 _ARGUMENTS = re.compile(rb'"arguments":\[(?:[\s,]*"[^"\\]*(?:\\.[^"\\]*)*")*\s*\]', re.DOTALL)
-"""Exact on JSON: within a JSON string quotes are escaped, so this text cannot begin inside one."""
+"""Text that begins the arguments in a request's JSON. It cannot occur inside a JSON string, where
+quotes are escaped.
+"""
 _MOST_QUOTES = 100
-"""A script with more quotes is removed by the JSON parser, which is slower than a search for the
-script's end, but bounded in time.
+"""A script with more quotes than this is removed by the JSON parser, which is slower than searching
+for the script's end, but bounded in time.
 """
 _BACKSLASH = ord("\\")
 _FLAGS = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL
 _BATCH = 1_000
 _TRIES = 100
-"""File numbers that are tried for a new file: in containers every daemon has the same process id.
+"""How many file numbers are tried for a new file: in containers every daemon has the same process
+id.
 """
 
 
 class Journal:
-    """The journal's files. ``write`` is for the answering thread, all else for the recorder's."""
+    """The journal's files. ``write`` is for the answering thread, all other methods for the
+    recorder's.
+    """
 
     def __init__(self, prefix: Path, *, host: Host = HOST) -> None:
         self._prefix = prefix
@@ -58,8 +63,9 @@ class Journal:
     def write(
         self, time_s: float, mode: str, request: bytes, reply: bytes, user: str | None = None
     ) -> None:
-        """Write one answer; ``user`` is the user's name where the request has only the uid. Never
-        raises.
+        """Write one answer to the journal; never raises.
+
+        ``user`` is the user's name where the request has only the uid.
         """
         request = without_secrets(request)
         entry = b'%s{"t":%.3f,"m":"%s",%s"q":%s,"a":%s}\n' % (
@@ -131,7 +137,8 @@ class Journal:
         return left
 
     def bring_in(self, path: Path, store: Callable[[Sequence[DecisionRecord]], None]) -> int:
-        """Pass a file's decisions to ``store``, then remove the file; return their number.
+        """Pass the decisions in a journal file to ``store``, then remove the file; return their
+        number.
 
         Exceptions of ``store`` and OSError pass through, and the file then stays. Decisions that
         are already in the store stay unchanged there.
@@ -179,9 +186,11 @@ class Journal:
 
 
 def _record(line: bytes, host: str) -> DecisionRecord | None:
-    """Return the decision as far as request and reply contain it: without the alternatives.
+    """Return the decision in a journal line, without its ranked alternatives; None: an incomplete
+    line.
 
-    None: the daemon was killed while it wrote this line, so the reply was not sent.
+    A line is incomplete where the daemon was killed while it wrote the line, before it sent the
+    reply.
     """
     try:
         entry = json.loads(line.decode("utf-8", "replace"))
@@ -220,7 +229,7 @@ def _record(line: bytes, host: str) -> DecisionRecord | None:
 
 
 def without_secrets(request: bytes) -> bytes:
-    """Return the request without script and arguments. Runs in the answering thread."""
+    """Return the request line without script and arguments. Runs in the answering thread."""
     cut = request
     match = _ARGUMENTS.match(cut, max(0, cut.find(b'"arguments":["')))
     if match is not None:
@@ -255,8 +264,8 @@ def _end_of_text(line: bytes, begin: int) -> int | None:
 
 
 def _spaced(line: bytes) -> bool:
-    """Return whether arguments are still there: from a filter that writes blanks, or the key
-    twice.
+    """Return whether the line may still contain arguments: a filter wrote blanks, or the
+    key twice.
     """
     at = line.find(b'"arguments"')
     return at >= 0 and not line.startswith((b'"arguments":[]', b'"arguments":{}'), at)

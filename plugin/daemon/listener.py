@@ -20,15 +20,15 @@ from berth.pilot.errors import BerthError, UsageError
 
 BACKLOG = 512
 _MAX_PATH = 107
-"""Bytes that fit into ``sockaddr_un`` without the final zero."""
+"""The longest socket path in bytes that ``sockaddr_un`` can hold without the final zero."""
 
 
 Socket = socket.socket
-"""An alias, because an attribute called ``socket`` hides the module's name in the class below."""
+"""An alias of ``socket.socket``, because the attribute ``socket`` below hides the module's name."""
 
 
 class Standing(Enum):
-    """What the socket's path refers to now."""
+    """The state of the socket's path: whether it still refers to the daemon's own socket."""
 
     OURS = "ours"
     MISSING = "missing"
@@ -36,7 +36,7 @@ class Standing(Enum):
 
 
 class Listening(Protocol):
-    """What a server needs of its listening socket."""
+    """The interface of the listening socket that the server uses."""
 
     path: Path
     socket: Socket
@@ -50,7 +50,9 @@ class Listening(Protocol):
         ...
 
     def renew(self) -> Socket:
-        """Listen at the path again; return the old socket, to be closed. Raises BerthError."""
+        """Listen again at the path; return the old socket, which the caller closes. Raises
+        BerthError.
+        """
         ...
 
     def close(self) -> None:
@@ -104,8 +106,8 @@ class Listener:
         return Standing.OURS if same else Standing.REPLACED
 
     def renew(self) -> socket.socket:
-        """Listen at the path again after its file was removed; return the old socket, to be
-        closed.
+        """Listen again at the path after its file was removed; return the old socket, which the
+        caller closes.
         """
         old = self.socket
         self.socket, self._identity = self._bind()

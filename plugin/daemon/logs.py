@@ -1,4 +1,4 @@
-"""Logging to standard error, one structured line each, without blocking the answering thread.
+"""Logs to standard error, one structured line per record, without blocking the answering thread.
 
 Log records go through a bounded queue to a thread of their own, so that a stalled reader of
 standard error (a stuck journal) does not stop the answers.
@@ -23,7 +23,7 @@ class _Dropping(QueueHandler):
 
 
 def to_stderr(level: int = logging.INFO) -> None:
-    """Log the ``berth`` loggers to standard error from a separate thread."""
+    """Write records of the ``berth`` loggers to standard error, from a separate thread."""
     stream = logging.StreamHandler(sys.stderr)
     stream.setFormatter(logging.Formatter("level=%(levelname)s logger=%(name)s %(message)s"))
     waiting: queue.Queue[logging.LogRecord] = queue.Queue(_QUEUE_LENGTH)

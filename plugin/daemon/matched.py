@@ -23,7 +23,7 @@ class PastJobKeys:
 
     @cached_property
     def described(self) -> JobDescription:
-        """The digests of the job's name, script and arguments."""
+        """Return the digests of the job's name, script and arguments."""
         job = self._job
         return describe_job(job.name or "", job.arguments or (), job.script)
 
@@ -44,8 +44,8 @@ class PastJobKeys:
 def matched_workload(
     shelf: Shelf, job: Job, past: PastJobKeys, file: str | None = None
 ) -> requests.Choice:
-    """Return the workload attached to the file's digest, else to the job's script, else to similar
-    past jobs; an empty Choice where none is attached.
+    """Return the workload of a job that names none: by the file's digest, else by the job's script,
+    else by similar past jobs; an empty Choice where none of these is known.
     """
     if not shelf.has_scripts:
         return requests.Choice()

@@ -1,7 +1,7 @@
-"""Parses one line of the submit protocol strictly: into an Ask (a valid request), or a Refusal.
+"""Parses one line of the submit protocol strictly, into an Ask (a valid request) or a Refusal.
 
-Accepts arbitrary bytes and raises nothing but Refusal, which says what is wrong. Unknown keys are
-ignored, as a newer filter may send more.
+Accepts arbitrary bytes and raises only Refusal, which says what is wrong. Unknown keys are ignored,
+as a newer filter may send more.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ _MAX_NUMBER = 2**53
 
 
 class Refusal(Exception):
-    """A request that cannot be understood. ``str()`` is the reason, for the log and the reply."""
+    """A request line that is invalid. ``str()`` is the reason, for the log and the reply."""
 
 
 @dataclass(slots=True)
 class Job:
-    """The job as the filter described it. None (or an empty list): not given."""
+    """The job as the filter described it. None or an empty list: not given."""
 
     uid: int | None = None
     user: str | None = None
@@ -74,13 +74,13 @@ class Job:
 
 @dataclass(slots=True)
 class Ask:
-    """One parsed request."""
+    """One valid request of the submit protocol."""
 
     op: str
     scheduler: str
     job: Job
     names_its_user: bool = False
-    """Whether the request has the user's name, so that it need not be looked up from the uid."""
+    """True: the request has the user's name, so that it need not be looked up from the uid."""
     streak: Streak | None = None
     """Consecutive earlier submissions that got no answer, as the filter counted them."""
 

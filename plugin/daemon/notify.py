@@ -1,4 +1,6 @@
-"""systemd's readiness protocol: sends datagrams, or nothing where systemd does not supervise."""
+"""systemd's readiness protocol: sends datagrams, or nothing where systemd does not
+supervise Berth.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,7 @@ class Notifier:
         )
 
     def tell(self, message: str) -> None:
-        """Send one message; without a service manager, do nothing."""
+        """Send one message to the service manager; do nothing where there is none."""
         if self._socket is not None and self._address is not None:
             with suppress(OSError):
                 self._socket.sendto(message.encode(), self._address)

@@ -1,9 +1,8 @@
-"""Reads the outcomes of jobs that Berth decided on, and stores them with the predictions.
+"""Reads the outcomes of jobs that Berth placed, and stores them with the predictions.
 
-Runs in a background thread, never while a submission waits. The decision's identifier in the job's
-comment, which Berth wrote at submission (the stamp), links a job to its decision. After a failed
-read the next step starts where the last successful one ended, less an hour, because accounting may
-lag behind.
+Runs in a background thread, never while a submission waits. The decision's identifier, which Berth
+wrote to the job's comment at submission, links a job to its decision. After a failed read the next
+step starts where the last successful one ended, less an hour, because accounting may lag behind.
 """
 
 from __future__ import annotations
@@ -25,31 +24,31 @@ from berth.policies.codes import Code
 log = logging.getLogger("berth.serve.outcomes")
 
 LAG_S = 3_600.0
-"""How long after a job's end accounting may report the job, or the store its decision."""
+"""Seconds after a job's end within which accounting may report the job, or the store its
+decision.
+"""
 WINDOW_S = 6 * 3_600.0
-"""The longest period that is read in one query; a longer one is read in pieces, so that a slow
-accounting database makes progress.
+"""The longest period in seconds that is read in one query. A longer period is read in pieces, so
+that a slow accounting database makes progress.
 """
 LONGEST_S = 7 * 86_400.0
-"""How far back the daemon looks when it starts after a long downtime."""
+"""The longest period in seconds that the daemon reads when it starts after a long downtime."""
 SETTLES_S = 120.0
-"""A job that ended less than this time ago is read again: slurmdbd adds the user, the array index
-and the memory late.
+"""A job that ended less than this many seconds ago is read again: slurmdbd adds the user, the array
+index and the memory late.
 """
 _ASKED_OTHERWISE = (Code.OTHER_GRES, Code.OTHER_FEATURES)
-"""Candidates with these codes were ruled out by the job's own request, so the job did not run
-there.
-"""
+"""Codes of candidates that the job's own request ruled out, so that the job did not run there."""
 _STAMP_AGE_S = 3_600.0
 _CLOCKS_S = 60.0
-"""The largest expected difference between the clocks of two hosts."""
+"""The largest expected difference in seconds between the clocks of two hosts."""
 BEFORE_S = 2.0
-"""A decision precedes its job's submission by at most this time: the filter's timeout, and
+"""The most seconds by which a decision precedes its job's submission: the filter's timeout, and
 rounding to whole seconds.
 """
 AFTER_S = 1.0
-"""A decision follows its job's submission time by at most this time, since Slurm rounds that time
-down to a second.
+"""The most seconds by which a decision follows its job's submission time, which Slurm rounds down
+to a second.
 """
 
 
@@ -93,8 +92,9 @@ def follow_outcomes(
 
 
 def _beginning(store: Store, cluster: str, now_s: float) -> float:
-    """Return the time up to which outcomes are already stored: at most ``LONGEST_S`` ago, and now
-    where no decision exists.
+    """Return the Unix time up to which outcomes are stored already.
+
+    The result is at most ``LONGEST_S`` ago, and now where no decision exists.
     """
     first_s, newest_s = store.decisions.first_s(), store.outcomes.newest_end_s(cluster)
     if first_s is None:
@@ -103,7 +103,7 @@ def _beginning(store: Store, cluster: str, now_s: float) -> float:
 
 
 class Linked(NamedTuple):
-    """Records to store, and the end times of all jobs that need not be read again."""
+    """Outcome records to store, and the end times of all jobs that need not be read again."""
 
     records: list[OutcomeRecord]
     done: dict[str, float]
@@ -117,7 +117,8 @@ def link(
     queues: Mapping[str, str],
 ) -> Linked:
     """Join outcomes with their decisions; an outcome whose decision is not stored yet is
-    left out."""
+    left out.
+    """
     stamps = {outcome.decision for outcome in outcomes if outcome.decision is not None}
     decisions = store.decisions.of_ids(stamps)
     unstamped = decisions_without_stamp(outcomes, store, scheduler.name)
@@ -167,8 +168,9 @@ def _near(outcome: Outcome, submit_s: float, store: Store, scheduler: str) -> li
 
 
 def _is_of(decision: DecisionRecord, outcome: Outcome, scheduler: Scheduler) -> bool:
-    """Return whether the decision belongs to this job: where users can write the comment, they can
-    copy another job's identifier.
+    """Return whether the decision belongs to this job.
+
+    Where users can write the job's comment, they can copy another job's identifier.
     """
     if decision.scheduler != scheduler.name or decision.user not in ("", outcome.user):
         return False
@@ -182,7 +184,8 @@ def record_of(
     outcome: Outcome, decision: DecisionRecord, cluster: str, queues: Mapping[str, str]
 ) -> OutcomeRecord:
     """Return the outcome's row for the store, with the prediction for the place where the
-    job ran."""
+    job ran.
+    """
     row = predicted_row(outcome.queue, decision, queues)
     low_s, mid_s, high_s = row["runtime_s"] if row else (None, None, None)
     return OutcomeRecord(

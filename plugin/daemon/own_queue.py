@@ -1,5 +1,5 @@
-"""Decides on a job in a queue that its user chose: it stays there, and at most its ``--gres`` gets
-the type of a MIG slice.
+"""Decides on jobs in a queue that their user chose: such a job stays there, and at most its
+``--gres`` gets the type of a MIG slice.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ def in_own_queue(
     snapshot: Snapshot,
     now_s: float,
 ) -> Kept | Decision:
-    """Return why the job is left unchanged, or the Decision that adds the slice's type to its
-    gres.
+    """Return why the job is left unchanged, or the Decision that adds a slice's type to
+    its gres.
     """
     if site.auto_queue is not None and site.auto_queue in queue.split(","):
         return Kept(
@@ -47,7 +47,7 @@ def in_own_queue(
 
 
 def untyped_gpu(gres: str, queue: str, state: CandidateState | None) -> Kept:
-    """Return the message for a user whose ``--gres=gpu:1`` goes to nodes with MIG slices."""
+    """Return the message for a user whose ``--gres=gpu:1`` may get a MIG slice of any size."""
     types = () if state is None else tuple(t for t in state.gpu_types if ":" in t)
     named = [t for t in types if not is_padding(t)]
     may_get = "a slice of any size"

@@ -1,6 +1,4 @@
-"""A decision as the recorder receives it, and as a row of the store, whose JSON columns explain
-it.
-"""
+"""A decision as the recorder receives it, and its conversion to a row of the store."""
 
 from __future__ import annotations
 
@@ -18,7 +16,7 @@ from berth.policies.values import Decision, Mode, Ranked, Request
 from berth.predictor.core.prediction import Interval, MemoryUse
 
 _IN_FULL = 5
-"""This many of the best candidates are stored with all their figures."""
+"""The number of best candidates that are stored with all their figures."""
 _CANNOT_RUN = frozenset({Code.CANNOT_RUN, Code.WRONG_ARCHITECTURE, Code.INSTRUCTION_SET})
 """A candidate with one of these codes cannot run the program, so its prediction, made from similar
 platforms, is not stored.
@@ -41,8 +39,8 @@ class Answered:
     changes: Edits
     latency_us: int
     described: JobDescription | None = None
-    """Digests of the job where it names no workload, so that its outcome helps predict similar
-    jobs.
+    """Digests of a job that names no workload, so that its outcome helps to predict
+    similar jobs.
     """
 
 
@@ -116,7 +114,7 @@ def asked_of(request: Request) -> dict[str, Any]:
 
 
 def _job(described: JobDescription) -> Mapping[str, str]:
-    """Return the job's name and digests, without the empty ones."""
+    """Return the job's name and digests by key, without the empty ones."""
     parts = {
         "name": clean(described.name, LONGEST_NAME),
         "script": described.script,
@@ -127,7 +125,7 @@ def _job(described: JobDescription) -> Mapping[str, str]:
 
 
 def _alternatives(decision: Decision) -> list[dict[str, Any]]:
-    """Return a row for each ranked candidate: all figures for the best, the reason for excluded
+    """Return one row per ranked candidate: all figures for the best ones, the reason for excluded
     ones.
     """
     rows = []

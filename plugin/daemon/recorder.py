@@ -29,18 +29,20 @@ BATCH = 2_000
 PERIOD_S = 0.2
 RETRY_S = 2.0
 FEW = 20
-"""With fewer new decisions than this in one period, they are stored at once."""
+"""Fewer new decisions than this in one period are stored at once."""
 GATHERED = 150
 GATHERED_S = 1.0
-"""With more, decisions are collected up to ``GATHERED`` or for ``GATHERED_S``, then stored
-together: SQLite checkpoints at the end of each batch, which takes longer than writing some hundred
-decisions. Larger batches would hold the interpreter lock, and so delay answers, for longer.
+"""Where decisions arrive faster, they are collected up to ``GATHERED`` or for ``GATHERED_S``
+seconds and then stored together: SQLite checkpoints at the end of each batch, which takes longer
+than writing some hundred decisions. Larger batches would hold the interpreter lock for longer,
+and so delay answers.
 """
 
 
 class Recorder(Worker):
-    """Stores decisions. Only ``record`` is for the answering thread; the rest runs in this
-    thread."""
+    """Stores decisions in its own thread; other threads call only ``record``, ``summary`` and
+    ``stop``.
+    """
 
     def __init__(
         self,
@@ -106,8 +108,8 @@ class Recorder(Worker):
         }
 
     def run(self) -> None:
-        """Store queued decisions every ``PERIOD_S`` seconds until ``stop``, and once more after
-        it.
+        """Store queued decisions every ``PERIOD_S`` seconds until ``stop``, and once more
+        after it.
         """
         while not self._ending.wait(PERIOD_S):
             if not self._gathers():
@@ -117,7 +119,7 @@ class Recorder(Worker):
         self._work()
 
     def stop(self, timeout_s: float) -> None:
-        """Store what is queued, and end; decisions not stored within ``timeout_s`` are lost and
+        """Store the queued decisions and end; those not stored within ``timeout_s`` are lost and
         logged.
         """
         self._ending.set()
@@ -131,7 +133,9 @@ class Recorder(Worker):
         return not self._queue and self.dropped == self._dropped_before
 
     def _gathers(self) -> bool:
-        """Return whether to wait for more decisions, because they arrive quickly."""
+        """Return whether to wait for more decisions before storing, because decisions arrive
+        quickly.
+        """
         before, self._queued = self._queued, len(self._queue)
         return (
             self._queued - before >= FEW
@@ -172,8 +176,8 @@ class Recorder(Worker):
         self._dropped_last = self.dropped
 
     def _keep(self) -> bool:
-        """Store or spool the first decisions of the queue; False: neither worked, so they stay
-        queued.
+        """Store or spool the first decisions of the queue; return False where both failed and they
+        stay queued.
         """
         if not self._batch:
             count = min(BATCH, len(self._queue))

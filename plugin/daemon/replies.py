@@ -1,7 +1,8 @@
-"""Writes the protocol's reply to a Decision: the job's edits, the comment text, the message.
+"""Writes the protocol's reply to a Decision: the job's edits, the job's comment, the user's
+message.
 
-The comment text (the stamp) is what the filter writes into the job's comment, so that the job can
-be linked to its decision later.
+The filter writes the comment text (called stamp) into the job's comment, so that the job can be
+linked to its decision later.
 """
 
 from __future__ import annotations
@@ -29,7 +30,9 @@ KEEP_LINE = b'{"v":1,"action":"keep"}\n'
 
 
 def edits(request: Request, decision: Decision) -> Edits:
-    """Return the job's keys that change, each only where it differs from the request."""
+    """Return the keys of the job that the decision changes, each only where it differs from the
+    request.
+    """
     edit = decision.edit
     if edit is None:
         return {}
@@ -90,8 +93,10 @@ def stamp(
     slices: Sequence[str] = (),
     fit: str = "",
 ) -> str:
-    """Return the text for the job's comment, at most 512 bytes: ``berth/1 id=... action=...
-    code=... to=... workload=... bundle=... fit=... slices=...``.
+    """Return the text for the job's comment, at most 512 bytes.
+
+    Its form is ``berth/1 id=... action=... code=... to=... workload=... bundle=... fit=...
+    slices=...``.
     """
     parts = [f"berth/1 id={decision_id} action={action} code={code}"]
     if chosen:
@@ -108,8 +113,9 @@ def stamp(
 
 
 def parse_stamp(text: str) -> dict[str, str] | None:
-    """Return the fields of a comment text that Berth wrote, by key; None: Berth did not
-    write it."""
+    """Return the fields of a job comment that Berth wrote, by key; None: Berth did not write the
+    text.
+    """
     words = text.strip().split()
     if not words or words[0] != "berth/1":
         return None
@@ -117,9 +123,7 @@ def parse_stamp(text: str) -> dict[str, str] | None:
 
 
 def message(sentence: str, *, opt_out: str | None = None) -> str:
-    """Return the one-line message for the user; ``opt_out`` tells how to have a job left
-    unchanged.
-    """
+    """Return the one-line message for the user; ``opt_out``: how to have a job left unchanged."""
     line = " ".join(sentence.split())[:_MAX_MESSAGE]
     if not line.isprintable():
         line = "".join(c if c.isprintable() else "?" for c in line)
@@ -136,7 +140,7 @@ def reply(
     code: str | None = None,
     problem: str | None = None,
 ) -> bytes:
-    """Return one reply line; if it would be too long, a plain "keep"."""
+    """Return one reply line; a reply that would be too long becomes a plain "keep"."""
     fields: dict[str, object] = {"v": PROTOCOL_VERSION, "action": action}
     if changes:
         fields["edits"] = changes

@@ -1,7 +1,7 @@
-"""Translates the job of the submit protocol into a policy's Request, whatever the scheduler.
+"""Translates the job of the submit protocol into a policy's Request, the same for all schedulers.
 
-``choice`` reads which workload the job names; ``request`` reads the resources that the job asks
-for. Neither reads a file or the store.
+``choice`` reads which workload the job names; ``request`` reads the resources that the job
+requests. Neither reads a file or the store.
 """
 
 from __future__ import annotations
@@ -49,26 +49,25 @@ _ORDER = (Mode.OFF, Mode.SHADOW, Mode.ADVISE, Mode.ENFORCE)
 
 
 class Choice(NamedTuple):
-    """What the submitter asked of Berth in the job's comment or environment."""
+    """The workload and mode that the submitter named in the job's comment or environment."""
 
     workload: str | None = None
     size: float | None = None
     opted_out: bool = False
     problem: str | None = None
-    """Why the submitter's text could not be understood; the job is then left unchanged."""
+    """Why the submitter's text could not be understood; such a job is left unchanged."""
     sizes: tuple[tuple[float, int], ...] = ()
     """For an array whose tasks differ in size: (size, number of tasks), as in TaskArray; ``size``
     is then the largest.
     """
     code: Code = Code.BAD_WORKLOAD_NAME
-    """The code that is reported with ``problem``."""
+    """The code reported with ``problem``."""
     file: str | None = None
     """Digest of the file that the job names instead of a workload."""
 
 
 def choice(job: Job) -> Choice:
-    """Return the workload that the job names in its comment or, failing that, in its
-    environment."""
+    """Return the workload that the job names in its comment, or else in its environment."""
     if job.mode == "off":
         return Choice(opted_out=True)
     try:
@@ -150,7 +149,9 @@ def _grouped(sizes: list[float]) -> tuple[tuple[float, int], ...]:
 
 
 def effective_mode(site: Mode, asked: str | None) -> Mode:
-    """Return the lower of the site's mode and the job's own; an unknown word counts as off."""
+    """Return the less active of the site's mode and the job's own; an unknown word counts
+    as off.
+    """
     if asked is None or asked == "":
         return site
     try:
@@ -211,13 +212,15 @@ def request(
 
 
 def account(job: Job) -> str | None:
-    """Return the account that is charged: the job's own, else the user's default account."""
+    """Return the account that is charged: the job's own, or else the user's default; None: neither
+    known.
+    """
     return job.account or job.default_account or None
 
 
 def gpus_in(gres: str | None) -> int:
-    """Return the GPUs per node in ``gpu:2``, ``gres:gpu:a100:2``, ``gres/gpu=2`` or ``gpu``; 0:
-    none.
+    """Return the GPUs per node in a gres text such as ``gpu:2``, ``gres:gpu:a100:2``,
+    ``gres/gpu=2`` or ``gpu``; 0: none.
     """
     if not gres or "gpu" not in gres:
         return 0
@@ -226,8 +229,9 @@ def gpus_in(gres: str | None) -> int:
 
 
 def task_array(indices: str | None) -> TaskArray | None:
-    """Return the array that ``0-9:2,15%4`` stands for; None: fewer than two tasks, or
-    unreadable."""
+    """Return the job array that an index text such as ``0-9:2,15%4`` describes; None: fewer than
+    two tasks, or unreadable.
+    """
     tasks = sum(map(len, _ranges(indices or "")))
     if tasks < 2:
         return None
@@ -241,9 +245,7 @@ def _task_array(indices: str | None, sizes: tuple[tuple[float, int], ...]) -> Ta
 
 
 def _ranges(indices: str) -> list[range]:
-    """Return the index ranges that an array's text lists, by first index; an empty list:
-    unreadable.
-    """
+    """Return the index ranges in a job array's text, by first index; empty: unreadable."""
     found = []
     for part in indices.partition("%")[0].split(","):
         match = _RANGE.fullmatch(part.strip())
@@ -255,7 +257,7 @@ def _ranges(indices: str) -> list[range]:
 
 
 def shape(job: Job) -> tuple[int, int]:
-    """Return the total number of tasks, and the cores per task."""
+    """Return the job's total number of tasks, and the cores per task."""
     tasks = job.tasks or max(1, job.nodes or 0) * (job.tasks_per_node or 1)
     return tasks, job.cpus_per_task or 1
 

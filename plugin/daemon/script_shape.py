@@ -67,7 +67,7 @@ def packs_steps(script: str) -> bool:
 
 
 def names_its_shape(script: str) -> bool:
-    """Return whether an executed line of the script sets a number of tasks, cores or threads."""
+    """Return whether an executed line of the script sets the number of tasks, cores or threads."""
     for text in _commands(script):
         launched = _LAUNCHERS.search(text)
         if launched is not None and _COUNTS.search(launched[1]):

@@ -28,11 +28,11 @@ Handle = Callable[[bytes], bytes]
 
 MAX_CONNECTIONS = 512
 HALF_LINE_S = 5.0
-"""A partly received request must be complete within this time."""
+"""Seconds within which a partly received request must be complete."""
 IDLE_S = 300.0
-"""An open connection without any request is closed after this time."""
+"""Seconds after which a connection without any request is closed."""
 GRACE_S = 1.0
-"""Time that requests in progress get to finish after ``stop``."""
+"""Seconds that requests in progress get to finish after ``stop``."""
 TICK_S = 0.5
 
 _DONTWAIT = socket.MSG_DONTWAIT
@@ -46,7 +46,7 @@ _TOO_LONG = replies.reply(
 
 
 class End(Enum):
-    """Why the loop ended."""
+    """Why the server's loop ended."""
 
     STOPPED = "stopped"
     SOCKET_LOST = "socket-lost"
@@ -112,7 +112,7 @@ class Server:
             self._waker.send(b"s")
 
     def run(self) -> End:
-        """Serve until ``stop`` or until the socket is lost; close everything and return the
+        """Serve until ``stop`` or until the socket is lost; then close everything and return the
         reason.
         """
         self._poll.register(self._listener.fileno(), select.EPOLLIN)
@@ -192,8 +192,8 @@ class Server:
             log.warning("uid %d is not a scheduler user of the site file: not answered", uid)
 
     def _make_room(self) -> None:
-        """Close the longest idle connection to free a descriptor, or refuse the waiting peer if
-        none is open.
+        """Close the connection that is idle for longest, or refuse the waiting peer if none is
+        open.
         """
         if self._connections:
             self._evict()
@@ -246,8 +246,9 @@ class Server:
         self._answer_next(connection)
 
     def _answer_next(self, connection: _Connection) -> None:
-        """Answer the first complete line of the buffer, if there is one; leave the rest for
-        later."""
+        """Answer the first complete line of the connection's buffer, if any; keep the rest for
+        later.
+        """
         end = connection.buffer.find(b"\n")
         if end < 0:
             if len(connection.buffer) > MAX_REQUEST_BYTES:

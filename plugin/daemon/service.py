@@ -1,10 +1,9 @@
-"""Answers one request line with one reply line, from tables in memory, and never raises an
-exception.
+"""Answers one request line with one reply line, from tables in memory; never raises an exception.
 
 The steps of answering a submission: parse the line (``messages``), find the job's workload
-(``requests``, ``matched``), decide on a placement (``policies.decide``), check the requested
-memory (``right_sizing``), write the edits and the user's message into a reply (``replies``), and
-hand the answer to the recorder.
+(``requests``, ``matched``), decide on a placement (``policies.decide``), check the requested memory
+(``right_sizing``), write the edits and the user's message into a reply (``replies``), and hand the
+answer to the recorder.
 """
 
 from __future__ import annotations
@@ -42,8 +41,8 @@ log = logging.getLogger("berth.serve")
 
 Record = Callable[[Answered], None]
 Keep = Callable[[float, str, bytes, bytes, str | None], None]
-"""Writes an answer to the journal before the reply is sent. Arguments: time, mode, request line,
-reply line, and the user's name where the request has only the uid.
+"""A function that writes an answer to the journal before the reply is sent. Arguments: time, mode,
+request line, reply line, and the user's name where the request has only the uid.
 """
 
 
@@ -72,7 +71,7 @@ class _Question(NamedTuple):
 
 @dataclass(slots=True)
 class _Verdict:
-    """What Berth does with one job, and why."""
+    """The action for one job, with its reason."""
 
     code: str
     reason: str
@@ -83,7 +82,8 @@ class _Verdict:
 
 
 class Service:
-    """Answers request lines from the current ``site``, ``shelf`` and ``snapshot``.
+    """Answers request lines from the tables ``site`` (the site file), ``shelf`` (forecasts) and
+    ``snapshot`` (cluster state).
 
     Background threads replace each of the three by a single assignment; a request reads each of
     them once.
@@ -199,7 +199,7 @@ class Service:
         return self._answer(question, request, verdict, described)
 
     def _judged(self, question: _Question, request: Request) -> tuple[Request, _Verdict]:
-        """Return the verdict, and the request in the form that the decision used."""
+        """Return the verdict on a job, and the request in the form that the decision used."""
         site, shelf, job, states = (
             question.site, question.shelf, question.job, question.snapshot.states,
         )  # fmt: skip
@@ -258,7 +258,7 @@ class Service:
         verdict: _Verdict,
         described: JobDescription | None,
     ) -> bytes:
-        """Count, record and journal the answer, and return the reply line."""
+        """Count, record and journal the answer to a submission, and return the reply line."""
         ask, mode, decision = question.ask, question.mode, verdict.decision
         action = "edit" if verdict.changes and mode is Mode.ENFORCE else "keep"
         name, now_s = self._identifiers.next(), self._clock.time()
@@ -299,8 +299,7 @@ class Service:
 
 
 def _kept_at_once(question: _Question, named: requests.Choice) -> Kept | None:
-    """Return why the job is left unchanged before its workload is looked at; None: no such
-    reason."""
+    """Return why the job is left unchanged whatever its workload is; None: no such reason."""
     job = question.job
     if named.opted_out:
         return Kept(Code.OPTED_OUT, "You asked Berth to leave this job alone.")
@@ -375,8 +374,8 @@ _NOT_LOOKED_AT = frozenset(
      Code.NOT_COVERED_QUEUE, Code.NOT_COVERED_KIND)
 )  # fmt: skip
 _NOT_AT_SUBMISSION = frozenset((Code.OPTED_OUT, Code.NO_WORKLOAD, Code.NO_FORECAST))
-"""Codes that are not reported at submission, only by `berth why`: to users whose programs Berth
-does not know they are no news.
+"""Codes that only `berth why` reports: users whose programs Berth does not know need no message at
+submission.
 """
 _INTERACTIVE_SHAPE = Kept(
     Code.INTERACTIVE_SHAPE,

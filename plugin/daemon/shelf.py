@@ -1,4 +1,5 @@
-"""The answering thread's look-up tables: workload -> Forecast, fingerprint -> workload.
+"""The answering thread's look-up tables: forecasts by workload, and workloads by script
+fingerprint.
 
 Forecasts stay compressed until they are used, and only recently used ones stay decompressed, so
 that thousands of workloads fit into the daemon's memory. A Shelf is not modified, except for its
@@ -18,7 +19,7 @@ from berth.plugin.store.store import Changes
 from berth.predictor.core.forecast import Forecast
 
 UNPACKED_KEPT = 400
-"""Number of decompressed forecasts: users have learnt forecasts of their own, and one of 110
+"""Number of forecasts kept decompressed. Users have learnt forecasts of their own; one with 110
 points takes 62 kB, so 400 take 25 MB.
 """
 
@@ -59,7 +60,7 @@ class Shelf:
 
     @classmethod
     def of(cls, forecasts: Iterable[Forecast]) -> Shelf:
-        """Make a Shelf from these forecasts, without a store."""
+        """Return a Shelf with these forecasts, without a store."""
         packed = {f.workload: _packed(f.to_json()) for f in forecasts}
         return cls(1, packed, packed)
 
@@ -99,14 +100,16 @@ class Shelf:
         return self._unpacked.put(key, forecast)
 
     def attached(self, digest: str, user: str) -> Attached | None:
-        """Return the workload attached to a script by this user, else by all users' record; None:
-        none.
+        """Return the workload attached to a script for this user's jobs, or else for all users'
+        jobs; None: none is.
         """
         return self._scripts.get((digest, user)) or self._scripts.get((digest, ""))
 
     @property
     def has_scripts(self) -> bool:
-        """Return whether any fingerprint is attached; otherwise none need be computed."""
+        """Return whether any script fingerprint is attached; if not, no fingerprint need be
+        computed.
+        """
         return bool(self._scripts)
 
     def updated(self, changes: Changes) -> Shelf:

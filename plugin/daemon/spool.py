@@ -1,4 +1,4 @@
-"""A file for decisions that the store could not take, kept beside the store until it can.
+"""A file beside the store for decisions that could not be stored, until the store works again.
 
 One JSON object per line, appended and synced to disk; lines are read back in batches, and the file
 is removed once all are stored. An unreadable line (cut off by a power failure) goes to ``*.bad``.
@@ -43,7 +43,9 @@ class Spool:
         self._files = files
 
     def append(self, records: Sequence[DecisionRecord]) -> None:
-        """Append all records. Raises OSError (disk or spool full); then no record was written."""
+        """Append all records to the spool. Raises OSError (disk or spool full); then no record was
+        written.
+        """
         data = "".join(
             json.dumps(dataclasses.asdict(record), separators=(",", ":")) + "\n"
             for record in records
@@ -99,7 +101,7 @@ class Spool:
 
     @contextmanager
     def _locked(self, flags: int) -> Iterator[int]:
-        """Open and lock the file. Raises OSError where another daemon is using it."""
+        """Open and lock the spool file. Raises OSError where another daemon is using it."""
         handle = self._files.open(self.path, flags)
         try:
             self._files.lock(handle)

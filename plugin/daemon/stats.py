@@ -1,4 +1,6 @@
-"""Counts and latencies of the answering thread. Only that thread writes; others only read."""
+"""Counts and latencies of the answering thread. Only that thread writes them; other
+threads read.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,7 @@ BOUNDS_US = (20, 50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000, 20_000, 50_000)
 
 
 class Stats:
-    """Counters by name, and the latencies in microseconds of the last 8192 decisions."""
+    """Counters by name, and the latencies of the last 8192 decisions in microseconds."""
 
     def __init__(self, clock: Clock = HOST.clock) -> None:
         self._clock = clock
@@ -39,7 +41,7 @@ class Stats:
             self._next = (self._next + 1) % _KEPT
 
     def summary(self) -> dict[str, object]:
-        """Return everything counted, as plain data."""
+        """Return all counters and latency statistics as plain data."""
         ordered = sorted(self._latencies_us)
         counts, codes = Counter(self.counts), Counter[str]()
         for (_, action, code), count in self.decisions.items():

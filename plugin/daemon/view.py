@@ -1,4 +1,7 @@
-"""What the answering thread needs of a site file, ready for use; replaced whole on reload."""
+"""The parts of the site file and of the cluster's state that the answering thread uses.
+
+On a reload the objects are replaced as a whole.
+"""
 
 from __future__ import annotations
 
@@ -18,34 +21,34 @@ from berth.policies.values import CandidateState, DefaultMemory, Mode
 
 
 class Kept(NamedTuple):
-    """Why a job is left as it is: a stable code and a sentence."""
+    """Why a job is left unchanged: a stable code and a sentence."""
 
     code: str
     sentence: str
 
 
 Coverage = Callable[[Job], Kept | None]
-"""None where the site lets Berth look at this job."""
+"""A function that returns why Berth does not handle a job; None: Berth handles it."""
 
 
 @dataclass(frozen=True, slots=True)
 class SiteView:
-    """The site file as far as answering needs it."""
+    """The parts of the site file that the answering thread needs."""
 
     mode: Mode
     decider: Decider
     covers: Coverage
     schedulers: Mapping[str, type[Scheduler]]
-    """Whose filters may ask, by name."""
+    """Schedulers whose filters may send requests, by name."""
     auto_queue: str | None = None
     kill_switch: Path | None = None
     right_sizing: RightSizing = field(default_factory=RightSizing)
     show: Show = Show.CHANGED
-    """Which decisions users are told."""
+    """Which decisions are reported to users."""
     slice_queues: Mapping[str, tuple[str, ...]] = field(init=False)
-    """Candidates that give MIG slices by type, by their queue."""
+    """Names of candidates that give MIG slices by GPU type, by queue."""
     changes_shapes: bool = field(init=False)
-    """Whether the site says of any place that the shape of jobs may change there."""
+    """Whether the site allows, for any candidate, changing a job's number of tasks."""
 
     def __post_init__(self) -> None:
         found: dict[str, tuple[str, ...]] = {}
@@ -59,29 +62,28 @@ class SiteView:
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """The candidates' states of one reading, and both clocks at that moment.
+    """The candidates' states from one reading, with the wall and monotonic clocks at that moment.
 
-    Ages are by the monotonic clock: a wall clock that is set back or forth neither makes
-    a fresh state stale nor a stale one fresh.
+    Ages are computed by the monotonic clock, so that setting the wall clock changes no state's age.
     """
 
     states: Mapping[str, CandidateState] = field(default_factory=lambda: MappingProxyType({}))
     wall_s: float = 0.0
     monotonic_s: float = 0.0
     guard: Guard = field(default_factory=Guard)
-    """Whether somebody gives jobs their memory back."""
+    """Whether the helper that restores jobs' memory requests is running."""
     default_memory: Mapping[str | None, DefaultMemory] = field(
         default_factory=lambda: MappingProxyType({})
     )
-    """What a job that asks for no memory holds, by queue; None: it names no queue."""
+    """The memory of a job that requests none, by queue; key None: jobs that name no queue."""
 
     def now_s(self, monotonic_s: float) -> float:
-        """Unix time at ``monotonic_s`` by the wall clock of the reading."""
+        """Return the Unix time at ``monotonic_s``, by the wall clock of the reading."""
         return self.wall_s + (monotonic_s - self.monotonic_s)
 
 
 def killed(switch: Path | None, files: Files = HOST.files) -> bool:
-    """Return whether the kill switch is there. One that cannot be looked at stops us, too."""
+    """Return whether the kill switch file exists; True also where that cannot be determined."""
     if switch is None:
         return False
     try:

@@ -1,4 +1,4 @@
-"""A thread of the daemon that ends when it is asked to, or with the process."""
+"""A daemon thread that ends when it is told to stop, or with the process."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from berth.plugin.host import Host
 
 
 class Worker(ABC):
-    """Calls ``run`` of a child class in the background."""
+    """Base class of a thread: ``run`` of the subclass is called in the background."""
 
     def __init__(self, name: str, host: Host) -> None:
         self.name = name
@@ -16,16 +16,16 @@ class Worker(ABC):
 
     @abstractmethod
     def run(self) -> None:
-        """Do the work of the thread."""
+        """Do the thread's work until the thread is told to stop."""
 
     def start(self) -> None:
         """Start the thread."""
         self._thread.start()
 
     def join(self, timeout_s: float | None = None) -> None:
-        """Wait for its end."""
+        """Wait for the thread's end, at most ``timeout_s`` seconds."""
         self._thread.join(timeout_s)
 
     def is_alive(self) -> bool:
-        """Return whether it has started and not ended."""
+        """Return whether the thread has started and not ended."""
         return self._thread.is_alive()

@@ -1,4 +1,4 @@
-"""A cluster's queues and nodes, in terms that are the same for every scheduler."""
+"""Values that describe a cluster's queues, nodes and reservations, the same for every scheduler."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ from berth.policies.values import DefaultMemory, QueueBounds
 
 @dataclass(frozen=True, slots=True)
 class NodeFacts:
-    """One node. Cores are physical; GPUs are counted by the scheduler's name of their type."""
+    """The state of one node. Cores are physical; GPUs are counted by the scheduler's name of their
+    type.
+    """
 
     name: str
     queues: tuple[str, ...]
@@ -36,7 +38,10 @@ class NodeFacts:
 
 @dataclass(frozen=True, slots=True)
 class QueueFacts:
-    """One partition or queue. None for ``allowed_accounts`` or ``allowed_qos`` means everybody."""
+    """The state and limits of one partition or queue.
+
+    None for ``allowed_accounts`` or ``allowed_qos``: everybody is allowed.
+    """
 
     name: str
     up: bool
@@ -50,9 +55,11 @@ class QueueFacts:
     qos: str | None = None
     """Name of the quality of service (QOS) whose limits hold for all jobs of the queue."""
     not_for_users: str | None = None
-    """The scheduler's reason why users may not use the queue: ``Hidden=YES``, ``RootOnly=YES``."""
+    """Why users may not use the queue (``Hidden=YES``, ``RootOnly=YES``); None: they may."""
     closed: str | None = None
-    """The scheduler's word for a queue that is not up, and its consequence for jobs."""
+    """Why the queue is not up, in the scheduler's word with its consequence for jobs; None: it is
+    up.
+    """
     default_memory: DefaultMemory | None = None
     """The memory of a job that requests none; None: the scheduler does not allocate memory."""
 

@@ -1,5 +1,5 @@
-"""Small JSON files shared by the daemon and the helper that returns moved jobs to their first
-queue.
+"""Reads and writes small JSON files that the daemon shares with the helper that restores moved
+jobs.
 """
 
 from __future__ import annotations
@@ -19,8 +19,9 @@ T = TypeVar("T")
 
 
 def read_helper_file(path: Path, form: TypeAdapter[T], absent: T) -> T:
-    """Return the content of a JSON file; ``absent`` where the file does not exist. Raises
-    DocumentError.
+    """Return the content of a JSON file; ``absent`` where the file does not exist.
+
+    Raises DocumentError.
     """
     try:
         with path.open("rb") as file:

@@ -1,4 +1,4 @@
-"""Parse and write lists of numbers and hosts: Flux's idsets (RFC 22), and hostlists."""
+"""Parses and writes lists of numbers and hosts: Flux's idsets (RFC 22), and hostlists."""
 
 from __future__ import annotations
 
@@ -8,16 +8,20 @@ from collections.abc import Iterable, Iterator, Sequence
 from berth.pilot.errors import SchedulerError
 
 MOST = 100_000
-"""Maximum members of a list: a list with more is refused as malformed."""
+"""Maximum members of a list: a longer list is refused as malformed."""
 _LONGEST_NAME = 255
 _RANGE = re.compile(r"([0-9]{1,9})(?:-([0-9]{1,9}))?")
 _NUMBERED = re.compile(r"(.*?)([0-9]{1,9})", re.DOTALL)
 _HOSTS = re.compile(r"([^\[\],]*+)(?:\[([0-9,-]*+)\]([^\[\],]*+))?+(?:,|\Z)")
-"""One name, or a name with a bracketed range, up to the next comma. Possessive: no backtracking."""
+"""Matches one host name, with or without a bracketed range, up to the next comma. The quantifiers
+are possessive, so that matching never backtracks.
+"""
 
 
 def idset(text: object) -> list[int]:
-    """Return the numbers of ``0-2,5`` or ``[0-2,5]``, as ordered there. Raises SchedulerError."""
+    """Return the numbers in an idset such as ``0-2,5`` or ``[0-2,5]``, in its order. Raises
+    SchedulerError.
+    """
     if not isinstance(text, str):
         raise SchedulerError(f"{text!r} is no list of ranks"[:160])
     body = text.strip()
@@ -30,7 +34,8 @@ def idset(text: object) -> list[int]:
 
 
 def hostlist(text: object) -> list[str]:
-    """Return the host names of ``node[0-2],gpu[08-10]`` (Flux or Slurm), in the order written.
+    """Return the host names in a hostlist such as ``node[0-2],gpu[08-10]`` (Flux or Slurm), in its
+    order.
 
     Raises SchedulerError.
     """

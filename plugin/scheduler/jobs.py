@@ -1,6 +1,4 @@
-"""Jobs before, during and after their run: as submitted, as the scheduler lists them, as they
-ended.
-"""
+"""Values that describe jobs: as submitted, as pending or running, and as ended."""
 
 from __future__ import annotations
 
@@ -22,7 +20,7 @@ class Job:
 
 @dataclass(frozen=True, slots=True)
 class NodeJob:
-    """A script that measures one named node, or a pair of nodes, with no other job on them."""
+    """A script that measures one named node, or a pair of nodes, while no other job runs there."""
 
     name: str
     script: Path
@@ -40,7 +38,7 @@ class NodeJob:
 
 @dataclass(frozen=True, slots=True)
 class WorkersJob:
-    """Copies of a script, independent of each other; a copy that fails may be started again."""
+    """Independent copies of one script; a copy that fails may be started again."""
 
     name: str
     script: Path
@@ -61,8 +59,9 @@ ENDED = frozenset(("completed", "failed", "timeout", "out-of-memory", "cancelled
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """State and measured use of a job. None: the scheduler does not report it. Times are Unix
-    seconds.
+    """State and measured resource use of a job, in Unix seconds and bytes.
+
+    None: the scheduler does not report the value.
     """
 
     job_id: str
@@ -79,22 +78,22 @@ class Outcome:
     """The highest memory of any one GPU or slice, in bytes; None also where the job had no GPU."""
     user: str = ""
     decision: str | None = None
-    """Id of Berth's decision, read from the comment that Berth wrote into the job (the stamp)."""
+    """Id of Berth's decision, read from the job's comment."""
     exit_status: int | None = None
     submit_s: float | None = None
     start_s: float | None = None
     end_s: float | None = None
     node_count: int | None = None
     cores: int | None = None
-    """CPUs as the scheduler counts them: on Slurm these are hardware threads where the site counts
-    threads.
+    """CPUs as the scheduler counts them; on Slurm these are hardware threads where the site counts
+    them.
     """
     gpus: int | None = None
     """Number of whole GPUs or slices on all nodes together."""
     time_limit_s: float | None = None
     energy_j: float | None = None
     stamp_lost: bool = False
-    """True: the field where the scheduler keeps Berth's stamp holds other text."""
+    """True: the job's comment, where Berth wrote its decision id, now holds other text."""
 
 
 NO_WAITING_ENDS = "never starts as it is"
@@ -103,10 +102,12 @@ NO_WAITING_ENDS = "never starts as it is"
 
 @dataclass(frozen=True, slots=True)
 class JobNow:
-    """A job at present. None: the scheduler does not report it. Times are Unix seconds."""
+    """The present state of one job. None: the scheduler does not report the value. Times are Unix
+    seconds.
+    """
 
     state: str
-    """The job's state, one of the words of ``Outcome.state``."""
+    """The job's state, one of the values of ``Outcome.state``."""
     queue: str
     waits_for: str | None = None
     """Why the job waits, in a few words for its user, with the scheduler's own reason."""
@@ -144,7 +145,7 @@ class PresentJob:
     start_s: float | None = None
     """When the job started; None: it is pending."""
     decision: str | None = None
-    """Id of Berth's decision, from the stamp in the job's comment."""
+    """Id of Berth's decision, read from the job's comment."""
     memory_bytes: int = 0
     """Memory requested or allocated per node; 0: the scheduler does not report it."""
     after: tuple[str, ...] = ()
@@ -162,7 +163,9 @@ class EndedJobs:
 
 @dataclass(frozen=True, slots=True)
 class Replacing:
-    """The result of one new decision for a pending job."""
+    """The new decision for a pending job that Berth placed earlier, and whether the job
+    was moved.
+    """
 
     job: str
     queue: str
@@ -185,6 +188,8 @@ _STAMP = re.compile(r"\bberth/1 id=([0-9a-z]{1,32})(?![0-9a-z])")
 
 
 def stamped_decision(text: str) -> str | None:
-    """Return the decision id of a stamp (``berth/1 id=...``) in ``text``; None: it has no stamp."""
+    """Return the decision id in ``text`` (``berth/1 id=...``); None: ``text`` holds no
+    decision id.
+    """
     match = _STAMP.search(text)
     return None if match is None else match[1]

@@ -56,7 +56,7 @@ class PilotPlan(Protocol):
 
 
 class NoSettings(Document):
-    """The settings of a scheduler that has no table of its own in the site file."""
+    """Empty settings, for a scheduler without a table of its own in the site file."""
 
 
 class Scheduler(Protocol):
@@ -81,13 +81,15 @@ class Scheduler(Protocol):
     opt_out: ClassVar[str] = "BERTH_WORKLOAD=off"
     """What a submitter writes so that Berth leaves that one job unchanged."""
     typed_gpus: ClassVar[bool] = False
-    """GPUs and slices have types (``gpu:h100``); if False all GPUs of a node are counted as
+    """True: GPUs and slices have types (``gpu:h100``); False: all GPUs of a node count as
     ``gpu``.
     """
     lists_queues: ClassVar[bool] = False
-    """A job may name several queues, separated by commas, and starts in the first that has room."""
+    """True: a job may name several queues, separated by commas, and starts in the first that has
+    room.
+    """
     stamps_are_private: ClassVar[bool] = False
-    """Users can neither write the stamp (Berth's comment with a decision's id) nor copy it to a
+    """True: users can neither write the comment that holds Berth's decision id nor copy it to a
     job.
     """
     replayed_as: ClassVar[str] = "easy"
@@ -112,8 +114,7 @@ class Scheduler(Protocol):
         """Read queues and nodes as they are now.
 
         ``full=False`` leaves out facts that are slow to read and do not change: the cluster's name
-        and
-        the nodes' memory. The daemon reads this short form every few seconds.
+        and the nodes' memory. The daemon reads this short form every few seconds.
         """
         ...
 
@@ -138,8 +139,7 @@ class Scheduler(Protocol):
         knows.
 
         ``known``: Unix time of the end by job id. A job that ended at its known time is left out,
-        so
-        that details which are slow to read are read once per job.
+        so that details which are slow to read are read once per job.
         """
         ...
 
@@ -153,13 +153,13 @@ class Scheduler(Protocol):
         return False
 
     def job_id(self, text: str) -> str | None:
-        """Return ``text`` as a job id in the store's form; None: ``text`` is no id of this
+        """Return ``text`` as a job id in the store's form; None: ``text`` is not an id of this
         scheduler.
         """
         return None
 
     def stamped(self, job_id: str) -> str | None:
-        """Return the decision id from the stamp in the job's comment; None: no stamp, or no such
+        """Return the id of Berth's decision from the job's comment; None: no decision, or no such
         job.
         """
         return None
@@ -266,8 +266,7 @@ class Scheduler(Protocol):
         """Return the scheduler's configuration for nodes whose GPUs are partitioned into slices.
 
         ``nodes``: the layout of each GPU, by node name; ``cores``: cores per node. Raises
-        UsageError, or
-        PlanRefused for a node that jobs could not select.
+        UsageError, or PlanRefused for a node that jobs could not select.
         """
         raise UsageError(
             f"{self.title} needs no configuration of its own for a plan",

@@ -1,4 +1,4 @@
-"""Schedulers by name: those of ``plugin/entry_points.ini`` and those of other packages."""
+"""Finds schedulers by name: those of ``plugin/entry_points.ini`` and those of other packages."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ DEFAULT = SCHEDULERS.own()[0]
 def own_table(name: str, table: object, model: type[D], *, source: Path) -> D:
     """Return the site file's table of the scheduler ``name``, validated against ``model``.
 
-    Raises DocumentError whose key is the faulty key, prefixed by ``name``.
+    Raises DocumentError, whose key is the invalid key prefixed by ``name``.
     """
     try:
         return validate(table, model, source=source)

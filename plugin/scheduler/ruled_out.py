@@ -1,6 +1,6 @@
-"""Candidates that are ruled out because jobs had to be moved back from them.
+"""Candidates that are ruled out because jobs could not start there and had their requests restored.
 
-They are kept in one small file: the helper that moves jobs back writes it, the daemon reads it.
+The list is a small file that the restoring helper writes and the daemon reads.
 """
 
 from __future__ import annotations
@@ -23,14 +23,12 @@ __all__ = ["RuledOut", "add", "clear", "load", "with_ruled_out"]
 
 
 def load(path: Path) -> tuple[RuledOut, ...]:
-    """Return the candidates that are ruled out; empty where the file is absent. Raises
-    DocumentError.
-    """
+    """Return the ruled-out candidates; empty where the file is absent. Raises DocumentError."""
     return read_helper_file(path, _FORM, ())
 
 
 def add(path: Path, entry: RuledOut) -> None:
-    """Append an entry; it replaces one of the same candidate, user and workload. Raises
+    """Add an entry, replacing one for the same candidate, user and workload. Raises
     DocumentError.
     """
     others = [r for r in load(path) if _key(r) != _key(entry)]
@@ -47,7 +45,9 @@ def clear(path: Path, candidate: str | None) -> int:
 
 
 def with_ruled_out(read: ReadStates, path: Path) -> ReadStates:
-    """Return a function that reads the candidates' states and marks those that are ruled out."""
+    """Return a function that calls ``read`` and adds the ruled-out entries in ``path`` to its
+    states.
+    """
 
     def both() -> Reading:
         reading, entries = read(), load(path)

@@ -1,4 +1,4 @@
-"""Compute the candidates' present states from the scheduler's queues and nodes."""
+"""Computes the candidates' present states from the scheduler's queues and nodes."""
 
 from __future__ import annotations
 
@@ -13,14 +13,16 @@ from berth.policies.values import Candidate, CandidateState, DefaultMemory, Queu
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """The candidates' states and the default memory at one moment: the input of a decision."""
+    """The candidates' states and the queues' default memory at one moment: the input of a
+    decision.
+    """
 
     states: Mapping[str, CandidateState]
     """Present states of the candidates, by name."""
     default_memory: Mapping[str | None, DefaultMemory] = field(
         default_factory=lambda: MappingProxyType({})
     )
-    """Default memory of jobs by queue (None: no queue named); only queues that allocate memory."""
+    """Default memory of jobs by queue (None: no queue named), for queues that allocate memory."""
 
 
 ReadStates = Callable[[], Reading]

@@ -1,4 +1,4 @@
-"""The site file's tables ``[[platforms]]`` and ``[[candidates]]``: hardware, and places for jobs.
+"""Schemas of the site file's tables ``[[platforms]]`` and ``[[candidates]]``: hardware, job places.
 
 Quantities are strings with a unit, such as ``"2d"`` or ``"64G"``; no unit is assumed.
 """
@@ -42,7 +42,7 @@ Memory = Annotated[int, BeforeValidator(_memory), Field(gt=0)]
 
 
 class PlatformTable(Document):
-    """`[[platforms]]`: hardware of this site; the shipped ones need no entry."""
+    """`[[platforms]]`: hardware of this site; platforms that Berth ships need no entry."""
 
     name: Name = Field(
         description="name that candidates use; of a shipped platform, or of the file"
@@ -58,7 +58,7 @@ class PlatformTable(Document):
 
 
 class TranslationTable(Document):
-    """`[candidates.translation]`: how a request becomes this candidate's resources."""
+    """`[candidates.translation]`: how a job's request becomes a request at this candidate."""
 
     gpus: int = Field(
         0, ge=0, le=100_000, description="fewest GPUs or slices for a request that names none"
@@ -88,7 +88,9 @@ class TranslationTable(Document):
 
 
 class SlicesTable(Document):
-    """`[candidates.slices]`: the place gives MIG slices of its platform, a whole GPU."""
+    """`[candidates.slices]`: the candidate gives MIG slices of its platform, which is a
+    whole GPU.
+    """
 
     profiles: Names | None = Field(
         None,

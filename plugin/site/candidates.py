@@ -68,8 +68,10 @@ def candidates_of(
 
 
 def is_padding(kind: str) -> bool:
-    """Tell whether this is a type like ``gpu:off1``, with which ``berth mig apply`` fills up a
-    node's GPU count and which no job is meant to use."""
+    """Return whether a GPU type is padding, such as ``gpu:off1``.
+
+    ``berth mig apply`` fills a node's GPU count with such types, which no job should request.
+    """
     return _PADDING.fullmatch(kind) is not None
 
 
@@ -213,7 +215,7 @@ def _candidate(
 
 
 def _prices(table: CandidateTable, platform: Platform, cores: int) -> dict[str, float | None]:
-    """Return the candidate's own prices; if it has none, prices derived from its platform's."""
+    """Return the candidate's own prices by key; if it has none, the price of its platform."""
     own = {
         "price_per_node_hour": table.price_per_node_hour,
         "price_per_gpu_hour": table.price_per_gpu_hour,
@@ -232,7 +234,10 @@ def _names(names: tuple[str, ...] | None) -> frozenset[str] | None:
 
 
 def platform_named(name: str, platforms: Mapping[str, Platform], key: str, path: Path) -> Platform:
-    """Return the platform of that name; a ``GPU-mig-PROFILE`` that is not listed is made."""
+    """Return the platform of that name; a slice ``GPU-mig-PROFILE`` is derived from its GPU.
+
+    Raises DocumentError where the name is unknown.
+    """
     platform = platforms.get(name) or derived(name, platforms)
     if platform is None:
         raise unknown_platform(path, key, name, platforms)

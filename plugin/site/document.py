@@ -35,7 +35,7 @@ def _registered(registry: Registry[Any], name: str) -> str:
 
 
 class SiteTable(Document):
-    """`[site]`: who we are."""
+    """`[site]`: the site's name, scheduler and reference."""
 
     name: Name = Field("site", description="name of the site or cluster, shown in messages")
     scheduler: Name = Field(
@@ -66,7 +66,7 @@ class SiteTable(Document):
 
 
 class WeightsTable(Document):
-    """`[policy.weights]`: only with objective balanced, and `wait`."""
+    """`[policy.weights]`: weights of the objective `balanced`, and `wait`."""
 
     time: NonNegative = Field(1.0, description="exponent of the time, objective balanced")
     cost: NonNegative = Field(1.0, description="exponent of the cost, objective balanced")
@@ -77,7 +77,7 @@ class WeightsTable(Document):
 
 
 class ExploreTable(Document):
-    """`[policy.explore]`: jobs sent where the most is learnt (mode `enforce`)."""
+    """`[policy.explore]`: jobs sent to places to learn their speed there (mode `enforce`)."""
 
     core_hours: NonNegative = Field(
         0.0,
@@ -111,7 +111,7 @@ class ExploreTable(Document):
 
 
 class PolicyTable(Document):
-    """`[policy]`: how to choose."""
+    """`[policy]`: how a place is chosen for a job."""
 
     objective: Name = Field(
         "fastest",
@@ -181,7 +181,7 @@ class PolicyTable(Document):
 
 
 class EnergyTable(Document):
-    """`[energy]`: what jobs draw, and what their electricity emits."""
+    """`[energy]`: the power that jobs draw, and the emissions of the site's electricity."""
 
     utilisation: float = Field(
         1.0,
@@ -201,7 +201,7 @@ class EnergyTable(Document):
 
 
 class DaemonTable(Document):
-    """`[daemon]`: what answers the scheduler."""
+    """`[daemon]`: paths, users and limits of the daemon that answers the scheduler."""
 
     socket: Text = Field("/run/berth/berth.sock", description="Unix socket of `berth serve`")
     user_socket: Text = Field(
@@ -258,7 +258,7 @@ class DaemonTable(Document):
 
 
 class PredictorTable(Document):
-    """`[predictor]`: what predicts."""
+    """`[predictor]`: the bundles that make the predictions."""
 
     bundles: tuple[Text, ...] = Field(
         (),
@@ -269,7 +269,7 @@ class PredictorTable(Document):
 
 
 class LearningTable(Document):
-    """`[learning]`: what finished jobs may change."""
+    """`[learning]`: what Berth learns from finished jobs."""
 
     enabled: bool = Field(
         True,
@@ -287,7 +287,7 @@ class LearningTable(Document):
 
 
 class RightSizingTable(Document):
-    """`[right_sizing]`: memory requests that are far above what past jobs needed."""
+    """`[right_sizing]`: handling of memory requests far above what past jobs needed."""
 
     advise: bool = Field(True, description="say so at submission, in the job's one line")
     users: Names = Field(
@@ -302,14 +302,14 @@ class RightSizingTable(Document):
 
 
 class IncludeExclude(Document):
-    """Names taken in and left out; an empty `include` takes everybody."""
+    """Names that are included and excluded; an empty `include` includes all names."""
 
     include: Names = Field((), description="only these; empty: all")
     exclude: Names = Field((), description="never these, even if included")
 
 
 class CoverageTable(Document):
-    """`[coverage]`: which jobs Berth looks at."""
+    """`[coverage]`: the jobs that Berth handles."""
 
     users: IncludeExclude = Field(default_factory=IncludeExclude, description="by user name")
     accounts: IncludeExclude = Field(default_factory=IncludeExclude, description="by account")
@@ -330,7 +330,7 @@ class CoverageTable(Document):
 
 
 class MessagesTable(Document):
-    """`[messages]`: what a user is told when a job is submitted."""
+    """`[messages]`: the messages that users get when they submit a job."""
 
     show: Show = Field(
         Show.CHANGED,
@@ -340,7 +340,7 @@ class MessagesTable(Document):
 
 
 class SiteDocument(Document, extra="allow"):
-    """The whole file. A table that bears a scheduler's name is checked by that scheduler."""
+    """The whole site file. The table named after a scheduler is validated by that scheduler."""
 
     schema_: str = Field(SITE_SCHEMA, alias="schema", description="always `berth.site/1`")
     mode: Mode = Field(

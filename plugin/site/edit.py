@@ -22,7 +22,9 @@ from berth.plugin.site.load import build_site
 
 @dataclass(frozen=True)
 class Setting:
-    """A key's new value; ``table`` is a dotted name, empty for keys before the first table."""
+    """A new value for one key of the site file; ``table``: its dotted name, empty for top-level
+    keys.
+    """
 
     table: str
     key: str
@@ -46,10 +48,9 @@ def changed_text(
     wanted: Mapping[str, object],
     by_hand: str,
 ) -> str:
-    """Return the text after ``change``; parsed, it must equal ``wanted``.
+    """Return the file's text after ``change``; the parsed result must equal ``wanted``.
 
-    Raises UsageError, whose hint is ``by_hand``, where the file is written so unusually that it
-    cannot be changed safely.
+    Raises UsageError, whose hint is ``by_hand``, where the file cannot be changed safely.
     """
     try:
         document = tomlkit.parse(text if text.endswith("\n") else text + "\n")
@@ -67,7 +68,8 @@ def changed_text(
 
 
 def insert_after(table: Any, key: str, new: str, value: object) -> None:
-    """Insert a new line (or table) after ``key``; at the table's end where tomlkit cannot insert.
+    """Insert a key (or table) after ``key`` in a tomlkit table; at the end where tomlkit cannot
+    insert.
 
     At the end, the new line would come after comments that belong to the next table.
     """
@@ -133,8 +135,9 @@ def _add(table: Any, new: str, value: object) -> None:
 
 
 def edit(path: Path, table: str, key: str, value: str | float | list[str]) -> None:
-    """Change one key in the file. Raises UsageError and DocumentError; the file is then
-    unchanged."""
+    """Change one key in the site file. Raises UsageError and DocumentError; the file is then
+    unchanged.
+    """
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:

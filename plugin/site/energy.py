@@ -22,8 +22,10 @@ MOST_HOURS = 10 * 366 * 24
 
 
 def intensity(table: EnergyTable, path: Path) -> Intensity | None:
-    """Return the carbon intensity that ``[energy]`` of the site file gives; None: it gives none.
-    Raises DocumentError."""
+    """Return the carbon intensity in ``[energy]`` of the site file; None: the file sets none.
+
+    Raises DocumentError.
+    """
     if table.carbon_g_per_kwh is not None and table.carbon_file is not None:
         raise DocumentError(
             path, "is what carbon_g_per_kwh says; write one", key="energy.carbon_file"

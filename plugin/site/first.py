@@ -1,10 +1,10 @@
-"""Makes a first site file from the cluster's state: a candidate per partition and kind of node.
+"""Makes a first site file from the cluster's state: one candidate per partition and type of node.
 
-The nodes of each queue are divided into groups of one kind, each with a constraint that selects
+The nodes of each queue are divided into groups of equal nodes, each with a constraint that selects
 the group. Constraints contain no negation, as Slurm documents none: a group is selected by a
-feature, or a combination of features (``a&b``), that no other node of the queue has. Where no
-features separate two kinds, a remark says so, and the group counts all nodes that its constraint
-selects.
+feature, or a combination of features (``a&b``), that no other node of the queue has. Where features
+cannot distinguish two types of node, a remark says so, and the group counts all nodes that its
+constraint selects.
 """
 
 from __future__ import annotations
@@ -35,8 +35,9 @@ from berth.plugin.site.stub import STUB_MARK, cpu_stub, gpu_stub
 from berth.predictor.hardware.platforms import shipped
 
 SAME_MEMORY = 0.1
-"""Largest relative difference between the memory that a node reports and the memory that a
-benchmark found there."""
+"""Largest relative difference between the memory that a node reports and the benchmarked memory of
+a platform.
+"""
 AUTO_QUEUE = "auto"
 _USABLE_OF_SLICE = 0.83
 """The smallest usable fraction of a slice's nominal memory among all published profiles."""
@@ -51,7 +52,7 @@ _LONGEST_LIST = 200
 
 @dataclass(frozen=True, slots=True)
 class FirstCandidate:
-    """One ``[[candidates]]`` entry to write, with remarks that become its comment."""
+    """One ``[[candidates]]`` entry of a first site file, with remarks that become its comment."""
 
     name: str
     platform: str
@@ -79,7 +80,7 @@ class FirstSite:
     reference_platform: str | None = None
     reference_queue: str | None = None
     nodes: dict[str, frozenset[str]] = field(default_factory=dict)
-    """Names of the nodes of each kind of CPU node, by the name of its stub platform."""
+    """Names of the nodes of each type of CPU node, by the name of its stub platform."""
     has_auto: bool = False
     left_out: list[QueueFacts] = field(default_factory=list)
     """Queues that get no candidates, because the site does not offer them to users."""
@@ -93,7 +94,7 @@ class FirstSite:
 def first_site(
     facts: ClusterFacts, known: Mapping[str, Platform], scheduler: Scheduler
 ) -> FirstSite:
-    """Make one candidate for each kind of node and GPU type in each queue.
+    """Return candidates for each queue of the cluster: one per type of node and GPU type.
 
     The queue ``auto`` and queues that users may not use get no candidates.
     """
@@ -172,8 +173,9 @@ def _suffix(group: NodeGroup, groups: Sequence[NodeGroup]) -> Iterator[str]:
 
 
 def _gpu_stub(gres: str, node: NodeFacts) -> Platform:
-    """Make a stub platform for a GPU type: from its data sheet, else as an unknown GPU, or as a
-    slice of the memory in its name."""
+    """Return a stub platform for a GPU type: from its data sheet, or else of an unknown GPU, or of
+    a slice with the memory in its name.
+    """
     name, of_slice = _name(gres.replace(":", "-")), slice_named(gres.partition(":")[2])
     if of_slice is None:
         return gpu_stub(name, architecture=node.architecture, device=device_named(gres))
@@ -182,8 +184,10 @@ def _gpu_stub(gres: str, node: NodeFacts) -> Platform:
 
 
 def _added(stub: Platform, node: NodeFacts, known: Mapping[str, Platform]) -> Guess | None:
-    """Return the site's own platform for such nodes: the one with the stub's name, else the only
-    benchmarked one of the same size."""
+    """Return the site's own platform for such nodes; None: none fits.
+
+    It is the platform with the stub's name, or else the only benchmarked platform of the same size.
+    """
     own = {n: p for n, p in known.items() if n not in shipped() and STUB_MARK not in p.description}
     if stub.name in own:
         return Guess(own[stub.name])
@@ -201,8 +205,9 @@ def _added(stub: Platform, node: NodeFacts, known: Mapping[str, Platform]) -> Gu
 
 
 def _own_stub(site: FirstSite, queue: QueueFacts, kind: Sequence[NodeFacts]) -> Platform:
-    """Make a stub platform for these nodes, with the queue in its name where other nodes already
-    have a stub of that name."""
+    """Return a stub platform for these nodes; its name includes the queue where other nodes already
+    have a stub of that name.
+    """
     stub, nodes = _cpu_stub(kind), frozenset(n.name for n in kind)
     name = stub.name
     if site.nodes.setdefault(name, nodes).isdisjoint(nodes):
@@ -225,8 +230,9 @@ def _cpu_stub(kind: Sequence[NodeFacts]) -> Platform:
 
 
 def _settle(site: FirstSite, guess: Guess | None, stub: Platform) -> tuple[Platform, list[str]]:
-    """Return the guessed platform with its doubt as a remark, or else the stub, kept for
-    writing."""
+    """Return the guessed platform with a remark on its uncertainty, or else the stub, kept for
+    writing.
+    """
     if guess is not None:
         of_slice = guess.platform.kind is PlatformKind.MIG
         written = guess.whole if of_slice else guess.platform
@@ -241,7 +247,7 @@ def _settle(site: FirstSite, guess: Guess | None, stub: Platform) -> tuple[Platf
 
 
 def _name(text: str) -> str:
-    """Turn ``text`` into a valid Berth name of letters, digits and ``_.+-``."""
+    """Return ``text`` as a valid Berth name of letters, digits and ``_.+-``."""
     cleaned = re.sub(r"[^A-Za-z0-9_.+-]+", "-", text).lstrip("_.+-")[:100]
     return cleaned or "unnamed"
 
@@ -254,17 +260,17 @@ def _unique(name: str, site: FirstSite) -> str:
 
 @dataclass(frozen=True, slots=True)
 class NodeGroup:
-    """A group of nodes of one kind, and the request that selects them."""
+    """A group of equal nodes of one queue, and the request that selects them."""
 
     meant: tuple[NodeFacts, ...]
     selected: tuple[NodeFacts, ...]
     """Nodes of the queue that the group's request selects; more than ``meant`` where no feature
-    separates the kinds."""
+    distinguishes the types of node.
+    """
     gres: str | None
     constraint: str | None
     kinds: int = 1
-    """Number of kinds of nodes in ``meant``: more than 1 where the same request selects them
-    all."""
+    """Number of types of node in ``meant``: more than 1 where the same request selects them all."""
 
     def remarks(self) -> Iterator[str]:
         """Yield the remarks that the administrator should check, each without a full stop."""
@@ -286,7 +292,9 @@ class NodeGroup:
 
 
 def _kinds_text(nodes: Sequence[NodeFacts]) -> str:
-    """Return numbers of nodes by kind: ``2 GPU nodes with 64 cores, 17 nodes with 40 cores``."""
+    """Return numbers of nodes by type, such as ``2 GPU nodes with 64 cores, 17 nodes with 40
+    cores``.
+    """
     counts: dict[tuple[bool, int], int] = {}
     for node in nodes:
         key = bool(_gpu_types(node)), node.cores
@@ -298,7 +306,9 @@ def _kinds_text(nodes: Sequence[NodeFacts]) -> str:
 
 
 def node_groups(nodes: Sequence[NodeFacts], known: Mapping[str, Platform]) -> list[NodeGroup]:
-    """Divide a queue's nodes into groups: kinds without GPUs first, then each GPU type."""
+    """Return a queue's nodes in groups of equal nodes: those without GPUs first, then by
+    GPU type.
+    """
     on_cpus = [n for n in nodes if not _gpu_types(n)]
     groups = _told_apart(_kinds(on_cpus, None, known), nodes, None)
     types = sorted({gres for n in nodes for gres in _gpu_types(n)})
@@ -315,7 +325,7 @@ def _gpu_types(node: NodeFacts) -> tuple[str, ...]:
 def _kinds(
     nodes: Sequence[NodeFacts], gres: str | None, known: Mapping[str, Platform]
 ) -> list[list[NodeFacts]]:
-    """Divide nodes into kinds, whose nodes are equal in all properties that matter to a job."""
+    """Return nodes in lists whose nodes are equal in all properties that matter to a job."""
     models: dict[tuple[str, ...], str | None] = {}
     groups: dict[object, list[NodeFacts]] = {}
     for node in nodes:
@@ -331,7 +341,9 @@ def _kinds(
 def _told_apart(
     kinds: Sequence[Sequence[NodeFacts]], nodes: Sequence[NodeFacts], gres: str | None
 ) -> list[NodeGroup]:
-    """Make a group for each kind; kinds that the same request selects become one group."""
+    """Return a group for each type of node; types that the same request selects become
+    one group.
+    """
     reached = [n for n in nodes if selects(n, None, gres)]
     by_constraint: dict[str | None, list[Sequence[NodeFacts]]] = {}
     for kind in kinds:
@@ -349,8 +361,8 @@ def _told_apart(
 
 
 def _constraint(kind: Sequence[NodeFacts], reached: Sequence[NodeFacts]) -> str | None:
-    """Return the constraint that selects the kind and the fewest other nodes, with the fewest
-    features; None: no constraint is needed or helps.
+    """Return the constraint that selects this type of node and the fewest other nodes, with the
+    fewest features; None: no constraint is needed or helps.
 
     Features that name the CPU are preferred.
     """

@@ -84,14 +84,17 @@ _NOT_A_MODEL = re.compile(
 )
 _SAME_SIZE_GB = 1.0
 _SAME_SIZE_SHARE = 0.06
-"""Sizes that differ by less than either tolerance are the same size, rounded differently: 39 and
-40, 94 and 95."""
+"""Sizes that differ by less than this share, or by less than the tolerance in GB, count as the same
+size rounded differently: 39 and 40 GB, 94 and 95 GB.
+"""
 _EQUALLY_NEAR_GB = 0.5
 
 
 @dataclass(frozen=True, slots=True)
 class Guess:
-    """A platform, and what an administrator should check about the guess (empty: a clear match)."""
+    """A guessed platform, and what an administrator should check about it (empty: a clear
+    match).
+    """
 
     platform: Platform
     doubt: str = ""
@@ -100,7 +103,7 @@ class Guess:
 
 
 def family(node: NodeFacts) -> frozenset[str]:
-    """Return the features that identify the CPU, without those of racks and networks."""
+    """Return the features of a node that identify its CPU, without those of racks and networks."""
     return frozenset(
         f
         for f in node.features
@@ -178,7 +181,7 @@ def guess_gpu(gres: str, node: NodeFacts, known: Mapping[str, Platform]) -> Gues
 
 
 def guess_slice(kind: str, node: NodeFacts, known: Mapping[str, Platform]) -> Guess | None:
-    """Return the platform of the slice that the GPU type or, without a type, a feature names;
+    """Return the platform of the MIG slice that the GPU type or, without a type, a feature names;
     None: neither names a slice.
 
     If no known platform is the slice's GPU, ``Guess.whole`` has a stub made from its data sheet.
@@ -236,7 +239,9 @@ class SliceName:
     compute_slices: int
     size_gb: float
     suffixes: tuple[str, ...]
-    """Possible spellings of the variant (``+me``) in the geometry; the empty one is last."""
+    """Possible spellings of the profile's suffix (``+me``) in the geometry; the empty one
+    is last.
+    """
     gpu: str
 
 
@@ -247,16 +252,16 @@ class NamedSlice:
     geometry: Geometry
     profile: SliceProfile
     devices: tuple[Device, ...]
-    """The named GPUs of that geometry; all of its GPUs where none was named."""
+    """The named GPUs that have this geometry; all GPUs with it where the text names none."""
 
 
 @dataclass(frozen=True, slots=True)
 class Meanings:
-    """The profiles that a slice's name may mean, the likeliest first."""
+    """The MIG profiles that a slice's name may mean, the likeliest first."""
 
     slices: tuple[NamedSlice, ...]
     names_gpu: bool
-    """Whether the type name, or a feature of the node, names the GPU model."""
+    """True: the type name, or a feature of the node, names the GPU model."""
 
 
 def model_words(text: str) -> frozenset[str]:
@@ -280,8 +285,9 @@ def slice_named(text: str) -> SliceName | None:
 
 
 def meanings(asked: SliceName, features: Iterable[str] = ()) -> Meanings:
-    """Return the profiles that a name may mean: of the GPU model in the name, else of the model in
-    the node's features."""
+    """Return the MIG profiles that a slice's name may mean, for the GPU model in the name or else
+    in the node's features.
+    """
     devices = _named_devices(asked.gpu)
     if devices is None:
         of_features = [of_feature for f in features if (of_feature := _named_devices(f))]
@@ -315,8 +321,9 @@ def _named_devices(text: str) -> dict[str, Device] | None:
 def _nearest(
     asked: SliceName, devices: dict[str, Device] | None
 ) -> Iterator[tuple[tuple[bool, float], NamedSlice]]:
-    """Yield each geometry's nearest profile, with whether it has double memory and its distance in
-    GB."""
+    """Yield the nearest profile of each geometry, with whether it has double memory and its
+    distance in GB.
+    """
     for geometry in geometries().values():
         named = tuple(d for d in (devices or {}).values() if d.mig == geometry.gpu)
         if devices is not None and not named:

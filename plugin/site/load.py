@@ -1,4 +1,4 @@
-"""Makes a Site from the site file, and again whenever the file changes.
+"""Loads a Site from the site file, and again whenever the file changes.
 
 References are checked, and defaults are taken from the platforms. If the changed file is invalid,
 the previous Site stays in use and the problem is reported.
@@ -50,12 +50,14 @@ def load_site(path: Path) -> Site:
 
 
 def demo_site() -> Site:
-    """Load the demo site. Its prices are typical list prices, not anybody's offer."""
+    """Return the demonstration site. Its prices are typical list prices, not an offer of any
+    provider.
+    """
     return load_site(DEMO_FILE)
 
 
 def build_site(document: SiteDocument, path: Path) -> Site:
-    """Build the Site that ``document``, read from ``path``, describes. Raises DocumentError."""
+    """Return the Site that ``document``, read from ``path``, describes. Raises DocumentError."""
     platforms = _platforms(document, path)
     scheduler = SCHEDULERS.load(document.site.scheduler)
     settings = _scheduler_settings(document, scheduler, path)
@@ -127,7 +129,7 @@ def _beside(path: Path, text: str) -> Path:
 
 
 def _platforms(document: SiteDocument, path: Path) -> dict[str, Platform]:
-    """Return the shipped platforms and the site's own, with the site's prices."""
+    """Return the shipped platforms and the site's own by name, with the site's prices."""
     platforms = dict(known_platforms.load())
     seen: set[str] = set()
     for index, table in enumerate(document.platforms):
@@ -171,8 +173,9 @@ def _priced(platform: Platform, table: PlatformTable) -> Platform:
 def _check_objective(
     mode: Mode, policy: PolicySettings, candidates: tuple[Candidate, ...], path: Path
 ) -> None:
-    """Check that the objective suits the site, and that a baseline is not used where jobs
-    change."""
+    """Raise DocumentError where the objective does not suit the site, or a baseline is used in a
+    mode that changes jobs.
+    """
     objective = OBJECTIVES.load(policy.objective)
     if objective.baseline and mode in (Mode.ADVISE, Mode.ENFORCE):
         raise DocumentError(
@@ -237,7 +240,9 @@ def _coverage(table: CoverageTable) -> Coverage:
 
 @dataclass(frozen=True, slots=True)
 class Reload:
-    """The result of ``SiteWatcher.poll``: a new Site, or why the previous one stays."""
+    """The result of reading the site file again: a new Site, or why the previous one stays
+    in use.
+    """
 
     site: Site
     changed: bool
@@ -259,13 +264,15 @@ class SiteWatcher:
         """Why the file's current version was not accepted; None: the current Site is the file's."""
 
     def poll(self) -> Reload:
-        """Read the file if it changed; otherwise this costs a stat per file. Never raises."""
+        """Read the site file if it has changed; otherwise this costs one stat per file. Never
+        raises.
+        """
         if (_mark(self.path), self._beside()) == self._seen:
             return Reload(self.site, changed=False, problem=self.problem)
         return self.reload()
 
     def reload(self) -> Reload:
-        """Read the file now, even if it has not changed (for SIGHUP). Never raises."""
+        """Read the site file now, even if it has not changed (for SIGHUP). Never raises."""
         before = _mark(self.path)
         try:
             site = load_site(self.path)

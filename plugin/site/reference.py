@@ -65,7 +65,7 @@ _WORDS: tuple[tuple[object, str], ...] = (
 
 
 def keys_text() -> str:
-    """Return all tables as Markdown."""
+    """Return the tables of all keys of the site file, as Markdown."""
     own = ((name, SCHEDULERS.load(name).settings_type) for name in SCHEDULERS.own())
     tables = [*_TABLES, *((f"`[{name}]`", model) for name, model in own if model.model_fields)]
     return "\n".join(line for title, model in tables for line in _table(title, model))

@@ -1,4 +1,4 @@
-"""The Site: the checked content of the site file, for policies and the daemon."""
+"""The Site: the validated content of the site file, as policies and the daemon use it."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ class Coverage:
         array: bool = False,
         het: bool = False,
     ) -> tuple[Code, str] | None:
-        """Return the code and message why Berth does not handle such a job; None: it does.
+        """Return the code and message why Berth does not handle such a job; None: Berth handles it.
 
         ``asked``: the user chose the auto partition, so the filter for partitions does not apply.
         """
@@ -107,12 +107,12 @@ class Coverage:
 
 @dataclass(frozen=True, slots=True)
 class LearningSettings:
-    """What the daemon learns from finished jobs."""
+    """Settings for learning from finished jobs."""
 
     enabled: bool = True
     period_s: float = 20.0
     everybody: bool = False
-    """Whether all users' jobs adjust everybody's forecasts of shared workloads."""
+    """Whether all users' jobs adjust the forecasts that everybody gets for shared workloads."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +129,7 @@ class RightSizing:
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """The content of one site file, checked, with all references resolved."""
+    """The content of one site file, validated, with all references resolved."""
 
     source: str
     """Path of the file, or a name for the Site's origin."""
@@ -161,6 +161,8 @@ class Site:
 
     @property
     def reference_candidate(self) -> Candidate | None:
-        """Return the candidate in the reference queue where pilot jobs run; None: there is none."""
+        """Return the candidate in the reference queue where pilot jobs run; None: there is no such
+        candidate.
+        """
         in_queue = [c for c in self.candidates if c.queue == self.reference_queue and not c.is_gpu]
         return next((c for c in in_queue if c.platform == self.reference_platform), None)

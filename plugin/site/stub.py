@@ -1,6 +1,6 @@
-"""A stub platform file for hardware without a benchmark: marked as a stub, to be replaced.
+"""Makes stub platform files for hardware without a benchmark, to be replaced by measured ones.
 
-Its rates are rough estimates from the core count, so that the site file is complete and
+Their rates are rough estimates from the core count, so that the site file is complete and
 predictions can be shown. The submit filter does not act on predictions for stubs.
 """
 
@@ -21,7 +21,9 @@ from berth.predictor.hardware.unit import SUSTAINED_SHARE
 
 STUB_MARK = "STUB written by berth site init"
 _FLOPS_F64_PER_CORE = 20e9
-"""16 operations per cycle at 1.25 GHz: the sustained rate of a 2.5 GHz core with 256-bit units."""
+"""Estimated sustained double-precision FLOP/s per core: 16 per cycle at 1.25 GHz, the sustained
+rate of a 2.5 GHz core with 256-bit units.
+"""
 _DRAM_BYTES_PER_S_PER_CORE = 4e9
 _CORE_DRAM_BYTES_PER_S = 10e9
 _GPU_FLOPS_F64 = 5e12
@@ -37,7 +39,9 @@ def cpu_stub(
     architecture: str,
     instruction_sets: tuple[str, ...],
 ) -> Platform:
-    """Return a stub for a CPU node of which only cores, memory and architecture are known."""
+    """Return a stub platform for a CPU node of which only cores, memory and architecture
+    are known.
+    """
     total = _DRAM_BYTES_PER_S_PER_CORE * cores
     return Platform(
         schema="berth.platform/1",
@@ -75,7 +79,7 @@ def gpu_stub(
     device: Device | None = None,
     memory_bytes: float = _GPU_MEMORY_BYTES,
 ) -> Platform:
-    """Return a stub for a GPU or slice from its data sheet; without one, of an unknown GPU.
+    """Return a stub platform for a GPU or slice, from its data sheet or else with rules of thumb.
 
     ``memory_bytes`` is used only without a data sheet.
     """

@@ -13,12 +13,14 @@ PLATFORM_FOLDER = "platforms"
 
 
 def toml_text(site: FirstSite, *, name: str) -> str:
-    """Return the whole file's text, from which ``load_site`` reads back every value."""
+    """Return the text of a first site file, from which ``load_site`` reads back every value."""
     return "\n".join(_lines(site, name)) + "\n"
 
 
 def auto_lines(site: FirstSite) -> tuple[str, ...]:
-    """Return the scheduler's configuration lines for the auto queue; none if that queue exists."""
+    """Return the scheduler's configuration lines that define the auto queue; empty if that queue
+    exists.
+    """
     default = site.reference_queue
     if site.has_auto or default is None:
         return ()

@@ -32,7 +32,7 @@ from berth.plugin.store.upgrade import HEAD, schema_version, upgrade
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """All that a daemon needs to bring its cache of the database up to ``revision``."""
+    """All data that a daemon needs to bring its cache of the store up to ``revision``."""
 
     identity: int
     revision: int
