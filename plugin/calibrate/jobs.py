@@ -42,7 +42,7 @@ class Settings:
     again: bool = False
     """Whether to measure nodes again that have a result."""
     links: bool = True
-    """Whether to measure the link between two nodes of a kind, too."""
+    """Whether to measure the link between two nodes of each type, too."""
 
     @property
     def judged_limit_s(self) -> float:
@@ -91,7 +91,8 @@ def plan(
     settings: Settings,
     drivers: Mapping[str, str] = MappingProxyType({}),
 ) -> list[Todo]:
-    """Return the remaining measurements, in order; for kinds that no job can measure, the reason.
+    """Return the measurements still to be made, in order; a node type that no job can measure gets
+    an entry with the reason.
 
     ``drivers``: GPU driver versions by host, as last seen.
     """
@@ -114,7 +115,7 @@ def plan(
 
 
 def _none_chosen(kind: Kind, facts: ClusterFacts, limit_s: float) -> str:
-    """Return why no node of the kind can be measured."""
+    """Return why no node of this type can be measured."""
     if not kind.nodes:
         return "has no node in the cluster"
     if kind.open_candidates(facts, limit_s):
@@ -225,8 +226,8 @@ def _state_of(step: Step, known: Mapping[str, Outcome]) -> str:
 
 
 def _ended(step: Step, outcome: Outcome | None, folder: Folder) -> Step:
-    """Return the step without its job, as done or with its problem; after a failure an earlier
-    result is restored."""
+    """Return the step with its job removed, as done or with the reason of its failure; after a
+    failure an earlier result file is restored."""
     result = folder.result(step.kind, step.node)
     if result is not None and result.complete:
         return step.model_copy(update={"job": None, "problem": None})

@@ -14,7 +14,7 @@ from berth.policies.values import Candidate
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """One platform of the site, with its candidates and their nodes."""
+    """A node type: one platform of the site, with its candidates and their nodes."""
 
     platform: Platform
     candidates: tuple[Candidate, ...]
@@ -23,7 +23,7 @@ class Kind:
 
     @property
     def name(self) -> str:
-        """Return the name of the kind's platform."""
+        """Return the name of the node type's platform."""
         return self.platform.name
 
     def candidates_of(
@@ -60,7 +60,7 @@ def gives(queue: QueueFacts, limit_s: float) -> bool:
 
 
 def kinds_of(site: Site, facts: ClusterFacts) -> tuple[Kind, ...]:
-    """Return one kind for each platform of the site's candidates, in the site file's order."""
+    """Return one node type for each platform of the site's candidates, in the site file's order."""
     names = dict.fromkeys(candidate.platform for candidate in site.candidates)
     return tuple(_kind(name, site, facts) for name in names)
 
@@ -74,7 +74,8 @@ def _kind(name: str, site: Site, facts: ClusterFacts) -> Kind:
 def chosen_nodes(
     kind: Kind, facts: ClusterFacts, most: int, limit_s: float
 ) -> tuple[NodeFacts, ...]:
-    """Return at most ``most`` working nodes that jobs with that time limit can get.
+    """Return at most ``most`` working nodes of the type that jobs with the time limit ``limit_s``
+    can get.
 
     One node of each candidate comes first. Nodes with the platform's core count and without GPUs
     come before others (a candidate of CPU nodes may include GPU nodes), and idle nodes before busy
@@ -98,7 +99,8 @@ def chosen_nodes(
 
 
 def named_kinds(kinds: Sequence[Kind], wanted: Sequence[str]) -> tuple[Kind, ...]:
-    """Return the kinds named by platform or candidate; all where none is named. Raises KeyError."""
+    """Return the node types whose platform or candidate is in ``wanted``; all types if
+    ``wanted`` is empty. Raises KeyError for an unknown name."""
     if not wanted:
         return tuple(kinds)
     chosen = []

@@ -49,11 +49,11 @@ class Measured:
     """A type of node, with the measurements of some of its nodes."""
 
     platform: Platform
-    """The measured platform of the median node, under the kind's name."""
+    """The measured platform of the median node, under the name of the node type."""
     seconds: Mapping[str, float]
     """Median time in seconds over the nodes, by kernel and size."""
     nodes: Mapping[str, float]
-    """Each node's times divided by the kind's: geometric mean over the kernels."""
+    """Each node's times divided by the node type's times: geometric mean over the kernels."""
 
     @property
     def kernels(self) -> int:
@@ -62,7 +62,8 @@ class Measured:
 
     @property
     def apart(self) -> tuple[str, ...]:
-        """Return the nodes that differ from the kind, the most different first."""
+        """Return the nodes whose times differ from their type's by more than ``APART``, the most
+        different first."""
         far = [n for n, ratio in self.nodes.items() if max(ratio, 1 / ratio) > APART]
         return tuple(sorted(far, key=lambda n: -abs(math.log(self.nodes[n]))))
 
@@ -72,14 +73,14 @@ class Quality:
     """How accurately a bundle predicts a platform, over the kernels of the suite."""
 
     factor: float
-    """Median ratio of upper to lower predicted time."""
+    """Median over the kernels of the upper end of the predicted time divided by the lower end."""
     basis: Basis
 
 
 def measured(
     old: Platform, results: Sequence[NodeMeasurement], links: Sequence[LinkMeasurement] = ()
 ) -> Measured:
-    """Combine the results of one kind's nodes; there must be at least one.
+    """Return the combined results of one node type's nodes; there must be at least one.
 
     ``links``: measurements of the link between two of the nodes, newest first.
     """
@@ -116,7 +117,8 @@ def learnt(
     *,
     command: str,
 ) -> Manifest:
-    """Write the bundle ``source``, calibrated for every kind, to ``folder``; return its manifest.
+    """Write the bundle ``source``, calibrated for every node type, to ``folder``; return its
+    manifest.
 
     The other kinds are predicted from ``reference``, which is one of them; ``reference`` itself is
     predicted from the machine on which the suite's counters were measured. Raises UsageError.
@@ -183,7 +185,8 @@ def qualities(
 
 
 def enough(kind: Measured) -> bool:
-    """Return whether enough kernels were measured for the kind to get its own interval."""
+    """Return whether enough kernels were measured for the node type to get its own prediction
+    interval."""
     return kind.kernels >= CALIBRATED_KERNELS
 
 
@@ -193,8 +196,8 @@ def with_better_ceilings(
     platforms: Mapping[str, Platform],
     prior: Calibration,
 ) -> dict[str, Measured]:
-    """Return the kinds, with the per-core rates of ``reference`` where these predict the suite
-    better than the kind's own."""
+    """Return the node types by name, each with the per-core rates of ``reference`` where these
+    predict the suite better than the type's own rates."""
     known = {**platforms, **{name: kind.platform for name, kind in kinds.items()}}
     return {name: _better(kind, kinds[reference], known, prior) for name, kind in kinds.items()}
 

@@ -65,13 +65,14 @@ def drivers_seen(site: Site) -> dict[str, str]:
 
 
 def other_driver(host: str, measured: str | None, seen: Mapping[str, str]) -> str | None:
-    """Return the driver that runs now if it differs from the measured one; None: it is the same."""
+    """Return the host's present GPU driver version if it differs from the measured one; None: no
+    difference is known."""
     now = seen.get(host)
     return now if measured and now and now != measured else None
 
 
 def is_ours(folder: Path) -> bool:
-    """Return whether calibration made this bundle."""
+    """Return whether a calibration made the bundle in this folder."""
     return folder.parent.name == BUNDLE_FOLDER and folder.name.startswith(CALIBRATED)
 
 
@@ -101,7 +102,7 @@ class Step(Document):
 
 
 class CalibrationState(Document):
-    """All steps of a site's calibration, by kind and node."""
+    """All steps of a site's calibration, by node type and node."""
 
     schema_: str = Field(default=STATE_SCHEMA, alias="schema")
     steps: tuple[Step, ...] = Field(default=(), max_length=10_000)
@@ -156,7 +157,7 @@ class Folder:
             return None
 
     def links(self, kind: str) -> list[LinkMeasurement]:
-        """Return the complete link measurements of a kind, newest first."""
+        """Return the complete link measurements of a node type, newest first."""
         links = []
         for path in (self.path / kind / LINKS).glob("*.json"):
             try:
@@ -167,7 +168,7 @@ class Folder:
         return sorted(whole, key=lambda link: link.measured, reverse=True)
 
     def results(self, kind: str) -> list[NodeMeasurement]:
-        """Return the complete measurements of a kind's nodes."""
+        """Return the complete measurements of a node type's nodes."""
         files = sorted((self.path / kind).glob("*.json"))
         results = []
         for path in files:

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run ``berth``; its own help is printed without importing click, which is most of the time."""
+    """Run ``berth``. ``berth --help`` is printed without importing click, whose import would
+    take most of the time."""
     words = sys.argv[1:] if arguments is None else list(arguments)
     if words in (["--help"], ["-h"]):
         from berth.plugin.cli.tree import help_text  # noqa: PLC0415

@@ -170,7 +170,8 @@ class CommandWithMore(LazyGroup):
 
 
 class _Below(LazyGroup):
-    """The subcommands of a command; shell completion also offers the command's own words."""
+    """The subcommands of a command that can also run by itself; shell completion also offers
+    that command's own words."""
 
     def __init__(self, command: CommandWithMore) -> None:
         super().__init__(command.name, lazy=command.lazy)

@@ -89,7 +89,8 @@ COUNTS = Listed("whole numbers", _count, "1,2,4")
 
 
 class Named(click.ParamType[str]):
-    """A name in the registry; an unknown name raises UsageError with the nearest known name.
+    """An option's value that is a name in the registry; an unknown name raises UsageError with the
+    nearest known name.
 
     Help lists only Berth's own names: other packages are imported only when the value is used.
     """
@@ -150,7 +151,7 @@ def table_json_option(command: F) -> F:
 
 
 def answer(shown: Shown | Callable[[], Shown], data: object, *, json_: bool) -> None:
-    """Print a command's result: ``shown`` for people, or ``data`` as JSON.
+    """Print a command's result: ``shown`` as text, or ``data`` as JSON.
 
     Either may be a function that returns it, where making it takes time or is not always possible.
     """
@@ -166,7 +167,8 @@ def answer(shown: Shown | Callable[[], Shown], data: object, *, json_: bool) -> 
 
 
 def site_option(command: F) -> F:
-    """Add ``--site``, passed to the command as ``site_file``: a path, or None for ``find_site``."""
+    """Add ``--site``, passed to the command as ``site_file``: a path, or None for the installed
+    site file."""
     return click.option(
         "--site", "site_file", type=PATH, envvar="BERTH_SITE",
         help=f"Site file [{SITE_FILE}, where there is one].",
@@ -206,7 +208,8 @@ def platform_option(command: F) -> F:
 
 
 def seconds_of(option: str, text: str) -> float:
-    """Return the seconds of ``90``, ``10m`` or ``2h``. Raises UsageError naming the option."""
+    """Return the seconds that a text such as ``90``, ``10m`` or ``2h`` means. Raises UsageError
+    naming the option."""
     try:
         return parse_duration_s(text)
     except ValueError as error:

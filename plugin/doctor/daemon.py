@@ -36,7 +36,7 @@ LONG_REFRESHES = 3.0
 """The cluster's state is reported as late when it is older than this many refresh periods."""
 _PATIENCE_S = 2.0
 _OWN_CHECK = "kill switch"
-"""A problem with this name is left to the check of the site file, which says what to do."""
+"""Name of a daemon's problem that another check, that of the site file, reports with advice."""
 LOGS = (Path("/var/log/audit/audit.log"), Path("/var/log/kern.log"))
 ENFORCING = Path("/sys/fs/selinux/enforce")
 _TAIL_BYTES = 2**20
@@ -168,8 +168,8 @@ def _configuration(site: Site) -> Iterator[Path]:
 
 
 def check_denials(logs: tuple[Path, ...] = LOGS, enforcing: Path = ENFORCING) -> Findings:
-    """Warn of the last logged refusal that names Berth, or of enforcing SELinux if no log can be
-    read."""
+    """Warn of the last logged SELinux or AppArmor refusal that names Berth; if no log can be
+    read, warn where SELinux is enforcing."""
     unread = False
     for log in logs:
         try:

@@ -39,8 +39,8 @@ _LATE_S = 600.0
 
 
 def opened(site: Site) -> Store:
-    """Open the site's store without creating or checking it. Raises StoreError, also where it
-    stays locked for a second."""
+    """Return the site's store, opened without creating or checking it. Raises StoreError, also
+    if the store stays locked for ``PATIENCE_S`` seconds."""
     return Store.open(site.daemon.store, create=False, check=False, busy_timeout_s=PATIENCE_S)
 
 
@@ -150,7 +150,7 @@ def file_system_of(folder: Path, mounts: str) -> str:
 
 
 def check_exploring(site: Site) -> Findings:
-    """Report how much of its budget exploration has used."""
+    """Report how much of the budget for exploratory placements (``policy.explore``) is used."""
     explore = site.policy.explore
     if not explore.on:
         return

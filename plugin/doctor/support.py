@@ -47,7 +47,7 @@ _FIRST_PERSON = 1000
 _NOT_TAKEN = ("request", "edits", "ranked")
 _USER_IN_LOG = re.compile(r"\buser=([^\s=]+)")
 Names = tuple[set[str], set[str]]
-"""Names of users, and names of accounts."""
+"""A pair: the names of users, and the names of accounts."""
 
 
 class Pseudonyms:
@@ -77,7 +77,7 @@ class Pseudonyms:
         return self._of.get(name) or self._in_any_case.get(name.casefold(), "user")
 
     def data(self, data: Any) -> Any:
-        """Return plain data with the names in all its texts replaced; keys stay."""
+        """Return plain data with the names replaced in all texts; mapping keys are not changed."""
         if isinstance(data, str):
             return self.text(data)
         if isinstance(data, Mapping):
@@ -94,7 +94,8 @@ def without_passwords(text: str) -> str:
 
 
 def gather(site: Site, *, with_names: bool = False) -> dict[str, str]:
-    """Return the texts by file name; the text of a part that cannot be read is the reason."""
+    """Return the support bundle's texts by file name; where a part cannot be read, its text is
+    the reason."""
     with closing(_Stored(site)) as stored:
         texts = _gathered(site, stored)
         if not with_names:

@@ -119,7 +119,7 @@ def match_keys(
 
 
 def workload_key(user: str, workload: str) -> str:
-    """Return the key of a user's jobs of one workload."""
+    """Return the match key (a digest) of one user's jobs of one workload."""
     return _digest("workload", user, workload)
 
 

@@ -21,7 +21,7 @@ MOST_SHOWN = 5_000
 """Maximum number of jobs, the newest ones, in which changes are searched: more would take
 seconds."""
 _HELD = 0.05
-"""A run whose weight is below this was set aside as an outlier."""
+"""Weight below which a run counts as an outlier that learning ignored."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ class Mover:
     job: str
     user: str
     platform: str
-    """The platform where it ran."""
+    """The platform where the job ran."""
     runtime_s: float
     moved: float
     """Factor on the predicted time; 1: no change."""

@@ -33,11 +33,12 @@ class GpuAccess(Protocol):
     """Reads and repartitions this machine's GPUs. All methods raise BerthError."""
 
     def inventory(self) -> Fleet:
-        """Return the GPUs as they are now."""
+        """Return the GPUs with their present MIG modes and instances."""
         ...
 
     def preview(self, target: Target) -> tuple[GpuPreview, ...]:
-        """Return what an apply would change on each GPU; nothing is changed."""
+        """Return, per GPU, the instances that ``apply`` would destroy, create and keep; nothing
+        is changed."""
         ...
 
     def apply(self, target: Target, *, wait_s: float = 0.0, enable_mig: bool = False) -> Report:

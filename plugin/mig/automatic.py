@@ -68,7 +68,7 @@ def remember(path: Path, seen: Collection[Asked], *, now_s: float, window_s: flo
 
 
 def arrivals(asked: Collection[Asked]) -> Iterator[Arrival]:
-    """Yield the requests as arrivals of slices, with the number of slices of each job."""
+    """Yield one arrival for each slice request, with its time and number of slices."""
     for request in asked:
         demand = Demand(" or ".join(request.profiles), tuple(map(SliceOption, request.profiles)))
         yield Arrival(request.submit_s, demand, request.count)
@@ -108,7 +108,7 @@ class Thought:
 
     verdict: Verdict
     target: Target | None
-    """None: nothing is to be changed."""
+    """The layouts to apply; None: nothing is to be changed."""
 
 
 def think(

@@ -25,11 +25,13 @@ class Piece:
 
     @classmethod
     def of(cls, record: InstanceRecord) -> Piece:
-        """Return an existing instance as a wanted one."""
+        """Return the wanted instance that equals this existing one, with the same compute
+        instances."""
         return cls(record.instance, None if record.whole else record.compute)
 
     def is_met_by(self, record: InstanceRecord) -> bool:
-        """Return whether the existing instance is as wanted."""
+        """Return whether the existing instance has the wanted profile, position and compute
+        instances."""
         if record.instance != self.instance:
             return False
         return record.whole if self.compute is None else record.compute == self.compute
@@ -40,7 +42,7 @@ Blueprint = Mapping[str, tuple[Piece, ...]]
 
 
 def recorded(fleet: Iterable[GpuRecord], uuids: Iterable[str]) -> dict[str, tuple[Piece, ...]]:
-    """Return the present state of these GPUs as a blueprint."""
+    """Return the present instances of the GPUs with these UUIDs as a blueprint."""
     wanted = set(uuids)
     return {g.uuid: tuple(map(Piece.of, g.instances)) for g in fleet if g.uuid in wanted}
 
@@ -70,7 +72,8 @@ class Changes:
 
 
 def changes(gpu: GpuRecord, pieces: Iterable[Piece]) -> Changes:
-    """Return the changes from the GPU's present state to these wanted instances."""
+    """Return the changes that take the GPU from its present instances to the wanted ones in
+    ``pieces``."""
     pieces = tuple(pieces)
     keep = tuple(r for r in gpu.instances if any(p.is_met_by(r) for p in pieces))
     return Changes(

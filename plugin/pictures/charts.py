@@ -31,7 +31,7 @@ _TRUSTED, _DOUBTED, _GRID, _REAL = "#2f6690", "#9aa3ad", "#d9dee3", "#b5493b"
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One place's time in seconds: low, middle and high."""
+    """The predicted time of one place in seconds: low, middle and high."""
 
     name: str
     seconds: tuple[float, float, float]
@@ -42,8 +42,8 @@ class Row:
 def ranked_times(
     rows: Sequence[Row], *, took_s: float | None = None, label: str = PREDICTED
 ) -> str:
-    """Return an SVG of the first ``MOST`` rows, in their order, and of the measured time
-    ``took_s``.
+    """Return an SVG chart of the first ``MOST`` rows' predicted times, with a line at the measured
+    time ``took_s`` if given.
 
     Raises ToolMissing without matplotlib.
     """
@@ -198,7 +198,8 @@ class Lane:
 
 
 def fleet(lanes: Sequence[Lane]) -> str:
-    """Return an SVG of the lanes from top to bottom. Raises ToolMissing without matplotlib."""
+    """Return an SVG of GPUs' MIG slices, one lane per GPU. Raises ToolMissing without
+    matplotlib."""
     shown = list(lanes)[:MOST_GPUS]
     with drawing(_ROOM):
         from matplotlib.figure import Figure  # noqa: PLC0415 - of the extra

@@ -48,7 +48,8 @@ def draw(
     axes: Axes = AXES,
     quantity: str = SHARES,
 ) -> None:
-    """Write the picture of the first few platforms other than the program's own.
+    """Write the picture that explains a program's speedup on the first few platforms other than its
+    own.
 
     ``axes``: spokes of the radar chart; those without a share in the explanations are left out.
     ``quantity``: the chart's title. Raises ToolMissing without matplotlib, UsageError for another
@@ -148,7 +149,7 @@ def _bars(axes: Any, explanation: Explanation, colour: str, reach: float) -> Non
 
 
 def _ticks(axes: Any, low: float, high: float) -> None:
-    """Put ticks at round speedups on the logarithmic axis."""
+    """Set ticks at round speedups on the logarithmic axis."""
     steps = FINE_STEPS if high - low < FINE_OCTAVES else COARSE_STEPS
     decades = range(math.floor(low / math.log2(10)) - 1, math.ceil(high / math.log2(10)) + 1)
     marks = [step * 10.0**d for d in decades for step in steps]

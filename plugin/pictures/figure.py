@@ -35,7 +35,7 @@ _FEWEST, _MOST = 3, 7
 
 
 def time_ticks(axis: Any, low: float, high: float) -> None:
-    """Put ticks on a logarithmic axis of seconds at round times, such as 1 min or 1 h."""
+    """Set ticks at round times, such as 1 min or 1 h, on a logarithmic axis of seconds."""
     from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator  # noqa: PLC0415
 
     marks = [mark for mark in _ROUND_S if low <= mark <= high]
@@ -57,8 +57,8 @@ def _mark(seconds: float) -> str:
 
 @contextmanager
 def drawing(edges: str) -> Iterator[None]:
-    """Set the style of all pictures; ``edges``: colour of axes. Raises ToolMissing without
-    matplotlib."""
+    """Apply the common style of all pictures while the block runs; ``edges``: colour of axes.
+    Raises ToolMissing without matplotlib."""
     try:
         import matplotlib as mpl  # noqa: PLC0415 - of the `train` extra
     except ImportError:

@@ -1,4 +1,5 @@
-"""Pictures of a tune: Pareto front, waits, use of queues, users' changes, parameter importance."""
+"""Pictures of a policy tuning: Pareto front, waits, use of queues, users' changes, parameter
+importance."""
 
 from __future__ import annotations
 
@@ -51,7 +52,8 @@ def front(tuned: Tuned, judgement: Judgement, metrics: Sequence[tuple[str, float
 
 
 def waits(before: Figures, after: Figures, labels: Labels = LABELS) -> str:
-    """Return an SVG of the cumulative share of jobs by their wait, on a logarithmic axis."""
+    """Return an SVG of the share of jobs that waited at most a given time, for both replays, on
+    a logarithmic axis."""
     with drawing(GRID):
         figure, axes = _axes(6.4, 3.0)
         for figures, colour, label in _both(before, after, labels):
@@ -127,7 +129,8 @@ def _both(
 
 
 def _bars(figures: Figures, queue: int) -> tuple[Any, Any, Any]:
-    """Return start and end in hours, and the row, of the first jobs that ran in a queue."""
+    """Return, for the first jobs that ran in a queue, their start and end in hours, and the row
+    of each bar."""
     rows = np.flatnonzero(figures.queue[:MOST_BARS] == queue)
     begin = float(figures.submit_s.min()) if len(figures.submit_s) else 0.0
     start = (figures.submit_s + figures.wait_s)[rows] - begin
@@ -150,7 +153,7 @@ class Changed(NamedTuple):
 
     @property
     def change(self) -> float:
-        """Return the relative change; below 0: the time became shorter."""
+        """Return the relative change of the mean time (0.1: 10 % longer; below 0: shorter)."""
         return self.after_s / self.before_s - 1
 
 
@@ -194,7 +197,7 @@ def users(before: Figures, after: Figures) -> str:
 
 
 def importance(tuned: Mapping[str, Mapping[str, float]], titles: Mapping[str, str]) -> str:
-    """Return an SVG of each parameter's share in the variance of each metric."""
+    """Return an SVG of each parameter's share in the variance of each metric over the trials."""
     names = sorted({p for shares in tuned.values() for p in shares})
     with drawing(GRID):
         figure, axes = _axes(6.4, 1.0 + 0.3 * max(len(names), 1))

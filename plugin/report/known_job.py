@@ -25,13 +25,13 @@ class There:
     """The prediction for the candidate that the job was sent to."""
 
     runtime_s: tuple[float, float, float]
-    """Low, middle and high, in seconds."""
+    """Low, middle and high of the predicted run time, in seconds."""
     source: str | None
 
 
 @dataclass(frozen=True, slots=True)
 class Elsewhere:
-    """What was predicted for another candidate."""
+    """The prediction for a candidate other than the one the job was sent to."""
 
     place: str
     seconds: float | None
@@ -123,8 +123,8 @@ def decision_of_job(store: Store | RemoteStore, job: str) -> str:
 
 
 def _now(job: str) -> tuple[JobNow | None, str | None, list[str]]:
-    """Return the job's state by the first scheduler that knows it, why a scheduler could not be
-    queried, and the job's ids as the store may have them."""
+    """Return three things: the job's state from the first scheduler that knows the job, why a
+    scheduler could not be queried, and the job's possible ids in the store."""
     problem, job_ids = None, [job]
     for kind in SCHEDULERS.load_all().values():
         scheduler = kind()

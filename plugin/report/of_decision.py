@@ -41,12 +41,13 @@ def makespan_text(makespan: Mapping[str, Any] | None) -> str:
 
 
 def moment(unix_s: float) -> str:
-    """Return the local date and time as text."""
+    """Return a Unix time as text: local date and time."""
     return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(unix_s))
 
 
 def _predicted_s(decision: Decided) -> float | None:
-    """Return the predicted seconds for where the job ran, else for the chosen candidate."""
+    """Return the predicted seconds for the place where the job ran, else for the chosen
+    candidate; None: there is no prediction."""
     for outcome in decision.outcomes:
         if outcome.predicted_s is not None:
             return outcome.predicted_s
@@ -130,7 +131,7 @@ def decisions_table(
 
 
 def decision_data(decision: Decided) -> dict[str, Any]:
-    """Return everything that is stored of a decision, for JSON."""
+    """Return all stored data of a decision, for JSON."""
     data = asdict(decision.record) | data_of(DECISIONS, decision)
     data |= {key: json.loads(data[key]) for key in ("request", "edits")}
     ranked = json.loads(decision.record.ranked)
@@ -138,7 +139,7 @@ def decision_data(decision: Decided) -> dict[str, Any]:
 
 
 def asked_and_answered(decision: Decided) -> Part:
-    """Return a part with the request, the reply, and the job's outcome."""
+    """Return the report section with a job's request, Berth's reply and the job's outcome."""
     record = decision.record
     request, edits = json.loads(record.request), json.loads(record.edits)
     size = f", size {request['size']:g}" if request.get("size") else ""
@@ -159,7 +160,7 @@ def asked_and_answered(decision: Decided) -> Part:
 
 
 def decision_part(decision: Decided) -> Part:
-    """Return a part that explains one decision."""
+    """Return the report section that explains one decision."""
     record, part = decision.record, asked_and_answered(decision)
     table = candidates_table(record)
     return replace(
@@ -173,7 +174,7 @@ def candidates_table(record: DecisionRecord) -> Table[Alternative]:
 
 
 def heading(record: DecisionRecord) -> str:
-    """Return the line that identifies the decision."""
+    """Return a decision's heading: id, time, host and mode."""
     return f"{record.id}  {moment(record.time_s)}  {record.host}  mode {record.mode}"
 
 

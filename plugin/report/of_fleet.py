@@ -82,7 +82,8 @@ def fleet_report(states: Sequence[GpuState], plan: PlanDocument | None) -> Repor
 def plan_parts(
     plan: PlanDocument, states: Sequence[GpuState] = (), *, most: int | None = None
 ) -> list[Part]:
-    """Return parts with the plan beside the fleet, the steps between, and the jobs left over.
+    """Return the report sections of a MIG plan: the layouts before and after, the steps between
+    them, and the jobs without a slice.
 
     ``states``: the fleet to draw; ``most``: maximum lines per table on a terminal.
     """

@@ -32,7 +32,8 @@ _JOULES = ((1e9, "GJ"), (1e6, "MJ"), (1e3, "kJ"), (1.0, "J"), (1e-3, "mJ"), (1e-
 
 @dataclass(frozen=True, slots=True)
 class PlatformRow:
-    """A row of a table of platforms: the prediction, and the platform's price and code."""
+    """A row of a table of platforms: the prediction, its cost, and whether the program has code
+    for the platform."""
 
     prediction: Prediction
     source: str | None
@@ -45,7 +46,8 @@ class PlatformRow:
 
     @property
     def can_act(self) -> bool:
-        """Return whether the program runs there and the prediction is reliable enough to act on."""
+        """Return whether the program has code for the platform and the prediction is reliable
+        enough to act on."""
         return self.has_code and usable(self.prediction)
 
     @property
@@ -63,7 +65,7 @@ def _with(row: PlatformRow) -> str:
 
 
 def _energy(row: PlatformRow) -> str | None:
-    """Return the energy with its interval as text, all in one unit."""
+    """Return the energy with its interval as text, in one unit such as kJ; None: unknown."""
     energy = row.prediction.energy_j
     if energy is None:
         return None
@@ -111,8 +113,8 @@ def rows_of(
     prices: Mapping[str, Platform] | None = None,
     currency: str = "",
 ) -> list[PlatformRow]:
-    """Return rows of these predictions; ``prices``: platforms with their prices, to show costs in
-    ``currency``."""
+    """Return the table rows of these predictions; ``prices``: platforms with their prices, to
+    show costs in ``currency``."""
     rows = []
     for prediction in predictions:
         platform = prediction.platform
@@ -157,7 +159,8 @@ def without_code(
 
 
 def ranked(rows: Sequence[Prediction], no_code: Container[str] = ()) -> list[Prediction]:
-    """Return usable predictions by time, then the others by time, then platforms without code."""
+    """Return the predictions sorted: reliable ones by time, then the others by time, then
+    platforms that the program has no code for."""
     return sorted(
         rows,
         key=lambda p: (p.platform in no_code, not usable(p), p.runtime_s.mid, p.platform),
@@ -165,7 +168,8 @@ def ranked(rows: Sequence[Prediction], no_code: Container[str] = ()) -> list[Pre
 
 
 def best_points(forecast: Forecast, no_code: Container[str] = ()) -> list[Prediction]:
-    """Return each platform's prediction at its fastest number of cores or GPUs, ranked."""
+    """Return, for each platform, the prediction at the number of cores or GPUs with the shortest
+    time; the platforms are ranked."""
     return ranked(
         [
             min(curve.points, key=lambda p: (p.runtime_s.mid, p.cores + p.gpus))
@@ -181,7 +185,7 @@ def per(forecast: Forecast) -> str:
 
 
 def doubts(predictions: Iterable[Prediction]) -> list[str]:
-    """Return why predictions abstain, each reason once."""
+    """Return lines with the reasons why predictions abstain, each reason once."""
     reasons = dict.fromkeys(p.abstained for p in predictions if p.abstained)
     return [f"abstains: {reason}" for reason in reasons]
 
@@ -196,7 +200,8 @@ def sources_text(forecast: Forecast, platform: str) -> list[str]:
 
 
 def sources_part(forecast: Forecast, platforms: Iterable[str]) -> Part:
-    """Return a part that lists the sources of each platform's time, with their weights."""
+    """Return the report section that lists the sources of each platform's time, with their
+    weights."""
     lines = [
         f"{name}: {line.strip()}" for name in platforms for line in sources_text(forecast, name)
     ]
@@ -218,7 +223,7 @@ def sources_data(forecast: Forecast | None, platform: str) -> list[dict[str, Any
 
 
 def prediction_data(forecast: Forecast, row: PlatformRow) -> dict[str, Any]:
-    """Return one row and its sources, for JSON."""
+    """Return one platform's prediction and its sources, for JSON."""
     prediction = row.prediction
     return {
         **data_of(PREDICTIONS, row),

@@ -76,12 +76,12 @@ def undecided_report(job: KnownJob) -> Report:
 
 
 def now_part(job: KnownJob) -> Part:
-    """Return the part with the job's state, as ``berth why`` prints it."""
+    """Return the report section with the job's state, as ``berth why`` prints it."""
     return Part("How it stands", [f"job {job.job}: {_standing(job)}", *_more(job)])
 
 
 def why_text(job: KnownJob) -> str:
-    """Return a few lines of text for the terminal, all but the first indented."""
+    """Return the job's state as text for the terminal; all lines but the first are indented."""
     first, *more = now_part(job).lines
     return "\n".join([first, *(f"  {line}" for line in more)])
 
@@ -178,8 +178,8 @@ def _comparison(job: KnownJob) -> list[str]:
 
 
 def others_sentences(elsewhere: Sequence[Elsewhere]) -> list[str]:
-    """Return sentences on how the job would have done at the other candidates, at most
-    ``_OTHERS``."""
+    """Return sentences on the predicted run times at other candidates, for at most ``_OTHERS``
+    of them."""
     lines = [f"{other.place} instead: {_instead(other)}" for other in elsewhere[:_OTHERS]]
     if len(elsewhere) > _OTHERS:
         lines.append(f"and {len(elsewhere) - _OTHERS} other places: berth jobs decisions")
@@ -187,7 +187,8 @@ def others_sentences(elsewhere: Sequence[Elsewhere]) -> list[str]:
 
 
 def _instead(other: Elsewhere) -> str:
-    """Return another candidate's predicted time, and why it was not chosen."""
+    """Return as text the job's predicted time at another candidate, or why the candidate was not
+    chosen."""
     time_there = None if other.seconds is None else format_seconds(other.seconds)
     if other.is_guess:
         guess = f"{time_there} is only a guess" if time_there else "there is only a guess"

@@ -129,8 +129,8 @@ def _span(memory: Interval) -> str:
 
 
 def memory_columns(of: Any) -> tuple[Column[Any], Column[Any]]:
-    """Make the columns of host and GPU memory; ``of`` returns a record's interval for
-    ``on_gpu``."""
+    """Return the columns of host and GPU memory; ``of(record, on_gpu=...)`` returns a record's
+    memory interval in bytes."""
     return (
         interval("Host memory (95 %)", "host_memory_bytes", lambda row: of(row, on_gpu=False),
                  format_bytes, unit="bytes"),
@@ -164,13 +164,14 @@ OPERATORS: tuple[Column[tuple[Spot, float]], ...] = (
     Column("Share", "share", lambda row: row[0].seconds / row[1], "{:.1%}".format),
     Column("Limited by", "bound", lambda row: row[0].bound.value),
 )  # fmt: skip
-"""The columns of a roofline's operators; a record is an operator, and the seconds of all of
-them."""
+"""The columns of a roofline's operators; a record is an operator and the seconds of all
+operators together."""
 
 
 @dataclass(frozen=True, slots=True)
 class ModelRanking:
-    """A model's predictions on the platforms, ranked, with the rooflines that were asked for."""
+    """A model's predictions on the platforms, ranked, with the rooflines that the user
+    requested."""
 
     name: str
     graph: ModelGraph
@@ -185,8 +186,8 @@ class ModelRanking:
 
 
 def model_report(ranking: ModelRanking) -> Report:
-    """Return the report of where a model runs best, where its time goes, and the numbers'
-    sources."""
+    """Return the report of a model: platforms ranked by time, where the time goes, and the
+    sources of the numbers."""
     graph, rows = ranking.graph, ranking.rows
     table = Table("Platforms ranked", MODEL, rows, [not row.can_act for row in rows])
     parts = [Part("", tables=[table])]
@@ -202,7 +203,7 @@ def model_report(ranking: ModelRanking) -> Report:
 
 
 def _notes(ranking: ModelRanking) -> list[str]:
-    """Return the notes below the table."""
+    """Return the notes below the table of platforms."""
     rows = ranking.rows
     notes = origins([row.line for row in rows])
     if any(row.line.roof.is_gpu for row in rows):
@@ -224,7 +225,8 @@ def _notes(ranking: ModelRanking) -> list[str]:
 
 
 def origins(lines: Sequence[Roofline]) -> list[str]:
-    """Return sentences on the times' sources, and on why some intervals are wide."""
+    """Return sentences on the sources of the predicted times, and on why some intervals are
+    wide."""
     by_source: dict[tuple[str, str], list[str]] = {}
     by_note: dict[str, list[str]] = {}
     for line in lines:
@@ -254,7 +256,8 @@ def operators_table(line: Roofline, most: int = MOST_OPERATORS) -> Table[tuple[S
 
 
 def roofline_part(line: Roofline, changes: Sequence[Change]) -> Part:
-    """Return a part on where the time goes on one platform, and which changes would help."""
+    """Return the report section on where a model's time goes on one platform, and which changes
+    would shorten it."""
     shares = ", ".join(f"{line.time_share(bound):.0%} {bound.value}" for bound in _BOUNDS)
     notes = []
     if left := line.spots[MOST_OPERATORS:]:

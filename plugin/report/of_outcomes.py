@@ -31,8 +31,8 @@ def _error(outcome: OutcomeRecord) -> float | None:
 
 
 def error_text(outcome: OutcomeRecord) -> str | None:
-    """Return ``+3 %``, with ``outside`` where the time is outside the interval; None: not
-    compared."""
+    """Return the error as text, ``+3 %``, with ``outside`` where the real time is outside the
+    interval; None: there is no prediction to compare."""
     error = _error(outcome)
     return None if error is None else f"{error:+.0%}" + ("" if is_inside(outcome) else " outside")
 
@@ -97,13 +97,15 @@ def jobs_table(outcomes: Sequence[OutcomeRecord], *, short: bool = False) -> Tab
 
 
 def accuracy_table(rows: Sequence[Accuracy], by: str) -> Table[Accuracy]:
-    """Return predicted against real times, summarised by ``by``."""
+    """Return a table of predicted against real times, a line for each group of jobs by the
+    attribute ``by``."""
     group: Column[Accuracy] = Column(by.capitalize(), "name", lambda row: row.name)
     return Table(f"Predicted against real times, by {by}", (group, *ACCURACY), rows)
 
 
 def gain_part(gains: Gains) -> Part:
-    """Return a part with run times compared with those predicted for another place, and notes."""
+    """Return the report section that compares real run times with those predicted for another
+    place."""
     table = Table("Run time against the other place", GAIN, gains.groups)
     return Part("", tables=[table] if gains.groups else (), notes=_gain_notes(gains))
 

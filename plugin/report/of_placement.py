@@ -20,8 +20,8 @@ DECISION_SCHEMA = "berth.decision/1"
 
 
 def _basis(row: Ranked) -> str:
-    """Return the basis of the numbers, in capitals where the submit filter would not act on
-    them."""
+    """Return the basis of the candidate's prediction as text, in capitals where the submit
+    filter would not act on it."""
     if row.guess and row.basis is not Basis.PRIOR:
         return "GUESS"
     basis = "PRIOR ONLY" if row.basis is Basis.PRIOR else str(row.basis or "-")
@@ -33,8 +33,8 @@ def _memory(row: Ranked) -> MemoryUse:
 
 
 def candidate_columns(unit: str, currency: str) -> tuple[Column[Ranked], ...]:
-    """Make the columns of candidates; ``unit``: unit of their times, as in ``per step``; empty:
-    per job."""
+    """Make the columns of candidates; ``unit``: the unit of work that a time is for, such as
+    ``step``; empty: the whole job."""
     return (
         Column("Candidate", "candidate", lambda row: row.candidate),
         Column("Platform", "platform", lambda row: row.platform),
@@ -59,7 +59,7 @@ RULED_OUT: tuple[Column[Ranked], ...] = (
 
 
 def fitting_table(placing: Placing, currency: str) -> Table[Ranked]:
-    """Return a line for each candidate where the job can run, best first."""
+    """Return a table with a line for each candidate where the job can run, best first."""
     forecast = placing.forecast
     columns = candidate_columns("" if forecast.whole_job else forecast.unit.value, currency)
     rows = [row for row in placing.decision.ranked if row.score is not None]
@@ -68,7 +68,8 @@ def fitting_table(placing: Placing, currency: str) -> Table[Ranked]:
 
 
 def ruled_out_table(placing: Placing) -> Table[Ranked]:
-    """Return a line for each candidate where the job cannot or may not run."""
+    """Return a table with a line for each candidate where the job cannot or may not run, with
+    the reason."""
     rows = [row for row in placing.decision.ranked if row.score is None]
     return Table("Ruled out", RULED_OUT, rows)
 
@@ -155,8 +156,8 @@ def placement_data(placing: Placing, site: Site, command: Sequence[str] | None) 
 
 
 def _row_data(row: Ranked) -> dict[str, Any]:
-    """Return a candidate as plain data, without the makespan, which only arrays have and this
-    command never places arrays."""
+    """Return a candidate as plain data, without the makespan: only job arrays have one, and
+    ``berth place`` never places arrays."""
     data = row._asdict()
     memory = data.pop("memory") or {}
     del data["makespan"]

@@ -119,7 +119,7 @@ def _memory(peak: float, of: Profile | SizePoint) -> str:
 
 
 def profiles_part(profiles: Sequence[Profile]) -> Part:
-    """Return a part with a line for each Profile, and the warnings of all of them."""
+    """Return the report section with a line for each Profile, and the warnings of all of them."""
     warnings = list(dict.fromkeys(text for profile in profiles for text in profile.warnings))
     notes = [f"note: {text}" for text in warnings[:SHOWN]]
     if len(warnings) > SHOWN:
@@ -155,7 +155,8 @@ RUNS: tuple[Column[ModelRun], ...] = (
 
 
 def runs_part(runs: Sequence[ModelRun]) -> Part:
-    """Return a part with models' measurements, why some failed, and what disturbed them."""
+    """Return the report section with models' measurements, why some failed, and what disturbed
+    them."""
     notes = [
         f"{run.model.name}, batch {run.setting.batch}: {run.reason}"
         for run in runs

@@ -54,8 +54,8 @@ class ProgramRanking:
 
 
 def program_report(ranking: ProgramRanking) -> Report:
-    """Return the report of a program's ranking, with reasons and the measurement that would
-    help."""
+    """Return the report of a program's ranking: platforms, reasons, and the measurement that
+    would improve it most."""
     profile, rows = ranking.profile, ranking.shown
     at = f" at size {ranking.size:g}" if ranking.size is not None else ""
     nothing = "Nothing here is known well enough to act on; below the table is why."
@@ -82,7 +82,7 @@ def program_report(ranking: ProgramRanking) -> Report:
 
 
 def _notes(ranking: ProgramRanking) -> list[str]:
-    """Return the notes below the table."""
+    """Return the notes below the table of platforms."""
     rows, every = ranking.shown, ranking.rows
     predictions = [row.prediction for row in rows]
     notes = []
@@ -131,7 +131,7 @@ def _more(reasons: Iterable[Explanation], advice: Advice | None) -> dict[str, An
 
 
 def reason_data(reason: Explanation) -> dict[str, Any]:
-    """Return what determines the speedup on one platform, for JSON."""
+    """Return, for JSON, what determines a program's speedup on one platform."""
     return {
         "platform": reason.platform,
         "sentence": reason.sentence(),
@@ -147,7 +147,7 @@ def reason_data(reason: Explanation) -> dict[str, Any]:
 
 
 def advice_for(predictions: Sequence[Prediction]) -> Advice:
-    """Return which of the predicted platforms are best to measure next."""
+    """Return advice on which of the predicted platforms to measure next."""
     # ruff: noqa: PLC0415 - most predictions are asked for without advice
     from berth.predictor.families.relative.joint import advise, joint_of
 
@@ -155,7 +155,8 @@ def advice_for(predictions: Sequence[Prediction]) -> Advice:
 
 
 def advice_sentence(advice: Advice) -> str:
-    """Return a sentence on where to measure, and how far the expected regret falls."""
+    """Return a sentence on where to measure next, and how far that reduces the expected regret
+    (expected time of the chosen platform over the best time)."""
     if not advice.worthwhile or advice.one is None:
         return (
             f"no probe is worth a run: {advice.pick} is expected within a factor "
@@ -198,7 +199,7 @@ class _Bounds:
 
 
 def _trusted(known: Interval, prediction: RelativePrediction) -> Interval | _Bounds:
-    """Return the interval; without its ends where the model has no basis for them."""
+    """Return the interval, without its ends where the cost model has no basis for them."""
     return known if _has_trust(prediction) else _Bounds(None, known.mid, None)
 
 

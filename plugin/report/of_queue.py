@@ -34,7 +34,7 @@ UNKNOWN = "Jobs that are yet to be submitted are not known to this."
 def queue_report(
     live: Live, only: str | None, *, most_jobs: int = MOST_JOBS, pictures: bool = True
 ) -> Report:
-    """Return the report of the queue's replay.
+    """Return the report of a live replay of the queue: expected starts and waits.
 
     ``only``: the user whose jobs are listed, None: all users; ``most_jobs``: maximum number of
     jobs listed.
@@ -211,7 +211,8 @@ def waits_report(
 
 
 def _waits_table(name: str, table: WaitTable, units: str) -> Table[int]:
-    """Return a table with a line for each job size and a column for each job length."""
+    """Return a table of expected waits with a line for each job size and a column for each job
+    length."""
 
     def column(place: int, bound_s: float) -> Column[int]:
         title = "any" if math.isinf(bound_s) else f"up to {format_elapsed(bound_s)}"

@@ -42,7 +42,7 @@ MOST_COMPARED = 4
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """One metric of replays: a line of their table."""
+    """One metric of replays: a line in the table that compares them."""
 
     title: str
     key: str
@@ -246,7 +246,8 @@ class Shown:
 
 
 def replay_report(trace: str, replays: Sequence[Shown], notes: Sequence[str]) -> Report:
-    """Return a report with all replays in one table, then each compared with the first."""
+    """Return a report with all replays in one table, then each further replay compared with the
+    first."""
     first, *others = replays
     hint = [] if others else ["Name a second --backfill or --policy to compare."]
     table = figures_table([(replay.name, replay.metrics) for replay in replays])
@@ -260,8 +261,8 @@ def replay_report(trace: str, replays: Sequence[Shown], notes: Sequence[str]) ->
 
 
 def compared_parts(before: Figures, after: Figures, labels: tuple[str, str]) -> list[Part]:
-    """Return parts on waits, use, times and places of jobs, and users, each as picture and
-    table."""
+    """Return report sections that compare two replays: waits, use of cores, when and where jobs
+    ran, and users, each as picture and table."""
     kinds = (
         ("Waits", "Share of jobs that waited at most so long", pictures.waits, _waits),
         ("Use", "Cores in use in each partition over time", pictures.use, _use),

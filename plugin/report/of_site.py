@@ -101,7 +101,7 @@ _PLACES: tuple[Column[Candidate], ...] = (
 
 @dataclass(frozen=True, slots=True)
 class _Calibrated:
-    """How far one platform is calibrated."""
+    """How far one platform is calibrated: source of its rates, nodes and kernels measured."""
 
     platform: str
     rates_from: str
@@ -146,7 +146,7 @@ _COUNTS: tuple[Column[_Count], ...] = (
 
 
 def _calibrated(site: Site) -> Part:
-    """Return a part on how far each platform is calibrated.
+    """Return the report section on how far each platform is calibrated.
 
     Raises BerthError where the bundle or the calibration cannot be read.
     """

@@ -21,7 +21,7 @@ class _Profile(NamedTuple):
 
 
 class _Model(NamedTuple):
-    """A GPU model, with its numbers of layouts without media variants."""
+    """A GPU model, with the numbers of its possible layouts, media variants not counted."""
 
     geometry: Geometry
     layouts: int
@@ -165,8 +165,8 @@ def choice_columns(unit: str) -> tuple[Column[SliceChoice], ...]:
 
 
 def recommendation_part(recommendation: Recommendation) -> Part:
-    """Return a part with a workload's predictions on each slice, the smallest slice that it fits
-    in, and the best slice."""
+    """Return the report section with a workload's predictions on each slice, the smallest slice
+    that it fits in, and the best slice."""
     gpu, choices = recommendation.memory.gpu_bytes, recommendation.choices
     need = "not known" if gpu is None else f"up to {format_bytes(gpu.high)}"
     headline = (

@@ -60,7 +60,7 @@ REASONS: tuple[Column[Explanation], ...] = (
 
 @dataclass(frozen=True)
 class WorkloadRanking:
-    """A workload's forecast with everything that it was made from."""
+    """A workload's forecast with the forecaster, platforms and site from which it was made."""
 
     workload: Workload
     forecast: Forecast
@@ -68,7 +68,7 @@ class WorkloadRanking:
     platforms: Mapping[str, Platform]
     reference: str | None
     rows: Sequence[Prediction]
-    """The best point on each platform, ranked."""
+    """The prediction at the fastest number of cores or GPUs on each platform, ranked."""
     site: Site | None
     no_code: frozenset[str] = frozenset()
     """Platforms for which the program has no code."""
@@ -85,8 +85,8 @@ class WorkloadRanking:
 
 
 def rank_workload(workload: Workload, forecaster: Forecaster, site: Site | None) -> WorkloadRanking:
-    """Predict a workload on every known platform. Raises BerthError where nothing can be
-    predicted."""
+    """Return a workload's predictions on every known platform, ranked. Raises BerthError where
+    nothing can be predicted."""
     platforms, reference = platforms_for(site), reference_of(site)
     forecast = forecaster.forecast(workload, platforms, platforms, reference=reference)
     no_code = without_code(workload.runs_on.targets, workload.runs_on.architecture, platforms)
@@ -97,7 +97,7 @@ def rank_workload(workload: Workload, forecaster: Forecaster, site: Site | None)
 
 
 def workload_report(ranking: WorkloadRanking) -> Report:
-    """Return the report of the ranking, its reasons, MIG slices, and the measurement to make
+    """Return the report of a workload: ranking, reasons, MIG slices, and the measurement to make
     next."""
     workload, rows = ranking.workload, ranking.rows
     parts = [_ranking(ranking), part("Why", lambda: _why(ranking))]
@@ -156,8 +156,8 @@ def _ranking(ranking: WorkloadRanking) -> Part:
 
 
 def _why(ranking: WorkloadRanking) -> Part:
-    """Return a part on the bottleneck of the best platforms and the sources of their times. Raises
-    BerthError."""
+    """Return the report section on the bottleneck of the best platforms and the sources of their
+    times. Raises BerthError."""
     lines = []
     best = ranking.rows[:EXPLAINED]
     each = ranking.forecaster.explain_each(

@@ -1,4 +1,4 @@
-"""The parts of reports and web views, and the columns of tables.
+"""Sections (``Part``) of reports and web views, and the columns of their tables.
 
 A Column defines once how a table shows a field of its records: on a terminal, a web page, in CSV
 and in JSON. Parts are made from records; the writers (``terminal``, ``html``, ``csv_tables``,
@@ -75,8 +75,7 @@ def interval(
     *,
     unit: str = "s",
 ) -> Column[R]:
-    """Make a column of intervals, ``60 s (50 s to 72 s)``; ``write`` returns the text of one
-    end."""
+    """Make a column of intervals, ``60 s (50 s to 72 s)``; ``write`` formats one number."""
 
     def text(known: Any) -> str:
         low, mid, high = map(write, ends_of(known))
@@ -93,12 +92,14 @@ def middle(
     *,
     unit: str = "s",
 ) -> Column[R]:
-    """Make a column of intervals of which people see only the middle."""
+    """Make a column of intervals of which the text shows only the middle; CSV and JSON have all
+    three numbers."""
     return Column(title, key, value, lambda known: write(ends_of(known)[1]), unit, ends=THREE)
 
 
 def at_most(title: str, key: str, value: Callable[[R], Any]) -> Column[R]:
-    """Make a column of intervals in bytes of which people see only the upper end."""
+    """Make a column of intervals in bytes of which the text shows only the upper end; CSV and
+    JSON have all three numbers."""
 
     def text(known: Any) -> str:
         return format_bytes(ends_of(known)[2])
@@ -135,7 +136,8 @@ class Table(Generic[R]):
     columns: Sequence[Column[R]]
     records: Sequence[R]
     doubtful: Sequence[bool] = ()
-    """For each record, whether it is shown apart as too uncertain to act on."""
+    """For each record, whether its line is shown apart because its prediction is too uncertain
+    to act on."""
     links: Sequence[str | None] = ()
     """For each record, the address that its first cell links to on a web page."""
     most: int | None = None
@@ -156,7 +158,7 @@ class Table(Generic[R]):
         return [data_of(self.columns, record) for record in self.records]
 
     def is_doubtful(self, index: int) -> bool:
-        """Return whether the record at ``index`` is too uncertain to act on."""
+        """Return whether the prediction of the record at ``index`` is too uncertain to act on."""
         return index < len(self.doubtful) and self.doubtful[index]
 
     @staticmethod
@@ -208,7 +210,7 @@ class Picture:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A heading with the content below it."""
+    """A section of a report: a heading with the content below it."""
 
     title: str
     lines: Sequence[str] = ()
@@ -218,7 +220,7 @@ class Part:
     verbatim: str = ""
     """Text whose spaces matter, such as a command or a diff."""
     problem: BerthError | None = None
-    """The error because of which the part's content is missing."""
+    """The error because of which the section's content is missing."""
     facts: Sequence[tuple[str, str]] = ()
     """Pairs of a name and its value."""
     notes: Sequence[str] = ()
@@ -227,7 +229,7 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """A whole report: title, summary and parts."""
+    """A whole report: title, summary and sections."""
 
     title: str
     lead: str
@@ -236,8 +238,8 @@ class Report:
 
 
 def part(title: str, read: Callable[[], Part]) -> Part:
-    """Return the part that ``read`` makes, under ``title``; where ``read`` raises, a part with the
-    error."""
+    """Return the section that ``read`` makes, under ``title``; where ``read`` raises BerthError,
+    a section with the error."""
     try:
         return replace(read(), title=title)
     except BerthError as error:
@@ -245,8 +247,8 @@ def part(title: str, read: Callable[[], Part]) -> Part:
 
 
 def drawn(words: str, draw: Callable[[], str]) -> tuple[Picture, ...]:
-    """Return the picture that ``draw`` makes as SVG; none without matplotlib, as tables have all
-    data."""
+    """Return the picture that ``draw`` makes as SVG; an empty tuple without matplotlib, as the
+    tables have all data."""
     try:
         return (Picture(draw(), words),)
     except ToolMissing:

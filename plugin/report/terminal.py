@@ -22,7 +22,7 @@ _LEAST = 8
 
 
 def as_text(content: Report | Part | Table[Any]) -> str:
-    """Return a report, a part without its title, or a table as text."""
+    """Return a report, a section without its title, or a table as text."""
     match content:
         case Report():
             return report_text(content)
@@ -41,7 +41,8 @@ def report_text(report: Report) -> str:
 
 
 def part_text(part: Part) -> str:
-    """Return one part without its title; a single table is shown without its caption."""
+    """Return one report section as text, without its title; a single table is shown without its
+    caption."""
     return "\n".join(_lines(Part("", **{name: getattr(part, name) for name in _WITHOUT_TITLE})))
 
 
@@ -49,7 +50,7 @@ _WITHOUT_TITLE = tuple(name for name in Part.__slots__ if name != "title")
 
 
 def _lines(part: Part) -> Iterator[str]:
-    """Yield a part's lines, indented where it has a title."""
+    """Yield a report section's lines, indented where the section has a title."""
     space = "  " * bool(part.title)
     if part.problem is not None:
         yield f"{space}{part.problem.message}"

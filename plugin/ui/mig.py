@@ -36,8 +36,8 @@ class PlanForm(Form):
 
 @view.route("/mig")
 def mig() -> str:
-    """Show the fleet of ``--fleet`` beside ``--plan`` or a new plan, and one GPU model's
-    geometry."""
+    """Show the page of MIG slices: the fleet of ``--fleet`` beside ``--plan`` or a new plan, and
+    one GPU model's MIG profiles."""
     page = context()
     name = request.args.get("gpu", known_gpus()[0])
     form = PlanForm(request.args)

@@ -34,7 +34,7 @@ _ASKED = (*_REQUEST, "policy", "script")
 
 
 class PlaceForm(WorkloadForm):
-    """The form for a job's request."""
+    """The form for a job's request: workload, tasks, cores, GPUs, memory, time limit."""
 
     tasks = count("Tasks")
     cpus_per_task = count("Cores for each")

@@ -65,7 +65,7 @@ def _held(sent: FileStorage) -> Iterator[Path]:
 
 
 def count(label: str, least: int = 1) -> IntegerField:
-    """Make an optional field for a whole number."""
+    """Return an optional form field for a whole number of at least ``least``."""
     checks = [Optional(), NumberRange(min=least, message=f"at least {least}")]
     return IntegerField(label, checks, render_kw={"min": least, "inputmode": "numeric"})
 
@@ -184,7 +184,7 @@ class WorkloadForm(Form):
 
 @view.route("/predict", methods=["GET", "POST"])
 def predict() -> str | Response:
-    """Show the form, and the ranking for the submitted workload.
+    """Show the form, and the ranking of platforms for the submitted workload.
 
     A submitted workload gets an address of its own, so that the result can be reloaded and shared.
     """

@@ -96,7 +96,8 @@ class RemoteStore:
             records += [WorkloadRecord(**row) for row in reply["workloads"]]
 
     def bundles(self, names: Sequence[str]) -> Mapping[str, list[str]]:
-        """Return the bundles that predict these workloads, as of the last call of ``workloads``."""
+        """Return the ids of the bundles that predict these workloads, as of the last call of
+        ``workloads``."""
         return {name: self._bundles[name] for name in names if name in self._bundles}
 
     def workload(self, name: str) -> WorkloadRecord | None:
@@ -105,7 +106,7 @@ class RemoteStore:
         return None if row is None else WorkloadRecord(**row)
 
     def forecasts(self, name: str) -> list[ForecastRecord]:
-        """Return the newest forecast of a workload."""
+        """Return the newest forecast of a workload, as a list with at most one record."""
         reply = ask_users(self._path, "workload", name=name)
         return [ForecastRecord(**row) for row in reply.get("forecasts", ())]
 
@@ -171,17 +172,17 @@ class RemoteOutcomes:
         self._path = path
 
     def of_decisions(self, decisions: Sequence[str]) -> dict[str, list[OutcomeRecord]]:
-        """Return the outcomes by decision."""
+        """Return the outcomes of the user's jobs that belong to these decisions, by decision id."""
         by_decision: dict[str, list[OutcomeRecord]] = {}
         for row in ask_users(self._path, "outcomes", decisions=list(decisions))["outcomes"]:
             by_decision.setdefault(row["decision"], []).append(OutcomeRecord(**row))
         return by_decision
 
     def of_decision(self, decision: str) -> list[OutcomeRecord]:
-        """Return the outcomes of one decision."""
+        """Return the outcomes of the user's jobs that belong to one decision."""
         return self.of_decisions([decision]).get(decision, [])
 
     def of_job(self, job: str) -> OutcomeRecord | None:
-        """Return the outcome of one job, or None."""
+        """Return the outcome of one of the user's jobs, or None."""
         rows = ask_users(self._path, "outcomes", job=job)["outcomes"]
         return OutcomeRecord(**rows[0]) if rows else None

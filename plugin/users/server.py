@@ -100,7 +100,8 @@ _LOGGED = 100
 
 
 class UserServer:
-    """Answers any local user's requests by ``answer`` until ``stop``."""
+    """Server of the users' socket: passes each request to ``answer`` and sends the reply, until
+    ``stop``."""
 
     def __init__(
         self, listener: Listener, answer: Answer, peer_of: PeerOf, limits: Limits | None = None
@@ -209,7 +210,8 @@ class UserServer:
         return request
 
     def _line_from(self, connection: socket.socket) -> bytes | None:
-        """Read one complete line, or more bytes than allowed; None: it did not arrive in time."""
+        """Return one complete line from the connection, or more bytes than allowed; None: the
+        line did not arrive in time."""
         deadline_s = time.monotonic() + self.limits.request_s
         parts = bytearray()
         while len(parts) <= self.limits.request_bytes:

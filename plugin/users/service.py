@@ -1,4 +1,4 @@
-"""``berth serve --users``: checks users' requests and makes the replies.
+"""``berth serve --users``: checks users' requests and answers them.
 
 ``serve_users`` assembles site file, store, socket and signals.
 """
@@ -191,7 +191,8 @@ _NICE = 10
 
 
 def serve_users(site_file: Path) -> int:
-    """Serve until SIGTERM; return the exit status. Raises BerthError where it cannot start."""
+    """Serve users' requests until SIGTERM; return the exit status. Raises BerthError where the
+    service cannot start."""
     watcher = SiteWatcher(site_file)
     site = watcher.site
     service = UserService(UserWorkloads(Store.open(site.daemon.store), watcher))

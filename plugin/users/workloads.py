@@ -31,7 +31,7 @@ SCRIPTS_PER_USER = 1_000
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Peer:
-    """One user, and whether this user administers the site."""
+    """The user at the other end of a connection, and whether this user administers the site."""
 
     uid: int
     name: str

@@ -94,7 +94,7 @@ def outcomes(
 
 
 def say(sentences: Sequence[str], *, json_: bool) -> None:
-    """Print sentences below a table; beside JSON, on standard error."""
+    """Print sentences below a table; with ``--json`` print them on standard error."""
     for sentence in sentences:
         click.echo(sentence, err=json_)
 

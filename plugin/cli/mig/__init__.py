@@ -1,1 +1,1 @@
-"""``berth mig``: one file per command."""
+"""``berth mig``: shows, plans and applies MIG layouts of GPUs; one file per command."""

@@ -68,7 +68,7 @@ class Asked:
             raise UsageError(f"{stray} means nothing for {title(self.workload.kind)}")
 
     def show(self, report: Callable[[], Report], data: Callable[[], Mapping[str, Any]]) -> None:
-        """Print the result: the report for people, or its data as JSON."""
+        """Print the result: the report as text, or its data as JSON."""
         click.echo(json.dumps(data(), indent=2) if self.as_json else report_text(report()))
 
     def draw_times(self, rows: Iterable[tuple[str, Interval, bool]]) -> None:

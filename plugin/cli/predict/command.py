@@ -155,7 +155,8 @@ def _view(workload: Workload, *, relative: bool) -> Callable[[Asked], None]:
 
 
 def predict_any(asked: Asked) -> None:
-    """Rank platforms by predicted time, for kinds of workload without a function of their own."""
+    """Print platforms ranked by predicted time, for kinds of workload without a function of
+    their own."""
     from berth.plugin.report.of_forecast import (
         best_points,
         explained_data,

@@ -112,7 +112,8 @@ def _nothing_to_place_on(site: FirstSite, title: str, word: str) -> SchedulerErr
 
 
 def _as_json(site: FirstSite, output: Path | None) -> dict[str, object]:
-    """Return the result as plain data; ``output`` is None where nothing was written."""
+    """Return the new site file's summary as plain data; ``output`` is None where nothing was
+    written."""
     return {
         "file": None if output is None else str(output),
         "mode": "shadow",
