@@ -1,7 +1,7 @@
-"""Replay of a trace of jobs on a cluster, under a scheduler and a policy.
+"""Simulate a trace of jobs on a cluster, under a scheduler's settings and a placement policy.
 
-``replay(trace, cluster, settings, placement)`` gives ``Replayed``, ``metrics(replayed)`` its
-figures. The kernel is compiled where numba is installed (``berth[replay]``).
+``replay(trace, cluster, settings, placement)`` returns a ``Replayed``; ``metrics(replayed)``
+computes its figures. The event loop is compiled where numba is installed (``berth[replay]``).
 """
 
 from berth.policies.replay.cluster import (

@@ -1,8 +1,7 @@
-"""The machine that a trace is replayed on: nodes of some kinds, partitions over them, GPUs cut into
-slices.
+"""The cluster that a trace is replayed on: kinds of nodes, partitions, and MIG GPUs.
 
 MIG slices of one profile are a kind of nodes of their own, with one row for every place on every
-GPU where such a slice may be; rows of slices that do not exist at the moment take no job.
+GPU where such a slice can exist. Rows of slices that do not exist at the moment take no job.
 """
 
 from __future__ import annotations
@@ -19,13 +18,15 @@ from berth.predictor.hardware.mig.geometry import Geometry, SliceProfile
 from berth.predictor.hardware.mig.slices import MARK, part_of_gpu
 
 MOST_FAILURES = 100_000
-"""Most failures of one replay: more are a mistake in the numbers."""
+"""Most failures in one replay; more are rejected as a mistake in the settings."""
 
 
 @dataclass(frozen=True, slots=True)
 class NodeKind:
-    """Equal nodes. MIG slices of one profile are a kind of their own, a node for each place where
-    such a slice may be (``Cluster.sliced``), without the host's cores and memory.
+    """Equal nodes of a cluster.
+
+    MIG slices of one profile are a kind of their own: one node for each place on a GPU where such a
+    slice can exist (``Cluster.sliced``), without cores and memory of the host.
     """
 
     name: str
@@ -34,36 +35,36 @@ class NodeKind:
     """Cores of one node."""
     gpus: int = 0
     memory_bytes: int = 0
-    """Memory of one node; 0: not counted."""
+    """Memory of one node; 0: memory is not a resource here."""
     platform: str = ""
-    """Whose run times hold for these nodes; empty: the kind's name."""
+    """Name of the platform whose run times apply to these nodes; empty: the kind's name."""
     power_per_core_w: float | None = None
-    """Mean power under a job; None: not known."""
+    """Mean power per core in watts while a job runs; None: unknown."""
     power_per_gpu_w: float | None = None
-    """Mean power of a GPU under a job; for jobs with GPUs it is counted alone."""
+    """Mean power per GPU in watts while a job runs; cores of GPU jobs add no power to it."""
     price_per_core_hour: float | None = None
     price_per_gpu_hour: float | None = None
     price_per_node_hour: float | None = None
     gpu_part: float = 1.0
-    """The part of a whole GPU that one of its GPUs is: less than 1 for slices."""
+    """The part of a physical GPU that one GPU of this kind is: less than 1 for MIG slices."""
 
 
 @dataclass(frozen=True, slots=True)
 class Partition:
-    """A queue over nodes of some kinds; two partitions may share nodes."""
+    """A queue for the nodes of some kinds; two partitions may share nodes."""
 
     name: str
     kinds: tuple[str, ...]
     max_time_s: float | None = None
     nodes: tuple[int, ...] | None = None
-    """The nodes of its single kind, from 0; None: all."""
+    """Numbers (from 0) of the partition's nodes within its single kind; None: all nodes."""
     priority: float = 0.0
-    """Share of the partition in multifactor priority, 0 to 1."""
+    """The partition factor of multifactor priority, 0 to 1."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reservation:
-    """Whole nodes of a kind that no job may use for a time that is known in advance."""
+    """Whole nodes of a kind that are closed to jobs for a time known in advance."""
 
     kind: str
     nodes: tuple[int, ...]
@@ -73,7 +74,9 @@ class Reservation:
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """A node that breaks, unforeseen; that it works again at ``end_s`` is known from then on."""
+    """An unforeseen failure of a node; from ``begin_s`` on, the scheduler knows the repair time
+    ``end_s``.
+    """
 
     kind: str
     node: int
@@ -83,15 +86,15 @@ class Failure:
 
 @dataclass(frozen=True)
 class SlicedGpus:
-    """GPUs of one model that are cut into slices."""
+    """MIG GPUs of one model, all with the same possible profiles."""
 
     name: str
     geometry: Geometry
     count: int
     layout: Layout
-    """The layout of each GPU at first."""
+    """The layout of each GPU at the begin of the replay."""
     profiles: tuple[str, ...]
-    """The profiles that jobs can ask for; a GPU is cut into no others."""
+    """The profiles that jobs can request; no other instances are created."""
 
     def __post_init__(self) -> None:
         self.layout.check(self.geometry)
@@ -102,19 +105,21 @@ class SlicedGpus:
             raise UsageError(f"{self.name} has a negative number of GPUs")
 
     def kind(self, profile: str) -> str:
-        """Return the name of the kind of nodes that slices of this profile are."""
+        """Return the name of the node kind for slices of this profile."""
         return f"{self.name}-{profile}"
 
     def places(self, profile: str) -> tuple[int, ...]:
-        """Return where on a GPU such a slice may begin, in the order of the kind's rows."""
+        """Return the memory slices where such a slice can start, in the order of the kind's
+        rows.
+        """
         return tuple(self.geometry.profile(profile).placements)
 
     def rows(self, profile: str) -> int:
-        """Return how many rows the kind of this profile has."""
+        """Return the number of rows of this profile's node kind: GPUs times places."""
         return self.count * len(self.places(profile))
 
     def instances(self) -> Iterator[tuple[str, int, int, Instance]]:
-        """Yield ``(kind, row in it, GPU, instance)`` of every slice that may ever be."""
+        """Yield ``(kind, row within the kind, GPU, instance)`` for every slice that can exist."""
         for profile in self.profiles:
             places = self.places(profile)
             for gpu in range(self.count):
@@ -124,10 +129,10 @@ class SlicedGpus:
 
 @dataclass(frozen=True)
 class Cluster:
-    """Kinds of nodes and partitions over them.
+    """The kinds of nodes and the partitions over them.
 
-    ``pooled``: cores, GPUs and memory of each kind are counted in all, jobs may take any of them;
-    else jobs get nodes, one by one. Pools are fast; nodes show fragmentation.
+    ``pooled``: cores, GPUs and memory of each kind are one pool, and a job may take any of them;
+    otherwise each job gets particular nodes. Pools replay faster; nodes show fragmentation.
     """
 
     kinds: tuple[NodeKind, ...]
@@ -136,9 +141,9 @@ class Cluster:
     reservations: tuple[Reservation, ...] = ()
     failures: tuple[Failure, ...] = ()
     carbon: Intensity | None = None
-    """None: no carbon is counted."""
+    """Carbon intensity of the electricity; None: carbon is not computed."""
     sliced: tuple[SlicedGpus, ...] = ()
-    """GPUs whose slices are kinds of nodes here."""
+    """MIG GPUs; ``kinds`` has a kind of nodes for each profile of their slices."""
 
     def __post_init__(self) -> None:
         _unique("kind of nodes", [kind.name for kind in self.kinds])
@@ -170,8 +175,11 @@ class Cluster:
 
     @property
     def can_pool(self) -> bool:
-        """Return whether every partition has one kind for itself, and nothing happens to single
-        nodes."""
+        """Return whether the cluster can be replayed in pools.
+
+        Each partition must have one kind of nodes that no other partition uses, and no reservation,
+        failure or MIG slice may concern single nodes.
+        """
         used = [name for part in self.partitions for name in part.kinds]
         whole = all(len(p.kinds) == 1 and p.nodes is None for p in self.partitions)
         events = self.reservations or self.failures or self.sliced
@@ -179,17 +187,17 @@ class Cluster:
 
     @property
     def slice_kinds(self) -> frozenset[str]:
-        """Return the kinds of nodes that are slices."""
+        """Return the names of the node kinds that are MIG slices."""
         return frozenset(gpus.kind(profile) for gpus in self.sliced for profile in gpus.profiles)
 
     @property
     def whole_gpus(self) -> int:
-        """Return how many GPUs there are, those that are cut among them."""
+        """Return the number of physical GPUs, including MIG GPUs."""
         plain = sum(k.count * k.gpus for k in self.kinds if k.name not in self.slice_kinds)
         return plain + sum(gpus.count for gpus in self.sliced)
 
     def kind(self, name: str) -> NodeKind:
-        """Return a kind by its name. Raises UsageError naming those that there are."""
+        """Return the kind with this name. Raises UsageError listing the known kinds."""
         for kind in self.kinds:
             if kind.name == name:
                 return kind
@@ -197,7 +205,9 @@ class Cluster:
         raise UsageError(f"there is no kind of nodes {name!r}", hint=f"there are: {known}")
 
     def partition(self, name: str) -> int:
-        """Return the place of a partition. Raises UsageError naming those that there are."""
+        """Return the index of the partition with this name. Raises UsageError listing the
+        partitions.
+        """
         for place, part in enumerate(self.partitions):
             if part.name == name:
                 return place
@@ -205,7 +215,7 @@ class Cluster:
         raise UsageError(f"there is no partition {name!r}", hint=f"there are: {known}")
 
     def platform_of(self, partition: int) -> str:
-        """Return the platform of a partition's (first) kind."""
+        """Return the platform name of the partition's first kind of nodes."""
         kind = self.kind(self.partitions[partition].kinds[0])
         return kind.platform or kind.name
 
@@ -216,13 +226,15 @@ class Cluster:
 
 
 def one_pool(cores: int, *, name: str = "all", gpus: int = 0, memory_bytes: int = 0) -> Cluster:
-    """Return a cluster of one partition with so many cores, counted as a pool."""
+    """Return a cluster of one partition with this many cores (and GPUs) as one pool."""
     kind = NodeKind(name, 1, cores, gpus, memory_bytes)
     return Cluster((kind,), (Partition(name, (name,)),), pooled=True)
 
 
 def slices_of(gpus: SlicedGpus, whole: NodeKind) -> tuple[NodeKind, ...]:
-    """Return the kinds of the slices of GPUs that are ``whole`` where they are not cut."""
+    """Return the node kinds for the slices of ``gpus``; ``whole``: kind of nodes with the GPUs
+    unsliced.
+    """
     kinds = []
     for profile in gpus.profiles:
         share = part_of(gpus, profile)
@@ -246,15 +258,15 @@ def _unique(kind: str, names: Sequence[str]) -> None:
 
 
 def whole(geometry: Geometry) -> Layout:
-    """Return a layout of one slice that is all of the GPU."""
+    """Return the layout of one slice that takes the whole GPU."""
     largest = max(plain(geometry), key=lambda p: (p.compute_slices, p.memory_slices))
     return Layout((Instance(largest.placements[0], largest.name),))
 
 
 def full_layouts(gpus: SlicedGpus) -> tuple[Layout, ...]:
-    """Return layouts of slices that jobs can ask for, with room for no other.
+    """Return the layouts of requestable slices to which no such slice can be added.
 
-    There is one for each number of slices of each profile.
+    Of layouts with equal numbers of each profile, only one is returned.
     """
     by_counts: dict[tuple[tuple[str, int], ...], Layout] = {}
     todo = [Layout()]
@@ -271,27 +283,28 @@ def full_layouts(gpus: SlicedGpus) -> tuple[Layout, ...]:
 
 
 def plain(geometry: Geometry) -> Sequence[SliceProfile]:
-    """Return the profiles without media extensions."""
+    """Return the GPU's MIG profiles without media extensions."""
     return [profile for profile in geometry.profiles if profile.is_plain]
 
 
 def platform_of(whole_gpu: str, profile: str) -> str:
-    """Return the name of the platform of a slice."""
+    """Return the platform name of a MIG slice."""
     return f"{whole_gpu}{MARK}{profile}"
 
 
 def part_of(gpus: SlicedGpus, profile: str) -> float:
-    """Return the part of the GPU that others cannot have beside such a slice."""
+    """Return the part of the GPU, 0 to 1, that other jobs cannot use beside such a slice."""
     return part_of_gpu(gpus.geometry, gpus.geometry.profile(profile))
 
 
 def random_failures(
     cluster: Cluster, *, mean_s: float, repair_s: float, begin_s: float, end_s: float, seed: int = 0
 ) -> tuple[Failure, ...]:
-    """Return failures within ``[begin_s, end_s)``, drawn by ``seed``, in order of time.
+    """Return random node failures within ``[begin_s, end_s)``, in order of time.
 
-    ``mean_s``: mean time between the failures of one node, exponential; ``repair_s``: how long each
-    is out, always the same. Slices do not break on their own. Raises UsageError.
+    ``mean_s``: mean time between two failures of one node, exponentially distributed; ``repair_s``:
+    constant time until the node works again. MIG slices do not fail on their own. Raises UsageError
+    for times that are not positive or give too many failures.
     """
     if not (mean_s > 0 and repair_s > 0):
         raise UsageError("nodes break and are repaired after more than 0 s")

@@ -1,9 +1,9 @@
-"""The kernel compiled by numba, from the very functions that run without it.
+"""Compile the replay's event loop with numba, from the functions that also run uncompiled.
 
-Each function of ``kernel`` is copied, with the compiled ones in place of those that it calls; what
-the settings never reach is left out, for compiling takes long (some 20 s, once). numba is imported
-on first use only; what it compiled is cached beside the files or, where they cannot be written, in
-the user's cache (``NUMBA_CACHE_DIR``).
+Each function of ``kernel`` is copied, and its calls go to the compiled copies. Functions that the
+settings never reach are replaced by empty ones, because compilation takes long (about 20 s, once).
+numba is imported on first use only. Its compiled code is cached beside the source files, or in the
+user's cache directory if that is not writable (``NUMBA_CACHE_DIR``).
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _IDLE: dict[int, Any] = {
     4: lambda _1, _2, _3, _4: None,
     5: lambda _1, _2, _3, _4, _5: None,
 }
-"""Stand-ins for functions that the settings never reach, by how many arguments they take."""
+"""Empty functions for those that the settings never reach, by number of arguments."""
 Run = Callable[[State, int], bool]
 
 
@@ -50,9 +50,9 @@ def has_numba() -> bool:
 def kernel(
     backfill: Backfill, *, pooled: bool, multifactor: bool, compiled: bool | None = None
 ) -> Run:
-    """Return ``loop.run``, compiled or as it is; None: compiled where numba is installed.
+    """Return ``loop.run``, compiled or not; ``compiled=None``: compiled where numba is installed.
 
-    Raises ToolMissing where numba is asked for and absent.
+    Raises ToolMissing if ``compiled`` is True and numba is missing.
     """
     if compiled is None:
         compiled = has_numba()
@@ -76,7 +76,7 @@ def _compiled(left_out: frozenset[str], *, allocates: bool) -> Run:
     numba = importlib.import_module("numba")
     modules = [importlib.import_module(f"{_KERNEL}.{name}") for name in _MODULES]
     text = "".join(inspect.getsource(module) for module in modules)
-    # numba's cache looks at one file's age; a function is also stale when one that it calls is.
+    # numba's cache checks only the age of the function's own file, not of those it calls into.
     names: dict[str, Any] = {}
     for module in modules:
         names.update(vars(module))
@@ -95,10 +95,11 @@ def _compiled(left_out: frozenset[str], *, allocates: bool) -> Run:
 def _compile(
     numba: Any, function: FunctionType, names: dict[str, Any], version: str, *, allocates: bool
 ) -> Any:
-    """Return a compiled copy that finds the functions it calls in ``names``.
+    """Return a compiled copy of the function, which looks up the functions it calls in ``names``.
 
-    ``allocates``: priorities and nodes do. Where nothing makes an array no references are counted,
-    which takes longer than all the rest.
+    ``allocates``: whether some compiled function creates arrays (those for priorities and for nodes
+    do). If none does, numba's reference counting is switched off: it would take longer than the
+    rest.
     """
     copy = FunctionType(function.__code__, names, function.__name__, function.__defaults__)
     copy.__qualname__ = f"{function.__name__}_{version}"

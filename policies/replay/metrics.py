@@ -1,7 +1,7 @@
-"""Figures of a replay: waits, slowdown, use, energy, cost, carbon, kills, fairness.
+"""Figures of a replay: waits, slowdown, utilisation, energy, cost, carbon, kills, fairness.
 
-Bounded slowdown (Feitelson 2001): ``max(1, (wait + run) / max(run, 10 s))``. Intervals of 90 %
-are bootstrapped over weeks of submission, as jobs of one week are not independent.
+Bounded slowdown (Feitelson 2001): ``max(1, (wait + run) / max(run, 10 s))``. The 90 % intervals are
+bootstrapped over weeks of submission, because jobs of one week are not independent.
 """
 
 from __future__ import annotations
@@ -23,7 +23,10 @@ HOUR_S = 3_600.0
 
 @dataclass(frozen=True)
 class Metrics:
-    """Figures over the jobs that ended. NaN: no job ended; None: the cluster does not say."""
+    """Figures over the jobs that ended.
+
+    NaN: no job ended. None: the cluster lacks the needed powers, prices, intensities or GPUs.
+    """
 
     jobs: int
     makespan_s: float
@@ -35,7 +38,7 @@ class Metrics:
     mean_finish_s: float
     """Mean time from submission to end."""
     utilisation: float
-    """Core-seconds held over those that the cluster had within the makespan."""
+    """Core-seconds allocated to jobs / core-seconds that the cluster has in the makespan."""
     gpu_utilisation: float | None
     energy_kwh: float | None
     cost: float | None
@@ -44,16 +47,16 @@ class Metrics:
     """Jobs killed by their time limit."""
     killed_memory: int
     fairness: float
-    """Jain's index of the users' mean bounded slowdown: 1 where all fare alike."""
+    """Jain's index of the users' mean bounded slowdowns: 1 if all users have the same mean."""
     counts: Counts
     intervals: Mapping[str, Range] = field(default_factory=dict)
-    """Intervals by name of the figure; empty where they were not asked for, or in one week only."""
+    """90 % intervals by name of the figure; empty if not requested or if there is only one week."""
     recuts: int = 0
-    """GPUs that were cut anew."""
+    """Number of times that a MIG GPU was re-partitioned."""
     drained_gpu_h: float = 0.0
-    """GPU-hours in which GPUs took no jobs because they were cut anew."""
+    """GPU-hours in which GPUs took no jobs because they were being re-partitioned."""
     draws: Mapping[str, Floats] = field(default_factory=dict, repr=False, compare=False)
-    """Bootstrap draws by name of the figure, from which its interval was taken."""
+    """Bootstrap draws by name of the figure, from which the interval was computed."""
 
 
 class _Jobs(NamedTuple):
@@ -72,8 +75,7 @@ class _Jobs(NamedTuple):
 
 
 def metrics(replayed: Replayed, *, intervals: bool = True, seed: int = 0) -> Metrics:
-    """Return the figures of a replay. ``intervals`` False: without the bootstrap, the slowest
-    part."""
+    """Return the figures of a replay; ``intervals=False`` skips the bootstrap, the slowest part."""
     ran = np.flatnonzero(replayed.ran)
     start, end = replayed.start_s[ran], replayed.end_s[ran]
     run = end - start
@@ -129,10 +131,12 @@ def metrics(replayed: Replayed, *, intervals: bool = True, seed: int = 0) -> Met
 
 
 def over_seeds(drawn: Sequence[Metrics]) -> Metrics:
-    """Return the figures of replays that differ by their seed only: means, and 90 % of the draws.
+    """Return the figures of replays that differ only in their seed: their means, with 90 %
+    intervals.
 
-    Draws are those of the weeks of all seeds together, or the seeds' own figures where a figure has
-    no draws. Raises ValueError where there is no replay.
+    An interval is taken over the bootstrap draws of all seeds together, or over the seeds' own
+    values
+    for a figure without draws. Raises ValueError where there is no replay.
     """
     if not drawn:
         raise ValueError("no replay")
@@ -162,7 +166,9 @@ def over_seeds(drawn: Sequence[Metrics]) -> Metrics:
 
 
 def _spent(replayed: Replayed, ran: Ints) -> tuple[Floats, Floats, Floats]:
-    """Return (energy in kWh, cost, carbon in kg) [jobs]; NaN where the cluster does not say."""
+    """Return (energy in kWh, cost, carbon in kg) of each job; NaN where the cluster lacks the
+    data.
+    """
     cluster, kind_of = replayed.cluster, _kinds(replayed, ran)
     start, end = replayed.start_s[ran], replayed.end_s[ran]
     hours = (end - start) / HOUR_S
@@ -188,7 +194,9 @@ def _spent(replayed: Replayed, ran: Ints) -> tuple[Floats, Floats, Floats]:
 
 
 def _kinds(replayed: Replayed, ran: Ints) -> Ints:
-    """Return [jobs] the place among the cluster's kinds of the (first) node that each ran on."""
+    """Return [jobs] the index, among the cluster's kinds, of the first node that each job ran
+    on.
+    """
     cluster = replayed.cluster
     names = [kind.name for kind in cluster.kinds]
     if not replayed.units:
@@ -204,7 +212,7 @@ def _any_price(kind: NodeKind) -> float | None:
 
 
 def _intensity(carbon: Intensity | None, start: Floats, end: Floats) -> Floats:
-    """Return [jobs] the mean carbon intensity while each ran, in g/kWh."""
+    """Return [jobs] the mean carbon intensity during each job's run, in g/kWh."""
     if carbon is None:
         return np.full(len(start), np.nan)
     if len(carbon.hourly) == 1:
@@ -213,7 +221,7 @@ def _intensity(carbon: Intensity | None, start: Floats, end: Floats) -> Floats:
 
 
 def _bootstrap(jobs: _Jobs, seed: int) -> dict[str, Floats]:
-    """Return [draws] by figure."""
+    """Return the bootstrap draws of each figure, by its name."""
     weeks = Weeks(jobs.week, seed)
     draws = {
         name: weeks.means(column)
@@ -254,7 +262,9 @@ def _total(column: Floats) -> float | None:
 
 
 def _jain(means: Floats) -> Floats:
-    """Return Jain's index over the last axis, the users; NaN: a user without a job."""
+    """Return Jain's index over the last axis, the users; NaN entries (users without jobs) are
+    left out.
+    """
     squares = np.nansum(means**2, axis=-1)
     users = np.sum(~np.isnan(means), axis=-1)
     return ratio(np.nansum(means, axis=-1) ** 2, users * squares)

@@ -1,4 +1,4 @@
-"""Predictions for the jobs of a trace: columns of run times, exact or with an error."""
+"""Predicted run times for the jobs of a trace, as exact columns or with a random error."""
 
 from __future__ import annotations
 
@@ -27,34 +27,42 @@ _FORECASTS = 20_000
 _LEAST_S = 1e-3
 _ONE = Interval(1.0, 1.0, 1.0)
 _NOTHING = Interval(0.0, 0.0, 1.0)
-"""Memory of jobs that a replay predicts no memory for: it fits everywhere."""
+"""Memory interval of jobs without a memory prediction: it fits on every node."""
 
 
 class Predictions(Protocol):
-    """The forecasts of a trace's jobs."""
+    """The source of the forecasts for a trace's jobs."""
 
     def forecast(self, job: int) -> Forecast | None:
-        """Return the forecast for a row of the trace; None: nothing is predicted."""
+        """Return the forecast for the job in this row of the trace; None: there is no
+        prediction.
+        """
         ...
 
 
 class Columns:
-    """Predicted run times by platform, [jobs] in seconds; NaN where nothing is predicted."""
+    """Forecasts from columns of predicted run times by platform, [jobs] in seconds; NaN: no
+    prediction.
+    """
 
     def __init__(
         self, times: Mapping[str, Floats], candidates: Collection[Candidate], *, spread: float
     ) -> None:
-        """Take ``times`` by platform; ``spread``: upper end over middle of the intervals."""
+        """Take ``times`` by platform; ``spread``: ratio of an interval's upper end to its
+        central value.
+        """
         self._gpu = {candidate.platform: candidate.is_gpu for candidate in candidates}
         self._architecture = next((candidate.architecture for candidate in candidates), "x86_64")
         self._times = {name: times[name] for name in sorted(times) if name in self._gpu}
         self._spread = spread
         self._rows: Floats = np.array([*self._times.values()], float).T.copy()
         self._known: BoundedCache[bytes, Forecast] = BoundedCache(max(_FORECASTS, len(self._rows)))
-        """By the bytes of a row: NaN is no key."""
+        """Forecasts by the bytes of a row, because NaN does not equal itself as a key."""
 
     def forecast(self, job: int) -> Forecast | None:
-        """See Predictions."""
+        """Return the job's forecast, see ``Predictions``; None where no platform has a
+        prediction.
+        """
         if not self._times:
             return None
         row = self._rows[job]
@@ -92,10 +100,11 @@ class Columns:
 def with_error(
     trace: Trace, candidates: Collection[Candidate], *, log_error: float = 0.0, seed: int = 0
 ) -> Columns:
-    """Return the trace's own ``runtime_on``, each time ``exp(N(0, log_error))``; the interval says
-    so.
+    """Return forecasts equal to the trace's true ``runtime_on`` times a log-normal error.
 
-    The error of a job on a platform is one draw of ``seed``.
+    The error of each job on each platform is one draw of ``exp(N(0, log_error))`` from ``seed``,
+    where
+    ``log_error`` is a standard deviation. The forecasts' 90 % intervals have the matching width.
     """
     columns = dict(sorted(trace.runtime_on.items()))
     draws = np.random.default_rng(seed).standard_normal((len(trace), len(columns)))

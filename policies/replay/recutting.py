@@ -1,7 +1,7 @@
-"""The planner in the loop of a replay: which slices exist at a moment, and when GPUs are cut anew.
+"""Re-partition MIG GPUs during a replay, as ``berth mig auto`` does on a real cluster.
 
-Between events of the kernel, by the functions that ``berth mig auto`` runs: the plan for what
-waits and for what is expected, with and without re-cutting, and whether the gain is worth it.
+Between events of the kernel, the same functions as in ``berth mig auto`` plan for the waiting and
+the expected jobs, with and without re-cutting, and decide whether the gain is worth it.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ from berth.policies.replay.settings import Recutting
 from berth.policies.replay.trace import Ints
 
 MOST_WAITING = 200
-"""Most jobs that are planned for, the first in the queue."""
+"""Most waiting jobs that are planned for; later jobs in the queue are ignored."""
 TIME_LIMIT_S = 10.0
-"""Longest time for one plan, as ``berth mig auto`` has it."""
+"""Time limit of one planning run in seconds, as in ``berth mig auto``."""
 
 
 @dataclass
 class _Gpu:
-    """One GPU: the rows of its slices in the state's ``capacity``, and its layout."""
+    """One GPU: its layout, and the rows of its possible slices in the state's ``capacity``."""
 
     of: SlicedGpus
     number: int
@@ -48,7 +48,10 @@ class _Gpu:
 
 
 class Recutter:
-    """The slices of a replay, cut anew where that pays. ``next_s``: when it must be asked next."""
+    """Re-partition the MIG slices of a replay where that pays.
+
+    ``next_s``: the next time (in the replay) at which ``act`` must be called.
+    """
 
     def __init__(self, inputs: Inputs) -> None:
         units = inputs.units
@@ -57,7 +60,7 @@ class Recutter:
         self.done: list[Recut] = []
         self._gpus: list[_Gpu] = []
         self._profiles: dict[int, tuple[tuple[str, str], ...]] = {}
-        """By partition: GPU model and profile of its slices."""
+        """For each partition number, the GPU model and profile of each kind of its slices."""
         for sliced in inputs.cluster.sliced:
             gpus = [_Gpu(sliced, n, {}, sliced.layout) for n in range(sliced.count)]
             for kind, row, number, instance in sliced.instances():
@@ -72,18 +75,18 @@ class Recutter:
         self._claim_of = {row: n for n, row in enumerate(rows)}
         self._first_claim = 0
         self._ready: list[tuple[float, list[int], list[int]]] = []
-        """When GPUs are ready, with the rows that are opened and those that jobs ran on."""
+        """For each re-cut: when its GPU is ready, rows to open then, rows that jobs still hold."""
         self._look_s = math.inf
-        """When the queue is looked at next."""
+        """Time of the next planning run."""
         self._last_s: float | None = None
         self.there = self._counts(len(inputs.cluster.partitions))
-        """[partitions] slices that there are, or will be when a GPU is ready."""
+        """[partitions] number of existing slices, with those of GPUs that are being re-cut."""
         self._will_do: dict[int, Sequence[int]] = {}
         self._seen = 0
         self._came: deque[Arrival] = deque()
 
     def begin(self, state: State) -> None:
-        """Close the slices that are not there at first."""
+        """Close the slices that do not exist in the initial layouts."""
         self._first_claim = len(state.claims) - len(self._claim_of)
         for gpu in self._gpus:
             for instance, row in gpu.rows.items():
@@ -94,11 +97,13 @@ class Recutter:
             self.next_s = self._look_s = float(state.clock[at.NOW]) + self._rules.every_s
 
     def would_do(self, job: int, partitions: Sequence[int]) -> None:
-        """Note that slices of these partitions would do for a job that was placed, there or not."""
+        """Note which partitions' slices would suit a job that was placed, whether or not they
+        exist now.
+        """
         self._will_do[job] = partitions
 
     def act(self, state: State) -> None:
-        """Do what is due now: new slices take jobs, or GPUs are cut anew."""
+        """Carry out what is due now: open the slices of GPUs that are ready, or plan and re-cut."""
         now_s = float(state.clock[at.NOW])
         rules = self._rules
         if rules is None:
@@ -123,7 +128,10 @@ class Recutter:
             self.next_s = min([self._look_s, *(event[0] for event in self._ready)])
 
     def _think(self, state: State, rules: Recutting, now_s: float) -> bool:
-        """Plan, and cut where it is worth it; False: no later look at the same queue cuts."""
+        """Plan for the waiting and expected jobs, and re-cut where it is worth it.
+
+        False: a later run with the same queue would not re-cut either.
+        """
         self._remember(state, rules, now_s)
         demands = list(self._waiting(state))
         if rules.window_s > 0:
@@ -169,7 +177,7 @@ class Recutter:
             if self._is_idle(state, row):
                 self._close(state, row, ready_s)
                 opens.append(row)
-            else:  # its job runs on, and no other starts behind it before the GPU is ready
+            else:  # the job continues, but no other may start here until the GPU is ready
                 claim(state, self._claim(row), now_s, ready_s)
                 held.append(row)
         self.done.append(
@@ -187,7 +195,7 @@ class Recutter:
         return GpuState(gpu.name, gpu.of.geometry, gpu.layout, running)
 
     def _waiting(self, state: State) -> Iterator[Demand]:
-        """Yield jobs in the queue that ask for slices, in order."""
+        """Yield the demands of queued jobs that can use slices, in the order of the queue."""
         o, count = int(state.parts[0, at.P_HEAD]), 0
         while o >= 0 and count < MOST_WAITING:
             demand = self._demand(state, int(state.options[o, at.O_JOB]))
@@ -209,7 +217,9 @@ class Recutter:
         return Demand(f"job {job}", tuple(options), max(most, 1)) if options else None
 
     def _remember(self, state: State, rules: Recutting, now_s: float) -> None:
-        """Note the jobs that came since the last look; those long ago are forgotten."""
+        """Record the jobs submitted since the last planning run and drop those older than the
+        window.
+        """
         until = int(state.counters[at.NEXT])
         for job in range(self._seen, until):
             will_do = self._will_do.pop(job, None)
@@ -218,7 +228,7 @@ class Recutter:
             if will_do is not None:
                 asked = [profile for place in will_do for profile in self._profiles.get(place, ())]
             if asked:
-                # Of one kind are jobs that ask for the same slices, however long they run.
+                # Jobs that can use the same slices count as equal, whatever their run times.
                 plain = tuple(SliceOption(p, g, 1.0, 1.0) for g, p in dict.fromkeys(asked))
                 kind = Demand(_names(plain), plain)
                 came_s = float(state.moments[job, at.T_SUBMIT])
@@ -244,7 +254,7 @@ class Recutter:
         return bool((state.free[row] == state.capacity[row]).all())
 
     def _close(self, state: State, row: int, until_s: float) -> None:
-        """Close a slice: no job starts there until ``until_s``."""
+        """Close a slice, so that no job starts on it before ``until_s``."""
         state.free[row] -= state.capacity[row]
         claim(state, self._claim(row), float(state.clock[at.NOW]), until_s)
 

@@ -1,7 +1,7 @@
-"""The view of the cluster that a policy has during a replay: states, expected waits, users' shares.
+"""A policy's view of the cluster during a replay: candidate states, expected waits, users' shares.
 
-Expected waits come from a look-ahead: when a queue has room next, by the predicted ends of its jobs
-in order of arrival. What is placed goes in, waits by size come out.
+Expected waits come from a model of each queue: jobs start in order of arrival and end at their
+predicted ends. Each placed job is added to the model, which gives the wait of a new job by size.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from berth.policies.waits import Waits
 from berth.predictor.core.prediction import Interval
 
 HALF_LIFE_S = 7 * 86_400.0
-"""Half-life of what users have held, for their share."""
+"""Half-life in seconds of users' past usage in the computation of their shares."""
 
 
 class Seen:
-    """The candidates' states, read again once they are ``every_s`` old, as the daemon does."""
+    """The candidates' states, refreshed once they are ``every_s`` seconds old, as in the daemon."""
 
     def __init__(
         self,
@@ -39,10 +39,10 @@ class Seen:
         lookahead: bool,
         shares: bool,
     ) -> None:
-        """Read the states again once they are ``every_s`` old.
+        """Refresh the states once they are ``every_s`` seconds old.
 
-        ``lookahead``: waits by the predicted ends of jobs, kept up to date at each submission;
-        ``shares``: what users have held, likewise.
+        ``lookahead``: expected waits from the predicted ends of jobs, updated at each submission;
+        ``shares``: users' shares of past usage, also updated at each submission.
         """
         self._candidates = [(candidate, partition_of[candidate.name]) for candidate in candidates]
         self._every_s = 0.0 if lookahead or shares else every_s
@@ -58,11 +58,13 @@ class Seen:
         self._held_at_s = 0.0
 
     def same_at(self, moment_s: float) -> bool:
-        """Return whether ``now`` still gives the same states at that moment."""
+        """Return whether ``now`` would still return the same states at that moment."""
         return moment_s - self._read_s < self._every_s
 
     def now(self, present: Present) -> Mapping[str, CandidateState]:
-        """Return the states; the same object while nothing that counts has changed."""
+        """Return the states by candidate name; the same object while no relevant number has
+        changed.
+        """
         if self.same_at(present.now_s):
             return self._states
         self._read_s = present.now_s
@@ -71,7 +73,7 @@ class Seen:
         if self._queues or self._held is not None:
             self._states = self._with_more(numbers, present.now_s)
         elif numbers != before:
-            # The same object for each candidate of which nothing has changed.
+            # A candidate whose numbers have not changed keeps the same object.
             after = dict(self._states)
             for at, (cores, gpus, waiting, slices) in enumerate(numbers):
                 if not before or before[at] != numbers[at]:
@@ -81,8 +83,9 @@ class Seen:
         return self._states
 
     def _numbers_of(self, present: Present) -> tuple[tuple[int, int, int, int | None], ...]:
-        """Return idle cores and GPUs, waiting jobs and slices (None: no slices) of each
-        candidate."""
+        """Return each candidate's idle cores, idle GPUs, waiting jobs and slices (None: not a
+        slice).
+        """
         waiting = present.waiting.tolist()
         rows = present.partition_units
         if all(len(rows[partition]) == 1 for _, partition in self._candidates):  # pools
@@ -123,7 +126,9 @@ class Seen:
         }
 
     def placed(self, job: int, option: Option, expected_s: float, now_s: float) -> None:
-        """Note that a job was sent somewhere and is predicted to run ``expected_s``."""
+        """Record that a job was sent to this option and is predicted to run ``expected_s``
+        seconds.
+        """
         if self._queues:
             self._queues[option.partition].placed(option.gpus or option.cores, expected_s, now_s)
         if self._held is not None:
@@ -161,24 +166,26 @@ def _units(cluster: Cluster, partition: int, *, gpus: bool) -> int:
 
 
 MOST_UNITS = 2_048
-"""Larger queues are followed in groups of cores."""
+"""Most units in a queue's model; larger queues are modelled in groups of cores or GPUs."""
 
 
 class Lookahead:
-    """One queue of cores or GPUs; jobs start in order of arrival, as soon as there is room."""
+    """Model of one queue of cores or GPUs: jobs start in order of arrival, as soon as enough are
+    free.
+    """
 
     def __init__(self, units: int) -> None:
         self._each = max(1, -(-units // MOST_UNITS))
         count = max(1, units // self._each)
         self._free_at = np.full(count, -math.inf)
-        """Sorted: when each unit is predicted free."""
+        """The times at which each unit is predicted to be free, sorted."""
         self._last_start = -math.inf
         self._classes = tuple(
             dict.fromkeys((*(2**i for i in range(count.bit_length()) if 2**i < count), count))
         )
 
     def placed(self, units: int, runtime_s: float, now_s: float) -> float:
-        """Put a job into the queue and return its predicted start."""
+        """Add a job to the queue and return its predicted start."""
         held = self._held(units)
         start = self._start(held, now_s)
         self._free_at[:held] = start + runtime_s
@@ -187,18 +194,18 @@ class Lookahead:
         return start
 
     def empty_queue(self, free: int, now_s: float) -> None:
-        """Correct the prediction: nobody waits and so many units are free."""
+        """Correct the model: no job waits, and ``free`` units are idle now."""
         self._last_start = -math.inf
         free = min(free // self._each, len(self._free_at))
         self._free_at[:free] = np.minimum(self._free_at[:free], now_s)
         self._free_at[free:] = np.maximum(self._free_at[free:], now_s)
 
     def waits(self, now_s: float) -> LookaheadWaits:
-        """Return the waits of a job that comes now, by its size, computed when asked for."""
+        """Return the waits of a job submitted now, which are computed by size on demand."""
         return LookaheadWaits(self, now_s)
 
     def wait_s(self, units: int, now_s: float) -> float:
-        """Return the wait of a job of so many units that comes now, in seconds."""
+        """Return the wait of a job of ``units`` cores or GPUs that is submitted now, in seconds."""
         place = bisect_left(self._classes, -(-units // self._each))
         size = self._classes[min(place, len(self._classes) - 1)]
         return self._start(size, now_s) - now_s
@@ -211,13 +218,15 @@ class Lookahead:
 
 
 class LookaheadWaits(NamedTuple):
-    """The waits in a queue at one moment."""
+    """The expected waits in a queue at one moment."""
 
     queue: Lookahead
     now_s: float
 
     def at(self, units: int, runtime_s: float) -> Interval:
-        """See Waits."""
-        del runtime_s  # jobs of any length wait as long
+        """Return the wait for a job of ``units`` as an interval of no width; the run time does
+        not matter.
+        """
+        del runtime_s  # the wait does not depend on it: there is no backfill in this model
         wait_s = self.queue.wait_s(units, self.now_s)
         return Interval(wait_s, wait_s, wait_s)

@@ -1,4 +1,4 @@
-"""Types of the columns that a replay works on."""
+"""The trace that a replay works on: one array per attribute of the jobs."""
 
 from __future__ import annotations
 
@@ -20,46 +20,49 @@ WEEK_S = 7 * 86_400.0
 
 @dataclass(frozen=True)
 class Trace:
-    """[jobs] sorted by submission; times are seconds since any moment. NaN or -1: not known."""
+    """Jobs of a trace as columns, sorted by submission; times in seconds from any fixed moment.
+
+    Each column is [jobs]; NaN or -1 means unknown.
+    """
 
     submit_s: Floats
     runtime_s: Floats
-    """Run time where the job ran; NaN: not known, the job is counted and left out."""
+    """Recorded run time; NaN: unknown, the job is counted but not replayed."""
     limit_s: Floats
-    """Requested time; NaN: none."""
+    """Requested time limit; NaN: none."""
     cores: Ints
-    """Cores in all."""
+    """Cores, summed over the job's nodes."""
     nodes: Ints
     gpus: Ints
-    """GPUs in all."""
+    """GPUs, summed over the job's nodes."""
     memory_bytes: Ints
-    """Memory asked for on each node; 0: not said."""
+    """Memory requested per node; 0: not specified."""
     user: Ints
-    """Place in ``users``."""
+    """Index into ``users``."""
     account: Ints
     queue: Ints
-    """Place in ``queues``: where the job was submitted to."""
+    """Index into ``queues``: the queue that the job was submitted to."""
     after: Ints
-    """Row of the job that must have ended before this one may start; -1: none."""
+    """Row of the job that must end before this job may start; -1: none."""
     array: Ints
     """Number of the job array; -1: none."""
     users: tuple[str, ...] = ()
     accounts: tuple[str, ...] = ()
     queues: tuple[str, ...] = ()
     names: tuple[str, ...] = ()
-    """[jobs] names of jobs or their programs; empty: not recorded."""
+    """[jobs] names of the jobs or of their programs; empty: not recorded."""
     ids: tuple[str, ...] = ()
-    """[jobs] ids as the scheduler has them; empty: rows are numbered."""
+    """[jobs] the scheduler's job ids; empty: jobs are identified by row number."""
     planned_s: Floats | None = None
-    """Run time that the backfill plans with; None: the requested time."""
+    """Run time that the backfill assumes; None: the requested time limit."""
     runtime_on: Mapping[str, Floats] = field(default_factory=dict)
-    """True run time by platform or place, NaN where it is not known."""
+    """True run time by platform or candidate; NaN where it is unknown."""
     array_limits: Mapping[int, int] = field(default_factory=dict)
-    """Most tasks of an array that run at once; absent: all."""
+    """For each array's number, most tasks that run at once; absent: no limit."""
     start_s: Floats | None = None
-    """The time at which the job really started; None: not recorded."""
+    """The recorded start of the job; None: not recorded."""
     peak_bytes: Floats | None = None
-    """Most memory that the job held on a node; NaN: not recorded."""
+    """Peak memory of the job per node; NaN: not recorded."""
 
     def __post_init__(self) -> None:
         jobs = len(self.submit_s)
@@ -77,7 +80,7 @@ class Trace:
 
     @property
     def weeks(self) -> Ints:
-        """Return [jobs] the week of submission, from 0."""
+        """Return [jobs] the week of submission, counted from 0 at the first submission."""
         if not len(self):
             return np.zeros(0, np.int64)
         return np.asarray((self.submit_s - self.submit_s[0]) // WEEK_S, np.int64)
@@ -90,7 +93,9 @@ class Trace:
         return self.rows(np.flatnonzero((since >= begin_s) & (since < end_s)))
 
     def rows(self, chosen: Ints) -> Trace:
-        """Return some jobs, in order; a dependency on a job that is left out is dropped."""
+        """Return the trace of the chosen rows; a dependency on a job that is left out is
+        dropped.
+        """
         place = np.full(len(self) + 1, -1, np.int64)
         place[chosen] = np.arange(len(chosen))
         changed = {
@@ -122,7 +127,10 @@ def trace_of(
     queues: tuple[str, ...] = (),
     after: Ints | None = None,
 ) -> Trace:
-    """Return a trace of the columns, sorted by submission. Raises UsageError."""
+    """Return a trace of these columns, sorted by submission; missing columns get defaults.
+
+    Raises UsageError where a submission time is not finite.
+    """
     jobs = len(submit_s)
     order = np.argsort(submit_s, kind="stable")
 

@@ -1,6 +1,7 @@
-"""How the users of a trace fare, in one replay and against another, with bootstrapped intervals.
+"""Figures of each user in a replay, and each user's change between two replays, with intervals.
 
-Intervals of 90 % are bootstrapped over weeks of submission: jobs of one week are not independent.
+The 90 % intervals are bootstrapped over weeks of submission, because jobs of one week are not
+independent.
 """
 
 from __future__ import annotations
@@ -25,7 +26,11 @@ class Range(NamedTuple):
 
 
 class Weeks:
-    """Draws of as many weeks as there are, with replacement. ``week``: [jobs] any numbers."""
+    """Bootstrap samples of a trace's weeks, drawn with replacement, each with as many weeks as
+    the trace.
+
+    ``week``: [jobs] number of each job's week; any numbers.
+    """
 
     def __init__(self, week: Ints, seed: int = 0, draws: int = DRAWS) -> None:
         self.place: Ints = np.unique(week, return_inverse=True)[1]
@@ -33,26 +38,30 @@ class Weeks:
         size = max(self.count, 1)
         drawn = np.random.default_rng(seed).integers(0, size, (draws, size))
         self.times: Floats = np.stack([np.bincount(weeks, minlength=size) for weeks in drawn])
-        """[draws][weeks] how often each was drawn."""
+        """[draws][weeks] how often each week was drawn."""
 
     def sums(self, column: Floats) -> Floats:
-        """Return [draws] the sum of a column of the jobs."""
+        """Return [draws] the sum of a per-job column over the drawn weeks."""
         by_week = np.bincount(self.place, weights=column, minlength=max(self.count, 1))
         return np.asarray(self.times @ by_week, float)
 
     def means(self, column: Floats) -> Floats:
-        """Return [draws] the mean of a column; NaN where no job was drawn."""
+        """Return [draws] the mean of a per-job column over the drawn weeks; NaN for a draw
+        without jobs.
+        """
         return ratio(self.sums(column), self.sums(np.ones(len(column))))
 
     def by(self, group: Ints, groups: int, column: Floats) -> Floats:
-        """Return [draws][groups] the sums over the jobs of each group."""
+        """Return [draws][groups] the sums of a per-job column over each group's jobs in the
+        drawn weeks.
+        """
         cell = self.place * groups + group
         size = max(self.count, 1) * groups
         by_week = np.bincount(cell, weights=column, minlength=size).reshape(-1, groups)
         return np.asarray(self.times @ by_week, float)
 
     def percentiles(self, column: Floats, percent: float) -> Floats:
-        """Return [draws] a percentile over the jobs of the drawn weeks, each as often as drawn."""
+        """Return [draws] a percentile of a per-job column; a week drawn n times counts n times."""
         order = np.argsort(column, kind="stable")
         column, place = column[order], self.place[order]
         drawn = np.empty(len(self.times))
@@ -63,13 +72,13 @@ class Weeks:
 
 
 def ratio(over: Floats, under: Floats) -> Floats:
-    """Return the quotient; NaN where the divisor is not above zero."""
+    """Return the element-wise quotient; NaN where the divisor is not positive."""
     empty = np.full(np.shape(over), np.nan)
     return np.asarray(np.divide(over, under, out=empty, where=under > 0), float)
 
 
 def span(values: Floats) -> Range:
-    """Return the middle 90 % of draws; NaN where there are none."""
+    """Return the 5th and 95th percentile of the draws; NaN where all draws are NaN."""
     if np.all(np.isnan(values)):
         return Range(float("nan"), float("nan"))
     low, high = np.nanpercentile(values, COVERED)
@@ -77,11 +86,11 @@ def span(values: Floats) -> Range:
 
 
 SHORTEST_S = 10.0
-"""Run times below this count as this in bounded slowdown, in seconds."""
+"""Least run time in the bounded slowdown's divisor, in seconds (Feitelson 2001)."""
 
 
 class UserFigures(NamedTuple):
-    """One user's jobs."""
+    """Mean wait and mean bounded slowdown of one user's jobs."""
 
     user: str
     jobs: int
@@ -94,29 +103,38 @@ class UserChange(NamedTuple):
 
     user: str
     jobs: int
-    """Jobs that ended in both."""
+    """Number of the user's jobs that ended in both replays."""
     before_s: float
     after_s: float
     change: Range | None
-    """Interval of the change of the mean in seconds, over weeks and seeds; None: one week and
-    seed only."""
+    """90 % interval of the change of the mean in seconds, over weeks and seeds; None: there is
+    only one week and one seed."""
     killed: int
-    """Jobs that are killed after and were not before."""
+    """Jobs that are killed in the second replay but not in the first."""
 
     @property
     def loses(self) -> bool:
-        """Return whether the jobs end later for certain, or are killed."""
+        """Return whether the user's jobs end later in the second replay, or some are killed only
+        there.
+
+        With an interval, "later" means that all of the interval is above zero.
+        """
         later = self.change is not None and self.change.low > 0
         return later or (self.change is None and self.after_s > self.before_s) or self.killed > 0
 
 
 def bounded_slowdown(wait_s: Floats, run_s: Floats) -> Floats:
-    """Return [jobs] the bounded slowdown."""
+    """Return [jobs] the bounded slowdown: max(1, (wait + run) / max(run, 10 s)); arguments in
+    seconds.
+    """
     return np.maximum(1.0, (wait_s + run_s) / np.maximum(run_s, SHORTEST_S))
 
 
 def by_user(replayed: Replayed) -> list[UserFigures]:
-    """Return figures in order of the trace's users; those without a job that ended are left out."""
+    """Return the figures of each user, in the order of the trace's users.
+
+    Users without a finished job are left out.
+    """
     ran = np.flatnonzero(replayed.ran)
     user = replayed.trace.user[ran]
     wait = replayed.wait_s[ran]
@@ -136,10 +154,12 @@ def by_user(replayed: Replayed) -> list[UserFigures]:
 
 
 def changes_by_user(baseline: Sequence[Replayed], after: Sequence[Replayed]) -> list[UserChange]:
-    """Return each user's change, those who lose most by job first.
+    """Return each user's change between the replays, sorted so that the largest loss per job
+    comes first.
 
-    Both are replays that differ by their seed only; where there are as many of each, seed is
-    compared with seed, else with the first.
+    Each sequence holds replays that differ only in their seed. If both have the same length, the
+    n-th
+    replays are compared with each other, else all are compared with the first of ``baseline``.
     """
     if not after or not baseline:
         return []
@@ -181,6 +201,8 @@ def changes_by_user(baseline: Sequence[Replayed], after: Sequence[Replayed]) -> 
 
 
 def name_of(replayed: Replayed, user: int) -> str:
-    """Return the name of a user's number; the number where the trace has no names."""
+    """Return the name of the user with this number; the number as text where the trace has no
+    names.
+    """
     names = replayed.trace.users
     return names[user] if user < len(names) else str(user)
