@@ -57,7 +57,8 @@ class Measured:
 
     @property
     def kernels(self) -> int:
-        """Return the number of kernels with a measured time, whatever their sizes."""
+        """Return the number of kernels with a measured time; several sizes of one kernel count
+        once."""
         return len({kernel[0] for name in self.seconds if (kernel := kernel_and_size(name))})
 
     @property

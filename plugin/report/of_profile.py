@@ -15,7 +15,8 @@ from berth.plugin.report.parts import Column, Part, Report, Table, seconds
 MOST_PROFILES = 40
 """Maximum number of Profiles in the table on a terminal; JSON and CSV have all."""
 _DISTURBED = 0.2
-"""Share of a run's time taken by other processes, above which the report mentions it."""
+"""Share (0 to 1) of disturbed time in a run on one CPU thread, above which the report counts the
+run as disturbed."""
 
 
 class _Counted(NamedTuple):
