@@ -72,7 +72,8 @@ M = TypeVar("M", bound=BundleManifest)
 
 
 def replaced(folder: Path) -> Path:
-    """Return the path that the old bundle has while a new one is being put in its place."""
+    """Return the path to which a bundle folder is renamed while a new bundle is put in its
+    place."""
     return folder.parent / f".{folder.name}.old"
 
 
@@ -147,8 +148,8 @@ def _manifest(folder: Path) -> dict[str, object]:
 
 
 def check_complete(folder: Path, manifest: BundleManifest, needed: Iterable[str]) -> None:
-    """Raise DocumentError where a needed file has no checksum or the manifest's id is not its
-    digest."""
+    """Raise DocumentError where a needed file has no checksum, or the manifest's id is not the
+    digest of its content."""
     if absent := sorted(set(needed) - manifest.files.keys()):
         raise DocumentError(folder / MANIFEST, f"has no checksum for {absent[0]}", key="files")
     if manifest.digest() != manifest.id:
@@ -161,8 +162,8 @@ def check_complete(folder: Path, manifest: BundleManifest, needed: Iterable[str]
 
 
 def check_features(folder: Path, *, same: bool, key: str, retrain: str = "berth train") -> None:
-    """Raise DocumentError where ``same`` is False: the bundle's features are not those computed
-    now.
+    """Raise DocumentError unless ``same``: the bundle was trained on other input features than this
+    version computes.
 
     ``retrain``: the command that the error's hint names.
     """

@@ -1,10 +1,11 @@
-"""Combine several predictions of a workload into one, and make them agree with the hardware order.
+"""Combine predictions of several model families into one, and keep better hardware from being
+predicted slower.
 
 Each source's error is the half width of its own 90 % interval in log time, as measured on held-out
-data in the situation at hand. The weights minimise the variance of the combined log time, with
-correlated errors between any two sources, because sources were trained on the same data (Bates and
-Granger, "The combination of forecasts", 1969). A measurement is used alone. A source that abstains
-is used only where all sources abstain.
+data in the same situation (for example, an unseen application). The weights minimise the variance
+of the combined log time, with correlated errors between any two sources, because sources were
+trained on the same data (Bates and Granger, "The combination of forecasts", 1969). A measurement is
+used alone. A source that abstains is used only where all sources abstain.
 
 A platform that is at least as good as another in every respect is not predicted slower (dominance).
 Predictions are moved as little as possible, in log time and with wide intervals moved most, until
@@ -30,7 +31,8 @@ LEAST_LOG_WIDTH = 0.01
 
 @dataclass(frozen=True, slots=True)
 class SourceEstimate:
-    """One source's time for one workload on one platform with given resources."""
+    """The time that one model family (source) predicts for a workload on one platform with given
+    resources."""
 
     source: str
     seconds: Interval
@@ -42,7 +44,7 @@ class SourceEstimate:
 
     @property
     def log_width(self) -> float:
-        """Return the half width of the 90 % interval in log time."""
+        """Return half the width of the source's 90 % interval in natural log of time."""
         return max(self.seconds.log_width, LEAST_LOG_WIDTH)
 
 
@@ -57,7 +59,7 @@ class Combined:
 
 
 def combine(estimates: Sequence[SourceEstimate]) -> Combined:
-    """Return one prediction from at least one estimate; their order does not matter."""
+    """Return the weighted mean, in log time, of the predictions of one or more sources."""
     ordered = sorted(estimates, key=lambda estimate: (estimate.basis.rank, estimate.source))
     used = [estimate for estimate in ordered if estimate.abstained is None] or ordered
     if used[0].basis is Basis.MEASURED:
@@ -89,11 +91,11 @@ def combine(estimates: Sequence[SourceEstimate]) -> Combined:
 
 
 def _weights(deviations: Sequence[float]) -> list[float]:
-    """Return the weights of least variance for correlation ``SHARED_ERROR`` between any two
-    sources.
+    """Return the weight of each source that minimises the variance of the combined log time.
 
-    Weights are at least 0 and sum to 1. A source whose interval is more than ``1 / SHARED_ERROR``
-    times as wide as the best source's gets weight 0.
+    The errors of any two sources have the correlation ``SHARED_ERROR``. Weights are at least 0 and
+    sum to 1. A source whose interval is more than ``1 / SHARED_ERROR`` times as wide as the best
+    source's gets weight 0.
     """
     used = list(range(len(deviations)))
     while True:
@@ -109,7 +111,8 @@ def _weights(deviations: Sequence[float]) -> list[float]:
 
 
 def _variance(weights: Sequence[float], deviations: Sequence[float]) -> float:
-    """Return the variance of the weighted mean for correlation ``SHARED_ERROR`` between sources."""
+    """Return the variance of the weighted mean of sources whose errors have correlation
+    ``SHARED_ERROR``."""
     parts = [w * d for w, d in zip(weights, deviations, strict=True)]
     own = sum(part**2 for part in parts)
     return (1 - SHARED_ERROR) * own + SHARED_ERROR * sum(parts) ** 2
@@ -161,7 +164,7 @@ def _projected(
 
 
 def _exact(logs: dict[str, float], pairs: list[tuple[str, str]]) -> None:
-    """Raise the worse platform's time to the better one's where rounding left it below."""
+    """Raise a worse platform's time to the better platform's where rounding left it below."""
     for _ in range(len(logs)):
         wrong = [(a, b) for a, b in pairs if logs[a] > logs[b]]
         if not wrong:

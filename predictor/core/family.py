@@ -1,4 +1,4 @@
-"""A Family: one way to predict one or more kinds of workload.
+"""The Family protocol: a model that predicts one or more kinds of workload.
 
 Families are found by entry point (group ``berth.families``), which names a ``FamilyEntry``. The
 module of that entry must import quickly: heavy imports belong in ``load``, which is called only
@@ -76,7 +76,7 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Effect:
-    """One cause that changes a prediction, or a bound on it."""
+    """One cause of a prediction, with its factor on the predicted time."""
 
     what: str
     """Name of the cause."""
@@ -86,7 +86,7 @@ class Effect:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """The reasons for a prediction."""
+    """Why a family predicts this time on a platform: a sentence, and factors on the time."""
 
     summary: str
     """One sentence that says which resource limits the workload on the platform."""
@@ -95,7 +95,8 @@ class Explanation:
 
 
 class Family(Protocol):
-    """One way to predict. Immutable after loading; safe to share between threads."""
+    """A model that predicts some kinds of workload; immutable after loading and safe to share
+    between threads."""
 
     @property
     def name(self) -> str:
@@ -125,7 +126,8 @@ class ExplainsSeveral(Protocol):
     def explain_each(
         self, question: Question, platforms: Sequence[Platform]
     ) -> Sequence[Explanation]:
-        """Return ``Family.explain`` of each platform, in the order of ``platforms``."""
+        """Return the explanation (see ``Family.explain``) of each platform, in the order of
+        ``platforms``."""
         ...
 
 

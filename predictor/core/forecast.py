@@ -122,7 +122,8 @@ class Forecast:
         return 1 if self.nodes is None else self.nodes.base
 
     def prediction(self, platform: str, units: int, nodes: int = 1) -> Prediction | None:
-        """Return the prediction at the largest grid point that does not exceed ``units``.
+        """Return the prediction at the largest computed number of cores or GPUs that does not
+        exceed ``units``.
 
         ``units``: cores, or GPUs, of all nodes together. Returns None where the platform was not
         forecast.
@@ -138,7 +139,8 @@ class Forecast:
     def runtime_at(
         self, platform: str, units: int, size: float | None = None, nodes: int = 1
     ) -> Interval | None:
-        """Return the time with ``units`` cores (CPU platforms) or GPUs in all, on ``nodes`` nodes.
+        """Return the run time in seconds with ``units`` cores (CPU platforms) or GPUs in all, on
+        ``nodes`` nodes.
 
         ``size``: the problem size. None: the size of the profile's main run, multiplied by the
         ratio of nodes where the profiled problem grew with the number of nodes. Returns None where

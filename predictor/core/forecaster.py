@@ -236,7 +236,7 @@ def _explained(
 def _given(
     by_family: Mapping[str, Sequence[Explanation | UsageError]], number: int, family: Family
 ) -> Explanation:
-    """Return a family's explanation of the platform with index ``number``.
+    """Return the explanation that a family gave for the platform with index ``number``.
 
     Raises UsageError where the family has no explanation.
     """
@@ -247,7 +247,8 @@ def _given(
 
 
 def _each(families: Sequence[Family], ask: Callable[[Family], T]) -> list[tuple[Family, T]]:
-    """Return the result of ``ask`` for each family, leaving out families that raise UsageError.
+    """Return the result of calling ``ask`` with each family, leaving out families that raise
+    UsageError.
 
     Raises the first family's UsageError where every family raised one.
     """
@@ -291,8 +292,11 @@ def _alone(family: Family, curve: PredictionCurve) -> tuple[SourceShare, ...]:
 def _merged(
     platform: str, answers: Sequence[tuple[Family, Answer]]
 ) -> tuple[PredictionCurve, tuple[SourceShare, ...]]:
-    """Combine the answers on the grid of the answer with the best basis; the other answers are read
-    at the grid's core or GPU counts."""
+    """Return one platform's curve and sources, combined from the predictions of several families.
+
+    The curve has the core or GPU counts of the family with the best basis; the predictions of the
+    others are interpolated there.
+    """
     best = min(answers, key=lambda pair: pair[1].curves[platform].points[0].basis.rank)[1]
     points: list[Prediction] = []
     shares: tuple[SourceShare, ...] = ()

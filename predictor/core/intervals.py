@@ -31,7 +31,7 @@ change."""
 
 
 def difficulty(correction: float) -> float:
-    """Return the difficulty of a row, by which its score is divided: ``DIFFICULTY_FLOOR +
+    """Return the difficulty of a workload, by which the log error is divided: ``DIFFICULTY_FLOOR +
     |correction|``.
 
     ``correction``: log ratio of the prediction with the residual model to the one without.
@@ -41,9 +41,11 @@ def difficulty(correction: float) -> float:
 
 
 def group_quantile(scores: Sequence[float], groups: Sequence[str], level: float = LEVEL) -> float:
-    """Return the score that a row of a new group stays below with probability ``level``.
+    """Return the score (scaled error) that a row of a new group stays below with probability
+    ``level``.
 
-    Raises UsageError where there are too few groups for a finite quantile.
+    All groups, for example kernels, have the same weight. Raises UsageError where there are too few
+    groups for a finite quantile.
     """
     names = sorted(set(groups))
     needed = math.ceil(level / (1 - level) - 1e-9)

@@ -1,4 +1,4 @@
-"""How a program's time and memory change with the number of nodes: tables that are looked up.
+"""Tables of how a program's time and memory change with the number of nodes.
 
 ``families/program/node_scaling.py`` computes the tables together with the forecast. At job
 submission Berth only looks values up. Standard library only.
@@ -183,7 +183,8 @@ def _unknown(nodes: int, base: int) -> NodeRatio:
 
 
 def _beyond(last: NodeRatio, nodes: int) -> NodeRatio:
-    """Extend the table's last entry to more nodes: at the upper end without further speedup."""
+    """Return the ratios for more nodes than the table's last entry, assuming no further speedup at
+    the upper end."""
     factor = nodes / last.nodes
     time, memory = last.time, last.memory
     return NodeRatio(

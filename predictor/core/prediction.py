@@ -65,11 +65,11 @@ class Interval:
         return Interval(self.low * factor, self.mid * factor, self.high * factor)
 
     def times(self, other: Interval) -> Interval:
-        """Return the product with another quantity; low ends and high ends are multiplied."""
+        """Return the product of two intervals: low by low, middle by middle, high by high."""
         return Interval(self.low * other.low, self.mid * other.mid, self.high * other.high)
 
     def divided_by(self, other: Interval) -> Interval:
-        """Return the quotient by another quantity, from low over high to high over low."""
+        """Return the quotient of two intervals: low by high, middle by middle, high by low."""
         return Interval(self.low / other.high, self.mid / other.mid, self.high / other.low)
 
     def between(self, other: Interval, weight: float) -> Interval:
@@ -91,7 +91,7 @@ class Interval:
         return Interval(numerator / self.high, numerator / self.mid, numerator / self.low)
 
     def moved(self, old: Interval, new: Interval) -> Interval:
-        """Return the interval with its summand ``old`` replaced by ``new``."""
+        """Return an interval of a sum after one summand changed from ``old`` to ``new``."""
         low = max(0.0, self.low + new.low - old.low)
         mid = max(low, self.mid + new.mid - old.mid)
         return Interval(low, mid, max(mid, self.high + new.high - old.high))
@@ -104,7 +104,7 @@ def rounded(interval: Interval) -> list[float]:
 
 @dataclass(frozen=True, slots=True)
 class MemoryUse:
-    """Peak memory of a job, on its nodes and on its GPUs or slices.
+    """Peak memory of a job: on its nodes, and on its GPUs or MIG slices.
 
     The two are independent. None: unknown.
     """
@@ -120,11 +120,12 @@ class MemoryUse:
     """
 
     def scaled(self, factor: float) -> MemoryUse:
-        """Return the memory of ``factor`` times as many nodes and GPUs with the same need each."""
+        """Return the memory use when ``factor`` times as many nodes and GPUs need the same memory
+        each."""
         return self._each(lambda need: need.scaled(factor))
 
     def times(self, ratio: Interval) -> MemoryUse:
-        """Return host and GPU memory multiplied by a ratio, with their intervals."""
+        """Return host and GPU memory multiplied by a ratio; the ratio's interval widens theirs."""
         return self._each(lambda need: need.times(ratio))
 
     def fits_gpus(self, gpu_bytes: float, gpus: int = 1) -> bool:
@@ -145,7 +146,7 @@ class MemoryUse:
 
 @dataclass(frozen=True, slots=True)
 class Prediction:
-    """One workload on one platform with given resources.
+    """The predicted speedup, run time, memory and energy of one workload on one platform.
 
     ``speedup`` is t_reference / t_target (> 1: faster on the target). ``abstained`` holds the
     reason where Berth does not vouch for the numbers; they are then a best guess to show and never

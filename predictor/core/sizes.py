@@ -101,11 +101,12 @@ class SizeGrowth:
         bounds: Collection[float | None] = (),
         gpu_peak_bytes: float | None = None,
     ) -> SizeGrowth:
-        """Fit ``(size, runtime_s, peak_memory_bytes)`` points; ``size`` and the peaks are the main
-        run's.
+        """Return time and memory fitted to measured ``(size, runtime_s, peak_memory_bytes)``
+        points.
 
-        ``bounds``: the sizes whose peak is only an upper bound; these peaks are left out of the
-        memory fit. Raises UsageError where a number is not positive and finite.
+        ``size`` and the peaks are those of the profile's main run. ``bounds``: the sizes whose peak
+        is only an upper bound; these peaks are left out of the memory fit. Raises UsageError where
+        a number is not positive and finite.
         """
         for point in points:
             if not all(math.isfinite(v) and v > 0 for v in point):
@@ -231,7 +232,8 @@ class SizeGrowth:
 
 
 class Needs(NamedTuple):
-    """A program's memory as a pair: at the profiled size, and at another size. None: unknown."""
+    """Memory of a program, each as a pair: at the profiled size, and at another size. None:
+    unknown."""
 
     host: tuple[Interval | None, Interval | None]
     gpu: tuple[Interval | None, Interval | None]
@@ -285,8 +287,8 @@ def growth_to(sizes: SizeGrowth, size: float | None) -> Growth:
 
 
 def _grown(own: Interval | None, old: Interval | None, new: Interval | None) -> Interval | None:
-    """Return ``own`` with its part ``old`` (memory at the profiled size) replaced by ``new``; None:
-    unknown."""
+    """Return ``own`` memory with its part ``old`` (the program at the profiled size) replaced by
+    ``new``; None: unknown."""
     if own is None or old is None:
         return own
     return None if new is None else own.moved(old, new)

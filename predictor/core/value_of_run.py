@@ -40,8 +40,8 @@ class Place(NamedTuple):
 
 
 def slopes(places: Sequence[Place], run: int, noise: float = RUN_NOISE) -> list[float]:
-    """Return by how much each place's mean moves per standard deviation of the time measured at
-    place ``run``."""
+    """Return, for each place, how far its expected log time moves if a run at place ``run`` is one
+    deviation slower."""
     candidate = places[run]
     seen = math.hypot(candidate.deviation, noise)
     if seen == 0:
@@ -53,7 +53,8 @@ def slopes(places: Sequence[Place], run: int, noise: float = RUN_NOISE) -> list[
 
 
 def expected_least(means: Sequence[float], moved: Sequence[float]) -> float:
-    """Return the expected least mean after a measurement that moves each mean by ``moved`` times z.
+    """Return the expected lowest log time over all places after a run that moves each mean by
+    ``moved`` times z.
 
     z is standard normal. The value is exact: the integral over the lower envelope of the lines
     ``mean + moved * z``.

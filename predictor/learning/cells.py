@@ -126,7 +126,7 @@ class Place(NamedTuple):
 
 
 class Row(NamedTuple):
-    """Part, size and resources of a run: the properties by which runs of a program are
+    """Part of the program, problem size and resources by which runs of a program are
     distinguished."""
 
     part: str = ""
@@ -138,7 +138,10 @@ class Row(NamedTuple):
 
 
 class Cell(NamedTuple):
-    """Runs of a program that differ by run-to-run noise only: same platform, row and epochs."""
+    """The platform, size and resources of runs that differ by run-to-run noise only.
+
+    Epochs count the detected changes of the program and of the platform.
+    """
 
     place: Place
     row: Row
@@ -152,7 +155,7 @@ class Cell(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """A finished job as the posterior takes it: its cell and its log residual."""
+    """A finished job: its platform and resources, and the log of its time over the forecast."""
 
     cell: Cell
     log_residual: float
@@ -192,9 +195,10 @@ def covariance(left: Sequence[Cell], right: Sequence[Cell], parts: Components) -
 
 
 def changes(left: Sequence[Cell], right: Sequence[Cell], parts: Components) -> Floats:
-    """Return the [left, right] covariance that detected changes of the program add.
+    """Return the [left, right] covariance of log times that detected changes of the program add.
 
-    Cells of one epoch share one unknown offset; the matrix is 0 where all cells are of epoch 0.
+    Cells of one epoch (time between two changes) share one unknown offset; the matrix is 0 where
+    all cells are of epoch 0.
     """
     if not any(c.epoch for c in (*left, *right)):
         return np.zeros((len(left), len(right)))

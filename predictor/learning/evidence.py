@@ -63,10 +63,11 @@ def cell_of(
     forecast: Forecast, place: Place, units: int, size: float | None,
     *, nodes: int | None = None, epoch: int = 0, place_epoch: int = 0,
 ) -> Cell | None:  # fmt: skip
-    """Return the cell of a run on ``place`` with ``units`` cores or GPUs in total; None where the
-    forecast has no time for the run.
+    """Return the platform, size and resources of a run as a ``Cell``; None where the forecast has
+    no time for the run.
 
-    ``size``: None for the profiled size; ``nodes``: None for the nodes of the main run.
+    ``units``: cores or GPUs in total; ``size``: None for the profiled size; ``nodes``: None for the
+    nodes of the main run.
     """
     main = forecast.main_nodes
     ran_on = main if nodes is None or forecast.nodes is None else nodes
@@ -88,7 +89,7 @@ def cell_of(
 
 
 def run_of(evidence: Evidence, forecast: Forecast, families: Mapping[str, str]) -> Run | None:
-    """Return a finished job with its log residual from ``forecast``, which is made without
+    """Return a finished job with the log of its time over ``forecast``, which is made without
     learning.
 
     None where the forecast has no time for the job's platform, size and resources. ``families``:

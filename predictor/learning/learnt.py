@@ -1,4 +1,4 @@
-"""A forecast corrected by finished jobs: the forecast without learning, moved by the posterior."""
+"""Correction of a workload's forecast by the finished jobs of that workload."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _SAME_UNITS = 0.05
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """What a site knows about one workload besides the workload's own runs."""
+    """What a site's jobs say about a workload besides the workload's own runs."""
 
     effects: Effects = NO_EFFECTS
     """Log-time offsets of platforms, learnt from the site's other programs."""
@@ -43,7 +43,10 @@ class Standing:
     """Vendor or generation by platform."""
 
     def level(self, platform: str) -> float:
-        """Return the factor on the half widths of the workload's intervals on a platform."""
+        """Return the factor on the half widths of the workload's intervals on a platform.
+
+        It is the larger of the platform's and the workload's factor.
+        """
         return max(self.factors.get(platform, 1.0), self.factor)
 
 
@@ -120,7 +123,7 @@ def _cells(base: Forecast, curve: PredictionCurve, name: str, standing: Standing
 def _curve(
     base: Forecast, curve: PredictionCurve, name: str, posterior: Posterior, standing: Standing
 ) -> PredictionCurve | None:
-    """Return the curve of a platform corrected by runs; None where nothing learnt concerns the
+    """Return a platform's predictions corrected by finished runs; None where no run concerns the
     platform."""
     cells = _cells(base, curve, name, standing)
     factor = standing.level(name)
@@ -156,15 +159,18 @@ def _curve(
 def _time(
     before_s: float, mean: float, deviation: float, posterior: Posterior, factor: float
 ) -> Interval:
-    """Return a time in seconds moved by a log ``mean``, with an interval from the log
-    ``deviation``."""
+    """Return the time interval around ``before_s`` seconds times exp(``mean``), with log standard
+    deviation ``deviation``.
+
+    ``factor``: additional factor on the half width.
+    """
     factor *= posterior.parts.factor(len(posterior.runs))
     return around(before_s * math.exp(mean), max(NORMAL_90 * deviation * factor, _LEAST_LOG_WIDTH))
 
 
 def _nodes(base: Forecast, posterior: Posterior, standing: Standing) -> NodeScaling | None:
-    """Return the scaling with nodes, corrected where jobs ran on other numbers of nodes than the
-    main run.
+    """Return how the time changes with nodes, corrected where jobs ran on other numbers of nodes
+    than the main run.
 
     Without such jobs the time on every number of nodes moves with the time of the main run's
     number.
@@ -208,8 +214,11 @@ def _shape(run: Run, scaling: NodeScaling) -> tuple[int, int]:
 
 
 def _tells(run: Run, name: str, base: Forecast, standing: Standing) -> bool:
-    """Return whether a run was on the platform in its newest epoch, at the profiled size and not
-    cut off."""
+    """Return whether a run informs the time on a platform: it ran there, at the profiled size, and
+    was not cut off.
+
+    A run before the platform's last detected change does not count.
+    """
     cell, own = run.cell, base.sizes.size
     same_size = abs(cell.row.log_size - (math.log(own) if own else 0.0)) < _SAME_UNITS
     newest = cell.place_epoch == standing.place_epochs.get(name, 0)
@@ -223,8 +232,8 @@ def _times_on(
     posterior: Posterior,
     standing: Standing,
 ) -> list[Interval] | None:
-    """Return learnt times for (nodes, cores or GPUs per node); None where one of them has no
-    forecast."""
+    """Return learnt times for several (nodes, cores or GPUs per node); None where one of them has
+    no forecast."""
     place = place_of(name, base, standing.families)
     if place is None:
         return None
@@ -247,17 +256,18 @@ def _times_on(
 
 
 def _over(time: Interval, main: Interval) -> Interval:
-    """Return the ratio of ``time`` to ``main``; its interval is the log width that ``main`` does
-    not have."""
+    """Return the ratio of ``time`` to ``main``, as wide in log as ``time`` is wider than
+    ``main``."""
     wider = time.log_width - main.log_width
     return around(time.mid / main.mid, max(0.0, wider))
 
 
 def _basis(point: Prediction, cell: Cell, posterior: Posterior, standing: Standing) -> Basis:
-    """Return MEASURED where the workload ran with these resources, else the basis of the learnt
-    point.
+    """Return the kind of evidence of a corrected prediction: MEASURED where the workload ran with
+    these resources.
 
-    A prior stays a prior where no program of the site ran on the platform.
+    A prior stays a prior where no program of the site ran on the platform; other predictions are
+    LEARNED or keep a better basis.
     """
     runs_here = [r for r in posterior.runs if r.cell.place == cell.place and not r.censored]
     newest = [r for r in runs_here if r.cell.place_epoch == cell.place_epoch]
@@ -277,8 +287,8 @@ def _same_row(run: Cell, asked: Cell) -> bool:
 
 
 def _source_of(name: str, posterior: Posterior, standing: Standing) -> str:
-    """Return the source text of a platform's times: how many runs of which kind they are learnt
-    from."""
+    """Return the text that names the source of corrected times, with the numbers of runs here and
+    elsewhere."""
     runs_here = sum(run.cell.place.platform == name for run in posterior.runs)
     runs_elsewhere = len(posterior.runs) - runs_here
     parts = [f"{runs_here} here"] * bool(runs_here) + [f"{runs_elsewhere} elsewhere"] * bool(

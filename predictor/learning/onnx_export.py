@@ -93,7 +93,7 @@ class OnnxGraph:
         output: tuple[str, int],
         properties: Mapping[str, str] | None = None,
     ) -> bytes:
-        """Return the checked ONNX file as bytes.
+        """Return the graph as a checked ONNX file in bytes.
 
         ``inputs``: width and type by name, shape [rows, width]; ``output``: name and width of the
         only, float64 output; ``properties``: metadata of the file.
@@ -125,7 +125,8 @@ def session_of(raw: bytes) -> onnxruntime.InferenceSession:
 
 
 def run(session: onnxruntime.InferenceSession, inputs: Mapping[str, NDArray[Any]]) -> Floats:
-    """Return the first output for ``inputs``; inputs that the graph does not read are ignored."""
+    """Return the first output of an ONNX model for ``inputs``; inputs that the graph does not read
+    are ignored."""
     known = {node.name for node in session.get_inputs()}
     (output, *_) = session.run(None, {name: inputs[name] for name in inputs if name in known})
     return np.asarray(output, np.float64)
@@ -134,7 +135,7 @@ def run(session: onnxruntime.InferenceSession, inputs: Mapping[str, NDArray[Any]
 def agreement(
     raw: bytes, inputs: Mapping[str, NDArray[Any]], expected: Floats, tolerance: float
 ) -> float:
-    """Return the largest absolute difference between the file's first output and ``expected``.
+    """Return the largest absolute difference between an ONNX file's first output and ``expected``.
 
     Raises BerthError above ``tolerance``: such a file must not be written.
     """
@@ -165,10 +166,10 @@ def trees_to_onnx(model: xgboost.XGBRegressor, feature_count: int) -> bytes:
 
 
 def check_trees_agree(onnx: bytes, model: xgboost.XGBRegressor, rows: Floats) -> float:
-    """Return the largest difference between ONNX and xgboost on ``rows``, with and without missing
-    values.
+    """Return the largest difference between the ONNX file and the xgboost model on ``rows``.
 
-    Raises BerthError above ``TREES_TOLERANCE``: such a model must not be written.
+    Rows are tried with and without missing values. Raises BerthError above ``TREES_TOLERANCE``:
+    such a model must not be written.
     """
     holes = rows.copy()
     holes[np.random.default_rng(0).random(rows.shape) < 0.2] = np.nan

@@ -1,12 +1,13 @@
-"""Robust Gaussian posterior in log time, of a program's next job and of a site's platforms.
+"""Robust Bayesian correction of run-time forecasts from finished jobs, per program and per
+platform.
 
 A run's residual is the log of its time over the forecast without learning. Residuals of runs of a
 program are correlated (``cells.Components``). The noise of runs follows Student's t with few
 degrees of freedom, as a scale mixture (Lange, Little and Taylor, "Robust statistical modeling using
 the t distribution", 1989), so that one outlier has little weight. The overall scale of the
 forecast's error is averaged over a grid by likelihood, so that an overconfident forecast is
-overruled after few runs. Runs of one cell share one unknown: the cost is cubic in cells and linear
-in runs.
+overruled after few runs. Runs of one cell (platform, size, resources) share one unknown: the cost
+is cubic in cells and linear in runs.
 
 The effect of a platform is a log-time offset common to all programs, learnt from all programs of a
 site. Each program contributes a precision matrix and a vector about the platforms, beside its own
@@ -55,7 +56,8 @@ _LEAST_BEND = 1e-6
 
 @dataclass(frozen=True, slots=True)
 class Effects:
-    """Gaussian over the log-time offset that each platform of a site adds to every program."""
+    """Gaussian distribution of the log-time offset that each platform of a site adds to every
+    program."""
 
     places: tuple[tuple[str, int], ...] = ()
     """(platform, epoch) in the order of ``mean`` and ``covariance``."""
@@ -65,7 +67,7 @@ class Effects:
     """[places, places] covariance of the offsets."""
 
     def at(self, cells: Sequence[Cell]) -> Floats:
-        """Return the expected log-time offset of each cell's platform; 0 for platforms without
+        """Return the expected log-time offset of the platform of each cell; 0 for platforms without
         data."""
         return np.asarray(self._design(cells) @ self.mean)
 
@@ -74,7 +76,8 @@ class Effects:
         return np.asarray(self._design(left) @ self.covariance @ self._design(right).T)
 
     def _design(self, cells: Sequence[Cell]) -> Floats:
-        """Return [cells, places]: 1 where the cell is of the place."""
+        """Return a 0/1 matrix [cells, places]: 1 where the cell is on the place's platform in its
+        epoch."""
         design = np.zeros((len(cells), len(self.places)))
         for n, cell in enumerate(cells):
             key = (cell.place.platform, cell.place_epoch)
@@ -94,7 +97,8 @@ NO_EFFECTS = Effects()
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """Mean and standard deviation of the next run's log residual in each target cell."""
+    """Expected log of the next run's time over the forecast, with its standard deviation, for
+    target cells."""
 
     mean: Floats
     """[targets] log of the run's time over the forecast without learning."""
@@ -104,7 +108,8 @@ class Expected:
 
 @dataclass(frozen=True, slots=True)
 class _Fits:
-    """The posterior at each scale of the forecast's error; the first axis is the scale."""
+    """The fitted posterior for each assumed scale of the forecast's error (first axis of all
+    arrays)."""
 
     log_likelihood: Floats
     """[scales] log likelihood of the runs."""
@@ -121,7 +126,7 @@ class _Fits:
 
 
 class Posterior:
-    """Posterior of a program's log residuals after its runs.
+    """Posterior of a program's log times over the forecast, given its finished runs.
 
     Deterministic; the order of the runs does not matter.
     """
@@ -145,7 +150,7 @@ class Posterior:
         self._fits = self._fitted() if self.runs else None
 
     def under(self, effects: Effects) -> Posterior:
-        """Return the posterior of the same runs under other platform effects.
+        """Return the posterior of the same runs with other platform offsets.
 
         Outlier weights and noise are taken from this posterior, which is much faster than a new
         fit.
@@ -160,7 +165,7 @@ class Posterior:
 
     @property
     def shares(self) -> Floats:
-        """Return the posterior probability [scales] of each scale of the forecast's error.
+        """Return the posterior probability of each assumed scale of the forecast's error, [scales].
 
         The prior falls with the scale; empty without runs.
         """
@@ -171,8 +176,8 @@ class Posterior:
         return np.asarray(grown / grown.sum())
 
     def expected(self, targets: Sequence[Cell]) -> Expected:
-        """Return mean and standard deviation of the next run's log residual in each of
-        ``targets``."""
+        """Return the expected log time over the forecast, and its standard deviation, of a run in
+        each of ``targets``."""
         prior = self._priors(targets, targets)
         own = np.diagonal(prior, axis1=1, axis2=2)
         if self._fits is None:
@@ -189,7 +194,7 @@ class Posterior:
         return Expected(mean, np.asarray(np.sqrt(variance)))
 
     def pulls(self, target: Cell) -> list[float]:
-        """Return by how much (log time) each run moves the expected time at ``target``.
+        """Return by how much, in log time, each run moves the expected time in the cell ``target``.
 
         The sum is the whole move from the prior mean; empty without runs.
         """
@@ -206,7 +211,7 @@ class Posterior:
 
     @property
     def weights(self) -> list[float]:
-        """Return the weight of each run: 1 for a usual run, near 0 for an outlier."""
+        """Return the weight of each run in the fit: 1 for a usual run, near 0 for an outlier."""
         if self._fits is None:
             return []
         mixed = self.shares @ self._fits.weights
@@ -240,7 +245,8 @@ class Posterior:
         return np.asarray(_SCALES[:, None, None] * own + rest)
 
     def _fitted(self) -> _Fits:
-        """Return the fit of the runs: weights, noise and means are iterated until they settle."""
+        """Return the posterior after iterating outlier weights, noise and means until they
+        settle."""
         prior = self._priors(self.cells, self.cells)
         mean = self.effects.at(self.cells)
         noise = np.full(len(_SCALES), self.parts.run_noise**2)
@@ -271,7 +277,7 @@ class Posterior:
         return self._solved(prior, weights, filled, noise)
 
     def _solved(self, prior: Floats, weights: Floats, filled: Floats, noise: Floats) -> _Fits:
-        """Return the fit for given weights, residuals and noise."""
+        """Return the posterior for given outlier weights, residuals and noise variances."""
         mean = self.effects.at(self.cells)
         precision = (weights / noise[:, None]) @ self._member
         seen = (weights / noise[:, None] * filled) @ self._member / precision
@@ -296,10 +302,12 @@ class Posterior:
         return np.asarray(middle), np.maximum(own - spread, 0.0)
 
     def _filled(self, middle: Floats, weights: Floats, noise: Floats) -> tuple[Floats, Floats]:
-        """Estimate the residuals and weights of cut-off runs by a Newton step on their likelihood.
+        """Return residuals and weights of all runs, estimated for runs that their time limit cut
+        off.
 
-        A run cut off far below its expected time carries no information; a run cut off far above
-        says that it took longer. ``noise``: [scales, 1] variances.
+        One Newton step on the likelihood. A run cut off far below its expected time carries no
+        information; a run cut off far above says that it took longer. ``noise``: [scales, 1]
+        variances.
         """
         deviation = np.sqrt(noise)
         at = middle[:, self._of]
@@ -346,7 +354,7 @@ _WIDEST = 100.0
 
 @dataclass(frozen=True, slots=True)
 class Information:
-    """What one program's runs say about platform offsets (``Posterior.information``)."""
+    """What one program's runs say about platform offsets, see ``Posterior.information``."""
 
     precision: Floats
     """[places, places] precision of the offsets."""
@@ -359,10 +367,10 @@ def effects_of(
     programs: Sequence[Information],
     parts: Components = SHIPPED,
 ) -> Effects:
-    """Return the platform offsets at ``places`` (each with its epoch) learnt from ``programs``.
+    """Return the log-time offsets of platforms learnt from several programs.
 
-    For the forecast of a program pass all other programs, so that its own runs are not counted
-    twice.
+    ``places``: platforms, each with its epoch (number of detected changes). For the forecast of a
+    program pass all other programs, so that its own runs are not counted twice.
     """
     if not places:
         return Effects()

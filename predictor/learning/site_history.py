@@ -42,7 +42,7 @@ _SEVERAL = 2
 
 @dataclass(slots=True)
 class _Seen:
-    """A finished job that was learnt from."""
+    """A finished job that was learnt from, with the prediction error of its time."""
 
     evidence: Evidence
     run: Run
@@ -115,7 +115,7 @@ class SiteHistory:
         families: Mapping[str, str] | None = None,
         parts: Components = SHIPPED,
     ) -> None:
-        """Start without jobs.
+        """Start without finished jobs.
 
         ``forecasts``: by workload, made without learning; ``families``: vendor or generation by
         platform.
@@ -137,10 +137,11 @@ class SiteHistory:
         return tuple(sorted(self._platforms))
 
     def add(self, evidence: Evidence, score: float | None = None) -> float | None:
-        """Learn from one more job and return its surprise in standard deviations.
+        """Learn from one more finished job; return its prediction error in standard deviations of
+        log time.
 
-        ``score``: the surprise where it is known already. None is returned where the job was cut
-        off or its platform has no forecast.
+        ``score``: the error where it is known already. None is returned where the job was cut off
+        or its platform has no forecast.
         """
         forecast = self._forecasts.get(evidence.workload)
         place = None if forecast is None else place_of(evidence.platform, forecast, self._families)
@@ -178,12 +179,14 @@ class SiteHistory:
         return score
 
     def runs(self, workload: str) -> list[Run]:
-        """Return the runs of a workload, with their epochs as known now."""
+        """Return the learnt-from runs of a workload, each with the detected changes before it
+        (epochs)."""
         program = self._programs.get(workload)
         return [] if program is None else [_run(seen) for seen in program.jobs]
 
     def standing(self, workload: str) -> Standing:
-        """Return what the site's jobs say about a workload besides its own runs."""
+        """Return what other workloads' jobs, and earlier prediction errors, say about a workload's
+        next forecast."""
         program = self._programs.get(workload)
         jobs = [] if program is None else program.jobs
         own = [(job.before, job.score) for job in jobs if job.score is not None]
@@ -201,15 +204,15 @@ class SiteHistory:
         )
 
     def holding(self, platform: str) -> Holding:
-        """Return how many of a platform's recent times were inside their intervals, and the factor
-        to apply."""
+        """Return how many of a platform's recent job times were inside their intervals, and the
+        width factor."""
         if platform not in self._holds:
             interval = self._interval()
             self._holds = {n: _held(p.scores, interval) for n, p in self._platforms.items()}
         return self._holds.get(platform) or _held([], self._parts.interval)
 
     def surprise(self, platform: str) -> tuple[float, float]:
-        """Return the sums of surprises on a platform, for slower and for faster jobs.
+        """Return the CUSUM sums of prediction errors on a platform: (slower, faster) than expected.
 
         At ``surprises.LIMIT`` the platform counts as changed.
         """
@@ -217,7 +220,8 @@ class SiteHistory:
         return (0.0, 0.0) if known is None else known.sums.sums
 
     def standing_digest(self, workload: str) -> list[object]:
-        """Return ``standing`` rounded so that only differences that justify a new forecast show."""
+        """Return a rounded form of ``standing``; a new forecast is worthwhile only when it
+        changes."""
         at = self.standing(workload)
         spread = at.effects.covariance.diagonal() ** 0.5
         program = self._programs.get(workload)
@@ -235,7 +239,8 @@ class SiteHistory:
         ]
 
     def _interval(self, workload: str | None = None) -> tuple[float, ...]:
-        """Return the factors on intervals by phase, from all programs except ``workload``."""
+        """Return the factors on interval widths by phase, learnt from all programs except
+        ``workload``."""
         if self._held is None:
             self._held = sum((program.held for program in self._programs.values()), Held())
         own = self._programs.get(workload or "")
@@ -243,8 +248,7 @@ class SiteHistory:
         return interval_factors(others, self._parts)
 
     def _effects(self, workload: str) -> Effects:
-        """Return the offsets of the platforms in their epochs, from all programs except
-        ``workload``."""
+        """Return the log-time offsets of platforms that all programs except ``workload`` show."""
         places = [
             (self._platforms[name].place, epoch)
             for name in self.platforms
@@ -275,8 +279,8 @@ class SiteHistory:
         return effects_of([places[n] for n in chosen], [of_these], self._parts)
 
     def _alone(self, program: _Program, jobs: int) -> Posterior:
-        """Return the posterior after the first ``jobs`` jobs of a program, without platform
-        effects."""
+        """Return the posterior of a program's times after its first ``jobs`` jobs, without platform
+        offsets."""
         if program.alone is None or program.alone[0] != jobs:
             runs = [_run(seen) for seen in program.jobs[:jobs]]
             program.alone = jobs, Posterior(runs, self._parts)
@@ -285,8 +289,8 @@ class SiteHistory:
     def _look_for_changes(
         self, seen: _Seen, program: _Program, platform: _Platform, score: float
     ) -> None:
-        """Add a surprise to the sums of its platform and program, and start a new epoch where one
-        changed."""
+        """Add a job's prediction error to the CUSUM sums of its platform and program; start a new
+        epoch at a change."""
         platform.summed.append(seen)
         program.summed.append(seen)
         change = platform.sums.add(score)
@@ -340,13 +344,14 @@ def _run(seen: _Seen) -> Run:
 
 
 def _alike(first: Run, second: Run) -> bool:
-    """Return whether two runs are on the same platform and number of nodes."""
+    """Return whether two runs were on the same platform and number of nodes."""
     ours, theirs = first.cell, second.cell
     return ours.place == theirs.place and ours.row.log_nodes == theirs.row.log_nodes
 
 
 def _held(scores: Sequence[tuple[int, float]], interval: Sequence[float]) -> Holding:
-    """Return how well intervals with the factors ``interval`` (by phase) held.
+    """Return how many recent job times were inside intervals widened by the factors ``interval``
+    (by phase).
 
     ``scores``: (earlier runs of the program, surprise) of each job, the oldest first.
     """

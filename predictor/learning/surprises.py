@@ -72,8 +72,11 @@ class Cusum:
         return self._sums[0], self._sums[1]
 
     def add(self, surprise: float) -> Change | None:
-        """Add one more surprise; return a Change where a sum reached ``LIMIT`` (both sums restart
-        at 0), else None."""
+        """Add a job's surprise; return a Change where a sum reached ``LIMIT`` (both sums restart at
+        0), else None.
+
+        A surprise is the log time minus the expected log time, in standard deviations.
+        """
         cut = min(max(surprise, -CUT), CUT)
         index, self.count = self.count, self.count + 1
         for way, sign in enumerate((1.0, -1.0)):
@@ -99,8 +102,11 @@ class OnlineLevel:
         self._level = level
 
     def add(self, surprise: float) -> bool:
-        """Add one more surprise; return whether it was inside the interval before the factor
-        moved."""
+        """Widen or narrow the factor after a job; return whether the job was inside the interval
+        before.
+
+        ``surprise``: log time minus expected log time, in standard deviations.
+        """
         inside = abs(surprise) <= NORMAL_90 * self.factor
         moved = STEP * ((0.0 if inside else 1.0) - (1.0 - self._level))
         self.factor = min(max(self.factor * math.exp(moved), _LEAST), _MOST)
@@ -126,7 +132,11 @@ class Holding:
 
 
 def holding(surprises: Iterable[float]) -> Holding:
-    """Return the coverage of online intervals over a sequence of surprises, the oldest first."""
+    """Return how many of the last jobs were inside intervals adjusted online, and the factor for
+    the next.
+
+    ``surprises``: log time minus expected log time in standard deviations, the oldest first.
+    """
     level = OnlineLevel()
     inside = [level.add(surprise) for surprise in surprises][-WINDOW:]
     return Holding(level.factor, len(inside), sum(inside))
@@ -149,8 +159,10 @@ _GRID: Floats = np.geomspace(0.2, 12.0, 83)
 
 
 class Held:
-    """Share of surprises inside the interval for each factor of the grid, by phase, summed over
-    programs."""
+    """Share of job times inside their 90 % interval for each of a grid of width factors, by phase.
+
+    Shares are summed over programs; the phase is by the number of earlier runs of the program.
+    """
 
     __slots__ = ("programs", "shares")
 
@@ -174,7 +186,8 @@ class Held:
 
 
 class HeldOfProgram(Held):
-    """``Held`` of one program; a job's weight falls with each later job of its phase."""
+    """Share of one program's job times inside their intervals for each width factor; recent jobs
+    weigh more."""
 
     __slots__ = ("_jobs",)
 
@@ -183,7 +196,10 @@ class HeldOfProgram(Held):
         self._jobs = np.zeros(PHASES)
 
     def add(self, runs: int, surprise: float) -> None:
-        """Add the surprise of a job that came after ``runs`` runs of its program."""
+        """Add a job that came after ``runs`` runs of its program.
+
+        ``surprise``: log time minus expected log time, in standard deviations.
+        """
         at = phase(runs)
         self._jobs[at] = _KEPT * self._jobs[at] + 1.0
         inside = abs(surprise) <= NORMAL_90 * _GRID
@@ -192,7 +208,8 @@ class HeldOfProgram(Held):
 
 
 def interval_factors(others: Held, parts: Components) -> tuple[float, ...]:
-    """Return [phases]: factors on the intervals of a program that is not among ``others``."""
+    """Return the factor on interval widths in each phase, for a program that is not among
+    ``others``."""
     factors = []
     for at, shipped in enumerate(parts.interval):
         prior = np.array([math.erf(NORMAL_90 * f / shipped / math.sqrt(2)) for f in _GRID])

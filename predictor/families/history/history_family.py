@@ -193,8 +193,11 @@ def _held_in(question: Question, platform: Platform, units: int) -> float | None
 
 
 def next_run(seconds: Sequence[float]) -> Interval:
-    """Return the 90 % interval of the next run's time, given the times of at least one run in
-    seconds."""
+    """Return the median and 90 % prediction interval of the next run's time in seconds, from the
+    times of past runs.
+
+    At least one past time is needed.
+    """
     mid = statistics.median(seconds)
     if len(seconds) == 1:
         return around(mid, SINGLE_RUN_LOG_WIDTH)

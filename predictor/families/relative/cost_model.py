@@ -36,7 +36,7 @@ Group = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class Gaussian:
-    """Fitted Gaussian processes over the same points, one output per platform.
+    """Gaussian processes fitted to the same training rows, with one output per platform.
 
     mean = offset + amplitude x (constant + place . linear + sum over points of nearness x near, and
     for points of the same application: own + nearness x own_near, counted twice for points of the
@@ -113,7 +113,8 @@ ABSENT = -1e3
 
 @dataclass(frozen=True, slots=True)
 class Costs:
-    """The positive costs of each platform, one per term."""
+    """The cost per unit of each term (launches, serial work, work, ...) on each platform; all
+    positive."""
 
     terms: tuple[str, ...]
     log_cost: Floats
@@ -136,7 +137,8 @@ class Costs:
 
 @dataclass(frozen=True, slots=True)
 class CostModel:
-    """The model that a bundle of this family contains: costs, residual and trend."""
+    """Cost model of run times: costs per platform, a Gaussian process on the residuals, and a
+    trend."""
 
     view: View
     counters: tuple[str, ...]
@@ -152,7 +154,7 @@ class CostModel:
     """[platforms] weight of the trend against the corrected costs, 0 to 1."""
 
     def seen(self, rows: Rows) -> Seen:
-        """Return the features and terms of ``rows`` under the model's view.
+        """Return the features and cost terms that the model computes from the counters of ``rows``.
 
         Raises UsageError where the rows do not fit the model.
         """

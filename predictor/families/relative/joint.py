@@ -61,7 +61,7 @@ class Joint:
             raise ValueError(f"{n} platforms, {self.mean.shape} means, {self.covariance.shape}")
 
     def columns(self, platforms: Sequence[str]) -> list[int]:
-        """Return the indices of ``platforms``.
+        """Return the indices of the named platforms in this distribution.
 
         Raises UsageError for a platform that is not predicted.
         """
@@ -82,7 +82,8 @@ class Joint:
         return Joint(tuple(platforms), self.mean[chosen], covariance, self.regret_share)
 
     def gain(self, columns: Sequence[int], noise: float = RUN_NOISE) -> Floats:
-        """Return [platforms, probes]: by how much each mean moves per unit of each probe's error.
+        """Return [platforms, probes]: the change of each mean log time per unit of error measured
+        at each probe.
 
         ``columns`` are the probed platforms; an error is a measured minus a predicted log time.
         This is the regression of a Gaussian on some of its coordinates, observed with ``noise``
@@ -208,7 +209,7 @@ WORTH_A_PROBE = 1.03
 
 @dataclass(frozen=True, slots=True)
 class Probe:
-    """One or more platforms to run on, and the expected regret after these runs."""
+    """A proposed pilot run on one or more platforms, and the expected regret after it."""
 
     platforms: tuple[str, ...]
     regret: float
@@ -218,7 +219,8 @@ class Probe:
 
 @dataclass(frozen=True, slots=True)
 class Advice:
-    """The platforms on which a pilot run is worthwhile."""
+    """The pilot runs that would reduce the risk of choosing a slow platform most, and that risk
+    now."""
 
     pick: str
     """Platform that would be picked without further runs."""
@@ -231,7 +233,8 @@ class Advice:
 
     @property
     def worthwhile(self) -> bool:
-        """Return whether a probe exists and the present regret is large enough to be reduced."""
+        """Return whether another pilot run is proposed and the present expected regret exceeds
+        ``WORTH_A_PROBE``."""
         return self.one is not None and self.regret > WORTH_A_PROBE
 
 
@@ -249,7 +252,8 @@ def advise(
     noise: float = RUN_NOISE,
     seed: int = 0,
 ) -> Advice:
-    """Return the best platform and the best pair of platforms to probe.
+    """Return the platform, and the pair of platforms, where a pilot run would reduce the expected
+    regret most.
 
     ``among``: platforms to choose from; default: all. Platforms whose times are known are never
     proposed. The result is deterministic.
@@ -284,14 +288,17 @@ def advise(
 
 
 def _expected_pick_of_one(joint: Joint, column: int, noise: float) -> float:
-    """Return the exact value of ``_expected_pick`` for one probed platform."""
+    """Return the exact expected log time of the platform chosen after a run on one platform."""
     surprise = math.sqrt(float(joint.covariance[column, column]) + noise**2)
     moved = joint.gain([column], noise)[:, 0] * surprise
     return expected_least(joint.mean.tolist(), moved.tolist())
 
 
 def _expected_pick(joint: Joint, columns: Sequence[int], seen: Floats, noise: float) -> float:
-    """Return the expected least mean log time after probes on ``columns``, estimated from the draws
-    ``seen``."""
+    """Return the expected log time of the platform chosen after runs on ``columns``, averaged over
+    random draws.
+
+    ``seen``: drawn errors of measurements, [draws, platforms].
+    """
     means = joint.mean + seen[:, list(columns)] @ joint.gain(columns, noise).T
     return float(means.min(axis=1).mean())

@@ -28,9 +28,9 @@ NO_TRUST = "the bundle learnt from too few applications to say how far it can be
 
 @dataclass(frozen=True, slots=True)
 class RelativePrediction:
-    """The prediction on one platform.
+    """Predicted speedup and run time on one platform, or the reason to abstain.
 
-    Without trust the interval has width 0 and the prediction abstains.
+    Without trust (error statistics) the interval has width 0 and the prediction abstains.
     """
 
     platform: str
@@ -53,8 +53,8 @@ class Answer:
     them."""
 
     def advice(self) -> Advice:
-        """Return the platform, and the pair of platforms, whose probe reduces the expected regret
-        most.
+        """Return the platform, and the pair of platforms, where a pilot run would reduce the
+        expected regret most.
 
         Raises UsageError without trust.
         """
@@ -69,13 +69,13 @@ def answer(
     among: Sequence[str] = (),
     beside: Mapping[str, float] | None = None,
 ) -> Answer:
-    """Return the predictions for one row, which has its time on the reference and on platforms
-    where it ran.
+    """Return the predictions for one workload, given its counters and its known times.
 
-    ``among``: platforms to predict; default: all. ``beside``: the program's values of the counters
-    that were constant in training (``manifest.constants``). Raises UsageError for a platform that
-    the bundle does not know, for several rows, or for a row whose pilot ran on another platform
-    than the training's reference.
+    ``row`` has the time on the reference and on other platforms where the workload ran. ``among``:
+    platforms to predict; default: all. ``beside``: the program's values of the counters that were
+    constant in training (``manifest.constants``). Raises UsageError for a platform that the bundle
+    does not know, for several rows, or for a row whose pilot ran on another platform than the
+    training's reference.
     """
     if len(row) != 1:
         raise UsageError(f"one workload is asked for at a time, not {len(row)}")
@@ -137,7 +137,8 @@ def _unlike(model: RelativeModel, row: Rows) -> str | None:
 
 
 def _doubt(model: RelativeModel, unlike: str | None, log_width: float) -> str | None:
-    """Return the reason to abstain from a prediction; None: there is none."""
+    """Return the sentence that says why the bundle abstains from a prediction; None: it does not
+    abstain."""
     if model.trust is None:
         return NO_TRUST
     if unlike is not None:

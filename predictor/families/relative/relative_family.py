@@ -89,7 +89,8 @@ class RelativeFamily:
         return Answer(self._model.id, curves, sizes, sources, measured_s)
 
     def explain(self, question: Question, platform: Platform) -> Explanation:
-        """Return the effects of single counters as Shapley values.
+        """Return the factors of single counters on the predicted time (Shapley values), and the
+        limiting cost.
 
         Raises UsageError for an ONNX network, or for a platform that the bundle does not know.
         """

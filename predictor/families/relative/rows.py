@@ -60,7 +60,7 @@ class Rows:
         return np.asarray(self.log_reference[:, None] - self.log_seconds)
 
     def take(self, index: Sequence[int] | Floats) -> Rows:
-        """Return the rows at ``index`` (integers or a boolean mask over rows)."""
+        """Return the workloads at ``index`` (row numbers or a boolean mask)."""
         wanted = np.asarray(index)
         chosen = np.flatnonzero(wanted) if wanted.dtype == bool else wanted.astype(np.intp)
         return replace(
@@ -82,7 +82,7 @@ class Rows:
         return replace(self, log_seconds=np.where(known, self.log_seconds, np.nan))
 
     def with_platforms(self, platforms: Sequence[str]) -> Rows:
-        """Return the rows with only these platforms, in this order.
+        """Return the rows with times on only these platforms, in this order.
 
         Raises ValueError where the reference is not among them.
         """

@@ -50,7 +50,8 @@ class Neighbours:
 
     @classmethod
     def fit(cls, rows: Rows) -> Neighbours:
-        """Return the training rows, standardised."""
+        """Return the training rows with features standardised to mean 0 and deviation 1, for
+        similarity search."""
         raw = _features(rows)
         known = np.isfinite(raw)
         count = np.maximum(known.sum(axis=0), 1)
@@ -112,7 +113,11 @@ few rows only.
 
 @dataclass(frozen=True, slots=True)
 class Difficulty:
-    """Scale of the error for each row and platform, log-linear in two signals (see ``signals``)."""
+    """Expected error of each prediction, from its distance to the training rows and its
+    disagreement with similar rows.
+
+    The log of the scale is linear in the two ``signals``.
+    """
 
     platform: Floats
     """[platforms] error scale in log time."""
@@ -129,8 +134,8 @@ class Difficulty:
 
 @dataclass(frozen=True, slots=True)
 class Trust:
-    """Error statistics of one family's held-out residuals, which give intervals for new
-    predictions."""
+    """Error statistics from a family's held-out predictions, from which intervals of new
+    predictions are computed."""
 
     platforms: tuple[str, ...]
     reference: str
@@ -161,8 +166,7 @@ class Trust:
         return self.difficulty.scale(signals(self.neighbours, rows, log_predicted))
 
     def joints(self, rows: Rows, log_predicted: Floats) -> list[Joint]:
-        """Return one joint distribution per row, given the row's known times on platforms besides
-        the reference.
+        """Return the joint distribution of log times of each row, given the row's measured times.
 
         ``log_predicted`` must be predicted from the time on the reference alone.
         """
@@ -188,7 +192,7 @@ class Trust:
 
 def signals(neighbours: Neighbours, rows: Rows, log_predicted: Floats) -> Floats:
     """Return [rows, platforms, 2]: log distance to the training rows, and log disagreement with
-    their speedups."""
+    similar rows' speedups."""
     places = neighbours.place(rows)
     distance = np.log(np.maximum(neighbours.distance(places), 1e-3))
     opinion = rows.log_reference[:, None] - neighbours.opinion(places)
@@ -270,7 +274,7 @@ def log_counters(rows: Rows) -> Floats:
 
 
 def trust_file(trust: Trust, check: RangeCheck) -> TrustFile:
-    """Return trust and range check as one JSON document."""
+    """Return error statistics and range check as one JSON document."""
     near, hard = trust.neighbours, trust.difficulty
     return TrustFile(
         schema=TRUST_SCHEMA,
@@ -307,7 +311,7 @@ _WIDE = 1e9
 
 
 def read_trust(file: TrustFile, path: Path) -> tuple[Trust, RangeCheck]:
-    """Return the trust and the range check that a JSON document contains.
+    """Return the error statistics and the range check that a JSON document contains.
 
     Raises DocumentError (naming ``path``) where shapes do not match.
     """

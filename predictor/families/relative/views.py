@@ -31,7 +31,7 @@ _LN2 = float(np.log(2.0))
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """Cost terms and features of rows, under one view."""
+    """Cost terms and features computed from the counters of rows."""
 
     terms: dict[str, Floats]
     """[rows] log of the amount by each of ``TERMS`` that is known; launches are 0 where unknown."""
@@ -174,7 +174,7 @@ VIEWS = {view.name: view for view in (AIWC, PILOT, PLAIN)}
 
 
 def fitting(rows: Rows) -> View:
-    """Return the most specific view whose counters are all in ``rows``."""
+    """Return the first of the views AIWC, PILOT and PLAIN whose counters ``rows`` have."""
     views = (AIWC, PILOT, PLAIN)
     return next(view for view in views if set(view.needs) <= set(rows.counters))
 

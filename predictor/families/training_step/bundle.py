@@ -83,7 +83,7 @@ class Head:
     learners: tuple[onnxruntime.InferenceSession, ...]
 
     def rest(self, rows: Floats) -> Floats:
-        """Return [rows]: log of the step time over the cost model's time, for rows of
+        """Return [rows]: log of the predicted step time over the cost model's time, for rows of
         ``step_features``."""
         return np.asarray(np.mean([regressed(learner, rows) for learner in self.learners], axis=0))
 
@@ -97,7 +97,7 @@ class StepModel:
 
 
 def verify(folder: Path = DEFAULT_STEPS_BUNDLE) -> StepManifest:
-    """Return the manifest after verifying every checksum.
+    """Return the manifest of a bundle of training steps after verifying every checksum.
 
     Raises DocumentError.
     """
@@ -114,7 +114,7 @@ def verify(folder: Path = DEFAULT_STEPS_BUNDLE) -> StepManifest:
 
 
 def load(folder: Path = DEFAULT_STEPS_BUNDLE) -> StepModel:
-    """Return the verified and loaded bundle.
+    """Return the verified bundle of training steps with its models opened.
 
     Raises DocumentError where a file is missing, damaged or of other features.
     """

@@ -78,8 +78,8 @@ def predict(
     cores: int | None = None,
     numbers: Numbers | None = None,
 ) -> list[StepPrediction]:
-    """Return one step prediction per platform, in the order of ``names``, for the graph at its
-    batch.
+    """Return the predicted time of one training step of ``graph`` on each platform of ``names``, in
+    that order.
 
     ``cores``: number of cores on CPUs; default: all. ``numbers``: the precision; default: mixed on
     GPUs, fp32 on CPUs. Platforms without native support for the precision are left out.
@@ -115,8 +115,8 @@ def predict(
 
 
 def _head(model: StepModel, platform: Platform) -> Head:
-    """Return the model of this device; else that of the first measured device of the same kind (GPU
-    or CPU)."""
+    """Return the learnt model of this device; else that of the first measured device of the same
+    kind (GPU or CPU)."""
     kinds = [head for head in model.heads if head.entry.is_gpu == platform.is_gpu] or model.heads
     same = [head for head in kinds if head.entry.platform == platform.name]
     return (same or list(kinds))[0]
@@ -129,10 +129,10 @@ def _moved(
     cores: int,
     numbers: Numbers | None,
 ) -> tuple[Floats, Basis, float] | None:
-    """Return (ratios of the term times, basis, half width in log) on ``platform`` with ``cores``
-    cores.
+    """Return the factors from the learnt device to ``platform``: (time ratio per term, basis, log
+    half width).
 
-    None: the platform does not support the precision.
+    ``cores``: number of cores on a CPU. None: the platform does not support the precision.
     """
     entry = head.entry
     families = family_widths().get(entry.platform)
@@ -158,8 +158,11 @@ def _moved(
 
 
 def _bound(parts: Sequence[float]) -> Bound:
-    """Return the bound with the largest summed time; ``parts`` are times in the order of
-    ``TERMS``."""
+    """Return the limiting resource (compute, memory or launch): the one with the largest part of
+    the step time.
+
+    ``parts``: times in the order of ``TERMS``.
+    """
     sums = {
         Bound.COMPUTE: sum(parts[:2]), Bound.MEMORY: sum(parts[2:5]), Bound.LAUNCH: parts[5],
     }  # fmt: skip
@@ -232,7 +235,8 @@ class FamilyWidth(Document):
 
 
 class StepWidths(Document):
-    """The document ``step_widths.json``."""
+    """Interval widths of training steps for families of models that were not measured
+    (``step_widths.json``)."""
 
     schema_: str = Field(default="berth.step-widths/1", alias="schema")
     command: str
@@ -244,5 +248,9 @@ class StepWidths(Document):
 
 @cache
 def family_widths() -> dict[str, FamilyWidth]:
-    """Return half widths of 90 % intervals in log time, by platform. Raises DocumentError."""
+    """Return the half width of 90 % intervals in log time, by platform, for model families that
+    were not measured.
+
+    Raises DocumentError.
+    """
     return read_json(WIDTHS, StepWidths).widths

@@ -32,7 +32,7 @@ _AT = {name: place for place, name in enumerate(GRAPH_FEATURES)}
 
 
 def _sum(features: Floats, quantity: str, groups: tuple[str, ...]) -> Floats:
-    """Return [rows]: a quantity summed over operator groups."""
+    """Return [rows] a quantity (flops, elements) of a graph summed over groups of operators."""
     total: Floats = features[:, [_AT[f"{quantity}_{group}"] for group in groups]].sum(axis=1)
     return total
 
@@ -74,7 +74,7 @@ def cost_seconds(table: Floats, rates: Floats) -> Floats:
 
 
 def step_features(features: Floats, batch: Floats, nhwc: Floats, rates: Floats) -> Floats:
-    """Return [rows, len(STEP_FEATURES)] inputs of the correction.
+    """Return the inputs [rows, len(STEP_FEATURES)] of the model that corrects the cost model.
 
     ``nhwc``: [rows] 1 where channels are the last (fastest) dimension in memory, else 0.
     """

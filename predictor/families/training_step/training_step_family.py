@@ -46,7 +46,7 @@ from berth.predictor.hardware.unit import known_unit
 
 
 class TrainingStepFamily:
-    """Predicts a training step with SGD with momentum.
+    """The family that predicts a training step with SGD with momentum.
 
     Mixed precision on GPUs and fp32 on CPUs, unless the workload names a precision.
     """
@@ -135,7 +135,8 @@ def link_of(platform: Platform, known: Mapping[str, Platform]) -> float | None:
 
 
 def _of_copies(own: Prediction, copies: int, parameters: float, link: float | None) -> Prediction:
-    """Return the prediction of one copy per GPU, from that of one GPU.
+    """Return the prediction of data-parallel training with one model copy per GPU, from that of one
+    GPU.
 
     Gradients are summed over all GPUs; each GPU may hold the gradients that it sends in addition to
     its own.
@@ -207,8 +208,7 @@ class DataParallel(LearntFile):
     """Largest number of GPUs that were measured together."""
 
     def log_ratio(self, one_s: float, gpus: int, gradient_bytes: float, link: float) -> float:
-        """Return the log of a step's time on ``gpus`` GPUs over its time on one GPU, ``one_s``
-        seconds.
+        """Return the log of a step's time on ``gpus`` GPUs over its time ``one_s`` on one GPU.
 
         ``gradient_bytes``: size of all gradients; ``link``: bytes per second of a GPU's link, one
         direction.
@@ -237,9 +237,10 @@ class DataParallel(LearntFile):
 
 
 def log_ratio(overhead: float, seen: float, ring_share: float) -> float:
-    """Return log(1 + overhead + seen x ring_share).
+    """Return the log of the step time on several GPUs over the step time on one.
 
-    ``ring_share``: time of the ring all-reduce over the time of a step on one GPU.
+    log(1 + overhead + seen x ring_share); ``ring_share``: time of the ring all-reduce over the time
+    of a step on one GPU.
     """
     return math.log(1 + overhead + seen * ring_share)
 
@@ -251,13 +252,14 @@ def ring(gpus: int, gradient_bytes: float, link: float) -> float:
 
 
 def difficulty(log_ratio: float) -> float:
-    """Return the factor on interval widths, which rises with the log ratio of step times."""
+    """Return the factor on interval widths of data-parallel steps: 0.1 plus the log ratio of step
+    times."""
     return 0.1 + log_ratio
 
 
 @cache
 def shipped_data_parallel() -> DataParallel:
-    """Return the data-parallel costs that Berth ships.
+    """Return the learnt costs of data-parallel training that Berth ships.
 
     Raises DocumentError.
     """

@@ -46,7 +46,7 @@ LEAST_LOG_WIDTH = 1e-3
 
 @dataclass(frozen=True)
 class Samples:
-    """Measured runs of one platform as cases of the Gaussian process."""
+    """Latencies measured on a new platform, in the form that the Gaussian process is fitted to."""
 
     cases: Cases
     residual: Floats
@@ -164,7 +164,8 @@ def _usable(run: ModelRun) -> bool:
 def adapt(
     folder: Path, platform: Platform, samples: Samples, out: Path, *, command: str
 ) -> Adapted:
-    """Write to ``out`` the bundle of ``folder`` with the platform's samples added.
+    """Write to ``out`` the model-graph bundle of ``folder`` with a platform's measured samples
+    added.
 
     Samples that a site added for this platform before are replaced. Raises DocumentError for a
     damaged bundle, UsageError where the platform is in the training data already.
@@ -229,7 +230,7 @@ def adapt(
 def advised(
     folder: Path, works: Sequence[GraphWork], place: tuple[Roof, Numbers], *, batch: int, count: int
 ) -> list[int]:
-    """Return indices into ``works`` of the models to measure on a new platform, the most
+    """Return indices into ``works`` of the model graphs to measure on a new platform, the most
     informative first.
 
     Raises DocumentError for a damaged bundle.
@@ -249,7 +250,7 @@ def advised(
 
 
 def rounded(cases: Cases) -> Cases:
-    """Return cases with features rounded to the float32 that the bundle stores."""
+    """Return the measured cases with features rounded to the float32 that the bundle stores."""
     graph, place = (
         array.astype(np.float32).astype(np.float64) for array in (cases.graph, cases.place)
     )
@@ -257,7 +258,8 @@ def rounded(cases: Cases) -> Cases:
 
 
 def _corrected(after: Posterior, new: Cases, weights: Floats) -> Floats:
-    """Return the weights of the earlier cases once the new cases have ``weights``."""
+    """Return the Gaussian-process weights of the old cases after new cases with ``weights`` were
+    added."""
     across = after.kernel.covariance(after.cases, new)
     return np.asarray(after.weights - cho_solve((after.factor, True), across @ weights))
 
@@ -268,7 +270,7 @@ def _recoded(codes: Codes, old: Sequence[str], new: Sequence[str]) -> Codes:
 
 
 def card(manifest: TransferManifest) -> str:
-    """Return the text of ``CARD.md`` for a manifest."""
+    """Return the text of the model card (``CARD.md``) for a manifest."""
     lines = [
         "# Model card: latency of model graphs on a new platform",
         "",

@@ -1,5 +1,8 @@
-"""The Gaussian process of graph latencies given cases of known platforms, and then given few
-samples of a new platform."""
+"""The Gaussian process of model-graph latencies, given known platforms and a few samples of a new
+one.
+
+A case is one measured latency: a model graph, a platform and a software stack.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +28,7 @@ NOISES = (1.0, 3.0, 8.0)
 
 @dataclass(frozen=True)
 class Posterior:
-    """The Gaussian process after its training cases."""
+    """The Gaussian process of log latency fitted to the measured cases of known platforms."""
 
     kernel: Kernel
     offset: float
@@ -35,7 +38,8 @@ class Posterior:
     weights: Floats
 
     def joint(self, asked: Cases, *, new_platform: bool = True) -> Joint:
-        """Return the mean and covariance of cases of one new platform before any sample.
+        """Return the mean and covariance of log latencies on one new platform before any sample of
+        it.
 
         ``new_platform=False``: the cases are of known platforms, and the variance of new platforms
         is 0.
@@ -58,11 +62,10 @@ def fit_cases(
     cases: Cases, residual: Floats, kernel: Kernel, offset: float, *, noise: Floats,
     own: Own | None,
 ) -> Posterior:  # fmt: skip
-    """Return the Gaussian process fitted to ``residual`` (log time over roofline time) of the
-    cases.
+    """Return the Gaussian process fitted to the measured cases of known platforms.
 
-    ``noise``: [cases] standard deviations; ``own``: novelty scale and shift of each case's
-    platform, None for the kernel's own.
+    ``residual``: log time over roofline time; ``noise``: [cases] standard deviations; ``own``:
+    novelty scale and shift of each case's platform, None for the kernel's own.
     """
     covariance = kernel.covariance(cases, cases, own)
     covariance[np.diag_indices(len(cases))] += noise**2
@@ -82,7 +85,7 @@ def own_levels(kernel: Kernel) -> Kernel:
 
 @dataclass(frozen=True)
 class Moved:
-    """Predictions for all cases of a new platform after its samples."""
+    """Predictions for a new platform after some of its latencies were measured."""
 
     mean: Floats
     novelty_scale: float
@@ -96,7 +99,8 @@ class Moved:
 
 @dataclass(frozen=True)
 class Joint:
-    """Mean and covariance of log time over roofline time for cases of one new platform."""
+    """Mean and covariance of log latency over roofline time for model graphs on one new
+    platform."""
 
     mean: Floats
     shared: Floats
@@ -106,12 +110,12 @@ class Joint:
     noise: float
 
     def moved(self, samples: Codes, residual: Floats, groups: Codes | None = None) -> Moved:
-        """Return predictions for all cases after ``residual`` was measured at the cases
-        ``samples``.
+        """Return predictions for all cases after ``residual`` was measured for some of them.
 
-        ``groups``: [samples] group (a model) of each; a group is left out as a whole; default:
-        every sample alone. Novelty scale, noise factor and shift are averaged over a grid, weighted
-        by the marginal likelihood of the samples and a prior centred on 1, 1 and 0.
+        ``samples``: indices of the measured cases. ``groups``: [samples] group (a model) of each; a
+        group is left out as a whole; default: every sample alone. Novelty scale, noise factor and
+        shift are averaged over a grid, weighted by the marginal likelihood of the samples and a
+        prior centred on 1, 1 and 0.
         """
         if not len(samples):
             return Moved(self.mean, 1.0, 0.0, self.noise, np.zeros(0), np.zeros(0))
@@ -150,8 +154,8 @@ class Joint:
         return Moved(self.mean + across @ weights, novelty_scale, shift, noise, weights, left_out)
 
     def advised(self, pool: Codes, count: int) -> Codes:
-        """Return up to ``count`` cases of ``pool`` whose measurement leaves the least total
-        variance over ``pool``, best first.
+        """Return the ``count`` cases of ``pool`` whose measurement leaves the least total variance,
+        best first.
 
         Greedy choice; Krause, Singh, Guestrin, JMLR 2008, with the sum of variances as criterion.
         """

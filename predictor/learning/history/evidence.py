@@ -73,7 +73,8 @@ class Network:
     """[units]"""
 
     def scores(self, features: Floats) -> Floats:
-        """Return the score [past jobs] of each past job from its features [features, past jobs]."""
+        """Return the score of each past job, [past jobs], from its features, [features, past
+        jobs]."""
         units = self.hidden @ features
         units += self.hidden_bias
         np.maximum(units, 0.0, out=units)
@@ -190,7 +191,7 @@ def _of_times(x: Floats, log_runs: Floats, now: Now, request: float, longest_s: 
 
 
 def weigh(asked: AskedJob, now: Now, rings: Sequence[Ring | None]) -> Evidence:
-    """Return past run times with their weights for a new job.
+    """Return past run times and their weights in the prediction of a new job.
 
     ``rings``: past jobs by each of the ``KINDS`` keys, None where no job has that key.
     """
@@ -205,7 +206,7 @@ def weigh(asked: AskedJob, now: Now, rings: Sequence[Ring | None]) -> Evidence:
 
 
 def _identify(scores: Floats, asked: AskedJob, rings: Sequence[Ring | None]) -> None:
-    """Add the penalties for other scripts, names and platforms to ``scores``.
+    """Lower the scores of past jobs of another script, name or platform than the new job.
 
     Past jobs of the same user count under that user's keys only.
     """

@@ -1,4 +1,5 @@
-"""The width of intervals of run times, and which predictions to trust, adjusted online as jobs end.
+"""Online adjustment of the width of run-time intervals to 90 % coverage, and which predictions to
+trust.
 
 At each of ten levels an interval is the shortest one that contains a share of the weights, plus a
 margin on both sides. The level in use is a site-wide term plus a term of the user. Each ended job
@@ -49,7 +50,8 @@ _SHARE_USED = 0.002
 
 
 class Nested:
-    """Intervals of one prediction by level; each contains the interval of the level below."""
+    """Intervals of one predicted run time at ten levels of width; each contains the interval of the
+    level below."""
 
     __slots__ = ("_highs", "_lows")
 
@@ -62,7 +64,7 @@ class Nested:
         last = np.searchsorted(reached, np.minimum(targets, total) - 1e-12)
         np.minimum(last, len(logs) - 1, out=last)
         widths = logs[last] - logs
-        # What begins too late for its share does not count; the first always does.
+        # An interval that starts too late to hold its share is excluded; the first never is.
         widths[targets > total + 1e-9] = np.inf
         widths[:, 0] = logs[last[:, 0]] - logs[0]
         first = widths.argmin(axis=1)
@@ -71,7 +73,8 @@ class Nested:
         self._highs: Floats = np.maximum(np.maximum.accumulate(logs[ends] + MARGINS), mid)
 
     def at(self, level: float) -> tuple[float, float]:
-        """Return the lower and upper end of the interval at ``level``, in natural log of seconds.
+        """Return the lower and upper end, in natural log of seconds, of the interval at width
+        ``level``.
 
         Between two integer levels the ends are interpolated.
         """
@@ -82,8 +85,10 @@ class Nested:
         return float(low), float(high)
 
     def level_of(self, log_run: float) -> float:
-        """Return the lowest level whose interval contains ``log_run``; above the highest level: no
-        interval does."""
+        """Return the lowest level of width whose interval contains the log run time ``log_run``.
+
+        A value above the highest level: no interval contains it.
+        """
         inside = (self._lows <= log_run) & (log_run <= self._highs)
         place = int(inside.argmax())
         if not inside[place]:
@@ -99,7 +104,7 @@ class Nested:
 
 
 class Levels:
-    """The interval level of each user, adjusted as jobs end."""
+    """The interval width (as a level) of each user, adjusted as jobs end."""
 
     def __init__(self) -> None:
         self._site = _BEGIN
@@ -107,13 +112,14 @@ class Levels:
         self._share = _SHARE_BEGIN
 
     def of(self, user: Hashable) -> float:
-        """Return the present level of a user, from 0 to the highest level."""
+        """Return the present width level of a user's intervals, from 0 to the highest level."""
         return min(max(self._site + self._users.get(user, 0.0), 0.0), _HIGHEST)
 
     def learn(self, user: Hashable, level: float, *, missed: bool) -> None:
-        """Adjust the levels by one ended job whose time is just inside the interval at ``level``.
+        """Widen or narrow later intervals after a job of the user ended.
 
-        ``missed``: whether the interval that was predicted for the job did not contain its time.
+        ``level``: level whose interval would just have contained the job's time; ``missed``:
+        whether the interval that was predicted did not contain it.
         """
         self._share += _SHARE_STEP * (MISSES - missed)
         self._share = min(max(self._share, _SHARE_BOUNDS[0]), _SHARE_BOUNDS[1])
@@ -180,8 +186,8 @@ class Confidence:
 
 
 def _cell(expected: float, runs: int) -> tuple[int, int]:
-    """Return the cell (row, column) of an implied accuracy and a number of the user's ended
-    jobs."""
+    """Return the indices of the accuracy table for an expected accuracy and a number of ended jobs
+    of the user."""
     return (
         min(int(expected * _EXPECTED_CELLS), _EXPECTED_CELLS - 1),
         min(int(math.log2(1 + runs)), _COUNT_CELLS - 1),

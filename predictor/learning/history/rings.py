@@ -67,7 +67,8 @@ _FIRST_JOBS = 4
 
 @cache
 def _log_ranks(capacity: int) -> Floats:
-    """Return [newest, job]: log(1 + number of newer jobs) / 4 for a full ring."""
+    """Return [newest, job]: log(1 + number of newer jobs) / 4, for a full ring whose newest job is
+    at ``newest``."""
     rows = np.arange(capacity)
     ranks: Floats = np.log1p((rows[:, None] - rows[None, :]) % capacity) / 4.0
     return ranks
@@ -99,12 +100,12 @@ class Ring:
 
     @property
     def columns(self) -> Floats:
-        """Return a view of the jobs, [properties, jobs], in no particular order."""
+        """Return the remembered jobs as a view, [properties, jobs], in no particular order."""
         return self._columns[:, : len(self)]
 
     @property
     def log_ranks(self) -> Floats:
-        """Return [jobs]: log(1 + number of newer jobs) / 4."""
+        """Return for each remembered job log(1 + number of newer jobs) / 4."""
         ranks: Floats = _log_ranks(len(self))[(self.seen - 1) % len(self)]
         return ranks
 
@@ -120,7 +121,8 @@ class Rings:
         return len(self._rings)
 
     def add(self, key: Hashable, job: Floats, capacity: int) -> None:
-        """Remember a job (from ``column_of``) under ``key``."""
+        """Remember an ended job (from ``column_of``) under ``key``, for example a user or a job
+        shape."""
         ring = self._rings.get(key)
         if ring is None:
             ring = self._rings[key] = Ring(capacity)
@@ -131,12 +133,13 @@ class Rings:
         ring.add(job)
 
     def get(self, key: Hashable) -> Ring | None:
-        """Return the ring of ``key``; None where no job is remembered under ``key``."""
+        """Return the remembered jobs of ``key``; None where there are none."""
         return self._rings.get(key)
 
 
 def column_of(job: EndedJob) -> Floats:
-    """Return [properties] of an ended job, as a ring stores it."""
+    """Return the properties of an ended job as an array, in the order of ``LOG_RUN`` and the
+    following names."""
     asked = job.asked
     row = np.empty(COLUMNS)
     row[LOG_RUN] = math.log(max(job.runtime_s, 1.0))
@@ -161,6 +164,6 @@ def shape_of(asked: AskedJob) -> tuple[float, float, float]:
 
 @lru_cache(maxsize=4_096)
 def code(text: str) -> float:
-    """Return the CRC-32 of a text as a number to compare texts by; 0 for an empty (unknown)
+    """Return the CRC-32 of a text, by which texts are compared in arrays; 0 for an empty (unknown)
     text."""
     return float(zlib.crc32(text.encode("utf-8", "surrogatepass"))) if text else 0.0

@@ -41,14 +41,15 @@ _USERS = 20_000
 
 
 class Choice:
-    """Recent accuracy of each of the guesses, by user."""
+    """Recent accuracy, for each user, of three ways to guess a run time."""
 
     def __init__(self) -> None:
         self._site = [0.6] * GUESSES
         self._users: OrderedDict[Hashable, tuple[list[float], float]] = OrderedDict()
 
     def of(self, user: Hashable) -> int:
-        """Return the index of the guess that was most accurate for the user lately."""
+        """Return the index of the way to guess run times that was most accurate for the user
+        lately."""
         sums, count = self._users.get(user, ([0.0] * GUESSES, 0.0))
         means = [
             (total + _PRIOR * site) / (count + _PRIOR)
@@ -57,8 +58,8 @@ class Choice:
         return means.index(max(means))
 
     def learn(self, user: Hashable, guesses: Sequence[float], real: float) -> None:
-        """Update the accuracy of the guesses by an ended job; ``guesses`` and ``real`` are natural
-        logs of seconds."""
+        """Update the accuracy of a user's guesses by an ended job; ``guesses`` and ``real`` are
+        natural logs of seconds."""
         sums, count = self._users.pop(user, ([0.0] * GUESSES, 0.0))
         for place, guess in enumerate(guesses):
             accuracy = math.exp(-abs(real - guess))
@@ -124,7 +125,7 @@ class RunTimePredictor:
         self._open: OrderedDict[str, _Open] = OrderedDict()
 
     def __len__(self) -> int:
-        """Return the number of keys (user, shape, account) with remembered jobs."""
+        """Return the number of users, job shapes and accounts with remembered jobs."""
         return len(self._rings)
 
     def started(self, job_id: str, asked: AskedJob, start_s: float) -> None:
@@ -187,8 +188,8 @@ class RunTimePredictor:
         )
 
     def known(self, asked: AskedJob, now_s: float) -> tuple[Now, list[Ring | None]]:
-        """Return the running and past jobs that a prediction is made from, as ``evidence.weigh``
-        takes them."""
+        """Return the running jobs and the remembered past jobs from which a job's time is
+        predicted."""
         rings = [None if key is None else self._rings.get(key) for key in _keys(asked)]
         return Now(now_s, self._elapsed(asked, now_s)), rings
 
@@ -208,8 +209,8 @@ class RunTimePredictor:
 
 
 def _guesses(evidence: Evidence, shape: Ring | None) -> tuple[tuple[float, ...], float]:
-    """Return the three guesses (natural log of seconds), and the accuracy that the weights imply
-    for the first."""
+    """Return three guesses of the run time (natural log of seconds), and the expected accuracy of
+    the first."""
     mid, expected = best(evidence)
     flat = np.sqrt(evidence.weights) * np.sqrt(np.sqrt(evidence.weights))
     flattened, _ = best(Evidence(evidence.log_runs, flat / flat.sum(), evidence.own_runs))
@@ -223,10 +224,10 @@ def _guesses(evidence: Evidence, shape: Ring | None) -> tuple[tuple[float, ...],
 
 
 def best(evidence: Evidence) -> tuple[float, float]:
-    """Return the natural log of the past time with the highest expected min/max ratio, and that
-    ratio.
+    """Return the past run time (natural log) with the highest expected accuracy, and that accuracy.
 
-    The expectation is convex between two past run times, so its maximum is at one of them.
+    Accuracy is min(predicted, real) / max(predicted, real). Its expectation is convex between two
+    past run times, so its maximum is at one of them.
     """
     logs, weights = evidence.log_runs, evidence.weights
     scaled = np.exp(logs)
@@ -243,8 +244,11 @@ def _shape(asked: AskedJob) -> Hashable:
 
 
 def _keys(asked: AskedJob) -> tuple[Hashable | None, ...]:
-    """Return the keys under which a job is remembered, in the order of ``CAPACITIES``; None: no
-    such key."""
+    """Return the keys (user, shape, account) under which a job is remembered, in the order of
+    ``CAPACITIES``.
+
+    None: the job has no such key.
+    """
     shape = (asked.cores, asked.request_s)
     program = asked.script or asked.name
     return (
@@ -256,7 +260,7 @@ def _keys(asked: AskedJob) -> tuple[Hashable | None, ...]:
 
 
 class Event(IntEnum):
-    """Events of jobs; events of the same second are processed in this order."""
+    """End, submission or start of a job; events of the same second are processed in this order."""
 
     END = 0
     ASKED = 1
@@ -265,7 +269,7 @@ class Event(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class PastJob:
-    """A job that has run, with its start in Unix seconds."""
+    """A job that has run: its submission, start, end and properties."""
 
     job_id: str
     start_s: float
@@ -273,7 +277,7 @@ class PastJob:
 
 
 def in_order(submit_s: Floats, start_s: Floats, end_s: Floats) -> Iterator[tuple[Event, int]]:
-    """Yield (event, index of the job) of ``END``, ``ASKED`` (submission) and ``START``, by time.
+    """Yield the ends, submissions and starts of jobs by time, each with the index of its job.
 
     An end comes before a submission of the same second, so that the ended job is known then.
     """
@@ -286,7 +290,8 @@ def in_order(submit_s: Floats, start_s: Floats, end_s: Floats) -> Iterator[tuple
 
 
 def learn_from(jobs: Sequence[PastJob], predictor: RunTimePredictor) -> None:
-    """Replay past jobs: predict each at its submission, and learn from it at its end.
+    """Replay past jobs into ``predictor``: predict each at its submission, and learn from it at its
+    end.
 
     Interval levels and the choice of guesses are then those that fit these jobs.
     """

@@ -54,7 +54,8 @@ _FOLDS = 8
 
 @dataclass(frozen=True, slots=True)
 class Adapted:
-    """The model of a platform adapted to its labels, with its interval quantiles."""
+    """The model of a platform fitted to few measured times, with the quantiles for its
+    intervals."""
 
     model: Model
     score_quantile: float
@@ -78,7 +79,8 @@ def adapt(
     command: str,
     reference: str | None = None,
 ) -> Manifest:
-    """Write to ``folder`` the bundle ``source`` with ``platform`` adapted to ``profiles``.
+    """Write to ``folder`` the bundle ``source``, with ``platform`` calibrated by runs of few
+    workloads on it.
 
     ``profiles`` holds runs of the same workloads on a reference and on ``platform``. ``reference``:
     platform whose pilot runs are then predicted as accurately as those of the training reference.
@@ -140,7 +142,7 @@ def adapt(
 
 
 def _own_range(data: Columns, source: RangeCheck) -> RangeCheck | None:
-    """Return the range check that covers these kernels and the bundle's own; None for few
+    """Return the range check that covers these kernels and those of the bundle; None for few
     kernels."""
     if len(set(data.kernels)) < RESIDUAL_KERNELS:
         return None
@@ -149,8 +151,8 @@ def _own_range(data: Columns, source: RangeCheck) -> RangeCheck | None:
 
 
 def adapted(data: Columns, kind: Calibration, seed: int) -> Adapted:
-    """Return the prior shrunk towards ``data``, with a residual model where left-out errors are
-    lower."""
+    """Return the calibrated roofline shrunk towards ``data``, with a residual model where it lowers
+    held-out errors."""
     start = _start(data, Prior(kind.bias, kind.carry, kind.reduction_s))
     prior = shrunk_prior(data, start)
     quantile = honest_quantile(data, start, kind.score_quantile)
@@ -173,8 +175,8 @@ def adapted(data: Columns, kind: Calibration, seed: int) -> Adapted:
 
 
 def _start(data: Columns, kind: Prior) -> Prior:
-    """Return the prior to start from: the kind's, or one with the reference's efficiency times a
-    factor.
+    """Return the calibration to start from: that of the kind (CPU, GPU), or the reference's
+    efficiency times a factor.
 
     The second is taken where its mean and median errors on left-out kernels are lower: nodes of one
     architecture share effects that the roofline does not model.
@@ -196,10 +198,10 @@ def _residual_model(data: Columns, prior: Prior, seed: int) -> Model:
 
 
 def _with_residual(data: Columns, start: Prior, seed: int) -> tuple[Floats, Floats]:
-    """Return [rows] absolute log errors by prior and residual fitted without the row's fold, and
-    scores.
+    """Return [rows] held-out absolute log errors of calibration plus residual model, and the same
+    over difficulty.
 
-    Kernels are kept together in a fold; a score is the error over the row's difficulty.
+    Kernels are kept together in a fold.
     """
     off, scores = np.zeros((2, len(data)))
     for held in steps("folds left out in turn", list(folds(data.kernels, _FOLDS, seed))):

@@ -69,7 +69,7 @@ class Columns:
     kernels: tuple[str, ...]
 
     def take(self, index: Floats | Sequence[int]) -> Columns:
-        """Return the rows with these indices."""
+        """Return the training rows with these indices."""
         chosen = np.asarray(index, dtype=np.intp)
         columns = {
             column.name: getattr(self, column.name)[chosen]
@@ -83,7 +83,7 @@ class Columns:
 
 
 def read_profiles(path: Path) -> tuple[Profile, ...]:
-    """Return the profiles of a JSON-lines file.
+    """Return the profiles of a JSON-lines file, one per line.
 
     Raises DocumentError naming the line.
     """
@@ -124,7 +124,7 @@ class Row(NamedTuple):
 
 
 def stacked(rows: Sequence[Row]) -> Columns:
-    """Return features and times of ``rows`` as arrays, in the order of the rows."""
+    """Return the features and times of the training rows as arrays, in the order of ``rows``."""
     features, parts, efficiencies = [], [], []
     for row in rows:
         home = row.ceilings.points[1].platform
@@ -153,7 +153,8 @@ def columns(
     *,
     reference_is_label: bool = False,
 ) -> Columns:
-    """Return training rows for ``target`` (one core or GPU) and the profiles of ``reference``.
+    """Return training rows that predict ``target`` (one core or GPU) from profiles of
+    ``reference``.
 
     With ``reference_is_label`` the reference time is the example's measured time on ``reference``
     instead of the profile's own run time (for example to predict V100 from Quartz). Raises
@@ -173,8 +174,8 @@ def columns(
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """Two profiles of one workload: counters come from ``here``, the run time to explain from
-    ``there``."""
+    """Two profiles of one workload: ``here`` gives the counters, ``there`` the run time to
+    predict."""
 
     here: Profile
     there: Profile
@@ -189,10 +190,11 @@ class Pair:
 def pairs_of(
     profiles: Sequence[Profile], platform: Platform, platforms: Mapping[str, Platform]
 ) -> tuple[Pair, ...]:
-    """Return each profile of ``platform`` with the profile of the same name or workload elsewhere.
+    """Return each profile measured on ``platform`` with the profile of the same workload on another
+    platform.
 
-    Raises UsageError where there is no such pair, a run did not complete, a workload occurs twice,
-    or the other profile's platform is unknown.
+    They pair by name, else by workload. Raises UsageError where there is no such pair, a run did
+    not complete, a workload occurs twice, or the other profile's platform is unknown.
     """
     on_platform = [p for p in profiles if p.platform == platform.name]
     elsewhere = [p for p in profiles if p.platform != platform.name]
@@ -228,7 +230,7 @@ def pairs_of(
 
 
 def units_of(pairs: Sequence[Pair], platform: Platform) -> int:
-    """Return the number of cores (CPU platform) or GPUs that the runs used.
+    """Return the number of cores (CPU platform) or GPUs that the paired runs on ``platform`` used.
 
     Raises UsageError where the runs differ in this number.
     """
@@ -250,7 +252,8 @@ def units_of(pairs: Sequence[Pair], platform: Platform) -> int:
 def pair_columns(
     pairs: Sequence[Pair], platform: Platform, platforms: Mapping[str, Platform]
 ) -> Columns:
-    """Return training rows to fit a prior on, one for each pair."""
+    """Return training rows, one per pair of profiles, for calibrating the roofline of
+    ``platform``."""
     units = units_of(pairs, platform)
     rows = []
     for pair in pairs:

@@ -36,7 +36,8 @@ THREADS = 1
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """Hyper-parameters of a residual model, chosen by inner folds only."""
+    """Hyper-parameters of a gradient-boosted residual model, chosen by inner cross-validation
+    only."""
 
     rounds: int = 200
     depth: int = 3
@@ -67,18 +68,19 @@ class Prior:
     reduction_s: float = 0.0
 
     def fixed_s(self, data: Columns) -> Floats:
-        """Return seconds [rows] that do not depend on the program's efficiency."""
+        """Return [rows] seconds of the prediction that do not depend on the program's
+        efficiency."""
         return data.fixed_s + self.reduction_s * data.reductions
 
     def log_time(self, data: Columns, residual: Floats | float = 0.0) -> Floats:
-        """Return the log time of every row, with the parallel part multiplied by
+        """Return the predicted log time of every row, with its parallel part multiplied by
         ``exp(residual)``."""
         stretch = np.exp(self.bias + self.carry * data.log_efficiency + residual)
         return np.asarray(np.log(self.fixed_s(data) + data.parallel_s * stretch))
 
     def residual(self, data: Columns) -> tuple[Floats, Floats]:
-        """Return the log factor from the predicted to the measured parallel part, and the weight,
-        of each row.
+        """Return, for each row, the log factor from the predicted to the measured parallel part,
+        and its weight.
 
         The weight is the parallel part's share of the measured time: where nearly all of the time
         is fixed, the factor is poorly known.
@@ -91,7 +93,7 @@ class Prior:
 
 @dataclass(frozen=True, slots=True)
 class Model:
-    """A fitted prior with its residual ensemble."""
+    """A calibrated roofline (prior) with the ensemble that corrects it."""
 
     prior: Prior
     residual: xgboost.XGBRegressor
@@ -105,11 +107,11 @@ class Model:
 
 
 def fit_prior(data: Columns) -> Prior:
-    """Return the prior under which the density of log residuals at zero is highest, kernels
-    weighted equally.
+    """Return the calibrated roofline under which most kernels have log residuals near zero.
 
-    The mode is fitted instead of the mean: most programs run close to the roofline and some far
-    above. The residual model learns those outliers, so the prior need not shift for them.
+    Kernels are weighted equally. The mode is fitted instead of the mean: most programs run close to
+    the roofline and some far above. The residual model learns those outliers, so the prior need not
+    shift for them.
     """
     check(data)
     weights = kernel_weights(data.kernels)
@@ -129,8 +131,8 @@ def fit_prior(data: Columns) -> Prior:
 def _densest(
     data: Columns, weights: Floats, biases: Floats, carry: float, reduction_s: float
 ) -> tuple[Prior, float]:
-    """Return the bias among ``biases`` with the highest density at zero, as a prior, and that
-    density."""
+    """Return the prior with the bias (one of ``biases``) that puts most log residuals near zero,
+    and that density."""
     fixed = data.fixed_s + reduction_s * data.reductions
     parallel = data.parallel_s * np.exp(carry * data.log_efficiency)
     predicted = np.log(fixed + np.exp(biases)[:, None] * parallel)
@@ -141,7 +143,7 @@ def _densest(
 
 
 def fit(data: Columns, settings: Settings, seed: int) -> Model:
-    """Return the fitted prior and residual model.
+    """Return the calibrated roofline and its residual model, fitted to ``data``.
 
     Raises UsageError for labels or features that cannot be learnt from.
     """
@@ -159,8 +161,10 @@ def fit_ensemble(
     settings: Settings,
     seed: int,
 ) -> xgboost.XGBRegressor:
-    """Return one single-output gradient-boosted ensemble; ensembles of several outputs convert
-    wrongly to ONNX."""
+    """Return a gradient-boosted ensemble (xgboost) fitted to the weighted labels.
+
+    One ensemble has one output, as ensembles of several outputs convert wrongly to ONNX.
+    """
     arguments: dict[str, Any] = {
         "n_estimators": settings.rounds,
         "max_depth": settings.depth,
@@ -221,7 +225,8 @@ _BIASES = np.arange(-2.0, 2.0001, 0.02)
 
 
 def shrunk_prior(data: Columns, start: Prior) -> Prior:
-    """Return the most probable bias, carry and reduction given the rows and the prior ``start``.
+    """Return the most probable calibration (bias, carry, reduction) given the rows and the prior
+    ``start``.
 
     Kernels are weighted equally; without rows ``start`` is returned.
     """
@@ -246,12 +251,13 @@ def shrunk_prior(data: Columns, start: Prior) -> Prior:
 
 
 def honest_quantile(data: Columns, start: Prior, kind_quantile: float) -> float:
-    """Return the 90 % quantile of scores on a platform with these labels; score: log error over
-    ``DIFFICULTY_FLOOR``.
+    """Return the 90 % quantile of scaled errors, from kernels left out, for a platform with few
+    measured times.
 
-    With ``ENOUGH_KERNELS`` kernels it is the quantile of their own errors, each kernel left out.
-    Fewer kernels give no finite quantile: then it is the quantile for platforms without labels, or
-    the largest error seen if that is larger.
+    A scaled error is the log error over ``DIFFICULTY_FLOOR``. With ``ENOUGH_KERNELS`` kernels it is
+    the quantile of their own errors, each kernel left out. Fewer kernels give no finite quantile:
+    then it is the quantile for platforms without labels, or the largest error seen if that is
+    larger.
     """
     scores = left_out_scores(data, start)
     if len(set(data.kernels)) >= ENOUGH_KERNELS:
@@ -276,7 +282,7 @@ def left_out_scores(data: Columns, start: Prior) -> Floats:
 def _misfit(
     data: Columns, weights: Floats, biases: Floats, carry: float, reduction_s: float
 ) -> Floats:
-    """Return the negative log likelihood of the rows for each of ``biases``."""
+    """Return the negative log likelihood of the rows for each candidate bias."""
     base = Prior(0.0, carry, reduction_s)
     stretch = np.exp(biases[:, None] + carry * data.log_efficiency)
     log_time = np.log(base.fixed_s(data) + data.parallel_s * stretch)

@@ -44,7 +44,7 @@ class Kernel:
 
 @dataclass(frozen=True, slots=True)
 class _Points:
-    """All pairs of training rows."""
+    """Inner products and distances of all pairs of training rows."""
 
     product: Floats
     """[rows, rows] inner products of features over the number of features."""
@@ -54,7 +54,8 @@ class _Points:
     """[rows, rows] 0, 1 (same application) or 2 (same kernel too)."""
 
     def noisy(self, kernel: Kernel) -> Floats:
-        """Return the covariance of measured values at the points, noise included."""
+        """Return the covariance [rows, rows] of measured values at the training rows, noise
+        included."""
         near = matern32(self.distance / kernel.length)
         own = kernel.shared**2 * (kernel.everywhere + (1 - kernel.everywhere) * near)
         covariance = kernel.constant**2 + kernel.linear**2 * self.product + kernel.local**2 * near
@@ -71,11 +72,12 @@ def fit_gaussian(
     scaled: bool,
     standard: bool = False,
 ) -> Gaussian:
-    """Return the mean of Gaussian processes with the given kernels, fitted to ``targets``.
+    """Return the mean function of Gaussian processes fitted to ``targets``, averaged over
+    ``kernels``.
 
     ``targets``: rows x outputs, NaN where unknown. ``scaled``: features are divided by their
     weighted standard deviation; ``standard``: targets are centred and divided likewise. An output
-    without targets is predicted by its offset. The mean is averaged over ``kernels``.
+    without targets is predicted by its offset.
     """
     centre, deviation = _moments(features, weights)
     scale = np.where(deviation > _LEAST_SCALE, deviation, 1.0) if scaled else np.ones_like(centre)
@@ -126,7 +128,8 @@ def _pairs(points: Floats, groups: Sequence[Group]) -> _Points:
 
 
 def _solve(noisy: Floats, wanted: Floats) -> Floats:
-    """Return the weights of the points, rows x outputs; 0 for outputs without targets."""
+    """Return the Gaussian-process weight of each training row for each output; 0 for outputs
+    without targets."""
     solution = np.zeros_like(wanted)
     known = np.isfinite(wanted)
     for pattern in np.unique(known, axis=1).T:
@@ -259,7 +262,7 @@ def fit_costs(rows: Rows, seen: Seen, kinds: list[str]) -> Costs:
 
 @dataclass(frozen=True, slots=True)
 class _Problem:
-    """The optimisation problem of ``fit_costs``."""
+    """The optimisation problem of fitting the log costs of platforms and of kinds of platform."""
 
     logs: Floats
     log_seconds: Floats
@@ -300,7 +303,7 @@ class _Problem:
 
 
 def _first(log_seconds: Floats, logs: Floats) -> Floats:
-    """Return first guesses of log costs, [platforms, terms].
+    """Return first guesses of the log costs, [platforms, terms], for the optimiser.
 
     A platform without measured times gets the mean of the others.
     """

@@ -91,8 +91,8 @@ def check_graph(raw: bytes, model: CostModel) -> float:
 
 
 def common(model: CostModel, groups: Sequence[Group]) -> Floats:
-    """Return [rows, training rows]: 1 for the same application, 2 for the same kernel too, else
-    0."""
+    """Return [rows, training rows]: 1 where the application is the same, 2 where the kernel is too,
+    else 0."""
     known = model.residual.groups
     return np.array([[float(g[0] == k[0]) + float(g == k) for k in known] for g in groups])
 

@@ -1,5 +1,5 @@
-"""The protocol of families (model types) of relative performance in training, checks of rows, and
-splits.
+"""Training of relative-performance models: the protocol of model types, checks of training rows,
+and splits.
 
 A split says which rows are held out; ``held_out`` predicts the rows of each fold by a model that
 was trained without them.

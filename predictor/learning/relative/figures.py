@@ -103,7 +103,7 @@ def pairs_right(measured: Floats, predicted: Floats) -> float:
 
 
 def orders_right(measured: Floats, predicted: Floats) -> Floats:
-    """Return [rows]: 1.0 where all columns are predicted in the measured order, else 0.0."""
+    """Return for each row 1.0 where all columns are predicted in the measured order, else 0.0."""
     first, second = np.triu_indices(measured.shape[1], 1)
     real = measured[:, first] - measured[:, second]
     guess = predicted[:, first] - predicted[:, second]
@@ -114,7 +114,8 @@ def orders_right(measured: Floats, predicted: Floats) -> Floats:
 def per_application(
     values: Floats, applications: Sequence[str], reduce: Callable[[Floats], Floats]
 ) -> Floats:
-    """Return ``reduce`` of all values of each application; applications are sorted by name."""
+    """Return ``reduce`` applied to all values of each application; applications are sorted by
+    name."""
     names = np.array(applications)
     return np.array([float(reduce(values[names == a])) for a in sorted(set(applications))])
 
@@ -127,8 +128,8 @@ class MeanSpeedup:
     what: str = "mean log speedup of each platform, whatever the workload"
 
     def fit(self, rows: Rows, seed: int) -> MeanSpeedupFitted:
-        """Return the mean log speedup of each platform over the rows with a time there; 0 without
-        such rows."""
+        """Return the fitted baseline: each platform's mean log speedup over rows with a time there,
+        0 without any."""
         known = np.isfinite(rows.log_speedup)
         total = np.where(known, rows.log_speedup, 0.0).sum(axis=0)
         return MeanSpeedupFitted(total / np.maximum(known.sum(axis=0), 1))
@@ -156,7 +157,7 @@ class NearestWorkload:
     what: str = "speedups of the training row nearest in standardised log counters"
 
     def fit(self, rows: Rows, seed: int) -> NearestFitted:
-        """Return the training rows, ready for nearest-neighbour search."""
+        """Return the fitted baseline, which stores the training rows."""
         return NearestFitted(Neighbours.fit(rows))
 
 
@@ -167,11 +168,10 @@ class NearestFitted:
     neighbours: Neighbours
 
     def log_seconds(self, rows: Rows) -> Floats:
-        """Return log seconds [rows, platforms] by the nearest training row with a time on the
-        platform.
+        """Return log seconds [rows, platforms] with the speedups of the most similar training row.
 
-        A platform without any training time gets the reference's time; times that the rows have are
-        returned unchanged.
+        Only training rows with a time on the platform count. A platform without any training time
+        gets the reference's time; times that the rows have are returned unchanged.
         """
         apart = self.neighbours.squared(self.neighbours.place(rows))
         known = np.isfinite(self.neighbours.log_speedup)

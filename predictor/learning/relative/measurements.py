@@ -41,7 +41,7 @@ _SLOWER, _FASTER = 100.0, 2000.0
 
 @dataclass(frozen=True, slots=True)
 class Measurements:
-    """Training rows that were read, and what was left out or looks wrong."""
+    """Training rows read from files, with the counters and workloads that were left out."""
 
     rows: Rows
     constant: tuple[str, ...]

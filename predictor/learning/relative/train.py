@@ -164,8 +164,8 @@ def write(
 
 
 def baseline_figures(rows: Rows, seed: int) -> dict[str, dict[str, float]]:
-    """Return the figures of each baseline by name, with applications left out in turn as in
-    ``train``."""
+    """Return the figures of merit of each baseline by name, with each application left out in
+    turn."""
     return {
         baseline.name: known_figures(
             asdict(
@@ -200,17 +200,19 @@ def _check_items(fitted: CostModel) -> None:
 
 
 def known_figures(of: Mapping[str, float]) -> dict[str, float]:
-    """Return the figures that are finite; for example, a single target has no pairs to order."""
+    """Return the figures of merit that are finite; for example, the order of one target is
+    undefined."""
     return {name: value for name, value in of.items() if math.isfinite(value)}
 
 
 def _asked(model: Model, rows: Rows) -> Floats:
-    """Return the predicted log seconds for rows of which only the reference's time is given."""
+    """Return log seconds predicted from the reference's time alone, ignoring the other times in
+    ``rows``."""
     return model.log_seconds(rows.knowing())
 
 
 def card(manifest: RelativeManifest) -> str:
-    """Return the text of ``CARD.md`` for a manifest."""
+    """Return the text of the model card (``CARD.md``) for a manifest."""
     training = manifest.training
     lines = [
         "# Model card: relative performance from counters",

@@ -1,4 +1,5 @@
-"""Intervals and trust of relative predictions, learnt from the errors on held-out applications.
+"""Error statistics ("trust") for intervals of relative predictions, learnt from held-out
+applications.
 
 With few applications exact group-conformal intervals are infinite: a 90 % interval needs nine
 applications, and then is the worst row of all. This module uses a hierarchical model instead: each
@@ -42,8 +43,8 @@ _PRIOR_REGRET = 0.05
 
 
 def fit_trust(rows: Rows, log_held_out: Floats) -> Trust:
-    """Return trust fitted to training rows and their held-out predictions, with calibrated expected
-    regrets.
+    """Return the error statistics of held-out predictions, with the expected regret scaled to the
+    observed one.
 
     Raises UsageError for fewer than four applications: they do not bound the error on a fifth.
     """
@@ -68,7 +69,7 @@ def fit_trust(rows: Rows, log_held_out: Floats) -> Trust:
 
 
 def fit_residuals(rows: Rows, log_held_out: Floats) -> Trust:
-    """Return trust with expected regrets as the Gaussian model gives them, before calibration."""
+    """Return the error statistics of held-out predictions, before the expected regret is scaled."""
     errors = rows.log_seconds - log_held_out
     errors[:, rows.reference_column] = np.nan
     names, weights = np.array(rows.applications), rows.weights()
@@ -96,8 +97,11 @@ def fit_residuals(rows: Rows, log_held_out: Floats) -> Trust:
 
 
 def fit_difficulty(signalled: Floats, errors: Floats, weights: Floats) -> Difficulty:
-    """Return the scale of ``errors`` (rows x platforms, NaN: no label) as a function of platform
-    and signals."""
+    """Return the scale of ``errors`` as a function of platform and signals (distance to, and
+    disagreement with, training rows).
+
+    ``errors``: rows x platforms, NaN: no label.
+    """
     known = np.isfinite(errors)
     squares = np.where(known, errors, 0.0) ** 2 * weights[:, None]
     total = (known * weights[:, None]).sum(axis=0)
