@@ -18,7 +18,7 @@ def reader_of(folder: Path) -> ModuleType:
     family reads.
     """
     if not folder.is_dir():
-        read_manifest(folder, BundleManifest)  # says why
+        read_manifest(folder, BundleManifest)  # raises the error that says why
     schema = schema_of_bundle(folder)
     readers = readers_by_schema()
     if schema not in readers:

@@ -67,7 +67,7 @@ def place(
         try:
             facts = scheduler.read()
             states = states_of(facts, site.candidates)
-            if request.wants_placement:  # the job waits where it would hold the default
+            if request.wants_placement:  # default memory: that of its own queue
                 queue = request.queue or site.reference_queue
                 default = default_memory_of(facts).get(queue)
                 request = replace(request, default_memory=default)

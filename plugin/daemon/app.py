@@ -67,7 +67,7 @@ def view(site: Site) -> SiteView:
     def covers(job: Job) -> Kept | None:
         queue = job.queue or None
         if queue is not None and queue == auto:
-            queue = None  # asking for placement is covered as naming no partition is
+            queue = None  # the auto partition counts as naming no partition
         left_out = coverage.why_not(
             user=job.user or "",
             account=requests.account(job),

@@ -101,7 +101,7 @@ def follow_store(service: Service, store: Store) -> Callable[[], None]:
         if (identity, revision) == (shelf.identity, shelf.revision):
             return
         if identity != shelf.identity or revision < shelf.revision:
-            shelf = Shelf()  # another store, or a backup of this one, was put in its place
+            shelf = Shelf()  # the database was replaced by another store or by a backup
         service.shelf = shelf.updated(store.changes_since(shelf.revision))
         log.info("store revision %d: %d forecasts", revision, len(service.shelf))
 

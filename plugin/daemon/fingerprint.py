@@ -18,7 +18,7 @@ from functools import lru_cache
 from pathlib import PurePosixPath
 
 
-@lru_cache(maxsize=64)  # scripts come again, of the same user and in the same request
+@lru_cache(maxsize=64)  # one request needs it twice; jobs repeat scripts
 def normalised(script: str) -> str:
     """Return the script in its normal form, with ``\\n`` after each line."""
     kept: list[str] = []

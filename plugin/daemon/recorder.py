@@ -155,7 +155,7 @@ class Recorder(Worker):
                     self._queue.popleft()
                 self._batch = []
             if self._journalled is not None and not self._queue:
-                if not self._holds_dropped:  # else the next daemon brings it in
+                if not self._holds_dropped:  # otherwise the next daemon stores it
                     self._to_remove.append(self._journalled)
                 self._journalled = None
             if self._journal is not None:
@@ -224,7 +224,7 @@ class Recorder(Worker):
                 again += paths[number:]
                 break
             except FileNotFoundError:
-                continue  # another daemon brought it in
+                continue  # another daemon has stored it
             except OSError as error:
                 log.warning("%s cannot be read yet: %s", path, error)
                 again.append(path)

@@ -71,7 +71,7 @@ def _memory(request: Request, held: Resources) -> Edits:
     """Return the memory that differs from the request, per node or per core as the job wrote it."""
     memory, asked = held.memory_bytes_per_node, request.resources
     form = memory_form(request)
-    if memory is None or form is MemoryForm.GPU:  # by GPU it stays: so does the number of GPUs
+    if memory is None or form is MemoryForm.GPU:  # per GPU: the GPUs stay
         return {}
     if form is MemoryForm.NODE:
         same = memory == asked.memory_bytes_per_node

@@ -42,7 +42,7 @@ def with_shape(request: Request, job: Job, site: SiteView, *, follows: bool) -> 
     An unreadable script counts as doing both. ``follows``: the workload uses whatever tasks and
     cores it is given.
     """
-    interactive = job.kind == "interactive"  # srun and salloc start what they were given
+    interactive = job.kind == "interactive"  # srun and salloc have no script to search
     unread = bool(job.script_unread)
     packs = unread or packs_steps(job.script or "")
     keeps = False

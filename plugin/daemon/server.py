@@ -108,7 +108,7 @@ class Server:
         """
         if self._stopping_s is None:
             self._stopping_s = self._clock.monotonic() + GRACE_S
-        with suppress(OSError):  # full, so it wakes anyway; or closed, so it has ended
+        with suppress(OSError):  # pipe full: the loop wakes; closed: it has ended
             self._waker.send(b"s")
 
     def run(self) -> End:
@@ -315,7 +315,7 @@ class Server:
         self._accept()
         for connection in list(self._connections.values()):
             if connection.served and not connection.buffer and not connection.out:
-                self._read(connection)  # what came before the order to stop is answered
+                self._read(connection)  # requests that arrived before ``stop`` are answered
                 if not connection.buffer and not connection.out:
                     self._close(connection)
         return not self._connections or now_s >= self._stopping_s

@@ -329,7 +329,7 @@ def _of_decision(job: Job, request: Request, decision: Decision) -> _Verdict:
     verdict = _Verdict(decision.code, decision.reason, decision, changes)
     if job.kind == "interactive":
         if request.resources.nodes == 0 and changes.get("nodes") == 1:
-            del changes["nodes"]  # wherever the tasks are, each node has the GPUs
+            del changes["nodes"]  # every node has the requested GPUs
         asked_memory = request.needs.memory_form is not None
         if not (_SHAPE if asked_memory else _LAYOUT).isdisjoint(changes):
             verdict.code, verdict.reason, verdict.changes = *_INTERACTIVE_SHAPE, {}

@@ -55,7 +55,7 @@ class Spool:
             if before + len(data) > self._max_bytes:
                 raise OSError(errno.ENOSPC, f"{self.path} has reached {self._max_bytes} bytes")
             if before and self._files.pread(handle, 1, before - 1) != b"\n":
-                data = b"\n" + data  # a line was cut off: it is none of ours
+                data = b"\n" + data  # another writer's line was cut off
             try:
                 if self._files.write(handle, data) != len(data):
                     raise OSError(errno.ENOSPC, f"no space for {len(data)} bytes in {self.path}")
@@ -105,7 +105,7 @@ class Spool:
         handle = self._files.open(self.path, flags)
         try:
             self._files.lock(handle)
-            if not self._files.leads_to(self.path, handle):  # brought in and removed just now
+            if not self._files.leads_to(self.path, handle):  # stored and removed meanwhile
                 raise BlockingIOError(errno.EWOULDBLOCK, f"{self.path} was removed meanwhile")
             yield handle
         finally:

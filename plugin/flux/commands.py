@@ -69,7 +69,7 @@ def listed_jobs(text: str) -> list[Any]:
     """
     try:
         answer = json.loads(text)
-        # A single job is written without a list.
+        # Flux writes a single job as an object without the list "jobs".
         jobs = answer["jobs"] if "jobs" in answer else [answer] * bool(answer)
     except (ValueError, TypeError, RecursionError):
         jobs = None

@@ -76,7 +76,7 @@ RANGES: Dict[str, Tuple[float, float]] = {
 }
 
 # --------------------------------------------------------------------------------------------------
-# Logging, to stderr (Flux logs it): the same kind of line at most once a minute.
+# Logging to stderr, which Flux logs: lines of one kind at most once a minute.
 
 _last_logged: Dict[str, float] = {}
 
@@ -205,7 +205,7 @@ def queues_of(config: Any, auto: str) -> Dict[str, Queue]:
 
 
 # --------------------------------------------------------------------------------------------------
-# The breaker: after some failures in a row the daemon is not asked for a while, then once again.
+# The breaker: after several failures in a row the daemon is not asked for a while.
 
 
 class Breaker:
@@ -262,7 +262,7 @@ class Breaker:
 
 
 # --------------------------------------------------------------------------------------------------
-# The deadline for everything that the socket's own timeouts do not cover.
+# The deadline for all code that the socket's own timeouts do not cover.
 
 
 class Overdue(BaseException):
@@ -303,7 +303,7 @@ class Alarm:
 
 
 # --------------------------------------------------------------------------------------------------
-# The exchange: one line out, one line back, one deadline for all of it.
+# The exchange: one request line, one reply line, one deadline for both.
 
 
 class Failure(Exception):
@@ -323,7 +323,7 @@ class Client:
         """
         peer = self._take_kept()
         if peer is not None:
-            # A daemon that restarts may close it at the moment when it is used again.
+            # A daemon that restarts may close the connection just when it is used again.
             try:
                 return self._converse(peer, line, stop_s)
             except ConnectionError:
@@ -417,7 +417,7 @@ _decode = json.JSONDecoder(parse_constant=_not_a_number).decode
 
 
 # --------------------------------------------------------------------------------------------------
-# What the job asks for: the forms of jobspec version 1 (RFC 25) that `flux submit`, `run`, `batch`
+# The job's request: the forms of jobspec version 1 (RFC 25) that `flux submit`, `run`, `batch`
 # and `alloc` write.
 
 
@@ -452,7 +452,7 @@ class Shape:
         known = all(set(v) <= _VERTEX_KEYS for v in vertices) and set(leaves) <= _LEAVES
         per_slot = task["count"] == {"per_slot": 1}
         per_resource = value_at(spec, "attributes", "system", "shell", "options", "per-resource")
-        # A nested instance has one broker a node; what runs in it sees the slots as its tasks.
+        # A nested instance has one broker per node; programs in it see the slots as their tasks.
         nested = is_broker(task["command"])
         self.tasks = self.slots if per_slot else _total_tasks(task["count"])
         if per_resource is not None and not nested:
@@ -661,7 +661,7 @@ def features_of(constraints: Any) -> Tuple[Optional[str], bool]:
 
 
 # --------------------------------------------------------------------------------------------------
-# The answer: checked as a whole, then carried out as a whole (on the copy).
+# The answer: checked completely, then applied completely (to the copy).
 
 
 def _plain(pattern: str) -> Callable[[Any], bool]:
@@ -759,7 +759,7 @@ def reshape(spec: Spec, edits: Edits, shape: Shape) -> Dict[str, int]:
     if nodes and slots % nodes:
         if shape.node is not None:
             raise Refused("%d tasks cannot be spread over %d nodes alike" % (slots, nodes))
-        nodes = 0  # the scheduler spreads them
+        nodes = 0  # the scheduler distributes the tasks over nodes
     if slots == 1 and shape.node is None:
         nodes = 0  # one task needs one node without a request for it
     shape.leaves["core"]["count"] = cores
@@ -799,7 +799,7 @@ def write_down(spec: Spec, reply: Dict[str, Any]) -> Dict[str, str]:
         return {}
     user = spec["attributes"].setdefault("user", {})
     if not isinstance(user, dict) or not isinstance(user.setdefault(NAME, {}), dict):
-        return {}  # the user's own values are there
+        return {}  # the user's own values occupy the place
     user[NAME].update(notes)
     return notes
 
@@ -837,7 +837,7 @@ class Filter:
             shape = Shape(spec)
             details = describe(spec, userid, shape, self.queues)
         except (LookupError, TypeError, ValueError, AttributeError):
-            return False  # a form that we do not know
+            return False  # an unknown jobspec form
         if (
             details.get("mode") == "off"
             or details.get("workload") == "off"
@@ -870,7 +870,7 @@ class Filter:
             message["breaker"] = self.breaker.report()
         line = json.dumps(message, separators=(",", ":")).encode("ascii") + b"\n"
         if len(line) > MAX_REQUEST_BYTES:
-            return None  # the job is at fault, not the daemon
+            return None  # the job is too large for a request; the daemon did not fail
         try:
             reply = parse_reply(self.client.exchange(line, stop_s))
         except Failure as problem:

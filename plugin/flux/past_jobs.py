@@ -52,7 +52,7 @@ def read_flux(text: str, cluster: str, *, source: str) -> ReadJobs:
         jobs = commands.listed_jobs(text)
     except SchedulerError:
         jobs = None
-    if jobs is None or not (jobs or '"jobs"' in text):  # a list without jobs is one
+    if jobs is None or not (jobs or '"jobs"' in text):  # an empty list of jobs is valid
         raise DocumentError(
             source, "is not Flux's list of jobs", hint="write it with: flux jobs -A -a --json"
         )
@@ -105,7 +105,7 @@ def _number(job: Mapping[str, Any], key: str) -> float | None:
         return None
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise Unreadable(f"{key} is not a number")
-    if not -_LARGEST < value < _LARGEST:  # false for NaN, too
+    if not -_LARGEST < value < _LARGEST:  # also false for NaN
         raise Unreadable(f"{key} is no number that can be")
     return float(value)
 
@@ -141,7 +141,7 @@ def read_archive(file: Path, cluster: str) -> ReadJobs:
                     file, f"has no table of Flux's jobs: it lacks {', '.join(missing)}"
                 )
             columns = [*NEEDED, *(name for name in _MORE if name in present_columns)]
-            # The names are the constants above, never a user's text.
+            # The column names are the constants above, never a user's text.
             query = f"SELECT {', '.join(columns)} FROM jobs ORDER BY t_submit"  # noqa: S608 # nosec B608
             return _read(columns, database.execute(query), cluster)
     except sqlite3.Error as error:

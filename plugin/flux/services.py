@@ -154,7 +154,7 @@ def ended(
     listed = job_list_inactive(handle, since=since_s, max_entries=0, attrs=["all"]).get_jobs()
     jobs_ = {}
     for job in reversed(listed):
-        name = "f" + str(JobID(job["id"]).f58)[1:]  # the same in every locale
+        name = "f" + str(JobID(job["id"]).f58)[1:]  # not ƒ, in any locale
         if job["t_inactive"] <= until_s and known.get(name) != job["t_inactive"]:
             jobs_[name] = job
     names = list(jobs_)
@@ -180,7 +180,7 @@ def stamp_of(answer: Answers) -> Answers:
         stamp = ((spec["attributes"].get("user") or {}).get("berth") or {}).get("decision")
         return {"stamp": stamp, "gpus": gpus_in(spec["resources"])}
     except (ValueError, LookupError, TypeError, AttributeError):
-        return {"stamp": None, "gpus": None}  # not a form that Berth's filter changes
+        return {"stamp": None, "gpus": None}  # a jobspec form that Berth's filter does not change
 
 
 def gpus_in(vertices: List[Any]) -> int:

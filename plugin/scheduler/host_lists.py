@@ -52,7 +52,7 @@ def hostlist(text: object) -> list[str]:
         if match[2] is not None:
             before, after = before.lstrip(), after.rstrip()
             for numbers, width in _ranges(ranges):
-                # this branch takes a third of the time of the general one below
+                # names without leading zeros: takes a third of the time of the branch below
                 if width == len(str(numbers[0])):
                     names.extend([f"{before}{n}{after}" for n in numbers])
                 else:

@@ -87,7 +87,7 @@ def _table(title: str, model: type[BaseModel]) -> Iterator[str]:
     yield "|---|---|---|---|"
     for name, field in model.model_fields.items():
         if (field.description or "").startswith("see `["):
-            continue  # it has a table of its own below
+            continue  # the key has a table of its own further down
         key = f"`{field.alias or name}`"
         yield f"| {key} | {_kind(name, model)} | {_default(field)} | {field.description} |"
     yield ""

@@ -98,8 +98,8 @@ def ended(since_s: float, until_s: float, known: Mapping[str, float]) -> EndedJo
     except ToolMissing:
         reading = _all_remembered()
     except SchedulerError as error:
-        # Where slurmdbd is only down, accounting will have these jobs later: slurmctld, which has
-        # forgotten some, must not be asked in its place.
+        # Where slurmdbd is only down, accounting will report these jobs later. slurmctld, which
+        # has forgotten some of them, must not be asked instead.
         if _DISABLED not in error.message:
             raise
         reading = _all_remembered()
@@ -120,7 +120,7 @@ def _utc(unix_s: float) -> str:
     return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(unix_s))
 
 
-# From sacct
+# Reading sacct's output
 
 
 def parse_sacct(text: str) -> dict[str, Outcome]:
@@ -182,11 +182,11 @@ def _accounted(job_id: str, record: Record) -> Outcome:
         cores=count(record["NCPUS"]),
         gpus=gpus_in(record["AllocTRES"]),
         time_limit_s=None if minutes is None else _MINUTE_S * minutes,
-        energy_j=count(record["ConsumedEnergyRaw"]) or None,  # 0: nothing measures it
+        energy_j=count(record["ConsumedEnergyRaw"]) or None,  # 0: the site does not measure energy
     )
 
 
-# From squeue --json
+# Reading the output of squeue --json
 
 
 def _remembered(job_ids: Sequence[str]) -> dict[str, Outcome]:
@@ -215,7 +215,7 @@ def _all_remembered() -> _Reading:
     return reading
 
 
-# Notations
+# Slurm's formats
 
 
 def _exit_status(text: str) -> int | None:

@@ -138,7 +138,7 @@ def _client_filter(config: Mapping[str, str]) -> Findings:
     named = {name.removeprefix("cli_filter/") for name in listed(config, "CliFilterPlugins")}
     if "lua" not in named:
         return
-    # The folder that this host's commands look in: slurmctld's, unless the caller names another.
+    # The folder where this host's commands look for the file; SLURM_CONF may name another.
     own = os.environ.get("SLURM_CONF") or config.get("SLURM_CONF", "")
     folder = Path(own).parent
     if own and folder.is_dir():
@@ -229,7 +229,7 @@ def check_running(
     uid, path = _slurm_uid(config), site.daemon.socket
     for person in persons({uid} if uid else ()):
         if wall_before(path, WRITE, person) is not None:
-            continue  # the socket's own check says so
+            continue  # the check of the socket itself reports this
         for pid, groups in _running(processes, person.pw_uid):
             wall = wall_before(path, WRITE, person, groups)
             if wall is not None:
@@ -247,7 +247,7 @@ def _running(processes: Path, uid: int) -> Iterator[tuple[str, frozenset[int]]]:
         try:
             text = file.read_text()
         except OSError:
-            continue  # it has ended
+            continue  # the process has ended
         lines = dict(re.findall(r"^(\w+):\t(.*)$", text, re.MULTILINE))
         if lines.get("Name") == "slurmctld" and int(lines["Uid"].split()[1]) == uid:
             groups = {*lines["Groups"].split(), lines["Gid"].split()[1]}

@@ -265,7 +265,7 @@ def _bounds(record: Record) -> QueueBounds:
 def _node(record: Record) -> NodeFacts:
     cpus = whole(record, "CPUTot", 1)
     cores = max(1, whole(record, "Sockets") * whole(record, "CoresPerSocket") or cpus)
-    # Slurm counts hardware threads, or cores where the site says CPUs = cores.
+    # Slurm counts hardware threads as CPUs, or cores where slurm.conf sets CPUs to the core count.
     cpus_per_core = max(1, cpus // cores)
     idle_cpus = (whole(record, "CPUEfctv") or cpus) - whole(record, "CPUAlloc")
     total = gres(record.get("Gres"))

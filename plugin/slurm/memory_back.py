@@ -90,7 +90,7 @@ def short_job(job: str) -> ShortJob | None:
     if "fit" not in words or not was:
         return None
     if (of("requeue"), of("batchflag")) != ("1", "1"):
-        return None  # it is not a batch job that may run twice
+        return None  # no batch job, or Slurm may not run it twice
     return ShortJob(
         job=job,
         user=of("username"),
@@ -156,7 +156,7 @@ def round_of(ruled_out: Path, every_s: float, now_s: float) -> Iterator[str]:
     alive_s = now_s if patient and problem is None else 0.0
     if path.parent.is_dir():
         guard.store(path, Guard(alive_s, every_s, requeue, stopped))
-    else:  # without the file the daemon makes no request smaller
+    else:  # without this file the daemon makes no memory request smaller
         yield f"memory requests stay as they are: there is no folder {path.parent}"
     if problem is not None:
         raise problem

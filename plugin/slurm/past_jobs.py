@@ -69,8 +69,8 @@ def ask(cluster: str, since_s: float) -> ReadJobs:
         time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(moment))
         for moment in (max(since_s, 0.0), time.time() + 1.0)
     )
-    # Users write names and command lines, with bars and line ends in them: a separator that nobody
-    # can guess.
+    # Users may put bars and line breaks in job names and command lines, so fields are separated
+    # by random text that nobody can guess.
     bar = f"<{secrets.token_hex(8)}>"
     text = commands.run(
         ("sacct", "-a", "-P", f"--delimiter={bar}", "--noconvert", "-S", begin, "-E", end,
@@ -181,7 +181,7 @@ _OLDER = ("Elapsed", "Timelimit", "NCPUS", "AllocNodes", "JobIDRaw")
 def _fields(line: str, header: Sequence[str], bar: str) -> Fields:
     parts = line.split(bar)
     if len(parts) == len(header) + 1 and not parts[-1]:
-        parts.pop()  # sacct -p ends each line with a bar
+        parts.pop()  # sacct -p ends each line with a separator
     extra = len(parts) - len(header)
     if extra > 0 and "JobName" in header and "SubmitLine" not in header:
         at = header.index("JobName")
@@ -203,7 +203,7 @@ def _job(
 ) -> PastJobRecord | None:
     if _JOB.fullmatch(job_id) is None:
         if re.fullmatch(r"\d{1,18}_\[.*", job_id):
-            return None  # waiting tasks of an array
+            return None  # the pending tasks of an array, in one line
         raise Unreadable("JobID is not a job's")
     state = state_of(fields["State"])
     if state == "unknown":

@@ -203,7 +203,7 @@ def _launches(
     )
     first = shlex.join([*launch.launcher, "sh", "-c", timed, "rank", *launch.program])
     ranks = shlex.join([berth, "pilot", "ranks", str(folder), "--into", str(profile)])
-    # A rank 0 that fails or is killed must not leave the others waiting for it.
+    # If rank 0 fails or is killed, the other ranks must not wait for it.
     lines = [
         "export SLURM_KILL_BAD_EXIT=1",
         f"rm -rf {shlex.quote(str(folder))}; mkdir -p {shlex.quote(str(folder))}",
@@ -227,7 +227,7 @@ def _counted(
         f'--rank "$rank" --leave {shlex.quote(str(folder))}/counts-$rank.json -- "$@"; fi\n'
         'exec "$@"'
     )
-    # The number is an argument, because launchers pass on little of the environment.
+    # The busiest rank's number is an argument, since launchers pass on few environment variables.
     head = shlex.join([*launch.launcher, "sh", "-c", counted, "rank"])
     return [
         f'{head} "$busiest" {shlex.join(launch.program)} > /dev/null',

@@ -113,7 +113,7 @@ class SlurmPilot:
                 berth=berth_command(),
                 profile=part.profile,
                 run_options=self._run_options(),
-                # Counters are measured on the first number of nodes only: they hold for the others.
+                # Counters are measured on the first number of nodes only, and used for the others.
                 count_options=self._count_options() if index == 0 else None,
                 deliver_options=self._deliver_options(index),
             )
@@ -191,7 +191,7 @@ class SlurmPilot:
 
     def _pilot_command(self, part: _Part, after: Sequence[str]) -> tuple[str, ...]:
         give_up_s = _seconds("--give-up-after", self._options["give_up_after"]) or 0.0
-        least_s = (self._parts.index(part) + 1) * self._pilot_s  # it waits for the pilots before it
+        least_s = (self._parts.index(part) + 1) * self._pilot_s  # the pilots before it run first
         minutes = math.ceil(max(give_up_s, least_s) / 60) + 1
         return (
             "sbatch", f"--job-name=pilot-{self.name}", "--comment=berth:off",
@@ -207,7 +207,7 @@ class SlurmPilot:
         more = [f"--partition={partition}"] if partition else []
         more += [f"--time={math.ceil(limit_s / 60)}"] if limit_s else []
         more += [f"--constraint={self._options['constraint']}"] if self._constraint else []
-        # The filter would only decide what the end of the pilot decides with a fresh profile.
+        # berth:off, because the pilot job places this job at its end, by the new profile.
         return (
             "sbatch", f"--job-name={self.name}", "--comment=berth:off",
             f"--dependency=afterany:{pilot_id}", *self._shape.sbatch_options(), *more,

@@ -76,7 +76,7 @@ def change_of(request: Request, edit: Edit) -> Change:
         "NumTasks": held.tasks,
         "CPUsPerTask": held.cpus_per_task,
         "NumCPUs": f"{cores}-{cores}",
-        # ``-c`` has set it: with fewer cores in all Slurm would refuse the job.
+        # sbatch's ``-c`` has set MinCPUsNode; above the new number of cores Slurm refuses the job.
         "MinCPUsNode": held.cpus_per_task,
         "MinMemoryCPU" if by_core else "MinMemoryNode": mib,
         "TimeLimit": minutes if edit.time_limit_s is not None else None,
@@ -117,7 +117,7 @@ def apply(job: str, change: Change) -> None:
             raise SchedulerError(f"Slurm would keep job {job} waiting there ({reason})")
     except SchedulerError:
         changed = {word.partition("=")[0] for word in change.update}
-        with suppress(SchedulerError):  # the first error is the one to raise
+        with suppress(SchedulerError):  # the first error is raised below
             _update(job, [w for w in _words_back(before) if w.partition("=")[0] in changed])
         raise
 

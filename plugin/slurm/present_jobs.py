@@ -43,7 +43,7 @@ def ask() -> tuple[PresentJob, ...]:
 
     Raises SchedulerError or ToolMissing.
     """
-    # Users write names, with bars and line ends in them: a separator that nobody can guess.
+    # Users may put bars and line breaks in job names, so fields are separated by random text.
     bar = f"<{secrets.token_hex(8)}>"
     form = ",".join(f"{name}:{bar}" for name in FIELDS)
     text = commands.run(

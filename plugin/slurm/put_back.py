@@ -117,10 +117,10 @@ def _stuck(number: str, reason: str) -> StuckJob | None:
     if words.get("action") != "edit" or not was or tried == _FAILED:
         return None
     if tried is not None and reason != "BadConstraints":
-        return None  # put back once already: its own request is what it waits with
+        return None  # restored once already: the job waits with its own request
     user = field(number, "username")
     if not user:
-        return None  # it has started, or is gone
+        return None  # the job has started, or is gone
     return StuckJob(
         job=number,
         user=user,
@@ -157,7 +157,7 @@ def put_back(stuck: StuckJob, now_s: float) -> RuledOut:
         if stuck.tried or not _FOREIGN.isdisjoint(stuck.was):
             raise SchedulerError("the GPUs that were added to it cannot be taken away")
         commands.run(("scontrol", "update", f"JobId={stuck.job}", *words_back(stuck.was)))
-        if stuck.reason == "BadConstraints":  # Slurm holds such jobs
+        if stuck.reason == "BadConstraints":  # Slurm holds jobs with this reason
             commands.run(("scontrol", "release", stuck.job))
         log.info("job %s put back: Slurm said %s", stuck.job, stuck.reason)
     except BerthError as error:
@@ -184,7 +184,7 @@ def words_back(was: Mapping[str, str]) -> Sequence[str]:
     """
     partition: Record = {}
     words = []
-    if "partition" in was:  # else it stayed in its partition
+    if "partition" in was:  # otherwise Berth left the job in its partition
         partition = _partition(was["partition"])
         words.append(f"Partition={partition['PartitionName']}")
     if "min_nodes" in was:

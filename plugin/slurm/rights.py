@@ -179,7 +179,7 @@ def _set_in(row: Row, source: str) -> Iterator[tuple[tuple[str, str], Limit]]:
         for resource, amount in _tres(row.get(key, "")):
             most = amount * (_MINUTE_S if scope is Scope.SECONDS else 1.0)
             if key in _CONSUMED and resource.startswith("gres/"):
-                most = 0.0  # how much of it is used up already is not known
+                most = 0.0  # sacctmgr does not report how much of the budget is used
             yield (key, resource), Limit(scope, most, source, resource, key in _TOGETHER)
     for key in _JOBS:
         if row.get(key, "").isdigit():

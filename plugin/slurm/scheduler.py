@@ -79,7 +79,8 @@ class Slurm(Scheduler):
     opt_out = "--comment=berth:off"
     typed_gpus = True
     lists_queues = True
-    # A stamp is in AdminComment, and Slurm counts a requeued job as submitted anew.
+    # The decision id is in AdminComment, which users cannot write. A requeued job keeps it, while
+    # Slurm gives the job a new submission time.
     stamps_are_private = True
     replayed_as = "replanned"
     pair_launcher = "srun --nodes=2 --ntasks={ranks} --ntasks-per-node={each}"

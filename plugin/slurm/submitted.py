@@ -98,7 +98,7 @@ def _options(line: str) -> dict[str, str]:
         name, mark, value = word.partition("=")
         at += 1
         if not word.startswith("-"):
-            break  # the script: what follows are its own arguments
+            break  # the script; the words after it are its own arguments
         if word.startswith("--"):
             if not mark and name in _LONG and at < len(words):
                 value, at = words[at], at + 1

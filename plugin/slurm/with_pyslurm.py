@@ -36,7 +36,7 @@ def matching_pyslurm() -> Any:
     """
     try:
         module = importlib.import_module("pyslurm")
-    except (ImportError, OSError) as error:  # OSError: its shared library is of another Slurm
+    except (ImportError, OSError) as error:  # OSError: its library is for another Slurm
         raise ToolMissing(
             "pyslurm",
             needed_for="reading Slurm without its commands",

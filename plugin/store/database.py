@@ -69,7 +69,7 @@ class Database:
             _set_orphans_aside(self.path)
             with suppress(
                 FileExistsError
-            ):  # made meanwhile, or a dangling link: opening it will say
+            ):  # created meanwhile, or a dangling link: opening it will report that
                 _make(self.path)
         except OSError as error:
             raise StoreError(

@@ -51,8 +51,9 @@ class Decisions:
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        # Compiled once and given to the driver as text: that takes a third of the time of a Core
-        # insert, and the daemon's recorder shares its interpreter with the answering thread.
+        # Statements are built once and passed to the driver as text: that takes a third of the
+        # time of a SQLAlchemy Core insert. The recorder shares the interpreter with the answering
+        # thread, so its time matters.
         hole = "?" if database.path is not None else "%s"
         names = (*_OWN, "ranked", "ranking")
         self._inserts = {

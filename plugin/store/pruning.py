@@ -29,8 +29,8 @@ _CACHE_KIB = 64 * 1024
 once where all of them fit.
 """
 
-# Rows are deleted by their address, which the column's index gives: a join by the primary key would
-# read a second index for each row, and many rows may have one and the same time.
+# Rows are deleted by their address (rowid, ctid), found through the column's index. A join by the
+# primary key would read a second index for each row; times alone do not identify rows.
 _SQLITE = """
 DELETE FROM {table} WHERE rowid IN
   (SELECT rowid FROM {table} WHERE {column} < :before_s ORDER BY {column} LIMIT :count)
@@ -39,8 +39,8 @@ _OF_INDEX = """
 SELECT count(*) FROM (SELECT {columns} FROM {table} WHERE {column} < :before_s
   ORDER BY {column} LIMIT :count) AS old CROSS JOIN {table} AS same {by} WHERE {equal}
 """
-# Each piece begins where the last one ended: PostgreSQL's index holds deleted rows until the next
-# vacuum.
+# Each transaction begins at the time where the last one ended, since PostgreSQL's index holds
+# deleted rows until the next vacuum.
 _POSTGRESQL = """
 WITH gone AS (
   DELETE FROM {table} WHERE {column} < :before_s AND ctid = ANY (ARRAY(
@@ -129,7 +129,7 @@ class _PiecesOfFile:
             deleted = int(connection.execute(self._statement, values).rowcount)
         took_s = time.monotonic() - begun_s
         self._ahead -= deleted
-        with self._database.read() as connection:  # a commit would do this while others wait
+        with self._database.read() as connection:  # in a commit, others would wait for this
             connection.exec_driver_sql("PRAGMA wal_checkpoint(PASSIVE)")
         return deleted, took_s
 

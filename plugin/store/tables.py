@@ -164,7 +164,8 @@ outcomes = Table(
     Index("ix_outcomes_cluster_end_s", "cluster", "end_s"),
     Index("ix_outcomes_end_s", "end_s"),
     Index("ix_outcomes_job_id", "job_id"),
-    # Partial, WHERE UNSEEN: to declare that here, SQLAlchemy would load both databases' dialects.
+    # The migration makes this index partial (WHERE UNSEEN). To declare that here, SQLAlchemy would
+    # load the dialects of both databases.
     Index("ix_outcomes_unseen", "end_s", "cluster", "job_id"),
     comment="'seen_end_s' and 'seen_state': end and state as learning has looked at them",
 )

@@ -13,7 +13,7 @@ from berth.plugin.store.tables import REVISIONS
 HEAD = REVISIONS[-1]
 WAITED_S = 60.0
 """Seconds to wait for another process that is upgrading the same database."""
-_ADVISORY_LOCK = 0x6265727468  # "berth": two hosts starting at once must not migrate at once
+_ADVISORY_LOCK = 0x6265727468  # "berth" in ASCII: only one of several hosts migrates at a time
 
 
 def schema_version(database: Database) -> str | None:

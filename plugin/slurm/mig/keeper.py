@@ -169,7 +169,7 @@ class SlurmKeeper:
         ours = node.get("Reason", "").startswith((reason, "gres/gpu"))
         if "DRAIN" not in node["State"] or not ours:
             return True
-        # A slurmctld that has just started refuses this until it has heard from the node.
+        # A slurmctld that has just started refuses to resume a node until the node has registered.
         self._command(["scontrol", "update", f"NodeName={self._files.node}", "State=RESUME"])
         return "DRAIN" not in self._node()["State"]
 

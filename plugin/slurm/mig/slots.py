@@ -74,7 +74,7 @@ def arrange(devices: Iterable[Slot], total: int, held: Mapping[int, Slot]) -> tu
     if lost:
         raise PlanRefused(f"a running job holds {lost[0].instance} on {lost[0].gpu}")
     blocks = [_block(name, wanted, held) for name in dict.fromkeys(s.type for s in wanted)]
-    # Blocks with fixed numbers first, then the longest: the search then fails early.
+    # Blocks with fixed numbers first, then the longest: so a hopeless search ends early.
     blocks.sort(key=lambda b: (not b.fixed, -len(b.slots), b.type))
     numbered: list[Slot | None] = [held.get(n) for n in range(total)]
     starts = _search(blocks, [s is not None and s.is_padding for s in numbered])

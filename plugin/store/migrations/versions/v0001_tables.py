@@ -21,7 +21,7 @@ down_revision = None
 def upgrade() -> None:
     """Create every table, the store's identity and its revision 0."""
     metadata.create_all(op.get_bind())
-    # Partial: ``tables.py`` says why it is not declared so.
+    # A partial index; ``tables.py`` says why it is not declared as partial there.
     op.drop_index("ix_outcomes_unseen", "outcomes")
     op.create_index(
         "ix_outcomes_unseen",
