@@ -1,4 +1,4 @@
-"""Writing a bundle: with its provenance, completely or not at all, and only if it can be loaded
+"""Writing a bundle: complete or not at all, with its origin recorded, and only if it can be loaded
 again."""
 
 from __future__ import annotations

@@ -117,8 +117,8 @@ class Forecast:
 
     @property
     def main_nodes(self) -> int:
-        """Return the number of nodes that the times in ``curves`` refer to; the cores or GPUs of a
-        grid point are those of each node."""
+        """Return the number of nodes that the times in ``curves`` refer to; their cores or GPUs are
+        per node."""
         return 1 if self.nodes is None else self.nodes.base
 
     def prediction(self, platform: str, units: int, nodes: int = 1) -> Prediction | None:
@@ -214,8 +214,10 @@ class Forecast:
         return None if self.nodes is None else self.nodes.ratio(platform, nodes).memory
 
     def source_of(self, platform: str) -> str:
-        """Return the sources of the platform's prediction as text, for example ``graph: measured
-        models 62 %, graph: operators 38 %``; empty: unknown."""
+        """Return the sources of a platform's prediction as text; empty: unknown.
+
+        For example ``graph: measured models 62 %, graph: operators 38 %``.
+        """
         shares = self.sources.get(platform, ())
         if len(shares) == 1:
             return shares[0].source

@@ -66,7 +66,7 @@ class OnnxGraph:
         return out
 
     def constant(self, values: NDArray[Any]) -> str:
-        """Add a constant and return its name."""
+        """Add a constant array and return the constant's name."""
         name = f"c{len(self.constants)}"
         array = np.ascontiguousarray(values) if np.ndim(values) else np.asarray(values)
         self.constants.append(numpy_helper.from_array(array, name))

@@ -160,14 +160,18 @@ class Confidence:
         self._asked = 0
 
     def of(self, expected: float, runs: int) -> float:
-        """Return the accuracy to expect of a prediction, given the implied accuracy and ``runs``
-        ended jobs of the user."""
+        """Return the accuracy to expect, from past predictions with a similar implied accuracy and
+        number of ended jobs.
+
+        ``expected``: accuracy that the weights of past jobs imply; ``runs``: ended jobs of the
+        user.
+        """
         cell = _cell(expected, runs)
         return float(self._sum[cell] / self._count[cell])
 
     def learn(self, expected: float, runs: int, accuracy: float) -> None:
-        """Record the accuracy that a prediction reached, in the cell of its implied accuracy and
-        runs."""
+        """Record the accuracy that a prediction reached, for later predictions with similar
+        ``expected`` and ``runs``."""
         cell = _cell(expected, runs)
         self._count[cell] += 1.0
         self._sum[cell] += accuracy

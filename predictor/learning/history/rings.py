@@ -18,7 +18,8 @@ from numpy.typing import NDArray
 
 @dataclass(frozen=True, slots=True)
 class AskedJob:
-    """A job as it is known at submission. An empty text or None means unknown."""
+    """A job's user, resources and script as known at submission; an empty text or None means
+    unknown."""
 
     user: str
     submit_s: float
@@ -86,7 +87,7 @@ class Ring:
         """Number of jobs ever added."""
 
     def add(self, job: Floats) -> None:
-        """Add a job; in a full ring it replaces the oldest one."""
+        """Add an ended job; in a full ring the new job replaces the oldest one."""
         have = self._columns.shape[1]
         if self.seen == have and have < self._capacity:
             grown = np.empty((COLUMNS, min(2 * have, self._capacity)))
