@@ -1,5 +1,4 @@
-"""Changes of the replayed cluster, written as text: ``nodes.gpu.count=+4``,
-``nodes.a100.mig=10``."""
+"""Changes of the replayed cluster, written as text such as ``nodes.gpu.count=+4``."""
 
 from __future__ import annotations
 
@@ -24,13 +23,15 @@ _NODES = re.compile(r"(?P<kind>[^\[\]]+)\[(?P<list>[\d,\s-]+)\]")
 
 
 def changed(cluster: Cluster, changes: Sequence[str]) -> Cluster:
-    """Return the cluster with each of ``changes``, in order. Raises UsageError."""
+    """Return the cluster with the changes applied in order. Raises UsageError for an invalid
+    change.
+    """
     for text in changes:
         where, mark, value = text.partition("=")
         parts = where.strip().split(".")
         if not mark or len(parts) < 3:
             raise UsageError(f"{text!r} changes nothing", hint=_HOW)
-        # Names of slices have points in them: a100-mig-1g.5gb.
+        # Names of slices contain dots: a100-mig-1g.5gb.
         table, name, key = parts[0], ".".join(parts[1:-1]), parts[-1]
         if table == "nodes" and key in _FIELDS:
             cluster = _of_nodes(cluster, name, _FIELDS[key], value, text)
@@ -48,8 +49,11 @@ def changed(cluster: Cluster, changes: Sequence[str]) -> Cluster:
 
 
 def nodes_in(cluster: Cluster, text: str) -> tuple[str, tuple[int, ...]]:
-    """Return ``(kind, nodes)`` of ``KIND[0-3,7]``, or of ``KIND``: all of them. Raises
-    UsageError."""
+    """Return ``(kind, nodes)`` for text such as ``KIND[0-3,7]``; plain ``KIND`` means all its
+    nodes.
+
+    Raises UsageError.
+    """
     match = _NODES.fullmatch(text.strip())
     if match is None:
         kind = cluster.kind(text.strip())
@@ -83,7 +87,7 @@ def _of_nodes(cluster: Cluster, name: str, key: str, value: str, text: str) -> C
 
 
 def _cut(cluster: Cluster, name: str, value: str, text: str) -> Cluster:
-    """Return the cluster with so many nodes of a kind cut, at first into one slice a GPU."""
+    """Return the cluster with some nodes' GPUs in MIG mode, at first with one slice on each GPU."""
     kind = cluster.kind(name)
     nodes = _number(value, 0.0, text, "count")
     if nodes != int(nodes) or nodes > kind.count:
@@ -123,8 +127,10 @@ def _of_layout(cluster: Cluster, name: str, value: str) -> Cluster:
 
 
 def _over(cluster: Cluster, name: str, value: str, text: str) -> Cluster:
-    """Return the cluster with a partition, new or not, over these nodes; partitions may share
-    nodes."""
+    """Return the cluster with a partition, new or existing, over these nodes.
+
+    Partitions may share nodes.
+    """
     if "[" in value:
         kind, nodes = nodes_in(cluster, value)
         partition = Partition(name, (kind,), nodes=nodes)
@@ -154,13 +160,18 @@ def _of_queue(cluster: Cluster, name: str, key: str, value: str, text: str) -> C
 
 
 def _longest(cluster: Cluster, kind: str) -> float | None:
-    """Return the longest time of the partitions that a kind of nodes is in."""
+    """Return the longest time limit of the partitions with this kind of nodes; None: one has no
+    limit.
+    """
     limits = [part.max_time_s for part in cluster.partitions if kind in part.kinds]
     return None if None in limits else max((x for x in limits if x is not None), default=None)
 
 
 def _number(value: str, before: float, text: str, key: str) -> float:
-    """Return ``40``, or ``+4``, ``-4`` and ``*2`` of what is there; also ``64G``, and ``12h``."""
+    """Return the number in text such as ``40``, ``64G`` or ``12h``.
+
+    ``+4``, ``-4`` and ``*2`` change the present value ``before``.
+    """
     value = value.strip()
     sign = value[:1] if value[:1] in {"+", "-", "*"} else ""
     try:

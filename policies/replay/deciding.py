@@ -1,7 +1,8 @@
-"""The production Decider in the loop: each job is placed at its submission, as the daemon would.
+"""Use the daemon's Decider as placement policy: each job is placed at its submission, as in
+production.
 
-What is predicted comes from a ``Predictions``; what then happens comes from the trace: its run
-times by platform, and on the job's own platform the time that it really took.
+Predictions come from a ``Predictions`` object. The true run times come from the trace: its run
+times by platform and, on the job's own platform, its recorded run time.
 """
 
 from __future__ import annotations
@@ -25,13 +26,13 @@ from berth.policies.slice_choice import slices_that_will_do
 from berth.policies.values import Candidate, Decision, Edit, Ranked, Request, Resources
 
 SHAPES_KEPT = 20_000
-"""Rankings that a replay remembers: of its workloads in all their shapes."""
+"""Number of rankings that a replay caches, one per workload and resource request."""
 STATES_S = 15.0
-"""Age in seconds from which the candidates' states are read again, as the daemon does."""
+"""Age in seconds at which the candidates' states are refreshed, as in the daemon."""
 
 
 class Decided:
-    """A Placement by a policy. ``partition_of``: the partition that each candidate is."""
+    """A Placement by a site policy; ``partition_of``: index of each candidate's partition."""
 
     def __init__(
         self,
@@ -48,8 +49,10 @@ class Decided:
     ) -> None:
         """Decide as the site's policy does.
 
-        ``lookahead``: waits from the predicted ends of jobs at each submission. ``forgiving``: a
-        job on which the policy fails stays, as in production, and is in ``failed``.
+        ``lookahead``: expected waits from the predicted ends of jobs, updated at each submission.
+        ``forgiving``: a job on which the policy raises an error stays in its partition, as in
+        production,
+        and is recorded in ``failed``.
         """
         decider = Decider(candidates, settings, explains=False, shapes_kept=SHAPES_KEPT)
         self._decider = decider
@@ -69,10 +72,10 @@ class Decided:
         self._own_runtime_s = trace.runtime_s.tolist()
         self._forgiving = forgiving
         self.failed: dict[int, str] = {}
-        """By job: how the policy failed on it."""
+        """The policy's error by row of the job."""
 
     def place(self, job: int, present: Present) -> Sequence[Option] | None:
-        """See Placement. Raises UsageError where the policy fails and is not forgiven."""
+        """See Placement. Raises UsageError where the policy fails and ``forgiving`` is not set."""
         states, request = self._seen.now(present), self._requests[job]
         forecast = self._predictions.forecast(job)
         try:
@@ -108,7 +111,9 @@ class Decided:
         return self._will_do
 
     def _options(self, job: int, request: Request, decision: Decision, edit: Edit) -> list[Option]:
-        """Return where the job may start; empty where nobody knows how long it runs there."""
+        """Return the options of a placed job; empty where the true run time on the best one is
+        unknown.
+        """
         options: list[Option] = []
         limit = edit.time_limit_s or request.time_limit_s or math.inf
         best = decision.ranked[0]
@@ -134,7 +139,7 @@ class Decided:
         return options
 
     def _listed(self, decision: Decision, edit: Edit) -> list[Ranked]:
-        """Return the best candidate in each further queue that the job is submitted to."""
+        """Return the best candidate of each further queue that the job is submitted to."""
         queues = () if edit.queue is None else edit.queue.split(",")[1:]
         fitting = [ranked for ranked in decision.ranked if ranked.score is not None]
         return [
@@ -154,8 +159,9 @@ class Decided:
 
 
 def _requests(trace: Trace) -> list[Request]:
-    """Return [jobs] requests as if each job had asked Berth to choose; equal ones are one
-    object."""
+    """Return [jobs] requests as if each job had asked Berth for placement; equal ones share one
+    object.
+    """
     limits = np.where(np.isnan(trace.limit_s), 0.0, trace.limit_s)
     columns = (
         trace.user, trace.account, trace.queue, trace.nodes, trace.cores, trace.gpus,
@@ -185,8 +191,9 @@ def _request(trace: Trace, user: int, account: int, queue: int, *asked: Any) -> 
 
 
 def _own_platforms(trace: Trace, cluster: Cluster) -> list[str]:
-    """Return [jobs] the platform that each ran on; empty: its partition has several, or is
-    unknown."""
+    """Return [jobs] the platform that each job ran on; empty: unknown, or its partition has
+    several.
+    """
     kinds = {
         part.name: {cluster.kind(name).platform or name for name in part.kinds}
         for part in cluster.partitions

@@ -1,4 +1,4 @@
-"""A trace on a cluster under a scheduler's settings and, if wanted, a placement policy."""
+"""Replay a trace on a cluster under a scheduler's settings and, optionally, a placement policy."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ from berth.policies.replay.settings import Settings
 from berth.policies.replay.trace import Flags, Ints, Trace
 
 WORTH_COMPILING = 5_000
-"""Jobs from which on compiling pays."""
+"""Least number of jobs for which compilation saves time."""
 MOST_OPTIONS = 4
-"""Most partitions that a job may be submitted to at once."""
+"""Most partitions that a job can be submitted to at once."""
 
 _REPLAYED = "jobs replayed"
 
@@ -52,10 +52,11 @@ def replay(
     *,
     held: Sequence[Ints] = (),
 ) -> Replayed:
-    """Return when and where each job runs. Without a placement jobs stay where they were submitted.
+    """Return when and where each job runs; without a placement, jobs stay in their partitions.
 
-    ``held``: the first so many jobs run already, each on these nodes (in pools: all its need).
-    Raises UsageError where a placement gives options that cannot be.
+    ``held``: for the first jobs of the trace, which run already, the nodes that each holds
+    (ignored in
+    pools). Raises UsageError where a placement gives an invalid option.
     """
     inputs = inputs_of(trace, cluster, settings)
     run = kernel(
@@ -84,16 +85,16 @@ def replay(
 
 
 class _Answers(NamedTuple):
-    """The answers of a placement."""
+    """What a placement said of the trace's jobs."""
 
     unjudged: Flags
-    """[jobs] that it could not judge."""
+    """[jobs] whether the placement could not judge the job."""
     memory_bytes: Ints
-    """[jobs] asked for on each node, wherever the job went."""
+    """[jobs] memory requested per node, in the partition where the job was placed."""
 
 
 def _run_shown(run: Run, state: State, stop: int, recutter: Recutter | None) -> State:
-    """Run as ``_run`` does, in steps where somebody watches."""
+    """Run as ``_run`` does; where progress is displayed, in steps with a report after each."""
     if progress.is_shown():
         for before in range(0, stop, max(1, stop // progress.REPORTS)):
             state = _run(run, state, before, recutter)
@@ -114,8 +115,10 @@ def _run(run: Run, state: State, stop: int, recutter: Recutter | None = None) ->
 
 
 def _with_used(state: State) -> State:
-    """Return the state without the last resources where no job needs any: every search looks at
-    all."""
+    """Return the state without the last resources (GPUs, memory) if no job needs any.
+
+    Searches go through all resources, so fewer resources make them faster.
+    """
     used = int(np.flatnonzero(state.need.any(axis=0)).max(initial=0)) + 1
     if used == at.RESOURCES:
         return state
@@ -128,7 +131,7 @@ def _with_used(state: State) -> State:
 
 
 def _longer(state: State) -> State:
-    """Return the state with twice the room in the profiles of pools."""
+    """Return the state with twice as many segments in the profiles of pools."""
     wide = state.seg_time.shape[1] * 2
     time = np.zeros((len(state.seg_time), wide))
     free = np.zeros((len(time), wide, state.seg_free.shape[2]), np.int64)
@@ -137,7 +140,7 @@ def _longer(state: State) -> State:
 
 
 def _running(state: State, held: Sequence[Ints]) -> State:
-    """Start the jobs that run when the replay begins where they are."""
+    """Start the jobs that already run at the begin of the replay, on the nodes that they hold."""
     for job, units in enumerate(held):
         submit(state, job)
         state.counters[at.NEXT] = job + 1
@@ -148,7 +151,7 @@ def _running(state: State, held: Sequence[Ints]) -> State:
             begin = int(state.options[o, at.O_ALLOC_AT])
             state.claims[begin : begin + int(state.options[o, at.O_UNITS]), at.C_ALLOC] = units
         start(state, o)
-    if held:  # no profile has these yet
+    if held:  # the profiles do not contain these jobs yet
         state.parts[:, [at.P_DELAYED, at.P_DIRTY]] = 1
     return state
 
@@ -205,13 +208,13 @@ def _run_placed(
 
 
 _MAY_MOVE = (LARGER, NO_TIME, NO_PARTITION)
-"""Reasons for which a policy may send a job elsewhere than where it was submitted."""
+"""Refusal reasons that a policy can avoid by placing the job in another partition."""
 
 
 def _write(
     state: State, job: int, options: Sequence[Option], inputs: Inputs, longest: list[float]
 ) -> None:
-    """Write a placement's options of a job. ``longest``: as ``Units`` has it."""
+    """Write a placement's options for a job into the state; ``longest``: as in ``Units``."""
     units, settings = inputs.units, inputs.settings
     if len(options) > 1 and len({option.partition for option in options}) != len(options):
         raise UsageError(f"the policy names a partition twice for job {job}")
@@ -240,7 +243,7 @@ def _write(
 
 
 def _allocate(state: State, job: int, filled: int) -> tuple[State, int]:
-    """Return the state with room for the nodes of a job's options, and how much is filled."""
+    """Return the state with claims for the job's options, and the number of claims now in use."""
     first = int(state.jobs[job, at.J_FIRST])
     options = range(first, first + int(state.jobs[job, at.J_COUNT]))
     wanted = filled + sum(int(state.options[o, at.O_UNITS]) for o in options)

@@ -1,7 +1,7 @@
-"""The inputs of a replay as columns, and the arrays of the kernel before it begins.
+"""Inputs of a replay as columns, and the arrays of the event loop at the begin of the replay.
 
-An *option* is one partition that a job may start in: which, how many nodes, what of each, for how
-long.
+An *option* is one partition in which a job may start, with the number of nodes, the resources per
+node and the run time there.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from berth.policies.replay.trace import Flags, Floats, Ints, Trace
 MIB = 2**20
 _KNOWN = 50_000
 SHORTEST_S = 1e-3
-"""Plans are at least so long: a reservation of no length would hold nothing."""
+"""Least planned run time in seconds: a reservation of length 0 would hold nothing."""
 LARGER, NO_TIME, NO_PARTITION, NEGATIVE = (
     "larger than its partition", "no known run time", "an unknown partition", "a negative number",
 )  # fmt: skip
 REASONS = ("", LARGER, NO_TIME, NO_PARTITION, NEGATIVE)
-"""Why a job is refused, by its number; the first: it is not."""
+"""Reasons for refusing a job; the index is the number used in columns, 0: not refused."""
 _MODES = {Backfill.FCFS: 0, Backfill.EASY: 1, Backfill.CONSERVATIVE: 2, Backfill.REPLANNED: 3}
 _PROFILED = (Backfill.CONSERVATIVE, Backfill.REPLANNED)
 _HOLES = 32
@@ -37,7 +37,9 @@ _TRIED = 8
 
 
 class Units:
-    """Nodes, or pools, as rows, and the rows of each partition."""
+    """The cluster's nodes (or pools) as rows with their capacities, and the rows of each
+    partition.
+    """
 
     def __init__(self, cluster: Cluster) -> None:
         rows: list[tuple[int, int, int]] = []
@@ -59,7 +61,7 @@ class Units:
         self.largest: Ints = np.array(
             [np.maximum(self.capacity[node].max(axis=0, initial=1), 1) for node in self.of]
         )
-        """[partitions][resources] of the largest node."""
+        """[partitions][resources] largest capacity of any node, at least 1."""
         self.counts_memory = [
             any(cluster.kind(name).memory_bytes for name in part.kinds)
             for part in cluster.partitions
@@ -67,9 +69,9 @@ class Units:
         self.slices: Flags = np.array(
             [any(name in cluster.slice_kinds for name in p.kinds) for p in cluster.partitions], bool
         )
-        """[partitions] of slices, where the host's cores and memory do not count."""
+        """[partitions] whether the partition has MIG slices, without cores and memory."""
         self.known: BoundedCache[tuple[int, ...], tuple[int, Ints, bool]] = BoundedCache(_KNOWN)
-        """The answers of ``row_of``."""
+        """Cache of ``row_of``."""
         self.longest: Floats = np.array(
             [np.inf if p.max_time_s is None else p.max_time_s for p in cluster.partitions]
         )
@@ -87,8 +89,11 @@ class Units:
     def need(
         self, part: Ints, nodes: Ints, cores: Ints, gpus: Ints, memory_bytes: Ints
     ) -> tuple[Ints, Ints]:
-        """Return ``(units, need)`` of each row: nodes and what is taken of each, or all of a
-        pool."""
+        """Return each job's number of nodes and its need per node; in pools, (1, need of the
+        whole job).
+
+        ``need`` is [jobs][cores, GPUs, memory in MiB]; ``part``: the partition of each job.
+        """
         nodes = np.maximum(nodes, 1)
         counted = np.array(self.counts_memory, bool)[part] if len(part) else np.zeros(0, bool)
         memory = np.where(counted, -(-memory_bytes // MIB), 0)
@@ -99,13 +104,13 @@ class Units:
             cores, gpus = np.where(sliced, 0, cores), np.where(sliced, np.maximum(gpus, 1), gpus)
         if self.pooled:
             return np.ones_like(nodes), np.stack([cores, gpus, memory * nodes], axis=1)
-        # Those that do not say how many nodes they want get as many as they fill.
+        # A job gets at least as many nodes as its cores and GPUs fill.
         for r, column in ((0, cores), (1, gpus)):
             nodes = np.maximum(nodes, -(-column // self.largest[part, r]))
         return nodes, np.stack([-(-cores // nodes), -(-gpus // nodes), memory], axis=1)
 
     def fits(self, part: Ints, units: Ints, need: Ints) -> Flags:
-        """Return [rows] whether the empty partition has room."""
+        """Return [rows] whether the job would fit in its partition if the partition were empty."""
         has_room = np.zeros(len(part), bool)
         for partition, members in enumerate(self.of):
             rows = np.flatnonzero(part == partition)
@@ -120,7 +125,7 @@ class Units:
 
 
 class Columns:
-    """[options] of a trace that stays where it was submitted, and why jobs are refused."""
+    """Per-job columns of a trace whose jobs stay in their partitions, and why jobs are refused."""
 
     def __init__(self, trace: Trace, cluster: Cluster, settings: Settings, units: Units) -> None:
         names = [part.name for part in cluster.partitions]
@@ -146,7 +151,7 @@ class Columns:
         limit = limit + held_beside_s(settings)
         self.limit = limit if settings.kill_at_limit else np.full(len(trace), np.inf)
         self.why = np.zeros(len(trace), np.int64)
-        """Place in ``REASONS``; 0: none."""
+        """Index into ``REASONS``; 0: the job is not refused."""
         negative = (
             (trace.runtime_s < 0)
             | (trace.limit_s < 0)
@@ -162,13 +167,13 @@ class Columns:
 
 
 def held_beside_s(settings: Settings) -> float:
-    """Return for how long a job holds its nodes besides its run time."""
+    """Return for how many seconds a job holds its nodes in addition to its run time."""
     return settings.start_overhead_s + settings.end_overhead_s
 
 
 @dataclass(frozen=True)
 class Inputs:
-    """A trace on a cluster under settings, with the columns made of them."""
+    """A trace, a cluster and settings, with the columns computed from them."""
 
     trace: Trace
     cluster: Cluster
@@ -178,13 +183,13 @@ class Inputs:
 
 
 def inputs_of(trace: Trace, cluster: Cluster, settings: Settings) -> Inputs:
-    """Return a trace on a cluster with its columns."""
+    """Return the inputs of a replay: the arguments with their columns."""
     units = Units(cluster)
     return Inputs(trace, cluster, settings, units, Columns(trace, cluster, settings, units))
 
 
 def row_of(option: Option, units: Units) -> tuple[int, Ints, bool]:
-    """Return ``(units, need, fits)`` of a placement's option."""
+    """Return ``(nodes, need per node, fits)`` of an option that a placement gave; see ``Units``."""
     key = option[:5]
     row = units.known.get(key)
     if row is None:
@@ -196,9 +201,9 @@ def row_of(option: Option, units: Units) -> tuple[int, Ints, bool]:
 
 
 def prepare(inputs: Inputs, room: int | None = None) -> State:
-    """Return the state before a replay, with each job's own option written.
+    """Return the state at the begin of a replay, with each job's own partition as its option.
 
-    ``room``: how many options a placement may write for a job; None: there is no placement.
+    ``room``: number of options that a placement may give for a job; None: there is no placement.
     """
     trace, cluster, settings, units = inputs.trace, inputs.cluster, inputs.settings, inputs.units
     placed, room = room is not None, room or 1
@@ -308,28 +313,31 @@ def _arrays(trace: Trace) -> Ints:
 
 
 def _users(trace: Trace) -> Floats:
-    """Return an equal share for each user that has jobs."""
+    """Return the users' usage (0) and shares (equal) as [users][U_]."""
     users = np.zeros((max(int(trace.user.max(initial=0)) + 1, 1), 2))
     users[:, at.U_SHARES] = 1.0 / len(users)
     return users
 
 
 def _most_running(units: Units, jobs: int) -> Ints:
-    """Return [partitions] the most jobs that can run at once: each holds a core or a GPU."""
+    """Return [partitions] an upper bound on running jobs, since each holds at least a core or a
+    GPU.
+    """
     held = [int(units.capacity[rows, :2].sum()) for rows in units.of]
     return np.minimum(np.array(held, np.int64) + 1, max(jobs, 1))
 
 
 def _events(most: Ints, jobs: int, cluster: Cluster) -> int:
-    # A run has at most one end and one exceeded plan; those that a node interrupted leave theirs.
+    # A run has at most one END and one EXCEEDED event; runs that a failed node ended leave theirs.
     on_nodes = (cluster.kind(failure.kind) for failure in cluster.failures)
     again = 2 * sum(kind.cores + kind.gpus for kind in on_nodes)
     return int(2 * min(int(most.sum()), jobs) + again + 2 * site_claims(cluster) + 8)
 
 
 def site_claims(cluster: Cluster) -> int:
-    """Return how many claims reservations, failures and absent slices take, before those of
-    jobs."""
+    """Return the number of claims for reservations, failures and MIG slices, which precede jobs'
+    claims.
+    """
     held = sum(len(reservation.nodes) for reservation in cluster.reservations) + len(
         cluster.failures
     )
@@ -337,7 +345,7 @@ def site_claims(cluster: Cluster) -> int:
 
 
 def _site_claims(cluster: Cluster, units: Units) -> list[tuple[int, float, float]]:
-    """Return (node, begin, end) of reservations, then of failures."""
+    """Return (node, begin, end) of each reserved node, then of each failure."""
     held = [
         (units.first[reservation.kind] + node, reservation.begin_s, reservation.end_s)
         for reservation in cluster.reservations

@@ -1,7 +1,8 @@
-"""The next hours of a queue as it stands: when waiting jobs start, with intervals.
+"""Forecast of a live queue for the next hours: when waiting jobs start, with intervals.
 
-The present is replayed forward some dozens of times, each with run times drawn from what is
-predicted of every job, given how long it has run. Jobs that are yet to be submitted are not known.
+The present queue is replayed forward some dozens of times. Each replay draws every job's run time
+from the job's prediction, given how long the job has run already. Jobs that are submitted later are
+not modelled.
 """
 
 from __future__ import annotations
@@ -26,26 +27,28 @@ from berth.predictor.core.prediction import Interval
 
 SAMPLES = 40
 FLOOR_S = 60.0
-"""Seconds added to the time until the start before its log is taken."""
+"""Seconds added to the time until a job's start, so that factors on it also widen short times."""
 LEAST_S = 1.0
-"""Least time that a running job has left, in seconds."""
+"""Least remaining run time of a running job, in seconds."""
 _Z = np.linspace(-4.0, 4.0, 321)
 _SHARE = np.array([NormalDist().cdf(z) for z in _Z])
 
 
 @dataclass(frozen=True)
 class Times:
-    """[jobs] predicted run times: middle and 90 % interval, from their start, in seconds."""
+    """Predicted total run times of the jobs: [jobs] central value and 90 % interval, in seconds."""
 
     low_s: Floats
     mid_s: Floats
     high_s: Floats
 
     def at(self, share: Floats | float, elapsed_s: Floats, limit_s: Floats) -> Floats:
-        """Return [jobs] the quantile ``share`` given that they have run so long; NaN: no limit.
+        """Return [jobs] the quantile ``share`` of total run time, given that the job has run
+        ``elapsed_s``.
 
-        A job that has run longer than the prediction holds possible takes all of its limit, or
-        without one as long again.
+        ``limit_s`` NaN: the job has no limit. A job that has run beyond its whole predicted
+        distribution is
+        assumed to run to its limit or, without a limit, to twice its elapsed time.
         """
         mid = np.maximum(self.mid_s, LEAST_S)
         below = np.log(mid / np.maximum(self.low_s, 1e-3 * mid)) / NORMAL_90
@@ -63,23 +66,25 @@ class Times:
 
 @dataclass(frozen=True)
 class Queue:
-    """The jobs at ``now_s``: those that run, then those that wait, the first to start first."""
+    """The jobs of a queue at ``now_s`` (Unix time): running jobs, then waiting jobs in starting
+    order.
+    """
 
     trace: Trace
-    """All jobs as if submitted now; limits as they were asked."""
+    """All jobs, as if submitted now, with the time limits that they requested."""
     now_s: float
     elapsed_s: Floats
-    """[jobs] how long each has run; 0 for those that wait."""
+    """[jobs] seconds for which each job has run; 0 for waiting jobs."""
     units: tuple[Ints, ...]
-    """[running jobs] the nodes that each holds, as rows of the cluster's; unused in pools."""
+    """[running jobs] the nodes of each job, as rows of the cluster's nodes; unused in pools."""
 
     @property
     def running(self) -> int:
-        """Return how many jobs run."""
+        """Return the number of running jobs."""
         return len(self.units)
 
     def ahead(self, total_s: Floats) -> Trace:
-        """Return the trace from now on, for jobs that run ``total_s`` in all."""
+        """Return the trace from now on, where each job's total run time is ``total_s``."""
         return replace(
             self.trace,
             runtime_s=np.maximum(total_s - self.elapsed_s, LEAST_S),
@@ -89,10 +94,10 @@ class Queue:
 
 @dataclass(frozen=True, slots=True)
 class Levels:
-    """Factors by which the time until the start is divided at the lower end of the draws'
-    intervals, and multiplied at the upper one.
+    """Calibration factors that widen the interval of the time until a job's start.
 
-    What jobs have in common, and jobs that are yet to come, are in no draw.
+    The lower end of the replays' interval is divided by ``earlier``, the upper end multiplied by
+    ``later``. The replays do not model errors that jobs have in common or jobs submitted later.
     """
 
     earlier: float = 5.0
@@ -101,19 +106,21 @@ class Levels:
 
 @dataclass(frozen=True)
 class Foreseen:
-    """[waiting jobs] Unix seconds of the start, in the middle with all run times as predicted;
-    infinite: it never starts."""
+    """Predicted start of each waiting job, [waiting jobs] in Unix seconds; infinite: never.
+
+    ``mid_s`` is the start when every job runs as long as its central prediction.
+    """
 
     low_s: Floats
     mid_s: Floats
     high_s: Floats
     middle: Replayed
     replays: tuple[Replayed, ...]
-    """One for each draw."""
+    """The replays with random run times, one for each draw."""
 
 
 Placing = Callable[[Trace], Placement]
-"""The policy that places the waiting jobs of a draw."""
+"""Return the placement policy for the jobs of one draw's trace."""
 
 
 def foresee(
@@ -127,7 +134,10 @@ def foresee(
     placing: Placing | None = None,
     levels: Levels = Levels(),
 ) -> Foreseen:
-    """Return when the waiting jobs start under these settings."""
+    """Return the predicted starts of the waiting jobs under these settings.
+
+    ``placing``: the policy that places the jobs; None: they stay in their partitions.
+    """
     rng = np.random.default_rng(seed)
     replays = []
     for number in range(samples + 1):
@@ -144,9 +154,10 @@ def foresee(
 
 
 def interval(waits: Floats, levels: Levels = Levels()) -> tuple[Floats, Floats, Floats]:
-    """Return ``(low, middle, high)`` of seconds from now.
+    """Return ``(low, middle, high)`` of the seconds until the start, from one row of waits per
+    replay.
 
-    The first row of ``waits`` has all times as expected, the others those of the draws.
+    The first row has the central run times, each further row those of one draw.
     """
     middle = waits[0]
     if len(waits) < 2 or not middle.size:
@@ -158,8 +169,9 @@ def interval(waits: Floats, levels: Levels = Levels()) -> tuple[Floats, Floats, 
 def widened(
     low_s: Floats, mid_s: Floats, high_s: Floats, levels: Levels
 ) -> tuple[Floats, Floats, Floats]:
-    """Return ``(low, middle, high)`` of seconds from now, with the interval widened by
-    ``levels``."""
+    """Return ``(low, middle, high)`` in seconds from now, with the interval widened by
+    ``levels``.
+    """
     low = np.maximum((low_s + FLOOR_S) / levels.earlier - FLOOR_S, 0.0)
     high = (high_s + FLOOR_S) * levels.later - FLOOR_S
     return np.minimum(low, mid_s), mid_s, np.maximum(high, mid_s)
@@ -172,11 +184,12 @@ LENGTHS_S = (600.0, 3_600.0, 14_400.0, 86_400.0, math.inf)
 def wait_table(
     foreseen: Foreseen, now_s: float, partition: int, *, gpus: bool, cores_per_gpu: int = 1
 ) -> WaitTable:
-    """Return how long a job that comes now would wait at a partition, by its GPUs or its cores.
+    """Return the expected wait of a job submitted now to a partition, by its size and run time.
 
-    A job waits until nothing that was replayed keeps it from running to its end: it comes last,
-    starts in a gap where it fits, and delays nobody. The middle is of the times as expected, the 90
-    % interval is over the draws.
+    The size is in GPUs or cores. The job starts at the first moment from which its resources
+    stay free
+    for its whole run, so that no replayed job is delayed. The central value uses the central run
+    times; the 90 % interval is taken over the draws.
     """
     units = Units(foreseen.middle.cluster)
     rows = units.of[partition]
@@ -197,9 +210,9 @@ def wait_table(
 
 
 def _free(replayed: Replayed, now_s: float, rows: Ints, room: Ints) -> tuple[Floats, Ints]:
-    """Return ``(times, free)``: free cores and GPUs of these nodes from each moment until the next.
+    """Return ``(times, free)``: free cores and GPUs of these nodes from each time to the next.
 
-    Now is 0, and the last row holds for good.
+    Times are seconds from now, the first is 0; the last row holds for all later times.
     """
     counts = np.array([len(units) for units in replayed.units], np.int64)
     on = np.repeat(np.arange(len(counts)), counts)
@@ -218,7 +231,7 @@ def _free(replayed: Replayed, now_s: float, rows: Ints, room: Ints) -> tuple[Flo
 
 
 def _starts(times: Floats, room: np.ndarray) -> list[float]:
-    """Return [lengths] the first moment from which there is room for so long."""
+    """Return, for each of ``LENGTHS_S``, the first time from which there is room for that long."""
     lacks = np.where(room, np.inf, times)
     next_lack = np.minimum.accumulate(lacks[::-1])[::-1]
     starts = []

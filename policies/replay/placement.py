@@ -1,4 +1,4 @@
-"""The interface between a policy and the replay: where a job goes at its submission."""
+"""Interface between a placement policy and the replay: where a job goes at its submission."""
 
 from __future__ import annotations
 
@@ -10,63 +10,68 @@ from berth.policies.replay.trace import Ints
 
 
 class Option(NamedTuple):
-    """One partition that a job is submitted to, and what it asks for and does there."""
+    """One partition that a job is submitted to, with the job's resources and run time there."""
 
     partition: int
     nodes: int
     cores: int
-    """Cores in all."""
+    """Cores, summed over the nodes."""
     gpus: int
-    """GPUs in all."""
+    """GPUs, summed over the nodes."""
     memory_bytes: int
-    """Memory on each node; 0: not counted."""
+    """Memory per node; 0: not specified."""
     runtime_s: float
-    """The true run time."""
+    """The true run time in this partition."""
     planned_s: float
-    """The run time that the backfill plans with."""
+    """The run time that the backfill assumes."""
     limit_s: float
-    """The job is killed then; infinite: never."""
+    """Time limit at which the job is killed; infinite: never."""
 
 
 @dataclass(frozen=True)
 class Present:
-    """The cluster at a submission. Arrays are the replay's own: read, never keep or change."""
+    """State of the cluster at a submission; its arrays belong to the replay, so do not keep or
+    change them.
+    """
 
     now_s: float
     free: Ints
-    """[units][cores, GPUs, memory in MiB] of nodes, or pools."""
+    """[units][cores, GPUs, memory in MiB] free on each node, or in each pool."""
     waiting: Ints
-    """[partitions] jobs in the queue."""
+    """[partitions] number of waiting jobs."""
     partition_units: tuple[Ints, ...]
-    """[partitions] rows of ``free``."""
+    """[partitions] the partition's rows in ``free``."""
     slices: Ints | None = None
-    """[partitions] MIG slices that there are at present; None: no GPU is cut."""
+    """[partitions] number of MIG slices that exist now; None: the cluster has no MIG GPU."""
 
     def free_in(self, partition: int) -> tuple[int, int]:
-        """Return the idle cores and GPUs of a partition."""
+        """Return the idle cores and idle GPUs of a partition."""
         rows = self.free[self.partition_units[partition]]
         return int(rows[:, 0].sum()), int(rows[:, 1].sum())
 
 
 class Placement(Protocol):
-    """A policy under replay."""
+    """A policy under replay, which places jobs at their submission."""
 
     def place(self, job: int, present: Present) -> Sequence[Option] | None:
-        """Return options for a row of the trace, the preferred first: the job starts where it can
-        first.
+        """Return the options of a job (a row of the trace), preferred first; the job starts
+        where it can first.
 
-        None: it stays where it was submitted. An empty sequence: it cannot be judged (counted) and
-        stays, too. A placement may have ``same_at(moment_s)``: where it says that a job submitted
-        then is placed as by the last ``Present``, that one is given with the new time.
+        None: the job stays in its partition. Empty: the policy cannot judge the job, which
+        stays, too, and
+        is counted. A placement may have a method ``same_at(moment_s)``; it returns True if a job
+        submitted
+        at that moment would be placed by the same ``Present`` as the last one.
         """
         ...
 
 
 @runtime_checkable
 class AsksForSlices(Protocol):
-    """A Placement that says which MIG slices would do for a job, whether or not there are any."""
+    """A Placement that says which MIG slices would suit a job, whether or not they exist now."""
 
     def slices_for(self, job: int) -> Sequence[int]:
-        """Return partitions that would do for the job placed last; none where it prefers another
-        place."""
+        """Return the partitions of slices that suit the job placed last; empty: it prefers
+        another place.
+        """
         ...

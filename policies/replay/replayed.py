@@ -1,4 +1,6 @@
-"""The result of a replay: when and where each job ran, and what became of those that did not."""
+"""The result of a replay: when and where each job ran, and what happened to jobs that did not
+run.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,7 @@ from berth.policies.replay.trace import Flags, Floats, Ints, Trace
 
 @dataclass(frozen=True, slots=True)
 class Recut:
-    """One GPU that was cut anew."""
+    """One re-partitioning of one MIG GPU."""
 
     at_s: float
     gpus: str
@@ -23,47 +25,49 @@ class Recut:
     before: Layout
     after: Layout
     ready_s: float
-    """Unix time from which on the new slices take jobs."""
+    """Time from which on the new slices take jobs, in the trace's seconds."""
 
 
 @dataclass(frozen=True)
 class Counts:
-    """How many jobs; ``read`` is ``replayed`` + ``refused``, ``replayed`` is ``ended`` + ``lost``
-    + ``never``."""
+    """Numbers of jobs by outcome.
+
+    ``read`` is ``replayed`` + ``refused``; ``replayed`` is ``ended`` + ``lost`` + ``never``.
+    """
 
     read: int
     replayed: int
-    """Submitted to the replayed scheduler."""
+    """Jobs submitted to the simulated scheduler."""
     refused: dict[str, int]
     """Jobs that could not be submitted, by reason."""
     ended: int
     killed: int
-    """Jobs that ended by their time limit."""
+    """Jobs that were killed at their time limit."""
     lost: int
-    """Jobs lost with a node that broke, and not requeued."""
+    """Jobs that were on a failed node and not requeued."""
     never: int
-    """Jobs that did not start: they wait for a job that was refused or lost."""
+    """Jobs that never started, such as those that depend on a refused or lost job."""
     moved: int
-    """Jobs that ran in another partition than they were submitted to."""
+    """Jobs that ran in a partition other than the one they were submitted to."""
     not_judged: int
-    """Jobs that stayed since the policy was asked and nobody knows the truth elsewhere."""
+    """Jobs that stayed because their true run time at the policy's choice is unknown."""
     requeued: int
-    """How often a job began again."""
+    """Number of requeues, summed over all jobs."""
     policy_failed: int = 0
-    """Jobs that stayed, as in production, since the policy raised an error."""
+    """Jobs that stayed in their partition, as in production, because the policy raised an error."""
     killed_memory: int = 0
-    """Jobs that ended within their limit and needed more memory than they were given."""
+    """Jobs that ended within their time limit but needed more memory than they had requested."""
 
     @property
     def adds_up(self) -> bool:
-        """Return whether every job is counted exactly once."""
+        """Return whether every job is counted in exactly one outcome."""
         all_read = self.read == self.replayed + sum(self.refused.values())
         return all_read and self.replayed == self.ended + self.lost + self.never
 
 
 @dataclass(frozen=True)
 class Replayed:
-    """[jobs] as the trace has them; NaN and -1 for those that did not run."""
+    """The replay's result per job, in the trace's order; NaN and -1 for jobs that did not run."""
 
     trace: Trace
     cluster: Cluster
@@ -71,16 +75,16 @@ class Replayed:
     start_s: Floats
     end_s: Floats
     eligible_s: Floats
-    """When nothing but the queue held the job: after its dependency and its array's limit."""
+    """When the job could start but for the queue: after its dependency and its array's limit."""
     partition: Ints
     nodes: Ints
     cores: Ints
-    """Cores in all."""
+    """Cores, summed over the job's nodes."""
     gpus: Ints
     memory_bytes: Ints
-    """Memory in all."""
+    """Memory, summed over the job's nodes."""
     limit_s: Floats
-    """Infinite: the job is never killed."""
+    """Time limit in seconds; infinite: the job is never killed."""
     planned_s: Floats
     killed: Flags
     killed_memory: Flags
@@ -88,19 +92,19 @@ class Replayed:
     not_judged: Flags
     requeues: Ints
     refused: Ints
-    """Place in ``inputs.REASONS``; 0: not refused."""
+    """Index into ``inputs.REASONS``; 0: not refused."""
     counts: Counts
     units: tuple[Ints, ...] = field(default=())
-    """[jobs] nodes that each job ran on; empty: pools."""
+    """[jobs] the nodes that each job ran on; empty in pools."""
     recuts: tuple[Recut, ...] = ()
-    """GPUs that were cut anew, in order of time."""
+    """Re-partitionings of MIG GPUs, in order of time."""
 
     @property
     def ran(self) -> Flags:
-        """Return [jobs] whether each ended."""
+        """Return [jobs] whether the job started and ended."""
         return np.isfinite(self.start_s) & np.isfinite(self.end_s)
 
     @property
     def wait_s(self) -> Floats:
-        """Return [jobs] the seconds from being eligible to the start."""
+        """Return [jobs] the seconds from when the job became eligible to its start."""
         return self.start_s - self.eligible_s
