@@ -1,9 +1,10 @@
-"""Claims on nodes: what running jobs hold, and what is reserved for later.
+"""Claims on nodes: the node times that running jobs hold or that are reserved for later.
 
-Claim ``k`` is on node ``alloc[k]`` from ``claim_begin`` to ``claim_end``; a node's claims are a
-linked list. Nodes are chosen first fit, in the order of the partition. Row ``k`` of ``tried`` is
-what a job that found no room in this pass needs of a node or pool, with how long it runs: a job
-that needs no less and runs no shorter need not be tried (a rule of Berth's own).
+Claim ``k`` is on node ``claims[k, C_ALLOC]`` for the time in ``claim_times[k]``; the claims of a
+node form a linked list. Nodes are chosen first fit, in the partition's order. ``tried`` records,
+for
+jobs that found no room in this pass, what each needs per node and how long it runs. A job that
+needs at least as much for at least as long is not tried (a rule of Berth's own).
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from berth.policies.replay.trace import Floats, Ints
 
 
 def claim(s: State, k: int, begin: float, end: float) -> None:
-    """Put claim ``k`` on its node, for ``[begin, end)``."""
+    """Add claim ``k`` to its node's list, for the time ``[begin, end)``."""
     u = s.claims[k, at.C_ALLOC]
     s.claim_times[k, at.D_BEGIN] = begin
     s.claim_times[k, at.D_END] = end
@@ -30,7 +31,7 @@ def claim(s: State, k: int, begin: float, end: float) -> None:
 
 
 def unclaim(s: State, k: int) -> None:
-    """Take claim ``k`` off its node."""
+    """Remove claim ``k`` from its node's list."""
     before, behind = s.claims[k, at.C_BEFORE], s.claims[k, at.C_NEXT]
     if before >= 0:
         s.claims[before, at.C_NEXT] = behind
@@ -41,7 +42,7 @@ def unclaim(s: State, k: int) -> None:
 
 
 def fits_at(s: State, u: int, o: int, moment: float) -> bool:
-    """Return whether the node has room for the option at a moment, beside all claims."""
+    """Return whether node ``u`` has room for option ``o`` at a moment, beside all claims."""
     for r in range(s.need.shape[1]):
         left = s.capacity[u, r] - s.need[o, r]
         k = s.nodes[u, at.N_HEAD]
@@ -50,16 +51,17 @@ def fits_at(s: State, u: int, o: int, moment: float) -> bool:
                 owner = s.claims[k, at.C_OWNER]
                 left -= s.capacity[u, r] if owner < 0 else s.need[owner, r]
             k = s.claims[k, at.C_NEXT]
-        # A node that is claimed whole has no room, whatever is asked of it.
+        # A wholly claimed node has no room, even for an option that needs nothing.
         if left < 0:
             return False
     return True
 
 
 def has_room(s: State, u: int, o: int, begin: float) -> bool:
-    """Return whether the option fits on the node from ``begin`` for as long as it is planned.
+    """Return whether option ``o`` fits on node ``u`` from ``begin`` for its planned time.
 
-    Against a claim that nobody owns (the site reserves the node) its time limit counts.
+    For claims without owner (site reservations), the option's time limit is used instead (not when
+    replanned).
     """
     if not fits_at(s, u, o, begin):
         return False
@@ -80,7 +82,9 @@ def has_room(s: State, u: int, o: int, begin: float) -> bool:
 
 
 def hopeless(s: State, p: int, o: int) -> bool:
-    """Return whether an option that needs no more and runs no longer found no room in this pass."""
+    """Return whether an option found no room in this pass that needs and lasts no more than
+    ``o``.
+    """
     for k in range(s.parts[p, at.P_TRIED]):
         if (
             s.options[o, at.O_UNITS] >= s.tried[p, k, at.R_UNITS]
@@ -93,7 +97,9 @@ def hopeless(s: State, p: int, o: int) -> bool:
 
 
 def remember(s: State, p: int, o: int, full: bool) -> None:
-    """Remember that the option found no room now; ``full``: however short it were."""
+    """Record that option ``o`` found no room now; ``full``: not even if it were arbitrarily
+    short.
+    """
     plan = 0.0 if full else s.spans[o, at.S_PLAN]
     limit = 0.0 if full else s.spans[o, at.S_LIMIT]
     row = s.parts[p, at.P_TRIED]
@@ -114,8 +120,9 @@ def remember(s: State, p: int, o: int, full: bool) -> None:
 
 
 def choose(s: State, o: int, begin: float, now: float) -> bool:
-    """Choose nodes for the option from ``begin``, the first that have room, into ``alloc``;
-    False: too few."""
+    """Write the first nodes with room for option ``o`` from ``begin`` into its claims; False:
+    too few.
+    """
     p = s.options[o, at.O_PART]
     if begin == now and hopeless(s, p, o):
         return False
@@ -140,7 +147,7 @@ def choose(s: State, o: int, begin: float, now: float) -> bool:
 
 
 def enough(left: Ints, u: int) -> bool:
-    """Return whether no resource of the node is below zero."""
+    """Return whether no resource in row ``u`` is negative."""
     for r in range(left.shape[1]):
         if left[u, r] < 0:
             return False
@@ -148,7 +155,10 @@ def enough(left: Ints, u: int) -> bool:
 
 
 def room_from(s: State, o: int, now: float) -> float:
-    """Return from when enough nodes have room beside what is claimed now; infinite: never."""
+    """Return the first moment at which enough nodes have room for ``o``; infinite: never.
+
+    Only claims that are active at ``now`` are considered, not reservations for later.
+    """
     p = s.options[o, at.O_PART]
     left = np.empty((len(s.free), s.need.shape[1]), np.int64)
     ending = np.empty(len(s.times), np.int64)
@@ -183,13 +193,14 @@ def room_from(s: State, o: int, now: float) -> float:
 
 
 def earliest(s: State, o: int, now: float) -> float:
-    """Return when the option can start, its nodes in ``alloc``; infinite: never.
+    """Return when option ``o`` can start, and write its nodes into its claims; infinite: never.
 
-    The moments that are tried are the ends of claims, as in conservative backfill (Mu'alem and
-    Feitelson, IEEE TPDS 12(6), 2001).
+    The candidate moments are the ends of claims, as in conservative backfill (Mu'alem and
+    Feitelson,
+    IEEE TPDS 12(6), 2001).
     """
     p = s.options[o, at.O_PART]
-    # Not before enough nodes have room, beside what is reserved for later.
+    # Not before enough nodes have room when reservations for later are ignored.
     first = room_from(s, o, now)
     if first == np.inf:
         return first
@@ -213,7 +224,7 @@ def earliest(s: State, o: int, now: float) -> float:
 
 
 def reserve(s: State, o: int, begin: float) -> None:
-    """Reserve the nodes in ``alloc`` for the option from ``begin``; replanned: all of each node."""
+    """Reserve the option's chosen nodes from ``begin``; in replanned backfill, whole nodes."""
     for k in claims_of(s.options, o):
         if s.counters[at.BACKFILL] == 3:
             s.claims[k, at.C_OWNER] = -1
@@ -236,13 +247,13 @@ def forget(s: State, i: int) -> None:
 
 
 def try_anew(s: State) -> None:
-    """Forget which jobs found no room: there may be room again."""
+    """Clear the record of jobs that found no room, because there may be room again."""
     for p in range(len(s.part_values)):
         s.parts[p, at.P_TRIED] = 0
 
 
 def needs_no_less(tried: Ints, k: int, need: Ints, o: int) -> bool:
-    """Return whether the option needs at least what the tried one does, of each resource."""
+    """Return whether option ``o`` needs at least as much of each resource as tried row ``k``."""
     for r in range(need.shape[1]):
         if need[o, r] < tried[k, r]:
             return False
@@ -250,7 +261,7 @@ def needs_no_less(tried: Ints, k: int, need: Ints, o: int) -> bool:
 
 
 def needs_no_more(tried: Ints, k: int, need: Ints, o: int) -> bool:
-    """Return whether the option needs at most what the tried one does, of each resource."""
+    """Return whether option ``o`` needs at most as much of each resource as tried row ``k``."""
     for r in range(need.shape[1]):
         if need[o, r] > tried[k, r]:
             return False
@@ -260,7 +271,9 @@ def needs_no_more(tried: Ints, k: int, need: Ints, o: int) -> bool:
 def put_tried(
     tried: Ints, spans: Floats, k: int, need: Ints, units: int, plan: float, limit: float
 ) -> None:
-    """Write into row ``k`` what needs so much of so many nodes, and runs so long."""
+    """Write into tried row ``k`` the need per node, number of nodes, planned time and time
+    limit.
+    """
     for r in range(len(need)):
         tried[k, r] = need[r]
         tried[k, at.R_HOLE + r] = 0

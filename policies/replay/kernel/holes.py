@@ -1,11 +1,12 @@
-"""Which reservations can be earlier: room that appeared in a pool, and who may gain by it.
+"""Which reservations in a pool can begin earlier: windows of freed room, and the jobs that may
+gain.
 
-Conservative backfill moves every reservation to the earliest time whenever something ends
-(*compression*, Mu'alem and Feitelson 2001). To look at each waiting job every time is too slow, so
-windows in which room appeared (*holes*) are remembered, and only jobs which may gain by them are
-looked at again (a rule of Berth's own, held against the plain one by tests). Each job and each hole
-has a place in the order in which they were looked at and appeared: a job has seen the holes of
-lower places.
+Conservative backfill moves every reservation to its earliest possible time whenever something ends
+(*compression*, Mu'alem and Feitelson 2001). Examining every waiting job each time is too slow.
+Therefore the time windows in which room was freed (*holes*) are recorded, and only jobs that may
+gain by them are examined (a rule of Berth's own; tests compare it with full compression). Jobs
+and holes get serial numbers in the order in which they were examined or appeared: a job has been
+examined with all holes of lower numbers.
 """
 
 from __future__ import annotations
@@ -22,10 +23,10 @@ from berth.policies.replay.trace import Floats, Ints
 def pass_over(
     f: Profile, options: Ints, spans: Floats, need: Ints, values: Floats, o: int, now: float
 ) -> int:
-    """Return the first option from ``o`` on that must be looked at; -1: none.
+    """Return the first option from ``o`` on that must be examined; -1: none.
 
-    It has no reservation, one that begins now, or one that could be earlier. ``values``: of the
-    partition.
+    Such an option has no reservation, one that begins now, or one that could begin earlier.
+    ``values``: the partition's row of ``part_values``.
     """
     while o >= 0:
         was = spans[o, at.S_RESERVED]
@@ -41,10 +42,12 @@ def pass_over(
 
 
 def find_earlier(s: State, f: Profile, o: int, now: float) -> float:
-    """Return when the option has room for as long as it is planned, beside its own reservation.
+    """Return the earliest start of option ``o`` for its planned time, given its present
+    reservation.
 
-    Before the holes appeared it was as early as it could be: now it starts so that it would still
-    run in one of them, or not earlier at all.
+    Before the holes appeared, no earlier start was possible. So a new start must let the job run
+    within
+    one of the holes; otherwise the present start is returned.
     """
     was, lasts = s.spans[o, at.S_RESERVED], s.spans[o, at.S_PLAN]
     first, last = np.inf, -np.inf
@@ -53,7 +56,7 @@ def find_earlier(s: State, f: Profile, o: int, now: float) -> float:
             first = min(first, f.hole_times[h, at.H_BEGIN])
             last = max(last, f.hole_times[h, at.H_END])
     time, free, need = f.time, f.free, s.need[o]
-    own = segment_from(f, was)  # room up to its own reservation is enough
+    own = segment_from(f, was)  # from here on, the job's own reservation provides the room
     j = segment_from(f, first - lasts) if first - lasts > now else 0
     while j < own:
         while j < own and lacks(free, j, need):
@@ -70,7 +73,9 @@ def find_earlier(s: State, f: Profile, o: int, now: float) -> float:
 
 
 def move(s: State, f: Profile, o: int, begin: float) -> None:
-    """Begin the option's reservation earlier; room changes where the two do not overlap."""
+    """Move the option's reservation to ``begin``, which is earlier; only the differing times
+    change.
+    """
     was, lasts = s.spans[o, at.S_RESERVED], s.spans[o, at.S_PLAN]
     need = s.need[o]
     take(f, need, begin, min(begin + lasts, was), 1)
@@ -80,17 +85,20 @@ def move(s: State, f: Profile, o: int, begin: float) -> None:
 
 
 def give_back(s: State, p: int, o: int, begin: float, lasts: float) -> None:
-    """Free the rest of a reservation: the job ended before its plan, or started elsewhere."""
+    """Free the rest of a reservation of a job that ended before its plan or started by another
+    option.
+    """
     f = profile_of(s, p)
     take(f, s.need[o], begin, begin + lasts, -1)
     add_hole(f, begin, begin + lasts, np.inf)
 
 
 def add_hole(f: Profile, begin: float, end: float, place: float) -> None:
-    """Remember that room appeared in ``[begin, end)``, with the most that is free there.
+    """Record that room was freed in ``[begin, end)``, with the most that is free of each
+    resource there.
 
-    ``place``: jobs that are looked at later in this pass find it there. A hole that begins no
-    earlier than another and has no more room only makes that one longer.
+    ``place``: serial number; options examined later in this pass have already seen the hole. A hole
+    that begins no earlier than another and has no more room is merged into it.
     """
     h = f.counts[at.P_HOLE_COUNT]
     if h == len(f.hole_times):
@@ -128,7 +136,7 @@ def add_hole(f: Profile, begin: float, end: float, place: float) -> None:
 
 
 def help_tried(f: Profile, h: int) -> None:
-    """Tell rows of ``tried`` that the hole appeared after their jobs were tried in vain."""
+    """Note in the rows of ``tried`` that the hole appeared after their jobs had been tried."""
     for k in range(f.counts[at.P_TRIED]):
         f.tried_spans[k, at.E_HOLE] = min(f.tried_spans[k, at.E_HOLE], f.hole_times[h, at.H_BEGIN])
         for r in range(f.free.shape[1]):
@@ -136,20 +144,20 @@ def help_tried(f: Profile, h: int) -> None:
 
 
 def covers(f: Profile, h: int, other: int) -> bool:
-    """Return whether whoever could gain by the other hole could by this one, too."""
+    """Return whether each job that could gain by hole ``other`` could also gain by hole ``h``."""
     if lacks(f.hole_free, h, f.hole_free[other]):
         return False
     return bool(f.hole_times[h, at.H_BEGIN] <= f.hole_times[other, at.H_BEGIN])
 
 
 def outlast(f: Profile, h: int, other: int) -> None:
-    """Let the hole stand for the other one, too."""
+    """Extend hole ``h`` so that it also stands for hole ``other``."""
     for column in (at.H_END, at.H_PLACE):
         f.hole_times[h, column] = max(f.hole_times[h, column], f.hole_times[other, column])
 
 
 def copy_hole(f: Profile, h: int, to: int) -> None:
-    """Copy a hole into another row."""
+    """Copy hole ``h`` to row ``to``."""
     for column in range(f.hole_times.shape[1]):
         f.hole_times[to, column] = f.hole_times[h, column]
     for r in range(f.hole_free.shape[1]):
@@ -157,7 +165,9 @@ def copy_hole(f: Profile, h: int, to: int) -> None:
 
 
 def forget_old_holes(f: Profile) -> None:
-    """Drop the holes that were there before this pass: all jobs have seen them."""
+    """Drop the holes that existed before this pass, because every waiting job has been examined
+    with them.
+    """
     old = f.counts[at.P_HOLE_OLD]
     for h in range(old, f.counts[at.P_HOLE_COUNT]):
         copy_hole(f, h, h - old)
@@ -166,8 +176,9 @@ def forget_old_holes(f: Profile) -> None:
 
 
 def fits_hole(f: Profile, options: Ints, spans: Floats, need: Ints, o: int, h: int) -> bool:
-    """Return whether the hole is new to the job, begins before it would end, and has room for
-    it."""
+    """Return whether hole ``h`` is new to option ``o``, begins before its reserved end, and has
+    room.
+    """
     if (
         f.hole_times[h, at.H_PLACE] <= options[o, at.O_PLACE]
         or f.hole_times[h, at.H_BEGIN] >= spans[o, at.S_RESERVED] + spans[o, at.S_PLAN]
@@ -177,8 +188,7 @@ def fits_hole(f: Profile, options: Ints, spans: Floats, need: Ints, o: int, h: i
 
 
 def may_gain(f: Profile, options: Ints, spans: Floats, need: Ints, o: int) -> bool:
-    """Return whether some room that appeared could let the job start earlier than it is
-    reserved."""
+    """Return whether some hole could let option ``o`` start before its reservation."""
     for h in range(f.counts[at.P_HOLE_COUNT]):
         if fits_hole(f, options, spans, need, o, h):
             return True
@@ -186,10 +196,13 @@ def may_gain(f: Profile, options: Ints, spans: Floats, need: Ints, o: int) -> bo
 
 
 def stays(f: Profile, options: Ints, spans: Floats, need: Ints, o: int) -> bool:
-    """Return whether a job cannot be earlier, because an easier one could not in this pass.
+    """Return whether option ``o`` cannot begin earlier, because an easier one could not in this
+    pass.
 
-    Easier: it needs no more, runs no longer and is reserved no earlier. By its own room a job is
-    moved only where what is just before its reservation is free, too.
+    Easier means that the option needs no more, runs no longer and is reserved no earlier. A job
+    whose
+    new start would overlap its own reservation moves only if the segment just before it is free,
+    too.
     """
     was = spans[o, at.S_RESERVED]
     worse = False
@@ -212,7 +225,9 @@ def stays(f: Profile, options: Ints, spans: Floats, need: Ints, o: int) -> bool:
 
 
 def gains_since(f: Profile, spans: Floats, need: Ints, k: int, o: int) -> bool:
-    """Return whether the job could be earlier by a hole that appeared after row ``k`` was tried."""
+    """Return whether ``o`` could begin earlier by a hole that appeared after tried row ``k`` was
+    written.
+    """
     if f.tried_spans[k, at.E_HOLE] >= spans[o, at.S_RESERVED] + spans[o, at.S_PLAN]:
         return False
     for r in range(need.shape[1]):
@@ -222,7 +237,10 @@ def gains_since(f: Profile, spans: Floats, need: Ints, k: int, o: int) -> bool:
 
 
 def remember_it_stays(s: State, f: Profile, o: int) -> None:
-    """Remember that the job could not be earlier; an easier one replaces a harder one, or any."""
+    """Record in ``tried`` that option ``o`` could not begin earlier.
+
+    It replaces a row of a harder option, or any row if all are in use.
+    """
     rows, plan, was = len(f.tried), s.spans[o, at.S_PLAN], s.spans[o, at.S_RESERVED]
     row = f.counts[at.P_TRIED]
     if row == rows:

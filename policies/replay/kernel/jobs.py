@@ -1,4 +1,6 @@
-"""The life of a job: it becomes eligible, starts, ends, exceeds its plan, loses its node."""
+"""The events in a job's life: it becomes eligible, starts, ends, exceeds its plan, or loses its
+node.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,10 @@ from berth.policies.replay.kernel.state import State, claims_of, options_of
 
 
 def submit(s: State, i: int) -> None:
-    """Submit a job: it waits in the queue, for another job, or for its array."""
+    """Submit job ``i``: it is queued, or held until the job that it depends on has ended.
+
+    A job without options is refused.
+    """
     if s.jobs[i, at.J_COUNT] == 0:
         s.jobs[i, at.J_STATUS] = at.REFUSED
         release(s, i)
@@ -35,7 +40,9 @@ def submit(s: State, i: int) -> None:
 
 
 def admit(s: State, i: int) -> None:
-    """Let a job into the queue, unless its array has as many jobs there as it may."""
+    """Put an eligible job into the queue; hold it where its array has reached its limit of live
+    tasks.
+    """
     a = s.jobs[i, at.J_ARRAY]
     if a >= 0 and s.arrays[a, at.A_LIVE] >= s.arrays[a, at.A_LIMIT]:
         s.jobs[i, at.J_STATUS] = at.HELD
@@ -53,7 +60,10 @@ def admit(s: State, i: int) -> None:
 
 
 def release(s: State, i: int) -> None:
-    """Let go on the jobs that waited for one that has ended, the first submitted first."""
+    """Admit the jobs that depend on job ``i``, which has ended, in order of submission.
+
+    Also admit the next held task of the job's array.
+    """
     c = s.jobs[i, at.J_CHILD]
     s.jobs[i, at.J_CHILD] = -1
     reversed_ = -1
@@ -76,7 +86,7 @@ def release(s: State, i: int) -> None:
 
 
 def start(s: State, o: int) -> None:
-    """Start a waiting job by an option; on nodes its units stand in ``alloc``."""
+    """Start a waiting job by option ``o``; on nodes, the option's claims name its nodes already."""
     now = s.clock[at.NOW]
     i = s.options[o, at.O_JOB]
     pooled = s.counters[at.POOLED]
@@ -116,7 +126,7 @@ def start(s: State, o: int) -> None:
 
 
 def free_units(s: State, o: int) -> None:
-    """Free what a running job holds."""
+    """Free the nodes or the part of the pool that a running job holds."""
     now = s.clock[at.NOW]
     charge_ended(s, o)
     remove_running(s, o)
@@ -135,14 +145,14 @@ def free_units(s: State, o: int) -> None:
 
 
 def finish(s: State, o: int) -> None:
-    """End a job, by itself or by its limit."""
+    """End a job, by itself or at its time limit."""
     i = s.options[o, at.O_JOB]
     if (
         s.jobs[i, at.J_STATUS] != at.RUNNING
         or s.jobs[i, at.J_CHOSEN] != o
         or s.spans[o, at.S_DUE] != s.clock[at.NOW]
     ):
-        return  # of a run that a broken node ended
+        return  # this event belongs to an earlier run that a failed node ended
     free_units(s, o)
     s.jobs[i, at.J_STATUS] = at.ENDED
     s.moments[i, at.T_END] = s.clock[at.NOW]
@@ -151,7 +161,7 @@ def finish(s: State, o: int) -> None:
 
 
 def exceed(s: State, o: int) -> None:
-    """Plan with twice as much time, within its limit, for a job that runs longer than planned."""
+    """Double the planned time of a job that runs longer than planned, up to its time limit."""
     i, now = s.options[o, at.O_JOB], s.clock[at.NOW]
     if (
         s.jobs[i, at.J_STATUS] != at.RUNNING
@@ -177,7 +187,7 @@ def exceed(s: State, o: int) -> None:
 
 
 def interrupt(s: State, o: int) -> None:
-    """Put a job whose node broke back into the queue, or count it as lost."""
+    """Requeue a job whose node failed, or count the job as lost, by the setting ``REQUEUE``."""
     i = s.options[o, at.O_JOB]
     free_units(s, o)
     if s.counters[at.REQUEUE]:

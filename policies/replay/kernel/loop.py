@@ -1,4 +1,6 @@
-"""The loop over events: what ends, then what is submitted, then who starts."""
+"""The loop over events: at each moment, first jobs end, then jobs are submitted, then jobs
+start.
+"""
 
 from __future__ import annotations
 
@@ -14,15 +16,15 @@ from berth.policies.replay.kernel.state import State, claims_of
 
 
 def grows(s: State, q: int) -> bool:
-    """Return whether the profile of a pool may lack room for all reservations."""
-    # A job begins and ends a segment where it is, and where it was before this pass; and those
-    # that end before the next one begin one each.
+    """Return whether a pool's profile may need more segments than its arrays have room for."""
+    # Each job begins and ends a segment at its present reservation and at the one before this
+    # pass; each job that ends before the next pass begins one more segment.
     most = 8 * (s.parts[q, at.P_WAITING] + s.parts[q, at.P_RUN_COUNT]) + 8
     return bool(s.counters[at.BACKFILL] >= 2 and most > s.seg_time.shape[1])
 
 
 def pass_all(s: State) -> bool:
-    """Start what can start now; False: a profile lacks room, call again when it has more."""
+    """Start all jobs that can start now; False: a profile lacks room, so call again with more."""
     rank(s)
     again = True
     while again:
@@ -53,7 +55,7 @@ def pass_all(s: State) -> bool:
 
 
 def node_fails(s: State, f: int) -> None:
-    """Break a node: its jobs are interrupted, and nothing fits until it works again."""
+    """Fail a node: its jobs are interrupted, and no job fits on the node until its repair."""
     u, k = s.failures[f, at.F_UNIT], s.failures[f, at.F_CLAIM]
     for p in range(len(s.part_values)):
         place = s.parts[p, at.P_RUN_AT]
@@ -76,7 +78,7 @@ def node_fails(s: State, f: int) -> None:
 
 
 def node_works(s: State, f: int) -> None:
-    """Repair a node: it is whole and empty."""
+    """Repair a node, which then is empty and has all its resources."""
     u = s.failures[f, at.F_UNIT]
     for r in range(s.free.shape[1]):
         s.free[u, r] += s.capacity[u, r]
@@ -85,7 +87,7 @@ def node_works(s: State, f: int) -> None:
 
 
 def happen(s: State, now: float) -> None:
-    """Handle all events of this moment."""
+    """Handle all events that are due at ``now``."""
     s.clock[at.NOW] = now
     while s.counters[at.HEAP] > 0 and s.heap_time[0] <= now:
         code = pop(s)
@@ -106,7 +108,7 @@ def happen(s: State, now: float) -> None:
 
 
 def look(s: State) -> None:
-    """Note that waiting jobs must be looked at: now, or when the scheduler's next cycle begins."""
+    """Schedule a pass over the waiting jobs: now, or at the begin of the scheduler's next cycle."""
     if s.counters[at.PENDING]:
         return
     s.counters[at.PENDING] = 1
@@ -115,10 +117,10 @@ def look(s: State) -> None:
 
 
 def run(s: State, stop: int) -> bool:
-    """Run until job ``stop`` is to be submitted, or until ``UNTIL``, and all that is due has
-    happened.
+    """Run until job ``stop`` is the next to be submitted, or until ``UNTIL``, with all due
+    events handled.
 
-    False: a profile lacks room; call again when it has more.
+    False: a profile lacks room, so call again with more.
     """
     jobs = len(s.jobs)
     while True:

@@ -1,7 +1,7 @@
-"""One pass over the queue: which waiting jobs start now, in pools and on nodes.
+"""One pass over the waiting jobs: which of them start now, in pools and on nodes.
 
-In pools each partition has its own pass, by its kind of backfill; on nodes one pass goes over all
-partitions, which may share nodes.
+In pools, each partition has its own pass with its kind of backfill. On nodes, one pass goes over
+all partitions, which may share nodes.
 """
 
 from __future__ import annotations
@@ -31,13 +31,15 @@ from berth.policies.replay.kernel.state import State, options_of, units_of
 
 
 def fits(s: State, p: int, o: int) -> bool:
-    """Return whether there is room in the pool now."""
+    """Return whether the partition's pool has room for option ``o`` now."""
     u = s.part_units[s.parts[p, at.P_AT]]
     return not lacks(s.free, u, s.need[o])
 
 
 def start_heads(s: State, p: int) -> int:
-    """Start jobs in order until one does not fit; return that one, or -1."""
+    """Start jobs in queue order until one does not fit; return that job's option, or -1 if all
+    started.
+    """
     o = int(s.parts[p, at.P_HEAD])
     while o >= 0 and fits(s, p, o):
         start(s, o)
@@ -46,8 +48,10 @@ def start_heads(s: State, p: int) -> int:
 
 
 def foresee(s: State, p: int, o: int) -> None:
-    """Compute when the head can start by the planned ends (the *shadow time*), and what is left
-    beside it."""
+    """Compute the *shadow time* of the first waiting job: when it can start by the planned ends.
+
+    ``extra`` becomes what is free beside the job at that time.
+    """
     u = s.part_units[s.parts[p, at.P_AT]]
     for r in range(s.need.shape[1]):
         s.extra[p, r] = s.free[u, r] - s.need[o, r]
@@ -56,7 +60,7 @@ def foresee(s: State, p: int, o: int) -> None:
     place = s.parts[p, at.P_RUN_AT]
     while place < last:
         moment = s.spans[s.run_options[place], at.S_PLAN_END]
-        # All that ends at one moment is free then.
+        # The resources of all jobs that end at this moment become free together.
         while place < last and s.spans[s.run_options[place], at.S_PLAN_END] == moment:
             for r in range(s.need.shape[1]):
                 s.extra[p, r] += s.need[s.run_options[place], r]
@@ -67,7 +71,9 @@ def foresee(s: State, p: int, o: int) -> None:
 
 
 def backfill(s: State, p: int, o: int) -> None:
-    """Start those from ``o`` on that do not delay the head."""
+    """Start the waiting jobs from option ``o`` on that fit now and do not delay the first
+    waiting job.
+    """
     u = s.part_units[s.parts[p, at.P_AT]]
     now = s.clock[at.NOW]
     while o >= 0:
@@ -80,14 +86,14 @@ def backfill(s: State, p: int, o: int) -> None:
                     s.extra[p, r] -= s.need[o, r]
                 start(s, o)
             if s.free[u, 0] == 0 and s.capacity[u, 1] == 0:
-                return  # every job here needs a core
+                return  # each job in this pool needs a core, and none is free
         o = behind
 
 
 def easy(s: State, p: int) -> None:
-    """Make one pass of EASY backfill (Lifka, JSSPP 1995).
+    """Make one pass of EASY backfill (Lifka, JSSPP 1995) over the partition's queue.
 
-    Where nothing ended since the last pass only new jobs are looked at.
+    Only new jobs are examined if no job ended since the last pass.
     """
     fresh = s.parts[p, at.P_FRESH]
     full = s.parts[p, at.P_DIRTY] or s.parts[p, at.P_HEAD] == fresh
@@ -104,7 +110,7 @@ def easy(s: State, p: int) -> None:
 
 
 def fcfs(s: State, p: int) -> None:
-    """Start jobs in order until one does not fit."""
+    """Start the partition's jobs in order of the queue until one does not fit."""
     s.parts[p, at.P_DIRTY] = 0
     s.parts[p, at.P_FRESH] = -1
     start_heads(s, p)
@@ -112,9 +118,11 @@ def fcfs(s: State, p: int) -> None:
 
 
 def conservative(s: State, p: int) -> None:
-    """Make one pass of conservative backfill (Mu'alem and Feitelson 2001).
+    """Make one pass of conservative backfill (Mu'alem and Feitelson 2001) over the partition's
+    queue.
 
-    Every waiting job has a reservation; one is made anew where it could be earlier (``holes``).
+    Every waiting job has a reservation. A reservation is moved where it can begin earlier
+    (``holes``).
     """
     now = s.clock[at.NOW]
     f = profile_of(s, p)
@@ -127,7 +135,7 @@ def conservative(s: State, p: int) -> None:
         rebuild(s, p, now)
         f.counts[at.P_DELAYED] = 0
     f.counts[at.P_TRIED] = 0
-    if again:  # what appears in this pass is for the next, too, if need be in the last row
+    if again:  # holes of this pass are kept for the next pass; the last row stays free for them
         f.counts[at.P_HOLE_OLD] = min(f.counts[at.P_HOLE_COUNT], len(f.hole_times) - 1)
     o = f.counts[at.P_HEAD] if again else fresh
     values = s.part_values[p]
@@ -161,7 +169,9 @@ def conservative(s: State, p: int) -> None:
 def replanned(s: State, p: int) -> None:
     """Make one pass as Slurm's main scheduler and its backfill plugin do (``sched/backfill``).
 
-    Jobs start in order; where a backfill is due, all that wait are planned anew behind them.
+    Jobs start in order until one cannot. If a backfill pass is due, all jobs from this one on
+    get new
+    reservations in order, and those that can start now do.
     """
     now = s.clock[at.NOW]
     s.parts[p, at.P_DIRTY] = 0
@@ -193,7 +203,7 @@ def replanned(s: State, p: int) -> None:
 
 
 def start_somewhere(s: State, i: int, strict: bool) -> bool:
-    """Start the job by the first of its options that has room now; ``strict``: passing nobody."""
+    """Start the job by its first option with room now; ``strict``: not past a waiting job ahead."""
     now = s.clock[at.NOW]
     for o in options_of(s.jobs, i):
         if strict and s.parts[s.options[o, at.O_PART], at.P_BLOCKED]:
@@ -205,7 +215,7 @@ def start_somewhere(s: State, i: int, strict: bool) -> bool:
 
 
 def hold_up(s: State, i: int) -> None:
-    """Keep the nodes of the job's partitions from all behind it (FCFS)."""
+    """Keep the nodes of the job's partitions free of all jobs behind it (FCFS)."""
     for o in options_of(s.jobs, i):
         p = s.options[o, at.O_PART]
         if not s.parts[p, at.P_BLOCKED]:
@@ -215,7 +225,9 @@ def hold_up(s: State, i: int) -> None:
 
 
 def reserve_earliest(s: State, i: int) -> None:
-    """Reserve where the job can start first. EASY: only the first waiting job of a partition."""
+    """Reserve nodes for the job where it can start first; in EASY, only for a partition's first
+    job.
+    """
     now = s.clock[at.NOW]
     best, begin = -1, np.inf
     for o in options_of(s.jobs, i):
@@ -231,7 +243,9 @@ def reserve_earliest(s: State, i: int) -> None:
 
 
 def mode_now(s: State) -> int:
-    """Return the backfill of this pass: between two replanned ones jobs start in order (0)."""
+    """Return this pass's backfill mode: 0 (in order) between the replanned passes, else the
+    setting.
+    """
     mode = int(s.counters[at.BACKFILL])
     if mode != 3:
         return mode
@@ -243,7 +257,9 @@ def mode_now(s: State) -> int:
 
 
 def pass_nodes(s: State) -> None:
-    """Make one pass over the queue; where nothing ended since the last, only over new jobs."""
+    """Make one pass over the queue of all nodes; only over new jobs if nothing ended since the
+    last pass.
+    """
     mode = mode_now(s)
     o = s.parts[0, at.P_FRESH]
     if s.parts[0, at.P_DIRTY] or s.parts[0, at.P_HEAD] == o:

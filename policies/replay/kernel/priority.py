@@ -1,6 +1,6 @@
-"""Multifactor priority: age, fair share with decayed usage, size, partition.
+"""Multifactor priority: age, fair share with decayed usage, job size and partition.
 
-It follows Slurm's plugin ``priority/multifactor`` with its classic fair-share factor ``2 ** -(usage
+It follows Slurm's ``priority/multifactor`` plugin with the classic fair-share factor ``2 ** -(usage
 / shares)`` and exponential decay of usage by a half-life.
 """
 
@@ -14,14 +14,14 @@ from berth.policies.replay.trace import Ints
 
 
 def charge(s: State) -> None:
-    """Count core-seconds of running jobs for their users, and let older usage decay."""
+    """Add the core-seconds of running jobs to their users' usage, and let older usage decay."""
     now = s.clock[at.NOW]
     passed = now - s.clock[at.CHARGED]
     if passed <= 0:
         return
     s.clock[at.CHARGED] = now
     decay = 0.5 ** (passed / s.clock[at.HALF_LIFE])
-    # What is used in the meantime decays, too: the mean of the decay over the time.
+    # Usage since the last charge decays, too: multiply by the mean decay over that time.
     mean = (1.0 - decay) * s.clock[at.HALF_LIFE] / (np.log(2.0) * passed)
     for user in range(len(s.users)):
         s.users[user, at.U_USAGE] *= decay
@@ -36,7 +36,7 @@ def charge(s: State) -> None:
 
 
 def charge_ended(s: State, o: int) -> None:
-    """Count what a job that ends now used since usage was last counted."""
+    """Add to the user's usage the core-seconds since the last charge of a job that ends now."""
     if not s.counters[at.MULTIFACTOR]:
         return
     i = s.options[o, at.O_JOB]
@@ -47,7 +47,10 @@ def charge_ended(s: State, o: int) -> None:
 
 
 def priority_of(s: State, o: int, total: float, cores: float) -> float:
-    """Return the weighted sum of factors for one option; ``total`` is all users' usage."""
+    """Return the priority of option ``o``: the weighted sum of its factors.
+
+    ``total``: usage of all users; ``cores``: cores of the cluster.
+    """
     i = s.options[o, at.O_JOB]
     user = s.jobs[i, at.J_USER]
     age = min(1.0, (s.clock[at.NOW] - s.moments[i, at.T_ELIGIBLE]) / s.clock[at.MAX_AGE])
@@ -64,7 +67,7 @@ def priority_of(s: State, o: int, total: float, cores: float) -> float:
 
 
 def cores_of(s: State) -> float:
-    """Return the cores of the whole cluster, at least 1."""
+    """Return the number of cores of the whole cluster, at least 1."""
     cores = 0.0
     for u in range(len(s.capacity)):
         cores += s.capacity[u, 0]
@@ -72,13 +75,15 @@ def cores_of(s: State) -> float:
 
 
 def rank_one(s: State, o: int) -> None:
-    """Compute the priority of an option that comes into the queue."""
+    """Compute the priority of an option that enters the queue."""
     if s.counters[at.MULTIFACTOR]:
         s.spans[o, at.S_PRIORITY] = priority_of(s, o, s.users[:, at.U_USAGE].sum(), cores_of(s))
 
 
 def rank(s: State) -> None:
-    """Compute priorities and order all queues anew, where it is time."""
+    """Recompute all priorities and sort all queues, if the period since the last time has
+    passed.
+    """
     if not s.counters[at.MULTIFACTOR] or s.clock[at.NOW] < s.clock[at.RANKED] + s.clock[at.PERIOD]:
         return
     s.clock[at.RANKED] = s.clock[at.NOW]
@@ -114,7 +119,7 @@ def rank(s: State) -> None:
 
 
 def link(s: State, q: int, members: Ints) -> None:
-    """Make a queue of these options, in this order."""
+    """Make the options, in this order, the linked list of queue ``q``."""
     last = -1
     for o in members:
         s.options[o, at.O_BEFORE_ME] = last

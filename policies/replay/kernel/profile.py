@@ -1,8 +1,8 @@
-"""What is free in a pool from now on: segments of time, with running and reserved jobs taken off.
+"""The free resources of a pool from now on, as segments of time beside running and reserved jobs.
 
-The *profile* of backfill schedulers (Mu'alem and Feitelson 2001), for conservative and replanned
-backfill. Functions that are called for many jobs in one pass take a pool's arrays (``Profile``):
-all of the state costs compiled code 0.1 us to hand on.
+This is the *profile* of backfill schedulers (Mu'alem and Feitelson 2001), used by conservative and
+replanned backfill. Functions that are called for many jobs in one pass take the pool's arrays
+(``Profile``), because passing the whole state takes compiled code 0.1 us.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ class Profile(NamedTuple):
     counts: Ints
     """[P_]"""
     time: Floats
-    """[segments] when each begins."""
+    """[segments] begin of each segment."""
     free: Ints
-    """[segments][resources]"""
+    """[segments][resources] free in the segment."""
     hole_times: Floats
     """[holes][H_]"""
     hole_free: Ints
@@ -36,7 +36,7 @@ class Profile(NamedTuple):
 
 
 def profile_of(s: State, p: int) -> Profile:
-    """Return the profile of the partition's pool."""
+    """Return the profile of partition ``p``'s pool."""
     return Profile(
         s.parts[p],
         s.seg_time[p],
@@ -49,8 +49,9 @@ def profile_of(s: State, p: int) -> Profile:
 
 
 def segment_from(f: Profile, moment: float) -> int:
-    """Return the first segment that begins at ``moment`` or later; their count where there is
-    none."""
+    """Return the index of the first segment that begins at ``moment`` or later; their number if
+    none does.
+    """
     low, high = 0, f.counts[at.P_SEG_COUNT]
     while low < high:
         middle = (low + high) // 2
@@ -62,7 +63,7 @@ def segment_from(f: Profile, moment: float) -> int:
 
 
 def lacks(free: Ints, j: int, need: Ints) -> bool:
-    """Return whether row ``j`` of what is free has too little of some resource."""
+    """Return whether row ``j`` of ``free`` has less than the need of some resource."""
     for r in range(len(need)):
         if free[j, r] < need[r]:
             return True
@@ -70,7 +71,9 @@ def lacks(free: Ints, j: int, need: Ints) -> bool:
 
 
 def cut(f: Profile, moment: float) -> int:
-    """Return the segment that begins at ``moment``, splitting one where there is none."""
+    """Return the index of the segment that begins at ``moment``; a segment is split there if
+    necessary.
+    """
     low = segment_from(f, moment)
     n = f.counts[at.P_SEG_COUNT]
     if low < n and f.time[low] == moment:
@@ -88,9 +91,9 @@ def cut(f: Profile, moment: float) -> int:
 
 
 def take(f: Profile, need: Ints, begin: float, end: float, sign: int) -> None:
-    """Take what a job needs off ``[begin, end)``; ``sign`` -1: give it back.
+    """Subtract a need from what is free in ``[begin, end)``; ``sign`` -1: add it back.
 
-    Segments that are now equal stay apart until the next pass (``advance``).
+    Adjacent segments that become equal are merged in the next pass (``advance``).
     """
     if not begin < end:
         return
@@ -102,7 +105,7 @@ def take(f: Profile, need: Ints, begin: float, end: float, sign: int) -> None:
 
 
 def take_all(f: Profile, begin: float, end: float) -> None:
-    """Leave nothing free in ``[begin, end)``."""
+    """Leave no resource free in ``[begin, end)``."""
     if not begin < end:
         return
     first = cut(f, begin)
@@ -113,8 +116,9 @@ def take_all(f: Profile, begin: float, end: float) -> None:
 
 
 def advance(f: Profile, now: float) -> None:
-    """Forget what is past, so that the first segment begins now, and join segments that are
-    equal."""
+    """Drop past segments, so that the first begins now, and merge adjacent segments that are
+    equal.
+    """
     n = f.counts[at.P_SEG_COUNT]
     first = 0
     while first + 1 < n and f.time[first + 1] <= now:
@@ -135,7 +139,7 @@ def advance(f: Profile, now: float) -> None:
 
 
 def find(f: Profile, need: Ints, now: float, lasts: float) -> float:
-    """Return the first moment from now on at which there is room for ``lasts`` seconds."""
+    """Return the first moment from now on with room for the need during ``lasts`` seconds."""
     n = f.counts[at.P_SEG_COUNT]
     begin = now
     j = 0
@@ -148,7 +152,9 @@ def find(f: Profile, need: Ints, now: float, lasts: float) -> float:
 
 
 def rebuild(s: State, p: int, now: float) -> None:
-    """Build the profile from the running jobs alone; no waiting job has a reservation any more."""
+    """Rebuild the profile from the running jobs alone; all reservations of waiting jobs are
+    dropped.
+    """
     f = profile_of(s, p)
     f.counts[at.P_SEG_COUNT] = 1
     f.time[0] = now

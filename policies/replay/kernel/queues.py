@@ -1,9 +1,9 @@
 """Ordered lists: events by time, waiting jobs by priority, running jobs by planned end.
 
 Events are a binary heap in two arrays, by time, then by code. Waiting jobs are a linked list of
-options for each queue, by priority, then by when they came: in pools each partition has its queue,
-on nodes there is one for all, with a job's first option. Running jobs are a sorted range of each
-partition.
+options for each queue, by priority, then by the time when they became eligible. In pools, each
+partition has a queue; on nodes, one queue has the first option of every job. Running jobs are a
+sorted range for each partition.
 """
 
 from __future__ import annotations
@@ -16,12 +16,14 @@ from berth.policies.replay.kernel.state import State
 
 
 def queue_of(s: State, o: int) -> int:
-    """Return the queue of an option."""
+    """Return the number of the option's queue: its partition in pools, 0 on nodes."""
     return int(s.options[o, at.O_PART]) if s.counters[at.POOLED] else 0
 
 
 def ahead(s: State, a: int, b: int) -> bool:
-    """Return whether option ``a`` stands before ``b``."""
+    """Return whether option ``a`` precedes option ``b``: by priority, eligible time, then job
+    number.
+    """
     if s.spans[a, at.S_PRIORITY] != s.spans[b, at.S_PRIORITY]:
         return bool(s.spans[a, at.S_PRIORITY] > s.spans[b, at.S_PRIORITY])
     i, j = s.options[a, at.O_JOB], s.options[b, at.O_JOB]
@@ -31,7 +33,9 @@ def ahead(s: State, a: int, b: int) -> bool:
 
 
 def insert(s: State, o: int) -> None:
-    """Put an option at its place in the queue, looking from the end."""
+    """Insert an option into its queue at the place given by its priority, searching from the
+    end.
+    """
     q = queue_of(s, o)
     behind = -1
     before = s.parts[q, at.P_TAIL]
@@ -57,7 +61,7 @@ def insert(s: State, o: int) -> None:
 
 
 def unlink(s: State, o: int) -> None:
-    """Take an option out of its queue."""
+    """Remove an option from its queue."""
     q = queue_of(s, o)
     before, behind = s.options[o, at.O_BEFORE_ME], s.options[o, at.O_AFTER_ME]
     if before >= 0:
@@ -75,7 +79,7 @@ def unlink(s: State, o: int) -> None:
 
 
 def enqueue(s: State, i: int) -> None:
-    """Let a job wait, by all of its options (pools) or its first (nodes)."""
+    """Queue a job, by all of its options (pools) or by its first one (nodes)."""
     s.jobs[i, at.J_STATUS] = at.QUEUED
     options = s.jobs[i, at.J_COUNT] if s.counters[at.POOLED] else 1
     for o in range(s.jobs[i, at.J_FIRST], s.jobs[i, at.J_FIRST] + options):
@@ -99,7 +103,7 @@ def push(s: State, time: float, code: int) -> None:
 
 
 def pop(s: State) -> int:
-    """Take the first event off the heap and return its code."""
+    """Remove the earliest event from the heap and return its code."""
     first = int(s.heap_code[0])
     n = s.counters[at.HEAP] - 1
     s.counters[at.HEAP] = n
@@ -127,7 +131,9 @@ def pop(s: State) -> int:
 
 
 def place_of(s: State, p: int, end: float) -> int:
-    """Return where a job with this planned end goes: behind those with the same."""
+    """Return the index in ``run_options`` for a job with this planned end, after those with
+    equal ends.
+    """
     low = s.parts[p, at.P_RUN_AT]
     high = low + s.parts[p, at.P_RUN_COUNT]
     while low < high:
@@ -140,7 +146,7 @@ def place_of(s: State, p: int, end: float) -> int:
 
 
 def add_running(s: State, o: int) -> None:
-    """Add an option to the running ones, by its ``plan_end``."""
+    """Add an option to its partition's running options, sorted by planned end (``S_PLAN_END``)."""
     p = s.options[o, at.O_PART]
     place = place_of(s, p, s.spans[o, at.S_PLAN_END])
     i = s.parts[p, at.P_RUN_AT] + s.parts[p, at.P_RUN_COUNT]
@@ -152,7 +158,9 @@ def add_running(s: State, o: int) -> None:
 
 
 def remove_running(s: State, o: int) -> None:
-    """Take an option out of the running ones; ``plan_end`` must be as when it was added."""
+    """Remove an option from the running ones; its planned end must be the same as when it was
+    added.
+    """
     p = s.options[o, at.O_PART]
     i = place_of(s, p, s.spans[o, at.S_PLAN_END]) - 1
     while s.run_options[i] != o:

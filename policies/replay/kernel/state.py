@@ -1,7 +1,7 @@
-"""The state of a replay: arrays, so that compiled and plain Python share them.
+"""The state of a replay as arrays, which compiled and plain Python share.
 
-Columns of one kind of row share an array, and stand there in the places named below: numba takes
-minutes to compile functions with some ninety arguments.
+Attributes of the same kind of row are columns of one array, at the indices named below, because
+numba takes minutes to compile functions with some ninety arguments.
 """
 
 from __future__ import annotations
@@ -13,31 +13,31 @@ from berth.policies.replay.trace import Floats, Ints
 RESOURCES: Final = 3
 """Cores, GPUs, memory in MiB."""
 
-# Places in ``counters``.
+# Indices into ``counters``.
 NEXT: Final = 0
 """The next job to be submitted."""
 HEAP: Final = 1
-"""Events that are due."""
+"""Number of events in the heap."""
 BACKFILL: Final = 2
 """0: FCFS, 1: EASY, 2: conservative, 3: replanned."""
 POOLED: Final = 3
 REQUEUE: Final = 4
 MULTIFACTOR: Final = 5
 PENDING: Final = 6
-"""1: waiting jobs must be looked at before anything else happens."""
+"""1: a pass over the waiting jobs is due, at ``PASS_AT``."""
 QUEUES: Final = 7
-"""How many queues: one for each pool, or one for all nodes."""
+"""Number of queues: one for each pool, or one for all nodes."""
 
 WHOLE: Final = 8
-"""Reservations of a replanned backfill hold all of a pool."""
+"""1: reservations of a replanned backfill hold the whole pool."""
 COUNTERS: Final = 9
 
-# Places in ``clock``.
+# Indices into ``clock``.
 NOW: Final = 0
 RANKED: Final = 1
 """Time of the last computation of priorities."""
 CHARGED: Final = 2
-"""Time until which usage is counted."""
+"""Time up to which the users' usage has been accounted."""
 AGE: Final = 3
 MAX_AGE: Final = 4
 FAIR: Final = 5
@@ -46,13 +46,13 @@ SIZE: Final = 7
 PARTITION: Final = 8
 PERIOD: Final = 9
 CYCLE: Final = 10
-"""Passes begin at whole multiples of it; 0: at once."""
+"""Passes begin at whole multiples of this many seconds; 0: at every event."""
 PASS_AT: Final = 11
 """Time at which the next pass begins, where one is pending."""
 BACKFILL_EVERY: Final = 12
 RESOLUTION: Final = 13
 UNTIL: Final = 14
-"""The replay pauses then, before anything later happens; infinite: it does not."""
+"""Time at which the replay pauses, before later events; infinite: no pause."""
 CLOCK: Final = 15
 
 # Values of ``status``.
@@ -68,11 +68,11 @@ REFUSED: Final = 6
 KINDS: Final = 5
 END: Final = 0
 EXCEEDED: Final = 1
-"""A job runs longer than planned."""
+"""A running job reaches its planned end."""
 DOWN: Final = 2
 UP: Final = 3
 OPENS: Final = 4
-"""A reservation of the site ends."""
+"""A site reservation ends."""
 
 
 # Columns of ``jobs``.
@@ -80,21 +80,21 @@ J_USER: Final = 0
 J_AFTER: Final = 1
 J_ARRAY: Final = 2
 J_FIRST: Final = 3
-"""Its first option."""
+"""Index of the job's first option."""
 J_COUNT: Final = 4
-"""The number of its options."""
+"""Number of the job's options."""
 J_STATUS: Final = 5
 J_CHOSEN: Final = 6
-"""Option that it runs or ran by."""
+"""Option by which the job runs or ran; -1: it has not started."""
 J_KILLED: Final = 7
 J_REQUEUES: Final = 8
 J_CHILD: Final = 9
-"""First job that waits for this one."""
+"""First of the jobs that depend on this job."""
 J_SIBLING: Final = 10
-"""Next job that waits for the same, or next held task of an array."""
+"""Next job with the same dependency, or next held task of the array."""
 JOB_COLUMNS: Final = 11
 
-# Columns of ``moments``: of jobs.
+# Columns of ``moments`` (rows: jobs).
 T_SUBMIT: Final = 0
 T_ELIGIBLE: Final = 1
 T_START: Final = 2
@@ -105,52 +105,52 @@ MOMENT_COLUMNS: Final = 4
 O_JOB: Final = 0
 O_PART: Final = 1
 O_UNITS: Final = 2
-"""Nodes; 1 in pools."""
+"""Number of nodes; 1 in pools."""
 O_AFTER_ME: Final = 3
 O_BEFORE_ME: Final = 4
 O_QUEUED: Final = 5
 O_ALLOC_AT: Final = 6
-"""Its first claim."""
+"""Index of the option's first claim."""
 O_PLACE: Final = 7
-"""Its place among all that a conservative backfill has looked at in its pool, the last time."""
+"""Serial number (``P_PLACES``) of the last time that conservative backfill examined the option."""
 OPTION_COLUMNS: Final = 8
 
-# Columns of ``spans``: of options.
+# Columns of ``spans`` (rows: options).
 S_RUN: Final = 0
 S_PLAN: Final = 1
 S_LIMIT: Final = 2
 S_PLAN_END: Final = 3
 S_DUE: Final = 4
-"""Time at which it will really end."""
+"""Time at which the running job will end."""
 S_RESERVED: Final = 5
-"""Start of its reservation; infinite: none."""
+"""Start of the option's reservation; infinite: none."""
 S_PRIORITY: Final = 6
 SPAN_COLUMNS: Final = 7
 
-# Columns of ``parts``: of partitions, or of their queues. The last row has P_AT only.
+# Columns of ``parts`` (rows: partitions or their queues). The last row has P_AT only.
 P_HEAD: Final = 0
 P_TAIL: Final = 1
 P_WAITING: Final = 2
 P_FRESH: Final = 3
-"""First of the jobs that came since the last pass; -1: none."""
+"""First option that was queued since the last pass; -1: none."""
 P_DIRTY: Final = 4
-"""Something ended: all waiting jobs must be looked at."""
+"""1: all waiting jobs must be examined, for example because a job ended."""
 P_DELAYED: Final = 5
-"""Estimates were exceeded or a node broke: reservations must be made anew."""
+"""1: reservations must be recomputed, because a job exceeded its plan or a node failed."""
 P_RUN_AT: Final = 6
 P_RUN_COUNT: Final = 7
 P_AT: Final = 8
-"""Its first row in ``part_units``."""
+"""Index of the partition's first unit in ``part_units``."""
 P_BLOCKED: Final = 9
-"""1 on nodes: a job ahead waits for this partition."""
+"""1: a job further ahead waits for this partition's nodes (unused in pools)."""
 P_SEG_COUNT: Final = 10
 P_HOLE_COUNT: Final = 11
 P_TRIED: Final = 12
-"""Rows of ``tried`` that count in this pass."""
+"""Number of valid rows of ``tried`` in this pass."""
 P_HOLE_OLD: Final = 13
-"""The number of its holes that were there before this pass."""
+"""Number of the partition's holes that existed before this pass."""
 P_PLACES: Final = 14
-"""Jobs that a conservative backfill has looked at."""
+"""Number of examinations of options by conservative backfill up to now."""
 PART_COLUMNS: Final = 15
 
 # Columns of ``part_values``.
@@ -160,35 +160,35 @@ V_SHADOW: Final = 1
 """Time at which the first waiting job can start."""
 V_PRIORITY: Final = 2
 V_BACKFILL: Final = 3
-"""Time before which no backfill is made."""
+"""Time before which no replanned backfill pass is made."""
 VALUE_COLUMNS: Final = 4
 
 # Columns of ``nodes``.
 N_BLOCKED: Final = 0
-"""Kept for a job ahead, FCFS on nodes."""
+"""1: kept free for a job further ahead (FCFS on nodes)."""
 N_HEAD: Final = 1
-"""First claim; -1: none."""
+"""First claim in the node's list; -1: none."""
 
 # Columns of ``claims`` and ``claim_times``.
 C_ALLOC: Final = 0
-"""The node."""
+"""Index of the claimed node."""
 C_OWNER: Final = 1
-"""The option; -1: nobody, all of the node is claimed."""
+"""Option that holds the claim; -1: none, the whole node is claimed."""
 C_NEXT: Final = 2
 C_BEFORE: Final = 3
 CLAIM_COLUMNS: Final = 4
 D_BEGIN: Final = 0
 D_END: Final = 1
 
-# Columns of ``tried`` (behind the resources) and ``tried_spans``.
+# Columns of ``tried`` (after the resources) and ``tried_spans``.
 R_UNITS: Final = RESOURCES
 R_HOLE: Final = RESOURCES + 1
-"""First of the resources of holes that appeared since: the most that is free in one."""
+"""First of the resource columns with the most that is free in any hole that appeared since."""
 TRIED_COLUMNS: Final = 2 * RESOURCES + 1
 E_PLAN: Final = 0
 E_LIMIT: Final = 1
 E_HOLE: Final = 2
-"""Time at which the first of these holes begins."""
+"""Earliest begin of the holes that appeared since the row was written."""
 SPANS_TRIED: Final = 3
 
 # Columns of ``failures``, ``arrays``, ``users`` and ``hole_times``.
@@ -203,12 +203,12 @@ U_SHARES: Final = 1
 H_BEGIN: Final = 0
 H_END: Final = 1
 H_PLACE: Final = 2
-"""Jobs whose place is higher were looked at when it was there; infinite: none were."""
+"""Options with a higher ``O_PLACE`` were examined after the hole appeared; infinite: none was."""
 HOLE_COLUMNS: Final = 3
 
 
 class State(NamedTuple):
-    """Units are nodes or pools; an option is a partition that a job was submitted to."""
+    """All arrays of a replay; units are nodes or pools, an option is a job in one partition."""
 
     counters: Ints
     clock: Floats
@@ -219,7 +219,7 @@ class State(NamedTuple):
     options: Ints
     """[options][O_]"""
     need: Ints
-    """[options][resources] on each unit."""
+    """[options][resources] needed on each unit."""
     spans: Floats
     """[options][S_]"""
     parts: Ints
@@ -227,34 +227,34 @@ class State(NamedTuple):
     part_values: Floats
     """[partitions][V_]"""
     extra: Ints
-    """[partitions][resources] left beside the first waiting job when it can start."""
+    """[partitions][resources] free at the shadow time beside the first waiting job (EASY)."""
     run_options: Ints
-    """Running options by planned end, in each partition's range."""
+    """Running options, sorted by planned end within each partition's range."""
     part_units: Ints
-    """Units of the partitions, one after the other."""
+    """Units of the partitions, concatenated."""
     capacity: Ints
-    """[units][resources]"""
+    """[units][resources] in all."""
     free: Ints
-    """[units][resources]"""
+    """[units][resources] free now."""
     nodes: Ints
     """[units][N_]"""
     claims: Ints
-    """[claims][C_]: of every option as many as it takes nodes. Those of the site's reservations
-    and failures have no owner."""
+    """[claims][C_]: each option has one for each of its nodes. Claims of site reservations and
+    failures have no owner."""
     claim_times: Floats
     """[claims][D_]"""
     tried: Ints
-    """[partitions][rows][R_] what an option that found no room now asks of each node, and nodes:
-    one that asks no less and runs no shorter finds none, too."""
+    """[partitions][rows][R_] need per node and number of nodes of options that found no room now.
+    An option that needs at least as much for at least as long finds none either."""
     tried_spans: Floats
-    """[partitions][rows][E_]; 0: however short it is. In a pool E_LIMIT is the reservation that a
-    job has and keeps."""
+    """[partitions][rows][E_] times of these options; 0: no room for any length. In pools, E_LIMIT
+    is the start of the job's reservation, which could not become earlier."""
     times: Floats
-    """[claims + 1] room for the moments at which a reservation may begin."""
+    """[claims + 1] work array for the moments at which a reservation may begin."""
     seg_time: Floats
-    """[partitions][segments] profiles of pools: when each segment begins."""
+    """[partitions][segments] begins of the segments in the pools' profiles."""
     seg_free: Ints
-    """[partitions][segments][resources]"""
+    """[partitions][segments][resources] free in the segment."""
     hole_times: Floats
     """[partitions][holes][H_]"""
     hole_free: Ints
@@ -271,20 +271,20 @@ class State(NamedTuple):
 
 
 def options_of(jobs: Ints, i: int) -> range:
-    """Return the options of a job."""
+    """Return the indices of a job's options."""
     return range(jobs[i, J_FIRST], jobs[i, J_FIRST] + jobs[i, J_COUNT])
 
 
 def claims_of(options: Ints, o: int) -> range:
-    """Return the claims of an option, one for each node that it takes."""
+    """Return the indices of an option's claims, one for each of its nodes."""
     return range(options[o, O_ALLOC_AT], options[o, O_ALLOC_AT] + options[o, O_UNITS])
 
 
 def running_of(parts: Ints, p: int) -> range:
-    """Return the places in ``run_options`` of what runs in a partition."""
+    """Return the indices in ``run_options`` of a partition's running options."""
     return range(parts[p, P_RUN_AT], parts[p, P_RUN_AT] + parts[p, P_RUN_COUNT])
 
 
 def units_of(parts: Ints, p: int) -> range:
-    """Return the places in ``part_units`` of a partition's nodes, or of its pool."""
+    """Return the indices in ``part_units`` of a partition's nodes, or of its pool."""
     return range(parts[p, P_AT], parts[p + 1, P_AT])
