@@ -57,7 +57,9 @@ class Installation:
         return find_site(self.site_file)
 
     def needed_site(self) -> Site:
-        """Load the site as ``site`` does; also raises UsageError where there is none."""
+        """Return the named or installed site. Raises UsageError where there is none, and
+        DocumentError.
+        """
         site = self.site()
         if site is None:
             raise UsageError(
@@ -74,7 +76,7 @@ class Installation:
         return store_url_of(self.site_of_store(), self.store_url)
 
     def store(self, *, busy_timeout_s: float | None = None) -> Store:
-        """Open the store directly.
+        """Open the store's database directly, not through the users' socket.
 
         ``busy_timeout_s``: seconds to wait for another writer; None: the store's default.
         """

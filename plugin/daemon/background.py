@@ -93,7 +93,9 @@ class Periodic(Worker):
 
 
 def follow_store(service: Service, store: Store) -> Callable[[], None]:
-    """Return a step that loads new workloads and forecasts from the store into the Service."""
+    """Return a function, to be called periodically, that loads new workloads and forecasts from the
+    store into the Service.
+    """
 
     def step() -> None:
         shelf = service.shelf
@@ -109,7 +111,9 @@ def follow_store(service: Service, store: Store) -> Callable[[], None]:
 
 
 def follow_ledger(ledger: Ledger, store: Store) -> Callable[[], None]:
-    """Return a step that reads from the store how much of the exploration budget is used."""
+    """Return a function, to be called periodically, that reads from the store how much of the
+    exploration budget is used.
+    """
     return lambda: ledger.read(store.decisions)
 
 
@@ -119,8 +123,10 @@ def follow_cluster(
     guard: Callable[[], Guard] = Guard,
     clock: Clock = HOST.clock,
 ) -> Callable[[], None]:
-    """Return a step that reads the candidates' states into the Service; on failure the old states
-    stay.
+    """Return a function, to be called periodically, that reads the candidates' states into the
+    Service.
+
+    If reading fails, the previous states stay.
     """
 
     def step() -> None:

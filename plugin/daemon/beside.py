@@ -66,9 +66,10 @@ def ask_beside(site: Site, command: str, *, longest_s: float) -> dict[str, Any]:
 def follow_jobs(
     store: Store, site: Site, *, clock: Callable[[], float] = time.time
 ) -> Callable[[], None]:
-    """Return a step that runs ``berth jobs learn`` when jobs have ended since its last run.
+    """Return a function, to be called periodically, that runs ``berth jobs learn`` when jobs have
+    ended since its last run.
 
-    The step raises BerthError where the command fails, and StoreError.
+    The function raises BerthError where the command fails, and StoreError.
     """
 
     def step() -> None:
@@ -128,9 +129,10 @@ def follow_waits(
     states: Callable[[], Mapping[str, CandidateState]],
     waits: ExpectedWaits,
 ) -> Callable[[], None]:
-    """Return a step that renews the tables of expected waits while any job runs or waits.
+    """Return a function, to be called periodically, that renews the tables of expected waits while
+    any job runs or waits.
 
-    The step raises BerthError.
+    The function raises BerthError.
     """
 
     def step() -> None:

@@ -55,7 +55,8 @@ to a second.
 def follow_outcomes(
     store: Store, site: Site, scheduler: Scheduler, *, clock: Callable[[], float] = time.time
 ) -> Callable[[], None]:
-    """Return a function that stores the outcomes of jobs which ended since its last call.
+    """Return a function, to be called periodically, that stores the outcomes of jobs which ended
+    since its last call.
 
     The function raises SchedulerError, ToolMissing or StoreError where outcomes cannot be read or
     stored.

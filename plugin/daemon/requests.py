@@ -101,7 +101,7 @@ def _named(text: str, source: str, array: str | None) -> Choice:
 
 
 def _size(text: str) -> float:
-    """Return the size in ``text``. Raises ValueError with a message for the user."""
+    """Return the problem size in ``text``. Raises ValueError with a message for the user."""
     try:
         size = float(text)
     except ValueError:
@@ -112,11 +112,11 @@ def _size(text: str) -> float:
 
 
 def sizes_of_tasks(text: str, indices: str | None) -> tuple[tuple[float, int], ...]:
-    """Return the sizes of an array's tasks, ascending, each with its number of tasks.
+    """Return the problem sizes of an array's tasks, ascending, each with its number of tasks.
 
-    ``100:250:90`` has one size for each task by ascending index; ``100+10i`` computes the size
-    from the index. If there are more than 32 distinct sizes, neighbouring sizes are merged into
-    the larger one. Raises ValueError with a message for the user.
+    ``100:250:90`` has one size for each task by ascending index; ``100+10i`` computes the size from
+    the index. If there are more than 32 distinct sizes, neighbouring sizes are merged into the
+    larger one. Raises ValueError with a message for the user.
     """
     ranges = _ranges(indices or "")
     if not ranges:
@@ -140,8 +140,10 @@ def sizes_of_tasks(text: str, indices: str | None) -> tuple[tuple[float, int], .
 
 
 def _grouped(sizes: list[float]) -> tuple[tuple[float, int], ...]:
-    """Return at most ``_MOST_SIZES`` pairs of the largest size in a group and its number of
-    tasks."""
+    """Merge neighbouring sizes into at most ``_MOST_SIZES`` groups.
+
+    Returns pairs of the largest size in a group and the group's number of tasks.
+    """
     counts = sorted(Counter(sizes).items())
     each = -(-len(counts) // _MOST_SIZES)
     groups = (counts[n : n + each] for n in range(0, len(counts), each))
@@ -168,7 +170,7 @@ def request(
     auto_queue: str | None,
     default_memory: Mapping[str | None, DefaultMemory] = NO_DEFAULTS,
 ) -> Request:
-    """Return the job as a Request.
+    """Return the submit protocol's job as a policy's Request.
 
     ``auto_queue`` is the queue whose jobs Berth places; ``default_memory`` is the scheduler's
     default memory of a job in each queue.
@@ -298,8 +300,10 @@ def _memory(job: Job, nodes: int, tasks: int, cpus: int, gpus: int) -> int | Non
 
 
 def _memory_form(job: Job) -> MemoryForm | None:
-    """Return whether memory was requested per node, core or GPU, in the precedence of
-    ``_memory``."""
+    """Return whether the job requests memory per node, core or GPU; None: it requests none.
+
+    If several are set, the first of these counts, as in ``_memory``.
+    """
     if job.memory_mib_per_node:
         return MemoryForm.NODE
     if job.memory_mib_per_cpu:

@@ -63,7 +63,7 @@ class Pending:
 
 
 def pending(job_ids: Sequence[str] = ()) -> list[Pending]:
-    """Return those of these jobs that are pending; without ids, all pending jobs that this user may
+    """Return the pending jobs among ``job_ids``; without ids, all pending jobs that this user may
     see.
 
     Raises SchedulerError or ToolMissing.

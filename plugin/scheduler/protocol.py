@@ -51,7 +51,9 @@ class PilotPlan(Protocol):
         ...
 
     def submit(self) -> tuple[tuple[str, ...], str | None]:
-        """Submit; return the ids of the pilot jobs, and of the dependent job or None."""
+        """Submit the planned jobs; return the ids of the pilot jobs, and of the dependent job or
+        None.
+        """
         ...
 
 
@@ -60,10 +62,11 @@ class NoSettings(Document):
 
 
 class Scheduler(Protocol):
-    """One kind of scheduler. An entry point of the group ``berth.schedulers`` names its class.
+    """The interface to one scheduler, such as Slurm.
 
-    All methods raise SchedulerError or ToolMissing where the scheduler cannot be reached, and
-    UsageError for a feature that the scheduler lacks.
+    An entry point of the group ``berth.schedulers`` names the class. All methods raise
+    SchedulerError or ToolMissing where the scheduler cannot be reached, and UsageError for a
+    feature that the scheduler lacks.
     """
 
     name: ClassVar[str]

@@ -28,15 +28,19 @@ def load(path: Path) -> tuple[RuledOut, ...]:
 
 
 def add(path: Path, entry: RuledOut) -> None:
-    """Add an entry, replacing one for the same candidate, user and workload. Raises
-    DocumentError.
+    """Add a ruled-out candidate, replacing an entry for the same candidate, user and workload.
+
+    Raises DocumentError.
     """
     others = [r for r in load(path) if _key(r) != _key(entry)]
     write_helper_file(path, _FORM, tuple([*others, entry][-MOST:]))
 
 
 def clear(path: Path, candidate: str | None) -> int:
-    """Remove the entries of ``candidate`` (None: all) and return how many. Raises DocumentError."""
+    """Remove the ruled-out entries of ``candidate`` (None: all); return their number.
+
+    Raises DocumentError.
+    """
     before = load(path)
     left = [r for r in before if candidate is not None and r.candidate != candidate]
     if len(left) != len(before):

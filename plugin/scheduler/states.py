@@ -30,7 +30,9 @@ ReadStates = Callable[[], Reading]
 
 
 def state_reader(scheduler: Scheduler, candidates: Iterable[Candidate]) -> ReadStates:
-    """Return the function that reads the states, which the daemon calls every few seconds."""
+    """Return the function that reads the candidates' states; the daemon calls it every few
+    seconds.
+    """
     wanted = tuple(candidates)
 
     def read() -> Reading:

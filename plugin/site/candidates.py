@@ -42,7 +42,9 @@ def candidates_of(
     path: Path,
     carbon: Intensity | None,
 ) -> tuple[Candidate, ...]:
-    """Return the candidates; the platforms of slices are added to ``platforms``."""
+    """Return the candidates that the site file describes; platforms of slices are added to
+    ``platforms``.
+    """
     result: list[Candidate] = []
     targets: dict[tuple[str, str | None, str | None], str] = {}
     for index, written in enumerate(document.candidates):
@@ -135,8 +137,9 @@ def _in_own_terms(
     key: str,
     path: Path,
 ) -> CandidateTable:
-    """Return the table with its properties as the constraint, and with ``gres`` "gpu" where the
-    scheduler has no GPU types."""
+    """Return the candidate's table in the scheduler's terms: node properties become the constraint,
+    and ``gres`` is "gpu" where the scheduler has no GPU types.
+    """
     if table.properties is not None:
         if table.constraint is not None:
             raise DocumentError(path, "is what constraint says; write one", key=f"{key}.properties")

@@ -48,7 +48,8 @@ def changed_text(
     wanted: Mapping[str, object],
     by_hand: str,
 ) -> str:
-    """Return the file's text after ``change``; the parsed result must equal ``wanted``.
+    """Return the file's text after the function ``change`` has edited it; parsed, the result must
+    equal ``wanted``.
 
     Raises UsageError, whose hint is ``by_hand``, where the file cannot be changed safely.
     """

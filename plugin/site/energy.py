@@ -39,11 +39,12 @@ def intensity(table: EnergyTable, path: Path) -> Intensity | None:
 
 
 def read_intensity(text: str, source: Path) -> Intensity:
-    """Read a CSV file with a time (ISO 8601; UTC without a zone) and g CO2 per kWh in each line.
+    """Return the carbon intensity from CSV text: a time (ISO 8601; UTC without a zone) and g CO2
+    per kWh in each line.
 
     The first line names the columns. The value is in column ``g_per_kwh``, or in the column of
-    Electricity Maps' exports (life-cycle emissions before direct ones). Raises DocumentError
-    naming the line.
+    Electricity Maps' exports (life-cycle emissions before direct ones). Raises DocumentError naming
+    the line.
     """
     rows = _rows(text, source)
     _, header = next(rows, (0, []))

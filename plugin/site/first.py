@@ -184,7 +184,7 @@ def _gpu_stub(gres: str, node: NodeFacts) -> Platform:
 
 
 def _added(stub: Platform, node: NodeFacts, known: Mapping[str, Platform]) -> Guess | None:
-    """Return the site's own platform for such nodes; None: none fits.
+    """Return the site's own platform that describes these nodes; None: none fits.
 
     It is the platform with the stub's name, or else the only benchmarked platform of the same size.
     """

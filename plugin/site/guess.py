@@ -143,8 +143,9 @@ def guess_cpu(node: NodeFacts, known: Mapping[str, Platform]) -> Guess | None:
 
 
 def device_named(gres: str) -> Device | None:
-    """Return the catalogue's only device with this gres type's name; None: several, none or a
-    slice."""
+    """Return the catalogue's device with this gres type's name; None: no device, several, or a
+    slice.
+    """
     devices_named = candidates(gres.partition(":")[2])
     return devices_named[0] if len(devices_named) == 1 else None
 
@@ -265,8 +266,9 @@ class Meanings:
 
 
 def model_words(text: str) -> frozenset[str]:
-    """Return the words that can name a model (``h100``, ``7742``, ``rome``), without units,
-    vendors and articles."""
+    """Return the words that can name a GPU or CPU model (``h100``, ``7742``, ``rome``), without
+    units, vendors and articles.
+    """
     words = (w for w in _TOKEN.findall(text.lower()) if len(w) > 2)
     return frozenset(w for w in words if _NOT_A_MODEL.fullmatch(w) is None)
 
@@ -341,7 +343,8 @@ def _nearest(
 
 
 def _apart_gb(asked: SliceName, profile: SliceProfile) -> float:
-    """Return the difference in GB between the asked size and the profile's nominal or usable size,
-    whichever is smaller."""
+    """Return the difference in GB between the size in a slice's name and the profile's nominal or
+    usable size, whichever is smaller.
+    """
     nominal = float(profile.name.removesuffix(profile.suffix).partition(".")[2][:-2])
     return min(abs(asked.size_gb - size) for size in (nominal, profile.memory_bytes / _GIB))

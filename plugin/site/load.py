@@ -124,7 +124,7 @@ def _scheduler_settings(
 
 
 def _beside(path: Path, text: str) -> Path:
-    """Return ``text`` as a path, where a relative path is relative to the site file."""
+    """Return ``text`` as a path; a relative path is taken relative to the site file."""
     return path.absolute().parent / text
 
 
@@ -285,7 +285,9 @@ class SiteWatcher:
         return Reload(site, changed=changed)
 
     def _beside(self) -> _Mark | None:
-        """Return the version mark of the carbon-intensity file; None: the site has no such file."""
+        """Return what identifies the present version of the carbon-intensity file; None: the site
+        has none.
+        """
         return None if self.site.carbon_file is None else _mark(self.site.carbon_file)
 
 

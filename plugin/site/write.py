@@ -28,7 +28,9 @@ def auto_lines(site: FirstSite) -> tuple[str, ...]:
 
 
 def left_out_line(site: FirstSite) -> str:
-    """Return a sentence with the queues that got no candidates, because users may not use them."""
+    """Return a sentence that names the queues without candidates, which the site does not offer to
+    users.
+    """
     names = ", ".join(f"{queue.name} ({queue.not_for_users})" for queue in site.left_out)
     return f"No candidates, as they are not for users: {names}."
 

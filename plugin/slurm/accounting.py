@@ -61,7 +61,9 @@ _DISABLED = "accounting storage is disabled"
 
 @dataclass
 class _Reading:
-    """The outcomes that could be read, and the message of the first problem."""
+    """The result of reading jobs from Slurm: their outcomes, and the message of the first
+    problem.
+    """
 
     outcomes: dict[str, Outcome] = field(default_factory=dict)
     numbers: dict[str, str] = field(default_factory=dict)
@@ -134,7 +136,9 @@ def parse_sacct(text: str) -> dict[str, Outcome]:
 
 
 def _read_sacct(text: str) -> _Reading:
-    """Read every line that can be read; the lines of steps only add peak memory to their job."""
+    """Return the outcomes in all readable lines; lines of job steps only add peak memory to their
+    job.
+    """
     reading = _Reading()
     peaks: dict[str, StepPeaks] = {}
     for line in text.split("\n"):

@@ -48,7 +48,10 @@ _RECONFIGURE = "add it to slurm.conf, then scontrol reconfigure"
 
 
 def check_setup(site: Site) -> Findings:
-    """Yield the findings of all checks; files are checked only on slurmctld's own host."""
+    """Yield the findings of all checks of Slurm's configuration.
+
+    Files are checked only on slurmctld's own host.
+    """
     asked_s = time.time()
     text = commands.run(("scontrol", "show", "config"))
     config = parse_configuration(text)
@@ -146,8 +149,9 @@ def _client_filter(config: Mapping[str, str]) -> Findings:
 
 
 def _unread(path: Path, config: Mapping[str, str]) -> Findings:
-    """Check that slurmctld may read the filter's file. If not, it keeps the file read before and
-    fails at its next start.
+    """Check that slurmctld may read the filter's file.
+
+    If not, slurmctld keeps the filter that it read before, and fails at its next start.
     """
     uid = _slurm_uid(config)
     for _, clause in barred(path, READ, {uid} if uid else ()):

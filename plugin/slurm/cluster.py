@@ -79,9 +79,10 @@ class MemoryDefaults:
     def limited(
         self, partition: Record, bounds: QueueBounds, nodes: Sequence[NodeFacts]
     ) -> QueueBounds:
-        """Return a partition's limits, completed from these nodes and the cluster's defaults.
+        """Return a partition's limits, with the cluster's memory limits where the partition sets
+        none.
 
-        The cluster's memory limits apply where the partition sets none.
+        ``nodes``: the partition's nodes, which give the threads per core.
         """
         threads = max((n.cpus_per_core for n in nodes), default=1)
         bounds = replace(
@@ -126,10 +127,10 @@ class MemoryDefaults:
         )
 
     def _threads_that_count(self, node: NodeFacts) -> int:
-        """Return how many CPUs a core of this node counts for, relative to the fewest threads per
-        core.
+        """Return the node's hardware threads per core, divided by the fewest on any node of the
+        cluster.
 
-        The result is 1 on all nodes where every core of the cluster has the same number of threads.
+        The result is 1 where all cores of the cluster have the same number of threads.
         """
         return max(1, node.cpus_per_core // self.fewest_threads)
 
@@ -172,8 +173,8 @@ def read_cluster(*, timeout_s: float = commands.DEFAULT_TIMEOUT_S) -> ClusterFac
 def parse_cluster(
     partitions: str, nodes: str, waiting: str, version: str, config: str = "", *, as_of_s: float
 ) -> ClusterFacts:
-    """Parse the output of Slurm's commands. Raises SchedulerError where Slurm's format is not
-    recognised.
+    """Return the cluster's state from the output of Slurm's commands. Raises SchedulerError where
+    Slurm's format is not recognised.
 
     Pending jobs that are held, or that wait for other jobs or for a date, are not counted as queued
     before others.
@@ -288,8 +289,8 @@ def _node(record: Record) -> NodeFacts:
 
 
 def system_of(text: str | None) -> str | None:
-    """Return the system and its release, such as ``Linux 6.1.0-18-amd64``, without the build date;
-    None: no such text.
+    """Return operating system and release, such as ``Linux 6.1.0-18-amd64``, from a node's ``OS``
+    field; None: the field is absent.
     """
     words = (text or "").split()
     return " ".join(words[:2]) if len(words) >= 2 else None

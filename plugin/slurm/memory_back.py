@@ -136,10 +136,10 @@ def _restore(short: ShortJob) -> None:
 
 
 def round_of(ruled_out: Path, every_s: float, now_s: float) -> Iterator[str]:
-    """Handle all such jobs once, yield a sentence per action, and record that this helper is alive.
+    """Restore the request of every job that ran out of memory; yield one sentence per action.
 
-    The daemon reads that record and makes requests smaller only while the helper is alive. Raises
-    BerthError where Slurm or the files cannot be read.
+    Records in a file that this helper is alive: the daemon makes requests smaller only while it is.
+    Raises BerthError where Slurm or the files cannot be read.
     """
     path, begun_path = guard.beside(ruled_out), begun_beside(ruled_out)
     known = guard.load_or_nobody(path)
@@ -163,8 +163,9 @@ def round_of(ruled_out: Path, every_s: float, now_s: float) -> Iterator[str]:
 
 
 def forget(ruled_out: Path) -> int:
-    """Allow Berth to make the memory requests of all jobs smaller again; return how many keys were
-    blocked.
+    """Let Berth make memory requests smaller again where a job had run out of memory.
+
+    Returns the number of job keys (``ShortJob.key``) that were blocked.
     """
     path = guard.beside(ruled_out)
     known = guard.load(path)
@@ -179,12 +180,15 @@ def begun_beside(ruled_out: Path) -> Path:
 
 
 def load_begun(path: Path) -> dict[str, str]:
-    """Return the keys (``ShortJob.key``) of begun restores by job id. Raises DocumentError."""
+    """Return the jobs whose memory restore has begun: their key (``ShortJob.key``) by job id.
+
+    Raises DocumentError.
+    """
     return read_helper_file(path, _BEGUN, {})
 
 
 def store_begun(path: Path, begun: Mapping[str, str]) -> None:
-    """Write the begun restores, flushed to disk before this returns. Raises DocumentError."""
+    """Write the jobs whose memory restore has begun, flushed to disk. Raises DocumentError."""
     write_helper_file(path, _BEGUN, dict(begun), mode=None, durable=True)
 
 

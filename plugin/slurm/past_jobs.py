@@ -318,8 +318,9 @@ def _bytes(text: str) -> int | None:
 
 
 def _moment(text: str, *, utc: bool) -> float:
-    """Return ``2026-11-21T19:00:00``, or seconds (SLURM_TIME_FORMAT=%s), as Unix time. Raises
-    Unreadable.
+    """Return a time that sacct wrote (``2026-11-21T19:00:00``, or Unix seconds) as Unix time.
+
+    Raises Unreadable. sacct writes Unix seconds with SLURM_TIME_FORMAT=%s.
     """
     seconds = whole_number(text, 10**11 - 1)
     if seconds is not None:

@@ -312,7 +312,7 @@ def _check_counts(launch: Launch, options: Mapping[str, Any]) -> None:
 
 def _seconds(option: str, text: str | None) -> float | None:
     """Return a time option in seconds, read as sbatch does (``5``: minutes, ``5:30``: minutes and
-    seconds); None for None. Raises UsageError.
+    seconds); None: not given. Raises UsageError.
     """
     if text is None:
         return None

@@ -136,7 +136,7 @@ def _number(job_id: str) -> tuple[int, int]:
 
 
 def _after(job: PresentJob, fields: Fields, waited_for: _WaitedFor) -> PresentJob:
-    """Return the job with the jobs it depends on, where that dependency alone delays it.
+    """Return the job with ``after`` set to the jobs that it depends on, if only they delay it.
 
     The job is returned unchanged where it waits for anything else, or where Slurm's text is
     unreadable.
@@ -149,8 +149,9 @@ def _after(job: PresentJob, fields: Fields, waited_for: _WaitedFor) -> PresentJo
 
 
 def _gpus(fields: Fields, nodes: int) -> int:
-    """Return the job's GPUs in all: as accounted, or else (depends on AccountingStorageTRES) as
-    requested.
+    """Return the number of the job's GPUs on all nodes: as accounted, or else as requested.
+
+    Slurm accounts for GPUs only where AccountingStorageTRES says so.
     """
     accounted = gpus_in(fields["tres"])
     if accounted:

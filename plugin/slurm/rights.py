@@ -61,7 +61,7 @@ class UnknownRights:
 
     @property
     def digest(self) -> str:
-        """Return a text that identifies this state of the rights (see Rights)."""
+        """Return a text that changes whenever these rights change (see Rights)."""
         return f"unknown: {self.problem}"
 
     def limits(

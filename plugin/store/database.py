@@ -244,7 +244,7 @@ def _parse(url: str | Path) -> URL:
 
 
 def _make(path: Path) -> None:
-    """Create the file, and fail if the path is a link.
+    """Create the SQLite file. Raises OSError if the path is a link.
 
     Through a link, the folder's owner could have root create any file and give it away.
     """

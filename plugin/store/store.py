@@ -154,7 +154,7 @@ class Store:
         return next(iter(self._workloads(select(table).where(table.c.name == name))), None)
 
     def workloads_of(self, names: Collection[str]) -> list[WorkloadRecord]:
-        """Return those of the named workloads that are in the store."""
+        """Return the stored workloads among these names."""
         table = tables.workloads
         queries = (select(table).where(table.c.name.in_(piece)) for piece in in_pieces(names))
         return [record for query in queries for record in self._workloads(query)]
@@ -189,7 +189,7 @@ class Store:
         return int(self.database.value(select(func.count()).select_from(table).where(own)))
 
     def count_scripts(self, owner: str) -> int:
-        """Return how many scripts the owner has attached."""
+        """Return the number of job scripts that this owner has attached to workloads."""
         table = tables.fingerprints
         query = select(func.count()).select_from(table).where(table.c.owner == owner)
         return int(self.database.value(query))
@@ -292,7 +292,7 @@ class Store:
             return counter(connection, "identity"), counter(connection, "revision")
 
     def changes_since(self, revision: int) -> Changes:
-        """Return all that changed after ``revision`` (0: everything)."""
+        """Return the store's changes after ``revision`` (0: everything)."""
         table = tables.forecasts
         with self.database.read() as connection:
             identity = counter(connection, "identity")

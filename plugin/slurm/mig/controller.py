@@ -36,7 +36,7 @@ _LINE = (
 
 
 class ControllerSettings(Document):
-    """``/etc/berth/mig-nodes.toml`` on the controller."""
+    """Settings in ``/etc/berth/mig-nodes.toml`` on the Slurm controller."""
 
     schema_: Literal["berth.mig-nodes/1"] = Field(default="berth.mig-nodes/1", alias="schema")
     slurm_conf: str = "/etc/slurm/slurm.conf"

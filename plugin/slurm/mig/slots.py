@@ -36,13 +36,13 @@ class Slot:
 
     @property
     def is_padding(self) -> bool:
-        """Return whether no device stands behind this number."""
+        """Return whether no device stands behind this gres number."""
         return self.gpu is None
 
     @property
     def device(self) -> tuple[str | None, Instance | None]:
-        """Return the GPU's UUID and the MIG instance behind this number, without the
-        type's name.
+        """Return the GPU's UUID and the MIG instance behind this gres number, without the type's
+        name.
         """
         return self.gpu, self.instance
 
@@ -118,8 +118,9 @@ def _search(blocks: Sequence[_Block], occupied: Sequence[bool]) -> list[int] | N
 
 
 def _padded(numbered: Sequence[Slot | None]) -> tuple[Slot, ...]:
-    """Fill each gap with a padding type of its own, since Slurm would merge two gaps of the same
-    type.
+    """Return the slots with each gap filled by a padding type of its own.
+
+    Slurm would merge two gaps of the same type.
     """
     padded: list[Slot] = []
     gap = 0
