@@ -20,7 +20,6 @@ from berth.plugin.cli.train.training_input import (
     site_input,
 )
 from berth.plugin.report.progress_bars import step_bar
-from berth.plugin.report.terminal import columns
 from berth.predictor.families.program.bundle import DEFAULT_BUNDLE
 from berth.predictor.hardware import platforms as catalogue
 from berth.predictor.hardware import platforms as known
@@ -30,17 +29,6 @@ if TYPE_CHECKING:
     from berth.predictor.learning.relative.family import Family
 
 TASKS = ("programs", "models", "relative-performance")
-SHOWN = (
-    ("regret", "regret", "{:.3f}"),
-    ("worst", "worst_regret", "{:.2f}"),
-    ("Kendall tau", "kendall_tau", "{:.3f}"),
-    ("median error", "median_time_error", "{:.1%}"),
-)
-MEANING = (
-    "Each application left out in turn. Regret: time on the platform picked over the least time, "
-    "geometric mean over applications; worst: of one application. Error: of the times, median of "
-    "an application, averaged."
-)
 
 
 @click.command(
@@ -93,14 +81,15 @@ def train(
                 "no PROFILES are given", hint="profiles of programs on several platforms"
             )
         manifest = train_relative(site, out, seed)
+        from berth.plugin.report.of_bundle import trained_part  # noqa: PLC0415 - onnxruntime
+
         figures = _beside_baselines(site, manifest, seed)
         document = {
             "bundle": manifest.id, "rows": manifest.training.rows, "platform": None,
             "figures": [{"method": method, **of} for method, of in figures.items()],
             "folder": str(out),
         }  # fmt: skip
-        text = f"{of_relative(manifest)}\n{_figures_text(figures)}\nwritten to {out}"
-        answer(text, document, json_=json_)
+        answer(trained_part(of_relative(manifest), figures, str(out)), document, json_=json_)
         return
     if reference is not None:
         raise UsageError("--reference is for --task relative-performance")
@@ -156,15 +145,6 @@ def _beside_baselines(
     from berth.predictor.learning.relative.train import baseline_figures  # noqa: PLC0415
 
     return {manifest.family: dict(manifest.figures), **baseline_figures(site.rows, seed)}
-
-
-def _figures_text(figures: Mapping[str, Mapping[str, float]]) -> str:
-    """Return the table of ``_beside_baselines``; a figure that is not defined is a dash."""
-    rows = [
-        (method, *(form.format(of[key]) if key in of else "-" for _, key, form in SHOWN))
-        for method, of in figures.items()
-    ]
-    return f"{MEANING}\n{columns(('method', *(title for title, _, _ in SHOWN)), rows)}"
 
 
 def of_relative(manifest: RelativeManifest) -> str:
