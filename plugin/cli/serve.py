@@ -3,14 +3,13 @@ state."""
 
 from __future__ import annotations
 
-import json
 import logging
 import sys
 from pathlib import Path
 
 import click
 
-from berth.plugin.cli.options import Rare, SentenceJson, installed_site_option
+from berth.plugin.cli.options import Rare, SentenceJson, answer, installed_site_option
 
 
 def _mode(_context: click.Context, _option: click.Parameter, text: str) -> int:
@@ -78,49 +77,9 @@ def serve(
 
 def _show_status(site_file: Path, *, json_: bool) -> None:
     from berth.plugin.daemon.client import ask  # noqa: PLC0415
+    from berth.plugin.report.of_installation import daemon_part  # noqa: PLC0415
     from berth.plugin.site.load import load_site  # noqa: PLC0415
 
     site = load_site(site_file)
-    answer = ask(site.daemon.socket, {"v": 1, "op": "stats"})
-    if json_:
-        click.echo(json.dumps(answer, indent=2))
-        return
-    latency = answer["latency_us"]
-    rows = {
-        "version": answer["version"],
-        "mode": answer["mode"],
-        "up for": f"{answer['uptime_s']:.0f} s",
-        "decisions": _counts({k: v for k, v in answer["counts"].items() if k not in _ASKED}),
-        "codes": _counts(answer["codes"]),
-        "latency": "-"
-        if latency["p50"] is None
-        else "p50 {p50} us, p99 {p99} us".format(**latency),
-        "state age": "unknown" if answer["state_age_s"] is None else f"{answer['state_age_s']} s",
-        "candidates": answer["candidates"],
-        "workloads": f"{answer['workloads']} ({answer['forecasts']} forecast)",
-        "recorder": _counts({k: v for k, v in answer["recorder"].items() if k != "problem"}),
-        "breaker": _breakers(answer["breakers"]),
-        "problems": "; ".join(answer["problems"].values()) or "none",
-    }
-    for name, value in rows.items():
-        click.echo(f"{name:<12}{value}")
-
-
-_ASKED = ("stats", "ping")
-"""Request types that are left out of the count of decisions."""
-
-
-def _breakers(breakers: dict[str, dict[str, float | None]]) -> str:
-    """Return one line on the circuit breakers of the submit filters: how often they opened, and
-    how many submissions passed undecided."""
-    opened = [
-        f"{name}: opened {breaker['openings']:.0f} times, "
-        f"{breaker['undecided']:.0f} submissions undecided"
-        for name, breaker in breakers.items()
-        if breaker["undecided"]
-    ]
-    return "; ".join(opened) or "no submission went by undecided"
-
-
-def _counts(counts: dict[str, int]) -> str:
-    return ", ".join(f"{name} {count}" for name, count in counts.items()) or "none"
+    stats = ask(site.daemon.socket, {"v": 1, "op": "stats"})
+    answer(lambda: daemon_part(stats), stats, json_=json_)

@@ -27,6 +27,7 @@ from berth.plugin.outcomes.accuracy import (
     summarise,
 )
 from berth.plugin.pictures.charts import MOST_POINTS, Compared, Share, real_times, shares
+from berth.plugin.report.of_installation import findings_table
 from berth.plugin.report.of_outcomes import accuracy_table, gain_part
 from berth.plugin.report.parts import Column, Part, Picture, Report, Table, drawn, part
 from berth.plugin.site import Site
@@ -118,12 +119,6 @@ _CALIBRATED: tuple[Column[_Calibrated], ...] = (
     Column("What that allows", "is_acted_on", lambda row: row.kernels >= CALIBRATED_KERNELS,
            lambda is_acted_on: _ACTED_ON if is_acted_on else _NOT_ACTED_ON),
 )  # fmt: skip
-_FINDINGS: tuple[Column[Finding], ...] = (
-    Column("State", "status", lambda finding: finding.status.value),
-    Column("Of", "check", lambda finding: finding.check),
-    Column("Finding", "text", lambda finding: finding.text),
-    Column("What to do", "advice", lambda finding: finding.advice),
-)
 
 
 class _Count(NamedTuple):
@@ -174,7 +169,7 @@ def _sound(findings: Sequence[Finding]) -> Part:
     return Part(
         "Is it sound?",
         [f"{bad} of {len(findings)} findings need attention." if bad else "Nothing is wrong."],
-        tables=[Table("What berth site doctor finds", _FINDINGS, findings)],
+        tables=[findings_table(findings)],
     )
 
 

@@ -4,7 +4,6 @@ administrator or for whoever is to find out.
 
 from __future__ import annotations
 
-import json
 import sys
 import time
 from pathlib import Path
@@ -19,6 +18,7 @@ from berth.plugin.doctor.examine import examine, examine_machine, examine_packag
 from berth.plugin.doctor.findings import Finding, Status, fail, warn
 from berth.plugin.doctor.support import gather, write_archive
 from berth.plugin.installed_site import SITE_FILE, find_site
+from berth.plugin.report.of_installation import findings_part, findings_table
 from berth.plugin.scheduler import SCHEDULERS
 from berth.policies.objectives import OBJECTIVES
 from berth.predictor.core.family import FAMILIES
@@ -40,15 +40,7 @@ def doctor(site_file: Path | None, *, json_: bool) -> None:
     """
     packages = examine_packages((COLLECTORS, OBJECTIVES, SCHEDULERS, FAMILIES, KINDS, REGISTERED))
     findings = [*_of_site(site_file), *packages, *examine_machine()]
-    if json_:
-        data = [
-            {"check": f.check, "status": f.status, "text": f.text, "advice": f.advice}
-            for f in findings
-        ]
-        click.echo(json.dumps(data, indent=2))
-    else:
-        for finding in findings:
-            click.echo(_line(finding))
+    answer(findings_part(findings), findings_table(findings).data, json_=json_)
     sys.exit(1 if any(f.status is Status.FAIL for f in findings) else 0)
 
 
@@ -66,11 +58,6 @@ def _of_site(site_file: Path | None) -> list[Finding]:
             )
         ]
     return list(examine(site))
-
-
-def _line(finding: Finding) -> str:
-    text = f"{finding.status.value:<5}{finding.check:<12} {finding.text}"
-    return f"{text}\n     {'':<12} -> {finding.advice}" if finding.advice else text
 
 
 @click.command("support")

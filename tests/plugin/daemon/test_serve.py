@@ -359,8 +359,8 @@ def test_status_is_shown_and_an_absent_daemon_is_one_sentence(ready: Harbour) ->
 
     daemon = ready.start()
     daemon.decide(**ASK)
-    assert "mode        enforce" in status().stdout
-    assert "decisions   decisions 1, edit 1\n" in status().stdout
+    assert "mode       enforce" in status().stdout
+    assert "decisions  decisions 1, edit 1\n" in status().stdout
     assert json.loads(status("--json").stdout)["counts"]["decisions"] == 1
     daemon.stop()
     absent = status()
