@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from berth.pilot.documents import write_text
-from berth.plugin.report.terminal import columns
+from berth.plugin.report.parts import text_table
+from berth.plugin.report.terminal import table_text
 from berth.predictor.core.bundle import BundleManifest
 from lab.ground.evaluate import Result
 from lab.ground.figures import Figures
@@ -104,7 +105,8 @@ class Report:
         """Return the report as text for a terminal."""
         lines = [self.title, *self.notes]
         for one in self.sections:
-            lines += ["", one.title, columns(one.header, one.rows)]
+            table = text_table(one.title, one.header, one.rows)
+            lines += ["", one.title, table_text(table, indent=2)]
         return "\n".join([*lines, *(["", *self.after] if self.after else [])])
 
     def markdown(self) -> str:

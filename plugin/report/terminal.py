@@ -14,7 +14,7 @@ from typing import Any
 import click
 
 from berth.plugin.report.csv_tables import record as note_table
-from berth.plugin.report.parts import Part, Report, Table, text_table
+from berth.plugin.report.parts import Part, Report, Table
 
 APART = "-- below: priors, abstentions and places without code for them: not acted on --"
 _LEAST = 8
@@ -83,20 +83,6 @@ def table_text(table: Table[Any], *, indent: int = 0) -> str:
     text = _aligned([_capitals(column.title) for column in columns], rows, indent, apart)
     left = len(table.records) - len(shown)
     return f"{text}\n{' ' * indent}... and {left} more" if left else text
-
-
-def columns(
-    header: Sequence[str],
-    rows: Sequence[Sequence[str]],
-    *,
-    indent: int = 2,
-    first: int | None = None,
-) -> str:
-    """Return rows of text aligned under a header line, for tables that consist of text only."""
-    note_table(text_table("", header, rows))
-    return _aligned(
-        header, rows, indent, first if first is not None and first < len(rows) else None
-    )
 
 
 def _aligned(

@@ -16,7 +16,8 @@ from click.testing import CliRunner, Result
 from ui_store import decision
 
 from berth.plugin.cli.command_line import berth
-from berth.plugin.report.terminal import columns, fitted
+from berth.plugin.report.parts import text_table
+from berth.plugin.report.terminal import fitted, table_text
 from berth.plugin.store import OutcomeRecord, Store
 
 
@@ -124,17 +125,17 @@ class Terminal(io.StringIO):
 
 
 def test_a_table_fits_a_narrow_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
-    table = (("NAME", "WHAT"), [("a" * 60, "b" * 50), ("c", "d")])
-    whole = columns(*table, indent=0)
+    table = text_table("", ("NAME", "WHAT"), [("a" * 60, "b" * 50), ("c", "d")])
+    whole = table_text(table)
     assert "a" * 60 in whole  # a pipe gets everything
     monkeypatch.setattr(sys, "stdout", Terminal())
     monkeypatch.setenv("COLUMNS", "40")
     monkeypatch.setenv("NO_COLOR", "")
-    lines = columns(*table, indent=0).split("\n")
+    lines = table_text(table).split("\n")
     assert max(map(len, lines)) == 40
     assert "…" in lines[1]
     monkeypatch.delenv("NO_COLOR")
-    assert "\033[1m" in columns(*table, indent=0)
+    assert "\033[1m" in table_text(table)
     assert "\033[" not in lines[0]
     assert os.environ["COLUMNS"] == "40"
 

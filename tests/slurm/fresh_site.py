@@ -23,7 +23,8 @@ from pathlib import Path
 from slurm_cluster import ClusterUnavailable, wait_until
 from two_kinds import TwoKinds, two_kinds
 
-from berth.plugin.report.terminal import columns
+from berth.plugin.report.parts import text_table
+from berth.plugin.report.terminal import table_text
 from berth.plugin.slurm.filter import FILTER_PATH
 
 BERTH = str(Path(sys.executable).with_name("berth"))
@@ -352,7 +353,7 @@ def report(outcomes: Sequence[Outcome]) -> list[str]:
     widths = [one.predicted["full"][2] / one.predicted["full"][0]
               for one in outcomes if "full" in one.predicted]  # fmt: skip
     return [
-        columns(header, rows),
+        table_text(text_table("", header, rows), indent=2),
         f"wrong: {sum(one.wrong for one in outcomes)} of {len(told)} that differ by over 10 % "
         f"(always A: {sum(one.best != 'full' for one in told)} wrong, "
         f"always B: {sum(one.best != 'pair' for one in told)})",

@@ -15,8 +15,9 @@ import xgboost
 
 from berth.pilot.documents import read_toml
 from berth.pilot.errors import UsageError
+from berth.plugin.report.parts import text_table
 from berth.plugin.report.progress_bars import step_bar
-from berth.plugin.report.terminal import columns
+from berth.plugin.report.terminal import table_text
 from lab.experiments.experiment import Options
 from lab.ground.figures import Figures, figures
 from lab.ground.report import Report, Section, figure_cells, figure_titles
@@ -159,7 +160,8 @@ def train(options: Options) -> str:
         for name, losses in stages.all().items()
     ]
     header = ("stage", "epochs", "loss of the first", "of the last")
-    return f"{columns(header, rows, indent=0)}\nwritten to {stages.out}"
+    table = text_table("Stages", header, rows)
+    return f"{table_text(table)}\nwritten to {stages.out}"
 
 
 def evaluate(options: Options) -> Report:
