@@ -36,7 +36,9 @@ from berth.predictor.core.forecast import Forecast
 def makespan(
     request: Request, array: TaskArray, estimate: Estimate, state: CandidateState | None
 ) -> Makespan:
-    """Return the expected makespan there; ``state`` None: the candidate counts as idle."""
+    """Return the expected makespan of an array on a candidate; ``state`` None: the candidate is
+    idle.
+    """
     held, candidate, runtime_s = estimate.resources, estimate.candidate, estimate.runtime_s.mid
     whole = _whole(request, held, candidate, state)
     most = min(array.tasks, array.at_once or array.tasks, whole or array.tasks)
@@ -69,10 +71,11 @@ def rounds(tasks: int, at_once: int, work: float) -> float:
 
 
 def work_of(array: TaskArray | None, forecast: Forecast, nodes: int) -> float:
-    """Return the sum of the predicted times of all tasks divided by the longest; 1 for a single
+    """Return the sum of the tasks' predicted times divided by the longest task's; 1 for a single
     job.
 
-    It is the same on all platforms, because the forecast has one growth of time with problem size.
+    The ratio is the same on all platforms, because a forecast has one growth of time with
+    problem size.
     """
     if array is None:
         return 1.0
@@ -88,7 +91,7 @@ def work_of(array: TaskArray | None, forecast: Forecast, nodes: int) -> float:
 def _whole(
     request: Request, held: Resources, candidate: Candidate, state: CandidateState | None
 ) -> int | None:
-    """Return how many tasks fit on the whole candidate; None: its number of nodes is not known."""
+    """Return how many tasks fit on the whole candidate; None: its number of nodes is unknown."""
     nodes = candidate.nodes if state is None or state.usable_nodes is None else state.usable_nodes
     if nodes is None:
         return None
@@ -107,7 +110,7 @@ def _whole(
 
 
 def _idle(request: Request, held: Resources, candidate: Candidate, state: CandidateState) -> int:
-    """Return how many tasks fit on the idle cores and GPUs."""
+    """Return how many tasks fit on the candidate's idle cores and GPUs."""
     nodes = max(1, held.nodes)
     cores = max(held.cores, nodes * cores_on_node(request, held, candidate, state.bounds))
     by_cores = state.idle_cores // max(1, cores)

@@ -85,7 +85,9 @@ def memory_on_node(
 def over_bounds(
     request: Request, held: Resources, candidate: Candidate, bounds: QueueBounds
 ) -> str | None:
-    """Return which limit the job would break, as the end of a sentence; None: it breaks none."""
+    """Return which queue limit the job would break, as the end of a sentence; None: it breaks
+    none.
+    """
     unlike = _unlike_its_own(request, bounds)
     if unlike is not None or bounds is UNBOUNDED or bounds == UNBOUNDED:
         return unlike
@@ -119,10 +121,11 @@ def over_bounds(
 
 
 def _unlike_its_own(request: Request, bounds: QueueBounds) -> str | None:
-    """Return what the job gets by default in its own queue and would lack in this one; None:
-    nothing.
+    """Return what the job gets by default in its own queue but not in this one; None: nothing is
+    missing.
 
-    A script may depend on it: whole nodes, cores that come with GPUs, or one core per step.
+    A script may depend on such defaults: whole nodes, cores that come with GPUs, or one core per
+    step.
     """
     own = request.default_memory
     if own is None:

@@ -32,16 +32,18 @@ class Intensity:
             raise ValueError("hours must begin at full hours")
 
     def __repr__(self) -> str:
-        """Return a short text that differs for different hours: digests of decisions are made from
-        it."""
+        """Return a short text that differs for different hours; decision digests are made from
+        it.
+        """
         if len(self.hourly) == 1:
             return f"Intensity({self.hourly[0]:g})"
         text = f"{self.start_s} {self.hourly}".encode()
         return f"Intensity({hashlib.blake2b(text, digest_size=8).hexdigest()})"
 
     def mean(self, start_s: float, seconds: float) -> float:
-        """Return the mean g/kWh over a run that starts at Unix time ``start_s`` with constant
-        power."""
+        """Return the mean g/kWh over ``seconds`` from Unix time ``start_s``, assuming constant
+        power.
+        """
         if len(self.hourly) == 1:
             return self.hourly[0]
         first = (start_s - self.start_s) / HOUR_S
@@ -50,7 +52,8 @@ class Intensity:
 
     def _until(self, hours: float) -> float:
         """Return the sum of g/kWh from the first hour to ``hours`` later; negative for earlier
-        times."""
+        times.
+        """
         whole = math.floor(hours)
         known, total = self._sums, len(self.hourly)
         if 0 <= whole < total:
@@ -77,8 +80,9 @@ class Intensity:
 
     @cached_property
     def _by_hour(self) -> Sequence[float]:
-        """Return the mean per hour of day (UTC); the overall mean for an hour that the table
-        lacks."""
+        """Return the mean g/kWh per hour of day (UTC); for an hour without entries, the overall
+        mean.
+        """
         overall = self._sums[-1] / len(self.hourly)
         hours: list[list[float]] = [[] for _ in range(24)]
         for index, grams in enumerate(self.hourly):

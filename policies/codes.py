@@ -1,4 +1,4 @@
-"""Every reason that Berth gives, as a stable code; ``docs/reasons.md`` explains each of them.
+"""The stable code of every reason that Berth gives; ``docs/reasons.md`` explains each code.
 
 Sites use the codes in scripts (``berth jobs decisions --code``), so a code is never reused for
 another meaning.
@@ -115,8 +115,8 @@ CHECKED_IN_ORDER: tuple[Code, ...] = (
     Code.OTHER_SLICE,
     Code.NOT_CHOSEN,
 )
-"""Reasons that rule out a candidate, in checking order: a candidate that is ruled out by a later
-check came nearer to taking the job."""
+"""Reasons that exclude a candidate, in checking order: a candidate that a later check excludes came
+nearer to taking the job."""
 NOT_ACTED_ON = frozenset(
     {Code.OUT_OF_RANGE, Code.PRIOR_ONLY, Code.INTERVALS_FAIL, Code.INTERVAL_TOO_WIDE}
 )

@@ -82,8 +82,9 @@ def runs_there(case: Case) -> Exclusion | None:
 
 
 def not_known_to_run(candidate: Candidate, forecast: Forecast) -> str | None:
-    """Return a warning where the program needs CPU instructions that the candidate may lack, else
-    None."""
+    """Return a warning if the program needs CPU instructions that the candidate may lack; None:
+    it has all.
+    """
     if candidate.platform in forecast.ran_on:
         return None
     for name in forecast.instruction_sets:
@@ -125,8 +126,9 @@ def own_features(case: Case) -> Exclusion | None:
 
 
 def _has(candidate: Candidate, asked: str) -> bool:
-    """Return whether every node of the candidate has these features and the candidate adds no
-    constraint."""
+    """Return whether all nodes of the candidate have these features and it adds no constraint
+    itself.
+    """
     return candidate.constraint is None and _all_have(candidate, asked)
 
 
@@ -183,14 +185,16 @@ def gres_matches(asked: str, offered: str | None) -> bool:
 
 def asks_for_none(asked: str) -> bool:
     """Return whether the request explicitly excludes GPUs: ``none``, ``gpu:0`` or
-    ``gres/gpu:h200=0``."""
+    ``gres/gpu:h200=0``.
+    """
     parts = asked.removeprefix("gres/").removeprefix("gres:").replace("=", ":").split(":")
     return parts == ["none"] or (len(parts) > 1 and whole_number(parts[-1]) == 0)
 
 
 def names_no_type(asked: str) -> bool:
-    """Return whether the request is for GPUs of any type and nothing else: ``gpu``, ``gpu:2``,
-    ``gres/gpu=2``."""
+    """Return whether the request is only for GPUs of any type: ``gpu``, ``gpu:2`` or
+    ``gres/gpu=2``.
+    """
     name, _, count = (
         asked.removeprefix("gres/").removeprefix("gres:").replace("=", ":").partition(":")
     )
@@ -220,8 +224,9 @@ def translates(case: Case) -> Exclusion | None:
 
 
 def predicted(case: Case) -> Exclusion | None:
-    """Exclude a platform without a prediction; in strict mode also where the prediction
-    abstains."""
+    """Exclude a platform without a prediction; in strict mode also one whose prediction
+    abstains.
+    """
     prediction = case.prediction
     if prediction is None or case.runtime_s is None or case.memory is None:
         return Exclusion(
@@ -256,8 +261,9 @@ def narrow_enough(case: Case) -> Exclusion | None:
 
 
 def intervals_hold(case: Case) -> Exclusion | None:
-    """Exclude a platform whose predicted intervals failed to cover finished jobs, in strict mode
-    only."""
+    """Exclude, in strict mode, a platform whose predicted intervals failed to cover finished
+    jobs.
+    """
     sentence = case.forecast.doubted.get(case.candidate.platform)
     if sentence is None or not case.settings.strict:
         return None
@@ -315,7 +321,8 @@ def _gpu_memory_lacks(case: Case, memory: MemoryUse, capacity: float, gpus: int)
 
 def time_fits(case: Case) -> Exclusion | None:
     """Exclude a candidate whose time limit is below the upper predicted time and may not be
-    raised."""
+    raised.
+    """
     request, candidate = case.request, case.candidate
     upper = upper_s(case.runtime_s, case.forecast, case.settings)
     if upper <= admitted_s(request, candidate, case.settings):
@@ -346,8 +353,8 @@ def upper_s(runtime: Interval | None, forecast: Forecast, settings: PolicySettin
     """Return the run time in seconds to compare with time limits: the upper bound x
     ``time_margin``.
 
-    It is minus infinity where no time is predicted, and 0 for a forecast of one step or token: such
-    a forecast gives no time for the whole job, so only the requested limit can be checked.
+    Minus infinity where no time is predicted. 0 for a forecast of one step or token, which gives no
+    time for the whole job: then only the requested limit can be checked.
     """
     if runtime is None:
         return -math.inf
@@ -356,7 +363,8 @@ def upper_s(runtime: Interval | None, forecast: Forecast, settings: PolicySettin
 
 def admitted_s(request: Request, candidate: Candidate, settings: PolicySettings) -> float:
     """Return the longest upper predicted time in seconds that the limits allow; -1: no time is
-    allowed."""
+    allowed.
+    """
     longest = math.inf if candidate.max_time_s is None else candidate.max_time_s
     if request.time_limit_s is not None and request.time_limit_s > longest:
         return -1.0

@@ -57,7 +57,8 @@ def decide(
 
 
 class Decider:
-    """Decides as ``decide`` does, for a fixed site, and caches the ranking for each shape of job.
+    """Makes the decisions of a fixed site, as ``decide`` does, and caches the ranking of equal
+    requests.
 
     Not safe to share between threads. Callers must not change ``states`` after passing it in.
     """
@@ -83,7 +84,7 @@ class Decider:
         self.settings = settings
         self.objective = OBJECTIVES.load(settings.objective).of(settings, self.candidates)
         self.counts_waits = settings.weights.wait > 0 or self.objective.waits
-        """Whether expected waits are looked at."""
+        """Whether scores include the expected wait."""
         self.ranking = Ranking(self.candidates, settings, self.objective, shapes_kept)
         self._explains = explains
         self._has_slices = any(one.slice_of is not None for one in self.candidates)
@@ -159,7 +160,8 @@ class Decider:
         forecast: Forecast,
     ) -> tuple[list[Ranked], list[Ranked]]:
         """Return the candidates that fit now, best first, and the excluded candidates, sorted by
-        name."""
+        name.
+        """
         fitting, ruled_out = [], []
         for assessed in self.ranking.of(request, forecast):
             if assessed.ranked.score is None:
@@ -217,8 +219,7 @@ class Decider:
     def _at_present(
         self, estimate: Estimate, request: Request, state: CandidateState | None
     ) -> Estimate:
-        """Return the estimate with the request, the state, the time and the turn of this
-        decision."""
+        """Return the estimate with the request, state, time and turn of this decision."""
         if request.array is None:
             expected = None
             wait_s = expected_wait_s(estimate.resources, estimate.runtime_s.mid, state)
@@ -252,8 +253,9 @@ class Decider:
         to_learn: tuple[Ranked, Explored],
         ranked: tuple[Ranked, ...],
     ) -> Decision:
-        """Return the Decision for a candidate that is not the best, chosen to learn from its
-        run."""
+        """Return the Decision for a candidate that is not the best, chosen to learn from the
+        job's run.
+        """
         chosen, explored = to_learn
         candidate = self._by_name[chosen.candidate]
         decision = self._decision(
@@ -334,8 +336,9 @@ class Decider:
 
 
 def _left_alone(request: Request, forecast: Forecast | None) -> tuple[Code, str] | None:
-    """Return the code and sentence of a reason to leave the job alone on every candidate, or
-    None."""
+    """Return the code and sentence of a reason to leave the job alone on every candidate; None:
+    no reason.
+    """
     if request.opted_out:
         return Code.OPTED_OUT, "You asked Berth to leave this job alone."
     if forecast is None:
@@ -353,8 +356,10 @@ def _left_alone(request: Request, forecast: Forecast | None) -> tuple[Code, str]
 
 
 def _nothing_fits(ruled_out: Sequence[Ranked]) -> tuple[str, str]:
-    """Return the code and sentence for a job that no candidate fits: the common code, or
-    no-candidate."""
+    """Return the code and sentence for a job that no candidate fits.
+
+    The code is the one that all exclusions have in common, else ``no-candidate``.
+    """
     codes = {ranked.code for ranked in ruled_out}
     if len(codes) == 1 and (only := codes.pop()) is not None:
         return only, sentences.nothing_fits(ruled_out, same=True)

@@ -21,7 +21,7 @@ def edit_of(
     forecast: Forecast,
     settings: PolicySettings,
 ) -> Edit:
-    """Return only the changes that the job needs to run on that candidate."""
+    """Return only the changes that the job needs to run on the chosen candidate."""
     asked, held = request.resources, best.resources
     same = (
         (asked.tasks, asked.cpus_per_task, asked.gpus, asked.memory_bytes_per_node)
@@ -56,8 +56,10 @@ def _adds_type(request: Request, candidate: Candidate, settings: PolicySettings)
 def raised_limit_s(
     request: Request, candidate: Candidate, best: Ranked, settings: PolicySettings
 ) -> float | None:
-    """Return the time limit in seconds that the upper predicted time needs; None: keep the present
-    one."""
+    """Return the raised time limit in seconds that the upper predicted time needs.
+
+    None: keep the present limit.
+    """
     limit = present_limit_s(request, candidate)
     if limit is None or best.runtime_s is None:
         return None

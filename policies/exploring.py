@@ -1,9 +1,9 @@
 """Send a few jobs to candidates from whose runs the predictor learns most (``policy.explore``).
 
-A job goes there where the expected gain for the workload's next jobs exceeds this job's own
-expected loss. Only candidates that passed every constraint are considered, and of those only the
-ones whose upper predicted time is within a factor of the best one's and fits the job's present time
-limit.
+A job is sent to such a candidate if the expected gain for the workload's next jobs exceeds this
+job's own expected loss. Only candidates that passed every constraint are considered, and of those
+only the ones whose upper predicted time is within a factor of the best one's median and fits the
+job's present time limit.
 """
 
 from __future__ import annotations
@@ -45,10 +45,12 @@ def place_to_learn(
     *,
     keeps_limit: Callable[[Ranked], bool],
 ) -> tuple[Ranked, Explored] | None:
-    """Return the candidate with the largest gain less loss; None: choose the best candidate.
+    """Return the candidate with the largest gain minus loss for learning; None: use the best
+    candidate.
 
     ``fits``: candidates, best first. ``keeps_limit``: returns whether the candidate's upper
-    predicted time fits the job's present time limit.
+    predicted
+    time fits the job's present time limit.
     """
     explore, best = settings.explore, fits[0]
     if not allowance.open(explore) or best.guess or best.runtime_s is None or not best.score:
@@ -78,7 +80,7 @@ def place_to_learn(
 
 
 def core_hours(request: Request, ranked: Ranked, candidate: Candidate) -> float:
-    """Return the core-hours of the job there by its upper predicted time.
+    """Return the job's core-hours on the candidate, by the upper predicted time.
 
     A GPU counts as its share of the node's cores.
     """
@@ -93,9 +95,9 @@ def core_hours(request: Request, ranked: Ranked, candidate: Candidate) -> float:
 
 
 def _within(ranked: Ranked, best: Ranked, worst: float) -> bool:
-    """Return whether time and score are at most ``worst`` times the best one's.
+    """Return whether a candidate's upper time and score are at most ``worst`` times the best one's.
 
-    The candidate counts with its upper time, the best one with its median.
+    The best candidate counts with its median time and score.
     """
     assert ranked.runtime_s is not None and best.runtime_s is not None  # noqa: S101, PT018
     assert ranked.score is not None and best.score is not None  # noqa: S101, PT018
@@ -107,8 +109,7 @@ def _within(ranked: Ranked, best: Ranked, worst: float) -> bool:
 
 
 def _place(ranked: Ranked, candidate: Candidate, settings: PolicySettings) -> Place:
-    """Return the candidate as a Place: the log of its score with the standard deviation of that
-    log.
+    """Return the candidate as a Place: the log of its score, with the log's standard deviation.
 
     Where waits count, the deviation is reduced to the run time's part of the score.
     """

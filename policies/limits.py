@@ -2,8 +2,8 @@
 
 A scheduler's front end gives the ``Limit``s of a user in a queue (``Rights``); this module checks a
 job against them in scheduler-neutral terms. Of limits on all jobs of a user or account together,
-only what a single job exceeds is checked: below that, the job merely waits, and an array runs fewer
-tasks at a time.
+only the amounts that a single job exceeds are checked: a job below them merely waits, and an array
+runs fewer tasks at a time.
 """
 
 from __future__ import annotations
@@ -73,10 +73,11 @@ def broken(
     nodes: int,
     time_limit_s: float | None,
 ) -> Limit | None:
-    """Return the first limit that a job breaks; None: it is within all of them.
+    """Return the first limit that a job breaks; None: the job is within all limits.
 
-    ``holds``: total of each resource that the job would use. ``time_limit_s`` None: not known;
-    limits on resource-seconds then count as broken for every job that uses the resource.
+    ``holds``: total of each resource that the job would use. ``time_limit_s`` None: unknown;
+    limits on
+    resource-seconds then count as broken for every job that uses the resource.
     """
     for limit in limits:
         if limit.scope is Scope.RUNNING:
@@ -98,7 +99,7 @@ def broken(
 
 
 AT_SHARE = 1.0
-"""Relative usage assumed for users of whom nothing is known: exactly the fair share."""
+"""Relative usage assumed for users without known usage: exactly the fair share."""
 
 
 @dataclass(frozen=True)
@@ -112,7 +113,7 @@ class UsedShares:
     by_user: Mapping[str, float]
 
     def of(self, user: str) -> float:
-        """Return the relative usage of a user; ``AT_SHARE`` where nothing is known."""
+        """Return the relative usage of a user; ``AT_SHARE`` where the usage is unknown."""
         return self.by_user.get(user, AT_SHARE)
 
     @cached_property

@@ -1,4 +1,6 @@
-"""List further candidates beside the best in one list of queues; the job starts in any of them."""
+"""List further candidates beside the best, so that the job starts in whichever queue has room
+first.
+"""
 
 from __future__ import annotations
 

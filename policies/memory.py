@@ -18,8 +18,9 @@ _MIB = 2**20
 
 
 def held_where_it_was(request: Request) -> int | None:
-    """Return the bytes per node that the job gets if Berth leaves it alone; None: there is no
-    limit."""
+    """Return the bytes per node that the job gets if Berth leaves it alone; None: memory is
+    unlimited.
+    """
     asked, default = request.resources, request.default_memory
     if asked.memory_bytes_per_node is not None or default is None:
         return _asked_on_all_cores(request)
@@ -33,7 +34,9 @@ def held_where_it_was(request: Request) -> int | None:
 
 
 def _asked_on_all_cores(request: Request) -> int | None:
-    """Return the requested bytes per node; where requested per core, for all cores that count."""
+    """Return the requested bytes per node; a request per core counts for all cores that the job
+    gets.
+    """
     memory, cores = request.resources.memory_bytes_per_node, _cores_where_it_was(request)
     by_core = bytes_per_core_where_it_was(request)
     if memory is None or by_core is None or cores == own_cores_per_node(request.resources):
@@ -42,8 +45,7 @@ def _asked_on_all_cores(request: Request) -> int | None:
 
 
 def bytes_per_core_where_it_was(request: Request) -> int | None:
-    """Return the bytes per core of the job, as requested or by default; None: memory is not per
-    core."""
+    """Return the job's bytes per core, as requested or by default; None: memory is not per core."""
     if memory_form(request) is not MemoryForm.CORE:
         return None
     memory = request.resources.memory_bytes_per_node
@@ -70,8 +72,9 @@ def _nodes_where_it_was(request: Request) -> int:
 
 
 def _nodes_that_its_tasks_took(request: Request) -> int:
-    """Return the fewest nodes of its queue that the tasks fit on; 1 where memory is not per
-    node."""
+    """Return the fewest nodes of the original queue that the tasks fit on; 1 if memory is not
+    per node.
+    """
     asked, default = request.resources, request.default_memory
     if default is None or default.most_node_cores is None:
         return 1
@@ -99,8 +102,9 @@ def _cores_where_it_was(request: Request) -> int:
 
 
 def memory_form(request: Request) -> MemoryForm:
-    """Return the form of the memory request: as the user wrote it, else as the queue's default is
-    set."""
+    """Return the form of the memory request: as the user wrote it, else as the queue's default
+    is set.
+    """
     if request.needs.memory_form is not None:
         return request.needs.memory_form
     default = request.default_memory
@@ -117,7 +121,7 @@ def with_memory(
     """Return ``held`` with the memory that the job must request, or why no node has that much.
 
     ``held`` is the translated request. ``predicted`` is the host memory of the whole job, in bytes;
-    None: not known.
+    None: unknown.
     """
     asked = request.resources.memory_bytes_per_node
     if not candidate.translation.keep_memory and not candidate.is_gpu and _is_measured(predicted):
@@ -176,13 +180,16 @@ def _too_much_on_all_cores(
 
 
 def _is_measured(predicted: Interval | None) -> bool:
-    """Return whether the predicted memory has a lower bound above 0: else it is only "at most so
-    much"."""
+    """Return whether the predicted memory has a lower bound above 0; otherwise only a maximum is
+    known.
+    """
     return predicted is not None and predicted.low > 0
 
 
 def _too_much(candidate: Candidate, memory_bytes: int, *, asked: bool) -> str | None:
-    """Return the sentence that says that no node has that much memory; None: a node has it."""
+    """Return the sentence that no node of the candidate has that much memory; None: a node has
+    it.
+    """
     capacity = candidate.memory_bytes_per_node
     if capacity is None or memory_bytes <= capacity:
         return None

@@ -1,6 +1,6 @@
 """Present constraints: whether a suitable candidate can take the job now, from this user.
 
-Like the lasting constraints (``policies.constraints``) each is a function that returns None or an
+Like the lasting constraints (``policies.constraints``), each is a function that returns None or an
 Exclusion with a sentence. They read one Moment: the user's rights and the candidate's newest state.
 """
 
@@ -29,8 +29,8 @@ class Moment:
     state: CandidateState | None
     now_s: float
     time_limit_s: float | None
-    """The time limit that the job would have there, raised by Berth or by default; None: not
-    known."""
+    """The time limit that the job would have on the candidate, including a raise by Berth or the
+    queue's default; None: unknown."""
 
 
 PresentConstraint = Callable[[Moment], Exclusion | None]
@@ -111,10 +111,10 @@ def enough_nodes_work(moment: Moment) -> Exclusion | None:
 
 
 def not_ruled_out(moment: Moment) -> Exclusion | None:
-    """Exclude a candidate that sent back a job of this user and was not cleared since.
+    """Exclude a candidate that sent back a job of this user, until the entry is cleared.
 
-    Two other users' jobs of this workload also exclude it; one other user's do not, because the
-    cause may be that user's own options.
+    Jobs of this workload from at least two users also exclude it; those of one other user do not,
+    because the cause may be that user's own options.
     """
     if moment.state is None or not moment.state.ruled_out:
         return None
@@ -178,7 +178,7 @@ PRESENT: tuple[PresentConstraint, ...] = (
 
 
 def excluded_now(moment: Moment) -> Exclusion | None:
-    """Return why the candidate cannot take the job now; None: it can."""
+    """Return why the candidate cannot take the job now; None: the candidate can take it."""
     for constraint in PRESENT:
         excluded = constraint(moment)
         if excluded is not None:

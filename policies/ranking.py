@@ -1,7 +1,7 @@
-"""Rank the candidates for what a job requests, independent of the user and the time.
+"""Rank the candidates for a request, independent of the user and the present state.
 
-This is the larger part of a decision. It is the same for every submission of one workload with the
-same resources, so it is cached: the submit path then only checks rights and states.
+This is the larger part of a decision. The ranking is the same for every submission of one workload
+with the same resources, so it is cached: the submit path then only checks rights and states.
 """
 
 from __future__ import annotations
@@ -48,19 +48,17 @@ _what_is_asked = attrgetter(
 
 
 class Assessed(NamedTuple):
-    """A candidate assessed for one shape of job, before its present state is checked."""
+    """A candidate assessed for one request, before its present state is checked."""
 
     candidate: Candidate
     ranked: Ranked
-    """The candidate with its score, without any waiting time, or with the lasting reason that rules
-    it out."""
+    """The candidate with its score (without waiting time) or with the reason that excludes it."""
     estimate: Estimate | None
-    """The estimate that the score is computed from; None: there is no prediction for the
-    platform."""
+    """The estimate from which the score is computed; None: no prediction for the platform."""
 
 
 class Ranking:
-    """Ranks a site's candidates and caches the ``kept`` newest shapes of jobs."""
+    """Ranks a site's candidates for requests and caches the ``kept`` newest rankings."""
 
     def __init__(
         self,
@@ -78,8 +76,9 @@ class Ranking:
         return len(self._shapes)
 
     def of(self, request: Request, forecast: Forecast) -> tuple[Assessed, ...]:
-        """Return all candidates for the request: those that fit, best first, then those ruled
-        out."""
+        """Return all candidates for the request: those that fit, best first, then those
+        excluded.
+        """
         key = forecast.content_digest, _what_is_asked(request)
         known = self._shapes.get(key)
         if known is None:
@@ -147,8 +146,11 @@ class Ranking:
 
 
 def order(ranked: Ranked) -> tuple[int, float, float, float, str]:
-    """Return the sort key: best first, guesses after, ruled out last; ties by time, cost, then
-    name."""
+    """Return the sort key of a ranked candidate: best score first, guesses after, excluded ones
+    last.
+
+    Ties are broken by time, cost, then name.
+    """
     if ranked.score is None:
         return (2, 0.0, 0.0, 0.0, ranked.candidate)
     time = math.inf if ranked.runtime_s is None else ranked.runtime_s.mid

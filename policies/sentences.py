@@ -1,5 +1,6 @@
 """Write the sentence that explains a decision to the user, and the warnings for ranked
-candidates."""
+candidates.
+"""
 
 from __future__ import annotations
 
@@ -74,7 +75,9 @@ def placed(
 
 
 def short_of_memory(asked_bytes_per_node: int | None, best: Ranked) -> str:
-    """Return the warning that the job requests less memory than it may need; empty: it does not."""
+    """Return a warning if the job requests less host memory than it may need; empty: it requests
+    enough.
+    """
     memory = None if best.memory is None else best.memory.host_bytes
     nodes = max(1, best.resources.nodes)
     if asked_bytes_per_node is None or memory is None:
@@ -125,16 +128,19 @@ def _width(makespan: Makespan) -> str:
 
 
 def _learnt(best: Ranked) -> str:
-    """Return from which finished jobs the time was learnt; empty where no job changed it."""
+    """Return a note naming the finished jobs from which the time was learned; empty where none
+    changed it.
+    """
     origin, colon, jobs = best.source.partition(": ")
     return f", learnt from finished jobs ({jobs})" if colon and origin == LEARNT else ""
 
 
 def _quicker(best: Ranked, others: Sequence[Ranked]) -> str | None:
-    """Return why the candidate with the shortest run time was not chosen; None: the best has it.
+    """Return why the candidate with the shortest run time was not chosen; None: it was chosen.
 
-    For an array the run time is that of one task; the sentence also gives the number of tasks that
-    run at the same time.
+    For an array the run time is that of one task; the sentence also gives the number of tasks
+    that run
+    at the same time.
     """
     assert best.runtime_s is not None  # noqa: S101 - it has a score
     mid = best.runtime_s.mid
@@ -164,8 +170,9 @@ _OVER_TIME = frozenset({Code.TIME_OVER_LIMIT, Code.TIME_OVER_QUEUE})
 
 
 def nothing_fits(ruled_out: Sequence[Ranked], *, same: bool) -> str:
-    """Return why the job is left alone: the common reason, or the reason of the nearest
-    candidate."""
+    """Return why the job is left alone: the common reason, or that of the candidate that came
+    nearest.
+    """
     if not ruled_out:
         return "Left as it is: the site file has no candidates."
     counted = Counter(ranked.excluded for ranked in ruled_out)
@@ -203,8 +210,9 @@ def resources(held: Resources) -> str:
 def warning(
     prediction: Prediction | None, runtime: Interval | None, settings: PolicySettings
 ) -> str | None:
-    """Return what a person should know before trusting the candidate's prediction; None:
-    nothing."""
+    """Return what a person should know before trusting the candidate's prediction; None: no
+    warning.
+    """
     if prediction is None or runtime is None:
         return None
     if prediction.abstained is not None:

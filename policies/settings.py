@@ -19,7 +19,8 @@ class SliceAim(StrEnum):
 
 class ListBy(StrEnum):
     """The rule for listing further candidates beside the best, where the scheduler accepts
-    several."""
+    several queues.
+    """
 
     SCORE = "score"
     """List candidates whose score is within the factor ``alike_within`` of the best score."""
@@ -100,8 +101,8 @@ class PolicySettings:
     """
     stale_after_s: float = 120.0
     list_queues: bool = False
-    """True: the scheduler accepts several queues for a job and starts it in the first that has
-    room."""
+    """True: the scheduler accepts several queues for a job and starts the job in the first queue
+    with room."""
     alike_within: float = 1.25
     """Largest ratio of a candidate's score to the best score at which both are listed together.
 

@@ -1,8 +1,8 @@
 """Choose one MIG slice per GPU model by the site's aim, before the objective compares candidates.
 
-Small slices are slow, so an objective alone would give every job the largest. Sites use slices so
-that many jobs share a GPU: the aim is the smallest suitable slice, or the one with the most work
-per fraction of the GPU, as in ``berth mig recommend``.
+Small slices are slow, so an objective alone would give every job the largest slice. Sites use
+slices so that many jobs share a GPU: the aim is the smallest suitable slice, or the one with the
+most work per fraction of the GPU, as in ``berth mig recommend``.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ def one_of_each(
     slice.
 
     ``fits``: candidates that no constraint excludes, best first. A guess never wins over a
-    prediction; in a tie the objective's better candidate wins.
+    prediction;
+    in a tie the objective's better candidate wins.
     """
     best: dict[str, Ranked] = {}
     if aim is not SliceAim.OBJECTIVE:

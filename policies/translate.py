@@ -2,9 +2,9 @@
 
 The number of tasks and the cores per task are kept, because a script may name them anywhere (``srun
 -n 8``). They change (for example from 32 MPI tasks to one task with a GPU and 8 cores) only where
-the site or the workload says that the script uses whatever it is given. Where translation is
-impossible, the result is a sentence, not an exception: it becomes the reason why the candidate is
-ruled out.
+the site or the workload says that the script uses whatever it is given. If a translation is
+impossible, the result is a sentence instead of an exception: it becomes the reason that excludes
+the candidate.
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ from berth.policies.values import Candidate, Request, Resources
 
 
 def translate(request: Request, candidate: Candidate) -> Resources | str:
-    """Return the request in the candidate's resources, or the sentence that says why it cannot be.
+    """Return the request in the candidate's resources, or a sentence on why translation is
+    impossible.
 
     The result has no memory: ``policies.memory`` adds it.
     """
@@ -75,7 +76,8 @@ def _more_than_allowed(tasks: int, cpus: int, most: int) -> str:
 
 
 def _spread(request: Request, candidate: Candidate, held: Resources) -> Resources | str:
-    """Return ``held`` with its number of nodes, or the sentence that says which limit it exceeds.
+    """Return ``held`` with its number of nodes, or the sentence that says which limit the job
+    exceeds.
 
     ``held.nodes`` is the fewest nodes that the tasks, cores and GPUs fit on; the user's choice and
     the limits of the site and the candidate apply.
@@ -115,7 +117,9 @@ def _fits_one_node_of_its_own(request: Request, candidate: Candidate) -> bool:
 
 
 def _nodes(request: Request, candidate: Candidate, held: Resources) -> int:
-    """Return the number of nodes: at least what fits, the tasks per node, and the user's number."""
+    """Return the job's number of nodes: what fits, the tasks per node and the user's number at
+    least.
+    """
     nodes, asked, needs = held.nodes, request.resources, request.needs
     if needs.tasks_per_node is not None and held.tasks == max(1, asked.tasks):
         nodes = max(nodes, _ceil(held.tasks, needs.tasks_per_node))
@@ -126,8 +130,9 @@ def _nodes(request: Request, candidate: Candidate, held: Resources) -> int:
 
 
 def _layout_problem(request: Request, candidate: Candidate, held: Resources) -> str | None:
-    """Return which cores per node or per GPU the user requests that no node has; None: nodes have
-    them."""
+    """Return the requested cores per node or per GPU that no node has, as a sentence; None:
+    nodes have them.
+    """
     needs, cores = request.needs, candidate.cores_per_node
     unchanged = (held.tasks, held.cpus_per_task) == asked_shape(request)
     # Slurm requires nodes on which the tasks per node fit, even where the job has fewer tasks.

@@ -23,8 +23,7 @@ class Mode(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Resources:
-    """Resources of a running job, in scheduler-neutral terms. 0 or None: the job does not request
-    any."""
+    """Resources of a running job, in scheduler-neutral terms; 0 or None: none are requested."""
 
     nodes: int = 1
     tasks: int = 1
@@ -300,7 +299,8 @@ class Translation:
 @dataclass(frozen=True, slots=True)
 class Candidate:
     """One choice for a job at this site: a queue (with constraint and gres) on a hardware
-    platform."""
+    platform.
+    """
 
     name: str
     platform: str
@@ -407,8 +407,9 @@ class Edit:
 
 @dataclass(frozen=True, slots=True)
 class Explored:
-    """Why a job was sent to a candidate that is not the best, to learn from its run, and the
-    cost."""
+    """Why a job was sent to a candidate that is not the best, to learn from its run, and at
+    which cost.
+    """
 
     instead_of: str
     """The candidate with the best prediction."""

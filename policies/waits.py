@@ -19,8 +19,9 @@ class Waits(Protocol):
     """Predicted waits of jobs in a queue."""
 
     def at(self, units: int, runtime_s: float) -> Interval:
-        """Return the predicted wait in seconds of a job with ``units`` cores or GPUs and this run
-        time."""
+        """Return the predicted wait in seconds of a job with ``units`` cores or GPUs and this
+        run time.
+        """
         ...
 
 
@@ -78,8 +79,9 @@ class WaitTable:
         }
 
     def at(self, units: int, runtime_s: float) -> Interval:
-        """Return the predicted wait in seconds of a job with ``units`` cores or GPUs and this run
-        time."""
+        """Return the predicted wait in seconds of a job with ``units`` cores or GPUs and this
+        run time.
+        """
         row = min(bisect_left(self.units, units), len(self.units) - 1)
         column = min(bisect_left(self.seconds, runtime_s), len(self.seconds) - 1)
         return self.waits[row][column]

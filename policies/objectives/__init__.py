@@ -1,4 +1,4 @@
-"""Objectives: the rules by which the best candidate is chosen, found by name.
+"""Objectives: the rules that choose the best candidate, looked up by name.
 
 Each objective has its own file; the baselines share one. ``protocol`` defines an objective,
 ``costs`` has functions that several share. Another package adds an objective by an entry point in

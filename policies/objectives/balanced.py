@@ -1,4 +1,4 @@
-"""The objective that weighs time, cost and energy, each with an exponent."""
+"""The objective ``balanced``: weighs time, cost and energy, each with an exponent."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from berth.policies.settings import Weights
 
 
 class Balanced(Objective):
-    """Choose the smallest product time**w_t x cost**w_c x energy**w_e.
+    """Choose the candidate with the smallest product time**w_t x cost**w_c x energy**w_e.
 
         w_t, w_c, w_e  exponents ``[policy.weights]`` time, cost and energy
         time           predicted time with weighted wait, in seconds
         cost           in the site's currency
         energy         in joules
 
-    A number whose exponent is 0 need not be known.
+    A number whose exponent is 0 may be unknown.
     """
 
     name = "balanced"

@@ -25,8 +25,9 @@ _TIE = 1e-6
 class HeterogeneityBlind(Objective):
     """Choose the candidate that can start the job first, as if all hardware were equally fast.
 
-    The score is time limit + expected wait: all that a scheduler knows that ignores hardware
-    differences. Ties are broken by a pseudo-random number from the time and the user.
+    The score is the time limit plus the expected wait, which is all that a scheduler uses that
+    ignores
+    hardware differences. Ties are broken by a pseudo-random number from the time and the user.
     """
 
     name = "heterogeneity-blind"
@@ -81,8 +82,10 @@ class RandomPlace(Objective):
 
 
 class RoundRobin(Objective):
-    """Choose the candidates in turn, by name; the score is the distance from the present turn, from
-    1."""
+    """Choose the candidates in turn, by name.
+
+    The score is the candidate's distance from the present turn, starting at 1.
+    """
 
     name = "round-robin"
     superlative = "is next in turn"
@@ -111,8 +114,9 @@ class RoundRobin(Objective):
 
 
 class StaticBest(Objective):
-    """Choose the first candidate of ``policy.order`` that fits; candidates not in it get no
-    jobs."""
+    """Choose the first candidate of ``policy.order`` that fits; candidates not in the order get
+    no jobs.
+    """
 
     name = "static-best"
     superlative = "is the first of the site's order that fits"
@@ -151,7 +155,8 @@ class StaticBest(Objective):
 
 class UserChoice(Objective):
     """Choose the queue that the user named, as without Berth; a job without a queue is left
-    alone."""
+    alone.
+    """
 
     name = "user-choice"
     superlative = "is what the user chose"

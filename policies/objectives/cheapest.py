@@ -1,4 +1,4 @@
-"""The objective with the smallest cost: predicted time x price of the job's resources."""
+"""The objective ``cheapest``: least cost, that is predicted time x price of the job's resources."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from berth.policies.objectives.protocol import NO_PRICE, Estimate, Objective, Te
 
 
 class Cheapest(Objective):
-    """Choose the smallest cost in the site's currency."""
+    """Choose the candidate with the least cost in the site's currency."""
 
     name = "cheapest"
     superlative = "is predicted cheapest"

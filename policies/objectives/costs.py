@@ -7,8 +7,9 @@ from berth.policies.values import Candidate, CandidateState, Resources
 
 
 def price_per_hour(candidate: Candidate, resources: Resources) -> float | None:
-    """Return the price per hour of the resources, in the site's currency; None: no price is
-    known."""
+    """Return the price per hour of the resources in the site's currency; None: no price is
+    known.
+    """
     node, gpu, core = (
         candidate.price_per_node_hour,
         candidate.price_per_gpu_hour,
@@ -24,11 +25,13 @@ def price_per_hour(candidate: Candidate, resources: Resources) -> float | None:
 
 
 def expected_wait_s(resources: Resources, runtime_s: float, state: CandidateState | None) -> float:
-    """Return the expected queue wait in seconds: 0 where there is room now, else from the wait
-    table.
+    """Return the expected queue wait in seconds; 0 where the job has room now.
 
-    Without a table the wait is (pending jobs + 1) x this job's run time. This estimate is crude: it
-    only ranks full partitions by their number of pending jobs.
+    Otherwise the wait is looked up in the state's wait table. Without a table the wait is
+    (pending jobs
+    + 1) x this job's run time. This estimate is crude: it only ranks full partitions by their
+    number of
+    pending jobs.
     """
     if state is None:
         return 0.0
@@ -45,13 +48,15 @@ def expected_wait_s(resources: Resources, runtime_s: float, state: CandidateStat
 
 def wait_of(estimate: Estimate) -> float:
     """Return the expected wait in seconds; for an array, until ``makespan.at_once`` tasks can
-    run."""
+    run.
+    """
     if estimate.makespan is not None:
         return estimate.makespan.wait_s
     return expected_wait_s(estimate.resources, estimate.runtime_s.mid, estimate.state)
 
 
 def length_of(estimate: Estimate) -> float:
-    """Return the middle predicted run time in seconds; for an array, the makespan without the
-    wait."""
+    """Return the median predicted run time in seconds; for an array, the makespan without the
+    wait.
+    """
     return estimate.runtime_s.mid if estimate.makespan is None else estimate.makespan.length_s

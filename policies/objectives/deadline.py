@@ -1,4 +1,4 @@
-"""The objective that chooses the cheapest candidate that meets the deadline."""
+"""The objective ``deadline``: the cheapest candidate that meets the job's deadline."""
 
 from __future__ import annotations
 
@@ -17,11 +17,13 @@ UNPRICED = 1e9
 
 
 class Deadline(Objective):
-    """Choose the cheapest candidate that meets the deadline; if none does, the one least late.
+    """Choose the cheapest candidate that meets the job's deadline; if none does, the least late
+    one.
 
     A candidate meets the deadline where expected wait + upper predicted time is within it; for an
-    array, the last task must end within it. The deadline is the job's own, else the site's multiple
-    of the job's time limit, counted from submission. A job without either always meets it.
+    array, the last task must end within it. The deadline is the job's own, else the site's
+    multiple of
+    the job's time limit, counted from submission. A job without either always meets it.
     """
 
     name = "deadline"
@@ -73,8 +75,9 @@ class Deadline(Objective):
 
 
 def _upper_s(estimate: Estimate) -> float:
-    """Return the upper predicted time in seconds; for an array, of all its tasks without the
-    wait."""
+    """Return the upper predicted run time in seconds; for an array, that of all its tasks,
+    without wait.
+    """
     time = estimate.runtime_s
     if estimate.makespan is None or time.mid <= 0:
         return time.high

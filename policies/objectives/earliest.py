@@ -1,4 +1,4 @@
-"""The objective with the earliest predicted end, whatever the site's weight of waiting."""
+"""The objective ``earliest``: earliest predicted end, whatever the site's weight of waiting."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from berth.policies.objectives.protocol import Estimate, Objective, Term, time_t
 
 
 class Earliest(Objective):
-    """Choose the smallest expected wait + predicted run time, in seconds."""
+    """Choose the candidate with the smallest expected wait + predicted run time, in seconds."""
 
     name = "earliest"
     superlative = "is predicted to finish first"

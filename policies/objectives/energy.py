@@ -29,10 +29,12 @@ class Energy(NamedTuple):
 
 
 def energy_of(estimate: Estimate) -> Energy | None:
-    """Return mean power of the job's resources x predicted time; None: no power is known.
+    """Return a job's predicted energy: mean power of its resources x predicted time; None: power
+    unknown.
 
-    The power per core or GPU comes from finished jobs, else from the prediction's energy, else from
-    the data sheet.
+    The power per core or GPU comes from finished jobs, else from the prediction's energy, else
+    from the
+    data sheet.
     """
     candidate, held, point = estimate.candidate, estimate.resources, estimate.prediction
     core_w = candidate.power_per_core_w
@@ -55,14 +57,15 @@ def energy_of(estimate: Estimate) -> Energy | None:
 
 
 def carbon_g(estimate: Estimate, energy: Energy) -> float | None:
-    """Return grams of CO2 equivalent from the expected start of the job; None: not known."""
+    """Return grams of CO2 equivalent, for a run from the job's expected start; None: intensity
+    unknown.
+    """
     intensity = intensity_of(estimate)
     return None if intensity is None else energy.joules / J_PER_KWH * intensity
 
 
 def intensity_of(estimate: Estimate) -> float | None:
-    """Return the mean carbon intensity in g/kWh while the job is expected to run; None: not
-    known."""
+    """Return the mean carbon intensity in g/kWh during the job's expected run; None: unknown."""
     table = estimate.candidate.carbon
     if table is None:
         return None

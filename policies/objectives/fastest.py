@@ -1,4 +1,4 @@
-"""The objective with the smallest predicted time."""
+"""The objective ``fastest``: least predicted run time with weighted expected wait."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ from berth.policies.objectives.protocol import Estimate, Objective, Term, time_t
 
 
 class Fastest(Objective):
-    """Choose the smallest predicted run time + expected wait x the site's weight of waiting, in
-    seconds."""
+    """Choose the smallest predicted run time + weight of waiting x expected wait, in seconds."""
 
     name = "fastest"
     superlative = "is predicted fastest"

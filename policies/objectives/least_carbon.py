@@ -1,4 +1,6 @@
-"""The objective with the smallest predicted emission: energy x carbon intensity during the run."""
+"""The objective ``least-carbon``: least emission, that is energy x carbon intensity during the
+run.
+"""
 
 from __future__ import annotations
 
@@ -24,8 +26,9 @@ class LeastCarbon(Objective):
 
     @classmethod
     def of(cls, settings: PolicySettings, candidates: Sequence[Candidate]) -> Self:
-        """Return the objective for this site. Raises UsageError where no candidate has a carbon
-        intensity."""
+        """Return the objective for this site. Raises UsageError if no candidate has a carbon
+        intensity.
+        """
         if candidates and all(candidate.carbon is None for candidate in candidates):
             raise UsageError(
                 f"the objective {cls.name!r} needs the carbon intensity of the electricity",

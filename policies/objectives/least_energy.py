@@ -1,4 +1,4 @@
-"""The objective with the smallest predicted energy of the job's resources."""
+"""The objective ``least-energy``: least predicted energy of the job's resources."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from berth.policies.objectives.protocol import NO_ENERGY, Estimate, Objective, T
 
 
 class LeastEnergy(Objective):
-    """Choose the candidate with the fewest joules."""
+    """Choose the candidate with the least predicted energy in joules."""
 
     name = "least-energy"
     superlative = "is predicted to need least energy"

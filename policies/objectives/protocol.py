@@ -1,4 +1,4 @@
-"""An objective computes one score for each candidate that passed; the smallest score wins.
+"""The interface of an objective: it scores each suitable candidate, and the smallest score wins.
 
 An objective reads only Estimates. It is created once for a site and called for every candidate of
 every job, so ``score`` should do arithmetic only. A minimal objective::
@@ -57,7 +57,7 @@ class Estimate(NamedTuple):
 
 
 class Term(NamedTuple):
-    """One part of a score."""
+    """One part of a score: its name, value and unit, for a person to read."""
 
     name: str
     value: float
@@ -65,11 +65,12 @@ class Term(NamedTuple):
 
 
 class Objective(Protocol):
-    """A rule that scores candidates. An entry point in the group ``berth.objectives`` names the
+    """A rule that scores candidates; an entry point in the group ``berth.objectives`` names its
     class.
 
     Whether a candidate has a score may depend on the request, the site file and the prediction,
-    never on the state or the time.
+    never
+    on the state or the time.
     """
 
     name: ClassVar[str]
@@ -109,7 +110,9 @@ class Objective(Protocol):
 
     @abstractmethod
     def score(self, estimate: Estimate) -> float | None:
-        """Return the score, greater than 0; smaller is better. None: it cannot be computed."""
+        """Return the candidate's score, greater than 0; smaller is better. None: a needed number
+        is missing.
+        """
         ...
 
     @abstractmethod
@@ -123,7 +126,7 @@ class Objective(Protocol):
 
 
 def time_terms(estimate: Estimate) -> tuple[Term, ...]:
-    """Return the predicted time, and the expected wait where the site counts waits."""
+    """Return the predicted time, and the expected wait if the site weights waits, as Terms."""
     if estimate.makespan is not None:
         return array_terms(estimate.makespan, estimate.runtime_s.mid)
     predicted = Term("predicted time", estimate.runtime_s.mid, "s")
@@ -132,7 +135,9 @@ def time_terms(estimate: Estimate) -> tuple[Term, ...]:
 
 
 def array_terms(makespan: Makespan, runtime_s: float) -> tuple[Term, ...]:
-    """Return the parts of an array's makespan. ``runtime_s``: run time of the longest task."""
+    """Return the parts of an array's makespan as Terms; ``runtime_s``: run time of the longest
+    task.
+    """
     tasks, at_once, wait_s, seconds, work = makespan
     unequal = (Term("times of all over the longest", work, ""),) if makespan.unequal else ()
     waiting = (Term("expected wait", wait_s, "s"),) if wait_s else ()

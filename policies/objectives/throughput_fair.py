@@ -1,10 +1,10 @@
-"""The objective that keeps scarce candidates for users below their fair share.
+"""The objective ``throughput-fair``: keeps scarce candidates for users below their fair share.
 
 The max-min fairness of Gavel (Narayanan et al., OSDI 2020, section 4.1) shares heterogeneous
 devices so that the smallest normalised throughput of any user, relative to the user's share, is as
-large as possible. Gavel solves this in every round and moves running jobs. Berth places one job at
-submission and moves none, so it only adds a price for scarce candidates that grows with the user's
-recent usage.
+large as possible. Gavel solves this problem in every round and moves running jobs. Berth places one
+job at submission and moves none, so it only adds a price for scarce candidates that grows with the
+user's recent usage.
 """
 
 from __future__ import annotations
@@ -13,12 +13,11 @@ from berth.policies.limits import AT_SHARE
 from berth.policies.objectives.protocol import Estimate, Objective, Term, time_terms
 
 MOST_USE = 2.0
-"""Largest exponent: users with twice their fair share of usage or more all count with this
-value."""
+"""Largest exponent ``usage``: users with at least twice their fair share count with this value."""
 
 
 class ThroughputFair(Objective):
-    """Choose the smallest time x part ** usage.
+    """Choose the candidate with the smallest time x part ** usage.
 
     time   predicted time with weighted wait, in seconds
     part   fraction of the candidate's GPUs or cores that the job uses, 0 to 1

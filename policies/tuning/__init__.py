@@ -1,8 +1,9 @@
-"""Tuning: which settings of the policy would have served a site's own past jobs best.
+"""Tuning: search for the policy settings that would have served a site's past jobs best.
 
-``parameters`` says what is tried, ``replayer`` what a replay is judged by, ``study`` tries (Optuna,
-imported when used), ``judgement`` compares with today's policy on weeks that no trial has seen.
-What replays is a ``Replayer``; nothing here knows how.
+``parameters`` lists the tuned settings, ``replayer`` defines the replay and its metrics, ``study``
+searches (with Optuna, imported on use), and ``judgement`` compares the best trial with today's
+policy on weeks that no trial has seen. Replays are run by a ``Replayer``; this package does not
+depend on how.
 """
 
 from berth.policies.tuning.judgement import Judgement, judge

@@ -1,4 +1,6 @@
-"""A policy against today's on weeks that no trial has seen: differences with intervals."""
+"""Compare a tuned policy with today's on weeks that no trial has seen: differences with
+intervals.
+"""
 
 from __future__ import annotations
 
@@ -18,12 +20,14 @@ WEEK_S = 7 * DAY_S
 LEAST_BLOCKS = 4
 RESAMPLES = 500
 WORSE = 0.01
-"""A metric may be worse than today's by this share on the training weeks."""
+"""Largest relative worsening of a metric against today's policy on the training weeks."""
 
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """One metric of two policies: today's, the other's, and the change with its interval."""
+    """One metric under today's and the tuned policy, with the relative change and its 95 %
+    interval.
+    """
 
     metric: Metric
     today: float
@@ -34,43 +38,44 @@ class Difference:
 
     @property
     def known(self) -> bool:
-        """Return whether there were days enough for an interval."""
+        """Return whether the interval is finite: there were at least two blocks of days."""
         return math.isfinite(self.low) and math.isfinite(self.high)
 
     @property
     def better(self) -> bool:
-        """Return whether the whole interval is below zero."""
+        """Return whether the whole interval is below zero, that is, the metric improves."""
         return self.high < 0
 
     @property
     def worse(self) -> bool:
-        """Return whether the whole interval is above zero."""
+        """Return whether the whole interval is above zero, that is, the metric worsens."""
         return self.low > 0
 
 
 @dataclass(frozen=True)
 class Judgement:
-    """The recommended policy, and why."""
+    """The recommended policy, and the comparison with today's policy that supports it."""
 
     test: Part
     today: Figures
     recommended: Tried | None
-    """The trial that was judged on the test weeks; None: no trial was better in training."""
+    """The trial that was compared on the test weeks; None: no trial was better in training."""
     policy: PolicySettings
     figures: Figures
     differences: tuple[Difference, ...]
-    """Differences of the recommended trial; empty: there is none."""
+    """Differences of the recommended trial; empty: no trial is recommended."""
     block_s: float
-    """Length of the blocks that the intervals resample."""
+    """Length in seconds of the blocks that the bootstrap resamples."""
     reason: str
     """The reason in one sentence."""
     others: tuple[Difference, ...] = ()
-    """Differences of the metrics that the tune did not look at."""
+    """Differences of the metrics that the tune did not optimise."""
 
     @property
     def shown(self) -> bool:
-        """Return whether it is better in some metric, worse in none, beyond chance, and kills no
-        more jobs."""
+        """Return whether the policy is significantly better in a metric, worse in none, and
+        kills no more jobs.
+        """
         return (
             any(difference.better for difference in self.differences)
             and not any(difference.worse for difference in self.differences)
@@ -79,8 +84,13 @@ class Judgement:
 
 
 def pick(tuned: Tuned) -> Tried | None:
-    """Return the trial of the front with the largest mean gain over today's, no metric clearly
-    worse."""
+    """Return the front's trial with the largest mean gain over today's policy; None: no trial
+    gains.
+
+    No metric of the trial may be worse than today's by more than ``WORSE``, and it may not kill
+    more
+    jobs.
+    """
     today = tuned.today
     if today is None:
         return None
@@ -135,11 +145,12 @@ def differences(
     seed: int = 0,
     level: float = 0.95,
 ) -> tuple[Difference, ...]:
-    """Return the differences of two replays, by a bootstrap over blocks of submission (Künsch
-    1989).
+    """Return the metrics' differences between two replays, with block-bootstrap intervals
+    (Künsch 1989).
 
-    The same blocks are drawn for both. With one block alone the interval is infinite: nothing is
-    known of it.
+    Blocks are times of submission; the same blocks are drawn for both replays. With one block
+    only, the
+    intervals are infinite.
     """
     blocks = [(figures.submit_s // block_s).astype(np.int64) for figures in (before, after)]
     names = np.unique(np.concatenate(blocks))
@@ -170,7 +181,7 @@ def differences(
 
 
 def _none_better(tuned: Tuned) -> str:
-    """Return why no trial is judged on the test weeks."""
+    """Return the sentence on why no trial was compared on the test weeks."""
     today = tuned.today
     better = [
         trial

@@ -1,6 +1,5 @@
-"""What is tuned: settings of ``[policy]`` that decide between candidates, and how GPUs are cut.
-
-Each parameter has its range.
+"""The tuned parameters with their ranges: settings of ``[policy]``, and partitioning of MIG
+GPUs.
 """
 
 from __future__ import annotations
@@ -16,25 +15,27 @@ from berth.policies.settings import PolicySettings
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """One setting. ``name`` is its key in the site file, after ``policy.``, or of slices."""
+    """A tuned setting; ``name`` is its key in the site file without ``policy.``, or a slice
+    setting's key.
+    """
 
     name: str
     low: float = 0.0
     high: float = 1.0
     log: bool = False
     choices: tuple[str, ...] = ()
-    """The words that a setting may be; empty: it is a number."""
+    """Possible values of the setting as text; empty: the setting is a number."""
     objectives: tuple[str, ...] = ()
-    """The objectives that look at it; empty: all."""
+    """Names of the objectives that use the setting; empty: all."""
     why: str = ""
-    """The effect of a larger value, for the report."""
+    """Effect of a larger value, as text for the report."""
     sliced: bool = False
-    """It is about GPUs that are cut into slices, not about the policy."""
+    """True: the setting concerns MIG GPUs, not the policy."""
     recut: bool = False
-    """It counts only where GPUs are cut anew."""
+    """True: the setting has an effect only where MIG GPUs are re-partitioned."""
 
     def within(self, value: float | str) -> float | str:
-        """Return the value, or the end of the range that is nearest."""
+        """Return the value, limited to the parameter's range; text is returned unchanged."""
         return value if isinstance(value, str) else min(max(value, self.low), self.high)
 
 
@@ -94,9 +95,10 @@ Values = Mapping[str, float | str]
 
 
 def chosen(names: Iterable[str], layouts: Sequence[str] = ()) -> tuple[Parameter, ...]:
-    """Return the parameters of these names; all that matter where there are none.
+    """Return the parameters with these names, or all applicable ones where no name is given.
 
-    ``layouts``: the layouts to choose from; empty: no GPU is cut. Raises UsageError.
+    ``layouts``: the possible MIG layouts; empty: the site has no MIG GPUs (of one model). Raises
+    UsageError for an unknown or inapplicable name.
     """
     wanted = tuple(names)
     for name in wanted:
@@ -119,7 +121,7 @@ def chosen(names: Iterable[str], layouts: Sequence[str] = ()) -> tuple[Parameter
 
 
 def values_of(policy: PolicySettings, parameters: Iterable[Parameter]) -> dict[str, float | str]:
-    """Return the values that ``policy`` has, within each range."""
+    """Return the present values of the policy's parameters by name, limited to each range."""
     values: dict[str, float | str] = {}
     for parameter in parameters:
         if parameter.sliced or not matters(parameter, policy.objective):
@@ -132,7 +134,7 @@ def values_of(policy: PolicySettings, parameters: Iterable[Parameter]) -> dict[s
 
 
 def settings_with(policy: PolicySettings, values: Values) -> PolicySettings:
-    """Return ``policy`` with these values; what they do not name stays, and what slices have."""
+    """Return ``policy`` with these values; slice settings and unnamed settings are unchanged."""
     values = {name: value for name, value in values.items() if not PARAMETERS[name].sliced}
     own = {name: value for name, value in values.items() if "." not in name}
     weights = {name.partition(".")[2]: v for name, v in values.items() if "." in name}
@@ -141,7 +143,7 @@ def settings_with(policy: PolicySettings, values: Values) -> PolicySettings:
 
 
 def matters(parameter: Parameter, objective: str) -> bool:
-    """Return whether an objective looks at the parameter."""
+    """Return whether the objective uses the parameter."""
     return not parameter.objectives or objective in parameter.objectives
 
 
@@ -150,17 +152,19 @@ _YES, _NO = "yes", "no"
 
 @dataclass(frozen=True, slots=True)
 class Slicing:
-    """How all GPUs are cut: at first, and when anew. Keys are those of ``[trigger]``."""
+    """Partitioning of all MIG GPUs: initial layout and re-partitioning rules; keys as in
+    ``[trigger]``.
+    """
 
     layout: str = ""
-    """Layout of each GPU at first; empty: they are not all equal, or none is cut."""
+    """Initial layout of every MIG GPU; empty: layouts differ, or there are no MIG GPUs."""
     recut: bool = False
-    """Whether GPUs are cut anew while jobs come."""
+    """Whether GPUs are re-partitioned during the replay."""
     patience: Hysteresis = PATIENCE
-    """When a new layout is worth it."""
+    """When a new layout may replace the present one."""
 
     def values(self, parameters: Iterable[Parameter]) -> dict[str, float | str]:
-        """Return the values of ``parameters`` that are about slices, by name."""
+        """Return the values of those parameters that concern slices, by name."""
         has: Mapping[str, float | str] = {
             "layout": self.layout,
             "trigger.enabled": _YES if self.recut else _NO,
@@ -178,7 +182,9 @@ class Slicing:
         }
 
     def with_values(self, values: Values) -> Slicing:
-        """Return the slicing with the values that are about slices; what they do not name stays."""
+        """Return the slicing with new values for slice parameters; missing ones keep their
+        present values.
+        """
         return replace(
             self,
             layout=str(values.get("layout", self.layout)),

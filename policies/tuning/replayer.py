@@ -1,6 +1,6 @@
-"""The replay that a tune asks for: the figures of a policy on a part of the past, and the metrics.
+"""The replay that a tune needs: figures of a policy on a part of the past jobs, and the metrics.
 
-Of every metric smaller is better.
+For every metric, smaller is better.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ from berth.policies.tuning.parameters import Slicing
 
 
 class Part(NamedTuple):
-    """Jobs submitted in ``[begin_s, end_s)``, in seconds after the first submission."""
+    """The jobs submitted in ``[begin_s, end_s)``, in seconds after the first submission."""
 
     begin_s: float
     end_s: float
 
 
 class Replayer(Protocol):
-    """A trace on a cluster. Equal questions get equal answers."""
+    """Replays past jobs on a cluster; the same arguments always give the same figures."""
 
     @property
     def notes(self) -> Sequence[str]:
-        """Return what of the jobs was changed or left out when they were read, in lines."""
+        """Return lines for the report on jobs that were changed or left out when they were read."""
         ...
 
     @property
@@ -38,79 +38,83 @@ class Replayer(Protocol):
         ...
 
     def replay(self, policy: PolicySettings, part: Part) -> Figures:
-        """Return what would have happened to the jobs of ``part`` under ``policy``."""
+        """Return the figures of the jobs in ``part`` if they had been placed by ``policy``."""
         ...
 
     @property
     def layouts(self) -> Sequence[str]:
-        """Return ways to cut a GPU that leave no room; empty where none, or several models, are
-        cut."""
+        """Return the MIG layouts with no room for another slice that a GPU can have.
+
+        Empty where the cluster has no MIG GPUs, or several models of them.
+        """
         ...
 
     @property
     def slicing(self) -> Slicing:
-        """Return how GPUs are cut."""
+        """Return the present layout of the MIG GPUs and the rules for re-partitioning them."""
         ...
 
     def cut(self, slicing: Slicing) -> Replayer:
-        """Return a replayer of the same jobs on GPUs that are cut so."""
+        """Return a replayer of the same jobs with the MIG GPUs partitioned by ``slicing``."""
         ...
 
     def in_pools(self) -> Replayer:
-        """Return a faster one, good enough to compare trials: without fragmentation of nodes."""
+        """Return a faster replayer that ignores fragmentation of nodes, for comparing trials."""
         ...
 
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 SHORT_S = 10.0
-"""Shorter jobs count as so long in slowdowns (Feitelson 2001), in seconds."""
+"""Least run time in the bounded slowdown's divisor, in seconds (Feitelson 2001)."""
 
 
 @dataclass(frozen=True)
 class Figures:
-    """Columns of the jobs that ended, by submission; times in seconds, NaN where not known."""
+    """Columns of the jobs that ended, in order of submission; times in seconds, NaN where
+    unknown.
+    """
 
     submit_s: Floats
     """Seconds after the first submission of the trace."""
     wait_s: Floats
     runtime_s: Floats
     user: Ints
-    """Place in ``users``."""
+    """Index into ``users``."""
     cost: Floats
     energy_j: Floats
     core_s: Floats
-    """Cores held times the time."""
+    """Core-seconds: allocated cores times run time."""
     queue: Ints
-    """Place in ``queues``: where the job ran."""
+    """Index into ``queues``: the queue where the job ran."""
     users: tuple[str, ...] = ()
     queues: tuple[str, ...] = ()
     capacity: Mapping[str, float] | None = None
-    """Cores by queue; None: not known."""
+    """Number of cores by queue; None: unknown."""
     killed: int = 0
-    """Jobs killed by their time limit."""
+    """Number of jobs killed at their time limit."""
     unjudged: int = 0
-    """Jobs that stayed where they were, since nobody knows how long they take elsewhere."""
+    """Number of jobs that stayed in their queue because their run time elsewhere is unknown."""
     jobs: int = 0
-    """All jobs, those that did not end too."""
+    """Number of all jobs, including those that did not end."""
     only_here: int = 0
-    """Jobs whose time nobody knows on another platform than where they ran."""
+    """Number of jobs whose run time is known on at most one platform."""
     refused: Mapping[str, int] = field(default_factory=dict)
-    """Jobs that could not be replayed, by reason."""
+    """Number of jobs that could not be replayed, by reason."""
 
     @property
     def finish_s(self) -> Floats:
-        """Return [jobs] the time from submission to the end."""
+        """Return [jobs] the seconds from submission to the end."""
         return self.wait_s + self.runtime_s
 
     @property
     def slowdown(self) -> Floats:
-        """Return [jobs] the bounded slowdown, at least 1."""
+        """Return [jobs] the bounded slowdown: max(1, (wait + run) / max(run, 10 s))."""
         longest = np.maximum(self.runtime_s, SHORT_S)
         return np.maximum((self.wait_s + self.runtime_s) / longest, 1.0)
 
     def rows(self, chosen: Ints) -> Figures:
-        """Return the figures of some jobs, or of the same ones several times (bootstrap)."""
+        """Return the figures of the chosen jobs; a job may be chosen several times (bootstrap)."""
         return replace(
             self, submit_s=self.submit_s[chosen], wait_s=self.wait_s[chosen],
             runtime_s=self.runtime_s[chosen], user=self.user[chosen], cost=self.cost[chosen],
@@ -120,7 +124,7 @@ class Figures:
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """One number of a replay; smaller is better."""
+    """A number computed from a replay's figures; smaller is better."""
 
     name: str
     title: str
@@ -137,7 +141,9 @@ def _quantile(column: Floats, level: float) -> float:
 
 
 def by_user(figures: Figures, column: Floats) -> Floats:
-    """Return [users] the mean of a column; NaN for those without a job."""
+    """Return [users] the mean of a per-job column over each user's jobs; NaN for users without a
+    job.
+    """
     count = np.bincount(figures.user, minlength=len(figures.users))
     total = np.bincount(figures.user, weights=column, minlength=len(figures.users))
     with np.errstate(invalid="ignore", divide="ignore"):

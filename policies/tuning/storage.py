@@ -1,6 +1,6 @@
-"""The storage that the workers of a tune share, and how far the tune in it is.
+"""The storage that the workers of a tune share, and the progress of the tune stored in it.
 
-It is a journal file or a database, which may be away for a while.
+The storage is a journal file or a database. Workers wait while the storage is unavailable.
 """
 
 from __future__ import annotations
@@ -17,13 +17,15 @@ if TYPE_CHECKING:
     import optuna
 
 PATIENCE_S, PAUSE_S = 300.0, 2.0
-"""Seconds for which a storage may be away, and between two attempts."""
+"""Longest time that a storage may be unavailable, and time between two attempts, in seconds."""
 T = TypeVar("T")
 
 
 def storage_of(text: str) -> Any:
-    """Return a journal file, or the database of a URL. Raises ValueError, OSError or
-    ImportError."""
+    """Return Optuna's storage for a journal file's path or a database's URL.
+
+    Raises ValueError, OSError, ImportError or the database driver's errors.
+    """
     import optuna  # noqa: PLC0415 - of the extra
 
     if "://" in text:
@@ -50,18 +52,20 @@ class StorageUnusable(UsageError):
 
 
 class Patience:
-    """A limit on how long something that others answer for may be away."""
+    """A limit on how long an external service may be unavailable."""
 
     def __init__(self, most_s: float = PATIENCE_S, pause_s: float = PAUSE_S) -> None:
         self._most_s, self._pause_s = most_s, pause_s
         self._since_s: float | None = None
 
     def over(self) -> None:
-        """Note that it answers again."""
+        """Record that the service answers again."""
         self._since_s = None
 
     def wait(self, error: BerthError) -> None:
-        """Wait for the next attempt; raise ``error`` after too long."""
+        """Sleep until the next attempt; raise ``error`` if the service has been unavailable for
+        too long.
+        """
         now_s = time.monotonic()
         self._since_s = now_s if self._since_s is None else self._since_s
         if now_s - self._since_s >= self._most_s:
@@ -70,7 +74,7 @@ class Patience:
 
 
 def storage_answers(read: Callable[[], T]) -> T:
-    """Return what ``read`` returns. Raises StorageAway where the storage does not answer."""
+    """Return the result of ``read``. Raises StorageAway where the storage does not answer."""
     try:
         return read()
     except Exception as error:
@@ -80,13 +84,15 @@ def storage_answers(read: Callable[[], T]) -> T:
 
 
 def without_password(storage: str) -> str:
-    """Return a path as it is, the URL of a database without its password."""
+    """Return the storage's path or URL with the URL's password replaced by ``***``."""
     return re.sub(r"(?<=://)([^/@]*?):[^/]*@", r"\1:***@", storage)
 
 
 def of_storage(error: BaseException | None) -> bool:
-    """Return whether a database, or Optuna's reading of it, failed; also where Optuna fails over
-    that."""
+    """Return whether the error comes from the database or from Optuna reading the storage.
+
+    The causes of the error are examined, too; a BerthError never counts.
+    """
     while error is not None and not isinstance(error, BerthError):
         if type(error).__module__.startswith(("sqlalchemy", "psycopg", "optuna", "json")):
             return True
@@ -95,35 +101,35 @@ def of_storage(error: BaseException | None) -> bool:
 
 
 STOPPED, WORKER = "stopped", "worker"
-"""Attributes of a trial: it was stopped early, and its values are the first part's, scaled as
-today's (a pruned trial of several metrics would have none, and Optuna's samplers could not learn
-from it); who took it."""
+"""Names of trial attributes. ``stopped``: the trial was stopped early; its values are estimates,
+scaled from the first part of the jobs (Optuna's pruned trials have no values with several metrics,
+so its samplers could not learn from them). ``worker``: name of the worker that runs the trial."""
 SURPLUS = "surplus"
-"""Attribute of a study: numbers of the trials that were begun and given up as nobody needed them
-any more."""
+"""Name of a study attribute: numbers of the trials that were given up unfinished because enough
+others were done."""
 
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """Trials by what became of them."""
+    """Number of trials by outcome."""
 
     done: int
     stopped: int
-    """Trials stopped early, as hopeless."""
+    """Trials stopped early because they could not become good."""
     failed: int
-    """Trials that failed, or were lost with their workers."""
+    """Trials that failed or whose worker ended before they did."""
     running: int
     surplus: int = 0
-    """Trials given up unfinished, since enough others were done."""
+    """Trials given up unfinished because enough others were done."""
 
     @property
     def finished(self) -> int:
-        """Return how many trials count."""
+        """Return the number of trials with a result: done or stopped early."""
         return self.done + self.stopped
 
 
 def progress_of(study: optuna.Study) -> Progress:
-    """Return how many trials of a study are done, stopped, failed and running."""
+    """Return the number of trials of a study by outcome."""
     counts: dict[str, int] = {}
     surplus = set(study.user_attrs.get(SURPLUS, ()))
     for trial in study.get_trials(deepcopy=False):
@@ -139,10 +145,11 @@ def settle_running(
     stopped: Collection[str] = (),
     gone: Callable[[str], bool] = lambda _: True,
 ) -> None:
-    """Give up the trials that nobody works on any more, once there are enough.
+    """Mark as failed the running trials whose workers no longer work on them.
 
-    A trial whose worker is in ``stopped``, ended since the tune is done, is surplus. A trial is
-    lost whose worker is ``gone``, or has begun another one since; the rest runs on.
+    A trial is surplus if its worker is in ``stopped``, which were ended because the tune is done. A
+    trial is lost if its worker has ended (``gone``) or has begun another trial since. Other trials
+    continue.
     """
     import optuna  # noqa: PLC0415 - of the extra
 

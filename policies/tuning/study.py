@@ -1,8 +1,10 @@
-"""The search: trials of settings, each a replay of the training weeks, in one Optuna study.
+"""The search of a tune: trials of settings, each a replay of the training weeks, in an Optuna
+study.
 
-Any number of workers share a study by its storage; each takes a trial, replays it and stores the
-result, so that a killed worker costs its own trial only. A trial that a first part of the training
-weeks shows to be hopeless is not replayed further; each part is twice as long as the one before.
+Any number of workers share a study through its storage. Each takes a trial, replays the jobs and
+stores the result, so a killed worker loses only its own trial. A trial whose result on a first part
+of the training weeks is clearly bad is stopped; each further part is twice as long as the one
+before.
 """
 
 from __future__ import annotations
@@ -45,19 +47,19 @@ if TYPE_CHECKING:
 
 STUDY = "berth-tune"
 FIRST, KILLED, WHY, TODAY = "first", "killed", "why", "today"
-"""Attributes of a trial: metrics of its first part, jobs killed, why it failed, and that it is
-today's policy, as the first trial is."""
+"""Names of trial attributes: metrics of the first part, number of killed jobs, reason of a failure,
+and a mark for a trial of today's policy (besides the first trial, which is one)."""
 IDENTITY = "identity"
-"""Attribute of a study: digest of what is tuned and on which jobs."""
+"""Name of a study attribute: digest of the tune's settings and jobs."""
 LEAST_SEEN = 10
-"""So many trials are needed before one is hopeless for being behind the others."""
+"""Least number of other trials before a trial is stopped for being behind them."""
 BEHIND = 0.5
-"""A trial is hopeless that is behind so large a part of the trials, or behind today's policy."""
+"""A trial that is behind more than this fraction of the others, or behind today's, is stopped."""
 MARGIN = 1.05
-"""A trial is behind that is better in no metric of the first part, and worse in one by this
+"""A trial is behind another if no metric of the same part is better and one is worse by this
 factor."""
 MOST_FIRST = 0.75
-"""Largest part of the training time that is replayed before all of it."""
+"""Largest fraction of the training time that is replayed before the whole of it."""
 MOST_FAILED = 20
 
 
@@ -68,7 +70,7 @@ class Tried:
     number: int
     values: Values
     scores: tuple[float, ...]
-    """Scores by metric, on the training weeks."""
+    """Value of each metric on the training weeks."""
     killed: int
 
 
@@ -79,21 +81,21 @@ class Tuned:
     today: Tried | None
     tried: tuple[Tried, ...]
     front: tuple[Tried, ...]
-    """Trials not beaten in every metric by another; by the first metric."""
+    """Pareto front: trials that no other trial beats, sorted by the first metric."""
     progress: Progress
     importance: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
-    """Metric -> parameter -> its part in the variance of the metric."""
+    """For each metric, each parameter's fraction of the metric's variance."""
 
 
 def require_optuna() -> None:
-    """Check that Optuna is installed. Raises ToolMissing without the extra."""
+    """Check that Optuna is installed. Raises ToolMissing where it is not."""
     if importlib.util.find_spec("optuna") is None:
         raise ToolMissing("optuna", needed_for="a tune", hint="pip install 'berth[tune]'")
 
 
 @dataclass(frozen=True)
 class Tuning:
-    """A tune: which parameters, by which metrics, on which jobs."""
+    """A tune: the parameters, the metrics and the jobs of the search."""
 
     replayer: Replayer
     today: PolicySettings
@@ -101,16 +103,18 @@ class Tuning:
     metrics: tuple[Metric, ...]
     train: Part
     first: Part | None
-    """The part that is replayed first, then twice as much, and so on; None: no trial stops
-    early."""
+    """The first part of the jobs that a trial replays; later parts double. None: no trial is
+    stopped early."""
     identity: str
-    """Digest of trace, site and all of the above: a storage holds one tune."""
+    """Digest of trace, site and all fields above; a storage holds one tune only."""
 
     def study(self, storage: str) -> optuna.Study:
-        """Return the study in ``storage`` (a file's path, or the URL of a database), made if need
-        be.
+        """Return the study in ``storage`` (path of a file or URL of a database), creating a
+        missing one.
 
-        Raises StorageUnusable, UsageError where it holds another tune, ToolMissing without Optuna.
+        Raises StorageUnusable, UsageError where the storage holds another tune, and ToolMissing
+        without
+        Optuna.
         """
         require_optuna()
         import optuna  # noqa: PLC0415 - of the extra
@@ -154,10 +158,11 @@ class Tuning:
         show: Callable[[Progress], None] = lambda _: None,
         worker: str = "",
     ) -> None:
-        """Take trials until the study has ``trials``, however many workers there are.
+        """Run trials until the study has ``trials`` finished ones, together with any other workers.
 
-        ``worker``: the name of this one. A storage that is away is waited for. Raises BerthError
-        where nearly all trials fail, or the storage stays away.
+        ``worker``: name of this worker. While the storage is unavailable, this waits. Raises
+        BerthError
+        where most trials fail or the storage does not come back.
         """
         import optuna  # noqa: PLC0415 - of the extra
 
@@ -182,14 +187,17 @@ class Tuning:
                 waiting.wait(StorageAway())
 
     def replay_today(self, study: optuna.Study) -> None:
-        """Take the trial of today's policy again where its worker was lost; else do nothing."""
+        """Replay today's policy if the study lacks a completed trial of it, for example by a
+        lost worker.
+        """
         if _todays(_completed(study)) is None:
             study.enqueue_trial(self._now, user_attrs={TODAY: True})
             self._take(study, "")
 
     def _take(self, study: optuna.Study, worker: str) -> None:
         known = (BerthError, ValueError)
-        # Those of a trial are caught; beside it, one means that others took this worker for lost.
+        # Optuna catches a trial's own errors. A ValueError from outside the trial means that
+        # another process marked the trial as failed, because it took this worker for lost.
         with suppress(ValueError):
             study.optimize(partial(self._trial, worker=worker), n_trials=1, catch=known)
 
@@ -219,12 +227,12 @@ class Tuning:
 
     @property
     def _now(self) -> dict[str, float | str]:
-        """Return today's values."""
+        """Return today's values of all parameters."""
         sliced = self.replayer.slicing.values(self.parameters)
         return {**values_of(self.today, self.parameters), **sliced}
 
     def scores(self, figures: Figures) -> list[float]:
-        """Return the scores by metric. Raises UsageError where one cannot be computed."""
+        """Return the value of each metric. Raises UsageError where a metric cannot be computed."""
         by_metric = [metric.of(figures) for metric in self.metrics]
         for metric, value in zip(self.metrics, by_metric, strict=True):
             if not math.isfinite(value):
@@ -236,7 +244,9 @@ class Tuning:
 
     @property
     def stages(self) -> tuple[Part, ...]:
-        """Return growing parts of the training time, before all of it."""
+        """Return the growing parts of the training time that are replayed before the whole of
+        it.
+        """
         parts: list[Part] = []
         part = self.first
         while part is not None and part.end_s < MOST_FIRST * self.train.end_s:
@@ -247,7 +257,9 @@ class Tuning:
     def _hopeless(
         self, trial: optuna.Trial, scores: Sequence[float], name: str
     ) -> list[float] | None:
-        """Return what the trial's scores would about be, where it is hopeless; None: it is not."""
+        """Return the estimated scores of a trial that should be stopped; None: continue the
+        trial.
+        """
         others = trial.study.get_trials(deepcopy=False)
         today = _todays([t for t in others if t.values])
         if today is None or name not in today.user_attrs:
@@ -290,10 +302,11 @@ class Tuning:
 def suggested(
     trial: optuna.Trial, parameters: Iterable[Parameter], now: Values, objective: str
 ) -> dict[str, float | str]:
-    """Return values of the parameters that count in a trial.
+    """Return Optuna's suggested values for the parameters that have an effect in this trial.
 
-    Those count that the trial's objective looks at, and those of cutting GPUs anew where they are
-    cut anew. ``now``: today's values; ``objective``: today's.
+    These are the parameters that the trial's objective uses, and those of re-partitioning where
+    it is
+    enabled. ``now``: today's values; ``objective``: today's objective.
     """
     values: dict[str, float | str] = {}
     for parameter in parameters:
@@ -315,7 +328,7 @@ def suggested(
 
 
 def _name(stage: int) -> str:
-    """Return the attribute of a trial that holds the metrics of a stage."""
+    """Return the name of the trial attribute with the metrics of a stage."""
     return FIRST if stage == 0 else f"{FIRST}{stage + 1}"
 
 
@@ -330,17 +343,19 @@ def _beats(trial: Tried, other: Tried) -> bool:
 
 
 def _todays(trials: Iterable[optuna.trial.FrozenTrial]) -> optuna.trial.FrozenTrial | None:
-    """Return the trial of today's policy; None: it is not among them."""
+    """Return the trial of today's policy; None: no such trial."""
     return next((t for t in trials if t.number == 0 or TODAY in t.user_attrs), None)
 
 
 def _same(study: optuna.Study, number: int, values: Values) -> Any:
-    """Return a completed trial of the very values; equal replays have equal ends."""
+    """Return a completed trial with the same values, whose result would be the same; None: no
+    such trial.
+    """
     return next((t for t in _completed(study) if t.number != number and t.params == values), None)
 
 
 def _completed(study: optuna.Study) -> list[optuna.trial.FrozenTrial]:
-    """Return the trials that were replayed to their end."""
+    """Return the trials that were replayed to their end, without those stopped early."""
     every = study.get_trials(deepcopy=False)
     return [t for t in every if t.values and STOPPED not in t.user_attrs]
 
@@ -351,9 +366,10 @@ def _last_problem(study: optuna.Study) -> str:
 
 
 def _importance(study: optuna.Study, metrics: Sequence[Metric]) -> dict[str, dict[str, float]]:
-    """Return each parameter's part in the variance of each metric, by PED-ANOVA.
+    """Return each parameter's fraction of each metric's variance, by PED-ANOVA (Watanabe et al.
+    2023).
 
-    (Watanabe et al. 2023; it needs no further library.) Empty where it cannot say.
+    A metric is left out where the fractions cannot be computed. PED-ANOVA needs no further library.
     """
     import optuna  # noqa: PLC0415 - of the extra
 
@@ -377,6 +393,6 @@ def _value(index: int, trial: optuna.trial.FrozenTrial) -> float:
 
 
 def _quiet(optuna: Any) -> None:
-    """Silence Optuna: Berth says what there is to say."""
+    """Silence Optuna's log and warnings, because Berth reports progress and errors."""
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     warnings.filterwarnings("ignore", category=optuna.exceptions.ExperimentalWarning)

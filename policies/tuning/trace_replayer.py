@@ -1,4 +1,4 @@
-"""A trace on a cluster as the Replayer of a tune."""
+"""A Replayer for tunes that replays a trace on a cluster."""
 
 from __future__ import annotations
 
@@ -22,14 +22,16 @@ from berth.policies.values import Candidate
 
 @dataclass(frozen=True)
 class TraceReplayer:
-    """See Replayer. ``predicted``: by platform [jobs], what policies decide by."""
+    """A Replayer of a trace; ``predicted``: [jobs] predicted run times by platform, used by
+    policies.
+    """
 
     trace: Trace
     cluster: Cluster
     settings: Settings
     candidates: tuple[Candidate, ...]
     partition_of: Mapping[str, int]
-    """Place of the partition, by candidate's name."""
+    """Index of each candidate's partition, by the candidate's name."""
     predicted: Mapping[str, Floats] = field(default_factory=dict)
     spread: float = 1.25
     lookahead: bool = False
@@ -37,7 +39,7 @@ class TraceReplayer:
     notes: tuple[str, ...] = ()
     """See Replayer."""
     known: dict[Part, tuple[Trace, Columns]] = field(default_factory=dict, repr=False)
-    """The jobs of a part and their predictions, which are the same for all policies."""
+    """Cache of each part's jobs and their predictions, which are the same for all policies."""
 
     def in_pools(self) -> TraceReplayer:
         """See Replayer."""
@@ -64,7 +66,7 @@ class TraceReplayer:
         )
 
     def cut(self, slicing: Slicing) -> TraceReplayer:
-        """See Replayer. Raises UsageError where a GPU cannot be cut so."""
+        """See Replayer. Raises UsageError where a GPU cannot have the layout."""
         if slicing == self.slicing:
             return self
         sliced = self.cluster.sliced
@@ -90,7 +92,7 @@ class TraceReplayer:
         return self.figures(self.replayed(policy, part), float(self.trace.submit_s[0]))
 
     def replayed(self, policy: PolicySettings, part: Part) -> Replayed:
-        """Return the replay of a part under a policy."""
+        """Return the replay of a part of the trace under a policy."""
         if part not in self.known:
             self.known[part] = self._of(part)
         trace, predictions = self.known[part]
@@ -108,7 +110,7 @@ class TraceReplayer:
         return self.trace.rows(rows), columns
 
     def figures(self, done: Replayed, first_s: float) -> Figures:
-        """Return what the metrics of a tune look at."""
+        """Return the figures of a replay from which a tune computes its metrics."""
         ended = np.flatnonzero(done.ran)
         trace, partition = done.trace, done.partition[ended]
         run = done.end_s[ended] - done.start_s[ended]
@@ -136,8 +138,9 @@ class TraceReplayer:
         )
 
     def _rates(self, partition: np.ndarray) -> tuple[Floats, Floats]:
-        """Return [jobs][nodes, cores, GPUs] price an hour and watts; NaN where a candidate says
-        neither."""
+        """Return [jobs][nodes, cores, GPUs] price per hour and power in watts; NaN where none is
+        known.
+        """
         cost = np.full((len(self.cluster.partitions), 3), np.nan)
         power = cost.copy()
         for candidate in self.candidates:
@@ -157,7 +160,7 @@ class TraceReplayer:
 
 
 def _only_here(trace: Trace, platforms: Iterable[str]) -> int:
-    """Return how many jobs have a known time on one platform at most."""
+    """Return the number of jobs whose run time is known on at most one platform."""
     used = set(platforms)
     known = [np.isfinite(column) for name, column in trace.runtime_on.items() if name in used]
     return int(np.sum(np.sum(known, axis=0) < 2)) if known else len(trace)
