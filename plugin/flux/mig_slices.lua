@@ -1,16 +1,16 @@
 -- Gives the tasks of a Flux job their MIG slices by UUID: a plugin of Flux's job shell.
 --
 -- Flux counts slices as plain GPUs (0, 1, 2, ...) and CUDA_VISIBLE_DEVICES gets these numbers; but
--- CUDA knows slices by UUID only. /etc/berth/mig-slices on each such node holds the UUIDs, one a
--- line, in the order of Flux's numbers. On nodes without that file nothing happens. A number that
--- has no line hides all devices: better no GPU than another job's.
+-- CUDA knows slices by UUID only. /etc/berth/mig-slices on each such node holds the UUIDs, one per
+-- line, in the order of Flux's numbers. On nodes without that file nothing happens. A number without
+-- a line hides all devices, so that no job uses another job's GPU.
 -- Install it in the lua.d folder of Flux's shell (docs/flux.md).
 
 local PATH = "/etc/berth/mig-slices"
 local VARIABLE = "CUDA_VISIBLE_DEVICES"
 local NO_DEVICE = "-1"
 
--- The UUIDs by Flux's number; nil where there is no such file.
+-- Return the UUIDs by Flux's number; nil where there is no such file.
 local function slices()
   local file = io.open(PATH, "r")
   if not file then return nil end

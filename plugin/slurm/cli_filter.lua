@@ -1,12 +1,12 @@
--- Berth's client filter for Slurm: what sbatch, srun and salloc keep from slurmctld's Lua, and the
--- one line for the user after the job is accepted.
+-- Berth's client filter for Slurm: sets `berth:off` for jobs with options of sbatch, srun and salloc that
+-- slurmctld's Lua does not see, and prints one line for the user after the job is accepted.
 --
 -- * `--gres=none`, `--gpus-per-task=0` (since 24.11), `--deadline`, `--core-spec` and `--thread-spec`
 --   are choices that job_submit.lua cannot see on the command line. A job with one of them that Berth
 --   might move gets the word `berth:off` in its comment.
 -- * A word at the end of the comment (`berth-client:tty`, `berth-client:quiet`) tells job_submit.lua
---   that this filter is there; it takes the word off again and prints nothing itself. On a terminal
---   its sentence travels in the job's stamp and is printed here, after the id; nowhere else.
+--   that this filter is installed; job_submit.lua removes the word and prints nothing itself. On a
+--   terminal its sentence is passed on in the job's AdminComment and printed here, after the id.
 -- * Where the site turns it on (`file_digests = on` in the file below), `berth-file:PATH` in a comment
 --   becomes `berth-file:sha256-...`: only here can the user's files be read.
 --
@@ -15,10 +15,10 @@
 
 local AUTO = os.getenv("BERTH_AUTO_PARTITION") or "auto"
 local CONFIG_PATH = os.getenv("BERTH_CLIENT_CONFIG") or "/etc/berth/client.conf"
-local MESSAGE_WITHIN_S = "0.5" -- how long a person waits at most for the line, after the job is accepted
+local MESSAGE_WITHIN_S = "0.5" -- the longest wait for the line, after the job is accepted
 local MAX_COMMENT_BYTES = 1000 -- Slurm takes 1024
 local MAX_MOUNT_LINES = 20000
-local DIGEST_WITHIN_S = "0.04" -- a file that takes longer keeps its name: nothing is matched by it
+local DIGEST_WITHIN_S = "0.04" -- a file that takes longer keeps its name, by which no job is matched
 local UNSET = { [""] = true, ["unset"] = true, ["Unknown"] = true, ["N/A"] = true }
 
 local function option_of(options, name)
@@ -44,7 +44,7 @@ local function digests_files()
   return false
 end
 
--- The SHA-256 of a file, by a program that is killed when its time is over; nil: not known.
+-- Return the SHA-256 of a file, from a program that is killed when its time is over; nil: unknown.
 local function digest_of(path)
   local quoted = "'" .. path:gsub("'", "'\\''") .. "'"
   local pipe = io.popen("exec 2>/dev/null; test -f " .. quoted .. " && timeout -s KILL "
@@ -56,7 +56,7 @@ local function digest_of(path)
   return digest and #digest == 64 and digest:lower() or nil
 end
 
--- The comment with the digest of the file that it names, where that is known.
+-- Return the comment with the file name replaced by the file's digest, where the digest is known.
 local function with_digest(comment)
   local before, path, after = (" " .. comment):match("^(.*[%s,;]berth%-file:)([^%s,;]+)(.*)$")
   if not path or path:find("^sha256%-") or not digests_files() then return comment end
@@ -64,8 +64,8 @@ local function with_digest(comment)
   return digest and (before .. "sha256-" .. digest .. after):sub(2) or comment
 end
 
--- Whether standard error is a terminal, by the file system that it is on (devpts): that takes no fork.
--- The machine's own console does not count.
+-- Return whether standard error is a terminal, by its file system (devpts), which needs no fork. The
+-- machine's own console does not count.
 local function is_watched()
   local file = io.open("/proc/self/fdinfo/2", "r")
   if not file then return false end
@@ -105,10 +105,10 @@ local function adjust(options)
   end
 end
 
-local submission = {} -- what pre_submit leaves for post_submit
+local submission = {} -- values that pre_submit passes to post_submit
 
 local function announce(options)
-  if option_of(options, "type") == "srun" and os.getenv("SLURM_JOB_ID") then return end -- a step is no job
+  if option_of(options, "type") == "srun" and os.getenv("SLURM_JOB_ID") then return end -- a job step, not a job
   local comment = option_of(options, "comment")
   local shows_line = not wants_quiet(options) and is_watched()
   local word = shows_line and "berth-client:tty" or "berth-client:quiet"
@@ -120,7 +120,7 @@ local function announce(options)
   submission.elsewhere = option_of(options, "clusters") ~= nil -- a local job may have the same number
 end
 
--- The line for the user that job_submit.lua left in the job's stamp, or nil.
+-- Return the line for the user that job_submit.lua wrote to AdminComment; nil: none.
 local function message_of(job_id)
   local pipe = io.popen(string.format("exec 2>/dev/null </dev/null; timeout -s KILL %s scontrol -o show job %d",
     MESSAGE_WITHIN_S, job_id), "r")
@@ -142,8 +142,9 @@ local function show(job_id)
     io.stderr:write(message, "\n")
     return
   end
-  -- sbatch prints the id only after this function: a program waits for sbatch's end, no longer (with
-  -- --wait: a moment). It must not hold sbatch's standard output, which `$(sbatch ...)` reads to its end.
+  -- sbatch prints the id only after this function, so a background program waits for sbatch's end (with
+  -- --wait: a moment). It must not keep sbatch's standard output open, since `$(sbatch ...)` reads it to
+  -- its end.
   local wait = submission.waits and "sleep 0.1" or "cat"
   local pipe = io.popen("exec >/dev/null; IFS= read -r said; " .. wait
     .. '; printf "%s\\n" "$said" >&2', "w")

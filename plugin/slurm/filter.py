@@ -19,8 +19,8 @@ FILTER_PATH = Path(__file__).with_name("job_submit.lua")
 """The Lua file to install beside ``slurm.conf``, or to load from the site's own job_submit.lua."""
 
 CLIENT_FILTER_PATH = Path(__file__).with_name("cli_filter.lua")
-"""The Lua file that sbatch, srun and salloc may load, to pass on options that slurmctld hides from
-its Lua plugin.
+"""The Lua file that sbatch, srun and salloc may load. It sets ``berth:off`` for jobs with options
+that slurmctld does not pass to its Lua plugin.
 """
 
 _CONFIG_PATH = "/etc/berth/filter.conf"

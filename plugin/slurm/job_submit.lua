@@ -1,10 +1,10 @@
--- Berth's submit filter for Slurm: asks `berth serve` about each new job and carries out its answer.
+-- Berth's submit filter for Slurm: asks `berth serve` about each new job and applies its answer.
 --
--- It runs inside slurmctld, under a lock, so it keeps these promises:
+-- It runs inside slurmctld, under a lock, so it guarantees:
 --   * it never rejects, loses or delays a job because of itself: every error leaves the job as it was;
---   * one deadline holds for the whole exchange, and a daemon that fails repeatedly is left alone
---     for a while (the breaker), so that it does not cost each submission its deadline;
---   * it checks every answer itself: only partitions the submitter may use, never over an explicit
+--   * one deadline holds for the whole exchange, and a daemon that fails repeatedly is not asked for a
+--     while (the breaker), so that not every submission waits for the deadline;
+--   * it checks every answer itself: only partitions the submitter may use, never against an explicit
 --     choice of the user, and either all edits or none;
 --   * a file (the kill switch) turns it off at once, and `--comment=berth:off` does so for one job.
 -- Install it beside slurm.conf with JobSubmitPlugins=lua; a site with rules of its own loads it from
@@ -14,10 +14,10 @@
 local CONFIG_PATH = os.getenv("BERTH_FILTER_CONFIG") or "/etc/berth/filter.conf"
 local PROTOCOL = 1
 local MAX_SCRIPT_BYTES = 65536
-local MAX_HEAD_BYTES = 1048576 -- of a script, up to its first command
+local MAX_HEAD_BYTES = 1048576 -- bytes of a script up to its first command
 local MAX_HEAD_LINES = 5000
 local MAX_DIRECTIVE_BYTES = 16384
-local MAX_CHECK_INSTRUCTIONS = 1000000 -- of a site's own check, about 10 ms
+local MAX_CHECK_INSTRUCTIONS = 1000000 -- Lua instructions of a site's own check, about 10 ms
 local MAX_ARGUMENT_BYTES = 4096
 local MAX_ARGUMENTS = 256
 local MAX_REQUEST_BYTES = 131072
@@ -28,7 +28,7 @@ local PARTITION_UP = 3
 local PARTITION_NEEDS_RESERVATION = 0x10
 local UNSET_FROM = 65534 -- NO_VAL16; also larger than any count below this that Slurm keeps in 16 bits
 local SAME_LOG_EVERY_S = 60
-local NAMES_FOR_S = 60 -- so long a user's name is not looked up again
+local NAMES_FOR_S = 60 -- seconds for which a user's name is cached
 
 -- What a site may set in the configuration file: `key = value` lines, `#` starts a comment.
 local config = {
@@ -60,12 +60,12 @@ local new_peer = type(unix) == "table" and unix.stream or unix
 
 local now = have_socket and socket.gettime or os.time
 
--- A node's GPU types change only when slurmctld starts again, which loads this file: the daemon must
--- not use what it read of them before this moment.
+-- A node's GPU types change only when slurmctld restarts, and then it loads this file again: the daemon
+-- must not use GPU types that it read before this moment.
 local loaded_at = math.ceil(now())
 
 ---------------------------------------------------------------------------------------------------
--- Logging: the same kind of line at most once a minute.
+-- Logging: lines of one kind at most once a minute.
 
 local last_logged = {}
 
@@ -82,7 +82,7 @@ local function one_line(text, limit)
 end
 
 ---------------------------------------------------------------------------------------------------
--- Configuration, read again now and then. A line that cannot be accepted keeps the old value.
+-- Configuration, read again every few seconds. An invalid line keeps the key's old value.
 
 local next_config_read = -1
 
@@ -122,7 +122,7 @@ end
 
 local NO_SUCH_FILE, NOT_A_FOLDER = 2, 20
 
--- Whether the kill switch is there. One that we may not look at turns the filter off, too.
+-- Whether the kill switch exists. The filter is off, too, where that cannot be determined.
 local function switched_off()
   local file, problem, number = io.open(config.kill_switch, "r")
   if file then
@@ -135,11 +135,11 @@ local function switched_off()
 end
 
 ---------------------------------------------------------------------------------------------------
--- The breaker: after some failures in a row the daemon is not asked for a while, then once again.
+-- The breaker: after several failures in a row the daemon is not asked for a while, then once again.
 
 local breaker = { failures = 0, pause_s = nil, closed_again_at = nil, undecided = 0 }
 
--- Count a submission that goes on without an answer; the next request reports how many there were.
+-- Count a submission without an answer; the next request to the daemon reports the count.
 function breaker.passed_by()
   if breaker.undecided == 0 then
     breaker.since_ms, breaker.opened = math.floor(1000 * now()), nil
@@ -181,10 +181,10 @@ function breaker.succeeded()
 end
 
 ---------------------------------------------------------------------------------------------------
--- The exchange: one line out, one line back, one deadline for all of it.
+-- The exchange: one request line, one reply line, one deadline for both.
 
--- The connection is cached from one submission to the next: connecting costs the daemon more than
--- some answers do. It is used again only after a complete exchange without an error.
+-- The connection is cached between submissions, since connecting costs the daemon more time than some
+-- answers. It is used again only after a complete exchange without an error.
 local cached = { peer = nil, path = nil }
 
 local function connect(seconds_left)
@@ -196,7 +196,7 @@ local function connect(seconds_left)
   return nil, problem
 end
 
--- The cached connection, unless the daemon has closed it or has sent something unasked on it.
+-- Return the cached connection, unless the daemon has closed it or has sent unexpected data on it.
 local function take_cached()
   local peer, path = cached.peer, cached.path
   cached.peer = nil
@@ -216,8 +216,8 @@ local function converse(peer, line, seconds_left)
   while true do
     local wait = seconds_left()
     if wait <= 0 then return nil, "timeout" end
-    -- Wait for one byte, then read what else has arrived: neither a partial answer nor an endless
-    -- one can then hold slurmctld's lock.
+    -- Wait for one byte, then read all that has arrived, so that neither a partial answer nor an
+    -- endless one can hold slurmctld's lock.
     peer:settimeout(wait)
     local first
     first, problem = peer:receive(1)
@@ -268,7 +268,7 @@ local function parse(text)
 end
 
 ---------------------------------------------------------------------------------------------------
--- The request: what the daemon needs to know of the job.
+-- The request: the job's properties that the daemon needs.
 
 -- The daemon reads UTF-8 only, and refuses other bytes: one user's text in another encoding must not
 -- count as a failure of the daemon.
@@ -306,9 +306,9 @@ local function allows(allowed, denied, name)
   return not (denied and denied ~= "" and name and in_list(denied, name))
 end
 
--- The partitions that the job could be sent to, by name and as records. Slurm's list holds those
--- whose user and group rules admit the submitter; what else would make it refuse the job (state,
--- account, QOS, a reservation needed) is checked here.
+-- Return the partitions that the job could be sent to, by name and as records. Slurm's list contains
+-- those whose user and group rules admit the submitter; other reasons to refuse the job (state,
+-- account, QOS, a required reservation) are checked here.
 local function usable_partitions(job, part_list, fields)
   local account = fields.account or fields.default_account
   local qos = fields.qos or job.default_qos
@@ -330,7 +330,7 @@ local function usable_partitions(job, part_list, fields)
   return names, records
 end
 
--- Since 23.11 `--cpus-per-task=4` also appears in tres_per_task, as `cpu=4`: that is no gres.
+-- Since 23.11 `--cpus-per-task=4` also appears in tres_per_task, as `cpu=4`, which is not a gres.
 local CPUS_OF_TASK = "cpu=%d+"
 
 local function gres_per_task(fields)
@@ -343,8 +343,8 @@ local function first_gres(fields)
     or text_of(fields.tres_per_socket)
 end
 
--- How many GPUs the whole job asks for by `--gpus` or `--gpus-per-task`. Nil: it uses neither (counts
--- in `gres` are per node).
+-- Return the number of GPUs that the whole job requests by `--gpus` or `--gpus-per-task`; nil: it uses
+-- neither (counts in `gres` are per node).
 local function gpus_in_all(fields, tasks)
   local function counted(text)
     local sum
@@ -367,7 +367,7 @@ local function names_no_type(text)
   return bare == "gpu" or bare:find("^gpu[:=]%d+$") ~= nil
 end
 
--- The one field that asks for GPUs of any type, and its text; nil where the job asks for more.
+-- Return the only field that requests GPUs, and its text, where it requests GPUs of any type; else nil.
 local function untyped_field(fields)
   local asking_field, text
   for _, field in ipairs(GRES_FIELDS) do
@@ -382,7 +382,7 @@ local function untyped_field(fields)
   return nil
 end
 
--- The words after the script's name: nil where there are none, false where they cannot be sent.
+-- Return the words after the script's name; nil where there are none, false where they cannot be sent.
 local function arguments(job)
   local argv = job.argv
   if not argv or argv[1] == nil then return nil end
@@ -396,7 +396,7 @@ local function arguments(job)
   return words
 end
 
--- Whether the field holds any text, of whatever length and encoding.
+-- Return whether the field holds any text, of any length and encoding.
 local function is_written(value)
   return type(value) == "string" and value ~= ""
 end
@@ -407,7 +407,7 @@ local DECISIVE = {
   "tres_per_socket", "array_inx",
 }
 
--- The comment; only Berth's own words of it where the rest cannot be sent.
+-- Return the job's comment; only its words for Berth where the rest cannot be sent.
 local function sendable_comment(comment)
   if text_of(comment) or not is_written(comment) then return text_of(comment) end
   local words = {}
@@ -415,11 +415,12 @@ local function sendable_comment(comment)
   return text_of(table.concat(words, " "))
 end
 
--- Fields that pin the job. Excluded nodes count: they might be all that have what Berth would ask for.
+-- Fields that restrict the job's nodes. Excluded nodes count: they might be all the nodes that have the
+-- resources Berth would request.
 local PINS = { req_nodes = "nodelist", exc_nodes = "nodelist", licenses = "licenses" }
 
--- Whether the user demands something of each node (--tmp, --sockets-per-node, --cores-per-socket,
--- --threads-per-core): that is a choice of nodes, too, and elsewhere Slurm may refuse the job.
+-- Return whether the user requires a property of each node (--tmp, --sockets-per-node,
+-- --cores-per-socket, --threads-per-core). That also chooses nodes: elsewhere Slurm may refuse the job.
 local function wants_special_nodes(job)
   local function over(field, unset, least)
     local value = count_of(job[field], unset)
@@ -429,7 +430,7 @@ local function wants_special_nodes(job)
     or over("cores_per_socket", nil, 1) or over("threads_per_core", nil, 1)
 end
 
--- Options that sbatch obeys and does not show to Lua: "no GPU", a deadline, cores set aside.
+-- Options that sbatch obeys but does not pass to Lua: no GPU, a deadline, specialised cores.
 -- `shortest`: the shortest prefix that getopt accepts, so that `--dead=...` counts as well.
 local function is_none(value) return value:lower():gsub("^gres[:/]", "") == "none" end
 local function is_zero(value) return value:find("^0+$") ~= nil or value:find("[:=]0+$") ~= nil end
@@ -447,8 +448,8 @@ local HIDDEN_VARIABLES = {
   SBATCH_CORE_SPEC = is_any, SBATCH_THREAD_SPEC = is_any,
 }
 
--- Append the words of a directive, split as sbatch splits them: quotes group, a backslash escapes, #
--- starts a comment.
+-- Append the words of an #SBATCH directive, split as sbatch does: quotes group words, a backslash
+-- escapes, # starts a comment.
 local function add_words(text, words)
   if not text:find("[\"'\\]") then
     for word in text:gsub("#.*", ""):gmatch("%S+") do words[#words + 1] = word end
@@ -477,9 +478,9 @@ local function add_words(text, words)
   words[#words + 1] = word
 end
 
--- The words of a script's directives, which sbatch reads up to the first command. The second value
--- names what else keeps the job where it is: directives that are too long to read, or burst buffers
--- (whose plugin reads `#BB` and `#DW` lines from the script itself).
+-- Return the words of a script's directives, which sbatch reads up to the first command. The second
+-- result names another reason to leave the job unmoved: directives that are too long to read, or burst
+-- buffers (whose plugin reads `#BB` and `#DW` lines from the script itself).
 local function directives_of(script)
   local words, bytes, from = {}, 0, 1
   for _ = 1, MAX_HEAD_LINES do
@@ -502,7 +503,7 @@ local function directives_of(script)
   return words, "a script whose directives are too many to read"
 end
 
--- The first hidden option among these words, or nil.
+-- Return the first hidden option among these words; nil: none.
 local function hidden_option(words)
   for index, word in ipairs(words) do
     if word:find("^%-[a-zA-Z]*S") and word:find("^%-[HhIkKOQsvVWXZ]*S") then return word end
@@ -517,7 +518,7 @@ local function hidden_option(words)
   return nil
 end
 
--- The option that only the script or the environment shows and that keeps the job, or nil.
+-- Return the option that is set only in the script or environment and forbids moving the job; nil: none.
 local function hidden_choice(fields)
   if not fields.script then return nil end
   local words, other = directives_of(fields.script)
@@ -530,13 +531,14 @@ local function hidden_choice(fields)
   return nil
 end
 
--- The number in a value such as "gres:gpu:2"; nil where it has another form or several kinds.
+-- Return the number in a value such as "gres:gpu:2"; nil where it has another form or several types.
 local function per_gpu(value)
   local text = text_of(value)
   return text and tonumber(text:match("^gres[:/]gpu[:=](%d+)$") or text:match("^gpu[:=](%d+)$"))
 end
 
--- Whether the shape must stay: tasks share cores (--overcommit), or are counted by GPU.
+-- Return whether the number of tasks and cores must stay: tasks share cores (--overcommit), or their
+-- number follows from the GPUs.
 local function keeps_shape(job, details)
   local tasks, cpus = details.tasks, count_of(job.min_cpus, slurm.NO_VAL)
   if tasks and cpus and cpus < tasks * (details.cpus_per_task or 1) then return true end
@@ -546,14 +548,14 @@ end
 -- `shared` of --exclusive, --exclusive=user, --exclusive=mcs and (since 24.05) --exclusive=topo.
 local WHOLE_NODES = { [0] = true, [2] = true, [3] = true, [4] = true }
 
--- The fields that several functions need, read once: each read of a job's field costs slurmctld a
--- search by name.
+-- Return the fields that several functions need, read once: for each read of a job's field slurmctld
+-- searches by name.
 local function read_fields(job, comment)
   local fields = { comment = comment, reservation = job.reservation, script = job.script }
   for _, field in ipairs(DECISIVE) do fields[field] = job[field] end
   if not fields.account then fields.default_account = job.default_account end
   if fields.script then
-    -- Only batch jobs carry their environment; asking others for it fills slurmctld's log.
+    -- Only batch jobs have their environment; reading it of other jobs fills slurmctld's log.
     local environment = job.environment
     fields.environment = environment
     fields.workload, fields.mode = environment["BERTH_WORKLOAD"], environment["BERTH_MODE"]
@@ -609,7 +611,7 @@ local function describe(job, partitions, fields)
     scheduler_since_s = loaded_at,
   }
   local least = count_of(job.pn_min_cpus)
-  -- sbatch derives it from the tasks of a node; more than those need was asked by --mincpus.
+  -- sbatch derives this field from the tasks per node; a larger value was requested by --mincpus.
   local derived = (details.cpus_per_task or 1) * (details.tasks_per_node or 1)
   if least and least > derived then details.min_cpus_per_node = least end
   if details.gres then
@@ -619,18 +621,18 @@ local function describe(job, partitions, fields)
     details.memory_mib_per_gpu = per_gpu(job.mem_per_tres)
   end
   if script then
-    -- Whether it may run twice matters only where its memory might be made less.
+    -- Whether the job may be requeued matters only where its memory request might be made smaller.
     if details.memory_mib_per_node then details.requeue = count_of(job.requeue, 2) end
     local words = arguments(job)
     if words ~= false then -- a script without its arguments would be another program
       details.script = text_of(script, MAX_SCRIPT_BYTES)
       details.arguments = words
     end
-    -- The daemon must know that there is a text which it does not see.
+    -- The daemon must know that there is a script which cannot be sent.
     if not details.script then details.script_unread = 1 end
     details.workload, details.mode = text_of(fields.workload), text_of(fields.mode)
   end
-  -- Later components of a batch het job have no script either, but are no less batch.
+  -- Later components of a heterogeneous batch job have no script, but are batch jobs too.
   local component = details.het and details.het > 0
   details.kind = (script or component) and "batch" or "interactive"
   local pinned = {}
@@ -659,9 +661,9 @@ local function opted_out(fields)
 end
 
 ---------------------------------------------------------------------------------------------------
--- Options that Berth cannot carry to another partition; read only where a job is to be moved.
+-- Options that Berth cannot adapt to another partition; read only where a job is to be moved.
 
--- `alone`: does not matter on one node; `newer`: not shown by every version. Numbers count as set
+-- `alone`: has no effect on one node; `newer`: not passed to Lua by every version. Numbers count as set
 -- from 1 on; the bits are those of `bitflags`.
 local UNTRANSLATED = {
   { "batch_features", "--batch" }, { "burst_buffer", "--bb" }, { "clusters", "--clusters" },
@@ -674,7 +676,7 @@ local UNTRANSLATED = {
 }
 local BOUND_TO_SOCKETS = 0x10 -- --gres-flags=enforce-binding
 local SPREAD = 0x100 -- --spread-job: over all nodes of the partition
-local NOT_SHOWN = {} -- fields that this version's Lua does not show
+local NOT_SHOWN = {} -- fields that this Slurm version does not pass to Lua
 
 local function is_set(value)
   if type(value) == "number" then
@@ -683,7 +685,7 @@ local function is_set(value)
   return value == true or is_written(value)
 end
 
--- The partitions that the edits name; an empty table for one that is not open to the submitter.
+-- Return the partitions that the edits name; an empty table for one that the submitter may not use.
 local function edited_partitions(edits, partitions)
   local parts = {}
   for name in tostring(edits.queue or ""):gmatch("[^,]+") do
@@ -692,12 +694,12 @@ local function edited_partitions(edits, partitions)
   return parts
 end
 
--- The minutes that a partition gives to a job without a time limit; nil: not known, or without end.
+-- Return a partition's default time limit in minutes; nil: unknown, or unlimited.
 local function limit_by_default(part)
   return count_of(part.default_time, slurm.NO_VAL) or count_of(part.max_time, slurm.NO_VAL)
 end
 
--- Whether a job without a time limit gets less there than the least time that the user asked for.
+-- Return whether a job without a time limit would get less time there than its --time-min.
 local function below_least_time(job, edits, details, partitions)
   local least = count_of(job.time_min, slurm.NO_VAL)
   if not least or least == 0 or details.time_limit_min or edits.time_limit_min then return false end
@@ -708,7 +710,7 @@ local function below_least_time(job, edits, details, partitions)
   return false
 end
 
--- Whether the job goes to a partition that gives whole nodes (OverSubscribe=EXCLUSIVE).
+-- Return whether the job goes to a partition that allocates whole nodes (OverSubscribe=EXCLUSIVE).
 local function goes_to_whole_nodes(edits, partitions)
   for _, part in ipairs(edited_partitions(edits, partitions)) do
     if part.max_share == 0 then return true end
@@ -716,7 +718,7 @@ local function goes_to_whole_nodes(edits, partitions)
   return false
 end
 
--- Whether the script would notice a number of tasks written for it: it reads Slurm's variables,
+-- Return whether a number of tasks that Berth sets could affect the script: it reads Slurm's variables,
 -- submits jobs that inherit them, or names nodes for its steps.
 local function reads_tasks(script)
   if type(script) ~= "string" then return false end
@@ -731,7 +733,7 @@ local function reads_tasks(script)
   return false
 end
 
--- The option that keeps this job from being moved as the edits say, or nil.
+-- Return the option that forbids moving this job as the edits say; nil: none.
 local function untranslated(job, edits, details, partitions, fields)
   for _, field in ipairs(DECISIVE) do
     local value = fields[field]
@@ -758,20 +760,20 @@ local function untranslated(job, edits, details, partitions, fields)
   if edits.queue and not details.tasks and details.kind == "batch" and not fields.whole_nodes
     and goes_to_whole_nodes(edits, partitions)
     and (details.min_cpus_per_node or reads_tasks(fields.script)) then
-    -- A number of tasks would have to be written there, which the script would read; without one
-    -- mpirun would start a rank on each core.
+    -- Berth would have to set a number of tasks, which the script would read; without it mpirun would
+    -- start one rank per core.
     return details.min_cpus_per_node and "--mincpus without a number of tasks"
       or "a script without a number of tasks that reads it, or submits jobs"
   end
   if edits.gres and not details.gres then
-    -- Seen with 22.05: with GPUs Slurm gives only the cores of the tasks.
+    -- Seen with 22.05: with GPUs Slurm allocates only the cores of the tasks.
     if details.min_cpus_per_node then return "--mincpus" end
     -- Seen with 26.05: such a job never starts there.
     if (count_of(job.ntasks_per_socket) or 0) >= 1 then return "--ntasks-per-socket" end
-    -- These would apply to the GPUs that are added.
+    -- These two options would apply to the GPUs that Berth adds.
     if is_written(job.cpus_per_tres) then return "--cpus-per-gpu" end
     if is_written(job.mem_per_tres) then return "--mem-per-gpu" end
-    -- A Slurm that shows segments (26.05; 24.11 does not) has no GPUs for tasks that share a core.
+    -- A Slurm that passes segments to Lua (26.05, not 24.11) gives no GPUs to tasks that share a core.
     if (count_of(job.ntasks_per_core) or 0) > 1 and job.segment_size ~= nil then
       return "--ntasks-per-core"
     end
@@ -784,7 +786,7 @@ local function untranslated(job, edits, details, partitions, fields)
   end
   if below_least_time(job, edits, details, partitions) then return "--time-min" end
   local per_socket = count_of(job.ntasks_per_socket)
-  -- Slurm demands the cores for so many tasks on a socket even where the job has fewer tasks.
+  -- Slurm requires the cores for this many tasks per socket even where the job has fewer tasks.
   if per_socket and per_socket >= 1 and (tasks > per_socket or edits.cpus_per_task) then
     return "--ntasks-per-socket"
   end
@@ -792,7 +794,7 @@ local function untranslated(job, edits, details, partitions, fields)
 end
 
 ---------------------------------------------------------------------------------------------------
--- The answer: checked as a whole, then carried out as a whole.
+-- The answer: checked completely, then applied completely.
 
 local function is_whole(value, most)
   return type(value) == "number" and value >= 1 and value <= most and value % 1 == 0
@@ -819,16 +821,16 @@ local CHECKS = {
 local LAYOUT = { "nodes", "tasks", "cpus_per_task" }
 local SHAPE = { "nodes", "tasks", "cpus_per_task", "memory_mib_per_node", "memory_mib_per_cpu" }
 
--- Whether the edit only adds a type to GPUs that the user asked for without one.
+-- Return whether the edits only add a type to GPUs that the user requested without a type.
 local function adds_type(edits, details)
   return edits.gres ~= nil and details.gres ~= nil and names_no_type(details.gres)
     and type(edits.gres) == "string" and edits.gres:find("^gpu:[%w_.+%-]*%a[%w_.+%-]*:%d+$") ~= nil
 end
 
--- Why a job with these edits cannot go to a partition, or nil.
+-- Return why a job with these edits cannot go to a partition; nil: it can.
 local function over_limits(part, name, edits, details, limit)
   if not part then return "partition " .. name .. " is not open to this submitter" end
-  -- What is over a partition's limits would be refused or never start.
+  -- A job over a partition's limits would be refused or never start.
   if limit and part.max_time and limit > part.max_time then return "over the partition's time limit" end
   local nodes = edits.nodes or details.nodes or 1
   local most = not edits.nodes and details.max_nodes or nodes
@@ -840,7 +842,8 @@ local function over_limits(part, name, edits, details, limit)
   return nil
 end
 
--- Whether the edits only make the memory request of a node smaller. The job then stays in its partition.
+-- Return whether the edits only make the memory request per node smaller. Then the job stays in its
+-- partition.
 local function only_fits_memory(edits, details)
   local asked, wanted = details.memory_mib_per_node, edits.memory_mib_per_node
   return wanted ~= nil and next(edits) == "memory_mib_per_node"
@@ -848,7 +851,7 @@ local function only_fits_memory(edits, details)
     and asked ~= nil and is_whole(wanted, asked - 1)
 end
 
--- Why these edits must not be made, or nil.
+-- Return why these edits must not be applied; nil: they may.
 local function objection(edits, details, partitions)
   if only_fits_memory(edits, details) then
     return details.kind == "interactive" and "an interactive job keeps its shape" or nil
@@ -874,8 +877,8 @@ local function objection(edits, details, partitions)
   if edits.features and details.features then return "the user chose features" end
   if edits.gres and details.gres and not typing then return "the user chose gres" end
   if details.kind == "interactive" then
-    -- srun and salloc start their steps with the shape of their own options, not with the job's; memory
-    -- that they did not ask for is taken from the job.
+    -- srun and salloc start steps with the tasks and cores of their own options, not the job's; memory
+    -- that they did not request is taken from the job.
     local asked = details.memory_mib_per_node or details.memory_mib_per_cpu or details.memory_mib_per_gpu
     for _, key in ipairs(asked and SHAPE or LAYOUT) do
       if edits[key] then return "an interactive job keeps its shape" end
@@ -891,7 +894,7 @@ local function objection(edits, details, partitions)
     return "the time limit would be lowered"
   end
   if not edits.queue then return not explicit and next(edits) and "no partition is named" or nil end
-  -- Of several partitions Slurm starts the job in the first that has room: it must fit each of them.
+  -- With several partitions Slurm starts the job in the first with free resources: it must fit each.
   for name in edits.queue:gmatch("[^,]+") do
     local problem = over_limits(partitions[name], name, edits, details, limit)
     if problem then return problem end
@@ -899,7 +902,7 @@ local function objection(edits, details, partitions)
   return nil
 end
 
--- The partition of the job as its user wrote it; an empty table where that is not known.
+-- Return the partition that the user requested; an empty table where it is unknown.
 local function own_partition(fields, part_list)
   if is_written(fields.partition) then return part_list[fields.partition] or {} end
   for _, part in pairs(part_list) do
@@ -908,8 +911,8 @@ local function own_partition(fields, part_list)
   return {}
 end
 
--- The time limit to write for a job without one, so that it may run as long as in its own partition,
--- or as long as the new ones allow; nil: they give it as much without being asked.
+-- Return the time limit to set for a job without one, so that it may run as long as in its own
+-- partition, or as long as the new ones allow; nil: their default is as long.
 local function carried_limit(fields, edits, details, partitions)
   if details.time_limit_min or edits.time_limit_min or not fields.limit_min then return nil end
   local limit, shorter = fields.limit_min, false
@@ -921,8 +924,8 @@ local function carried_limit(fields, edits, details, partitions)
   return shorter and limit or nil
 end
 
--- The steps of the edit, in order: { table, key, value }. Memory comes last, because an unset memory
--- request cannot be restored from Lua.
+-- Return the assignments that apply the edits, in order: { table, key, value }. Memory comes last,
+-- because an unset memory request cannot be restored from Lua.
 local function plan(job, edits, details, fields, partitions)
   local steps = {}
   local function set(field, value)
@@ -931,8 +934,8 @@ local function plan(job, edits, details, fields, partitions)
   set("partition", edits.queue)
   set("features", edits.features)
   if edits.gres and details.gres then
-    -- The user's words and count stay, in whichever field they are. A count is added where there is
-    -- none: Slurm would read the type "1g.5gb" as a count.
+    -- The user's request stays in its field and form. A count is added where there is none: Slurm
+    -- would read the type "1g.5gb" as a count.
     local field, text = untyped_field(fields)
     if not field then error("the GPUs are asked for in several ways") end
     local typed = text:gsub("gpu", (edits.gres:gsub(":%d+$", "")), 1)
@@ -945,7 +948,7 @@ local function plan(job, edits, details, fields, partitions)
   set("max_nodes", edits.nodes)
   set("time_limit", edits.time_limit_min or carried_limit(fields, edits, details, partitions))
   local environment = fields.environment or {}
-  -- srun inside the job takes its defaults from variables that sbatch has set for the old shape.
+  -- srun inside the job takes its defaults from variables that sbatch has set for the old request.
   local function export(key, value, always)
     if always or environment[key] ~= nil then
       steps[#steps + 1] = { environment, key, tostring(value) }
@@ -961,7 +964,7 @@ local function plan(job, edits, details, fields, partitions)
     set("cpus_per_task", edits.cpus_per_task)
     local per_task = text_of(fields.tres_per_task)
     if per_task then set("tres_per_task", (per_task:gsub(CPUS_OF_TASK, "cpu=" .. cpus))) end
-    -- sbatch has derived these from the old tasks: unchanged they would contradict the edit.
+    -- sbatch has derived these from the old number of tasks: unchanged they would contradict the edit.
     set("min_cpus", tasks * cpus)
     if not details.min_cpus_per_node or details.min_cpus_per_node < cpus then
       set("pn_min_cpus", cpus)
@@ -971,8 +974,8 @@ local function plan(job, edits, details, fields, partitions)
     end
   elseif edits.queue and not named and details.kind == "batch" and not fields.whole_nodes
     and not details.min_cpus_per_node and not reads_tasks(fields.script) then
-    -- A job that names no tasks has one on each node. In a partition of whole nodes, or with another
-    -- default of cores, srun and mpirun would start as many as fit.
+    -- A job that names no number of tasks has one per node. In a partition that allocates whole nodes,
+    -- or with another default of cores, srun and mpirun would start as many as fit.
     set("num_tasks", tasks)
     export("SLURM_NTASKS", tasks, true)
     export("SLURM_NPROCS", tasks, true)
@@ -1014,8 +1017,8 @@ local function carry_out(steps)
   return done
 end
 
--- The values that the edit replaces, for `berth site slurm putback`: `was=partition:auto;gres:-;...`. `-`
--- means unset; special characters of a value are written %XX.
+-- Return the values that the edits replace, for `berth site slurm putback`:
+-- `was=partition:auto;gres:-;...`. `-` means unset; special characters of a value are written %XX.
 local function replaced_values(job, steps, details)
   local values = {}
   local function note(key, value)
@@ -1051,12 +1054,13 @@ end
 ---------------------------------------------------------------------------------------------------
 -- The line for the user. `slurm.log_user` writes before sbatch prints the id, to a terminal or not, and
 -- sbatch puts "error:" before it where Slurm refuses the job: hence "note:". Where cli_filter.lua is
--- installed it adds a word to the comment, and prints the line from the stamp once the job is accepted.
+-- installed, it adds a word to the comment, and prints the line from AdminComment once the job is
+-- accepted.
 
 local CLIENT_WORD = "^(.-)%s?berth%-client:(%l+)$"
 
--- What the client filter reports (`tty`: a person is looking; another word: nobody is; nil: it is not
--- installed), and the comment without its word, which is removed from the job.
+-- Return the client filter's word (`tty`: a person at a terminal; another word: no person; nil: not
+-- installed), and the comment without that word, which is removed from the job.
 local function client_of(job)
   local comment = job.comment
   if type(comment) ~= "string" then return nil, nil end
@@ -1082,14 +1086,14 @@ local function tell(audience, job, text)
 end
 
 ---------------------------------------------------------------------------------------------------
--- The site's own check is asked about the job as it would be. It gets a view: reads show the edit, and
--- writes are collected, so that nothing has to be undone where it refuses.
+-- The site's own check is called with the job as the edits would make it. It gets a view: reads show
+-- the edited values, and writes are collected, so that nothing must be undone where the check refuses.
 
 local OTHER_MEMORY = { min_mem_per_node = "min_mem_per_cpu", min_mem_per_cpu = "min_mem_per_node" }
 local TABLES_OF_JOB = { environment = true, spank_job_env = true }
 
--- A view of `target`, a function that sets what it shows, and its views of inner tables. What is
--- written to the view is appended to `writes` as steps.
+-- Return a view of `target`, a function that sets the values it shows, and its views of inner tables.
+-- Values written to the view are appended to `writes` as assignments.
 local function view_of(target, writes)
   local shown, values, views = {}, {}, {}
   local function show(key, value)
@@ -1117,7 +1121,7 @@ local function view_of(target, writes)
   return view, show, views
 end
 
--- A view of the job as these steps make it; what the check writes is appended to `writes`.
+-- Return a view of the job after these assignments; the check's writes are appended to `writes`.
 local function edited_view(job, fields, steps, writes)
   local view, show, views = view_of(job, writes)
   local environment, show_variable
@@ -1135,19 +1139,19 @@ local function edited_view(job, fields, steps, writes)
   return view
 end
 
--- Run a function that may never end: true and its value, or false and the error. One that waits inside
--- a C function (`os.execute`, a slow pattern) cannot be stopped. (Not in a coroutine: slurmctld answers
--- reads of a job on its main stack only.)
+-- Run a function that may never end; return true and its value, or false and the error. A function that
+-- waits inside a C function (`os.execute`, a slow pattern) cannot be stopped. (Not in a coroutine:
+-- slurmctld answers reads of a job on its main stack only.)
 local function run_bounded(call, ...)
   if type(debug) ~= "table" or not debug.sethook then return pcall(call, ...) end
   local hook, mask, count = debug.gethook()
   local ours = debug.getinfo(1, "f").func
   local function stop()
-    if debug.getinfo(2, "f").func == ours then -- it is over
+    if debug.getinfo(2, "f").func == ours then -- the function has ended
       debug.sethook()
       return
     end
-    debug.sethook(stop, "", 1) -- out of every pcall of its own, too
+    debug.sethook(stop, "", 1) -- also leaves every pcall inside the function
     error("it did not end", 0)
   end
   debug.sethook(stop, "", MAX_CHECK_INSTRUCTIONS)
@@ -1156,7 +1160,7 @@ local function run_bounded(call, ...)
   return fine, value
 end
 
--- Ask the site's check about the edited job. Where it accepts: true, its writes and its messages.
+-- Call the site's check with the edited job. Where it accepts, return true, its writes and messages.
 local function accepted_by(check, job, fields, steps, part_list, uid)
   local writes, messages = {}, {}
   local view = edited_view(job, fields, steps, writes)
@@ -1172,7 +1176,7 @@ end
 
 ---------------------------------------------------------------------------------------------------
 
--- Stamp a job that was to be moved and is not: the same decision, with the filter's reason.
+-- Write the decision id with the filter's reason to a job that the filter does not move as decided.
 local function stamp_unmoved(job, text, code)
   if not text_of(text, MAX_STAMP_BYTES) then return end
   text = text:gsub(" action=%S+", " action=keep", 1):gsub(" code=%S+", " code=" .. code, 1)
@@ -1183,7 +1187,7 @@ local function ask(details)
   local fine, line = pcall(json.encode, {
     v = PROTOCOL, op = "decide", scheduler = "slurm", job = details, breaker = breaker.report(),
   })
-  if not fine or #line >= MAX_REQUEST_BYTES then return nil end -- the job's doing, not the daemon's
+  if not fine or #line >= MAX_REQUEST_BYTES then return nil end -- the job's fault, not the daemon's
   local text, problem = exchange(line .. "\n")
   local reply
   if text then reply, problem = parse(text) end
@@ -1191,7 +1195,7 @@ local function ask(details)
   return reply
 end
 
--- Make the edit of a reply. True; or nil with the problem, or with the code to stamp.
+-- Apply the edits of a reply. Return true; or nil with the problem, or with the code to record.
 local function make_edit(job, reply, details, partitions, fields, site)
   local problem = objection(reply.edits, details, partitions)
   if not problem and not text_of(reply.stamp, MAX_STAMP_BYTES) then
@@ -1199,7 +1203,7 @@ local function make_edit(job, reply, details, partitions, fields, site)
   end
   if problem then return nil, problem end
   local steps = plan(job, reply.edits, details, fields, partitions)
-  -- The stamp is the first step: no job is changed without one.
+  -- The decision id is written first: no job is changed without it.
   local text = stamped(job, reply.stamp, replaced_values(job, steps, details))
   table.insert(steps, 1, { job, "admin_comment", text })
   local messages = {}
@@ -1221,7 +1225,7 @@ local function make_edit(job, reply, details, partitions, fields, site)
   return true
 end
 
--- Decide about one job. Returns whether there was an answer, and whether the site's check has accepted
+-- Decide about one job. Return whether the daemon answered, and whether the site's check has accepted
 -- the job as it now is.
 local function consider(job, comment, audience, site)
   if not libraries_loaded then return false end
@@ -1266,9 +1270,9 @@ local function consider(job, comment, audience, site)
   return false
 end
 
--- Berth's decision for a job of a site with rules of its own. `check(job_desc, part_list, uid)`, as a
--- slurm_job_submit: asked about the job as Berth would change it; unless it returns slurm.SUCCESS the
--- job goes on as its user wrote it, and check is asked about that as if Berth were not there.
+-- Decide about a job at a site with rules of its own. `check(job_desc, part_list, uid)`, written like a
+-- slurm_job_submit, is called with the job as Berth would change it. Unless it returns slurm.SUCCESS,
+-- the job stays as its user wrote it, and check is called with that job as if Berth were not there.
 function berth_submit(job_desc, part_list, uid, check)
   local audience, comment, accepted = {}, nil, false
   pcall(function() audience.client, comment = client_of(job_desc) end)
