@@ -18,7 +18,7 @@ from berth.plugin.usernames import name_of
 
 _LONGEST_PROBLEM = 300
 _RUN, _INACTIVE = 16, 64
-"""States of RFC 21 as job-list numbers them; CLEANUP (32) still counts as running."""
+"""Job states (RFC 21) as job-list numbers them; CLEANUP (32) still counts as running."""
 _RESULTS = {1: "completed", 2: "failed", 4: "cancelled", 8: "timeout"}
 _UNREADABLE = (
     LookupError, TypeError, ValueError, AttributeError, RecursionError, OverflowError,

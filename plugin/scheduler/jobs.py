@@ -85,9 +85,7 @@ class Outcome:
     end_s: float | None = None
     node_count: int | None = None
     cores: int | None = None
-    """CPUs as the scheduler counts them; on Slurm these are hardware threads where the site counts
-    them.
-    """
+    """CPUs as the scheduler counts them; on Slurm these may be hardware threads."""
     gpus: int | None = None
     """Number of whole GPUs or slices on all nodes together."""
     time_limit_s: float | None = None

@@ -31,9 +31,11 @@ class SlurmNode(NodeSettings):
     gres_conf: AbsolutePath
     mode: Literal["explicit", "autodetect"] = "explicit"
     controller: Program = ()
-    """A command that brings a request to ``berth-mig-node`` on the controller."""
+    """The command that sends a request to ``berth-mig-node`` on the controller."""
     restart_controller: Program = ()
-    """A command to run in place of that, where this node writes slurm.conf itself."""
+    """The command that restarts slurmctld, set instead of ``controller`` where this node writes
+    slurm.conf itself.
+    """
     restart_node: Program
     padding: AbsolutePath = "/dev/berth-off{number}"
     device_map: AbsolutePath | None = None

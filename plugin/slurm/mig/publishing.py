@@ -144,9 +144,7 @@ class Publisher(Protocol):
     """Changes one node's ``Gres=`` and gres.conf lines and makes slurmctld read them."""
 
     def published(self, gres: str, lines: str) -> AbstractContextManager[None]:
-        """Publish the gres on entry; the configuration stays locked until the context ends. Raises
-        BerthError.
-        """
+        """Publish the gres when the ``with`` block begins. Raises BerthError."""
         ...
 
 
