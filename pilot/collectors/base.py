@@ -26,27 +26,29 @@ from berth.pilot.profile import Measurement, Quality
 
 @dataclass(frozen=True, slots=True)
 class Readings:
-    """The results of a collector: catalogue name -> counter, a detail for the report, warnings."""
+    """The results of a collector: counters by catalogue name, a detail for the report, warnings."""
 
     counters: Mapping[str, Measurement] = field(default_factory=dict)
     detail: str = ""
     warnings: tuple[str, ...] = ()
     failed: bool = False
     complete: bool = True
-    """False: the counters cover only a part of the program."""
+    """False where the counters cover only a part of the program's run."""
     seen: float | None = None
-    """Number of instructions as the tool counts them; None: the same as the counter
-    ``instructions``."""
+    """Number of executed instructions as the tool counts them.
+
+    None where the counter ``instructions`` has the same value.
+    """
     gpus_used: int = 0
     """Number of GPUs that the program's processes used."""
     sets: Mapping[str, frozenset[str]] = field(default_factory=dict)
-    """Executable or library -> instruction sets that it executed, such as ``avx2``."""
+    """Instruction sets, such as ``avx2``, that were executed, by executable or library."""
     stopped: bool = False
-    """True: the emulator stopped at an unknown instruction, so that its counts are unusable."""
+    """True where the emulator stopped at an unknown instruction, so its counts are unusable."""
 
 
 class Stage(StrEnum):
-    """Kind of run of the pilot that a collector needs."""
+    """The kind of pilot run that a collector needs: native, an own run, or emulated."""
 
     NATIVE = "native"
     """The first native run, which is timed: the collector must not slow the program down."""
@@ -57,25 +59,30 @@ class Stage(StrEnum):
 
 
 class Collector(Protocol):
-    """One source of counters. An entry point of ``berth.collectors`` names the class."""
+    """A source of counters (perf, valgrind, NVML ...) for one run of the pilot.
+
+    An entry point in the group ``berth.collectors`` names the class.
+    """
 
     name: str
     """Name of the collector in the Profile and in ``--collectors``."""
     stage: ClassVar[Stage] = Stage.NATIVE
     why_missing: ClassVar[str] = "{name} was not used: {detail}"
-    """Template of the reason that a counter is missing which only this collector gives."""
+    """Template of the reason for a missing counter that only this collector can measure."""
     not_seen: ClassVar[str] = "not counted"
-    """The ``detail`` in that reason if the collector was used but gave no such counter."""
+    """The template's ``detail`` if the collector was used but did not return the counter."""
     covered_by: tuple[str, ...] = ()
-    """Names of collectors that give the same counters and more; this collector is skipped if one of
-    them is used."""
+    """Names of collectors that return the same counters and more.
+
+    This collector is skipped if one of them is used.
+    """
 
     def __init__(self, folder: Path | None = None) -> None:
-        """Create the collector; ``folder``: path for its files, which ``prepare`` creates."""
+        """Create the collector; its files go to ``folder``, which ``prepare`` creates."""
 
     @classmethod
     def runs(cls, folder: Path) -> Sequence[Collector]:
-        """Return the collectors of one pilot: one for each run of the program that is needed."""
+        """Return the collector objects for one pilot, one for each run that they need."""
         return (cls(folder),)
 
     @abstractmethod
@@ -87,20 +94,25 @@ class Collector(Protocol):
         ...
 
     def prepare(self, order: Order) -> Order:
-        """Return the order to run in place of ``order``, for example with the command wrapped."""
+        """Return the launch order to run instead of ``order``, for example with a wrapped command."""
         return order
 
     def again(self, order: Order) -> Order | None:
-        """Return an order to try after ``order`` failed, or None to give up."""
+        """Return a launch order to try after the run of ``order`` failed, or None to give up."""
         return None
 
     def plainly(self, order: Order) -> Order | None:
-        """Return the order that emulates a processor with x86-64-v2 only, to see which instruction
-        sets the program then executes. None: the collector does not support this."""
+        """Return the launch order that emulates a processor with x86-64-v2 only.
+
+        Its run shows which instruction sets the program needs. None: not supported.
+        """
         return None
 
     def sets_seen(self, outcome: Outcome) -> Mapping[str, frozenset[str]] | None:
-        """Return file -> instruction sets executed in the run of ``plainly``; None: it failed."""
+        """Return the instruction sets executed in the run of ``plainly``, by executable or library.
+
+        None where that run failed.
+        """
         return None
 
     def watch(self, shepherd_pid: int) -> None:

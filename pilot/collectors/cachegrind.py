@@ -1,6 +1,7 @@
-"""Instructions, memory accesses, cache misses and mispredictions from valgrind's cachegrind.
+"""Collector of instructions, memory accesses, cache misses and mispredictions by cachegrind.
 
-Run twice: the last level pinned to the size of a second-level cache, then of a third-level one.
+Valgrind's cachegrind simulates two cache levels, so the program runs twice: with a last level of
+32 MiB (a third-level cache) and of 1 MiB (a second-level cache).
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ COMMON = {
 
 @dataclass(frozen=True, slots=True)
 class Level:
-    """The cache that the emulated last level stands for."""
+    """A cache level that cachegrind's last level simulates, with its size and counters."""
 
     name: str
     capacity_bytes: int
@@ -47,7 +48,7 @@ LLC = Level("llc", 32 * MIB, COMMON | {"llc_load_misses": ("DLmr",), "llc_store_
 
 
 def simulation(level: Level) -> list[str]:
-    """Return valgrind's options for the pinned caches; by default it would copy the host's."""
+    """Return valgrind's options that set fixed cache sizes instead of the host's."""
     return [
         "--cache-sim=yes",
         "--branch-sim=yes",
@@ -58,7 +59,7 @@ def simulation(level: Level) -> list[str]:
 
 
 def parse(text: str) -> dict[str, int]:
-    """Return totals by event name from a cachegrind or callgrind file; empty where it has none."""
+    """Return the totals by event in a cachegrind or callgrind file; empty if it has no totals."""
     names: list[str] = []
     for line in text.splitlines():
         if line.startswith("events:"):
@@ -71,7 +72,7 @@ def parse(text: str) -> dict[str, int]:
 
 
 def add_up(parts: Iterable[Mapping[str, int]]) -> dict[str, int]:
-    """Add up the totals of several processes."""
+    """Return the sum of several processes' totals, by event."""
     total: dict[str, int] = {}
     for part in parts:
         for name, value in part.items():
@@ -80,7 +81,7 @@ def add_up(parts: Iterable[Mapping[str, int]]) -> dict[str, int]:
 
 
 class CachegrindCollector(Collector):
-    """One run under cachegrind with the given last level; writes into ``folder``."""
+    """Runs the program under cachegrind with one last-level cache; output goes to ``folder``."""
 
     name = "cachegrind"
     stage = Stage.EMULATED
@@ -88,7 +89,10 @@ class CachegrindCollector(Collector):
 
     @classmethod
     def runs(cls, folder: Path) -> Sequence[Collector]:
-        """Return a run for each level; callgrind simulates the last level in its own run."""
+        """Return one collector for each cache level.
+
+        The one for the third level is skipped if callgrind, which simulates it too, is used.
+        """
         return (cls(LLC, folder / LLC.name), cls(L2, folder / L2.name))
 
     def __init__(self, level: Level, folder: Path) -> None:

@@ -1,9 +1,9 @@
-"""The instruction mix: valgrind's callgrind counts each executed instruction, objdump names it.
+"""Collector of the instruction mix: callgrind counts each instruction, objdump disassembles it.
 
-Unlike lackey this sees real instructions, so single and double precision, vector lanes and fused
-operations are told apart. Callgrind simulates caches and branches as cachegrind does, here with
-the large last level, so that one run, even one cut short, gives counters that fit together.
-Dumping before each fork makes the counts of forked processes exact.
+Lackey counts only valgrind's intermediate code; callgrind counts machine instructions, so single
+and double precision, vector lanes and fused operations are distinguished. Callgrind also simulates
+caches and branches as cachegrind does, here with the 32 MiB last level, so all counters come from
+one run. Dumping before each fork makes the counts of forked processes exact.
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ from berth.pilot.profile import Measurement
 SOURCE = "callgrind"
 COST = re.compile(r"^(0x[0-9a-f]{1,16}) (\d{1,18})(?: \d{1,18})*$", re.ASCII)
 REGION_ENTRY = re.compile(r"cfn=.*\b(GOMP_parallel\w*|__kmpc_fork_call)$", re.ASCII)
-"""Called once for each parallel region, in GNU's and LLVM's OpenMP runtime."""
+"""Functions of GNU's and LLVM's OpenMP runtimes that are called once for each parallel region."""
 CALLS = re.compile(r"calls=(\d{1,18}) ", re.ASCII)
 REGIONS = "regions"
 FORKS = ("fork", "_Fork", "__fork", "__libc_fork")
 
 
 def parse(lines: Iterable[str], into: Executed) -> dict[str, int]:
-    """Add how often each instruction ran (``--dump-instr=yes``); returns the file's totals.
+    """Add a callgrind file's executions of each instruction to ``into``; return the file's totals.
 
-    Among them, as ``REGIONS``, how often the OpenMP runtime was called to start a region.
-    A file that was cut off in the middle has no totals: its instructions count all the same.
+    The key ``REGIONS`` has the number of OpenMP parallel regions. An incomplete file has no other
+    totals, but its instructions are added. The file needs ``--dump-instr=yes``.
     """
     place: dict[int, int] = {}
     skip = entry = False
@@ -57,7 +57,7 @@ def parse(lines: Iterable[str], into: Executed) -> dict[str, int]:
                 regions += int(calls.group(1))
             skip, entry = True, False
         elif line.startswith("0x"):
-            # The line after calls= is what the callee cost, counted there.
+            # The line after calls= has the callee's cost, which is counted in the callee.
             if not skip and (match := COST.match(line.strip())):
                 address = int(match.group(1), 16)
                 place[address] = place.get(address, 0) + int(match.group(2))
@@ -66,7 +66,7 @@ def parse(lines: Iterable[str], into: Executed) -> dict[str, int]:
 
 
 class CallgrindCollector(Collector):
-    """One run under callgrind."""
+    """Runs the program once under valgrind's callgrind."""
 
     name = "callgrind"
     stage = Stage.EMULATED

@@ -38,7 +38,7 @@ def own_group(
 
 
 def parse_pairs(text: str) -> dict[str, int]:
-    """Return key -> sum over lines such as ``usage_usec 12`` or ``8:0 rbytes=1 wbytes=2``."""
+    """Return the sum of each key over lines such as ``usage_usec 12`` or ``8:0 rbytes=1``."""
     total: dict[str, int] = {}
     for match in PAIR.finditer(text):
         total[match.group(1)] = total.get(match.group(1), 0) + int(match.group(2))
@@ -46,7 +46,7 @@ def parse_pairs(text: str) -> dict[str, int]:
 
 
 class CgroupCollector(Collector):
-    """Runs the program in a new child group and reads the group's counters at the end."""
+    """Runs the program in a new child control group and reads the group's counters at the end."""
 
     name = "cgroup"
     why_missing = "needs a control group: {detail}"

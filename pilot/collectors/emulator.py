@@ -1,9 +1,9 @@
-"""All emulated counters in one run, with Berth's own valgrind tool.
+"""Collector of all emulated counters in one run, with Berth's own valgrind tool.
 
 The run takes 5 to 30 times the program's processor time, most for short loops; callgrind,
 cachegrind and lackey together take 70 to 170 times. Counts of instructions, bytes and branches are
-exact. For longer programs only a quarter of the sets of the data caches is simulated, so that
-counts of misses have a standard error. See ``pilot/emulator/counts.c``.
+exact. For longer programs only a quarter of the data caches' sets is simulated, so cache misses
+have a standard error. See ``pilot/emulator/counts.c``.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ TOTALS = {
 
 
 class EmulatorCollector(Collector):
-    """One run under Berth's valgrind tool."""
+    """Runs the program once under Berth's own valgrind tool."""
 
     name = "emulator"
     stage = Stage.EMULATED
@@ -78,9 +78,9 @@ class EmulatorCollector(Collector):
         return replace(wrapped, env={**wrapped.env, "VALGRIND_LIB": str(self._tool)})
 
     def again(self, order: Order) -> Order | None:
-        """Return the run with the number of threads that the user set.
+        """Return the launch order with the user's number of threads.
 
-        The first run had one thread, which some programs refuse.
+        The first run used one thread, with which some programs refuse to run.
         """
         self._forget()
         env = {k: v for k, v in order.env.items() if k not in valgrind.THREADS}

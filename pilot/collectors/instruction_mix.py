@@ -79,7 +79,7 @@ def disassemble(path: Path, addresses: Iterable[int]) -> dict[int, str]:
 
 
 def texts_of(code: Iterable[bytes]) -> dict[bytes, str]:
-    """Return bytes of an x86-64 instruction -> its text; unknown instructions are left out."""
+    """Return the disassembly of x86-64 instructions by their bytes; unknown ones are left out."""
     ordered = sorted(set(code))
     starts: dict[int, bytes] = {}
     at = 0
@@ -102,8 +102,7 @@ def texts_of(code: Iterable[bytes]) -> dict[bytes, str]:
 
 
 ENOUGH = 0.995
-"""Files are disassembled, those with most executions first, until this share of the executed
-instructions is covered."""
+"""Share of executed instructions to cover; files with the most executions are read first."""
 STRING = re.compile(r"rep\w* (?:movs|stos|lods|scas|cmps)([bwlq]?)\b(.*)")
 ACCUMULATORS = {"%al": 1, "%ax": 2, "%eax": 4, "%rax": 8}
 SUFFIXES = {"b": 1, "w": 2, "l": 4, "q": 8}
@@ -122,11 +121,11 @@ OPERATIONS = (
 )
 """Fields of a Mix that become counters."""
 LEAST_CLASSIFIED = 0.95
-"""If a smaller share of the executed instructions was classified, these counters are missing."""
+"""Least share of executed instructions to classify; below it the mix's counters are missing."""
 LONGEST_INSTRUCTION_BYTES = 15
 
 Executed = dict[str, dict[int, int]]
-"""Object file -> address in it -> times executed."""
+"""Number of executions by object file and address in the file."""
 
 
 @dataclass(slots=True)
@@ -147,7 +146,7 @@ class Mix:
     loads: int = 0
     stores: int = 0
     sets: dict[str, frozenset[str]] = field(default_factory=dict)
-    """Executable or library -> instruction sets that it executed."""
+    """Instruction sets that were executed, by executable or library."""
 
     def add(self, kind: Kind, times: int) -> None:
         """Add ``times`` executions of an instruction of this kind."""
@@ -164,9 +163,9 @@ class Mix:
 
 
 def mix_of(executed: Mapping[str, Mapping[int, int]], own: frozenset[str]) -> Mix:
-    """Return the mix of the executed addresses, disassembled from their files.
+    """Return the instruction mix of the executed addresses, disassembled from their files.
 
-    ``own``: files that are disassembled however few instructions they executed.
+    ``own``: files that are disassembled even if they executed few instructions.
     """
     mix = Mix()
     total = sum(sum(counts.values()) for counts in executed.values())
@@ -185,9 +184,9 @@ def mix_of_code(
     executed: Mapping[str, Mapping[int, int]],
     code: Mapping[str, Mapping[int, bytes]],
 ) -> Mix:
-    """Return the mix of the executed addresses, disassembled from the bytes of each instruction.
+    """Return the instruction mix of the executed addresses, disassembled from instruction bytes.
 
-    This includes code generated at run time.
+    Code that was generated at run time is included.
     """
     mix = Mix()
     texts = texts_of(encoded for by_address in code.values() for encoded in by_address.values())
@@ -199,7 +198,7 @@ def mix_of_code(
 
 
 def sets_of(texts: Iterable[str]) -> frozenset[str]:
-    """Return the instruction sets (beyond x86-64-v1) of these instructions."""
+    """Return the instruction sets beyond x86-64-v1 that these disassembled instructions need."""
     return frozenset(name for text in texts if (name := classify(text).extension) is not None)
 
 
@@ -225,7 +224,10 @@ def add_object(mix: Mix, counts: Mapping[int, int], texts: Mapping[int, str]) ->
 
 
 def _completions(addresses: Sequence[int], index: int, counts: Mapping[int, int]) -> int:
-    """Return how often a repeated instruction was completed: as often as the next one ran."""
+    """Return how often a repeated string instruction was completed.
+
+    That is the number of executions of the next instruction.
+    """
     times = counts[addresses[index]]
     if index + 1 < len(addresses):
         following = addresses[index + 1]

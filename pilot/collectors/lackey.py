@@ -1,7 +1,7 @@
-"""Loads and stores by width and operations by type from valgrind's lackey.
+"""Collector of loads and stores by width and operations by type, with valgrind's lackey.
 
-Lackey counts operations of valgrind's intermediate code, several for one instruction, and knows
-vectors only by their width: the bytes moved are exact, the operations a rough kind of counter.
+Lackey counts operations of valgrind's intermediate code, several per instruction, and knows only
+the width of vectors. Its counts of bytes are exact, its counts of operations are rough.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class Counts:
 
 
 def parse(text: str) -> Counts | None:
-    """Return the counts in one lackey log; None: it ended before it could write them."""
+    """Return the counts in a lackey log; None where the process ended before writing them."""
     instructions = _number(rf"guest instrs:\s+{NUMBER}", text)
     if instructions is None:
         return None
@@ -70,7 +70,7 @@ def parse(text: str) -> Counts | None:
 
 
 def totals(parts: list[Counts]) -> dict[str, float]:
-    """Return catalogue counters from the counts of all processes."""
+    """Return the catalogue's counters, summed over the counts of all processes."""
     columns = [
         {kind: sum(part.by_type.get(kind, (0, 0, 0))[column] for part in parts) for kind in WIDTHS}
         for column in range(3)
@@ -95,7 +95,7 @@ def totals(parts: list[Counts]) -> dict[str, float]:
 
 
 class LackeyCollector(Collector):
-    """One run under lackey; its log is its result."""
+    """Runs the program once under valgrind's lackey, whose log has the counts."""
 
     name = "lackey"
     stage = Stage.EMULATED

@@ -1,4 +1,4 @@
-"""GPU counters from NVML (package ``nvidia-ml-py``), for GPUs that the program's processes use."""
+"""Collector of GPU counters from NVML (package ``nvidia-ml-py``) for the GPUs the program uses."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class NvmlCollector(Collector):
         return None if self._handles else "NVML sees no GPU"
 
     def names(self) -> tuple[str, ...]:
-        """Return the driver's name of each GPU that ``probe`` found."""
+        """Return the product name of each GPU that ``probe`` found."""
         driver_names = (self._ask("nvmlDeviceGetName", handle) for handle in self._handles)
         return tuple(n.decode() if isinstance(n, bytes) else str(n) for n in driver_names if n)
 

@@ -1,4 +1,4 @@
-"""Hardware counters from ``perf stat -x,``, which runs as a subprocess.
+"""Collector of hardware counters by ``perf stat -x,``, which runs as a subprocess.
 
 One run counts all events. If the processor has fewer counters than events, perf multiplexes and
 scales the counts; the note of each counter then says so. Virtual machines, containers and hardened
@@ -31,7 +31,7 @@ BUSY = ("sh", "-c", "i=0; while [ $i -lt 30000 ]; do i=$((i+1)); done")
 """Runs about 50 ms: long enough for perf to multiplex all events several times."""
 ROUNDS = 3
 NEVER_NONE = frozenset(("instructions", "cycles", "branches"))
-"""Events that are above 0 in every program."""
+"""Events whose count is above 0 in every program."""
 TERM = re.compile(r"(?:(\d+)\*)?([A-Za-z][\w-]*)", re.ASCII)
 HYBRID = re.compile(r"(cpu_core|cpu_atom)/([^/]*)/?([a-zA-Z]*)")
 NUMBER = re.compile(r"\d+(?:\.\d+)?", re.ASCII)
@@ -41,7 +41,7 @@ WHOLE_PERCENT = 99.95
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """One line of perf's output. If ``value`` is None, ``problem`` has the reason."""
+    """An event in perf's output with its count; if ``value`` is None, ``problem`` says why."""
 
     name: str
     value: float | None
@@ -94,10 +94,10 @@ def plain(event: str) -> str:
 
 
 def totals(events: list[Event]) -> dict[str, Event]:
-    """Return plain name -> event, summed over both core types of a hybrid processor.
+    """Return the events by plain name, summed over both core types of a hybrid processor.
 
-    A raw event code has different meanings on the two core types, so that raw events are taken
-    from the performance cores only.
+    Raw event codes differ in meaning between the core types, so raw events are taken from the
+    performance cores only.
     """
     result: dict[str, Event] = {}
     for event in events:
@@ -137,7 +137,10 @@ def evaluate(formula: str, events: Mapping[str, Event]) -> Measurement:
 
 
 def terms(formula: str) -> list[tuple[int, str]]:
-    """Return the (weight, event) pairs of a formula of the catalogue."""
+    """Return the (weight, event) pairs of a catalogue formula such as ``"r01c7 + 2*r04c7"``.
+
+    Raises ValueError for other formulas.
+    """
     weighted_events = []
     for part in formula.split(" + "):
         match = TERM.fullmatch(part)
@@ -148,7 +151,7 @@ def terms(formula: str) -> list[tuple[int, str]]:
 
 
 def family(cpuinfo: str) -> str | None:
-    """Return the catalogue source of the processor, such as ``perf:intel``, or None.
+    """Return the catalogue's key for a processor family, such as ``perf:intel``, or None.
 
     ``cpuinfo``: text of /proc/cpuinfo.
     """
@@ -164,7 +167,7 @@ def family(cpuinfo: str) -> str | None:
 
 
 class PerfCollector(Collector):
-    """One run under ``perf stat``, which counts the process tree in user mode."""
+    """Runs the program once under ``perf stat``, which counts its processes in user mode."""
 
     name = "perf"
     stage = Stage.OWN_RUN
@@ -195,7 +198,7 @@ class PerfCollector(Collector):
         return self._wrong()
 
     def gives(self, counters: Sequence[str]) -> bool:
-        """Return whether this processor family has events for all of these counters."""
+        """Return whether perf has events for all of these counters on this processor family."""
         return all(name in self._formulas for name in counters)
 
     def _wrong(self) -> str | None:
@@ -228,9 +231,9 @@ class PerfCollector(Collector):
 
 
 def cannot_be(events: Mapping[str, Event], cpu_s: float) -> str | None:
-    """Return why these counts are impossible for a program of ``cpu_s`` processor seconds.
+    """Return why these counts are impossible for a program with ``cpu_s`` seconds of CPU time.
 
-    None: they are possible.
+    None where they are possible.
     """
     most = MOST_PER_S * (cpu_s + SHORT_S)
     for event in events.values():
@@ -244,7 +247,7 @@ def cannot_be(events: Mapping[str, Event], cpu_s: float) -> str | None:
 
 
 def _try_out(events: Sequence[str], command: Sequence[str]) -> list[Event]:
-    """Run perf with these events on a short program; return the counts, empty if perf fails."""
+    """Return perf's counts of these events for a short program; empty if perf fails."""
     names = ",".join(f"{name}:u" for name in events)
     try:
         done = subprocess.run(

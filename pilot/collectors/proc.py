@@ -1,4 +1,4 @@
-"""Counters that Linux keeps for every process: /proc and getrusage. They need no privileges."""
+"""Collector of Linux's own counters of every process (/proc, getrusage); needs no privileges."""
 
 from __future__ import annotations
 
@@ -28,12 +28,14 @@ class PeakMemory:
     bytes: int
     note: str | None
     is_bound: bool = False
-    """True: ``bytes`` is only an upper bound: the memory of the process that started the program
-    hides the peak."""
+    """True where ``bytes`` is only an upper bound.
+
+    The kernel's peak then includes the memory of the process that started the program.
+    """
 
 
 def peak_memory(outcome: Outcome) -> PeakMemory | None:
-    """Return the peak resident memory of the process tree; None: unknown.
+    """Return the peak resident memory of the process tree; None if unknown.
 
     It is the larger of two values: ``ru_maxrss``, which is exact for the largest single process but
     never below the memory of the process that forked it, and the sampled sum over all processes.
@@ -51,7 +53,7 @@ def peak_memory(outcome: Outcome) -> PeakMemory | None:
 
 
 class ProcCollector(Collector):
-    """Returns the values that the shepherd sampled in /proc and got from wait4(2)."""
+    """Returns the counters that the launcher sampled in /proc and got from wait4(2)."""
 
     name = "proc"
     why_missing = "the program ended before it was seen, or the kernel did not say"

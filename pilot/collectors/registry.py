@@ -1,4 +1,4 @@
-"""Collectors by name: those of ``pilot/entry_points.ini`` and those of other packages."""
+"""Find collectors by name: Berth's own (``pilot/entry_points.ini``) and other packages'."""
 
 from __future__ import annotations
 
@@ -19,13 +19,16 @@ COLLECTORS: Registry[type[Collector]] = Registry(
 def names_of(stage: Stage) -> tuple[str, ...]:
     """Return the names of all importable collectors of a stage, in order of precedence.
 
-    If two collectors give the same counter, the earlier one is used. Berth's own come first.
+    If two collectors return the same counter, the earlier one's is used. Berth's own come first.
     """
     return tuple(name for name, kind in COLLECTORS.load_all().items() if kind.stage is stage)
 
 
 def collectors_of(name: str, folder: Path) -> list[Collector]:
-    """Return the collectors called ``name`` for one pilot. Raises UsageError for unknown names."""
+    """Return the collector objects with this name for one pilot, one for each run they need.
+
+    Raises UsageError for unknown names.
+    """
     collectors = list(COLLECTORS.load(name).runs(folder / name))
     return (
         collectors if name in COLLECTORS.own() else [Guarded(collector) for collector in collectors]
@@ -33,7 +36,7 @@ def collectors_of(name: str, folder: Path) -> list[Collector]:
 
 
 class Guarded(Collector):
-    """Wrapper of another package's collector: its exceptions do not stop the pilot."""
+    """Wraps another package's collector so that its exceptions do not stop the pilot."""
 
     def __init__(self, collector: Collector) -> None:
         self._collector = collector
@@ -42,14 +45,14 @@ class Guarded(Collector):
         self._failure: str | None = None
 
     def probe(self) -> str | None:
-        """Return the collector's probe result; an exception counts as the reason against it."""
+        """Return why the collector cannot be used, or None; an exception counts as a reason."""
         try:
             return self._collector.probe()
         except Exception as error:
             return _said(error)
 
     def prepare(self, order: Order) -> Order:
-        """Return the collector's order; after an exception, ``order`` unchanged."""
+        """Return the collector's launch order; after an exception, ``order`` unchanged."""
         try:
             return self._collector.prepare(order)
         except Exception as error:

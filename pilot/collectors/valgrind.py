@@ -25,7 +25,7 @@ CUT_GRACE_S = 15.0
 
 
 def pinned_environment(env: Mapping[str, str]) -> dict[str, str]:
-    """Return ``env`` sorted, with one thread, without variables that differ between shells."""
+    """Return an environment for emulated runs: sorted, one thread, no shell-specific variables."""
     stable = {key: value for key, value in env.items() if not VOLATILE.fullmatch(key)}
     return dict(sorted((stable | PINNED).items()))
 
@@ -36,7 +36,7 @@ def probe() -> str | None:
 
 
 def wrap(order: Order, tool: list[str], folder: Path) -> Order:
-    """Return the order under a valgrind tool; each process logs to ``folder/log.PID``."""
+    """Return the launch order with a valgrind tool; each process logs to ``folder/log.PID``."""
     valgrind = shutil.which("valgrind") or "valgrind"
     command = (
         valgrind,
@@ -58,7 +58,7 @@ def wrap(order: Order, tool: list[str], folder: Path) -> Order:
 
 @dataclass(frozen=True, slots=True)
 class Process:
-    """One emulated process, from its log: process id, parent's id, command, text of the log."""
+    """An emulated process as its valgrind log shows it: process IDs, command, text of the log."""
 
     pid: int
     parent: int
@@ -67,7 +67,7 @@ class Process:
 
 
 def processes(folder: Path) -> list[Process]:
-    """Return the processes that have a log in ``folder``, sorted by process id."""
+    """Return the emulated processes that have a log in ``folder``, sorted by process ID."""
     logged = []
     for path in folder.glob("log.*"):
         suffix = path.name.removeprefix("log.")
@@ -94,7 +94,7 @@ def forked_without_exec(logged: Sequence[Process]) -> int:
 
 
 def illegal_instruction(logged: Sequence[Process]) -> str | None:
-    """Return a sentence about an instruction that valgrind could not emulate, or None."""
+    """Return a warning about an instruction that valgrind could not emulate, or None."""
     for process in logged:
         head = _first(r"unhandled instruction bytes: (.*)$", process.text)
         if head is None and "Illegal opcode" not in process.text:
@@ -118,14 +118,17 @@ def needs_avx512(logged: Sequence[Process]) -> bool:
 def with_avx512(
     sets: Mapping[str, frozenset[str]], program: str, logged: Sequence[Process]
 ) -> dict[str, frozenset[str]]:
-    """Return ``sets``, with avx512f for ``program`` if valgrind stopped at such an instruction."""
+    """Return the instruction sets by file, with avx512f added for ``program`` if it needs AVX-512.
+
+    That is the case if valgrind stopped at an AVX-512 instruction.
+    """
     if not needs_avx512(logged):
         return dict(sets)
     return {**sets, program: sets.get(program, frozenset()) | {"avx512f"}}
 
 
 def how_it_ended(outcome: Outcome, logged: Sequence[Process]) -> str | None:
-    """Return a note why the counters are incomplete, or None if the program ran to its end."""
+    """Return why an emulated run's counters are incomplete, or None if the program completed."""
     illegal = illegal_instruction(logged)
     if illegal:
         return illegal
@@ -140,7 +143,10 @@ def how_it_ended(outcome: Outcome, logged: Sequence[Process]) -> str | None:
 
 
 def notices(note: str | None, logged: Sequence[Process] = ()) -> tuple[str, ...]:
-    """Return the warnings of one run: ``note``, and forked processes that are counted twice."""
+    """Return the warnings of an emulated run: ``note``, and one for forked processes.
+
+    The work of a parent before a fork is counted again in the child.
+    """
     forked = forked_without_exec(logged)
     twice = (
         f"{forked} processes forked without exec, and what their parent did before the "

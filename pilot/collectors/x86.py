@@ -1,10 +1,10 @@
-"""What an x86 instruction does, from its text: precision, lanes, integer, control, vector, memory.
+"""Classify disassembled x86 instructions by arithmetic, precision, vector use and memory access.
 
-Floating-point arithmetic is what Intel's FP_ARITH_INST_RETIRED events count (add, subtract,
-multiply, divide, minimum, maximum, square root, reciprocals, dot products, fused multiply-add;
-neither moves, logic, compares nor conversions), plus x87 arithmetic, taken as double precision.
-Memory accesses are one an operand: valgrind's own counts split some vector operands into lanes (a
-fused multiply-add with a 256-bit memory operand counts four reads).
+Floating-point operations are those that Intel's FP_ARITH_INST_RETIRED events count: add, subtract,
+multiply, divide, minimum, maximum, square root, reciprocals, dot products and fused multiply-add,
+but not moves, logic, compares or conversions. x87 arithmetic is added as double precision. Each
+memory operand is one access; valgrind's own counts split some vector operands into lanes (four
+reads for a fused multiply-add with a 256-bit memory operand).
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ AVX2 = re.compile(r"vp.*|vbroadcasti\w+|vinserti128|vextracti128|vgather\w+|vmov
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """The effects of executing the instruction once."""
+    """The operations and memory accesses of one execution of an instruction."""
 
     fp32_ops: int = 0
     fp64_ops: int = 0
@@ -50,12 +50,12 @@ class Kind:
     loads: int = 0
     stores: int = 0
     extension: str | None = None
-    """Instruction set beyond x86-64-v1 (SSE2), in /proc/cpuinfo's terms."""
+    """Instruction set beyond x86-64-v1 (SSE2) by its name in /proc/cpuinfo; None: none needed."""
 
 
 @lru_cache(maxsize=65_536)
 def classify(text: str) -> Kind:
-    """Return the kind of a disassembled instruction in AT&T syntax, with prefixes and operands."""
+    """Return the operations of a disassembled instruction in AT&T syntax, prefixes included."""
     words = [word for word in text.split() if not word.startswith("{")]
     locked = False
     while words and (words[0] in PREFIXES or words[0].startswith("rex")):
@@ -115,7 +115,7 @@ def _extension(mnemonic: str, operands: str) -> str | None:
 def _matching(
     sets: Iterable[tuple[str, re.Pattern[str]]], mnemonic: str, otherwise: str | None
 ) -> str | None:
-    """Return the first of ``sets`` that has the instruction."""
+    """Return the name of the first instruction set that has the mnemonic, else ``otherwise``."""
     return next((name for name, pattern in sets if pattern.fullmatch(mnemonic)), otherwise)
 
 
@@ -124,8 +124,10 @@ _OF_STEM = {
     **dict.fromkeys(BMI2, "bmi2"),
     **{name: name for name in ("popcnt", "lzcnt", "movbe")},
 }
-"""Instruction set by mnemonic without its size. tzcnt is none of them: older processors execute it
-as bsf, and compilers write it for every processor."""
+"""Instruction set by mnemonic without size suffix.
+
+tzcnt is left out: older processors execute it as bsf, and compilers use it for all processors.
+"""
 _LEGACY = tuple(
     (name, re.compile(pattern))
     for name, pattern in (
@@ -137,7 +139,7 @@ _LEGACY = tuple(
     )
 )
 _EVEX = re.compile(r"%[xy]mm(?:1[6-9]|2\d|3[01])|%k[0-7]")
-"""Registers and masks that AVX-512 alone has."""
+"""Registers and masks that only AVX-512 has."""
 _ONLY_EVEX = re.compile(
     r"vpternlog[dq]|vmovdq[au](?:8|16|32|64)|vpsraq|vprol\w*|vpror\w*|vperm[it]2\w+|vp?compress\w+"
     r"|vp?expand\w+|vrndscale\w+|vgetexp\w+|vgetmant\w+|vscalef\w+|vpmov\w2m|vpmovm2\w|valign[dq]"
@@ -201,7 +203,10 @@ ABSOLUTE = re.compile(r"(?:%[cdefgs]s:)?-?(?:0x)?[0-9a-f]+", re.ASCII)
 
 
 def accesses(mnemonic: str, operands: str) -> tuple[int, int]:
-    """Return (reads, writes) of one instruction; stack accesses of calls, pushes and pops count."""
+    """Return the numbers of memory (reads, writes) of an instruction.
+
+    Stack accesses of calls, pushes, pops and returns are included.
+    """
     if NONE.fullmatch(mnemonic):
         return 0, 0
     words = _split(operands)
@@ -228,7 +233,7 @@ def _by_direction(mnemonic: str, places: list[bool]) -> tuple[int, int]:
     if READ_ONLY.fullmatch(mnemonic):
         return count, 0
     if STRING_MOVE.fullmatch(mnemonic):
-        # movsb (%rsi),(%rdi) copies; movsbl (%rax),%ecx is spelt with two suffixes.
+        # movsb (%rsi),(%rdi) copies memory; a sign extension has two suffixes: movsbl (%rax),%ecx.
         return count - int(last), int(last)
     if WRITE_ONLY.fullmatch(mnemonic):
         return count - int(last), int(last)
@@ -247,7 +252,10 @@ def _is_memory(word: str) -> bool:
 
 
 def _split(operands: str) -> list[str]:
-    """Split operands at commas outside of parentheses; trailing symbols and masks are dropped."""
+    """Return an instruction's operands, split at commas outside of parentheses.
+
+    Symbols after the operands and masks in braces are dropped.
+    """
     text = operands.partition("<")[0].strip()
     words, depth, current = [], 0, ""
     for character in text:

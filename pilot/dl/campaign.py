@@ -1,9 +1,9 @@
-"""Many measurements into one file: append-only JSON lines, one ``berth.model-run/1`` a line.
+"""Run many measurements and append each to a JSON lines file, one ``berth.model-run/1`` per line.
 
-A line is written whole and to the disk before the next measurement begins, so a kill costs one
-measurement; a line that was cut short is dropped when the campaign is started again. What the file
-has is not measured again, and neither are larger batches of what ran out of memory. A plan
-(``berth.model-plan/1``, TOML) says which models, batches and precisions to measure.
+Each line is synced to disk before the next measurement begins, so a kill loses at most one
+measurement; an incomplete last line is dropped when the campaign is started again. Measurements
+that the file already has are not repeated, nor are larger batches run of a model that ran out of
+memory. A plan (``berth.model-plan/1``, TOML) lists the models, batches and precisions to measure.
 """
 
 from __future__ import annotations
@@ -46,33 +46,33 @@ Run = Callable[[MeasureOrder, ModelFacts, str], ModelRun]
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """One measurement to make."""
+    """One planned measurement of a campaign."""
 
     order: MeasureOrder
     facts: Callable[[], ModelFacts]
-    """Read when its turn comes: reading a graph takes time."""
+    """Called just before the measurement, because reading a model's graph takes time."""
     sha256: str
     name: str
 
     @property
     def key(self) -> str:
-        """Return the key that its ``ModelRun`` will have."""
+        """Return the key (``ModelRun.key``) that this measurement's result will have."""
         return run_key(self.sha256, self.order.setting)
 
 
 @dataclass(frozen=True, slots=True)
 class CampaignResult:
-    """The results of a campaign: how many points were measured, known or left out."""
+    """The numbers of measurements that a campaign made, already had, or left out."""
 
     measured: int
     known: int
-    """Measurements that the file had already."""
+    """Number of planned measurements that the file already had."""
     too_large: int
-    """Left out: a smaller batch of the same ran out of memory."""
+    """Number left out because a smaller batch of the same model ran out of memory."""
     unmade: int
-    """The time was up."""
+    """Number left out because the time limit was reached."""
     outcomes: dict[str, int]
-    """Number of measurements made now, by outcome."""
+    """Number of measurements of this call, by outcome."""
 
 
 def run_campaign(
@@ -84,9 +84,10 @@ def run_campaign(
     say: Say = say_nothing,
     run: Run = measure,
 ) -> CampaignResult:
-    """Measure what the file lacks, smallest batches of all models first.
+    """Run the planned measurements that ``output`` lacks, smallest batches of all models first.
 
-    Raises UsageError where another campaign writes the file, DocumentError where it is not one.
+    Raises UsageError where another campaign is writing the file, and DocumentError where the file
+    is not a campaign file.
     """
     with _opened(output) as (handle, known):
         began = time.monotonic()
@@ -116,7 +117,7 @@ def run_campaign(
 
 
 def read_runs(path: Path) -> list[ModelRun]:
-    """Return the measurements of a campaign file. Raises DocumentError naming the line."""
+    """Return the measurements in a campaign file. Raises DocumentError that names a bad line."""
     try:
         data = path.read_bytes()
     except OSError as error:
@@ -134,7 +135,10 @@ def _parsed(path: Path, data: bytes) -> list[ModelRun]:
 
 @contextlib.contextmanager
 def _opened(path: Path) -> Iterator[tuple[int, list[ModelRun]]]:
-    """Open the file, ours alone, without a last line that was cut short."""
+    """Open a campaign file with an exclusive lock and drop an incomplete last line.
+
+    The context is (file descriptor, measurements in the file).
+    """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o666)
@@ -169,7 +173,7 @@ def _without_batch(sha256: str, setting: Setting) -> str:
 
 
 def _limits(runs: Sequence[ModelRun]) -> dict[str, int]:
-    """Return the batch that ran out of memory, by model and setting."""
+    """Return the smallest batch that ran out of memory, by model and setting without batch."""
     smallest: dict[str, int] = {}
     for run in runs:
         if run.outcome is Outcome.OUT_OF_MEMORY:
@@ -183,11 +187,11 @@ _FACTORY = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
 _UNFIT = re.compile(r"[^A-Za-z0-9_.+-]+")
 
 FactsOf = Callable[[Path, str, Setting], ModelFacts]
-"""Returns what the caller knows of a model file: (path, digest, setting)."""
+"""A function (path, SHA-256 of the file, setting) that returns the facts of a model file."""
 
 
 class Plan(Document):
-    """Every model with every batch, precision, task, number of threads and share of the GPU."""
+    """A plan to measure each model at each batch, precision, task, thread count and GPU share."""
 
     schema_: str = Field(default=MODEL_PLAN_SCHEMA, alias="schema")
     models: tuple[str, ...] = Field(min_length=1, max_length=100_000)
@@ -206,7 +210,7 @@ class Plan(Document):
     """Shape of one input of factories' models, without the batch."""
 
     def settings(self, *, factory: bool) -> Iterator[Setting]:
-        """Yield all combinations that the plan asks for."""
+        """Yield all combinations of the plan's values; ``factory``: for Python-made models."""
         for batch, precision, task, threads, share in itertools.product(
             dict.fromkeys(self.batches), dict.fromkeys(self.precisions), dict.fromkeys(self.tasks),
             dict.fromkeys(self.threads), dict.fromkeys(self.sm_percentages) or (None,),
@@ -231,9 +235,9 @@ def points(
     memory_bytes: int,
     run_limit_s: float,
 ) -> list[Point]:
-    """Return the measurements that the plan asks for; globs are relative to ``folder``.
+    """Return the measurements of the plan; globs are relative to ``folder``.
 
-    Raises UsageError where a model does not exist, or a glob meets none.
+    Raises UsageError where a model does not exist, or a glob matches no file.
     """
     planned = []
     for source, model in _models(plan.models, folder):
@@ -258,7 +262,10 @@ def points(
 
 
 def name_of(model: str) -> str:
-    """Return a file's stem, or a factory's function, as a name that documents allow."""
+    """Return a model's name: a file's stem, or a factory's function name.
+
+    Characters that documents do not allow in names become ``-``.
+    """
     stem = model.rpartition(":")[2] if _FACTORY.fullmatch(model) else Path(model).stem
     return _UNFIT.sub("-", stem).strip("-._+")[:128] or "model"
 

@@ -1,7 +1,7 @@
-"""The measuring child: one order as JSON on standard input, one answer on the given descriptor.
+"""The measuring child process: ``python -m berth.pilot.dl.child DESCRIPTOR``.
 
-A process of its own, so that a model that crashes or runs out of memory costs one measurement.
-``python -m berth.pilot.dl.child DESCRIPTOR``.
+It reads one measurement request (MeasureOrder) as JSON from standard input and writes one Answer to
+the file descriptor. A model that crashes or runs out of memory thus costs only one measurement.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from berth.pilot.errors import BerthError
 from berth.pilot.shepherd import PR_SET_PDEATHSIG
 
 MEMORY_WORDS = ("out of memory", "can't allocate", "failed to allocate", "bad_alloc", "bad alloc")
-"""Words in frameworks' messages when memory is short."""
+"""Phrases in frameworks' error messages that mean out of memory."""
 
 
 def main() -> None:
-    """Measure, answer, and leave without tidying up: frameworks' exits can hang."""
-    # A campaign that is killed takes its measurement along.
+    """Measure one request, write the answer, and exit at once: frameworks' cleanup can hang."""
+    # The kernel kills this process when the campaign that started it is killed.
     ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     order = parse_json(sys.stdin.buffer.read(), MeasureOrder, source="the order")
     if order.setting.device is Device.CPU:
-        # Not on a GPU: CUDA maps far more than it uses.
+        # No limit on a GPU, because CUDA maps far more memory than it uses.
         resource.setrlimit(resource.RLIMIT_DATA, (order.memory_bytes, order.memory_bytes))
     with os.fdopen(int(sys.argv[1]), "wb") as channel:
         channel.write(as_line(answer(order)))
@@ -39,7 +39,7 @@ def main() -> None:
 
 
 def answer(order: MeasureOrder) -> Answer:
-    """Measure; every way that it may end is an answer."""
+    """Return the result of one measurement request; failures become outcomes, not exceptions."""
     try:
         return _measured(order)
     except Refused as why:

@@ -1,8 +1,8 @@
-"""``berth.model-run/1``: one model, one batch, one precision, one device, measured once.
+"""``berth.model-run/1``: the document of one measurement of a deep-learning model.
 
-Documented for people in ``docs/model-runs.md``. What could not be measured is missing, with the
-reason; a model that ran out of memory is a result (its ``outcome``), not an error. The measuring
-child takes a :class:`MeasureOrder` and gives an :class:`Answer`, each as one line of JSON.
+``docs/model-runs.md`` describes the document for users. Quantities that could not be measured have
+no value and a reason; running out of memory is a result (``outcome``), not an error. The measuring
+child reads a :class:`MeasureOrder` and writes an :class:`Answer`, each as one line of JSON.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Task(StrEnum):
 
 
 class Precision(StrEnum):
-    """Numbers that the model computes in; ``docs/model-runs.md`` says how frameworks do it."""
+    """The number format that the model computes in; see ``docs/model-runs.md`` by framework."""
 
     FP32 = "fp32"
     TF32 = "tf32"
@@ -35,31 +35,31 @@ class Precision(StrEnum):
 
 
 class Device(StrEnum):
-    """The device that it runs on."""
+    """The device that a model runs on."""
 
     CPU = "cpu"
     CUDA = "cuda"
 
 
 class Outcome(StrEnum):
-    """The ways in which a measurement ends; all of them are labels."""
+    """How a measurement ended."""
 
     OK = "ok"
     OUT_OF_MEMORY = "out-of-memory"
     CRASHED = "crashed"
     TIMED_OUT = "timed-out"
     REFUSED = "refused"
-    """The framework cannot run this model, or not so; ``reason`` says why."""
+    """The framework cannot run this model with this setting; ``reason`` says why."""
 
 
 class ModelFacts(Document):
-    """The model that was run."""
+    """The model that was run: its digest, and operations and bytes of its graph if known."""
 
     name: Name
     sha256: str
-    """Digest of the file; of the name where the model is a Python factory."""
+    """SHA-256 of the model's file, or of the factory's name where a Python factory makes it."""
     graph: str | None = None
-    """``ModelGraph.digest`` at this batch, where Berth could read the graph."""
+    """``ModelGraph.digest`` at this batch; None where Berth could not read the graph."""
     parameters: NonNegative | None = None
     macs: NonNegative | None = None
     flops: NonNegative | None = None
@@ -68,11 +68,11 @@ class ModelFacts(Document):
     inputs: tuple[str, ...] = Field(default=(), max_length=1_000)
     """Inputs such as ``x: FLOAT [8, 3, 224, 224]``."""
     random_weights: bool = False
-    """True where weights were made up because the file has none."""
+    """True where weights were generated at random because the file has none."""
 
 
 class Setting(Document):
-    """The settings of a run: together with the model's digest they tell two runs apart."""
+    """The settings of a run; runs with the same model digest and setting are repetitions."""
 
     task: Task = Task.INFERENCE
     framework: str = Field(default="onnxruntime", pattern="^(onnxruntime|torch)$")
@@ -85,50 +85,56 @@ class Setting(Document):
     optimizer: str | None = None
     """The optimiser of a training step."""
     sm_percentage: int | None = Field(default=None, ge=1, le=100)
-    """Share of the GPU's multiprocessors that the run was held to (CUDA MPS)."""
+    """Percentage of the GPU's multiprocessors that CUDA MPS limited the run to."""
 
 
 class Protocol(Document):
-    """The thesis's protocol (section 4.4.1: 5 warm-up runs, then the mean of 30; here all repeats
-    are kept, and their median is the figure)."""
+    """The measurement protocol: warm-up runs, repeats, idle times and the energy window.
+
+    The thesis (section 4.4.1) uses 5 warm-up runs and the mean of 30 repeats. Berth stores all
+    repeats and reports their median.
+    """
 
     warmup: int = Field(default=5, ge=0, le=10_000)
     repeats: int = Field(default=30, ge=1, le=10_000)
     cool_down_s: NonNegative = 0.0
-    """Idle before the warm-up, and again before energy is measured."""
+    """Idle time before the warm-up, and again before energy is measured."""
     energy_s: NonNegative = 0.0
-    """Shortest window of back-to-back runs that energy is measured over; 0: not measured."""
+    """Least duration of the back-to-back runs that energy is measured over; 0: no energy."""
     repeats_s: Positive = 20.0
-    """No new repeat is begun after this; at least 3 are made."""
+    """No new repeat starts after this time; at least 3 repeats are made."""
 
 
 class Machine(Document):
-    """The machine that it ran on, as the framework saw it."""
+    """The machine that the model ran on, as the framework reports it."""
 
     device: str
-    """Processor or GPU by its maker's name."""
+    """Product name of the processor or GPU."""
     memory_bytes: Positive
     multiprocessors: int | None = None
     mig: str | None = None
-    """A slice's profile, or ``unknown``; None: a whole device."""
+    """Profile of the MIG slice, or ``unknown``; None for a whole device."""
     framework_version: str
     cuda: str | None = None
     driver: str | None = None
 
 
 class Disturbance(Document):
-    """The load that others put on the machine meanwhile."""
+    """The load of the machine before and after a measurement, and how much it disturbed repeats."""
 
     load_before: NonNegative
-    """Load average of the last minute."""
+    """One-minute load average before the measurement."""
     load_after: NonNegative
     cores: int = Field(ge=1)
     disturbed_share: float = Field(ge=0, le=1)
-    """Share of repeats that took over 5 % more wall-clock than processor time; one thread only."""
+    """Share of repeats whose wall-clock time exceeded processor time by over 5 %.
+
+    Only meaningful for one thread.
+    """
 
 
 class ModelRun(Document):
-    """One model, one batch, one precision, one device, measured once (``berth.model-run/1``)."""
+    """One measurement of a model at a batch and precision on a device (``berth.model-run/1``)."""
 
     schema_: str = Field(default=MODEL_RUN_SCHEMA, alias="schema")
     platform: Name
@@ -138,12 +144,14 @@ class ModelRun(Document):
     outcome: Outcome
     reason: str | None = None
     latency: Runtime | None = None
-    """Time of one run at the whole batch: wall clock, or CUDA events on a GPU."""
+    """Time of one run over the whole batch: wall clock, or CUDA events on a GPU."""
     processor_time: Runtime | None = None
-    """Time that the process spent on all its cores for one run. With one thread on a busy machine,
-    what the latency would be on an idle one."""
+    """Processor time of one run, summed over all cores.
+
+    With one thread on a busy machine, it approximates the latency on an idle machine.
+    """
     measurements: dict[str, Measurement] = Field(default_factory=dict, max_length=100)
-    """Memory, power and energy: ``docs/model-runs.md`` has the names."""
+    """Memory, power and energy; ``docs/model-runs.md`` lists the names."""
     machine: Machine | None = None
     disturbance: Disturbance | None = None
     provenance: Provenance
@@ -158,40 +166,40 @@ class ModelRun(Document):
 
     @property
     def key(self) -> str:
-        """Return a key that is the same for two runs that measured the same thing."""
+        """Return a key that is equal for two runs with the same model and setting."""
         return run_key(self.model.sha256, self.setting)
 
 
 def run_key(sha256: str, setting: Setting) -> str:
-    """Return a key of a model and a setting that is the same in every process."""
+    """Return a key (JSON text) of a model's SHA-256 and a setting, stable across processes."""
     return json.dumps([sha256, setting.model_dump(mode="json")], sort_keys=True)
 
 
 class Source(StrEnum):
-    """The kinds of model that can be measured."""
+    """Where a model to measure comes from: an ONNX file or a Python factory."""
 
     ONNX = "onnx"
     FACTORY = "factory"
-    """``package.module:function`` that gives a ``torch.nn.Module``."""
+    """``package.module:function`` that returns a ``torch.nn.Module``."""
 
 
 class MeasureOrder(Document):
-    """One measurement, as the measuring child is asked for it."""
+    """A measurement request: the input of the measuring child process."""
 
     source: Source
     model: str
-    """Path of the file, or the factory."""
+    """Path of the ONNX file, or name of the factory."""
     setting: Setting
     protocol: Protocol = Protocol()
     input_shape: tuple[int, ...] | None = None
     """Shape of one input of a factory's model, without the batch."""
     memory_bytes: int = Field(ge=2**20)
-    """Memory that the child may take, weights included; on a GPU, host memory for weights."""
+    """Memory limit of the child, weights included; on a GPU, host memory limit for weights."""
     time_limit_s: float = Field(default=300.0, gt=0)
 
 
 class Answer(Document):
-    """The measuring child's answer at its end; times in seconds."""
+    """The result that the measuring child process returns; times are in seconds."""
 
     outcome: Outcome
     reason: str | None = None

@@ -1,4 +1,4 @@
-"""One measurement in a child process: whatever becomes of the child is a label."""
+"""Run one measurement in a child process; crashes and time-outs of the child become outcomes."""
 
 from __future__ import annotations
 
@@ -42,9 +42,9 @@ def measure(
     *,
     command: Sequence[str] = CHILD,
 ) -> ModelRun:
-    """Measure one order. Never raises for what the model does; see ``Outcome``.
+    """Return the result of one measurement request; a model's failure is an ``Outcome``.
 
-    Raises UsageError where the machine lacks what the setting needs.
+    Raises UsageError where the setting needs CUDA MPS and MPS does not run.
     """
     environment = environment_of(order)
     load_before = os.getloadavg()[0]
@@ -73,7 +73,10 @@ def measure(
 
 
 def runtime(seconds: Sequence[float]) -> Runtime | None:
-    """Return median and interquartile range, to the nanosecond; None where a time is 0 or less."""
+    """Return the median and interquartile range of repeated times in seconds.
+
+    None where there are no times, or one is 0 or less.
+    """
     if not seconds or min(seconds) <= 0:
         return None
     quarters = statistics.quantiles(seconds, n=4) if len(seconds) > 1 else [seconds[0]] * 3
@@ -85,7 +88,10 @@ def runtime(seconds: Sequence[float]) -> Runtime | None:
 
 
 def disturbed(seconds: Sequence[float], processor_s: Sequence[float]) -> float:
-    """Return the share of repeats that took over 5 % longer than they computed (one thread)."""
+    """Return the share of repeats whose wall-clock time exceeds processor time by over 5 %.
+
+    Only meaningful for one thread.
+    """
     if not seconds:
         return 0.0
     late = sum(a > DISTURBED * b for a, b in zip(seconds, processor_s, strict=True))
@@ -93,7 +99,10 @@ def disturbed(seconds: Sequence[float], processor_s: Sequence[float]) -> float:
 
 
 def environment_of(order: MeasureOrder) -> dict[str, str]:
-    """Return the child's environment. Raises UsageError where no GPU share can be enforced."""
+    """Return the environment variables of the measuring child.
+
+    Raises UsageError where a GPU share is requested and CUDA MPS does not run.
+    """
     environment = dict(os.environ)
     environment.update(dict.fromkeys(_THREAD_VARIABLES, str(order.setting.threads)))
     share = order.setting.sm_percentage
@@ -112,7 +121,7 @@ def _ask(order: MeasureOrder, command: Sequence[str], environment: dict[str, str
     mine, its = os.pipe()
     with os.fdopen(mine, "rb", buffering=0) as channel:
         try:
-            # A session of its own: whatever the model starts ends with it.
+            # A new session, so that all processes that the model starts can be killed together.
             process = subprocess.Popen(
                 [*command, str(its)],
                 stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
@@ -139,7 +148,7 @@ def _ask(order: MeasureOrder, command: Sequence[str], environment: dict[str, str
 
 
 def _listen(handle: int, deadline: float) -> bytes | None:
-    """Return all that the child writes until it closes; None where the time is up first."""
+    """Return all bytes that the child writes until it closes the pipe; None at the deadline."""
     data = bytearray()
     with selectors.DefaultSelector() as selector:
         selector.register(handle, selectors.EVENT_READ)
@@ -168,7 +177,10 @@ def _understood(reply: bytes, status: int, oom_kills: int) -> Answer:
 
 
 def _oom_kills() -> int:
-    """Count processes of this control group that the kernel killed for memory so far."""
+    """Return how many processes of this control group the kernel has killed for lack of memory.
+
+    Without a control group, those of the whole machine are counted.
+    """
     try:
         group = Path("/proc/self/cgroup").read_text().strip().rpartition("::")[2]
         events = Path(f"/sys/fs/cgroup{group}/memory.events").read_text()

@@ -1,4 +1,4 @@
-"""Meters of a measuring process: energy (NVML or RAPL, or why there is none) and host memory."""
+"""Meters of a measuring process: energy (from NVML or RAPL) and host memory."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SAMPLE_S = 0.02
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """Energy of a window. ``joules`` is None where ``note`` says why."""
+    """The energy of a time window in joules; None where it is unknown, and ``note`` says why."""
 
     joules: float | None
     seconds: float
@@ -27,17 +27,17 @@ class Reading:
 
 
 class Meter(Protocol):
-    """Measures one window at a time."""
+    """An energy meter: measures the energy between ``start`` and ``stop``."""
 
     def start(self) -> None:
-        """Begin a window."""
+        """Start a measuring window."""
 
     def stop(self) -> Reading:
-        """End the window and return its energy."""
+        """End the measuring window and return its energy."""
 
 
 class NoMeter:
-    """A meter for devices that cannot be read: it says why."""
+    """A meter without values for devices whose energy cannot be read; readings say why."""
 
     def __init__(self, source: str, why: str) -> None:
         self._source, self._why = source, why
@@ -51,7 +51,7 @@ class NoMeter:
 
 
 class RaplMeter:
-    """A meter of whole processor packages, others' work included."""
+    """Reads the energy of whole processor packages from RAPL, other processes' share included."""
 
     def __init__(self, counters: Sequence[Path]) -> None:
         self._counters = counters
@@ -72,7 +72,10 @@ class RaplMeter:
 
 
 def rapl(root: Path = POWERCAP) -> Meter:
-    """Return the packages' counters, or why they cannot be read."""
+    """Return a meter of the processor packages' RAPL counters.
+
+    Where they are missing or unreadable, a ``NoMeter`` with the reason is returned.
+    """
     counters = sorted(p for p in root.glob("intel-rapl:*") if p.name.count(":") == 1)
     if not counters:
         return NoMeter("rapl", "this machine shows no RAPL counters")
@@ -93,7 +96,10 @@ def _wrap(path: Path) -> int:
 
 
 class NvmlMeter:
-    """A meter of one whole GPU: its energy counter, or where it has none its power every 20 ms."""
+    """Reads the energy of one whole GPU from NVML.
+
+    GPUs without an energy counter are sampled for power every 20 ms.
+    """
 
     def __init__(
         self, library: Any, handle: Any, clock: Callable[[], float] = time.monotonic
@@ -144,7 +150,10 @@ class NvmlMeter:
 
 
 def integrate(samples: Sequence[tuple[float, float]], start: float, end: float) -> float | None:
-    """Return joules between two times from (time s, power W) by trapezoids; end values hold."""
+    """Return the energy in joules between two times from samples (time in s, power in W).
+
+    Trapezoidal rule; the first and last power extend to the ends. None without samples.
+    """
     if not samples:
         return None
     points = [(start, samples[0][1]), *samples, (end, samples[-1][1])]
@@ -160,7 +169,10 @@ SOURCE = "proc"
 
 
 def resident() -> dict[str, int]:
-    """Return ``VmRSS`` and ``VmHWM`` of this process in bytes."""
+    """Return this process's resident memory and its high-water mark, in bytes.
+
+    The keys are ``VmRSS`` and ``VmHWM``, as in ``/proc/self/status``.
+    """
     sizes = {}
     for line in _STATUS.read_text().splitlines():
         name, _, value = line.partition(":")
@@ -170,7 +182,10 @@ def resident() -> dict[str, int]:
 
 
 def memory_bytes(which: str = "MemTotal") -> int:
-    """Return the memory of the machine, or what of it is ``MemAvailable``, in bytes."""
+    """Return a line of ``/proc/meminfo`` in bytes, by default the machine's total memory.
+
+    Raises OSError where the file has no such line.
+    """
     for line in Path("/proc/meminfo").read_text().splitlines():
         name, _, value = line.partition(":")
         if name == which:
@@ -179,7 +194,7 @@ def memory_bytes(which: str = "MemTotal") -> int:
 
 
 def forget_peak() -> bool:
-    """Start the high-water mark again from here; False where the kernel does not allow it."""
+    """Reset this process's memory high-water mark; return False where the kernel refuses."""
     try:
         _CLEAR.write_text("5")
     except OSError:
@@ -188,7 +203,7 @@ def forget_peak() -> bool:
 
 
 class HostMemory:
-    """Follows the peak through loading and running."""
+    """Measures the peak host memory of this process, for loading and running a model."""
 
     def __init__(self) -> None:
         self._empty = resident()["VmRSS"]
@@ -196,12 +211,12 @@ class HostMemory:
         self._apart = False
 
     def loaded(self) -> None:
-        """Note the memory between loading the model and running it."""
+        """Record the peak memory of loading the model, before the model runs."""
         self._loaded = resident()["VmHWM"]
         self._apart = forget_peak()
 
     def measurements(self) -> dict[str, Measurement]:
-        """Return the memory before the model, the whole peak, and the peak while it ran."""
+        """Return host memory in bytes: before loading, the overall peak, and the run's peak."""
         peak = resident()["VmHWM"]
         run = Measurement(
             value=peak if self._apart else None,

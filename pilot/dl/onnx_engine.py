@@ -1,4 +1,4 @@
-"""An ONNX model made runnable by onnxruntime on the CPU; left-out weights are made up."""
+"""Load and run an ONNX model in onnxruntime on the CPU; missing weights are random."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ _TYPES = {
 
 
 class Refused(Exception):
-    """The framework cannot run the model as asked; the message says why."""
+    """Raised where a framework cannot run a model with a setting; the message says why."""
 
 
 class OnnxSubject:
-    """An onnxruntime session with its inputs."""
+    """An ONNX model in an onnxruntime session with random inputs, ready to run on the CPU."""
 
     def __init__(self, order: MeasureOrder) -> None:
         setting = order.setting
@@ -46,7 +46,7 @@ class OnnxSubject:
         weights = [onnxruntime.OrtValue.ortvalue_from_numpy(maker.weight(stub)) for stub in stubs]
         if stubs:
             options.add_external_initializers([stub.name for stub in stubs], weights)
-        # By its bytes: no path, so nothing beside the file can be opened.
+        # The session gets bytes, not a path, so it cannot open other files beside the model's.
         self._session = onnxruntime.InferenceSession(
             path.read_bytes(), options, providers=["CPUExecutionProvider"]
         )
@@ -67,10 +67,10 @@ class OnnxSubject:
             self._session.run(None, self._feed)
 
     def before_repeats(self) -> None:
-        """Do nothing: the host's memory is followed by its own meter."""
+        """Do nothing: ``HostMemory`` measures the peak memory."""
 
     def machine(self) -> Machine:
-        """Describe what the model runs on."""
+        """Return the CPU, the memory and the framework version that the model runs on."""
         return Machine(
             device=cpu_model(),
             memory_bytes=memory_bytes(),
@@ -95,9 +95,9 @@ _PRECISIONS = {"float32": Precision.FP32, "float16": Precision.FP16}
 def bound(
     name: str, shape: Sequence[int | str | None], batch: int, sizes: dict[str, int]
 ) -> list[int]:
-    """Return a shape with its open first dimension as the batch and the others by name.
+    """Return an input's shape with ``batch`` as open first dimension, others from ``sizes``.
 
-    Raises Refused where one stays open, or the model's own batch is another one.
+    Raises Refused where a dimension stays open, or the model has another fixed batch.
     """
     bound_shape = []
     for place, size in enumerate(shape):

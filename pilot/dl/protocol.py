@@ -1,8 +1,8 @@
-"""The protocol: cool down, warm up, repeat; then a window of back-to-back runs for the energy.
+"""The measurement protocol: cool-down, warm-up, timed repeats, then a window for the energy.
 
-Source: the thesis, section 4.4.1 (5 warm-up runs, 30 repeats), algorithm 2 (cool-down between
-configurations). Two things differ: every repeat is kept, and energy is measured over a window
-of its own, because a meter that is read every 20 to 100 ms says nothing of one run.
+Source: the thesis, section 4.4.1 (5 warm-up runs, 30 repeats) and algorithm 2 (cool-down between
+configurations). Berth differs in two points. It stores every repeat. It measures energy over a
+separate window of back-to-back runs, because meters update only every 20 to 100 ms.
 """
 
 from __future__ import annotations
@@ -21,21 +21,21 @@ DISTURBED = 1.05
 
 
 class Subject(Interface):
-    """A model that is ready to run."""
+    """A loaded model that can be run repeatedly."""
 
     def run(self) -> float:
-        """Run once to the end; return seconds by the device's own clock."""
+        """Run the model once and return the seconds by the device's own clock."""
 
     def burst(self, count: int) -> None:
-        """Run so many times back to back, waiting only for the last."""
+        """Run the model ``count`` times back to back and wait only for the last run."""
 
     def before_repeats(self) -> None:
-        """Take note that the warm-up is over: peaks are counted from here."""
+        """Reset peak-memory counters after the warm-up."""
 
 
 @dataclass(frozen=True, slots=True)
 class Timings:
-    """The protocol's measurements."""
+    """The times in seconds of all repeats, and the energy of ``energy_runs`` runs."""
 
     seconds: tuple[float, ...]
     processor_s: tuple[float, ...]
@@ -49,7 +49,10 @@ def follow(
     meter: Meter,
     sleep: Callable[[float], None] = time.sleep,
 ) -> Timings:
-    """Measure a subject. Whatever it raises goes through."""
+    """Run the measurement protocol on a model and return its times and energy.
+
+    Exceptions of the model are not caught.
+    """
     sleep(protocol.cool_down_s)
     for _ in range(protocol.warmup):
         subject.run()
@@ -71,7 +74,10 @@ def follow(
 
 
 def _energy(subject: Subject, window_s: float, run_s: float, meter: Meter) -> tuple[Reading, int]:
-    """Measure a window of at least ``window_s``, in bursts of about a tenth of it."""
+    """Return the energy of a window of at least ``window_s`` seconds, and its number of runs.
+
+    Runs are made in bursts of about a tenth of the window.
+    """
     burst = max(1, int(window_s / 10 / max(run_s, 1e-6)))
     subject.burst(burst)
     runs = 0
@@ -84,7 +90,10 @@ def _energy(subject: Subject, window_s: float, run_s: float, meter: Meter) -> tu
 
 
 def energy_measurements(timings: Timings) -> dict[str, Measurement]:
-    """Return ``energy_j`` of one run and mean ``power_w`` in the window; missing ones say why."""
+    """Return the energy of one run (``energy_j``) and the mean power in the window (``power_w``).
+
+    Missing values have a note with the reason.
+    """
     reading = timings.energy
     if reading is None or reading.joules is None:
         why = "not asked for" if reading is None else reading.note

@@ -1,9 +1,9 @@
-"""A model made runnable by PyTorch, on a CPU or a CUDA GPU, for inference or a training step.
+"""Load and run a model in PyTorch, on a CPU or a CUDA GPU, for inference or a training step.
 
-Precision: fp32 with TensorFloat-32 off; tf32 with it on; fp16 and bf16 hold weights and
-activations in that type for inference, and use autocast over fp32 weights for training (fp16 with
-scaled gradients). A training step is zeroing the gradients, forward, mean of squares as loss,
-backward, optimiser. Times on a GPU are CUDA events around one run.
+Precision: fp32 has TensorFloat-32 off, tf32 has it on. For inference, fp16 and bf16 store weights
+and activations in that type; for training, they use autocast over fp32 weights (fp16 with gradient
+scaling). A training step zeroes the gradients, runs forward with the mean of squares as loss, runs
+backward, and updates the weights. Times on a GPU are measured by CUDA events around one run.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _HALF = {Precision.FP16: "float16", Precision.BF16: "bfloat16"}
 
 
 def load_torch() -> Any:
-    """Import the library. Raises Refused where it is not installed."""
+    """Return the imported torch module. Raises Refused where PyTorch is not installed."""
     try:
         return importlib.import_module("torch")
     except ImportError:
@@ -35,7 +35,7 @@ def load_torch() -> Any:
 
 
 class TorchSubject:
-    """A module with its inputs on its device."""
+    """A PyTorch module with inputs on its device, ready to run or train."""
 
     def __init__(
         self, torch: Any, order: MeasureOrder, module: Any, inputs: Any, *, random_weights: bool
@@ -85,7 +85,10 @@ class TorchSubject:
             self._torch.cuda.reset_peak_memory_stats()
 
     def measurements(self) -> dict[str, Measurement]:
-        """Return the allocator's peaks since the warm-up, and what the whole GPU has in use."""
+        """Return GPU memory in bytes: the allocator's peaks since the warm-up, and all in use.
+
+        Empty on a CPU.
+        """
         if not self._cuda:
             return {}
         cuda = self._torch.cuda
@@ -99,7 +102,7 @@ class TorchSubject:
         }
 
     def machine(self) -> Machine:
-        """Describe what the model runs on."""
+        """Return the CPU or GPU, its memory and the software versions that the model runs on."""
         torch = self._torch
         if not self._cuda:
             return Machine(
@@ -121,7 +124,7 @@ class TorchSubject:
 
 
 def subject(order: MeasureOrder) -> TorchSubject:
-    """Return the order's model, ready to run. Raises Refused with the reason."""
+    """Return the model of a measurement request, ready to run. Raises Refused with the reason."""
     torch = load_torch()
     setting = order.setting
     if setting.device is Device.CUDA and not torch.cuda.is_available():
@@ -140,7 +143,7 @@ def subject(order: MeasureOrder) -> TorchSubject:
 
 
 def meter(order: MeasureOrder) -> Meter:
-    """Return the meter that reads the energy of the order's device."""
+    """Return the energy meter of the device that a measurement request names."""
     if order.setting.device is Device.CPU:
         return rapl()
     try:
@@ -199,7 +202,10 @@ def _from_factory(torch: Any, order: MeasureOrder) -> tuple[Any, Any]:
 
 
 def _mig(name: str) -> str | None:
-    """Return the slice's profile in a device name such as ``NVIDIA A100-SXM4-40GB MIG 1g.5gb``."""
+    """Return the MIG profile in a device name such as ``NVIDIA A100-SXM4-40GB MIG 1g.5gb``.
+
+    ``unknown`` for a slice whose name lacks the profile; None for a whole GPU.
+    """
     _, mark, profile = name.partition(" MIG ")
     if mark:
         return profile

@@ -1,8 +1,8 @@
-"""An ONNX graph as a PyTorch module, node by node, so that one file serves inference and training.
+"""Convert an ONNX graph to a PyTorch module, node by node, for inference and training.
 
-Weights that the file leaves out are made up; floating-point constants of more than one element are
-parameters. What depends on constants alone is worked out once, when the model is loaded. Reading
-the file needs ``onnx``.
+Weights that the file leaves out are random. Floating-point constants with more than one element
+become trainable parameters. Nodes that depend on constants alone run once, when the model is
+loaded. Reading the file needs the Python package ``onnx``.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from berth.pilot.dl.onnx_engine import Refused, bound
 from berth.pilot.dl.torch_operators import OPERATORS, Node
 from berth.pilot.dl.weights import Maker, check_cap, external_tensors
 
-_ = torch_shapes  # it enters its operators
+_ = torch_shapes  # importing the module registers its operators
 
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """A module with inputs that fit it."""
+    """A PyTorch module made from an ONNX file, with inputs of matching shapes."""
 
     module: Any
     inputs: tuple[Any, ...]
@@ -30,7 +30,11 @@ class Loaded:
 
 
 def load(torch: Any, path: Path, batch: int, sizes: Mapping[str, int], cap_bytes: int) -> Loaded:
-    """Return the model of an ONNX file. Raises Refused for unknown operators or shapes."""
+    """Return the model of an ONNX file as a PyTorch module with inputs at a batch size.
+
+    Raises Refused for unknown operators or open dimensions, TooLarge for weights over
+    ``cap_bytes``.
+    """
     try:
         import onnx  # noqa: PLC0415 - an extra
         from onnx import helper, numpy_helper  # noqa: PLC0415
@@ -82,7 +86,7 @@ def _described(
 def graph_module(
     torch: Any, nodes: list[Node], constants: dict[str, Any], inputs: list[str], outputs: list[str]
 ) -> Any:
-    """Return a ``torch.nn.Module`` that runs the nodes in order and frees what is read no more."""
+    """Return a ``torch.nn.Module`` that runs the nodes in order and frees each tensor after use."""
     known = dict(constants)
     running = []
     for node in nodes:
@@ -98,7 +102,7 @@ def graph_module(
         for place, node in enumerate(running)
     ]
 
-    # Axes, shapes and single numbers stay where reading them does not wait for the GPU.
+    # Axes, shapes and single numbers stay in host memory, so that reading them needs no GPU sync.
     on_host = {name for node in running if node.operator == "Resize" for name in node.inputs[1:]}
     on_host |= {
         name for name, value in known.items() if not value.is_floating_point() or value.numel() == 1

@@ -1,9 +1,9 @@
-"""The PyTorch function for each ONNX operator: the table, and operators that compute.
+"""The table of PyTorch functions for ONNX operators, and the functions that do arithmetic.
 
-Each rule takes torch, the node and its inputs' tensors (None: left out). Operators element by
-element come first, then convolutions, products, normalisations, pools and reductions; what moves
-and reshapes is in ``torch_shapes``. Batch normalisation uses the batch's statistics while gradients
-are taken, as training does.
+Each function takes torch, the node and the node's input tensors (None for an omitted input).
+Element-wise operators come first, then convolutions, products, normalisations, pooling and
+reductions; ``torch_shapes`` has the operators that move and reshape. Batch normalisation uses the
+batch's statistics while gradients are recorded, as in training.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from berth.pilot.dl.onnx_engine import Refused
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """One node with its attributes as Python values."""
+    """A node of an ONNX graph with its attributes as Python values."""
 
     operator: str
     inputs: tuple[str, ...]
@@ -25,7 +25,7 @@ class Node:
     attributes: Mapping[str, Any]
 
     def get(self, name: str, default: Any) -> Any:
-        """Return an attribute, text decoded."""
+        """Return an attribute's value, bytes decoded as text, or ``default`` where it is absent."""
         value = self.attributes.get(name, default)
         return value.decode() if isinstance(value, bytes) else value
 
@@ -35,7 +35,7 @@ OPERATORS: dict[str, Rule] = {}
 
 
 def rule(*names: str) -> Callable[[Rule], Rule]:
-    """Enter a function for the operators of these names."""
+    """Register the decorated function for the ONNX operators with these names."""
 
     def enter(function: Rule) -> Rule:
         OPERATORS.update(dict.fromkeys(names, function))
@@ -45,7 +45,7 @@ def rule(*names: str) -> Callable[[Rule], Rule]:
 
 
 def _enter_plain() -> None:
-    """Enter operators that are one function of their inputs."""
+    """Register the operators that are a single torch function of their inputs."""
     for name in ("Relu", "Sigmoid", "Tanh", "Sqrt", "Exp", "Log", "Erf", "Sin", "Cos", "Neg",
                  "Abs", "Floor", "Ceil", "Reciprocal"):  # fmt: skip
         called = name.lower()
@@ -57,14 +57,20 @@ def _enter_plain() -> None:
 
 
 def _near(a: Any, b: Any) -> tuple[Any, Any]:
-    """Put two operands on one device and, floats, in one type: the smaller follows the larger."""
+    """Return two operands on one device and, if both are floats, in one type.
+
+    The operand with fewer elements is converted to the other's device and type.
+    """
     if a.numel() < b.numel():
         return on(a, b), b
     return a, on(b, a)
 
 
 def on(x: Any, like: Any) -> Any:
-    """Return ``x`` on the device of ``like``, floats in its type; a constant keeps its copies."""
+    """Return tensor ``x`` on the device of ``like`` and, if both are floats, in its type.
+
+    Copies of constants are cached on ``x``.
+    """
     both = x.is_floating_point() and like.is_floating_point()
     dtype = like.dtype if both else x.dtype
     if x.device == like.device and x.dtype == dtype:
@@ -159,12 +165,15 @@ _CASTS = {
 
 
 def sided(pads: list[int], axes: int) -> list[int]:
-    """Turn ONNX's [begin..., end...] into PyTorch's order, last axis first."""
+    """Return ONNX's padding [begin..., end...] in PyTorch's order: pairs, last axis first."""
     return [pads[axis + side * axes] for axis in reversed(range(axes)) for side in (0, 1)]
 
 
 def _padded(t: Any, n: Node, x: Any, spatial: int, window: list[int], fill: float) -> Any:
-    """Return (input, symmetric padding left to the operator)."""
+    """Return an operator's input tensor and the symmetric padding that the operator applies.
+
+    Asymmetric padding is already applied to the returned tensor.
+    """
     pads = list(n.get("pads", [0] * 2 * spatial))
     auto = n.get("auto_pad", "NOTSET")
     if auto.startswith("SAME"):

@@ -1,4 +1,4 @@
-"""What moves, selects, pads and resizes in PyTorch."""
+"""PyTorch functions for ONNX operators that move, select, pad, reshape and resize."""
 
 from __future__ import annotations
 

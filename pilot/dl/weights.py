@@ -1,10 +1,10 @@
-"""Weights and inputs made up for a model whose ONNX file leaves its weights out.
+"""Random weights and inputs for a model whose ONNX file does not contain its weights.
 
-External tensors are listed by name, type and shape: only field headers are read, and no file is
-opened but the model's own. Field numbers are those of onnx.proto: ModelProto.graph 7,
+External tensors are listed by name, type and shape: only field headers are read, and no file other
+than the model's is opened. Field numbers are those of onnx.proto: ModelProto.graph 7,
 GraphProto.initializer 5; TensorProto.dims 1, data_type 2, name 8, data_location 14 (1: external).
-Values are sized so that activations neither vanish nor overflow: a vanishing activation would be
-denormal, and those are slow on a CPU, so times would be wrong.
+Weights are scaled so that activations neither vanish nor overflow: denormal activations are slow on
+a CPU and would falsify the times.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ NUMPY_TYPES = {
     1: "float32", 2: "uint8", 3: "int8", 5: "int16", 6: "int32", 7: "int64", 9: "bool",
     10: "float16", 11: "float64", 12: "uint32", 13: "uint64",
 }  # fmt: skip
-"""ONNX's codes of the element types that weights can be made of here."""
+"""numpy's name of each ONNX element type that weights can be generated in, by ONNX's code."""
 
 
 @dataclass(frozen=True, slots=True)
 class Stub:
-    """One external tensor."""
+    """An external tensor of a model: name, type and shape, without values."""
 
     name: str
     dtype: str
@@ -39,14 +39,14 @@ class Stub:
 
     @property
     def elements(self) -> int:
-        """Return how many numbers the tensor holds."""
+        """Return the tensor's number of elements."""
         return math.prod(self.shape)
 
 
 def external_tensors(path: Path) -> list[Stub]:
-    """Return the external initializers of the model's graph.
+    """Return the initializers of an ONNX model whose values are not in the file.
 
-    Raises DocumentError where the file is no protobuf message or a type cannot be made up.
+    Raises DocumentError where the file is no protobuf message or a type cannot be generated.
     """
     try:
         with path.open("rb") as stream, mmap.mmap(stream.fileno(), 0, prot=mmap.PROT_READ) as data:
@@ -87,20 +87,20 @@ def _stub(path: Path, data: mmap.mmap, start: int, end: int) -> Stub | None:
 
 
 POOL = 1 << 20
-"""Random numbers that are drawn; larger tensors repeat them."""
+"""Number of random values that are drawn; larger tensors repeat them."""
 
 
 class TooLarge(MemoryError):
-    """The weights alone are beyond the cap; the message says by what."""
+    """Raised where the weights alone exceed the memory limit; the message has both sizes."""
 
 
 def total_bytes(stubs: Sequence[Stub]) -> int:
-    """Return the bytes of all tensors together."""
+    """Return the total size of the tensors in bytes."""
     return sum(stub.elements * np.dtype(stub.dtype).itemsize for stub in stubs)
 
 
 def check_cap(stubs: Sequence[Stub], cap_bytes: int) -> None:
-    """Raise TooLarge where the weights alone are beyond ``cap_bytes``."""
+    """Raise TooLarge where the weights alone exceed ``cap_bytes``."""
     needed = total_bytes(stubs)
     if needed > cap_bytes:
         raise TooLarge(
@@ -109,7 +109,7 @@ def check_cap(stubs: Sequence[Stub], cap_bytes: int) -> None:
 
 
 class Maker:
-    """Makes arrays from one seed, always the same."""
+    """Generates weights and inputs from a seed; equal calls return equal arrays."""
 
     def __init__(self, seed: int = 0) -> None:
         generator = np.random.default_rng(seed)
@@ -117,21 +117,24 @@ class Maker:
         self._uniform = generator.random(POOL, dtype=np.float32)
 
     def weight(self, stub: Stub) -> NDArray[np.generic]:
-        """Make a matrix or kernel of variance 1/fan-in, or a vector (bias, scale) near 1."""
+        """Return random values for a weight tensor; integer tensors are 0.
+
+        Matrices and kernels have variance 1 / fan-in, vectors (bias, scale) are in 0.5 to 1.5.
+        """
         dtype = np.dtype(stub.dtype)
         if dtype.kind != "f":
             return np.zeros(stub.shape, dtype)
         if len(stub.shape) < 2:
             values = 0.5 + np.resize(self._uniform, stub.elements)
         else:
-            # Kernels are [out, in, *size], matrices [in, out]: the smaller guess of the two.
+            # Kernels are [out, in, *size], matrices [in, out]; the smaller fan-in is used.
             fan_in = max(1, min(math.prod(stub.shape[1:]), math.prod(stub.shape[:-1])))
             values = np.resize(self._normal, stub.elements)
             values *= 1 / math.sqrt(fan_in)
         return values.reshape(stub.shape).astype(dtype, copy=False)
 
     def input(self, dtype: str, shape: Sequence[int]) -> NDArray[np.generic]:
-        """Make an input: standard normal numbers, zeros (indices) or ones (masks)."""
+        """Return values for an input: standard normal floats, integers 0, booleans True."""
         kind = np.dtype(dtype)
         if kind.kind == "f":
             count = math.prod(shape)

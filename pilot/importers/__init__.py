@@ -1,1 +1,1 @@
-"""Profiles from other tools' files."""
+"""Import the output files of other measuring tools (perf, LIKWID, Caliper, ncu ...) as Profiles."""

@@ -1,15 +1,15 @@
-"""Caliper's native ``.cali`` text and its two JSON formats.
+"""Read Caliper's native ``.cali`` text files and its two JSON formats.
 
-``.cali`` is a tree of attribute nodes and records that refer to it. Each line is
-``__rec=KIND,key=value=value,...`` with backslash escapes; kinds are ``node`` (a tree node: id,
-attribute, data, parent), ``ctx`` (a snapshot record: references to nodes, and immediate
-attribute/value pairs) and ``globals``. Attributes are nodes themselves, below the twelve that every
-file takes for granted.
+A ``.cali`` file has a tree of nodes and records that refer to the tree. Each line is
+``__rec=KIND,key=value=value,...`` with backslash escapes. Kinds are ``node`` (a tree node: ID,
+attribute, data, parent), ``ctx`` (a snapshot record: references to nodes, and attribute/value
+pairs) and ``globals``. Attributes are nodes, too, whose types are twelve nodes that every file
+implies.
 
 ``json-split`` is an object with ``data`` (rows), ``columns``, ``column_metadata`` and ``nodes``
-(labels with a column and a parent); every other key is run metadata. ``json`` is a list of records,
-hierarchies written ``a/b/c``. Source: Caliper's OutputFormats documentation and the reader in its
-``python/caliper-reader``.
+(labels with a column and a parent); every other key is run metadata. ``json`` is a list of records
+whose hierarchies are written ``a/b/c``. Source: Caliper's OutputFormats documentation and the
+reader in its ``python/caliper-reader``.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ from berth.pilot.units import whole_number
 
 ATTRIBUTE_NAME, ATTRIBUTE_PROPERTIES = 8, 10
 BOOTSTRAP = {8: 3, 9: 7, 10: 1}
-"""Attributes that every file takes for granted, and the type nodes above them."""
+"""Attribute nodes that every file implies, each with the type node that is its parent."""
 TAKEN_FOR_GRANTED = 12
-"""Nodes below this number are the same in every file."""
+"""Nodes with a smaller number are implied and equal in every file."""
 HIDDEN, NESTED = 128, 256
 
 
@@ -69,7 +69,7 @@ class _File:
         number = self._number(fields, "id", line)
         attribute = self._number(fields, "attr", line)
         if number < TAKEN_FOR_GRANTED:
-            return  # old versions write these down too
+            return  # old versions of Caliper write the implied nodes, too
         if number in self.nodes:
             raise fault(self.path, line, f"defines node {number} a second time")
         parent, depth = None, 1
@@ -81,7 +81,10 @@ class _File:
         self.nodes[number] = _Node(attribute, "=".join(fields.get("data", [])), parent, depth)
 
     def expand(self, fields: dict[str, list[str]], line: int) -> Record:
-        """Return a record with its path; of several values of an attribute the innermost counts."""
+        """Return a snapshot record with its region path, numbers and labels.
+
+        If an attribute has several values, the innermost one is used.
+        """
         path: list[str] = []
         labels: dict[str, str] = {}
         for reference in fields.get("ref", []):
@@ -162,7 +165,7 @@ class _File:
 
 
 def read(source: Source) -> list[Table]:
-    """Read the file as one Table. Raises DocumentError naming the line at fault."""
+    """Return a ``.cali`` file as one Table. Raises DocumentError that names the faulty line."""
     file, records, facts = _File(source.path), [], {}
     for line, text in enumerate(source.text.splitlines(), start=1):
         if not text.strip():
@@ -193,7 +196,10 @@ def read(source: Source) -> list[Table]:
 
 
 def _fields(text: str) -> dict[str, list[str]]:
-    """Split ``a=1=2,b=3`` into ``{"a": ["1", "2"], "b": ["3"]}``; a backslash escapes."""
+    """Return the fields of a line: ``a=1=2,b=3`` gives ``{"a": ["1", "2"], "b": ["3"]}``.
+
+    A backslash escapes the next character.
+    """
     if "\\" not in text:
         return {
             key: values for key, *values in (entry.split("=") for entry in text.strip().split(","))
@@ -220,11 +226,11 @@ def _fields(text: str) -> dict[str, list[str]]:
 
 
 REGION_COLUMNS = ("path", "region", "function", "annotation", "source.function#callpath.address")
-"""Columns that name the region, best first."""
+"""Columns that may hold the region's name, in order of preference."""
 
 
 def read_split(source: Source, data: dict[str, Any]) -> list[Table]:
-    """Read json-split as one Table. Raises DocumentError naming the key at fault."""
+    """Return a json-split file as one Table. Raises DocumentError that names the faulty key."""
     columns = _strings(source, data, "columns")
     metadata = data.get("column_metadata")
     if not isinstance(metadata, list) or len(metadata) != len(columns):
@@ -273,7 +279,7 @@ def read_split(source: Source, data: dict[str, Any]) -> list[Table]:
 
 
 def read_plain(source: Source, data: list[Any]) -> list[Table]:
-    """Read a list of records as one Table. Raises DocumentError naming the record at fault."""
+    """Return a JSON list of records as one Table. Raises DocumentError that names a bad record."""
     if len(data) > MAX_RECORDS:
         raise DocumentError(source.path, f"holds more than {MAX_RECORDS} records")
     records = []

@@ -1,4 +1,4 @@
-"""Which tool wrote a file, and its importer: :func:`read_file` is the entry."""
+"""Recognise which tool wrote a file and read it with that tool's importer (:func:`read_file`)."""
 
 from __future__ import annotations
 
@@ -44,18 +44,18 @@ FORMATS = {
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """Settings that the file itself does not hold."""
+    """Facts about a measurement file that the user states because the file lacks them."""
 
     time_factor: float | None = None
-    """Seconds for one unit of a time without one."""
+    """Seconds per unit of times whose unit the file does not state."""
     processor: str | None = None
-    """Family of the processor that perf's raw event codes are of: intel, amd, arm, power."""
+    """Processor family of perf's raw event codes: intel, amd, arm or power."""
 
 
 def read_file(path: Path, kind: str, options: Options) -> tuple[Source, list[Reading]]:
-    """Return the file's runs.
+    """Return a measurement file's content and the runs that it holds.
 
-    ``kind`` is of ``FORMATS`` or ``auto``. Raises DocumentError, UsageError.
+    ``kind`` is a key of ``FORMATS`` or ``auto``. Raises DocumentError, UsageError.
     """
     if path.is_dir():
         return _read_folder(path, kind, options)
@@ -70,7 +70,10 @@ def read_file(path: Path, kind: str, options: Options) -> tuple[Source, list[Rea
 
 
 def detect(source: Source) -> str:
-    """Return the format's name. Raises DocumentError where none fits or it is to be refused."""
+    """Return the name of a file's format, a key of ``FORMATS``.
+
+    Raises DocumentError for an unknown format, and for pickles and HDF5, which are never read.
+    """
     head = source.raw[:HEAD_BYTES]
     if not head.strip():
         raise DocumentError(source.path, "is empty")
@@ -192,4 +195,4 @@ _MARKS: tuple[tuple[str, Callable[[str], object]], ...] = (
     ("nsys", lambda line: line.startswith(nsys.HEADER)),
     ("valgrind", lambda line: line.startswith("events: Ir")),
 )
-"""A line that only this tool writes, wherever it stands in the head of the file."""
+"""Tests that recognise a tool by a line near the start of the file that only this tool writes."""

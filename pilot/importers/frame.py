@@ -1,12 +1,12 @@
-"""Hatchet GraphFrames and Thicket tables, as JSON, CSV or Parquet, and HPCToolkit databases.
+"""Read Hatchet GraphFrames and Thicket tables (JSON, CSV, Parquet), and HPCToolkit databases.
 
-The exact way is the library's own JSON (``gf.to_json()``, ``thicket.to_json()``): it keeps the
-tree and the metadata. CSV and Parquet of ``gf.dataframe.reset_index()`` have lost the tree: each
-row is its own region, named by its ``name`` column. Pickles and HDF5 (which holds pickles) are
-refused: reading one runs whatever its writer wanted.
+The libraries' own JSON (``gf.to_json()``, ``thicket.to_json()``) is best, because it includes the
+call tree and the metadata. CSV and Parquet of ``gf.dataframe.reset_index()`` lack the tree: each
+row is a region, named by its ``name`` column. Pickles and HDF5 (which holds pickles) are refused,
+because reading them can run any code.
 
-HPCToolkit databases (folders) are read by Hatchet where it is installed (the extra ``import``); it
-runs in this process and is given only the folder.
+HPCToolkit databases (folders) are read by Hatchet, in this process, where Hatchet is installed (the
+extra ``import``).
 """
 
 from __future__ import annotations
@@ -35,7 +35,10 @@ NODE_COLUMNS = ("name", "node")
 
 
 def read_json(source: Source, data: dict[str, Any]) -> list[Table]:
-    """Read one Table for each profile of the frame. Raises DocumentError naming the key."""
+    """Return one Table for each profile of a frame saved as JSON.
+
+    Raises DocumentError that names the faulty key.
+    """
     paths = _paths(source, data.get("graph"))
     rows = data.get("dataframe")
     if not isinstance(rows, list) or len(rows) > MAX_RECORDS:
@@ -58,7 +61,7 @@ def read_json(source: Source, data: dict[str, Any]) -> list[Table]:
 
 
 def read_csv(source: Source) -> list[Table]:
-    """Read a frame saved as CSV as one Table. Raises DocumentError naming the line at fault."""
+    """Return a frame saved as CSV as one Table. Raises DocumentError that names the faulty line."""
     reader = csv.DictReader(io.StringIO(source.text, newline=""))
     rows: list[Mapping[str, Any]] = []
     try:
@@ -74,7 +77,10 @@ def read_csv(source: Source) -> list[Table]:
 
 
 def read_parquet(source: Source) -> list[Table]:
-    """Read a frame saved as Parquet as one Table. Raises ToolMissing without pyarrow."""
+    """Return a frame saved as Parquet as one Table.
+
+    Raises ToolMissing without pyarrow, DocumentError for an unreadable file.
+    """
     try:
         import pyarrow as pa  # noqa: PLC0415 - of the `train` extra; the pilot works without it
         from pyarrow import parquet  # noqa: PLC0415
@@ -138,7 +144,10 @@ def _metadata(data: dict[str, Any], profile: str) -> dict[str, str]:
 
 
 def _paths(source: Source, graph: Any) -> dict[str, tuple[str, ...]]:
-    """Return each node's path by its id; a node with two parents gets the path of the first."""
+    """Return the path of each node of the call tree by the node's ID.
+
+    A node with several parents gets the path through one of them.
+    """
     if not isinstance(graph, list) or not all(isinstance(tree, dict) for tree in graph):
         raise _wrong(source, "graph", "is not a list of trees")
     nodes = {str(key): node for tree in graph for key, node in tree.items()}
@@ -178,9 +187,9 @@ HEAD_BYTES = 1 << 20
 
 
 def read_folder(folder: Path) -> list[Table]:
-    """Read a database as Tables.
+    """Return the Tables of an HPCToolkit database.
 
-    Raises ToolMissing without Hatchet, DocumentError where it cannot read it.
+    Raises ToolMissing without Hatchet, DocumentError where Hatchet cannot read the folder.
     """
     try:
         import hatchet  # noqa: PLC0415 - optional, heavy
@@ -204,13 +213,13 @@ def read_folder(folder: Path) -> list[Table]:
 
 
 def from_graphframe(frame: Any, name: str = "GraphFrame") -> list[Table]:
-    """Read Tables of a live ``hatchet.GraphFrame`` or ``thicket.Thicket``, by way of its JSON."""
+    """Return the Tables of a ``hatchet.GraphFrame`` or ``thicket.Thicket`` object."""
     text = frame.to_json()
     return read_json(Source(Path(name), b"", ""), json.loads(text))
 
 
 def _unit(folder: Path) -> str:
-    """Return the unit that the database's own metric names tell; empty: none."""
+    """Return the unit of time in the names of an HPCToolkit database's metrics; empty if none."""
     for file in ("experiment.xml", "metrics/default.yaml"):
         try:
             with (folder / file).open("rb") as stream:

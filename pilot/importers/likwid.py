@@ -1,9 +1,9 @@
-"""LIKWID's CSV: ``likwid-perfctr -O`` (or ``-o FILE.csv``), whole runs and marker regions.
+"""Read LIKWID's CSV (``likwid-perfctr -O`` or ``-o FILE.csv``) of whole runs or marker regions.
 
-The file is a row of tables: ``TABLE,Group 1 Raw,NAME,n`` with a line an event and a column a
-hardware thread, ``Group 1 Metric`` likewise, and of both a ``STAT`` (sums, not needed here); with
-the marker API ``TABLE,Region NAME,Group 1 Raw,...`` and the region's run time on top.
-Source: printOutput in LIKWID's ``likwid.lua``.
+The file is a sequence of tables. ``TABLE,Group 1 Raw,NAME,n`` has one line per event and one column
+per hardware thread. ``Group 1 Metric`` has the same layout. Each has a ``STAT`` table with sums,
+which is not read. With the marker API, tables are named ``TABLE,Region NAME,Group 1 Raw,...`` and
+begin with the region's run time. Source: printOutput in LIKWID's ``likwid.lua``.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ RUNTIMES = ("Runtime (RDTSC) [s]", "RDTSC Runtime [s]")
 ABSENT = frozenset(["-", "", "nan", "-nan", "inf"])
 PLACES = ("HWThread", "Core")
 SUMMED_METRICS = ("data volume",)
-"""Metrics that are totals of a thread or socket; every other is a rate or a ratio."""
+"""Words in the names of metrics that are totals; all other metrics are rates or ratios."""
 
 
 @dataclass(slots=True)
@@ -41,7 +41,10 @@ class _Group:
 
 
 def read(source: Source) -> Reading:
-    """Read one Region for each marker region, else one. Raises DocumentError naming the line."""
+    """Return a LIKWID file's marker regions, or without markers the whole program as one Region.
+
+    Raises DocumentError that names the faulty line.
+    """
     regions: dict[str, dict[str, _Group]] = {}
     current: _Group | None = None
     raw, columns, cpu = True, 0, ""
@@ -117,7 +120,7 @@ def _row(
     elif any(word in name for word in SUMMED_METRICS):
         group.metrics[name] += sum(values)
     else:
-        # A rate or a ratio: named to the user as left out, never added up.
+        # Rates and ratios cannot be added up; they are reported to the user as left out.
         group.absent.add(name)
 
 
@@ -127,7 +130,7 @@ def _region(name: str, groups: dict[str, _Group]) -> Region:
     total = sum(group.runtime_s for group in groups.values())
     everywhere = set.intersection(*(set(g.events) for g in groups.values()))
     for number_, group in groups.items():
-        # Several groups in one run take turns: each saw its share of the time.
+        # Several groups in one run take turns: each was counted for only a part of the time.
         note = None
         if len(groups) > 1:
             note = f"group {number_}, {group.runtime_s:.3g} of {total:.3g} s"

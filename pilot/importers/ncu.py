@@ -1,9 +1,10 @@
-"""``ncu --csv``: the details page, the raw page, and tables of chosen ``--metrics``.
+"""Read ``ncu --csv``: the details page, the raw page, and tables of chosen ``--metrics``.
 
-One region a kernel name, summed over its launches. Sums and durations add up; a rate becomes a
-total by the launch's duration; percentages, ratios and averages are no totals and are listed.
-Numbers are read as ncu writes them in the C and English locales (``1,234.5``); in others the same
-text means something else, so a comma that does not part thousands is refused.
+Each kernel name becomes one region, summed over the kernel's launches. Sums and durations are
+added. Rates are multiplied by the launch's duration to give totals. Percentages, ratios and
+averages are not totals; they are listed as left out. Numbers must be in the form of the C and
+English locales (``1,234.5``); a comma that does not separate thousands is refused, because other
+locales use it differently.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ DISPLAYED = {
     ("Memory Throughput", "rate"): "dram__bytes.sum.per_second",
     ("Grid Size", "amount"): "launch__grid_size",
 }
-"""Metrics by their name on the details page and the kind of their unit."""
+"""ncu's metric for each (name, kind of unit) on the details page."""
 ADDITIVE = re.compile(
     r".*\.sum|launch__grid_size|sm__cycles_elapsed\.max|gpu__time_duration\.(?:avg|max|sum)"
 )
@@ -60,7 +61,10 @@ class _Launch:
 
 
 def read(source: Source) -> Reading:
-    """Read one Region a kernel. Raises DocumentError naming the line at fault."""
+    """Return the kernels of an ncu CSV file, one Region each.
+
+    Raises DocumentError that names the faulty line.
+    """
     launches: dict[tuple[str, str], _Launch] = {}
     device = ""
     for line, row, header in _rows(source):
@@ -92,7 +96,10 @@ def read(source: Source) -> Reading:
 
 
 def _rows(source: Source) -> Iterator[tuple[int, dict[str, str], dict[str, str]]]:
-    """Yield (line, row, unit by column) of every launch; skip what the program printed before."""
+    """Yield (line number, row, unit by column) for the rows of the CSV table.
+
+    Other output of the program is skipped.
+    """
     lines = source.text.splitlines(keepends=True)
     start = next((i for i, text in enumerate(lines) if text.startswith('"ID",')), None)
     if start is None:
@@ -122,7 +129,7 @@ def _rows(source: Source) -> Iterator[tuple[int, dict[str, str], dict[str, str]]
 
 
 def _cells(row: dict[str, str], units: dict[str, str]) -> Iterator[tuple[str, str, str]]:
-    """Yield (metric, unit, text) of a row of either page."""
+    """Yield (metric, unit, text of the value) for the metrics in a row of ncu's table."""
     if "Metric Name" in row:
         if row["Metric Name"]:
             yield row["Metric Name"], row.get("Metric Unit", ""), row.get("Metric Value", "")
@@ -157,7 +164,10 @@ def _put(launch: _Launch, cell: tuple[str, str, str], source: Source, line: int)
 
 
 def _unit(unit: str) -> tuple[float, str]:
-    """Return the factor to base units, and the kind: time, rate, amount or other."""
+    """Return the factor from a unit to seconds or counts, and the unit's kind.
+
+    The kind is time, rate, amount or other.
+    """
     unit = unit.strip()
     if unit.lower() in SECONDS:
         return SECONDS[unit.lower()], "time"
@@ -198,7 +208,7 @@ def _region(kernel: str, launches: list[_Launch]) -> Region:
 
 
 def _mean_rates(launches: list[_Launch], metrics: dict[str, Metric]) -> None:
-    """Add rates as means over the launches' time, where every launch has rate and duration."""
+    """Add the mean rate over all launches to ``metrics``, for each rate with a known total."""
     total = metrics.get(DURATION)
     if total is None or total.value <= 0:
         return

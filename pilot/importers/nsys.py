@@ -1,4 +1,4 @@
-"""nsys's kernel summary as CSV (``cuda_gpu_kern_sum``): one region a kernel, time and launches."""
+"""Read nsys's kernel summary as CSV (``cuda_gpu_kern_sum``): time and launches of each kernel."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ HINT = "write it with: nsys stats --report cuda_gpu_kern_sum --format csv FILE.n
 
 
 def read(source: Source) -> Reading:
-    """Read one Region a kernel; rows of one name (other grids) add up.
+    """Return the kernels of an nsys summary, one Region each; rows with the same name are added.
 
-    Raises DocumentError naming the line at fault.
+    Raises DocumentError that names the faulty line.
     """
     lines = source.text.splitlines(keepends=True)
     start = next((i for i, text in enumerate(lines) if text.startswith(HEADER)), None)

@@ -1,7 +1,7 @@
-"""``perf stat -x,`` and ``perf stat -j``: one region, the whole program.
+"""Read the output of ``perf stat -x,`` and ``perf stat -j``: one region, the whole program.
 
-The text form is parsed by the collector's own parser; this adds what only a file from elsewhere
-needs: units, the elapsed time, and refusing lines that are no totals of one run.
+The perf collector's parser reads the text form. This module adds units and the elapsed time, and
+refuses lines that are not totals of one run (intervals, single cores).
 """
 
 from __future__ import annotations
@@ -16,12 +16,15 @@ from berth.pilot.importers.reading import SECONDS, Metric, Reading, Region, Sour
 INTERVAL = re.compile(r"\s*\d+\.\d{9},")
 STARTED = re.compile(r"# started on (.+)")
 LEAST_SHARE = 0.1
-"""Below it, perf's three decimals of "CPUs utilized" are too few to divide by."""
+"""Least value of "CPUs utilized" that is used: perf prints three decimals, too few below it."""
 HINT = "write it with: perf stat -x, -o FILE -e EVENTS -- ./app"
 
 
 def read_text(source: Source) -> Reading:
-    """Read ``-x,`` output. Raises DocumentError naming the line that is no total of a run."""
+    """Return the events in the output of ``perf stat -x,``.
+
+    Raises DocumentError that names a line which is not a total of one run.
+    """
     events: list[Event] = []
     started, utilised = "", None
     for line, text in enumerate(source.text.splitlines(), start=1):
@@ -35,13 +38,16 @@ def read_text(source: Source) -> Reading:
         if parsed:
             events += parsed
             utilised = _utilised(parsed[0], text.split(",")[-2:]) or utilised
-        elif not text.startswith(",,,"):  # a metric of the line above stands alone
+        elif not text.startswith(",,,"):  # perf prints further metrics of an event on own lines
             raise fault(source.path, line, "is not a line of `perf stat -x,`", HINT)
     return _reading(source, events, started, utilised)
 
 
 def read_json(source: Source) -> Reading:
-    """Read ``-j`` output, an object a line. Raises DocumentError naming the line at fault."""
+    """Return the events in the output of ``perf stat -j``, one JSON object per line.
+
+    Raises DocumentError that names the faulty line.
+    """
     events: list[Event] = []
     started, utilised = "", None
     for line, text in enumerate(source.text.splitlines(), start=1):
@@ -82,7 +88,10 @@ def _event(data: dict[str, Any]) -> Event | None:
 
 
 def _utilised(event: Event, metric: list[str]) -> float | None:
-    """Return elapsed seconds behind ``task-clock``'s "CPUs utilized"; None: too few digits."""
+    """Return the elapsed seconds: ``task-clock`` divided by perf's metric "CPUs utilized".
+
+    None where perf printed no such metric or too few digits of it.
+    """
     share = number(metric[0]) if metric[1:] == ["CPUs utilized"] else None
     if event.value is None or share is None or share < LEAST_SHARE:
         return None

@@ -1,4 +1,7 @@
-"""From a Reading to Profiles: the catalogue's names, and a reason for each that is missing."""
+"""Convert an imported Reading to Profiles with the catalogue's counters.
+
+Each counter without a value has the reason why it is missing.
+"""
 
 from __future__ import annotations
 
@@ -30,10 +33,10 @@ from berth.pilot.profile import (
 )
 
 OWN_ACCOUNT = frozenset(["rajaperf"])
-"""Sources that are what the program says of itself: derived, not measured."""
+"""Sources whose counts the program reports about itself; they count as derived, not measured."""
 EMULATED = frozenset(["cachegrind"])
 READ_OTHERWISE = frozenset(["ProblemSize", "duration_time", "gpu__time_duration.sum"])
-"""Metrics that become a size or a runtime, no counter."""
+"""Metrics that are used as size or runtime, not as counters."""
 ABSENT = "the file has no"
 SHOWN = 12
 MOST_DETAIL = 4_000
@@ -41,7 +44,7 @@ MOST_DETAIL = 4_000
 
 @dataclass(frozen=True, slots=True)
 class Wishes:
-    """The user's statements about what the file may not know."""
+    """The user's statements about the run, for facts that the file may lack."""
 
     platform: str
     name: str | None = None
@@ -51,11 +54,14 @@ class Wishes:
     threads: int | None = None
     ranks: int | None = None
     regions: tuple[str, ...] = ()
-    """Shell patterns over region paths or last names; none: all."""
+    """Shell patterns that region paths or names must match; empty: all regions."""
 
 
 def chosen(readings: Iterable[Reading], patterns: tuple[str, ...]) -> list[tuple[Reading, Region]]:
-    """Return the regions that the patterns name. Raises UsageError where none does."""
+    """Return the regions that match any of the patterns, each with its Reading.
+
+    Raises UsageError where no region matches.
+    """
     everything = [(reading, region) for reading in readings for region in reading.regions]
     matching = [pair for pair in everything if not patterns or _wanted(pair[1], patterns)]
     if everything and not matching:
@@ -69,7 +75,7 @@ def chosen(readings: Iterable[Reading], patterns: tuple[str, ...]) -> list[tuple
 
 
 def left_out(reading: Reading) -> list[str]:
-    """Return the file's metrics that no counter of the catalogue is made from, sorted."""
+    """Return the names of the file's metrics that no counter of the catalogue uses, sorted."""
     wanted = {n for key in reading.sources for f in from_source(key).values() for n in names(f)}
     reported: set[str] = set()
     for region in reading.regions:
@@ -79,7 +85,10 @@ def left_out(reading: Reading) -> list[str]:
 
 
 def profile(reading: Reading, region: Region, source: Source, wishes: Wishes) -> Profile:
-    """Make one Profile of one region. Raises DocumentError where a value is not allowed."""
+    """Return the Profile of one region of an imported file.
+
+    Raises DocumentError where a Profile does not allow a value of the region.
+    """
     try:
         return _profile(reading, region, source, wishes)
     except ValidationError as error:
@@ -141,7 +150,7 @@ def _profile(reading: Reading, region: Region, source: Source, wishes: Wishes) -
 
 
 def distinct(profiles: list[Profile]) -> list[Profile]:
-    """Return the Profiles with names made different by their region's path where they clash."""
+    """Return the Profiles with unique names: equal names get a hash of their region's path."""
     counts: dict[str, int] = {}
     for profile in profiles:
         counts[profile.name] = counts.get(profile.name, 0) + 1
@@ -158,7 +167,10 @@ def distinct(profiles: list[Profile]) -> list[Profile]:
 
 
 def plain_name(text: str) -> str:
-    """Return ``text`` as a profile's name: other signs become ``_``, long ones get a digest."""
+    """Return ``text`` as a valid Profile name.
+
+    Other characters become ``_``; a long name is cut and gets a hash.
+    """
     name = re.sub(r"[^A-Za-z0-9_.+-]+", "_", text).strip("_.+-") or "region"
     if len(name) > 120:
         name = f"{name[:110]}-{hashlib.sha256(text.encode()).hexdigest()[:8]}"
@@ -213,7 +225,10 @@ def _why(counter: str, reading: Reading) -> str:
 
 
 def _evaluate(key: str, formula: str, region: Region) -> tuple[Measurement | None, str]:
-    """Return the first alternative whose names all have values; else why the first has none."""
+    """Return the value of a counter's formula over a region's metrics, or the reason for none.
+
+    The first alternative of the formula whose metrics all have values is used.
+    """
     problem = ""
     for terms in alternatives(formula):
         absent = [n for term in terms for n in term.names if n not in region.metrics]
@@ -247,5 +262,5 @@ def _measurement(
 
 
 def file_name(path: Path, profile: Profile) -> Path:
-    """Return where a Profile goes in a folder of Profiles."""
+    """Return the path of a Profile's file in a folder of Profiles."""
     return path / f"{profile.name}.json"

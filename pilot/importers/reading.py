@@ -1,9 +1,9 @@
-"""The values that importers hand on, and the bounds within which a file is read.
+"""The data types that importers return, and the size limits for imported files.
 
-An importer turns one file into a :class:`Reading`: the tool that wrote it and its regions, each
-with the tool's own names for what it counted, in base units (seconds, bytes, counts). It knows
-nothing of the catalogue; :mod:`berth.pilot.importers.profiles` does the naming. Caliper and Hatchet
-files come by way of :class:`Table`: rows of numbers at places of a call tree.
+An importer converts one file to a :class:`Reading`: the tool that wrote the file, and its regions
+with the tool's own metric names, in base units (seconds, bytes, counts).
+:mod:`berth.pilot.importers.profiles` then maps the metrics to the catalogue's counters. Caliper and
+Hatchet files are first read into a :class:`Table`: rows of numbers at nodes of a call tree.
 """
 
 from __future__ import annotations
@@ -21,58 +21,58 @@ from berth.pilot.profile import Target
 
 MAX_FILE_BYTES = 256 * 1024 * 1024
 MAX_DEPTH = 256
-"""Levels of regions within regions."""
+"""Deepest nesting of regions."""
 MAX_REGIONS = 20_000
 MAX_RECORDS = 2_000_000
 MAX_NAMES = 5_000
-"""Different metrics of one file."""
+"""Largest number of different metrics in a file."""
 
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """A total over one run of the region, in seconds, bytes or counts."""
+    """The total of a metric over one run of a region, in seconds, bytes or counts."""
 
     value: float
     note: str | None = None
     complete: bool = True
-    """False where only a part of the run was counted."""
+    """False where the tool counted only a part of the run."""
 
 
 @dataclass(frozen=True, slots=True)
 class Region:
-    """One region, kernel or whole program as the tool saw it."""
+    """A region, a GPU kernel or the whole program, with its metrics by the tool's names."""
 
     path: tuple[str, ...]
     """Region names from the outermost inwards; empty: the whole program."""
     metrics: Mapping[str, Metric] = field(default_factory=dict)
     problems: Mapping[str, str] = field(default_factory=dict)
-    """Metrics that the file names without a value to use, and why."""
+    """Reasons why metrics that the file names have no usable value, by metric."""
     runtime_s: float | None = None
     runtime_note: str = ""
-    """The way in which the time was read; or, where there is none, the reason."""
+    """How ``runtime_s`` was read, or why it is None."""
     size: float | None = None
 
     @property
     def label(self) -> str:
-        """Return the path as people write it."""
+        """Return the region path joined by ``/``, or ``(program)`` for the whole program."""
         return "/".join(self.path) or "(program)"
 
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """One run in one file (a Thicket holds several)."""
+    """One run of a program as an imported file describes it; Thicket files hold several runs."""
 
     tool: str
     sources: tuple[str, ...]
-    """Keys of the catalogue's ``sources`` under which this tool's names stand, best first."""
+    """Keys in the catalogue's ``sources`` for this tool's metric names, in order of preference."""
     regions: tuple[Region, ...]
     version: str = ""
     host_cpu: str = ""
     measured: str = ""
-    """Time of the measurement, as the file says it."""
+    """Time of the measurement, as the file states it."""
     command: tuple[str, ...] = ()
     targets: tuple[Target, ...] | None = None
-    """What the program runs on; None: the file does not say."""
+    """Hardware that the program runs on; None where the file does not state it."""
     architecture: str | None = None
     threads: int | None = None
     ranks: int | None = None
@@ -81,7 +81,7 @@ class Reading:
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """One file's content with its digest."""
+    """The content of an imported file, with its path and SHA-256."""
 
     path: Path
     raw: bytes
@@ -91,7 +91,7 @@ class Source:
     def text(self) -> str:
         """Return the content as UTF-8 text.
 
-        Raises DocumentError naming the line of a byte that is none.
+        Raises DocumentError that names the first line with invalid bytes.
         """
         try:
             return self.raw.decode("utf-8-sig")
@@ -101,9 +101,9 @@ class Source:
 
 
 def load(path: Path) -> Source:
-    """Read the file within ``MAX_FILE_BYTES``. Raises DocumentError where it cannot be read.
+    """Return the content of a regular file of at most ``MAX_FILE_BYTES``.
 
-    A pipe or a device is refused: it may never end, or never begin.
+    Raises DocumentError for other files, and for pipes and devices, which may block.
     """
     try:
         handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -126,7 +126,7 @@ def load(path: Path) -> Source:
 
 
 def fault(path: Path | str, line: int | None, problem: str, hint: str | None = None) -> Exception:
-    """Return a DocumentError that names the line."""
+    """Return a DocumentError about a line of a file (None: about the whole file)."""
     return DocumentError(path, problem, key=f"line {line}" if line else None, hint=hint)
 
 
@@ -135,33 +135,33 @@ SECONDS = {
     "ms": 1e-3, "msec": 1e-3, "msecond": 1e-3, "us": 1e-6, "usec": 1e-6, "usecond": 1e-6,
     "ns": 1e-9, "nsec": 1e-9, "nsecond": 1e-9,
 }  # fmt: skip
-"""Units of time as the tools write them."""
+"""Seconds per unit of time, by the names that measuring tools write."""
 
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """One row: its place in the tree, its numbers and its labels by column."""
+    """A row of an imported table: its region path, and its numbers and labels by column."""
 
     path: tuple[str, ...]
     numbers: dict[str, float]
     labels: dict[str, str]
     line: int
-    """Line of the file, or index of the row."""
+    """Line number in the file, or index of the row."""
 
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """The rows of one run, and the file's statements about the run as a whole."""
+    """The rows of one run, and the file's metadata of the run (``facts``)."""
 
     records: list[Record]
     facts: Mapping[str, str] = field(default_factory=dict)
     units: Mapping[str, str] = field(default_factory=dict)
-    """Column -> its unit, where the file says it."""
+    """Unit by column, where the file states it."""
     aliases: Mapping[str, str] = field(default_factory=dict)
 
 
 def number(value: str | float) -> float | None:
-    """Return the value as a finite number; None: it is none."""
+    """Return the value as a float; None where it is not a finite number."""
     if isinstance(value, bool):
         return None
     try:

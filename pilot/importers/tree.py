@@ -1,16 +1,16 @@
-"""From records in a call tree (Caliper, Hatchet) to a Reading: its regions, and facts of the run.
+"""Convert the records of a call tree (Caliper, Hatchet) to a Reading with regions and run facts.
 
-A column's name tells how it was aggregated, and of what: ``avg#inclusive#sum#time.duration.ns`` is
-an average over ranks of inclusive sums of a time in nanoseconds. Hatchet and Caliper's own recipes
-give some of them plain names (``time (inc)``). Rules, so that nothing is guessed:
+A column's name states its metric and aggregation: ``avg#inclusive#sum#time.duration.ns`` is the
+average over ranks of inclusive sums of a time in nanoseconds. Hatchet and Caliper give some columns
+plain names (``time (inc)``). The rules:
 
-* a total is an inclusive sum of the file's, or the sum of exclusive ones over the region and all
-  regions inside it;
-* a column that is not a sum (``any#``, ``max#``: RAJAPerf's account of its kernels, top-down
-  ratios) is a value of its own region only, so it is read for innermost regions and is missing
-  for the regions around them, where Caliper keeps the largest of the inner ones;
-* the time is the slowest rank's (``max#inclusive``, or the largest of the ranks' own records),
-  else the average rank's, else a total where it is of one process.
+* A region's total is the file's inclusive sum, or the sum of exclusive values over the region and
+  all regions inside it.
+* A column that is not a sum (``any#``, ``max#``: RAJAPerf's statements about its kernels, top-down
+  ratios) is valid for its own region only. It is read for innermost regions and missing for
+  enclosing regions, where Caliper writes the largest of the inner values.
+* A region's time is the slowest rank's (``max#inclusive``, or the largest over the ranks' records),
+  else the average rank's, else the total where the run has one process.
 """
 
 from __future__ import annotations
@@ -64,18 +64,18 @@ TIME = "time.duration"
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column's name taken apart."""
+    """A column of a call-tree file, with the metric and the aggregations in its name."""
 
     name: str
     base: str
-    """The counted quantity, as the counting tool calls it."""
+    """Name of the metric in the tool that counted it."""
     over: tuple[str, ...]
-    """Aggregations, outermost first, without ``inclusive``."""
+    """The aggregations, outermost first, except ``inclusive``."""
     inclusive: bool
 
     @classmethod
     def of(cls, name: str) -> Column:
-        """Take a column's name apart."""
+        """Return the Column that a name such as ``avg#inclusive#sum#time.duration`` describes."""
         words = PLAIN.get(name, name).split("#")
         count = 0
         while count < len(words) - 1 and words[count] in OPERATORS:
@@ -92,16 +92,19 @@ class Column:
 
     @property
     def is_time(self) -> bool:
-        """Return whether it is a duration of the region."""
+        """Return whether the column holds the region's duration."""
         return self.base in (TIME, f"{TIME}.ns")
 
     @property
     def adds_up(self) -> bool:
-        """Return whether it is a total: sums of sums, or a value as it was counted."""
+        """Return whether values can be added: the column is a sum or has no aggregation."""
         return all(word == "sum" for word in self.over)
 
     def seconds(self, unit: str, known: float | None) -> float | None:
-        """Return the factor to seconds; None: neither name, file nor user says the unit."""
+        """Return seconds per unit of the column; None where the unit is unknown.
+
+        ``unit`` is the file's, ``known`` the factor that the user states.
+        """
         if self.base.endswith(".ns"):
             return 1e-9
         return SECONDS.get(unit.lower(), known)
@@ -112,7 +115,7 @@ THREAD_COLUMNS = ("omp.thread.id", "thread", "pthread.id")
 PLACE_COLUMNS = frozenset(
     ["nid", "line", "profile", "node", "node_id", *RANK_COLUMNS, *THREAD_COLUMNS]
 ) | frozenset(["aggregate.slot", "timeseries.snapshot", "timeseries.starttime", "Node order"])
-"""Columns that say where a row belongs, not what was counted."""
+"""Columns that identify a row (rank, thread, node) and hold no metric."""
 
 RegionPath = tuple[str, ...]
 
@@ -122,8 +125,8 @@ def regions(
 ) -> tuple[tuple[Region, ...], tuple[str, ...]]:
     """Return the regions of ``table`` in the order of the file, and warnings.
 
-    ``time_factor``: seconds for one unit of a time whose unit the file does not say (None:
-    unknown). ``ranks``: processes of the run (None: the file does not say).
+    ``time_factor``: seconds per unit of times whose unit the file does not state (None: unknown).
+    ``ranks``: number of processes of the run (None: unknown).
     """
     groups: dict[RegionPath, list[Record]] = defaultdict(list)
     for record in table.records:
@@ -252,7 +255,7 @@ class _Maker:
         return sum(ranks.values()) if self._ranks in (None, 1) else None
 
     def _by_rank(self, column: Column, place: RegionPath) -> dict[float | None, float]:
-        """Return the slowest thread's time by rank (None: rows without a rank)."""
+        """Return the slowest thread's time for each rank; the key None is for rows without rank."""
         places = [place] if column.inclusive else [place, *self._inner[place]]
         sums: dict[tuple[float | None, float | None], float] = defaultdict(float)
         for where in places:
@@ -282,7 +285,7 @@ VARIANT_TARGETS = {"CUDA": Target.CUDA, "HIP": Target.HIP}
 def reading(
     table: Table, path: Path, *, tool: str, sources: tuple[str, ...], time_factor: float | None
 ) -> Reading:
-    """Return the Reading of one Table."""
+    """Return the Reading (regions and facts of the run) of a Table from a call-tree file."""
     facts = table.facts
     ranks = _count(facts, RANKS) or _ranks_seen(table)
     run_regions, warnings = regions(table, path, time_factor=time_factor, ranks=ranks)
@@ -303,7 +306,7 @@ def reading(
 
 
 def _ranks_seen(table: Table) -> int | None:
-    """Return how many ranks have rows of their own; None: rows do not tell their rank."""
+    """Return the number of different ranks in the rows; None where no row has a rank."""
     columns = [c for c in RANK_COLUMNS if any(c in r.numbers for r in table.records)]
     if not columns:
         return None
@@ -311,7 +314,7 @@ def _ranks_seen(table: Table) -> int | None:
 
 
 def _targets(facts: Mapping[str, str]) -> tuple[Target, ...] | None:
-    """Return what the program runs on, by RAJAPerf's variant (``Base_CUDA``, ``Base_Seq``)."""
+    """Return the hardware of a RAJAPerf variant (``Base_CUDA``, ``Base_Seq``); None for others."""
     variant = facts.get("variant")
     if variant is None:
         return None

@@ -1,8 +1,8 @@
-"""``cachegrind.out`` and ``callgrind.out`` files: one region, the whole program, emulated.
+"""Read ``cachegrind.out`` and ``callgrind.out`` files: one region, the whole program, emulated.
 
-Totals are read by the collector's own parser. Misses mean something only with the size of the
-cache that was emulated, which the file's ``desc:`` lines tell: those of the catalogue's caches
-(32 KiB first level; 1 or 32 MiB last level) have names there, others are listed with their size.
+The cachegrind collector's parser reads the totals. Cache misses depend on the size of the emulated
+cache, which the file's ``desc:`` lines state. Misses of the catalogue's cache sizes (32 KiB first
+level; 1 or 32 MiB last level) become counters; others are listed with their size.
 """
 
 from __future__ import annotations
@@ -23,7 +23,10 @@ FIRST_LEVEL = 32 * 2**10
 
 
 def read(source: Source) -> Reading:
-    """Read the totals. Raises DocumentError where there are none (cut off, or of another tool)."""
+    """Return the totals of a valgrind output file as one Region.
+
+    Raises DocumentError for a file without totals (incomplete, or of another tool).
+    """
     text = source.text
     totals = parse(text)
     if not totals.get("Ir"):
@@ -53,7 +56,7 @@ def read(source: Source) -> Reading:
 
 
 def _name(event: str, sizes: dict[str, int]) -> str:
-    """Return the event with the size of its cache, where the catalogue tells them apart by it."""
+    """Return an event's name, for cache misses with the cache size if it is not the catalogue's."""
     if event.startswith("DL"):
         return f"{event} with LL = {_shown(sizes.get('LL'))}"
     for level in ("D1", "I1"):

@@ -1,1 +1,1 @@
-"""What connects two nodes, as programs see it: two small C programs, and who starts them."""
+"""Measure the network between two nodes with two small C programs, one for MPI and one for TCP."""

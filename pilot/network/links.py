@@ -1,7 +1,7 @@
-"""Latency, bandwidth and all-reduce between two nodes, measured from a job on both.
+"""Measure latency, bandwidth and all-reduce between two nodes, from a job on both.
 
-By MPI where there is one to compile and to start with, else over TCP by a ring of our own; the
-result says which, and why not MPI. One JSON file (``berth.link/1``).
+MPI is used where an MPI program can be compiled and started, otherwise TCP with Berth's own ring
+all-reduce. The result, a JSON file (``berth.link/1``), states which, and why MPI was not used.
 """
 
 from __future__ import annotations
@@ -34,43 +34,43 @@ from berth.pilot.units import format_seconds
 LINK_SCHEMA = "berth.link/1"
 MPI_SOURCE, TCP_SOURCE = "link_mpi.c", "link_tcp.c"
 MOST_RANKS_A_NODE = 4
-"""All-reduces are also measured with so many ranks on each node, where it has the cores."""
+"""Largest number of ranks per node in the second all-reduce measurement."""
 TIME_LIMIT_S = 120.0
-"""Seconds that each program may take."""
+"""Time limit of each program in seconds."""
 FIRST_LIMIT_S = 45.0
-"""Seconds for a first try with MPI: launchers that do not fit hang."""
+"""Time limit in seconds of the first run with an MPI launcher: unsuitable launchers hang."""
 _FLAGS = ("-std=c11", "-O2")
 _COMPILE_S = 120.0
 _GRACE_S = 3.0
 
 Launch = Callable[[int, Sequence[str]], list[str]]
-"""Turns ranks a node and a program into the command that starts it on both nodes."""
+"""A function (ranks per node, program) that returns the command to run it on both nodes."""
 
 
 class LinkMeasurement(Document):
-    """Measurements between two nodes of one kind."""
+    """The measured network performance between two nodes (``berth.link/1``)."""
 
     schema_: str = Field(default=LINK_SCHEMA, alias="schema")
     nodes: tuple[str, ...] = Field(min_length=2, max_length=2)
-    """The two nodes, as the scheduler calls them."""
+    """The scheduler's names of the two nodes."""
     kernel: str = ""
     measured: str = ""
-    """Time when it began."""
+    """Start time of the measurement, in UTC."""
     interconnect: Interconnect | None = None
     without_mpi: str | None = None
-    """The reason why it was not measured by MPI; None: it was."""
+    """Why MPI was not used; None where MPI was used."""
     problems: tuple[str, ...] = ()
     complete: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class _Way:
-    """One way to start the program on both nodes."""
+    """A compiled program and the command that starts the program on both nodes."""
 
     program: Path
     command: Launch
     fresh_folder: bool = False
-    """Its ranks meet in a folder, which is new for each launch."""
+    """True where the ranks find each other through a shared folder, a new one for each launch."""
 
 
 def measure_link(
@@ -80,11 +80,11 @@ def measure_link(
     launcher: Sequence[str],
     say: Say = say_nothing,
 ) -> LinkMeasurement:
-    """Measure between ``nodes`` from a job that holds both, and write it to ``into``.
+    """Measure the network between ``nodes``, from a job on both, and write the result to ``into``.
 
-    ``launcher``: words that start a command on both nodes, with ``{ranks}`` and ``{each}`` for the
-    number of ranks in all and on each. What cannot be measured is a problem in the result. Raises
-    UsageError where the result cannot be written.
+    ``launcher``: the command that starts a program on both nodes, with ``{ranks}`` for the total
+    number of ranks and ``{each}`` for ranks per node. Failures are listed in the result's
+    ``problems``. Raises UsageError where the result cannot be written.
     """
     result = LinkMeasurement(
         nodes=tuple(nodes),
@@ -107,7 +107,10 @@ def measure_link(
 
 @contextmanager
 def _beside(into: Path) -> Iterator[Path]:
-    """Make a folder that both nodes see, since they see the result's."""
+    """Yield a temporary folder beside ``into``, where both nodes can read it; delete it after use.
+
+    Raises UsageError where the folder cannot be created.
+    """
     try:
         folder = Path(tempfile.mkdtemp(prefix=".link-", dir=into.parent))
     except OSError as error:
@@ -120,7 +123,7 @@ def _beside(into: Path) -> Iterator[Path]:
 
 
 def _measured(folder: Path, launcher: Sequence[str], say: Say) -> tuple[Interconnect, str | None]:
-    """Return the interconnect, and why it was not measured by MPI."""
+    """Return the measured network performance, and why MPI was not used (None: it was used)."""
     tried: list[str] = []
     try:
         program = _compiled([_mpicc()], MPI_SOURCE, folder)
@@ -155,7 +158,7 @@ def _mpi_launchers(launcher: Sequence[str]) -> Iterator[tuple[str, Launch]]:
 
 
 def _mpirun(path: str) -> Launch:
-    """Return the launch by this mpirun, in its own words for ranks a node."""
+    """Return the function that builds commands for this mpirun (Open MPI's or MPICH's options)."""
     try:
         done = subprocess.run(
             [path, "--version"], capture_output=True, text=True, timeout=10, check=False
@@ -176,7 +179,7 @@ def _by(launcher: Sequence[str]) -> Launch:
 
 
 def _compiled(compiler: Sequence[str], source: str, folder: Path) -> Path:
-    """Compile the program in a folder that both nodes see. Raises PilotError."""
+    """Compile a C program into ``folder`` and return the program's path. Raises PilotError."""
     sources = Path(str(resources.files("berth.pilot"))) / "network"
     program = folder / source.removesuffix(".c")
     words = [*compiler, *_FLAGS, str(sources / source), "-o", str(program), "-lm"]
@@ -193,7 +196,10 @@ def _compiled(compiler: Sequence[str], source: str, folder: Path) -> Path:
 
 
 def _all_of_it(way: _Way, folder: Path, say: Say, *, first_s: float) -> Interconnect:
-    """Measure with one rank a node, and the all-reduce with several. Raises PilotError."""
+    """Measure with one rank per node, then the all-reduce with several ranks per node.
+
+    Raises PilotError where the first measurement fails.
+    """
     single = parsed(_run(way, 1, folder, first_s), ranks=2)
     each = min(MOST_RANKS_A_NODE, len(os.sched_getaffinity(0)))
     if each < 2:
@@ -222,7 +228,10 @@ def _run(way: _Way, each: int, folder: Path, limit_s: float) -> str:
 
 
 def _bounded(command: Sequence[str], limit_s: float) -> tuple[int, str, str]:
-    """Run a command for at most ``limit_s``; return status and output. Raises PilotError."""
+    """Run a command and return its exit status, standard output and standard error.
+
+    Raises PilotError where the command cannot start or takes longer than ``limit_s`` seconds.
+    """
     try:
         process = subprocess.Popen(
             command,
@@ -251,13 +260,13 @@ def _bounded(command: Sequence[str], limit_s: float) -> tuple[int, str, str]:
 
 def _environment(env: Mapping[str, str]) -> dict[str, str]:
     environment = dict(env)
-    if os.geteuid() == 0:  # whoever calibrates as root has chosen so
+    if os.geteuid() == 0:  # Open MPI refuses to run as root unless these variables are set
         environment |= {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
     return environment
 
 
 def parsed(text: str, *, ranks: int) -> Interconnect:
-    """Read what rank 0 printed. Raises PilotError for anything else."""
+    """Return the network performance that rank 0 printed as JSON. Raises PilotError otherwise."""
     line = next((x for x in text.splitlines() if x.startswith("{")), "")
     try:
         data: dict[str, Any] = json.loads(line)
@@ -278,7 +287,7 @@ def parsed(text: str, *, ranks: int) -> Interconnect:
 
 
 def in_words(interconnect: Interconnect) -> str:
-    """Return ``2 us, 10 GB/s (MPI: Open MPI v4.1.4)``."""
+    """Return network performance as text, such as ``2 us, 10 GB/s (MPI: Open MPI v4.1.4)``."""
     latency = "-" if interconnect.latency_s is None else format_seconds(interconnect.latency_s)
     rate = "-" if interconnect.bytes_per_s is None else f"{interconnect.bytes_per_s / 1e9:.3g} GB/s"
     return f"{latency}, {rate} ({interconnect.measured_with})"
