@@ -1,6 +1,6 @@
-"""Measures: runs a program once and writes down what it did.
+"""Run a program on a reference machine and write its measurements as a Profile.
 
-The lowest room. Besides the collectors and the benchmark kernels it holds the ground that
-all rooms stand on: Counter, Profile, Platform, Signature, error classes, documents and units.
-It knows nothing of models, queues or schedulers' submit hooks.
+This is Berth's lowest package, which all others import. Besides the collectors and the benchmark
+kernels, it defines the types that all of Berth uses: Counter, Profile, Platform, Signature, error
+classes, documents and units. It does not use models, queues or schedulers' submit hooks.
 """

@@ -1,6 +1,6 @@
-"""Assemble the Profile from the results of all runs.
+"""Assemble a pilot's Profile from the results of all its runs.
 
-Adds warnings about failures, and a reason for each missing counter.
+Warnings about failures are added, and a reason for each missing counter.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from berth.pilot.runs_on import detect
 
 @dataclass(slots=True)
 class Extra:
-    """Results of the runs after the native runs; empty if the native runs failed."""
+    """Results of a pilot's runs after the native runs; empty if the native runs failed."""
 
     counters: dict[str, Measurement] = field(default_factory=dict)
     reports: list[CollectorReport] = field(default_factory=list)
@@ -48,7 +48,7 @@ class Extra:
 
 
 def assemble(plan: Plan, native: Native, extra: Extra) -> Profile:
-    """Return the Profile of one pilot."""
+    """Return the Profile of a pilot from the results of its native and other runs."""
     first, options = native.first, plan.options
     command = plan.order(plan.main).command
     runs_on, hints = detect(
@@ -110,7 +110,7 @@ def assemble(plan: Plan, native: Native, extra: Extra) -> Profile:
 
 
 def _as_sure_as(runtime: Runtime | None, shared: Contention | None) -> Runtime | None:
-    """Return the runtime; with contention, its spread is at least the time spent waiting."""
+    """Return the runtime with a spread of at least the time spent waiting for a processor."""
     if runtime is None or shared is None or not shared.noticeable:
         return runtime
     spread_s = max(runtime.spread_s, shared.waited_s)
@@ -125,7 +125,7 @@ def exit_status_of(outcome: Outcome) -> int:
 
 
 def faults(first: Outcome) -> list[str]:
-    """Return sentences about failures of the program itself; empty: none."""
+    """Return warnings about failures of the program itself; empty if it succeeded."""
     sentences = []
     if not first.succeeded:
         sentences.append(f"the program {first.describe()}: counters are of that part only")

@@ -96,7 +96,10 @@ def run_campaign(options: CampaignOptions, suite: Suite, say: Say = say_nothing)
 
 @contextlib.contextmanager
 def _alone(path: Path) -> Iterator[None]:
-    """Hold the file's lock: each campaign rewrites the whole file, so only one may run."""
+    """Lock the campaign's output file, because each campaign rewrites the whole file.
+
+    Raises UsageError where another campaign has the lock.
+    """
     lock = path.with_name(f".{path.name}.lock")
     try:
         stream = lock.open("w")
@@ -159,7 +162,7 @@ def profile_name(kernel: str, size: int) -> str:
 
 
 def read_profiles(path: Path) -> list[Profile]:
-    """Return the profiles of a campaign file. Raises DocumentError naming the line."""
+    """Return the profiles in a campaign file. Raises DocumentError that names the faulty line."""
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
@@ -172,7 +175,10 @@ def read_profiles(path: Path) -> list[Profile]:
 
 
 def write_profiles(path: Path, profiles: Iterable[Profile]) -> None:
-    """Write one line per profile, sorted by kernel and size, without missing counters."""
+    """Write profiles to a campaign file, one line each, sorted by kernel and size.
+
+    Missing counters are left out.
+    """
     ordered = sorted(profiles, key=lambda p: (p.name.rpartition("-")[0], p.workload.size or 0))
     write_text(path, "".join(json.dumps(_compact(profile)) + "\n" for profile in ordered))
 
@@ -209,7 +215,7 @@ def _blank(kernel: str, size: int, suite: Suite, options: CampaignOptions) -> Pr
 
 @dataclass(frozen=True, slots=True)
 class _Subject:
-    """One kernel at one size."""
+    """A reference kernel at one problem size, with its commands."""
 
     suite: Suite
     kernel: Kernel
@@ -217,7 +223,7 @@ class _Subject:
     options: CampaignOptions
 
     def order(self, reps: int, fraction: float) -> Order:
-        """Return the order that runs ``reps`` repetitions, ``fraction`` of each."""
+        """Return the launch order for ``reps`` repetitions; each runs ``fraction`` of its work."""
         command = self.suite.command(self.kernel, self.size, reps, fraction)
         return Order(tuple(command), dict(os.environ), nice=self.options.nice)
 
@@ -234,7 +240,7 @@ class _Subject:
 
 
 def _timed(profile: Profile, subject: _Subject) -> Profile:
-    """Measure natively; return the profile with the time of a repetition and the peak memory."""
+    """Run a kernel natively; return its profile with seconds per repetition and peak memory."""
     trial, _ = subject.run(1, TRIAL_FRACTION)
     fraction = min(1.0, LONG_REP_S / max(trial.rep_s, 1e-9))
     each_s = max(trial.rep_s * fraction, 1e-9)
@@ -257,7 +263,7 @@ def _timed(profile: Profile, subject: _Subject) -> Profile:
 
 
 def _counted(profile: Profile, subject: _Subject) -> Profile:
-    """Run the kernel emulated; return the profile with the counters of one repetition."""
+    """Run a kernel emulated; return its profile with the counters of one repetition."""
     trial, _ = subject.run(1, TRIAL_FRACTION)
     guess = trial.rep_s * INSTRUCTIONS_PER_S
     fraction = min(1.0, EMULATED_INSTRUCTIONS / max(guess, 1.0))
@@ -309,7 +315,7 @@ def subtract(
 
 
 def _with_sizes(profiles: Iterable[Profile]) -> list[Profile]:
-    """Return the profiles, each with its kernel's time and memory at all measured sizes."""
+    """Return the profiles with the times and peak memory of each kernel at all measured sizes."""
     measured_profiles = list(profiles)
     points: dict[str, list[SizePoint]] = {}
     for profile in measured_profiles:

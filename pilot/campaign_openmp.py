@@ -1,9 +1,9 @@
-"""What only the OpenMP build of a reference kernel shows: atomic updates and parallel regions.
+"""Count atomic updates and parallel regions in the OpenMP build of a reference kernel.
 
-The campaign counts the serial build, whose loops hold neither. Here the OpenMP build runs on one
-thread under callgrind with ``--collect-bus=yes``: ``Ge`` counts locked instructions, and calls of
-the OpenMP runtime's entry count parallel regions. As in the campaign: one repetition minus none,
-divided by the fraction that was run.
+The campaign counts the serial build, which has neither. Here the OpenMP build runs on one thread
+under callgrind with ``--collect-bus=yes``: ``Ge`` counts locked instructions, and calls of the
+OpenMP runtime count parallel regions. As in the campaign, counts of a run without repetitions are
+subtracted from those of one repetition, and the result is divided by the fraction that was run.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from berth.pilot.suite import Suite
 SOURCE = "callgrind"
 _TOTALS = re.compile(r"(?:totals|summary): (\d{1,18}) (\d{1,18})", re.ASCII)
 EMULATED_ITERATIONS = 400_000
-"""About how many iterations of a repetition are emulated, where the kernel can run a part."""
+"""Approximate number of emulated iterations per repetition of kernels that support fractions."""
 LIMIT_S = 600.0
 
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """Counts of one run, start-up included."""
+    """Counts of locked instructions and parallel regions in one run, start-up included."""
 
     atomics: int
     regions: int
@@ -41,9 +41,9 @@ class Counts:
 def openmp_counters(
     suite: Suite, kernel: str, size: int, *, nice: int = 0
 ) -> dict[str, Measurement]:
-    """Count ``atomic_ops`` and ``parallel_regions`` of one repetition.
+    """Return the counters ``atomic_ops`` and ``parallel_regions`` of one repetition of a kernel.
 
-    Raises PilotError, ToolMissing.
+    Raises PilotError where a run fails, ToolMissing without valgrind or the OpenMP build.
     """
     work = suite.work(size)[kernel]
     wanted = min(1.0, EMULATED_ITERATIONS / max(work.iterations_per_rep, 1))
@@ -61,7 +61,7 @@ def openmp_counters(
 
 
 def parse(lines: Iterable[str]) -> Counts:
-    """Count locked instructions and calls into the OpenMP runtime, in one callgrind file."""
+    """Return the locked instructions and the calls of the OpenMP runtime in a callgrind file."""
     atomics = regions = 0
     entry = False
     for line in lines:

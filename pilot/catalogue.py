@@ -33,7 +33,7 @@ __all__ = ["BY_NAME", "COUNTERS", "REQUIRED", "Counter", "counter", "from_source
 
 @dataclass(frozen=True, slots=True)
 class Counter:
-    """A counter of the catalogue: its name, unit, definition, and source -> name or formula.
+    """A counter of the catalogue: name, unit, definition, and a name or formula for each source.
 
     ``tables``: the corresponding rows in Table I of "Predicting Cross-Platform Relative Performance
     with Deep Generative Models" and in Table II of xAMM.
@@ -66,12 +66,15 @@ class Term:
 
 
 def alternatives(formula: str) -> tuple[tuple[Term, ...], ...]:
-    """Parse a formula; return its alternatives, each as the terms of a sum. Raises ValueError."""
+    """Return the alternatives of a formula, each as the terms of a sum.
+
+    Raises ValueError for an invalid formula.
+    """
     return tuple(_terms(part, formula) for part in formula.split(" | "))
 
 
 def names(formula: str) -> frozenset[str]:
-    """Return every name in the formula."""
+    """Return the names of all tool counters that a formula uses."""
     return frozenset(n for terms in alternatives(formula) for term in terms for n in term.names)
 
 
@@ -98,7 +101,7 @@ GROUPS = {
 
 
 def counter(name: str) -> Counter:
-    """Return the catalogue's entry. Raises UsageError naming the nearest known counter."""
+    """Return the counter with this name. Raises UsageError that suggests the most similar name."""
     entry = BY_NAME.get(name)
     if entry is None:
         near = difflib.get_close_matches(name, BY_NAME, n=1, cutoff=0.5)
@@ -110,7 +113,7 @@ def counter(name: str) -> Counter:
 
 
 def from_source(source: str) -> dict[str, str]:
-    """Return counter name -> its name or formula in ``source``, for counters that it provides."""
+    """Return the counters that ``source`` provides: the name or formula there, by counter name."""
     return {entry.name: entry.sources[source] for entry in COUNTERS if source in entry.sources}
 
 
@@ -163,7 +166,7 @@ def _entry(entry: Counter) -> list[str]:
 
 
 def page() -> str:
-    """Return ``docs/counters.md`` as text."""
+    """Return the text of ``docs/counters.md``, made from the catalogue."""
     lines = [_HEAD]
     for group, title in GROUPS.items():
         lines.append(f"## {title}\n")

@@ -61,7 +61,7 @@ FORMULAS: tuple[tuple[str, tuple[str, ...], Formula], ...] = (
 
 
 def derive(measured: Mapping[str, Measurement]) -> dict[str, Measurement]:
-    """Return ``measured`` with every derived counter that can be computed from it."""
+    """Return the measured counters and all derived counters that can be computed from them."""
     result = dict(measured)
     for name, operands, formula in FORMULAS:
         present = result.get(name)

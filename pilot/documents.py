@@ -57,7 +57,10 @@ _NOT_FINITE = "holds {}; only finite numbers are accepted"
 
 
 class Document(BaseModel):
-    """Base class of all file formats and of the objects nested in them."""
+    """Base class of Berth's file formats and of the objects nested in them.
+
+    Instances are frozen; unknown keys, NaN and infinity are refused.
+    """
 
     model_config = ConfigDict(
         frozen=True,
@@ -73,7 +76,7 @@ D = TypeVar("D", bound=Document)
 
 
 def read_json(path: Path, model: type[D]) -> D:
-    """Read and validate one JSON document. Raises DocumentError naming the key at fault."""
+    """Return a JSON file as a ``model``. Raises DocumentError that names the invalid key."""
     return parse_json(_read_bounded(path), model, source=path)
 
 
@@ -86,7 +89,7 @@ def read_text(path: Path) -> str:
 
 
 def read_toml(path: Path, model: type[D]) -> D:
-    """Read and validate one TOML document. Raises DocumentError naming the key at fault."""
+    """Return a TOML file as a ``model``. Raises DocumentError that names the invalid key."""
     raw = _read_bounded(path)
     try:
         text = raw.decode("utf-8")
@@ -103,7 +106,7 @@ def read_toml(path: Path, model: type[D]) -> D:
 
 
 def parse_json(raw: bytes | str, model: type[D], *, source: str | Path) -> D:
-    """Validate JSON text as ``model``; ``source`` names it in messages. Raises DocumentError."""
+    """Return JSON text as a ``model``; ``source`` names it in messages. Raises DocumentError."""
     return validate(json_data(raw, source=source), model, source=source)
 
 
@@ -126,7 +129,7 @@ def json_data(raw: bytes | str, *, source: str | Path) -> object:
 
 
 def validate(data: object, model: type[D], *, source: str | Path) -> D:
-    """Return parsed data as a ``model``. Raises DocumentError naming the first key at fault."""
+    """Return parsed data as a ``model``. Raises DocumentError that names the first invalid key."""
     if not isinstance(data, dict):
         raise DocumentError(source, f"holds {_kind(data)} where an object is needed")
     infinite = _check_shape(data, source)
@@ -209,9 +212,9 @@ def write_bytes(
 def _set_rights(
     handle: int, replaced: Path, mode: int | None, owner: tuple[int, int] | None
 ) -> None:
-    """Set owner and mode of the open new file; None: those of the file that it replaces.
+    """Set owner and mode of the new file, by default those of the file that it replaces.
 
-    So nobody gains or loses access when, for example, root rewrites a user's file.
+    Thus nobody gains or loses access when, for example, root rewrites a user's file.
     """
     try:
         before = replaced.stat()
@@ -281,7 +284,10 @@ def _read_bounded(path: Path) -> bytes:
 
 
 def _check_shape(data: object, source: str | Path) -> float | None:
-    """Return a number that is not finite, such as 2e308, or None. Raises DocumentError."""
+    """Return the first number in the data that is not finite, such as 2e308, or None.
+
+    Raises DocumentError for data that are nested too deeply.
+    """
     keys, infinite = 0, None
     stack: list[tuple[object, int]] = [(data, 1)]
     while stack:
@@ -302,7 +308,7 @@ def _check_shape(data: object, source: str | Path) -> float | None:
 
 
 def _check_schema(data: dict[str, Any], model: type[Document], source: str | Path) -> None:
-    """Name a newer schema as such before any other complaint about its keys."""
+    """Raise DocumentError for an unknown or newer schema; called before keys are checked."""
     field = model.model_fields.get("schema_")
     if field is None or not isinstance(field.default, str):
         return
@@ -347,7 +353,7 @@ def _explain(
 def unknown_key(
     source: str | Path, key: str, model: type[Document], location: Sequence[int | str] = ()
 ) -> DocumentError:
-    """Return the error for a key that ``model`` does not have, naming the nearest that it has."""
+    """Return the error for a key that ``model`` lacks; it suggests the most similar valid key."""
     *above, last = location or (key,)
     near = _nearest(str(last), _known_keys(model, above))
     return DocumentError(

@@ -48,7 +48,7 @@ class Emulation:
 
 
 def emulate(order: Order, *, tools: Sequence[str], budget_s: float, jobs: int = 1) -> Emulation:
-    """Run ``order`` under each of ``tools`` and return the merged results.
+    """Run a program under each of the emulation tools and return the merged counters.
 
     ``tools``: names of collectors, preferred first. ``budget_s``: wall time of all runs together.
     ``jobs``: runs at the same time; above 1 only for programs that write no files.
@@ -99,9 +99,9 @@ def emulate(order: Order, *, tools: Sequence[str], budget_s: float, jobs: int = 
 
 
 def _seen(collector: Collector, order: Order) -> Sets | None:
-    """Run ``order`` on an emulated x86-64-v2 processor; return file -> executed instruction sets.
+    """Return the instruction sets that a program executes on an emulated x86-64-v2 processor.
 
-    None: the run failed or was interrupted.
+    The keys are executables and libraries. None where the run failed or was interrupted.
     """
     try:
         [outcome] = run_all([order], jobs=1)
@@ -111,7 +111,7 @@ def _seen(collector: Collector, order: Order) -> Sets | None:
 
 
 def _gathered(finished: Sequence[tuple[Collector, Readings]]) -> list[str]:
-    """Return each different warning once, with the names of the tools that gave it."""
+    """Return each different warning once, with the names of the tools that reported it."""
     tools: dict[str, list[str]] = {}
     for collector, readings in finished:
         texts = (*readings.warnings, *((readings.detail,) if readings.failed else ()))
@@ -121,7 +121,7 @@ def _gathered(finished: Sequence[tuple[Collector, Readings]]) -> list[str]:
 
 
 def merge(readings: Sequence[Readings]) -> dict[str, Measurement]:
-    """Return one value per counter, from the first tool that has it.
+    """Return one value per counter, from the first tool that counted it.
 
     Values are scaled to the instruction count of the first tool that counted instructions.
     """
@@ -142,7 +142,7 @@ def merge(readings: Sequence[Readings]) -> dict[str, Measurement]:
 
 
 def scaled_error(measurement: Measurement, factor: float) -> float | None:
-    """Return the standard error of ``factor`` x measurement; None: the measurement is exact."""
+    """Return the standard error of a measurement times ``factor``; None for exact measurements."""
     error = measurement.standard_error
     return None if error is None else error * factor
 

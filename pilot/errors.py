@@ -11,7 +11,7 @@ from pathlib import Path
 
 
 class BerthError(Exception):
-    """Base class of Berth's errors: a sentence for the user, and a hint what to do."""
+    """Base class of Berth's errors: a message for the user, and a hint what to do."""
 
     exit_status = 1
 

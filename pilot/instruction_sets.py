@@ -109,7 +109,7 @@ KNOWN = _PARTS_OF_LEVELS | frozenset(_IMPLIED) | _VECTOR_PARTS | _OTHERS
 
 
 class Has(Enum):
-    """Whether a platform has an instruction set."""
+    """Whether a platform has an instruction set: yes, no or unknown."""
 
     YES = "yes"
     NO = "no"
@@ -132,7 +132,7 @@ def canonical(name: str) -> str:
 
 
 def unknown(names: Iterable[str]) -> tuple[str, ...]:
-    """Return those of ``names`` that are not in ``KNOWN``, unchanged."""
+    """Return the names that are no known instruction set or level, unchanged."""
     return tuple(name for name in names if canonical(name) not in KNOWN)
 
 
@@ -209,7 +209,7 @@ def has(place: tuple[str, ...], need: str) -> Has:
 
 
 def of_this_machine(cpuinfo: Path = Path("/proc/cpuinfo")) -> tuple[str, ...]:
-    """Return the level and further instruction sets of this machine; empty: Linux lists none."""
+    """Return this machine's level and further instruction sets; empty where Linux lists none."""
     try:
         lines = cpuinfo.read_text(encoding="ascii", errors="replace").splitlines()
     except OSError:

@@ -31,7 +31,7 @@ TICK_S = 0.2
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """One program to run, with its environment and limits.
+    """A launch order: one program to run, with its environment and limits.
 
     After ``time_limit_s`` the program gets SIGTERM, and ``cut_grace_s`` later SIGKILL.
     ``leftover_grace_s`` is how long its child processes may run on after its end.
@@ -113,7 +113,7 @@ class Outcome:
 
 
 def signal_name(number: int) -> str:
-    """Return ``11`` as ``"signal 11 (SIGSEGV)"``."""
+    """Return a signal's number and name as text: ``"signal 11 (SIGSEGV)"`` for 11."""
     try:
         return f"signal {number} ({signal.Signals(number).name})"
     except ValueError:
@@ -133,7 +133,7 @@ def launcher_ends(env: Mapping[str, str]) -> tuple[int, ...]:
 
 
 def resolve_command(command: Sequence[str], env: Mapping[str, str]) -> tuple[str, ...]:
-    """Return the command with its program as a path.
+    """Return the command with its program replaced by the program's path.
 
     Raises:
         UsageError: the command is empty, or its program is not found, a folder or not executable.
@@ -167,7 +167,10 @@ Watch = Callable[[int], None]
 
 
 def run_one(order: Order, *, watch: Watch | None = None) -> Outcome:
-    """Run one order; ``watch`` is called with the shepherd's pid every TICK_S seconds."""
+    """Run one program and return its outcome.
+
+    ``watch`` is called with the shepherd's process ID every TICK_S seconds.
+    """
     return run_all([order], jobs=1, watch=watch)[0]
 
 
@@ -194,7 +197,7 @@ def run_all(orders: Sequence[Order], *, jobs: int, watch: Watch | None = None) -
 
 
 class _Flock:
-    """The orders that have not started and the shepherd processes that run."""
+    """The launch orders that have not started and the shepherd processes that run."""
 
     def __init__(self, orders: Sequence[Order], jobs: int) -> None:
         self._waiting = list(enumerate(orders))

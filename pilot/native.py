@@ -19,7 +19,7 @@ LEAST_S = 1e-9
 
 @dataclass(frozen=True, slots=True)
 class Native:
-    """Results of the native runs. ``first`` is the run that the collectors watched."""
+    """Results of a pilot's native runs; ``first`` is the run that the collectors watched."""
 
     first: Outcome
     runtime: Runtime | None
@@ -61,7 +61,7 @@ def run_native(
     left_s: Callable[[], float],
     say: Say,
 ) -> Native:
-    """Run ``order`` once with the collectors attached, then repeat it without them.
+    """Run a program once with the collectors attached, then repeat it without collectors.
 
     ``left_s`` returns the remaining seconds of the pilot's time limit. Raises Interrupted if
     Ctrl-C came before the first run had an outcome.

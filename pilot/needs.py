@@ -109,7 +109,7 @@ def _resolves(file: Any) -> bool:
 
 
 Sets = Mapping[str, frozenset[str]]
-"""Path of an executable or library -> instruction sets of the code that it executed."""
+"""Instruction sets of the executed code, by path of the executable or library."""
 SYSTEM = ("/bin", "/sbin", "/lib", "/lib64", "/usr/bin", "/usr/sbin", "/usr/lib", "/usr/lib64")
 EVERY_X86 = expanded(["x86-64-v2"])
 MOST_BYTES = 8 << 20
@@ -125,7 +125,7 @@ _LINE = re.compile(rb"^ *[0-9a-f]+:\t(.+)$", re.MULTILINE)
 
 @dataclass(frozen=True, slots=True)
 class Code:
-    """Properties of the code of one file, found by disassembling it."""
+    """The instruction sets in the disassembled code of an executable or library."""
 
     sets: frozenset[str]
     asks: bool
@@ -138,9 +138,9 @@ class Executed:
 
     sets: Sets
     plain: Sets | None = None
-    """Those executed on an emulated x86-64-v2 processor; None: not tried, or the run failed."""
+    """Sets executed on an emulated x86-64-v2 processor; None: not tried, or the run failed."""
     stopped: bool = False
-    """Whether the emulation ended at an instruction that the emulator does not know."""
+    """Whether the emulation stopped at an instruction that the emulator does not know."""
 
 
 NOTHING = Executed({})
@@ -152,7 +152,7 @@ def is_system(path: str) -> bool:
 
 
 def may_choose(sets: Sets) -> bool:
-    """Return whether a file executed instructions that it may have selected at run time.
+    """Return whether a file may have selected executed instructions by the processor's features.
 
     Only instruction sets beyond x86-64-v2 and files outside the operating system count.
     """

@@ -72,7 +72,7 @@ class NodeMeasurement(Document):
     platform: Platform | None = None
     """The node's platform with its benchmark results; None: not benchmarked yet, or it failed."""
     seconds: dict[str, Positive] = Field(default_factory=dict, max_length=10_000)
-    """Kernel and size (``Stream_TRIAD-1048576``) -> seconds of one repetition on one core."""
+    """Seconds of one repetition on one core, by kernel and size (``Stream_TRIAD-1048576``)."""
     other_load: NonNegative = 0.0
     """Number of cores that other programs used during the kernels, as a mean over the kernels."""
     problems: tuple[str, ...] = ()
@@ -85,7 +85,7 @@ def kernel_release() -> str:
 
 
 def begin(into: Path, *, node: str) -> NodeMeasurement:
-    """Return the measurement to resume from the file ``into``, or a new empty one.
+    """Return the node measurement to resume from the file ``into``, or a new empty measurement.
 
     The file is resumed if node, host, kernel and GPU driver are still the same.
     """
@@ -193,7 +193,7 @@ def _with_times(measurement: NodeMeasurement) -> Platform | None:
 def kernel_seconds(
     suite: Suite, kernel: str, wanted_s: float, size: int = SIZE
 ) -> tuple[float, float]:
-    """Time a kernel; return seconds of one repetition, and cores used by other programs.
+    """Return a kernel's seconds per repetition, and the number of cores that others used.
 
     ``wanted_s``: total time of the repetitions. The kernel runs on one core.
     """
@@ -212,7 +212,7 @@ def kernel_seconds(
 
 
 def doubts(measurement: NodeMeasurement) -> tuple[str, ...]:
-    """Return warnings about these times, one sentence each; empty: none."""
+    """Return warnings about a node's kernel times, one sentence each; empty if none."""
     if (
         measurement.platform is None
         or measurement.other_load <= MOST_OTHER_LOAD * measurement.platform.cores

@@ -48,14 +48,14 @@ class PilotOptions:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The checked options. ``main``: the problem size whose counters the Profile has."""
+    """A pilot's checked options; ``main`` is the problem size that the Profile's counters are for."""
 
     options: PilotOptions
     main: float | None
     sizes: tuple[float, ...]
 
     def order(self, size: float | None) -> Order:
-        """Return the order that runs the command at ``size``. Raises UsageError."""
+        """Return the launch order for the command at problem size ``size``. Raises UsageError."""
         words = self.options.command
         if size is not None:
             words = tuple(word.replace(SIZE_MARK, f"{size:.15g}") for word in words)
@@ -83,7 +83,7 @@ def check_name(option: str, name: str | None) -> None:
 
 
 def make_plan(options: PilotOptions) -> Plan:
-    """Check the options and return the plan. Raises UsageError for invalid combinations."""
+    """Return a pilot's checked options. Raises UsageError for invalid combinations."""
     sizes = tuple(dict.fromkeys(options.sizes))
     main = options.size if options.size is not None else min(sizes, default=None)
     marked = any(SIZE_MARK in word for word in options.command)

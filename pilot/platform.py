@@ -56,7 +56,7 @@ _WIDER = {
     Precision.INT8: (Precision.FP16, Precision.BF16),
     Precision.FP4: (Precision.FP8,),
 }
-"""Precision -> wider precisions to compute in if the hardware does not support it."""
+"""Wider precisions to compute in where hardware does not support a precision."""
 
 
 class Peaks(Document):
@@ -72,7 +72,7 @@ class Peaks(Document):
 
     @cached_property
     def attainable(self) -> Mapping[Precision, float]:
-        """Return precision -> highest peak of that or a wider precision, vector or matrix."""
+        """Return the highest peak by precision, of that precision or a wider one."""
         peaks: dict[Precision, float] = {}
         for precision in Precision:  # wide to narrow
             own = max(self.matrix.get(precision, 0.0), self.vector.get(precision, 0.0))
@@ -127,7 +127,7 @@ class Signature(Document):
     thread_scaling: tuple[tuple[int, Positive], ...] = ()
     """(threads, byte/s of the STREAM triad in main memory), by ascending number of threads."""
     kernel_times_s: dict[str, Positive] = Field(default_factory=dict, max_length=1_000)
-    """``"Stream_TRIAD@8388608x1"`` (kernel@size x threads) -> seconds of one repetition."""
+    """Seconds per repetition by kernel@size x threads, such as ``"Stream_TRIAD@8388608x1"``."""
 
     def level(self, name: str) -> MemoryLevel | None:
         """Return the memory level called ``name``, or None if the signature lacks it."""

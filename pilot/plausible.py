@@ -69,7 +69,7 @@ class Contention:
 
 
 def is_contention(warning: str) -> bool:
-    """Return whether a warning of a Profile is about contention."""
+    """Return whether a Profile's warning is about contention for the machine."""
     return warning.startswith(NOT_ITS_OWN)
 
 
@@ -133,7 +133,7 @@ def impossible(
 
 
 def ran_elsewhere(command: tuple[str, ...], outcome: Outcome) -> str | None:
-    """Return why the program ran outside the process tree of its launcher, or None."""
+    """Return why a program is taken to run outside its launcher's process tree, or None."""
     launcher = PurePath(command[0]).name
     if launcher not in REMOTE_LAUNCHERS | LAUNCHERS or outcome.wall_s < SHORT_S:
         return None

@@ -46,7 +46,7 @@ class Problem(NamedTuple):
 
 
 def read_groups(text: str) -> dict[str, dict[str, str]]:
-    """Parse the text of an entry-points file; return group -> name -> ``module:attribute``."""
+    """Return the entry points in a file's text: ``module:attribute`` by group and name."""
     groups: dict[str, dict[str, str]] = {}
     current: dict[str, str] = {}
     for line in map(str.strip, text.splitlines()):
@@ -60,7 +60,7 @@ def read_groups(text: str) -> dict[str, dict[str, str]]:
 
 @cache
 def installed(prefix: str = "berth.") -> Mapping[str, tuple[Entry, ...]]:
-    """Return group -> entry points of all installed packages except Berth; cached per process."""
+    """Return the entry points of all installed packages except Berth, by group (cached)."""
     from importlib.metadata import distributions  # noqa: PLC0415 - 30 ms, often not needed
 
     groups: dict[str, list[Entry]] = {}
@@ -138,14 +138,14 @@ class Registry(Generic[T]):
         return self._loaded[name]
 
     def load_all(self) -> dict[str, T]:
-        """Import all plugins; return name -> plugin. Failures are kept for :meth:`problems`."""
+        """Import all plugins and return them by name; :meth:`problems` lists those that fail."""
         for entry in self._others():
             if entry.name in self.names() and entry.name not in self._loaded:
                 self._try(entry)
         return {name: self.load(name) for name in self.names()}
 
     def problems(self) -> tuple[Problem, ...]:
-        """Import all plugins; return why those of other packages that fail cannot be used."""
+        """Import all plugins and return the problems of other packages' plugins that fail."""
         self.load_all()
         taken = [
             self._problem(e, f"is Berth's own name; that of the package {e.distribution} is unused")

@@ -29,7 +29,7 @@ _State = tuple[int, int]
 
 
 def original(path: str) -> str:
-    """Replace a copy's folder in ``path`` by the user's folder; return other paths unchanged."""
+    """Return ``path`` with a copied folder replaced by the user's folder; others unchanged."""
     return COPY.sub(r"/\1", path)
 
 
@@ -57,7 +57,7 @@ class PrivateFolders:
     written: list[str] = field(default_factory=list)
     """Files that the program created or changed in its copy, from the first run with any."""
     _copied: dict[Path, dict[str, _State]] = field(default_factory=dict)
-    """Copy -> file -> its state before the run."""
+    """State of each file before the run, by copy and file."""
 
     def enter(self) -> Path:
         """Make a copy and return its path. Raises OSError.
@@ -75,14 +75,14 @@ class PrivateFolders:
         return copy
 
     def leave(self, copy: Path) -> None:
-        """Note which files the run wrote in the copy, then remove the copy."""
+        """Record which files the run wrote in a copy of the folder, then remove the copy."""
         before = self._copied.pop(copy, {})
         if not self.written:
             self.written = sorted(n for n, state in _states(copy) if before.get(n) != state)
         shutil.rmtree(copy, ignore_errors=True)
 
     def sentence(self) -> str | None:
-        """Return a warning that names files of the program that are lost; None: it wrote none."""
+        """Return a warning that names the program's output files, which are lost; None if none."""
         if not self.written:
             return None
         shown = ", ".join(self.written[:NAMED_FILES])

@@ -26,7 +26,7 @@ def _not_tiny(value: float) -> float:
 
 
 Positive = Annotated[float, Field(gt=0, le=1e30), AfterValidator(_not_tiny)]
-"""From 1e-30 to 1e30, so that products and quotients of two such numbers stay finite floats."""
+"""A number from 1e-30 to 1e30: products and quotients of two such numbers are finite floats."""
 NAME_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9_.+-]{0,127}$"
 Name = Annotated[str, Field(pattern=NAME_PATTERN)]
 
@@ -68,7 +68,7 @@ class Measurement(Document):
 
 
 class Runtime(Document):
-    """Wall-clock time of the native repeats. ``spread_s`` is the interquartile range."""
+    """Wall-clock time of a program's native runs; ``spread_s`` is the interquartile range."""
 
     median_s: Positive
     spread_s: NonNegative
@@ -142,7 +142,7 @@ class NodePoint(Document):
 
 
 class CollectorReport(Document):
-    """Status of one collector (used, absent, failed or skipped), and the reason."""
+    """Status of a collector in a pilot (used, absent, failed or skipped), and the reason."""
 
     name: str
     status: str = Field(pattern="^(used|absent|failed|skipped)$")
@@ -150,7 +150,7 @@ class CollectorReport(Document):
 
 
 class Workload(Document):
-    """The program as it was run."""
+    """The program as it was run: its command and problem size."""
 
     command: tuple[str, ...] = Field(min_length=1, max_length=10_000)
     size: Positive | None = None
@@ -209,7 +209,7 @@ class Profile(Document):
     """True: ``peak_memory_bytes`` is only an upper bound, as the program's peak was below what
     can be measured."""
     counters: dict[str, Measurement] = Field(max_length=2_000)
-    """Name in the counter catalogue -> total of one run of the program."""
+    """Total of one run of the program, by the counter's name in the catalogue."""
     sizes: tuple[SizePoint, ...] = Field(default=(), max_length=100)
     scaling: tuple[ScalingPoint, ...] = Field(default=(), max_length=1_000)
     one_thread_s: Positive | None = None

@@ -16,7 +16,7 @@ from typing import Protocol, TypeVar
 
 T = TypeVar("T")
 Show = Callable[[str, int, int], None]
-"""Function that takes the activity, the number of completed steps, and the total of steps."""
+"""A function (activity, completed steps, total steps) that shows progress."""
 REPORTS = 200
 """Approximate number of reports of ``steps``."""
 TICK_S = 0.5
@@ -58,7 +58,7 @@ def report(activity: str, done: int, of: int) -> None:
 
 
 def steps(activity: str, items: Sequence[T]) -> Iterator[T]:
-    """Yield the items, and report about ``REPORTS`` times how many were yielded."""
+    """Yield the items and report progress, about ``REPORTS`` times in all."""
     every = max(1, len(items) // REPORTS)
     try:
         for done, item in enumerate(items):
@@ -85,7 +85,10 @@ def lasting(
 def clocked(
     show: Show, activity: str, seconds: float, at_most_s: float | None = None
 ) -> Iterator[None]:
-    """Report to ``show`` as ``lasting`` does; do nothing if ``show`` is ``say_nothing``."""
+    """Report the elapsed time of the ``with`` block to ``show``, as ``lasting`` does.
+
+    Nothing is done if ``show`` is ``say_nothing``.
+    """
     if show is say_nothing:
         yield
         return

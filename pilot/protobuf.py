@@ -1,6 +1,7 @@
-"""Protocol buffers on the wire: the fields of a message (protobuf.dev/programming-guides/encoding).
+"""Read the fields of encoded protocol buffers messages.
 
-Standard library only: the unprivileged child that parses users' models imports this.
+The encoding is described at protobuf.dev/programming-guides/encoding. This module uses the standard
+library only, because the unprivileged child that parses users' models imports it.
 """
 
 from __future__ import annotations
@@ -9,11 +10,11 @@ import mmap
 from typing import TypeAlias
 
 Field: TypeAlias = tuple[int, int, int]
-"""Number, then start and end in the data; for a varint its value and -1."""
+"""A field: number, start and end in the data; for a varint: number, value and -1."""
 
 
 class Problem(Exception):
-    """The reason why a model is refused: one sentence without its subject, and what to do."""
+    """Raised where a model is refused, with the reason (a sentence without subject) and a hint."""
 
     def __init__(self, problem: str, hint: str | None = None) -> None:
         super().__init__(problem)
@@ -22,9 +23,9 @@ class Problem(Exception):
 
 
 def scan(data: bytes | mmap.mmap, at: int, end: int) -> list[Field]:
-    """Return the fields of the message at ``data[at:end]``.
+    """Return the fields of the protocol buffers message at ``data[at:end]``.
 
-    Raises Problem or IndexError (truncated).
+    Raises Problem for a malformed message, IndexError for a truncated one.
     """
     fields: list[Field] = []
     add = fields.append
@@ -62,7 +63,10 @@ def scan(data: bytes | mmap.mmap, at: int, end: int) -> list[Field]:
 
 
 def varint(data: bytes | mmap.mmap, at: int) -> tuple[int, int]:
-    """Read an unsigned number of up to ten bytes; return it and where it ends."""
+    """Return the unsigned varint at a position in the data, and the position after it.
+
+    Raises Problem for more than ten bytes, IndexError for truncated data.
+    """
     value = shift = 0
     while True:
         byte = data[at]
@@ -76,12 +80,12 @@ def varint(data: bytes | mmap.mmap, at: int) -> tuple[int, int]:
 
 
 def signed(value: int) -> int:
-    """Return a varint as int64."""
+    """Return an unsigned 64-bit varint as a signed 64-bit integer."""
     return value - (1 << 64) if value >> 63 else value
 
 
 def encode_varint(value: int) -> bytes:
-    """Encode an unsigned number as varint."""
+    """Return the protocol buffers encoding (varint) of an unsigned number."""
     parts = bytearray()
     while value > 127:
         parts.append(value & 127 | 128)

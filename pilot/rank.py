@@ -26,7 +26,7 @@ NOT_FOUND = 127
 
 
 def run(command: list[str]) -> tuple[float, int]:
-    """Run the command; return its wall time in seconds and its wait status."""
+    """Run the rank's command and return its wall time in seconds and its wait status."""
     started_s = time.monotonic()
     child = os.fork()
     if child == 0:

@@ -68,7 +68,7 @@ class RankCounts(Document):
 
 
 def records_in(folder: Path) -> list[RankRecord]:
-    """Return the records of ranks in ``folder``; unreadable records are left out."""
+    """Return the records that ``rank.py`` wrote to ``folder``; unreadable ones are left out."""
     records = []
     for path in sorted(folder.glob(RECORD.format("*"))):
         try:
@@ -80,13 +80,13 @@ def records_in(folder: Path) -> list[RankRecord]:
 
 
 def busiest(records: Sequence[RankRecord]) -> int:
-    """Return the rank with most processor time, rank 0 excluded; 0 if there is no other rank."""
+    """Return the number of the rank with the most processor time except rank 0; 0 if none."""
     others = [record for record in records if record.rank > 0]
     return max(others, key=lambda r: (r.cpu_s, -r.rank)).rank if others else 0
 
 
 def with_ranks(profile: Profile, records: Sequence[RankRecord], *, nodes: int | None) -> Profile:
-    """Return the Profile of the whole parallel run.
+    """Return the Profile of a whole parallel run, from that of rank 0 and the others' records.
 
     ``profile``: that of rank 0; ``records``: those of the other ranks; ``nodes``: number of nodes
     of the job, None: the number of different nodes in the records.
@@ -168,7 +168,7 @@ def _of_rank_zero(profile: Profile) -> RankRecord | None:
 def count_once(
     order: Order, *, rank: int, native_s: float, max_slowdown: float, left_s: float
 ) -> RankCounts:
-    """Run ``order`` exactly once and return its counters.
+    """Run a program exactly once and return its counters.
 
     Hardware counters are used if they give all ``REQUIRED`` counters, else emulation. The emulated
     run is cut after ``max_slowdown`` x ``native_s`` (the time in seconds without tools), at the
@@ -205,7 +205,7 @@ def count_once(
 
 
 def added(profile: Profile, counts: Sequence[RankCounts]) -> Profile:
-    """Return ``profile`` with counters of all ranks: mean of the counted ranks x number of ranks.
+    """Return the Profile with counters of all ranks: the counted ranks' mean x number of ranks.
 
     ``counts``: those of one or two ranks.
     """
@@ -304,7 +304,7 @@ def counts_in(folder: Path) -> list[RankCounts]:
 
 
 def job_nodes(env: Mapping[str, str]) -> int | None:
-    """Return the number of nodes of the Slurm or Flux job of ``env``; None: not set there."""
+    """Return the number of nodes of the Slurm or Flux job by its environment; None if not set."""
     for name in ("SLURM_JOB_NUM_NODES", "SLURM_NNODES", "FLUX_JOB_NNODES"):
         if nodes := whole_number(env.get(name, ""), 10_000_000):
             return nodes

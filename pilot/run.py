@@ -45,7 +45,7 @@ THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"
 
 
 def run_pilot(options: PilotOptions, say: Say = say_nothing) -> Profile:
-    """Measure the program and return its Profile; ``say`` is called with the progress.
+    """Measure a program and return its Profile; ``say`` is called with the progress.
 
     Raises:
         UsageError: the command cannot be run, or the options contradict each other.
@@ -124,7 +124,7 @@ class _Pilot:
         return run_native(order, collectors, repeats=wanted, left_s=self._left_s, say=say)
 
     def _quietly(self, order: Order, repeats: int | None = None) -> Native:
-        """Run natively for another size or number of threads, without output and collectors."""
+        """Run the program natively at another size or number of threads, without collectors."""
         return self._native(replace(order, discard=True), [], say_nothing, repeats)
 
     def _own_runs(self, runtime: Runtime) -> None:

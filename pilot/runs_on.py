@@ -34,7 +34,7 @@ CONTAINERS = frozenset({"apptainer", "singularity", "docker", "podman", "ch-run"
 
 @dataclass(frozen=True, slots=True)
 class Overrides:
-    """Values that the user gave, which replace the detected ones; empty or None: detect."""
+    """The user's values that replace detected hardware needs; empty or None: detect."""
 
     targets: tuple[Target, ...] = ()
     needs: tuple[str, ...] = ()
@@ -52,7 +52,7 @@ def detect(
     gpus_used: int = 0,
     overrides: Overrides,
 ) -> tuple[RunsOn, tuple[str, ...]]:
-    """Return the hardware that the program needs, and warnings about uncertain detections."""
+    """Return the hardware that a program needs, and warnings about uncertain detections."""
     program = Path(command[0])
     files = [program, *(Path(name) for name in outcome.executables)]
     facts = [fact for path in dict.fromkeys(files) if (fact := read_elf(path)) is not None]
@@ -109,7 +109,7 @@ def _targets(
 
 
 def ranks_of(command: Sequence[str], env: Mapping[str, str]) -> int:
-    """Return the number of MPI ranks: from the launcher's arguments, else from the environment."""
+    """Return the number of MPI ranks, from the launcher's arguments or else the environment."""
     name = PurePath(command[0]).name
     words = list(command[1:])
     if name == "flux" and words[:1] and words[0] in ("run", "submit"):

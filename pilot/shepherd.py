@@ -43,8 +43,7 @@ HAS_CHILDREN_FILES = os.path.exists(f"/proc/self/task/{os.getpid()}/children")
 LIBRARIES_MAX = 2_000
 THREADS_MAX = 1_000
 BUSY_SHARE = 10
-"""Divisor: a thread counts as computing if it has at least 1/10 of the processor time of the
-busiest thread."""
+"""Divisor: a computing thread has at least 1/10 of the busiest thread's processor time."""
 RATE_SHARE = 4
 """Divisor: a computing thread also runs at least 1/4 of the highest rate. A thread's rate is its
 processor time divided by its age."""
@@ -119,7 +118,7 @@ def write_all(descriptor: int, data: bytes) -> None:
 
 
 def numbers_of(text: str) -> dict[str, int]:
-    """Return key -> number of lines such as ``Key: 12 kB``; lines without a number are left out."""
+    """Return the numbers in lines such as ``Key: 12 kB`` by key; other lines are left out."""
     result = {}
     for line in text.splitlines():
         key, _, rest = line.partition(":")
@@ -130,7 +129,7 @@ def numbers_of(text: str) -> dict[str, int]:
 
 
 def age_of(stat: str) -> int:
-    """Return the age in nanoseconds of the thread whose ``stat`` file this is; 0: unknown."""
+    """Return a thread's age in nanoseconds from the text of its ``stat`` file; 0 if unknown."""
     words = read_file(stat).rpartition(")")[2].split()
     if len(words) < 20 or not (words[19].isascii() and words[19].isdigit()):
         return 0
@@ -299,7 +298,7 @@ class Tree:
 
 
 class Output:
-    """The program's output: forwards the first bytes to standard error and keeps the last bytes."""
+    """Forwards the first bytes of the program's output to standard error and keeps the last bytes."""
 
     def __init__(self, forward_bytes: int, tail_bytes: int) -> None:
         self.forward_left = forward_bytes
@@ -560,7 +559,7 @@ class Run:
 
 
 def main() -> None:
-    """Read the order from standard input, run the program, and print the result as JSON."""
+    """Read the launch order from standard input, run the program, print the result as JSON."""
     line = b""
     while not line.endswith(b"\n"):
         part = os.read(0, 65_536)

@@ -30,7 +30,7 @@ from berth.pilot.suite_build import Build, build
 
 @dataclass(frozen=True)
 class Kernel:
-    """One kernel of the suite."""
+    """A kernel of the reference suite: its name and the ways in which it can be run."""
 
     name: str
     """``Group_NAME``, as in published RAJA Performance Suite results."""
@@ -116,12 +116,12 @@ class Suite:
 
     @property
     def serial(self) -> Path:
-        """Return the binary that runs on one thread."""
+        """Return the path of the suite's binary that runs on one thread."""
         return self.build.serial
 
     @property
     def openmp(self) -> Path | None:
-        """Return the binary that runs on several threads; None: it could not be built."""
+        """Return the path of the suite's OpenMP binary; None if it could not be built."""
         return self.build.openmp
 
     @property
@@ -130,7 +130,7 @@ class Suite:
         return self.build.openmp_problem
 
     def kernel(self, name: str) -> Kernel:
-        """Return the kernel of that name. Raises UsageError."""
+        """Return the suite's kernel with this name. Raises UsageError for unknown names."""
         for kernel in self.kernels:
             if kernel.name == name:
                 return kernel
@@ -138,7 +138,7 @@ class Suite:
         raise UsageError(f"no kernel {name!r} in the suite", hint=f"there are: {known}")
 
     def work(self, size: int) -> dict[str, KernelWork]:
-        """Return kernel name -> work of one repetition at the target size ``size``."""
+        """Return the work of one repetition at the target size ``size``, by kernel name."""
         entries = _ask([str(self.serial), "list", "--size", str(size)])
         return {entry["name"]: _work(entry) for entry in entries}
 
@@ -152,7 +152,7 @@ class Suite:
         *,
         openmp: bool = False,
     ) -> list[str]:
-        """Return the command that runs a kernel, for running it under a counting tool.
+        """Return the command that runs a kernel, such as for a run under a counting tool.
 
         With ``reps=0`` the program only starts, allocates and initialises: subtract the counts of
         such a run. Each repetition executes about ``fraction`` of a whole one; the JSON that the
@@ -229,7 +229,7 @@ class Suite:
 
 
 def build_suite(*, sources: Path | None = None, cache: Path | None = None) -> Suite:
-    """Return the suite; it is built at first use (some seconds) and cached on disk.
+    """Return the reference suite; it is built at first use (some seconds) and cached on disk.
 
     ``sources`` defaults to ``pilot/kernels/``, ``cache`` to ``$BERTH_CACHE``, else
     ``$XDG_CACHE_HOME/berth``, else ``~/.cache/berth``. Raises ToolMissing, PilotError.
@@ -244,7 +244,7 @@ def build_suite(*, sources: Path | None = None, cache: Path | None = None) -> Su
 
 
 def parse_run(answer: Any) -> KernelRun:
-    """Return the KernelRun in the JSON object that the ``run`` command printed."""
+    """Return the KernelRun in the JSON object that a kernel's ``run`` command printed."""
     return KernelRun(
         work=_work(answer),
         threads=answer["threads"],

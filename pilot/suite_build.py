@@ -1,8 +1,8 @@
-"""Builds the reference kernels with the local C compiler, once, into a cache folder.
+"""Build the reference kernels with the local C compiler, once, into a cache folder.
 
-A build is a folder named by a digest of everything that went into it (sources, compiler,
-instruction set). It is made beside its final place and renamed there, so that a build is whole
-or absent and two processes that build at once both end with the same one.
+The folder of a build is named by a hash of its sources, compiler and instruction set. It is created
+under a temporary name and renamed when complete, so that a build is never incomplete, even if two
+processes build at the same time.
 """
 
 from __future__ import annotations
@@ -41,28 +41,31 @@ _COMMON_FLAGS = ("-std=c11", "-O3", "-ffast-math", "-fno-math-errno")
 
 @dataclass(frozen=True)
 class Build:
-    """The two binaries' folder, and how they were made."""
+    """A build of the reference kernels: its folder, and the compiler that made the binaries."""
 
     folder: Path
     compiler: str
-    """The compiler's own first line about itself."""
+    """First line of the compiler's version output."""
     flags: tuple[str, ...]
     openmp_problem: str | None
-    """The reason why there is no OpenMP binary; None where there is one."""
+    """Why the OpenMP binary could not be built; None if it was built."""
 
     @property
     def serial(self) -> Path:
-        """Return the binary that runs on one thread."""
+        """Return the path of the binary that runs on one thread."""
         return self.folder / SERIAL_NAME
 
     @property
     def openmp(self) -> Path | None:
-        """Return the binary that runs on many threads, if the compiler can make it."""
+        """Return the path of the OpenMP binary; None if the compiler could not build it."""
         return None if self.openmp_problem else self.folder / OPENMP_NAME
 
 
 def find_compiler() -> list[str]:
-    """Return the C compiler's command: ``$CC``, else cc, gcc or clang. Raises ToolMissing."""
+    """Return the C compiler's command: ``$CC``, else cc, gcc or clang.
+
+    Raises ToolMissing where none is installed.
+    """
     named = shlex.split(os.environ.get("CC", ""))
     if named:
         path = shutil.which(named[0])
@@ -81,7 +84,10 @@ def find_compiler() -> list[str]:
 
 
 def cache_folder() -> Path:
-    """Return ``$BERTH_CACHE``, else ``$XDG_CACHE_HOME/berth``, else ``~/.cache/berth``."""
+    """Return Berth's cache folder.
+
+    It is ``$BERTH_CACHE``, else ``$XDG_CACHE_HOME/berth``, else ``~/.cache/berth``.
+    """
     chosen = os.environ.get("BERTH_CACHE")
     if chosen:
         return Path(chosen).expanduser()
@@ -90,10 +96,10 @@ def cache_folder() -> Path:
 
 
 def build(*, sources: Path | None = None, cache: Path | None = None) -> Build:
-    """Return the kernels' binaries, built now if this compiler has not built these sources before.
+    """Return the binaries of the reference kernels; build them unless they are in the cache.
 
-    Takes some seconds the first time and milliseconds afterwards. Raises ToolMissing without a
-    compiler and PilotError when it cannot build them or the cache cannot be written.
+    Building takes some seconds. Raises ToolMissing without a compiler, and PilotError where the
+    compiler fails or the cache cannot be written.
     """
     sources = sources or _packaged_sources()
     cache = cache or cache_folder()
@@ -109,9 +115,9 @@ def build(*, sources: Path | None = None, cache: Path | None = None) -> Build:
 
 @contextmanager
 def folder_to_build_in(cache: Path, product: str) -> Iterator[Path]:
-    """Make a folder of one's own in ``cache``, removed afterwards unless it was renamed.
+    """Yield a temporary folder in ``cache``, which is removed afterwards unless it was renamed.
 
-    Raises PilotError that names ``product`` where the cache cannot be written.
+    Raises PilotError, which names ``product``, where the cache cannot be written.
     """
     try:
         cache.mkdir(parents=True, exist_ok=True)
@@ -137,7 +143,7 @@ def _packaged_sources() -> Path:
 
 
 def _identity(command: list[str]) -> str:
-    """Return what the compiler prints of itself, which tells versions behind one name apart."""
+    """Return the compiler's version output, which distinguishes versions with the same name."""
     try:
         answer = subprocess.run(
             [*command, "--version"], capture_output=True, text=True, timeout=60, check=True
@@ -245,7 +251,7 @@ def _start(
 
 
 def _outcome(compiling: subprocess.Popen[str], target: Path) -> str | None:
-    """Return why there is no working binary after all, or None."""
+    """Return why building a binary failed, or None if the binary works."""
     with compiling:
         try:
             _, errors = compiling.communicate(timeout=_COMPILE_TIMEOUT_S)
@@ -256,7 +262,7 @@ def _outcome(compiling: subprocess.Popen[str], target: Path) -> str | None:
         lines = [line.strip() for line in errors.splitlines() if line.strip()]
         telling = [line for line in lines if "error" in line.lower()]
         return (telling or lines or [f"exit status {compiling.returncode}"])[0]
-    # A few threads that sleep while they wait: the machine may be busy, or very wide.
+    # Few threads that sleep while waiting: the machine may be busy or have very many cores.
     environment = {**os.environ, "OMP_NUM_THREADS": "4", "OMP_WAIT_POLICY": "passive"}
     environment["TMPDIR"] = str(target.parent)  # the kernels of files make theirs there
     try:

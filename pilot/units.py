@@ -18,7 +18,10 @@ _CLOCK = re.compile(r"\s*(?:([0-9]{1,9})-)?([0-9]{1,9}):([0-9]{2})(?::([0-9]{2})
 
 
 def parse_bytes(text: str) -> int:
-    """Return ``"16G"``, ``"1.5 GiB"`` or ``"4096"`` as a number of bytes. Raises UsageError."""
+    """Return the bytes in a text such as ``"16G"``, ``"1.5 GiB"`` or ``"4096"``.
+
+    Raises UsageError for other texts.
+    """
     match = _SIZE.fullmatch(text)
     if match is None:
         raise UsageError(f"{text!r} is not a memory size", hint="write for example 512M or 16G")
@@ -26,7 +29,7 @@ def parse_bytes(text: str) -> int:
 
 
 def parse_duration_s(text: str) -> float:
-    """Return ``"90s"``, ``"30m"``, ``"12h"``, ``"2d"`` or ``"2-12:00:00"`` as seconds.
+    """Return the seconds in a text such as ``"90s"``, ``"30m"``, ``"2d"`` or ``"2-12:00:00"``.
 
     ``D-H:M`` is days, hours and minutes. ``A:B`` is refused as ambiguous: Slurm takes it as
     minutes and seconds, many people as hours and minutes. Raises ValueError with a sentence.
@@ -47,7 +50,10 @@ def parse_duration_s(text: str) -> float:
 
 
 def whole_number(text: str, most: int = 2**64) -> int | None:
-    """Return ``"42"`` as 42; None if the text is not 1 to 20 ASCII digits or is above ``most``."""
+    """Return the whole number in a text of 1 to 20 ASCII digits.
+
+    None for other texts, and for numbers above ``most``.
+    """
     if len(text) > _MOST_DIGITS or not (text.isascii() and text.isdigit()):
         return None
     number = int(text)
@@ -55,12 +61,12 @@ def whole_number(text: str, most: int = 2**64) -> int | None:
 
 
 def counted(number: int, noun: str) -> str:
-    """Return ``(1, "node")`` as ``"1 node"``, ``(2, "node")`` as ``"2 nodes"``."""
+    """Return a number with its noun in singular or plural: ``"1 node"``, ``"2 nodes"``."""
     return f"{number} {noun}{'s' * (number != 1)}"
 
 
 def format_bytes(count: float) -> str:
-    """Return ``17179869184`` as ``"16.0 GiB"``."""
+    """Return a number of bytes as text with a binary unit: ``"16.0 GiB"`` for 17179869184."""
     for unit in ("B", "KiB", "MiB", "GiB", "TiB"):
         if abs(count) < 1024 or unit == "TiB":
             return f"{count:.0f} B" if unit == "B" else f"{count:.1f} {unit}"
@@ -69,7 +75,7 @@ def format_bytes(count: float) -> str:
 
 
 def format_seconds(seconds: float) -> str:
-    """Return a duration with three digits: ``"12.3 ms"``, ``"4.56 s"``, ``"1h 02m"``."""
+    """Return a duration as text with three digits: ``"12.3 ms"``, ``"4.56 s"``, ``"1h 02m"``."""
     magnitude = abs(seconds)
     if magnitude < 1e-3:
         return f"{seconds * 1e6:.3g} us"
@@ -83,17 +89,17 @@ def format_seconds(seconds: float) -> str:
 
 
 def format_elapsed(seconds: float) -> str:
-    """Return the run time of a job as text; ``seconds`` is whole, so that 0 is ``under 1 s``."""
+    """Return a job's run time, in whole seconds, as text; 0 becomes ``under 1 s``."""
     return "under 1 s" if seconds == 0 else format_seconds(seconds)
 
 
 def format_ended(seconds: float) -> str:
-    """Return when a job ended after its start: ``after 7 s``, or ``within 1 s`` for 0."""
+    """Return how long after its start a job ended, as text: ``after 7 s``, ``within 1 s`` for 0."""
     return "within 1 s" if seconds == 0 else f"after {format_seconds(seconds)}"
 
 
 def format_count(value: float) -> str:
-    """Return a plain count or rate with an SI prefix: ``1.23e9`` as ``"1.23 G"``."""
+    """Return a number as text with an SI prefix: ``"1.23 G"`` for 1.23e9."""
     for factor, prefix in ((1e12, " T"), (1e9, " G"), (1e6, " M"), (1e3, " k")):
         if abs(value) >= factor:
             return f"{value / factor:.3g}{prefix}"

@@ -1,3 +1,3 @@
-"""The one place where Berth's version stands."""
+"""Berth's version number."""
 
 VERSION = "0.1.0"

@@ -94,7 +94,7 @@ class Collector(Protocol):
         ...
 
     def prepare(self, order: Order) -> Order:
-        """Return the launch order to run instead of ``order``, for example with a wrapped command."""
+        """Return the launch order to run instead of ``order``; many wrap its command."""
         return order
 
     def again(self, order: Order) -> Order | None:

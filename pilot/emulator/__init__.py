@@ -1,1 +1,1 @@
-"""A valgrind tool of Berth's own: all that a pilot counts by emulation, exact, in one run."""
+"""Berth's own valgrind tool, which counts everything that a pilot needs in one emulated run."""

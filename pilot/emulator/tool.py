@@ -1,11 +1,11 @@
-"""Builds the counting tool against the valgrind that is installed here, and reads what it writes.
+"""Build Berth's valgrind tool with the installed valgrind, and read the counts that it writes.
 
-A valgrind tool is a program linked with valgrind's own libraries, which its packages bring beside
-the headers (Debian and Ubuntu: ``valgrind``; Red Hat: ``valgrind-tools-devel``; Spack, EasyBuild
-and ``make install``: always). Nothing that is linked with them is distributed: each machine builds
-its own, once, into the cache.
+A valgrind tool is a program linked with valgrind's own libraries, which valgrind's packages include
+beside the headers (Debian and Ubuntu: ``valgrind``; Red Hat: ``valgrind-tools-devel``; Spack,
+EasyBuild and ``make install``: always). Berth ships no binaries linked with them: each machine
+builds the tool once, into the cache.
 
-The tool writes totals, and executions and code of each segment::
+The tool writes totals, and the executions and code of each segment::
 
     l1_load 3546 12 ...
     l1_fetch 88 ...
@@ -15,10 +15,10 @@ The tool writes totals, and executions and code of each segment::
     COUNT ADDRESS LOADS STORES LOAD_BYTES STORE_BYTES REGION LENGTHS CODE
     end
 
-Misses are by the set of the first-level cache, of those sets that were simulated.
-A segment is a run of instructions without an exit between them. Loads, stores and bytes are of
-one execution; REGION is 1 where a parallel region begins; LENGTHS is one hexadecimal digit an
-instruction, CODE their bytes; ``-`` where the segment holds accesses but no instruction's start.
+Misses are listed by set of the first-level cache, for the simulated sets. A segment is a sequence
+of instructions without an exit between them. Loads, stores and bytes are those of one execution.
+REGION is 1 where a parallel region begins. LENGTHS has one hexadecimal digit per instruction, CODE
+the instructions' bytes; both are ``-`` for a segment with accesses but no start of an instruction.
 """
 
 from __future__ import annotations
@@ -56,27 +56,27 @@ FLAGS = (
 )
 LINK = ("-m64", "-static", "-no-pie", "-nodefaultlibs", "-nostartfiles", "-u", "_start")
 LOAD_ADDRESS = 0x58000000
-"""Address of valgrind's own tools, out of the way of the programs that they run."""
+"""Load address of valgrind's own tools, which keeps them apart from the programs they run."""
 COMPILE_LIMIT_S = 120
 TRIAL_LIMIT_S = 30
 
 
 @dataclass(frozen=True, slots=True)
 class Valgrind:
-    """The parts of an installed valgrind."""
+    """Paths of an installed valgrind's parts that are needed to build and run a tool."""
 
     program: Path
     headers: Path
     libraries: Path
     """Folder of ``libcoregrind`` and ``libvex``."""
     support: Path
-    """Folder of its tools and of what it preloads (``VALGRIND_LIB``)."""
+    """Folder of valgrind's tools and preloaded libraries (``VALGRIND_LIB``)."""
 
 
 def find_valgrind() -> Valgrind:
-    """Return the installed valgrind with what a tool is built from.
+    """Return the installed valgrind with its headers and libraries.
 
-    Raises ToolMissing naming the part.
+    Raises ToolMissing that names a missing part.
     """
     command = shutil.which("valgrind")
     if command is None:
@@ -100,9 +100,9 @@ def find_valgrind() -> Valgrind:
 
 
 def built(cache: Path | None = None) -> Path:
-    """Return the folder that ``VALGRIND_LIB`` must name for ``--tool=berth``; build it at need.
+    """Return the folder to set ``VALGRIND_LIB`` to for ``--tool=berth``; build the tool if absent.
 
-    Takes some seconds the first time. Raises ToolMissing and PilotError.
+    Building takes some seconds. Raises ToolMissing, or PilotError where the build fails.
     """
     valgrind = find_valgrind()
     compiler = find_compiler()
@@ -143,7 +143,7 @@ def _digest(valgrind: Valgrind, compiler: Sequence[str]) -> str:
 
 
 def _build(valgrind: Valgrind, compiler: Sequence[str], folder: Path) -> None:
-    """Compile, link and try the tool. Raises PilotError with the compiler's first complaint."""
+    """Compile, link and test the tool. Raises PilotError with the compiler's first error."""
     headers = (f"-I{valgrind.headers}", f"-I{valgrind.headers / 'vki'}")
     objects = [folder / f"{source.stem}.o" for source in SOURCES]
     for source, target in zip(SOURCES, objects, strict=True):
@@ -196,10 +196,13 @@ FETCH_MISSES = "l1_fetch"
 MISSES = DATA_MISSES | {FETCH_MISSES}
 TOTALS = frozenset({"conditional", "taken", "conditional_missed", "indirect", "indirect_missed"})
 SETS = 64
-"""Sets of the first-level cache."""
+"""Number of sets of the first-level cache."""
 SET_DOUBT = 2.6
-"""Some sets are hot, and a quarter of them tells too little of that: errors of xz, sqlite
-and LAMMPS exceed by so much what the spread over these sets says (17 of 18 are then covered)."""
+"""Factor on the standard error that the spread over the simulated sets gives.
+
+Misses concentrate in few sets, so a quarter of the sets underestimates the error: with this factor,
+17 of 18 errors of xz, sqlite and LAMMPS are covered.
+"""
 NAMED = re.compile(r"(\w+) (\d{1,19})", re.ASCII)
 BY_SET = re.compile(r"(\w+)((?: \d{1,19}){1,64})", re.ASCII)
 SEGMENT = re.compile(
@@ -211,26 +214,29 @@ SEGMENT = re.compile(
 
 @dataclass(slots=True)
 class Counts:
-    """Counts of all processes and parts that were read."""
+    """Sums of the tool's counts over all processes and files that were read."""
 
     totals: dict[str, int] = field(default_factory=dict)
     misses: dict[str, list[int]] = field(default_factory=dict)
-    """Misses by each simulated set of the first-level cache."""
+    """Misses in each simulated set of the first-level cache, by counter."""
     executed: dict[str, dict[int, int]] = field(default_factory=dict)
-    """Object file ("": code made at run time) -> address -> times."""
+    """Number of executions by object file ("": code generated at run time) and address."""
     code: dict[str, dict[int, bytes]] = field(default_factory=dict)
-    """The same -> the instruction's bytes."""
+    """Bytes of each instruction by object file and address."""
     load_bytes: int = 0
     store_bytes: int = 0
     loads: int = 0
-    """Reads as valgrind makes them: it splits some vector operands."""
+    """Number of reads as valgrind counts them: it splits some vector operands."""
     stores: int = 0
     regions: int = 0
     cut: int = 0
-    """Parts without their end."""
+    """Number of incomplete files, from processes that were killed."""
 
     def missed(self, name: str) -> tuple[float, float]:
-        """Return misses of all sets, and the standard error where only a part was simulated."""
+        """Return the misses of all cache sets, and their standard error.
+
+        The error is 0 where all sets were simulated.
+        """
         by_set = self.misses.get(name, [0] * SETS)
         many = len(by_set)
         mean = sum(by_set) / many
@@ -246,7 +252,7 @@ class Counts:
 
 
 def read_counts(lines: Iterable[str], into: Counts) -> None:
-    """Add one file to the counts; lines of another format are left out."""
+    """Add the counts in a file of Berth's valgrind tool to ``into``; unknown lines are skipped."""
     whole = False
     counts = into.executed.setdefault("", {})
     code = into.code.setdefault("", {})
