@@ -48,7 +48,7 @@ class PilotOptions:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """A pilot's checked options; ``main`` is the problem size that the Profile's counters are for."""
+    """A pilot's checked options; ``main`` is the problem size of the Profile's counters."""
 
     options: PilotOptions
     main: float | None

@@ -298,7 +298,7 @@ class Tree:
 
 
 class Output:
-    """Forwards the first bytes of the program's output to standard error and keeps the last bytes."""
+    """Forwards the first bytes of the program's output to standard error, keeps the last bytes."""
 
     def __init__(self, forward_bytes: int, tail_bytes: int) -> None:
         self.forward_left = forward_bytes
