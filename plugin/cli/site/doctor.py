@@ -19,6 +19,7 @@ from berth.plugin.doctor.findings import Finding, Status, fail, warn
 from berth.plugin.doctor.support import gather, write_archive
 from berth.plugin.installed_site import SITE_FILE, find_site
 from berth.plugin.report.of_installation import findings_part, findings_table
+from berth.plugin.report.parts import Part
 from berth.plugin.scheduler import SCHEDULERS
 from berth.policies.objectives import OBJECTIVES
 from berth.predictor.core.family import FAMILIES
@@ -87,11 +88,8 @@ def support_bundle(
     texts = gather(site, with_names=with_names)
     write_archive(texts, target)
     missing = {n: text for n, text in texts.items() if text.startswith("could not be read")}
-    lines = [
-        f"  {name:<16} {missing.get(name) or f'{len(text.encode()):,} bytes'}"
-        for name, text in texts.items()
-    ]
-    lines.append(f"{target}: read it before you send it (tar xzf {target}).")
+    facts = [(n, missing.get(n) or f"{len(text.encode()):,} bytes") for n, text in texts.items()]
+    notes = [f"{target}: read it before you send it (tar xzf {target})."]
     sizes = {name: len(text.encode()) for name, text in texts.items() if name not in missing}
     summary = {"file": str(target), "bytes": sizes, "missing": missing}
-    answer("\n".join(lines), summary, json_=json_)
+    answer(Part("", facts=facts, notes=notes), summary, json_=json_)

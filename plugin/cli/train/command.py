@@ -12,7 +12,7 @@ import numpy as np
 from berth.pilot.documents import read_json
 from berth.pilot.errors import UsageError
 from berth.pilot.profile import Profile
-from berth.plugin.cli.options import PATH, answer, json_option
+from berth.plugin.cli.options import PATH, answer, table_json_option
 from berth.plugin.cli.train.training_input import (
     SiteInput,
     command_line,
@@ -52,7 +52,7 @@ TASKS = ("programs", "models", "relative-performance")
 @click.option("--out", type=PATH, required=True, help="Folder of the new bundle.")
 @click.option("--reference", help="With --task relative-performance: where programs are piloted.")
 @click.option("--seed", type=int, default=0, help="Seed of the training.")
-@json_option
+@table_json_option
 def train(
     *,
     profiles: tuple[Path, ...],

@@ -14,9 +14,12 @@ from berth.plugin.cli.jobs.decisions import decisions
 from berth.plugin.report import of_decision
 from berth.plugin.report.csv_tables import table_csv
 from berth.plugin.report.html import html
+from berth.plugin.report.of_bundle import differences_of, differences_part, trained_part
 from berth.plugin.report.of_job import job_report
 from berth.plugin.report.parts import Column, Table, data_of
+from berth.plugin.report.terminal import part_text
 from berth.plugin.store import Store
+from berth.predictor.families.program.bundle import DEFAULT_BUNDLE, verify
 
 ROW = {"candidate": "gpu", "platform": "h200", "runtime_s": [1.0, 2.0, 3.0], "power_w": 350.0}
 
@@ -64,3 +67,23 @@ def test_what_is_not_known_is_written_the_same_everywhere() -> None:
     assert table.rows == [["1.5 s"], ["-"]]
     assert table_csv(table).splitlines() == ["time_s", "1.5", '""']
     assert data_of(columns, None) == {"time_s": None}
+
+
+def test_a_list_is_one_cell_of_csv() -> None:
+    table = Table("", (Column("Places", "places", lambda row: row, ", ".join),), [["cpu", "old"]])
+    assert table_csv(table).splitlines() == ["places", '"cpu, old"']
+
+
+def test_what_two_bundles_differ_in_is_a_table_for_each_group() -> None:
+    shipped = verify(DEFAULT_BUNDLE)
+    changed = shipped.model_copy(update={"id": "berth-other", "figures": {"error": 0.1}})
+    text = part_text(differences_part(differences_of(shipped, changed)))
+    assert text.startswith("Made:\n  KEY  FIRST")
+    assert "berth-other" in text
+    assert "figures.error" in text.partition("Figures:")[2]
+
+
+def test_a_figure_that_a_method_lacks_is_a_dash_and_an_empty_cell() -> None:
+    part = trained_part("b: 9 rows", {"always first": {"regret": 1.5}}, "folder")
+    assert part_text(part).splitlines()[-3].split() == ["always", "first", "1.500", "-", "-", "-"]
+    assert table_csv(part.tables[0]).splitlines()[1] == "always first,1.5,,,"
