@@ -38,10 +38,12 @@ class SiteCluster:
 
 
 def cluster_of(site: Site, *, pooled: bool = False) -> SiteCluster:
-    """Make the cluster that a site file describes.
+    """Return the cluster that a site file describes.
 
     Each candidate becomes a kind of nodes, and each of their queues a partition. A queue with
-    several candidates also gets one partition per candidate, named after it. MIG slices of one GPU
+    several
+    candidates also gets one partition per candidate, named after the candidate. MIG slices of
+    one GPU
     model share the same physical GPUs, each of which starts as one undivided slice. Raises
     UsageError.
     """
@@ -77,8 +79,7 @@ def cluster_of(site: Site, *, pooled: bool = False) -> SiteCluster:
 
 
 def on_cluster(site_cluster: SiteCluster, cluster: Cluster) -> SiteCluster:
-    """Return the same site on a changed cluster, with candidates derived from the changed
-    cluster."""
+    """Return the same site on a changed cluster, with candidates derived from that cluster."""
     known = {kind.name: kind for kind in cluster.kinds}
     there = {kind.name for kind in site_cluster.cluster.kinds}
     partitions = cluster.partitions
@@ -130,8 +131,9 @@ def _slice(base: Candidate, gpus: SlicedGpus, profile: str, kind: NodeKind) -> C
 
 
 def _sliced(site: Site) -> dict[str, SlicedGpus]:
-    """Return the shared physical GPUs of each candidate that a table of slices made, by its
-    name."""
+    """Return, by candidate name, the shared physical GPUs of candidates from a site file's slice
+    table.
+    """
     tables: dict[tuple[str, str, int], list[tuple[Candidate, str]]] = {}
     geometries = {}
     for candidate in site.candidates:
@@ -140,7 +142,7 @@ def _sliced(site: Site) -> dict[str, SlicedGpus]:
         slice_there = slice_of(site.platforms[candidate.platform])
         suffix = "" if slice_there is None else f"-{slice_there[1].name}"
         if slice_there is None or not candidate.name.endswith(suffix):
-            continue  # written one by one: nodes of its own, which nobody cuts
+            continue  # listed individually: has nodes of its own with a fixed layout
         geometry, profile = slice_there
         key = (candidate.name.removesuffix(suffix), candidate.slice_of, candidate.nodes or 0)
         tables.setdefault(key, []).append((candidate, profile.name))
@@ -192,8 +194,9 @@ def _longest(candidates: Sequence[Candidate]) -> float | None:
 
 
 def lacking_partitions(trace: Trace, present: Collection[str]) -> dict[int, int]:
-    """Return the number of jobs for each partition of the trace, by its index, not in
-    ``present``."""
+    """Return the number of jobs in each partition of the trace that is not in ``present``, by
+    its index.
+    """
     asked = Counter(trace.queue.tolist())
     return {
         number: asked[number]
@@ -203,7 +206,9 @@ def lacking_partitions(trace: Trace, present: Collection[str]) -> dict[int, int]
 
 
 def with_jobs(trace: Trace, asked: Mapping[int, int]) -> str:
-    """Return the partitions' names with their numbers of jobs, listing at most ``MOST_NAMED``."""
+    """Return the partitions' names with their numbers of jobs as text; at most ``MOST_NAMED``
+    are named.
+    """
     names = [f"{trace.queues[at] or 'none'} ({count} jobs)" for at, count in asked.items()]
     more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
     return f"{', '.join(names[:MOST_NAMED])}{more}"

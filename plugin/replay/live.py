@@ -1,7 +1,7 @@
-"""Live replays for a site: simulate the next hours of its queue, and derive expected waits.
+"""Live replays for a site: simulate the next hours of the queue, and derive expected waits.
 
-A job's run time is the one that its Berth decision predicted; otherwise it is estimated from the
-past jobs of its user in the store.
+A job's run time is the one that its Berth decision predicted; otherwise the run time is estimated
+from the past jobs of the job's user in the store.
 """
 
 from __future__ import annotations
@@ -31,27 +31,25 @@ from berth.policies.values import Candidate
 from berth.policies.waits import WaitTable
 
 RECENT_S = 2 * 86_400.0
-"""Ended jobs up to this age count for their user's run times."""
+"""Largest age in seconds of ended jobs that are used to estimate their user's run times."""
 LAST = 2
-"""Run times per user that are averaged (Tsafrir, Etsion and Feitelson 2007)."""
+"""Number of a user's last run times that are averaged (Tsafrir, Etsion and Feitelson 2007)."""
 USUAL = (0.001, 0.10, 1.0)
-"""Run time over time limit where no past jobs are known: 5th, 50th and 95th percentile (RICC
-trace).
-"""
+"""Run time / time limit for users without past jobs: 5th, 50th, 95th percentile (RICC trace)."""
 FEW = 10
-"""With fewer past jobs than this, a user's own percentiles are not used."""
+"""Least number of past jobs for using a user's own percentiles."""
 HIDDEN_S = 3_600.0
-"""Remaining time of resources in use by no visible job, where no other job runs on such nodes."""
+"""Assumed remaining seconds of hidden jobs, where no visible job runs on nodes of the same kind."""
 _Shares = tuple[float, float, float]
 HOUR_S = 3_600.0
 HORIZONS_H = (1, 4, 24)
 _WORK = 30_000
-"""Jobs times samples that a replay simulates in some seconds without compilation."""
+"""Number of jobs x samples that a replay simulates in some seconds without compilation."""
 _FEWEST = 8
 
 
 class Known(NamedTuple):
-    """The expected run times, and how many of them Berth predicted."""
+    """The expected run times of the jobs, and how many of them Berth predicted."""
 
     times: Times
     elsewhere: Mapping[str, Floats]
@@ -63,11 +61,12 @@ class Known(NamedTuple):
 def expected_times(
     present: PresentQueue, store: Store | RemoteStore | None, candidates: Sequence[Candidate] = ()
 ) -> Known:
-    """Return the jobs' total run times: predicted by their decisions, else from the users' past
-    jobs.
+    """Return the jobs' total run times: predicted by Berth's decisions, else from the users'
+    past jobs.
 
     In the second case the median is the mean of the user's last two run times, and the interval
-    comes from the fractions of the time limit that past jobs used. Raises StoreError.
+    comes
+    from the fractions of the time limit that past jobs used. Raises StoreError.
     """
     jobs, queue = present.jobs, present.queue
     limit = queue.trace.limit_s
@@ -96,8 +95,9 @@ def expected_times(
 
 
 def with_hidden(present: PresentQueue, times: Times) -> Times:
-    """Let hidden jobs (resources in use by no visible job) end with the last visible job on nodes
-    of the same kind.
+    """Return the times with those of hidden jobs, which use resources without being visible, set.
+
+    A hidden job ends with the last visible job on nodes of the same kind.
     """
     queue = present.queue
     hidden = [row for row in range(queue.running) if not present.jobs[row].job_id]
@@ -122,7 +122,7 @@ def with_hidden(present: PresentQueue, times: Times) -> Times:
 def _decisions_of(
     jobs: Sequence[PresentJob], store: Store | RemoteStore | None
 ) -> Mapping[str, DecisionRecord]:
-    """Return, by identifier, the stored decisions that these jobs refer to."""
+    """Return, by id, the stored decisions that these jobs refer to."""
     wanted = {job.decision for job in jobs if job.decision is not None}
     if store is None or not wanted:
         return {}
@@ -133,8 +133,9 @@ def _decisions_of(
 
 
 def _ranked(record: DecisionRecord | None) -> list[Mapping[str, Any]]:
-    """Return the predicted rows of a decision, the chosen candidate first; none where
-    unreadable."""
+    """Return the decision's candidates with predictions, the chosen one first; empty:
+    unreadable.
+    """
     if record is None or record.chosen is None:
         return []
     try:
@@ -151,7 +152,7 @@ def _ranked(record: DecisionRecord | None) -> list[Mapping[str, Any]]:
 def _by_last(
     jobs: Sequence[PresentJob], store: Store | RemoteStore | None, now_s: float
 ) -> Mapping[int, float]:
-    """Return, by row, the mean of the last ``LAST`` run times of the job's user."""
+    """Return, by row of the job, the mean of the last ``LAST`` run times of the job's user."""
     if not isinstance(store, Store):
         return {}
     usual = _last_of_users(store.outcomes.newest(now_s - RECENT_S, now_s + 1.0, MOST))
@@ -168,7 +169,7 @@ def _last_of_users(ended: Iterable[EndedJob]) -> Mapping[str, float]:
 
 
 def _shares(jobs: Sequence[PresentJob], store: Store | RemoteStore | None) -> list[_Shares]:
-    """Return for each job the low, middle and high fraction of its limit that it is expected to
+    """Return the low, middle and high fraction of the time limit that each job is expected to
     use.
     """
     shares: dict[str, _Shares] = {}
@@ -202,7 +203,9 @@ def next_hours(
     candidates: Sequence[Candidate] = (),
     seed: int = 0,
 ) -> Foreseen:
-    """Simulate the queue forward; with a policy, each waiting job is placed by that policy now."""
+    """Replay the present queue forward; with a policy, each waiting job is placed by the policy
+    now.
+    """
     samples = draws(len(present.jobs))
     if policy is None:
         return foresee(
@@ -231,7 +234,7 @@ def next_hours(
 def wait_tables(
     foreseen: Foreseen, present: PresentQueue, candidates: Sequence[Candidate]
 ) -> dict[str, WaitTable]:
-    """Return a table of expected waits by candidate's name, for candidates with a working node."""
+    """Return a table of expected waits by candidate name, for candidates with a working node."""
     return {
         candidate.name: wait_table(
             foreseen, present.queue.now_s, present.partition_of[candidate.name],
@@ -244,7 +247,7 @@ def wait_tables(
 
 @dataclass(frozen=True)
 class Figure:
-    """A number's median and 90 % interval over the samples."""
+    """A figure's median and 90 % interval over the samples."""
 
     low: float
     mid: float
@@ -252,8 +255,8 @@ class Figure:
 
 
 def figures(foreseen: Foreseen, present: PresentQueue) -> dict[str, Figure]:
-    """Return statistics of the jobs that wait now: start times in seconds from now, and job
-    counts.
+    """Return figures of the jobs that wait now: start times in seconds from now, and numbers of
+    jobs.
     """
     now_s, first = present.queue.now_s, present.queue.running
     rows: dict[str, list[float]] = {}

@@ -1,4 +1,4 @@
-"""Reads past jobs for a replay or a tune: from accounting, tables and published traces.
+"""Read past jobs for a replay or a tune: from accounting, tables and published traces.
 
 Gavel's traces (Narayanan et al., OSDI 2020) have these fields, separated by tabs: job type,
 command, the name of the steps argument, whether the job needs data, steps, arrival in seconds,
@@ -36,7 +36,7 @@ FIELDS = 7
 
 @dataclass(frozen=True)
 class PastJobs:
-    """A trace, with its source and what was counted while reading it."""
+    """A trace of past jobs, with its source and the counts made while reading it."""
 
     source: str
     read: ReadJobs
@@ -53,10 +53,10 @@ def past_jobs(
     utc: bool = False,
     strict: bool = False,
 ) -> PastJobs:
-    """Read a file in the named format, or the format that its first line shows.
+    """Read past jobs from a file in the named format, or in the format that its first line shows.
 
-    ``times``: a file of run times on other platforms. Raises DocumentError; with ``strict``, also
-    for a broken line.
+    ``times``: a file of run times on other platforms. ``strict``: a broken line is an error, too.
+    Raises DocumentError.
     """
     lines = lines_of(file)
     first = next((line for line in lines if line.strip()), "")
@@ -79,7 +79,8 @@ def past_jobs(
 def asked_jobs(
     site: Site | None, days: float, times: Path | None = None, *, strict: bool = False
 ) -> PastJobs:
-    """Read the past jobs that the site's scheduler, or the installed one, has in its accounting.
+    """Read the jobs of the last ``days`` from the accounting of the site's, or the installed,
+    scheduler.
 
     Raises SchedulerError and ToolMissing; UsageError where no scheduler is installed.
     """
@@ -97,7 +98,7 @@ def asked_jobs(
 
 
 def _nothing(read: ReadJobs) -> str:
-    """Return a sentence that tells why no job was read."""
+    """Return the end of a sentence on why no job was read."""
     reasons = []
     if read.broken:
         first = f", first {read.examples[0]}" if read.examples else ""
@@ -124,10 +125,12 @@ def trace_of_jobs(
     after: Mapping[str, Sequence[str]] | None = None,
     array_limits: Mapping[str, int] | None = None,
 ) -> Trace:
-    """Return a trace of the jobs by submission time; an array's tasks (``12_3``) form one array.
+    """Return a trace of past jobs, sorted by submission; an array's tasks (``12_3``) form one
+    array.
 
     ``after``: dependencies, as in ``ReadJobs``. Of a job's several dependencies, the one that
-    really ended last counts; jobs missing from the trace count as ended.
+    really
+    ended last counts; jobs missing from the trace count as ended.
     """
     rows = sorted(jobs, key=lambda job: (job.submit_s, job.start_s))
     users, user = numbered([job.user for job in rows])
@@ -207,21 +210,22 @@ def _waits_for(
 
 
 def numbered(values: Sequence[str]) -> tuple[tuple[str, ...], Ints]:
-    """Return the distinct values, and each value's index among them."""
+    """Return the distinct values, and for each value its index among them."""
     index_of: dict[str, int] = {}
     numbers = [index_of.setdefault(value, len(index_of)) for value in values]
     return tuple(index_of), np.array(numbers, np.int64)
 
 
 def begins_gavel(line: str) -> bool:
-    """Return whether a first line is from a Gavel trace."""
+    """Return whether a file's first line is that of a Gavel trace."""
     parts = line.split("\t")
     return len(parts) == FIELDS and "%s" in parts[1]
 
 
 def read_gavel(lines: Sequence[str], read: ReadJobs) -> tuple[Trace, Floats]:
-    """Return the trace, without run times, and each job's steps; broken lines are counted in
-    ``read``."""
+    """Return a Gavel trace, without run times, and each job's steps; ``read`` counts broken
+    lines.
+    """
     rows: list[tuple[float, int, float, str]] = []
     for number, raw in enumerate(lines, 1):
         line = raw.strip("\r\n")

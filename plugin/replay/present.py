@@ -1,9 +1,8 @@
-"""The cluster and its queue as the scheduler reports them now, in the form that a replay
-simulates.
+"""Convert the cluster and queue as the scheduler reports them now into the inputs of a replay.
 
 Resources in use on a node by no visible job belong to a *hidden* job without an id. Memory counts
-only where the scheduler allocates it to jobs. A node with several types of GPUs appears once per
-type, each time with all its cores.
+only where the scheduler allocates memory to jobs. A node with several types of GPUs appears once
+per type, each time with all its cores.
 """
 
 from __future__ import annotations
@@ -59,13 +58,17 @@ class PresentQueue:
 
 
 class InTheirQueues:
-    """The Placement that lets each waiting job start in any of the queues it was submitted to."""
+    """The Placement by which each waiting job may start in any of the queues it was submitted
+    to.
+    """
 
     def __init__(self, present: PresentQueue, drawn: Trace) -> None:
         self._partitions, self._drawn = present.partitions, drawn
 
     def place(self, job: int, present: Present) -> Sequence[Option] | None:
-        """Return the job's options, as ``Placement.place`` does; None: it has only one queue."""
+        """Return the job's options, one per queue, as ``Placement.place`` does; None: it has
+        only one queue.
+        """
         del present
         partitions, trace = self._partitions[job], self._drawn
         if len(partitions) < 2:
@@ -82,7 +85,7 @@ class InTheirQueues:
 
 
 class _Row(NamedTuple):
-    """A node, or the part of it with one type of GPU."""
+    """A node, or the part of a node with one type of GPU."""
 
     node: NodeFacts
     gpu_type: str | None
@@ -96,10 +99,11 @@ def present_queue(
     candidates: Sequence[Candidate] = (),
     reservations: Sequence[ReservationFacts] = (),
 ) -> PresentQueue:
-    """Return the queue with running jobs on their nodes, then waiting jobs by falling priority.
+    """Return the present queue: running jobs on their nodes, then waiting jobs by descending
+    priority.
 
-    ``reservations`` keep their nodes free from jobs that could still run when they begin. Raises
-    UsageError where no node works.
+    ``reservations`` keep their nodes free of jobs that could still run when the reservation begins.
+    Raises UsageError where no node works.
     """
     mapped = _mapped(facts, candidates)
     reserved = _reserved(reservations, mapped, facts.as_of_s)
@@ -146,8 +150,10 @@ _LOST = "wait for jobs that are not replayed"
 def _parents_first(
     running: Sequence[PresentJob], waiting: Sequence[PresentJob]
 ) -> tuple[list[PresentJob], int]:
-    """Return the waiting jobs, each after the jobs it depends on, and the number of jobs left out
-    because a job they depend on is missing."""
+    """Return the waiting jobs, each after the jobs it depends on, and the number of jobs left out.
+
+    Jobs are left out if a job they depend on is missing.
+    """
     there = {job.job_id for job in running}
     unmet = [{parent for parent in job.after if parent not in there} for job in waiting]
     children: dict[str, list[int]] = {}
@@ -163,7 +169,7 @@ def _parents_first(
 
 
 class _Mapped(NamedTuple):
-    """The cluster of the replay, and which of its nodes each real node is."""
+    """The cluster of the replay, and the correspondence between its nodes and the real nodes."""
 
     cluster: Cluster
     rows: tuple[_Row, ...]
@@ -175,8 +181,9 @@ class _Mapped(NamedTuple):
 
 
 def _mapped(facts: ClusterFacts, candidates: Sequence[Candidate]) -> _Mapped:
-    """Return a cluster in which equal nodes form one kind, and each candidate has its own
-    partition."""
+    """Return a cluster in which equal nodes form one kind and each candidate has its own
+    partition.
+    """
     candidates_of: dict[str, list[Candidate]] = {}
     for candidate in candidates:
         for node in nodes_of(candidate, facts):
@@ -273,8 +280,10 @@ def _is_of(candidate: Candidate, row: _Row) -> bool:
 
 
 def _held(job: PresentJob, mapped: _Mapped) -> list[int]:
-    """Return the rows that a running job occupies: on a node with several GPU types, the row with
-    the most GPUs in use."""
+    """Return the rows that a running job occupies.
+
+    On a node with several GPU types, it is the row with most GPUs in use.
+    """
     rows_held = []
     for name in job.node_names:
         rows = mapped.rows_of[name]
@@ -286,7 +295,8 @@ def _evenly(job: PresentJob, rows: Sequence[int], mapped: _Mapped) -> PresentJob
     """Return a running job with its cores and GPUs limited to equal shares of its nodes.
 
     A replay gives a job the same on each node, so a share is at most what the smallest node has.
-    The rest of the job's resources counts as used by a hidden job.
+    The
+    rest of the job's resources counts as used by a hidden job.
     """
     cores = min(mapped.rows[at].node.cores for at in rows)
     gpus = min(mapped.rows[at].gpus for at in rows)
@@ -301,8 +311,9 @@ def _hidden(
     mapped: _Mapped,
     facts: ClusterFacts,
 ) -> tuple[list[PresentJob], list[list[int]]]:
-    """Return the resources that are in use by no running job, as one hidden job per node, and the
-    row of each."""
+    """Return one hidden job per node with resources in use by no running job, and the row of
+    each.
+    """
     cores, gpus, memory = ([0] * len(mapped.rows) for _ in range(3))
     for job, rows in zip(running, held, strict=True):
         for at in rows:
@@ -370,7 +381,9 @@ def _trace(
 
 
 def _after(jobs: Sequence[PresentJob]) -> Ints:
-    """Return, for each job, the row of the last job it depends on; -1: it depends on none."""
+    """Return, for each job, the highest row among the jobs that it depends on; -1: no
+    dependency.
+    """
     row_of = {job.job_id: row for row, job in enumerate(jobs)}
     return np.array(
         [max((row_of[parent] for parent in job.after), default=-1) for job in jobs], np.int64

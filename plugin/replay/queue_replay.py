@@ -1,4 +1,4 @@
-"""Replays the site's current queue forward, and finds when one job starts."""
+"""Replay the site's current queue forward, and find when a waiting job starts."""
 
 from __future__ import annotations
 
@@ -24,13 +24,12 @@ from berth.policies.replay.live import Foreseen
 from berth.policies.replay.settings import Backfill
 
 MOST_FOR_WHY = 300
-"""Maximum number of jobs in a queue that ``berth why`` replays; for more jobs there is ``berth
-replay --live``."""
+"""Largest queue that ``berth why`` replays, in jobs; ``berth replay --live`` has no limit."""
 
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """When a waiting job starts, in Unix seconds, with its 90 % interval."""
+    """The predicted start of a waiting job in Unix seconds, with the 90 % interval."""
 
     low_s: float
     mid_s: float
@@ -53,8 +52,9 @@ def live_replays(
     backfills: Sequence[str] = (),
     policies: Sequence[str] = (),
 ) -> Live:
-    """Replay the current queue forward; takes some seconds where there are many jobs. Raises
-    BerthError."""
+    """Replay the current queue forward; this takes some seconds for many jobs. Raises
+    BerthError.
+    """
     site = find_site(site_file)
     scheduler = _scheduler(site)
     present = _present(scheduler, site)
@@ -80,15 +80,17 @@ def live_replays(
 def start_of(
     job_id: str, site_file: Path | None, store: Store | RemoteStore
 ) -> tuple[Start | None, str | None]:
-    """Return the start of one waiting job; None, with the reason (or None) where it has no
-    estimate."""
+    """Return the predicted start of a waiting job, or None and the reason for having no estimate.
+
+    The reason is None where there is no site file or no such waiting job.
+    """
     try:
         site = find_site(site_file)
         if site is None:
             return None, None
         scheduler = _scheduler(site)
         present = _present(scheduler, site)
-        # Of an array, the task that starts first is taken.
+        # For an array, the task that starts first counts.
         rows = [
             k
             for k, job in enumerate(present.waiting)
@@ -129,7 +131,7 @@ def _present(scheduler: Scheduler, site: Site | None) -> PresentQueue:
 
 
 def _store(site_file: Path | None, store_url: str | None) -> Store | RemoteStore | None:
-    """Open the store; None: it cannot be read, so the replay has no predictions."""
+    """Open the store; None: the store cannot be read, so the replay has no predictions."""
     try:
         return Installation(site_file, store_url).view()
     except BerthError:
@@ -137,7 +139,7 @@ def _store(site_file: Path | None, store_url: str | None) -> Store | RemoteStore
 
 
 def why_never(present: PresentQueue, foreseen: Foreseen, row: int) -> str:
-    """Return the reason why a waiting job never starts in a replay."""
+    """Return the reason why a waiting job never starts in a replay, as the end of a sentence."""
     why = REASONS[foreseen.middle.refused[present.queue.running + row]]
     if why == LARGER:
         return "as their queue has not enough working nodes with room for an even share each"

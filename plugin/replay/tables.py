@@ -1,4 +1,4 @@
-"""CSV tables that a user writes for a replay: with a header, optionally compressed by gzip.
+"""Read CSV tables that a user writes for a replay: with a header, optionally compressed by gzip.
 
 *Jobs*: ``submit_s`` and at least one ``seconds@PLATFORM`` are required; ``user``, ``partition``,
 ``cores``, ``gpus``, ``nodes``, ``limit_s`` and ``predicted@PLATFORM`` are optional. An empty cell
@@ -40,7 +40,7 @@ from berth.policies.values import Candidate
 _WORDS: tuple[str, ...] = ("user", "partition")
 """Columns of text; all others hold numbers."""
 _DEFAULTS = {"cores": 1.0, "nodes": 0.0, "gpus": 0.0}
-"""Values of empty cells and missing columns."""
+"""Values of empty cells and missing columns of jobs."""
 _PLAIN = ("submit_s", "user", "partition", "cores", "gpus", "nodes", "limit_s")
 _BY_JOB = ("job", "platform", "runtime_s")
 _BY_NAME = ("name", "platform", "gpus", "steps_per_s")
@@ -57,14 +57,14 @@ class Row(NamedTuple):
 
     @property
     def text(self) -> str:
-        """Return the line as messages show it."""
+        """Return the line's cells, joined by commas, for messages."""
         return ",".join(self.cells)
 
 
 def read_table(
     file: Path, lines: Sequence[str] | None = None, read: ReadJobs | None = None
 ) -> tuple[tuple[str, ...], list[Row]]:
-    """Return the header and the rows, without empty lines. Raises DocumentError naming the line.
+    """Return a table's header and rows, without empty lines. Raises DocumentError naming the line.
 
     ``lines``: the file's lines, where they have been read already. ``read``: counts lines with too
     many or too few columns, which are then skipped.
@@ -95,18 +95,17 @@ TRUE, PREDICTED = "seconds@", "predicted@"
 
 @dataclass(frozen=True)
 class JobTable:
-    """A trace with true run times by platform, and the predicted ones."""
+    """A trace with true run times by platform, and the predicted run times."""
 
     trace: Trace
-    """The jobs, whose own run times are missing: these follow from where each job is assumed to
-    have run."""
+    """The jobs, without their own run times, which depend on where each job is assumed to run."""
     predicted: Mapping[str, Floats]
-    """Predicted seconds by platform, an array over jobs; the true times where nothing is
-    predicted."""
+    """Predicted seconds by platform, an array over jobs; true times where a platform has no
+    predictions."""
 
 
 def begins_job_table(line: str) -> bool:
-    """Return whether a first line is from a table of jobs."""
+    """Return whether a file's first line is the header of a table of jobs."""
     names = [name.strip() for name in line.removeprefix("\ufeff").split(",")]
     return "submit_s" in names and any(name.startswith(TRUE) for name in names)
 
@@ -116,7 +115,7 @@ def read_job_table(
 ) -> JobTable:
     """Read a table of jobs; unreadable lines are skipped and counted in ``read``.
 
-    Raises DocumentError where the first line is not that of such a table, or no job is left.
+    Raises DocumentError where the first line is not the header of such a table, or no job is left.
     """
     read = ReadJobs() if read is None else read
     header, rows = read_table(path, lines, read)
@@ -178,7 +177,7 @@ def _job_table(columns: Mapping[str, Floats], words: Mapping[str, Sequence[str]]
 
 
 def _number(name: str, text: str) -> float:
-    """Return the number in one cell. Raises Unreadable."""
+    """Return the number in one cell of a column. Raises Unreadable."""
     if not text:
         if name == "submit_s":
             raise Unreadable("submit_s is empty")
@@ -212,8 +211,10 @@ def _check_header(header: Sequence[str], path: Path) -> None:
 
 
 def with_times(trace: Trace, file: Path, steps: Floats | None = None) -> Trace:
-    """Return the trace with ``runtime_on``; ``steps`` [jobs] if it says them. Raises
-    DocumentError."""
+    """Return the trace with run times on other platforms from a table. Raises DocumentError.
+
+    ``steps``: [jobs] number of steps, where the trace has them; a table by job name needs them.
+    """
     header, rows = read_table(file)
     if header == _BY_JOB:
         table = _times_table(file, rows, header, number="runtime_s")
@@ -235,8 +236,10 @@ def with_times(trace: Trace, file: Path, steps: Floats | None = None) -> Trace:
 
 
 def with_own_times(trace: Trace, cluster: Cluster) -> Trace:
-    """Return the trace with the run times of jobs where they were submitted, from tables that say
-    times by platform only."""
+    """Return the trace with each job's run time in the partition to which it was submitted.
+
+    Missing run times are taken from the times on the partition's platform.
+    """
     own = trace.runtime_s.copy()
     names = {part.name: index for index, part in enumerate(cluster.partitions)}
     for queue, name in enumerate(trace.queues):
@@ -250,7 +253,7 @@ def with_own_times(trace: Trace, cluster: Cluster) -> Trace:
 
 
 def _times_table(file: Path, rows: Sequence[Row], header: Sequence[str], *, number: str) -> Table:
-    """Read numbers by platform and by what the other columns say."""
+    """Return the table's numbers by platform and by the values of the other columns."""
     times: Table = {}
     for row in rows:
         cells = dict(zip(header, row.cells, strict=True))
@@ -278,7 +281,7 @@ def _time_columns(
 def read_failures(
     file: Path, cluster: Cluster, first_s: float, *, utc: bool
 ) -> tuple[Failure, ...]:
-    """Read the nodes that break. Raises DocumentError naming the line."""
+    """Read the failures of nodes from a table. Raises DocumentError naming the line."""
     return tuple(
         Failure(kind, node, begin_s, end_s)
         for kind, nodes, begin_s, end_s in _node_rows(file, cluster, first_s, utc=utc)
@@ -289,7 +292,7 @@ def read_failures(
 def read_reservations(
     file: Path, cluster: Cluster, first_s: float, *, utc: bool
 ) -> tuple[Reservation, ...]:
-    """Read the nodes that the site keeps from jobs. Raises DocumentError naming the line."""
+    """Read the reservations of nodes from a table. Raises DocumentError naming the line."""
     rows = _node_rows(file, cluster, first_s, utc=utc)
     return tuple(Reservation(*row) for row in rows)
 
@@ -297,8 +300,9 @@ def read_reservations(
 def present_reservations(
     reserved: Sequence[ReservationFacts], facts: ClusterFacts, candidates: Sequence[Candidate]
 ) -> tuple[Reservation, ...]:
-    """Return the scheduler's reservations on nodes of the candidates, counted by the nodes'
-    names."""
+    """Return the scheduler's reservations on the candidates' nodes, as numbers in the order of
+    names.
+    """
     reservations = []
     for reservation in reserved:
         for candidate in candidates:

@@ -1,4 +1,4 @@
-"""Replays of several settings side by side, with the run times that jobs would have elsewhere.
+"""Replay several settings side by side, with the run times that jobs would have on other platforms.
 
 A job's run time on another platform (the "truth" of a replay) comes from a table of times, from
 past jobs of the same kind, from outcomes of Berth's own jobs, or from Berth's prediction with its
@@ -31,13 +31,12 @@ from berth.predictor.core.intervals import NORMAL_90
 TIMES, HISTORY, OUTCOMES, FORECASTS = "times", "history", "outcomes", "forecasts"
 SOURCES = (TIMES, HISTORY, OUTCOMES, FORECASTS)
 FEWEST = 2
-"""Fewest past runs of a kind of job on a platform from which its run time there is taken."""
+"""Fewest past runs of equal jobs on a platform that give a run time there."""
 DAY_S = 86_400.0
 
 
 class Forecasts(NamedTuple):
-    """What Berth predicted when it decided: an array over jobs for each platform; NaN: no
-    prediction."""
+    """Berth's predictions at its decisions, by platform: an array over jobs; NaN: no prediction."""
 
     low_s: Mapping[str, Floats]
     mid_s: Mapping[str, Floats]
@@ -49,18 +48,19 @@ class Truth:
     """Run times of a trace's jobs on other platforms."""
 
     trace: Trace
-    """The jobs, with ``runtime_on`` from all sources of measured times."""
+    """The jobs, with ``runtime_on`` from all sources of measured times; NaN: unknown."""
     log_error: float = 0.0
-    """Standard deviation of the log of simulated predictions, for jobs that Berth did not
+    """Standard deviation of the log error of simulated predictions, for jobs that Berth did not
     predict."""
     forecasts: Forecasts | None = None
-    """Berth's predictions, where the true times are drawn from their intervals."""
+    """Berth's predictions, from whose intervals true times are drawn; None: not used."""
     known: Mapping[str, int] = field(default_factory=dict)
-    """Number of jobs whose time on another platform each source knows, by source."""
+    """For each source, the number of jobs with a run time on at least one platform."""
 
     def drawn(self, candidates: Collection[Candidate], seed: int) -> tuple[Trace, Predictions]:
         """Draw the trace's true run times once; return the trace and the predictions for
-        policies."""
+        policies.
+        """
         dice = np.random.default_rng(seed)
         columns = dict(sorted(self.trace.runtime_on.items()))
         draws = dice.standard_normal((len(self.trace), len(columns)))
@@ -93,8 +93,10 @@ def truth_of(
     store: Store | None,
     log_error: float,
 ) -> Truth:
-    """Return the times that ``sources`` know; the first source that knows a time takes precedence.
-    Raises StoreError."""
+    """Return the run times from ``sources``; the first source that has a time takes precedence.
+
+    Raises StoreError.
+    """
     columns: dict[str, Floats] = {}
     known: dict[str, int] = {}
     forecasts = None
@@ -117,8 +119,10 @@ def truth_of(
 
 
 def of_history(trace: Trace, cluster: Cluster) -> dict[str, Floats]:
-    """Return the median run times on each platform of jobs with the same user, name, cores and
-    GPUs."""
+    """Return median run times by platform, over jobs with the same user, name, cores and GPUs.
+
+    On the platform where a job ran, it is the job's own time.
+    """
     platforms = _platforms(trace, cluster)
     kinds = [
         (int(user), name, int(cores), int(gpus))
@@ -140,8 +144,10 @@ def of_history(trace: Trace, cluster: Cluster) -> dict[str, Floats]:
 
 
 def of_outcomes(trace: Trace, store: Store) -> dict[str, Floats]:
-    """Return the geometric mean run times on each platform of jobs with the same user and
-    workload. Raises StoreError."""
+    """Return geometric mean run times by platform, over jobs with the same user and workload.
+
+    Raises StoreError.
+    """
     records = list(_outcomes(trace, store))
     program = {
         outcome.job_id: (outcome.user, outcome.workload) for outcome in records if outcome.workload
@@ -169,8 +175,10 @@ def of_outcomes(trace: Trace, store: Store) -> dict[str, Floats]:
 
 
 def forecasts_of(trace: Trace, store: Store) -> Forecasts | None:
-    """Return the predictions for each candidate at Berth's decision; None: none. Raises
-    StoreError."""
+    """Return each job's predictions at Berth's decision, by platform; None: no job has any.
+
+    Raises StoreError.
+    """
     decision = {item.job_id: item.decision for item in _outcomes(trace, store) if item.decision}
     records = store.decisions.of_ids({d for d in decision.values() if d})
     columns: list[dict[str, Floats]] = [{}, {}, {}]
@@ -194,7 +202,8 @@ def _outcomes(trace: Trace, store: Store) -> Iterable[OutcomeRecord]:
 
 def _platforms(trace: Trace, cluster: Cluster) -> list[str]:
     """Return the platform where each job ran; empty: its partition is unknown or has several
-    platforms."""
+    platforms.
+    """
     by_queue = {}
     for index, part in enumerate(cluster.partitions):
         platforms = {cluster.kind(name).platform or name for name in part.kinds}
@@ -222,7 +231,9 @@ class Events:
     repair_s: float = 0.0
 
     def on(self, cluster: Cluster, trace: Trace, seed: int) -> Cluster:
-        """Return the cluster with these events. Raises UsageError where it lacks a node."""
+        """Return the cluster with these events. Raises UsageError where the cluster lacks a
+        node.
+        """
         failures = self.failures
         if self.mean_s is not None and len(trace):
             failures += random_failures(

@@ -1,4 +1,4 @@
-"""The folder of a tune, with all that a worker needs: settings, storage, results."""
+"""The folder of a tune, which has all that a worker needs: settings, storage, results."""
 
 from __future__ import annotations
 
@@ -47,8 +47,10 @@ class Order(Document):
 
     @property
     def identity(self) -> str:
-        """Return a digest of the settings that affect a trial's result; the number of trials does
-        not."""
+        """Return a digest of the settings that affect a trial's result, such as jobs and metrics.
+
+        The number of trials, the storage and the seed are left out.
+        """
         text = self.model_copy(update={"trials": 1, "storage": "", "seed": 0}).model_dump_json()
         return hashlib.sha256(text.encode()).hexdigest()[:32]
 

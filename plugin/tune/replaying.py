@@ -1,4 +1,4 @@
-"""The replay that evaluates a tune's trials: past jobs of a file on the site's cluster."""
+"""The replay that evaluates a tune's trials: a file's past jobs on the site's cluster."""
 
 from __future__ import annotations
 
@@ -23,8 +23,9 @@ OPTIONS = ("backfill", "format", "recut", "times", "utc")
 
 
 def open_replayer(site: Site, jobs: Path, options: Mapping[str, str]) -> TraceReplayer:
-    """Return the replay of the file's jobs with these options. Raises UsageError and
-    DocumentError."""
+    """Return the replayer of a file's jobs with these options. Raises UsageError and
+    DocumentError.
+    """
     unknown = sorted(set(options) - set(OPTIONS))
     if unknown:
         raise UsageError(
@@ -82,7 +83,8 @@ def open_replayer(site: Site, jobs: Path, options: Mapping[str, str]) -> TraceRe
 
 def _compiles(jobs: int) -> bool | None:
     """Return True to replay all parts of a trace with the compiled kernel; None: only long
-    parts."""
+    parts.
+    """
     return True if has_numba() and jobs >= WORTH_COMPILING else None
 
 
@@ -113,10 +115,11 @@ def _there(past: PastJobs, cluster: Cluster, jobs: Path, notes: list[str]) -> Pa
 
 
 def _settled(trace: Trace, cluster: Cluster, site: Site) -> Trace:
-    """Return the trace with a partition for every job, and the job's run time there.
+    """Return the trace with a partition for every job, and each job's run time in the partition.
 
-    Jobs that name no partition are assumed to have run in the site's reference partition, else in
-    its first one.
+    Jobs that name no partition are assumed to have run in the site's reference partition, else
+    in its
+    first one.
     """
     first = site.reference_queue or cluster.partitions[0].name
     names = {part.name for part in cluster.partitions}

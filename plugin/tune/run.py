@@ -1,4 +1,4 @@
-"""Runs one tune, from its options to its report and the recommended site file."""
+"""Run one tune, from its options to its report and the recommended site file."""
 
 from __future__ import annotations
 
@@ -49,11 +49,11 @@ if TYPE_CHECKING:
 
 POLICY = "policy"
 _DIGITS = 3
-"""Significant digits of written numbers: a tune is not more accurate."""
+"""Number of significant digits of tuned values in files; a tune is not more accurate."""
 
 
 def rounded(values: Values) -> dict[str, float | str]:
-    """Return the values with numbers rounded as they are written."""
+    """Return the values, numbers rounded to the digits with which they are written."""
     return {
         name: value if isinstance(value, str) else float(f"{value:.{_DIGITS}g}")
         for name, value in values.items()
@@ -61,7 +61,7 @@ def rounded(values: Values) -> dict[str, float | str]:
 
 
 def changed_only(values: Values, today: PolicySettings) -> dict[str, float | str]:
-    """Return the policy's values that differ from the site's current ones."""
+    """Return the tuned policy values that differ from the site's present ones."""
     now = values_of(today, PARAMETERS.values())
     return {
         name: value
@@ -71,7 +71,7 @@ def changed_only(values: Values, today: PolicySettings) -> dict[str, float | str
 
 
 def slices_text(values: Values) -> str:
-    """Return the tune's recommendation for MIG slices as text; empty: none.
+    """Return the tune's recommendation for MIG slices as text; empty: no recommendation.
 
     The text has each GPU's initial layout, and the ``[trigger]`` table of the slice settings.
     """
@@ -90,7 +90,7 @@ def slices_text(values: Values) -> str:
 def tuned_text(text: str, values: Values, today: PolicySettings, path: Path) -> str:
     """Return the site file's text with these values, and no other change.
 
-    Raises UsageError, with what to write by hand, where the text is written too unusually.
+    Raises UsageError, with what to write by hand, where the file's layout is too unusual to edit.
     """
     settings = []
     for name, value in values.items():
@@ -133,7 +133,10 @@ class Result:
 
 
 def join(folder: Path) -> None:
-    """Run trials of the folder's tune until all are done."""
+    """Run trials of the folder's tune until all are done.
+
+    Raises UsageError where the site file or the jobs have changed since the tune began.
+    """
     order = read_order(folder)
     site = load_site(Path(order.site))
     files = [order.site, order.trace, *filter(None, [order.options.get("times")])]
@@ -152,8 +155,9 @@ def join(folder: Path) -> None:
 
 
 def _opened(tuning: Tuning, storage: str) -> optuna.Study:
-    """Open the study, which the tune's first process has created; wait while the storage is
-    away."""
+    """Return the study, which the tune's first process has created; wait while it is
+    unavailable.
+    """
     waiting = Patience()
     while True:
         try:
@@ -175,7 +179,7 @@ def tune(
     account: str | None = None,
     qos: str | None = None,
 ) -> Result:
-    """Tune, judge, and write report and recommended site file into the folder."""
+    """Run the trials, compare the best one, and write the report and the recommended site file."""
     _check_same(folder, order)
     write_order(folder, order)
     tuning = tuning_of(order, site)
@@ -210,7 +214,7 @@ def tune(
 
 
 def _settled(tuning: Tuning, study: optuna.Study, stopped: Collection[str]) -> Tuned:
-    """Return the results, once every trial has ended; the current policy is always replayed."""
+    """Return the result once every trial has ended; today's policy is always replayed."""
     settle_running(study, stopped, is_gone)
     tuning.replay_today(study)
     return tuning.found(study)
@@ -231,7 +235,7 @@ def tuning_of(order: Order, site: Site) -> Tuning:
 
 
 def _check_same(folder: Path, order: Order) -> None:
-    """Check that the folder holds this tune. Raises UsageError where it holds another."""
+    """Check that the folder's tune, if any, is this one. Raises UsageError where it is another."""
     if (folder / ORDER_FILE).exists() and read_order(folder).identity != order.identity:
         raise UsageError(
             f"{folder} holds a tune of other jobs, another site or other options",
@@ -241,7 +245,8 @@ def _check_same(folder: Path, order: Order) -> None:
 
 def _write_site(folder: Path, site: Site, judgement: Judgement) -> str:
     """Write the recommended site file and its diff; return the diff, empty where nothing
-    changes."""
+    changes.
+    """
     for name in (TUNED, DIFFERENCE):
         (folder / name).unlink(missing_ok=True)
     if not judgement.shown or judgement.recommended is None:
@@ -259,7 +264,7 @@ def _write_site(folder: Path, site: Site, judgement: Judgement) -> str:
 
 
 def _write_slices(folder: Path, judgement: Judgement) -> str:
-    """Write the recommendation for MIG slices and return it; empty: none."""
+    """Write the recommendation for MIG slices and return it; empty: no recommendation."""
     (folder / SLICES).unlink(missing_ok=True)
     if not judgement.shown or judgement.recommended is None:
         return ""

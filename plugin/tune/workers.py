@@ -1,7 +1,7 @@
 """Workers that run a tune's trials: processes of this machine, or jobs of the site's scheduler.
 
-A worker's name tells how others can check that it still runs: its job id, or its process id and
-host.
+A worker's name lets other processes check that the worker still runs: the name is its job id, or
+its process id and host.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from berth.plugin.scheduler import ENDED, SCHEDULERS, Scheduler, WorkersJob
 from berth.policies.tuning.storage import Patience, Progress, StorageAway, storage_answers
 
 NAME = "BERTH_TUNE_WORKER"
-"""Environment variable in which a submitted worker finds its name."""
+"""Environment variable with the name of a submitted worker."""
 _PROCESS = "process"
 LOG = "worker-{}.log"
 POLL_S = 1.0
@@ -28,25 +28,27 @@ _LAST_WORDS = 200
 
 
 def own_name() -> str:
-    """Return the name of this process, or of the job that it was submitted as."""
+    """Return the worker name of this process, or of the job as which it was submitted."""
     return os.environ.get(NAME) or process_name(os.getpid())
 
 
 def naming(scheduler: Scheduler) -> str:
-    """Return a shell-script line that sets a submitted worker's name; empty: jobs do not know
-    their id."""
+    """Return the line of a job script that sets the worker's name.
+
+    Empty: the scheduler does not give jobs their id.
+    """
     if scheduler.job_variable is None:
         return ""
     return f'export {NAME}="{scheduler.name}:${scheduler.job_variable}"\n'
 
 
 def process_name(pid: int) -> str:
-    """Return a worker name for a process of this machine."""
+    """Return the worker name of a process on this machine."""
     return f"{_PROCESS}:{pid}@{socket.gethostname()}"
 
 
 def is_gone(name: str) -> bool:
-    """Return whether a worker is known to have ended; False where that cannot be determined."""
+    """Return whether a worker is known to have ended; False where this cannot be determined."""
     kind, _, rest = name.partition(":")
     if kind == _PROCESS:
         pid, _, host = rest.partition("@")
@@ -70,7 +72,8 @@ def _runs(pid: int) -> bool:
 
 def command_of(folder: Path) -> tuple[str, ...]:
     """Return the command that runs a worker on any machine with the folder and this
-    installation."""
+    installation.
+    """
     join = f"--join={folder.absolute()}"
     return (
         sys.executable,
@@ -115,7 +118,9 @@ class LocalWorkers:
 
 
 class SubmittedWorkers:
-    """Worker jobs of a scheduler; jobs left at the end go on until they end by themselves."""
+    """Worker jobs of a scheduler; jobs that are left at the end continue until they end by
+    themselves.
+    """
 
     def __init__(self, scheduler: Scheduler, job_ids: Sequence[str]) -> None:
         self._scheduler = scheduler
@@ -128,7 +133,7 @@ class SubmittedWorkers:
         pass
 
     def alive(self) -> bool:
-        """Return whether any worker job waits or runs."""
+        """Return whether any worker job is pending or running."""
         return self._scheduler.any_left(self.job_ids)
 
 
@@ -166,11 +171,12 @@ def follow(
     show: Callable[[Progress], None],
     pause_s: float = POLL_S,
 ) -> None:
-    """Wait until the trials are done.
+    """Wait until the study has ``trials`` finished trials.
 
-    If the scheduler or the trials' storage does not answer, this waits for it; workers continue
-    without the scheduler and wait for the storage. Raises BerthError where either stays away, or
-    all workers end too early.
+    If the scheduler or the storage does not answer, this waits for it; workers continue without the
+    scheduler and wait for the storage. Raises BerthError where either stays unavailable, or all
+    workers
+    end too early.
     """
     waiting = Patience(pause_s=pause_s)
     while True:
@@ -193,7 +199,7 @@ def follow(
 
 
 def _said(folder: Path) -> str:
-    """Return the last line of the newest worker log that is not empty."""
+    """Return the last line of the newest non-empty worker log, for an error message."""
     logs = sorted(folder.glob(LOG.format("*")), key=lambda path: -path.stat().st_mtime)
     for path in logs:
         lines = [x for x in path.read_text(errors="replace").splitlines() if x.strip()]
