@@ -143,7 +143,10 @@ def faults(first: Outcome) -> list[str]:
 def with_missing(
     counters: Mapping[str, Measurement], reports: Sequence[CollectorReport]
 ) -> dict[str, Measurement]:
-    """Return all catalogue counters; those not in ``counters`` are missing, with a reason."""
+    """Return all counters of the catalogue.
+
+    A counter that ``counters`` lacks is missing, with the reason from the collectors' reports.
+    """
     unused = {report.name: report.detail for report in reports if report.status != "used"}
     result = {}
     for name, entry in BY_NAME.items():

@@ -138,7 +138,7 @@ def memory_levels(
     total_points: Sequence[SweepPoint],
     latency_points: Sequence[SweepPoint],
 ) -> tuple[MemoryLevel, ...]:
-    """Return the memory levels, nearest first, from sweeps over working-set sizes.
+    """Return the memory levels from L1 cache to main memory, measured by working-set sweeps.
 
     ``core_points``: byte/s of one core; ``total_points``: byte/s of ``cores`` cores together;
     ``latency_points``: ns per access.
@@ -177,18 +177,19 @@ def memory_levels(
 
 
 def _within(points: Sequence[SweepPoint], smaller: int, capacity: int) -> float | None:
-    """Return the median value of working sets over 1.25 x ``smaller`` and up to ``capacity`` bytes.
+    """Return a sweep's median rate or latency for working sets that fit in a cache level.
 
-    None: the sweep has no such working set.
+    These have more than 1.25 x ``smaller`` (size of the next smaller cache) and at most
+    ``capacity`` bytes. None: the sweep has no such working set.
     """
     fitting = [p.value for p in points if 1.25 * smaller < p.working_set_bytes <= capacity]
     return statistics.median(fitting) if fitting else None
 
 
 def _beyond(points: Sequence[SweepPoint], last_cache: int) -> float:
-    """Return the median value of working sets of at least 4 x ``last_cache`` bytes.
+    """Return a sweep's median rate or latency for working sets in main memory.
 
-    If there is none, return the value of the largest working set.
+    These have at least 4 x ``last_cache`` bytes; without any, the largest working set is used.
     """
     clear = [p.value for p in points if p.working_set_bytes >= 4 * last_cache]
     return statistics.median(clear or [points[-1].value])
@@ -213,7 +214,10 @@ def _value(result: BenchResult) -> float:
 
 
 def _sustained(signature: Signature, share: float) -> Signature:
-    """Return the signature with rates per processor second times ``share`` of the processor."""
+    """Return the signature with rates per processor second converted to rates per second.
+
+    ``share``: processor seconds per wall-clock second that a thread gets.
+    """
     share = 1.0 if share > FULL_SHARE else share
     return times_rates(signature, share).model_copy(update={"processor_share": share})
 

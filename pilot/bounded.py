@@ -30,19 +30,19 @@ class BoundedCache(Generic[K, V]):
         return len(self._values)
 
     def put(self, key: K, value: V) -> V:
-        """Store ``value`` under ``key``, and return it."""
+        """Store ``value`` in the cache under ``key``, and return ``value``."""
         if len(self._values) >= self._most:
             self._values.popitem(last=False)
         self._values[key] = value
         return value
 
     def get_or_make(self, key: K, make: Callable[[], V]) -> V:
-        """Return the value of ``key``; if it is not cached, call ``make`` and cache the result."""
+        """Return the cached value of ``key``, or call ``make`` and cache and return its result."""
         value = self.get(key)
         return self.put(key, make()) if value is None else value
 
     def clear(self) -> None:
-        """Remove all values."""
+        """Remove all values from the cache."""
         self._values.clear()
 
     def _get_used(self, key: K) -> V | None:

@@ -54,7 +54,7 @@ LIMIT_S = 600.0
 
 @dataclass(frozen=True, slots=True)
 class CampaignOptions:
-    """The measurements to make, and the output file."""
+    """The options of a campaign: the kernels and sizes to measure, and the output file."""
 
     output: Path
     sizes: tuple[int, ...] = DEFAULT_SIZES
@@ -72,7 +72,7 @@ class CampaignOptions:
 
 @dataclass(frozen=True, slots=True)
 class CampaignResult:
-    """The result of a campaign.
+    """The numbers of profiles that a campaign wrote and measured, and its failures.
 
     ``profiles``: profiles in the file; ``measured``: of these, measured now; ``failed``: one
     ``name: reason`` for each kernel and size that could not be measured.
@@ -298,10 +298,11 @@ def _emulated(order: Order) -> Emulation:
 def subtract(
     single: dict[str, Measurement], none: dict[str, Measurement], fraction: float
 ) -> dict[str, Measurement]:
-    """Return the counts of one whole repetition: max(0, single - none) / fraction.
+    """Return the counts of one whole repetition of a kernel, without those of its start-up.
 
-    ``single``: counts of a run with one repetition; ``none``: of a run without repetitions;
-    ``fraction``: the part of the repetition that was run. Counters that either lacks are left out.
+    They are ``max(0, single - none) / fraction``: ``single`` are the counts of a run with one
+    repetition, ``none`` of a run without repetitions, ``fraction`` is the part of the repetition
+    that was run. Counters that either run lacks are left out.
     """
     note = "of one repetition" if fraction == 1 else f"of one repetition, from {fraction:.3g} of it"
     result = {}

@@ -383,7 +383,7 @@ def _nearest(name: str, known: list[str]) -> str | None:
 
 
 def _known_keys(model: type[BaseModel], location: Sequence[int | str]) -> list[str]:
-    """Return the keys accepted at ``location``, through nested models and their containers."""
+    """Return the keys that a document type accepts at ``location``, a path of keys and indices."""
     current: type[BaseModel] | None = model
     annotation: object = None
     for part in location:

@@ -95,7 +95,7 @@ class Cache:
 
     @property
     def total_bytes(self) -> int:
-        """Return the capacity of all instances together."""
+        """Return the capacity in bytes of all caches of this level together."""
         return self.instance_bytes * self.instances
 
 

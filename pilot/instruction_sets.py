@@ -34,7 +34,7 @@ _LEVELS: Mapping[str, tuple[str, ...]] = {
     "power9": ("power8", "float128"),
     "power10": ("power9", "mma"),
 }  # fmt: skip
-"""Level -> the next lower level and the instruction sets that the level adds."""
+"""The next lower level and the instruction sets that a level adds, by level."""
 _IMPLIED: Mapping[str, tuple[str, ...]] = {
     "sse4_2": ("sse4_1",),
     "sse4_1": ("ssse3",),
@@ -54,7 +54,7 @@ _IMPLIED: Mapping[str, tuple[str, ...]] = {
     "avx512_fp16": ("avx512bw",),
     "avx512_bf16": ("avx512bw",),
 }
-"""Instruction set -> others that it implies. All parts of AVX-512 imply avx512f, too."""
+"""Other sets that an instruction set implies; all parts of AVX-512 imply avx512f, too."""
 _VECTOR_PARTS = frozenset(
     [
         "avx512ifma", "avx512vbmi", "avx512_vbmi2", "avx512_vnni", "avx512_bitalg",
@@ -169,8 +169,10 @@ def compact(names: Iterable[str]) -> tuple[str, ...]:
 
 
 def needed(names: Iterable[str]) -> tuple[str, ...]:
-    """Return ``names`` in canonical spelling, without those that another name or the baseline
-    (x86-64-v1, armv8) includes."""
+    """Return ``names`` in Berth's spelling without redundant names, sorted.
+
+    Redundant are names that the baseline (x86-64-v1, armv8) or another name includes.
+    """
     own = frozenset(canonical(name) for name in names)
     implied = {part for name in own for part in _expanded(frozenset({name})) - {name}}
     return tuple(sorted(own - implied - _expanded(frozenset({BASELINE, "armv8"}))))
@@ -178,7 +180,7 @@ def needed(names: Iterable[str]) -> tuple[str, ...]:
 
 @lru_cache(maxsize=4096)
 def has(place: tuple[str, ...], need: str) -> Has:
-    """Return whether a platform with the instruction sets ``place`` has ``need``.
+    """Return whether a platform whose instruction sets are ``place`` has the set ``need``.
 
     If ``place`` names a level, instruction sets of higher levels, and those outside the levels that
     compilers use (such as parts of AVX-512), count as absent unless ``place`` names them. If it

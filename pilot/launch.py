@@ -1,4 +1,4 @@
-"""Launch programs, one or several at once, and return how each ended and what it used.
+"""Launch programs, one or several at once, and return each program's outcome and resource use.
 
 Each program runs under a *shepherd*, a small process that samples and ends its process tree (see
 :mod:`berth.pilot.shepherd`). The caller stays single-threaded: :func:`run_all` polls the pipes of
@@ -58,7 +58,7 @@ class Order:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How an :class:`Order` ended and what the run used; memory in bytes, times in seconds."""
+    """The outcome and resource use of a launched program; memory in bytes, times in seconds."""
 
     wall_s: float
     exit_code: int | None
@@ -156,7 +156,7 @@ def resolve_command(command: Sequence[str], env: Mapping[str, str]) -> tuple[str
 
 
 class Interrupted(KeyboardInterrupt):
-    """Ctrl-C during a run. ``outcomes``: index of the order -> its outcome until then."""
+    """Raised on Ctrl-C during runs; ``outcomes`` has the outcomes so far, by index of the order."""
 
     def __init__(self, outcomes: Mapping[int, Outcome]) -> None:
         super().__init__()
@@ -235,7 +235,7 @@ class _Flock:
             shepherd.let_go()
 
     def end(self) -> None:
-        """End and wait for every shepherd."""
+        """End every running program and wait until its shepherd process has exited."""
         for shepherd in self._running.values():
             shepherd.let_go()
         for shepherd in self._running.values():

@@ -31,7 +31,10 @@ class Native:
 
 
 def repeats_for(first_s: float, wanted: int) -> int:
-    """Return the number of runs: ``wanted``, or fewer if the first run of ``first_s`` was long."""
+    """Return the number of native runs: ``wanted``, or fewer if the first took long.
+
+    ``first_s`` is the wall time of the first run in seconds.
+    """
     if first_s > VERY_LONG_S:
         return 1
     return min(wanted, 2) if first_s > LONG_S else wanted

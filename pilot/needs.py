@@ -196,8 +196,11 @@ _read: dict[tuple[str, int, int], Code | None] = {}
 
 
 def read_code(path: str) -> Code | None:
-    """Disassemble a file (cached). Return None if it has no x86-64 code, is larger than
-    ``MOST_BYTES``, or cannot be disassembled in ``TIME_LIMIT_S`` seconds."""
+    """Return the instruction sets in an executable's or library's disassembled code (cached).
+
+    None if the file has no x86-64 code, is larger than ``MOST_BYTES``, or cannot be disassembled in
+    ``TIME_LIMIT_S`` seconds.
+    """
     with suppress(OSError):
         state = Path(path).stat()
         key = (path, state.st_size, state.st_mtime_ns)

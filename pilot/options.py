@@ -20,7 +20,7 @@ SIZE_MARK = "{size}"
 
 @dataclass(frozen=True, slots=True)
 class PilotOptions:
-    """The program to run, and the measurements to make.
+    """The options of a pilot: the program to run, and the measurements to make.
 
     Each of ``size`` and ``sizes`` replaces ``{size}`` in the command.
     """
@@ -64,7 +64,7 @@ class Plan:
 
     @property
     def name(self) -> str:
-        """Return the profile's name: the user's, else made of program file name and size."""
+        """Return the Profile's name: the user's, or else the program's file name and the size."""
         return self.options.name or default_name(self.options.command, self.main)
 
 

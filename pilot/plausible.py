@@ -147,8 +147,10 @@ def ran_elsewhere(command: tuple[str, ...], outcome: Outcome) -> str | None:
 
 
 def without_counts(counters: Mapping[str, Measurement], why: str) -> dict[str, Measurement]:
-    """Return ``counters`` with all made missing, with the reason ``why``, but for those that the
-    kernel accounts (sources proc and cgroup)."""
+    """Return the counters with values only from the kernel's accounting (sources proc, cgroup).
+
+    All other counters are missing, with the reason ``why``.
+    """
     return {
         name: Measurement(value=None, quality=Quality.MISSING, source="none", note=why)
         if measurement.source not in {"proc", "cgroup"}

@@ -78,7 +78,7 @@ def installed(prefix: str = "berth.") -> Mapping[str, tuple[Entry, ...]]:
 
 
 class Registry(Generic[T]):
-    """The plugins of one group of entry points, by name.
+    """Finds and imports the plugins of one group of entry points (``berth.schedulers``, ...).
 
     ``own``: file in the format of ``entry_points.txt`` with Berth's own plugins. ``needs``:
     attributes that a plugin of another package must have; if ``name`` is one of them, it must

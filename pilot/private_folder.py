@@ -60,7 +60,7 @@ class PrivateFolders:
     """State of each file before the run, by copy and file."""
 
     def enter(self) -> Path:
-        """Make a copy and return its path. Raises OSError.
+        """Make a copy of the working folder and return the copy's path. Raises OSError.
 
         Files that other processes remove during the copying are left out.
         """
@@ -95,7 +95,7 @@ class PrivateFolders:
 
 
 def _only_gone(error: OSError) -> bool:
-    """Return whether the copying failed only for files that were removed during it."""
+    """Return whether copying a folder failed only for files that were removed meanwhile."""
     if not isinstance(error, shutil.Error) or not isinstance(error.args[0], list):
         return False
     return not any(os.path.lexists(source) for source, *_ in error.args[0])

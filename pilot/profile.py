@@ -32,7 +32,7 @@ Name = Annotated[str, Field(pattern=NAME_PATTERN)]
 
 
 class Quality(StrEnum):
-    """How a value was obtained."""
+    """How a counter's value was obtained; ``missing`` means that there is no value."""
 
     MEASURED = "measured"
     EMULATED = "emulated"
@@ -95,7 +95,7 @@ class RunsOn(Document):
 
 
 class SizePoint(Document):
-    """Time and peak memory of the same program at one problem size."""
+    """Time and peak memory of the Profile's program at one of several problem sizes."""
 
     size: Positive
     runtime_s: Positive
@@ -106,7 +106,7 @@ class SizePoint(Document):
 
 
 class ScalingPoint(Document):
-    """Time of the same program and size at another number of threads."""
+    """Time of the Profile's program at the same problem size with another number of threads."""
 
     threads: int = Field(ge=1)
     runtime_s: Positive
@@ -129,7 +129,7 @@ class Ranks(Document):
 
 
 class NodePoint(Document):
-    """Time of the same program at another number of nodes."""
+    """Time of the Profile's program on another number of nodes."""
 
     nodes: int = Field(ge=1, le=1_000_000)
     ranks: int = Field(ge=1, le=10_000_000)

@@ -82,7 +82,7 @@ def children_of(pid: int) -> list[int]:
 
 
 def parents() -> dict[int, list[int]]:
-    """Return parent pid -> child pids of all processes of the machine.
+    """Return the child pids of all processes of the machine, by parent pid.
 
     Used on kernels without ``/proc/PID/task/TID/children``.
     """
@@ -176,7 +176,7 @@ class Tree:
         self.threads_age: dict[tuple[int, str], int] = {}
         """(pid, thread id) -> age of the thread in nanoseconds at that sample, where known."""
         self.threads_together: dict[int, set[frozenset[str]]] = {}
-        """Process id -> sets of thread ids that were alive at the same sample."""
+        """Sets of thread IDs that were alive at the same sample, by process ID."""
 
     def sample(self) -> float:
         """Sample every process of the tree once; return how long the sampling took in seconds."""

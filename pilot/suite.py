@@ -109,7 +109,10 @@ class BenchResult:
 
 @dataclass(frozen=True)
 class Suite:
-    """The built suite. If the OpenMP build failed, ``openmp_problem`` has the reason."""
+    """The built reference suite, which runs the kernels and the parts of the machine benchmark.
+
+    If the OpenMP build failed, ``openmp_problem`` has the reason.
+    """
 
     build: Build
     kernels: tuple[Kernel, ...]

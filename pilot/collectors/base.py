@@ -1,4 +1,4 @@
-"""The interface of collectors, and their result.
+"""The interface of collectors (sources of counters), and the type of their results.
 
 A collector object is used for one run of the program. ``probe`` returns why it cannot be used on
 this machine, ``prepare`` may wrap the command, ``watch`` is called while the program runs, and

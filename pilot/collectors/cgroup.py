@@ -1,4 +1,4 @@
-"""Memory, I/O and processor time from control groups (cgroup version 2).
+"""Collector of memory, I/O and processor time from control groups (cgroup version 2).
 
 The program runs in a new child of the pilot's own control group, if the site delegates control.
 The kernel's figures then cover exactly the program and all its child processes.

@@ -42,7 +42,7 @@ class Device(StrEnum):
 
 
 class Outcome(StrEnum):
-    """How a measurement ended."""
+    """How the measurement of a model ended; ``ok`` is the only success."""
 
     OK = "ok"
     OUT_OF_MEMORY = "out-of-memory"

@@ -214,7 +214,7 @@ SEGMENT = re.compile(
 
 @dataclass(slots=True)
 class Counts:
-    """Sums of the tool's counts over all processes and files that were read."""
+    """The counts of Berth's valgrind tool, summed over all processes and files that were read."""
 
     totals: dict[str, int] = field(default_factory=dict)
     misses: dict[str, list[int]] = field(default_factory=dict)

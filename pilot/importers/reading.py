@@ -89,7 +89,7 @@ class Source:
 
     @property
     def text(self) -> str:
-        """Return the content as UTF-8 text.
+        """Return the file's content as UTF-8 text.
 
         Raises DocumentError that names the first line with invalid bytes.
         """

@@ -30,7 +30,7 @@ class Span(Document):
 
     @property
     def interval(self) -> Interval:
-        """Return the same interval as an Interval."""
+        """Return the interval as the type ``Interval``, for calculations."""
         return Interval(self.low, self.mid, self.high)
 
     @model_validator(mode="after")
@@ -83,14 +83,14 @@ class Runtime(Document):
 
 
 class RuntimesFile(Document):
-    """The document ``runtimes.json``."""
+    """The file ``runtimes.json``: the fitted memory models by name."""
 
     schema_: str = Field(default=RUNTIMES_SCHEMA, alias="schema")
     runtimes: dict[str, Runtime]
 
 
 class RuntimeName(StrEnum):
-    """The keys of ``runtimes.json``."""
+    """The names of the memory models: GPU or CPU, forward pass or training."""
 
     GPU_FORWARD = "gpu-forward"
     GPU_TRAINING = "gpu-training"

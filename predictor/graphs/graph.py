@@ -148,7 +148,7 @@ class ModelGraph:
 
     @cached_property
     def node_parameters(self) -> Integers:
-        """Return array [n]: parameters that each node uses; shared ones count at every user."""
+        """Return array [n]: number of parameters of each node; shared ones count at each user."""
         return self.column("parameters")
 
     @cached_property

@@ -91,7 +91,7 @@ class Reader:
             raise DocumentError(source, "made its reader answer nonsense") from None
 
     def close(self) -> None:
-        """End the child process, if this process (not a parent that forked) started it."""
+        """End the child process; after a fork, only the process that started it does so."""
         with self._lock:
             if self._owner == os.getpid():
                 self._end()

@@ -57,7 +57,7 @@ class Reach(Document):
 
 
 class RoofShares(Document):
-    """The document ``roof_shares.json``."""
+    """The file ``roof_shares.json``: shares of the roofline by group of operators."""
 
     schema_: str = Field(default="berth.roof-shares/1", alias="schema")
     source: str

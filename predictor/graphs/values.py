@@ -44,7 +44,7 @@ class Tensor(NamedTuple):
 
     @property
     def elements(self) -> int:
-        """Return the number of elements."""
+        """Return the tensor's number of elements."""
         return math.prod(self.shape)
 
     @property
@@ -54,7 +54,7 @@ class Tensor(NamedTuple):
 
 
 def checked(shape: Iterable[int], subject: str = "a tensor") -> Shape:
-    """Return the shape as a tuple.
+    """Return a tensor's shape as a tuple after checking its sizes.
 
     Raises Problem for a negative size, too many dimensions, or too many elements.
     """

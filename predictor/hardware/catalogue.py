@@ -46,7 +46,7 @@ def _by_name() -> Mapping[str, tuple[Device, ...]]:
 
 
 def candidates(name: str) -> tuple[Device, ...]:
-    """Return all devices whose name or alias this is; empty for an unknown name."""
+    """Return all devices with this name or alias; empty for an unknown name."""
     return _by_name().get(simplified(name), ())
 
 
@@ -79,7 +79,7 @@ def get(name: str) -> Device:
 
 
 def nearest(name: str) -> tuple[str, ...]:
-    """Return the canonical names of at most three devices with a name similar to this."""
+    """Return the canonical names of at most three devices with names similar to ``name``."""
     near = difflib.get_close_matches(simplified(name), _by_name(), n=3)
     return tuple(
         dict.fromkeys(device.name for near_name in near for device in _by_name()[near_name])

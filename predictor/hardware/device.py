@@ -34,7 +34,7 @@ class Numbers(StrEnum):
 
     @property
     def precision(self) -> Precision:
-        """Return the same format as a Precision, the key of peak rates."""
+        """Return the number format as a ``Precision``, the key of a device's peak rates."""
         return Precision(self.value)
 
 

@@ -36,7 +36,7 @@ class Media:
         )
 
     def fits(self, capacity: Media) -> bool:
-        """Return whether ``capacity`` has at least as many of each engine as this."""
+        """Return whether ``capacity`` has at least these numbers of media engines."""
         return (
             self.nvdec <= capacity.nvdec
             and self.nvenc <= capacity.nvenc
@@ -45,7 +45,7 @@ class Media:
         )
 
     def at_least(self, other: Media) -> Media:
-        """Return the larger number of each engine from this and ``other``."""
+        """Return, for each media engine, the larger of this number and ``other``'s."""
         return Media(
             max(self.nvdec, other.nvdec),
             max(self.nvenc, other.nvenc),
@@ -146,7 +146,7 @@ class Geometry:
 
     @cached_property
     def by_name(self) -> dict[str, SliceProfile]:
-        """Return the profiles by name."""
+        """Return the GPU's MIG profiles by name."""
         return {p.name: p for p in self.profiles}
 
     def profile(self, name: str) -> SliceProfile:
