@@ -90,7 +90,7 @@ class Footprint:
         return max(self.memory.mid - self.need.allocated, 0.0)
 
     def fits(self, memory_bytes: float) -> Fits:
-        """Return whether the predicted peak memory fits in ``memory_bytes``; see ``fits``."""
+        """Return whether the predicted peak memory fits in ``memory_bytes``: YES, NO or MAY."""
         return fits(self.memory, memory_bytes)
 
 

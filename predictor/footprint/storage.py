@@ -118,7 +118,7 @@ def _sizes(graph: ModelGraph, bits: int | None) -> Integers:
 def _origins(
     graph: ModelGraph, family: list[Family], sources: list[list[int]], written: list[int]
 ) -> list[int]:
-    """Return, for each pointwise node in a chain, the node that the chain is a function of.
+    """Return the node whose output each chain of pointwise nodes is a function of, by node.
 
     -1 for other nodes. A chain has at most ``LONGEST_RUN`` nodes of the same size: frameworks have
     no single kernel for longer ones.

@@ -268,7 +268,7 @@ def _exact(values: Integers, times: Integers) -> int:
 
 
 def repeated(kind: Indices) -> tuple[Block, ...]:
-    """Return the back-to-back repetitions in a sequence of kinds, found greedily, longest first."""
+    """Return the back-to-back repetitions in a list of nodes' kinds, longest first."""
     blocks: list[Block] = []
     candidates: list[tuple[int, int, int]] = []
     for period in range(1, len(kind) // 2 + 1):

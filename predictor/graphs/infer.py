@@ -76,7 +76,7 @@ FOLDED, SAME = -1, -2
 
 @dataclass(frozen=True, slots=True)
 class _Made:
-    """The outputs and the kind that the rules infer for a node."""
+    """The output tensors and the kind of node that the shape and cost rules infer for a node."""
 
     outputs: tuple[Tensor, ...]
     kind: int

@@ -66,7 +66,7 @@ def describe(
     work: tuple[int, int],
     parameters: int,
 ) -> Kind:
-    """Return the kind of an operator call.
+    """Return the row of the table of kinds for an operator call.
 
     ``work`` is (MACs, flops other than the MACs'). Raises Problem for absurdly large counts.
     """

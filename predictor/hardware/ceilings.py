@@ -57,7 +57,7 @@ class Point:
 
 @dataclass(frozen=True, slots=True)
 class Ceilings:
-    """Peak rates of all points as columns, one entry per point.
+    """Peak rates as columns, one entry per point (a platform with a number of cores or GPUs).
 
     Rates are per second, for all cores in use together.
     """
@@ -84,7 +84,7 @@ class Ceilings:
 
     @classmethod
     def of(cls, points: Iterable[Point]) -> Ceilings:
-        """Return the table of peak rates with one row per point, in the order of ``points``."""
+        """Return the table of peak rates of platforms, one row per point, in the points' order."""
         ordered = tuple(points)
         rows = np.array([_row(p) for p in ordered], dtype=np.float64).reshape(len(ordered), -1)
         columns = [np.ascontiguousarray(column) for column in rows.T]

@@ -101,9 +101,9 @@ def spread(tensor: Tensor, shape: Shape) -> Values | None:
 
 
 def fitted(values: list[float] | None, dtype: int) -> Values | None:
-    """Return values converted to a type's int or float.
+    """Return computed values as numbers of an ONNX type: floats, or integers of 64 bits.
 
-    None where ``values`` is None, or an integer value exceeds 64 bits.
+    None where ``values`` is None, or an integer is not finite or exceeds 64 bits.
     """
     if values is None:
         return None
