@@ -45,7 +45,7 @@ INSTRUCTIONS_PER_S = 5e9
 NATIVE_S = 1.0
 """Total time of the repetitions for one native measurement."""
 NATIVE_REPS = (5, 25)
-"""Smallest and largest number of those repetitions."""
+"""Smallest and largest number of repetitions of a kernel in one native measurement."""
 LONG_REP_S = 3.0
 """Kernels with longer repetitions are timed on a fraction of each, if they support fractions."""
 TRIAL_FRACTION = 0.02
