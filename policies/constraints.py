@@ -238,7 +238,7 @@ def predicted(case: Case) -> Exclusion | None:
 
 
 def better_than_a_prior(case: Case) -> Exclusion | None:
-    """Exclude a prediction that has no data for the platform (a prior), in strict mode only."""
+    """Exclude, in strict mode, a prediction without any data for the platform (a *prior*)."""
     if case.settings.allow_prior or not case.settings.strict or case.prediction is None:
         return None
     if case.prediction.basis is not Basis.PRIOR:

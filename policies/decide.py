@@ -101,7 +101,8 @@ class Decider:
         now_s: float,
         allowance: Allowance | None = None,
     ) -> Decision:
-        """Return the Decision, see the function ``decide``.
+        """Return the Decision for one request at ``now_s`` (Unix time), as the function
+        ``decide`` does.
 
         ``allowance``: the exploration budget that this job may use; None: no exploration.
         """

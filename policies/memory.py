@@ -154,7 +154,7 @@ def with_memory(
 
 
 def _by_core(request: Request, candidate: Candidate, held: Resources, total: int) -> int:
-    """Return bytes per node, in whole MiB per core.
+    """Return the memory per node in bytes for a request per core: a whole number of MiB per core.
 
     Where tasks and cores per task are unchanged, the memory per core stays the same; else the total
     memory stays the same.
@@ -171,7 +171,10 @@ def _by_core(request: Request, candidate: Candidate, held: Resources, total: int
 def _too_much_on_all_cores(
     request: Request, candidate: Candidate, held: Resources, memory_bytes: int
 ) -> str | None:
-    """Return why a job on whole nodes cannot have that much memory per core there; None: it can."""
+    """Return why no node has that much memory per core on all its cores; None: a node has it.
+
+    Checked for jobs on whole nodes only.
+    """
     own, capacity = own_cores_per_node(held), candidate.memory_bytes_per_node
     whole = request.needs.exclusive or request.needs.min_cores_per_node > own
     if whole and capacity is not None and memory_bytes // own * candidate.cores_per_node > capacity:

@@ -27,7 +27,7 @@ class ListBy(StrEnum):
     START = "start"
     """List candidates that help only if the best one starts late.
 
-    Their expected run time exceeds the best one's by no more than their expected start is later.
+    A candidate's run time may exceed the best one's by its additional expected wait at most.
     """
 
 

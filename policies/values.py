@@ -371,9 +371,9 @@ class Ranked(NamedTuple):
     guess: bool = False
     """True: the candidate ranks after every candidate that is not a guess.
 
-    That is so where the prediction abstains, where it is a prior (no data for the platform) and the
-    site does not allow priors, or where the candidate may lack CPU instructions that the program
-    needs. The submit filter never chooses a guess; a person may see it.
+    A candidate is a guess where the prediction abstains, where the prediction is a prior (no data
+    for the platform) and the site does not allow priors, or where the candidate may lack CPU
+    instructions that the program needs. The submit filter never chooses a guess; people see it.
     """
     source: str = ""
     """Predictor families and methods that the run time comes from, with weights where there are
@@ -407,9 +407,7 @@ class Edit:
 
 @dataclass(frozen=True, slots=True)
 class Explored:
-    """Why a job was sent to a candidate that is not the best, to learn from its run, and at
-    which cost.
-    """
+    """Why a job was sent to a candidate that is not the best to learn from its run, and the cost."""
 
     instead_of: str
     """The candidate with the best prediction."""

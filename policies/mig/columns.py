@@ -23,7 +23,9 @@ from berth.policies.mig.problem import Counts, Edge, Group, LayoutOption, Proble
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One possible layout for a GPU of a bundle: the slots that it offers and its re-cuts."""
+    """One possible layout for a GPU of a bundle: its slots, and the instances to destroy or
+    create.
+    """
 
     counts: Counts
     recuts: int
@@ -42,8 +44,8 @@ class Bundle:
 
 
 def bundles_by_slots(problem: Problem) -> list[Bundle]:
-    """Return bundles of the groups that can offer the same slots, ignoring the number of
-    re-cuts.
+    """Return bundles of the groups that can offer the same slots, ignoring what must be
+    re-partitioned.
     """
     wanted = frozenset(kind for edges in problem.edges for kind in edges)
     merged: dict[object, list[int]] = defaultdict(list)
@@ -87,7 +89,8 @@ def bundles_by_group(
 def _cheapest_column(
     merged_columns: Sequence[Column], left: list[int], columns: Sequence[Column]
 ) -> int:
-    """Return the index of the column with fewest re-cuts that covers a merged column's slots.
+    """Return the index of the column that covers a merged column's slots with fewest instance
+    changes.
 
     ``left``: how many GPUs each merged column still needs; the covered one is decreased by one. The
     result is 0 where no column covers any.
@@ -112,7 +115,10 @@ def _covers(counts: Counts, needed: Counts) -> bool:
 def _columns(
     group: Group, wanted: frozenset[SlotKind], problem: Problem, *, free: bool
 ) -> tuple[Column, ...]:
-    """Return the columns of a group that no other column dominates; ``free``: ignore re-cuts."""
+    """Return the columns of a group that no other column dominates in slots and re-cuts.
+
+    ``free``: re-cuts (instances destroyed or created) are not compared.
+    """
     best: dict[Counts, Column] = {}
     for option in group.options:
         counts = tuple((kind, n) for kind, n in option.counts if kind in wanted)

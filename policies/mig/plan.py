@@ -1,5 +1,5 @@
-"""A MIG plan: its objectives, target layouts, ordered steps, and whether it is worth the
-re-cuts.
+"""A MIG plan: objectives, target layouts, ordered steps, and whether its changes are worth their
+cost.
 """
 
 from __future__ import annotations
@@ -180,7 +180,9 @@ class Hysteresis:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """Whether to carry out a plan's re-cuts, the relative gain, and a sentence for the log."""
+    """Whether to carry out a plan's changes of layouts, the relative gain, and a sentence for
+    the log.
+    """
 
     recut: bool
     gain: float
@@ -213,12 +215,10 @@ def gain(new: Plan, stay: Plan) -> tuple[float, Objective | None]:
 def worth_recutting(
     new: Plan, stay: Plan, rules: Hysteresis, *, now_s: float, last_recut_s: float | None
 ) -> Verdict:
-    """Return whether to carry out ``new`` now, given the time of the last layout change (Unix
-    time).
+    """Return whether to change the layouts to plan ``new`` now, given the time of the last change.
 
-    A last change that lies in the future by more than the dwell time is ignored: it comes from a
-    wrong
-    clock.
+    ``last_recut_s``: Unix time; None: never. A last change that lies in the future by more than the
+    dwell time is ignored: it comes from a wrong clock.
     """
     improvement, objective = gain(new, stay)
     if not new.recuts:

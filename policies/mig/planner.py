@@ -75,8 +75,9 @@ def plan(
 
 
 def _as_cut(reached: tuple[Reached, ...], gpus: Sequence[GpuPlan]) -> tuple[Reached, ...]:
-    """Return the reached values with the number of re-cuts counted after needless ones were
-    dropped.
+    """Return the reached values with the final number of re-cuts (instances destroyed or created).
+
+    The solver's number may be larger, because needless changes are dropped afterwards.
     """
     recuts = float(sum(g.recuts for g in gpus))
     return tuple(

@@ -143,8 +143,9 @@ class _Stages:
         return self._solution()
 
     def _rebuild(self) -> None:
-        """Split the merged bundles into single groups, because re-cuts depend on each GPU's idle
-        instances.
+        """Split the merged bundles into single groups, before minimising the changes of instances.
+
+        Which instances must be destroyed and created depends on each GPU's idle instances.
         """
         bundles_ = bundles_by_group(self.problem, self.columns.bundles, self.taking)
         self.columns = _Columns(self.problem, self.cp, [b for b, _ in bundles_])
@@ -157,8 +158,9 @@ class _Stages:
             self._polish()
 
     def _polish(self) -> None:
-        """Search for fewer re-cuts with the placed jobs fixed: a start for the solver, without a
-        proof.
+        """Search for fewer re-cuts (instances destroyed or created) with the placed jobs fixed.
+
+        The result is a start for the solver, without a proof.
         """
         self._hint(self.columns.model)
         model = self.columns.model.clone()

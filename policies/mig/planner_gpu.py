@@ -55,8 +55,9 @@ class Table:
         self.feasible = frozenset(packed for packed, _ in self.packed)
 
     def cheapest(self, used: int) -> LayoutOption:
-        """Return the layout with the fewest re-cuts that offers at least the slots in ``used``
-        (packed).
+        """Return the layout with at least the slots ``used`` that changes the fewest instances.
+
+        ``used``: packed slot counts.
         """
         for packed, option in self.packed:
             if ((packed | self.guard) - used) & self.guard == self.guard:

@@ -133,8 +133,8 @@ def view_of(
 
 
 def layout_options(view: GpuView) -> tuple[LayoutOption, ...]:
-    """Return the layouts that a GPU could get: for each choice of slots, the one with fewest
-    re-cuts.
+    """Return the layouts that a GPU could get: for each set of slots, the one that changes it
+    least.
 
     They are in the order of the layouts. Any subset of an option's slots is an option, too.
     """

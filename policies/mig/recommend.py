@@ -251,8 +251,8 @@ def _baselines(known: OnSlices, geometry: Geometry, memory: Interval | None) -> 
 
 
 def makeable(fleet: Iterable[GpuState], *, recut: bool) -> frozenset[str]:
-    """Return the MIG profiles present in the fleet; with ``recut``, also those it can be re-cut
-    to.
+    """Return the MIG profiles present in the fleet; with ``recut``, also those its GPUs can be
+    given.
     """
     cut_gpus = [state for state in fleet if state.mig_enabled]
     present = {i.profile for state in cut_gpus for i in state.layout.instances}

@@ -35,7 +35,9 @@ class Balanced(Objective):
         self._weights = weights
 
     def score(self, estimate: Estimate) -> float | None:
-        """Return the score; smaller is better (see ``Objective.score``)."""
+        """Return the weighted product of time, cost and energy; None: the cost or energy is
+        unknown.
+        """
         weights, cost = self._weights, estimate.cost
         if cost is None:
             if weights.cost:
@@ -48,7 +50,7 @@ class Balanced(Objective):
         return None if energy is None else float(score * energy.joules**weights.energy)
 
     def terms(self, estimate: Estimate) -> tuple[Term, ...]:
-        """Return the parts of the score (see ``Objective.terms``)."""
+        """Return the predicted time, cost, energy and their exponents, for a person to read."""
         exponents: tuple[Term, ...] = (
             Term("exponent of the time", self._weights.time, ""),
             Term("exponent of the cost", self._weights.cost, ""),
@@ -60,5 +62,5 @@ class Balanced(Objective):
         return (*time_terms(estimate), *cost_terms(estimate), *energy, *exponents)
 
     def why_missing(self, estimate: Estimate) -> tuple[Code, str]:
-        """Return why the candidate has no score (see ``Objective.why_missing``)."""
+        """Return the code and sentence of the missing number: the price, or else the energy."""
         return NO_PRICE if self._weights.cost and estimate.cost is None else NO_ENERGY

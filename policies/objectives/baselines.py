@@ -38,14 +38,16 @@ class HeterogeneityBlind(Objective):
     baseline = True
 
     def score(self, estimate: Estimate) -> float | None:
-        """Return the score; smaller is better (see ``Objective.score``)."""
+        """Return time limit + expected wait in seconds, with a tiny pseudo-random part that
+        breaks ties.
+        """
         user = "" if estimate.request is None else estimate.request.user
         text = f"{estimate.now_s!r} {user} {estimate.candidate.name}".encode()
         drawn = int.from_bytes(hashlib.blake2b(text, digest_size=4).digest(), "big") / 2**32
         return sum(_parts(estimate)) * (1 + _TIE * drawn)
 
     def terms(self, estimate: Estimate) -> tuple[Term, ...]:
-        """Return the parts of the score (see ``Objective.terms``)."""
+        """Return the time limit and the expected wait in seconds, for a person to read."""
         limit_s, wait_s = _parts(estimate)
         return (Term("time limit", limit_s, "s"), Term("expected wait", wait_s, "s"))
 
@@ -70,14 +72,14 @@ class RandomPlace(Objective):
     baseline = True
 
     def score(self, estimate: Estimate) -> float | None:
-        """Return the score; smaller is better (see ``Objective.score``)."""
+        """Return a pseudo-random number between 0 and 1, equally distributed."""
         user = "" if estimate.request is None else estimate.request.user
         text = f"{estimate.turn} {estimate.now_s!r} {user} {estimate.candidate.name}".encode()
         drawn = int.from_bytes(hashlib.blake2b(text, digest_size=6).digest(), "big")
         return (drawn + 1) / 2**48
 
     def terms(self, estimate: Estimate) -> tuple[Term, ...]:
-        """Return the parts of the score (see ``Objective.terms``)."""
+        """Return the pseudo-random number of the score, for a person to read."""
         return (Term("lot", self.score(estimate) or 0.0, ""),)
 
 
@@ -98,18 +100,22 @@ class RoundRobin(Objective):
 
     @classmethod
     def of(cls, settings: PolicySettings, candidates: Sequence[Candidate]) -> Self:
-        """Return the objective for this site's settings (see ``Objective.of``)."""
+        """Return the objective for a site, with the position of each candidate in the order of
+        names.
+        """
         objective = cls(settings.weights)
         objective._index = {candidate.name: i for i, candidate in enumerate(candidates)}
         return objective
 
     def score(self, estimate: Estimate) -> float | None:
-        """Return the score; smaller is better (see ``Objective.score``)."""
+        """Return the candidate's distance from the present turn, from 1 (next) to the number of
+        candidates.
+        """
         index = self._index.get(estimate.candidate.name, 0)
         return 1.0 + (index - estimate.turn) % max(1, len(self._index))
 
     def terms(self, estimate: Estimate) -> tuple[Term, ...]:
-        """Return the parts of the score (see ``Objective.terms``)."""
+        """Return the candidate's distance from the present turn, for a person to read."""
         return (Term("places until its turn", self.score(estimate) or 0.0, ""),)
 
 
@@ -145,11 +151,13 @@ class StaticBest(Objective):
         return objective
 
     def score(self, estimate: Estimate) -> float | None:
-        """Return the score; smaller is better (see ``Objective.score``)."""
+        """Return the candidate's position in ``policy.order``, from 1; None: it is not in the
+        order.
+        """
         return self._rank.get(estimate.candidate.name)
 
     def terms(self, estimate: Estimate) -> tuple[Term, ...]:
-        """Return the parts of the score (see ``Objective.terms``)."""
+        """Return the candidate's position in ``policy.order``, for a person to read."""
         return (Term("place in the order", self._rank.get(estimate.candidate.name, 0.0), ""),)
 
 
@@ -164,10 +172,10 @@ class UserChoice(Objective):
     baseline = True
 
     def score(self, estimate: Estimate) -> float | None:
-        """Return the score; smaller is better (see ``Objective.score``)."""
+        """Return 1 for a candidate in the queue that the user named, else None."""
         named = None if estimate.request is None else estimate.request.queue
         return 1.0 if named == estimate.candidate.queue else None
 
     def terms(self, estimate: Estimate) -> tuple[Term, ...]:
-        """Return the parts of the score (see ``Objective.terms``)."""
+        """Return one Term, which says that the user named the queue."""
         return (Term("named by the user", 1.0, ""),)

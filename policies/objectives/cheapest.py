@@ -14,9 +14,11 @@ class Cheapest(Objective):
     missing = NO_PRICE
 
     def score(self, estimate: Estimate) -> float | None:
-        """Return the score; smaller is better (see ``Objective.score``)."""
+        """Return the job's predicted cost in the site's currency; None: the site file gives no
+        price.
+        """
         return estimate.cost
 
     def terms(self, estimate: Estimate) -> tuple[Term, ...]:
-        """Return the parts of the score (see ``Objective.terms``)."""
+        """Return the predicted cost, for a person to read."""
         return cost_terms(estimate)

@@ -35,13 +35,18 @@ class Deadline(Objective):
 
     @classmethod
     def of(cls, settings: PolicySettings, candidates: Sequence[Candidate]) -> Self:
-        """Return the objective for this site's settings (see ``Objective.of``)."""
+        """Return the objective for a site, with the site's multiple of time limits as default
+        deadline.
+        """
         objective = cls(settings.weights)
         objective._limits = settings.deadline_limits
         return objective
 
     def score(self, estimate: Estimate) -> float | None:
-        """Return the score; smaller is better (see ``Objective.score``)."""
+        """Return the cost; late candidates get larger scores than all others, by how late they are.
+
+        Candidates in time but without a price rank between the two.
+        """
         finish_s = _upper_s(estimate) + wait_of(estimate)
         within_s = self._within_s(estimate)
         if within_s is not None and finish_s > within_s:
@@ -51,7 +56,9 @@ class Deadline(Objective):
         )
 
     def terms(self, estimate: Estimate) -> tuple[Term, ...]:
-        """Return the parts of the score (see ``Objective.terms``)."""
+        """Return the upper predicted time, wait, deadline, latest start and cost, for a person
+        to read.
+        """
         times = (
             Term("upper predicted time", _upper_s(estimate), "s"),
             Term("expected wait", wait_of(estimate), "s"),

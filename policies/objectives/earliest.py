@@ -15,11 +15,13 @@ class Earliest(Objective):
     waits = True
 
     def score(self, estimate: Estimate) -> float | None:
-        """Return the score; smaller is better (see ``Objective.score``)."""
+        """Return the expected wait + predicted run time (of all tasks, for an array), in
+        seconds.
+        """
         return length_of(estimate) + wait_of(estimate)
 
     def terms(self, estimate: Estimate) -> tuple[Term, ...]:
-        """Return the parts of the score (see ``Objective.terms``)."""
+        """Return the predicted run time and the expected wait in seconds, for a person to read."""
         if estimate.makespan is not None:
             return time_terms(estimate)
         predicted = Term("predicted time", estimate.runtime_s.mid, "s")

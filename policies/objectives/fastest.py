@@ -6,16 +6,18 @@ from berth.policies.objectives.protocol import Estimate, Objective, Term, time_t
 
 
 class Fastest(Objective):
-    """Choose the smallest predicted run time + weight of waiting x expected wait, in seconds."""
+    """Choose the candidate with the smallest predicted run time + weight of waiting x expected
+    wait.
+    """
 
     name = "fastest"
     superlative = "is predicted fastest"
     comparative = "faster"
 
     def score(self, estimate: Estimate) -> float | None:
-        """Return the score; smaller is better (see ``Objective.score``)."""
+        """Return the predicted run time + weight of waiting x expected wait, in seconds."""
         return estimate.time_s
 
     def terms(self, estimate: Estimate) -> tuple[Term, ...]:
-        """Return the parts of the score (see ``Objective.terms``)."""
+        """Return the predicted run time and the weighted wait in seconds, for a person to read."""
         return time_terms(estimate)

@@ -37,12 +37,14 @@ class LeastCarbon(Objective):
         return cls(settings.weights)
 
     def score(self, estimate: Estimate) -> float | None:
-        """Return the score; smaller is better (see ``Objective.score``)."""
+        """Return the job's predicted grams of CO2 equivalent; None: power or carbon intensity is
+        unknown.
+        """
         energy = energy_of(estimate)
         return None if energy is None else carbon_g(estimate, energy)
 
     def terms(self, estimate: Estimate) -> tuple[Term, ...]:
-        """Return the parts of the score (see ``Objective.terms``)."""
+        """Return the predicted time, energy and carbon intensity, for a person to read."""
         mean = intensity_of(estimate)
         intensity = () if mean is None else (Term("carbon intensity then", mean, "g/kWh"),)
         return (
@@ -52,5 +54,7 @@ class LeastCarbon(Objective):
         )
 
     def why_missing(self, estimate: Estimate) -> tuple[Code, str]:
-        """Return why the candidate has no score (see ``Objective.why_missing``)."""
+        """Return the code and sentence of the missing number: the energy, or else the carbon
+        intensity.
+        """
         return NO_ENERGY if energy_of(estimate) is None else NO_CARBON

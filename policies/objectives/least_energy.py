@@ -15,10 +15,10 @@ class LeastEnergy(Objective):
     missing = NO_ENERGY
 
     def score(self, estimate: Estimate) -> float | None:
-        """Return the score; smaller is better (see ``Objective.score``)."""
+        """Return the job's predicted energy in joules; None: no power is known."""
         energy = energy_of(estimate)
         return None if energy is None else energy.joules
 
     def terms(self, estimate: Estimate) -> tuple[Term, ...]:
-        """Return the parts of the score (see ``Objective.terms``)."""
+        """Return the predicted time, mean power and energy, for a person to read."""
         return (Term("predicted time", estimate.runtime_s.mid, "s"), *energy_terms(estimate))

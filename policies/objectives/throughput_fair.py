@@ -29,11 +29,13 @@ class ThroughputFair(Objective):
     live = True
 
     def score(self, estimate: Estimate) -> float | None:
-        """Return the score; smaller is better (see ``Objective.score``)."""
+        """Return time x part ** usage: seconds, weighted by the job's part of the candidate."""
         return float(estimate.time_s * _part(estimate) ** _use(estimate))
 
     def terms(self, estimate: Estimate) -> tuple[Term, ...]:
-        """Return the parts of the score (see ``Objective.terms``)."""
+        """Return the predicted time, the part of the candidate and the exponent, for a person to
+        read.
+        """
         return (
             *time_terms(estimate),
             Term("part of the place held", _part(estimate), ""),

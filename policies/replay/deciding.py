@@ -75,7 +75,13 @@ class Decided:
         """The policy's error by row of the job."""
 
     def place(self, job: int, present: Present) -> Sequence[Option] | None:
-        """See Placement. Raises UsageError where the policy fails and ``forgiving`` is not set."""
+        """Return the options of a job by the policy's decision; None: the job stays in its
+        partition.
+
+        Empty: the true run time at the policy's choice is unknown. Raises UsageError where the
+        policy fails
+        and ``forgiving`` is not set.
+        """
         states, request = self._seen.now(present), self._requests[job]
         forecast = self._predictions.forecast(job)
         try:
@@ -103,11 +109,15 @@ class Decided:
         return options
 
     def same_at(self, moment_s: float) -> bool:
-        """See Placement."""
+        """Return whether the candidates' states at that moment would be the same as at the last
+        placement.
+        """
         return self._seen.same_at(moment_s)
 
     def slices_for(self, job: int) -> Sequence[int]:
-        """See AsksForSlices."""
+        """Return the partitions of MIG slices that suit the job placed last, whether or not they
+        exist now.
+        """
         return self._will_do
 
     def _options(self, job: int, request: Request, decision: Decision, edit: Edit) -> list[Option]:

@@ -85,7 +85,7 @@ def replay(
 
 
 class _Answers(NamedTuple):
-    """What a placement said of the trace's jobs."""
+    """The placement's results per job that the replay's figures need."""
 
     unjudged: Flags
     """[jobs] whether the placement could not judge the job."""

@@ -60,7 +60,7 @@ class Columns:
         """Forecasts by the bytes of a row, because NaN does not equal itself as a key."""
 
     def forecast(self, job: int) -> Forecast | None:
-        """Return the job's forecast, see ``Predictions``; None where no platform has a
+        """Return the forecast for the job in this row of the trace; None: no platform has a
         prediction.
         """
         if not self._times:

@@ -48,7 +48,8 @@ class _Gpu:
 
 
 class Recutter:
-    """Re-partition the MIG slices of a replay where that pays.
+    """Re-partition the cluster's MIG GPUs during a replay, where the gain for waiting jobs is
+    worth it.
 
     ``next_s``: the next time (in the replay) at which ``act`` must be called.
     """
@@ -103,7 +104,9 @@ class Recutter:
         self._will_do[job] = partitions
 
     def act(self, state: State) -> None:
-        """Carry out what is due now: open the slices of GPUs that are ready, or plan and re-cut."""
+        """Carry out what is due now: open the slices of re-partitioned GPUs, or plan new
+        layouts.
+        """
         now_s = float(state.clock[at.NOW])
         rules = self._rules
         if rules is None:
@@ -128,9 +131,10 @@ class Recutter:
             self.next_s = min([self._look_s, *(event[0] for event in self._ready)])
 
     def _think(self, state: State, rules: Recutting, now_s: float) -> bool:
-        """Plan for the waiting and expected jobs, and re-cut where it is worth it.
+        """Plan slices for the waiting and expected jobs, and re-partition the GPUs if it is
+        worth it.
 
-        False: a later run with the same queue would not re-cut either.
+        False: a later run with the same queue would not re-partition either.
         """
         self._remember(state, rules, now_s)
         demands = list(self._waiting(state))

@@ -35,28 +35,32 @@ class TraceReplayer:
     predicted: Mapping[str, Floats] = field(default_factory=dict)
     spread: float = 1.25
     lookahead: bool = False
-    """See Decided."""
+    """True: expected waits come from the predicted ends of jobs, updated at each submission."""
     notes: tuple[str, ...] = ()
-    """See Replayer."""
+    """Lines for the report on jobs that were changed or left out when they were read."""
     known: dict[Part, tuple[Trace, Columns]] = field(default_factory=dict, repr=False)
     """Cache of each part's jobs and their predictions, which are the same for all policies."""
 
     def in_pools(self) -> TraceReplayer:
-        """See Replayer."""
+        """Return a faster replayer of the same jobs in pools of cores and GPUs, where the
+        cluster allows pools.
+        """
         if not self.cluster.can_pool:
             return self
         return replace(self, cluster=replace(self.cluster, pooled=True), known={})
 
     @property
     def layouts(self) -> tuple[str, ...]:
-        """See Replayer."""
+        """Return the MIG layouts without room for another slice; empty: no MIG GPUs, or several
+        models.
+        """
         if len({(gpus.geometry.gpu, gpus.profiles) for gpus in self.cluster.sliced}) != 1:
             return ()
         return tuple(str(layout) for layout in full_layouts(self.cluster.sliced[0]))
 
     @property
     def slicing(self) -> Slicing:
-        """See Replayer."""
+        """Return the initial layout of the MIG GPUs and the rules for re-partitioning them."""
         layouts = {str(gpus.layout) for gpus in self.cluster.sliced}
         rules = self.settings.recutting
         return Slicing(
@@ -66,7 +70,10 @@ class TraceReplayer:
         )
 
     def cut(self, slicing: Slicing) -> TraceReplayer:
-        """See Replayer. Raises UsageError where a GPU cannot have the layout."""
+        """Return a replayer of the same jobs with the MIG GPUs partitioned by ``slicing``.
+
+        Raises UsageError where a GPU cannot have the layout.
+        """
         if slicing == self.slicing:
             return self
         sliced = self.cluster.sliced
@@ -84,11 +91,11 @@ class TraceReplayer:
 
     @property
     def span_s(self) -> float:
-        """See Replayer."""
+        """Return the seconds from the first to the last submission; 0 for an empty trace."""
         return float(self.trace.submit_s[-1] - self.trace.submit_s[0]) if len(self.trace) else 0.0
 
     def replay(self, policy: PolicySettings, part: Part) -> Figures:
-        """See Replayer."""
+        """Return the figures of the jobs in ``part`` if they had been placed by ``policy``."""
         return self.figures(self.replayed(policy, part), float(self.trace.submit_s[0]))
 
     def replayed(self, policy: PolicySettings, part: Part) -> Replayed:
