@@ -407,7 +407,7 @@ class Edit:
 
 @dataclass(frozen=True, slots=True)
 class Explored:
-    """Why a job was sent to a candidate that is not the best to learn from its run, and the cost."""
+    """Why a job was sent to another candidate than the best to learn from its run, and the cost."""
 
     instead_of: str
     """The candidate with the best prediction."""

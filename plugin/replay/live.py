@@ -95,7 +95,7 @@ def expected_times(
 
 
 def with_hidden(present: PresentQueue, times: Times) -> Times:
-    """Return the times with those of hidden jobs, which use resources without being visible, set.
+    """Return the times with an end for each hidden job (resources in use by no visible job).
 
     A hidden job ends with the last visible job on nodes of the same kind.
     """
@@ -133,8 +133,9 @@ def _decisions_of(
 
 
 def _ranked(record: DecisionRecord | None) -> list[Mapping[str, Any]]:
-    """Return the decision's candidates with predictions, the chosen one first; empty:
-    unreadable.
+    """Return the decision's candidates with predictions, the chosen one first.
+
+    Empty: the record is missing, chose nothing or cannot be read.
     """
     if record is None or record.chosen is None:
         return []

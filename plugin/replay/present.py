@@ -280,7 +280,7 @@ def _is_of(candidate: Candidate, row: _Row) -> bool:
 
 
 def _held(job: PresentJob, mapped: _Mapped) -> list[int]:
-    """Return the rows that a running job occupies.
+    """Return the indices of the cluster's nodes (rows) that a running job occupies.
 
     On a node with several GPU types, it is the row with most GPUs in use.
     """
@@ -311,8 +311,8 @@ def _hidden(
     mapped: _Mapped,
     facts: ClusterFacts,
 ) -> tuple[list[PresentJob], list[list[int]]]:
-    """Return one hidden job per node with resources in use by no running job, and the row of
-    each.
+    """Return a hidden job for each node with resources in use by no running job, and the nodes'
+    indices.
     """
     cores, gpus, memory = ([0] * len(mapped.rows) for _ in range(3))
     for job, rows in zip(running, held, strict=True):
@@ -381,7 +381,7 @@ def _trace(
 
 
 def _after(jobs: Sequence[PresentJob]) -> Ints:
-    """Return, for each job, the highest row among the jobs that it depends on; -1: no
+    """Return, for each job, the row of the last listed job that it depends on; -1: no
     dependency.
     """
     row_of = {job.job_id: row for row, job in enumerate(jobs)}

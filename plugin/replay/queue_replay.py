@@ -38,7 +38,7 @@ class Start:
 
 @dataclass(frozen=True)
 class Live:
-    """The current queue replayed forward, by one or several methods."""
+    """The current queue, simulated for the next hours by one or several methods."""
 
     present: PresentQueue
     known: Known
@@ -52,7 +52,7 @@ def live_replays(
     backfills: Sequence[str] = (),
     policies: Sequence[str] = (),
 ) -> Live:
-    """Replay the current queue forward; this takes some seconds for many jobs. Raises
+    """Simulate the current queue's next hours; this takes some seconds for many jobs. Raises
     BerthError.
     """
     site = find_site(site_file)

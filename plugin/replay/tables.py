@@ -300,8 +300,9 @@ def read_reservations(
 def present_reservations(
     reserved: Sequence[ReservationFacts], facts: ClusterFacts, candidates: Sequence[Candidate]
 ) -> tuple[Reservation, ...]:
-    """Return the scheduler's reservations on the candidates' nodes, as numbers in the order of
-    names.
+    """Return the scheduler's reservations on nodes of the candidates.
+
+    Nodes are numbered in the order in which the scheduler lists a candidate's nodes.
     """
     reservations = []
     for reservation in reserved:

@@ -96,7 +96,9 @@ def _said_yes(options: Mapping[str, str], name: str) -> bool:
 
 
 def _there(past: PastJobs, cluster: Cluster, jobs: Path, notes: list[str]) -> PastJobs:
-    """Return the jobs in partitions of the site file; the others are counted in ``notes``."""
+    """Return the past jobs in partitions that the site file has; ``notes`` gets the others'
+    number.
+    """
     names = {part.name for part in cluster.partitions}
     trace = past.trace
     lacking = lacking_partitions(trace, {*names, ""})

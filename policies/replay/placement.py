@@ -54,14 +54,16 @@ class Placement(Protocol):
     """A policy under replay, which places jobs at their submission."""
 
     def place(self, job: int, present: Present) -> Sequence[Option] | None:
-        """Return the options of a job (a row of the trace), preferred first; the job starts
-        where it can first.
+        """Return the options (partitions) of a job, preferred first; the job starts in the first
+        with room.
 
-        None: the job stays in its partition. Empty: the policy cannot judge the job, which
-        stays, too, and
-        is counted. A placement may have a method ``same_at(moment_s)``; it returns True if a job
-        submitted
-        at that moment would be placed by the same ``Present`` as the last one.
+        ``job``: row of the trace. None: the job stays in its partition. Empty: the policy cannot
+        judge the
+        job, which stays, too, and is counted. A placement may have a method
+        ``same_at(moment_s)``; it
+        returns True if a job submitted at that moment would be placed by the same ``Present`` as
+        the last
+        one.
         """
         ...
 

@@ -41,19 +41,19 @@ class Weeks:
         """[draws][weeks] how often each week was drawn."""
 
     def sums(self, column: Floats) -> Floats:
-        """Return [draws] the sum of a per-job column over the drawn weeks."""
+        """Return [draws] the sum of a per-job column over the jobs of each bootstrap draw."""
         by_week = np.bincount(self.place, weights=column, minlength=max(self.count, 1))
         return np.asarray(self.times @ by_week, float)
 
     def means(self, column: Floats) -> Floats:
-        """Return [draws] the mean of a per-job column over the drawn weeks; NaN for a draw
+        """Return [draws] the mean of a per-job column over each bootstrap draw; NaN for a draw
         without jobs.
         """
         return ratio(self.sums(column), self.sums(np.ones(len(column))))
 
     def by(self, group: Ints, groups: int, column: Floats) -> Floats:
-        """Return [draws][groups] the sums of a per-job column over each group's jobs in the
-        drawn weeks.
+        """Return [draws][groups] the sums of a per-job column over each group's jobs in a
+        bootstrap draw.
         """
         cell = self.place * groups + group
         size = max(self.count, 1) * groups
@@ -61,7 +61,10 @@ class Weeks:
         return np.asarray(self.times @ by_week, float)
 
     def percentiles(self, column: Floats, percent: float) -> Floats:
-        """Return [draws] a percentile of a per-job column; a week drawn n times counts n times."""
+        """Return [draws] a percentile of a per-job column over each bootstrap draw.
+
+        A week that was drawn n times counts n times.
+        """
         order = np.argsort(column, kind="stable")
         column, place = column[order], self.place[order]
         drawn = np.empty(len(self.times))

@@ -139,7 +139,9 @@ def advance(f: Profile, now: float) -> None:
 
 
 def find(f: Profile, need: Ints, now: float, lasts: float) -> float:
-    """Return the first moment from now on with room for the need during ``lasts`` seconds."""
+    """Return the first moment from ``now`` on with ``need`` free in the pool for ``lasts``
+    seconds.
+    """
     n = f.counts[at.P_SEG_COUNT]
     begin = now
     j = 0
