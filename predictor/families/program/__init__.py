@@ -1,4 +1,7 @@
-"""Programs, by the profile of one run: a roofline's time and a learnt residual."""
+"""Family of programs with a measured profile: predicts from one run's counters on other platforms.
+
+The predicted time is the time of a roofline model multiplied by a learnt correction.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,7 @@ FAMILY = FamilyEntry(
 
 
 def _describe(profile: Profile) -> Workload:
-    """Return the workload of a program that was measured once; its amount is that run."""
+    """Return the workload of a measured program; its amount of work is that of the measured run."""
     return Workload(
         "program", profile.name, digest_of(profile), profile.runs_on, WHOLE_JOB, profile
     )

@@ -1,9 +1,12 @@
-"""Attribution: what each group of inputs adds to a prediction, against a typical input.
+"""Shapley values: how much each group of inputs moves a prediction away from that for typical
+inputs.
 
-Shapley values of the game in which a coalition's inputs are the workload's own and all others
-those of the background. Exact over all coalitions for few groups; for more, the mean over a fixed
-set of orders and their reverses. Either way base and effects add up to the prediction exactly:
-along one order the effects telescope. Any model family serves: it is asked for rows -> outputs.
+In the game of the Shapley values, a coalition is a set of groups. Groups in the coalition have the
+workload's own values, and all other groups have typical values (the background). Up to
+``MOST_EXACT`` groups, all coalitions are evaluated; beyond that, the effects are means over a fixed
+random set of group orders and the reversed orders. In both cases, the base plus all effects equals
+the prediction exactly. The model may be any function from input rows to outputs.
+
 Sources: Shapley, "A value for n-person games", 1953; Lundberg and Lee, "A unified approach to
 interpreting model predictions", NeurIPS 2017; antithetic orders: Mitchell, Cooper, Frank, Holmes,
 "Sampling permutations for Shapley value estimation", JMLR 23, 2022.
@@ -20,34 +23,38 @@ import numpy as np
 from berth.predictor.core.arrays import Floats
 
 Model = Callable[[Floats], Floats]
-"""Rows (n x inputs) to outputs (n x platforms), in log."""
+"""A function from input rows (n x inputs) to the logs of its outputs (n x platforms)."""
 
 MOST_EXACT = 10
-"""Most groups for which every coalition is asked (1,024 rows)."""
+"""Largest number of groups for which all coalitions are evaluated (2^10 = 1,024 model rows)."""
 ORDERS = 64
+"""Number of group orders that are averaged where there are more than ``MOST_EXACT`` groups."""
 SEED = 20260101
+"""Seed of the random group orders; fixed, so that equal inputs give equal effects."""
 
 
 @dataclass(frozen=True, slots=True)
 class Attribution:
-    """``base + effects.sum(axis=0)`` is ``value``."""
+    """The effect of each group of inputs: ``base + effects.sum(axis=0)`` equals ``value``."""
 
     base: Floats
-    """Outputs at the background (platforms)."""
+    """Model outputs for the typical inputs, one per platform."""
     value: Floats
-    """Outputs at the workload (platforms)."""
+    """Model outputs for the workload's own inputs, one per platform."""
     effects: Floats
-    """Groups x platforms, in the outputs' unit."""
+    """Effects (groups x platforms), in the unit of the outputs."""
 
 
 def attribute(
     model: Model, row: Floats, background: Floats, groups: Sequence[Sequence[int]]
 ) -> Attribution:
-    """Return what each group of columns adds to ``model(row)``.
+    """Return how much each group of input columns contributes to ``model(row)``.
 
-    ``row``: inputs. ``background``: m x inputs; of several rows the mean output counts.
-    ``groups``: column numbers; columns in no group keep the workload's own value.
-    Raises ValueError where a column is in two groups or the shapes do not fit.
+    - ``row``: the workload's inputs;
+    - ``background``: typical inputs (m x inputs); outputs are averaged over its m rows;
+    - ``groups``: column numbers of each group; columns in no group keep the workload's own values.
+
+    Raises ValueError if a column is in two groups or the shapes do not match.
     """
     background = np.atleast_2d(background)
     taken = [column for group in groups for column in group]
@@ -63,6 +70,7 @@ def attribute(
 def _exact(
     model: Model, row: Floats, background: Floats, groups: Sequence[Sequence[int]]
 ) -> Attribution:
+    """Return the Shapley values from all coalitions of the groups."""
     count = len(groups)
     members = (np.arange(2**count)[:, None] >> np.arange(count)) & 1 == 1
     outputs = _outputs(model, row, background, groups, members)
@@ -79,6 +87,7 @@ def _exact(
 def _sampled(
     model: Model, row: Floats, background: Floats, groups: Sequence[Sequence[int]]
 ) -> Attribution:
+    """Return the Shapley values as means over ``ORDERS`` random orders of the groups."""
     count = len(groups)
     draw = np.random.default_rng(SEED)
     orders = [draw.permutation(count) for _ in range(ORDERS // 2)]
@@ -105,7 +114,11 @@ def _outputs(
     groups: Sequence[Sequence[int]],
     members: np.ndarray[tuple[int, int], np.dtype[np.bool_]],
 ) -> Floats:
-    """Return the mean output over the background for each coalition."""
+    """Return the model outputs of each coalition (coalitions x platforms), averaged over the
+    background.
+
+    ``members`` (coalitions x groups) is True where a group has the workload's own values.
+    """
     own = np.ones((len(members), row.size), dtype=bool)
     for player, group in enumerate(groups):
         own[:, list(group)] = members[:, [player]]

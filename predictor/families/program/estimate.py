@@ -1,9 +1,15 @@
-"""Estimates: log time, interval width and basis of one profile at every point of a ceiling table.
+"""Estimates of a program's time: log time, interval width and basis for each platform and core
+count.
 
-Points that the profile measured get the measured time. A labelled platform (one with measured
-training times in the bundle) gets the calibrated roofline with the learnt residual; at other core
-counts the basis is ``scaled``. Any other platform gets the calibrated roofline alone. Each step
-away from measured points widens the interval by the constants below.
+The basis says how a time was obtained:
+
+- on the platform that the profile was measured on, the measured time is used;
+- on a labelled platform (the bundle has measured times of its training programs there), the
+  calibrated roofline time is multiplied by the learnt correction; at other core counts than the
+  labelled one the basis is ``scaled``;
+- on any other platform, the calibrated roofline time is used alone.
+
+The less was measured on a platform, the wider the interval, by the factors below.
 """
 
 from __future__ import annotations
@@ -25,28 +31,36 @@ from berth.predictor.families.program.work import ThreadScaling, Work, work_of
 from berth.predictor.hardware.ceilings import Ceilings, Point
 
 NEW_PLATFORM_WIDENING = 1.5
-"""Factor on the log interval for a platform without measured times, whose bias is unknown."""
+"""Factor on the log interval for a platform without measured times, because its bias is unknown."""
 SCALED_WIDENING = 0.2
 """Relative widening of the log interval for each doubling between labelled and requested cores."""
 GUESSED_SCALING_WIDENING = 0.5
-"""The same widening for a program that was never run with another number of threads."""
+"""As ``SCALED_WIDENING``, for a program that was run with only one number of threads."""
 PARTIAL_WIDENING = 1.25
-"""Factor on the log interval if only a part of the run was counted."""
+"""Factor on the log interval if the counters cover only a part of the run."""
 OTHER_REFERENCE_WIDENING = 1.25
-"""Factor on the log interval if the profile was measured on another platform than the training
-profiles."""
+"""Factor on the log interval if the profile and the training profiles are from different platforms.
+"""
 UNKNOWN_DIFFICULTY = 1.0
-"""Difficulty used if no labelled platform gives one, because the measured run anchors nothing."""
+"""Difficulty (factor on the log interval) where no labelled platform gives a value.
+
+A value needs the profile's reference platform, and a labelled platform of the same kind (CPU, GPU).
+"""
 CALIBRATED_KERNELS = 9
-"""Least number of kernels for the basis CALIBRATED; with fewer, a labelled platform's basis is
-PRIOR."""
+"""Least number of training kernels timed on a labelled platform for the basis CALIBRATED.
+
+With fewer kernels the basis is PRIOR.
+"""
 LEAST_LOG_WIDTH = math.log(1.03)
-"""Least half width in log time: repeated runs differ by a few per cent at best."""
+"""Least half width of an interval in log time: repeated runs differ by about 3 % at best."""
 
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """The log time of one point, half the width of its log interval, and its basis."""
+    """The predicted log time at one point (platform and core count), with interval and basis.
+
+    ``log_time`` is the log of seconds; ``log_width`` is half the width of the 90 % interval in log.
+    """
 
     log_time: float
     log_width: float
@@ -55,21 +69,24 @@ class Estimate:
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """A ceiling table: the requested points, then the reference, then the labelled platforms'
-    points."""
+    """A table of peak rates whose rows are the requested points, the reference, the labelled
+    platforms.
+
+    A point is a platform with a number of cores or GPUs.
+    """
 
     table: Ceilings
     count: int
-    """Number of requested points."""
+    """Number of requested points, which are the first rows of the table."""
     reference: int
-    """Row of the reference in the table; -1: the reference platform is not known."""
+    """Table row of the platform that the profile was measured on; -1: that platform is unknown."""
     labelled: dict[str, int]
-    """Row of each labelled platform, as the bundle describes it, at its labelled core count."""
+    """Table row by labelled platform, at the core count of its measured times."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """A profile in the form that the estimator uses."""
+    """A profile with its work, thread scaling and roofline times, as the estimator needs it."""
 
     profile: Profile
     work: Work
@@ -78,20 +95,22 @@ class Reading:
     roofs: Times
     log_roofs: Floats
     log_efficiency: float
-    """Log of the measured reference time over its roofline time; NaN: the reference is not
-    known."""
+    """Log of the measured time on the reference over the roofline time there; NaN: unknown
+    reference."""
 
     @property
     def work_features(self) -> Floats:
-        """Return the features that the range check uses."""
+        """Return the ``WORK_FEATURES`` of the program, which the range check compares with
+        training."""
         return np.array(work_features(self.work, self.scaling))
 
 
 def read(profile: Profile, runtime_s: float, layout: Layout, typical: float) -> Reading:
-    """Return the work and roofline times of a profile.
+    """Return a profile with its work and with roofline times at all points of ``layout``.
 
-    ``typical`` is the training set's mean log efficiency. Counters of a part of a run are scaled so
-    that the whole run has this efficiency.
+    ``runtime_s`` is the measured time in seconds. If the counters cover only a part of the run,
+    they are scaled to the whole run: the program then has the efficiency ``exp(typical)``, the
+    training set's mean. Raises UsageError where required counters are missing.
     """
     known = layout.reference >= 0
     home = layout.table.points[layout.reference].platform if known else None
@@ -111,10 +130,10 @@ def read(profile: Profile, runtime_s: float, layout: Layout, typical: float) -> 
 
 
 def log_times(readings: Sequence[Reading], layout: Layout, bundle: Bundle) -> Floats:
-    """Return [readings, points]: the ``Estimate.log_time`` of several readings.
+    """Return predicted log times (readings x points) of variants of one profile.
 
-    Same values as from ``estimate``. Readings must share profile and scaling; each ONNX model runs
-    once for all of them.
+    The values equal ``Estimate.log_time`` from ``estimate``. All readings must have the same
+    profile and thread scaling; each ONNX model runs once for all of them.
     """
     points = layout.table.points[: layout.count]
     entries = {entry.platform: entry for entry in bundle.manifest.labelled}
@@ -142,11 +161,13 @@ def log_times(readings: Sequence[Reading], layout: Layout, bundle: Bundle) -> Fl
 
 
 def _features(reading: Reading, index: int) -> Floats:
+    """Return the model's feature row for the point with number ``index`` in the table."""
     return feature_row(reading.work, reading.scaling, reading.run, reading.roofs, index)
 
 
 def estimate(reading: Reading, layout: Layout, bundle: Bundle) -> list[Estimate]:
-    """Return one estimate for each requested point, in the same order."""
+    """Return the log time, interval width and basis at each requested point, in order of the
+    points."""
     profile = reading.profile
     doubling = SCALED_WIDENING if reading.scaling.measured else GUESSED_SCALING_WIDENING
     partial = 1.0 if reading.work.complete else PARTIAL_WIDENING
@@ -200,8 +221,10 @@ def estimate(reading: Reading, layout: Layout, bundle: Bundle) -> list[Estimate]
 
 
 def counting_error(profile: Profile) -> float:
-    """Return the largest relative standard error of the cache-miss counters; the time's own
-    relative error is at most this."""
+    """Return the largest relative standard error of the cache-miss counters; 0: none was reported.
+
+    The relative error that it causes in the predicted time is at most as large.
+    """
     return max(
         (
             m.standard_error / m.value
@@ -213,13 +236,17 @@ def counting_error(profile: Profile) -> float:
 
 
 def _basis(entry: Labelled, apart: float) -> Basis:
+    """Return the basis of a prediction on a labelled platform.
+
+    ``apart`` is the distance from the labelled core count, in doublings.
+    """
     if entry.kernels < CALIBRATED_KERNELS:
         return Basis.PRIOR
     return Basis.CALIBRATED if apart == 0 else Basis.SCALED
 
 
 def _residuals(reading: Reading, layout: Layout, bundle: Bundle) -> dict[str, float]:
-    """Return the learnt log residual of each labelled platform; empty without a reference."""
+    """Return the learnt log correction by labelled platform; empty if the reference is unknown."""
     if layout.reference < 0:
         return {}
     residuals = {}
@@ -231,8 +258,10 @@ def _residuals(reading: Reading, layout: Layout, bundle: Bundle) -> dict[str, fl
 def _difficulties(
     reading: Reading, layout: Layout, bundle: Bundle, residuals: dict[str, float]
 ) -> dict[str, float]:
-    """Return the difficulty by labelled platform and, for other platforms, by kind (``cpu``,
-    ``gpu``)."""
+    """Return the difficulty (factor on the log interval) by labelled platform and by kind.
+
+    The keys ``cpu`` and ``gpu`` serve platforms without measured times.
+    """
     difficulties = {}
     for entry in bundle.manifest.labelled:
         if entry.platform not in residuals:
@@ -245,6 +274,7 @@ def _difficulties(
 
 
 def _calibrated(prior: Calibration, reading: Reading, index: int, residual: float) -> float:
+    """Return the predicted log time at one point (see ``bundle.Calibration`` for the formula)."""
     roofs = reading.roofs
     known = not math.isnan(reading.log_efficiency)
     stretch = prior.bias + residual + (prior.carry * reading.log_efficiency if known else 0.0)
@@ -253,7 +283,7 @@ def _calibrated(prior: Calibration, reading: Reading, index: int, residual: floa
 
 
 def _measured_log_times(profile: Profile) -> dict[int, float]:
-    """Return the measured log times on the profile's own platform, by number of cores."""
+    """Return the log of the measured seconds by number of cores, on the profile's own platform."""
     log_times_by_cores = {p.threads: math.log(p.runtime_s) for p in profile.scaling}
     if profile.runtime is not None:
         declared = profile.runs_on.threads * profile.runs_on.ranks
@@ -264,7 +294,11 @@ def _measured_log_times(profile: Profile) -> dict[int, float]:
 def _at_home(
     reading: Reading, point: Point, measured: dict[int, float], log_roof: float, doubling: float
 ) -> Estimate:
-    """Return the measured time on the profile's own platform, or an estimate scaled from it."""
+    """Return the estimate on the platform that the profile was measured on.
+
+    At a measured core count this is the measured time; at other counts it is scaled by the roofline
+    from the run, and ``doubling`` widens the interval per doubling from the nearest measured count.
+    """
     runtime = reading.profile.runtime
     spread = runtime.spread_s / runtime.median_s if runtime else 0.0
     width = max(LEAST_LOG_WIDTH, 2 * spread)

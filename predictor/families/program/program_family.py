@@ -1,4 +1,5 @@
-"""Programs by their profile: roofline prior times learnt residual."""
+"""The program family behind the ``Family`` protocol: a calibrated roofline with a learnt
+correction."""
 
 from __future__ import annotations
 
@@ -19,7 +20,7 @@ from berth.predictor.hardware.ceilings import Point
 
 
 class ProgramFamily:
-    """A Predictor behind the Family protocol."""
+    """Adapter that serves a ``Predictor`` through the ``Family`` protocol."""
 
     name = "program"
 
@@ -28,16 +29,27 @@ class ProgramFamily:
 
     @classmethod
     def load(cls, bundles: Bundles) -> ProgramFamily:
-        """Load a site's bundle, else the shipped one. Raises DocumentError."""
+        """Return the family with the site's program bundle, or with the shipped bundle if the site
+        has none.
+
+        Raises DocumentError for a missing or invalid bundle.
+        """
         return cls(Predictor.load(bundles.get(BUNDLE_SCHEMA)))
 
     def accepts(self, workload: Workload) -> bool:
-        """Return whether it is a profile; one without runtime is refused with its reason by
-        ``forecast``."""
+        """Return whether the workload's document is a Profile.
+
+        ``forecast`` raises UsageError for a Profile without a run time.
+        """
         return isinstance(workload.document, Profile)
 
     def forecast(self, question: Question) -> Answer:
-        """Return a curve over core counts for each platform. Raises UsageError."""
+        """Return predictions by platform over core counts, and how the time changes with the number
+        of nodes.
+
+        Raises UsageError for a profile without run time, or without counters that its prediction
+        needs.
+        """
         profile = question.document(Profile)
         answer = self._predictor.answer(one_node(profile), question.platforms, question.measured_on)
         speedups = {
@@ -50,14 +62,19 @@ class ProgramFamily:
         return replace(answer, nodes=scaling)
 
     def explain(self, question: Question, platform: Platform) -> Explanation:
-        """Explain by Shapley values on the log speedup, and by the roofline's largest part."""
+        """Return the effect of each group of counters on the program's time on one platform.
+
+        Effects are Shapley values; the sentence names the largest part of the roofline time.
+        """
         return self.explain_each(question, [platform])[0]
 
     def explain_each(
         self, question: Question, platforms: Sequence[Platform]
     ) -> Sequence[Explanation]:
-        """Explain several platforms by one game: their speedups are outputs of the same
-        coalitions."""
+        """Return one explanation per platform, in their order.
+
+        The Shapley values of all platforms are computed together from the same model runs.
+        """
         profile = one_node(question.document(Profile))
         if is_time_only(profile):
             words = "only its time and memory are known: typical of the suite"

@@ -1,12 +1,14 @@
-"""Is a profile like those that the bundle was trained on? If not: which counter says so.
+"""Check whether a program resembles those that the bundle was trained on; name the counter if not.
 
-The distance is that to the nearest training kernel over standardised features (mean of squared
-differences, each clipped so that one odd counter cannot hide in twenty good ones). The threshold
-is what the training kernels themselves show when each is held against all others.
+The distance of a program is that to the nearest training kernel: the root mean square difference of
+the standardised features. Each difference is clipped, so that one unusual counter cannot outweigh
+twenty ordinary ones. The distance is divided by a threshold that most training kernels stay below
+when each is compared with all others.
 
-Beyond it the error to be expected grows (``widening``): of the suite on Quartz the fifth that is
-furthest from all others is 1.8 times as far off as the rest. What no training kernel ever had, as
-single precision, is left to the roofline, which knows what it costs.
+Beyond the threshold, larger errors are expected and intervals grow (``widening``): of the reference
+suite on Quartz, the fifth of the kernels with the largest distances has 1.8 times the error of the
+other kernels. Features that no training kernel showed, such as single precision, do not count in
+the distance: the roofline accounts for them.
 """
 
 from __future__ import annotations
@@ -21,35 +23,45 @@ import numpy.typing as npt
 from berth.predictor.core.arrays import Floats
 
 _CLIP = 8.0
+"""Largest difference in one feature that counts, in standard deviations."""
 FURTHEST = 1.5
-"""Multiple of the threshold beyond which nothing is like it: no error can be expected."""
+"""Distance (multiple of the threshold) beyond which no error can be stated and Berth abstains."""
 GROWTH = 0.8
-"""Growth of the interval's logarithm, for each threshold of distance beyond the first."""
+"""Relative growth of the log interval per unit of distance, beyond a distance of 1."""
 UNLEARNT = 1.25
-"""Factor on the interval for what training never saw at all, and the roofline alone accounts for.
-"""
+"""Factor on the log interval for features without training data, which only the roofline covers."""
 _LEAST_SCALE = 1e-3
+"""Least standard deviation of a feature, so that constant features do not cause a division by
+zero."""
 
 
 @dataclass(frozen=True, slots=True)
 class RangeCheck:
-    """The training set's place in feature space."""
+    """The features of the training kernels, and the distance that still counts as similar to
+    them."""
 
     names: tuple[str, ...]
+    """Names of the features, in the order of all arrays."""
     centre: Floats
     scale: Floats
     rows: Floats
-    """Standardised training rows, NaN where a counter was missing."""
+    """Standardised training rows (rows x features); NaN where a counter was not measured."""
     low: Floats
     high: Floats
     """Smallest and largest training value of each feature."""
     threshold: float
+    """Distance of a typical outlier among the training kernels, in standard deviations."""
 
     @classmethod
     def fit(
         cls, names: Sequence[str], rows: Floats, groups: Sequence[str], share: float = 0.98
     ) -> RangeCheck:
-        """Fit the range of training rows; ``share`` of the kernels are inside when held out."""
+        """Return the range check for these training rows (rows x features).
+
+        ``groups`` names the kernel of each row. The threshold is the distance that a fraction
+        ``share`` of the kernels stay below when each is compared with the rows of all other
+        kernels.
+        """
         with np.errstate(all="ignore"):
             centre = np.nan_to_num(_nan_mean(rows))
             scale = np.maximum(np.nan_to_num(_nan_mean((rows - centre) ** 2)) ** 0.5, _LEAST_SCALE)
@@ -75,11 +87,11 @@ class RangeCheck:
         )
 
     def raw_rows(self) -> Floats:
-        """Return the training rows before they were standardised."""
+        """Return the training rows in the features' own units, before standardisation."""
         return self.rows * self.scale + self.centre
 
     def with_rows(self, rows: Floats) -> RangeCheck:
-        """Return the same scales and threshold, with more rows of training to be near to."""
+        """Return a range check with more training rows; scales and threshold stay."""
         return replace(
             self,
             rows=np.vstack([self.rows, (rows - self.centre) / self.scale]),
@@ -88,20 +100,22 @@ class RangeCheck:
         )
 
     def distance(self, values: Floats) -> float:
-        """Return the distance to the nearest training row, as a multiple of the threshold: above 1
-        is outside."""
+        """Return the distance to the nearest training row, divided by the threshold (above 1: out
+        of range)."""
         return _nearest((values - self.centre) / self.scale, self.rows) / self.threshold
 
     @property
     def _learnt(self) -> npt.NDArray[np.bool_]:
-        """Return the features that differed between training kernels; nothing could be learnt of
-        others."""
+        """Return for each feature whether it differed between training kernels, so that a model
+        could use it."""
         return np.asarray(self.high > self.low)
 
     def widening(self, values: Floats) -> float:
-        """Return how many times wider than usual the log interval must be for a program like this.
+        """Return the factor on the log interval of a program with these features; 1 within the
+        range.
 
-        Beyond ``FURTHEST`` it grows no more: nothing is known there.
+        Beyond a distance of ``FURTHEST`` the factor grows no more, because no error can be stated
+        there.
         """
         others = ~self._learnt & ~np.isnan(values)
         strange = bool((np.abs(values - self.centre)[others] > _LEAST_SCALE).any())
@@ -109,19 +123,25 @@ class RangeCheck:
         return (UNLEARNT if strange else 1.0) * (1.0 + GROWTH * apart if apart > 1.0 else 1.0)
 
     def unlike(self, values: Floats) -> str | None:
-        """Return None where an error can be expected, else a sentence that names the worst
-        feature."""
+        """Return a sentence that names the most unusual feature of a program far out of range.
+
+        None within a distance of ``FURTHEST``, where an error can be stated.
+        """
         if self._learnt_distance(values) <= FURTHEST:
             return None
         return self.explain(np.where(self._learnt, values, self.centre))
 
     def _learnt_distance(self, values: Floats) -> float:
+        """Return the distance over the features that differed between training kernels."""
         return self.distance(np.where(self._learnt, values, self.centre))
 
     def beyond(self, columns: Sequence[int], values: Floats, most: float) -> str | None:
-        """Return the first of ``columns`` that is unknown, or over ``most`` outside of training.
+        """Return a sentence on the first of ``columns`` that is unknown or far outside its training
+        range.
 
-        None where there is none. One counter among many hardly moves ``distance``.
+        Far means more than ``most`` below the smallest or above the largest training value, in the
+        unit of the feature. None: no such column. (One feature among many hardly moves
+        ``distance``.)
         """
         for column in columns:
             name, value = self.names[column], float(values[column])
@@ -136,8 +156,8 @@ class RangeCheck:
         return None
 
     def explain(self, values: Floats) -> str | None:
-        """Return None where ``values`` are in range, else a sentence that names the worst
-        feature."""
+        """Return a sentence that names the most unusual feature of a program; None: it is within
+        range."""
         if self.distance(values) <= 1.0:
             return None
         below = np.nan_to_num((self.low - values) / self.scale, nan=-1.0)
@@ -161,16 +181,20 @@ class RangeCheck:
 
 
 def _nan_mean(rows: Floats) -> Floats:
+    """Return the mean of each column over its known values; 0 for a column without any."""
     known = ~np.isnan(rows)
     return np.asarray(np.where(known, rows, 0.0).sum(axis=0) / np.maximum(known.sum(axis=0), 1))
 
 
 def _distances(row: Floats, rows: Floats) -> Floats:
     # A counter missing on one side only is a difference of one standard deviation.
+    """Return the root mean square difference between ``row`` and each of ``rows``, with
+    clipping."""
     both = np.isnan(rows) & np.isnan(row)
     apart = np.where(both, 0.0, np.nan_to_num(rows - row, nan=1.0))
     return np.asarray(np.mean(np.clip(apart, -_CLIP, _CLIP) ** 2, axis=1) ** 0.5)
 
 
 def _nearest(row: Floats, rows: Floats) -> float:
+    """Return the distance from ``row`` to the nearest of ``rows``, in standard deviations."""
     return float(_distances(row, rows).min())

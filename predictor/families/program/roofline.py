@@ -1,12 +1,14 @@
-"""The roofline prior: how long a program's work takes under a platform's ceilings.
+"""The roofline model: how long a program's work takes at a platform's peak rates.
 
-Time is the largest of what the floating-point units, the instruction front end and each level
-of the memory hierarchy need (they overlap), plus what cannot overlap: mispredicted branches,
-starting parallel regions or GPU kernels, and contended atomic updates. Traffic at a cache
-capacity that nobody counted is interpolated between those that were, and vanishes where the
-footprint fits. For a GPU this is the time of an *equivalent* GPU build of the program.
-Source: Williams, Waterman, Patterson, "Roofline", CACM 52(4), 2009; the hierarchical form by
-Ilic, Pratas, Sousa, CAL 13(1), 2014.
+The time is a maximum plus a sum. Floating-point units, instruction issue and each level of the
+memory hierarchy overlap, so the largest of their times counts. Mispredicted branches, starts of
+parallel regions or GPU kernels, and contended atomic updates do not overlap and are added. Cache
+misses are known at a few cache capacities; between these they are interpolated, and they vanish
+where the program's footprint fits into the cache. For a GPU, this is the time of a GPU version of
+the program that does the same work.
+
+Sources: Williams, Waterman, Patterson, "Roofline", CACM 52(4), 2009; with a memory hierarchy: Ilic,
+Pratas, Sousa, CAL 13(1), 2014.
 """
 
 from __future__ import annotations
@@ -32,15 +34,18 @@ from berth.predictor.hardware.ceilings import Ceilings
 _BOUNDS = (Bound.COMPUTE, Bound.COMPUTE, Bound.COMPUTE, Bound.MEMORY, Bound.MEMORY, Bound.MEMORY)
 _TINY_S = 1e-12
 FITS = 3.0
-"""Multiple of the emulated last level up to which what that one keeps is a part of one sweep over
-all of the footprint, and tells nothing of a smaller cache."""
+"""Limit of the footprint, as a multiple of the emulated last-level cache.
+
+Up to this limit, last-level misses come from one partial sweep over the footprint and do not tell
+how many misses a smaller cache would have.
+"""
 LEAST_TRAFFIC = 0.02
-"""Share of the last-level misses that stays where all of the footprint fits."""
+"""Share of the last-level misses that remains where the whole footprint fits into the cache."""
 
 
 @dataclass(frozen=True, slots=True)
 class Times:
-    """Seconds by component over the points of a ceiling table."""
+    """Roofline times in seconds by component, one entry per point of a table of peak rates."""
 
     flops: Floats
     instructions: Floats
@@ -52,17 +57,18 @@ class Times:
     launches: Floats
     atomics: Floats
     serial: Floats
-    """Seconds that the program's own serial share adds over perfect scaling."""
+    """Seconds that the program's serial share adds to perfect scaling."""
     fixed: Floats
-    """Launches and atomics: known apart from how well the rest runs."""
+    """Launches plus atomics: seconds that the program's efficiency does not change."""
     parallel: Floats
-    """All the rest."""
+    """Seconds of all other components, where overlapping components count by their maximum."""
     reductions: Floats
-    """Regions whose results a GPU must combine and fetch; 0 on CPUs."""
+    """Number of parallel regions (not seconds) whose results a GPU must combine and fetch; 0 on
+    CPUs."""
     total: Floats
 
     def bound(self, index: int) -> Bound:
-        """Return what takes longest at one point."""
+        """Return the resource that takes most of the time at the point with number ``index``."""
         overlapping = [
             float(a[index])
             for a in (self.flops, self.instructions, self.l1, self.l2, self.l3, self.dram)
@@ -79,7 +85,10 @@ class Times:
 
 
 def times(work: Work, ceilings: Ceilings, scaling: ThreadScaling) -> Times:
-    """Return seconds for ``work`` at every point, absolute (nothing anchored on a measurement)."""
+    """Return the roofline times of ``work`` at every point of ``ceilings``, in seconds.
+
+    The times come from peak rates only; they are not scaled to a measured time.
+    """
     gpu = ceilings.is_gpu
     cores = scaling.usable(ceilings.units)
     # Rates in the table are for all units in use; idle cores give theirs back.
@@ -115,12 +124,12 @@ def times(work: Work, ceilings: Ceilings, scaling: ThreadScaling) -> Times:
 
 
 def traffic_bytes(work: Work, capacity: Floats, fetch_writes: Floats) -> Floats:
-    """Return the bytes that a cache of ``capacity`` exchanges with what lies behind it.
+    """Return the bytes that a cache of ``capacity`` bytes exchanges with the next level of memory.
 
-    Missed reads, lines written back, and (``fetch_writes`` is 1, as on CPUs) lines that a missed
-    write fetches first. Between the emulated capacities misses fall with the logarithm of the
-    capacity; but as long as what the program touches is larger than the cache, streams through it
-    miss as they do in a small one, and once it fits next to nothing is missed.
+    These are read misses, write-backs and, where ``fetch_writes`` is 1 (CPUs), the lines that a
+    write miss fetches first. Between the emulated capacities, misses fall with the log of the
+    capacity. As long as the footprint is larger than the cache, streams through it miss as they do
+    in a small cache; once it fits, almost nothing misses.
     """
     reads, writes, back = (
         _missed(levels, capacity, work.footprint_bytes)
@@ -132,6 +141,7 @@ def traffic_bytes(work: Work, capacity: Floats, fetch_writes: Floats) -> Floats:
 
 
 def _missed(misses: Levels, capacity: Floats, footprint: float) -> Floats:
+    """Return the misses in a cache of ``capacity`` bytes, from those at the emulated capacities."""
     known = np.log((EMULATED_L1_BYTES, EMULATED_L2_BYTES, EMULATED_LLC_BYTES))
     inside = np.interp(np.log(capacity), known, misses)
     # Share of the footprint that does not find room; half of the cache counts as taken at once.

@@ -1,15 +1,19 @@
-"""The work that a Profile measured, and how the program's run time falls with more cores.
+"""A program's measured work, and how its run time falls with more cores.
 
-``Work`` counts operations, bytes and cache misses: the quantities that a machine's ceilings limit.
-A counter that the pilot could not measure is None in the profile; this module derives the missing
-value from other counters where that is possible.
+``Work`` holds counts of operations, bytes and cache misses: the quantities that a platform's peak
+rates limit. A counter that the pilot run could not measure is None in the profile; this module
+derives it from other counters where possible.
 
-Thread scaling: with two or more measured thread counts, Amdahl's law ``t(c) = t(1) (s + (1 - s) /
-c)`` is fitted (``c``: cores; ``t``: run time in seconds; ``s``: the serial share). A program
-without such measurements is predicted to use the cores that it declared and to gain nothing from
-more. Its serial share then comes from its run on one thread or, without such a run, from its
-processor time: a program that kept 1.3 of 2 cores busy on average used only one core for half of
-its time.
+Thread scaling: with two or more measured thread counts, Amdahl's law is fitted, ``t(c) = t(1) (s +
+(1 - s) / c)``, where
+
+- ``c``: number of cores;
+- ``t(c)``: run time on ``c`` cores (seconds, measured);
+- ``s``: serial share (fitted).
+
+With one thread count, the program is assumed to use the cores that it declared and to gain nothing
+from more. Its serial share then comes from its run on one thread or, without such a run, from its
+processor time: a program that kept 1.3 of 2 cores busy on average has a serial share of 0.54.
 """
 
 from __future__ import annotations
@@ -26,25 +30,24 @@ from berth.pilot.profile import Profile
 from berth.predictor.core.arrays import Floats
 
 LINE_BYTES = 64
-"""Cache line size of the emulated caches, of every x86-64 machine and of most Arm machines."""
+"""Cache line size in bytes, as emulated; true of all x86-64 machines and of most Arm machines."""
 WORD_BYTES = 8
+"""Bytes assumed per load or store where only the number of accesses was counted."""
 EMULATED_L1_BYTES = 32 * 2**10
-"""Capacity of the first-level data cache that ``l1_*_misses`` are counted for (emulated, or that of
-a typical core).
-"""
+"""Capacity of the L1 data cache that ``l1_*_misses`` refer to (emulated, or of a typical core)."""
 EMULATED_L2_BYTES = 2**20
+"""Capacity of the L2 cache that ``l2_*_misses`` refer to."""
 EMULATED_LLC_BYTES = 32 * 2**20
-"""Capacities of the second- and last-level caches that ``l2_*`` and ``llc_*_misses`` are counted
-for.
-"""
+"""Capacity of the last-level cache that ``llc_*_misses`` refer to."""
 
 CONTENDED_MISS_RATE = 0.01
-"""Atomic updates with a lower first-level miss rate all go to a few addresses: updates that stream
-through memory would miss at least once for each cache line of eight words.
+"""L1 misses per atomic update below which all updates are taken to go to a few addresses.
+
+Updates that stream through memory miss at least once per cache line of eight words.
 """
 
 FEW_STORES = 500.0
-"""A parallel region with fewer stores than this only reduces its data to a few values."""
+"""Stores per parallel region below which a region only reduces its data to a few values."""
 
 Levels = tuple[float, float, float]
 """Misses of the first-, second- and last-level cache, in this order."""
@@ -53,33 +56,36 @@ COUNTS = (
     "loads", "stores", "access_bytes", "store_bytes", "flops_f64", "flops_f32", "int_ops",
     "branches", "mispredicts",
 )  # fmt: skip
-"""Fields of ``Work`` that grow in proportion to the instructions."""
+"""Fields of ``Work`` that are proportional to the number of instructions."""
 
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """Totals of one complete run: counts, or bytes where the field's name says so."""
+    """Operation counts, bytes and cache misses of one complete run."""
 
     instructions: float
     loads: float
     stores: float
     access_bytes: float
-    """Bytes that loads and stores requested, before any cache."""
+    """Bytes requested by loads and stores, before any cache."""
     store_bytes: float
+    """Bytes that stores requested."""
     flops_f64: float
     flops_f32: float
     int_ops: float
     branches: float
     mispredicts: float
+    """Number of mispredicted branches."""
     read_misses: Levels
     write_misses: Levels
     footprint_bytes: float
     regions: float | None
-    """Number of parallel loops started (a GPU build would start as many kernels); None: unknown."""
+    """Parallel loops started (a GPU version would start as many kernels); None: unknown."""
     atomics: float | None
     """Number of atomic updates; None: unknown."""
     complete: bool
-    """False: only a part of the run was counted, so the totals are known up to a common factor."""
+    """False if only a part of the run was counted: the totals are then known up to a common factor.
+    """
 
     @property
     def accesses(self) -> float:
@@ -88,16 +94,16 @@ class Work:
 
     @property
     def misses(self) -> Levels:
-        """Return the read and write misses together, by cache level."""
+        """Return read misses plus write misses, by cache level."""
         (a, b, c), (x, y, z) = self.read_misses, self.write_misses
         return (a + x, b + y, c + z)
 
     @property
     def written_lines(self) -> Levels:
-        """Return the cache lines written back from each level.
+        """Return the number of cache lines written back from each cache level.
 
-        These are the lines that a write missed, plus lines fetched by reads and changed by stores
-        later; there are at most as many of the latter as the stored bytes fill.
+        Lines are written back if a write missed them, or if a read fetched them and a later store
+        changed them; the stored bytes limit the number of the latter.
         """
         filled = self.store_bytes / LINE_BYTES
         near, middle, far = (
@@ -108,15 +114,16 @@ class Work:
 
     @property
     def reductions(self) -> float:
-        """Return the number of regions that store almost nothing: their result stays in
-        registers."""
+        """Return the number of parallel regions with almost no stores, as sums over an array
+        have."""
         regions = self.regions or 0.0
         return regions if self.stores < FEW_STORES * regions else 0.0
 
     @property
     def contended_atomics(self) -> float:
-        """Return the number of atomic updates to so few addresses that the updates queue up; 0:
-        unknown.
+        """Return the number of atomic updates that queue because they go to a few addresses.
+
+        0 where atomic updates are spread over memory or were not counted.
         """
         atomics = self.atomics or 0.0
         return atomics if self.misses[0] < CONTENDED_MISS_RATE * atomics else 0.0
@@ -127,8 +134,9 @@ class Work:
         return self.flops_f64 + self.flops_f32
 
     def scaled(self, factor: float) -> Work:
-        """Return the work of the same program running ``factor`` times as long over the same
-        memory.
+        """Return the work of a run of the same program that takes ``factor`` times as long.
+
+        Its memory footprint stays the same.
         """
         counts = {name: getattr(self, name) * factor for name in ("instructions", *COUNTS)}
         return replace(
@@ -142,7 +150,7 @@ class Work:
 
 
 def work_of(profile: Profile) -> Work:
-    """Return the work that ``profile`` measured.
+    """Return the work of the program's run, from the counters of its profile.
 
     Raises UsageError if required counters are missing (the message names them) or if no
     instructions were counted.
@@ -190,9 +198,9 @@ def work_of(profile: Profile) -> Work:
 
 
 def _levels(profile: Profile, kind: str) -> Levels:
-    """Return the misses of loads or stores (``kind``) by level.
+    """Return the misses of loads or stores (``kind`` is ``load`` or ``store``) by cache level.
 
-    An unknown level gets the misses of the next level, farther from the core.
+    A level without a counter gets the misses of the next level towards main memory.
     """
     far = profile.value(f"llc_{kind}_misses") or 0.0
     middle = max(far, profile.value(f"l2_{kind}_misses") or 0.0)
@@ -206,29 +214,31 @@ def _scaled(levels: Levels, factor: float) -> Levels:
 
 
 MOST_SERIAL = 2.0
-"""Upper limit of the serial share: threads that busy-wait can take more time than they save."""
+"""Upper limit of the serial share; above 1, busy-waiting threads cost more time than they save."""
 
 
 @dataclass(frozen=True, slots=True)
 class ThreadScaling:
-    """The serial share of the program's time, and the number of cores that the program can use."""
+    """A program's serial share, and the number of cores that the program can use."""
 
     serial_share: float
-    """Share of the one-core run time that does not get faster with cores. Values above 1, up to
-    ``MOST_SERIAL``, mean that the threads slow each other down.
+    """Share of the one-core run time that more cores do not shorten.
+
+    Values above 1, up to ``MOST_SERIAL``, mean that the threads slow each other down.
     """
     most_cores: float
-    """Cores beyond this number do not help; infinity where Amdahl's law was fitted."""
+    """Number of cores beyond which more cores do not help; infinity where Amdahl's law was fitted.
+    """
     measured: bool
-    """Whether the program was run with several thread counts that its user chose."""
+    """Whether the serial share was fitted to runs with two or more thread counts."""
 
     @classmethod
     def of(cls, profile: Profile, reference: Platform | None = None) -> ThreadScaling:
-        """Return the thread scaling from the profile's scaling points, else from its declared
-        threads and ranks.
+        """Return the thread scaling fitted to the profile's runs, or else derived from its main
+        run.
 
-        ``reference`` is the platform that the profile was measured on; None: assume a node that
-        gave the program the full time of at least as many cores as it declares.
+        ``reference`` is the platform that the profile was measured on. None: assume a node without
+        a processor quota that has at least as many cores as the program declares.
         """
         declared = profile.runs_on.threads * profile.runs_on.ranks
         points = {p.threads: p.runtime_s for p in profile.scaling}
@@ -246,18 +256,18 @@ class ThreadScaling:
         return np.minimum(cores, self.most_cores)
 
     def stretch(self, cores: Floats) -> Floats:
-        """Return the run time on ``cores`` cores as a factor of the perfectly parallel time.
+        """Return the run time on ``cores`` cores divided by the time with perfect scaling.
 
-        The factor is 1 for a program without a serial share, and ``cores`` for a fully serial one.
+        The factor is 1 for a fully parallel program and ``cores`` for a fully serial one.
         """
         return (1 - self.serial_share) + self.serial_share * cores
 
 
 def _serial_by_ratio(ratio: float, declared: int, reference: Platform | None) -> float:
-    """Return the serial share from ``ratio``: the time on ``declared`` threads over the time on one
-    thread, both measured.
+    """Return the serial share from a run on ``declared`` threads and a run on one thread.
 
-    Under a quota of processor time, one thread may use the time that idle threads do not use.
+    ``ratio`` is the measured time on ``declared`` threads over that on one thread. Under a quota of
+    processor time, one thread may also use the time that idle threads leave.
     """
     cores = declared if reference is None else min(declared, reference.cores)
     if cores < 2:
@@ -268,9 +278,7 @@ def _serial_by_ratio(ratio: float, declared: int, reference: Platform | None) ->
 
 
 def run_s(profile: Profile) -> float | None:
-    """Return the run time in seconds, without the time spent waiting for a processor; None:
-    unknown.
-    """
+    """Return the run time in seconds without waits for a processor (run queue); None: unknown."""
     if profile.runtime is None:
         return None
     took = profile.runtime.median_s - (profile.value("run_queue_s") or 0.0)
@@ -278,20 +286,24 @@ def run_s(profile: Profile) -> float | None:
 
 
 def busy_cores(profile: Profile, reference: Platform | None) -> float | None:
-    """Return how many of its cores the run kept busy on average; None: unknown."""
+    """Return how many cores the run kept busy on average; None: unknown.
+
+    Under a quota of processor time, cores count in proportion to the granted share.
+    """
     spent, took = profile.value("cpu_time_s"), run_s(profile)
     return None if spent is None or took is None else spent / (took * _processor_share(reference))
 
 
 def _processor_share(reference: Platform | None) -> float:
-    """Return the share of its cores' time that the platform grants (1 without a quota)."""
+    """Return the share of its cores' time that a platform's quota grants (1: no quota)."""
     return 1.0 if reference is None else reference.signature.processor_share or 1.0
 
 
 def _seen_serial(profile: Profile, declared: int, reference: Platform | None) -> float:
-    """Return the serial share that explains the measured average of busy cores out of ``declared``.
+    """Return the serial share that explains how many of the ``declared`` cores were busy on
+    average.
 
-    0 where that average was not measured. Threads that busy-wait count as busy.
+    0 where processor time was not measured. Threads that busy-wait count as busy.
     """
     busy_on_average = busy_cores(profile, reference)
     cores = declared if reference is None else min(declared, reference.cores)
@@ -302,8 +314,9 @@ def _seen_serial(profile: Profile, declared: int, reference: Platform | None) ->
 
 
 def _amdahl(points: dict[int, float]) -> float:
-    """Return the serial share fitted by least squares in log time; t(1) is eliminated in closed
-    form.
+    """Return the serial share fitted to run times in seconds by number of threads.
+
+    Least squares in log time over a grid of shares; t(1) is eliminated in closed form.
     """
     threads = np.array(sorted(points), dtype=np.float64)
     times = np.array([points[int(n)] for n in threads])
