@@ -1,8 +1,8 @@
-"""The Bundle of a trained predictor: JSON manifest, ONNX models, range data; no pickles.
+"""The bundle of the program family: JSON manifest, ONNX models and range data; no pickles.
 
-A bundle is a folder. ``manifest.json`` names every other file with its SHA-256. The bundle's id is
-the digest of all data that its predictions depend on, so the same data, seed and code give the same
-id. Loading verifies all files before it builds a model.
+A bundle is a folder. ``manifest.json`` lists every other file with its SHA-256. The bundle's id is
+the digest of all data that its predictions depend on, so equal data, seed and code give an equal
+id. All files are verified before a model is loaded.
 """
 
 from __future__ import annotations
@@ -39,55 +39,62 @@ if TYPE_CHECKING:
 
 BUNDLE_SCHEMA = "berth.bundle/1"
 RANGE = "range.json"
+"""File name of the range data (``range_check``) of the training programs."""
 DEFAULT_BUNDLE = SHIPPED_BUNDLES / "default"
+"""Folder of the shipped bundle."""
 
 
 class Calibration(Document):
-    """Constants that turn roofline times into a predicted time.
+    """Constants of the formula that gives a predicted time from roofline times.
 
     ``t = fixed + reduction_s * reductions + parallel * exp(bias) * efficiency**carry``, where
 
+    - ``t``: predicted time (s);
     - ``fixed`` (s): roofline time of launches and contended atomic updates;
     - ``parallel`` (s): roofline time of everything else;
-    - ``reductions``: number of reductions (``Work.reductions``);
-    - ``efficiency``: measured time on the reference over its roofline time there;
-    - ``carry``: fitted exponent (1: the efficiency is the same on the other platform).
+    - ``reductions``: number of parallel regions with almost no stores (``Work.reductions``);
+    - ``efficiency``: measured time on the reference over the roofline time there;
+    - ``bias``: fitted log factor; the learnt correction is added to it;
+    - ``carry``: fitted exponent (1: the program has the same efficiency on the other platform).
     """
 
     bias: float
     carry: float
     reduction_s: float = Field(ge=0)
-    """Seconds to fetch the result of one reduction (GPU)."""
+    """Seconds that a GPU needs to fetch the result of one reduction."""
     score_quantile: Positive
-    """90 % quantile of ``
-    log error
-    / difficulty`` without the learnt residual, see ``core.intervals``."""
+    """90 % quantile of ``|log error| / difficulty`` without the learnt correction
+    (``core.intervals``)."""
 
 
 class Labelled(Document):
-    """A platform that the bundle has measured times for, and its residual model."""
+    """A platform with measured times of training programs, and the correction model trained on
+    them."""
 
     platform: Name
     cores: int = Field(ge=0)
+    """Number of cores that the training programs used; 0 on a GPU platform."""
     gpus: int = Field(ge=0)
     rows: int = Field(ge=1)
+    """Number of measured times."""
     kernels: int = Field(ge=1)
+    """Number of different kernels among the measured times."""
     label: str
-    """Data set and rows that the measured times come from."""
+    """Data set and selection of rows that the measured times come from."""
     model: str
+    """File name of the ONNX model of the learnt correction."""
     prior: Calibration
     dead_zone: float = Field(ge=0)
-    """Residuals below this value are treated as noise, see ``firm``."""
+    """Size below which a learnt log correction counts as noise and is set to 0, see ``firm``."""
     score_quantile: Positive
-    """90 % quantile of ``
-    log error
-    / difficulty`` with the learnt residual applied."""
+    """90 % quantile of ``|log error| / difficulty`` with the learnt correction
+    (``core.intervals``)."""
     hardware: Platform
-    """The platform as described when the model was trained."""
+    """The platform as it was described when the model was trained."""
     reference: Name | None = None
-    """Platform that the training programs were measured on; None: the bundle's reference."""
+    """Platform whose profiles the model was trained on; None: the bundle's reference platform."""
     range_file: str | None = None
-    """Range data of the programs that were timed on this platform; None: the bundle's range
+    """File with range data of the programs timed on this platform; None: the bundle's range
     data."""
 
 
@@ -105,7 +112,7 @@ class Training(Document):
 
 
 class Manifest(BundleManifest):
-    """The document ``manifest.json``."""
+    """The content of ``manifest.json``."""
 
     schema_: str = Field(default=BUNDLE_SCHEMA, alias="schema")
     reference: Name
@@ -115,23 +122,22 @@ class Manifest(BundleManifest):
     typical_log_efficiency: float
     """Mean over the training kernels of log(measured reference time / roofline time)."""
     priors: dict[str, Calibration]
-    """Calibrations for platforms without measured times, by kind: ``cpu`` and ``gpu``."""
+    """Calibrations for platforms without measured times; the keys are ``cpu`` and ``gpu``."""
     training: Training
 
 
 @dataclass(frozen=True, slots=True)
 class Bundle:
-    """A verified bundle with its models ready to run."""
+    """A verified bundle with its ONNX models loaded."""
 
     folder: Path
     manifest: Manifest
     models: Mapping[str, onnxruntime.InferenceSession]
-    """ONNX sessions by labelled platform."""
+    """ONNX sessions of the learnt correction, by labelled platform."""
     dead_zones: Mapping[str, float]
     range_check: RangeCheck
     own_ranges: Mapping[str, RangeCheck]
-    """Range data of the labelled platforms on which other programs were timed than those that the
-    bundle was trained on."""
+    """Range data by labelled platform, for platforms on which only other programs were timed."""
 
     @property
     def id(self) -> str:
@@ -139,15 +145,17 @@ class Bundle:
         return self.manifest.id
 
     def residual(self, platform: str, rows: Floats) -> Floats:
-        """Return the log residuals of the parallel part for feature rows (n x features)."""
+        """Return the learnt log correction for each feature row (rows x features) on one
+        platform."""
         return firm(regressed(self.models[platform], rows), self.dead_zones[platform])
 
 
 def firm(residuals: Floats, dead_zone: float) -> Floats:
-    """Return the residuals after firm shrinkage: 0 below ``dead_zone``, unchanged above twice that,
-    linear between.
+    """Return residuals after firm shrinkage with the threshold ``dead_zone``.
 
-    Source: Gao and Bruce, "WaveShrink with firm shrinkage", Statistica Sinica 7, 1997.
+    Sizes below ``dead_zone`` become 0, sizes above twice ``dead_zone`` stay, and sizes between are
+    mapped linearly. Source: Gao and Bruce, "WaveShrink with firm shrinkage", Statistica Sinica 7,
+    1997.
     """
     size = np.abs(residuals)
     shrunk = np.minimum(size, np.maximum(0.0, 2.0 * (size - dead_zone)))
@@ -155,7 +163,7 @@ def firm(residuals: Floats, dead_zone: float) -> Floats:
 
 
 def verify(folder: Path) -> Manifest:
-    """Return the manifest after verifying every checksum. Raises DocumentError."""
+    """Return the manifest after verifying the checksum of every file. Raises DocumentError."""
     manifest = read_manifest(folder, Manifest)
     check_complete(folder, manifest, files_of(manifest.labelled))
     check_features(folder, same=manifest.features == FEATURES, key="features")
@@ -163,13 +171,19 @@ def verify(folder: Path) -> Manifest:
 
 
 def files_of(labelled: Iterable[Labelled]) -> set[str]:
-    """Return the names of the files in a bundle with these platforms, without manifest and card."""
+    """Return the file names of a bundle with these labelled platforms.
+
+    The manifest and the model card are not included.
+    """
     entries = tuple(labelled)
     return {RANGE, *(e.model for e in entries), *(e.range_file for e in entries if e.range_file)}
 
 
 def load(folder: Path = DEFAULT_BUNDLE) -> Bundle:
-    """Return the bundle after verifying it. Raises DocumentError for a missing or invalid file."""
+    """Return the bundle in ``folder`` after verifying it.
+
+    Raises DocumentError for a missing or invalid file.
+    """
     manifest = verify(folder)
     models = {entry.platform: open_model(folder / entry.model) for entry in manifest.labelled}
     dead_zones = {entry.platform: entry.dead_zone for entry in manifest.labelled}
@@ -178,7 +192,7 @@ def load(folder: Path = DEFAULT_BUNDLE) -> Bundle:
 
 
 def write_range(check: RangeCheck) -> str:
-    """Return the range data as JSON text."""
+    """Return the data of a range check as JSON text."""
     data = {
         "names": check.names,
         "centre": check.centre.tolist(),
@@ -192,7 +206,7 @@ def write_range(check: RangeCheck) -> str:
 
 
 def read_range(path: Path) -> RangeCheck:
-    """Return the range data from a file that ``write_range`` wrote. Raises DocumentError."""
+    """Return the range check from a file with the text of ``write_range``. Raises DocumentError."""
     try:
         data: dict[str, Any] = json.loads(path.read_text())
         check = RangeCheck(
@@ -212,6 +226,7 @@ def read_range(path: Path) -> RangeCheck:
 
 
 def _array(values: Any, missing: float = math.nan) -> Floats:
+    """Return JSON values as an array, with ``missing`` in place of null."""
     filled = [
         [missing if v is None else v for v in row]
         if isinstance(row, list)
@@ -222,4 +237,5 @@ def _array(values: Any, missing: float = math.nan) -> Floats:
 
 
 def _finite(value: float) -> float | None:
+    """Return a number, or None (null in JSON) if it is infinite or NaN."""
     return float(value) if math.isfinite(value) else None

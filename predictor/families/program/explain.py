@@ -1,11 +1,11 @@
-"""Explanations of a program's speedup on a platform, in counters and in words.
+"""Explanations of a program's speedup on a platform, by counters and in sentences.
 
 An effect is the Shapley value (``attribution``) of a group of inputs on the log speedup. The inputs
-are the program's counters per instruction, its footprint, and its efficiency on the reference
-(measured time over roofline time). The baseline is the median of each input over the bundle's
-training kernels. Counterfactual programs, with some inputs set to that baseline, go through the
-same code as predictions do, so the effects add up to the prediction that is shown. The bound is the
-largest part of the roofline's time on the platform.
+are the program's counters per instruction, its memory footprint, and its efficiency on the
+reference platform (measured time over roofline time). The baseline of each input is its median over
+the bundle's training kernels. Variants of the program, with some inputs set to the baseline, are
+predicted by the same code as the program, so baseline and effects multiply to the speedup that
+Berth prints. The bound is the largest component of the roofline time on the platform.
 """
 
 from __future__ import annotations
@@ -32,8 +32,9 @@ from berth.predictor.families.program.work import COUNTS, WORD_BYTES, Levels, Wo
 from berth.predictor.hardware.ceilings import Point
 
 SHOWN = 3
+"""Largest number of effects that a sentence names."""
 LEAST_EFFECT = 0.01
-"""Log of the smallest effect that is named: 1 %."""
+"""Least effect that a sentence names, as a log: 1 %."""
 
 LIMITS = {
     "flops": (Bound.COMPUTE, "floating-point operations"),
@@ -47,22 +48,24 @@ LIMITS = {
     "launches": (Bound.LAUNCH, "starting parallel regions or kernels"),
     "serial": (Bound.SERIAL, "its serial part"),
 }
-"""For each part of the roofline's time: its bound, and its name for the user."""
+"""Bound and printed name of each component of the roofline time."""
 
 
 @dataclass(frozen=True, slots=True)
 class Effect:
-    """The effect of one group of counters: the factor by which the group changes the speedup."""
+    """The effect of one group of counters on a predicted speedup."""
 
     name: str
     counters: tuple[str, ...]
     factor: float
-    """Factor on the speedup; above 1, this group makes the speedup larger than a typical
-    program's."""
+    """Factor on the speedup, compared with this group's median over the training kernels.
+
+    Above 1, this group of counters makes the speedup larger.
+    """
 
     @property
     def shown(self) -> str:
-        """Return the factor as text: ``x1.72``, ``x24``, ``x1/140``."""
+        """Return the factor as text, for example ``x1.72``, ``x24`` or ``x1/140``."""
         if self.factor < 0.1:
             return f"x1/{1 / self.factor:.3g}"
         return f"x{self.factor:.2f}" if self.factor < 10 else f"x{self.factor:.3g}"
@@ -70,35 +73,34 @@ class Effect:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """The explanation for one platform: ``speedup = typical_speedup`` times all effects'
-    factors."""
+    """Explanation of a speedup on one platform: the typical speedup times the factors of all
+    effects."""
 
     whose_time: ClassVar[str] = "the roofline's"
     platform: str
     speedup: float
     typical_speedup: float
-    """Speedup of a program with this program's instructions and the training kernels' median
-    counters."""
+    """Speedup of a program with as many instructions and the training kernels' median counters."""
     bound: StrEnum
     """A ``Bound``, or the value that another family uses in its place."""
     limit: str
-    """Name of the largest part of the time on the platform."""
+    """Printed name of the component that takes most of the time on the platform."""
     limit_share: float
-    """Share of that part in the roofline's time, 0 to 1."""
+    """Share of the largest component in the roofline time, 0 to 1."""
     effects: tuple[Effect, ...]
-    """All effects, largest first."""
+    """All effects, those with the largest change of the speedup (up or down) first."""
     at_home: bool
-    """Whether the prediction was measured on this platform, or scaled from measurements on it."""
+    """Whether the profile was measured on this platform, so that its own run gives the time."""
     shares: dict[str, float]
-    """Each part of the roofline's time over the total; parts that overlap sum to more than 1."""
+    """Share of each component in the roofline time; overlapping components sum to more than 1."""
 
     @property
     def largest(self) -> tuple[Effect, ...]:
-        """Return the effects of at least 1 %: at most three, largest first."""
+        """Return the effects that a sentence names: at least 1 %, at most three, largest first."""
         return tuple(e for e in self.effects if abs(math.log(e.factor)) >= LEAST_EFFECT)[:SHOWN]
 
     def sentence(self) -> str:
-        """Return one or two sentences for users."""
+        """Return the speedup, its bound and its largest effects as one or two sentences."""
         speedup_there = (
             f"{self.speedup:.3g}x on {self.platform}: {self.bound.value}-bound there "
             f"({100 * self.limit_share:.0f} % of {self.whose_time} time is {self.limit})."
@@ -117,9 +119,10 @@ def explain(
     *,
     reference: Platform | None = None,
 ) -> list[Explanation]:
-    """Return one explanation per point, in the order of the points.
+    """Return one explanation per point (platform and core count), in order of the points.
 
-    Raises UsageError for a profile that cannot be predicted from.
+    ``reference`` is the platform that the profile was measured on. Raises UsageError for a profile
+    without run time or without required counters.
     """
     layout = predictor.layout(profile, points, reference)
     reading = predictor.read(profile, layout)
@@ -129,7 +132,7 @@ def explain(
 
 
 def largest_first(effects: Iterable[Effect]) -> tuple[Effect, ...]:
-    """Return the effects sorted by the size of their change of the speedup, up or down."""
+    """Return the effects sorted by how much they change the speedup, up or down."""
     return tuple(sorted(effects, key=lambda e: -abs(math.log(e.factor))))
 
 
@@ -140,7 +143,7 @@ def _explanation(
     total = float(roofs.total[index])
     shares = {name: float(getattr(roofs, name)[index]) / total for name in LIMITS}
     limit = max(shares, key=shares.__getitem__)
-    # A GPU has no third cache level: behind its second level is its memory.
+    # A GPU has no L3 cache: traffic beyond its L2 cache goes to its memory.
     bound, words = LIMITS["dram" if limit == "l3" and point.platform.is_gpu else limit]
     effects = [
         Effect(name, counters, math.exp(float(effect)))
@@ -190,16 +193,20 @@ GROUPS: tuple[tuple[str, tuple[str, ...], tuple[str, ...]], ...] = (
     ("atomic updates", ("atomic_ops",), ("atomics",)),
     ("efficiency on the reference", ("runtime",), ("log_efficiency",)),
 )
-"""For each group: its name in sentences, the Profile's counters, and the columns of a row."""
+"""Each group's printed name, its counters in a Profile, and its columns in a row of inputs."""
 
 COLUMNS = tuple(column for _, _, columns in GROUPS for column in columns)
+"""Names of the inputs, in the order of a row's columns."""
 _AT = {name: index for index, name in enumerate(COLUMNS)}
 _COUNTED = tuple(name for name in COUNTS if name in COLUMNS)
-"""Columns that hold a field of ``Work`` per instruction."""
+"""Inputs that are a field of ``Work`` divided by the number of instructions."""
 
 
 class Game:
-    """The program as a row of inputs per instruction, and a function from rows to log speedups."""
+    """A program as a row of inputs, and the function from such rows to log speedups.
+
+    Shapley values are computed of this function. Counts in a row are per instruction.
+    """
 
     def __init__(self, reading: Reading, layout: Layout, bundle: Bundle) -> None:
         self._reading, self._layout, self._bundle = reading, layout, bundle
@@ -210,7 +217,8 @@ class Game:
         self.groups = [[_AT[column] for column in columns] for _, _, columns in GROUPS]
 
     def log_speedups(self, rows: Floats) -> Floats:
-        """Return the log speedups, rows x points."""
+        """Return the log speedups over the reference (rows x points) of programs with these
+        inputs."""
         readings = [self._moved(row) for row in rows]
         own = np.array([math.log(reading.run.runtime_s) for reading in readings])[:, None]
         # On the profile's own platform the predictions are measured times and change with ``own``.
@@ -221,6 +229,7 @@ class Game:
         return np.asarray(own - log_times(readings, self._layout, self._bundle) - shift)
 
     def _moved(self, row: Floats) -> Reading:
+        """Return the program with its inputs replaced by those of ``row``."""
         reading, layout = self._reading, self._layout
         work = _work(row, reading.work)
         roofs = times(work, layout.table, reading.scaling)
@@ -241,6 +250,7 @@ class Game:
 
 
 def _row(work: Work, log_efficiency: float) -> Floats:
+    """Return the inputs of a program as a row; NaN: unknown."""
     total = work.instructions
     near, middle, far = work.read_misses
     near_w, middle_w, far_w = work.write_misses
@@ -261,8 +271,10 @@ def _row(work: Work, log_efficiency: float) -> Floats:
 
 
 def _typical(bundle: Bundle, work: Work, log_efficiency: float) -> Floats:
-    """Return the median training kernel as a row, with misses split into reads and writes in the
-    same ratio as in ``work``."""
+    """Return the medians over the training kernels as a row of inputs.
+
+    Training rows hold reads and writes that miss together; they are split as in ``work``.
+    """
     check = bundle.range_check
     rows = dict(zip(WORK_FEATURES, (check.rows * check.scale + check.centre).T, strict=True))
     median = {name: _median(column) for name, column in rows.items()}
@@ -301,21 +313,21 @@ def _typical(bundle: Bundle, work: Work, log_efficiency: float) -> Floats:
 
 
 def _median(values: Floats) -> float:
-    """Return the median of the values that are not NaN; NaN if all are."""
+    """Return the median of the values that are not NaN; NaN if there is none."""
     known = values[~np.isnan(values)]
     return float(np.median(known)) if known.size else math.nan
 
 
 _SOME_FLOPS = 1e-3
-"""Operations per instruction: kernels with fewer are left out of the median of operations per
+"""Least floating-point operations per instruction of kernels in the median of operations per
 byte."""
 _NO_ATOMICS = 1e-8
-"""Atomic updates per instruction that count as none: at most ten times the features' lower
-limit."""
+"""Atomic updates per instruction up to which the median counts as 0 (``features`` clips at
+1e-9)."""
 
 
 def _work(row: Floats, own: Work) -> Work:
-    """Return the row as Work, with the number of instructions of ``own``."""
+    """Return a row of inputs as Work with as many instructions as ``own``."""
     total = own.instructions
     value = {name: float(row[index]) for name, index in _AT.items()}
     regions, atomics = value["regions"], value["atomics"]
@@ -333,7 +345,10 @@ def _work(row: Floats, own: Work) -> Work:
 
 
 def _levels(value: dict[str, float], kind: str, total: float) -> Levels:
-    """Return the misses by level; a level has at least as many misses as the next one."""
+    """Return the misses by cache level (``kind``: ``reads`` or ``writes``).
+
+    Each level gets at least as many misses as the next level towards main memory.
+    """
     far = value[f"far_{kind}"]
     middle = max(far, value[f"middle_{kind}"])
     return (max(middle, value[f"near_{kind}"]) * total, middle * total, far * total)

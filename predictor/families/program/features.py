@@ -1,8 +1,9 @@
-"""Features: what the learned residual and the range test see of a profile.
+"""Features of a program: the inputs of the learnt correction and of the range check.
 
-Ratios and logarithms only, so that a program of an hour and a kernel of a millisecond are alike
-if they do alike things. NaN stands for what the pilot could not measure: the trees have learnt
-a way for it. The order is the order of the columns of every bundle.
+All features are ratios or logs, so a program of one hour and a kernel of one millisecond with the
+same mix of operations have the same features. NaN stands for a value that the pilot run could not
+measure; the regression trees were trained with such values. Every bundle stores the columns in the
+order given here.
 """
 
 from __future__ import annotations
@@ -23,32 +24,33 @@ WORK_FEATURES = (
     "log_footprint_bytes", "log_atomics_ratio", "log_instructions_per_region",
     "log_stores_per_region", "parallel_slowdown",
 )  # fmt: skip
-"""Features of what the program does, wherever it runs; the range test looks at these."""
+"""Features of the program itself, independent of platforms; the range check uses these only."""
 
 PLATFORM_FEATURES = (
     "log_reference_efficiency", "log_reference_seconds_per_region", "reference_memory_share",
     "reference_compute_share", "target_flops_share", "target_instructions_share", "target_l2_share",
     "target_dram_share", "target_launch_share", "target_atomics_share", "log_roofline_ratio",
 )  # fmt: skip
-"""Features of what the roofline gives for the reference and for the target."""
+"""Features from the roofline times on the reference platform and on the target platform."""
 
 FEATURES = WORK_FEATURES + PLATFORM_FEATURES
 
 _FLOOR = 1e-9
-"""Ratios below one in a thousand million are "none" and the same everywhere."""
+"""Least ratio that is distinguished from 0: smaller ratios get this value before the log is
+taken."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """The measured run that everything is relative to."""
+    """The measured run on the reference platform, to which predictions are relative."""
 
     runtime_s: float
     index: int
-    """Index of its point in the ceiling table; -1: its platform has no signature."""
+    """Row of the run's platform in the table of peak rates; -1: the platform is unknown."""
 
 
 def work_features(work: Work, scaling: ThreadScaling) -> list[float]:
-    """Return the values of ``WORK_FEATURES``."""
+    """Return the values of ``WORK_FEATURES``, in their order."""
     total = work.instructions
     accesses = max(work.accesses, 1.0)
     near, middle, far = work.misses
@@ -79,7 +81,10 @@ def work_features(work: Work, scaling: ThreadScaling) -> list[float]:
 
 
 def platform_features(work: Work, reference: Reference, times: Times, target: int) -> list[float]:
-    """Return the values of ``PLATFORM_FEATURES`` for the target point ``target`` of the table."""
+    """Return the values of ``PLATFORM_FEATURES`` for row ``target`` of the table of peak rates.
+
+    Values that need the reference platform are NaN if that platform is unknown.
+    """
     home, total = reference.index, float(times.total[target])
     known = home >= 0
     roof = float(times.total[home]) if known else math.nan
@@ -106,10 +111,12 @@ def platform_features(work: Work, reference: Reference, times: Times, target: in
 def feature_row(
     work: Work, scaling: ThreadScaling, reference: Reference, times: Times, target: int
 ) -> Floats:
-    """Return all features in the order of ``FEATURES``."""
+    """Return all features for row ``target`` of the table of peak rates, in the order of
+    ``FEATURES``."""
     values = work_features(work, scaling) + platform_features(work, reference, times, target)
     return np.array(values, dtype=np.float64)
 
 
 def _log(value: float) -> float:
+    """Return the log of a ratio, which is first raised to at least ``_FLOOR``."""
     return math.log(max(value, _FLOOR))

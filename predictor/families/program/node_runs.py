@@ -1,4 +1,4 @@
-"""Runs of one program on several numbers of nodes, put together from their profiles."""
+"""Combine the profiles of one program on several numbers of nodes."""
 
 from __future__ import annotations
 
@@ -11,26 +11,27 @@ from berth.pilot.errors import UsageError
 from berth.pilot.profile import Measurement, NodePoint, Profile
 
 GPU_MEMORY = "gpu_memory_bytes"
-"""Stays that of all nodes, as the profile's peak of host memory does."""
+"""Counter that stays the sum over all nodes, as the profile's peak of host memory does."""
 NOISE = 0.02
-"""Runs repeat to within this at best, as a standard deviation of log time."""
+"""Least standard deviation of log time that is assumed between repeated runs."""
 SAME_SIZE = 0.02
-"""Problem sizes of weakly scaled runs grow with the nodes to within this."""
+"""Largest log difference of two problem sizes that count as equal."""
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One number of nodes that the program ran on."""
+    """The program's run on one number of nodes."""
 
     nodes: int
     runtime_s: float
     deviation: float
-    """Standard deviation of its log time."""
+    """Standard deviation of the log run time."""
     peak_memory_bytes: float | None
+    """Peak memory of all nodes together in bytes; None: unknown."""
 
 
 def runs_of(profile: Profile) -> list[Run]:
-    """Return its main run and those on other numbers of nodes, fewest first."""
+    """Return the profile's main run and its runs on other numbers of nodes, fewest nodes first."""
     assert profile.runtime is not None  # noqa: S101 - without a runtime nothing is predicted
     own = profile.runs_on.nodes or 1
     every = [
@@ -46,9 +47,10 @@ def runs_of(profile: Profile) -> list[Run]:
 
 
 def grows(profile: Profile) -> bool:
-    """Return whether the problem grew with the nodes (weak scaling).
+    """Return whether the problem size grew with the number of nodes (weak scaling).
 
-    Raises UsageError where it neither grew with them nor stayed.
+    False: the size stayed the same (strong scaling) or is unknown. Raises UsageError if the size
+    did neither.
     """
     own, base = profile.workload.size, profile.runs_on.nodes or 1
     points = profile.node_scaling or ()
@@ -66,10 +68,11 @@ def grows(profile: Profile) -> bool:
 
 
 def together(profiles: Sequence[Profile]) -> Profile:
-    """Return one profile of runs of the same program on several numbers of nodes.
+    """Return one profile that holds the runs of one program on several numbers of nodes.
 
-    The one with fewest nodes, with the others' times. Raises UsageError where they are not of the
-    same program, or two are of one number of nodes.
+    This is the profile with the fewest nodes, with the run times of the others added. Raises
+    UsageError if the profiles differ in program or platform, if a run did not complete, or if two
+    runs have the same number of nodes.
     """
     ordered = sorted(profiles, key=lambda p: p.runs_on.nodes or 1)
     first = ordered[0]
@@ -91,8 +94,10 @@ def together(profiles: Sequence[Profile]) -> Profile:
 
 
 def one_node(profile: Profile) -> Profile:
-    """Return a run on several nodes as one of them saw it: its share of the ranks and of the
-    counts."""
+    """Return a profile of several nodes as a profile of one average node.
+
+    Ranks and counted totals are divided by the number of nodes; the run time stays.
+    """
     nodes = profile.runs_on.nodes or 1
     if nodes == 1:
         return profile
@@ -118,7 +123,10 @@ def one_node(profile: Profile) -> Profile:
 
 
 def same_program(first: Profile, second: Profile) -> bool:
-    """Return whether two profiles are of one executable, as far as they tell."""
+    """Return whether two profiles have the same executable.
+
+    Checksums are compared where both are known, else the commands' file names.
+    """
     ours, theirs = first.workload, second.workload
     if ours.executable_sha256 is not None and theirs.executable_sha256 is not None:
         return ours.executable_sha256 == theirs.executable_sha256
@@ -126,6 +134,10 @@ def same_program(first: Profile, second: Profile) -> bool:
 
 
 def _point(first: Profile, other: Profile) -> NodePoint:
+    """Return the run of ``other`` as a point of the node scaling of ``first``.
+
+    Raises UsageError if both differ in program or platform, or if the run did not complete.
+    """
     if other.platform != first.platform:
         raise UsageError(
             f"{other.name!r} was measured on {other.platform!r}, {first.name!r} on "
@@ -150,8 +162,11 @@ def _point(first: Profile, other: Profile) -> NodePoint:
 
 def _deviation(runtime_s: float, spread_s: float) -> float:
     # The interquartile range of a normal distribution is 1.35 standard deviations.
+    """Return the standard deviation of log time for an interquartile range of ``spread_s``
+    seconds."""
     return max(NOISE, spread_s / runtime_s / 1.35)
 
 
 def _alike(a: float, b: float) -> bool:
+    """Return whether two problem sizes are equal within ``SAME_SIZE``."""
     return abs(math.log(a / b)) <= SAME_SIZE if a > 0 and b > 0 else False

@@ -1,16 +1,19 @@
-"""How a program's time and memory change with nodes on each platform, as tables.
+"""How a program's time and memory change with the number of nodes, as tables by platform.
 
-The time on n nodes is ``t(n) = serial + parallel / n + latency(n) + bytes(n)``: the part that every
-node repeats, the part that they share, messages that wait for each other (``log2 n`` steps of a
-tree, or ``n - 1`` rounds), and bytes over bandwidth (a ring all-reduce of fixed size, or the
-surface of a node's part of a three-dimensional mesh). Few runs cannot tell all of these apart:
-every set of terms is fitted by non-negative least squares, and those that fit the runs as well as
-they repeat are all possible. A weakly scaled program (its problem grew with the nodes) has no
-shared term.
+The time on ``n`` nodes is ``t(n) = serial + parallel / n + latency(n) + bytes(n)``, in seconds:
 
-On another platform the computation is faster or slower as one node is, the communication as the
-interconnects are. The interval spans all possible sets of terms and widens with the distance from
-what was measured.
+- ``serial``: work that every node repeats;
+- ``parallel``: work that the nodes share (absent if the problem grew with the nodes);
+- ``latency(n)``: messages that wait for each other, ``log2 n`` steps of a tree or ``n - 1`` rounds;
+- ``bytes(n)``: bytes over bandwidth, of a ring all-reduce of fixed size or of the surface of a
+  node's part of a three-dimensional mesh.
+
+A few runs cannot tell all terms apart. Each set of at most three terms is fitted by least squares;
+sets with a negative term are discarded. All sets that fit the runs within their noise are used.
+
+On another platform, computation scales with the speedup of one node, and communication with latency
+and bandwidth of the interconnects. The interval covers all fitting sets of terms and widens with
+the distance from the measured numbers of nodes.
 """
 
 from __future__ import annotations
@@ -32,18 +35,21 @@ from berth.predictor.core.prediction import Interval
 from berth.predictor.families.program.node_runs import Run, grows, runs_of
 
 WIDENING = 0.1
-"""Log interval added for each doubling beyond the nearest number that was measured."""
+"""Widening of the log interval per doubling of nodes away from the nearest measured number."""
 UNKNOWN_NETWORK = 4.0
-"""Factor each way on communication where one of two interconnects was not measured."""
+"""Uncertainty of communication time, as a factor up and down, where an interconnect is
+unmeasured."""
 _MOST_POINTS = 33
+"""Largest number of entries that are spread over the range of a table."""
 
 
 def scaling_of(
     profile: Profile, platforms: Mapping[str, Platform], speedups: Mapping[str, float]
 ) -> NodeScaling:
-    """Return what the profile's runs tell of several nodes of each platform.
+    """Return how the program's time and memory change with the number of nodes of each platform.
 
-    ``speedups``: of one node of each platform over the one it was measured on.
+    ``speedups`` gives, by platform, the speedup of one node over one node of the platform that the
+    profile was measured on. The table of a platform is absent if its scaling cannot be predicted.
     """
     runs = runs_of(profile)
     counts = tuple(run.nodes for run in runs)
@@ -65,13 +71,18 @@ def scaling_of(
 
 @dataclass(frozen=True, slots=True)
 class _Network:
-    """Time of communication there over that at home, by part: lowest, most likely, highest."""
+    """Communication time on the target platform over that on the profile's own platform.
+
+    Each part (latency, bytes) has a lowest, a most likely and a highest ratio.
+    """
 
     latency: tuple[float, float, float]
     bytes: tuple[float, float, float]
 
     @property
     def cases(self) -> Iterable[tuple[float, float]]:
+        """Yield (latency ratio, bytes ratio): the most likely case first, then the four
+        extremes."""
         yield self.latency[1], self.bytes[1]
         for latency in (self.latency[0], self.latency[2]):
             for moved in (self.bytes[0], self.bytes[2]):
@@ -83,6 +94,7 @@ _UNKNOWN = (1.0 / UNKNOWN_NETWORK, 1.0, UNKNOWN_NETWORK)
 
 
 def _networks(home: Platform | None, target: Platform) -> _Network:
+    """Return the ratios of communication time on ``target`` to that on ``home``."""
     if home is not None and home.name == target.name:
         return _Network(_SAME, _SAME)
     ours = home.interconnect if home is not None else None
@@ -93,14 +105,18 @@ def _networks(home: Platform | None, target: Platform) -> _Network:
 
 
 def _latency(network: Interconnect | None) -> float | None:
+    """Return the latency of an interconnect in seconds; None: unknown."""
     return None if network is None else network.latency_s
 
 
 def _bandwidth(network: Interconnect | None) -> float | None:
+    """Return the bandwidth of an interconnect in bytes per second; None: unknown."""
     return None if network is None else network.bytes_per_s
 
 
 def _factor(more: float | None, less: float | None) -> tuple[float, float, float]:
+    """Return ``more / less`` as lowest, most likely and highest value; wide if either is
+    unknown."""
     if more is None or less is None:
         return _UNKNOWN
     return (more / less, more / less, more / less)
@@ -109,6 +125,8 @@ def _factor(more: float | None, less: float | None) -> tuple[float, float, float
 def _table(
     runs: Sequence[Run], possible: Sequence[Terms], speedup: float, network: _Network
 ) -> tuple[NodeRatio, ...]:
+    """Return the ratios of time and memory for the numbers of nodes that are near the measured
+    ones."""
     most = math.floor(REACH * runs[-1].nodes)
     least = max(1, math.ceil(runs[0].nodes / REACH))
     counts = {run.nodes for run in runs} | {
@@ -125,19 +143,19 @@ def _table(
 def _time(
     runs: Sequence[Run], possible: Sequence[Terms], nodes: int, speedup: float, network: _Network
 ) -> Interval:
-    """Return the time over that on the main run's nodes."""
+    """Return the time on ``nodes`` nodes, divided by the time of the run with the fewest nodes."""
     base, own_run = runs[0], next((run for run in runs if run.nodes == nodes), None)
 
     def ratio(terms: Terms, latency: float, moved: float) -> float:
         def seconds(n: int) -> float:
-            # In the time of one node there, of which the computation is 1 / speedup.
+            # Times are multiplied by the speedup, so that computation needs no factor.
             network_s = latency * terms.latency(n) + moved * terms.moved(n)
             return terms.computed(n) + speedup * network_s
 
         scaled = seconds(nodes) / seconds(base.nodes)
         if own_run is None:
             return scaled
-        # Where it ran, the terms only tell how its time is divided.
+        # At a measured number of nodes, use the measured time; the terms only divide it into parts.
         return (
             scaled
             * (own_run.runtime_s / base.runtime_s)
@@ -161,7 +179,7 @@ def _time(
 
 
 def _memory(runs: Sequence[Run], nodes: int) -> Interval:
-    """Return the memory of all nodes together, over that of the main run."""
+    """Return the memory of all nodes together, divided by that of the run with the fewest nodes."""
     base = runs[0]
     known = [(run.nodes, run.peak_memory_bytes) for run in runs if run.peak_memory_bytes]
     if base.peak_memory_bytes is None or not known:
@@ -170,7 +188,7 @@ def _memory(runs: Sequence[Run], nodes: int) -> Interval:
     below = [(n, m / own) for n, m in known if n <= nodes] or [(known[0][0], 1.0)]
     above = [(n, m / own) for n, m in known if n >= nodes]
     n, own_ratio = below[-1]
-    # At most as much on every node as on fewer nodes.
+    # No node needs more memory than a node of a run on fewer nodes.
     most = max(1.0, own_ratio * max(1.0, nodes / n))
     mid = own_ratio
     if above and above[0][0] > n:
@@ -181,34 +199,37 @@ def _memory(runs: Sequence[Run], nodes: int) -> Interval:
 
 
 AS_GOOD = 2.0
-"""Terms that miss a run by less than this many standard deviations fit it."""
+"""Largest distance of a fitting set of terms from a run, in standard deviations of that run."""
 MOST_TERMS = 3
+"""Largest number of terms in one set."""
 _COMPUTED = ("serial", "parallel")
 _TERMS = ("serial", "parallel", "latency", "rounds", "reduced", "surface")
 
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """One set of terms with its fitted seconds."""
+    """A set of terms of the time formula, fitted to the runs."""
 
     seconds: Mapping[str, float]
+    """Fitted coefficient of each term in seconds; ``_shape`` gives the factor for a number of
+    nodes."""
     misfit: float
-    """Largest distance from a run, in its standard deviations."""
+    """Largest distance between fitted and measured log time, in standard deviations of the run."""
 
     def computed(self, nodes: float) -> float:
-        """Return the seconds that the nodes compute."""
+        """Return the seconds of computation on ``nodes`` nodes."""
         return self._of(_COMPUTED, nodes)
 
     def latency(self, nodes: float) -> float:
-        """Return seconds of messages that wait for the network's latency."""
+        """Return the seconds of messages that wait for network latency, on ``nodes`` nodes."""
         return self._of(("latency", "rounds"), nodes)
 
     def moved(self, nodes: float) -> float:
-        """Return the seconds that bytes are on their way."""
+        """Return the seconds of moving bytes at network bandwidth, on ``nodes`` nodes."""
         return self._of(("reduced", "surface"), nodes)
 
     def total(self, nodes: float) -> float:
-        """Return the seconds of all terms."""
+        """Return the seconds of all terms together on ``nodes`` nodes."""
         return self._of(tuple(self.seconds), nodes)
 
     def _of(self, names: Iterable[str], nodes: float) -> float:
@@ -216,24 +237,27 @@ class Terms:
 
 
 def fitted(runs: Sequence[Run], *, weak: bool) -> list[Terms]:
-    """Return every set of terms that fits the runs as well as they repeat, best first."""
+    """Return all sets of terms that fit the runs within their noise, best fit first.
+
+    ``weak`` excludes the terms that need a problem of fixed size.
+    """
     names = ("serial", "latency", "rounds", "reduced") if weak else _TERMS
     fitting_terms = []
     for count in range(1, min(MOST_TERMS, len(runs)) + 1):
         for chosen in combinations(names, count):
             if not set(chosen) & set(_COMPUTED):
-                continue  # a program that only communicates
+                continue  # Without a term of computation, the program would only communicate.
             terms = _fit(runs, chosen)
             if terms is not None:
                 fitting_terms.append(terms)
-    # Of two that fit alike, the one with fewer terms.
+    # Among sets that fit within the noise, those with fewer terms come first.
     fitting_terms.sort(key=lambda t: (max(t.misfit, 1.0), len(t.seconds), t.misfit))
     least = max(AS_GOOD, 1.5 * min(t.misfit for t in fitting_terms))
     return [terms for terms in fitting_terms if terms.misfit <= least]
 
 
 def _shape(name: str, nodes: float) -> float:
-    """Return how a term grows with the nodes."""
+    """Return the factor on the term ``name`` for a number of nodes."""
     match name:
         case "serial":
             return 1.0
@@ -250,7 +274,10 @@ def _shape(name: str, nodes: float) -> float:
 
 
 def _fit(runs: Sequence[Run], names: tuple[str, ...]) -> Terms | None:
-    """Fit by least squares on relative errors; None where a term would be negative."""
+    """Return these terms fitted by least squares of relative errors.
+
+    None if a fitted term is not positive or the runs do not determine the terms.
+    """
     shapes = np.array([[_shape(name, run.nodes) for name in names] for run in runs])
     weights = np.array([1.0 / (run.runtime_s * run.deviation) for run in runs])
     times = np.array([run.runtime_s for run in runs])

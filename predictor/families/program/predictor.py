@@ -1,7 +1,8 @@
-"""The Predictor: predictions for a Profile on platforms; the public entry point of this package.
+"""Predict a program's time, memory and energy on platforms from its Profile.
 
-A bundle is loaded once and the platforms' ceilings are put in a table. Predicting one profile on
-every platform then costs a few numpy operations and one ONNX call per labelled platform.
+``Predictor`` is the public entry point of this package. It loads a bundle once. Predicting one
+profile on all platforms then takes a few numpy operations and one ONNX call per labelled platform
+(a platform for which the bundle has measured times).
 """
 
 from __future__ import annotations
@@ -26,24 +27,30 @@ from berth.predictor.families.program.work import busy_cores, run_s
 from berth.predictor.hardware.ceilings import Ceilings, Point, core_grid
 
 WIDEST_USEFUL_FACTOR = 20.0
-"""Abstain where the interval's upper end is more than this many times the predicted time."""
+"""Largest useful interval: Berth abstains if its upper end exceeds this many times the predicted
+time."""
 LEAST_BUSY = 0.5
-"""Average number of busy cores below which a program counts as mostly waiting."""
+"""Average number of busy cores below which a program is considered to be mostly waiting."""
 LEAST_JUDGED_S = 0.1
-"""Shortest run time, in seconds, for which ``LEAST_BUSY`` applies: starting a program is mostly
-waiting.
+"""Shortest run time in seconds for which ``LEAST_BUSY`` is checked.
+
+A shorter run is mostly program start, which waits for files.
 """
 
 
 class Predictor:
-    """Predicts with one bundle. Immutable after loading; safe to share between threads."""
+    """Predictor of programs with one bundle. Immutable after loading; safe to share between
+    threads."""
 
     def __init__(self, bundle: Bundle) -> None:
         self._bundle = bundle
 
     @classmethod
     def load(cls, folder: Path | None = None) -> Predictor:
-        """Verify and load a bundle (default: the shipped one). Raises DocumentError."""
+        """Return a predictor with the bundle in ``folder``, verified; None: the shipped bundle.
+
+        Raises DocumentError if the bundle is missing or invalid.
+        """
         return cls(bundles.load(bundles.DEFAULT_BUNDLE if folder is None else folder))
 
     @property
@@ -68,8 +75,8 @@ class Predictor:
         """Return the prediction of one profile on one platform.
 
         ``cores=None``: as many as the program can use. ``reference`` is the platform that the
-        profile was measured on; without it the prediction is not anchored to the measured time.
-        Raises UsageError for a profile without runtime or counters.
+        profile was measured on; without it, the prediction is not scaled to the measured time and
+        abstains. Raises UsageError for a profile without run time or counters.
         """
         units = gpus if platform.is_gpu else cores or usable_cores(profile, platform)
         return self.predict_points(profile, [Point(platform, units)], reference=reference)[0]
@@ -84,10 +91,10 @@ class Predictor:
     def answer(
         self, profile: Profile, platforms: Mapping[str, Platform], reference: Platform | None
     ) -> Answer:
-        """Return a curve over core counts for each of ``platforms``.
+        """Return predictions over core counts for each of ``platforms``.
 
-        ``reference`` is the platform that the profile was measured on; None: the predictions are
-        not anchored to the measured time.
+        ``reference`` is the platform that the profile was measured on. None: predictions are not
+        scaled to the measured time and abstain.
         """
         points = [Point(p, units) for p in platforms.values() for units in _grid(profile, p)]
         predictions = self.predict_points(profile, points, reference=reference)
@@ -104,7 +111,8 @@ class Predictor:
     def predict_points(
         self, profile: Profile, points: Sequence[Point], *, reference: Platform | None = None
     ) -> list[Prediction]:
-        """Return one prediction per point, in the order of the points."""
+        """Return one prediction per point (platform and number of cores or GPUs), in order of the
+        points."""
         layout, growth = self.layout(profile, points, reference), _own_size(profile)
         if is_time_only(profile):
             likely = stand_ins(profile)
@@ -137,9 +145,8 @@ class Predictor:
     def layout(
         self, profile: Profile, points: Sequence[Point], reference: Platform | None
     ) -> Layout:
-        """Return the ceilings of these points, of the reference's run and of the labelled
-        platforms.
-        """
+        """Return a table of peak rates for these points, the reference run and the labelled
+        platforms."""
         runs_on, asked = profile.runs_on, list(points)
         if reference is not None:
             asked.append(Point(reference, runs_on.threads * runs_on.ranks))
@@ -153,9 +160,9 @@ class Predictor:
         )
 
     def read(self, profile: Profile, layout: Layout) -> Reading:
-        """Return the profile in the form that the estimator uses at the points of ``layout``.
+        """Return the profile with its work and with roofline times at the points of ``layout``.
 
-        Raises UsageError for a profile without runtime or counters.
+        Raises UsageError for a profile without run time or counters.
         """
         if profile.runtime is None:
             raise UsageError(
@@ -168,7 +175,7 @@ class Predictor:
     def _doubts(
         self, reading: Reading, points: Sequence[Point], reference: Platform | None
     ) -> dict[str, str | None]:
-        """Return by platform name why its prediction should not be acted on; None: no reason."""
+        """Return by platform name the reason not to act on its predictions; None: no reason."""
         names = _names(points)
         why = self._doubt(reading) or _elsewhere(reading.profile, reference)
         if (why := why or _waiting(reading.profile, reference)) is not None:
@@ -179,6 +186,7 @@ class Predictor:
         return {name: own[name].unlike(values) if name in own else general for name in names}
 
     def _doubt(self, reading: Reading) -> str | None:
+        """Return the reason not to act on predictions on any platform; None: no reason."""
         if (why := _incomplete(reading.profile)) is not None:
             return why
         if math.isnan(reading.log_efficiency):
@@ -195,10 +203,9 @@ def _names(points: Sequence[Point]) -> list[str]:
 
 
 def _waiting(profile: Profile, reference: Platform | None) -> str | None:
-    """Return a sentence if the program mostly waits for something other than a processor, else
-    None.
+    """Return a sentence if the program mostly waits for something else than a processor; None: no.
 
-    A faster processor changes the run time of such a program little.
+    A faster processor hardly changes the run time of such a program.
     """
     runs_on, took = profile.runs_on, run_s(profile)
     busy = busy_cores(profile, reference)
@@ -210,12 +217,14 @@ def _waiting(profile: Profile, reference: Platform | None) -> str | None:
 
 
 def _incomplete(profile: Profile) -> str | None:
+    """Return a sentence if the pilot run failed or was cut short; None: the run completed."""
     failed = not profile.complete or profile.exit_status != 0
     return "the pilot run did not complete" if failed else None
 
 
 def _crowded(profile: Profile, point: Point) -> str | None:
-    """Return a sentence if several ranks would have to share a core, else None.
+    """Return a sentence if several MPI ranks would have to share a core; None: each rank has a
+    core.
 
     A rank that busy-waits keeps the other ranks on its core from running.
     """
@@ -227,8 +236,9 @@ def _crowded(profile: Profile, point: Point) -> str | None:
 
 
 def _elsewhere(profile: Profile, reference: Platform | None) -> str | None:
-    """Return a sentence if the pilot ran on another processor than that of the platform it names,
-    else None.
+    """Return a sentence if the pilot ran on a different processor than that of its stated platform.
+
+    None: the processors are the same, or one of them is unknown.
     """
     origin = profile.provenance
     if reference is None or origin.imported is not None:
@@ -242,8 +252,11 @@ def _elsewhere(profile: Profile, reference: Platform | None) -> str | None:
 
 
 def _grid(profile: Profile, platform: Platform) -> list[int]:
-    """Return the core counts of a curve: the usual ones, and those that the program was run
-    with."""
+    """Return the core counts to predict for: the usual ones, and those that the program was run
+    with.
+
+    A GPU platform gets one entry, 1.
+    """
     if platform.is_gpu:
         return [1]
     runs_on = profile.runs_on
@@ -262,9 +275,9 @@ def usable_cores(profile: Profile, platform: Platform) -> int:
 
 
 def at_size(prediction: Prediction, profile: Profile, size: float | None) -> Prediction:
-    """Return the prediction for another problem size, using the growth that the profile measured.
+    """Return the prediction for another problem size, by the growth measured in the profile.
 
-    Time, energy and memory change; the speedup stays, since no measurement says otherwise.
+    Time, energy and memory are scaled; the speedup stays, because nothing is known of its change.
     """
     growth = size_growth(profile)
     if size is None or growth.memory_bytes() is None:
@@ -279,8 +292,7 @@ def at_size(prediction: Prediction, profile: Profile, size: float | None) -> Pre
 
 
 def size_growth(profile: Profile) -> SizeGrowth:
-    """Return how time and memory grow with size, fitted to the profile's size points and main
-    run."""
+    """Return how run time and memory grow with the problem size, fitted to the profile's runs."""
     return SizeGrowth.fit(
         _size_points(profile),
         size=profile.workload.size,
@@ -291,16 +303,17 @@ def size_growth(profile: Profile) -> SizeGrowth:
 
 
 def size_doubt(profile: Profile, size: float | None) -> str | None:
-    """Return a warning for a user who requests a prediction at ``size``; None: no doubt.
+    """Return a warning about a prediction at problem size ``size``; None: no warning.
 
-    Always None for runs on several nodes, which have size checks of their own.
+    Always None for profiles of runs on several nodes, which have size checks of their own.
     """
     return None if profile.node_scaling else size_growth(profile).doubt(size)
 
 
 def _own_size(profile: Profile) -> SizeGrowth:
-    """Return the growth without fitted power laws: enough for the profile's own size, and much
-    faster.
+    """Return the growth with problem size without fitting power laws.
+
+    This is sufficient for the profile's own problem size, and much faster than ``size_growth``.
     """
     points = _size_points(profile)
     if profile.peak_memory_bytes is None and points:
@@ -317,21 +330,21 @@ def _own_size(profile: Profile) -> SizeGrowth:
 
 
 def _gpu_peak(profile: Profile) -> float | None:
-    """Return the peak memory of all GPUs in bytes; None: not measured (also if the driver reports
-    0).
-    """
+    """Return the peak memory of all GPUs together in bytes; None: not measured or reported as 0."""
     return profile.value("gpu_memory_bytes") or None
 
 
 def _bounds(profile: Profile) -> set[float | None]:
-    """Return the sizes whose memory peak is only an upper bound; None in the set: the run without a
-    size.
+    """Return the problem sizes whose memory peak is only an upper bound.
+
+    None in the set stands for the run without a stated size.
     """
     own = {profile.workload.size} if profile.peak_memory_is_bound else set()
     return own | {point.size for point in profile.sizes if point.peak_memory_is_bound}
 
 
 def _size_points(profile: Profile) -> list[tuple[float, float, float]]:
+    """Return (problem size, run time in seconds, peak memory in bytes) of the profile's runs."""
     points = [(p.size, p.runtime_s, p.peak_memory_bytes) for p in profile.sizes]
     own, peak = profile.workload.size, profile.peak_memory_bytes
     if own and peak and profile.runtime and not any(math.isclose(own, p[0]) for p in points):

@@ -81,7 +81,7 @@ class ProgramFamily:
             return [Explanation(words, ()) for _ in platforms]
         points = [Point(p, 1 if p.is_gpu else usable_cores(profile, p)) for p in platforms]
         explanations = explain(self._predictor, profile, points, reference=question.measured_on)
-        # An effect is on the speedup; on the time it is the inverse.
+        # The effects are factors on the speedup; the protocol needs factors on the time.
         return [
             Explanation(
                 explanation.sentence(),

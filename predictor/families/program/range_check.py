@@ -27,7 +27,8 @@ _CLIP = 8.0
 FURTHEST = 1.5
 """Distance (multiple of the threshold) beyond which no error can be stated and Berth abstains."""
 GROWTH = 0.8
-"""Relative growth of the log interval per unit of distance, beyond a distance of 1."""
+"""Relative growth of the log interval per unit of distance, applied where the distance exceeds
+1."""
 UNLEARNT = 1.25
 """Factor on the log interval for features without training data, which only the roofline covers."""
 _LEAST_SCALE = 1e-3
@@ -111,8 +112,8 @@ class RangeCheck:
         return np.asarray(self.high > self.low)
 
     def widening(self, values: Floats) -> float:
-        """Return the factor on the log interval of a program with these features; 1 within the
-        range.
+        """Return the factor by which a program with these features needs a wider log interval (1:
+        usual).
 
         Beyond a distance of ``FURTHEST`` the factor grows no more, because no error can be stated
         there.
@@ -170,7 +171,7 @@ class RangeCheck:
                 f"{name} is {value:.3g}, outside the {self.low[worst]:.3g} to "
                 f"{self.high[worst]:.3g} that the bundle was trained on"
             )
-        # Every counter is in range, but no training kernel has them together.
+        # Each feature is in range, but no training kernel has a similar combination.
         standard = (values - self.centre) / self.scale
         nearest = self.rows[int(np.argmin(_distances(standard, self.rows)))]
         worst = int(np.nan_to_num(np.abs(standard - nearest)).argmax())
@@ -187,7 +188,7 @@ def _nan_mean(rows: Floats) -> Floats:
 
 
 def _distances(row: Floats, rows: Floats) -> Floats:
-    # A counter missing on one side only is a difference of one standard deviation.
+    # A feature missing in only one of the rows counts as a difference of one standard deviation.
     """Return the root mean square difference between ``row`` and each of ``rows``, with
     clipping."""
     both = np.isnan(rows) & np.isnan(row)

@@ -30,14 +30,14 @@ from berth.predictor.families.program.work import (
 )
 from berth.predictor.hardware.ceilings import Ceilings
 
-# The first-level cache belongs to the core: what waits for it would not run faster elsewhere.
+# The L1 cache belongs to the core, so a program limited by it counts as compute-bound.
 _BOUNDS = (Bound.COMPUTE, Bound.COMPUTE, Bound.COMPUTE, Bound.MEMORY, Bound.MEMORY, Bound.MEMORY)
 _TINY_S = 1e-12
 FITS = 3.0
-"""Limit of the footprint, as a multiple of the emulated last-level cache.
+"""Footprint, in multiples of the emulated last-level cache, up to which most of a sweep is cached.
 
-Up to this limit, last-level misses come from one partial sweep over the footprint and do not tell
-how many misses a smaller cache would have.
+Up to this limit, misses in caches between the emulated L2 and last level are computed from the
+footprint, because an interpolation between both counts would be misleading.
 """
 LEAST_TRAFFIC = 0.02
 """Share of the last-level misses that remains where the whole footprint fits into the cache."""
@@ -91,7 +91,7 @@ def times(work: Work, ceilings: Ceilings, scaling: ThreadScaling) -> Times:
     """
     gpu = ceilings.is_gpu
     cores = scaling.usable(ceilings.units)
-    # Rates in the table are for all units in use; idle cores give theirs back.
+    # Rates in the table are for all cores; a program that uses fewer gets only its part of them.
     used = np.where(gpu, 1.0, cores / ceilings.units)
     flops = (work.flops_f64 / ceilings.flops_f64 + work.flops_f32 / ceilings.flops_f32) / used
     instructions = work.instructions / ceilings.instructions / used
@@ -136,7 +136,7 @@ def traffic_bytes(work: Work, capacity: Floats, fetch_writes: Floats) -> Floats:
         for levels in (work.read_misses, work.write_misses, work.written_lines)
     )
     moved = LINE_BYTES * (reads + fetch_writes * writes + back)
-    # Neighbouring GPU threads use a line's words together: no level moves more than was asked for.
+    # Neighbouring GPU threads use a whole line: no level moves more bytes than were requested.
     return np.asarray(np.where(fetch_writes > 0, moved, np.minimum(moved, work.access_bytes)))
 
 
@@ -144,7 +144,8 @@ def _missed(misses: Levels, capacity: Floats, footprint: float) -> Floats:
     """Return the misses in a cache of ``capacity`` bytes, from those at the emulated capacities."""
     known = np.log((EMULATED_L1_BYTES, EMULATED_L2_BYTES, EMULATED_LLC_BYTES))
     inside = np.interp(np.log(capacity), known, misses)
-    # Share of the footprint that does not find room; half of the cache counts as taken at once.
+    # Share of misses that remain: all up to a capacity of half the footprint, then fewer until
+    # the footprint fits.
     homeless = np.clip(2.0 - 2.0 * capacity / footprint, LEAST_TRAFFIC, 1.0)
     if footprint <= FITS * EMULATED_LLC_BYTES:
         streaming = misses[2] + (misses[1] - misses[2]) * homeless

@@ -1,9 +1,12 @@
-"""Programs of which only time and memory are known: predicted as the reference suite is on average.
+"""Predictions of programs without counters, from the average behaviour of the reference suite.
 
-Each kernel of the suite stands for what the program may be doing, its counts scaled to the
-program's time. The middle of their predictions is the answer; their spread is its interval, which
-held-out kernels widen to its nominal cover. The suite's counts are shipped: they do not depend on
-the machine that they are made on (the caches are emulated), so that a site measures times only.
+Only the run time and memory of such a program are known. Each kernel of the suite is taken in turn
+as a model of the program: its counters are scaled to the program's run time, and the program is
+predicted from these. The median of the predictions is the result. The spread of the predictions
+gives the interval, which is widened so that it covers left-out kernels as often as stated.
+
+The suite's counters are shipped with Berth. They are independent of the machine, because the caches
+are emulated; a site measures only the run times of the suite.
 """
 
 from __future__ import annotations
@@ -24,22 +27,28 @@ from berth.pilot.profile import Measurement, Profile
 from berth.predictor.families.program.estimate import Estimate
 
 SPREAD = 0.9
-"""Share of the kernels whose prediction is within the interval, before it is widened."""
+"""Share of the kernels whose predictions lie within the interval before it is widened."""
 WIDENING = 1.15
-"""97 % of the kernels are covered on Quartz and 95 % on a V100, each left out here (the residual
-had seen it in training, so a little more than 90 is wanted)."""
+"""Factor on the log interval.
+
+With this factor, the intervals cover 97 % of left-out kernels on Quartz and 95 % on a V100. More
+than 90 % is required, because the learnt correction was trained with the left-out kernels.
+"""
 
 Counters = dict[str, Measurement]
+"""Counters of a profile by name."""
 
 
 def is_time_only(profile: Profile) -> bool:
-    """Return whether none of the counters is known that say what the program does."""
+    """Return whether a profile has a run time but none of the required counters."""
     return profile.runtime is not None and all(profile.value(name) is None for name in REQUIRED)
 
 
 def stand_ins(profile: Profile, without: str | None = None) -> list[Profile]:
-    """Return ``profile`` with the counters of each kernel in turn; ``without``: a kernel left
-    out."""
+    """Return one copy of ``profile`` per kernel of the suite, with that kernel's counters added.
+
+    The kernel named ``without`` is left out.
+    """
     return [
         profile.model_copy(update={"counters": {**profile.counters, **counters}})
         for kernel, counters in _suite_counters()
@@ -49,10 +58,10 @@ def stand_ins(profile: Profile, without: str | None = None) -> list[Profile]:
 
 @cache
 def _suite_counters() -> tuple[tuple[str, Counters], ...]:
-    """Return each kernel and its counters, marked as of a part: they are known up to a common
-    factor.
+    """Return (kernel name, counters) for each kernel of the suite, at its first problem size.
 
-    Each at its first size, so that all weigh the same.
+    The counters are marked as incomplete, so that they are scaled to the program's run time. With
+    one size per kernel, all kernels have the same weight.
     """
     first: dict[str, Profile] = {}
     for name, profile in suite_profiles().items():
@@ -73,7 +82,8 @@ def _suite_counters() -> tuple[tuple[str, Counters], ...]:
 def combined(
     profiles: Sequence[Profile], estimates: Callable[[Profile], Sequence[Estimate]]
 ) -> list[Estimate]:
-    """Return one estimate for each point from those of all ``profiles``."""
+    """Return one estimate per point: the median over all ``profiles``, with an interval from the
+    spread."""
     each = [estimates(profile) for profile in profiles]
     combined_estimates = []
     for column in zip(*each, strict=True):
@@ -88,15 +98,18 @@ def combined(
 
 
 COUNTS = Path(__file__).with_name("suite_counts.jsonl.gz")
-"""Profiles of one repetition each, made by ``python -m lab.kernels.suite_counts``."""
+"""File with the profiles of the suite, one repetition per kernel and problem size.
+
+``python -m lab.kernels.suite_counts`` writes the file.
+"""
 
 
 @cache
 def suite_profiles() -> Mapping[str, Profile]:
-    """Return the profiles by name (``Stream_TRIAD-1048576``), all at the first size before any at
-    the second.
+    """Return the suite's profiles by name (for example ``Stream_TRIAD-1048576``).
 
-    Raises DocumentError where the file is damaged.
+    All profiles at the first problem size come before those at the second. Raises DocumentError if
+    the file is damaged.
     """
     try:
         lines = gzip.decompress(COUNTS.read_bytes()).decode("utf-8").splitlines()
@@ -107,8 +120,10 @@ def suite_profiles() -> Mapping[str, Profile]:
 
 
 def timed(platform: str, seconds: Mapping[str, float]) -> list[Profile]:
-    """Return the suite's profiles as if piloted on ``platform``; kernels without a time are left
-    out."""
+    """Return the suite's profiles with the run times ``seconds``, as if measured on ``platform``.
+
+    Kernels without a run time are left out.
+    """
     return [
         profile.model_copy(update={"platform": platform, "runtime": runtime_of([seconds[name]])})
         for name, profile in suite_profiles().items()
