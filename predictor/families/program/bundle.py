@@ -137,7 +137,8 @@ class Bundle:
     dead_zones: Mapping[str, float]
     range_check: RangeCheck
     own_ranges: Mapping[str, RangeCheck]
-    """Range data by labelled platform, for platforms on which only other programs were timed."""
+    """Range data by labelled platform, where the programs timed are not the bundle's training
+    programs."""
 
     @property
     def id(self) -> str:

@@ -199,7 +199,7 @@ def _memory(runs: Sequence[Run], nodes: int) -> Interval:
 
 
 AS_GOOD = 2.0
-"""Largest distance of a fitting set of terms from a run, in standard deviations of that run."""
+"""Distance from a run, in standard deviations, up to which a set of terms counts as fitting."""
 MOST_TERMS = 3
 """Largest number of terms in one set."""
 _COMPUTED = ("serial", "parallel")

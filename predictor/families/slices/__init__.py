@@ -1,10 +1,15 @@
-"""How much slower a workload is on a slice of its GPU (serving: numpy and onnxruntime only).
+"""How much slower a workload runs on a MIG slice than on the whole GPU.
 
-``t = smooth max(what does not shrink with the slice, work / effective share)``: launches and the
-host on one side, compute and memory traffic on the other. Two ways to find how much of each a
-workload has: the load model fitted to its own times on the whole GPU over batches and processes
-(``sweep``), or one number learnt from utilisation, power and step time (``latent``). ``predictor``
-puts them together with intervals; ``berth.policies.mig.recommend`` chooses a slice.
+The time on a slice is a smooth maximum of two parts: kernel launches and host work, which a smaller
+slice does not lengthen; and GPU work, which is divided by the slice's effective share of the GPU.
+The size of both parts comes from one of two methods:
+
+- ``sweep``: a load model fitted to the workload's times on the whole GPU over batch sizes and
+  numbers of processes;
+- ``latent``: the ratio of both parts, predicted from GPU utilisation, power and step time.
+
+``predictor`` combines the methods and adds intervals; ``berth.policies.mig.recommend`` chooses a
+slice. Predicting needs only numpy and onnxruntime.
 """
 
 from __future__ import annotations
@@ -15,6 +20,10 @@ _HERE = "berth.predictor.families.slices"
 
 
 def _adjust(question: Question, bundles: Bundles, forecast: Adjusted) -> Adjusted:
+    """Return the forecast with slices corrected by the ratio to their whole GPU.
+
+    A forecast of platforms without slices is returned unchanged.
+    """
     if not any(platform.parent for platform in question.platforms.values()):
         return forecast
     from berth.predictor.families.slices.projected import projected  # noqa: PLC0415

@@ -1,7 +1,8 @@
-"""The bundle of the slice predictor: effective shares, methods with their widths, and models.
+"""The bundle of the slice predictor: effective shares, prediction methods with interval widths,
+models.
 
-``verify`` reads the manifest and loads no model; ``load`` adds the latents (JSON) and the
-correction of the load model (ONNX).
+``verify`` reads the manifest without loading a model. ``load`` also loads the Gaussian processes
+(``latents.json``) and the learnt correction of the load model (ONNX).
 """
 
 from __future__ import annotations
@@ -30,43 +31,54 @@ from berth.predictor.families.slices.sweep import SweepModel
 
 SLICES_SCHEMA = "berth.slices-bundle/1"
 LATENTS = "latents.json"
+"""File name of the Gaussian processes (``latent``)."""
 RESIDUAL = "sweep-residual.onnx"
+"""File name of the learnt correction of the load model (``sweep``)."""
 NO_RESIDUAL = "none"
+"""Name in the manifest for a bundle without a learnt correction."""
 LARGE_BATCH = 64.0
-"""Batch from which on a situation is of its own: it fills a GPU as few in training did."""
+"""Least batch size with interval widths of its own: few training runs used a GPU that fully."""
 RESIDUAL_FEATURES: tuple[str, ...] = (
     "log_inverse_share", "log_load_model_slowdown", "log_work_over_host_slice",
     "log_work_over_host_whole", "log_processes", "log_batch",
 )  # fmt: skip
-"""Columns of the correction's input."""
+"""Input columns of the learnt correction, in order."""
 DEFAULT_SLICES_BUNDLE = SHIPPED_BUNDLES / "mig-slices"
+"""Folder of the shipped bundle."""
 
 
 class Width(Document):
-    """Interval half widths in log slow-down, for a difficulty of 1 (see ``predictor``)."""
+    """Half widths of the 90 % and 95 % intervals of the log slow-down, for a difficulty of 1.
+
+    ``predictor`` gives the formula of the difficulty.
+    """
 
     q90: float = Field(gt=0)
     q95: float = Field(gt=0)
 
 
 class MethodEntry(Document):
-    """One way to predict and how far off it was on models that it had not seen."""
+    """A prediction method with its interval widths, measured on models left out of training."""
 
     name: str
     rows: int = Field(ge=1)
+    """Number of measured slow-downs that the widths come from."""
     models: int = Field(ge=1)
+    """Number of deep-learning models that the widths come from."""
     data: str
+    """Name of the data set that the widths come from."""
     width: Width
     probed: Width | None
-    """Width with one measured slice beside; None: never tried."""
+    """Interval width for workloads that were also measured on one slice; None: not evaluated."""
     large: Width | None = None
-    """Width at batches of ``LARGE_BATCH`` and more; None: too few models had such."""
+    """Interval width for batches of at least ``LARGE_BATCH``; None: too few models had such
+    batches."""
     sources: dict[str, Width] | None = None
-    """Sources that the method combines, with the width that each would have alone; None: one
-    source."""
+    """Interval width of each source that the method combines, used alone; None: one source only."""
 
     def width_at(self, batch: float) -> Width:
-        """Return the width in the situation of this batch; large ones are never narrower."""
+        """Return the interval width for this batch size; large batches never get a smaller
+        width."""
         if self.large is None or batch < LARGE_BATCH:
             return self.width
         return Width(
@@ -75,18 +87,19 @@ class MethodEntry(Document):
 
 
 class SliceTraining(Training):
-    """What the bundle was made of."""
+    """The data and settings that the bundle was trained with."""
 
     residual: str
-    """Name of the correction that the folds chose; ``none``: the load model alone."""
+    """Name of the learnt correction that cross-validation chose; ``none``: no correction."""
 
 
 class SliceManifest(BundleManifest):
-    """``manifest.json``."""
+    """The content of the bundle's ``manifest.json``."""
 
     schema_: str = Field(default=SLICES_SCHEMA, alias="schema")
     gpus: tuple[str, ...]
-    """GPU models whose slices were measured; others are a guess by the same load model."""
+    """GPU models whose slices were measured; predictions for other GPU models are rough
+    estimates."""
     shares: ShareModel
     methods: tuple[MethodEntry, ...] = Field(min_length=1)
     residual_features: tuple[str, ...]
@@ -94,7 +107,7 @@ class SliceManifest(BundleManifest):
 
 
 def verify(folder: Path = DEFAULT_SLICES_BUNDLE) -> SliceManifest:
-    """Return the manifest, after every checksum has been compared. Raises DocumentError."""
+    """Return the manifest after verifying the checksum of every file. Raises DocumentError."""
     manifest = read_manifest(folder, SliceManifest)
     corrected = manifest.training.residual != NO_RESIDUAL
     check_complete(folder, manifest, (LATENTS, RESIDUAL) if corrected else (LATENTS,))
@@ -112,18 +125,23 @@ __all__ = ["SliceModel", "load", "verify"]
 
 @dataclass(frozen=True, slots=True)
 class SliceModel:
-    """What predicts: effective shares, families of latents, a correction; and its widths."""
+    """A loaded bundle: effective shares, Gaussian processes, load model and interval widths."""
 
     shares: ShareModel
     families: tuple[Family, ...]
     sweep: SweepModel
     methods: dict[str, MethodEntry]
     gpus: tuple[str, ...]
+    """GPU models whose slices were measured."""
     id: str
+    """The bundle's id, a digest of its data."""
 
 
 def load(folder: Path = DEFAULT_SLICES_BUNDLE) -> SliceModel:
-    """Verify and load. Raises DocumentError where anything about it is wrong."""
+    """Return the models of the bundle in ``folder`` after verifying it.
+
+    Raises DocumentError for a missing or invalid file.
+    """
     manifest = verify(folder)
     families = read_json(folder / LATENTS, LatentFile).families
     named = {entry.name for entry in manifest.methods}
@@ -145,6 +163,7 @@ def load(folder: Path = DEFAULT_SLICES_BUNDLE) -> SliceModel:
 
 
 def _check_family(family: Family, path: Path) -> None:
+    """Raise DocumentError if the arrays of a Gaussian process have inconsistent sizes."""
     for m in family.members:
         width = len(m.features)
         sizes = {len(m.centre), len(m.scale), *(len(row) for row in m.rows)}

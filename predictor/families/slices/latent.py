@@ -1,10 +1,15 @@
-"""One number from counters: how much of a workload's time a smaller slice stretches.
+"""Predict from GPU counters how much of a workload's time a smaller MIG slice lengthens.
 
-The latent is ``log(B / A)`` of ``physics`` on the whole GPU. It is learnt from what counters show
-there (memory and kernel activity, power, step time) by Gaussian processes over small sets of
-features; no set and no smoothness is chosen, their predictions are averaged in log slow-down.
-Averaging needs no selection on a handful of models, and a missing counter only drops the sets
-that need it. Each process is a few rows and weights: served by numpy, stored as JSON.
+The latent value is ``log(B / A)`` on the whole GPU, where
+
+- ``A``: time of kernel launches and host work (seconds, see ``physics``);
+- ``B``: time of GPU work (seconds).
+
+Gaussian processes predict it from memory and kernel activity, power and step time on the whole GPU.
+There is one process for each set of features and for several values of the sharpness in
+``physics``; their log slow-downs are averaged, because the few training models are too few to
+select the best one. If a counter is missing, only the sets without that counter are used. Each
+process is stored as JSON (training rows and weights) and evaluated with numpy.
 """
 
 from __future__ import annotations
@@ -23,17 +28,20 @@ from berth.predictor.families.slices.workload import Point, SliceWorkload
 
 LATENT_SCHEMA = "berth.slice-latents/1"
 SIGNAL = 1.5
-"""Prior variance of the latent about its mean."""
+"""Prior variance of the latent value about its mean."""
 LATENT_SPREAD = 0.7
-"""Log error of a latent, that a probe is weighed against."""
+"""Standard error of a predicted latent value; the weight of a probe (a run on a slice) depends on
+it."""
 PROBE_NOISE = 0.03
-"""Log error of a probe's own time."""
+"""Standard error of the log time of a probe (a run on a slice)."""
 _LEAST_UTILIZATION = 0.005
+"""Least memory utilisation that is distinguished from 0, before the log is taken."""
 _GRID = np.linspace(LATENT_LEAST, LATENT_MOST, 361)
+"""Latent values among which the one that fits the probes is searched."""
 
 
 def features(workload: SliceWorkload, point: Point) -> dict[str, float]:
-    """Return what is known of the point, by feature name; unknown ones are absent."""
+    """Return the features of a measurement by name; features that were not measured are absent."""
     values = {"log_step": math.log(point.seconds), "log_batch": math.log(point.batch)}
     if point.memory_utilization is not None:
         busy = max(point.memory_utilization, _LEAST_UTILIZATION)
@@ -47,31 +55,37 @@ def features(workload: SliceWorkload, point: Point) -> dict[str, float]:
 
 
 class Member(Document):
-    """One Gaussian process over standardised features, at one sharpness of the load model."""
+    """A trained Gaussian process over standardised features, for one sharpness of the time
+    formula."""
 
     features: tuple[str, ...]
     centre: tuple[float, ...]
     scale: tuple[float, ...]
     length: float = Field(gt=0)
+    """Length scale of the covariance, in standard deviations of the features."""
     sharpness: float = Field(ge=1)
     mean: float
+    """Mean of the latent value over the training rows."""
     rows: tuple[tuple[float, ...], ...]
+    """Standardised training rows."""
     weights: tuple[float, ...]
+    """Weight of each training row in a prediction."""
 
 
 class Family(Document):
-    """The members that need the same counters, and where they were trained."""
+    """Gaussian processes that need the same counters, with the range of their training data."""
 
     name: str
     needs: tuple[str, ...]
+    """Names of the features that must be known."""
     members: tuple[Member, ...] = Field(min_length=1)
     low: tuple[float, ...]
     high: tuple[float, ...]
-    """Range of each needed feature in training."""
+    """Smallest (``low``) and largest (``high``) training value of each needed feature."""
 
 
 class LatentFile(Document):
-    """``latents.json`` of a bundle, best family first."""
+    """The content of ``latents.json`` in a bundle, with the most accurate family first."""
 
     schema_: str = Field(default=LATENT_SCHEMA, alias="schema")
     families: tuple[Family, ...] = Field(min_length=1)
@@ -79,14 +93,18 @@ class LatentFile(Document):
 
 @dataclass(frozen=True, slots=True)
 class Latents:
-    """Latents of some workloads by member, ready to be asked for any slice."""
+    """Latent values of workloads, from which the slow-down on any slice can be computed."""
 
     sharpness: tuple[float, ...]
+    """Sharpness of the time formula of each member (``p`` in ``physics``)."""
     values: Floats
-    """Members x workloads."""
+    """Latent values (members x workloads)."""
 
     def log_slowdown(self, effective: Floats) -> Floats:
-        """Return the mean over members for each workload (one effective share a workload)."""
+        """Return the log slow-down of each workload, averaged over the members.
+
+        ``effective`` holds one effective share of a slice per workload.
+        """
         each = [
             log_slowdown(v, effective, p) for v, p in zip(self.values, self.sharpness, strict=True)
         ]
@@ -98,7 +116,12 @@ class Latents:
         probe_effective: Sequence[float],
         unsteadiness: float,
     ) -> Latents:
-        """Return the latents of one workload moved towards what its probes on slices showed."""
+        """Return the latent values of one workload, corrected by its measured slow-downs on slices.
+
+        ``probe_log`` holds the measured log slow-downs, and ``probe_effective`` the slices'
+        effective shares. ``unsteadiness`` adds to the noise of the probes (log of mean over median
+        step time).
+        """
         noise = math.hypot(PROBE_NOISE, unsteadiness)
         moved = np.empty_like(self.values)
         for i, (value, p) in enumerate(zip(self.values, self.sharpness, strict=True)):
@@ -109,18 +132,24 @@ class Latents:
         return Latents(self.sharpness, moved)
 
     def centre(self) -> tuple[float, float]:
-        """Return the mean latent and sharpness of the first workload, for saying what bounds it."""
+        """Return the mean latent value of the first workload and the mean sharpness of the members.
+
+        They tell whether launches or GPU work take most of the time.
+        """
         return float(self.values[:, 0].mean()), float(np.mean(self.sharpness))
 
 
 def kernel(left: Floats, right: Floats, length: float) -> Floats:
-    """Return the squared exponential covariance between standardised rows."""
+    """Return the squared exponential covariance between two sets of standardised rows."""
     apart = ((left[:, None, :] - right[None, :, :]) ** 2).sum(axis=-1)
     return np.asarray(SIGNAL * np.exp(-0.5 * apart / length**2), dtype=np.float64)
 
 
 def latents(family: Family, known: Sequence[Mapping[str, float]]) -> Latents:
-    """Return the latents of workloads whose needed features are all known."""
+    """Return the latent values of workloads, by every member of a family.
+
+    All features that the family needs must be known for each workload.
+    """
     values = []
     for member in family.members:
         raw = np.array([[k[name] for name in member.features] for k in known])
@@ -132,7 +161,10 @@ def latents(family: Family, known: Sequence[Mapping[str, float]]) -> Latents:
 
 
 def outside(family: Family, known: Mapping[str, float], slack: float = 0.5) -> str | None:
-    """Return a sentence naming a feature that is far outside of training; None where none is."""
+    """Return a sentence that names a feature far outside its training range; None: all are within.
+
+    ``slack`` is how far outside is allowed, as a share of the width of the range.
+    """
     for name, low, high in zip(family.needs, family.low, family.high, strict=True):
         room = slack * (high - low)
         if not low - room <= known[name] <= high + room:

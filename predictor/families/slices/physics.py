@@ -1,11 +1,16 @@
-"""The share of a GPU that a slice is, and how a time grows on it: a smooth maximum of two times.
+"""The share of a GPU that a MIG slice has, and the time formula for slices.
 
-``A``: the time that a smaller slice does not stretch (kernel launches, the host). ``B``: the work,
-which is stretched by ``1 / effective share``. ``t = (A^p + B^p)^(1/p)``; a large ``p`` says that
-the two overlap perfectly (roofline), ``p = 1`` that they follow each other (Amdahl).
+On the whole GPU, ``t = (A^p + B^p)^(1/p)``; on a slice, ``B`` becomes ``B / e``. Here
 
-The effective share of a slice lies between its shares of compute and of memory bandwidth, and
-above both where a small slice clocks higher than the power-limited whole GPU.
+- ``t``: time of a batch (seconds);
+- ``A``: time of kernel launches and host work, which no slice lengthens (seconds, fitted);
+- ``B``: time of GPU work (seconds, fitted);
+- ``p``: sharpness of the maximum (fitted). For a large ``p``, both parts overlap fully (roofline);
+  for ``p = 1``, they follow each other (Amdahl);
+- ``e``: effective share of the slice, 0 to 1.
+
+The effective share lies between the slice's share of compute and its share of memory bandwidth. It
+exceeds both where a small slice runs at a higher clock than the power-limited whole GPU.
 """
 
 from __future__ import annotations
@@ -21,12 +26,14 @@ from berth.predictor.core.arrays import Floats
 from berth.predictor.hardware.mig.geometry import Geometry, SliceProfile
 
 LATENT_LEAST, LATENT_MOST = -5.0, 4.0
+"""Range of ``log(B / A)``; values outside are set to the nearest limit."""
 _SAME = 1e-6
+"""Largest difference of two shares that count as equal."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class Share:
-    """What part of the whole GPU a slice is: compute slices and memory slices."""
+    """A slice's share of the GPU's compute slices and of its memory slices, each 0 to 1."""
 
     compute: float
     memory: float
@@ -37,20 +44,20 @@ class Share:
 
     @property
     def is_whole(self) -> bool:
-        """Return whether a slice has all compute of its GPU."""
+        """Return whether a slice has all compute slices of its GPU."""
         return self.compute >= 1 - _SAME
 
     def within(self, other: Share) -> bool:
-        """Return whether ``other`` has at least as much of everything."""
+        """Return whether ``other`` has at least as large a share of compute and of memory."""
         return self.compute <= other.compute + _SAME and self.memory <= other.memory + _SAME
 
     def matches(self, compute: float, memory: float) -> bool:
-        """Return whether these are its shares."""
+        """Return whether this share has the given parts of compute and memory."""
         return abs(self.compute - compute) < _SAME and abs(self.memory - memory) < _SAME
 
 
 class MeasuredShare(Document):
-    """An effective share that was learnt from measurements."""
+    """The effective share of one slice size, fitted to measured slow-downs."""
 
     compute: float = Field(gt=0, le=1)
     memory: float = Field(gt=0, le=1)
@@ -58,18 +65,24 @@ class MeasuredShare(Document):
 
 
 class ShareModel(Document):
-    """Effective shares: learnt where measured, else ``scale c^(1-w) m^w``."""
+    """Effective shares of slice sizes: fitted where measured, else by a formula.
+
+    The formula is ``scale c^(1-w) m^w``, where
+
+    - ``c``, ``m``: the slice's shares of compute and of memory;
+    - ``scale``, ``w`` (``memory_weight``): fitted constants.
+    """
 
     measured: tuple[MeasuredShare, ...]
     scale: float = Field(gt=0)
     memory_weight: float = Field(ge=0, le=1)
 
     def knows(self, share: Share) -> bool:
-        """Return whether this share was among the measured ones."""
+        """Return whether the effective share of this slice size was fitted to measurements."""
         return share.is_whole or any(share.matches(m.compute, m.memory) for m in self.measured)
 
     def effective(self, share: Share) -> float:
-        """Return the effective share, between 0 and 1; 1 for the whole GPU."""
+        """Return the effective share of a slice, between 0 and 1; 1 for the whole GPU."""
         if share.is_whole:
             return 1.0
         for m in self.measured:
@@ -80,14 +93,18 @@ class ShareModel(Document):
 
 
 def log_smooth_max(log_a: Floats, log_b: Floats, sharpness: Floats | float) -> Floats:
-    """Return ``log (A^p + B^p)^(1/p)`` without overflow."""
+    """Return ``log (A^p + B^p)^(1/p)`` without overflow, from the logs of A and B; p is
+    ``sharpness``."""
     top = np.maximum(log_a, log_b)
     rest = np.minimum(log_a, log_b) - top
     return np.asarray(top + np.log1p(np.exp(sharpness * rest)) / sharpness, dtype=np.float64)
 
 
 def log_slowdown(latent: Floats, effective: Floats | float, sharpness: float) -> Floats:
-    """Return the log of t_slice / t_whole where ``B = e^latent A`` on the whole GPU."""
+    """Return the log of (time on the slice / time on the whole GPU).
+
+    ``latent`` is ``log(B / A)`` on the whole GPU; ``effective`` is the slice's effective share.
+    """
     held = np.clip(latent, LATENT_LEAST, LATENT_MOST)
     zero = np.zeros_like(held)
     small = log_smooth_max(zero, held - np.log(effective), sharpness)
@@ -95,14 +112,14 @@ def log_slowdown(latent: Floats, effective: Floats | float, sharpness: float) ->
 
 
 def launch_share(latent: float, effective: float, sharpness: float) -> float:
-    """Return how much of the time on the slice is what it does not stretch: ``A^p / (A^p +
+    """Return the share of a slice's time that a larger slice would not shorten: ``A^p / (A^p +
     B^p)``."""
     log_b = latent - math.log(effective)
     return 1 / (1 + math.exp(min(sharpness * log_b, 700.0)))
 
 
 def share_of(geometry: Geometry, profile: SliceProfile) -> Share:
-    """Return the profile's parts of compute and memory."""
+    """Return a MIG profile's shares of the GPU's compute slices and memory slices."""
     return Share(
         min(1.0, profile.compute_slices / geometry.compute_slices),
         min(1.0, profile.memory_slices / geometry.memory_slices),
@@ -110,8 +127,7 @@ def share_of(geometry: Geometry, profile: SliceProfile) -> Share:
 
 
 def plain_profiles(geometry: Geometry) -> tuple[SliceProfile, ...]:
-    """Return the profiles without media variants, small before large; the last one is the whole
-    GPU."""
+    """Return the MIG profiles without media variants, smallest first; the last is the whole GPU."""
     return tuple(
         sorted(
             (p for p in geometry.profiles if p.is_plain),

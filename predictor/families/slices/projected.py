@@ -1,11 +1,13 @@
-"""Slices of GPUs for workloads that were not measured for them: between two bounds.
+"""Adjust what other families predict on MIG slices by bounds on the slow-down.
 
-A slice is never faster than its whole GPU, and no slower than by its effective share, the part of
-the GPU's rate that was measured of slices of its size. Other families predict each slice as if it
-were a device of its own; what they say of the ratio to the whole GPU is held between those bounds,
-and the time is the whole GPU's, which more is known of, times that ratio. On the models that
-measured the shares' data, each left out, 100 % (inference, A100 80 GB) and 97 % (training, A100
-40 GB) of the slow-downs are below the upper bound and its slack.
+Other families predict each slice as a device of its own. Here their ratio of slice time to
+whole-GPU time is limited to a range: a slice is not faster than its whole GPU, and not slower than
+1 / effective share (measured for each slice size). The adjusted time is the whole GPU's predicted
+time, which is better known, multiplied by this ratio.
+
+In the data that the effective shares were fitted to, with each model left out in turn, 100 % of the
+slow-downs (inference, A100 80 GB) and 97 % (training, A100 40 GB) are below the upper limit plus
+``SLACK``.
 """
 
 from __future__ import annotations
@@ -29,18 +31,23 @@ from berth.predictor.families.slices.physics import Share, share_of
 from berth.predictor.hardware.mig.slices import slice_of
 
 EASE = 0.1
-"""As ``predictor.EASE``: the width of a slow-down's interval on a slice of nearly all."""
+"""Constant in the width of a slow-down's interval, as in ``predictor.EASE``."""
 SLACK = math.log(1.1)
-"""Log by which a slow-down may be above the load model's bound."""
+"""Log by which a slow-down may exceed the upper limit 1 / effective share."""
 TYPICAL = 0.6
-"""Part of the upper bound, in log, that slow-downs reach on average (0.35 to 1.0 by model): where
-no family says anything of the slice, between the bounds."""
+"""Mean log slow-down as a part of the upper limit's log (0.35 to 1.0, by model).
+
+Used where no family predicts the slice.
+"""
 BELOW = math.log(1 / 0.95)
-"""Log by which a slice may be faster than the whole GPU: unsteady steps show as much."""
+"""Log by which a slice may be faster than the whole GPU: as much as unsteady step times show."""
 
 
 def projected(question: Question, bundles: Bundles, forecast: Adjusted) -> Adjusted:
-    """Return the curves with the slices of each GPU that is predicted itself, by ratios to it."""
+    """Return the forecast with slices recomputed from the prediction of their whole GPU.
+
+    Only slices whose GPU has a prediction change, and none with a basis better than ``SCALED``.
+    """
     curves, sources = dict(forecast.curves), dict(forecast.sources)
     by_gpu: dict[str, dict[str, Share]] = {}
     for name, platform in question.platforms.items():
@@ -66,12 +73,15 @@ def projected(question: Question, bundles: Bundles, forecast: Adjusted) -> Adjus
 
 @lru_cache(maxsize=8)
 def _manifest(folder: Path) -> SliceManifest:
+    """Return the verified manifest of the slices bundle in ``folder`` (cached)."""
     return verify(folder)
 
 
 def _own(curves: Mapping[str, PredictionCurve], name: str, whole: Prediction) -> Prediction:
-    """Return what a family predicts of the slice; where none does, all but the time is as on the
-    GPU."""
+    """Return a family's prediction of the slice; if no family has one, that of the whole GPU.
+
+    The copied prediction has no energy, and its basis is at best ``SCALED``.
+    """
     if name in curves:
         return curves[name].nearest(1)
     basis = max(whole.basis, Basis.SCALED, key=lambda basis: basis.rank)
@@ -84,7 +94,10 @@ def _ratios(
     shares: Mapping[str, Share],
     manifest: SliceManifest,
 ) -> dict[str, Interval]:
-    """Return slow-downs within their bounds; a slice with no more of anything is no faster."""
+    """Return the slow-down of each slice within its limits, as an interval.
+
+    A slice is never faster than a slice with at least as much compute and memory.
+    """
     width = next(entry.width.q90 for entry in manifest.methods if entry.name == "time")
     most = {name: -math.log(manifest.shares.effective(share)) for name, share in shares.items()}
     base = math.log(whole.runtime_s.mid)
@@ -108,6 +121,10 @@ def _ratios(
 def _point(
     own: Prediction, whole: Prediction, ratio: Interval, memory_bytes: float, least: Basis
 ) -> Prediction:
+    """Return the slice's prediction: the whole GPU's time multiplied by the slow-down ``ratio``.
+
+    Speedup and energy change by the same factor; the basis is at best ``least``.
+    """
     base = whole.runtime_s
     mid = base.mid * ratio.mid
     down = math.hypot(math.log(base.mid / base.low), math.log(ratio.mid / ratio.low))
@@ -129,7 +146,7 @@ def _point(
 def _sources(
     of_whole: tuple[SourceShare, ...], point: Prediction, known: bool
 ) -> tuple[SourceShare, ...]:
-    """Return the sources of the whole GPU's time, with the width of this point."""
+    """Return the sources of the whole GPU's time, with the interval width of the slice's time."""
     width = point.runtime_s.log_width
     situation = "slice of it" if known else "slice of it, unseen device"
     return tuple(

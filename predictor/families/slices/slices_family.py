@@ -1,6 +1,7 @@
-"""Workloads that were measured on a whole GPU, on its MIG slices, behind the Family protocol.
+"""The family of workloads measured on a whole GPU, predicted on its MIG slices.
 
-A job's whole time is stretched as a batch's is: its parts beside the GPU make it no slower.
+The time of a whole job is multiplied by the slow-down of one batch, so the parts of a job that do
+not use the GPU are overestimated.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from berth.predictor.hardware.mig.slices import lookup
 
 
 class SlicesFamily:
-    """Slow-downs on the slices of the GPU model that the workload was measured on."""
+    """Family of slow-downs on MIG slices of the GPU model that a workload was measured on."""
 
     name = "slices"
 
@@ -35,15 +36,20 @@ class SlicesFamily:
 
     @classmethod
     def load(cls, bundles: Bundles) -> SlicesFamily:
-        """Load a site's bundle, else the shipped one. Raises DocumentError."""
+        """Return the family with the site's slices bundle, or with the shipped bundle if the site
+        has none.
+
+        Raises DocumentError for a missing or invalid bundle.
+        """
         return cls(SlicePredictor(load(bundles.get(SLICES_SCHEMA, DEFAULT_SLICES_BUNDLE))))
 
     def accepts(self, workload: Workload) -> bool:
-        """Return whether it is a slice workload."""
+        """Return whether the workload's document is a SliceWorkload."""
         return isinstance(workload.document, SliceWorkload)
 
     def forecast(self, question: Question) -> Answer:
-        """Return one point for each slice of the GPU model, and for the whole GPU."""
+        """Return one prediction for the whole GPU and for each of its slices among the
+        platforms."""
         document = question.document(SliceWorkload)
         geometry = lookup(document.gpu)
         by_profile = predictions(document, geometry, self.predictor)
@@ -67,8 +73,8 @@ class SlicesFamily:
         )
 
     def explain(self, question: Question, platform: Platform) -> Explanation:
-        """Say how much slower than the whole GPU it is, and what a larger slice would not
-        shorten."""
+        """Return a sentence with the slow-down and the share of the time that a larger slice would
+        not shorten."""
         document = question.document(SliceWorkload)
         geometry = lookup(document.gpu)
         profile = profiles_of(geometry, {platform.name: platform}).get(platform.name)
@@ -82,6 +88,7 @@ class SlicesFamily:
         )
 
     def _sources(self, gpu: str, prediction: SlicePrediction) -> tuple[SourceShare, ...]:
+        """Return the sources of a prediction with their weights and interval widths."""
         if prediction.sources and not prediction.share.is_whole:
             named = f"{self.name}: {prediction.method}, "
             return tuple(
@@ -96,7 +103,10 @@ class SlicesFamily:
 
 
 def _memory(workload: SliceWorkload, geometry: Geometry) -> MemoryUse:
-    """Return its memory as measured; else all that is known is that it ran on the whole GPU."""
+    """Return the workload's GPU memory as measured.
+
+    If the memory was not measured, return the size of the whole GPU, where the workload did fit.
+    """
     if workload.memory is not None:
         return MemoryUse(gpu_bytes=workload.memory.interval)
     return MemoryUse(gpu_held_in_bytes=float(max(p.memory_bytes for p in geometry.profiles)))
@@ -105,6 +115,7 @@ def _memory(workload: SliceWorkload, geometry: Geometry) -> MemoryUse:
 def _point(
     workload: SliceWorkload, prediction: SlicePrediction, memory: MemoryUse, platform: str
 ) -> Prediction:
+    """Return the prediction of one slice in the form that all families share."""
     slowdown = prediction.slowdown
     seconds = workload.runtime_s
     return Prediction(
