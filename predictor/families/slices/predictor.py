@@ -1,10 +1,11 @@
-"""Slow-downs on GPU slices with intervals, by the best method for the workload's measurements.
+"""Predict slow-downs on MIG slices with intervals, by the best method for the workload's
+measurements.
 
-Half the interval's width in log slow-down is ``q (0.1 - log(effective)) + unsteadiness``, where
+Half the width of the interval of the log slow-down is ``q (0.1 - log(e)) + u``, where
 
-- ``q``: 90 % quantile of the scaled errors on models left out of training;
-- ``effective``: the slice's effective share of the GPU (smaller slices are harder to predict);
-- ``unsteadiness``: how far the mean step time on the whole GPU is from the median, in log.
+- ``q``: 90 % quantile of scaled errors, on models left out of training (from the bundle);
+- ``e``: effective share of the GPU, 0 to 1 (smaller slices are harder to predict; see ``physics``);
+- ``u``: unsteadiness, ``|log(mean / median)|`` of the step time on the whole GPU (measured).
 """
 
 from __future__ import annotations
@@ -41,64 +42,75 @@ from berth.predictor.hardware.mig.geometry import Geometry, SliceProfile
 from berth.predictor.hardware.mig.slices import geometry_of, lookup, slice_of
 
 SWEEP, BATCHES = "sweep", "batches"
+"""Methods that fit a load model: with several numbers of processes, or with batch sizes only."""
 EASE = 0.1
+"""Part of an interval's width that does not depend on the slice's effective share."""
 UNKNOWN_SHARE = 1.25
+"""Factor on the log interval for slice sizes whose effective share was not measured."""
 UNKNOWN_GPU = 1.5
-"""Factors on the log interval for slices and for GPUs that were not measured."""
+"""Factor on the log interval for GPU models whose slices were not measured."""
 UNKNOWN_LOAD_WIDTH = 0.05
-"""Log error of the load model's time on the whole GPU at a load that was not measured."""
+"""Half width added to the log interval where the load was not measured on the whole GPU."""
 LEAST_SLOWDOWN = 0.9
-"""Least slow-down: no measured slice was faster than the whole GPU by more than noise."""
+"""Lower limit of intervals: no measured slice was faster than the whole GPU by more than noise."""
 MEMORY_BOUND = 0.5
-"""The workload counts as memory-bound if the memory is busy for at least this share of the kernels'
-time."""
+"""Share of the kernels' time with memory accesses from which on a workload counts as
+memory-bound."""
 
 
 @dataclass(frozen=True, slots=True)
 class SlicePrediction:
-    """The prediction for one slice: slow-downs are t_slice / t_whole (> 1: slower on the slice)."""
+    """The prediction for one slice. Slow-downs are t_slice / t_whole (> 1: slower than the whole
+    GPU)."""
 
     share: Share
+    """The slice's shares of the GPU's compute and memory slices."""
     slowdown: Interval
     """90 % interval of the slow-down."""
     slowdown_95: Interval
+    """95 % interval of the slow-down."""
     step_s: Interval
-    """Seconds per batch in one process, 90 % interval."""
+    """90 % interval of the seconds per batch in one process on the slice."""
     whole_s: float
-    """Seconds per batch on the whole GPU: measured, or from the load model fitted to other
-    loads."""
+    """Seconds per batch in one process on the whole GPU: measured, or by the fitted load model."""
     bound: Bound
     launch_share: float
-    """Share of the time on the slice that would be the same on a larger slice."""
+    """Share of the time on the slice that a larger slice would not shorten, 0 to 1."""
     basis: Basis
     method: str
+    """Name of the method, as in the bundle's manifest."""
     abstained: str | None = None
+    """Reason not to act on the prediction; None: no reason."""
     sources: tuple[SourceShare, ...] = ()
-    """The sources that the method combined; empty if there was only one."""
+    """Sources that the method combined, with their weights; empty if there was only one."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Estimate:
-    """Log slow-downs by slice with their sources, before intervals are added."""
+    """Log slow-downs of several slices by one method, before intervals are added."""
 
     name: str
     log_slowdown: Floats
     whole_s: float
+    """Seconds per batch in one process on the whole GPU."""
     launch: Floats
+    """Share of each slice's time that a larger slice would not shorten."""
     width: Width
     extra: float
+    """Half width added to the log interval (unsteadiness, or an unmeasured load)."""
     abstained: str | None
     sources: tuple[SourceShare, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class SlicePredictor:
-    """Predicts the slow-down of a workload on slices of its GPU. Deterministic."""
+    """Predictor of a workload's slow-down on slices of its GPU. Equal inputs give equal results."""
 
     model: SliceModel
 
     def methods(self, workload: SliceWorkload) -> tuple[str, ...]:
-        """Return the methods that the workload's measurements allow, narrowest intervals first."""
+        """Return the names of the methods possible with the workload's measurements, narrowest
+        interval first."""
         names = [f.name for f in self.model.families if self._known(workload, f) is not None]
         batches = [p.batch for p in workload.points]
         processes = [p.processes for p in workload.points]
@@ -116,10 +128,13 @@ class SlicePredictor:
         probes: Sequence[tuple[Share, int]] = (),
         method: str | None = None,
     ) -> tuple[SlicePrediction, ...]:
-        """Return one prediction for each of ``shares``, in the same order.
+        """Return one prediction for each slice in ``shares``, in the same order.
 
-        ``gpu`` is the canonical model name; ``probes`` are (share, index into ``workload.probes``).
-        Raises UsageError where no method is possible.
+        - ``gpu``: canonical name of the GPU model;
+        - ``probes``: runs on slices, as (share, index into ``workload.probes``);
+        - ``method``: name of the method; None: the one with the narrowest intervals.
+
+        Raises UsageError if the method is impossible with the workload's measurements.
         """
         allowed = self.methods(workload)
         if not allowed or (method is not None and method not in allowed):
@@ -142,6 +157,8 @@ class SlicePredictor:
         )
 
     def _known(self, workload: SliceWorkload, family: Family) -> dict[str, float] | None:
+        """Return the workload's features by name; None if a feature that ``family`` needs is
+        missing."""
         point = workload.target
         if point is None or point.processes != 1:
             return None
@@ -155,6 +172,8 @@ class SlicePredictor:
         effective: Floats,
         probes: Sequence[tuple[Share, int]],
     ) -> _Estimate:
+        """Return log slow-downs predicted from GPU counters by the Gaussian processes of
+        ``latent``."""
         family = next(f for f in self.model.families if f.name == name)
         point, known = workload.target, self._known(workload, family)
         if point is None or known is None:
@@ -183,6 +202,8 @@ class SlicePredictor:
         effective: Floats,
         probes: Sequence[tuple[Share, int]],
     ) -> _Estimate:
+        """Return log slow-downs predicted by a load model fitted to the workload's times
+        (``sweep``)."""
         load_model = load_model_of(workload.points)
         point = workload.target
         whole_s = None if point is None else point.seconds
@@ -215,7 +236,8 @@ class SlicePredictor:
     def _at_target(
         self, workload: SliceWorkload, point: Point, probes: Sequence[tuple[Share, int]]
     ) -> list[tuple[float, float]]:
-        """Return (log slow-down, effective share) of the probes at the load to predict."""
+        """Return (log slow-down, effective share) of the probes at the batch size and processes to
+        predict."""
         seen_at_target = []
         for share, number in probes:
             probe = workload.probes[number]
@@ -225,6 +247,10 @@ class SlicePredictor:
         return seen_at_target
 
     def _seen(self, workload: SliceWorkload, share: Share, number: int) -> SeenProbe:
+        """Return the slow-down of one probe.
+
+        The time on the whole GPU is measured at the probe's load, or else from the load model.
+        """
         probe = workload.probes[number]
         whole = next(
             (
@@ -243,6 +269,7 @@ class SlicePredictor:
     def _finish(
         self, workload: SliceWorkload, gpu: str, share: Share, estimate: _Estimate, index: int
     ) -> SlicePrediction:
+        """Return the prediction of one slice with its intervals, bound and basis."""
         log, launch = float(estimate.log_slowdown[index]), float(estimate.launch[index])
         if share.is_whole:
             unity = Interval(1.0, 1.0, 1.0)
@@ -269,7 +296,7 @@ class SlicePredictor:
 
 @lru_cache(maxsize=256)
 def load_model_of(points: tuple[Point, ...]) -> LoadModel:
-    """Return the load model fitted to these points (cached)."""
+    """Return the load model fitted to these measurements on the whole GPU (cached)."""
     return fit(
         [p.batch for p in points], [p.processes for p in points], [p.seconds for p in points]
     )
@@ -278,8 +305,11 @@ def load_model_of(points: tuple[Point, ...]) -> LoadModel:
 def _with_rule(
     entry: MethodEntry, workload: SliceWorkload, effective: Floats, load_model: Floats
 ) -> tuple[Floats, tuple[SourceShare, ...]]:
-    """Return the log slow-downs and their sources: the load model, combined with batch equivalence
-    if the points allow it."""
+    """Return the log slow-downs and their sources, with batch equivalence added where possible.
+
+    Batch equivalence (``sweep``) needs at least two measured batch sizes. Without it, the log
+    slow-downs of the load model are returned with no sources.
+    """
     rule = equivalence_log_slowdowns(
         workload.points, workload.target_batch, workload.processes, effective
     )
@@ -294,13 +324,15 @@ def _with_rule(
 
 
 def _for_slices(workload_latents: Latents, effective: Floats) -> Floats:
-    """Return the log slow-downs of one workload on several slices."""
+    """Return the log slow-downs of one workload on slices with these effective shares."""
     return np.concatenate([workload_latents.log_slowdown(np.array([e])) for e in effective])
 
 
 def _ordered(shares: Sequence[Share], logs: Floats) -> Floats:
-    """Return the log slow-downs, raised so that a slice is never faster than one that has at least
-    as much of every resource."""
+    """Return the log slow-downs, raised where a larger slice would be slower than a smaller one.
+
+    A slice is larger than another if it has at least as much compute and memory.
+    """
     return np.array(
         [
             max(float(log) for other, log in zip(shares, logs, strict=True) if share.within(other))
@@ -310,12 +342,17 @@ def _ordered(shares: Sequence[Share], logs: Floats) -> Floats:
 
 
 def _interval(log: float, half: float) -> Interval:
+    """Return the slow-down ``exp(log)`` with an interval of half width ``half`` in log."""
     mid = math.exp(log)
     factor = math.exp(min(half, 20.0))
     return Interval(min(mid, max(mid / factor, LEAST_SLOWDOWN)), mid, mid * factor)
 
 
 def _bound(workload: SliceWorkload, launch: float) -> Bound:
+    """Return what limits the workload on a slice: launches, memory accesses or compute.
+
+    ``launch`` is the share of the time that a larger slice would not shorten.
+    """
     if launch > 0.5:
         return Bound.LAUNCH
     point = workload.target
@@ -328,11 +365,11 @@ def _bound(workload: SliceWorkload, launch: float) -> Bound:
 def predictions(
     workload: SliceWorkload, geometry: Geometry, predictor: SlicePredictor
 ) -> dict[str, SlicePrediction]:
-    """Return predictions for all plain profiles of the GPU, by name.
+    """Return predictions by name for the GPU's MIG profiles without media variants.
 
-    Slices with more of every resource are never slower. Raises UsageError if the workload was
-    measured on another GPU model, if a probe does not name a slice of it, or if no method is
-    possible.
+    A slice with at least as much compute and memory as another is never slower. Raises UsageError
+    if the workload was measured on another GPU model, if a probe does not name one of the GPU's
+    profiles, or if no method is possible with the workload's measurements.
     """
     if lookup(workload.gpu).gpu != geometry.gpu:
         raise UsageError(
@@ -351,8 +388,10 @@ def predictions(
 
 
 def profiles_of(geometry: Geometry, platforms: Mapping[str, Platform]) -> dict[str, SliceProfile]:
-    """Return the plain profile of each platform that is a slice of the GPU; the largest profile
-    stands for a whole GPU."""
+    """Return the MIG profile of each platform that is a slice of this GPU model.
+
+    A platform that is the whole GPU gets the largest profile; other platforms are absent.
+    """
     plain = plain_profiles(geometry)
     plain_by_platform: dict[str, SliceProfile] = {}
     for name, platform in platforms.items():

@@ -1,22 +1,27 @@
-"""Slow-downs from one workload's times over batches and processes on the whole GPU.
+"""Predict slow-downs from a workload's times on the whole GPU over batch sizes and processes.
 
-The load model is fitted to those times. It is a closed system of ``n`` processes, each with one
-batch ``b`` in flight, that share one GPU:
+The load model describes ``n`` processes that share a GPU, each with one batch of ``b`` items in
+progress. The time per batch is a smooth maximum (``physics``) of two lower bounds, in seconds:
 
-* alone, a batch takes at least ``A = s0 + s1 b`` (launches and host; no slice changes it);
-* together, ``n`` batches take at least ``B = n (b / C + w0) / share``, where ``C`` is the rate of
-  the saturated whole GPU and ``w0`` the work that each batch costs anyway (reading the weights).
+- ``A = s0 + s1 b``: kernel launches and host work of one batch, which no slice changes;
+- ``B = n (b / C + w0) / e``: GPU work of ``n`` batches.
 
-These are the asymptotic bounds of operational analysis (Denning and Buzen, 1978) for a delay and
-a shared station; ``physics`` joins them. Five numbers are fitted in log time with a robust loss.
-``SweepModel`` extrapolates from there to a part of the GPU and adds a learnt correction
-(gradient boosting over the load model's own numbers; names of models are no input).
+Four of these numbers and the sharpness ``p`` of the maximum are fitted in log time with a robust
+loss:
 
-Batch equivalence is a rule without learning: batch ``b`` on a slice takes as long as ``b / share``
-on the whole GPU, because a slice needs as many waves for it as the whole GPU for a batch that is
-larger by that part. It is read off the workload's own times over batches, log-log between them
-and in proportion beyond the largest; ``share`` is the effective one, and no slow-down exceeds
-``1 / share``.
+- ``s0`` (s), ``s1`` (s/item): fixed and per-item host time;
+- ``C`` (items/s): rate of the fully used whole GPU;
+- ``w0`` (s/batch): GPU work that does not depend on the batch size, such as reading weights;
+- ``e``: effective share of the slice, 0 to 1 (from the bundle, 1 on the whole GPU).
+
+The bounds are those of operational analysis (Denning and Buzen, 1978) for a delay and a shared
+station. ``SweepModel`` applies the load model to slices and adds a learnt correction (gradient
+boosting over the load model's results; names of models are not among its inputs).
+
+Batch equivalence is a second method, without training: a batch ``b`` on a slice takes as long as a
+batch ``b / e`` on the whole GPU, because a slice needs as many waves of thread blocks for it. That
+time is interpolated between the workload's measured times, linearly in log-log, and proportional to
+the batch size beyond the largest. No slow-down exceeds ``1 / e``.
 """
 
 from __future__ import annotations
@@ -36,24 +41,31 @@ from berth.predictor.families.slices.physics import log_smooth_max
 from berth.predictor.families.slices.workload import Point
 
 LEAST_POINTS = 4
+"""Least number of different loads (batch size and processes) that the load model is fitted to."""
 LEAST_RANGE = 8.0
-"""Required ratio of the largest to the smallest load (batch x processes): a smaller ratio does not
-show at which load the GPU is fully used.
+"""Least ratio of the largest to the smallest load (batch size x processes).
+
+A smaller ratio does not show at which load the GPU is fully used.
 """
 _LOSS_SCALE = 0.05
+"""Log error beyond which the loss grows linearly instead of quadratically."""
 _STEPS = 80
+"""Largest number of steps of the fit from one start."""
 _STARTS = tuple((sharp, host) for sharp in (0.0, 1.0, 2.0) for host in (-3.0, -1.0))
+"""Starting values of the fit: log of ``p - 1``, and log of the host time over one item's GPU
+time."""
 
 
 @dataclass(frozen=True, slots=True)
 class LoadModel:
-    """The load model; ``theta`` holds the logs of s0 (s), s1 (s/item), C (items/s), w0 (s/batch)
-    and of ``p - 1``.
+    """The fitted load model of one workload.
+
+    ``theta`` holds the logs of s0 (s), s1 (s/item), C (items/s), w0 (s/batch) and ``p - 1``.
     """
 
     theta: tuple[float, float, float, float, float]
     misfit: float
-    """Median absolute log error over the points that the model was fitted to."""
+    """Median absolute log error over the measurements that the model was fitted to."""
 
     @property
     def sharpness(self) -> float:
@@ -61,16 +73,19 @@ class LoadModel:
         return 1.0 + float(np.exp(self.theta[4]))
 
     def logs(self, batch: Floats, processes: Floats, effective: Floats) -> tuple[Floats, Floats]:
-        """Return the logs of A (host time) and B (device time), in seconds."""
+        """Return the logs of host time A and GPU time B in seconds, on slices with these effective
+        shares."""
         return _logs(np.array(self.theta), batch, processes, effective)
 
     def log_time(self, batch: Floats, processes: Floats, effective: Floats) -> Floats:
-        """Return the log of the seconds per batch in one process."""
+        """Return the log of the seconds per batch in one process, on slices with these effective
+        shares."""
         return log_smooth_max(*self.logs(batch, processes, effective), self.sharpness)
 
 
 def can_fit(batch: Sequence[float], processes: Sequence[int]) -> bool:
-    """Return whether there are enough different loads to fit the load model."""
+    """Return whether these loads (batch sizes and processes) are different enough for the load
+    model."""
     loads = [b * n for b, n in zip(batch, processes, strict=True)]
     return len(set(zip(batch, processes, strict=True))) >= LEAST_POINTS and (
         max(loads) >= LEAST_RANGE * min(loads)
@@ -78,9 +93,9 @@ def can_fit(batch: Sequence[float], processes: Sequence[int]) -> bool:
 
 
 def fit(batch: Sequence[float], processes: Sequence[int], step_s: Sequence[float]) -> LoadModel:
-    """Return the load model fitted to times on the whole GPU.
+    """Return the load model fitted to seconds per batch (``step_s``) on the whole GPU.
 
-    Raises UsageError where the loads are too few or too similar.
+    Raises UsageError if there are too few loads or their range is too small.
     """
     if not can_fit(batch, processes):
         raise UsageError(
@@ -107,22 +122,26 @@ def fit(batch: Sequence[float], processes: Sequence[int], step_s: Sequence[float
 
 
 _PULL = np.array([0.0, 0.01, 0.0, 0.01, 0.03])
-"""How strongly each element of ``theta`` is pulled to its typical value: just enough to make the
-fit unique.
+"""Strength with which each element of ``theta`` is drawn to a typical value.
+
+It is just large enough to make the fit unique.
 """
 
 
 def _logs(theta: Floats, b: Floats, n: Floats, effective: Floats) -> tuple[Floats, Floats]:
+    """Return the logs of A and B in seconds for parameters ``theta``."""
     log_a = np.logaddexp(theta[0], theta[1] + np.log(b))
     log_b = np.log(n) + np.logaddexp(np.log(b) - theta[2], theta[3]) - np.log(effective)
     return np.asarray(log_a), np.asarray(log_b)
 
 
 def _log_time(theta: Floats, b: Floats, n: Floats) -> Floats:
+    """Return the log of the seconds per batch on the whole GPU for parameters ``theta``."""
     return log_smooth_max(*_logs(theta, b, n, np.ones_like(b)), 1.0 + np.exp(theta[4]))
 
 
 def _jacobian(theta: Floats, b: Floats, n: Floats) -> Floats:
+    """Return the derivatives of ``_log_time`` by the elements of ``theta`` (loads x 5)."""
     log_a, log_b = _logs(theta, b, n, np.ones_like(b))
     p = 1.0 + np.exp(theta[4])
     total = np.logaddexp(p * log_a, p * log_b)
@@ -139,9 +158,10 @@ def _jacobian(theta: Floats, b: Floats, n: Floats) -> Floats:
 def _descend(
     theta: Floats, b: Floats, n: Floats, log_t: Floats, typical: Floats
 ) -> tuple[float, Floats]:
-    """Minimise a soft-L1 loss by Levenberg-Marquardt (IRLS weights); the pull adds residuals.
+    """Return (final loss, fitted ``theta``) from one start.
 
-    Returns (final loss, theta).
+    Levenberg-Marquardt with reweighted least squares minimises a soft-L1 loss, plus the pull to
+    ``typical`` values.
     """
     damping = 1e-2
 
@@ -173,40 +193,42 @@ def _descend(
 
 
 ANCHOR = 0.5
-"""Share of the error at a measured load that is corrected: half, since the load model and the
-single measurement have errors of about the same size.
+"""Share of the load model's error at a measured load that is corrected.
+
+It is half, because the load model and a single measurement have errors of about the same size.
 """
 MOST_MISFIT = 0.12
-"""Median log misfit above which the load model does not describe the workload (0.04 on the training
-data).
-"""
+"""Median log error of the fit above which the prediction abstains (0.04 on the training data)."""
 CAPACITY_SPREAD = 0.25
-"""Standard deviation, in log, of a slice's capacity for one workload before any probe."""
+"""Standard deviation of the log capacity of a slice for one workload, before a run on a slice."""
 PROBE_NOISE = 0.03
-"""Standard deviation of a probe's own time, in log."""
+"""Standard error of the log time of a probe (a run on a slice)."""
 _GRID = np.linspace(-1.2, 1.2, 241)
+"""Shifts of log capacity among which the best one for the probes is searched."""
 
 Residual = Callable[[Floats], Floats]
-"""A function from feature rows to corrections of the log slow-down."""
+"""A function from feature rows (rows x ``bundle.RESIDUAL_FEATURES``) to corrections of log
+slow-downs."""
 
 
 @dataclass(frozen=True, slots=True)
 class Loads:
-    """Loads on a GPU or slice (batch size x processes), as arrays of one length."""
+    """Loads on a GPU or slice: batch sizes and numbers of processes, as arrays of equal length."""
 
     batch: Floats
     processes: Floats
     log_whole_s: Floats
-    """Log of the seconds per batch measured on the whole GPU; NaN: not measured."""
+    """Log of the measured seconds per batch on the whole GPU; NaN: not measured."""
 
     @classmethod
     def one(cls, batch: float, processes: float, whole_s: float | None) -> Loads:
-        """Return a single load."""
+        """Return a single load; ``whole_s`` is its measured seconds per batch on the whole GPU, or
+        None."""
         log_s = math.nan if whole_s is None else math.log(whole_s)
         return cls(np.array([batch]), np.array([float(processes)]), np.array([log_s]))
 
     def times(self, count: int) -> Loads:
-        """Return this single load repeated ``count`` times, one entry for each slice."""
+        """Return this single load repeated ``count`` times, one entry per slice."""
         return Loads(
             np.repeat(self.batch, count),
             np.repeat(self.processes, count),
@@ -216,24 +238,29 @@ class Loads:
 
 @dataclass(frozen=True, slots=True)
 class SeenProbe:
-    """The slow-down of one load that was measured on a slice."""
+    """The measured slow-down of one load on one slice."""
 
     load: Loads
     effective: float
+    """Effective share of the slice, 0 to 1."""
     log_slowdown: float
 
 
 @dataclass(frozen=True, slots=True)
 class SweepModel:
-    """The learnt correction of the load model; the load model itself is fitted to each workload."""
+    """Predicts slow-downs from a workload's load model and a learnt correction."""
 
     residual: Residual | None
+    """The learnt correction; None: the load model is used alone."""
 
     def log_slowdown(
         self, load_model: LoadModel, loads: Loads, effective: Floats, capacity: Floats | float = 0.0
     ) -> Floats:
-        """Return the log slow-downs; ``capacity`` (from a probe) is added to the logs of the
-        effective shares.
+        """Return the log slow-down of each load on a slice with the effective share at the same
+        index.
+
+        ``capacity`` is added to the logs of the effective shares (from a run on a slice; 0: no such
+        run).
         """
         able = np.minimum(effective * np.exp(capacity), 1.0)
         base = load_model_log_slowdown(load_model, loads, able)
@@ -243,7 +270,8 @@ class SweepModel:
         return np.asarray(base + correction, dtype=np.float64)
 
     def capacity_from(self, load_model: LoadModel, probes: Sequence[SeenProbe]) -> float:
-        """Return the shift of the log capacity that fits the probes best."""
+        """Return the shift of the log capacity that explains the measured slow-downs on slices
+        best."""
         cost = (_GRID / CAPACITY_SPREAD) ** 2
         for probe in probes:
             predicted = self.log_slowdown(
@@ -257,7 +285,10 @@ class SweepModel:
 
 
 def load_model_log_slowdown(load_model: LoadModel, loads: Loads, effective: Floats) -> Floats:
-    """Return the log slow-downs of the load model, without the learnt correction."""
+    """Return the log slow-downs by the load model, without the learnt correction.
+
+    Where the time on the whole GPU was measured, it replaces part of the load model's (``ANCHOR``).
+    """
     whole = load_model.log_time(loads.batch, loads.processes, np.ones_like(loads.batch))
     off = np.nan_to_num(loads.log_whole_s - whole, nan=0.0)
     slice_ = load_model.log_time(loads.batch, loads.processes, effective)
@@ -265,7 +296,8 @@ def load_model_log_slowdown(load_model: LoadModel, loads: Loads, effective: Floa
 
 
 def residual_features(load_model: LoadModel, loads: Loads, effective: Floats) -> Floats:
-    """Return feature rows with the columns of ``bundle.RESIDUAL_FEATURES``."""
+    """Return the inputs of the learnt correction, with the columns of
+    ``bundle.RESIDUAL_FEATURES``."""
     batch, processes = loads.batch, loads.processes
     host, work = load_model.logs(batch, processes, effective)
     ones = np.ones_like(batch)
@@ -281,18 +313,20 @@ def residual_features(load_model: LoadModel, loads: Loads, effective: Floats) ->
 
 
 LOAD_MODEL, EQUIVALENCE = "load model", "equivalence"
-"""Names of the two sources, used in manifests and in output."""
+"""Names of both sources of slow-downs, as used in manifests and in output."""
 LEAST_BATCHES = 2
+"""Least number of measured batch sizes for batch equivalence."""
 ALIKE = 0.5
-"""Log width assumed for both sources; any equal value gives equal weights."""
+"""Log interval width given to both sources when they are combined; equal widths give equal
+weights."""
 
 
 def equivalence_log_slowdowns(
     points: Sequence[Point], batch: float, processes: int, effective: Floats
 ) -> Floats | None:
-    """Return the log slow-down for each effective share.
+    """Return the log slow-down by batch equivalence for each effective share.
 
-    None: fewer than ``LEAST_BATCHES`` batches were measured with this number of processes.
+    None: fewer than ``LEAST_BATCHES`` batch sizes were measured with this number of processes.
     """
     mine = sorted((p for p in points if p.processes == processes), key=lambda p: p.batch)
     if len(mine) < LEAST_BATCHES:
@@ -311,11 +345,12 @@ def equivalence_log_slowdowns(
 
 
 def mixed(load_model: Floats, rule: Floats) -> tuple[Floats, dict[str, float]]:
-    """Return the weighted mean of both log slow-downs, and the weight of each source.
+    """Return the weighted mean of the log slow-downs of both sources, and the weight of each
+    source.
 
-    The weights are equal, because the errors of eleven models do not show which source is better:
-    weights by inverse variance, fitted on the other models, gave a mean error of 17.0 %, equal
-    weights 11.2 %.
+    The weights are equal, because the errors of eleven models do not show which source is better.
+    With weights by inverse variance, fitted on the other models, the mean error was 17.0 %; with
+    equal weights it was 11.2 %.
     """
     estimates = [
         SourceEstimate(name, around(1.0, ALIKE), Basis.CALIBRATED)

@@ -1,7 +1,8 @@
-"""The file that describes a workload on its whole GPU (``berth.slice-workload/1``), as a Workload.
+"""The document of a workload measured on a whole GPU (``berth.slice-workload/1``).
 
-What was measured there decides how well slices can be predicted: one step time is little, times
-over batches and processes or the utilisation counters are much, a run on one slice is best.
+Slow-downs on slices are predicted from its measurements. One step time gives the widest intervals;
+utilisation counters, or times over several batch sizes and numbers of processes, give narrower
+ones; a run on one slice gives the narrowest.
 """
 
 from __future__ import annotations
@@ -20,24 +21,29 @@ from berth.predictor.core.workload import WHOLE_JOB, Amount, Kind, Workload, dig
 WORKLOAD_SCHEMA = "berth.slice-workload/1"
 
 Positive = Annotated[float, Field(gt=0, lt=1e15)]
+"""A number greater than 0."""
 Utilization = Annotated[float, Field(gt=0, le=1)]
+"""A utilisation as a fraction, greater than 0 and at most 1."""
 RESERVED_LEAST = 0.4
-"""A program that an allocator reserved R for on a whole GPU has run in this part of R."""
+"""Least memory need, as a share of the bytes that a caching allocator reserved on the whole GPU.
+
+Programs have run in this share of the reserved memory.
+"""
 
 
 class Timed(Document):
-    """One measurement: ``batch`` items in flight in each of ``processes`` processes."""
+    """A measured time, with ``batch`` items in progress in each of ``processes`` processes."""
 
     batch: Positive = 1.0
     processes: int = Field(default=1, ge=1, le=1024)
     step_s: Positive | None = None
-    """Seconds a batch in one process (for training: a step)."""
+    """Seconds per batch in one process (for training: per step)."""
     throughput_per_s: Positive | None = None
-    """Items a second in one process; the other way to say ``step_s``."""
+    """Items per second in one process; give either this or ``step_s``."""
 
     @property
     def seconds(self) -> float:
-        """Return seconds a batch in one process."""
+        """Return the seconds per batch in one process."""
         if self.step_s is not None:
             return self.step_s
         if self.throughput_per_s is not None:
@@ -46,36 +52,40 @@ class Timed(Document):
 
     @model_validator(mode="after")
     def _one_time(self) -> Self:
+        """Raise ValueError unless exactly one of ``step_s`` and ``throughput_per_s`` is given."""
         if (self.step_s is None) == (self.throughput_per_s is None):
             raise ValueError("give either step_s or throughput_per_s")
         return self
 
 
 class Point(Timed):
-    """A measurement on the whole GPU, with what its counters showed meanwhile."""
+    """A measurement on the whole GPU, with power and utilisation during the run."""
 
     mean_step_s: Positive | None = None
-    """Mean where ``step_s`` is the median: their distance says how unsteady the steps are."""
+    """Mean step time in seconds, if ``step_s`` is the median; their ratio gives
+    ``unsteadiness``."""
     power_w: Positive | None = None
+    """Mean power of the GPU in watts."""
     sm_utilization: Utilization | None = None
-    """Share of time with a kernel running (NVML's ``utilization.gpu``), of 1."""
+    """Fraction of time with a kernel running (NVML's ``utilization.gpu`` / 100)."""
     memory_utilization: Utilization | None = None
-    """Share of time with the memory busy (NVML's ``utilization.memory``), of 1."""
+    """Fraction of time with memory accesses (NVML's ``utilization.memory`` / 100)."""
 
     @property
     def unsteadiness(self) -> float:
-        """Return ``|log(mean / median)|`` of the step time; 0 where the mean is not known."""
+        """Return ``|log(mean / median)|`` of the step time; 0 if the mean is unknown."""
         return 0.0 if self.mean_step_s is None else abs(math.log(self.mean_step_s / self.seconds))
 
 
 class Probe(Timed):
-    """A measurement on one slice of the same GPU model."""
+    """A measurement on one slice of the GPU model that the workload was measured on."""
 
     profile: str = Field(min_length=1, max_length=64)
+    """Name of the MIG profile, for example ``2g.10gb``."""
 
 
 class MemoryNeed(Document):
-    """Bytes of device memory: an interval that is said to hold the need, or one upper bound."""
+    """GPU memory that the workload needs, in bytes: an interval, or an upper bound."""
 
     low_bytes: Positive | None = None
     mid_bytes: Positive | None = None
@@ -85,7 +95,10 @@ class MemoryNeed(Document):
 
     @property
     def interval(self) -> Interval:
-        """Return the interval; for a slice to be certain, its memory must reach ``high``."""
+        """Return the memory need as an interval in bytes.
+
+        A slice is certain to be large enough only if its memory reaches the upper end.
+        """
         if self.reserved_bytes is not None:
             most = self.reserved_bytes
             return Interval(RESERVED_LEAST * most, most, most)
@@ -96,6 +109,7 @@ class MemoryNeed(Document):
 
     @model_validator(mode="after")
     def _one_kind(self) -> Self:
+        """Raise ValueError unless either ``reserved_bytes`` or an ordered interval is given."""
         three = (self.low_bytes, self.mid_bytes, self.high_bytes)
         if self.reserved_bytes is not None:
             if any(v is not None for v in three):
@@ -109,37 +123,41 @@ class MemoryNeed(Document):
 
 
 class SliceWorkload(Document):
-    """One workload as it ran on its whole GPU, and the batch it is to be placed with."""
+    """A workload measured on a whole GPU, and the batch size and processes that it will run
+    with."""
 
     schema_: str = Field(default=WORKLOAD_SCHEMA, alias="schema")
     name: Name
     gpu: str = Field(min_length=1, max_length=128)
-    """Model of the whole GPU that ``points`` were measured on (``berth mig show``)."""
+    """Model of the whole GPU that ``points`` were measured on (``berth mig show`` lists the
+    names)."""
     points: tuple[Point, ...] = Field(min_length=1, max_length=10_000)
     batch: Positive | None = None
-    """Batch to be placed; may be left out where all points have the same batch."""
+    """Batch size to predict; may be omitted if all points have the same batch size."""
     processes: int = Field(default=1, ge=1, le=1024)
+    """Number of processes to predict."""
     memory: MemoryNeed | None = None
-    """None: nobody knows, and no slice but the whole GPU is certain to be large enough."""
+    """None: unknown; then only the whole GPU is certain to be large enough."""
     probes: tuple[Probe, ...] = Field(default=(), max_length=100)
+    """Measurements on slices of the same GPU model."""
     idle_power_w: Positive | None = None
     power_limit_w: Positive | None = None
-    """Power limit of the whole GPU, that ``power_w`` is a part of."""
+    """Power limit of the whole GPU in watts; each point's power is compared with it."""
     runtime_s: Positive | None = None
-    """Seconds of a whole job on the whole GPU; needed where jobs are to be placed by this file."""
+    """Seconds of a whole job on the whole GPU; required if jobs are placed by this document."""
     architecture: Name = "x86_64"
-    """Machine (``uname -m``) that the program is built for."""
+    """Machine architecture (``uname -m``) that the program is built for."""
     instruction_sets: tuple[Name, ...] = Field(default=(), max_length=64)
-    """Instructions of the host's CPU that it needs, for example ``avx2``."""
+    """CPU instruction sets that the program needs, for example ``avx2``."""
 
     @property
     def target_batch(self) -> float:
-        """Return the batch to place."""
+        """Return the batch size to predict."""
         return self.points[0].batch if self.batch is None else self.batch
 
     @property
     def target(self) -> Point | None:
-        """Return the point measured at the batch and processes to place, if there is one."""
+        """Return the measurement at the batch size and processes to predict; None: not measured."""
         for point in self.points:
             if point.batch == self.target_batch and point.processes == self.processes:
                 return point
@@ -147,6 +165,8 @@ class SliceWorkload(Document):
 
     @model_validator(mode="after")
     def _is_whole(self) -> Self:
+        """Raise ValueError for an unclear batch size, duplicate points, or idle power above the
+        limit."""
         if self.batch is None and len({p.batch for p in self.points}) > 1:
             raise ValueError("points of several batches need the key batch: which one to place")
         seen = [(p.batch, p.processes) for p in self.points]
@@ -159,7 +179,10 @@ class SliceWorkload(Document):
 
 
 def describe(document: SliceWorkload) -> Workload:
-    """Return the workload: a whole job where the file says how long one takes, else a batch."""
+    """Return the document as a Workload.
+
+    Its amount is a whole job if the document has a run time, else one step.
+    """
     runs_on = RunsOn(
         targets=(Target.CUDA,),
         architecture=document.architecture,
