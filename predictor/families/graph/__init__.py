@@ -1,4 +1,4 @@
-"""Model graphs: the time of a batch from measured models, operators and rooflines."""
+"""Predict the time of one batch of a model graph from measured models, operators and rooflines."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Inference of model graphs behind the Family protocol, on one GPU or a copy on each of several.
+"""Predict inference of model graphs (Family protocol) on CPUs, one GPU, or one copy per GPU.
 
-``several_gpus.json``, written by ``python -m lab several-gpus --train``, has what each doubling of
-the GPUs costs.
+``several_gpus.json``, written by ``python -m lab several-gpus --train``, holds the share of the
+rate per GPU that each doubling of the number of GPUs loses.
 """
 
 from __future__ import annotations
@@ -52,21 +52,23 @@ LATENCY, OPERATORS, TRANSFER = (
 
 
 class GraphFamily:
-    """Times of a batch by measured models, operators and what other platforms have in common."""
+    """Predicts inference of model graphs from measured models, operators and similar platforms."""
 
     name = "graph"
 
     def __init__(
         self, bundle: str, used: Sequence[Source], errors: SourceErrors | None = None
     ) -> None:
-        """Keep what answers; ``errors`` are those of the sources (default: as shipped)."""
+        """Store the bundle id, the sources of times and their held-out errors (default: as
+        shipped)."""
         self._bundle = bundle
         self._sources = used
         self._errors = errors
 
     @classmethod
     def load(cls, bundles: Bundles) -> GraphFamily:
-        """Load a site's bundles in place of the shipped ones of their schema."""
+        """Return the family with the site's bundles; the shipped bundle is used where the site has
+        none of a schema. Raises DocumentError."""
         latency, operators, transfer = (
             bundles.get(schema) for schema in (LATENCY, OPERATORS, TRANSFER)
         )
@@ -81,12 +83,16 @@ class GraphFamily:
         )
 
     def accepts(self, workload: Workload) -> bool:
-        """Return whether it is a model graph to be run, not trained."""
+        """Return whether the workload is the inference of a model graph (not its training)."""
         return is_model(workload.document, Mode.INFERENCE)
 
     def forecast(self, question: Question) -> Answer:
-        """Return a curve over cores for each CPU, and one point for each GPU or slice, or for as
-        many whole GPUs as there are copies of the model."""
+        """Return the predictions for each platform: a curve over cores for a CPU, one point for a
+        GPU.
+
+        If the workload requests several GPUs, the point is for one copy of the model per GPU, and
+        slices get no prediction.
+        """
         document = question.document(ModelWorkload)
         copies = max(1, document.runs_on.gpus)
         graph = graph_of(document)
@@ -165,18 +171,20 @@ SEVERAL_GPUS = Path(__file__).with_name("several_gpus.json")
 
 
 class SeveralGpus(LearntFile):
-    """What each doubling of the GPUs costs."""
+    """Cost of running one copy of a model per GPU, by doubling of GPUs (``several_gpus.json``)."""
 
     schema_: str = Field(default="berth.several-gpus/1", alias="schema")
     log_loss: float
-    """Log of the share of a GPU's rate that each doubling loses."""
+    """Added to the log of the time per step for each doubling of GPUs, relative to perfect
+    scaling."""
     log_width: float = Field(gt=0)
-    """Half width of the 90 % interval of that rate."""
+    """Half width, in log, of the 90 % interval of the time on several GPUs relative to one."""
     most: int = Field(ge=2)
-    """GPUs that were measured together."""
+    """Largest number of GPUs that were measured together."""
 
     def shared(self, seconds: Interval, gpus: int) -> Interval:
-        """Return seconds from step to step of all GPUs together, from those of a step on one."""
+        """Return the seconds per step of all ``gpus`` together, from the seconds of a step on one
+        GPU."""
         if gpus == 1:
             return seconds
         mid = seconds.mid / gpus * math.exp(self.log_loss * math.log2(gpus))
@@ -185,5 +193,5 @@ class SeveralGpus(LearntFile):
 
 @cache
 def shipped_several_gpus() -> SeveralGpus:
-    """Return the file that comes with Berth. Raises DocumentError."""
+    """Return the shipped ``several_gpus.json``. Raises DocumentError."""
     return read_json(SEVERAL_GPUS, SeveralGpus)

@@ -1,7 +1,8 @@
-"""A model file as a workload, and what the families of model graphs read of one.
+"""Convert a model file to a workload, and build the predictions of the model-graph families.
 
-The workload holds the graph without its weights. Families read the graph, the roofs to predict at,
-and make points on curves.
+The workload holds the graph of the model without its weights. The families of inference and of
+training share the functions of this module that read the graph, list the roofs (peak rates of a
+platform) to predict at, and build the points of a prediction curve.
 """
 
 from __future__ import annotations
@@ -46,9 +47,11 @@ def model_workload(
     amount: Amount | None = None,
     sizes: Mapping[str, int] | None = None,
 ) -> ModelWorkload:
-    """Return the workload of an ONNX file or a configuration that is read as a graph.
+    """Return the workload of a model file: an ONNX file, or a configuration read as a graph.
 
-    Raises DocumentError for a broken file, UsageError for training in fp8.
+    ``name``: of the workload (default: from the file's name). ``batch`` and ``sizes``: values for
+    the dimensions that the file leaves open. Raises DocumentError for a broken file, UsageError for
+    training in fp8.
     """
     check_trained_in(mode, precision)
     graph = of_path(path, batch=batch, sizes=sizes)
@@ -65,12 +68,13 @@ def model_workload(
 
 
 def is_model(document: object, mode: Mode) -> bool:
-    """Return whether it is a model workload of this mode."""
+    """Return whether the document is a model workload with this mode (inference or training)."""
     return isinstance(document, ModelWorkload) and document.mode is mode
 
 
 def graph_of(document: ModelWorkload) -> ModelGraph:
-    """Return the workload's graph, which is read once. Raises DocumentError."""
+    """Return the parsed graph of a workload, from a cache of the last 16 graphs. Raises
+    DocumentError."""
     return _graph(document.graph, document.name)
 
 
@@ -82,7 +86,11 @@ def _graph(lines: tuple[str, ...], name: str) -> ModelGraph:
 def places_by_units(
     platforms: Mapping[str, Platform], known: Mapping[str, Platform]
 ) -> dict[int, list[Roof]]:
-    """Return the roofs to predict at, by cores of a CPU (powers of two and all) or one GPU."""
+    """Return the roofs (peak rates) to predict at, grouped by number of cores or GPUs.
+
+    A CPU platform has one roof for each power of two of cores and one for all its cores; a GPU
+    platform has one roof, under the key 1.
+    """
     roofs_by_units: dict[int, list[Roof]] = {}
     for platform in platforms.values():
         for units in core_grid(platform):
@@ -102,9 +110,10 @@ def point(
     energy_j: Interval | None = None,
     abstained: str | None = None,
 ) -> Prediction:
-    """Return one point of a curve; the forecaster fills in the speedup.
+    """Return the prediction for one platform at one number of cores or GPUs (``units``).
 
-    ``memory``: in bytes, of the GPU, or of the host where there is none.
+    ``memory``: bytes on the GPU, or on the host for a CPU platform. The speedup is 1 until the
+    forecaster computes it.
     """
     return Prediction(
         workload=workload,
@@ -122,7 +131,8 @@ def point(
 
 
 def curves_of(points: Mapping[str, Sequence[Prediction]]) -> dict[str, PredictionCurve]:
-    """Return the curve of each platform from its points in any order."""
+    """Return the prediction curve of each platform, with its points sorted by number of GPUs or
+    cores."""
     return {
         name: PredictionCurve(tuple(sorted(own, key=lambda p: p.gpus or p.cores)))
         for name, own in points.items()
@@ -138,10 +148,11 @@ def of_copies(
     energy_j: Interval | None,
     why_not: str | None,
 ) -> Prediction:
-    """Return the point of a copy of the model on each of several GPUs, which share the steps.
+    """Return the prediction for several GPUs with one copy of the model each (data parallel).
 
-    ``seconds``: from step to step of all together; ``memory`` and ``energy_j``: of one copy in the
-    point's own step. ``why_not``: why nobody can act on it, None where one can.
+    ``own``: the prediction for one GPU. ``copies``: number of GPUs. ``seconds``: time per step of
+    all copies together. ``memory`` (bytes) and ``energy_j`` (joules per step): of one copy on its
+    own. ``why_not``: why Berth abstains from this prediction; None: it does not.
     """
     longer = seconds.mid * copies / own.runtime_s.mid
     return replace(

@@ -1,6 +1,6 @@
-"""A model on platforms, in one call: time, memory and energy of a run, each with what it stands on.
+"""Predict time, memory and energy of one run of a model on platforms, in one call.
 
-Numpy and onnxruntime. The MIG profile is a matter of policy: ``policies/mig/by_memory.py``.
+Needs numpy and onnxruntime. The choice of a MIG profile is in ``policies/mig/by_memory.py``.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from berth.predictor.hardware.roofs import Roof, roofs
 
 @dataclass(frozen=True, slots=True)
 class ModelPrediction:
-    """One run of a model at its batch on one platform."""
+    """Predicted time, memory and energy of one run of a model (one batch) on one platform."""
 
     platform: str
     batch: int
@@ -32,17 +32,18 @@ class ModelPrediction:
     runtime_s: Interval
     basis: Basis
     source: str
-    """Names of the sources of the time."""
+    """Names of the sources that the time was combined from."""
     note: str | None
-    """Why its interval is wide, where it is, and what it does not cover."""
+    """Why the interval of the time is wide, and what the time does not cover; None: nothing to
+    say."""
     memory: Footprint
     fits: Fits
     energy: Energy | None
-    """Unverified; None where the platform's power is not known."""
+    """Not verified by measurements; None: the platform's power is unknown."""
 
     @property
     def samples_per_s(self) -> float:
-        """Return the rate at this batch."""
+        """Return the samples per second at this batch."""
         return self.batch / self.runtime_s.mid
 
 
@@ -55,12 +56,14 @@ def predict(
     sizes: Mapping[str, int] | None = None,
     inputs: Any = None,
 ) -> tuple[ModelPrediction, ...]:
-    """Predict ``model`` on ``platform`` (a name, several, or all that are known), fastest first.
+    """Return the predictions of ``model`` on platforms: where it fits in memory first, then
+    fastest.
 
-    ``model``: a ModelGraph, or whatever ``any_model.graph_of`` reads: the path of an ONNX file or
+    ``platform``: a name or several (default: all known platforms). ``model``: a ModelGraph, or any
+    input of ``any_model.graph_of``: the path of an ONNX file or
     of a ``config.json``, a PyTorch module with ``inputs``, a Keras model, a Paddle layer.
     ``precision``: ``fp32``, ``tf32``, ``fp16``, ``bf16`` or ``fp8`` (default: the model's own).
-    Raises DocumentError, UsageError (unknown platform, a precision that is none) and ToolMissing.
+    Raises DocumentError, UsageError (unknown platform or precision) and ToolMissing.
     """
     if batch is not None and (isinstance(batch, bool) or not isinstance(batch, int)):
         raise UsageError(f"batch is a whole number, not {batch!r}")

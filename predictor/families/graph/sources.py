@@ -1,8 +1,9 @@
-"""Sources of a model graph's time: what one answers, and how far each was off on held-out data.
+"""Define the answer of a source of a model graph's time, and its errors on held-out data.
 
-``source_errors.json`` has the errors by situation, written by ``python -m lab graph-sources
---train``. What is held out together (a device, an architecture, a family of models) is one group,
-and groups weigh the same.
+``source_errors.json``, written by ``python -m lab graph-sources --train``, holds the errors by
+situation: whether the device and the model resemble measured ones. Rows that are held out together
+(of a device, an architecture or a family of models) form one group; all groups have equal
+weight.
 """
 
 from __future__ import annotations
@@ -32,40 +33,42 @@ MEASURED, TRANSFER, NEAREST, OPERATORS, ROOFLINE = (
     "roofline",
 )
 RUNS = (4, 8, 16, 32)
-"""Numbers of a site's own runs that errors are known of."""
+"""Numbers of a site's own runs for which ``source_errors.json`` has errors."""
 ERRORS = Path(__file__).with_name("source_errors.json")
 LEAST_GROUPS = 9
-"""Least groups of a 90 % interval over groups (``core.intervals.group_quantile``)."""
+"""Fewest groups from which a 90 % interval can be calibrated
+(``core.intervals.group_quantile``)."""
 LEAST_COVERAGE = 0.85
 COMBINED = "combined"
-"""Name of the entries that say how far all sources together were off."""
+"""Name of the entries with the errors of all sources combined."""
 
 
 @dataclass(frozen=True, slots=True)
 class Time:
-    """The time of one run at the graph's batch, by one source."""
+    """Time of one run of a graph at its batch, as predicted by one source."""
 
     seconds: Interval
     """Time with the interval that the source itself states."""
     basis: Basis
     source: str
-    """Its name, as ``SourceError.source`` has it."""
+    """Name of the source, as in ``SourceError.source``."""
     note: str | None = None
     detail: str = ""
-    """The software that it was measured with, for people."""
+    """The software or runs that the time was learnt from, as shown to users."""
     unlike: bool = False
-    """Whether models were measured on the platform, but none like this one."""
+    """Whether models were measured on the platform, but none similar to this model."""
     guessed: bool = False
-    """Whether the model or its batch is outside what errors are known of,"""
+    """Whether the model or its batch is outside the range that the known errors cover."""
     beyond: float = 0.0
-    """and the log half width that this adds, where ``seconds`` does not hold it already."""
+    """Half width, in log, that ``guessed`` adds to the interval and ``seconds`` does not yet
+    include."""
 
     models: int = 0
-    """Models that a site measured itself on the platform."""
+    """Number of models that the site itself measured on the platform."""
 
     @property
     def label(self) -> str:
-        """Return the source's name with its detail, as people read it."""
+        """Return the source's name with its detail in brackets, as shown to users."""
         return f"{self.source} ({self.detail})" if self.detail else self.source
 
 
@@ -76,45 +79,47 @@ Source: TypeAlias = Callable[
 
 
 class SourceError(Document):
-    """One source in one situation; ``combined``: all of them."""
+    """Held-out error of one source (or of all combined: ``combined``) in one situation."""
 
     source: str
     situation: str
     log_bias: float
-    """Correction added to the log of what it predicts: mean over groups of the median log of
-    measured over predicted, less what as many groups differ by chance."""
+    """Correction to add to the log of the predicted time: the mean over groups of the median of
+    log(measured / predicted), reduced by the deviation expected by chance for this number of
+    groups."""
     log_width: float = Field(gt=0)
-    """Half width of the 90 % interval after that; of ``measured models`` and ``combined``, a
-    factor on their own."""
+    """Half width of the 90 % interval in log time after the correction; for ``measured models`` and
+    ``combined``, a factor on the half width that the prediction itself states."""
     groups: int = Field(ge=1)
     rows: int = Field(ge=1)
     coverage: float = Field(ge=0, le=1)
-    """Coverage of the interval in groups that neither bias nor width is from; groups weigh the
-    same."""
+    """Share of measured times inside the interval, on groups that were not used for ``log_bias``
+    and ``log_width``; groups have equal weight."""
 
     @property
     def dependable(self) -> bool:
-        """Return whether its intervals are known to hold: groups enough, and covered."""
+        """Return whether the intervals are calibrated: enough groups and sufficient coverage."""
         return self.groups >= LEAST_GROUPS and self.coverage >= LEAST_COVERAGE
 
 
 class SourceErrors(Document):
-    """``source_errors.json``."""
+    """Contents of ``source_errors.json``: held-out errors of all sources by situation."""
 
     schema_: str = Field(default="berth.source-errors/1", alias="schema")
     command: str
     created: str
     sources: dict[str, str]
-    """Data set -> SHA-256."""
+    """SHA-256 by data set."""
     split: str
     seed: int
     unlike_above: float = Field(gt=0)
-    """Difficulty of the learnt process from which on a model counts as of an unseen family: where
-    as many held-out rows of unseen models are above as of unseen families are below."""
+    """Difficulty (``latency.process``) above which a model counts as of an unseen family. The same
+    number of held-out rows is misclassified on both sides: unseen models above, unseen families
+    below."""
     errors: tuple[SourceError, ...]
 
     def of(self, source: str, situation: str) -> SourceError | None:
-        """Return the error of a source in a situation; None where it is not known."""
+        """Return the held-out error of a source in a situation; None: unknown."""
         return next(
             (
                 error
@@ -127,12 +132,13 @@ class SourceErrors(Document):
 
 @cache
 def shipped_errors() -> SourceErrors:
-    """Return the errors that come with Berth. Raises DocumentError."""
+    """Return the shipped ``source_errors.json``. Raises DocumentError."""
     return read_json(ERRORS, SourceErrors)
 
 
 def corrected(seconds: Interval, error: SourceError) -> Interval:
-    """Return a source's time without its bias, in its interval for the situation."""
+    """Return a source's time in seconds, bias-corrected, with the 90 % interval of its held-out
+    error."""
     width = error.log_width
     if error.source in (MEASURED, COMBINED):
         width *= seconds.log_width
@@ -140,8 +146,8 @@ def corrected(seconds: Interval, error: SourceError) -> Interval:
 
 
 def known_device(*, unlike: bool) -> str:
-    """Return the situation where other models were measured on the platform; ``unlike``: none of
-    them resembles this one."""
+    """Return the situation's name where other models were measured on the platform; ``unlike``:
+    none of them resembles the requested model."""
     return f"known device, {'unseen family' if unlike else 'unseen model'}"
 
 
@@ -151,7 +157,7 @@ NEW_CPU = "new CPU"
 
 
 def with_runs(runs: int, *, gpu: bool) -> str:
-    """Return the situation where the site ran so many models: the next smaller number that errors
-    are known of."""
+    """Return the situation's name for a platform with ``runs`` own runs of the site, rounded down
+    to the next number in ``RUNS`` (at least the smallest)."""
     known = max((k for k in RUNS if k <= runs), default=RUNS[0])
     return f"new {'GPU' if gpu else 'CPU'}, {known} runs"

@@ -1,9 +1,9 @@
-"""Where the time of a model graph on a platform comes from: every source that can answer.
+"""Predict the time of a model graph on platforms by combining all sources that can answer.
 
-A source is a function of (graph, places, platforms, numbers) that gives a time on the platforms
-that it knows. How far it was off in the situation at hand (``situations``), on what it never saw,
-is in ``source_errors.json``; ``core.combine`` weighs the sources by it. The roofline knows every
-platform and stands alone where no other error is known. Imported when called: numpy, onnxruntime.
+A source is a function of (graph, places, platforms, numbers) that returns predicted times on the
+platforms that it covers. ``source_errors.json`` holds the error of each source on held-out data, by
+situation (``sources``); ``core.combine`` weights the sources by these errors. The roofline covers
+every platform and is used alone where no other source answers. Needs numpy and onnxruntime.
 """
 
 from __future__ import annotations
@@ -56,9 +56,10 @@ def learnt(
     numbers: Numbers | None,
     folder: Path | None = None,
 ) -> Mapping[str, Sequence[Time]]:
-    """Answer for platforms on which image models were measured (``latency``).
+    """Return times on platforms where image models were measured, by the learnt process
+    (``latency``).
 
-    None of them had recurrent layers, whose steps wait for one another: of those it knows nothing.
+    No measured model had recurrent layers, so a graph with recurrent layers gets no times.
     """
     if (graph.family == _RECURRENT).any():
         return {}
@@ -80,7 +81,8 @@ def operators(
     numbers: Numbers | None,
     folder: Path | None = None,
 ) -> Mapping[str, Sequence[Time]]:
-    """Answer for any GPU, by a sum of operators that were measured on others (``operators``)."""
+    """Return times on any GPU, as the sum of operator times learnt on other GPUs
+    (``operators``)."""
 
     names = [place.platform for place in places]
     model = None if folder is None else operator_model(folder)
@@ -97,9 +99,11 @@ def transfer(
     numbers: Numbers | None,
     folder: Path | None = None,
 ) -> Mapping[str, Sequence[Time]]:
-    """Answer for any platform, by what image models took on others and by a site's own runs there.
+    """Return times on any platform, from image models measured on other platforms and from the
+    site's own runs (``transfer``).
 
-    GPUs were measured in half precision alone, CPUs in fp32.
+    GPUs were measured in half precision only, CPUs in fp32. A graph with recurrent layers gets no
+    times.
     """
     if (graph.family == _RECURRENT).any():
         return {}
@@ -114,7 +118,8 @@ def sources(
     operator: Path | None = None,
     transferred: Path | None = None,
 ) -> tuple[Source, ...]:
-    """Return ``SOURCES`` with a site's own bundles in place of the shipped ones."""
+    """Return the functions of ``SOURCES``, reading the site's own bundle folders; None: the shipped
+    bundle."""
     return (
         partial(learnt, folder=latency), partial(operators, folder=operator),
         partial(transfer, folder=transferred),
@@ -138,13 +143,14 @@ def times(
     *,
     errors: SourceErrors | None = None,
 ) -> list[Roofline]:
-    """Return the model on each place by all sources that answer: those where it fits first, fastest
-    first. ``errors`` are of the sources (default: as shipped). Raises DocumentError for a broken
-    bundle.
+    """Return the predicted time of the graph on each of ``places``, combined from all sources.
 
-    A GPU or slice at least as good in every respect as another one of ``platforms`` is not slower,
-    whichever places are asked. With the usual sources cached by the graph's hash, its batch, and
-    what places can do.
+    Places where the model fits in memory come first, then the fastest. ``numbers``: the precision
+    (default: the graph's own). ``errors``: held-out errors of the sources (default: as shipped). A
+    GPU or slice that is at least as good in every respect as another one of ``platforms`` is never
+    predicted slower, whichever places are requested. Results with the shipped sources are cached by
+    the graph's hash, batch, precision and the data of the places. Raises DocumentError for a broken
+    bundle.
     """
     known = errors or shipped_errors()
     if sources is not SOURCES:
@@ -155,7 +161,8 @@ def times(
 
 
 def _identity(place: Roof) -> tuple[object, ...]:
-    """Return all of a roof but its tables, which follow from the platform's name and these."""
+    """Return the cache key of a roof: its name and rates, without the tables that follow from
+    them."""
     return (
         place.platform, place.vector_flops, place.dram_bytes, place.l2_bytes, place.l2_capacity,
         place.launch_s, place.memory_bytes, place.price_per_hour, place.power_w,
@@ -199,7 +206,8 @@ def _each(
     *,
     errors: SourceErrors,
 ) -> list[Roofline]:
-    """Return one time for each of ``places``, in their order, whatever the others are."""
+    """Return one predicted time for each of ``places``, in the same order, independent of the
+    others."""
     answers: dict[str, list[Time]] = {}
     for source in sources:
         for name, source_times in source(graph, places, platforms, numbers).items():
@@ -224,8 +232,8 @@ def _each(
 
 
 def _combined(bare: Roofline, answers: Sequence[Time], errors: SourceErrors) -> Roofline:
-    """Combine all answers for one place by their errors in its situation; without any answer,
-    return the roofline that nothing was fitted to."""
+    """Return the roofline of one place with its time replaced by the combination of all answers,
+    weighted by their held-out errors; without answers, with the time of the roofline alone."""
     situation = _situation(bare, answers)
     known_times = answers or [Time(bare.seconds, Basis.PRIOR, ROOFLINE)]
     estimates = [
@@ -275,7 +283,7 @@ def _is_image_model(bare: Roofline) -> bool:
 
 
 def _covered(bare: Roofline, situation: str) -> bool:
-    """Return whether models like this one, in this precision, were measured in that situation."""
+    """Return whether the errors of a situation come from models of this type and precision."""
     if situation == IMAGES_IN_HALF:
         return bare.numbers in _HALF and _is_image_model(bare)
     return True
@@ -294,8 +302,8 @@ def _estimate(answer: Time, situation: str, errors: SourceErrors) -> SourceEstim
 
 
 def _doubts(graph: ModelGraph) -> list[str]:
-    """Return sentences about what no source has measured the like of, so that no interval covers
-    it."""
+    """Return a note for each feature of the graph that no source measured, so no interval covers
+    it: unknown, recurrent and quantised operators."""
     doubts = []
     if unknown := sum(graph.unknown.values()):
         doubts.append(f"{unknown} operators are unknown, and their work is not in the time")

@@ -1,4 +1,5 @@
-"""The workload of a deep-learning model: its graph, what is done with it, and how much of it."""
+"""Define the workload of a deep-learning model: its graph, inference or training, and number of
+steps."""
 
 from __future__ import annotations
 
@@ -20,33 +21,35 @@ ANY_DEVICE = RunsOn(targets=(Target.CPU, Target.CUDA))
 
 
 class Mode(StrEnum):
-    """What is done with a model."""
+    """Whether a model is run (inference) or trained."""
 
     INFERENCE = "inference"
     TRAINING = "training"
-    """Forward, backward and the optimiser."""
+    """Forward pass, backward pass and optimiser step."""
 
 
 class ModelWorkload(Document):
-    """A model graph at a batch, without its weights."""
+    """Workload of a model graph at one batch size, without the model's weights."""
 
     schema_: str = Field(default=MODEL_WORKLOAD_SCHEMA, alias="schema")
     name: Name
     mode: Mode = Mode.INFERENCE
     precision: str | None = Field(default=None, pattern="^(fp32|tf32|fp16|bf16|fp8)$")
-    """None: as the file has it (inference), or mixed on GPUs and fp32 on CPUs (training)."""
+    """None: the model file's precision (inference), or mixed on GPUs and fp32 on CPUs
+    (training)."""
     batch: int = Field(ge=1)
     file: str = Field(default="", max_length=4096)
-    """Name of the model's file, for people."""
+    """Name of the model's file, as shown to users."""
     amount: Amount = Amount(unit=Unit.STEP)
-    """A step is one batch."""
+    """Amount of work of a job; one step is one batch."""
     runs_on: RunsOn = ANY_DEVICE
     graph: tuple[str, ...] = Field(min_length=1, max_length=256)
-    """See ``predictor.graphs.stored``."""
+    """Lines of the stored graph, in the format of ``predictor.graphs.stored``."""
 
 
 def check_trained_in(mode: str, precision: str | None) -> None:
-    """Raise UsageError for a precision that training is not predicted in."""
+    """Raise UsageError if the mode is training and the precision is one Berth cannot predict
+    (fp8)."""
     if mode == Mode.TRAINING and precision == "fp8":
         raise UsageError(
             "training in fp8 is not predicted: nobody measured it",
@@ -55,14 +58,14 @@ def check_trained_in(mode: str, precision: str | None) -> None:
 
 
 def plain_name(path: Path) -> str:
-    """Return a workload's name from a file's: ``resnet50.onnx`` gives ``resnet50``."""
+    """Return a workload's name from a file name: ``resnet50`` for ``resnet50.onnx``."""
     stem = path.parent.name if path.name == "config.json" else path.stem
     return _PLAIN.sub("-", stem).strip("-.+_")[:128] or "model"
 
 
 def describe(document: ModelWorkload) -> Workload:
-    """Return the workload; its predictions are for a step, that is one batch forward (or forward
-    and backward)."""
+    """Return the workload of a document; one unit of its predictions is a step: one batch forward
+    (training: forward and backward)."""
     return Workload(
         "model-graph", document.name, digest_of(document), document.runs_on, document.amount,
         document,
