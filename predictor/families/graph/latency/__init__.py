@@ -1,4 +1,4 @@
-"""Learnt time of deep-learning models: features of a graph, the shipped predictor.
+"""Predict the time of deep-learning models on measured platforms from features of their graphs.
 
-Serving side: numpy only.
+Prediction needs numpy only.
 """

@@ -1,8 +1,8 @@
-"""The bundle of learnt times: a manifest, and one process a setting as arrays.
+"""Read and write the bundle of learnt times: a manifest, and arrays of one Gaussian process for
+each setting.
 
-The arrays hold weights and the descriptors of measured models (no names, no graphs). A *setting*
-is a platform with a precision, a layout and a software; each platform has one that is used unless
-another is asked for.
+The arrays hold weights and the descriptors of measured models (no names, no graphs). A *setting* is
+a platform with a precision, a memory layout and a software; each platform has a default setting.
 """
 
 from __future__ import annotations
@@ -36,24 +36,25 @@ _PARTS = ("coefficients", "centre", "spread", "points", "pull")
 
 
 class SettingEntry(Document):
-    """A platform with what ran there, and how sure its times are."""
+    """One setting (platform, precision, software) of the bundle, with the range and error of its
+    times."""
 
     name: str
     platform: str
     numbers: Numbers
     software: str
     usual: bool
-    """Predicted unless another is asked for."""
+    """Whether this is the default setting of the platform in this precision."""
     offset: float
     rows: int = Field(ge=1)
     batches: tuple[int, int]
-    """Smallest and largest that was measured."""
+    """Smallest and largest measured batch."""
     log_width: float = Field(gt=0)
-    """Half width of the 90 % interval in log time, for a difficulty of 1."""
+    """Half width of the 90 % interval in log time, at a difficulty (``process``) of 1."""
 
 
 class LatencyTraining(Training):
-    """What the bundle was made of."""
+    """Training data and fitted hyperparameters of the bundle."""
 
     length: float = Field(gt=0)
     noise: float = Field(gt=0)
@@ -61,22 +62,22 @@ class LatencyTraining(Training):
 
 
 class LatencyManifest(BundleManifest):
-    """``manifest.json``."""
+    """Contents of ``manifest.json`` of a bundle of learnt times."""
 
     schema_: str = Field(default=LATENCY_SCHEMA, alias="schema")
     settings: tuple[SettingEntry, ...] = Field(min_length=1)
     terms: tuple[str, ...]
     descriptors: tuple[str, ...]
     split: str
-    """Split that the widths are of."""
+    """Held-out split on which the interval widths were calibrated."""
     novel: float = Field(gt=0)
-    """Difficulty above which a model is unlike all that were measured."""
+    """Difficulty above which a model counts as unlike all measured models."""
     training: LatencyTraining
 
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """A setting that is ready to predict."""
+    """A setting with its loaded process, ready to predict."""
 
     entry: SettingEntry
     process: Process
@@ -92,7 +93,8 @@ class LatencyModel:
 
 
 def arrays_of(processes: Mapping[str, Process]) -> Mapping[str, Floats]:
-    """Return what ``ARRAYS`` holds, by setting."""
+    """Return the arrays to store in ``ARRAYS``, keyed ``part/setting``, from the process of each
+    setting."""
     arrays: dict[str, Any] = {}
     for name, process in processes.items():
         held = (process.coefficients, process.scale.centre, process.scale.spread)
@@ -103,7 +105,7 @@ def arrays_of(processes: Mapping[str, Process]) -> Mapping[str, Floats]:
 
 
 def verify(folder: Path = DEFAULT_LATENCY) -> LatencyManifest:
-    """Return the manifest, after every checksum has been compared. Raises DocumentError."""
+    """Return the manifest of a latency bundle after all checksums match. Raises DocumentError."""
     manifest = read_manifest(folder, LatencyManifest)
     check_complete(folder, manifest, [ARRAYS])
     if (manifest.terms, manifest.descriptors) != (TERMS, DESCRIPTORS):
@@ -115,7 +117,7 @@ def verify(folder: Path = DEFAULT_LATENCY) -> LatencyManifest:
 
 
 def load(folder: Path = DEFAULT_LATENCY) -> LatencyModel:
-    """Verify and load. Raises DocumentError where anything about it is wrong."""
+    """Return the verified latency model in ``folder``. Raises DocumentError for a broken bundle."""
     manifest = verify(folder)
     held = read_arrays(folder / ARRAYS, _MOST_BYTES)
     settings = tuple(_setting(folder / ARRAYS, held, e, manifest) for e in manifest.settings)

@@ -1,4 +1,4 @@
-"""Features of a model graph for learnt predictors of time: a fixed vector, and roofline times.
+"""Compute features of a model graph for learnt time models: a fixed vector and roofline times.
 
 ``graph_features`` does not depend on a platform. It returns work, elements and nodes by group of
 operators for a single image, in elements instead of bytes, so that precision and batch can be
@@ -36,9 +36,10 @@ GROUPS = (
 input channels), products into those with weights (``matmul``) and those of two activations
 (``product``: attention), all others by family."""
 MATRIX_GROUPS = 8
-"""The first 8 groups run on matrix units if the device has them for the precision."""
+"""Number of groups (the first of ``GROUPS``) that run on matrix units, if the device has matrix
+units for the precision."""
 _OF_GROUP = ("nodes", "macs", "flops", "elements", "weights")
-"""Features of each group: per image, except for nodes and weights."""
+"""Features of each group of operators, per image (nodes and weights: per graph)."""
 _OVERALL = (
     "nodes", "kinds", "depth", "macs", "flops", "elements", "written", "worked", "weights",
     "parameters", "input_elements", "output_elements", "widest_written",
@@ -51,7 +52,7 @@ _OVERALL = (
 GRAPH_FEATURES = (
     *_OVERALL, *(f"{quantity}_{group}" for group in GROUPS for quantity in _OF_GROUP),
 )  # fmt: skip
-"""The names of the columns of ``graph_features``.
+"""Names of the columns of ``graph_features``.
 
 ``elements``: elements read and written, without weights; ``written``: outputs only; ``worked``:
 outputs of convolutions and products (timm's activations); ``mean_*``: means of the logs of input
@@ -61,7 +62,8 @@ write fewer than 100,000 elements per image.
 ROOF_FEATURES = (
     "roof_s", "compute_s", "memory_s", "fused_s", "launches", *(f"{g}_s" for g in GROUPS),
 )  # fmt: skip
-"""The names of the columns of ``roof_features``, in seconds per image at peak rates.
+"""Names of the columns of ``roof_features``, in seconds per image at peak rates (``launches``: a
+count).
 
 ``roof_s``: the sum over operators of the longer of arithmetic and memory time; ``compute_s`` and
 ``memory_s``: the sums of arithmetic and of memory time; ``fused_s``: ``roof_s`` without
@@ -101,7 +103,7 @@ class Work:
 
 @dataclass(frozen=True, slots=True)
 class GraphWork(Work):
-    """The work of a graph, together with the graph."""
+    """The work of a graph for one image, together with the graph."""
 
     graph: ModelGraph
     kinds: Integers
@@ -109,7 +111,8 @@ class GraphWork(Work):
 
 
 def work_of(graph: ModelGraph) -> GraphWork:
-    """Return the work of each kind of operator for one image. Views and shapes are left out."""
+    """Return the work of each kind of operator in the graph for one image, without views and shape
+    operators (which run no kernel)."""
     table, batch = graph.kinds, max(graph.batch, 1)
     free = np.array([family in FREE for family in FAMILIES])[table[:, _AT["family"]]]
     count = np.bincount(graph.kind, minlength=len(table))
@@ -157,7 +160,8 @@ _PRODUCTS = [FAMILIES.index(Family.MATMUL), FAMILIES.index(Family.RECURRENT)]
 
 
 def graph_features(work: GraphWork) -> Floats:
-    """Return [len(GRAPH_FEATURES)] features for one image; all are finite and at least 0."""
+    """Return the graph's features for one image, [len(GRAPH_FEATURES)]; all are finite and at least
+    0."""
     graph, times = work.graph, work.count
     sums = np.zeros((len(GROUPS), len(_OF_GROUP)))
     for place, values in enumerate(
@@ -224,8 +228,8 @@ def _depth(graph: ModelGraph) -> float:
 def roof_features(
     work: Work, places: Sequence[Roof], numbers: Sequence[Numbers], batch: int
 ) -> Floats:
-    """Return [places, len(ROOF_FEATURES)]: seconds per image on each of ``places``, in the
-    precision from ``numbers`` at the same index, at ``batch``."""
+    """Return the roofline times, [places, len(ROOF_FEATURES)], in seconds per image at ``batch`` on
+    each of ``places``, in the precision at the same index of ``numbers``."""
     matrix = work.group < MATRIX_GROUPS
     onehot = np.zeros((len(work.group), len(GROUPS)))
     onehot[np.arange(len(work.group)), work.group] = work.count

@@ -1,7 +1,7 @@
-"""The learnt time of a model graph on the platforms that a bundle knows.
+"""Predict the time of a model graph on the platforms that were measured for a bundle.
 
-A model unlike every measured one, or a batch far from those that were measured, gets a wider
-interval and a note that says so.
+A model unlike all measured models, or a batch far from the measured batches, gets a wider interval
+and a note with the reason.
 """
 
 from __future__ import annotations
@@ -38,26 +38,27 @@ from berth.predictor.hardware.roofs import Roof
 
 _REMEMBERED = 512
 BATCH_SLACK = 2.0
-"""A batch may be so many times beyond the measured ones before it counts as out of range."""
+"""Factor by which a batch may lie beyond the measured batches before it counts as out of range."""
 
 
 @dataclass(frozen=True, slots=True)
 class LearntTime:
-    """The time of one run at the graph's batch on a platform."""
+    """Predicted time of one run of a graph at its batch on a measured platform."""
 
     platform: str
     setting: str
-    """The software that ran there when it was measured, as ``amp | nchw | torch 2.91``."""
+    """The software of the measurements, as ``amp | nchw | torch 2.91``."""
     seconds: Interval
     basis: Basis
     note: str | None
-    """Why the interval is wide, where it is."""
+    """Why the interval is wide; None: nothing to say."""
     difficulty: float = 0.0
-    """Grows with the distance to the models that were measured there; see ``process``."""
+    """Factor on the interval's width that grows with the distance to the models measured on the
+    platform; see ``process``."""
 
 
 class LatencyPredictor:
-    """A bundle at work. Safe to share between threads."""
+    """Predicts times from a loaded latency bundle. Safe to share between threads."""
 
     def __init__(self, model: LatencyModel) -> None:
         self._model = model
@@ -68,10 +69,10 @@ class LatencyPredictor:
     def times(
         self, graph: ModelGraph, places: Sequence[Roof], numbers: Numbers | None = None
     ) -> tuple[LearntTime, ...]:
-        """Return times on those of ``places`` that the bundle knows in this precision (default: the
-        file's).
+        """Return predicted times on each of ``places`` that was measured in this precision.
 
-        Remembered by the graph's digest, batch, places and precision.
+        ``numbers``: default is the graph's own precision. Results are cached by the graph's digest,
+        batch, places and precision.
         """
         wanted = numbers or native_numbers(graph)
         key = (graph.digest, graph.batch, wanted, tuple(place.platform for place in places))
@@ -123,5 +124,5 @@ class LatencyPredictor:
 
 @cache
 def shared(folder: Path = DEFAULT_LATENCY) -> LatencyPredictor:
-    """Return one predictor a process and bundle. Raises DocumentError."""
+    """Return the predictor of a bundle, one per operating-system process. Raises DocumentError."""
     return LatencyPredictor(load(folder))

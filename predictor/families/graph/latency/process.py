@@ -1,13 +1,20 @@
-"""The learnt time of a model graph: a sum of operators' times, and how far similar models are off.
+"""Model the time of a graph as a weighted sum of operator times, corrected by similar measured
+models.
 
-``log t = log(terms . weights) + offset + k(descriptors) . pull``. ``terms``: seconds an image that
-the time may be a sum of, with weights of at least 0: each group's roofline, its elements and its
-MACs, some operators that cost more than their bytes, the launches. The weights say what each group
-of operators costs in a setting (a platform with a precision, layout and software).
-``descriptors``: what two models are compared by, free of size: shares of groups, intensities, and
-how far the sums of arithmetic, memory and launches are from the roofline. A Gaussian process
-(Matern 3/2, Rasmussen and Williams, equation 4.17) over them adds what the sum misses. Far from
-every model that was measured it adds nothing: the sum stands alone. Numpy only.
+``log t = log(terms . weights) + offset + k(descriptors) . pull``, separately for each setting (a
+platform with a precision, layout and software):
+
+``t``: seconds of one image.
+``terms``: seconds per image that the time may be a sum of: roofline, elements and MACs of each
+group of operators, operators that cost more than their bytes, and launches.
+``weights``: fitted factors of at least 0, one for each term.
+``offset``: fitted constant in log seconds.
+``descriptors``: features that compare models independent of size: shares of groups, intensities,
+and the sums of arithmetic, memory and launch time relative to the roofline.
+``k``: covariance of a Gaussian process (Matern 3/2, Rasmussen and Williams, equation 4.17).
+``pull``: fitted weight, in log seconds, of each measured model.
+
+Far from all measured models ``k`` is 0 and the weighted sum alone predicts. Needs numpy only.
 """
 
 from __future__ import annotations
@@ -25,7 +32,7 @@ from berth.predictor.families.graph.latency.features import (
 )
 
 _SECONDS_AN_ELEMENT, _SECONDS_A_MAC, _SECONDS_A_LAUNCH = 1e-12, 1e-14, 1e-6
-"""Orders of magnitude alone: the weights learn the rest."""
+"""Orders of magnitude of seconds per unit; the fitted weights correct them."""
 _LAUNCH_S = 3e-6
 _DEAR = (
     "written", "elements_gelu", "elements_sigmoid", "elements_layer_norm", "elements_batch_norm",
@@ -36,14 +43,14 @@ TERMS = (
     *(f"roof_{group}" for group in GROUPS), *(f"elements_{group}" for group in GROUPS),
     *(f"macs_{group}" for group in _MATRIX), *_DEAR, "launches",
 )  # fmt: skip
-"""The names of ``terms``."""
+"""Names of the columns of ``terms``."""
 DESCRIPTORS = (
     "compute_of_roof", "memory_of_roof", "fused_of_roof", "launches_of_roof",
     *(f"time_{group}" for group in GROUPS), *(f"share_elements_{group}" for group in GROUPS),
     *(f"share_macs_{group}" for group in _MATRIX), *(f"share_nodes_{group}" for group in GROUPS),
     *(f"intensity_{group}" for group in _MATRIX),
 )  # fmt: skip
-"""The names of ``descriptors``."""
+"""Names of the columns of ``descriptors``."""
 _GRAPH = {name: place for place, name in enumerate(GRAPH_FEATURES)}
 _ROOF = {name: place for place, name in enumerate(ROOF_FEATURES)}
 
@@ -53,8 +60,8 @@ def _columns(graph: Floats, quantity: str, groups: tuple[str, ...] = GROUPS) -> 
 
 
 def terms(graph: Floats, roof: Floats, batch: Floats) -> Floats:
-    """Return [rows, len(TERMS)] of ``graph_features``, ``roof_features`` and batches, a row
-    each."""
+    """Return the terms of the sum, [rows, len(TERMS)], in seconds per image, from rows of
+    ``graph_features``, ``roof_features`` and batches."""
     return np.column_stack([
         roof[:, _ROOF[f"{GROUPS[0]}_s"] :],
         _columns(graph, "elements") * _SECONDS_AN_ELEMENT,
@@ -65,7 +72,8 @@ def terms(graph: Floats, roof: Floats, batch: Floats) -> Floats:
 
 
 def descriptors(graph: Floats, roof: Floats, batch: Floats) -> Floats:
-    """Return [rows, len(DESCRIPTORS)] of graph features, roof features and batches, a row each."""
+    """Return the descriptors, [rows, len(DESCRIPTORS)], that compare models, from rows of
+    ``graph_features``, ``roof_features`` and batches."""
     whole = roof[:, _ROOF["roof_s"]]
     sums = [roof[:, _ROOF[name]] / whole for name in ("compute_s", "memory_s", "fused_s")]
     launches = roof[:, _ROOF["launches"]] / batch * _LAUNCH_S / whole
@@ -83,19 +91,19 @@ def descriptors(graph: Floats, roof: Floats, batch: Floats) -> Floats:
 _CLIP = 4.0
 _LEAST_S = 1e-12
 DIFFICULTY_FLOOR = 0.35
-"""Difficulty of a model that was measured itself; 1 more where nothing is like it."""
+"""Difficulty of a model that was itself measured; a model unlike all measured models has 1 more."""
 
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """Brings descriptors to one scale."""
+    """Means and standard deviations that standardise descriptors."""
 
     centre: Floats
     spread: Floats
 
     @classmethod
     def of(cls, rows: Floats) -> Scale:
-        """Make the scale of measured models; a column that does not vary counts nothing."""
+        """Return the scale of measured models' descriptors; a constant column is scaled to 0."""
         spread = rows.std(axis=0)
         return cls(rows.mean(axis=0), np.where(spread > 1e-9, spread, np.inf))
 
@@ -104,8 +112,8 @@ class Scale:
 
 
 def similarity(asked: Floats, points: Floats, length: float) -> Floats:
-    """Return [asked, points] in (0, 1]: 1 for the same; ``length`` in spreads of an average
-    column."""
+    """Return the similarity of requested and measured models, [asked, points], in (0, 1]; 1: equal
+    descriptors. ``length``: length scale, in standard deviations of an average column."""
     square = (asked * asked).sum(axis=1)[:, None] + (points * points).sum(axis=1)[None, :]
     square -= 2 * asked @ points.T
     return matern32(np.sqrt(np.maximum(square, 0) / asked.shape[1]) / length)
@@ -113,35 +121,36 @@ def similarity(asked: Floats, points: Floats, length: float) -> Floats:
 
 @dataclass(frozen=True, slots=True)
 class LearntTimes:
-    """What the process says of rows: an array of [rows] each."""
+    """Predictions of the process for several models, as arrays of shape [rows]."""
 
     log_seconds: Floats
     """Log seconds of one image."""
     difficulty: Floats
-    """Factor that the width of an interval is proportional to: grows with the distance to what was
-    measured."""
+    """Factor on the interval's width in log time; grows with the distance to the measured
+    models."""
 
 
 @dataclass(frozen=True, slots=True)
 class Process:
-    """The fitted process of one setting."""
+    """The fitted time model of one setting (platform, precision, layout, software)."""
 
     coefficients: Floats
-    """[terms] at least 0."""
+    """[terms] fitted weights, at least 0."""
     scale: Scale
     points: Floats
-    """[measured, columns] descriptors, scaled."""
+    """[measured, columns] standardised descriptors of the measured models."""
     length: float
     offset: float
     pull: Floats
-    """[measured]"""
+    """[measured] fitted weight of each measured model, in log seconds."""
 
     def base(self, terms: Floats) -> Floats:
-        """Return [rows] log seconds of one image by the sum of operators alone."""
+        """Return [rows]: log seconds of one image by the weighted sum of operators, without the
+        correction."""
         return np.asarray(np.log(np.maximum(terms @ self.coefficients, _LEAST_S)))
 
     def __call__(self, terms: Floats, descriptors: Floats) -> LearntTimes:
-        """Return the learnt times of [rows, terms] and [rows, columns] descriptors."""
+        """Return the predicted times from terms [rows, terms] and descriptors [rows, columns]."""
         near = similarity(self.scale(descriptors), self.points, self.length)
         return LearntTimes(
             self.base(terms) + self.offset + near @ self.pull,

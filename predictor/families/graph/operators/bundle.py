@@ -1,4 +1,5 @@
-"""The bundle of the operator model: manifest, constants, one ensemble for each group (ONNX)."""
+"""Read the bundle of the operator model: manifest, constants, and one tree ensemble (ONNX) for each
+group of operators."""
 
 from __future__ import annotations
 
@@ -39,7 +40,7 @@ DEFAULT_OPERATORS_BUNDLE = SHIPPED_BUNDLES / "operators"
 
 
 class Group(StrEnum):
-    """Kinds of operators that share an ensemble."""
+    """Groups of operators; each group has one tree ensemble."""
 
     PRODUCTS = "products"
     CONVOLUTIONS = "convolutions"
@@ -54,7 +55,8 @@ KINDS: Mapping[Group, tuple[Kind, ...]] = {
 
 
 class Width(Document):
-    """Ends of the 90 % interval as factors of the predicted time."""
+    """Ends of a 90 % interval as factors of the predicted time, with the number of rows and GPUs
+    that they were calibrated on."""
 
     low: float = Field(gt=0, le=1)
     high: float = Field(ge=1)
@@ -63,30 +65,31 @@ class Width(Document):
 
 
 class OperatorConstants(Document):
-    """``constants.json``: the power limit, launches and widths."""
+    """Contents of ``constants.json``: the power limit, launch times and interval widths."""
 
     schema_: str = Field(default=CONSTANTS_SCHEMA, alias="schema")
     watts: Positive
     gamma: float = Field(ge=0)
     launch_s: dict[str, Positive]
-    """Seconds of a launch, by operator as measured one at a time, on a GPU never seen."""
+    """Seconds of one launch on an unmeasured GPU, by operator, when operators run one at a time."""
     widths: dict[Group, Width]
-    """Widths of single operators on GPUs that were left out, one kind of silicon at a time."""
+    """Interval widths for single operators on held-out GPUs (each chip model held out in turn)."""
     model: Width
-    """Width of whole language models in fp32 on GPUs that were left out."""
+    """Interval width for whole language models in fp32 on held-out GPUs."""
     half: Width
-    """Width of image models, on GPUs and at a precision (half) never fitted."""
+    """Interval width for image models in half precision; neither these GPUs nor half precision were
+    fitted."""
 
 
 class OperatorsTraining(Training):
-    """What the bundle was made of."""
+    """Training data of the bundle: GPUs and number of rows."""
 
     gpus: tuple[str, ...]
     rows: int
 
 
 class OperatorsManifest(BundleManifest):
-    """``manifest.json``."""
+    """Contents of ``manifest.json`` of an operator bundle."""
 
     schema_: str = Field(default=OPERATORS_SCHEMA, alias="schema")
     product_features: tuple[str, ...]
@@ -96,7 +99,7 @@ class OperatorsManifest(BundleManifest):
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """A verified bundle."""
+    """An operator bundle after verification, ready to predict."""
 
     id: str
     constants: OperatorConstants
@@ -105,12 +108,12 @@ class Loaded:
 
 
 def file_of(group: Group) -> str:
-    """Return the name of a group's ONNX."""
+    """Return the file name of a group's tree ensemble (ONNX)."""
     return f"{group.value}.onnx"
 
 
 def verify(folder: Path = DEFAULT_OPERATORS_BUNDLE) -> OperatorsManifest:
-    """Return the manifest, after every checksum has been compared. Raises DocumentError."""
+    """Return the manifest of an operator bundle after all checksums match. Raises DocumentError."""
     manifest = read_manifest(folder, OperatorsManifest)
     check_complete(folder, manifest, (CONSTANTS, *(file_of(group) for group in Group)))
     features = (manifest.product_features, manifest.vector_features)
@@ -124,7 +127,8 @@ def verify(folder: Path = DEFAULT_OPERATORS_BUNDLE) -> OperatorsManifest:
 
 
 def load(folder: Path = DEFAULT_OPERATORS_BUNDLE) -> Loaded:
-    """Verify and load. Raises DocumentError where anything about it is wrong."""
+    """Return the verified operator bundle in ``folder``. Raises DocumentError for a broken
+    bundle."""
     manifest = verify(folder)
     constants = read_json(folder / CONSTANTS, OperatorConstants)
     if absent := sorted(set(Group) - constants.widths.keys()):

@@ -1,4 +1,4 @@
-"""Operators as arrays of sizes, one entry per operator, and the operators of a model graph.
+"""Represent operators as arrays of sizes (one entry per operator) and convert model graphs to them.
 
 A *product* is ``groups`` matrix products of [rows, inner] by [inner, columns]; a convolution is a
 product with images x output positions as rows (implicit GEMM). A *vector* operator (element-wise,
@@ -36,7 +36,7 @@ WINOGRAD = 2.25
 
 
 class Kind(IntEnum):
-    """Kinds of operators; the time of each kind was measured."""
+    """Types of operators whose times were measured."""
 
     PRODUCT = 0
     """A batched product of two activations."""
@@ -57,7 +57,7 @@ MATRIX_KINDS = (Kind.PRODUCT, Kind.LINEAR, Kind.CONVOLUTION)
 
 @dataclass(frozen=True)
 class Calls:
-    """The sizes of n operator calls, as columns. Each byte counts once read and once written."""
+    """Sizes of n operator calls, as arrays of shape [n]. Each tensor is read or written once."""
 
     kind: Integers
     groups: Floats
@@ -77,7 +77,7 @@ class Calls:
 
     @staticmethod
     def joined(*parts: Calls) -> Calls:
-        """Return the calls of all parts, one after the other."""
+        """Return the concatenation of several ``Calls``."""
         return Calls(**{
             column.name: np.concatenate([getattr(part, column.name) for part in parts])
             for column in fields(Calls)
@@ -88,7 +88,8 @@ def products(
     groups: ArrayLike, rows: ArrayLike, columns: ArrayLike, inner: ArrayLike,
     *, bytes_each: float = 4.0,
 ) -> Calls:  # fmt: skip
-    """Return batched products of activations as calls."""
+    """Return ``Calls`` of batched matrix products of activations: [rows, inner] by [inner,
+    columns], ``groups`` times."""
     g, m, n, k = _columns(groups, rows, columns, inner)
     return _calls(Kind.PRODUCT, (g, m, n, k), 2 * g * m * n * k,
                   bytes_each * g * (m * k + k * n + m * n))  # fmt: skip
@@ -97,7 +98,8 @@ def products(
 def linears(
     rows: ArrayLike, columns: ArrayLike, inner: ArrayLike, *, bytes_each: float = 4.0
 ) -> Calls:
-    """Return products with weights [inner, columns] and a bias, as calls."""
+    """Return ``Calls`` of matrix products of [rows, inner] with weights [inner, columns] and a
+    bias."""
     m, n, k = _columns(rows, columns, inner)
     return _calls(Kind.LINEAR, (np.ones_like(m), m, n, k), 2 * m * n * k,
                   bytes_each * (m * k + k * n + m * n))  # fmt: skip
@@ -107,7 +109,7 @@ def convolutions(
     images: ArrayLike, inputs: ArrayLike, outputs: ArrayLike, height: ArrayLike,
     width: ArrayLike, *, bytes_each: float = 4.0,
 ) -> Calls:  # fmt: skip
-    """Return 3x3 convolutions of stride 1 and padding 1, as calls."""
+    """Return ``Calls`` of 3x3 convolutions of stride 1 and padding 1."""
     b, i, o, h, w = _columns(images, inputs, outputs, height, width)
     m, k = b * h * w, 9 * i
     return _calls(Kind.CONVOLUTION, (np.ones_like(m), m, o, k), 2 * m * o * k,
@@ -115,8 +117,7 @@ def convolutions(
 
 
 def vectors(kind: Kind, rows: ArrayLike, columns: ArrayLike, *, bytes_each: float = 4.0) -> Calls:
-    """Return element-wise operators, softmax or layer normalisation over [rows, columns], as
-    calls."""
+    """Return ``Calls`` of element-wise operators, softmax or normalisation over [rows, columns]."""
     m, n = _columns(rows, columns)
     tensors = 3 if kind is Kind.BINARY else 2
     work = {Kind.SOFTMAX: 5.0, Kind.NORMALISATION: 8.0}.get(kind, 1.0)
@@ -158,25 +159,27 @@ _SOFTMAX = FAMILIES.index(Family.SOFTMAX)
 
 @dataclass(frozen=True)
 class GraphCalls:
-    """A graph's operators as calls: one call for each kind of node (nodes of equal operator and
+    """Operator calls of a model graph, one for each kind of node (nodes of equal operator and
     sizes)."""
 
     calls: Calls
     runs: NDArray[np.bool_]
-    """[kinds] False: the kind takes no time."""
+    """[kinds] whether the kind runs a kernel; False: it takes no time."""
     times: Integers
     """[kinds] number of nodes of each kind."""
     waits: Floats
-    """[kinds] launches beyond the first: the steps of a recurrent layer run one after another."""
+    """[kinds] launches per node beyond the first; a recurrent layer launches a kernel for each
+    step."""
 
 
 def calls_of(
     graph: ModelGraph, numbers: Numbers, batch: int | None = None, *, compiled: bool = False
 ) -> GraphCalls:
-    """Return one call for each kind of node in the graph, with floats stored in ``numbers``.
+    """Return one operator call for each kind of node in the graph, with floats stored in
+    ``numbers``.
 
     ``batch``: if it differs from the graph's batch, activations are scaled in proportion.
-    ``compiled``: a vector operator that reads the output of another one runs in that one's kernel.
+    ``compiled``: a vector operator that reads another vector operator's output is fused with it.
     """
     table = graph.kinds
     load = load_of(graph, numbers)

@@ -1,10 +1,15 @@
-"""The least time of an operator on a GPU, and the features that its utilisation is learnt from.
+"""Compute the least time of an operator on a GPU and the input features of the utilisation model.
 
-``base = max(flops / (peak x power share), bytes / bandwidth)``, in seconds. The power share is the
-share of the peak rate that the GPU can keep within its rated power: ``min(1, (w / w0) ** gamma)``.
+The least time is ``base = max(flops / (peak x share), bytes / bandwidth)``, in seconds:
+
+``peak``: the GPU's peak rate in flop/s, from its data sheet.
+``share``: the part of the peak that the GPU sustains within its rated power, ``min(1, (w / w0) **
+gamma)``.
 ``w``: rated watts per TFLOP/s of fp32, converted to a 16 nm process by the power savings that the
 foundry states (TSMC: 12FFC 25 % less than 16FF+, N7 60 % less than 16FF+, N5 30 % less than N7).
-``w0`` and ``gamma`` are fitted. Utilisation (0, 1] is ``base / (time - launch)``.
+``w0`` (watts per TFLOP/s) and ``gamma`` (no unit): fitted.
+
+The utilisation, in (0, 1], is ``base / (time - launch)``.
 """
 
 from __future__ import annotations
@@ -23,7 +28,7 @@ from berth.predictor.hardware.unit import Unit
 
 Features: TypeAlias = NDArray[np.float32]
 TILES = ((128, 128), (128, 64), (64, 64), (32, 32))
-"""Rows x columns that one thread block computes."""
+"""Rows x columns of the output tile that one thread block computes."""
 PROCESS_POWER = {16: 1.0, 14: 1.0, 12: 0.75, 8: 0.5, 7: 0.4, 6: 0.4, 5: 0.28, 4: 0.28, 3: 0.28}
 """Power of the same circuit at the same speed, relative to 16 nm, by process in nm; the value for 8
 nm is interpolated."""
@@ -52,16 +57,17 @@ _NEWEST = 8
 
 @dataclass(frozen=True, slots=True)
 class PowerLimit:
-    """Parameters of the power share: how much of its peak rate a GPU can keep within its rated
+    """Parameters of the power share: the part of its peak rate that a GPU sustains within its rated
     power."""
 
     watts: float
-    """Watts per TFLOP/s (16 nm) from which the full peak can be kept: ``w0``."""
+    """Watts per TFLOP/s (16 nm) above which a GPU sustains its full peak rate: ``w0``."""
     gamma: float
     """Exponent of the power share; 0: power has no influence."""
 
     def share(self, gpu: Unit) -> float:
-        """Return the share in (0, 1]; 1 if the GPU's power or process is unknown."""
+        """Return the share of the peak rate that ``gpu`` sustains, in (0, 1]; 1 if its rated power
+        or process is unknown."""
         watts = watts_a_tflop(gpu)
         if watts is None or self.gamma == 0:
             return 1.0
@@ -69,7 +75,8 @@ class PowerLimit:
 
 
 def watts_a_tflop(gpu: Unit) -> float | None:
-    """Return the rated watts per TFLOP/s of fp32, converted to 16 nm; None: unknown."""
+    """Return a GPU's rated watts per TFLOP/s of fp32, converted to a 16 nm process; None:
+    unknown."""
     sheet = gpu.sheet
     need = PROCESS_POWER.get(sheet.process_nm) if sheet.process_nm is not None else None
     if need is None or sheet.power_w is None:
@@ -110,13 +117,14 @@ class Places:
 
 
 def roof_seconds(calls: Calls, places: Places) -> Floats:
-    """Return [gpus, n]: the least seconds, the longer of arithmetic and memory at full peak
-    rates."""
+    """Return [gpus, n]: the least seconds of each call on each GPU, the longer of arithmetic and
+    memory time at full peak rates."""
     return _roof(calls, places, places.peak)
 
 
 def base_seconds(calls: Calls, places: Places) -> Floats:
-    """Return [gpus, n]: the least seconds, with the peak rate that the rated power allows."""
+    """Return [gpus, n]: the least seconds of each call on each GPU, with the peak rate that the
+    rated power allows."""
     return _roof(calls, places, places.peak * places.share)
 
 
@@ -129,7 +137,8 @@ def _roof(calls: Calls, places: Places, peak: Floats) -> Floats:
 
 
 def product_features(calls: Calls, places: Places) -> Features:
-    """Return [gpus * n, len(PRODUCT_FEATURES)]: all calls on the first GPU, then on the next.
+    """Return the model inputs of products, [gpus * n, len(PRODUCT_FEATURES)]: all calls on the
+    first GPU, then on the next.
 
     Sizes are raised to those of the smallest tiles, since smaller products take as long.
     """
@@ -161,7 +170,8 @@ def product_features(calls: Calls, places: Places) -> Features:
 
 
 def vector_features(calls: Calls, places: Places) -> Features:
-    """Return [gpus * n, len(VECTOR_FEATURES)]: all calls on the first GPU, then on the next."""
+    """Return the model inputs of vector operators, [gpus * n, len(VECTOR_FEATURES)]: all calls on
+    the first GPU, then on the next."""
     features = np.empty((len(places), len(calls), len(VECTOR_FEATURES)), np.float32)
     rows, columns = np.maximum(calls.rows, 1.0), np.maximum(calls.columns, 1.0)
     moved = np.log2(np.maximum(calls.moved_bytes, 1.0))
@@ -176,7 +186,7 @@ def vector_features(calls: Calls, places: Places) -> Features:
 
 
 def utilisation(margin: Floats) -> Floats:
-    """Return the utilisation in (0, 1] from the trees' output, by a logistic function."""
+    """Return the utilisation in (0, 1] from the tree ensemble's output, by a logistic function."""
     shares: Floats = np.maximum(1 / (1 + np.exp(-np.clip(margin, -30, 30))), LEAST_UTILISATION)
     return shares
 
@@ -190,15 +200,15 @@ def two(sizes: Floats) -> Integers:
 
 
 def generation(gpu: Unit) -> int:
-    """Return the generation as the trees use it: AMD's GPUs share one value, and GPUs newer than
-    the measured ones count as the newest."""
+    """Return a GPU's generation as a model input: all AMD GPUs share one value, and GPUs newer than
+    the measured ones count as the newest measured generation."""
     if gpu.sheet.vendor == "amd":
         return AMD
     return min(gpu.sheet.generation or UNKNOWN_GENERATION, _NEWEST)
 
 
 def watts(gpu: Unit, power: PowerLimit) -> float:
-    """Return log2 of the watts per TFLOP/s; if unknown, the value from which power has no
-    influence."""
+    """Return log2 of a GPU's watts per TFLOP/s (16 nm); if unknown, log2 of ``PowerLimit.watts``,
+    above which power has no influence."""
     known_watts = watts_a_tflop(gpu)
     return float(np.log2(power.watts if known_watts is None else known_watts))

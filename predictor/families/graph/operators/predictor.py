@@ -1,4 +1,4 @@
-"""Seconds of operators, and of whole model graphs as their sum, on any GPU."""
+"""Predict the seconds of operators on any GPU, and of whole model graphs as their sum."""
 
 from __future__ import annotations
 
@@ -44,7 +44,8 @@ _GROUP = np.array([
 
 @dataclass(frozen=True, slots=True)
 class OperatorModel:
-    """The bundle at work: ensembles trained on fp32; other precisions are scaled."""
+    """Predicts operator times from a loaded bundle; trained in fp32, other precisions use their own
+    peak rates."""
 
     loaded: Loaded
 
@@ -52,8 +53,8 @@ class OperatorModel:
         self, calls: Calls, gpus: Sequence[Unit], numbers: Numbers = Numbers.FP32,
         *, launch_s: float = KERNEL_S,
     ) -> Floats:  # fmt: skip
-        """Return [gpus, n] seconds of each call on each GPU, one after the other; finite and above
-        0."""
+        """Return [gpus, n]: seconds of each call on each GPU, including the launch; finite and
+        above 0."""
         call_seconds = np.zeros((len(gpus), len(calls)))
         places = Places.of(gpus, numbers, self.loaded.power)
         of_kind = _GROUP[calls.kind]
@@ -77,10 +78,10 @@ class OperatorModel:
         *,
         compiled: bool = False,
     ) -> Floats:
-        """Return [gpus] seconds of one run of a graph at its batch or another: the sum of its
-        operators.
+        """Return [gpus]: seconds of one run of a graph, the sum over its operators.
 
-        ``compiled``: with vector operators fused, as torch.compile does.
+        ``batch``: default is the graph's own. ``compiled``: vector operators are fused, as by
+        torch.compile.
         """
         each, times = self._kinds(graph, gpus, numbers, batch, compiled)
         total: Floats = each @ times
@@ -93,7 +94,8 @@ class OperatorModel:
         numbers: Numbers | None = None,
         batch: int | None = None,
     ) -> Floats:
-        """Return [n] seconds of each node; 0 for those that run nothing."""
+        """Return [n]: seconds of each node of the graph on one GPU; 0 for nodes that run no
+        kernel."""
         each, _ = self._kinds(graph, [gpu], numbers, batch, compiled=False)
         node_seconds: Floats = each[0][graph.kind]
         return node_seconds
@@ -101,10 +103,11 @@ class OperatorModel:
     def graph_interval(
         self, graph: ModelGraph, seconds: float, numbers: Numbers = Numbers.FP32
     ) -> Interval:
-        """Return the 90 % interval of a graph's sum, calibrated on whole models on GPUs never
-        fitted.
+        """Return the 90 % interval of a graph's time in seconds, calibrated on whole models on
+        held-out GPUs.
 
-        Language models in fp32; for convolutions and other precisions, image models.
+        The width is from language models for fp32 graphs without convolutions, and from image
+        models for all other graphs.
         """
         constants = self.loaded.constants
         is_language_in_fp32 = numbers is Numbers.FP32 and not (graph.family == _CONVOLUTION).any()
@@ -127,7 +130,8 @@ class OperatorModel:
 
 @cache
 def operator_model(folder: Path = DEFAULT_OPERATORS_BUNDLE) -> OperatorModel:
-    """Return the model of a bundle, which is verified and loaded once. Raises DocumentError."""
+    """Return the operator model of a bundle, cached by folder. Raises DocumentError for a broken
+    bundle."""
     return OperatorModel(bundles.load(folder))
 
 
@@ -138,9 +142,9 @@ def graph_times(
     numbers: Numbers | None = None,
     model: OperatorModel | None = None,
 ) -> dict[str, Interval]:
-    """Return seconds of one run of a graph on those of the named platforms that are GPUs.
+    """Return the seconds of one run of a graph by platform, for the named platforms that are GPUs.
 
-    Nothing of the platform need have been measured. Raises DocumentError for a broken bundle.
+    A platform without any measurement is predicted too. Raises DocumentError for a broken bundle.
     """
     places: dict[str, Unit] = {}
     for name in names:
