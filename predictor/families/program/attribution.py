@@ -70,7 +70,7 @@ def attribute(
 def _exact(
     model: Model, row: Floats, background: Floats, groups: Sequence[Sequence[int]]
 ) -> Attribution:
-    """Return the Shapley values from all coalitions of the groups."""
+    """Return how much each input group moves the prediction: Shapley values over all coalitions."""
     count = len(groups)
     members = (np.arange(2**count)[:, None] >> np.arange(count)) & 1 == 1
     outputs = _outputs(model, row, background, groups, members)
@@ -87,7 +87,8 @@ def _exact(
 def _sampled(
     model: Model, row: Floats, background: Floats, groups: Sequence[Sequence[int]]
 ) -> Attribution:
-    """Return the Shapley values as means over ``ORDERS`` random orders of the groups."""
+    """Return how much each input group moves the prediction: means over ``ORDERS`` random group
+    orders."""
     count = len(groups)
     draw = np.random.default_rng(SEED)
     orders = [draw.permutation(count) for _ in range(ORDERS // 2)]
@@ -114,10 +115,10 @@ def _outputs(
     groups: Sequence[Sequence[int]],
     members: np.ndarray[tuple[int, int], np.dtype[np.bool_]],
 ) -> Floats:
-    """Return the model outputs of each coalition (coalitions x platforms), averaged over the
-    background.
+    """Return the model outputs of each coalition of input groups, averaged over the typical inputs.
 
-    ``members`` (coalitions x groups) is True where a group has the workload's own values.
+    ``members`` (coalitions x groups) is True where a group has the workload's own values. The
+    result is coalitions x platforms.
     """
     own = np.ones((len(members), row.size), dtype=bool)
     for player, group in enumerate(groups):

@@ -68,8 +68,8 @@ class Calibration(Document):
 
 
 class Labelled(Document):
-    """A platform with measured times of training programs, and the correction model trained on
-    them."""
+    """A platform on which training programs were timed, and the correction model trained on these
+    times."""
 
     platform: Name
     cores: int = Field(ge=0)
@@ -112,7 +112,7 @@ class Training(Document):
 
 
 class Manifest(BundleManifest):
-    """The content of ``manifest.json``."""
+    """The content of a program bundle's ``manifest.json``."""
 
     schema_: str = Field(default=BUNDLE_SCHEMA, alias="schema")
     reference: Name
@@ -128,7 +128,7 @@ class Manifest(BundleManifest):
 
 @dataclass(frozen=True, slots=True)
 class Bundle:
-    """A verified bundle with its ONNX models loaded."""
+    """A verified program bundle with its ONNX models loaded."""
 
     folder: Path
     manifest: Manifest
@@ -146,17 +146,15 @@ class Bundle:
         return self.manifest.id
 
     def residual(self, platform: str, rows: Floats) -> Floats:
-        """Return the learnt log correction for each feature row (rows x features) on one
-        platform."""
+        """Return the log correction that one platform's model predicts for each feature row."""
         return firm(regressed(self.models[platform], rows), self.dead_zones[platform])
 
 
 def firm(residuals: Floats, dead_zone: float) -> Floats:
-    """Return residuals after firm shrinkage with the threshold ``dead_zone``.
+    """Return model residuals after firm shrinkage: sizes below ``dead_zone`` become 0.
 
-    Sizes below ``dead_zone`` become 0, sizes above twice ``dead_zone`` stay, and sizes between are
-    mapped linearly. Source: Gao and Bruce, "WaveShrink with firm shrinkage", Statistica Sinica 7,
-    1997.
+    Sizes above twice ``dead_zone`` stay, and sizes between are mapped linearly. Source: Gao and
+    Bruce, "WaveShrink with firm shrinkage", Statistica Sinica 7, 1997.
     """
     size = np.abs(residuals)
     shrunk = np.minimum(size, np.maximum(0.0, 2.0 * (size - dead_zone)))
@@ -164,7 +162,10 @@ def firm(residuals: Floats, dead_zone: float) -> Floats:
 
 
 def verify(folder: Path) -> Manifest:
-    """Return the manifest after verifying the checksum of every file. Raises DocumentError."""
+    """Return the manifest of the bundle in ``folder`` after verifying the checksum of every file.
+
+    Raises DocumentError.
+    """
     manifest = read_manifest(folder, Manifest)
     check_complete(folder, manifest, files_of(manifest.labelled))
     check_features(folder, same=manifest.features == FEATURES, key="features")
@@ -172,16 +173,13 @@ def verify(folder: Path) -> Manifest:
 
 
 def files_of(labelled: Iterable[Labelled]) -> set[str]:
-    """Return the file names of a bundle with these labelled platforms.
-
-    The manifest and the model card are not included.
-    """
+    """Return the names of all files in a program bundle, except the manifest and the model card."""
     entries = tuple(labelled)
     return {RANGE, *(e.model for e in entries), *(e.range_file for e in entries if e.range_file)}
 
 
 def load(folder: Path = DEFAULT_BUNDLE) -> Bundle:
-    """Return the bundle in ``folder`` after verifying it.
+    """Return the program bundle in ``folder`` with its models, after verifying every file.
 
     Raises DocumentError for a missing or invalid file.
     """
@@ -193,7 +191,7 @@ def load(folder: Path = DEFAULT_BUNDLE) -> Bundle:
 
 
 def write_range(check: RangeCheck) -> str:
-    """Return the data of a range check as JSON text."""
+    """Return the training ranges of the features as JSON text, for the bundle's ``range.json``."""
     data = {
         "names": check.names,
         "centre": check.centre.tolist(),
@@ -207,7 +205,10 @@ def write_range(check: RangeCheck) -> str:
 
 
 def read_range(path: Path) -> RangeCheck:
-    """Return the range check from a file with the text of ``write_range``. Raises DocumentError."""
+    """Return the training ranges of the features, read from a bundle's JSON file.
+
+    ``write_range`` gives the format. Raises DocumentError for a missing or invalid file.
+    """
     try:
         data: dict[str, Any] = json.loads(path.read_text())
         check = RangeCheck(

@@ -57,9 +57,10 @@ LEAST_LOG_WIDTH = math.log(1.03)
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """The predicted log time at one point (platform and core count), with interval and basis.
+    """The predicted log time on a platform and core count, with the half width of its 90 %
+    interval.
 
-    ``log_time`` is the log of seconds; ``log_width`` is half the width of the 90 % interval in log.
+    ``log_time`` is the log of seconds; ``log_width`` is the half width in log.
     """
 
     log_time: float
@@ -69,10 +70,10 @@ class Estimate:
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """A table of peak rates whose rows are the requested points, the reference, the labelled
+    """A table of peak rates: requested platforms first, then the reference, then the bundle's
     platforms.
 
-    A point is a platform with a number of cores or GPUs.
+    Each row is a platform with a number of cores or GPUs (a point).
     """
 
     table: Ceilings
@@ -106,7 +107,7 @@ class Reading:
 
 
 def read(profile: Profile, runtime_s: float, layout: Layout, typical: float) -> Reading:
-    """Return a profile with its work and with roofline times at all points of ``layout``.
+    """Return a profile with its work and with roofline times on all platforms of ``layout``.
 
     ``runtime_s`` is the measured time in seconds. If the counters cover only a part of the run,
     they are scaled to the whole run: the program then has the efficiency ``exp(typical)``, the
@@ -130,7 +131,7 @@ def read(profile: Profile, runtime_s: float, layout: Layout, typical: float) -> 
 
 
 def log_times(readings: Sequence[Reading], layout: Layout, bundle: Bundle) -> Floats:
-    """Return predicted log times (readings x points) of variants of one profile.
+    """Return predicted logs of seconds (readings x points) of several variants of one profile.
 
     The values equal ``Estimate.log_time`` from ``estimate``. All readings must have the same
     profile and thread scaling; each ONNX model runs once for all of them.
@@ -161,13 +162,13 @@ def log_times(readings: Sequence[Reading], layout: Layout, bundle: Bundle) -> Fl
 
 
 def _features(reading: Reading, index: int) -> Floats:
-    """Return the model's feature row for the point with number ``index`` in the table."""
+    """Return the input row of the correction model, for the platform at ``index`` in the table."""
     return feature_row(reading.work, reading.scaling, reading.run, reading.roofs, index)
 
 
 def estimate(reading: Reading, layout: Layout, bundle: Bundle) -> list[Estimate]:
-    """Return the log time, interval width and basis at each requested point, in order of the
-    points."""
+    """Return the program's log time, interval width and basis on each requested platform and core
+    count."""
     profile = reading.profile
     doubling = SCALED_WIDENING if reading.scaling.measured else GUESSED_SCALING_WIDENING
     partial = 1.0 if reading.work.complete else PARTIAL_WIDENING
@@ -236,9 +237,9 @@ def counting_error(profile: Profile) -> float:
 
 
 def _basis(entry: Labelled, apart: float) -> Basis:
-    """Return the basis of a prediction on a labelled platform.
+    """Return the basis of a prediction on a platform with measured times of training programs.
 
-    ``apart`` is the distance from the labelled core count, in doublings.
+    ``apart`` is the distance from the core count of these times, in doublings.
     """
     if entry.kernels < CALIBRATED_KERNELS:
         return Basis.PRIOR
@@ -246,7 +247,8 @@ def _basis(entry: Labelled, apart: float) -> Basis:
 
 
 def _residuals(reading: Reading, layout: Layout, bundle: Bundle) -> dict[str, float]:
-    """Return the learnt log correction by labelled platform; empty if the reference is unknown."""
+    """Return the log correction that the model predicts, by platform; empty if the reference is
+    unknown."""
     if layout.reference < 0:
         return {}
     residuals = {}
@@ -258,7 +260,7 @@ def _residuals(reading: Reading, layout: Layout, bundle: Bundle) -> dict[str, fl
 def _difficulties(
     reading: Reading, layout: Layout, bundle: Bundle, residuals: dict[str, float]
 ) -> dict[str, float]:
-    """Return the difficulty (factor on the log interval) by labelled platform and by kind.
+    """Return the difficulty (factor on the log interval) by platform, and for ``cpu`` and ``gpu``.
 
     The keys ``cpu`` and ``gpu`` serve platforms without measured times.
     """
@@ -274,7 +276,11 @@ def _difficulties(
 
 
 def _calibrated(prior: Calibration, reading: Reading, index: int, residual: float) -> float:
-    """Return the predicted log time at one point (see ``bundle.Calibration`` for the formula)."""
+    """Return the predicted log of seconds on a platform: roofline time with calibration and
+    correction.
+
+    See ``bundle.Calibration`` for the formula.
+    """
     roofs = reading.roofs
     known = not math.isnan(reading.log_efficiency)
     stretch = prior.bias + residual + (prior.carry * reading.log_efficiency if known else 0.0)
@@ -294,7 +300,7 @@ def _measured_log_times(profile: Profile) -> dict[int, float]:
 def _at_home(
     reading: Reading, point: Point, measured: dict[int, float], log_roof: float, doubling: float
 ) -> Estimate:
-    """Return the estimate on the platform that the profile was measured on.
+    """Return the estimated log time on the platform that the profile was measured on.
 
     At a measured core count this is the measured time; at other counts it is scaled by the roofline
     from the run, and ``doubling`` widens the interval per doubling from the nearest measured count.

@@ -119,7 +119,8 @@ def explain(
     *,
     reference: Platform | None = None,
 ) -> list[Explanation]:
-    """Return one explanation per point (platform and core count), in order of the points.
+    """Return the explanation of a profile's speedup at each point (platform and core count), in
+    order.
 
     ``reference`` is the platform that the profile was measured on. Raises UsageError for a profile
     without run time or without required counters.
@@ -203,7 +204,7 @@ _COUNTED = tuple(name for name in COUNTS if name in COLUMNS)
 
 
 class Game:
-    """A program as a row of inputs, and the function from such rows to log speedups.
+    """A program as a row of inputs, and the function from such rows to predicted log speedups.
 
     Shapley values are computed of this function. Counts in a row are per instruction.
     """
@@ -229,7 +230,7 @@ class Game:
         return np.asarray(own - log_times(readings, self._layout, self._bundle) - shift)
 
     def _moved(self, row: Floats) -> Reading:
-        """Return the program with its inputs replaced by those of ``row``."""
+        """Return the profile's reading with the program's inputs replaced by those of ``row``."""
         reading, layout = self._reading, self._layout
         work = _work(row, reading.work)
         roofs = times(work, layout.table, reading.scaling)
@@ -250,7 +251,7 @@ class Game:
 
 
 def _row(work: Work, log_efficiency: float) -> Floats:
-    """Return the inputs of a program as a row; NaN: unknown."""
+    """Return the model inputs of a program (counts per instruction) as a row; NaN: unknown."""
     total = work.instructions
     near, middle, far = work.read_misses
     near_w, middle_w, far_w = work.write_misses
@@ -271,7 +272,7 @@ def _row(work: Work, log_efficiency: float) -> Floats:
 
 
 def _typical(bundle: Bundle, work: Work, log_efficiency: float) -> Floats:
-    """Return the medians over the training kernels as a row of inputs.
+    """Return the median of each program input over the training kernels, as a row.
 
     Training rows hold reads and writes that miss together; they are split as in ``work``.
     """
@@ -327,7 +328,10 @@ _NO_ATOMICS = 1e-8
 
 
 def _work(row: Floats, own: Work) -> Work:
-    """Return a row of inputs as Work with as many instructions as ``own``."""
+    """Return the program's work (counts and bytes) from a row of inputs per instruction.
+
+    The number of instructions is that of ``own``.
+    """
     total = own.instructions
     value = {name: float(row[index]) for name, index in _AT.items()}
     regions, atomics = value["regions"], value["atomics"]
@@ -345,9 +349,10 @@ def _work(row: Floats, own: Work) -> Work:
 
 
 def _levels(value: dict[str, float], kind: str, total: float) -> Levels:
-    """Return the misses by cache level (``kind``: ``reads`` or ``writes``).
+    """Return cache misses by level from inputs per instruction (``kind``: ``reads`` or ``writes``).
 
-    Each level gets at least as many misses as the next level towards main memory.
+    Each level gets at least as many misses as the next level towards main memory. ``total`` is the
+    number of instructions.
     """
     far = value[f"far_{kind}"]
     middle = max(far, value[f"middle_{kind}"])

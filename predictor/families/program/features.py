@@ -50,7 +50,8 @@ class Reference:
 
 
 def work_features(work: Work, scaling: ThreadScaling) -> list[float]:
-    """Return the values of ``WORK_FEATURES``, in their order."""
+    """Return the program's features that depend on no platform (``WORK_FEATURES``), in their
+    order."""
     total = work.instructions
     accesses = max(work.accesses, 1.0)
     near, middle, far = work.misses
@@ -81,9 +82,10 @@ def work_features(work: Work, scaling: ThreadScaling) -> list[float]:
 
 
 def platform_features(work: Work, reference: Reference, times: Times, target: int) -> list[float]:
-    """Return the values of ``PLATFORM_FEATURES`` for row ``target`` of the table of peak rates.
+    """Return the features from roofline times on the reference and on row ``target`` of the table.
 
-    Values that need the reference platform are NaN if that platform is unknown.
+    The order is that of ``PLATFORM_FEATURES``. Values that need the reference platform are NaN if
+    that platform is unknown.
     """
     home, total = reference.index, float(times.total[target])
     known = home >= 0
@@ -111,8 +113,10 @@ def platform_features(work: Work, reference: Reference, times: Times, target: in
 def feature_row(
     work: Work, scaling: ThreadScaling, reference: Reference, times: Times, target: int
 ) -> Floats:
-    """Return all features for row ``target`` of the table of peak rates, in the order of
-    ``FEATURES``."""
+    """Return all inputs of the correction model for the platform in row ``target`` of the table.
+
+    The order is that of ``FEATURES``.
+    """
     values = work_features(work, scaling) + platform_features(work, reference, times, target)
     return np.array(values, dtype=np.float64)
 

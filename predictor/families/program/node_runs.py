@@ -20,7 +20,7 @@ SAME_SIZE = 0.02
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """The program's run on one number of nodes."""
+    """Run time and memory of a program on one number of nodes."""
 
     nodes: int
     runtime_s: float
@@ -94,7 +94,7 @@ def together(profiles: Sequence[Profile]) -> Profile:
 
 
 def one_node(profile: Profile) -> Profile:
-    """Return a profile of several nodes as a profile of one average node.
+    """Return a profile of a run on several nodes as a profile of one average node.
 
     Ranks and counted totals are divided by the number of nodes; the run time stays.
     """
@@ -123,10 +123,7 @@ def one_node(profile: Profile) -> Profile:
 
 
 def same_program(first: Profile, second: Profile) -> bool:
-    """Return whether two profiles have the same executable.
-
-    Checksums are compared where both are known, else the commands' file names.
-    """
+    """Return whether two profiles have the same executable, by checksum or else by file name."""
     ours, theirs = first.workload, second.workload
     if ours.executable_sha256 is not None and theirs.executable_sha256 is not None:
         return ours.executable_sha256 == theirs.executable_sha256
@@ -134,7 +131,7 @@ def same_program(first: Profile, second: Profile) -> bool:
 
 
 def _point(first: Profile, other: Profile) -> NodePoint:
-    """Return the run of ``other`` as a point of the node scaling of ``first``.
+    """Return the run of profile ``other`` as an entry in the node scaling of profile ``first``.
 
     Raises UsageError if both differ in program or platform, or if the run did not complete.
     """
@@ -162,7 +159,7 @@ def _point(first: Profile, other: Profile) -> NodePoint:
 
 def _deviation(runtime_s: float, spread_s: float) -> float:
     # The interquartile range of a normal distribution is 1.35 standard deviations.
-    """Return the standard deviation of log time for an interquartile range of ``spread_s``
+    """Return the standard deviation of log time, from the interquartile range ``spread_s`` of
     seconds."""
     return max(NOISE, spread_s / runtime_s / 1.35)
 

@@ -94,7 +94,8 @@ _UNKNOWN = (1.0 / UNKNOWN_NETWORK, 1.0, UNKNOWN_NETWORK)
 
 
 def _networks(home: Platform | None, target: Platform) -> _Network:
-    """Return the ratios of communication time on ``target`` to that on ``home``."""
+    """Return the ratios of communication time on platform ``target`` to that on platform
+    ``home``."""
     if home is not None and home.name == target.name:
         return _Network(_SAME, _SAME)
     ours = home.interconnect if home is not None else None
@@ -115,7 +116,7 @@ def _bandwidth(network: Interconnect | None) -> float | None:
 
 
 def _factor(more: float | None, less: float | None) -> tuple[float, float, float]:
-    """Return ``more / less`` as lowest, most likely and highest value; wide if either is
+    """Return ``more / less`` as (lowest, most likely, highest) value; a wide range if either is
     unknown."""
     if more is None or less is None:
         return _UNKNOWN
@@ -125,8 +126,11 @@ def _factor(more: float | None, less: float | None) -> tuple[float, float, float
 def _table(
     runs: Sequence[Run], possible: Sequence[Terms], speedup: float, network: _Network
 ) -> tuple[NodeRatio, ...]:
-    """Return the ratios of time and memory for the numbers of nodes that are near the measured
-    ones."""
+    """Return time and memory relative to the smallest run, for each number of nodes near the
+    measured.
+
+    Numbers reach from half the smallest to twice the largest measured number of nodes (``REACH``).
+    """
     most = math.floor(REACH * runs[-1].nodes)
     least = max(1, math.ceil(runs[0].nodes / REACH))
     counts = {run.nodes for run in runs} | {
@@ -143,7 +147,7 @@ def _table(
 def _time(
     runs: Sequence[Run], possible: Sequence[Terms], nodes: int, speedup: float, network: _Network
 ) -> Interval:
-    """Return the time on ``nodes`` nodes, divided by the time of the run with the fewest nodes."""
+    """Return the run time on ``nodes`` nodes, divided by that of the run with the fewest nodes."""
     base, own_run = runs[0], next((run for run in runs if run.nodes == nodes), None)
 
     def ratio(terms: Terms, latency: float, moved: float) -> float:
@@ -208,7 +212,8 @@ _TERMS = ("serial", "parallel", "latency", "rounds", "reduced", "surface")
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """A set of terms of the time formula, fitted to the runs."""
+    """Terms of a formula for the run time over nodes (serial, parallel, latency, ...), fitted to
+    runs."""
 
     seconds: Mapping[str, float]
     """Fitted coefficient of each term in seconds; ``_shape`` gives the factor for a number of
@@ -237,9 +242,10 @@ class Terms:
 
 
 def fitted(runs: Sequence[Run], *, weak: bool) -> list[Terms]:
-    """Return all sets of terms that fit the runs within their noise, best fit first.
+    """Return all sets of time terms (serial, parallel, latency, ...) that fit the runs within
+    noise.
 
-    ``weak`` excludes the terms that need a problem of fixed size.
+    The best fit comes first. ``weak`` excludes the terms that need a problem of fixed size.
     """
     names = ("serial", "latency", "rounds", "reduced") if weak else _TERMS
     fitting_terms = []
@@ -257,7 +263,7 @@ def fitted(runs: Sequence[Run], *, weak: bool) -> list[Terms]:
 
 
 def _shape(name: str, nodes: float) -> float:
-    """Return the factor on the term ``name`` for a number of nodes."""
+    """Return how the time term ``name`` grows with nodes: the factor on its fitted seconds."""
     match name:
         case "serial":
             return 1.0
@@ -274,9 +280,10 @@ def _shape(name: str, nodes: float) -> float:
 
 
 def _fit(runs: Sequence[Run], names: tuple[str, ...]) -> Terms | None:
-    """Return these terms fitted by least squares of relative errors.
+    """Return the fitted seconds of the time terms ``names``; None: the runs do not allow all of
+    them.
 
-    None if a fitted term is not positive or the runs do not determine the terms.
+    Least squares of relative errors. None if a fitted term is not positive or is undetermined.
     """
     shapes = np.array([[_shape(name, run.nodes) for name in names] for run in runs])
     weights = np.array([1.0 / (run.runtime_s * run.deviation) for run in runs])

@@ -55,12 +55,12 @@ class Predictor:
 
     @property
     def bundle_id(self) -> str:
-        """Return the digest of the bundle in use."""
+        """Return the digest of the loaded program bundle."""
         return self._bundle.id
 
     @property
     def bundle(self) -> Bundle:
-        """Return the bundle in use."""
+        """Return the loaded program bundle."""
         return self._bundle
 
     def predict(
@@ -91,7 +91,7 @@ class Predictor:
     def answer(
         self, profile: Profile, platforms: Mapping[str, Platform], reference: Platform | None
     ) -> Answer:
-        """Return predictions over core counts for each of ``platforms``.
+        """Return predictions of a program by platform, over core counts.
 
         ``reference`` is the platform that the profile was measured on. None: predictions are not
         scaled to the measured time and abstain.
@@ -175,7 +175,7 @@ class Predictor:
     def _doubts(
         self, reading: Reading, points: Sequence[Point], reference: Platform | None
     ) -> dict[str, str | None]:
-        """Return by platform name the reason not to act on its predictions; None: no reason."""
+        """Return by platform name why its predictions should not be acted on; None: no reason."""
         names = _names(points)
         why = self._doubt(reading) or _elsewhere(reading.profile, reference)
         if (why := why or _waiting(reading.profile, reference)) is not None:
@@ -186,7 +186,7 @@ class Predictor:
         return {name: own[name].unlike(values) if name in own else general for name in names}
 
     def _doubt(self, reading: Reading) -> str | None:
-        """Return the reason not to act on predictions on any platform; None: no reason."""
+        """Return why predictions on any platform should not be acted on; None: no reason."""
         if (why := _incomplete(reading.profile)) is not None:
             return why
         if math.isnan(reading.log_efficiency):
@@ -203,7 +203,7 @@ def _names(points: Sequence[Point]) -> list[str]:
 
 
 def _waiting(profile: Profile, reference: Platform | None) -> str | None:
-    """Return a sentence if the program mostly waits for something else than a processor; None: no.
+    """Return a sentence if the program mostly waits for something other than a processor; None: no.
 
     A faster processor hardly changes the run time of such a program.
     """
@@ -236,7 +236,7 @@ def _crowded(profile: Profile, point: Point) -> str | None:
 
 
 def _elsewhere(profile: Profile, reference: Platform | None) -> str | None:
-    """Return a sentence if the pilot ran on a different processor than that of its stated platform.
+    """Return a sentence if the pilot ran on another processor model than its stated platform has.
 
     None: the processors are the same, or one of them is unknown.
     """
@@ -252,10 +252,9 @@ def _elsewhere(profile: Profile, reference: Platform | None) -> str | None:
 
 
 def _grid(profile: Profile, platform: Platform) -> list[int]:
-    """Return the core counts to predict for: the usual ones, and those that the program was run
-    with.
+    """Return the core counts of a platform to predict for, ascending; a GPU platform gets ``[1]``.
 
-    A GPU platform gets one entry, 1.
+    These are the usual counts, and those that the program was run with.
     """
     if platform.is_gpu:
         return [1]
@@ -311,7 +310,7 @@ def size_doubt(profile: Profile, size: float | None) -> str | None:
 
 
 def _own_size(profile: Profile) -> SizeGrowth:
-    """Return the growth with problem size without fitting power laws.
+    """Return how memory grows with the problem size, without fitting power laws.
 
     This is sufficient for the profile's own problem size, and much faster than ``size_growth``.
     """

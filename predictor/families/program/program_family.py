@@ -71,7 +71,8 @@ class ProgramFamily:
     def explain_each(
         self, question: Question, platforms: Sequence[Platform]
     ) -> Sequence[Explanation]:
-        """Return one explanation per platform, in their order.
+        """Return the explanation of a program's time on each platform, in the order of
+        ``platforms``.
 
         The Shapley values of all platforms are computed together from the same model runs.
         """

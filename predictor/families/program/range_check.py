@@ -38,7 +38,7 @@ zero."""
 
 @dataclass(frozen=True, slots=True)
 class RangeCheck:
-    """The features of the training kernels, and the distance that still counts as similar to
+    """The features of the training kernels, and the largest distance at which a program resembles
     them."""
 
     names: tuple[str, ...]
@@ -57,7 +57,7 @@ class RangeCheck:
     def fit(
         cls, names: Sequence[str], rows: Floats, groups: Sequence[str], share: float = 0.98
     ) -> RangeCheck:
-        """Return the range check for these training rows (rows x features).
+        """Return the range check fitted to the training kernels' features (rows x features).
 
         ``groups`` names the kernel of each row. The threshold is the distance that a fraction
         ``share`` of the kernels stay below when each is compared with the rows of all other
@@ -88,11 +88,12 @@ class RangeCheck:
         )
 
     def raw_rows(self) -> Floats:
-        """Return the training rows in the features' own units, before standardisation."""
+        """Return the training kernels' features in their own units, before standardisation."""
         return self.rows * self.scale + self.centre
 
     def with_rows(self, rows: Floats) -> RangeCheck:
-        """Return a range check with more training rows; scales and threshold stay."""
+        """Return a range check that also knows these training rows, with the same scales and
+        threshold."""
         return replace(
             self,
             rows=np.vstack([self.rows, (rows - self.centre) / self.scale]),
@@ -101,7 +102,7 @@ class RangeCheck:
         )
 
     def distance(self, values: Floats) -> float:
-        """Return the distance to the nearest training row, divided by the threshold (above 1: out
+        """Return a program's distance to the nearest training kernel, over the threshold (> 1: out
         of range)."""
         return _nearest((values - self.centre) / self.scale, self.rows) / self.threshold
 
@@ -124,7 +125,8 @@ class RangeCheck:
         return (UNLEARNT if strange else 1.0) * (1.0 + GROWTH * apart if apart > 1.0 else 1.0)
 
     def unlike(self, values: Floats) -> str | None:
-        """Return a sentence that names the most unusual feature of a program far out of range.
+        """Return a sentence naming the most unusual feature of a program unlike all training
+        kernels, or None.
 
         None within a distance of ``FURTHEST``, where an error can be stated.
         """
@@ -133,7 +135,8 @@ class RangeCheck:
         return self.explain(np.where(self._learnt, values, self.centre))
 
     def _learnt_distance(self, values: Floats) -> float:
-        """Return the distance over the features that differed between training kernels."""
+        """Return a program's distance to the training kernels, over features that differ between
+        kernels."""
         return self.distance(np.where(self._learnt, values, self.centre))
 
     def beyond(self, columns: Sequence[int], values: Floats, most: float) -> str | None:
@@ -189,13 +192,18 @@ def _nan_mean(rows: Floats) -> Floats:
 
 def _distances(row: Floats, rows: Floats) -> Floats:
     # A feature missing in only one of the rows counts as a difference of one standard deviation.
-    """Return the root mean square difference between ``row`` and each of ``rows``, with
-    clipping."""
+    """Return the root mean square difference between a feature row and each training row.
+
+    Each difference is clipped at ``_CLIP`` standard deviations.
+    """
     both = np.isnan(rows) & np.isnan(row)
     apart = np.where(both, 0.0, np.nan_to_num(rows - row, nan=1.0))
     return np.asarray(np.mean(np.clip(apart, -_CLIP, _CLIP) ** 2, axis=1) ** 0.5)
 
 
 def _nearest(row: Floats, rows: Floats) -> float:
-    """Return the distance from ``row`` to the nearest of ``rows``, in standard deviations."""
+    """Return the distance from a program's standardised features to the nearest training row.
+
+    The unit is standard deviations (root mean square over the features).
+    """
     return float(_distances(row, rows).min())

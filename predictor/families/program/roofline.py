@@ -45,7 +45,7 @@ LEAST_TRAFFIC = 0.02
 
 @dataclass(frozen=True, slots=True)
 class Times:
-    """Roofline times in seconds by component, one entry per point of a table of peak rates."""
+    """Roofline times in seconds by component, one array entry per platform and core count."""
 
     flops: Floats
     instructions: Floats
@@ -68,7 +68,7 @@ class Times:
     total: Floats
 
     def bound(self, index: int) -> Bound:
-        """Return the resource that takes most of the time at the point with number ``index``."""
+        """Return the resource that takes most of the roofline time on the platform at ``index``."""
         overlapping = [
             float(a[index])
             for a in (self.flops, self.instructions, self.l1, self.l2, self.l3, self.dram)
@@ -85,9 +85,11 @@ class Times:
 
 
 def times(work: Work, ceilings: Ceilings, scaling: ThreadScaling) -> Times:
-    """Return the roofline times of ``work`` at every point of ``ceilings``, in seconds.
+    """Return how long the program's work takes by the roofline model, at each point of
+    ``ceilings``.
 
-    The times come from peak rates only; they are not scaled to a measured time.
+    Seconds by component, for each platform and core count. They come from peak rates only and are
+    not scaled to a measured time.
     """
     gpu = ceilings.is_gpu
     cores = scaling.usable(ceilings.units)

@@ -40,12 +40,12 @@ Counters = dict[str, Measurement]
 
 
 def is_time_only(profile: Profile) -> bool:
-    """Return whether a profile has a run time but none of the required counters."""
+    """Return whether a profile has a run time but none of the counters required for a roofline."""
     return profile.runtime is not None and all(profile.value(name) is None for name in REQUIRED)
 
 
 def stand_ins(profile: Profile, without: str | None = None) -> list[Profile]:
-    """Return one copy of ``profile`` per kernel of the suite, with that kernel's counters added.
+    """Return copies of a profile, each with the counters of one kernel of the reference suite.
 
     The kernel named ``without`` is left out.
     """
@@ -58,7 +58,7 @@ def stand_ins(profile: Profile, without: str | None = None) -> list[Profile]:
 
 @cache
 def _suite_counters() -> tuple[tuple[str, Counters], ...]:
-    """Return (kernel name, counters) for each kernel of the suite, at its first problem size.
+    """Return (kernel, counters) for each kernel of the reference suite, at its first problem size.
 
     The counters are marked as incomplete, so that they are scaled to the program's run time. With
     one size per kernel, all kernels have the same weight.
@@ -82,8 +82,11 @@ def _suite_counters() -> tuple[tuple[str, Counters], ...]:
 def combined(
     profiles: Sequence[Profile], estimates: Callable[[Profile], Sequence[Estimate]]
 ) -> list[Estimate]:
-    """Return one estimate per point: the median over all ``profiles``, with an interval from the
-    spread."""
+    """Return one estimate per platform and core count: the median of the estimates of all
+    ``profiles``.
+
+    The spread of the estimates gives the interval.
+    """
     each = [estimates(profile) for profile in profiles]
     combined_estimates = []
     for column in zip(*each, strict=True):
@@ -106,7 +109,7 @@ COUNTS = Path(__file__).with_name("suite_counts.jsonl.gz")
 
 @cache
 def suite_profiles() -> Mapping[str, Profile]:
-    """Return the suite's profiles by name (for example ``Stream_TRIAD-1048576``).
+    """Return the reference suite's profiles by name (for example ``Stream_TRIAD-1048576``).
 
     All profiles at the first problem size come before those at the second. Raises DocumentError if
     the file is damaged.
@@ -120,7 +123,8 @@ def suite_profiles() -> Mapping[str, Profile]:
 
 
 def timed(platform: str, seconds: Mapping[str, float]) -> list[Profile]:
-    """Return the suite's profiles with the run times ``seconds``, as if measured on ``platform``.
+    """Return the reference suite's profiles with these run times in seconds, as measured on
+    ``platform``.
 
     Kernels without a run time are left out.
     """

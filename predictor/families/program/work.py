@@ -61,7 +61,7 @@ COUNTS = (
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """Operation counts, bytes and cache misses of one complete run."""
+    """Operation counts, bytes and cache misses of one complete run of a program."""
 
     instructions: float
     loads: float
@@ -114,8 +114,8 @@ class Work:
 
     @property
     def reductions(self) -> float:
-        """Return the number of parallel regions with almost no stores, as sums over an array
-        have."""
+        """Return the number of parallel regions with almost no stores, such as sums over an
+        array."""
         regions = self.regions or 0.0
         return regions if self.stores < FEW_STORES * regions else 0.0
 
@@ -150,7 +150,7 @@ class Work:
 
 
 def work_of(profile: Profile) -> Work:
-    """Return the work of the program's run, from the counters of its profile.
+    """Return a program's operations, bytes and cache misses, from the counters of its profile.
 
     Raises UsageError if required counters are missing (the message names them) or if no
     instructions were counted.
@@ -234,8 +234,7 @@ class ThreadScaling:
 
     @classmethod
     def of(cls, profile: Profile, reference: Platform | None = None) -> ThreadScaling:
-        """Return the thread scaling fitted to the profile's runs, or else derived from its main
-        run.
+        """Return a program's thread scaling, fitted to its runs or else derived from its main run.
 
         ``reference`` is the platform that the profile was measured on. None: assume a node without
         a processor quota that has at least as many cores as the program declares.
@@ -256,7 +255,8 @@ class ThreadScaling:
         return np.minimum(cores, self.most_cores)
 
     def stretch(self, cores: Floats) -> Floats:
-        """Return the run time on ``cores`` cores divided by the time with perfect scaling.
+        """Return the run time on ``cores`` cores, divided by that of a program without a serial
+        share.
 
         The factor is 1 for a fully parallel program and ``cores`` for a fully serial one.
         """
@@ -264,7 +264,7 @@ class ThreadScaling:
 
 
 def _serial_by_ratio(ratio: float, declared: int, reference: Platform | None) -> float:
-    """Return the serial share from a run on ``declared`` threads and a run on one thread.
+    """Return the serial share from two run times: on ``declared`` threads and on one thread.
 
     ``ratio`` is the measured time on ``declared`` threads over that on one thread. Under a quota of
     processor time, one thread may also use the time that idle threads leave.
@@ -278,7 +278,8 @@ def _serial_by_ratio(ratio: float, declared: int, reference: Platform | None) ->
 
 
 def run_s(profile: Profile) -> float | None:
-    """Return the run time in seconds without waits for a processor (run queue); None: unknown."""
+    """Return a profile's run time in seconds, minus waits for a processor (run queue); None:
+    unknown."""
     if profile.runtime is None:
         return None
     took = profile.runtime.median_s - (profile.value("run_queue_s") or 0.0)
@@ -314,7 +315,7 @@ def _seen_serial(profile: Profile, declared: int, reference: Platform | None) ->
 
 
 def _amdahl(points: dict[int, float]) -> float:
-    """Return the serial share fitted to run times in seconds by number of threads.
+    """Return Amdahl's serial share, fitted to run times in seconds by number of threads.
 
     Least squares in log time over a grid of shares; t(1) is eliminated in closed form.
     """

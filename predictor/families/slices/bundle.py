@@ -58,7 +58,8 @@ class Width(Document):
 
 
 class MethodEntry(Document):
-    """A prediction method with its interval widths, measured on models left out of training."""
+    """A method to predict slow-downs on MIG slices, with interval widths from models left out of
+    training."""
 
     name: str
     rows: int = Field(ge=1)
@@ -77,7 +78,7 @@ class MethodEntry(Document):
     """Interval width of each source that the method combines, used alone; None: one source only."""
 
     def width_at(self, batch: float) -> Width:
-        """Return the interval width for this batch size; large batches never get a smaller
+        """Return the interval width of the method at this batch size; large batches get no smaller
         width."""
         if self.large is None or batch < LARGE_BATCH:
             return self.width
@@ -87,14 +88,14 @@ class MethodEntry(Document):
 
 
 class SliceTraining(Training):
-    """The data and settings that the bundle was trained with."""
+    """The data and settings that the slices bundle was trained with."""
 
     residual: str
     """Name of the learnt correction that cross-validation chose; ``none``: no correction."""
 
 
 class SliceManifest(BundleManifest):
-    """The content of the bundle's ``manifest.json``."""
+    """The content of a slices bundle's ``manifest.json``."""
 
     schema_: str = Field(default=SLICES_SCHEMA, alias="schema")
     gpus: tuple[str, ...]
@@ -107,7 +108,10 @@ class SliceManifest(BundleManifest):
 
 
 def verify(folder: Path = DEFAULT_SLICES_BUNDLE) -> SliceManifest:
-    """Return the manifest after verifying the checksum of every file. Raises DocumentError."""
+    """Return the manifest of the slices bundle after verifying the checksum of every file.
+
+    Raises DocumentError.
+    """
     manifest = read_manifest(folder, SliceManifest)
     corrected = manifest.training.residual != NO_RESIDUAL
     check_complete(folder, manifest, (LATENTS, RESIDUAL) if corrected else (LATENTS,))
@@ -125,7 +129,8 @@ __all__ = ["SliceModel", "load", "verify"]
 
 @dataclass(frozen=True, slots=True)
 class SliceModel:
-    """A loaded bundle: effective shares, Gaussian processes, load model and interval widths."""
+    """A loaded slices bundle: effective shares, Gaussian processes, load model and interval
+    widths."""
 
     shares: ShareModel
     families: tuple[Family, ...]
@@ -138,7 +143,7 @@ class SliceModel:
 
 
 def load(folder: Path = DEFAULT_SLICES_BUNDLE) -> SliceModel:
-    """Return the models of the bundle in ``folder`` after verifying it.
+    """Return the slices bundle in ``folder`` with its models, after verifying every file.
 
     Raises DocumentError for a missing or invalid file.
     """

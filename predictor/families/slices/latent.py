@@ -41,7 +41,8 @@ _GRID = np.linspace(LATENT_LEAST, LATENT_MOST, 361)
 
 
 def features(workload: SliceWorkload, point: Point) -> dict[str, float]:
-    """Return the features of a measurement by name; features that were not measured are absent."""
+    """Return the features of a measurement on the whole GPU by name; unmeasured features are
+    absent."""
     values = {"log_step": math.log(point.seconds), "log_batch": math.log(point.batch)}
     if point.memory_utilization is not None:
         busy = max(point.memory_utilization, _LEAST_UTILIZATION)
@@ -55,8 +56,11 @@ def features(workload: SliceWorkload, point: Point) -> dict[str, float]:
 
 
 class Member(Document):
-    """A trained Gaussian process over standardised features, for one sharpness of the time
-    formula."""
+    """A trained Gaussian process that predicts the log ratio of GPU work to host time from
+    counters.
+
+    It belongs to one sharpness of the time formula (``physics``). Features are standardised.
+    """
 
     features: tuple[str, ...]
     centre: tuple[float, ...]
@@ -85,7 +89,7 @@ class Family(Document):
 
 
 class LatentFile(Document):
-    """The content of ``latents.json`` in a bundle, with the most accurate family first."""
+    """The content of ``latents.json`` in a slices bundle, with the most accurate family first."""
 
     schema_: str = Field(default=LATENT_SCHEMA, alias="schema")
     families: tuple[Family, ...] = Field(min_length=1)
@@ -93,7 +97,8 @@ class LatentFile(Document):
 
 @dataclass(frozen=True, slots=True)
 class Latents:
-    """Latent values of workloads, from which the slow-down on any slice can be computed."""
+    """Log ratios of GPU work to host time by workload, which give the slow-down on any MIG
+    slice."""
 
     sharpness: tuple[float, ...]
     """Sharpness of the time formula of each member (``p`` in ``physics``)."""
@@ -101,7 +106,8 @@ class Latents:
     """Latent values (members x workloads)."""
 
     def log_slowdown(self, effective: Floats) -> Floats:
-        """Return the log slow-down of each workload, averaged over the members.
+        """Return the log slow-down of each workload on a slice, averaged over the Gaussian
+        processes.
 
         ``effective`` holds one effective share of a slice per workload.
         """
@@ -116,7 +122,8 @@ class Latents:
         probe_effective: Sequence[float],
         unsteadiness: float,
     ) -> Latents:
-        """Return the latent values of one workload, corrected by its measured slow-downs on slices.
+        """Return one workload's log ratios of GPU work to host time, corrected by its runs on
+        slices.
 
         ``probe_log`` holds the measured log slow-downs, and ``probe_effective`` the slices'
         effective shares. ``unsteadiness`` adds to the noise of the probes (log of mean over median
@@ -132,7 +139,8 @@ class Latents:
         return Latents(self.sharpness, moved)
 
     def centre(self) -> tuple[float, float]:
-        """Return the mean latent value of the first workload and the mean sharpness of the members.
+        """Return the first workload's mean log ratio of GPU work to host time, and the mean
+        sharpness.
 
         They tell whether launches or GPU work take most of the time.
         """
@@ -146,7 +154,8 @@ def kernel(left: Floats, right: Floats, length: float) -> Floats:
 
 
 def latents(family: Family, known: Sequence[Mapping[str, float]]) -> Latents:
-    """Return the latent values of workloads, by every member of a family.
+    """Return each workload's log ratio of GPU work to host time, by every Gaussian process of a
+    family.
 
     All features that the family needs must be known for each workload.
     """

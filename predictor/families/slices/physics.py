@@ -48,16 +48,16 @@ class Share:
         return self.compute >= 1 - _SAME
 
     def within(self, other: Share) -> bool:
-        """Return whether ``other`` has at least as large a share of compute and of memory."""
+        """Return whether slice ``other`` has at least as large a share of compute and of memory."""
         return self.compute <= other.compute + _SAME and self.memory <= other.memory + _SAME
 
     def matches(self, compute: float, memory: float) -> bool:
-        """Return whether this share has the given parts of compute and memory."""
+        """Return whether a slice has these shares of its GPU's compute and memory."""
         return abs(self.compute - compute) < _SAME and abs(self.memory - memory) < _SAME
 
 
 class MeasuredShare(Document):
-    """The effective share of one slice size, fitted to measured slow-downs."""
+    """The effective share of a GPU that one MIG slice size has, fitted to measured slow-downs."""
 
     compute: float = Field(gt=0, le=1)
     memory: float = Field(gt=0, le=1)
@@ -65,7 +65,7 @@ class MeasuredShare(Document):
 
 
 class ShareModel(Document):
-    """Effective shares of slice sizes: fitted where measured, else by a formula.
+    """Effective shares of a GPU by MIG slice size: fitted where measured, else by a formula.
 
     The formula is ``scale c^(1-w) m^w``, where
 
@@ -93,8 +93,11 @@ class ShareModel(Document):
 
 
 def log_smooth_max(log_a: Floats, log_b: Floats, sharpness: Floats | float) -> Floats:
-    """Return ``log (A^p + B^p)^(1/p)`` without overflow, from the logs of A and B; p is
-    ``sharpness``."""
+    """Return the log of the smooth maximum ``(A^p + B^p)^(1/p)``, from the logs of A and B, no
+    overflow.
+
+    ``p`` is ``sharpness``.
+    """
     top = np.maximum(log_a, log_b)
     rest = np.minimum(log_a, log_b) - top
     return np.asarray(top + np.log1p(np.exp(sharpness * rest)) / sharpness, dtype=np.float64)
@@ -112,8 +115,10 @@ def log_slowdown(latent: Floats, effective: Floats | float, sharpness: float) ->
 
 
 def launch_share(latent: float, effective: float, sharpness: float) -> float:
-    """Return the share of a slice's time that a larger slice would not shorten: ``A^p / (A^p +
-    B^p)``."""
+    """Return the share of a slice's time that a larger slice would not shorten, 0 to 1.
+
+    This is ``A^p / (A^p + B^p)`` on the slice (see the module's formula).
+    """
     log_b = latent - math.log(effective)
     return 1 / (1 + math.exp(min(sharpness * log_b, 700.0)))
 

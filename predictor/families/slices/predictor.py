@@ -109,8 +109,8 @@ class SlicePredictor:
     model: SliceModel
 
     def methods(self, workload: SliceWorkload) -> tuple[str, ...]:
-        """Return the names of the methods possible with the workload's measurements, narrowest
-        interval first."""
+        """Return the prediction methods that the workload's measurements allow, narrowest interval
+        first."""
         names = [f.name for f in self.model.families if self._known(workload, f) is not None]
         batches = [p.batch for p in workload.points]
         processes = [p.processes for p in workload.points]
@@ -128,7 +128,8 @@ class SlicePredictor:
         probes: Sequence[tuple[Share, int]] = (),
         method: str | None = None,
     ) -> tuple[SlicePrediction, ...]:
-        """Return one prediction for each slice in ``shares``, in the same order.
+        """Return one prediction of a workload's slow-down per slice in ``shares``, in the same
+        order.
 
         - ``gpu``: canonical name of the GPU model;
         - ``probes``: runs on slices, as (share, index into ``workload.probes``);
@@ -236,8 +237,8 @@ class SlicePredictor:
     def _at_target(
         self, workload: SliceWorkload, point: Point, probes: Sequence[tuple[Share, int]]
     ) -> list[tuple[float, float]]:
-        """Return (log slow-down, effective share) of the probes at the batch size and processes to
-        predict."""
+        """Return (log slow-down, effective share) of the runs on slices at the batch and processes
+        to predict."""
         seen_at_target = []
         for share, number in probes:
             probe = workload.probes[number]
@@ -247,7 +248,7 @@ class SlicePredictor:
         return seen_at_target
 
     def _seen(self, workload: SliceWorkload, share: Share, number: int) -> SeenProbe:
-        """Return the slow-down of one probe.
+        """Return the slow-down of a workload's run on one slice, with its batch size and processes.
 
         The time on the whole GPU is measured at the probe's load, or else from the load model.
         """
@@ -296,7 +297,7 @@ class SlicePredictor:
 
 @lru_cache(maxsize=256)
 def load_model_of(points: tuple[Point, ...]) -> LoadModel:
-    """Return the load model fitted to these measurements on the whole GPU (cached)."""
+    """Return the load model fitted to a workload's measurements on the whole GPU (cached)."""
     return fit(
         [p.batch for p in points], [p.processes for p in points], [p.seconds for p in points]
     )
@@ -305,7 +306,8 @@ def load_model_of(points: tuple[Point, ...]) -> LoadModel:
 def _with_rule(
     entry: MethodEntry, workload: SliceWorkload, effective: Floats, load_model: Floats
 ) -> tuple[Floats, tuple[SourceShare, ...]]:
-    """Return the log slow-downs and their sources, with batch equivalence added where possible.
+    """Return a workload's log slow-downs and their sources, with batch equivalence added where
+    possible.
 
     Batch equivalence (``sweep``) needs at least two measured batch sizes. Without it, the log
     slow-downs of the load model are returned with no sources.
@@ -329,10 +331,8 @@ def _for_slices(workload_latents: Latents, effective: Floats) -> Floats:
 
 
 def _ordered(shares: Sequence[Share], logs: Floats) -> Floats:
-    """Return the log slow-downs, raised where a larger slice would be slower than a smaller one.
-
-    A slice is larger than another if it has at least as much compute and memory.
-    """
+    """Return log slow-downs raised so that no slice is faster than one with as much compute and
+    memory."""
     return np.array(
         [
             max(float(log) for other, log in zip(shares, logs, strict=True) if share.within(other))
@@ -365,7 +365,8 @@ def _bound(workload: SliceWorkload, launch: float) -> Bound:
 def predictions(
     workload: SliceWorkload, geometry: Geometry, predictor: SlicePredictor
 ) -> dict[str, SlicePrediction]:
-    """Return predictions by name for the GPU's MIG profiles without media variants.
+    """Return a workload's predictions by MIG profile name, for the GPU's profiles without media
+    variants.
 
     A slice with at least as much compute and memory as another is never slower. Raises UsageError
     if the workload was measured on another GPU model, if a probe does not name one of the GPU's

@@ -94,7 +94,8 @@ def _ratios(
     shares: Mapping[str, Share],
     manifest: SliceManifest,
 ) -> dict[str, Interval]:
-    """Return the slow-down of each slice within its limits, as an interval.
+    """Return each slice's slow-down against the whole GPU, limited by its effective share, as an
+    interval.
 
     A slice is never faster than a slice with at least as much compute and memory.
     """

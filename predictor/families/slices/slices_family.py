@@ -73,7 +73,7 @@ class SlicesFamily:
         )
 
     def explain(self, question: Question, platform: Platform) -> Explanation:
-        """Return a sentence with the slow-down and the share of the time that a larger slice would
+        """Return a sentence with the slow-down on a slice and the time that a larger slice would
         not shorten."""
         document = question.document(SliceWorkload)
         geometry = lookup(document.gpu)
@@ -103,10 +103,8 @@ class SlicesFamily:
 
 
 def _memory(workload: SliceWorkload, geometry: Geometry) -> MemoryUse:
-    """Return the workload's GPU memory as measured.
-
-    If the memory was not measured, return the size of the whole GPU, where the workload did fit.
-    """
+    """Return the workload's GPU memory as measured, or else the size of the whole GPU where it
+    ran."""
     if workload.memory is not None:
         return MemoryUse(gpu_bytes=workload.memory.interval)
     return MemoryUse(gpu_held_in_bytes=float(max(p.memory_bytes for p in geometry.profiles)))
@@ -115,7 +113,7 @@ def _memory(workload: SliceWorkload, geometry: Geometry) -> MemoryUse:
 def _point(
     workload: SliceWorkload, prediction: SlicePrediction, memory: MemoryUse, platform: str
 ) -> Prediction:
-    """Return the prediction of one slice in the form that all families share."""
+    """Return the prediction of one slice as the ``Prediction`` that all families share."""
     slowdown = prediction.slowdown
     seconds = workload.runtime_s
     return Prediction(

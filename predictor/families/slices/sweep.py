@@ -58,7 +58,7 @@ time."""
 
 @dataclass(frozen=True, slots=True)
 class LoadModel:
-    """The fitted load model of one workload.
+    """A workload's fitted load model: its time per batch over batch sizes, processes and GPU share.
 
     ``theta`` holds the logs of s0 (s), s1 (s/item), C (items/s), w0 (s/batch) and ``p - 1``.
     """
@@ -84,7 +84,7 @@ class LoadModel:
 
 
 def can_fit(batch: Sequence[float], processes: Sequence[int]) -> bool:
-    """Return whether these loads (batch sizes and processes) are different enough for the load
+    """Return whether the measured batch sizes and processes are different enough to fit the load
     model."""
     loads = [b * n for b, n in zip(batch, processes, strict=True)]
     return len(set(zip(batch, processes, strict=True))) >= LEAST_POINTS and (
@@ -93,7 +93,7 @@ def can_fit(batch: Sequence[float], processes: Sequence[int]) -> bool:
 
 
 def fit(batch: Sequence[float], processes: Sequence[int], step_s: Sequence[float]) -> LoadModel:
-    """Return the load model fitted to seconds per batch (``step_s``) on the whole GPU.
+    """Return a workload's load model, fitted to seconds per batch (``step_s``) on the whole GPU.
 
     Raises UsageError if there are too few loads or their range is too small.
     """
@@ -129,19 +129,21 @@ It is just large enough to make the fit unique.
 
 
 def _logs(theta: Floats, b: Floats, n: Floats, effective: Floats) -> tuple[Floats, Floats]:
-    """Return the logs of A and B in seconds for parameters ``theta``."""
+    """Return the logs of host time and GPU time in seconds, for load-model parameters ``theta``."""
     log_a = np.logaddexp(theta[0], theta[1] + np.log(b))
     log_b = np.log(n) + np.logaddexp(np.log(b) - theta[2], theta[3]) - np.log(effective)
     return np.asarray(log_a), np.asarray(log_b)
 
 
 def _log_time(theta: Floats, b: Floats, n: Floats) -> Floats:
-    """Return the log of the seconds per batch on the whole GPU for parameters ``theta``."""
+    """Return the log of the seconds per batch on the whole GPU, for load-model parameters
+    ``theta``."""
     return log_smooth_max(*_logs(theta, b, n, np.ones_like(b)), 1.0 + np.exp(theta[4]))
 
 
 def _jacobian(theta: Floats, b: Floats, n: Floats) -> Floats:
-    """Return the derivatives of ``_log_time`` by the elements of ``theta`` (loads x 5)."""
+    """Return the derivatives of the log time per batch by the load model's parameters (loads x
+    5)."""
     log_a, log_b = _logs(theta, b, n, np.ones_like(b))
     p = 1.0 + np.exp(theta[4])
     total = np.logaddexp(p * log_a, p * log_b)
@@ -158,7 +160,7 @@ def _jacobian(theta: Floats, b: Floats, n: Floats) -> Floats:
 def _descend(
     theta: Floats, b: Floats, n: Floats, log_t: Floats, typical: Floats
 ) -> tuple[float, Floats]:
-    """Return (final loss, fitted ``theta``) from one start.
+    """Return (final loss, load-model parameters) after fitting from one start, ``theta``.
 
     Levenberg-Marquardt with reweighted least squares minimises a soft-L1 loss, plus the pull to
     ``typical`` values.
@@ -238,7 +240,7 @@ class Loads:
 
 @dataclass(frozen=True, slots=True)
 class SeenProbe:
-    """The measured slow-down of one load on one slice."""
+    """The measured slow-down of one load (batch size and processes) on one MIG slice."""
 
     load: Loads
     effective: float
@@ -248,7 +250,7 @@ class SeenProbe:
 
 @dataclass(frozen=True, slots=True)
 class SweepModel:
-    """Predicts slow-downs from a workload's load model and a learnt correction."""
+    """Predictor of slow-downs from a workload's load model and a learnt correction."""
 
     residual: Residual | None
     """The learnt correction; None: the load model is used alone."""
@@ -256,11 +258,11 @@ class SweepModel:
     def log_slowdown(
         self, load_model: LoadModel, loads: Loads, effective: Floats, capacity: Floats | float = 0.0
     ) -> Floats:
-        """Return the log slow-down of each load on a slice with the effective share at the same
+        """Return the log slow-down of each load (batch size and processes) on the slice at the same
         index.
 
-        ``capacity`` is added to the logs of the effective shares (from a run on a slice; 0: no such
-        run).
+        ``effective`` holds the slices' effective shares. ``capacity`` is added to their logs (from
+        a run on a slice; 0: no such run).
         """
         able = np.minimum(effective * np.exp(capacity), 1.0)
         base = load_model_log_slowdown(load_model, loads, able)
@@ -296,8 +298,8 @@ def load_model_log_slowdown(load_model: LoadModel, loads: Loads, effective: Floa
 
 
 def residual_features(load_model: LoadModel, loads: Loads, effective: Floats) -> Floats:
-    """Return the inputs of the learnt correction, with the columns of
-    ``bundle.RESIDUAL_FEATURES``."""
+    """Return the inputs of the learnt correction of slow-downs, as ``bundle.RESIDUAL_FEATURES``
+    lists."""
     batch, processes = loads.batch, loads.processes
     host, work = load_model.logs(batch, processes, effective)
     ones = np.ones_like(batch)
@@ -324,9 +326,11 @@ weights."""
 def equivalence_log_slowdowns(
     points: Sequence[Point], batch: float, processes: int, effective: Floats
 ) -> Floats | None:
-    """Return the log slow-down by batch equivalence for each effective share.
+    """Return the log slow-down by batch equivalence for each effective share; None: too few batch
+    sizes.
 
-    None: fewer than ``LEAST_BATCHES`` batch sizes were measured with this number of processes.
+    Batch equivalence: batch ``b`` on a slice takes as long as batch ``b / share`` on the whole GPU.
+    It needs ``LEAST_BATCHES`` measured batch sizes with this number of processes.
     """
     mine = sorted((p for p in points if p.processes == processes), key=lambda p: p.batch)
     if len(mine) < LEAST_BATCHES:
@@ -345,8 +349,8 @@ def equivalence_log_slowdowns(
 
 
 def mixed(load_model: Floats, rule: Floats) -> tuple[Floats, dict[str, float]]:
-    """Return the weighted mean of the log slow-downs of both sources, and the weight of each
-    source.
+    """Return the mean of log slow-downs by load model and by batch equivalence, and each one's
+    weight.
 
     The weights are equal, because the errors of eleven models do not show which source is better.
     With weights by inverse variance, fitted on the other models, the mean error was 17.0 %; with

@@ -32,7 +32,8 @@ Programs have run in this share of the reserved memory.
 
 
 class Timed(Document):
-    """A measured time, with ``batch`` items in progress in each of ``processes`` processes."""
+    """A measured time of a workload with ``batch`` items in progress in each of ``processes``
+    processes."""
 
     batch: Positive = 1.0
     processes: int = Field(default=1, ge=1, le=1024)
@@ -59,7 +60,7 @@ class Timed(Document):
 
 
 class Point(Timed):
-    """A measurement on the whole GPU, with power and utilisation during the run."""
+    """A measurement of a workload on the whole GPU, with power and utilisation during the run."""
 
     mean_step_s: Positive | None = None
     """Mean step time in seconds, if ``step_s`` is the median; their ratio gives
@@ -78,7 +79,7 @@ class Point(Timed):
 
 
 class Probe(Timed):
-    """A measurement on one slice of the GPU model that the workload was measured on."""
+    """A measurement of a workload on one slice of the GPU model that it was measured on."""
 
     profile: str = Field(min_length=1, max_length=64)
     """Name of the MIG profile, for example ``2g.10gb``."""
@@ -152,12 +153,13 @@ class SliceWorkload(Document):
 
     @property
     def target_batch(self) -> float:
-        """Return the batch size to predict."""
+        """Return the batch size that predictions are made for."""
         return self.points[0].batch if self.batch is None else self.batch
 
     @property
     def target(self) -> Point | None:
-        """Return the measurement at the batch size and processes to predict; None: not measured."""
+        """Return the whole-GPU measurement at the batch size and processes to predict; None: not
+        measured."""
         for point in self.points:
             if point.batch == self.target_batch and point.processes == self.processes:
                 return point
@@ -179,10 +181,8 @@ class SliceWorkload(Document):
 
 
 def describe(document: SliceWorkload) -> Workload:
-    """Return the document as a Workload.
-
-    Its amount is a whole job if the document has a run time, else one step.
-    """
+    """Return a slice workload's document as a Workload: a whole job if it has a run time, else one
+    step."""
     runs_on = RunsOn(
         targets=(Target.CUDA,),
         architecture=document.architecture,
