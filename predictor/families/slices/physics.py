@@ -93,10 +93,9 @@ class ShareModel(Document):
 
 
 def log_smooth_max(log_a: Floats, log_b: Floats, sharpness: Floats | float) -> Floats:
-    """Return the log of the smooth maximum ``(A^p + B^p)^(1/p)``, from the logs of A and B, no
-    overflow.
+    """Return the log of the smooth maximum ``(A^p + B^p)^(1/p)`` of two times, from their logs.
 
-    ``p`` is ``sharpness``.
+    ``p`` is ``sharpness``. The computation does not overflow.
     """
     top = np.maximum(log_a, log_b)
     rest = np.minimum(log_a, log_b) - top
