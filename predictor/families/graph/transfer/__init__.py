@@ -1,5 +1,5 @@
-"""Time of a model graph on a platform that few or no models were ever timed on.
+"""Predict the time of a model graph on a platform where few or no models were measured.
 
-A Gaussian process over (graph, platform, software) whose covariance says how platforms resemble
-each other; numpy only. It is learnt in ``lab/transfer``.
+A Gaussian process over (graph, platform, software) whose covariance describes how similar two
+platforms are. It is trained in ``lab/transfer``; prediction needs numpy only.
 """

@@ -1,7 +1,9 @@
-"""The bundle of transfer between platforms: a manifest, and the cases it stands on as arrays.
+"""Read and write the bundle of transfer between platforms: a manifest, and training cases as
+arrays.
 
-A process is its cases: the arrays hold features of measured models (no names, no graphs), what they
-measured over roofline time, and their weights. A platform that a site adds is a few more of them.
+A case is one measured model on one platform. The arrays hold each case's features (no names, no
+graphs), its ratio of measured to roofline time, and its weight in the Gaussian process. A platform
+that a site adds appends a few cases.
 """
 
 from __future__ import annotations
@@ -39,7 +41,8 @@ _MOST_BYTES = 256 * 2**20
 
 
 class WidthEntry(Document):
-    """Half width of the 90 % interval from devices that were held out."""
+    """Half width of the 90 % interval in log time, calibrated on held-out devices with this many
+    samples."""
 
     samples: int = Field(ge=0)
     gpu: bool
@@ -51,19 +54,20 @@ class PlatformEntry(Document):
 
     platform: str
     novelty_scale: float = Field(gt=0)
-    """Factor on its own part of the covariance (how unlike others it is),"""
+    """Factor on the platform's own terms of the covariance: above 1, the platform is less similar
+    to others."""
     shift: float = Field(default=0.0, ge=0)
-    """and standard deviation of one more constant of its own."""
+    """Standard deviation, in log time, of an additional constant of the platform."""
     samples: int | None = None
-    """Runs of a platform that a site added; None: it is of the data set."""
+    """Number of runs if a site added the platform; None: the platform is from the training data."""
     threads: int | None = None
-    """Threads of its runs, on a CPU."""
+    """Number of threads of the site's runs on a CPU; None: not a site's CPU."""
     log_width: float | None = Field(default=None, gt=0)
-    """Half width of the 90 % interval, of a platform that a site added."""
+    """Half width of the 90 % interval in log time if a site added the platform, else None."""
 
 
 class TransferTraining(Training):
-    """What the bundle was made of."""
+    """Number of measurements that the bundle was trained on."""
 
     rows: int = Field(ge=1)
 
@@ -73,7 +77,7 @@ class TransferManifest(BundleManifest):
 
     schema_: str = Field(default=TRANSFER_SCHEMA, alias="schema")
     amplitudes: dict[str, tuple[float, ...]]
-    """Standard deviations by level, one for each of ``TERMS``."""
+    """Standard deviations in log time by level of similarity, one for each of ``TERMS``."""
     graph_length: float = Field(gt=0)
     place_length: float = Field(gt=0)
     noise: float = Field(gt=0)
@@ -81,10 +85,10 @@ class TransferManifest(BundleManifest):
     platforms: tuple[PlatformEntry, ...]
     stacks: tuple[str, ...]
     columns: tuple[str, ...]
-    """Columns of a case."""
+    """Names of the feature columns of a case."""
     widths: tuple[WidthEntry, ...] = Field(min_length=2)
     split: str
-    """Split that the widths are of."""
+    """Held-out split on which the interval widths were calibrated."""
     training: TransferTraining
 
 
@@ -92,7 +96,8 @@ COLUMNS = (*GRAPH, *PLACE, *SPEC)
 
 
 def arrays_of(posterior: TransferPosterior, residual: Floats, noise: Floats) -> bytes:
-    """Return the file of arrays: what ``read_arrays`` reads."""
+    """Return the bytes of the array file (``.npz``) that ``read_arrays`` reads, from a posterior
+    and its training residuals and noise."""
     cases, scale = posterior.cases, posterior.kernel.scale
     held = {
         "graph": cases.graph.astype(np.float32), "place": cases.place.astype(np.float32),
@@ -107,17 +112,20 @@ def arrays_of(posterior: TransferPosterior, residual: Floats, noise: Floats) -> 
 
 
 def load(folder: Path = DEFAULT_TRANSFER) -> TransferPosterior:
-    """Return the posterior of a bundle. Raises DocumentError."""
+    """Return the posterior stored in a transfer bundle. Raises DocumentError for a broken
+    bundle."""
     return read(folder)[0]
 
 
 def verify(folder: Path = DEFAULT_TRANSFER) -> TransferManifest:
-    """Return the manifest, after everything it names has been read. Raises DocumentError."""
+    """Return the manifest of a transfer bundle after reading and checking all its files. Raises
+    DocumentError."""
     return read(folder)[3]
 
 
 def read(folder: Path) -> tuple[TransferPosterior, Floats, Floats, TransferManifest]:
-    """Return (posterior, [cases] residual, [cases] noise, manifest). Raises DocumentError."""
+    """Return the contents of a transfer bundle: (posterior, [cases] residual, [cases] noise,
+    manifest). Raises DocumentError."""
     manifest = read_manifest(folder, TransferManifest)
     check_complete(folder, manifest, [CASES])
     path = folder / CASES
@@ -171,6 +179,7 @@ def read(folder: Path) -> tuple[TransferPosterior, Floats, Floats, TransferManif
 
 
 def _known(entries: Sequence[PlatformEntry], key: str) -> dict[str, Any]:
-    """Return ``key`` of each platform that has it, by name."""
+    """Return the value of field ``key`` by platform name, for entries where the value is not
+    None."""
     values = {entry.platform: getattr(entry, key) for entry in entries}
     return {platform: value for platform, value in values.items() if value is not None}

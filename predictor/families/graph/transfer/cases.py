@@ -1,9 +1,9 @@
-"""What transfer between platforms sees of a case: a graph at a batch, on a platform, in a stack.
+"""Compute the features of a case: a graph at one batch, on one platform, with one software stack.
 
 ``graph`` columns do not depend on the platform: logarithms of work and size, and shares of
-operations, elements and nodes by group of operators. ``place`` columns do: which groups take the
-time under the platform's roofs, whether arithmetic or memory bounds, how much launching weighs.
-What is to be learnt is the log of measured time over time under the roofs.
+operations, elements and nodes by group of operators. ``place`` columns depend on the platform: the
+share of roofline time by group of operators, the ratio of arithmetic to memory time, and of launch
+to roofline time. The Gaussian process learns log(measured time / roofline time).
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from berth.predictor.hardware.roofs import Roof
 Codes: TypeAlias = NDArray[np.int64]
 
 NOBODY = -1
-"""Code of a device, stack or model that no other case has."""
+"""Code of a device, stack or model that is shared with no other case."""
 _OF = {name: place for place, name in enumerate(GRAPH_FEATURES)}
 _ROOF = {name: place for place, name in enumerate(ROOF_FEATURES)}
 _LOGS = ("macs", "elements", "nodes", "weights", "parameters", "depth", "input_elements",
@@ -49,30 +49,31 @@ GRAPH = (
 PLACE = ("log_balance", "log_launching", "fused", *(f"seconds_{group}" for group in GROUPS))
 SPEC = ("dram", "matrix", "vector", "l2")
 _SPEC_WEIGHT = np.array([1.0, 0.7, 0.5, 0.3])
-"""Weight of a factor between two platforms: memory counts most, for most models are bound by it."""
+"""Weights of the log ratios of two platforms' rates; memory bandwidth has the largest weight
+because it bounds most models."""
 _LAUNCH_S = 5e-6
 _LAUNCHING = (-8.0, 3.0)
 
 
 @dataclass(frozen=True)
 class Cases:
-    """Columns over n cases."""
+    """Features of n cases, as arrays; a case is one model at a batch on one platform."""
 
     graph: Floats
     """[n, len(GRAPH)]"""
     place: Floats
     """[n, len(PLACE)]"""
     spec: Floats
-    """[n, len(SPEC)] logarithms, weighed."""
+    """[n, len(SPEC)] logs of the platform's rates, multiplied by ``_SPEC_WEIGHT``."""
     log_roof: Floats
-    """[n] log seconds of one image under the roofs."""
+    """[n] log of the roofline time of one image, in seconds."""
     gpu: Codes
-    """[n] 1 on a GPU"""
+    """[n] 1 on a GPU, 0 on a CPU."""
     fused: Codes
-    """[n] 1 where a compiler joins operators (torch.compile, onnxruntime)"""
+    """[n] 1 where the framework fuses operators (torch.compile, onnxruntime), else 0."""
     device: Codes
     stack: Codes
-    """[n] device and software together"""
+    """[n] code of the combination of device and software."""
     model: Codes
 
     def __len__(self) -> int:
@@ -82,12 +83,12 @@ class Cases:
         return Cases(**{column.name: getattr(self, column.name)[rows] for column in fields(self)})
 
     def joined(self, other: Cases) -> Cases:
-        """Return these cases, then the others."""
+        """Return these cases followed by the cases of ``other``."""
         return stacked([self, other])
 
 
 def stacked(parts: Sequence[Cases]) -> Cases:
-    """Return all cases of the parts, in order. There must be one."""
+    """Return the concatenation of several ``Cases``; ``parts`` must not be empty."""
     columns: dict[str, Any] = {
         column.name: np.concatenate([getattr(part, column.name) for part in parts])
         for column in fields(Cases)
@@ -96,7 +97,8 @@ def stacked(parts: Sequence[Cases]) -> Cases:
 
 
 def graph_columns(features: Floats, batch: Floats) -> Floats:
-    """Return [n, len(GRAPH)] from rows of ``graph_features`` and the batch of each."""
+    """Return the platform-independent features of n cases, [n, len(GRAPH)], from rows of
+    ``graph_features`` and the batches."""
 
     def column(name: str) -> Floats:
         return np.asarray(features[:, _OF[name]])
@@ -115,7 +117,8 @@ def graph_columns(features: Floats, batch: Floats) -> Floats:
 
 
 def place_columns(roofs: Floats, batch: Floats) -> Floats:
-    """Return [n, len(PLACE)] from rows of ``roof_features`` and the batch of each."""
+    """Return the platform-dependent features of n cases, [n, len(PLACE)], from rows of
+    ``roof_features`` and the batches."""
     whole = np.maximum(roofs[:, _ROOF["roof_s"]], 1e-15)
     balance = np.maximum(roofs[:, _ROOF["compute_s"]], 1e-15) / np.maximum(
         roofs[:, _ROOF["memory_s"]], 1e-15
@@ -128,13 +131,15 @@ def place_columns(roofs: Floats, batch: Floats) -> Floats:
 
 
 def spec_of(roof: Roof, numbers: Numbers) -> Floats:
-    """Return [len(SPEC)] of a platform by its data sheet, computing in ``numbers``."""
+    """Return the weighted logs of a platform's data-sheet rates in the precision ``numbers``,
+    [len(SPEC)]."""
     rates = (roof.dram_bytes, roof.matrix_flops[numbers], roof.vector_flops, roof.l2_capacity)
     return np.asarray(_SPEC_WEIGHT * np.log(np.maximum(rates, 1.0)))
 
 
 def case_of(work: GraphWork, roof: Roof, numbers: Numbers, batch: int, *, fused: bool) -> Cases:
-    """Return one case, of a device, stack and model that no other case has."""
+    """Return the features of one case whose device, stack and model are shared with no other
+    case."""
     many = np.array([float(batch)])
     under = roof_features(work, [roof], [numbers], batch)
     return Cases(

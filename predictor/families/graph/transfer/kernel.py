@@ -1,15 +1,22 @@
-"""The covariance of the times of two cases: how much they have to do with each other.
+"""Compute the covariance of the log times of two cases (a model on a platform with a software
+stack).
 
-The log of time over roofline time is a sum of functions, one for each *level* of resemblance: one
-for all platforms, one for all GPUs (and one for all CPUs), one for those among them with fusing
-(and without), one that fades with the distance of data sheets, one of each device, one of each
-stack. Each function is a constant, plus a linear function of where the time goes under the roofs
-(an efficiency of each group of operators), plus a smooth function of graph and place, plus an
-effect of the model itself. So what is learnt on other platforms is the prior of a new one, and its
-own levels are what few samples must tell.
+log(time / roofline time) is a sum of functions, one for each *level* of similarity: all platforms;
+all GPUs (or all CPUs); those with operator fusion (or without); platforms with similar data sheets;
+one device; one software stack. Each function is the sum of a constant, a linear function of the
+shares of roofline time by group of operators (an efficiency of each group), a smooth function of
+the case's features, and a constant of each model. The levels shared with measured platforms give
+the prior for a new platform; a few samples fit the platform's own levels (device and stack).
 
-    cov(a, b) = sum_l [a, b share level l] (s_l0^2 + s_l1^2 u_a . u_b + s_l2^2 exp(-|x_a - x_b|^2
-                / 2 l_x^2 - |v_a - v_b|^2 / 2 l_v^2) + s_l3^2 [same model])
+    cov(a, b) = sum_l r_l(a, b) (s_l0^2 + s_l1^2 u_a . u_b + s_l2^2 exp(-|x_a - x_b|^2 / 2 l_x^2
+                - |v_a - v_b|^2 / 2 l_v^2) + s_l3^2 m(a, b))
+
+``r_l``: 1 if both cases share level l, else 0; for data sheets a similarity from 0 to 1.
+``s_l0`` to ``s_l3``: fitted standard deviations in log time (``Kernel.amplitudes``).
+``u``: features of the linear function, standardised (``Scale.scaled``).
+``x``, ``v``: standardised features of the graph and of the graph on the platform (``Cases``).
+``l_x``, ``l_v``: fitted length scales (``graph_length``, ``place_length``).
+``m``: 1 if both cases are of the same model, else 0.
 
 (Coregionalisation by a tree of groups: Bonilla, Chai, Williams, NIPS 2007, with a fixed tree;
 additive kernels: Rasmussen, Williams, "Gaussian Processes for Machine Learning", section 4.2.)
@@ -27,7 +34,7 @@ from berth.predictor.families.graph.transfer.cases import GRAPH, NOBODY, PLACE, 
 
 LEVELS = ("all", "kind", "fusing", "specs", "device", "stack")
 OWN = ("device", "stack")
-"""Levels that a new platform shares with none."""
+"""Levels that a new platform shares with no measured platform."""
 TERMS = ("constant", "shares", "smooth", "model")
 _BLOCK = 1024
 _CLIP = 4.0
@@ -40,7 +47,7 @@ _ALSO_LINEAR = tuple(GRAPH.index(name) for name in (
 
 @dataclass(frozen=True)
 class Scale:
-    """Means and spreads of columns, from the cases that were learnt from."""
+    """Means and standard deviations of the feature columns over the training cases."""
 
     graph_mean: Floats
     graph_spread: Floats
@@ -49,15 +56,15 @@ class Scale:
 
     @classmethod
     def of(cls, cases: Cases) -> Scale:
-        """Measure the scale of these cases."""
+        """Return the means and standard deviations of the feature columns of ``cases``."""
         return cls(
             cases.graph.mean(axis=0), cases.graph.std(axis=0) + 1e-6,
             cases.place.mean(axis=0), cases.place.std(axis=0) + 1e-6,
         )  # fmt: skip
 
     def scaled(self, cases: Cases) -> tuple[Floats, Floats, Floats]:
-        """Return (graph, place, linear): each row of about unit length, nothing beyond 4
-        spreads."""
+        """Return the standardised features (graph, place, linear) of the cases: rows of about unit
+        length, values clipped at 4 standard deviations."""
         graph = ((cases.graph - self.graph_mean) / self.graph_spread).clip(-_CLIP, _CLIP)
         place = ((cases.place - self.place_mean) / self.place_spread).clip(-_CLIP, _CLIP)
         linear = np.column_stack((place, graph[:, _ALSO_LINEAR]))
@@ -69,29 +76,32 @@ class Scale:
 
 @dataclass(frozen=True)
 class Own:
-    """How unlike others the device of each case is, beyond what was learnt."""
+    """Factors that make the device of each case less similar to others than the trained covariance
+    says."""
 
     novelty_scale: Floats
-    """[n] factor on the amplitudes of ``OWN`` levels."""
+    """[n] factor on the standard deviations of the levels in ``OWN``."""
     shift: Floats
-    """[n] standard deviation of one more constant of the device: another framework, threads."""
+    """[n] standard deviation, in log time, of an additional constant of the device, for another
+    framework or number of threads."""
 
     def __getitem__(self, rows: Codes | slice) -> Own:
         return Own(self.novelty_scale[rows], self.shift[rows])
 
     @classmethod
     def as_learnt(cls, count: int) -> Own:
-        """Return the novelty of devices that the kernel was learnt on."""
+        """Return the neutral factors (novelty scale 1, shift 0) of ``count`` devices of the
+        training data."""
         return cls(np.ones(count), np.zeros(count))
 
     def joined(self, novelty_scale: float, shift: float) -> Own:
-        """Return this with one more device."""
+        """Return a copy with the factors of one more device appended."""
         return Own(np.append(self.novelty_scale, novelty_scale), np.append(self.shift, shift))
 
 
 @dataclass(frozen=True)
 class Kernel:
-    """A covariance of cases; the module says how it is made."""
+    """The covariance of the log times of cases, with the formula in the module's docstring."""
 
     scale: Scale
     amplitudes: Floats
@@ -99,15 +109,16 @@ class Kernel:
     graph_length: float
     place_length: float
     noise: float
-    """Standard deviation of a measurement."""
+    """Standard deviation of a measurement in log time."""
 
     def covariance(
         self, a: Cases, b: Cases, own: Own | None = None, right: tuple[Floats, ...] | None = None
     ) -> Floats:
-        """Return [len(a), len(b)] covariances, without the noise. ``own``: of the cases ``a``;
-        default: as learnt.
+        """Return the covariances of the log times of two sets of cases, [len(a), len(b)], without
+        noise.
 
-        ``right``: ``scale.scaled(b)``, where it is known already.
+        ``own``: factors of the devices of the cases ``a`` (default: as trained). ``right``:
+        ``scale.scaled(b)`` if already computed.
         """
         covariances = np.empty((len(a), len(b)))
         right = right or self.scale.scaled(b)
@@ -121,7 +132,8 @@ class Kernel:
     def terms(
         self, a: Cases, b: Cases, left: tuple[Floats, ...], right: tuple[Floats, ...]
     ) -> tuple[Floats, Floats, Floats]:
-        """Return linear, smooth and model terms at amplitude 1, each [len(a), len(b)]."""
+        """Return the covariance's linear, smooth and same-model terms before multiplication by the
+        amplitudes, each [len(a), len(b)]."""
         apart = squared(left[0], right[0]) / self.graph_length**2
         apart += squared(left[1], right[1]) / self.place_length**2
         same = (a.model[:, None] == b.model) & (a.model != NOBODY)[:, None]
@@ -145,7 +157,8 @@ class Kernel:
 
 
 def resemblances(a: Cases, b: Cases) -> Iterator[tuple[str, Floats]]:
-    """Yield each level with how far cases share it, [len(a), len(b)] in 0 to 1."""
+    """Yield each level of similarity with the degree to which cases share the level, [len(a),
+    len(b)], from 0 to 1."""
     kind = _same(a.gpu, b.gpu)
     yield "all", np.ones((len(a), len(b)))
     yield "kind", kind
@@ -156,7 +169,8 @@ def resemblances(a: Cases, b: Cases) -> Iterator[tuple[str, Floats]]:
 
 
 def squared(a: Floats, b: Floats) -> Floats:
-    """Return [len(a), len(b)] squared distances of rows."""
+    """Return the squared Euclidean distances between rows of ``a`` and rows of ``b``, [len(a),
+    len(b)]."""
     distances = np.einsum("ij,ij->i", a, a)[:, None] + np.einsum("ij,ij->i", b, b) - 2 * a @ b.T
     return np.asarray(np.maximum(distances, 0.0))
 

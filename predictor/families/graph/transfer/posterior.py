@@ -1,7 +1,7 @@
-"""Run times on any platform, by a Gaussian process and by the nearest measured device.
+"""Predict run times on any platform by a Gaussian process and by the nearest measured device.
 
-A case is one model at a batch and precision on one device. By the process, a log time is a weighted
-sum over measured cases. By the nearest device, for platforms with few runs, the prediction is the
+A case is one model at a batch and precision on one device. The process predicts a log time as a
+weighted sum over measured cases. By the nearest device, for platforms with few runs, the prediction is the
 product of three numbers: the model's roofline time; the ratio of measured to roofline time of the
 most similar case on the measured device with the most similar data sheet; and, if the platform has
 runs, the median ratio of their times to this estimate.
@@ -34,7 +34,7 @@ class Width:
 
 @dataclass(frozen=True)
 class TransferPosterior:
-    """The Gaussian process after its training cases and those that a site added."""
+    """The Gaussian process conditioned on the training cases and the cases that a site added."""
 
     kernel: Kernel
     offset: float
@@ -47,7 +47,7 @@ class TransferPosterior:
     stacks: tuple[str, ...]
     """Names of the software stacks; ``Cases.stack`` holds indices into them."""
     own: Own
-    """[devices] hyperparameters of each device."""
+    """[devices] novelty scale and shift of each device."""
     samples: dict[str, int]
     """Number of runs of each platform that a site added."""
     threads: dict[str, int]
@@ -61,7 +61,8 @@ class TransferPosterior:
     """[cases] log of measured time over roofline time; None: not available."""
 
     def log_seconds(self, asked: Cases) -> Floats:
-        """Return [n]: log seconds of one image for each requested case."""
+        """Return the log seconds of one image for each requested case, [n], by the Gaussian
+        process."""
         across = self.kernel.covariance(
             asked, self.cases, self.own[asked.device], self._scaled
         )  # fmt: skip
@@ -74,7 +75,7 @@ class TransferPosterior:
     def asked(
         self, work: GraphWork, roof: Roof, numbers: Numbers, batch: int, stack: str | None = None
     ) -> Cases:
-        """Return one case to predict.
+        """Return the features of one case (graph, batch, platform and software stack) to predict.
 
         ``stack`` as in ``stack_name``. Default: the platform's own stack in this precision if
         measured, else a stack without a compiler on a GPU and with one on a CPU.
@@ -92,7 +93,8 @@ class TransferPosterior:
     def seconds(
         self, work: GraphWork, roof: Roof, numbers: Numbers, batch: int, stack: str | None = None
     ) -> Interval:
-        """Return the seconds of one run of the whole batch; ``stack`` as in ``asked``."""
+        """Return the seconds of one run of the whole batch with a 90 % interval; ``stack`` as in
+        ``asked``."""
         case = self.asked(work, roof, numbers, batch, stack)
         middle = batch * float(np.exp(self.log_seconds(case)[0]))
         factor = float(np.exp(self.log_width(roof.platform, gpu=roof.is_gpu)))
@@ -104,10 +106,10 @@ class TransferPosterior:
         return (float(of.min()), float(of.max())) if len(of) else (1.0, 1.0)
 
     def nearest_log_seconds(self, asked: Cases, platform: str) -> Floats | None:
-        """Return [n]: log seconds of one image by the nearest measured GPU, times a factor from the
-        platform's own runs if it has any.
+        """Return the log seconds of one image for each case, [n], from the nearest measured GPU.
 
-        None on CPUs: only two were measured, and neither is similar enough.
+        If the site ran models on the platform, their median error corrects the result. None for
+        CPUs: only two CPUs were measured, and neither is similar enough to others.
         """
         if self.residual is None or not asked.gpu[0]:
             return None
@@ -124,14 +126,14 @@ class TransferPosterior:
         return near + float(np.median(self.residual[own] - own_nearest))
 
     def log_width(self, platform: str, *, gpu: bool) -> float:
-        """Return the half width in log time: the platform's own if a site added it, else the width
-        without samples."""
+        """Return the half width of a platform's 90 % interval in log time: the width stored for a
+        platform that the site added, else the width for platforms without samples."""
         own = self.own_widths.get(platform)
         return self.log_width_of(0, gpu=gpu) if own is None else own
 
     def log_width_of(self, samples: int, *, gpu: bool) -> float:
-        """Return the half width in log time for a platform with this many samples, calibrated on
-        held-out devices."""
+        """Return the half width of the 90 % interval in log time for a platform with ``samples``
+        runs, calibrated on held-out devices."""
         known = [width for width in self.widths if width.gpu == gpu and width.samples <= samples]
         return max(known, key=lambda width: width.samples).log_width
 
@@ -143,7 +145,8 @@ class TransferPosterior:
         return len(np.unique(of))
 
     def basis(self, platform: str) -> Basis:
-        """Return CALIBRATED if the site added samples of the platform, else PRIOR."""
+        """Return the basis of predictions on a platform: CALIBRATED if the site added runs there,
+        else PRIOR."""
         return Basis.CALIBRATED if self.samples.get(platform) else Basis.PRIOR
 
 
@@ -168,7 +171,8 @@ _OTHER_FUSING = 10.0
 
 
 def nearest_residual(known: Cases, residual: Floats, asked: Cases, scale: Scale) -> Floats:
-    """Return [asked]: log of time over roofline time, by the most similar known case.
+    """Return log(time / roofline time) of the most similar known case for each requested case,
+    [asked].
 
     ``known``: at least one case; only the device nearest to the first requested case is used.
     """

@@ -1,4 +1,5 @@
-"""Transfer between platforms as a source of times: new platforms, and a site's own runs."""
+"""Predict times on new platforms and on platforms with a site's own runs, by transfer from
+others."""
 
 from __future__ import annotations
 
@@ -24,7 +25,7 @@ _HALF = (Numbers.FP16, Numbers.BF16)
 
 @cache
 def shared(folder: Path = DEFAULT_TRANSFER) -> TransferPosterior:
-    """Return one posterior a process and bundle. Raises DocumentError."""
+    """Return the posterior of a bundle, one per operating-system process. Raises DocumentError."""
     return load(folder)
 
 
@@ -35,10 +36,13 @@ def transferred(
     numbers: Numbers,
     folder: Path | None = None,
 ) -> Mapping[str, Sequence[Time]]:
-    """Answer for platforms with a site's own runs, and for any other.
+    """Return predicted times by platform, from the Gaussian process and the nearest measured GPU.
 
-    On a CPU with runs the time is of as many threads as these had. GPUs in fp32 without runs are
-    left to other sources; on devices of the data set it answers what was measured there.
+    On a CPU with the site's own runs, the time is for the number of threads of these runs. Omitted
+    are
+    unmeasured GPUs in other precisions than fp16 and bf16, and measured devices in precisions that
+    were
+    not measured there.
     """
     posterior = shared() if folder is None else shared(folder)
     answered = [place for place in places if _answers(posterior, place, numbers)]
@@ -74,8 +78,8 @@ def _detail(posterior: TransferPosterior, platform: str) -> str:
 
 
 def _beyond(posterior: TransferPosterior, roof: Roof, batch: int) -> tuple[float, str | None]:
-    """Return (the log half width that a batch unlike those measured on such platforms adds,
-    note)."""
+    """Return the log half width to add for a batch far from the measured batches, and a note; (0,
+    None): the batch is in range."""
     low, high = posterior.batches(gpu=roof.is_gpu)
     beyond = math.log(max(low / batch, batch / high, BATCH_SLACK) / BATCH_SLACK)
     if not beyond:
