@@ -1,7 +1,7 @@
 """Predict run times on any platform by a Gaussian process and by the nearest measured device.
 
 A case is one model at a batch and precision on one device. The process predicts a log time as a
-weighted sum over measured cases. By the nearest device, for platforms with few runs, the prediction is the
+weighted sum over measured cases. The nearest-device prediction, for platforms with few runs, is the
 product of three numbers: the model's roofline time; the ratio of measured to roofline time of the
 most similar case on the measured device with the most similar data sheet; and, if the platform has
 runs, the median ratio of their times to this estimate.
