@@ -1,9 +1,11 @@
-"""Language models from their configuration: throughput, latency, memory, energy.
+"""Predict throughput, latency, memory and energy of served language models from their
+configuration.
 
-A Hugging Face ``config.json`` and a load (batch, lengths, parallelism, bits) on an accelerator:
-counting (``config``, ``memory``), physics calibrated by framework (``physics``), what it misses
-(``residual``, an ONNX), and all of it together with intervals (``predictor``). Serving needs
-numpy and onnxruntime only.
+The input is a Hugging Face ``config.json``, a load (batch, lengths, parallelism, bits) and an
+accelerator. ``config`` counts parameters and ``load`` counts memory; ``physics`` is a cost model
+calibrated for each framework; ``residual`` (ONNX) corrects its errors by similar measurements;
+``predictor`` combines all of these into predictions with intervals. Prediction needs numpy and
+onnxruntime only.
 """
 
 from __future__ import annotations

@@ -1,4 +1,8 @@
-"""The bundle of language models: manifest, effects (JSON), one residual a head (ONNX)."""
+"""Read the bundle of language models: manifest, effects (JSON), and one residual (ONNX) for each
+head.
+
+A head is the learnt model of one quantity: ``offline``, ``ttft`` or ``tpot`` time.
+"""
 
 from __future__ import annotations
 
@@ -30,52 +34,53 @@ DEFAULT_LLM_BUNDLE = SHIPPED_BUNDLES / "llm"
 
 
 def residual_file(head: str) -> str:
-    """Return the name of a head's ONNX."""
+    """Return the file name of a head's residual (ONNX)."""
     return f"residual-{head}.onnx"
 
 
 class Situation(StrEnum):
-    """How like what was measured a case is; each has its own width, from its own split."""
+    """Similarity of a case to the measured cases; each level has an interval width from its own
+    held-out split."""
 
     BLOCK = "block"
-    """This model on this accelerator with this framework, under another load."""
+    """The model was measured on this accelerator with this framework, under another load."""
     PAIR = "pair"
-    """Other models on this accelerator with this framework."""
+    """Only other models were measured on this accelerator with this framework."""
     APART = "apart"
-    """Accelerator and framework are known, not together."""
+    """Accelerator and framework were measured, but not together."""
     NEW = "new"
-    """Nothing was measured on this accelerator."""
+    """The accelerator or the framework was never measured."""
 
 
 class Width(Document):
-    """Half width of the 90 % interval in log, from cases that nothing was fitted on."""
+    """Half width of the 90 % interval in log time, calibrated on held-out cases."""
 
     log_width: float = Field(gt=0)
     rows: int = Field(ge=1)
     groups: int = Field(ge=1)
     split: str
     process: bool
-    """Whether the residual is added there; physics alone where it did not help."""
+    """Whether the residual is added; False where it did not improve on the physical model."""
 
 
 class HeadEntry(Document):
-    """One quantity: what it was learnt from and how sure it is."""
+    """Manifest entry of one head (learnt quantity): its training data and interval widths."""
 
     head: str
     accelerators: tuple[str, ...]
     frameworks: tuple[str, ...]
     models: tuple[str, ...]
-    """Signatures."""
+    """Signatures of the measured models (``residual.signature``)."""
     pairs: tuple[str, ...]
-    """``accelerator | framework``."""
+    """Measured pairs, as ``accelerator | framework``."""
     blocks: tuple[str, ...]
-    """``accelerator | framework | signature``."""
+    """Measured combinations, as ``accelerator | framework | signature``."""
     rows: int = Field(ge=1)
     widths: dict[Situation, Width]
 
 
 class LlmManifest(BundleManifest):
-    """``manifest.json``."""
+    """Contents of ``manifest.json`` of a language-model bundle."""
 
     schema_: str = Field(default=LLM_SCHEMA, alias="schema")
     heads: tuple[HeadEntry, ...]
@@ -85,7 +90,7 @@ class LlmManifest(BundleManifest):
 
 
 class EffectsFile(Document):
-    """``effects.json``."""
+    """Contents of ``effects.json``: the calibrated factors of each head."""
 
     schema_: str = Field(default=EFFECTS_SCHEMA, alias="schema")
     heads: tuple[Effects, ...]
@@ -93,7 +98,7 @@ class EffectsFile(Document):
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """A quantity that is ready to predict."""
+    """The learnt model of one quantity (``offline``, ``ttft`` or ``tpot``), ready to predict."""
 
     entry: HeadEntry
     effects: Effects
@@ -112,7 +117,8 @@ class LlmModel:
 
 
 def verify(folder: Path = DEFAULT_LLM_BUNDLE) -> LlmManifest:
-    """Return the manifest, after every checksum has been compared. Raises DocumentError."""
+    """Return the manifest of a language-model bundle after all checksums match. Raises
+    DocumentError."""
     manifest = read_manifest(folder, LlmManifest)
     check_complete(folder, manifest, (EFFECTS, *(residual_file(h) for h in HEADS)))
     check_features(
@@ -127,7 +133,8 @@ def verify(folder: Path = DEFAULT_LLM_BUNDLE) -> LlmManifest:
 
 
 def load(folder: Path = DEFAULT_LLM_BUNDLE) -> LlmModel:
-    """Verify and load. Raises DocumentError where anything about it is wrong."""
+    """Return the verified language-model bundle in ``folder``. Raises DocumentError for a broken
+    bundle."""
     manifest = verify(folder)
     effects = {e.head: e for e in read_json(folder / EFFECTS, EffectsFile).heads}
     heads = {}

@@ -1,7 +1,8 @@
-"""A decoder language model as its Hugging Face ``config.json`` describes it, without weights.
+"""Read the shape and parameter counts of a decoder language model from its Hugging Face
+``config.json``.
 
-Every family names the same things differently; the tables below say how. What a key does not
-say follows the family's own default in Hugging Face transformers. Parameters are counted from
+Families of models use different key names (``keys``). A missing key takes the family's default in
+Hugging Face transformers. Parameters are counted from
 the matrices (norms, biases and routers beside them are below 0.1 % and are left out).
 """
 
@@ -43,25 +44,25 @@ _QUANTISED_BITS = {"fp8": 8, "mxfp4": 4, "nvfp4": 4, "awq": 4, "gptq": 4, "compr
 
 
 class RawConfig(Document):
-    """Any JSON object; what matters is read key by key below."""
+    """Any JSON object; ``from_mapping`` reads and checks the keys that matter."""
 
     model_config = ConfigDict(extra="allow", frozen=True, allow_inf_nan=False)
 
 
 @dataclass(frozen=True, slots=True)
 class Attention:
-    """Layers of one kind: how many, how many values a token leaves in their cache, how far back."""
+    """Attention layers of one type: their number, cached values per token, and window."""
 
     layers: int
     values_per_token: float
-    """K and V together, or MLA's one latent; of one layer."""
+    """Cached values per token and layer: K and V together, or the latent vector of MLA."""
     window: int | None = None
-    """Tokens that the cache holds at most; None: all."""
+    """Maximum number of tokens in the cache; None: unlimited."""
 
 
 @dataclass(frozen=True, slots=True)
 class LanguageModel:
-    """What a prediction needs to know of a decoder. Parameters are counts, not bytes."""
+    """Shape and parameter counts of a decoder. Parameters are numbers of weights, not bytes."""
 
     name: str
     family: str
@@ -69,19 +70,19 @@ class LanguageModel:
     hidden_size: int
     heads: int
     kv_heads: float
-    """Mean over layers."""
+    """Number of KV heads, as a mean over layers."""
     head_dim: int
     feed_forward_size: int
     vocabulary: int
     positions: int
     attention: tuple[Attention, ...]
     state_values: float
-    """Values of one sequence, whatever its length (linear attention)."""
+    """Number of state values per sequence, independent of its length (linear attention)."""
     attention_parameters: float
     dense_parameters: float
-    """Feed-forward layers that every token passes, shared experts among them."""
+    """Parameters of the feed-forward layers that every token passes, including shared experts."""
     expert_parameters: float
-    """All routed experts."""
+    """Parameters of all routed experts together."""
     experts: int
     experts_per_token: int
     moe_layers: int
@@ -89,25 +90,26 @@ class LanguageModel:
     tied: bool
     latent_attention: bool
     weight_bits: float
-    """Bits of a weight in the checkpoint."""
+    """Bits per weight in the checkpoint."""
 
     @property
     def parameters(self) -> float:
-        """Return the number of all parameters."""
+        """Return the number of all parameters, including embeddings."""
         ends = self.embedding_parameters * (1 if self.tied else 2)
         return self.attention_parameters + self.dense_parameters + self.expert_parameters + ends
 
     @property
     def active_parameters(self) -> float:
-        """Return the parameters that are multiplied with one token: without the embedding's table,
-        with the output's matrix."""
+        """Return the number of parameters that are multiplied for one token: without the input
+        embedding, with the output matrix."""
         routed = self.expert_parameters * self.experts_per_token / max(self.experts, 1)
         return (
             self.attention_parameters + self.dense_parameters + routed + self.embedding_parameters
         )
 
     def cached_values(self, tokens: float) -> float:
-        """Return values in the cache of one sequence of so many tokens."""
+        """Return the number of cached values of one sequence of ``tokens`` tokens, over all
+        layers."""
         growing = sum(
             a.layers * a.values_per_token * min(tokens, a.window or math.inf)
             for a in self.attention
@@ -116,42 +118,45 @@ class LanguageModel:
 
     @property
     def attending_width(self) -> float:
-        """Return the sum over layers of heads x head size: 4 FLOP a pair of tokens and unit of
-        this."""
+        """Return the sum of heads x head size over all attention layers; attention needs 4 FLOP per
+        unit and pair of tokens."""
         growing = sum(a.layers for a in self.attention)
         return float(growing * self.heads * self.head_dim)
 
 
 def read_config(path: Path) -> LanguageModel:
-    """Read the model of a ``config.json``. Raises DocumentError, in a sentence, for anything
-    else."""
+    """Return the language model that a ``config.json`` describes. Raises DocumentError for any
+    other file."""
     raw = read_json(path, RawConfig).model_extra or {}
     name = raw.get("_name_or_path") or path.parent.name or path.stem
     return from_mapping(raw, source=path, name=str(name)[:200])
 
 
 def is_config(raw: Mapping[str, Any]) -> bool:
-    """Return whether JSON looks like a Hugging Face configuration (and not like one of our
-    files)."""
+    """Return whether a JSON object looks like a Hugging Face configuration and not like a Berth
+    document."""
     return "schema" not in raw and ("model_type" in raw or "architectures" in raw)
 
 
 def is_encoder(raw: Mapping[str, Any]) -> bool:
-    """Return whether a model serves no tokens: only one run of its graph can be predicted."""
+    """Return whether a configuration is of an encoder or encoder-decoder model, for which only one
+    run of the graph can be predicted."""
     inner, family = _inner(raw)
     named = any(family == e or family.startswith(f"{e}-") for e in ENCODERS)
     return named or bool(inner.get("is_encoder_decoder"))
 
 
 def _inner(raw: Mapping[str, Any]) -> tuple[Mapping[str, Any], str]:
-    """Return the text model's part of a configuration, and its family."""
+    """Return the values of the text model in a configuration, and the model's family in lower
+    case."""
     nested = raw.get("text_config") or raw.get("llm_config")
     inner: Mapping[str, Any] = {**raw, **nested} if isinstance(nested, dict) else raw
     return inner, str(inner.get("model_type") or raw.get("model_type") or "").lower()
 
 
 def from_mapping(raw: Mapping[str, Any], *, source: Path | str, name: str) -> LanguageModel:
-    """Return the model of a configuration that was already read."""
+    """Return the language model that a parsed configuration describes. Raises DocumentError for
+    anything that is not a decoder."""
     inner, family = _inner(raw)
     architectures = raw.get("architectures")
     if not family and not architectures:
@@ -260,7 +265,7 @@ def _feed_forward(keys: Keys, hidden: int) -> int:
 
 
 def _moe_layers(keys: Keys, layers: int) -> int:
-    """Return how many layers have routed experts."""
+    """Return the number of layers with routed experts (at least 1)."""
     dense = min(keys.whole(("first_k_dense_replace",), default=0), layers)
     step = max(keys.whole(("decoder_sparse_step", "interleave_moe_layer_step"), default=1), 1)
     only = keys.get(("mlp_only_layers",))
@@ -270,7 +275,8 @@ def _moe_layers(keys: Keys, layers: int) -> int:
 def _attention(
     keys: Keys, layers: int, hidden: int, shape: tuple[int, float, int]
 ) -> tuple[float, tuple[Attention, ...], float]:
-    """Return parameters, what is cached by kind of layer, and states of linear attention."""
+    """Return the attention parameters of all layers, the attention layers by type, and the state
+    values of linear attention."""
     heads, kv_heads, head_dim = shape
     latent = keys.whole(("kv_lora_rank",), default=0)
     if latent:

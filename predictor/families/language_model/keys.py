@@ -1,4 +1,5 @@
-"""How families of Hugging Face configurations name the same things, and reading them safely."""
+"""List the key names of Hugging Face configurations by family of models, and read keys with
+checks."""
 
 from __future__ import annotations
 
@@ -27,14 +28,15 @@ UNGATED = frozenset(
      "falcon", "refinedweb", "refinedwebmodel", "mpt", "phi", "codegen", "starcoder2", "xglm",
      "nemotron", "persimmon", "biogpt", "ctrl"}
 )  # fmt: skip
-"""Families whose feed-forward layer has two matrices; all others have a gate, three."""
+"""Families whose feed-forward layer has two matrices; all others have a gated layer with three."""
 TIED_BY_DEFAULT = frozenset(
     {"gpt2", "gpt_neo", "gpt_bigcode", "opt", "bloom", "falcon", "refinedweb", "refinedwebmodel",
      "mpt", "gemma", "gemma2", "gemma3", "gemma3_text", "cohere", "cohere2", "starcoder2", "xglm",
      "ctrl"}
 )  # fmt: skip
 WINDOW_PATTERN = {"gemma2": 2, "gemma3": 6, "gemma3_text": 6, "cohere2": 4, "gpt_oss": 2}
-"""Every so many layers one attends to everything, the others to a window."""
+"""Period of full-attention layers by family: one layer in so many attends to all tokens, the others
+to a window."""
 ENCODERS = frozenset(
     {"bert", "roberta", "xlm-roberta", "distilbert", "deberta", "deberta-v2", "albert", "electra",
      "mpnet", "modernbert", "vit", "clip", "t5", "mt5", "umt5", "bart", "mbart", "pegasus", "led",
@@ -45,26 +47,31 @@ OTHERS = frozenset({"mamba", "mamba2", "rwkv", "rwkv5", "rwkv7", "xlstm", "falco
 
 
 class Keys:
-    """A configuration, read by any of a key's names; what is wrong is said in one sentence."""
+    """A Hugging Face configuration whose values are read by any of several key names; errors name
+    the file and key."""
 
     def __init__(self, values: Mapping[str, Any], source: Path | str) -> None:
         self._values = values
         self.source = source
 
     def get(self, names: tuple[str, ...]) -> Any:  # any JSON value
-        """Return the value of the first name that is there and not null."""
+        """Return the value of the first of ``names`` that is present and not null; None: none
+        is."""
         return next((self._values[n] for n in names if self._values.get(n) is not None), None)
 
     def found(self, names: tuple[str, ...]) -> str:
-        """Return the name that ``get`` reads."""
+        """Return the name whose value ``get`` returns; the first of ``names`` if none is
+        present."""
         return next((n for n in names if self._values.get(n) is not None), names[0])
 
     def whole(
         self, names: tuple[str, ...], *, default: int | None = None, most: int = 1_000_000_000
     ) -> int:
-        """Return a whole number of at least 1 (0 counts as not given where there is a default).
+        """Return the whole number, from 1 to ``most``, under the first of ``names`` that is
+        present.
 
-        Raises DocumentError where it is missing without a default, or something else.
+        If the value is missing, or is 0, the default is returned. Raises DocumentError if the value
+        is missing without a default or is not such a number.
         """
         value = self.get(names)
         if value is None or (value == 0 and default is not None and type(value) is int):

@@ -1,4 +1,4 @@
-"""Served language models behind the Family protocol."""
+"""Predict served language models (Family protocol)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ from berth.predictor.hardware.unit import known_unit
 
 
 class LanguageModelFamily:
-    """Time of a request (or a token) at full load; memory of one GPU."""
+    """Predicts the time per request (or token) of a language-model server at full load, and the
+    memory of its GPUs."""
 
     name = "language_model"
 
@@ -25,15 +26,17 @@ class LanguageModelFamily:
 
     @classmethod
     def load(cls, bundles: Bundles) -> LanguageModelFamily:
-        """Load a site's bundle, else the shipped one. Raises DocumentError."""
+        """Return the family with the site's bundle, or with the shipped bundle where the site has
+        none. Raises DocumentError."""
         return cls(LlmPredictor.load(bundles.get(LLM_SCHEMA)))
 
     def accepts(self, workload: Workload) -> bool:
-        """Return whether it is a decoder with a configuration that is known."""
+        """Return whether the workload is a served language model."""
         return isinstance(workload.document, LanguageModelWorkload)
 
     def forecast(self, question: Question) -> Answer:
-        """Return one point for each GPU platform whose accelerator is known, at the load's GPUs."""
+        """Return one prediction for each GPU platform with a known accelerator, at the number of
+        GPUs that the workload requests."""
         document = question.document(LanguageModelWorkload)
         curves, sources = {}, {}
         for prediction in self._predict(question):
@@ -47,7 +50,8 @@ class LanguageModelFamily:
         return Answer(self._predictor.model.id, curves, sources=sources)
 
     def explain(self, question: Question, platform: Platform) -> Explanation:
-        """Say what bounds the service there."""
+        """Return the throughput, latency and bottleneck of the served model on ``platform``, as
+        text."""
         serving = {prediction.device: prediction for prediction in self._predict(question)}.get(
             platform.name
         )
@@ -71,7 +75,8 @@ class LanguageModelFamily:
 
 
 def load_of(document: LanguageModelWorkload, model: LanguageModel) -> Load:
-    """Return the load that it describes. Raises UsageError where it makes no sense."""
+    """Return the load (batch, lengths, parallelism, bits) that a workload describes. Raises
+    UsageError for an impossible load."""
     return Load(
         batch=document.concurrency,
         input_tokens=document.input_tokens,
@@ -86,7 +91,8 @@ def load_of(document: LanguageModelWorkload, model: LanguageModel) -> Load:
 
 
 def _memory(prediction: ServingPrediction) -> Interval:
-    """Return the memory of all its GPUs; a server needs room for the weights and one sequence."""
+    """Return the bytes of memory on all GPUs of a server: from the weights alone to the upper bound
+    with one resident sequence."""
     least, peak = prediction.memory.least, prediction.memory.peak
     low = min(prediction.memory.weights, least)
     return Interval(low, max(low, min(peak.mid, least)), least).scaled(prediction.gpus)

@@ -1,4 +1,4 @@
-"""How a language model is served (batch, lengths, parallelism, bits), and the memory of that.
+"""Define how a language model is served (batch, lengths, parallelism, bits), and count its memory.
 
 The memory of one GPU (weights, KV cache, activations) is counted, not learnt: no public data set
 has the peak memory of served language models. Its interval is a rule (``SLACK``,
@@ -20,10 +20,11 @@ _MOST = 10_000_000
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """A way to serve a model. Raises UsageError where it makes no sense."""
+    """Load and parallelism with which a language model is served. Raises UsageError for impossible
+    values."""
 
     batch: int
-    """Sequences at a time, over all data-parallel replicas."""
+    """Number of sequences served at the same time, over all data-parallel replicas."""
     input_tokens: int
     output_tokens: int
     weight_bits: float = 16.0
@@ -31,9 +32,9 @@ class Load:
     tensor_parallel: int = 1
     pipeline_parallel: int = 1
     data_parallel: int = 1
-    """Replicas of the attention layers; each has its part of the batch."""
+    """Number of replicas of the attention layers; each serves an equal part of the batch."""
     expert_parallel: int = 1
-    """Into how many groups the experts are dealt, among the same GPUs."""
+    """Number of groups into which the experts are split, over the same GPUs."""
 
     def __post_init__(self) -> None:
         counts = {
@@ -51,16 +52,16 @@ class Load:
 
     @property
     def gpus(self) -> int:
-        """Return all GPUs that the load takes."""
+        """Return the number of GPUs that the load uses."""
         return self.tensor_parallel * self.pipeline_parallel * self.data_parallel
 
     @property
     def context(self) -> float:
-        """Return the mean number of tokens that a step of decoding looks back on."""
+        """Return the mean number of tokens in a sequence's cache over the decoding steps."""
         return self.input_tokens + self.output_tokens / 2
 
     def check(self, model: LanguageModel) -> None:
-        """Raise UsageError where the model cannot be served so."""
+        """Raise UsageError if the model cannot be served with this parallelism."""
         if self.pipeline_parallel > model.layers:
             raise UsageError(f"{self.pipeline_parallel} stages are more than {model.layers} layers")
         if self.expert_parallel > model.experts:
@@ -70,53 +71,55 @@ class Load:
 
 
 RUNTIME_BYTES = 1.0e9
-"""Context, code and communication buffers of a runtime on one GPU."""
+"""Bytes of CUDA context, code and communication buffers of a framework on one GPU: an
+assumption."""
 SLACK = 0.1
-"""Above what is counted: fragments, padding, norms, workspace."""
+"""Share of memory above the counted bytes, for fragmentation, padding, norms and workspace: an
+assumption."""
 CHUNK_TOKENS = 8192
-"""Tokens that a framework takes through a layer at a time (vLLM's default budget)."""
+"""Number of prompt tokens that a framework processes at the same time (vLLM's default)."""
 USABLE_SHARE = 0.95
 
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """Bytes on the fullest GPU."""
+    """Bytes of memory on the GPU that holds most."""
 
     weights: float
     cache: float
-    """Cache of the whole batch at its full length."""
+    """KV cache of one replica's part of the batch with all sequences at full length."""
     cache_of_one: float
     activations: float
 
     @property
     def peak(self) -> Interval:
-        """Return the bytes with the whole batch resident at its full length."""
+        """Return the bytes of memory with the whole batch resident at full length."""
         low = self.weights + self.cache
         mid = low + self.activations + RUNTIME_BYTES
         return Interval(low, mid, mid * (1 + SLACK))
 
     @property
     def least(self) -> float:
-        """Return the upper end of the bytes with one sequence resident: what it must have to run at
-        all."""
+        """Return the upper bound of the bytes with one resident sequence: the least memory to run
+        at all."""
         need = self.weights + self.cache_of_one + self.activations + RUNTIME_BYTES
         return need * (1 + SLACK)
 
     def resident(self, memory_bytes: float) -> float:
-        """Return how many sequences of one replica have their cache there at a time (at least
-        1)."""
+        """Return the number of sequences of one replica whose KV cache fits in ``memory_bytes`` at
+        the same time (at least 1)."""
         room = memory_bytes * USABLE_SHARE - self.weights - self.activations - RUNTIME_BYTES
         return max(room / self.cache_of_one, 1.0) if self.cache_of_one else 1e9
 
 
 def memory(model: LanguageModel, load: Load) -> Memory:
-    """Count the bytes of each kind of memory on one GPU."""
+    """Return the bytes of weights, KV cache and activations on one GPU for a model under a load."""
     shards = load.tensor_parallel * load.pipeline_parallel
     ends = model.embedding_parameters * (1 if model.tied else 2) / load.tensor_parallel
     sharded = (model.attention_parameters + model.dense_parameters) / shards
     sharded += model.expert_parameters / max(shards, load.expert_parallel * load.pipeline_parallel)
     weights = (sharded * load.weight_bits + ends * max(load.weight_bits, 16.0)) / 8
-    # Heads are dealt to GPUs; MLA's latent and a single head are on each of them.
+    # Heads are split over GPUs; MLA's latent and a single head are copied to each GPU.
     heads = 1.0 if model.latent_attention else min(model.kv_heads, load.tensor_parallel)
     tokens = load.input_tokens + load.output_tokens
     cache_of_one = (

@@ -1,17 +1,21 @@
-"""Where the time of serving goes: physical shares, each scaled by what its framework achieves.
+"""Model the time of serving as a sum of physical terms, each scaled by a factor of the framework.
 
-``log t = log sum_k exp(q_k + e_k)``: ``q_k`` is the log of a time that the hardware would need at
-its peak (reading weights, reading the cache, multiplying) or of a count (layers, steps, messages)
-times a nominal second; ``e_k`` says how far a framework is from it, learnt as a shared value plus
-the framework's own, and little of the accelerator's. Three heads: ``offline`` (a batch of equal
-requests from start to end), ``ttft`` (first token under load), ``tpot`` (each further token).
+``log t = log sum_k exp(q_k + e_k)``, summed over the terms ``k`` (``TERMS``):
 
-An accelerator that was never measured takes the effects of its nearest measured sibling.
-Frameworks reach more of the peaks of the vendor that they were written for than shared effects
-say: with the nearest CUDA sibling's effects the median error of offline time on an A100 and an
-H100 that were left out falls from 61 and 139 % to 19 and 17 %
-(``python -m lab unseen-accelerators``). Vendors of which only dissimilar accelerators were
-measured keep the shared effects.
+``t``: predicted seconds.
+``q_k``: log seconds that the hardware needs at its peak rates (to read weights, read the cache,
+multiply), or log of a count (layers, steps, messages) times nominal seconds.
+``e_k``: fitted log factor between the framework's time and ``q_k``, the *effect*: a shared value
+plus values of the framework, the accelerator and their pair.
+
+Each of three heads (learnt quantities) has its own terms: ``offline`` (a batch of equal requests
+from start to end), ``ttft`` (time to first token under load), ``tpot`` (time per further token).
+
+An accelerator that was never measured uses the effects of its nearest measured CUDA sibling,
+because the frameworks reach more of the peak rates on CUDA than the shared effects predict: with
+the sibling's effects, the median error of the offline time on a held-out A100 and H100 falls from
+61 and 139 % to 19 and 17 % (``python -m lab unseen-accelerators``). Other vendors' accelerators
+that were not measured use the shared effects.
 """
 
 from __future__ import annotations
@@ -44,12 +48,12 @@ TERMS = {
 }  # fmt: skip
 _NOTHING = 1e-30
 _LINK = 5e10
-"""Bytes a second where the link is not published."""
+"""Link bandwidth in bytes per second, assumed where the data sheet has none."""
 
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A model under a load on a device."""
+    """One case to predict: a language model under a load on a device."""
 
     model: LanguageModel
     load: Load
@@ -57,7 +61,8 @@ class Case:
 
 
 class Effects(Document):
-    """How far each share is from the hardware's peak, in log: one value a term, added up."""
+    """Effects of one head: log factors on its terms, as sums of a shared value and values by
+    group."""
 
     head: str
     terms: tuple[str, ...]
@@ -66,7 +71,8 @@ class Effects(Document):
     """Values by framework, by accelerator, and by both (``group_names``)."""
 
     def of(self, accelerator: str, framework: str) -> Floats:
-        """Return ``e_k``; what nobody measured adds nothing to the shared part."""
+        """Return the log factor ``e_k`` of each term, [terms]; an unmeasured accelerator or
+        framework adds nothing to the shared value."""
         effects = np.array(self.shared)
         for name in group_names(accelerator, framework):
             if name in self.groups:
@@ -75,19 +81,21 @@ class Effects(Document):
 
 
 def group_names(accelerator: str, framework: str) -> tuple[str, str, str]:
-    """Return the keys of ``Effects.groups``: a framework's, an accelerator's, their pair's."""
+    """Return the three keys of ``Effects.groups``: for the framework, the accelerator and their
+    pair."""
     return framework, accelerator, f"{accelerator} | {framework}"
 
 
 def log_terms(head: str, cases: Sequence[Case]) -> Floats:
-    """Return ``q_k`` in log seconds: cases x terms of the head."""
+    """Return the terms ``q_k`` of a head in log seconds, [cases, terms]."""
     ask = {OFFLINE: _offline, TTFT: _ttft, TPOT: _tpot}[head]
     rows = [[ask_of[name] for name in TERMS[head]] for ask_of in map(ask, cases)]
     return np.log(np.maximum(np.array(rows, dtype=np.float64), _NOTHING))
 
 
 def combine(log_terms: Floats, effects: Floats) -> tuple[Floats, Floats]:
-    """Return the log of the summed time, and each term's share of it."""
+    """Return the log of the total seconds, [cases], and each term's share of the total, [cases,
+    terms]."""
     parts = log_terms + effects
     top = parts.max(axis=1, keepdims=True)
     grown = np.exp(parts - top)
@@ -97,18 +105,21 @@ def combine(log_terms: Floats, effects: Floats) -> tuple[Floats, Floats]:
 
 @dataclass(frozen=True, slots=True)
 class _Parts:
-    """What all heads are made from; seconds at the hardware's peak for one replica."""
+    """Quantities that the terms of all heads are computed from; times in seconds at peak rates for
+    one replica."""
 
     batch: float
-    """Sequences of one replica at a time."""
+    """Number of sequences that one replica serves at the same time."""
     waves: float
-    """Number of such batches that follow each other; above 1 where the cache is too small."""
+    """Number of batches that run one after another; above 1 if the cache is too small for all
+    sequences."""
     read_weights: float
-    """Once, with as many experts as the batch touches, on all GPUs of a replica."""
+    """Seconds to read the weights once, with the experts that the batch uses, on all GPUs of a
+    replica."""
     per_token: float
-    """Multiplying one token's matrices."""
+    """Seconds of the matrix products for one token."""
     cached: float
-    """Reading one token's K and V."""
+    """Seconds to read the cached K and V of one token."""
     rate: float
     compute: float
     link: float
@@ -118,7 +129,7 @@ class _Parts:
 def _parts(case: Case) -> _Parts:
     m, load, device = case.model, case.load, case.device
     each = load.batch / load.data_parallel
-    # What a real server keeps back is about what is not counted: peak sizes, no slack.
+    # The memory that a real server reserves about equals the uncounted memory: add no slack.
     fits = memory(m, load).resident(device.memory_bytes)
     # A sequence's cache grows while it is served: on average it is not yet full.
     fits *= (load.input_tokens + load.output_tokens) / load.context
@@ -149,7 +160,8 @@ def _parts(case: Case) -> _Parts:
 
 
 def _sent(case: Case, tokens: float, link: float) -> float:
-    """Return the seconds for the all-reduces of so many tokens through all layers."""
+    """Return the seconds of the all-reduces of ``tokens`` tokens in all layers, at ``link`` bytes
+    per second."""
     n = case.load.gpus
     return tokens * case.model.layers * case.model.hidden_size * 4 * (n - 1) / n / link
 
@@ -226,20 +238,21 @@ def _tpot(case: Case) -> Mapping[str, float]:
 
 _CUDA = "cuda"
 LOG_WIDTHS = {OFFLINE: 0.8}
-"""Half width of the 90 % interval with a sibling's effects by head, of the widest accelerator left
-out (two: too few for a calibrated interval, so the basis stays ``prior``). Other heads, where
-siblings help little, keep their bundle's width."""
+"""Half width in log time of the 90 % interval by head where a sibling's effects are used: the
+larger of two held-out accelerators (too few to calibrate, so the basis stays ``prior``). Heads not
+listed, where a sibling helps little, use the width in the bundle."""
 
 
 def stands_for(device: Unit, measured: Sequence[str]) -> str:
-    """Return the name whose effects the device has: its own (a slice: its GPU's), a sibling's, or
-    none."""
+    """Return the name of the accelerator whose effects apply to a device: its own (slice: its
+    GPU's) if measured, else its nearest sibling's; empty: no sibling."""
     own = device.sheet.name
     return own if own in measured else sibling(device, measured) or ""
 
 
 def sibling(device: Unit, measured: Sequence[str]) -> str | None:
-    """Return the nearest measured accelerator that runs CUDA, by bandwidth and 16-bit peak."""
+    """Return the measured CUDA accelerator with the most similar bandwidth and 16-bit peak rate;
+    None: the device does not run CUDA or no such accelerator was measured."""
     return _nearest(device.sheet.name, tuple(measured))
 
 

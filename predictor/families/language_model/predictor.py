@@ -1,4 +1,4 @@
-"""Predictions of served language models on devices, with intervals, basis and abstention.
+"""Predict served language models on devices, with intervals, basis and abstention.
 
 A head is the learnt model of one quantity. Throughput comes from the head whose measurements
 resemble the request most: ``offline`` (a batch of equal requests), or ``ttft`` and ``tpot`` (time
@@ -71,7 +71,8 @@ _BOUNDS = {
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """A time in seconds, its situation (closeness to the measurements) and its bound."""
+    """One head's predicted time in seconds, with its situation (similarity to the measurements) and
+    its bottleneck."""
 
     seconds: Interval
     situation: Situation
@@ -110,7 +111,7 @@ class ServingPrediction:
     """Basis of ``ttft_s`` and ``tpot_s``."""
     bound: Bound
     source: str
-    """Name of the head, or ``serving``, that the throughput comes from."""
+    """Source of the throughput: ``offline``, or ``serving`` (from ``ttft`` and ``tpot``)."""
     abstained: str | None
 
 
@@ -122,13 +123,13 @@ class LlmPredictor:
 
     @classmethod
     def load(cls, folder: Path | None = None) -> LlmPredictor:
-        """Return a predictor with the shipped bundle, or with that in ``folder``. Raises
+        """Return a predictor with the bundle in ``folder`` (default: the shipped bundle). Raises
         DocumentError."""
         return cls(_shipped() if folder is None else load(folder))
 
     @property
     def frameworks(self) -> tuple[str, ...]:
-        """Return all frameworks that were measured."""
+        """Return the names of all measured serving frameworks, sorted."""
         return tuple(sorted({f for h in self.model.heads.values() for f in h.codes.frameworks}))
 
     @property
@@ -144,7 +145,8 @@ class LlmPredictor:
         framework: str = "vllm",
         carbon_g_per_kwh: float | None = None,
     ) -> list[ServingPrediction]:
-        """Return one prediction per device, in the same order. Raises UsageError
+        """Return one prediction of the model under the load ``work`` per device, in the order of
+        ``devices``. Raises UsageError if the model cannot be served under the load
         (``Load.check``)."""
         work.check(model)
         if not devices:
@@ -166,8 +168,8 @@ class LlmPredictor:
         ]  # fmt: skip
 
     def _in_order(self, head: Head, case: Case, framework: str, log_time: float) -> float:
-        """Return ``log_time``, limited by the time of the whole sibling whose factors the device
-        uses.
+        """Return ``log_time`` (log seconds), limited by the time of the measured sibling whose
+        factors the device uses.
 
         A device with more of every resource than that sibling is not slower; a device with less of
         every resource, such as a slice, is not faster.
@@ -227,8 +229,8 @@ def _has_sibling(head: Head, case: Case) -> bool:
 
 
 def _both(offline: Interval, serving: Interval, basis: Basis) -> Interval:
-    """Return the combination of two estimates of the same time with equally similar
-    measurements."""
+    """Return the combined seconds of the offline and the serving estimate, which are based on
+    equally similar measurements."""
     combined = combine_estimates(
         (SourceEstimate(OFFLINE, offline, basis), SourceEstimate(SERVING, serving, basis))
     )
@@ -250,8 +252,8 @@ def _situation(head: Head, case: Case, framework: str, tied: np.ndarray) -> Situ
 
 
 def _alias(framework: str, head: Head) -> str:
-    """Return the framework's other name if only that is known: two data sets name TensorRT-LLM
-    differently."""
+    """Return the name under which the head knows the framework (the data sets have two names for
+    TensorRT-LLM); unchanged if neither name is known."""
     other = {"tensorrt-llm": "trtllm", "trtllm": "tensorrt-llm"}.get(framework, framework)
     return other if other in head.codes.frameworks else framework
 

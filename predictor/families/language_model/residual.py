@@ -1,9 +1,9 @@
-"""What calibrated physics misses, by similarity to measured cases: an ONNX of a Gaussian process.
+"""Correct the calibrated physical model by similar measured cases: a Gaussian process in ONNX.
 
-The process is a sum of kernels; each is a squared exponential over some numbers of a case
-(``NUMBERS``), multiplied by "the same accelerator", "the same framework", "the same model", ...
-(``TIES``). So curves of the same accelerator and framework share their shape, a model's ratio to
-its siblings carries over, and where nothing alike was measured the residual goes to nothing.
+The covariance is a sum of kernels. Each kernel is a squared exponential over some of a case's
+``NUMBERS``, multiplied by indicators of equal ``TIES`` (the same accelerator, framework, model,
+...). So cases with the same accelerator and framework share corrections, a model's correction
+applies on other accelerators too, and without similar measured cases the correction goes to 0.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ if TYPE_CHECKING:
     import onnxruntime
 
 TIES = ("accelerator", "framework", "model", "gpus", "length", "batch", "bits", "experts")
-"""``length`` is that of equal input and output, ``experts`` how they are dealt."""
+"""Properties that are equal or different between two cases. ``length``: tokens where input and
+output are equally long; ``experts``: number of groups of experts."""
 NUMBERS = ("context", "batch", "gpus", "room", "active", "total", "cache", "vocabulary",
            "at_once", "input", "output", "bits", "replicas", "dealt")  # fmt: skip
 UNKNOWN = -1
@@ -35,24 +36,25 @@ Integers = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class Codes:
-    """What was measured, by name; its places are the codes."""
+    """Names of measured accelerators, frameworks and models; the code of a name is its index."""
 
     accelerators: tuple[str, ...]
     frameworks: tuple[str, ...]
     models: tuple[str, ...]
-    """Signatures."""
+    """Signatures of the models (``signature``)."""
 
     def accelerator(self, case: Case) -> int:
-        """Return the code of the case's accelerator; a slice is none of them."""
+        """Return the code of the case's accelerator; ``UNKNOWN`` for a slice or an unmeasured
+        accelerator."""
         name = case.device.sheet.name if case.device.whole else ""
         return _place(self.accelerators, name)
 
     def framework(self, name: str) -> int:
-        """Return the code of a framework."""
+        """Return the code of a framework; ``UNKNOWN`` if it was not measured."""
         return _place(self.frameworks, name)
 
     def model(self, model: LanguageModel) -> int:
-        """Return the code of a model."""
+        """Return the code of a model; ``UNKNOWN`` if no model of this shape was measured."""
         return _place(self.models, signature(model))
 
 
@@ -67,7 +69,7 @@ def signature(model: LanguageModel) -> str:
 
 
 def ties(cases: Sequence[Case], frameworks: Sequence[str], codes: Codes) -> Integers:
-    """Return [cases, TIES]."""
+    """Return the codes of each case's ``TIES``, [cases, len(TIES)]."""
     rows = []
     for case, framework in zip(cases, frameworks, strict=True):
         load = case.load
@@ -81,7 +83,8 @@ def ties(cases: Sequence[Case], frameworks: Sequence[str], codes: Codes) -> Inte
 
 
 def numbers(cases: Sequence[Case]) -> Floats:
-    """Return [cases, NUMBERS], each of a scale at which 1 is a good deal."""
+    """Return the numeric features of each case, [cases, len(NUMBERS)], mostly logarithms scaled so
+    that a difference of 1 is large."""
     rows = []
     for case in cases:
         m, load = case.model, case.load
@@ -105,13 +108,14 @@ def numbers(cases: Sequence[Case]) -> Floats:
 
 
 class Residual:
-    """The ONNX of one head as a function of cases."""
+    """The correction of one head (learnt quantity), computed by an ONNX model."""
 
     def __init__(self, session: onnxruntime.InferenceSession) -> None:
         self._session = session
 
     def __call__(self, tied: Integers, numbered: Floats) -> Floats:
-        """Return log seconds to be added to the physics."""
+        """Return [cases]: the log seconds to add to the physical model's prediction of each
+        case."""
         if not len(tied):
             return np.zeros(0)
         (residuals,) = self._session.run(None, {"ties": tied, "numbers": numbered})

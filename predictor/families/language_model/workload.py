@@ -1,4 +1,5 @@
-"""The workload of a served language model: configuration, load, and how many requests a job is."""
+"""Define the workload of a served language model: configuration, load, and number of requests of a
+job."""
 
 from __future__ import annotations
 
@@ -27,11 +28,11 @@ class LanguageModelWorkload(Document):
     """The model's ``config.json`` of Hugging Face."""
     framework: str = Field(default="vllm", min_length=1, max_length=64)
     concurrency: int = _COUNT
-    """Sequences at a time."""
+    """Number of sequences served at the same time."""
     input_tokens: int = Field(default=1024, ge=1, le=10_000_000)
     output_tokens: int = Field(default=128, ge=1, le=10_000_000)
     weight_bits: float | None = Field(default=None, ge=1, le=64)
-    """None: the checkpoint's."""
+    """Bits per weight; None: as in the checkpoint."""
     kv_bits: float = Field(default=16.0, ge=1, le=64)
     tensor_parallel: int = _COUNT
     pipeline_parallel: int = _COUNT
@@ -42,13 +43,13 @@ class LanguageModelWorkload(Document):
 
     @property
     def gpus(self) -> int:
-        """Return how many GPUs it is served on."""
+        """Return the number of GPUs that the model is served on."""
         return self.tensor_parallel * self.pipeline_parallel * self.data_parallel
 
 
 def describe(document: LanguageModelWorkload) -> Workload:
-    """Return the workload; its predictions are for a request, as its share of the time at full
-    load."""
+    """Return the workload of a document; one unit of its predictions is a request, with its share
+    of the server's time at full load."""
     runs_on = document.runs_on
     if runs_on.gpus == 0:
         runs_on = runs_on.model_copy(update={"gpus": document.gpus})
@@ -61,9 +62,9 @@ KIND = Kind("language-model", LanguageModelWorkload, describe)
 
 
 def language_model_workload(path: Path, **load: Any) -> LanguageModelWorkload:
-    """Return the workload of a decoder's configuration; ``load``: fields of the document.
+    """Return the workload of a decoder's ``config.json``; ``load``: other fields of the workload.
 
-    Raises DocumentError for a file that is no decoder's configuration.
+    Raises DocumentError for a file that is not the configuration of a decoder.
     """
     raw = dict(read_json(path, RawConfig).model_extra or {})
     from_mapping(raw, source=path, name=path.name)
