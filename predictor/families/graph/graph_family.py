@@ -126,7 +126,8 @@ class GraphFamily:
         return Answer(self._bundle, curves_of(points), sources=shares)
 
     def explain(self, question: Question, platform: Platform) -> Explanation:
-        """Return the operators that take most of the roofline's time."""
+        """Return the bottleneck of a model graph on ``platform``, and the five operators with the
+        largest shares of the roofline time."""
         document = question.document(ModelWorkload)
         graph = graph_of(document)
         numbers = None if document.precision is None else Numbers(document.precision)

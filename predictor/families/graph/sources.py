@@ -48,7 +48,7 @@ class Time:
     """Time of one run of a graph at its batch, as predicted by one source."""
 
     seconds: Interval
-    """Time with the interval that the source itself states."""
+    """Seconds of one run, with the interval that the source itself states."""
     basis: Basis
     source: str
     """Name of the source, as in ``SourceError.source``."""

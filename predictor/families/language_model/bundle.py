@@ -110,7 +110,7 @@ class Head:
 
 @dataclass(frozen=True, slots=True)
 class LlmModel:
-    """All heads of a bundle, ready to predict."""
+    """The heads (learnt quantities) of a language-model bundle, ready to predict."""
 
     heads: dict[str, Head]
     id: str

@@ -68,7 +68,7 @@ class Effects(Document):
     terms: tuple[str, ...]
     shared: tuple[float, ...]
     groups: dict[str, tuple[float, ...]] = Field(default_factory=dict)
-    """Values by framework, by accelerator, and by both (``group_names``)."""
+    """Values to add for a framework, an accelerator or their pair, by key (``group_names``)."""
 
     def of(self, accelerator: str, framework: str) -> Floats:
         """Return the log factor ``e_k`` of each term, [terms]; an unmeasured accelerator or

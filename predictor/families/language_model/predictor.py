@@ -84,7 +84,8 @@ class Estimate:
 
 @dataclass(frozen=True, slots=True)
 class ServingPrediction:
-    """The prediction for one model under one load on one device."""
+    """Predicted throughput, latency, memory and cost of serving one model under one load on one
+    device."""
 
     device: str
     gpus: int
@@ -101,9 +102,9 @@ class ServingPrediction:
     fits: bool
     """Whether the upper end of the least memory needed fits on the GPU."""
     energy_j_per_token: Interval | None
-    """Not verified by measurements."""
+    """Joules per token; not verified by measurements. None: the device's power is unknown."""
     price_per_million: Interval | None
-    """Price per million tokens, in the site's currency."""
+    """Price per million tokens, in the site's currency. None: the device has no price."""
     carbon_g_per_million: Interval | None
     """Grams of carbon per million tokens; not verified by measurements."""
     basis: Basis
@@ -117,7 +118,7 @@ class ServingPrediction:
 
 @dataclass(frozen=True, slots=True)
 class LlmPredictor:
-    """A predictor that uses one loaded bundle."""
+    """Predicts served language models from one loaded bundle."""
 
     model: LlmModel
 
@@ -196,7 +197,7 @@ class LlmPredictor:
             for c in cases
         ])  # fmt: skip
         log_time, shares = combine(terms, effects)
-        # All cases are one model under one load: only the accelerator differs.
+        # All cases have the same model and load: only the accelerator differs.
         tied = np.repeat(ties(cases[:1], [framework], head.codes), len(cases), axis=0)
         tied[:, 0] = [head.codes.accelerator(c) for c in cases]
         situations = [_situation(head, c, framework, t) for c, t in zip(cases, tied, strict=True)]

@@ -59,7 +59,8 @@ class Codes:
 
 
 def signature(model: LanguageModel) -> str:
-    """Return a digest that is the same for models of the same shape, whatever their names."""
+    """Return a digest of a model's shape; models of the same shape but different names have the
+    same digest."""
     parts = (
         model.layers, model.hidden_size, model.heads, round(model.kv_heads * model.layers),
         model.head_dim, model.feed_forward_size, model.vocabulary, model.experts,

@@ -20,12 +20,12 @@ _COUNT = Field(default=1, ge=1, le=10_000_000)
 
 
 class LanguageModelWorkload(Document):
-    """A decoder served under a load of equal requests."""
+    """Workload of a decoder language model that serves equal requests at constant concurrency."""
 
     schema_: str = Field(default=LANGUAGE_MODEL_WORKLOAD_SCHEMA, alias="schema")
     name: Name
     config: dict[str, Any] = Field(min_length=1, max_length=10_000)
-    """The model's ``config.json`` of Hugging Face."""
+    """Contents of the model's Hugging Face ``config.json``."""
     framework: str = Field(default="vllm", min_length=1, max_length=64)
     concurrency: int = _COUNT
     """Number of sequences served at the same time."""

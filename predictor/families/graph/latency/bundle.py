@@ -85,7 +85,7 @@ class Setting:
 
 @dataclass(frozen=True, slots=True)
 class LatencyModel:
-    """All settings of a bundle, ready to predict."""
+    """The settings of a latency bundle (platform, precision, software), ready to predict."""
 
     settings: tuple[Setting, ...]
     novel: float

@@ -166,7 +166,7 @@ class GraphCalls:
     runs: NDArray[np.bool_]
     """[kinds] whether the kind runs a kernel; False: it takes no time."""
     times: Integers
-    """[kinds] number of nodes of each kind."""
+    """[kinds] number of nodes of each kind (``compiled``: without fused nodes)."""
     waits: Floats
     """[kinds] launches per node beyond the first; a recurrent layer launches a kernel for each
     step."""
@@ -235,7 +235,8 @@ def calls_of(
 
 
 def _absorbed(graph: ModelGraph) -> NDArray[np.bool_]:
-    """Return [nodes]: whether a compiler runs the node in the kernel of a node before it."""
+    """Return for each node whether a compiler fuses the node into the kernel of a preceding node,
+    [nodes]."""
     fusible = _FUSIBLE[graph.family]
     writer, reader = graph.edges
     absorbed = np.zeros(len(graph), bool)
@@ -244,7 +245,7 @@ def _absorbed(graph: ModelGraph) -> NDArray[np.bool_]:
 
 
 def _named(graph: ModelGraph, names: frozenset[str]) -> NDArray[np.bool_]:
-    """Return [kinds]: whether each kind is one of the named operators."""
+    """Return for each kind of node whether its operator is in ``names``, [kinds]."""
     return np.array([name in names for name in graph.operators])[graph.kind_operator]
 
 
@@ -263,7 +264,8 @@ def _inputs_a_group(table: Integers, split: Floats) -> Floats:
 
 
 def _biases(graph: ModelGraph, weight_bytes: Floats) -> NDArray[np.bool_]:
-    """Return [kinds]: whether each kind adds a constant bias to the output of a matrix product."""
+    """Return for each kind of node whether it adds a constant bias to the output of a matrix
+    product, [kinds]."""
     product = graph.operators.index("MatMul") if "MatMul" in graph.operators else -1
     add = graph.operators.index("Add") if "Add" in graph.operators else -1
     after = np.zeros(len(graph.kinds), bool)

@@ -101,7 +101,8 @@ class Places:
 
     @staticmethod
     def of(gpus: Sequence[Unit], numbers: Numbers, power: PowerLimit) -> Places:
-        """Return the properties of the GPUs, in the given order."""
+        """Return the properties of ``gpus`` as arrays, in the order of ``gpus``, for the precision
+        ``numbers``."""
         rows = [
             (
                 gpu.multiprocessors, gpu.bytes_per_s, gpu.l2_bytes, gpu.vector_flops,

@@ -50,7 +50,7 @@ class WidthEntry(Document):
 
 
 class PlatformEntry(Document):
-    """A platform whose cases are in the bundle."""
+    """Manifest entry of a platform whose cases are in the bundle."""
 
     platform: str
     novelty_scale: float = Field(gt=0)
@@ -73,7 +73,7 @@ class TransferTraining(Training):
 
 
 class TransferManifest(BundleManifest):
-    """``manifest.json``."""
+    """Contents of ``manifest.json`` of a transfer bundle."""
 
     schema_: str = Field(default=TRANSFER_SCHEMA, alias="schema")
     amplitudes: dict[str, tuple[float, ...]]

@@ -60,9 +60,9 @@ class Cases:
     """Features of n cases, as arrays; a case is one model at a batch on one platform."""
 
     graph: Floats
-    """[n, len(GRAPH)]"""
+    """[n, len(GRAPH)] features that do not depend on the platform."""
     place: Floats
-    """[n, len(PLACE)]"""
+    """[n, len(PLACE)] features of the graph on the platform."""
     spec: Floats
     """[n, len(SPEC)] logs of the platform's rates, multiplied by ``_SPEC_WEIGHT``."""
     log_roof: Floats

@@ -25,7 +25,8 @@ from berth.predictor.hardware.roofs import Roof
 
 @dataclass(frozen=True, slots=True)
 class Width:
-    """Half width of the 90 % interval, in log time, for a platform with this many samples."""
+    """Half width of the 90 % interval, in log time, for a GPU or CPU platform with ``samples``
+    runs."""
 
     samples: int
     gpu: bool
@@ -41,7 +42,8 @@ class TransferPosterior:
     """Mean over the training cases of log(time / roofline time)."""
     cases: Cases
     weights: Floats
-    """[cases] (K + noise)^-1 times the measured values (``K``: covariance of the cases)."""
+    """[cases] (K + noise)^-1 times the measured values (``K``: covariance of the cases; measured
+    value: log(time / roofline time) less ``offset``)."""
     devices: tuple[str, ...]
     """Names of the devices; ``Cases.device`` holds indices into them."""
     stacks: tuple[str, ...]
