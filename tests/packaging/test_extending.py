@@ -117,6 +117,7 @@ def test_the_doctor_lists_what_a_package_adds(berth: Shell) -> None:
     ]
 
 
+@pytest.mark.slow
 def test_the_family_forecasts_and_the_objective_chooses(berth: Shell) -> None:
     words = ("place", "table.json", "--site", "berth.toml", "--no-state")
     found = json.loads(berth(*words, "--json", "--", "job.sh"))
@@ -138,6 +139,7 @@ def test_the_collector_measures(berth: Shell) -> None:
     assert used == ["rusage"]
 
 
+@pytest.mark.slow
 def test_the_scheduler_is_read_given_a_job_and_asked_what_became_of_it(berth: Shell) -> None:
     first = berth("site", "init", "--scheduler", "local", "--dry-run")
     assert tomllib.loads(first)["site"]["scheduler"] == "local"
@@ -162,6 +164,7 @@ def test_the_scheduler_is_read_given_a_job_and_asked_what_became_of_it(berth: Sh
     assert nothing == "berth: Local processes has no jobspec\n"
 
 
+@pytest.mark.slow
 def test_the_daemon_answers_a_filter_of_that_scheduler(berth: Shell) -> None:
     berth("workload", "add", "table.json", "--site", "berth.toml")
     site = berth.folder / "berth.toml"
@@ -190,6 +193,7 @@ def test_an_unknown_name_is_refused_with_the_nearest_of_all(berth: Shell) -> Non
     )
 
 
+@pytest.mark.slow
 def test_without_the_package_its_names_are_unknown(tmp_path: Path) -> None:
     alone = Shell(tmp_path)
     wrong = alone("place", "table.json", "--site", "berth.toml", status=2)
@@ -206,6 +210,7 @@ def fake_package(folder: Path, name: str, entry_points: str) -> Path:
     return folder / name
 
 
+@pytest.mark.slow
 def test_broken_packages_are_named_and_the_rest_goes_on(installed: Path, tmp_path: Path) -> None:
     broken = fake_package(
         tmp_path,

@@ -65,6 +65,7 @@ def run(fresh: Path, *arguments: str, cwd: Path) -> str:
     return done.stdout
 
 
+@pytest.mark.slow
 def test_the_command_comes_from_the_wheel(fresh: Path, tmp_path: Path) -> None:
     where = run(fresh, "python", "-c", "import berth.plugin as p; print(p.__file__)", cwd=tmp_path)
     assert where.startswith(str(fresh))

@@ -109,6 +109,7 @@ def short(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bench, "_SCALING_SIZE", 65_536)
 
 
+@pytest.mark.slow
 def test_this_machine_becomes_a_platform_document(suite: Suite, short: None) -> None:
     told: list[tuple[int, int]] = []
     signature = bench.measure_signature(
@@ -125,6 +126,7 @@ def test_this_machine_becomes_a_platform_document(suite: Suite, short: None) -> 
     assert signature.thread_scaling[-1][0] == (here.cores if suite.openmp else 1)
 
 
+@pytest.mark.slow
 def test_without_openmp_the_platform_is_one_core(suite: Suite, short: None) -> None:
     build = dataclasses.replace(suite.build, openmp_problem="no omp.h")
     alone = dataclasses.replace(suite, build=build)

@@ -99,6 +99,7 @@ def test_both_builds_pass_their_own_check(suite: Suite) -> None:
         assert json.loads(done.stdout) == {"checked": 80}
 
 
+@pytest.mark.slow
 def test_the_check_notices_a_wrong_kernel(tmp_path: Path, quick_cc: None) -> None:
     broken = tmp_path / "kernels"
     shutil.copytree(SOURCES, broken)

@@ -113,6 +113,7 @@ def node(placing_cluster: Cluster, request: pytest.FixtureRequest) -> Iterator[L
     placing_cluster.cancel_everything()
 
 
+@pytest.mark.slow
 @IN_BOTH_SETUPS
 def test_submitit(node: LoginNode, set_up: str) -> None:
     require_client("submitit")
@@ -124,6 +125,7 @@ def test_submitit(node: LoginNode, set_up: str) -> None:
     assert node.slurm.job(seen["id"])["JobState"] in ("COMPLETED", "COMPLETING", "RUNNING")
 
 
+@pytest.mark.slow
 @IN_BOTH_SETUPS
 def test_reframe(node: LoginNode, set_up: str) -> None:
     require_client("reframe")

@@ -46,6 +46,7 @@ def processes_of(root: str) -> list[str]:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.slurm
 @pytest.mark.parametrize("ending", ["SIGKILL", "SIGTERM", "SIGINT", "an exception", "sys.exit"])
 def test_however_the_owner_ends_nothing_of_the_cluster_is_left(ending: str) -> None:

@@ -135,12 +135,14 @@ def test_each_lands_on_the_best_place_with_its_sentence_and_its_sources(
         assert source.partition(":")[0] in forecasts[name].families
 
 
+@pytest.mark.slow
 def test_a_network_of_the_site_s_own_bundles_answers(forecasts: dict[str, Forecast]) -> None:
     made = forecasts["networked-2"]
     assert made.families == ("relative",)
     assert made.source_of(GPU) == "relative: VAE + DNN"
 
 
+@pytest.mark.slow
 def test_a_job_of_unknown_amount_keeps_its_time_limit(
     slurm: Cluster, forecasts: dict[str, Forecast]
 ) -> None:

@@ -197,6 +197,7 @@ def test_dry_run_shows_the_scripts_and_submits_nothing(
     assert app.rpartition("/")[2] not in slurm.run("squeue", "-h", "-o", "%j").stdout
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("limit", "minutes", "seconds"),
     [("90", 90, 5400), ("90:30", 91, 5430), ("1:30:00", 90, 5400), ("12h", 720, 43_200)],
@@ -238,6 +239,7 @@ def test_a_site_without_reference_partition_says_what_to_set(
     assert "site.reference_partition" in done.stderr
 
 
+@pytest.mark.slow
 def test_a_user_without_rights_on_the_reference_partition_is_told_so(
     slurm: Cluster, site: RealDaemon
 ) -> None:

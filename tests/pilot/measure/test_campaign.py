@@ -37,6 +37,7 @@ def by_name(path: Path) -> dict[str, Profile]:
     return {profile.name: profile for profile in read_profiles(path)}
 
 
+@pytest.mark.slow
 @pytest.mark.valgrind
 def test_counts_are_of_one_repetition(suite: Suite, tmp_path: Path, valgrind: None) -> None:
     path = tmp_path / "k.jsonl"
@@ -69,6 +70,7 @@ def test_a_campaign_goes_on_where_it_stopped(suite: Suite, tmp_path: Path) -> No
     assert sizes == [[N, 2 * N]] * 2
 
 
+@pytest.mark.slow
 @pytest.mark.valgrind
 def test_native_and_emulated_parts_merge_in_either_order(
     suite: Suite, tmp_path: Path, valgrind: None

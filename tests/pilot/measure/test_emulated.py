@@ -75,6 +75,7 @@ def test_a_forked_child_is_counted_once(program: Program) -> None:
     assert not forked.warnings
 
 
+@pytest.mark.slow
 def test_what_valgrinds_own_tools_count_is_what_ours_counts(program: Program) -> None:
     order = Order((program("mixed"), "300000"), dict(os.environ), discard=True)
     ours = emulate(order, tools=("emulator",), budget_s=120, jobs=1).counters
@@ -106,6 +107,7 @@ def test_a_quarter_of_the_sets_gives_the_misses_within_its_error(program: Progra
         assert error < 0.3 * (part[name].value or 0)
 
 
+@pytest.mark.slow
 def test_what_is_computed_in_valgrinds_place_has_the_same_results(tmp_path: Path) -> None:
     compiler = shutil.which("gcc") or shutil.which("cc")
     if compiler is None or os.uname().machine != "x86_64":
@@ -153,6 +155,7 @@ def test_code_made_at_run_time_is_classified_and_its_share_is_named(program: Pro
     assert (found.counters["int_ops"].value or 0) > 50_000
 
 
+@pytest.mark.slow
 def test_where_the_tool_cannot_be_built_valgrinds_own_stand_in(
     program: Program, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -63,6 +63,7 @@ def measured(tmp_path: Path) -> LinkMeasurement:
     return found
 
 
+@pytest.mark.slow
 def test_without_mpi_it_is_measured_over_tcp_and_says_why(tmp_path: Path, tools: Path) -> None:
     found = measured(tmp_path)
     assert found.complete
@@ -106,6 +107,7 @@ def test_an_mpi_that_does_not_fit_its_launcher_is_said_and_tcp_is_used(
     assert "launch: exit status 3: the launcher and this MPI do not fit" in found.without_mpi
 
 
+@pytest.mark.slow
 def test_a_launcher_that_hangs_is_given_up(
     tmp_path: Path, tools: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -221,6 +223,7 @@ def shaped() -> Iterator[Shaped]:
     made.remove()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("shape", "least_latency_s", "most_bytes_per_s"),
     [
@@ -262,6 +265,7 @@ def run(*words: object) -> int:
     return 0
 
 
+@pytest.mark.slow
 def test_the_command_writes_and_says_what_it_found(
     tmp_path: Path, tools: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

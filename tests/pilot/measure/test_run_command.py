@@ -121,6 +121,7 @@ def test_the_time_limit_is_told_and_what_was_measured_kept(work: Path) -> None:
     assert (read_json(work / "p.json", Profile).value("io_bytes_written") or 0) > 1_000_000
 
 
+@pytest.mark.slow
 def test_children_left_behind_are_told(program: Program) -> None:
     done = berth("--no-emulation", "--repeats", "1", "--", program("orphan"))
     assert done.returncode == 0
@@ -208,6 +209,7 @@ def _await_sleeper(pid: int) -> psutil.Process:
     raise AssertionError("the program was not started")
 
 
+@pytest.mark.slow
 def test_an_interrupted_emulation_keeps_the_native_part(
     program: Program, work: Path, valgrind: None
 ) -> None:

@@ -206,6 +206,7 @@ def test_a_job_that_fits_no_slice_of_the_fleet_stays_where_it_is(daemon: SliceDa
     assert "memory" in job.message
 
 
+@pytest.mark.slow
 def test_a_gpu_of_any_type_becomes_the_slice_that_fits(daemon: SliceDaemon) -> None:
     slurm = daemon.cluster
     for option in ("--gres=gpu:1", "--gpus=1", "--gpus-per-node=1", "--gres=gpu"):
@@ -224,6 +225,7 @@ def test_in_a_partition_of_ones_own_only_the_type_is_added(daemon: SliceDaemon) 
     assert slurm.wait_for_state(job.id) == "COMPLETED"
 
 
+@pytest.mark.slow
 def test_a_type_that_the_user_wrote_is_never_changed(daemon: SliceDaemon) -> None:
     slurm = daemon.cluster
     for where in ("auto", "mig"):
@@ -258,6 +260,7 @@ def test_who_names_neither_type_nor_profile_is_told_and_left_alone(daemon: Slice
     assert typed.message == ""
 
 
+@pytest.mark.slow
 def test_a_site_may_leave_it_to_its_users(daemon: SliceDaemon) -> None:
     slurm = daemon.cluster
     daemon.site("leave")
@@ -290,6 +293,7 @@ def test_after_a_cut_no_slice_is_asked_for_that_is_gone(node: Node, daemon: Slic
     assert slurm.wait_for_state(after.id) == "COMPLETED"
 
 
+@pytest.mark.slow
 def test_a_graph_a_training_step_and_a_language_model_steer_a_recut_and_get_their_slices(
     node: Node, daemon: SliceDaemon
 ) -> None:

@@ -135,6 +135,7 @@ def test_a_site_without_its_store_is_reported_with_the_reason(site: Path, tmp_pa
     assert "store.db" in done.stdout
 
 
+@pytest.mark.slow
 def test_a_model_is_reported_with_times_and_roofs(tmp_path: Path) -> None:
     model, file = tmp_path / "net.onnx", tmp_path / "net.html"
     model.write_bytes(convolutional().SerializeToString())

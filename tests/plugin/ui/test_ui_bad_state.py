@@ -96,6 +96,7 @@ def of_somebody_else(path: Path) -> Iterator[None]:
     yield
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("state", "said"),
     [

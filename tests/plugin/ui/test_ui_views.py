@@ -51,6 +51,7 @@ def test_a_model_is_predicted_from_its_file(asking: Asking) -> None:
     assert "a100-40gb" in page
 
 
+@pytest.mark.slow
 def test_resnet50_is_sent_whole_and_predicted(asking: Asking) -> None:
     """How fast: ``python benchmarks/page.py``."""
     client, model = asking(), resnet50()
@@ -184,6 +185,7 @@ def test_reports_are_framed_without_their_scripts(asking: Asking, tmp_path: Path
     assert client.get("/what-if/none.html").status_code == 404
 
 
+@pytest.mark.slow
 def test_the_queue_is_replayed_and_a_user_sees_their_own_jobs(
     asking: Asking, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -57,6 +57,7 @@ def replayed(jobs: Trace, rules: Recutting | None = RULES, cluster: Cluster = CU
     return result
 
 
+@pytest.mark.slow
 def test_a_gpu_that_is_not_cut_anew_gives_only_what_it_has() -> None:
     jobs = trace([(0, 10, WHOLE), (0, 10, WHOLE), (0, 10, WHOLE), (1, 10, SMALL)])
     result = replayed(jobs, None)

@@ -222,6 +222,7 @@ def rooflines(graph: ModelGraph) -> list[Roofline]:
     return [roofline(graph, place, Numbers.FP16) for place in (A100, SLICE, CPU)]
 
 
+@pytest.mark.slow
 def test_the_picture_holds_every_platform(wide: ModelGraph, tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     from berth.plugin.pictures import roofline as roofline_picture
