@@ -35,6 +35,7 @@ from berth.predictor.core.forecast import Forecast, SourceShare, Unit
 from berth.predictor.core.prediction import Prediction, PredictionCurve
 from berth.predictor.core.workload import Workload
 from berth.predictor.hardware.mig.slices import relatives
+from berth.predictor.hardware.same_hardware import same_hardware
 
 DEFAULT_REFERENCES = ("epyc-genoa-vm", "a100-40gb")
 """Default reference platforms for speedups of workloads that were never measured.
@@ -109,7 +110,7 @@ class Forecaster:
             unit=Unit.STEP if unit is Unit.EPOCH else unit,
             families=tuple(family.name for family, answer in answers if answer.curves),
             sources={name: sources[name] for name in asked},
-            ran_on=_ran_on(workload),
+            ran_on=_ran_on(question),
             nodes=next((a.nodes for _, a in answers if a.nodes is not None), None),
         )
         return _of_whole_job(forecast, workload)
@@ -345,11 +346,18 @@ def _reference_time(
     return named, None, False
 
 
-def _ran_on(workload: Workload) -> tuple[str, ...]:
-    """Return the platform of a program's pilot run, or nothing for a workload without a complete
-    profile."""
-    profile = workload.document
-    return (profile.platform,) if isinstance(profile, Profile) and profile.complete else ()
+def _ran_on(question: Question) -> tuple[str, ...]:
+    """Return the platform of a program's pilot run and the requested platforms with the same
+    hardware; nothing for a workload without a complete profile."""
+    profile, home = question.workload.document, question.measured_on
+    if not isinstance(profile, Profile) or not profile.complete:
+        return ()
+    same = (
+        name
+        for name, platform in question.platforms.items()
+        if home is not None and same_hardware(platform, home)
+    )
+    return tuple(dict.fromkeys((profile.platform, *same)))
 
 
 def _over(curve: PredictionCurve, reference_s: float) -> PredictionCurve:

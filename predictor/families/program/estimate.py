@@ -83,6 +83,10 @@ class Layout:
     """Table row of the platform that the profile was measured on; -1: that platform is unknown."""
     labelled: dict[str, int]
     """Table row by labelled platform, at the core count of its measured times."""
+    at_home: frozenset[str]
+    """Names of the requested platforms with the hardware that the profile was measured on."""
+    labels_of: dict[str, str]
+    """Name of the labelled platform with the same hardware, by requested platform."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,18 +142,19 @@ def log_times(readings: Sequence[Reading], layout: Layout, bundle: Bundle) -> Fl
     """
     points = layout.table.points[: layout.count]
     entries = {entry.platform: entry for entry in bundle.manifest.labelled}
-    asked = {point.platform.name for point in points}
+    asked = {layout.labels_of.get(point.platform.name) for point in points}
     residuals = {
         name: bundle.residual(name, np.array([_features(r, index) for r in readings]))
         for name, index in layout.labelled.items()
-        if layout.reference >= 0 and name in asked and name != readings[0].profile.platform
+        if layout.reference >= 0 and name in asked
     }
     measured = _measured_log_times(readings[0].profile)
     logs = np.empty((len(readings), len(points)))
     for index, point in enumerate(points):
-        name = point.platform.name
+        at_home = point.platform.name in layout.at_home
+        name = layout.labels_of.get(point.platform.name)
         for row, reading in enumerate(readings):
-            if name == reading.profile.platform:
+            if at_home:
                 log_roof = float(reading.log_roofs[index])
                 logs[row, index] = _at_home(reading, point, measured, log_roof, 0.0).log_time
             elif name in residuals:
@@ -186,8 +191,8 @@ def estimate(reading: Reading, layout: Layout, bundle: Bundle) -> list[Estimate]
     counting = NORMAL_90 * counting_error(profile)
     estimates = []
     for index, point in enumerate(layout.table.points[: layout.count]):
-        name = point.platform.name
-        if name == profile.platform:
+        name = layout.labels_of.get(point.platform.name)
+        if point.platform.name in layout.at_home:
             log_roof = float(reading.log_roofs[index])
             estimates.append(_at_home(reading, point, measured, log_roof, doubling))
         elif name in residuals:

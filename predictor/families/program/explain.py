@@ -129,7 +129,12 @@ def explain(
     reading = predictor.read(profile, layout)
     game = Game(reading, layout, predictor.bundle)
     attribution = attribute(game.log_speedups, game.row, game.typical, game.groups)
-    return [_explanation(point, reading, index, attribution) for index, point in enumerate(points)]
+    return [
+        _explanation(
+            point, reading, index, attribution, at_home=point.platform.name in layout.at_home
+        )
+        for index, point in enumerate(points)
+    ]
 
 
 def largest_first(effects: Iterable[Effect]) -> tuple[Effect, ...]:
@@ -138,7 +143,7 @@ def largest_first(effects: Iterable[Effect]) -> tuple[Effect, ...]:
 
 
 def _explanation(
-    point: Point, reading: Reading, index: int, attribution: Attribution
+    point: Point, reading: Reading, index: int, attribution: Attribution, *, at_home: bool
 ) -> Explanation:
     roofs = reading.roofs
     total = float(roofs.total[index])
@@ -158,7 +163,7 @@ def _explanation(
         limit=words,
         limit_share=shares[limit],
         effects=largest_first(effects),
-        at_home=point.platform.name == reading.profile.platform,
+        at_home=at_home,
         shares=shares,
     )
 
@@ -222,10 +227,9 @@ class Game:
         inputs."""
         readings = [self._moved(row) for row in rows]
         own = np.array([math.log(reading.run.runtime_s) for reading in readings])[:, None]
-        # On the profile's own platform the predictions are measured times and change with ``own``.
-        home = self._reading.profile.platform
+        # On the profile's own hardware the predictions are measured times and change with ``own``.
         points = self._layout.table.points[: self._layout.count]
-        is_home = np.array([point.platform.name == home for point in points])
+        is_home = np.array([point.platform.name in self._layout.at_home for point in points])
         shift = np.where(is_home, own - math.log(self._reading.run.runtime_s), 0.0)
         return np.asarray(own - log_times(readings, self._layout, self._bundle) - shift)
 

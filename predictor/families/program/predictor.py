@@ -25,6 +25,7 @@ from berth.predictor.families.program.estimate import Estimate, Layout, Reading,
 from berth.predictor.families.program.time_only import combined, is_time_only, stand_ins
 from berth.predictor.families.program.work import busy_cores, run_s
 from berth.predictor.hardware.ceilings import Ceilings, Point, core_grid
+from berth.predictor.hardware.same_hardware import same_as, same_hardware
 
 WIDEST_USEFUL_FACTOR = 20.0
 """Largest useful interval: Berth abstains if its upper end exceeds this many times the predicted
@@ -151,12 +152,24 @@ class Predictor:
         if reference is not None:
             asked.append(Point(reference, runs_on.threads * runs_on.ranks))
         labelled = self._bundle.manifest.labelled
+        platforms = {point.platform.name: point.platform for point in points}
         own = [Point(entry.hardware, entry.cores or entry.gpus) for entry in labelled]
         return Layout(
             table=Ceilings.of([*asked, *own]),
             count=len(points),
             reference=-1 if reference is None else len(points),
             labelled={p.platform.name: len(asked) + i for i, p in enumerate(own)},
+            at_home=frozenset(
+                name
+                for name, platform in platforms.items()
+                if name == profile.platform
+                or (reference is not None and same_hardware(platform, reference))
+            ),
+            labels_of={
+                name: labels.name
+                for name, platform in platforms.items()
+                if (labels := same_as(platform, [entry.hardware for entry in labelled])) is not None
+            },
         )
 
     def read(self, profile: Profile, layout: Layout) -> Reading:
