@@ -139,6 +139,9 @@ def _layout_problem(request: Request, candidate: Candidate, held: Resources) -> 
     wanted = (needs.tasks_per_node or 0) * held.cpus_per_task if unchanged else 0
     if wanted > cores:
         return f"your tasks per node take {wanted} cores and a node has {cores}"
+    if unchanged and (needs.tasks_per_node or 0) > held.tasks:
+        # Slurm compares the limits of partitions and QOS with the tasks per node.
+        return f"you asked for {needs.tasks_per_node} tasks per node and {held.tasks} in all"
     if needs.min_cores_per_node > cores:
         return f"you asked for nodes with {needs.min_cores_per_node} cores and a node has {cores}"
     if needs.cores_per_gpu * _ceil(held.gpus, max(1, held.nodes)) > cores:

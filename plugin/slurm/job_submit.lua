@@ -26,6 +26,8 @@ local MAX_STAMP_BYTES = 512
 local MAX_MESSAGE_BYTES = 400
 local PARTITION_UP = 3
 local PARTITION_NEEDS_RESERVATION = 0x10
+local INFINITE = 4294967295 -- what Slurm has for "no limit" in 32 bits
+local UNLIMITED_MIN = 5256000 -- ten years: longer than any time limit of a partition that has one
 local UNSET_FROM = 65534 -- NO_VAL16; also larger than any count below this that Slurm keeps in 16 bits
 local SAME_LOG_EVERY_S = 60
 local NAMES_FOR_S = 60 -- seconds for which a user's name is cached
@@ -293,6 +295,13 @@ end
 local function count_of(value, unset)
   if type(value) ~= "number" or value >= (unset or UNSET_FROM) then return nil end
   return value
+end
+
+-- Return a time limit in minutes, nil where none is set. `--time=0` asks for no limit: only partitions
+-- without a limit can take such a job.
+local function limit_of(minutes)
+  if minutes == INFINITE then return UNLIMITED_MIN end
+  return count_of(minutes, slurm.NO_VAL)
 end
 
 local function in_list(list, name)
@@ -605,7 +614,7 @@ local function describe(job, partitions, fields)
     features = text_of(fields.features),
     prefer = text_of(fields.prefer),
     exclusive = WHOLE_NODES[job.shared] and 1 or nil,
-    time_limit_min = count_of(job.time_limit, slurm.NO_VAL),
+    time_limit_min = limit_of(job.time_limit),
     array = text_of(fields.array_inx),
     het = count_of(job.het_job_offset, slurm.NO_VAL),
     scheduler_since_s = loaded_at,
@@ -815,7 +824,7 @@ local CHECKS = {
   cpus_per_task = function(value) return is_whole(value, 65000) end,
   memory_mib_per_node = function(value) return is_whole(value, 2 ^ 40) end,
   memory_mib_per_cpu = function(value) return is_whole(value, 2 ^ 40) end,
-  time_limit_min = function(value) return is_whole(value, 5256000) end,
+  time_limit_min = function(value) return is_whole(value, UNLIMITED_MIN) end,
 }
 
 local LAYOUT = { "nodes", "tasks", "cpus_per_task" }

@@ -131,8 +131,10 @@ def test_what_does_not_fit_is_a_sentence(asked: Any, place: Candidate, why: str)
     assert translated(asked, place) == why
 
 
-def test_as_many_tasks_as_asked_fit_on_a_node_even_where_there_are_fewer() -> None:
+def test_more_tasks_per_node_than_tasks_keep_the_job_where_tasks_are_kept() -> None:
+    """Slurm compares limits of partitions and QOS with the tasks per node."""
     asked = request(nodes=1, tasks=4, needs=Needs(tasks_per_node=40))
     assert translated(asked, cpu()) == "your tasks per node take 40 cores and a node has 32"
-    assert translated(asked, cpu(cores_per_node=40)) == Resources(1, 4, 1)
+    kept = "you asked for 40 tasks per node and 4 in all"
+    assert translated(asked, cpu(cores_per_node=40)) == kept
     assert translated(asked, gpu()) == Resources(1, 1, 8, 1)

@@ -47,7 +47,9 @@ def test_rates_may_differ_as_two_benchmark_runs_do_only_where_the_processor_is_n
     assert not same_hardware(renamed(HERE, processor=None), faster(HERE, 1.05, processor=None))
 
 
-@pytest.mark.parametrize("change", [{"cores": 64}, {"processor": "another"}, {"targets": ("cuda",)}])
+@pytest.mark.parametrize(
+    "change", [{"cores": 64}, {"processor": "another"}, {"targets": ("cuda",)}]
+)
 def test_other_hardware_with_equal_rates(change: dict[str, object]) -> None:
     home = renamed(HERE, "home", processor="AMD EPYC 9B14")
     assert not same_hardware(home, renamed(home, **change))
@@ -84,6 +86,15 @@ def test_other_hardware_under_a_labelled_name_has_no_labels() -> None:
     other = renamed(HERE, "quartz", cores=HERE.cores + 1)
     there = Predictor.load().predict(profile(), other, reference=HERE, cores=1)
     assert there.basis is Basis.PRIOR
+
+
+def test_times_measured_on_a_platform_tell_more_than_its_signature(
+    predictor: Predictor,
+) -> None:
+    labelled = {entry.platform: entry.hardware for entry in predictor.bundle.manifest.labelled}
+    home = renamed(labelled["quartz"], "home")
+    there = predictor.predict(profile(platform="home"), labelled["quartz"], reference=home, cores=1)
+    assert there.basis is Basis.CALIBRATED
 
 
 def test_the_program_counts_as_run_on_its_hardware_under_any_name() -> None:

@@ -153,6 +153,7 @@ class Predictor:
             asked.append(Point(reference, runs_on.threads * runs_on.ranks))
         labelled = self._bundle.manifest.labelled
         platforms = {point.platform.name: point.platform for point in points}
+        labels = {entry.platform: entry.hardware for entry in labelled}
         own = [Point(entry.hardware, entry.cores or entry.gpus) for entry in labelled]
         return Layout(
             table=Ceilings.of([*asked, *own]),
@@ -163,12 +164,13 @@ class Predictor:
                 name
                 for name, platform in platforms.items()
                 if name == profile.platform
-                or (reference is not None and same_hardware(platform, reference))
+                # Times measured on the platform itself tell more than an equal signature.
+                or (name not in labels and reference and same_hardware(platform, reference))
             ),
             labels_of={
-                name: labels.name
+                name: same.name
                 for name, platform in platforms.items()
-                if (labels := same_as(platform, [entry.hardware for entry in labelled])) is not None
+                if (same := same_as(platform, labels.values())) is not None
             },
         )
 

@@ -129,6 +129,7 @@ CASES = (
         ("all memory", "--mem=0", True),
         ("a layout of nodes", "-B 1:2:1", False),
         ("an array", "--array=0-2", True),
+        ("no time limit", "--time=0", None),
     ),
     Case("V2 opt-out beside Latin-1", PLAIN, (f"--comment={LATIN_1}",), False),
     Case("V8 --gres=none in the script", PLAIN, (), False,
@@ -148,6 +149,8 @@ CASES = (
         ("V5 MaxTime", "-t 08:00:00", False),
         ("all memory over MaxMemPerNode", "-n30 --mem=0", False),
         ("tasks of each node more than its cores", "-N1-2 --ntasks-per-node=40", False),
+        ("tasks per node over the limits, fewer in all",
+         "-n2 --mem-per-cpu=4G --ntasks-per-node=40", False),
         ("more tasks of a socket than cores", "--mem=8G --ntasks-per-socket=8", False),
     ),
     *cases(
@@ -166,6 +169,7 @@ CASES = (
         ("a least time below it", "-c4 --time-min=10", True),
         ("a least time and a limit", "-c4 --time-min=30 -t 40", True),
     ),
+    Case("no time limit, beside a partition with one", OVERLAP, ("-n1", "--time=0"), None),
     Case("a core's memory in a partition of whole nodes", OVERLAP, ("-n4", "--mem-per-cpu=64G"),
          None, workload="hopper"),
     *cases(
