@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from berth.pilot.platform import Platform
 from berth.pilot.units import counted
 from berth.plugin.report.parts import (
+    THREE,
     Column,
     Part,
     Report,
@@ -95,9 +96,9 @@ PREDICTIONS: tuple[Column[PlatformRow], ...] = (
     interval("Speedup", "speedup", lambda row: row.prediction.speedup, "{:.3g}x".format, unit=""),
     at_most("Host memory <=", "host_memory_bytes", lambda row: row.memory.host_bytes),
     at_most("GPU memory <=", "gpu_memory_bytes", lambda row: row.memory.gpu_bytes),
-    Column("Energy", "energy_j", lambda row: row.prediction.energy_j, unit="J", words=_energy,
-           is_optional=True, is_wide=True),
-    Column("Cost", "cost", lambda row: row.cost, words=_cost, is_optional=True,
+    Column("Energy", "energy_j", lambda row: row.prediction.energy_j, unit="J", ends=THREE,
+           words=_energy, is_optional=True, is_wide=True),
+    Column("Cost", "cost", lambda row: row.cost, ends=THREE, words=_cost, is_optional=True,
            is_wide=True),
     Column("Limited by", "bound", lambda row: row.prediction.bound.value),
     Column("Basis", "basis", lambda row: row.prediction.basis.value, words=_basis),

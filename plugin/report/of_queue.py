@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Container, Iterable, Mapping, Sequence
-from dataclasses import replace
 
 import numpy as np
 
@@ -206,8 +205,7 @@ def waits_report(
         _waits_table(name, table, "GPUs" if name in gpus else "cores")
         for name, table in tables.items()
     ]
-    parts = [Part(table.caption, tables=[replace(table, caption="")]) for table in shown]
-    return Report("", f"{running} jobs run, {waiting} wait", parts)
+    return Report("", f"{running} jobs run, {waiting} wait", [Part("", tables=shown)])
 
 
 def _waits_table(name: str, table: WaitTable, units: str) -> Table[int]:
@@ -216,12 +214,15 @@ def _waits_table(name: str, table: WaitTable, units: str) -> Table[int]:
 
     def column(place: int, bound_s: float) -> Column[int]:
         title = "any" if math.isinf(bound_s) else f"up to {format_elapsed(bound_s)}"
-        key = "wait_s" if math.isinf(bound_s) else f"wait_s, {bound_s:g} s"
+        key = "wait_any_s" if math.isinf(bound_s) else f"wait_{bound_s:.0f}_s"
         return Column(
             title, key, lambda row: table.waits[row][place],
             lambda wait: format_elapsed(wait.mid) if wait.mid else "none", "s", ends=THREE,
         )  # fmt: skip
 
-    columns: list[Column[int]] = [Column(units, "units", table.units.__getitem__)]
+    columns: list[Column[int]] = [
+        Column("Place", "place", lambda _: name),
+        Column(units, "units", table.units.__getitem__),
+    ]
     columns += [column(place, bound_s) for place, bound_s in enumerate(table.seconds)]
     return Table(name, columns, range(len(table.units)))
