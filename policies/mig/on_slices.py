@@ -76,8 +76,8 @@ def of_forecast(
     """Return a forecast's predictions for the slices of this GPU model; ``known``: all platforms
     by name.
 
-    Raises UsageError where the forecast covers none of its slices or the workload needs several
-    GPUs.
+    Raises UsageError where the forecast covers none of its slices, or the workload needs several
+    GPUs or another kind of device.
     """
     if forecast.gpus > 1:
         raise UsageError(
@@ -85,6 +85,13 @@ def of_forecast(
             hint="describe it with one GPU, or leave it to whole GPUs",
         )
     points, whole = _points(forecast, geometry, known)
+    devices = {t.value for point in points.values() for t in known[point.platform].targets}
+    if points and devices.isdisjoint(forecast.targets):
+        raise UsageError(
+            f"{workload.name} runs on {' or '.join(forecast.targets)}, slices of {geometry.gpu} "
+            f"on {' or '.join(sorted(devices))}",
+            hint="if it has code for GPUs, pilot it on one: berth pilot run",
+        )
     if not points:
         raise UsageError(f"nothing is predicted of {workload.name} on slices of {geometry.gpu}")
     unit, items = _unit(workload)

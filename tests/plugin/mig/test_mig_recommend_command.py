@@ -13,6 +13,7 @@ import pytest
 from every_kind import workloads
 from small_models import convolutional
 from toy_configs import LLAMA
+from toy_profiles import profile
 
 from berth.pilot.documents import to_json
 from berth.plugin import cli
@@ -147,7 +148,10 @@ def test_a_workload_of_every_kind_gets_a_slice_that_holds_it(
 ) -> None:
     document = workloads("quartz", "a100-40gb", "A100-40GB")[kind].document
     file = tmp_path / f"{kind}.json"
-    file.write_text(to_json(document))
+    data = json.loads(to_json(document))
+    if kind == "program":
+        data["runs_on"]["targets"] = ["cpu", "cuda"]
+    file.write_text(json.dumps(data))
     asked = ["mig", "recommend", str(file), "--gpu", "A100-40GB", "--json"]
     for aim in (["smallest"], ["fastest"], ["throughput"], ["cost", "--price-per-hour", "3"]):
         cli.main([*asked, "--aim", *aim])
@@ -171,6 +175,22 @@ UNITS = {
     "program": "job", "inference": "batch", "training": "batch", "service": "request",
     "history": "job",
 }  # fmt: skip
+
+
+def test_a_program_for_cpus_only_gets_no_slice(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    data = json.loads(to_json(profile("app")))
+    data["runs_on"]["targets"] = ["cpu"]
+    Path("app.json").write_text(json.dumps(data))
+    fleet = {"schema": "berth.mig-fleet/1", "gpus": [{"name": "n/0", "model": "A100-40GB"}]}
+    Path("fleet.json").write_text(json.dumps(fleet))
+    for words in (
+        ["mig", "recommend", "app.json", "--gpu", "A100-40GB"],
+        ["mig", "plan", "--fleet", "fleet.json", "--workload", "app.json=2"],
+    ):
+        assert "app runs on cpu, slices of A100-40GB on cuda" in fails(words, capsys)
 
 
 def test_a_workload_of_the_store_is_taken_by_its_name(
