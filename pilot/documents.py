@@ -80,6 +80,14 @@ def read_json(path: Path, model: type[D]) -> D:
     return parse_json(_read_bounded(path), model, source=path)
 
 
+def read_json_or_toml(path: Path, model: type[D]) -> D:
+    """Return a file as a ``model``: TOML where its name ends in ``.toml``, else JSON.
+
+    Raises DocumentError that names the invalid key.
+    """
+    return read_toml(path, model) if path.suffix == ".toml" else read_json(path, model)
+
+
 def read_text(path: Path) -> str:
     """Return the text of a UTF-8 file of at most 8 MiB. Raises DocumentError."""
     try:

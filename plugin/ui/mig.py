@@ -6,7 +6,7 @@ from flask import Blueprint, render_template, request
 from wtforms import Form, IntegerField, SelectField
 from wtforms.validators import NumberRange, Optional
 
-from berth.pilot.documents import read_json
+from berth.pilot.documents import read_json, read_json_or_toml
 from berth.pilot.errors import BerthError, UsageError
 from berth.plugin.forecasting import platforms_for, reference_of
 from berth.plugin.mig.recommending import Predictions
@@ -54,7 +54,7 @@ def mig() -> str:
         problems.append(error)
     try:
         if page.settings.fleet is not None:
-            document = read_json(page.settings.fleet, FleetDocument)
+            document = read_json_or_toml(page.settings.fleet, FleetDocument)
             states = states_of(document, source=page.settings.fleet)
             report = fleet_report(states, _plan(page, form, document, states))
     except BerthError as error:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import click
 
-from berth.pilot.documents import read_json
+from berth.pilot.documents import read_json_or_toml
 from berth.pilot.errors import UsageError
 from berth.plugin.cli.mig.apply import preview_text
 from berth.plugin.cli.mig.plan import workload_jobs_option
@@ -67,7 +67,7 @@ def auto(
         return
     gpus = open_access(settings, lambda text: click.echo(f"  {text}", err=True))
     fleet = gpus.inventory()
-    jobs = None if jobs_file is None else read_json(jobs_file, JobsDocument)
+    jobs = None if jobs_file is None else read_json_or_toml(jobs_file, JobsDocument)
     if jobs is None and not named:
         demands = _queue(settings, fleet)
     else:

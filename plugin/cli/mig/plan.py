@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TypeVar
 
 import click
 
-from berth.pilot.documents import Document, read_json, read_toml, to_json, write_json
+from berth.pilot.documents import read_json_or_toml, to_json, write_json
 from berth.pilot.errors import UsageError
 from berth.plugin.cli.options import FILE, Rare, as_seconds, store_options
 from berth.plugin.installed_site import Installation
@@ -97,8 +96,8 @@ def plan(  # noqa: PLR0917 - one parameter an option
     """
     if jobs_file is None and not named:
         raise UsageError("there are no jobs to plan for", hint="give --jobs FILE or --workload")
-    fleet = _read(fleet_file, FleetDocument)
-    jobs = None if jobs_file is None else _read(jobs_file, JobsDocument)
+    fleet = read_json_or_toml(fleet_file, FleetDocument)
+    jobs = None if jobs_file is None else read_json_or_toml(jobs_file, JobsDocument)
     states = states_of(fleet, source=fleet_file)
     if jobs is not None and jobs_file is not None:
         check_profiles(jobs, states, source=jobs_file)
@@ -128,10 +127,3 @@ def plan(  # noqa: PLR0917 - one parameter an option
         click.echo(report_text(report))
         if output is not None:
             click.echo(f"The plan is in {output}.")
-
-
-D = TypeVar("D", bound=Document)
-
-
-def _read(path: Path, model: type[D]) -> D:
-    return read_toml(path, model) if path.suffix == ".toml" else read_json(path, model)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from berth.pilot.documents import read_json, write_json
+from berth.pilot.documents import read_json_or_toml, write_json
 from berth.pilot.errors import UsageError
 from berth.plugin.cli.options import (
     FILE,
@@ -129,7 +129,7 @@ def recommend(
 
 
 def _fleet(path: Path) -> tuple[GpuState, ...]:
-    return states_of(read_json(path, FleetDocument), source=path)
+    return states_of(read_json_or_toml(path, FleetDocument), source=path)
 
 
 def _gpu_of(workload: Workload, states: Iterable[GpuState]) -> str:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from berth.pilot.documents import read_json, to_json
+from berth.pilot.documents import read_json_or_toml, to_json
 from berth.pilot.errors import UsageError
 from berth.plugin.cli.options import FILE, answer, table_json_option
 from berth.plugin.mig.inventory import Fleet
@@ -25,7 +25,7 @@ from berth.policies.mig.documents import FleetDocument, fleet_document, states_o
 
 @click.command()
 @click.option("--gpu", help="A GPU model, for example A100-40GB.")
-@click.option("--fleet", type=FILE, help="A fleet file (berth.mig-fleet/1).")
+@click.option("--fleet", type=FILE, help="A fleet file (berth.mig-fleet/1; JSON or TOML).")
 @click.option(
     "--here", "this_machine", is_flag=True, help="The GPUs of this machine, read by NVML."
 )
@@ -53,7 +53,7 @@ def show(
             json_=json_,
         )
     elif fleet is not None:
-        document = read_json(fleet, FleetDocument)
+        document = read_json_or_toml(fleet, FleetDocument)
         states = states_of(document, source=fleet)
         answer(layouts_table(states), json.loads(to_json(document)), json_=json_)
     elif this_machine:

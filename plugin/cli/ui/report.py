@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from berth.pilot.documents import read_json, write_text
+from berth.pilot.documents import read_json, read_json_or_toml, write_text
 from berth.pilot.errors import UsageError
 from berth.plugin.cli.options import store_options
 from berth.plugin.cli.workload.options import workload_options
@@ -149,7 +149,7 @@ def mig(fleet_file: Path, *, plan_file: Path | None, html: Path | None, json_: b
         states_of,
     )
 
-    states = states_of(read_json(fleet_file, FleetDocument), source=fleet_file)
+    states = states_of(read_json_or_toml(fleet_file, FleetDocument), source=fleet_file)
     plan = None if plan_file is None else read_json(plan_file, PlanDocument)
     _put(fleet_report(states, plan), html, json_=json_)
 

@@ -92,6 +92,11 @@ def test_a_fleet_and_jobs_may_be_toml(capsys: pytest.CaptureFixture[str], files:
     )
     shown = berth(capsys, "plan", "--fleet", "fleet.json", "--jobs", "jobs.toml", "--no-recut")
     assert "instances re-cut: 0" in shown
+    (files / "fleet.toml").write_text(
+        'schema = "berth.mig-fleet/1"\n[[gpus]]\nname = "n1/0"\nmodel = "A100-40GB"\n'
+        'layout = ["3g.20gb@0"]\n'
+    )
+    assert "3g.20gb@0" in berth(capsys, "show", "--fleet", "fleet.toml")
 
 
 def test_export_writes_a_configuration_for_each_node(
