@@ -61,6 +61,8 @@ class KnownJob:
     """Why there is no estimate of the start; None: there is no problem."""
     problem: str | None
     """Why the scheduler could not be queried; None: it answered."""
+    not_shown: str | None = None
+    """Why a decision on the job is not shown; None: it is shown, or there is none."""
 
 
 def known_job(store: Store | RemoteStore, job: str, site_file: Path | None = None) -> KnownJob:
@@ -70,10 +72,12 @@ def known_job(store: Store | RemoteStore, job: str, site_file: Path | None = Non
     """
     now, problem, job_ids = _now(job)
     outcome = next((o for job_id in job_ids if (o := store.outcomes.of_job(job_id))), None)
-    decision = None
+    decision, not_shown = None, None
     try:
         name = outcome.decision if outcome and outcome.decision else decision_of_job(store, job)
         decision = store.decisions.get(name)
+        if decision is None:
+            not_shown = _not_shown(name, others=outcome is None and not isinstance(store, Store))
     except UsageError:
         if now is None and outcome is None:
             raise
@@ -94,8 +98,20 @@ def known_job(store: Store | RemoteStore, job: str, site_file: Path | None = Non
                 break
     there = _there(ranked, chosen)
     return KnownJob(
-        job, now, decision, outcome, evidence, there, elsewhere, expected, unexpected, problem
-    )
+        job, now, decision, outcome, evidence, there, elsewhere, expected, unexpected, problem,
+        not_shown,
+    )  # fmt: skip
+
+
+def _not_shown(decision: str, *, others: bool) -> str:
+    """Return why the decision that a job carries is not shown; ``others``: it may be on another
+    user's job."""
+    if others:
+        return (
+            f"Berth's decision {decision} on it is not yours to see: users see only the decisions "
+            "on their own jobs (or it is not in the store)"
+        )
+    return f"Berth's decision {decision} on it is not in the store"
 
 
 def decision_of_job(store: Store | RemoteStore, job: str) -> str:

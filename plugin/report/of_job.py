@@ -71,8 +71,9 @@ def job_report(decision: Decided, job: KnownJob | None, *, pictures: bool = True
 
 
 def undecided_report(job: KnownJob) -> Report:
-    """Return the report of a job that Berth made no decision on."""
-    return Report(f"Job {job.job}", "Berth decided nothing about this job.", [now_part(job)])
+    """Return the report of a job without a decision, or whose decision is not shown."""
+    summary = "Berth decided nothing about this job." if job.not_shown is None else job.not_shown
+    return Report(f"Job {job.job}", summary, [now_part(job)])
 
 
 def now_part(job: KnownJob) -> Part:
@@ -93,7 +94,7 @@ def _more(job: KnownJob) -> list[str]:
     return [
         *lines,
         *_expected(job),
-        decided_sentence(job.decision),
+        job.not_shown or decided_sentence(job.decision),
         *_comparison(job),
         *others_sentences(job.elsewhere),
     ]

@@ -13,6 +13,7 @@ from berth.plugin.scheduler.host_lists import hostlist
 from berth.plugin.scheduler.jobs import NO_WAITING_ENDS
 from berth.plugin.slurm import commands
 from berth.plugin.slurm.records import (
+    NODES_NOT_FREE,
     count,
     duration_s,
     gpus_in,
@@ -227,6 +228,11 @@ def waits_for(reason: str) -> str:
     word = reason.strip("() ").partition(",")[0]
     if not word or word == "None":
         return "the scheduler to look at it"
+    if word.replace("_", " ") == NODES_NOT_FREE:
+        return (
+            "nodes that are in use, down, drained or reserved for jobs in higher priority "
+            "partitions"
+        )
     meaning = _MEANING.get(word)
     if meaning is None and word.startswith(_LIMITS):
         meaning = "a limit of its user, account or QOS"

@@ -172,10 +172,14 @@ _STATES = {
     "BOOT_FAIL": "failed",
     "PREEMPTED": "cancelled",
 }
-_TURN = frozenset(("None", "Priority", "Resources", "", "Nodes required for job are DOWN"))
+NODES_NOT_FREE = "Nodes required for job are DOWN"
+"""Start of the reason that continues ``, DRAINED or reserved for jobs in higher priority
+partitions``. Slurm gives it to jobs that name several partitions, also where the nodes are only
+in use.
+"""
+_TURN = frozenset(("None", "Priority", "Resources", "", NODES_NOT_FREE))
 """Reasons (up to the first comma) of pending jobs that wait only for their turn or for free
-resources. The last of these continues ``DRAINED or reserved for jobs in higher priority
-partitions``: Slurm gives that reason to jobs that name several partitions.
+resources.
 """
 _RESERVED = "Reserved for maintenance"
 """End of the reason ``ReqNodeNotAvail, ...`` where the job's nodes are reserved before it would

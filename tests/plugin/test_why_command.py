@@ -13,6 +13,7 @@ from site_jobs import CPU, GPU, NOW_S, SiteJobs, forecast
 from berth.pilot.errors import SchedulerError
 from berth.plugin.cli.jobs.learn import learn
 from berth.plugin.cli.why import why
+from berth.plugin.installed_site import Installation
 from berth.plugin.learning.learner import Learner
 from berth.plugin.report.known_job import _elsewhere
 from berth.plugin.report.of_job import decided_sentence, others_sentences
@@ -116,6 +117,33 @@ def test_a_job_that_nobody_knows(jobs: SiteJobs, monkeypatch: pytest.MonkeyPatch
     assert "77 carries no decision" in str(done.exception)
 
 
+class Restricted:
+    """A store that shows this user no decision and no outcome, as the users' socket does with
+    those of other users' jobs."""
+
+    def __init__(self) -> None:
+        self.decisions = self.outcomes = self
+
+    def get(self, _decision: str) -> None:
+        return None
+
+    def of_job(self, _job: str) -> None:
+        return None
+
+
+def test_the_decision_on_another_users_job_is_not_theirs_to_see(
+    jobs: SiteJobs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stands(monkeypatch, JobNow("running", "gpu", nodes="gpu1", elapsed_s=5.0))
+    monkeypatch.setattr(Slurm, "stamped", lambda _self, _job: "1m7y4whj8kbbvxmm")
+    assert "decision 1m7y4whj8kbbvxmm on it is not in the store" in run(jobs, "77")
+    monkeypatch.setattr(Installation, "view", lambda _self: Restricted())
+    text = run(jobs, "77")
+    assert "decision 1m7y4whj8kbbvxmm on it is not yours to see" in text
+    assert "opted out" not in text
+    assert "not yours to see" in json.loads(run(jobs, "77", "--json"))["not_shown"]
+
+
 @pytest.mark.parametrize(
     ("line", "state", "waits", "elapsed_s"),
     [
@@ -123,6 +151,9 @@ def test_a_job_that_nobody_knows(jobs: SiteJobs, monkeypatch: pytest.MonkeyPatch
          "nodes or GPUs that are in use now (Resources)", None),
         ("PENDING|gpu|QOSMaxCpuPerUserLimit|N/A||0:00|UNLIMITED", "pending",
          "a limit of its user, account or QOS (QOSMaxCpuPerUserLimit)", None),
+        ("PENDING|a,b|Nodes required for job are DOWN, DRAINED or reserved for jobs in higher "
+         "priority partitions|N/A||0:00|1:00:00", "pending", "nodes that are in use, down, drained "
+         "or reserved for jobs in higher priority partitions", None),
         ("PENDING|gpu|SomethingNew|N/A||0:00|x", "pending", "SomethingNew", None),
         ("RUNNING|gpu|None|2026-01-02T03:04:05|n[1-2]|1-00:00:10|2-00:00:00", "running",
          None, 86_410.0),

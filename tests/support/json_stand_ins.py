@@ -26,6 +26,7 @@ from berth.plugin.scheduler import ruled_out as ruled_out_places
 from berth.plugin.scheduler.jobs import Replacing
 from berth.plugin.site import load_site
 from berth.plugin.slurm import put_back as putting_back
+from berth.plugin.slurm.scheduler import Slurm
 from berth.plugin.store import Store, WorkloadRecord
 from berth.policies.mig import Layout
 from berth.policies.mig.documents import GpuPlanEntry, PlanDocument
@@ -106,7 +107,8 @@ def queue(patch: pytest.MonkeyPatch, _folder: Path) -> None:
 
 
 def queried(patch: pytest.MonkeyPatch, _folder: Path) -> None:
-    """A scheduler that cannot be asked for job 78; two others wait, one with an estimate."""
+    """A scheduler that cannot be asked for job 78; two others wait, one with an estimate and one
+    with a decision that is not in the store."""
     waiting = JobNow("pending", "gpu", "other jobs (Priority)", 2e9, "n1", 0.0, 3600.0)
     known = {"79": waiting, "80": JobNow("pending", "gpu")}
     starts = {"79": (Start(2e9, 2e9 + 60.0, 2e9 + 600.0), None), "80": (None, "too many jobs wait")}
@@ -114,6 +116,10 @@ def queried(patch: pytest.MonkeyPatch, _folder: Path) -> None:
     def now(job: str) -> tuple[JobNow | None, str | None, list[str]]:
         return known.get(job), "slurmctld does not answer" if job == "78" else None, [job]
 
+    def stamped(_self: Slurm, job: str) -> str | None:
+        return "1m7y4whj8kbbvxmm" if job == "80" else None
+
+    patch.setattr(Slurm, "stamped", stamped)
     patch.setattr("berth.plugin.report.known_job._now", now)
     patch.setattr("berth.plugin.replay.queue_replay.start_of", lambda job, *_: starts[job])
 
