@@ -75,16 +75,27 @@ class Installation:
         """Return the store's URL. Raises UsageError where none is known."""
         return store_url_of(self.site_of_store(), self.store_url)
 
-    def store(self, *, busy_timeout_s: float | None = None) -> Store:
+    def store(self, *, create: bool = True, busy_timeout_s: float | None = None) -> Store:
         """Open the store's database directly, not through the users' socket.
 
-        ``busy_timeout_s``: seconds to wait for another writer; None: the store's default.
+        ``create``: create the SQLite file named with ``--store`` where it does not exist; False,
+        for commands that only read, raises UsageError instead. The site's own store is created in
+        any case. ``busy_timeout_s``: seconds to wait for another writer; None: the store's default.
         """
         from berth.plugin.store import Store  # noqa: PLC0415 - SQLAlchemy is slow to import
+        from berth.plugin.store.database import Database  # noqa: PLC0415
 
+        url = self.url()
+        path = None if create or not self.store_url else Database(url).path
+        if path is not None and not path.exists():
+            raise UsageError(
+                f"the store {path} does not exist",
+                hint="check --store or BERTH_STORE; make a new store with: "
+                "berth site store upgrade --store PATH",
+            )
         if busy_timeout_s is None:
-            return Store.open(self.url())
-        return Store.open(self.url(), busy_timeout_s=busy_timeout_s)
+            return Store.open(url)
+        return Store.open(url, busy_timeout_s=busy_timeout_s)
 
     def users_socket(self) -> Path | None:
         """Return the socket through which this user must use the store; None: open the store
@@ -102,11 +113,13 @@ class Installation:
             return None
         return None if os.geteuid() in (0, owner) else site.daemon.user_socket
 
-    def view(self, *, busy_timeout_s: float | None = None) -> Store | RemoteStore:
-        """Open the store for reading, directly or through the users' socket."""
+    def view(
+        self, *, create: bool = False, busy_timeout_s: float | None = None
+    ) -> Store | RemoteStore:
+        """Open the store directly or through the users' socket; ``create`` as for ``store``."""
         path = self.users_socket()
         if path is not None:
             from berth.plugin.users.client import RemoteStore  # noqa: PLC0415 - where it is asked
 
             return RemoteStore(path)
-        return self.store(busy_timeout_s=busy_timeout_s)
+        return self.store(create=create, busy_timeout_s=busy_timeout_s)

@@ -6,6 +6,7 @@ import dataclasses
 
 import click
 
+from berth.pilot.errors import UsageError
 from berth.plugin.cli.options import answer, store_options, table_json_option
 from berth.plugin.installed_site import Installation
 from berth.plugin.report.known_job import known_job
@@ -36,10 +37,19 @@ def why(
       berth why --short 4711 4712
     """
     store = installation.view()
-    known = [known_job(store, job, installation.site_file) for job in jobs]
+    known, unknown = [], []
+    for job in jobs:
+        try:
+            known.append(known_job(store, job, installation.site_file))
+        except UsageError as error:
+            unknown.append(error)
+    if not known:
+        raise unknown[0]
     data = [dataclasses.asdict(job) for job in known]
     answer(
         Table("Jobs", JOBS, known) if short else "\n".join(map(why_text, known)),
-        data if len(data) > 1 else data[0],
+        data if len(jobs) > 1 else data[0],
         json_=json_,
     )
+    for problem in unknown:
+        click.echo(problem.message, err=True)

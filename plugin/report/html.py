@@ -86,7 +86,7 @@ def _table(table: Table[Any]) -> str:
         f"<tr{_DOUBTFUL * table.is_doubtful(index)}>{_cells(row)}</tr>"
         for index, row in enumerate(table.rows)
     )
-    none = f'<tr><td colspan="{len(table.header)}">None.</td></tr>'
+    none = f'<tr><td colspan="{len(table.header)}">{escape(table.if_empty or "None.")}</td></tr>'
     return (
         f'<div class="scroll" tabindex="0" role="region" aria-label="{escape(table.caption)}">'
         f"<table><caption>{escape(table.caption)}</caption><thead><tr>{heads}</tr></thead>\n"

@@ -106,15 +106,14 @@ def accuracy_table(rows: Sequence[Accuracy], by: str) -> Table[Accuracy]:
 def gain_part(gains: Gains) -> Part:
     """Return the report section that compares real run times with those predicted for another
     place."""
-    table = Table("Run time against the other place", GAIN, gains.groups)
-    return Part("", tables=[table] if gains.groups else (), notes=_gain_notes(gains))
+    nothing = "no job has both a measured time and a prediction for another place"
+    table = Table("Run time against the other place", GAIN, gains.groups, if_empty=nothing)
+    return Part("", tables=[table], notes=_gain_notes(gains))
 
 
 def _gain_notes(gains: Gains) -> list[str]:
     """Return notes on the table of gains."""
     lines = []
-    if not gains.groups:
-        lines.append("no job has both a measured time and a prediction for another place")
     corrected = {
         place: factor for group in gains.groups for place, factor in group.corrections.items()
     }

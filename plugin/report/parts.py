@@ -142,6 +142,9 @@ class Table(Generic[R]):
     """For each record, the address that its first cell links to on a web page."""
     most: int | None = None
     """Maximum number of lines on a terminal; None: all. Web page, CSV and JSON have all lines."""
+    if_empty: str | None = None
+    """Sentence shown to people in place of a table without records; CSV has the header alone.
+    None: the writer's own."""
 
     @property
     def header(self) -> list[str]:

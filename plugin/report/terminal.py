@@ -64,17 +64,24 @@ def _lines(part: Part) -> Iterator[str]:
         if has_captions:
             yield f"{space}{table.caption}:"
         indent = len(space) + 2 * has_captions
-        yield table_text(table, indent=indent) if table.records else " " * indent + "none"
+        yield table_text(table, indent=indent, if_empty="none")
     yield from (f"{space}  {line}" for line in part.verbatim.splitlines())
     if not part.title and part.tables and part.notes:
         yield ""
     yield from (f"{space}{note}" for note in part.notes)
 
 
-def table_text(table: Table[Any], *, indent: int = 0) -> str:
+def table_text(table: Table[Any], *, indent: int = 0, if_empty: str | None = None) -> str:
     """Return a table as aligned text with its titles in capitals; doubtful rows follow a
-    separating line."""
+    separating line.
+
+    ``if_empty``: text for a table that has neither records nor a sentence of its own; None: the
+    titles alone.
+    """
     note_table(table)
+    no_records = table.if_empty or if_empty
+    if no_records is not None and not table.records:
+        return " " * indent + no_records
     doubtful = [index for index in range(len(table.records)) if table.is_doubtful(index)]
     apart = doubtful[0] if doubtful else None
     columns = [column for column in table.columns if not column.is_wide]

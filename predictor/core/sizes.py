@@ -105,8 +105,9 @@ class SizeGrowth:
         points.
 
         ``size`` and the peaks are those of the profile's main run. ``bounds``: the sizes whose peak
-        is only an upper bound; these peaks are left out of the memory fit. Raises UsageError where
-        a number is not positive and finite.
+        is only an upper bound. The memory fit leaves these peaks out, unless the main run's peak is
+        itself a bound: the fit then gives an upper bound up to the largest measured size. Raises
+        UsageError where a number is not positive and finite.
         """
         for point in points:
             if not all(math.isfinite(v) and v > 0 for v in point):
@@ -128,13 +129,13 @@ class SizeGrowth:
                 peak_is_bound=bound,
                 gpu_peak_bytes=gpu_peak_bytes,
             )
-        known = [(s, m) for s, _, m in ordered if s not in bounds]
+        known = [(s, m) for s, _, m in ordered if bound or s not in bounds]
         return cls(
             size=size,
             peak_memory_bytes=peak_memory_bytes,
             measured=measured,
             runtime=_fit([(s, t) for s, t, _ in ordered]),
-            memory=_fit(known) if len(known) > 1 and not bound else None,
+            memory=_fit(known) if len(known) > 1 else None,
             peak_is_bound=bound,
             gpu_peak_bytes=gpu_peak_bytes,
         )
@@ -205,7 +206,8 @@ class SizeGrowth:
                 f"memory at size {size:g} is not known: that is over {FURTHEST:g} times the "
                 f"largest measured size, {largest:g}"
             )
-        if self.peak_is_bound and size > (self.size or 0.0):
+        fitted_up_to = largest if self.memory is not None else self.size or 0.0
+        if self.peak_is_bound and size > fitted_up_to:
             return (
                 f"memory at size {size:g} is not known: at size {self.size:g} the program was too "
                 "small to tell its peak"

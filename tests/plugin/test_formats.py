@@ -87,11 +87,49 @@ def test_users_words_are_no_formulas(store: str) -> None:
     assert "'=HYPERLINK(1)" in found[1]
 
 
-def test_where_there_is_no_table_it_says_so(tmp_path: Path) -> None:
-    done = run("jobs", "decisions", "--store", str(tmp_path / "empty.db"), "--format", "csv")
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (("jobs", "decisions", "--user", "nobody"), "no decisions yet"),
+        (("jobs", "outcomes", "--days", "0"), "no job that was decided upon has ended"),
+        (("jobs", "outcomes", "--days", "0", "--jobs"), "no job that was decided upon has ended"),
+        (("jobs", "gain", "--against", "cpu"), "no job has both a measured time"),
+        (("workload", "list"), "no workloads yet"),
+    ],
+)
+def test_an_empty_table_is_a_sentence_on_the_screen_and_a_header_in_csv(
+    store: str, words: tuple[str, ...], sentence: str
+) -> None:
+    assert run(*words, "--store", store).stdout.startswith(sentence)
+    done = run(*words, "--store", store, "--format", "csv")
+    assert done.exit_code == 0, (done.output, done.exception)
+    (header,) = rows(done.stdout)
+    assert len(header) > 3
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("jobs", "decisions"),
+        ("jobs", "outcomes"),
+        ("jobs", "gain", "--against", "cpu"),
+        ("jobs", "advise"),
+        ("why", "77"),
+        ("workload", "list"),
+        ("workload", "show", "app"),
+        ("workload", "remove", "app"),
+        ("mig", "recommend", "app"),
+    ],
+)
+def test_a_command_that_only_reads_creates_no_store(words: tuple[str, ...], tmp_path: Path) -> None:
+    absent = tmp_path / "nofile.db"
+    done = run(*words, "--store", str(absent))
     assert done.exit_code != 0
-    assert "no table" in str(done.exception)
-    assert "no decisions yet" in str(getattr(done.exception, "hint", ""))
+    assert str(done.exception) == f"the store {absent} does not exist"
+    assert not absent.exists()
+
+
+def test_a_store_that_cannot_be_opened_is_said_in_place_of_csv(tmp_path: Path) -> None:
     failed = run("jobs", "decisions", "--store", str(tmp_path), "--format", "csv")
     assert "no table" not in str(failed.exception)
 

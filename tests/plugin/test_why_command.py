@@ -11,6 +11,7 @@ from click.testing import CliRunner
 from site_jobs import CPU, GPU, NOW_S, SiteJobs, forecast
 
 from berth.pilot.errors import SchedulerError
+from berth.plugin.cli.command_line import berth
 from berth.plugin.cli.jobs.learn import learn
 from berth.plugin.cli.why import why
 from berth.plugin.installed_site import Installation
@@ -142,6 +143,21 @@ def test_the_decision_on_another_users_job_is_not_theirs_to_see(
     assert "decision 1m7y4whj8kbbvxmm on it is not yours to see" in text
     assert "opted out" not in text
     assert "not yours to see" in json.loads(run(jobs, "77", "--json"))["not_shown"]
+
+
+def test_the_jobs_that_are_known_are_shown_beside_one_that_nobody_knows(
+    jobs: SiteJobs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stands(monkeypatch, None)
+    monkeypatch.setattr(Slurm, "stamped", lambda _self, _job: None)
+    job = jobs.job("app", 120)
+    for words in ([], ["--short"], ["--short", "--format", "csv"], ["--json"]):
+        shown = ["why", "77", job, *words, "--store", jobs.store.name]
+        done = CliRunner().invoke(berth, shown, catch_exceptions=False)
+        assert done.exit_code == 0
+        assert job in done.stdout
+        assert "job 77 carries no decision of Berth's" in done.stderr
+    assert [row["job"] for row in json.loads(done.stdout)] == [job]
 
 
 @pytest.mark.parametrize(

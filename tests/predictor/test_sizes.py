@@ -133,6 +133,20 @@ def test_a_peak_that_is_a_bound_says_nothing_of_larger_sizes() -> None:
     assert larger is None
 
 
+@pytest.mark.parametrize("bounds", [{100.0}, {100.0, 200.0}, {100.0, 200.0, 400.0}])
+def test_a_measured_size_is_known_where_the_main_runs_peak_is_a_bound(bounds: set[float]) -> None:
+    points = [(100.0, 1.0, 13e6), (200.0, 2.0, 13.4e6), (400.0, 4.0, 15e6)]
+    growth = SizeGrowth.fit(points, size=100.0, bounds=bounds)
+    for size, _, peak in points:
+        memory = growth.memory_bytes(size)
+        assert memory is not None
+        assert memory.low == 0
+        assert peak <= memory.high < 1.25 * peak
+        assert growth.doubt(size) is None
+    assert growth.memory_bytes(401.0) is None
+    assert "too small to tell" in (growth.doubt(401.0) or "")
+
+
 def test_a_doubt_of_a_size_is_said_in_words() -> None:
     none = SizeGrowth.fit([], peak_memory_bytes=1e9)
     assert "names no problem size" in (none.doubt(50.0) or "")

@@ -44,7 +44,7 @@ def advise_command(
       berth jobs advise --user alice
       berth jobs advise align.sh
     """
-    jobs = every = list(installation.store().past_jobs.of_users(user))
+    jobs = every = list(installation.store(create=False).past_jobs.of_users(user))
     if name is not None:
         jobs = [job for job in jobs if plain_name(job.name) == plain_name(name)]
     if script is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import click
@@ -78,7 +79,7 @@ def decisions(
             workload = stored_for(store, workload, caller()).name
     newest = decided(store, store.decisions.last(last, user=user, code=code, workload=workload))
     answer(
-        lambda: decisions_table(newest, short=short) if newest else "no decisions yet",
+        lambda: replace(decisions_table(newest, short=short), if_empty="no decisions yet"),
         lambda: [decision_data(each) for each in newest],
         json_=json_,
     )

@@ -34,7 +34,7 @@ def gain(*, against: str | None, days: float, json_: bool, installation: Install
     """
     from berth.plugin.outcomes.gain import MOST, gains_of  # noqa: PLC0415 - numpy
 
-    store = installation.store()
+    store = installation.store(create=False)
     ended, count = newest_jobs(store, *last_days(days))
     gains = gains_of(store, ended, installation.site(), against)
     answer(gain_part(gains), dataclasses.asdict(gains), json_=json_)

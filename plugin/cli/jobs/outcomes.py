@@ -69,7 +69,7 @@ def outcomes(
     """
     if short and not jobs:
         raise UsageError("--short belongs to --jobs")
-    store = installation.store()
+    store = installation.store(create=False)
     since_s, until_s = last_days(days)
     notes: list[str] = []
     if jobs:
@@ -86,7 +86,11 @@ def outcomes(
         notes = newest_only("jobs", len(ended), count)
     nothing = f"no job that was decided upon has ended in the last {days:g} days"
     answer(
-        lambda: Part("", tables=[table], notes=_changes(store, since_s)) if records else nothing,
+        lambda: (
+            Part("", tables=[table], notes=_changes(store, since_s))
+            if records
+            else dataclasses.replace(table, if_empty=nothing)
+        ),
         [dataclasses.asdict(r) | row for r, row in zip(records, table.data(), strict=True)],
         json_=json_,
     )

@@ -75,7 +75,7 @@ def auto(
             with_workloads(jobs, named),
             [gpu.geometry.gpu for gpu in fleet if gpu.geometry],
             lambda: predictions_for(installation.site()),
-            installation.store,
+            lambda: installation.store(create=False),
         )
     thought = think(
         fleet,

@@ -105,7 +105,7 @@ def plan(  # noqa: PLR0917 - one parameter an option
         with_workloads(jobs, named),
         [state.geometry.gpu for state in states],
         lambda: predictions_for(installation.site()),
-        installation.store,
+        lambda: installation.store(create=False),
     )
     planned = make_plan(
         states,

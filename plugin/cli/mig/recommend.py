@@ -106,7 +106,7 @@ def recommend(
         raise UsageError("--recut needs --fleet")
     if jobs_file is None and count != 1:
         raise UsageError("--count needs --jobs")
-    workload = workload_named(name, installation.store, described)
+    workload = workload_named(name, lambda: installation.store(create=False), described)
     states = () if fleet_file is None else _fleet(fleet_file)
     geometry = lookup(gpu or _gpu_of(workload, states))
     possible = None if fleet_file is None else _possible(states, geometry, recut=recut)

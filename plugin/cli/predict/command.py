@@ -13,6 +13,7 @@ from berth.plugin.cli.options import NODES, PATH, POSITIVE, Rare, bundles_option
 from berth.plugin.cli.predict.asked import Asked
 from berth.plugin.cli.workload.options import workload_options
 from berth.plugin.forecasting import bundles_for, forecaster_for, reference_of, with_slices
+from berth.plugin.installed_site import Installation
 from berth.plugin.workloads.files import WorkloadOptions, read_file
 from berth.plugin.workloads.filing import with_nodes
 from berth.predictor.core.workload import Workload
@@ -184,7 +185,6 @@ def _stored(store: str | None) -> tuple[Profile, ...]:
     """Return the Profiles of all programs in the store; an empty tuple without a store."""
     if store is None:
         return ()
-    from berth.plugin.store import Store
     from berth.plugin.workloads.filing import stored_profiles  # slow: imports SQLAlchemy
 
-    return tuple(stored_profiles(Store.open(store)))
+    return tuple(stored_profiles(Installation(store_url=store).store(create=False)))

@@ -198,7 +198,7 @@ def _truth(options: Options, jobs: Trace, place: SiteCluster) -> Truth:
         )
     store = None
     if {OUTCOMES, FORECASTS} & set(sources):
-        store = Installation(options.site_file, options.store_url).store()
+        store = Installation(options.site_file, options.store_url).store(create=False)
     found = truth_of(jobs, place.cluster, sources, store=store, log_error=options.log_error)
     if not any(found.known.values()):
         raise UsageError(

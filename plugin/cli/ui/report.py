@@ -97,7 +97,7 @@ def workload(
     from berth.plugin.report.of_workload import rank_workload, workload_report  # noqa: PLC0415
 
     site = installation.site()
-    asked = workload_named(name, installation.store, described)
+    asked = workload_named(name, lambda: installation.store(create=False), described)
     _put(workload_report(rank_workload(asked, forecaster_for(site), site)), html, json_=json_)
 
 
@@ -117,7 +117,7 @@ def site_(*, days: float, html: Path | None, json_: bool, installation: Installa
     from berth.plugin.report.of_site import site_report  # noqa: PLC0415
 
     site = installation.needed_site()
-    store = cache(installation.store)
+    store = cache(lambda: installation.store(create=False))
     newest = cache(lambda: NewestJobs(store()))
     report_of_site = site_report(
         site,

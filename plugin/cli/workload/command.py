@@ -202,10 +202,8 @@ def list_(*, json_: bool, installation: Installation) -> None:
     if json_:
         click.echo(json.dumps([stored_data(row) for row in rows], indent=2))
         return
-    if not rows:
-        click.echo("no workloads yet: berth pilot run -- CMD, then berth workload add FILE")
-        return
-    click.echo(table_text(Table("Workloads", WORKLOADS, rows)))
+    none_yet = "no workloads yet: berth pilot run -- CMD, then berth workload add FILE"
+    click.echo(table_text(Table("Workloads", WORKLOADS, rows, if_empty=none_yet)))
 
 
 @click.command()
