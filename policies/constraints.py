@@ -29,7 +29,7 @@ MEASURE_GPU_MEMORY = (
 
 
 class Exclusion(NamedTuple):
-    """Why a candidate is ruled out."""
+    """The reason why a job cannot go to a candidate: a code and a sentence."""
 
     code: Code
     sentence: str

@@ -117,8 +117,8 @@ def _fits_one_node_of_its_own(request: Request, candidate: Candidate) -> bool:
 
 
 def _nodes(request: Request, candidate: Candidate, held: Resources) -> int:
-    """Return the job's number of nodes: what fits, the tasks per node and the user's number at
-    least.
+    """Return the job's number of nodes: the largest of the numbers that its cores and GPUs, its
+    tasks per node and the user's request need.
     """
     nodes, asked, needs = held.nodes, request.resources, request.needs
     if needs.tasks_per_node is not None and held.tasks == max(1, asked.tasks):

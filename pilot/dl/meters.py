@@ -30,7 +30,7 @@ class Meter(Protocol):
     """An energy meter: measures the energy between ``start`` and ``stop``."""
 
     def start(self) -> None:
-        """Start a measuring window."""
+        """Start the window over which energy and utilisation are measured."""
 
     def stop(self) -> Reading:
         """End the measuring window and return its energy."""

@@ -76,7 +76,7 @@ class Todo:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """Numbers of steps by state."""
+    """Numbers of a calibration's jobs by their state."""
 
     done: int = 0
     running: int = 0

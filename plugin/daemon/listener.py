@@ -56,7 +56,7 @@ class Listening(Protocol):
         ...
 
     def close(self) -> None:
-        """Stop listening."""
+        """Close the daemon's socket, so that no further client connects."""
         ...
 
 

@@ -46,7 +46,7 @@ _TOO_LONG = replies.reply(
 
 
 class End(Enum):
-    """Why the server's loop ended."""
+    """The reason why the daemon's serving loop ended."""
 
     STOPPED = "stopped"
     SOCKET_LOST = "socket-lost"

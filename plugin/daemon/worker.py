@@ -19,7 +19,7 @@ class Worker(ABC):
         """Do the thread's work until the thread is told to stop."""
 
     def start(self) -> None:
-        """Start the thread."""
+        """Start the thread that does the worker's tasks."""
         self._thread.start()
 
     def join(self, timeout_s: float | None = None) -> None:

@@ -20,7 +20,7 @@ _WORDS = {WRITE: "write to", READ: "read"}
 
 
 class Status(StrEnum):
-    """The outcome of a check."""
+    """The outcome of one of the doctor's checks."""
 
     OK = "ok"
     WARN = "warn"

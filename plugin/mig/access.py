@@ -46,7 +46,7 @@ class GpuAccess(Protocol):
         ...
 
     def resume(self) -> Report:
-        """Complete an unfinished apply."""
+        """Complete a change of MIG layouts that was interrupted."""
         ...
 
 

@@ -68,7 +68,7 @@ def _terms() -> TypeAdapter[Terms]:
 
 
 class Transaction:
-    """One apply in progress."""
+    """A change of the GPUs' MIG layouts in progress."""
 
     def __init__(
         self,

@@ -43,7 +43,7 @@ class Spent:
 
 @dataclass(frozen=True, slots=True)
 class Hour:
-    """The enforced decisions of one hour."""
+    """The decisions of one hour that changed a job, and what exploring cost."""
 
     jobs: Mapping[str, int]
     """Number of jobs by workload."""

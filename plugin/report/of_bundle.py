@@ -93,7 +93,8 @@ def _contents(manifest: BundleManifest) -> Part:
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """One value of the manifests. None: the manifest has no such key."""
+    """A key whose value differs between the manifests of two bundles; a value of None: that manifest
+    has no such key."""
 
     group: str
     """``made``, ``files``, ``figures``, ``widths`` or ``data``."""

@@ -47,7 +47,7 @@ compete more often with the answering thread for the interpreter.
 
 
 class Decisions:
-    """The table of decisions."""
+    """Reads and writes the store's table of decisions."""
 
     def __init__(self, database: Database) -> None:
         self._database = database

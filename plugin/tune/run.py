@@ -119,7 +119,7 @@ def _comment(name: str, today: PolicySettings) -> str:
 
 @dataclass(frozen=True)
 class Result:
-    """The result of a tune."""
+    """The result of tuning a site's policy settings: the best settings and what they gain."""
 
     order: Order
     tuned: Tuned

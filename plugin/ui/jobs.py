@@ -34,7 +34,7 @@ PAGE = 50
 
 @dataclass
 class _Replay:
-    """One replay, completed or failed."""
+    """The result or the error of a replay that the web page asked for."""
 
     live: Live | None
     problem: BerthError | None

@@ -26,7 +26,7 @@ MOST_FILES = 1_000
 
 @dataclass(frozen=True, slots=True)
 class CollectedFile:
-    """The result of collecting one file."""
+    """What became of a profile that a user left for the store: stored by a name, or refused."""
 
     file: str
     user: str

@@ -28,7 +28,7 @@ _REMEMBERED = 10_000
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Limits of the users' socket."""
+    """Limits of what users may send to the daemon's socket."""
 
     connections: int = 32
     """Maximum number of connections of all users together."""

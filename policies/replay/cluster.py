@@ -23,7 +23,7 @@ MOST_FAILURES = 100_000
 
 @dataclass(frozen=True, slots=True)
 class NodeKind:
-    """Equal nodes of a cluster.
+    """A group of nodes of the simulated cluster that have equal resources.
 
     MIG slices of one profile are a kind of their own: one node for each place on a GPU where such a
     slice can exist (``Cluster.sliced``), without cores and memory of the host.

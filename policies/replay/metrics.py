@@ -23,7 +23,7 @@ HOUR_S = 3_600.0
 
 @dataclass(frozen=True)
 class Metrics:
-    """Figures over the jobs that ended.
+    """Waits, slowdowns, energy and cost over the jobs that ended in a replay.
 
     NaN: no job ended. None: the cluster lacks the needed powers, prices, intensities or GPUs.
     """

@@ -30,7 +30,7 @@ class Recut:
 
 @dataclass(frozen=True)
 class Counts:
-    """Numbers of jobs by outcome.
+    """Numbers of jobs by their outcome in a replay.
 
     ``read`` is ``replayed`` + ``refused``; ``replayed`` is ``ended`` + ``lost`` + ``never``.
     """

@@ -19,7 +19,7 @@ COVERED = (5.0, 95.0)
 
 
 class Range(NamedTuple):
-    """90 % interval of a figure."""
+    """Lower and upper end of the 90 % interval of a figure of a replay."""
 
     low: float
     high: float

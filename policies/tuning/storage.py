@@ -111,7 +111,7 @@ others were done."""
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """Number of trials by outcome."""
+    """Numbers of finished, running and failed trials of a tuning."""
 
     done: int
     stopped: int

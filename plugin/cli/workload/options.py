@@ -82,7 +82,7 @@ def _described(values: dict[str, Any]) -> WorkloadOptions:
 
 
 def _pairs(option: str, text: str | None, names: Sequence[str]) -> dict[str, str]:
-    """Read ``tensor=2,data=4``. Raises UsageError."""
+    """Return the numbers of an option such as ``tensor=2,data=4`` by name. Raises UsageError."""
     pairs = dict(word.strip().partition("=")[::2] for word in (text or "").split(",") if word)
     for name, value in pairs.items():
         if name not in names or not value:

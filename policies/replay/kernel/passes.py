@@ -37,8 +37,8 @@ def fits(s: State, p: int, o: int) -> bool:
 
 
 def start_heads(s: State, p: int) -> int:
-    """Start jobs in queue order until one does not fit; return that job's option, or -1 if all
-    started.
+    """Start jobs in queue order until one does not fit; return the index of that job's option (the
+    job in one partition), or -1 if all started.
     """
     o = int(s.parts[p, at.P_HEAD])
     while o >= 0 and fits(s, p, o):
@@ -257,8 +257,8 @@ def mode_now(s: State) -> int:
 
 
 def pass_nodes(s: State) -> None:
-    """Make one pass over the queue of all nodes; only over new jobs if nothing ended since the
-    last pass.
+    """Try to start the waiting jobs of the whole cluster once; only new jobs if no job ended since
+    the last try.
     """
     mode = mode_now(s)
     o = s.parts[0, at.P_FRESH]

@@ -49,7 +49,7 @@ Kind = Literal["cost-model", "onnx"]
 
 
 class RelativeTraining(Training):
-    """The training data of the bundle."""
+    """What a bundle of relative performance was trained on."""
 
     rows: int = Field(ge=1)
     applications: tuple[str, ...] = Field(min_length=1)

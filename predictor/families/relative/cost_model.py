@@ -190,7 +190,7 @@ Matrix = tuple[Row, ...]
 
 
 class GaussianFile(Document):
-    """The JSON form of a ``Gaussian``."""
+    """A Gaussian posterior as it stands in a bundle's JSON file."""
 
     centre: Row
     scale: Row
