@@ -93,8 +93,7 @@ def _contents(manifest: BundleManifest) -> Part:
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """A key whose value differs between the manifests of two bundles; a value of None: that manifest
-    has no such key."""
+    """A key of two bundles' manifests with different values; None: that manifest lacks the key."""
 
     group: str
     """``made``, ``files``, ``figures``, ``widths`` or ``data``."""
