@@ -33,6 +33,8 @@ class SignatureSource(StrEnum):
     BENCHMARK = "benchmark"
     BABELSTREAM = "babelstream"
     SPEC = "spec"
+    RULE_OF_THUMB = "rule-of-thumb"
+    """Guessed by ``berth site init`` from the number of cores: nothing was measured."""
 
 
 class Precision(StrEnum):

@@ -54,7 +54,7 @@ def cpu_stub(
         cores=cores,
         memory_bytes=float(memory_bytes),
         signature=Signature(
-            source=SignatureSource.SPEC,
+            source=SignatureSource.RULE_OF_THUMB,
             measured_on=f"{STUB_MARK}: rules of thumb from the core count, nothing measured",
             flops_f64_per_s=_FLOPS_F64_PER_CORE * cores,
             flops_f32_per_s=2 * _FLOPS_F64_PER_CORE * cores,
@@ -95,7 +95,7 @@ def gpu_stub(
         cores=1,
         memory_bytes=memory_bytes,
         signature=Signature(
-            source=SignatureSource.SPEC,
+            source=SignatureSource.RULE_OF_THUMB,
             measured_on=f"{STUB_MARK}: rules of thumb, nothing measured",
             flops_f64_per_s=_GPU_FLOPS_F64,
             flops_f32_per_s=2 * _GPU_FLOPS_F64,

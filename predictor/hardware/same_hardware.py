@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator
 
-from berth.pilot.platform import Platform
+from berth.pilot.platform import Platform, SignatureSource
 
 SAME_RATE = math.log(1.1)
 """Largest difference of a rate, in natural log, between two benchmark runs on one processor model.
@@ -23,10 +23,12 @@ def same_hardware(first: Platform, second: Platform) -> bool:
 
     The name of the platform, its price and its power are not compared. Rates may differ by 10 %
     where both files name the same processor or accelerator, and by 0.1 % where a file names none.
+    Rates by a rule of thumb are never those of the same hardware: many kinds of node share them.
     """
     if first is second:
         return True
-    if _form(first) != _form(second):
+    sources = first.signature.source, second.signature.source
+    if SignatureSource.RULE_OF_THUMB in sources or _form(first) != _form(second):
         return False
     models = [_model(platform) for platform in (first, second)]
     if all(models) and models[0] != models[1]:

@@ -6,6 +6,7 @@ import pytest
 from toy_profiles import PLATFORM, profile
 
 from berth.pilot.platform import Platform
+from berth.plugin.site.stub import cpu_stub
 from berth.predictor.core.forecaster import Forecaster
 from berth.predictor.core.prediction import Basis
 from berth.predictor.core.workload import workload_of
@@ -45,6 +46,14 @@ def test_rates_may_differ_as_two_benchmark_runs_do_only_where_the_processor_is_n
     assert same_hardware(named, again)
     assert not same_hardware(named, faster(named, 1.2))
     assert not same_hardware(renamed(HERE, processor=None), faster(HERE, 1.05, processor=None))
+
+
+def test_guesses_of_two_kinds_of_node_with_as_many_cores_are_not_the_same() -> None:
+    one, other = (
+        cpu_stub(name, cores=32, memory_bytes=2**36, architecture="x86_64", instruction_sets=())
+        for name in ("a", "b")
+    )
+    assert not same_hardware(one, other)
 
 
 @pytest.mark.parametrize(

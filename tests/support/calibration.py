@@ -10,7 +10,7 @@ from berth.pilot.documents import write_json
 from berth.pilot.errors import SchedulerError
 from berth.pilot.network.links import LinkMeasurement
 from berth.pilot.node import NodeMeasurement
-from berth.pilot.platform import AllReduce, Interconnect
+from berth.pilot.platform import AllReduce, Interconnect, SignatureSource
 from berth.plugin.scheduler import ClusterFacts, NodeFacts, NodeJob, Outcome, QueueFacts
 from berth.plugin.site.load import load_site
 from berth.plugin.site.site import Site
@@ -81,7 +81,9 @@ def write_site(folder: Path) -> Site:
     """A site with a stub, a shipped platform and a GPU."""
     known = platforms.load()
     (folder / "platforms").mkdir()
-    stub = known["rome-7742"].model_copy(update={"name": "quick", "description": STUB_MARK})
+    rome = known["rome-7742"]
+    guessed = rome.signature.model_copy(update={"source": SignatureSource.RULE_OF_THUMB})
+    stub = rome.model_copy(update={"name": "quick", "description": STUB_MARK, "signature": guessed})
     write_json(folder / "platforms" / "quick.json", stub)
     (folder / "berth.toml").write_text(SITE)
     return load_site(folder / "berth.toml")

@@ -28,7 +28,7 @@ def test_every_example_of_the_page_is_answered_as_written(site: Harbour) -> None
 
 def test_the_page_names_every_key_of_a_job_and_no_other() -> None:
     of_job, _, of_breaker = (
-        PAGE.partition("Keys of `job`:")[2].partition("## Reply")[0].partition("`breaker`, until")
+        PAGE.partition("Keys of `job`:")[2].partition("## Reply")[0].partition("key of `breaker`")
     )
     assert _keys(of_job) == set(messages.Job.__slots__)
     assert _keys(of_breaker) == set(Streak._fields)
