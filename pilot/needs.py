@@ -48,7 +48,7 @@ COUNT_MAX = 4096
 
 @dataclass(frozen=True, slots=True)
 class Elf:
-    """What an ELF file says of its architecture, shared libraries and sections.
+    """An ELF file, described by its architecture, shared libraries and sections.
 
     ``machine``: architecture as ``uname -m`` prints it; ``needed``: names of linked libraries.
     """

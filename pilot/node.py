@@ -56,7 +56,7 @@ MOST_OTHER_LOAD = 0.1
 
 
 class NodeMeasurement(Document):
-    """What the benchmark kernels measured on one node of a site."""
+    """Holds what the benchmark kernels measured on one node of a site."""
 
     schema_: str = Field(default=NODE_SCHEMA, alias="schema")
     node: str = Field(min_length=1, max_length=256)

@@ -1,4 +1,4 @@
-"""A daemon thread that ends when it is told to stop, or with the process."""
+"""A daemon thread that ends on a request to stop, or with the process."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class Worker(ABC):
 
     @abstractmethod
     def run(self) -> None:
-        """Do the thread's work until the thread is told to stop."""
+        """Do the thread's work until somebody requests the thread to stop."""
 
     def start(self) -> None:
         """Start the thread that does the worker's tasks."""

@@ -1,7 +1,7 @@
 """Access to the NVIDIA driver by NVML's Python binding (``pynvml`` of nvidia-ml-py).
 
 ``with Nvml() as nvml:`` reads the GPUs and creates or destroys single MIG instances. This module
-takes no decisions; it checks only that it destroys exactly the instance it was told to. Every
+takes no decisions; it checks only that it destroys exactly the requested instance. Every
 failure is an error with a sentence.
 """
 

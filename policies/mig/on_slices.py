@@ -85,15 +85,15 @@ def of_forecast(
             hint="describe it with one GPU, or leave it to whole GPUs",
         )
     points, whole = _points(forecast, geometry, known)
+    if not points:
+        raise UsageError(f"nothing is predicted of {workload.name} on slices of {geometry.gpu}")
     devices = {t.value for point in points.values() for t in known[point.platform].targets}
-    if points and devices.isdisjoint(forecast.targets):
+    if devices.isdisjoint(forecast.targets):
         raise UsageError(
             f"{workload.name} runs on {' or '.join(forecast.targets)}, slices of {geometry.gpu} "
             f"on {' or '.join(sorted(devices))}",
             hint="if it has code for GPUs, pilot it on one: berth pilot run",
         )
-    if not points:
-        raise UsageError(f"nothing is predicted of {workload.name} on slices of {geometry.gpu}")
     unit, items = _unit(workload)
     times = 1.0
     if forecast.whole_job and workload.amount.unit is not Unit.JOB:
