@@ -8,7 +8,7 @@ import click
 
 from berth.pilot.errors import ToolMissing, UsageError
 from berth.plugin.cli.options import Rare, store_options
-from berth.plugin.installed_site import SITE_FILE
+from berth.plugin.installed_site import SITE_FILE, Installation
 
 _folder = click.Path(path_type=Path, exists=True)
 
@@ -73,8 +73,7 @@ def ui(
     fleet: Path | None,
     plan: Path | None,
     actions: bool,
-    site_file: Path | None,
-    store_url: str | None,
+    installation: Installation,
 ) -> None:
     """Show predictions, placements, jobs, the site, MIG and reports in a browser.
 
@@ -103,6 +102,7 @@ def ui(
         )
     if root_path and not root_path.startswith("/"):
         raise UsageError("--root-path begins with /")
+    site_file, store_url = installation.site_file, installation.store_url
     if demo:
         site_file, store_url = None, None
     elif site_file is None and SITE_FILE.exists():
