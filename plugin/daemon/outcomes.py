@@ -15,7 +15,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from berth.pilot.errors import SchedulerError
+from berth.plugin.history.seen_nodes import present_node_kinds
 from berth.plugin.scheduler import Outcome, Scheduler
+from berth.plugin.scheduler.node_kinds import NodeKinds, RanOn
 from berth.plugin.site.site import Site
 from berth.plugin.store.records import DecisionRecord, OutcomeRecord
 from berth.plugin.store.store import Store
@@ -33,6 +35,8 @@ that a slow accounting database makes progress.
 """
 LONGEST_S = 7 * 86_400.0
 """The longest period in seconds that the daemon reads when it starts after a long downtime."""
+NODES_S = 3_600.0
+"""Seconds between two readings of the nodes that tell on which candidate a job ran."""
 SETTLES_S = 120.0
 """A job that ended less than this many seconds ago is read again: slurmdbd adds the user, the array
 index and the memory late.
@@ -61,12 +65,13 @@ def follow_outcomes(
     The function raises SchedulerError, ToolMissing or StoreError where outcomes cannot be read or
     stored.
     """
-    queues = {candidate.name: candidate.queue for candidate in site.candidates}
+    kinds = NodeKinds({}, site.candidates)
+    nodes_read_s: float | None = None
     known: dict[str, float] = {}
     read_until_s: float | None = None
 
     def step() -> None:
-        nonlocal read_until_s
+        nonlocal kinds, nodes_read_s, read_until_s
         now_s = clock()
         if read_until_s is None:
             read_until_s = _beginning(store, site.name, now_s)
@@ -78,7 +83,10 @@ def follow_outcomes(
             for job in [job for job, end_s in known.items() if end_s < since_s]:
                 del known[job]
             ended = scheduler.ended(since_s, until_s, known)
-            linked = link(ended.outcomes, store, site, scheduler, queues)
+            if ended.outcomes and (nodes_read_s is None or now_s - nodes_read_s > NODES_S):
+                kinds = present_node_kinds(store, site, scheduler, now_s)
+                nodes_read_s = now_s
+            linked = link(ended.outcomes, store, site, scheduler, kinds)
             store.outcomes.put(linked.records)
             settled_s = until_s - SETTLES_S
             known.update({job: end_s for job, end_s in linked.done.items() if end_s < settled_s})
@@ -115,7 +123,7 @@ def link(
     store: Store,
     site: Site,
     scheduler: Scheduler,
-    queues: Mapping[str, str],
+    kinds: NodeKinds,
 ) -> Linked:
     """Join outcomes with their decisions; an outcome whose decision is not stored yet is
     left out.
@@ -129,7 +137,7 @@ def link(
         if outcome.decision is not None and decision is None:
             continue
         if decision is not None and _is_of(decision, outcome, scheduler):
-            linked.records.append(record_of(outcome, decision, site.name, queues))
+            linked.records.append(record_of(outcome, decision, site.name, kinds))
         linked.done[outcome.job_id] = outcome.end_s or 0.0
     return linked
 
@@ -182,12 +190,14 @@ def _is_of(decision: DecisionRecord, outcome: Outcome, scheduler: Scheduler) -> 
 
 
 def record_of(
-    outcome: Outcome, decision: DecisionRecord, cluster: str, queues: Mapping[str, str]
+    outcome: Outcome, decision: DecisionRecord, cluster: str, kinds: NodeKinds
 ) -> OutcomeRecord:
     """Return the outcome's row for the store, with the prediction for the place where the
     job ran.
     """
-    row = predicted_row(outcome.queue, decision, queues)
+    queues = {candidate.name: candidate.queue for candidate in kinds.candidates}
+    ran_on = RanOn(outcome.queue, outcome.nodes, outcome.gpus, outcome.gpu_type)
+    row = predicted_row(outcome.queue, decision, queues, kinds.candidates_of(ran_on))
     low_s, mid_s, high_s = row["runtime_s"] if row else (None, None, None)
     return OutcomeRecord(
         cluster=cluster,
@@ -215,11 +225,21 @@ def record_of(
         predicted_low_s=low_s,
         predicted_s=mid_s,
         predicted_high_s=high_s,
+        node_list=outcome.nodes,
+        gpu_type=outcome.gpu_type,
+        cpu_time_s=outcome.cpu_time_s,
+        disk_read_bytes=outcome.disk_read_bytes,
+        disk_written_bytes=outcome.disk_written_bytes,
+        gpu_utilisation=outcome.gpu_utilisation,
+        gpu_utilisation_peak=outcome.gpu_utilisation_peak,
     )
 
 
 def predicted_row(
-    queue: str, decision: DecisionRecord, queues: Mapping[str, str]
+    queue: str,
+    decision: DecisionRecord,
+    queues: Mapping[str, str],
+    ran_on: frozenset[str] = frozenset(),
 ) -> dict[str, Any] | None:
     """Return the row of the decision's ranking for the candidate and shape in which the job ran.
 
@@ -228,6 +248,8 @@ def predicted_row(
       a job without GPUs);
     - the job is an array whose tasks differ in size, as predictions are for the largest task;
     - its queue has two candidates, and nothing tells which of them it ran on.
+
+    ``ran_on``: the candidates to which all nodes of the job belong; empty: its nodes do not tell.
     """
     try:
         request, ranked = json.loads(decision.request), json.loads(decision.ranked)
@@ -249,6 +271,9 @@ def predicted_row(
             for row in ranked
             if queues.get(row["candidate"]) == queue and row.get("code") not in _ASKED_OTHERWISE
         ]
+        if ran_on:
+            # A queue that is no candidate's, such as auto, holds the nodes of several.
+            in_queue = [row for row in in_queue or ranked if row["candidate"] in ran_on]
         fitting = [
             row for row in in_queue if row in rows and _shape(row["cores"], row["gpus"]) == shape
         ]

@@ -22,6 +22,7 @@ from berth.plugin.flux.outcomes import parse_outcomes
 from berth.plugin.flux.present_jobs import job_number
 from berth.plugin.history.reading import SINGLETON, ReadJobs, Unreadable, checked_times, name_of
 from berth.plugin.scheduler.host_lists import idset
+from berth.plugin.scheduler.node_kinds import recorded_nodes
 from berth.plugin.store.records import PastJobRecord
 
 SQLITE = "SQLite format 3"
@@ -95,6 +96,7 @@ def _job(job: Any, cluster: str) -> PastJobRecord | None:
         cores=max(_count(job, "ncores") or 1, 1),
         nodes=_count(job, "nnodes") or 1,
         gpus=_count(job, "ngpus"),
+        node_list=recorded_nodes(str(job.get("nodelist") or "")),
         time_limit_s=_number(job, "duration") or None,
     )
 
@@ -186,7 +188,7 @@ def _archived_job(row: Mapping[str, Any], cluster: str) -> PastJobRecord | None:
     elapsed_s = checked_times(submit_s, start_s, end_s, None)
     spec = _object(row, "jobspec")
     try:
-        nodes, cores, gpus = _held(_object(row, "R"))
+        nodes, cores, gpus, node_list = _held(_object(row, "R"))
         system = value_at(spec, "attributes", "system") or {}
         duration = float(system.get("duration") or 0)
         name = value_at(spec, "attributes", "system", "job", "name") or _command(spec)
@@ -208,19 +210,21 @@ def _archived_job(row: Mapping[str, Any], cluster: str) -> PastJobRecord | None:
         cores=max(cores, 1),
         nodes=max(nodes, 1),
         gpus=gpus or None,
+        node_list=recorded_nodes(node_list),
         time_limit_s=duration if duration > 0 else None,
     )
 
 
-def _held(resource_set: Mapping[str, Any]) -> tuple[int, int, int]:
-    """Return the number of nodes, cores and GPUs in a resource set."""
+def _held(resource_set: Mapping[str, Any]) -> tuple[int, int, int, str]:
+    """Return the number of nodes, cores and GPUs in a resource set, and the list of its nodes."""
     nodes = cores = gpus = 0
     for entry in resource_set["execution"]["R_lite"]:
         ranks, children = len(idset(entry["rank"])), entry["children"]
         nodes += ranks
         cores += ranks * len(idset(children.get("core", "")))
         gpus += ranks * len(idset(children.get("gpu", "")))
-    return nodes, cores, gpus
+    node_list = resource_set["execution"].get("nodelist") or ()
+    return nodes, cores, gpus, ",".join(map(str, node_list))
 
 
 def _command(spec: Mapping[str, Any]) -> str:

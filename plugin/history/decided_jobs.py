@@ -71,6 +71,14 @@ def of_outcome(
         peak_bytes=outcome.max_rss_bytes,
         gpu_peak_bytes=outcome.gpu_peak_bytes,
         peak_source="polled" if outcome.max_rss_bytes else "",
+        node_list=outcome.node_list,
+        gpu_type=outcome.gpu_type,
+        cpu_time_s=outcome.cpu_time_s,
+        disk_read_bytes=outcome.disk_read_bytes,
+        disk_written_bytes=outcome.disk_written_bytes,
+        energy_j=outcome.energy_j,
+        gpu_utilisation=outcome.gpu_utilisation,
+        gpu_utilisation_peak=outcome.gpu_utilisation_peak,
     )
     return job if described is None else _with_description(job, described)
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 import dataclasses
 import re
 import time
-from collections import OrderedDict, deque
+from collections import Counter, OrderedDict, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -23,11 +23,12 @@ from berth.pilot.progress import report, steps
 from berth.plugin.history.decided_jobs import by_user, description_of
 from berth.plugin.history.matching import Match, match_keys, plain_name
 from berth.plugin.history.run_times import JOBS, PlacedJob, RunTimes
+from berth.plugin.history.seen_nodes import node_kinds
+from berth.plugin.scheduler.node_kinds import NodeKinds, RanOn, Unplaced
 from berth.plugin.site.site import Site
 from berth.plugin.store import Store
 from berth.plugin.store.records import FingerprintRecord, PastJobRecord
 from berth.plugin.workloads.filing import add_workload
-from berth.policies.values import Candidate
 from berth.predictor.core.forecaster import Forecaster
 from berth.predictor.core.workload import workload_of
 from berth.predictor.families.history.workload import HistoryWorkload, PastRun, PredictedRun
@@ -64,37 +65,46 @@ class HistorySummary:
 
     workloads: int
     runs: int
-    unplaced: int
-    """Number of jobs in partitions for which the site file does not have exactly one platform."""
+    unplaced: Mapping[Unplaced, int]
+    """Number of jobs whose platform is not known, by reason."""
 
 
-def platforms_by_queue(candidates: Iterable[Candidate]) -> Mapping[str, str]:
-    """Return the platform of each partition that has only one platform."""
-    platforms: dict[str, set[str]] = {}
-    for candidate in candidates:
-        platforms.setdefault(candidate.queue, set()).add(candidate.platform)
-    return {queue: next(iter(names)) for queue, names in platforms.items() if len(names) == 1}
+def ran_on(job: PastJobRecord) -> RanOn:
+    """Return what accounting says of the place where a past job ran."""
+    return RanOn(job.queue, job.node_list, job.gpus, job.gpu_type)
 
 
 def make_workloads(
-    store: Store, site: Site, *, forecaster: Forecaster, platforms: Mapping[str, Platform]
+    store: Store,
+    site: Site,
+    *,
+    forecaster: Forecaster,
+    platforms: Mapping[str, Platform],
+    kinds: NodeKinds | None = None,
 ) -> HistorySummary:
     """Make every user's history workloads from the stored past jobs, with their forecasts and match
     keys.
 
     Where the site trusts all users (``learning.everybody``), predictions are learnt from all users'
-    jobs, and jobs are also matched by account and name.
+    jobs, and jobs are also matched by account and name. ``kinds``: the site's nodes; None: those in
+    the store.
     """
-    queues = platforms_by_queue(site.candidates)
+    kinds = node_kinds(store, site) if kinds is None else kinds
     writer = HistoryWriter(store, forecaster, platforms, time.time())
-    unplaced = done = 0
+    unplaced: Counter[Unplaced] = Counter()
+    done = 0
     every = store.past_jobs.count()
     everybody: list[PlacedJob] = []
     for user, jobs in by_user(store):
         report(_LOOKED_AT, min(done, every - 1), every)
         done += len(jobs)
-        placed = [PlacedJob(job, queues[job.queue]) for job in jobs if job.queue in queues]
-        unplaced += len(jobs) - len(placed)
+        placed = []
+        for job in jobs:
+            platform = kinds.platform_of(ran_on(job))
+            if isinstance(platform, Unplaced):
+                unplaced[platform] += 1
+            else:
+                placed.append(PlacedJob(job, platform))
         learnt = [placed_job for placed_job in placed if placed_job.job.state in _LEARNT]
         if site.learning.everybody:
             everybody += learnt

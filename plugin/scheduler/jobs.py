@@ -90,6 +90,15 @@ class Outcome:
     """Number of whole GPUs or slices on all nodes together."""
     time_limit_s: float | None = None
     energy_j: float | None = None
+    gpu_type: str = ""
+    """The scheduler's type of the job's GPUs or slices, such as ``a100``; empty: not reported."""
+    cpu_time_s: float | None = None
+    """Processor time of all processes."""
+    disk_read_bytes: int | None = None
+    disk_written_bytes: int | None = None
+    gpu_utilisation: float | None = None
+    """Mean utilisation of the job's GPUs, from 0 to 1."""
+    gpu_utilisation_peak: float | None = None
     stamp_lost: bool = False
     """True: the job's comment, where Berth wrote its decision id, now holds other text."""
 

@@ -18,16 +18,19 @@ from typing import Any
 
 from berth.pilot.errors import SchedulerError, ToolMissing
 from berth.plugin.scheduler import ENDED, EndedJobs, Outcome, stamped_decision
+from berth.plugin.scheduler.node_kinds import recorded_nodes
 from berth.plugin.slurm import commands
 from berth.plugin.slurm.records import (
     Record,
-    StepPeaks,
     count,
+    duration_s,
+    gpu_type_in,
     gpus_in,
     gres,
     moment_s,
     state_of,
 )
+from berth.plugin.slurm.step_usage import StepUsage
 
 SACCT_FIELDS = (
     "JobID",
@@ -49,6 +52,10 @@ SACCT_FIELDS = (
     "TimelimitRaw",
     "ConsumedEnergyRaw",
     "TRESUsageInMax",
+    "TRESUsageInAve",
+    "TRESUsageInTot",
+    "TRESUsageOutTot",
+    "TotalCPU",
     "AdminComment",
 )
 _SACCT = ("sacct", "-a", "-n", "-P", "--noconvert", "-o", ",".join(SACCT_FIELDS))
@@ -140,7 +147,7 @@ def _read_sacct(text: str) -> _Reading:
     job.
     """
     reading = _Reading()
-    peaks: dict[str, StepPeaks] = {}
+    steps: dict[str, StepUsage] = {}
     for line in text.split("\n"):
         if not line:
             continue
@@ -153,16 +160,21 @@ def _read_sacct(text: str) -> _Reading:
         job_id, dot, _ = record["JobID"].partition(".")
         if dot:
             largest_bytes = count(record["MaxRSS"]) or 0
-            peaks.setdefault(job_id, StepPeaks()).add(largest_bytes, record["NNodes"], record)
+            steps.setdefault(job_id, StepUsage()).add(largest_bytes, record["NNodes"], record)
         else:
             reading.outcomes[job_id] = _accounted(job_id, record)
             reading.numbers[job_id] = record["JobIDRaw"] or job_id
-    for job_id, peak in peaks.items():
+    for job_id, usage in steps.items():
         if job_id in reading.outcomes:
+            outcome = reading.outcomes[job_id]
             reading.outcomes[job_id] = replace(
-                reading.outcomes[job_id],
-                peak_memory_bytes=peak.host_bytes or None,
-                peak_gpu_memory_bytes=peak.gpu_bytes or None,
+                outcome,
+                peak_memory_bytes=usage.host_bytes or None,
+                peak_gpu_memory_bytes=usage.gpu_bytes or None,
+                disk_read_bytes=usage.disk_read_bytes or None,
+                disk_written_bytes=usage.disk_written_bytes or None,
+                gpu_utilisation=usage.gpu_mean(outcome.gpus, outcome.elapsed_s),
+                gpu_utilisation_peak=usage.gpu_peak,
             )
     return reading
 
@@ -174,7 +186,7 @@ def _accounted(job_id: str, record: Record) -> Outcome:
         state=state_of(record["State"]),
         queue=record["Partition"],
         elapsed_s=float(count(record["ElapsedRaw"]) or 0),
-        nodes=record["NodeList"],
+        nodes=recorded_nodes(record["NodeList"]),
         user=record["User"],
         decision=(stamp := stamped_decision(record["AdminComment"])),
         stamp_lost=stamp is None and record["AdminComment"] != "",
@@ -185,6 +197,8 @@ def _accounted(job_id: str, record: Record) -> Outcome:
         node_count=count(record["NNodes"]),
         cores=count(record["NCPUS"]),
         gpus=gpus_in(record["AllocTRES"]),
+        gpu_type=gpu_type_in(record["AllocTRES"]),
+        cpu_time_s=duration_s(record["TotalCPU"]),
         time_limit_s=None if minutes is None else _MINUTE_S * minutes,
         energy_j=count(record["ConsumedEnergyRaw"]) or None,  # 0: the site does not measure energy
     )
@@ -310,7 +324,7 @@ def _outcome(job: Mapping[str, Any]) -> tuple[str, Outcome]:
         state=status,
         queue=_text(job.get("partition")),
         elapsed_s=_elapsed_s(job, status, start_s, end_s),
-        nodes=_text(job.get("nodes")),
+        nodes=recorded_nodes(_text(job.get("nodes"))),
         user=user or f"uid:{_whole(job.get('user_id'))}",
         decision=(stamp := stamped_decision(comment)),
         stamp_lost=stamp is None and comment != "",
@@ -320,6 +334,7 @@ def _outcome(job: Mapping[str, Any]) -> tuple[str, Outcome]:
         end_s=end_s,
         node_count=node_count,
         cores=_whole(job.get("cpus")),
+        gpu_type=gpu_type_in(tres),
         gpus=gpus_in(tres) or _requested_gpus(_text(job.get("tres_per_node")), node_count),
         time_limit_s=None if minutes is None else _MINUTE_S * minutes,
     )

@@ -20,22 +20,25 @@ from berth.pilot.errors import DocumentError
 from berth.pilot.units import whole_number
 from berth.plugin.history.matching import JobDescription, describe_job, plain_name
 from berth.plugin.history.reading import SINGLETON, ReadJobs, Unreadable, checked_times, name_of
+from berth.plugin.scheduler.node_kinds import recorded_nodes
 from berth.plugin.slurm import commands, submitted
 from berth.plugin.slurm.records import (
-    StepPeaks,
     count,
     duration_s,
+    gpu_type_in,
     gpus_in,
     moment_s,
     state_of,
 )
+from berth.plugin.slurm.step_usage import StepUsage
 from berth.plugin.slurm.submitted import dependencies_in_line
 from berth.plugin.store.records import PastJobRecord
 
 COLUMNS = (
     "JobID", "User", "Account", "Partition", "State", "Submit", "Start", "End", "ElapsedRaw",
     "TimelimitRaw", "AllocCPUS", "NNodes", "NTasks", "ReqMem", "MaxRSS", "AllocTRES",
-    "TRESUsageInMax", "JobName",
+    "TRESUsageInMax", "TRESUsageInAve", "TRESUsageInTot", "TRESUsageOutTot", "NodeList",
+    "TotalCPU", "ConsumedEnergyRaw", "AdminComment", "JobName",
 )  # fmt: skip
 """The columns that an accounting file should have. JobName is last, because users choose it and it
 may contain ``|``.
@@ -44,6 +47,7 @@ _ASKED = (*COLUMNS, "SubmitLine")
 """The columns that Berth requests from a running Slurm's sacct."""
 _NEEDED = ("JobID", "User", "State", "Start", "End")
 _ENDED = frozenset(("completed", "failed", "timeout", "out-of-memory", "cancelled"))
+IMPOSSIBLE = "jobs have a recorded GPU utilisation below 0 or above 100 %: it does not count"
 _NEVER = frozenset(("", "Unknown", "None", "N/A"))
 _SIZE = re.compile(r"(\d{1,15}(?:\.\d{1,9})?)([KMGTP]?)B?([nc]?)")
 _JOB = re.compile(r"\d{1,18}(?:_\d{1,18}|\+\d{1,9})?")
@@ -122,7 +126,7 @@ def read_sacct(
     ``bar``: the separator between fields. Raises DocumentError where the header is missing.
     """
     read, header = ReadJobs(), None
-    steps: dict[str, StepPeaks] = {}
+    steps: dict[str, StepUsage] = {}
     for number, raw in enumerate(progress.steps("lines read", list(lines)), 1):
         line = raw.rstrip("\r\n")
         if not line.strip():
@@ -138,7 +142,7 @@ def read_sacct(
             if dot:
                 nodes = fields.get("NNodes") or fields.get("AllocNodes", "")
                 largest_bytes = _bytes(fields.get("MaxRSS", "")) or 0
-                steps.setdefault(job_id, StepPeaks()).add(largest_bytes, nodes, fields)
+                steps.setdefault(job_id, StepUsage()).add(largest_bytes, nodes, fields)
                 continue
             arguments = _submitted_arguments(
                 name_of(fields.get("JobName", "")), fields.get("SubmitLine", "")
@@ -156,10 +160,28 @@ def read_sacct(
                 read.with_arguments.add(job_id)
     if header is None:
         raise DocumentError(source, "is empty: sacct writes a header unless it is given -n")
-    for job_id, peaks in steps.items():
-        if job_id in read.jobs:
-            read.jobs[job_id] = _with_peaks(read.jobs[job_id], peaks)
+    _add_usage(read, steps)
     return read
+
+
+def _add_usage(read: ReadJobs, steps: Mapping[str, StepUsage]) -> None:
+    """Add to the jobs what their steps used, and count what cannot be."""
+    for job_id in steps.keys() & read.jobs.keys():
+        job, usage = read.jobs[job_id], steps[job_id]
+        peak_bytes = max(usage.host_bytes, job.peak_bytes or 0)
+        read.jobs[job_id] = replace(
+            job,
+            peak_bytes=peak_bytes or None,
+            peak_source="polled" if peak_bytes else "",
+            gpu_peak_bytes=usage.gpu_bytes or None,
+            disk_read_bytes=usage.disk_read_bytes or None,
+            disk_written_bytes=usage.disk_written_bytes or None,
+            gpu_utilisation=usage.gpu_mean(job.gpus, job.elapsed_s),
+            gpu_utilisation_peak=usage.gpu_peak,
+        )
+    impossible = sum(usage.impossible for job_id, usage in steps.items() if job_id in read.jobs)
+    if impossible:
+        read.changed[IMPOSSIBLE] = impossible
 
 
 def _header(line: str, source: str, bar: str) -> tuple[str, ...]:
@@ -189,13 +211,6 @@ def _fields(line: str, header: Sequence[str], bar: str) -> Fields:
     if len(parts) != len(header):
         raise Unreadable(f"{len(parts)} fields where the header has {len(header)}")
     return dict(zip(header, (part.strip() for part in parts), strict=True))
-
-
-def _with_peaks(job: PastJobRecord, peaks: StepPeaks) -> PastJobRecord:
-    with_gpu_peak = replace(job, gpu_peak_bytes=peaks.gpu_bytes or None)
-    if peaks.host_bytes <= (job.peak_bytes or 0):
-        return with_gpu_peak
-    return replace(with_gpu_peak, peak_bytes=peaks.host_bytes, peak_source="polled")
 
 
 def _job(
@@ -235,6 +250,10 @@ def _job(
         cores=cores,
         nodes=nodes,
         gpus=gpus_in(fields.get("AllocTRES", "")),
+        gpu_type=gpu_type_in(fields.get("AllocTRES", "")),
+        node_list=recorded_nodes(fields.get("NodeList", "")),
+        cpu_time_s=duration_s(fields.get("TotalCPU")),
+        energy_j=count(fields.get("ConsumedEnergyRaw", "")) or None,  # 0: it is not measured
         time_limit_s=_limit_s(fields),
         request_bytes=_request(fields.get("ReqMem", ""), cores, nodes),
         peak_bytes=_bytes(fields.get("MaxRSS", "")),

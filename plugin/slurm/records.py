@@ -10,18 +10,17 @@ import calendar
 import re
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 
 from berth.pilot.errors import SchedulerError
 from berth.pilot.units import whole_number
 
 _KEY = re.compile(r"(?:^|\s)([A-Za-z][A-Za-z0-9_/:]*)=")
 _MEMORY = re.compile(r"(?:^|,)mem=(\d{1,12}(?:\.\d{1,9})?)([KMGTP]?)(?=,|$)", re.ASCII)
-_GPU_MEMORY = re.compile(r"(?:^|,)gres/gpumem=(\d{1,15}(?:\.\d{1,9})?)([KMGTP]?)(?=,|$)", re.ASCII)
-_GPU_POWERS = {"": 0, "K": 10, "M": 20, "G": 30, "T": 40, "P": 50}
 _POWERS = {"K": 10, "": 20, "M": 20, "G": 30, "T": 40, "P": 50}
 _CLOCK = re.compile(r"(?:(\d{1,9})-)?(?:(\d{1,9}):)?(\d{1,9}):(\d{1,9})(?:\.\d{1,9})?")
 _GRES = re.compile(r"(?P<name>[^:(,=]+)(?::(?P<type>[^:(,=]+))?[:=](?P<count>\d+)(?P<unit>[KMG]?)")
+
+_LONGEST_TYPE = 64
 
 Record = Mapping[str, str]
 
@@ -57,34 +56,6 @@ def count(text: str) -> int | None:
     or more.
     """
     return whole_number(text, 10**15 - 1)
-
-
-@dataclass
-class StepPeaks:
-    """The largest memory of a job's steps in bytes: host memory of one node, memory of one GPU.
-
-    A value of 0 means that no step reported it.
-    """
-
-    host_bytes: int = 0
-    gpu_bytes: int = 0
-
-    def add(self, largest_bytes: int, nodes: str, record: Record) -> None:
-        """Include one step's peaks, estimated for a whole node and a whole GPU.
-
-        MaxRSS and TRESUsageInMax are those of the step's largest task, so they are multiplied by
-        the number of tasks per node, or per GPU of ``AllocTRES``. ``largest_bytes``: MaxRSS;
-        ``nodes``: NNodes. GPU memory is reported only where the site accounts for it
-        (AccountingStorageTRES=gres/gpumem).
-        """
-        tasks = max(count(record.get("NTasks", "")) or 1, 1)
-        held = largest_bytes * -(-tasks // min(max(count(nodes) or 1, 1), tasks))
-        self.host_bytes = max(self.host_bytes, held)
-        match = _GPU_MEMORY.search(record.get("TRESUsageInMax", ""))
-        peak = 0 if match is None else int(float(match[1]) * 2.0 ** _GPU_POWERS[match[2]])
-        if 0 < peak < 2**60:
-            gpus = max(gpus_in(record.get("AllocTRES", "")) or 1, 1)
-            self.gpu_bytes = max(self.gpu_bytes, peak * -(-tasks // min(gpus, tasks)))
 
 
 def names(record: Record, key: str) -> tuple[str, ...]:
@@ -145,6 +116,17 @@ def gpus_in(tres: str) -> int | None:
     """
     counts = gres(tres.replace("gres/", ""))
     return counts.pop("gpu", None) or sum(counts.values()) or None
+
+
+def gpu_type_in(tres: str) -> str:
+    """Return the type of the GPUs in a TRES text: ``h200`` for ``gres/gpu=2,gres/gpu:h200=2``.
+
+    The text is empty where no type or several are recorded.
+    """
+    if "gres/gpu:" not in tres:
+        return ""
+    types = [name.partition(":")[2] for name in gres(tres.replace("gres/", "")) if ":" in name]
+    return types[0][:_LONGEST_TYPE] if len(types) == 1 else ""
 
 
 def memory_in(tres: str) -> int | None:

@@ -12,7 +12,7 @@ from berth.pilot.progress import is_shown, report
 from berth.plugin.store import tables
 from berth.plugin.store.database import Database
 from berth.plugin.store.pruning import delete_before
-from berth.plugin.store.records import MemoryNeedRecord, PastJobRecord
+from berth.plugin.store.records import MemoryNeedRecord, NodeRecord, PastJobRecord
 from berth.plugin.store.statements import next_revision, put_all
 
 _PAGE = 1_000
@@ -70,6 +70,30 @@ class PastJobs:
     def prune(self, before_s: float) -> int:
         """Delete jobs that ended before Unix time ``before_s``; return their number."""
         return delete_before(self._database, tables.past_jobs.c.end_s, before_s)
+
+
+class Nodes:
+    """The table of a site's nodes as last seen, also of those that were removed since."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def put(self, records: Sequence[NodeRecord]) -> None:
+        """Store records in one transaction; a stored node of the same cluster and name is
+        replaced.
+        """
+        put_all(self._database, tables.nodes, records, ("cluster", "name"))
+
+    def of_cluster(self, cluster: str) -> list[NodeRecord]:
+        """Return all stored nodes of a cluster."""
+        query = select(tables.nodes).where(tables.nodes.c.cluster == cluster)
+        return [NodeRecord(**row._mapping) for row in self._database.rows(query)]
+
+    def prune(self, before_s: float) -> int:
+        """Delete nodes that were last seen before Unix time ``before_s``; return their number."""
+        table = tables.nodes
+        with self._database.write() as connection:
+            return int(connection.execute(delete(table).where(table.c.seen_s < before_s)).rowcount)
 
 
 class MemoryNeeds:

@@ -117,6 +117,14 @@ class OutcomeRecord:
     """
     predicted_s: float | None = None
     predicted_high_s: float | None = None
+    node_list: str = ""
+    """The job's nodes as a compressed list; the next columns as those of ``PastJobRecord``."""
+    gpu_type: str = ""
+    cpu_time_s: float | None = None
+    disk_read_bytes: int | None = None
+    disk_written_bytes: int | None = None
+    gpu_utilisation: float | None = None
+    gpu_utilisation_peak: float | None = None
 
 
 def is_timed(elapsed_s: float | None) -> bool:
@@ -200,6 +208,34 @@ class PastJobRecord:
     """The largest memory used on one GPU."""
     peak_source: str = ""
     """``cgroup``: the kernel's own peak; ``polled``: sampled, so short peaks are missed."""
+    node_list: str = ""
+    """The job's nodes as a compressed list, for example ``cn[001-004]``."""
+    gpu_type: str = ""
+    """The scheduler's type of the job's GPUs or slices, such as ``a100``."""
+    cpu_time_s: float | None = None
+    """Processor time of all processes."""
+    disk_read_bytes: int | None = None
+    disk_written_bytes: int | None = None
+    energy_j: float | None = None
+    gpu_utilisation: float | None = None
+    """Mean utilisation of the job's GPUs, from 0 to 1, as the scheduler's accounting has it."""
+    gpu_utilisation_peak: float | None = None
+    """The largest polled utilisation of a GPU, from 0 to 1."""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeRecord:
+    """A node of the site as the scheduler last described it; the texts are JSON."""
+
+    cluster: str
+    name: str
+    queues: str
+    """List of the queues in which the node is."""
+    features: str
+    """List of the node's features."""
+    gpus: str
+    """Number of the node's GPUs by type."""
+    seen_s: float
 
 
 @dataclass(frozen=True, slots=True)

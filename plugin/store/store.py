@@ -18,7 +18,7 @@ from berth.plugin.store.database import BUSY_TIMEOUT_S, Database
 from berth.plugin.store.decisions import Decisions
 from berth.plugin.store.learning import Learning, changed_since
 from berth.plugin.store.outcomes import Outcomes
-from berth.plugin.store.past_jobs import MemoryNeeds, PastJobs, memory_needs
+from berth.plugin.store.past_jobs import MemoryNeeds, Nodes, PastJobs, memory_needs
 from berth.plugin.store.records import (
     FingerprintRecord,
     ForecastRecord,
@@ -63,6 +63,7 @@ class Store:
         self.decisions = Decisions(database)
         self.outcomes = Outcomes(database)
         self.past_jobs = PastJobs(database)
+        self.nodes = Nodes(database)
         self.learning = Learning(database)
         self.memory_needs = MemoryNeeds(database)
 

@@ -159,6 +159,13 @@ outcomes = Table(
     Column("predicted_low_s", Double, nullable=True),
     Column("predicted_s", Double, nullable=True),
     Column("predicted_high_s", Double, nullable=True),
+    Column("node_list", Text, nullable=False),
+    Column("gpu_type", String(64), nullable=False),
+    Column("cpu_time_s", Double, nullable=True),
+    Column("disk_read_bytes", BigInteger, nullable=True),
+    Column("disk_written_bytes", BigInteger, nullable=True),
+    Column("gpu_utilisation", Double, nullable=True),
+    Column("gpu_utilisation_peak", Double, nullable=True),
     Column("seen_end_s", Double, nullable=True),
     Column("seen_state", String(32), nullable=True),
     Index("ix_outcomes_cluster_end_s", "cluster", "end_s"),
@@ -195,8 +202,29 @@ past_jobs = Table(
     Column("peak_bytes", BigInteger, nullable=True),
     Column("gpu_peak_bytes", BigInteger, nullable=True),
     Column("peak_source", String(16), nullable=False),
+    Column("node_list", Text, nullable=False),
+    Column("gpu_type", String(64), nullable=False),
+    Column("cpu_time_s", Double, nullable=True),
+    Column("disk_read_bytes", BigInteger, nullable=True),
+    Column("disk_written_bytes", BigInteger, nullable=True),
+    Column("energy_j", Double, nullable=True),
+    Column("gpu_utilisation", Double, nullable=True),
+    Column("gpu_utilisation_peak", Double, nullable=True),
     Index("ix_past_jobs_user_end_s", "user", "end_s"),
     Index("ix_past_jobs_end_s", "end_s"),
+)
+
+nodes = Table(
+    "nodes",
+    metadata,
+    Column("cluster", String(64), primary_key=True),
+    Column("name", String(255), primary_key=True),
+    Column("queues", Text, nullable=False),
+    Column("features", Text, nullable=False),
+    Column("gpus", Text, nullable=False),
+    Column("seen_s", Double, nullable=False),
+    comment="nodes as the scheduler last described them: also those that are gone, on which past "
+    "jobs ran",
 )
 
 memory_needs = Table(

@@ -16,10 +16,12 @@ from berth.plugin.cli.options import PATH, answer, json_option, store_options
 from berth.plugin.forecasting import forecaster_for, platforms_for
 from berth.plugin.history.files import SWF, lines_of, read_past_jobs
 from berth.plugin.history.reading import ReadJobs, summary
+from berth.plugin.history.seen_nodes import present_node_kinds
 from berth.plugin.history.workloads import HistorySummary, make_workloads
 from berth.plugin.installed_site import Installation
 from berth.plugin.right_sizing.needs import learn_needs
-from berth.plugin.scheduler.registry import SCHEDULERS, scheduler_named
+from berth.plugin.scheduler.node_kinds import Unplaced
+from berth.plugin.scheduler.registry import SCHEDULERS, open_scheduler, scheduler_named
 from berth.plugin.site.site import Site
 
 _DAY_S = 86_400.0
@@ -87,7 +89,8 @@ def import_(
       berth jobs history import --slurm --days 30
       berth jobs history import jobs.txt    # of this command:
       sacct -a -P --noconvert -S 2026-10-01 -o JobID,User,Account,Partition,State,Submit,Start,\\
-        End,ElapsedRaw,TimelimitRaw,AllocCPUS,NNodes,NTasks,ReqMem,MaxRSS,JobName > jobs.txt
+        End,ElapsedRaw,TimelimitRaw,AllocCPUS,NNodes,NTasks,ReqMem,MaxRSS,AllocTRES,NodeList,\\
+        TRESUsageInMax,TRESUsageInAve,TotalCPU,AdminComment,JobName > jobs.txt
       berth jobs history import --swf trace.swf --store /tmp/store.sqlite
     """
     if len(formats) > 1:
@@ -131,7 +134,8 @@ def refresh(*, json_: bool, installation: Installation) -> None:
         raise UsageError("without a site file no queue has a platform", hint="give --site FILE")
     workloads = _workloads(site, installation)
     learn_needs(installation.store(), time.time())
-    answer(_predicting(workloads)[0], dataclasses.asdict(workloads), json_=json_)
+    written = {**dataclasses.asdict(workloads), "unplaced": unplaced_by_name(workloads)}
+    answer("\n".join(_predicting(workloads)), written, json_=json_)
 
 
 def _predicting(workloads: HistorySummary | None) -> list[str]:
@@ -140,19 +144,26 @@ def _predicting(workloads: HistorySummary | None) -> list[str]:
     if workloads is None:
         return ["no site file: nothing is predicted of them yet (--site FILE)"]
     lines = [f"{workloads.workloads} workloads from {workloads.runs} runs predict the next jobs"]
-    if workloads.unplaced:
-        lines.append(
-            f"{workloads.unplaced} jobs ran in queues that the site file has no single platform "
-            "for: nothing is predicted from those"
-        )
-    return lines
+    return lines + [f"{count} {reason}" for reason, count in workloads.unplaced.items()]
 
 
 def _workloads(site: Site, installation: Installation) -> HistorySummary:
     store = installation.store()
     return make_workloads(
-        store, site, forecaster=forecaster_for(site), platforms=platforms_for(site)
+        store,
+        site,
+        forecaster=forecaster_for(site),
+        platforms=platforms_for(site),
+        kinds=present_node_kinds(store, site, open_scheduler(site), time.time()),
     )
+
+
+def unplaced_by_name(workloads: HistorySummary) -> dict[str, int]:
+    """Return the number of jobs whose platform is not known, by the reason in one word."""
+    return {
+        reason.name.lower().replace("_", "-"): workloads.unplaced.get(reason, 0)
+        for reason in Unplaced
+    }
 
 
 def _as_json(read: ReadJobs, new: int, workloads: HistorySummary | None) -> dict[str, object]:
@@ -165,5 +176,5 @@ def _as_json(read: ReadJobs, new: int, workloads: HistorySummary | None) -> dict
         "examples": read.examples,
         "workloads": None if workloads is None else workloads.workloads,
         "runs": None if workloads is None else workloads.runs,
-        "unplaced": None if workloads is None else workloads.unplaced,
+        "unplaced": None if workloads is None else unplaced_by_name(workloads),
     }

@@ -21,7 +21,7 @@ from berth.plugin.daemon.outcomes import (
     WINDOW_S,
     follow_outcomes,
 )
-from berth.plugin.scheduler import EndedJobs, Outcome
+from berth.plugin.scheduler import ClusterFacts, EndedJobs, NodeFacts, Outcome
 from berth.plugin.store import Store
 
 DAY_S = 86_400.0
@@ -54,6 +54,11 @@ class FakeScheduler:
     told: list[str] = field(default_factory=list)
     name: str = "slurm"
     stamps_are_private: bool = True
+    nodes: tuple[NodeFacts, ...] = ()
+
+    def read(self, *, full: bool = True) -> ClusterFacts:
+        assert not full
+        return ClusterFacts("c", "v", 0.0, {}, self.nodes)
 
     def ended(self, since_s: float, until_s: float, known: Mapping[str, float]) -> EndedJobs:
         self.asked.append((since_s, until_s))
@@ -98,6 +103,18 @@ def test_a_job_that_ended_is_stored_beside_its_prediction(decided: Store) -> Non
     assert (found.candidate, found.platform) == ("gpu", "platform-of-gpu")
     assert (found.predicted_low_s, found.predicted_s, found.predicted_high_s) == (30, 60, 120)
     assert (found.workload, found.bundle, found.nodes, found.gpus) == ("stream", "bundle-1", 1, 1)
+
+
+def test_its_nodes_say_on_which_candidate_of_an_auto_queue_a_job_ran(decided: Store) -> None:
+    gpu = NodeFacts("g1", ("gpu", "auto"), True, 8, 8, 2**30, gpus={"gpu:a100": 4})
+    left = replace(ENDED, queue="auto", nodes="g1", cpu_time_s=99.0, gpu_utilisation=0.5)
+    for nodes, candidate in (((), None), ((gpu,), "gpu")):
+        following = Following(decided, left)
+        following.scheduler.nodes = nodes
+        following.step()
+        (found,) = decided.outcomes.of_decision(PLACED.id)
+        assert found.candidate == candidate
+    assert (found.node_list, found.cpu_time_s, found.gpu_utilisation) == ("g1", 99.0, 0.5)
 
 
 def test_reading_again_changes_nothing_and_asks_little(decided: Store) -> None:

@@ -64,6 +64,49 @@ def test_a_job_without_a_pilot_is_placed_by_its_past(
     assert daemon.decide(name="other.sh", **asked)["code"] != Code.PLACED
 
 
+SCONTROL = """#!/bin/sh
+case "$*" in
+  *"show partition"*) echo PartitionName=cpu; echo PartitionName=gpu; echo PartitionName=auto;;
+  *"show node"*)
+    echo NodeName=c1 CPUTot=64 State=IDLE Partitions=cpu,auto
+    echo NodeName=g1 CPUTot=64 Gres=gpu:a100:4 State=IDLE Partitions=gpu,auto;;
+esac
+"""
+
+
+def test_jobs_in_auto_count_for_the_kind_of_their_nodes(
+    site: Harbour, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tools = site.folder / "tools"
+    tools.mkdir()
+    for name in ("scontrol", "squeue", "sinfo", "sacctmgr"):
+        (tools / name).write_text(SCONTROL)
+        (tools / name).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tools}:/usr/bin:/bin")
+    header, *lines = accounting().splitlines()
+    nodes = {1: "c1", 2: "c1", 3: "c1", 4: "c[1-2]", 5: "c1,g1", 6: "None assigned"}
+    told = [header.replace("JobName", "NodeList|JobName")]
+    for line in lines:
+        fields = line.replace("|cpu|", "|auto|").split("|")
+        at = nodes[int(fields[0].partition(".")[0])]
+        told.append("|".join((*fields[:-1], at, fields[-1])))
+    file = site.folder / "jobs.txt"
+    file.write_text("\n".join(told))
+    words = ("jobs", "history", "import", str(file), "--site", str(site.site_file))
+    answer = json.loads(run(*words, "--json"))
+    assert answer["unplaced"] == {"two-kinds": 0, "unknown-nodes": 2, "no-nodes": 1}
+    for record in site.store().workloads():
+        runs = json.loads(record.document)["runs"]
+        assert [(run["job_id"], run["platform"]) for run in runs] == [
+            (str(number), "rome-7742") for number in (1, 2, 3)
+        ]
+    # What was seen of the nodes stays known where the scheduler does not answer.
+    monkeypatch.setenv("PATH", "/usr/bin:/bin")
+    said = run("jobs", "history", "refresh", "--site", str(site.site_file))
+    assert "2 jobs ran on nodes that no candidate" in said
+    assert "1 jobs ran in queues" in said
+
+
 def test_jobs_that_berth_decided_upon_are_learnt_from_too(site: Harbour) -> None:
     outcomes = [
         OutcomeRecord(

@@ -18,7 +18,8 @@ from berth.plugin.slurm.submitted import parse_scripts, scripts_of
 GIB = 2**30
 HEADER = (
     "JobID|User|Account|Partition|State|Submit|Start|End|ElapsedRaw|TimelimitRaw|AllocCPUS|NNodes"
-    "|NTasks|ReqMem|MaxRSS|AllocTRES|TRESUsageInMax|JobName"
+    "|NTasks|ReqMem|MaxRSS|AllocTRES|TRESUsageInMax|TRESUsageInAve|TRESUsageInTot|TRESUsageOutTot"
+    "|NodeList|TotalCPU|ConsumedEnergyRaw|AdminComment|JobName"
 )
 
 
@@ -36,11 +37,18 @@ def row(
     memory: str = "64G",
     peak: str = "",
     usage: str = "",
+    mean: str = "",
+    disk: tuple[str, str] = ("", ""),
+    hosts: str = "cn1",
+    cpu_time: str = "00:40:00",
+    energy: str = "0",
+    comment: str = "",
+    allocated: str = "cpu=4,gres/gpu=2",
     name: str = "align.sh",
 ) -> str:
     return "|".join(
         (job_id, user, "phys", "cpu", state, submit, start, end, elapsed, "60", "4", nodes, tasks,
-         memory, peak, "cpu=4,gres/gpu=2", usage, name)
+         memory, peak, allocated, usage, mean, *disk, hosts, cpu_time, energy, comment, name)
     )  # fmt: skip
 
 
@@ -84,6 +92,67 @@ def test_gpu_memory_is_read_beside_the_hosts_and_never_taken_from_it(
     job = sacct(row(), step).jobs["7"]
     assert job.gpu_peak_bytes == peak
     assert job.peak_bytes == 60 * GIB * max(1, int(tasks or 1))
+
+
+def test_nodes_processor_time_disk_and_energy_are_read() -> None:
+    typed = row(
+        hosts="gpu[001-002]", cpu_time="1-01:00:00", energy="42", allocated="gres/gpu:a100=2"
+    )
+    steps = [row(f"7.{n}", user="", disk=("fs/disk=70,cpu=1", "fs/disk=2K")) for n in (0, 1)]
+    job = sacct(typed, *steps).jobs["7"]
+    assert (job.node_list, job.gpu_type, job.energy_j) == ("gpu[001-002]", "a100", 42)
+    assert (job.cpu_time_s, job.disk_read_bytes, job.disk_written_bytes) == (90_000.0, 140, 4096)
+    job = sacct(row(hosts="None assigned", cpu_time="INVALID", energy="")).jobs["7"]
+    assert (job.node_list, job.cpu_time_s, job.energy_j, job.disk_read_bytes) == (
+        "",
+        None,
+        None,
+        None,
+    )
+
+
+@pytest.mark.parametrize(
+    ("steps", "mean", "peak"),
+    [
+        ([("80", "60", "1", "600")], 0.3, 0.4),  # one task that used both of its GPUs, or one
+        ([("80", "60", "2", "600")], 0.6, 0.8),  # a task on each of the two
+        ([("90", "80", "2", "300"), ("20", "10", "2", "300")], 0.45, 0.9),  # one after the other
+        ([("0", "0", "1", "600"), ("80", "60", "2", "600")], 0.6, 0.8),  # batch beside the step
+        ([("180", "150", "1", "600")], 0.75, 0.9),  # a task's use is the sum over its GPUs
+    ],
+)
+def test_gpu_utilisation_is_a_share_of_all_the_gpus_of_the_job_for_all_its_time(
+    steps: list[tuple[str, str, str, str]], mean: float, peak: float
+) -> None:
+    lines = [
+        row(f"7.{number}", user="", tasks=tasks, elapsed=seconds,
+            usage=f"cpu=1,gres/gpuutil={most}", mean=f"gres/gpuutil={ave},cpu=1")
+        for number, (most, ave, tasks, seconds) in enumerate(steps)
+    ]  # fmt: skip
+    job = sacct(row(), *lines).jobs["7"]
+    assert (job.gpu_utilisation, job.gpu_utilisation_peak) == (pytest.approx(mean), peak)
+
+
+@pytest.mark.parametrize(
+    ("most", "mean"), [("-5", "-5"), ("300", "50"), ("99999999999999999", "7"), ("50", "100000")]
+)
+def test_a_utilisation_that_cannot_be_is_counted_and_not_used(most: str, mean: str) -> None:
+    step = row("7.0", user="", usage=f"gres/gpuutil={most}", mean=f"gres/gpuutil={mean}")
+    read = sacct(row(), step, row("8"))
+    job = read.jobs["7"]
+    assert None in (job.gpu_utilisation, job.gpu_utilisation_peak) or most.startswith("9" * 16)
+    assert job.gpu_utilisation is None or job.gpu_utilisation <= 1
+    assert any("below 0 or above 100 %" in line for line in summary(read)) or len(most) > 15
+
+
+def test_older_files_without_the_columns_of_use_are_read() -> None:
+    old = HEADER.replace("|TRESUsageInAve|TRESUsageInTot|TRESUsageOutTot|NodeList|TotalCPU"
+                         "|ConsumedEnergyRaw|AdminComment", "")  # fmt: skip
+    parts = row().split("|")
+    job = sacct("|".join((*parts[:17], parts[-1])), header=old).jobs["7"]
+    assert (job.name, job.node_list, job.cpu_time_s, job.gpu_utilisation) == (
+        "align.sh", "", None, None,
+    )  # fmt: skip
 
 
 def test_a_node_held_several_of_the_largest_task() -> None:
@@ -155,7 +224,7 @@ def test_what_has_not_run_or_not_ended_is_left_out(changes: dict[str, str]) -> N
         (row(end="9999-01-01T00:00:00", elapsed=""), "outside 1970 to 2100"),
         (row(state="SINGING"), "not known"),
         (row("seven"), "not a job's"),
-        ("7|alice|half a line", "3 fields where the header has 18"),
+        ("7|alice|half a line", "3 fields where the header has 25"),
     ],
 )
 def test_broken_lines_are_counted_and_shown_and_the_rest_is_read(line: str, why: str) -> None:
