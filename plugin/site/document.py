@@ -132,8 +132,8 @@ class PolicyTable(Document):
     max_interval_ratio: float = Field(
         30.0,
         gt=1,
-        description="act only where upper / lower end of the comparison with other places is at most "
-        "this",
+        description="act only where upper / lower end of the comparison with other places is at "
+        "most this",
     )
     alike_within: float = Field(
         1.25,
