@@ -247,17 +247,22 @@ def better_than_a_prior(case: Case) -> Exclusion | None:
 
 
 def narrow_enough(case: Case) -> Exclusion | None:
-    """Exclude a prediction whose interval is too wide to act on, in strict mode only."""
-    runtime = case.runtime_s
-    if runtime is None or not case.settings.strict:
+    """Exclude a prediction that is too uncertain to be compared with other places, in strict mode
+    only.
+
+    Only the part of the error that the other places do not share counts.
+    """
+    runtime, prediction = case.runtime_s, case.prediction
+    if runtime is None or prediction is None or not case.settings.strict:
         return None
-    if runtime.high <= runtime.low * case.settings.max_interval_ratio:
+    half_width = prediction.ratio_log_width_of(runtime)
+    if not case.settings.too_wide(half_width):
         return None
-    return Exclusion(
-        Code.INTERVAL_TOO_WIDE,
-        f"the prediction is too uncertain: {format_seconds(runtime.low)} to "
-        f"{format_seconds(runtime.high)}",
-    )
+    if half_width < runtime.half_log_width:
+        text = f"within a factor of {math.exp(half_width):.3g} of other places"
+    else:
+        text = f"{format_seconds(runtime.low)} to {format_seconds(runtime.high)}"
+    return Exclusion(Code.INTERVAL_TOO_WIDE, f"the prediction is too uncertain: {text}")
 
 
 def intervals_hold(case: Case) -> Exclusion | None:

@@ -116,7 +116,7 @@ def _place(ranked: Ranked, candidate: Candidate, settings: PolicySettings) -> Pl
     assert ranked.runtime_s is not None and ranked.score is not None  # noqa: S101, PT018
     time = ranked.runtime_s
     known = ranked.basis is Basis.MEASURED or time.low <= 0
-    deviation = 0.0 if known else math.log(time.high / time.low) / 2 / NORMAL_90
+    deviation = 0.0 if known else ranked.ratio_log_width / NORMAL_90
     if settings.weights.wait > 0:
         deviation *= min(1.0, ranked.length_s / ranked.score)
     return Place(ranked.platform, candidate.is_gpu, math.log(ranked.score), deviation)

@@ -77,14 +77,13 @@ def _wait_s(ranked: Ranked, states: Mapping[str, CandidateState]) -> float:
 
 
 def _cannot_be_told_apart(best: Ranked, ranked: Ranked, most: float) -> bool:
-    """Return whether the scores differ by at most ``most`` and by less than their intervals'
-    widths."""
-    if not best.score or not ranked.score or best.runtime_s is None or ranked.runtime_s is None:
+    """Return whether the scores differ by at most ``most`` and by less than the interval of their
+    ratio."""
+    if not best.score or not ranked.score:
         return False
     apart = ranked.score / best.score
     if apart > most:
         return False
     if apart <= 1.0:
         return True
-    widths = (math.log(time.high / time.low) / 2 for time in (best.runtime_s, ranked.runtime_s))
-    return math.log(apart) <= math.hypot(*widths)
+    return math.log(apart) <= math.hypot(best.ratio_log_width, ranked.ratio_log_width)

@@ -125,7 +125,10 @@ class Ranking:
                 if score is None:
                     excluded = Exclusion(*self._objective.why_missing(estimate))
         unsure = not_known_to_run(candidate, forecast)
-        warning = sentences.warning(point, runtime_s, settings)
+        half_width = math.inf
+        if point is not None and runtime_s is not None:
+            half_width = point.ratio_log_width_of(runtime_s)
+        warning = sentences.warning(point, settings.too_wide(half_width))
         ranked = Ranked(
             candidate=candidate.name,
             platform=candidate.platform,
@@ -141,6 +144,7 @@ class Ranking:
             warning="; ".join(filter(None, (unsure, warning))) or None,
             guess=unsure is not None or (point is not None and _is_guess(point, settings)),
             source=forecast.source_of(candidate.platform),
+            ratio_log_width=half_width,
         )
         return Assessed(candidate, ranked, estimate)
 

@@ -4,6 +4,7 @@ candidates.
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Sequence
 
@@ -13,7 +14,7 @@ from berth.policies.objectives.protocol import Objective
 from berth.policies.settings import ListBy, PolicySettings, SliceAim
 from berth.policies.values import Makespan, Ranked, Resources
 from berth.predictor.core.forecast import Unit
-from berth.predictor.core.prediction import Basis, Interval, Prediction
+from berth.predictor.core.prediction import Basis, Prediction
 
 NO_WORKLOAD = "There is no workload of this program: measure it once with berth pilot run."
 PRIOR = "prior only: no data for this platform"
@@ -65,13 +66,28 @@ def placed(
         named = next_best.candidate
         if next_best.makespan is not None and quicker is None:
             named = f"{named} with {_in_all(next_best.makespan)}"
-        tail = f", {ratio:.1f} times {objective.comparative} than {named}"
+        apart = f"{ratio:.1f} times{_ratio_range(ratio, best, next_best)}"
+        tail = f", {apart} {objective.comparative} than {named}"
         return f"{head}{tail}." if ratio >= 1.05 else f"{head}, about the same as {named}."
     if others:
         return f"{head}; of other places there are only priors or guesses."
     if ruled_out:
         return f"{head}; no other place fits."
     return f"{head}."
+
+
+def _ratio_range(ratio: float, best: Ranked, other: Ranked) -> str:
+    """Return the 90 % interval of the ratio of two candidates' scores as `` (1.4 to 1.8)``.
+
+    Empty where nothing is known of the ratio beyond the two times' own intervals.
+    """
+    if all(
+        each.runtime_s is None or each.ratio_log_width >= each.runtime_s.half_log_width
+        for each in (best, other)
+    ):
+        return ""
+    factor = math.exp(math.hypot(best.ratio_log_width, other.ratio_log_width))
+    return f" ({ratio / factor:.1f} to {ratio * factor:.1f})" if math.isfinite(factor) else ""
 
 
 def short_of_memory(asked_bytes_per_node: int | None, best: Ranked) -> str:
@@ -207,17 +223,17 @@ def resources(held: Resources) -> str:
     return ", ".join(parts)
 
 
-def warning(
-    prediction: Prediction | None, runtime: Interval | None, settings: PolicySettings
-) -> str | None:
+def warning(prediction: Prediction | None, too_wide: bool) -> str | None:
     """Return what a person should know before trusting the candidate's prediction; None: no
     warning.
+
+    ``too_wide``: whether it is too uncertain to be compared with other candidates.
     """
-    if prediction is None or runtime is None:
+    if prediction is None:
         return None
     if prediction.abstained is not None:
         return f"only a guess: {prediction.abstained}"
     prior = prediction.basis is Basis.PRIOR
-    if runtime.high > runtime.low * settings.max_interval_ratio:
+    if too_wide:
         return f"{PRIOR}; {UNCERTAIN}" if prior else UNCERTAIN
     return PRIOR if prior else None

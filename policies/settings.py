@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from enum import StrEnum
+
+_ROUNDING = 1e-9
+"""Slack in log for the rounding of an interval that is exactly as wide as allowed."""
 
 
 class SliceAim(StrEnum):
@@ -94,10 +98,11 @@ class PolicySettings:
     time_margin: float = 1.0
     """Factor on the upper predicted time before it is compared with a time limit."""
     max_interval_ratio: float = 30.0
-    """Largest ratio of upper to lower bound of the predicted time on which Berth acts.
+    """Largest ratio of upper to lower bound of a prediction on which Berth acts.
 
-    30 is about a factor of 5.5 either way. Time limits are checked with the upper bound, so a wide
-    interval makes placements worse but kills no jobs.
+    The interval is that of the comparison with other places: the error that the predictions of all
+    places share is not in it. 30 is about a factor of 5.5 either way. Time limits are checked with
+    the upper bound of the time itself, so a wide interval makes placements worse but kills no jobs.
     """
     stale_after_s: float = 120.0
     list_queues: bool = False
@@ -117,6 +122,11 @@ class PolicySettings:
     explore: Explore = Explore()
     order: tuple[str, ...] = ()
     """Objective static-best: names of the candidates, best first."""
+
+    def too_wide(self, half_log_width: float) -> bool:
+        """Return whether an interval of this half width in natural log is wider than
+        ``max_interval_ratio``."""
+        return 2 * half_log_width > math.log(self.max_interval_ratio) + _ROUNDING
 
     @property
     def lists(self) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
@@ -381,6 +382,14 @@ class Ranked(NamedTuple):
     makespan: Makespan | None = None
     """The makespan of an array by the present state; ``runtime_s`` is then that of the largest
     task. None: a single job, or the candidate is ruled out whatever its state."""
+    ratio_log_width: float = math.inf
+    """Half width in natural log with which the run time enters a comparison with other candidates:
+    the error that they share is not in it. Infinity: no time is predicted."""
+
+    @property
+    def known_ratio_log_width(self) -> float | None:
+        """Return ``ratio_log_width``; None instead of infinity, which JSON does not have."""
+        return self.ratio_log_width if math.isfinite(self.ratio_log_width) else None
 
     @property
     def length_s(self) -> float:

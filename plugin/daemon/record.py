@@ -155,6 +155,7 @@ def _in_full(ranked: Ranked) -> dict[str, Any]:
         "score": _rounded(ranked.score, 9),
         "runtime_s": _three(ranked.runtime_s),
         "speedup": _three(ranked.speedup),
+        "ratio_log_width": _rounded(ranked.known_ratio_log_width, 4),
         "host_memory_bytes": _three(memory.host_bytes),
         "gpu_memory_bytes": _three(memory.gpu_bytes),
         "cost": _rounded(ranked.cost),

@@ -158,7 +158,7 @@ def placement_data(placing: Placing, site: Site, command: Sequence[str] | None) 
 def _row_data(row: Ranked) -> dict[str, Any]:
     """Return a candidate as plain data, without the makespan: only job arrays have one, and
     ``berth place`` never places arrays."""
-    data = row._asdict()
+    data = row._asdict() | {"ratio_log_width": row.known_ratio_log_width}
     memory = data.pop("memory") or {}
     del data["makespan"]
     return {

@@ -130,7 +130,10 @@ class PolicyTable(Document):
         1.0, ge=1, le=100, description="upper predicted time x this must fit the time limit"
     )
     max_interval_ratio: float = Field(
-        30.0, gt=1, description="act only where upper / lower predicted time is at most this"
+        30.0,
+        gt=1,
+        description="act only where upper / lower end of the comparison with other places is at "
+        "most this",
     )
     alike_within: float = Field(
         1.25,

@@ -41,11 +41,19 @@ class SourceEstimate:
     """Situation in which the source's error was measured, for example ``unseen family``."""
     abstained: str | None = None
     """Reason why the source does not vouch for its number; None: it does."""
+    own_log_width: float | None = None
+    """Half width in log of the error that other platforms do not share; None: all of it is the
+    platform's own."""
 
     @property
     def log_width(self) -> float:
         """Return half the width of the source's 90 % interval in natural log of time."""
         return max(self.seconds.log_width, LEAST_LOG_WIDTH)
+
+    @property
+    def own_share(self) -> float:
+        """Return the part of ``log_width`` that is the platform's own error, 0 to 1."""
+        return 1.0 if self.own_log_width is None else min(1.0, self.own_log_width / self.log_width)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +64,8 @@ class Combined:
     basis: Basis
     shares: tuple[SourceShare, ...]
     abstained: str | None
+    own_log_width: float | None = None
+    """Half width in log of the error that other platforms do not share; None: all of it."""
 
 
 def combine(estimates: Sequence[SourceEstimate]) -> Combined:
@@ -67,7 +77,7 @@ def combine(estimates: Sequence[SourceEstimate]) -> Combined:
     if len(used) == 1:
         (only,) = used
         share = SourceShare(only.source, 1.0, only.log_width, only.situation)
-        return Combined(only.seconds, only.basis, (share,), only.abstained)
+        return Combined(only.seconds, only.basis, (share,), only.abstained, only.own_log_width)
     deviations = [estimate.log_width / NORMAL_90 for estimate in used]
     weights = _weights(deviations)
     logs = [math.log(estimate.seconds.mid) for estimate in used]
@@ -82,11 +92,15 @@ def combine(estimates: Sequence[SourceEstimate]) -> Combined:
         ),
         key=lambda share: (-share.weight, share.source),
     )
+    half_width = NORMAL_90 * math.sqrt(variance)
+    known = any(estimate.own_log_width is not None for estimate in used)
+    own = sum(w * estimate.own_share for w, estimate in zip(weights, used, strict=True))
     return Combined(
-        around(math.exp(mid), NORMAL_90 * math.sqrt(variance)),
+        around(math.exp(mid), half_width),
         min((estimate.basis for estimate in used), key=lambda basis: basis.rank),
         tuple(shares),
         used[0].abstained,
+        own * half_width if known else None,
     )
 
 

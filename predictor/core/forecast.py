@@ -162,6 +162,23 @@ class Forecast:
             time = curve.runtime_at(own).times(self.nodes.ratio(platform, nodes).time)
         return time
 
+    def ratio(
+        self, platform: str, units: int, other: str, other_units: int, nodes: int = 1
+    ) -> Interval | None:
+        """Return how many times faster the workload runs on ``platform`` than on ``other``, with
+        the 90 % interval of the ratio.
+
+        The error that both predictions share is not in the interval. ``units``, ``other_units``:
+        cores or GPUs of all ``nodes`` together. Exactly 1 for the same platform and units; None
+        where one of the platforms was not forecast.
+        """
+        here, there = self.at(platform, units, nodes), self.at(other, other_units, nodes)
+        if here is None or there is None:
+            return None
+        if (platform, units) == (other, other_units):
+            return Interval(1.0, 1.0, 1.0)
+        return here.times_faster_than(there)
+
     def growth(self, size: float | None, nodes: int = 1) -> Growth:
         """Return the effect of problem ``size`` (None: as profiled) on time and memory on ``nodes``
         nodes."""
@@ -370,6 +387,7 @@ def _curve_out(curve: PredictionCurve) -> list[list[Any]]:
             _maybe_out(p.energy_j),
             p.abstained,
             None if p.unit_power_w is None else float(f"{p.unit_power_w:.6g}"),
+            *([] if p.own_log_width is None else [float(f"{p.own_log_width:.6g}")]),
         ]
         for p in curve.points
     ]
@@ -382,7 +400,7 @@ def _curve_in(points: Any, workload: str, platform: str) -> PredictionCurve:
 
 
 def _point_in(point: Any, workload: str, platform: str) -> Prediction:
-    cores, gpus, basis, bound, speedup, runtime, memory, energy, abstained, power_w = point
+    cores, gpus, basis, bound, speedup, runtime, memory, energy, abstained, power_w, *own = point
     return Prediction(
         workload=workload,
         platform=platform,
@@ -396,4 +414,5 @@ def _point_in(point: Any, workload: str, platform: str) -> Prediction:
         bound=Bound(bound),
         abstained=abstained,
         unit_power_w=None if power_w is None else float(power_w),
+        own_log_width=float(own[0]) if own else None,
     )

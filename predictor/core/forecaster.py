@@ -308,7 +308,13 @@ def _merged(
             curve = answer.curves[platform]
             near = curve.nearest(units)
             estimates.append(
-                SourceEstimate(family.name, curve.runtime_at(units), near.basis, "", near.abstained)
+                SourceEstimate(
+                    family.name,
+                    curve.runtime_at(units),
+                    near.basis,
+                    abstained=near.abstained,
+                    own_log_width=near.own_log_width,
+                )
             )
         combined = combine(estimates)
         shares = shares or combined.shares
@@ -320,6 +326,7 @@ def _merged(
                 runtime_s=combined.seconds,
                 basis=combined.basis,
                 abstained=combined.abstained,
+                own_log_width=combined.own_log_width,
                 speedup=point.speedup.scaled(factor),
                 energy_j=None if energy is None else energy.scaled(1 / factor),
             )

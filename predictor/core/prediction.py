@@ -86,6 +86,12 @@ class Interval:
         """Return the natural log of the upper end over the middle."""
         return math.log(self.high / self.mid)
 
+    @property
+    def half_log_width(self) -> float:
+        """Return half the natural log of the upper over the lower end; infinity where the lower end
+        is 0."""
+        return math.log(self.high / self.low) / 2 if self.low > 0 else math.inf
+
     def over(self, numerator: float) -> Interval:
         """Return ``numerator`` divided by the quantity, for example a speedup from a time."""
         return Interval(numerator / self.high, numerator / self.mid, numerator / self.low)
@@ -95,6 +101,10 @@ class Interval:
         low = max(0.0, self.low + new.low - old.low)
         mid = max(low, self.mid + new.mid - old.mid)
         return Interval(low, mid, max(mid, self.high + new.high - old.high))
+
+
+_WIDEST = math.log(1e6)
+"""Largest half width in log of a ratio's interval, as of a time's."""
 
 
 def rounded(interval: Interval) -> list[float]:
@@ -169,6 +179,40 @@ class Prediction:
     """Mean power in watts per core or GPU in finished jobs of the workload; None: unknown."""
     nodes: int = 1
     """Number of nodes; ``cores`` and ``gpus`` count those of all nodes together."""
+    own_log_width: float | None = None
+    """Half width of the 90 % interval of the part of the time's error that this platform does not
+    share with the workload's predictions on other platforms, in natural log of time.
+
+    The shared part (how long the job itself takes) cancels where two platforms are compared. None:
+    not known, the whole error counts as the platform's own.
+    """
+
+    @property
+    def ratio_log_width(self) -> float:
+        """Return the half width in natural log with which this time enters a ratio of two
+        platforms' times."""
+        return self.ratio_log_width_of(self.runtime_s)
+
+    def ratio_log_width_of(self, time: Interval) -> float:
+        """Return the half width in natural log with which ``time`` enters a ratio of two platforms'
+        times: ``own_log_width``, at most the half width of ``time``.
+
+        ``time``: the predicted time with other resources or another problem size, whose effect the
+        platforms share.
+        """
+        whole = time.half_log_width
+        return whole if self.own_log_width is None else min(self.own_log_width, whole)
+
+    def times_faster_than(self, other: Prediction) -> Interval:
+        """Return the ratio ``other``'s time / this time with its 90 % interval (> 1: this platform
+        is faster).
+
+        The errors of the two that are not shared are independent: their half widths in log add up
+        in squares.
+        """
+        ratio = other.runtime_s.mid / self.runtime_s.mid
+        factor = math.exp(min(math.hypot(self.ratio_log_width, other.ratio_log_width), _WIDEST))
+        return Interval(ratio / factor, ratio, ratio * factor)
 
 
 @dataclass(frozen=True, slots=True)

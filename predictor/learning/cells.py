@@ -11,6 +11,7 @@ of held-out applications come from shares fitted without them (docs/figures-hist
 
 from __future__ import annotations
 
+import math
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -151,6 +152,9 @@ class Cell(NamedTuple):
     """Epoch of the program: increases by one with each detected change of the program."""
     place_epoch: int = 0
     """Epoch of the platform: increases by one with each detected change of the platform."""
+    shared_deviation: float = 0.0
+    """Part of ``deviation`` that the forecast states to be common to all platforms: how long the
+    program itself takes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,7 +181,7 @@ def covariance(left: Sequence[Cell], right: Sequence[Cell], parts: Components) -
     apart = apart + same.apart([c.row.log_units for c in left], [c.row.log_units for c in right])
     apart = apart + same.apart([c.row.log_nodes for c in left], [c.row.log_nodes for c in right])
     row = part * np.exp(-apart / parts.length)
-    shared = (
+    similar = (
         parts.program
         + parts.kind * kind
         + parts.family * family
@@ -188,10 +192,19 @@ def covariance(left: Sequence[Cell], right: Sequence[Cell], parts: Components) -
         + parts.row_on_kind * row * kind
         + parts.cell * row * platform
     )
-    ours = np.array([max(c.deviation, LEAST_DEVIATION) for c in left])
-    theirs = np.array([max(c.deviation, LEAST_DEVIATION) for c in right])
+    ours, theirs = (np.array([_own_deviation(c) for c in cells]) for cells in (left, right))
+    common = np.minimum.outer(
+        [c.shared_deviation for c in left], [c.shared_deviation for c in right]
+    )
     # The smaller variance: the error of a narrow forecast is not scaled up to a wide one's.
-    return np.asarray(shared * np.minimum.outer(ours, theirs) ** 2)
+    return np.asarray(similar * np.minimum.outer(ours, theirs) ** 2 + common**2)
+
+
+def _own_deviation(cell: Cell) -> float:
+    """Return the standard deviation of the part of a forecast's log error that all platforms do not
+    share."""
+    own = cell.deviation**2 - cell.shared_deviation**2
+    return max(math.sqrt(max(own, 0.0)), LEAST_DEVIATION)
 
 
 def changes(left: Sequence[Cell], right: Sequence[Cell], parts: Components) -> Floats:

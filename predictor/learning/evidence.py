@@ -78,13 +78,18 @@ def cell_of(
     if forecast.nodes is not None:
         size, units = forecast.nodes.size(size, ran_on), units * main // ran_on
     asked = size if size is not None else own
+    point = forecast.prediction(place.platform, units * ran_on // main, ran_on)
+    assert point is not None  # noqa: S101 - the platform has a time
+    deviation = log_deviation(interval)
+    own_deviation = min(point.ratio_log_width_of(interval) / NORMAL_90, deviation)
     log_size = math.log(asked) if asked else 0.0
     return Cell(
         place,
         Row("", log_size, math.log(max(units, 1)), math.log(ran_on / main)),
-        log_deviation(interval),
+        deviation,
         epoch,
         place_epoch,
+        math.sqrt(deviation**2 - own_deviation**2),
     )
 
 

@@ -6,6 +6,8 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+import numpy as np
+
 from berth.predictor.core.forecast import Forecast, SourceShare
 from berth.predictor.core.intervals import NORMAL_90, around
 from berth.predictor.core.nodes import NodeRatio, NodeScaling, NodeTime
@@ -70,10 +72,14 @@ def learnt_forecast(
         parts = replace(parts, interval=standing.interval)
     posterior = Posterior(runs, parts, standing.effects)
     curves, sources = dict(base.curves), dict(base.sources)
+    own_log_widths = _own_log_widths(base, posterior, standing)
     for name, curve in base.curves.items():
         learnt_curve = _curve(base, curve, name, posterior, standing)
         if learnt_curve is not None:
-            curves[name] = learnt_curve
+            own = own_log_widths.get(name)
+            curves[name] = PredictionCurve(
+                tuple(replace(point, own_log_width=own) for point in learnt_curve.points)
+            )
             width = learnt_curve.points[0].runtime_s.log_width
             source = _source_of(name, posterior, standing)
             sources[name] = (SourceShare(source, 1.0, width, base.source_of(name)),)
@@ -84,6 +90,31 @@ def learnt_forecast(
         nodes=_nodes(base, posterior, standing),
         doubted={n: text for n, text in standing.doubted.items() if n in curves},
     )
+
+
+def _own_log_widths(base: Forecast, posterior: Posterior, standing: Standing) -> dict[str, float]:
+    """Return, by platform, the half width in log of the part of the time's error that the
+    forecast's other platforms do not share.
+
+    Empty where ``base`` does not tell the shared part of its errors apart. The part is the
+    platform's variance less its least covariance with another platform, so that two platforms'
+    parts are never less than the variance of their ratio.
+    """
+    if all(curve.points[-1].own_log_width is None for curve in base.curves.values()):
+        return {}
+    cells = {
+        name: of_curve[-1]
+        for name, curve in base.curves.items()
+        if (of_curve := _cells(base, curve, name, standing))
+    }
+    covariance = posterior.covariance_of(list(cells.values()))
+    variance = np.diag(covariance).copy()
+    np.fill_diagonal(covariance, np.inf)
+    least = np.clip(covariance.min(axis=1), 0.0, variance) if len(cells) > 1 else 0.0
+    return {
+        name: _half_width(deviation, posterior, standing.level(name))
+        for name, deviation in zip(cells, np.sqrt(variance - least).tolist(), strict=True)
+    }
 
 
 def pulls(
@@ -164,8 +195,14 @@ def _time(
 
     ``factor``: additional factor on the half width.
     """
+    return around(before_s * math.exp(mean), _half_width(deviation, posterior, factor))
+
+
+def _half_width(deviation: float, posterior: Posterior, factor: float) -> float:
+    """Return the half width in log of the 90 % interval of a log time with this standard deviation,
+    times ``factor``."""
     factor *= posterior.parts.factor(len(posterior.runs))
-    return around(before_s * math.exp(mean), max(NORMAL_90 * deviation * factor, _LEAST_LOG_WIDTH))
+    return max(NORMAL_90 * deviation * factor, _LEAST_LOG_WIDTH)
 
 
 def _nodes(base: Forecast, posterior: Posterior, standing: Standing) -> NodeScaling | None:

@@ -193,6 +193,21 @@ class Posterior:
         variance = (shares * left).sum(axis=0) + spread
         return Expected(mean, np.asarray(np.sqrt(variance)))
 
+    def covariance_of(self, targets: Sequence[Cell]) -> Floats:
+        """Return the [targets, targets] covariance of the expected log times over the forecast,
+        without run-to-run noise."""
+        prior = self._priors(targets, targets)
+        if self._fits is None:
+            return np.asarray(prior[0])
+        fits, shares = self._fits, self.shares
+        across = self._priors(targets, self.cells)
+        gain = np.linalg.solve(fits.noisy, across.transpose(0, 2, 1)).transpose(0, 2, 1)
+        means = np.einsum("stc,sc->st", across, fits.solved)
+        apart = means - shares @ means
+        left = prior - np.einsum("stc,suc->stu", gain, across)
+        left += np.einsum("st,su->stu", apart, apart)
+        return np.asarray(np.einsum("s,stu->tu", shares, left))
+
     def pulls(self, target: Cell) -> list[float]:
         """Return by how much, in log time, each run moves the expected time in the cell ``target``.
 

@@ -138,6 +138,7 @@ def _point(
         own,
         basis=max((own.basis, whole.basis, least), key=lambda basis: basis.rank),
         runtime_s=seconds,
+        own_log_width=math.hypot(whole.ratio_log_width, ratio.half_log_width),
         speedup=Interval(faster * math.exp(-up), faster, faster * math.exp(down)),
         energy_j=None if own.energy_j is None else own.energy_j.scaled(1 / moved),
         abstained=whole.abstained if fits else own.abstained,

@@ -1,0 +1,154 @@
+"""A month of a public trace as a site's accounting, and what Berth does with the next weeks.
+
+Half of the programs run on an old kind of node, which takes 1.6 times as long (``varied``: the
+ratio is another for each program). The month is imported by ``berth jobs history import``; the
+jobs of the next week, none of them piloted, are submitted to ``auto`` on empty queues, and to two
+pools of cores under load, beside plain rules.
+
+    BERTH_DATASETS=... python benchmarks/month.py [--period later] [--ratios varied]
+
+``--period later`` is for a report at the end: nothing may be chosen by its figures.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import statistics
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+
+sys.path[:0] = [str(Path(__file__).resolve().parent), str(Path(__file__).resolve().parent.parent)]
+
+from month_bench import queues  # noqa: E402
+from month_bench.berth_site import Answer, Daemon, idle, imported, present  # noqa: E402
+from month_bench.jobs import DAY_S, MEAN_RATIO, NEW, OLD, Job, accounting, jobs_of  # noqa: E402
+from month_bench.queues import Chosen, Queues  # noqa: E402
+from month_bench.ratios import coverage  # noqa: E402
+
+from berth.predictor.core.prediction import Interval  # noqa: E402
+from lab.datasets.ricc import trace  # noqa: E402
+
+PERIODS = {"development": 0.0, "later": 60.0}
+"""First day of the imported month."""
+MONTH_DAYS, WEEK_DAYS = 30.0, 7.0
+LOADS = (0.40, 0.75)
+
+
+def main() -> int:
+    """Print the tables of one period."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--period", choices=PERIODS, default="development")
+    parser.add_argument("--ratios", choices=("constant", "varied"))
+    parser.add_argument("--only-berth", action="store_true", help="leave the plain rules out")
+    parser.add_argument("--folder", type=Path, help="keep imported stores here, to use them again")
+    options = parser.parse_args()
+    every_job = trace()
+    begin_s = PERIODS[options.period] * DAY_S
+    for ratios in (options.ratios,) if options.ratios else ("constant", "varied"):
+        jobs = jobs_of(every_job, varied=ratios == "varied")
+        print(f"\n## {options.period} month, {ratios} ratios\n", flush=True)
+        with tempfile.TemporaryDirectory() as temporary:
+            folder = (options.folder or Path(temporary)) / f"{options.period}-{ratios}"
+            _month(jobs, begin_s, folder, plain=not options.only_berth)
+    return 0
+
+
+def _month(jobs: Sequence[Job], begin_s: float, folder: Path, *, plain: bool) -> None:
+    end_s = begin_s + MONTH_DAYS * DAY_S
+    past = [job for job in jobs if begin_s <= job.submit_s < end_s]
+    site_file = folder / "berth.toml"
+    if not site_file.exists():
+        folder.mkdir(parents=True)
+        result, took_s = imported(accounting(past, end_s), folder)
+        print(f"imported in {took_s:.0f} s: {result}\n", flush=True)
+    daemon = Daemon(site_file)
+    week = [job for job in jobs if end_s <= job.submit_s < end_s + WEEK_DAYS * DAY_S]
+    _print_answers(week, [daemon.answer(job, idle) for job in week])
+    _print_latency(daemon, week)
+    print(coverage(daemon, past, week), flush=True)
+    known = [job for job in past if job.start_s + job.on(job.queue) < end_s]
+    rules: dict[str, Chosen] = {"Berth": lambda state, job: _asked(daemon, state, job)}
+    if plain:
+        rules |= {
+            "the user's own": queues.own_choice,
+            "always new": queues.in_order(NEW),
+            "fits, in Slurm's order (old first)": queues.in_order(OLD, NEW),
+            "fits, new first": queues.in_order(NEW, OLD),
+            "own past time x mean ratio, earliest end": queues.earliest_end(lambda _: MEAN_RATIO),
+            "own past time x true ratio, earliest end": queues.earliest_end(lambda j: j.ratio),
+        }
+    print(f"\n{len(week)} jobs; mean hours from submission to end, users equal\n")
+    print("| rule | " + " | ".join(f"load {load:.0%}" for load in LOADS) + " |")
+    print("|---|" + "---|" * len(LOADS))
+    work = sum(job.on(NEW) * job.cores for job in week) / (WEEK_DAYS * DAY_S)
+    for name, rule in rules.items():
+        hours = []
+        for load in LOADS:
+            cores = int(work / load / (1 + 1 / MEAN_RATIO))
+            hours.append(queues.hours_by_user(week, queues.simulate(week, cores, rule, known)))
+        print(f"| {name} | " + " | ".join(f"{hour:.2f}" for hour in hours) + " |", flush=True)
+
+
+class _Wait:
+    """The wait that the queue's state implies for one job, as Berth's look-ahead gives it."""
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+
+    def at(self, units: int, runtime_s: float) -> Interval:
+        """The same for every size and time: it was computed for this job."""
+        return Interval(self._seconds, self._seconds, self._seconds)
+
+
+def _asked(daemon: Daemon, state: Queues, job: Job) -> Sequence[str]:
+    """Return the kinds that Berth chooses; a job left in ``auto`` starts in node order, old
+    first."""
+    answer = daemon.answer(
+        job,
+        lambda kind: present(
+            state.free[kind], len(state.waiting[kind]), _Wait(state.wait_s(kind, job))
+        ),
+    )
+    return answer.queues or (OLD, NEW)
+
+
+def _print_answers(jobs: Sequence[Job], answers: Sequence[Answer]) -> None:
+    count = len(jobs)
+    placed = [(job, a) for job, a in zip(jobs, answers, strict=True) if a.queues]
+    alone = [(job, a.queues[0]) for job, a in placed if len(a.queues) == 1]
+    slower = [job for job, kind in alone if (kind == OLD) == (job.ratio > 1)]
+    codes = Counter(a.code for a in answers)
+    bases = Counter(a.basis or "fit" for _, a in placed)
+    widths = [math.exp(a.half_width) for _, a in placed if a.half_width < math.inf]
+    print(f"{count} jobs decided on empty queues\n\n| figure | value |\n|---|---|")
+    print(f"| answered | {len(placed) / count:.1%} |")
+    for basis, number in bases.most_common():
+        print(f"| ... basis {basis} | {number / count:.1%} |")
+    share = len(slower) / max(len(placed), 1)
+    print(f"| sent to one kind alone | {len(alone) / count:.1%} |")
+    print(f"| ... to the slower: share of those answered | {share:.1%} |")
+    if widths:
+        print(f"| median factor of the ratio's interval | {statistics.median(widths):.3g} |")
+    for code, number in codes.most_common():
+        print(f"| code {code} | {number / count:.1%} |")
+    print(flush=True)
+
+
+def _print_latency(daemon: Daemon, jobs: Sequence[Job]) -> None:
+    """Print the median time of an answer, for jobs answered for the first time and again."""
+    sample = jobs[:: max(1, len(jobs) // 500)]
+    took = []
+    for job in sample:
+        begin_s = time.perf_counter()
+        daemon.answer(job, idle)
+        took.append(time.perf_counter() - begin_s)
+    print(f"an answer takes {1e3 * statistics.median(took):.2f} ms (median)", flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
