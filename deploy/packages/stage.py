@@ -167,13 +167,14 @@ def _system_files(root: Path, project: Path) -> None:
     )
     for kind in ("sysusers", "tmpfiles"):
         _copy([deploy / f"berth-{kind}.conf"], root / f"usr/lib/{kind}.d", name="berth.conf")
-    scripts = [deploy / f"berth-mig-{name}" for name in ("epilog", "task-prolog")]
+    named = ("mig-epilog", "mig-task-prolog", "usage-epilog")
+    scripts = [deploy / f"berth-{name}" for name in named]
     _copy(scripts, root / "usr/libexec/berth", executable=True)
     share = root / HOME / "share"
     _copy((project / "docs").glob("*.md"), share / "doc/berth")
     _copy([project / "LICENSE", project / "CHANGELOG.md"], share / "doc/berth")
-    named = ("berth-*.toml", "berth-*.conf", "berth-*.sudoers", "berth-*_keys", "prometheus/*")
-    _copy((path for name in named for path in deploy.glob(name)), share / "examples")
+    examples = ("berth-*.toml", "berth-*.conf", "berth-*.sudoers", "berth-*_keys", "prometheus/*")
+    _copy((path for name in examples for path in deploy.glob(name)), share / "examples")
     _copy((HERE / "slurm").iterdir(), share / "examples/slurm")
     for place, name in COMPLETIONS.items():
         path = root / place

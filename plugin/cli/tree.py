@@ -49,6 +49,9 @@ PILOT = Branch(
         "campaign": Leaf(
             f"{CLI}.pilot.campaign:campaign", "Profile every kernel of the reference suite."
         ),
+        "usage": Leaf(
+            f"{CLI}.pilot.usage:usage", "Record what a job used when it ends; print the script."
+        ),
         "count": Leaf(
             f"{CLI}.pilot.steps:count", "Add one rank's counters to a Profile.", for_jobs=True
         ),

@@ -34,6 +34,7 @@ from berth.plugin.doctor.store import (
     check_left_behind,
     check_store,
 )
+from berth.plugin.doctor.usage import check_usage
 from berth.plugin.scheduler.registry import open_scheduler
 from berth.plugin.site.site import Site
 from berth.policies.values import Mode
@@ -60,6 +61,7 @@ def examine(site: Site, newest: Callable[[], NewestJobs] | None = None) -> Findi
         ("stale state", lambda: check_left_behind(site)),
         ("learning", lambda: check_learning(site, newest)),
         ("exploring", lambda: check_exploring(site)),
+        ("usage", lambda: check_usage(site)),
         ("daemon", lambda: check_daemon(site)),
         ("socket", lambda: check_socket(site)),
         ("users", lambda: check_users(site)),

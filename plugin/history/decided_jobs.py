@@ -11,14 +11,17 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
+from typing import Any
 
+from berth.pilot.usage.record import VALUES, Usage, of_job
 from berth.plugin.history.matching import JobDescription
 from berth.plugin.history.reading import name_of
 from berth.plugin.store import Store
 from berth.plugin.store.records import OutcomeRecord, PastJobRecord
 
 _LONGEST_DIGEST = 80
+RECORDED = frozenset(field.name for field in fields(PastJobRecord))
 
 
 def by_user(store: Store) -> Iterator[tuple[str, list[PastJobRecord]]]:
@@ -31,15 +34,45 @@ def by_user(store: Store) -> Iterator[tuple[str, list[PastJobRecord]]]:
     for job in store.past_jobs.of_users():
         if job.user != user:
             if user is not None:
-                yield user, _merged(store, jobs, outcomes.pop(user, []))
+                yield user, with_usage(store, _merged(store, jobs, outcomes.pop(user, [])))
             user, jobs = job.user, []
         jobs.append(job)
     if user is not None:
-        yield user, _merged(store, jobs, outcomes.pop(user, []))
+        yield user, with_usage(store, _merged(store, jobs, outcomes.pop(user, [])))
     for user, decided in outcomes.items():
-        merged = _merged(store, [], decided)
+        merged = with_usage(store, _merged(store, [], decided))
         if merged:
             yield user, merged
+
+
+def with_usage(store: Store, jobs: list[PastJobRecord]) -> list[PastJobRecord]:
+    """Return the jobs with what nodes and monitoring recorded of them in place of what accounting
+    sampled."""
+    ids: dict[str, list[str]] = {}
+    for job in jobs:
+        ids.setdefault(job.cluster, []).append(job.job_id)
+    recorded = {
+        (cluster, job_id): usages
+        for cluster, job_ids in ids.items()
+        for job_id, usages in store.usages.of_jobs(cluster, job_ids).items()
+    }
+    if not recorded:
+        return jobs
+    return [_using(job, recorded.get((job.cluster, job.job_id), ())) for job in jobs]
+
+
+def _using(job: PastJobRecord, usages: Sequence[Usage]) -> PastJobRecord:
+    usage = of_job(usages, job.user)
+    if usage is None:
+        return job
+    values: dict[str, Any] = {
+        name: getattr(usage, name)
+        for name in RECORDED.intersection(VALUES)
+        if getattr(usage, name) is not None
+    }
+    if "peak_bytes" in values:
+        values["peak_source"] = "cgroup"
+    return replace(job, **values)
 
 
 def of_outcome(

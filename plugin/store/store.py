@@ -28,6 +28,7 @@ from berth.plugin.store.records import (
 )
 from berth.plugin.store.statements import columns_of, counter, in_pieces, next_revision, upsert
 from berth.plugin.store.upgrade import HEAD, schema_version, upgrade
+from berth.plugin.store.usages import Usages
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +67,7 @@ class Store:
         self.nodes = Nodes(database)
         self.learning = Learning(database)
         self.memory_needs = MemoryNeeds(database)
+        self.usages = Usages(database)
 
     @classmethod
     def open(

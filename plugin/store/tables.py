@@ -240,6 +240,33 @@ memory_needs = Table(
     comment="largest peaks of past jobs by what a new job may be matched by",
 )
 
+usages = Table(
+    "usages",
+    metadata,
+    Column("cluster", String(64), primary_key=True),
+    Column("job_id", String(64), primary_key=True),
+    Column("source", String(32), primary_key=True),
+    Column("node", String(255), primary_key=True),
+    Column("step", String(64), primary_key=True),
+    Column("reporter", String(128), primary_key=True),
+    Column("received_s", Double, nullable=False),
+    Column("cpu_time_s", Double, nullable=True),
+    Column("peak_bytes", BigInteger, nullable=True),
+    Column("disk_read_bytes", BigInteger, nullable=True),
+    Column("disk_written_bytes", BigInteger, nullable=True),
+    Column("gpus", Integer, nullable=True),
+    Column("gpu_peak_bytes", BigInteger, nullable=True),
+    Column("gpu_utilisation", Double, nullable=True),
+    Column("gpu_memory_utilisation", Double, nullable=True),
+    Column("oom_kills", BigInteger, nullable=True),
+    Column("cpu_stalled_s", Double, nullable=True),
+    Column("memory_stalled_s", Double, nullable=True),
+    Column("io_stalled_s", Double, nullable=True),
+    Column("lacks", Text, nullable=False),
+    Index("ix_usages_received_s", "received_s"),
+    comment="what jobs used, by source; 'reporter': a user whose word it is, empty: the site's",
+)
+
 evidence = Table(
     "evidence",
     metadata,

@@ -1,9 +1,9 @@
-"""Collects workloads from a shared folder; each belongs to the user who owns its file.
+"""Collects workloads and usage of jobs from a shared folder; each is its file's owner's word.
 
-The folder is for hosts that cannot reach the store: users write files, and one process of the site
-reads them. Create it with mode 1733 and the reading user as its owner; then users can add files,
-but not list, replace or remove each other's. Only regular files with a single hard link are read:
-no symbolic links, FIFOs or devices.
+The folder is for hosts that cannot reach the store: users, and root at the end of their jobs,
+write files, and one process of the site reads them. Create it with mode 1733 and the reading user
+as its owner; then users can add files, but not list, replace or remove each other's. Only regular
+files with a single hard link are read: no symbolic links, FIFOs or devices.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from pathlib import Path
 
 from berth.pilot.documents import MAX_DOCUMENT_BYTES
 from berth.pilot.errors import BerthError, StoreError, UsageError
+from berth.pilot.usage.at_job_end import SUFFIX
 from berth.plugin.usernames import name_of
 from berth.plugin.users.workloads import Peer, UserWorkloads
 
@@ -26,17 +27,19 @@ MOST_FILES = 1_000
 
 @dataclass(frozen=True, slots=True)
 class CollectedFile:
-    """What became of a profile that a user left for the store: stored by a name, or refused."""
+    """What became of a file that was left for the store: stored by a name, or refused."""
 
     file: str
     user: str
     name: str | None = None
-    """The workload's name in the store; None: refused."""
+    """The workload's name in the store, or ``usage of job ID``; None: refused."""
     problem: str | None = None
 
 
 def collect(folder: Path, workloads: UserWorkloads) -> Iterator[CollectedFile]:
-    """Store every ``*.json`` of the folder and remove it; a refused file becomes ``*.refused``.
+    """Store each workload (``*.json``) and usage (``*.usage``) of the folder and remove its file.
+
+    A refused file becomes ``*.refused``.
 
     Raises UsageError where the folder cannot be read, and StoreError where the store fails; the
     remaining files then stay.
@@ -45,9 +48,14 @@ def collect(folder: Path, workloads: UserWorkloads) -> Iterator[CollectedFile]:
         names = sorted(entry.name for entry in os.scandir(folder))
     except OSError as error:
         raise UsageError(f"{folder}: cannot be read: {error.strerror}") from None
-    documents = [name for name in names if name.endswith(".json") and not name.startswith(".")]
+    documents = [name for name in names if _is_complete(name)]
     for name in documents[:MOST_FILES]:
         yield _collected(folder / name, workloads)
+
+
+def _is_complete(name: str) -> bool:
+    """Return whether a file of this name is written completely: until then its name is hidden."""
+    return name.endswith((".json", SUFFIX)) and not name.startswith(".")
 
 
 def _collected(path: Path, workloads: UserWorkloads) -> CollectedFile:
@@ -55,14 +63,17 @@ def _collected(path: Path, workloads: UserWorkloads) -> CollectedFile:
     try:
         uid, text = read_owned(path)
         user = name_of(uid)
-        added = workloads.add(Peer(uid, user), text, replace=True)
+        if path.suffix == SUFFIX:
+            stored_as = f"usage of job {workloads.add_usage(Peer(uid, user), text)}"
+        else:
+            stored_as = workloads.add(Peer(uid, user), text, replace=True).name
     except StoreError:
         raise
     except BerthError as error:
         _set_aside(path)
         return CollectedFile(path.name, user, problem=error.message)
     path.unlink(missing_ok=True)
-    return CollectedFile(path.name, user, added.name)
+    return CollectedFile(path.name, user, stored_as)
 
 
 def read_owned(path: Path) -> tuple[int, str]:

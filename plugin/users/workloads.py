@@ -13,6 +13,7 @@ from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 
 from berth.pilot.errors import BerthError, UsageError
+from berth.pilot.usage.line import parse_line, usage_of
 from berth.plugin.forecasting import forecaster_for, platforms_for, reference_of
 from berth.plugin.site.load import SiteWatcher
 from berth.plugin.site.site import Site
@@ -82,6 +83,16 @@ class UserWorkloads:
                 self._attach(peer, script, workload.name)
             shared = self._share(peer, workload.name, None, site) if share else None
         return AddedWorkload(workload.name, forecast, shared)
+
+    def add_usage(self, peer: Peer, text: str) -> str:
+        """Store what a job used on one node, and return the job's id; root's word is the site's,
+        a user's counts for that user's jobs only."""
+        line = parse_line(text, "the line of usage")
+        reporter = "" if peer.uid == 0 else peer.name
+        site = self._watcher.poll().site
+        usage = usage_of(line, site.name, reporter, time.time())
+        self.store.usages.put([usage])
+        return usage.job_id
 
     def visible(self, peer: Peer, name: str) -> WorkloadRecord | None:
         """Return the workload that ``name`` means for this user: the user's own, else the shared

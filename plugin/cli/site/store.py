@@ -86,6 +86,7 @@ def prune(
         opened.memory_needs.prune(before_s)
         if past := opened.past_jobs.prune(before_s):
             deleted["past jobs"] = past
+        opened.usages.prune(before_s)
         opened.nodes.prune(before_s)
         opened.learning.prune(before_s)
     count = " and ".join(f"{number} {noun}" for noun, number in deleted.items())

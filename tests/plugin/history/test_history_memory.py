@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from berth.pilot.profile import RunsOn, Target
+from berth.pilot.usage.record import JOB_END, Usage
 from berth.plugin.forecasting import forecaster_for, platforms_for
+from berth.plugin.history.decided_jobs import by_user
 from berth.plugin.history.run_times import PlacedJob
 from berth.plugin.history.workloads import run_of
+from berth.plugin.store import Store
 from berth.plugin.store.records import PastJobRecord
 from berth.policies import Candidate, CandidateState, Request, Resources, Translation
 from berth.policies.constraints import MEASURE_GPU_MEMORY
@@ -186,3 +190,19 @@ def test_more_cores_are_judged_by_the_memory_of_runs_with_more_cores(
     assert many.host_bytes is not None
     assert (few.host_bytes.mid, many.host_bytes.mid) == (4 * GIB, 50 * GIB)
     assert many.gpu_bytes is None
+
+
+def test_the_kernels_own_peak_replaces_what_accounting_sampled(tmp_path: Path) -> None:
+    store = Store.open(tmp_path / "store.sqlite")
+    store.past_jobs.put([past(1, host_gib=4, gpu_gib=None), past(2, host_gib=4, gpu_gib=None)])
+    store.usages.put(
+        [
+            Usage("lab", "1", JOB_END, node="n1", peak_bytes=5 * GIB, gpu_peak_bytes=2 * GIB),
+            Usage("lab", "2", JOB_END, node="n1", peak_bytes=1, reporter="mallory"),
+        ]
+    )
+    ((user, (first, second)),) = by_user(store)
+    assert user == "alice"
+    assert (first.peak_bytes, first.gpu_peak_bytes) == (5 * GIB, 2 * GIB)
+    assert first.peak_source == "cgroup"
+    assert (second.peak_bytes, second.peak_source) == (4 * GIB, "")

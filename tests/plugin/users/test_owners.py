@@ -288,6 +288,32 @@ def test_another_users_file_with_a_second_name_is_refused(site: Harbour, spool: 
     assert store.workloads() == []
 
 
+USAGE = (
+    '{"schema": "berth.usage/1", "scheduler": "slurm", "cluster": "lab", "job": "7", '
+    '"node": "n1", "written_s": 5.0, "memory_peak_bytes": 900}'
+)
+
+
+def test_usage_that_root_left_is_believed_and_a_users_on_own_jobs_only(
+    site: Harbour, spool: Path
+) -> None:
+    (spool / "lab-7-n1.usage").write_text(USAGE)
+    (spool / ".lab-8-n1.1").write_text(USAGE[:40])
+    mallorys = USAGE.replace("900", "1").encode()
+    run_as(MALLORY, PUT, str(spool), "file", "lab-7-n2.usage", given=mallorys)
+    run_as(MALLORY, PUT, str(spool), "file", "x.usage", given=USAGE[:60].encode())
+    found, store = collected(site, spool)
+    assert [(one.file, one.user, one.name) for one in found] == [
+        ("lab-7-n1.usage", "root", "usage of job 7"),
+        ("lab-7-n2.usage", name(MALLORY), "usage of job 7"),
+        ("x.usage", name(MALLORY), None),
+    ]
+    assert "is not JSON" in str(found[2].problem)
+    usages = store.usages.of_jobs(SiteWatcher(site.site_file).site.name, ["7"])["7"]
+    by_reporter = {usage.reporter: usage.peak_bytes for usage in usages}
+    assert by_reporter == {"": 900, name(MALLORY): 1}
+
+
 def test_users_cannot_touch_each_others_files_in_the_spool(spool: Path) -> None:
     run_as(ALICE, PUT, str(spool), "file", "a.json", given=b"{}")
     run_as(MALLORY, PUT, str(spool), "file", "m", given=b"{}")
