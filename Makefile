@@ -11,7 +11,7 @@ CHAOS := tests/chaos:tests/support:tests/slurm:tests/flux
 
 .PHONY: help venv tools slurm flux-python clients deep browser demo test test-quick coverage mutation lint typecheck sizes audit \
   gate gate-full bench schemas screenshots site differential differential-flux matrix \
-  mig-sweep simulate soak soak-hour chaos fresh-site replay-fidelity replay-peer fuzz fuzz-models packages packages-check lock \
+  mig-sweep simulate soak soak-hour chaos fresh-site day-one replay-fidelity replay-peer fuzz fuzz-models packages packages-check lock \
   lowest newest-python nightly clean
 
 help:  ## list the targets
@@ -173,6 +173,9 @@ chaos: venv slurm  ## faults on a real Slurm and Flux while jobs come in; SECOND
 fresh-site: venv tools slurm  ## calibrate two kinds of nodes, place real programs there; half an hour
 	@deploy/system-packages --optional xz-utils sqlite3 minimap2 lammps gromacs openmpi-bin libopenmpi-dev
 	cd tests/slurm && PYTHONPATH=../support $(abspath $(PY)) fresh_site.py
+
+day-one: venv slurm  ## 60 submissions of unknown programs on a private Slurm, with and without [fit]; 2 minutes
+	cd tests/slurm && PYTHONPATH=../support $(abspath $(PY)) day_one.py
 
 replay-fidelity: venv slurm  ## 500 jobs on a private Slurm and in a replay, three times by FIFO and by backfill; 40 minutes
 	cd tests/slurm && PYTHONPATH=../support $(abspath $(PY)) replay_fidelity.py

@@ -14,6 +14,8 @@ class Code(StrEnum):
 
     PLACED = "placed"
     EXPLORED = "explored"
+    FITS = "fits"
+    FITS_ONE = "fits-one"
 
     # The whole request is left alone.
     OFF = "off"
@@ -55,6 +57,7 @@ class Code(StrEnum):
     QOS_NOT_ALLOWED = "qos-not-allowed"
     TOO_FEW_RESOURCES = "too-few-resources"
     QUEUE_LIMIT = "queue-limit"
+    LESS_MEMORY = "less-memory"
     ACCOUNT_LIMIT = "account-limit"
     NOT_ASSOCIATED = "not-associated"
     RULED_OUT = "ruled-out"
@@ -112,6 +115,7 @@ CHECKED_IN_ORDER: tuple[Code, ...] = (
     Code.QUEUE_LIMIT,
     Code.NOT_ASSOCIATED,
     Code.ACCOUNT_LIMIT,
+    Code.LESS_MEMORY,
     Code.OTHER_SLICE,
     Code.NOT_CHOSEN,
 )
@@ -121,3 +125,14 @@ NOT_ACTED_ON = frozenset(
     {Code.OUT_OF_RANGE, Code.PRIOR_ONLY, Code.INTERVALS_FAIL, Code.INTERVAL_TOO_WIDE}
 )
 """Reasons for which a prediction exists but is not good enough to act on."""
+OVER_TIME = frozenset({Code.TIME_OVER_LIMIT, Code.TIME_OVER_QUEUE})
+"""Reasons by the predicted time: of candidates with these codes, the one with the shortest time
+came nearest."""
+NOT_PREDICTED = NOT_ACTED_ON | {
+    Code.NO_PREDICTION, Code.NO_PRICE, Code.NO_ENERGY, Code.NO_CARBON, Code.NO_SCORE,
+}  # fmt: skip
+"""Reasons by which a candidate is not compared with others, although the job may fit there."""
+BY_FIT = frozenset({Code.FITS, Code.FITS_ONE})
+"""Codes of decisions that choose queues by fit alone."""
+PLACES = BY_FIT | {Code.PLACED, Code.EXPLORED}
+"""Codes of decisions that choose a candidate."""

@@ -16,10 +16,11 @@ from dataclasses import replace
 
 from berth.policies import digest, sentences
 from berth.policies.arrays import makespan
-from berth.policies.codes import Code
+from berth.policies.codes import OVER_TIME, Code
 from berth.policies.constraints import Exclusion, present_limit_s
 from berth.policies.edits import edit_of, raised_limit_s
 from berth.policies.exploring import Allowance, place_to_learn
+from berth.policies.fit import Fit, asks_for_fit, fit_on, in_order, queues_of, to_use
 from berth.policies.lists import listed_beside, with_queues
 from berth.policies.objectives import OBJECTIVES, Estimate, Term
 from berth.policies.objectives.costs import expected_wait_s
@@ -109,14 +110,21 @@ class Decider:
         self._now_s = now_s
         self._turn += self.objective.turns
         inputs = self._inputs_digest(request, states, forecast, allowance)
-        left_alone = _left_alone(request, forecast)
-        if left_alone is not None or forecast is None:
-            code, sentence = left_alone or (Code.NO_WORKLOAD, sentences.NO_WORKLOAD)
-            return self._decision(inputs, forecast, code, sentence)
+        by_fit = asks_for_fit(request, self.settings)
+        left_alone = _left_alone(request, forecast, by_fit=by_fit)
+        if left_alone is not None:
+            return self._decision(inputs, forecast, *left_alone)
+        if forecast is None:
+            return self._placed_by_fit(inputs, request, states) or self._decision(
+                inputs, forecast, Code.NO_WORKLOAD, sentences.NO_WORKLOAD
+            )
         fitting, ruled_out = self._sorted_out(request, states, forecast)
         ranked = (*fitting, *ruled_out)
         if not fitting:
-            return self._decision(inputs, forecast, *_nothing_fits(ruled_out), ranked=ranked)
+            placed = by_fit and self._placed_by_fit(inputs, request, states, forecast, ruled_out)
+            return placed or self._decision(
+                inputs, forecast, *_nothing_fits(ruled_out), ranked=ranked
+            )
         if allowance is not None and forecast.whole_job:
             to_learn = self._place_to_learn(request, fitting, allowance)
             if to_learn is not None:
@@ -246,6 +254,63 @@ class Decider:
             request, fitting, candidates, settings, allowance, keeps_limit=keeps_limit
         )
 
+    def _placed_by_fit(
+        self,
+        inputs: str,
+        request: Request,
+        states: Mapping[str, CandidateState],
+        forecast: Forecast | None = None,
+        ruled_out: Sequence[Ranked] = (),
+    ) -> Decision | None:
+        """Return the Decision for the queues where the job fits as written; None: it fits in none.
+
+        ``ruled_out``: the candidates with what is predicted of them.
+        """
+        known = {ranked.candidate: ranked for ranked in ruled_out}
+        found: list[Fit] = []
+        unfit: list[Ranked] = []
+        for candidate in self.candidates:
+            fit = self._fit_on(candidate, request, states, forecast, known.get(candidate.name))
+            if isinstance(fit, Exclusion):
+                unfit.append(_unfit(request, candidate, known.get(candidate.name), fit))
+            else:
+                found.append(fit)
+        if not found:
+            return None
+        fits = in_order(to_use(found))
+        ranked = [_fitting(fit, known.get(fit.candidate.name)) for fit in fits]
+        unfit += [
+            _unfit(request, fit.candidate, known.get(fit.candidate.name), fit.last_resort)
+            for fit in found
+            if fit.last_resort is not None and fit not in fits
+        ]
+        unfit.sort(key=lambda ranked: ranked.candidate)
+        edit = Edit(queue=queues_of(fits, self.settings))
+        return self._decision(
+            inputs,
+            forecast,
+            Code.FITS if len({fit.candidate.queue for fit in fits}) > 1 else Code.FITS_ONE,
+            sentences.fits(fits, edit, known=ruled_out) if self._explains else "",
+            ranked=(*ranked, *unfit),
+            edit=edit,
+        )
+
+    def _fit_on(
+        self,
+        candidate: Candidate,
+        request: Request,
+        states: Mapping[str, CandidateState],
+        forecast: Forecast | None,
+        known: Ranked | None,
+    ) -> Fit | Exclusion:
+        fit = fit_on(
+            request, candidate, states.get(candidate.name), self.settings, self._now_s,
+            forecast=forecast, memory=None if known is None else known.memory,
+        )  # fmt: skip
+        if isinstance(fit, Fit) and known is not None and known.code in OVER_TIME:
+            return fit._replace(last_resort=Exclusion(Code(known.code), known.excluded or ""))
+        return fit
+
     def _sent_to_learn(
         self,
         inputs: str,
@@ -336,13 +401,17 @@ class Decider:
         )
 
 
-def _left_alone(request: Request, forecast: Forecast | None) -> tuple[Code, str] | None:
+def _left_alone(
+    request: Request, forecast: Forecast | None, *, by_fit: bool
+) -> tuple[Code, str] | None:
     """Return the code and sentence of a reason to leave the job alone on every candidate; None:
     no reason.
+
+    ``by_fit``: the job may be placed without a forecast.
     """
     if request.opted_out:
         return Code.OPTED_OUT, "You asked Berth to leave this job alone."
-    if forecast is None:
+    if forecast is None and not by_fit:
         return Code.NO_WORKLOAD, sentences.NO_WORKLOAD
     if "nodelist" in request.pinned:
         return Code.PINNED_NODES, "You named the nodes yourself."
@@ -365,3 +434,25 @@ def _nothing_fits(ruled_out: Sequence[Ranked]) -> tuple[str, str]:
     if len(codes) == 1 and (only := codes.pop()) is not None:
         return only, sentences.nothing_fits(ruled_out, same=True)
     return Code.NO_CANDIDATE.value, sentences.nothing_fits(ruled_out, same=False)
+
+
+def _fitting(fit: Fit, known: Ranked | None) -> Ranked:
+    """Return a candidate that fits, with what is predicted of it; ``known`` None: nothing is."""
+    if known is None:
+        return Ranked(
+            fit.candidate.name, fit.candidate.platform, fit.resources, None, None, None, None,
+            None, None, warning=None if fit.last_resort is None else fit.last_resort.sentence,
+        )  # fmt: skip
+    return known._replace(resources=fit.resources, warning=known.excluded, excluded=None, code=None)
+
+
+def _unfit(
+    request: Request, candidate: Candidate, known: Ranked | None, exclusion: Exclusion
+) -> Ranked:
+    """Return a candidate where the job does not fit as written, with the reason."""
+    if known is not None:
+        return known._replace(excluded=exclusion.sentence, code=exclusion.code.value)
+    return Ranked(
+        candidate.name, candidate.platform, request.resources, None, None, None, None, None, None,
+        excluded=exclusion.sentence, code=exclusion.code.value,
+    )  # fmt: skip

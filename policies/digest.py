@@ -38,6 +38,7 @@ def of_site(candidates: Sequence[Candidate], settings: PolicySettings) -> str:
                 (c.power_per_gpu_w, c.power_per_core_w, c.carbon),
                 (c.targets, c.architecture, c.instruction_sets),
                 [_ordered(s) for s in (c.allowed_users, c.allowed_accounts, c.allowed_qos)],
+                c.speed_rank,
             )
         )
         for c in candidates
@@ -55,6 +56,7 @@ def of_states(states: Mapping[str, CandidateState]) -> str:
             f"{'' if s.waits is None else s.waits}"
             f"{'' if s.used_shares is None else s.used_shares.digest}"
             f"{s.closed or ''}"
+            f"{'' if s.default_memory is None else s.default_memory}"
             for name, s in sorted(states.items())
         )
     )

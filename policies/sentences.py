@@ -9,10 +9,11 @@ from collections import Counter
 from collections.abc import Sequence
 
 from berth.pilot.units import format_bytes, format_seconds
-from berth.policies.codes import CHECKED_IN_ORDER, Code
+from berth.policies.codes import CHECKED_IN_ORDER, OVER_TIME, Code
+from berth.policies.fit import Fit
 from berth.policies.objectives.protocol import Objective
 from berth.policies.settings import ListBy, PolicySettings, SliceAim
-from berth.policies.values import Makespan, Ranked, Resources
+from berth.policies.values import Edit, Makespan, Ranked, Resources
 from berth.predictor.core.forecast import Unit
 from berth.predictor.core.prediction import Basis, Prediction
 
@@ -88,6 +89,27 @@ def _ratio_range(ratio: float, best: Ranked, other: Ranked) -> str:
         return ""
     factor = math.exp(math.hypot(best.ratio_log_width, other.ratio_log_width))
     return f" ({ratio / factor:.1f} to {ratio * factor:.1f})" if math.isfinite(factor) else ""
+
+
+def fits(fitting: Sequence[Fit], edit: Edit, known: Sequence[Ranked]) -> str:
+    """Return why the job gets the queues of ``edit``: it fits there as written.
+
+    ``known``: the candidates with what is predicted of them; empty: nothing is.
+    """
+    queues = list(dict.fromkeys(fit.candidate.queue for fit in fitting))
+    chosen = (edit.queue or "").split(",")
+    if len(queues) == 1:
+        head = f"{queues[0]} is the only place where the job fits"
+    elif len(chosen) == 1:
+        head = f"{chosen[0]} is where the job starts first of all places where it fits"
+    else:
+        head = f"the job fits in {', '.join(chosen)} and starts in the first that has room"
+    last_resort = fitting[0].last_resort
+    if last_resort is not None:
+        head = f"{head} ({last_resort.sentence})"
+    if not known:
+        return f"{head}; its program is not known yet."
+    return f"{head}; no time is predicted well enough to choose among them."
 
 
 def short_of_memory(asked_bytes_per_node: int | None, best: Ranked) -> str:
@@ -181,9 +203,6 @@ def _quicker(best: Ranked, others: Sequence[Ranked]) -> str | None:
 
 _CHECKS_PASSED = {code.value: place for place, code in enumerate(CHECKED_IN_ORDER)}
 
-_OVER_TIME = frozenset({Code.TIME_OVER_LIMIT, Code.TIME_OVER_QUEUE})
-"""Codes of exclusions by time: the excluded candidate with the shortest time came nearest."""
-
 
 def nothing_fits(ruled_out: Sequence[Ranked], *, same: bool) -> str:
     """Return why the job is left alone: the common reason, or that of the candidate that came
@@ -201,13 +220,13 @@ def nothing_fits(ruled_out: Sequence[Ranked], *, same: bool) -> str:
         key=lambda ranked: (
             -_CHECKS_PASSED.get(ranked.code or "", other),
             ranked.runtime_s.mid
-            if ranked.code in _OVER_TIME and ranked.runtime_s is not None
+            if ranked.code in OVER_TIME and ranked.runtime_s is not None
             else 0.0,
             -counted[ranked.excluded],
             ranked.excluded or "",
         ),
     )
-    one_of_all = same and nearest.code not in _OVER_TIME
+    one_of_all = same and nearest.code not in OVER_TIME
     named = f"{nearest.candidate}, for one" if one_of_all else f"{nearest.candidate} came nearest"
     return f"Left as it is: no place fits; {named}: {nearest.excluded}."
 

@@ -81,6 +81,15 @@ class Explore:
 
 
 @dataclass(frozen=True, slots=True)
+class FitSettings:
+    """Which jobs without a usable prediction get the queues where they fit as written."""
+
+    on: bool = False
+    unnamed_queue: bool = False
+    """True: also jobs that name no queue, not only those that let Berth choose."""
+
+
+@dataclass(frozen=True, slots=True)
 class PolicySettings:
     """The policy of a site. ``strict`` is true for the submit filter.
 
@@ -120,6 +129,7 @@ class PolicySettings:
     """Objective deadline: deadline of a job without one of its own, as a multiple of its time
     limit, counted from submission. None: such a job has no deadline."""
     explore: Explore = Explore()
+    fit: FitSettings = FitSettings()
     order: tuple[str, ...] = ()
     """Objective static-best: names of the candidates, best first."""
 

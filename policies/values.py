@@ -267,6 +267,8 @@ class CandidateState:
     the fair share."""
     closed: str | None = None
     """Why the queue takes no jobs, in the scheduler's word with its meaning; None: not reported."""
+    default_memory: DefaultMemory | None = None
+    """The queue's defaults; None: the scheduler does not allocate memory, or did not say."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -342,6 +344,8 @@ class Candidate:
     allowed_users: frozenset[str] | None = None
     allowed_accounts: frozenset[str] | None = None
     allowed_qos: frozenset[str] | None = None
+    speed_rank: int = 0
+    """Place of its hardware among the site's candidates by speed; 0: the fastest."""
 
     @property
     def is_gpu(self) -> bool:
@@ -356,7 +360,8 @@ class Ranked(NamedTuple):
     platform: str
     resources: Resources
     score: float | None
-    """The objective's score, in its unit; smaller is better. None: the candidate is ruled out."""
+    """The objective's score, in its unit; smaller is better. None: the candidate is ruled out, or
+    it only fits (``excluded`` is None) and nothing usable is predicted for it."""
     runtime_s: Interval | None
     speedup: Interval | None
     memory: MemoryUse | None

@@ -84,6 +84,7 @@ def view(site: Site) -> SiteView:
         covers=covers,
         schedulers={n: SCHEDULERS.load(n) for n in (*SCHEDULERS.own(), site.scheduler)},
         auto_queue=auto,
+        fit_mode=site.fit_mode,
         kill_switch=site.daemon.kill_switch,
         right_sizing=site.right_sizing,
         show=site.show,

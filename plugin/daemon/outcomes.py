@@ -21,7 +21,7 @@ from berth.plugin.scheduler.node_kinds import NodeKinds, RanOn
 from berth.plugin.site.site import Site
 from berth.plugin.store.records import DecisionRecord, OutcomeRecord
 from berth.plugin.store.store import Store
-from berth.policies.codes import Code
+from berth.policies.codes import PLACES, Code
 
 log = logging.getLogger("berth.serve.outcomes")
 
@@ -258,7 +258,7 @@ def predicted_row(
         rows = [row for row in ranked if row.get("runtime_s") is not None]
         chosen = next((row for row in rows if row["candidate"] == decision.chosen), None)
         as_chosen = decision.action == "edit" or (
-            decision.code in (Code.PLACED, Code.EXPLORED) and json.loads(decision.edits) == {}
+            decision.code in PLACES and json.loads(decision.edits) == {}
         )
         if decision.action == "edit":
             if chosen is None:

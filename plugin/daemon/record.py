@@ -179,6 +179,8 @@ def _excluded(ranked: Ranked) -> dict[str, Any]:
         "code": ranked.code,
         "excluded": ranked.excluded,
     }
+    if ranked.excluded is None:
+        row["warning"] = ranked.warning
     if ranked.runtime_s is not None and ranked.code not in _CANNOT_RUN:
         # Shown to users only: ``runtime_s`` is absent, because no decision used this prediction.
         row["predicted_s"] = _three(ranked.runtime_s, 4)

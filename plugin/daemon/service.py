@@ -33,7 +33,7 @@ from berth.plugin.right_sizing.fitting import Fit, Watch, fit, need_of
 from berth.plugin.site.site import Show
 from berth.plugin.usernames import UserNames
 from berth.plugin.workloads.names import may_use, resolved
-from berth.policies.codes import Code
+from berth.policies.codes import BY_FIT, Code
 from berth.policies.slice_choice import profiles_that_will_do
 from berth.policies.values import Candidate, CandidateState, Decision, Mode, Request
 
@@ -192,6 +192,9 @@ class Service:
         verdict = None if kept is None else _Verdict(kept.code, kept.sentence)
         if verdict is None:
             request, verdict = self._judged(question, request)
+            if verdict.code in BY_FIT:
+                mode = requests.effective_mode(mode, site.fit_mode.value)
+                question = question._replace(mode=mode)
         self._look_at_memory(question, request, verdict)
         described = None
         if kept is None and named.workload is None:
@@ -214,14 +217,14 @@ class Service:
             return request, _of_decision(job, request, decided)
         name = request.workload
         forecast = None if name is None else shelf.forecast(name, request.user)
-        if name is not None and forecast is None:
-            return request, _no_forecast(name, is_known=name in shelf.names)
         follows = forecast is not None and forecast.follows_shape
         request = with_shape(request, job, site, follows=follows)
         allowance = None
         if self.ledger is not None and question.mode is Mode.ENFORCE:
             allowance = allowance_for(self.ledger, job.kind, job.comment, request, forecast)
         decision = site.decider.decide(request, states, forecast, now_s, allowance)
+        if decision.code == Code.NO_WORKLOAD and name is not None:
+            return request, _no_forecast(name, is_known=name in shelf.names)
         return request, _of_decision(job, request, decision)
 
     def _look_at_memory(self, question: _Question, request: Request, verdict: _Verdict) -> None:

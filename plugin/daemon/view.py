@@ -41,6 +41,8 @@ class SiteView:
     schedulers: Mapping[str, type[Scheduler]]
     """Schedulers whose filters may send requests, by name."""
     auto_queue: str | None = None
+    fit_mode: Mode = Mode.ENFORCE
+    """The strongest mode for jobs that are placed by fit alone."""
     kill_switch: Path | None = None
     right_sizing: RightSizing = field(default_factory=RightSizing)
     show: Show = Show.CHANGED

@@ -95,6 +95,7 @@ def _state(
         rights=facts.rights,
         closed=None if queue is None else queue.closed,
         gpu_types=tuple(sorted({kind for n in working for kind in n.gpus})),
+        default_memory=None if queue is None else queue.default_memory,
     )
 
 

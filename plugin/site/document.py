@@ -183,6 +183,21 @@ class PolicyTable(Document):
         return _registered(OBJECTIVES, value)
 
 
+class FitTable(Document):
+    """`[fit]`: jobs of which no time is predicted well enough get every partition that they fit."""
+
+    mode: Mode = Field(
+        Mode.ENFORCE,
+        description="such jobs get the list of partitions where they fit as written: `off`; "
+        "`shadow` and `advise`: only to that extent; `enforce`: as far as the site's `mode` says",
+    )
+    unnamed_partition: bool = Field(
+        False,
+        validation_alias=AliasChoices("unnamed_partition", "unnamed_queue"),
+        description="also jobs that name no partition at all, not only those of the auto partition",
+    )
+
+
 class EnergyTable(Document):
     """`[energy]`: the power that jobs draw, and the emissions of the site's electricity."""
 
@@ -353,6 +368,7 @@ class SiteDocument(Document, extra="allow"):
     )
     site: SiteTable = Field(default_factory=SiteTable, description="see `[site]`")
     policy: PolicyTable = Field(default_factory=PolicyTable, description="see `[policy]`")
+    fit: FitTable = Field(default_factory=FitTable, description="see `[fit]`")
     energy: EnergyTable = Field(default_factory=EnergyTable, description="see `[energy]`")
     daemon: DaemonTable = Field(default_factory=DaemonTable, description="see `[daemon]`")
     predictor: PredictorTable = Field(

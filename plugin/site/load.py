@@ -21,6 +21,7 @@ from berth.plugin.site.candidates import candidates_of, platform_named, unknown_
 from berth.plugin.site.document import (
     CoverageTable,
     DaemonTable,
+    FitTable,
     IncludeExclude,
     PolicyTable,
     SiteDocument,
@@ -34,9 +35,10 @@ from berth.plugin.site.site import (
     RightSizing,
     Site,
 )
+from berth.plugin.site.speed import with_speed_ranks
 from berth.policies import digest
 from berth.policies.objectives import OBJECTIVES
-from berth.policies.settings import Explore, PolicySettings, Weights
+from berth.policies.settings import Explore, FitSettings, PolicySettings, Weights
 from berth.policies.values import Candidate, Mode
 from berth.predictor.hardware import platforms as known_platforms
 
@@ -63,6 +65,7 @@ def build_site(document: SiteDocument, path: Path) -> Site:
     settings = _scheduler_settings(document, scheduler, path)
     carbon = intensity(document.energy, path)
     candidates = candidates_of(document, scheduler, platforms, path, carbon)
+    candidates = with_speed_ranks(candidates, platforms)
     reference = document.site.reference_platform
     if reference is not None and reference not in platforms:
         raise unknown_platform(path, "site.reference_platform", reference, platforms)
@@ -70,7 +73,7 @@ def build_site(document: SiteDocument, path: Path) -> Site:
     used = {c.platform for c in candidates} | ({reference} if reference else set())
     _check_auto(document, auto, path)
     used_platforms = {name: platforms[name] for name in sorted(used)}
-    policy = _policy(document.policy, scheduler)
+    policy = _policy(document.policy, document.fit, scheduler)
     _check_objective(document.mode, policy, candidates, path)
     sizing = document.right_sizing
     return Site(
@@ -90,6 +93,7 @@ def build_site(document: SiteDocument, path: Path) -> Site:
         reference_queue=document.site.reference_partition,
         auto_queue=auto,
         policy=policy,
+        fit_mode=document.fit.mode,
         daemon=_daemon(document.daemon, scheduler, path),
         coverage=_coverage(document.coverage),
         show=document.messages.show,
@@ -212,13 +216,14 @@ def _daemon(table: DaemonTable, scheduler: type[Scheduler], path: Path) -> Daemo
     return DaemonSettings(open_sharing=table.sharing == "open", **settings)
 
 
-def _policy(table: PolicyTable, scheduler: type[Scheduler]) -> PolicySettings:
+def _policy(table: PolicyTable, fit: FitTable, scheduler: type[Scheduler]) -> PolicySettings:
     explore = table.explore.model_dump(exclude={"days"})
     explore["excluded_users"] = tuple(sorted(table.explore.excluded_users))
     return PolicySettings(
         list_queues=scheduler.lists_queues,
         weights=Weights(**table.weights.model_dump()),
         explore=Explore(period_s=86_400.0 * table.explore.days, **explore),
+        fit=FitSettings(fit.mode is not Mode.OFF, fit.unnamed_partition),
         **table.model_dump(exclude={"weights", "explore"}),
     )
 

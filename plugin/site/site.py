@@ -149,6 +149,8 @@ class Site:
     platforms: Mapping[str, Platform]
     """Platforms of the candidates and the reference, with the site's prices."""
     candidates: tuple[Candidate, ...]
+    fit_mode: Mode = Mode.ENFORCE
+    """The strongest mode for jobs that are placed by fit alone."""
     bundles: tuple[Path, ...] = ()
     """Folders of bundles that replace shipped ones."""
     learning: LearningSettings = LearningSettings()

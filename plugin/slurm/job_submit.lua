@@ -22,6 +22,7 @@ local MAX_ARGUMENT_BYTES = 4096
 local MAX_ARGUMENTS = 256
 local MAX_REQUEST_BYTES = 131072
 local MAX_REPLY_BYTES = 16384
+local MAX_QUEUES_BYTES = 1000 -- of a list of partitions
 local MAX_STAMP_BYTES = 512
 local MAX_MESSAGE_BYTES = 400
 local PARTITION_UP = 3
@@ -809,13 +810,14 @@ local function is_whole(value, most)
   return type(value) == "number" and value >= 1 and value <= most and value % 1 == 0
 end
 
-local function is_plain(value, pattern)
-  return type(value) == "string" and #value <= 256 and value:find(pattern) ~= nil
+local function is_plain(value, pattern, longest)
+  return type(value) == "string" and #value <= (longest or 256) and value:find(pattern) ~= nil
 end
 
 local CHECKS = {
   queue = function(value)
-    return is_plain(value, "^[%w_.%-][%w_.,%-]*$") and not value:find(",,") and not value:find(",$")
+    return is_plain(value, "^[%w_.%-][%w_.,%-]*$", MAX_QUEUES_BYTES)
+      and not value:find(",,") and not value:find(",$")
   end,
   features = function(value) return is_plain(value, "^[%w_.:=&|!%[%]()*,%-]+$") end,
   gres = function(value) return is_plain(value, "^[%w_.:,/+%-]+$") end,

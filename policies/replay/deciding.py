@@ -151,7 +151,7 @@ class Decided:
     def _listed(self, decision: Decision, edit: Edit) -> list[Ranked]:
         """Return the best candidate of each further queue that the job is submitted to."""
         queues = () if edit.queue is None else edit.queue.split(",")[1:]
-        fitting = [ranked for ranked in decision.ranked if ranked.score is not None]
+        fitting = [ranked for ranked in decision.ranked if ranked.excluded is None]
         return [
             next(each for each in fitting if self._by_name[each.candidate].queue == queue)
             for queue in queues

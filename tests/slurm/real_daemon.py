@@ -53,6 +53,9 @@ scheduler_users = ["root"]
 state_refresh_s = 2
 outcomes_refresh_s = 1
 
+[fit]
+mode = "off"
+
 [coverage]
 interactive = {interactive}
 het = {het}

@@ -164,6 +164,9 @@ scheduler_users = ["{user}"]
 state_refresh_s = 1.0
 {daemon}
 
+[fit]
+mode = "off"
+
 [coverage]
 interactive = true
 {coverage}

@@ -24,9 +24,16 @@ from berth.policies.values import CandidateState
 from berth.predictor.core.forecast import Forecast
 
 
-def site_of(mode: str = "enforce", *, coverage: str = "", folder: str = "/nonexistent") -> Site:
-    """The tests' site, as if read from ``folder``/berth.toml."""
+def site_of(
+    mode: str = "enforce",
+    *,
+    coverage: str = "",
+    fit: str = 'mode = "off"',
+    folder: str = "/nonexistent",
+) -> Site:
+    """The tests' site, as if read from ``folder``/berth.toml; ``fit``: its table ``[fit]``."""
     text = SITE.format(mode=mode, store="unused.db", user="root", daemon="", coverage=coverage)
+    text = text.replace('[fit]\nmode = "off"', f"[fit]\n{fit}", 1)
     path = Path(folder) / "berth.toml"
     return build_site(validate(tomllib.loads(text), SiteDocument, source=path), path)
 

@@ -1,0 +1,262 @@
+"""The first day of a site: 30 shapes of jobs, of whose programs Berth knows nothing.
+
+``make day-one`` submits each shape with ``-p auto`` and without a partition to a private Slurm of
+five partitions, and prints where each job ran, or why it did not. Three runs: without Berth, with
+Berth but without ``[fit]``, and with it. A job counts as failed where it is refused, or still waits
+although some partition takes it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+
+from slurm_cluster import USER, Cluster, cluster, wait_until
+from warm_berth import FRESH
+
+from berth.plugin.report.parts import text_table
+from berth.plugin.report.terminal import table_text
+from berth.plugin.slurm.filter import FILTER_PATH
+
+_LAYOUT = """\
+NodeName=old1 NodeHostname={host} NodeAddr=127.0.0.1 Port={old1} CPUs=32 Boards=1 \
+SocketsPerBoard=2 CoresPerSocket=16 ThreadsPerCore=1 RealMemory=128000 Feature=haswell,avx2
+NodeName=old2 NodeHostname={host} NodeAddr=127.0.0.1 Port={old2} CPUs=32 Boards=1 \
+SocketsPerBoard=2 CoresPerSocket=16 ThreadsPerCore=1 RealMemory=128000 Feature=haswell,avx2
+NodeName=new1 NodeHostname={host} NodeAddr=127.0.0.1 Port={new1} CPUs=64 Boards=1 \
+SocketsPerBoard=2 CoresPerSocket=32 ThreadsPerCore=1 RealMemory=192000 Feature=genoa,avx512
+NodeName=new2 NodeHostname={host} NodeAddr=127.0.0.1 Port={new2} CPUs=64 Boards=1 \
+SocketsPerBoard=2 CoresPerSocket=32 ThreadsPerCore=1 RealMemory=192000 Feature=genoa,avx512
+NodeName=big1 NodeHostname={host} NodeAddr=127.0.0.1 Port={big1} CPUs=64 Boards=1 \
+SocketsPerBoard=2 CoresPerSocket=32 ThreadsPerCore=1 RealMemory=1500000 Feature=genoa,bigmem
+NodeName=gpu1 NodeHostname={host} NodeAddr=127.0.0.1 Port={gpu1} CPUs=64 Boards=1 \
+SocketsPerBoard=2 CoresPerSocket=32 ThreadsPerCore=1 RealMemory=512000 Feature=a100 \
+Gres=gpu:a100:4
+NodeName=mig1 NodeHostname={host} NodeAddr=127.0.0.1 Port={mig1} CPUs=64 Boards=1 \
+SocketsPerBoard=2 CoresPerSocket=32 ThreadsPerCore=1 RealMemory=512000 Feature=mig \
+Gres=gpu:1g.5gb:4,gpu:3g.20gb:2
+PartitionName=old Nodes=old1,old2 Default=YES MaxTime=7-00:00:00 DefaultTime=01:00:00 \
+DefMemPerCPU=2000
+PartitionName=new Nodes=new1,new2 MaxTime=7-00:00:00 DefaultTime=01:00:00 DefMemPerCPU=2000
+PartitionName=bigmem Nodes=big1 MaxTime=7-00:00:00 DefaultTime=01:00:00 DefMemPerCPU=8000
+PartitionName=gpu Nodes=gpu1 MaxTime=2-00:00:00 DefaultTime=01:00:00 DefMemPerCPU=4000
+PartitionName=mig Nodes=mig1 MaxTime=2-00:00:00 DefaultTime=01:00:00 DefMemPerCPU=4000
+PartitionName=auto Nodes=old1,old2,new1,new2 MaxTime=7-00:00:00 DefaultTime=01:00:00 \
+DefMemPerCPU=2000
+"""
+_GRES = """\
+AutoDetect=off
+NodeName=gpu1 Name=gpu Type=a100 File={root}/dev/gpu[0-3]
+NodeName=mig1 Name=gpu Type=1g.5gb File={root}/dev/mig[0-3]
+NodeName=mig1 Name=gpu Type=3g.20gb File={root}/dev/mig[4-5]
+"""
+BATCH: dict[str, str] = {
+    "one core": "-n1",
+    "8 GiB": "-n1 --mem=8G",
+    "16 threads": "-c16 --mem=32G",
+    "32 threads": "-c32 --mem=60G",
+    "64 threads": "-c64 --mem=100G",
+    "2 nodes of 32 ranks": "-N2 --ntasks-per-node=32",
+    "2 nodes of 64 ranks": "-N2 --ntasks-per-node=64",
+    "64 ranks": "-n64",
+    "150 GiB": "-c4 --mem=150G",
+    "200 GiB": "-c4 --mem=200G",
+    "1 TiB": "-c16 --mem=1000G",
+    "a GPU": "--gres=gpu:1 -c8",
+    "a GPU by --gpus": "--gpus=1 -c8 --mem=32G",
+    "an A100": "--gres=gpu:a100:1 -c8",
+    "2 A100 on a node": "--gpus-per-node=a100:2 -c16",
+    "a MIG slice": "--gres=gpu:1g.5gb:1 -c8",
+    "array on cores": "--array=1-10 -n1",
+    "array on GPUs": "--array=1-4 --gres=gpu:1",
+    "5 minutes": "-t5 -n1",
+    "3 days": "-t3-0 -c8",
+    "AVX-512": "-c8 --constraint=avx512",
+    "nodes with A100": "-c8 --constraint=a100",
+    "whole node": "--exclusive",
+    "all memory": "-N1 --mem=0",
+    "4 GiB by core": "-c32 --mem-per-cpu=4G",
+    "two components": "-n1 : -n2",
+    "2 GPUs for 12 hours": "--gpus=2 -c16 --mem=100G -t12:00:00",
+}
+INTERACTIVE: dict[str, str] = {
+    "srun": "srun -n1 true",
+    "salloc": "salloc -n1 true",
+    "srun on a GPU": "srun --gres=gpu:1 -n1 true",
+}
+PARTITIONS: tuple[str | None, ...] = ("auto", None)
+_ENDED = ("COMPLETED", "FAILED", "RUNNING", "COMPLETING")
+
+
+class DayOne(Cluster):
+    """Two kinds of CPU nodes, one with much memory, whole GPUs and MIG slices."""
+
+    node_names = ("old1", "old2", "new1", "new2", "big1", "gpu1", "mig1")
+    nodes = _LAYOUT
+
+    def __init__(self, *, conf: Sequence[str] = ()) -> None:
+        def amend(files: dict[str, str]) -> dict[str, str]:
+            text = files["slurm.conf"] + "".join(f"{line}\n" for line in conf)
+            return {**files, "slurm.conf": text, "gres.conf": _GRES.format(root=self.root)}
+
+        super().__init__(amend=amend, min_job_age_s=3600)
+
+
+@dataclass
+class Row:
+    """What became of one submission."""
+
+    shape: str
+    partition: str | None
+    options: str
+    refused: str = ""
+    job_id: str = ""
+    state: str = ""
+    ran_in: str = ""
+    asked_partitions: str = ""
+    code: str = ""
+
+    @property
+    def failed(self) -> bool:
+        """Refused, or it waits still."""
+        return bool(self.refused) or (bool(self.job_id) and self.state not in _ENDED)
+
+
+def submit_all(slurm: Cluster, shapes: dict[str, str]) -> list[Row]:
+    """Submit each shape in both ways, wait until all have started, and return what was seen."""
+    rows = [_submit(slurm, shape, part) for part in PARTITIONS for shape in shapes]
+    waiting = [row for row in rows if row.job_id]
+
+    def settled() -> bool:
+        for row in waiting:
+            if row.state not in _ENDED:
+                record = slurm.job(row.job_id)
+                row.state, row.ran_in = record["JobState"], record["Partition"]
+        return all(row.state in _ENDED for row in waiting)
+
+    with suppress(AssertionError):
+        wait_until(settled, "all jobs have started", 60)
+    slurm.cancel_everything()
+    return rows
+
+
+def _submit(slurm: Cluster, shape: str, partition: str | None) -> Row:
+    options = BATCH[shape]
+    where = [] if partition is None else ["-p", partition]
+    words = [word for part in options.split(" : ") for word in (":", *where, *part.split())][1:]
+    done = slurm.run("sbatch", *words, user=USER, stdin="#!/bin/sh\nexec true\n", check=False)
+    found = re.search(r"Submitted batch job (\d+)", done.stdout)
+    row = Row(shape, partition, options)
+    if found is None:
+        row.refused = done.stderr.strip().splitlines()[-1].rpartition("error: ")[2]
+        return row
+    row.job_id = found.group(1)
+    record = slurm.job(row.job_id)
+    row.asked_partitions = record["Partition"]
+    stamp = re.search(r" code=(\S+)", record.get("AdminComment", ""))
+    row.code = stamp.group(1) if stamp else ""
+    return row
+
+
+def interactive(slurm: Cluster) -> list[Row]:
+    """The same for ``srun`` and ``salloc``, which wait until they have started."""
+    rows = []
+    for part in PARTITIONS:
+        for shape, command in INTERACTIVE.items():
+            name, *words = command.split()
+            where = [] if part is None else ["-p", part]
+            done = slurm.run("timeout", "15", name, *where, *words, user=USER, check=False)
+            row = Row(shape, part, " ".join(words))
+            row.refused = "" if done.returncode == 0 else done.stderr.strip()[-120:]
+            rows.append(row)
+    return rows
+
+
+@contextmanager
+def first_day(slurm: Cluster, fit: str, *, unnamed: bool = True) -> Iterator[None]:
+    """Berth as a site has it on its first day: the site file of ``berth site init``, enforced."""
+    site = slurm.work / "berth.toml"
+    site.unlink(missing_ok=True)
+    slurm.berth("site", "init", "--output", str(site), timeout_s=120)
+    text = site.read_text().replace('mode = "shadow"', 'mode = "enforce"', 1)
+    text = text.replace(
+        "[policy]",
+        f'[daemon]\nsocket = "{slurm.berth_socket}"\nstore = "sqlite:///{slurm.work}/berth.db"\n'
+        f'kill_switch = "{slurm.work}/off"\nruled_out = "{slurm.work}/ro.json"\n'
+        f'scheduler_users = ["root"]\nstate_refresh_s = 1\n\n[fit]\nmode = "{fit}"\n'
+        f"unnamed_partition = {str(unnamed).lower()}\n\n[policy]",
+        1,
+    )
+    site.write_text(text)
+    slurm.set_filter_config(
+        socket=slurm.berth_socket, kill_switch=slurm.work / "off", deadline_ms=1000,
+        reread_config_s=0,
+    )  # fmt: skip
+    slurm.berth_socket.unlink(missing_ok=True)
+    slurm.launch("berth", *FRESH, "serve", "--site", str(site))
+    try:
+        wait_until(slurm.berth_socket.exists, "berth serve listens", 60)
+        time.sleep(4)  # until it has read the cluster
+        slurm.set_job_submit(FILTER_PATH.read_text())
+        yield
+    finally:
+        slurm.end("berth")
+
+
+def takes(slurm: Cluster, options: str) -> str:
+    """Return the partitions that take a job of these options, by ``sbatch --test-only``."""
+    names = ("old", "new", "bigmem", "gpu", "mig")
+    if " : " in options:
+        return "old"
+    return ",".join(
+        name
+        for name in names
+        if slurm.run(
+            "sbatch", "--test-only", "-p", name, "--comment=berth:off", *options.split(),
+            user=USER, stdin="#!/bin/sh\ntrue\n", check=False,
+        ).returncode == 0
+    )  # fmt: skip
+
+
+def main() -> int:
+    """Print the table; exit status 1 where a batch job failed that some partition takes."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--conf", action="append", default=[], help="a further line of slurm.conf")
+    parser.add_argument("--only", choices=("off", "enforce"), help="only this [fit] mode")
+    asked = parser.parse_args()
+    failed = 0
+    with cluster(DayOne, conf=asked.conf) as slurm:
+        possible = {shape: takes(slurm, options) for shape, options in BATCH.items()}
+        for fit in ("off", "enforce"):
+            if asked.only in (None, fit):
+                with first_day(slurm, fit):
+                    rows = submit_all(slurm, BATCH) + interactive(slurm)
+                failed = _print(fit, rows, possible)
+    return 1 if failed else 0
+
+
+def _print(fit: str, rows: Sequence[Row], possible: dict[str, str]) -> int:
+    lines = [
+        (row.shape, row.partition or "-", row.code or "-", row.asked_partitions or "-",
+         row.ran_in or "-", row.refused[:60] or row.state, possible.get(row.shape, ""))
+        for row in rows
+    ]  # fmt: skip
+    names = ("shape", "-p", "code", "list", "ran in", "state", "takes it")
+    print(table_text(text_table(f"[fit] mode = {fit}", names, lines)), flush=True)
+    batch = [row for row in rows if row.shape in BATCH]
+    failed = [row for row in batch if row.failed and possible[row.shape]]
+    placed = sum(row.code in ("fits", "fits-one", "placed") for row in batch)
+    print(
+        f"fit {fit}: {len(rows)} submissions, {len(batch)} of them batch jobs: "
+        f"{placed} placed, {len(failed)} failed that some partition takes"
+    )
+    return len(failed)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,38 @@
+"""Jobs of unknown programs on a real Slurm: each runs wherever some partition takes it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from day_one import BATCH, DayOne, first_day, submit_all, takes
+from slurm_cluster import Cluster, ClusterUnavailable, cluster
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(params=["", "EnforcePartLimits=ALL", "EnforcePartLimits=ANY"], scope="module")
+def five_partitions(request: pytest.FixtureRequest) -> Iterator[Cluster]:
+    try:
+        with cluster(DayOne, conf=[request.param]) as running:
+            yield running
+    except ClusterUnavailable as missing:
+        pytest.skip(f"SLURM TESTS SKIPPED: {missing}")
+
+
+def test_no_batch_job_is_refused_or_waits_that_some_partition_takes(
+    five_partitions: Cluster,
+) -> None:
+    with first_day(five_partitions, "enforce"):
+        rows = submit_all(five_partitions, BATCH)
+    failed = [row for row in rows if row.failed and takes(five_partitions, row.options)]
+    assert failed == []
+    assert sum(row.code in ("fits", "fits-one") for row in rows) == len(rows) - 2
+    assert all(row.ran_in in row.asked_partitions.split(",") for row in rows if row.job_id)
+
+
+def test_with_the_mode_off_jobs_stay_as_written(five_partitions: Cluster) -> None:
+    few = {"one core": BATCH["one core"], "64 threads": BATCH["64 threads"]}
+    with first_day(five_partitions, "off"):
+        rows = submit_all(five_partitions, few)
+    assert {row.asked_partitions for row in rows if row.partition == "auto"} == {"auto"}
