@@ -181,8 +181,7 @@ def interactive(slurm: Cluster) -> list[Row]:
 def first_day(slurm: Cluster, fit: str, *, unnamed: bool = True) -> Iterator[None]:
     """Berth as a site has it on its first day: the site file of ``berth site init``, enforced."""
     site = slurm.work / "berth.toml"
-    site.unlink(missing_ok=True)
-    slurm.berth("site", "init", "--output", str(site), timeout_s=120)
+    slurm.berth("site", "init", "--force", "--output", str(site), timeout_s=120)
     text = site.read_text().replace('mode = "shadow"', 'mode = "enforce"', 1)
     text = text.replace(
         "[policy]",
