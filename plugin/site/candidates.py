@@ -214,6 +214,7 @@ def _candidate(
         allowed_users=_names(table.users),
         allowed_accounts=_names(table.accounts),
         allowed_qos=_names(table.qos),
+        speed_rank=0,
     )
 
 
