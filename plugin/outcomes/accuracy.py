@@ -29,6 +29,9 @@ MOST = 20_000
 to 0.4 %."""
 MOST_COUNTED = 500_000
 """Counting stops at this number of jobs; messages then say "or more"."""
+HALF_A_SECOND_S = 0.5
+"""Allowance for times that the scheduler records in whole seconds."""
+
 _Z = 1.96
 
 GROUPS = ("platform", "candidate", "workload", "bundle")
@@ -124,11 +127,13 @@ def real_over_predicted(outcome: OutcomeRecord | EndedJob) -> float | None:
 
 
 def is_inside(outcome: OutcomeRecord | EndedJob) -> bool:
-    """Return whether the real run time is inside the predicted interval."""
+    """Return whether the real run time is inside the predicted interval, as far as a time in whole
+    seconds can tell."""
     low_s, high_s = outcome.predicted_low_s, outcome.predicted_high_s
     if outcome.elapsed_s is None or low_s is None or high_s is None:
         return False
-    return low_s <= outcome.elapsed_s <= high_s
+    clock_s = HALF_A_SECOND_S if float(outcome.elapsed_s).is_integer() else 0.0
+    return low_s - clock_s <= outcome.elapsed_s <= high_s + clock_s
 
 
 @dataclass(slots=True)

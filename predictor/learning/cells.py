@@ -167,6 +167,8 @@ class Run:
     censored: bool = False
     """Whether the time limit killed the job, so that its full run time would have been longer."""
     job: str = ""
+    clock_deviation: float = 0.0
+    """Standard deviation of log time by which the accounting rounded the run time."""
 
 
 def covariance(left: Sequence[Cell], right: Sequence[Cell], parts: Components) -> Floats:

@@ -12,6 +12,9 @@ from berth.predictor.core.intervals import NORMAL_90
 from berth.predictor.core.prediction import Interval
 from berth.predictor.learning.cells import Cell, Place, Row, Run
 
+WHOLE_SECONDS_DEVIATION_S = 6**-0.5
+"""Standard deviation in seconds of a time whose start and end are cut to whole seconds."""
+
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
@@ -113,7 +116,17 @@ def run_of(evidence: Evidence, forecast: Forecast, families: Mapping[str, str]) 
     if cell is None or interval is None:
         return None
     residual = math.log(evidence.runtime_s / interval.mid)
-    return Run(cell, residual, evidence.censored, evidence.job)
+    clock = clock_deviation(evidence.runtime_s)
+    return Run(cell, residual, evidence.censored, evidence.job, clock)
+
+
+def clock_deviation(runtime_s: float) -> float:
+    """Return the standard deviation of log time that the resolution of the accounting causes.
+
+    A time in whole seconds is the difference of two moments that were each cut to a whole second,
+    so that its error has a triangular distribution from -1 s to 1 s. 0 for times with a fraction.
+    """
+    return WHOLE_SECONDS_DEVIATION_S / runtime_s if float(runtime_s).is_integer() else 0.0
 
 
 def log_deviation(interval: Interval) -> float:

@@ -122,7 +122,7 @@ class _Fits:
     filled: Floats
     """[scales, runs] log residuals; those of runs that a time limit cut off are estimates."""
     noise: Floats
-    """[scales] noise variance of a run."""
+    """[scales] noise variance of a run, without the rounding of its time."""
 
 
 class Posterior:
@@ -144,6 +144,8 @@ class Posterior:
         self._of = np.array([index[run.cell] for run in self.runs], dtype=np.int64)
         self._seen = np.array([run.log_residual for run in self.runs])
         self._censored = np.array([run.censored for run in self.runs], dtype=bool)
+        self._clock = np.array([run.clock_deviation for run in self.runs]) ** 2
+        """[runs] variance of log time by which the accounting rounded it."""
         self._member = np.zeros((len(self.runs), len(self.cells)))
         """[runs, cells] 1 where the run is of the cell."""
         self._member[np.arange(len(self.runs)), self._of] = 1.0
@@ -218,7 +220,7 @@ class Posterior:
         fits = self._fits
         across = self._priors([target], self.cells)
         gain = np.linalg.solve(fits.noisy, across.transpose(0, 2, 1))[:, :, 0]
-        precision = fits.weights / fits.noise[:, None]
+        precision = fits.weights / self._each_noise(fits.noise)
         part = precision / (precision @ self._member)[:, self._of]
         mean = self.effects.at(self.cells)[self._of]
         moves = self.shares[:, None] * gain[:, self._of] * part * (fits.filled - mean)
@@ -248,7 +250,8 @@ class Posterior:
         bare = fits.noisy - self.effects.between(self.cells, self.cells)
         inverse = np.linalg.inv(bare)
         mixed = np.einsum("s,sij->ij", self.shares, inverse)
-        seen = (fits.weights * fits.filled) @ self._member / (fits.weights @ self._member)
+        precision = fits.weights / self._each_noise(fits.noise)
+        seen = (precision * fits.filled) @ self._member / (precision @ self._member)
         shift = np.einsum("s,sij,sj->i", self.shares, inverse, seen)
         return np.asarray(design.T @ mixed @ design), np.asarray(design.T @ shift)
 
@@ -267,13 +270,14 @@ class Posterior:
         noise = np.full(len(_SCALES), self.parts.run_noise**2)
         filled = np.tile(self._seen, (len(_SCALES), 1))
         # Start from the weight of each run under the prior alone.
-        first = np.diagonal(prior, axis1=1, axis2=2)[:, self._of] + noise[:, None]
+        first = np.diagonal(prior, axis1=1, axis2=2)[:, self._of] + self._each_noise(noise)
         weights: Floats = (DEGREES + 1) / (DEGREES + (filled - mean[self._of]) ** 2 / first)
         middle: Floats = np.tile(mean, (len(_SCALES), 1))
         usual, cut = self.parts.run_noise**2, self._censored
         live = np.arange(len(_SCALES))  # the scales whose weights have not settled
         for _ in range(_ROUNDS):
-            now, residuals, deviation2 = weights[live], filled[live], noise[live][:, None]
+            now, residuals = weights[live], filled[live]
+            deviation2 = self._each_noise(noise[live])
             if cut.any():
                 residuals, now = self._filled(middle[live], now, deviation2)
             middles, left = self._smoothed(prior[live], mean, now / deviation2, residuals)
@@ -281,7 +285,8 @@ class Posterior:
             counted = np.where(cut, 0.0, now)
             now = np.where(cut, now, (DEGREES + 1) / (DEGREES + squared / deviation2))
             ended = (counted > 0).sum(axis=1)
-            noise[live] = (NOISE_RUNS * usual + (counted * squared).sum(axis=1)) / (
+            without_clock = squared * noise[live][:, None] / deviation2
+            noise[live] = (NOISE_RUNS * usual + (counted * without_clock).sum(axis=1)) / (
                 NOISE_RUNS + ended
             )
             moved = np.abs(now - weights[live]).max(axis=1)
@@ -291,14 +296,20 @@ class Posterior:
                 break
         return self._solved(prior, weights, filled, noise)
 
+    def _each_noise(self, noise: Floats) -> Floats:
+        """Return the [scales, runs] noise variance of each run: ``noise`` [scales] and the rounding
+        of its time."""
+        return np.asarray(noise[:, None] + self._clock)
+
     def _solved(self, prior: Floats, weights: Floats, filled: Floats, noise: Floats) -> _Fits:
         """Return the posterior for given outlier weights, residuals and noise variances."""
         mean = self.effects.at(self.cells)
-        precision = (weights / noise[:, None]) @ self._member
-        seen = (weights / noise[:, None] * filled) @ self._member / precision
+        each = weights / self._each_noise(noise)
+        precision = each @ self._member
+        seen = (each * filled) @ self._member / precision
         noisy = prior + _diagonal(1 / precision + _JITTER)
         solved = np.linalg.solve(noisy, (seen - mean)[:, :, None])[:, :, 0]
-        within = (weights / noise[:, None] * (filled - seen[:, self._of]) ** 2).sum(axis=1)
+        within = (each * (filled - seen[:, self._of]) ** 2).sum(axis=1)
         squares = within + ((seen - mean) * solved).sum(axis=1)
         likelihood = self._log_likelihood(noisy, squares, weights, noise)
         return _Fits(likelihood, np.asarray(solved), noisy, weights, filled, noise)
@@ -321,7 +332,7 @@ class Posterior:
         off.
 
         One Newton step on the likelihood. A run cut off far below its expected time carries no
-        information; a run cut off far above says that it took longer. ``noise``: [scales, 1]
+        information; a run cut off far above says that it took longer. ``noise``: [scales, runs]
         variances.
         """
         deviation = np.sqrt(noise)
@@ -343,7 +354,7 @@ class Posterior:
         ``squares``: sum of squared residuals over their variances, of runs within cells and of
         cells.
         """
-        each = weights / noise[:, None]
+        each = weights / self._each_noise(noise)
         _, size = np.linalg.slogdet(noisy)
         runs = -np.log(each).sum(axis=1) + np.log(each @ self._member).sum(axis=1)
         half = DEGREES / 2

@@ -7,6 +7,7 @@ or a platform (``surprises``), and online factors widen or narrow intervals so t
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -158,7 +159,8 @@ class SiteHistory:
         if score is None and not evidence.censored:
             posterior = self._alone(program, len(program.jobs))
             expected = posterior.under(self._effects(evidence.workload)).expected([run.cell])
-            score = float((run.log_residual - expected.mean[0]) / expected.deviation[0])
+            deviation = math.hypot(expected.deviation[0], run.clock_deviation)
+            score = float((run.log_residual - expected.mean[0]) / deviation)
         seen = _Seen(evidence, run, score, program.count, program.epoch, platform.epoch)
         ran_before = any(_alike(job.run, run) for job in program.jobs)
         program.jobs.append(seen)

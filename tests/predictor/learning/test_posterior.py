@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from thorough import examples
 
 from berth.predictor.learning.cells import SHIPPED, Cell, Place, Row, Run, covariance
+from berth.predictor.learning.evidence import clock_deviation
 from berth.predictor.learning.posterior import MOST_RUNS, Information, Posterior, effects_of
 from berth.predictor.learning.surprises import (
     FEWEST,
@@ -166,3 +167,19 @@ def test_a_limit_that_cut_a_job_off_tells_only_upwards() -> None:
     assert early == pytest.approx(0.0, abs=0.02)
     assert late > 0.9
     assert math.isfinite(late)
+
+
+def test_a_time_in_whole_seconds_says_less_of_a_short_job() -> None:
+    exact = Posterior([Run(cell(), 0.4)]).expected([cell()])
+    rounded = Posterior([Run(cell(), 0.4, clock_deviation=0.4)]).expected([cell()])
+    assert 0 < rounded.mean[0] < 0.5 * exact.mean[0]
+    assert rounded.deviation[0] > exact.deviation[0]
+    many = Posterior([Run(cell(), 0.4, clock_deviation=0.4)] * 60).expected([cell()])
+    assert many.mean[0] == pytest.approx(0.4, abs=0.1)
+    assert many.deviation[0] < rounded.deviation[0]
+
+
+def test_only_times_without_a_fraction_are_rounded() -> None:
+    assert clock_deviation(2.0) == pytest.approx(0.408 / 2, rel=1e-3)
+    assert clock_deviation(2.01) == 0.0
+    assert clock_deviation(7200.0) < 1e-4
