@@ -99,6 +99,19 @@ class MemoryLevel(Document):
     latency_s: Positive | None = None
 
 
+class CoreScore(Document):
+    """Speed of one core on whole programs, relative to one core of an EPYC 7742 (1)."""
+
+    integer: Positive
+    """Geometric mean of the speeds of integer programs."""
+    floating_point: Positive
+    """Geometric mean of the speeds of floating-point programs."""
+    source: str = Field(min_length=1, max_length=500)
+    """Who published or measured it, and how. A score without a source is worth nothing."""
+    deviation: NonNegative = 0.0
+    """Standard error of its natural log; 0 for a score measured on this processor model."""
+
+
 class Signature(Document):
     """Performance ceilings of a platform. A rate that was not measured is None."""
 
@@ -119,6 +132,8 @@ class Signature(Document):
     """Processor seconds per wall-clock second of a computing thread while all cores compute. It is
     below 1 under a CPU quota or in a virtual machine whose host takes time. None: not measured,
     taken as 1."""
+    core_score: CoreScore | None = None
+    """Measured or published speed of one core; None: that of the processor catalogue, if any."""
     branch_misses_core_per_s: Positive | None = None
     gather_core_per_s: Positive | None = None
     gather_total_per_s: Positive | None = None

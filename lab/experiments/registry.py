@@ -51,6 +51,11 @@ EXPERIMENTS: Mapping[str, Experiment] = {
         "times of programs on a CPU and a GPU from one pilot, each kernel left out",
         "10 min", "the default bundle", ("profiles", "jobs", "platforms"),
     ),
+    "cpus": Experiment(
+        "lab.cpus.evaluate_cpus",
+        "whole programs on one core of CPUs that they never ran on, beside plain baselines",
+        "1 min",
+    ),
     "relative": Experiment(
         "lab.relative.experiment",
         "relative performance on 15 devices from counters: cost model, baselines, networks",

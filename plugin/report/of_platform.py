@@ -8,6 +8,7 @@ from berth.pilot.platform import Platform, Precision
 from berth.pilot.units import format_bytes, format_count
 from berth.plugin.report.parts import Column, Part, Report, Table
 from berth.predictor.hardware.device import Device, best
+from berth.predictor.hardware.processor import Processor
 
 
 def _memory_rate(platform: Platform) -> float | None:
@@ -60,6 +61,27 @@ def platforms_table(platforms: Sequence[Platform]) -> Table[Platform]:
 def devices_table(devices: Sequence[Device]) -> Table[Device]:
     """Return a table with a line for each accelerator's data sheet."""
     return Table("Accelerators, by their data sheets", DEVICES, devices)
+
+
+PROCESSORS: tuple[Column[Processor], ...] = (
+    Column("Processor", "name", lambda processor: processor.name),
+    Column("Core", "core", lambda processor: processor.core),
+    Column("Cores", "cores", lambda processor: processor.cores),
+    Column("Boost GHz", "boost_hz", lambda processor: processor.boost_hz,
+           lambda rate: f"{rate / 1e9:.2f}", "Hz"),
+    Column("GB/s", "bytes_per_s", lambda processor: processor.bytes_per_s,
+           lambda rate: f"{rate / 1e9:.4g}", "1/s"),
+    Column("Integer", "integer_score", lambda processor: processor.integer_score, "{:.3f}".format),
+    Column("Floating point", "floating_point_score",
+           lambda processor: processor.floating_point_score, "{:.3f}".format),
+    Column("Model", "model", lambda processor: processor.model),
+)  # fmt: skip
+"""The columns of the processors' data sheets."""
+
+
+def processors_table(processors: Sequence[Processor]) -> Table[Processor]:
+    """Return a table with a line for each processor's data sheet."""
+    return Table("Processors, by their data sheets", PROCESSORS, processors)
 
 
 RATES: tuple[tuple[str, Callable[[Platform], float | None], str], ...] = (

@@ -20,6 +20,7 @@ from berth.plugin.report.of_forecast import (
 from berth.plugin.report.parts import Column, Part, Report, Table, data_of, interval
 from berth.predictor.core.forecast import Forecast
 from berth.predictor.core.prediction import Basis, Interval, Prediction
+from berth.predictor.families.program.time_only import missing_counters_sentence
 
 if TYPE_CHECKING:
     from berth.predictor.families.program.explain import Explanation
@@ -93,6 +94,8 @@ def _notes(ranking: ProgramRanking) -> list[str]:
         )
     notes += doubts(predictions)
     notes += [f"pilot: {text}" for text in filter(is_contention, ranking.profile.warnings)]
+    if lacking := missing_counters_sentence(ranking.profile):
+        notes.append(f"counters: {lacking}.")
     if ranking.size_doubt is not None:
         notes.append(f"size: {ranking.size_doubt}")
     if not all(row.has_code for row in rows):

@@ -35,7 +35,7 @@ def same_hardware(first: Platform, second: Platform) -> bool:
         return False
     most = SAME_RATE if all(models) else EQUAL_RATE
     pairs = zip(_rates(first), _rates(second), strict=True)
-    return all(_close(a, b, most) for a, b in pairs)
+    return _same_score(first, second) and all(_close(a, b, most) for a, b in pairs)
 
 
 def same_as(platform: Platform, others: Iterable[Platform]) -> Platform | None:
@@ -68,6 +68,16 @@ def _rates(platform: Platform) -> Iterator[float | None]:
         yield None if level is None else level.core_bytes_per_s
         yield None if level is None else level.total_bytes_per_s
         yield None if level is None or name == "dram" else level.capacity_bytes
+
+
+def _same_score(first: Platform, second: Platform) -> bool:
+    """Return whether no score of the cores' speed tells two platforms apart."""
+    ours, theirs = first.signature.core_score, second.signature.core_score
+    if ours is None or theirs is None:
+        return True
+    return _close(ours.integer, theirs.integer, SAME_RATE) and _close(
+        ours.floating_point, theirs.floating_point, SAME_RATE
+    )
 
 
 def _close(first: float | None, second: float | None, most: float) -> bool:

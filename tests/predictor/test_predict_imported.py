@@ -36,7 +36,5 @@ def test_a_file_without_caches_says_what_a_prediction_lacks(
     source = str(SAMPLES / "kernels.cali")
     wishes = ["--platform", PLATFORM, "--region", "*TRIAD", "-o", str(profile)]
     main(["pilot", "import", source, *wishes])
-    with pytest.raises(SystemExit) as caught:
-        main(["predict", str(profile), "--bundle", str(toy_bundle)])
-    assert caught.value.code == 2
-    assert "has no loads, no stores, no l1_load_misses" in capsys.readouterr().err
+    main(["predict", str(profile), "--bundle", str(toy_bundle)])
+    assert "it has no loads, no stores, no l1_load_misses" in capsys.readouterr().out

@@ -75,7 +75,7 @@ def test_uncertainty_grows_with_the_distance_from_measurements(predictor: Predic
         return found.runtime_s.high / found.runtime_s.mid
 
     assert factor(PLATFORM) < factor("quartz") < factor("quartz", 4) < factor("quartz", 36)
-    assert factor("quartz") < factor("rome-7742")
+    assert factor("rome-7742", 1) < factor("rome-7742", 8) < factor("rome-7742", 128) < 4.5
     assert factor("lassen-v100") < factor("h100-80gb")
 
 

@@ -38,6 +38,7 @@ from berth.predictor.families.program.predictor import (
     size_doubt,
     usable_cores,
 )
+from berth.predictor.families.program.time_only import missing_counters
 
 if TYPE_CHECKING:
     from berth.predictor.families.program.explain import Explanation
@@ -116,6 +117,8 @@ def _reasons(asked: Asked, ranking: ProgramRanking, units: Mapping[str, int]) ->
     from berth.predictor.hardware.ceilings import Point
 
     profile = ranking.profile
+    if missing_counters(profile):
+        return []
     order = list(dict.fromkeys(row.prediction.platform for row in ranking.rows))
     shown = dict.fromkeys(row.prediction.platform for row in ranking.shown)
     points = [Point(asked.platforms[name], units[name]) for name in shown]

@@ -10,10 +10,12 @@ import click
 from berth.pilot.documents import Document, to_json
 from berth.pilot.errors import UsageError
 from berth.plugin.cli.options import PATH, SentenceJson, answer, json_option, table_json_option
-from berth.plugin.report.of_platform import devices_table, platforms_table
+from berth.plugin.report.of_platform import devices_table, platforms_table, processors_table
 from berth.predictor.hardware import platforms as known
 from berth.predictor.hardware.catalogue import devices as catalogue
 from berth.predictor.hardware.catalogue import find, platform_named
+from berth.predictor.hardware.processor import find_processor, get_processor
+from berth.predictor.hardware.processor import processors as every_processor
 
 _FOLDER = click.option(
     "--platforms",
@@ -31,15 +33,31 @@ def platform() -> None:
     """
 
 
-@platform.command("list", epilog="Example: berth site platform list")
+@platform.command("list", epilog="Example: berth site platform list 'Xeon Gold 6248'")
+@click.argument("name", required=False)
 @_FOLDER
 @click.option("--devices", is_flag=True, help="List accelerators by their data sheets instead.")
+@click.option("--processors", is_flag=True, help="List CPUs by their data sheets instead.")
 @table_json_option
-def list_platforms(folder: Path | None, devices: bool, json_: bool) -> None:
-    """Every platform with its main ceilings and their source."""
+def list_platforms(
+    name: str | None, folder: Path | None, devices: bool, processors: bool, json_: bool
+) -> None:
+    """Every platform with its main ceilings and their source.
+
+    With NAME: the CPU of the catalogue that goes by this name, as /proc/cpuinfo has it.
+    """
+    if name is not None or processors:
+        sheets = [get_processor(name)] if name is not None else list(every_processor().values())
+        cpus = processors_table(sheets)
+        answer(cpus, [sheet.model_dump(mode="json") for sheet in sheets], json_=json_)
+        return
     if devices:
-        sheets = list(catalogue().values())
-        answer(devices_table(sheets), [d.model_dump(mode="json") for d in sheets], json_=json_)
+        accelerators = list(catalogue().values())
+        answer(
+            devices_table(accelerators),
+            [d.model_dump(mode="json") for d in accelerators],
+            json_=json_,
+        )
         return
     table = platforms_table(list(known.load(folder).values()))
     answer(table, table.data, json_=json_)
@@ -54,16 +72,16 @@ def list_platforms(folder: Path | None, devices: bool, json_: bool) -> None:
 def show(name: str, folder: Path | None) -> None:
     """One platform as JSON, by its name or any name of its accelerator.
 
-    The accelerator's data sheet where there is no platform of it.
+    The data sheet of the accelerator or CPU where there is no platform of it.
     """
     platforms = known.load(folder)
     try:
         document: Document = platform_named(name, platforms)
     except UsageError:
-        device = find(name)
-        if device is None:
+        sheet = find(name) or find_processor(name)
+        if sheet is None:
             raise
-        document = device
+        document = sheet
     click.echo(to_json(document), nl=False)
 
 

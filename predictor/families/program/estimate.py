@@ -24,6 +24,14 @@ from berth.pilot.profile import Profile
 from berth.predictor.core.arrays import Floats
 from berth.predictor.core.intervals import NORMAL_90, difficulty
 from berth.predictor.core.prediction import Basis
+from berth.predictor.families.program.between_cpus import (
+    PROGRAM_DEVIATION,
+    SHARE_WEIGHT,
+    UNKNOWN_DEVIATION,
+    Shares,
+    TypicalShares,
+    core_ratio,
+)
 from berth.predictor.families.program.bundle import Bundle, Calibration, Labelled
 from berth.predictor.families.program.features import Reference, feature_row, work_features
 from berth.predictor.families.program.roofline import Times, times
@@ -41,6 +49,12 @@ PARTIAL_WIDENING = 1.25
 OTHER_REFERENCE_WIDENING = 1.25
 """Factor on the log interval if the profile and the training profiles are from different platforms.
 """
+MEASURED_SCALING_DEVIATION = 0.05
+"""Standard error of the log time on a CPU without labels, for each doubling of cores."""
+GUESSED_SCALING_DEVIATION = 0.1
+"""The same for a program that was run with only one number of threads."""
+MOST_SCALING_DEVIATION = 0.6
+"""Largest standard error by the number of cores: a node is limited by its bandwidth or cores."""
 UNKNOWN_DIFFICULTY = 1.0
 """Difficulty (factor on the log interval) where no labelled platform gives a value.
 
@@ -87,6 +101,10 @@ class Layout:
     """Names of the requested platforms with the hardware that the profile was measured on."""
     labels_of: dict[str, str]
     """Name of the labelled platform with the same hardware, by requested platform."""
+    one_core: dict[str, int]
+    """Table row of one core, by name of each requested CPU platform and of the reference."""
+    typical: TypicalShares
+    """How a typical program's time splits into core and memory, by table row."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +120,10 @@ class Reading:
     log_efficiency: float
     """Log of the measured time on the reference over the roofline time there; NaN: unknown
     reference."""
+    counted: bool = True
+    """False: the counters are those of another program, only the time is this program's."""
+    mispredicts: float | None = None
+    """Mispredicted branches per instruction where ``counted`` is False; None: not counted."""
 
     @property
     def work_features(self) -> Floats:
@@ -150,6 +172,7 @@ def log_times(readings: Sequence[Reading], layout: Layout, bundle: Bundle) -> Fl
     }
     measured = _measured_log_times(readings[0].profile)
     logs = np.empty((len(readings), len(points)))
+    shares = [Shares.of(reading.roofs) for reading in readings]
     for index, point in enumerate(points):
         at_home = point.platform.name in layout.at_home
         name = layout.labels_of.get(point.platform.name)
@@ -160,10 +183,47 @@ def log_times(readings: Sequence[Reading], layout: Layout, bundle: Bundle) -> Fl
             elif name in residuals:
                 residual = float(residuals[name][row])
                 logs[row, index] = _calibrated(entries[name].prior, reading, index, residual)
+            elif between_cpus(layout, point):
+                logs[row, index] = _moved(reading, shares[row], layout, index)[0]
             else:
                 prior = bundle.manifest.priors["gpu" if point.gpus else "cpu"]
                 logs[row, index] = _calibrated(prior, reading, index, 0.0)
     return logs
+
+
+def between_cpus(layout: Layout, point: Point) -> bool:
+    """Return whether a point is of a CPU and the profile was measured on a known CPU."""
+    if layout.reference < 0 or point.gpus:
+        return False
+    return not layout.table.points[layout.reference].gpus
+
+
+def _moved(reading: Reading, shares: Shares, layout: Layout, index: int) -> tuple[float, float]:
+    """Return the log of seconds on a CPU without labels, and its standard error.
+
+    The measured time is scaled by the roofline to one core of the reference, moved to one core of
+    the other CPU (``between_cpus``) and scaled to the number of cores there.
+    """
+    home, target = layout.table.points[layout.reference], layout.table.points[index]
+    ours, theirs = (layout.one_core[point.platform.name] for point in (home, target))
+    logs = reading.log_roofs
+    one_core = math.log(reading.run.runtime_s) + float(logs[ours] - logs[layout.reference])
+    work = reading.work
+    per_instruction = (
+        work.mispredicts / work.instructions if reading.counted else reading.mispredicts
+    )
+    typical = layout.typical.log_ratio(ours, theirs)
+    ratio = core_ratio(home.platform, target.platform, per_instruction)
+    core, deviation = (
+        (typical, UNKNOWN_DEVIATION) if ratio is None else (ratio.log_ratio, ratio.deviation)
+    )
+    if reading.counted:
+        core += SHARE_WEIGHT * (shares.log_ratio(math.exp(one_core), ours, theirs) - typical)
+    scaled = float(logs[index] - logs[theirs])
+    doublings = abs(math.log2(target.units)) + abs(math.log2(home.units))
+    step = MEASURED_SCALING_DEVIATION if reading.scaling.measured else GUESSED_SCALING_DEVIATION
+    scaling = min(MOST_SCALING_DEVIATION, step * doublings)
+    return one_core + core + scaled, math.hypot(PROGRAM_DEVIATION, deviation, scaling)
 
 
 def _features(reading: Reading, index: int) -> Floats:
@@ -189,6 +249,7 @@ def estimate(reading: Reading, layout: Layout, bundle: Bundle) -> list[Estimate]
     residuals = _residuals(reading, layout, bundle)
     difficulties = _difficulties(reading, layout, bundle, residuals)
     counting = NORMAL_90 * counting_error(profile)
+    shares = Shares.of(reading.roofs)
     estimates = []
     for index, point in enumerate(layout.table.points[: layout.count]):
         name = layout.labels_of.get(point.platform.name)
@@ -210,6 +271,10 @@ def estimate(reading: Reading, layout: Layout, bundle: Bundle) -> list[Estimate]
                     _basis(entry, apart),
                 )
             )
+        elif between_cpus(layout, point):
+            log_time, deviation = _moved(reading, shares, layout, index)
+            width = math.hypot(NORMAL_90 * deviation, counting)
+            estimates.append(Estimate(log_time, width, Basis.PRIOR))
         else:
             kind = "gpu" if point.gpus else "cpu"
             prior = bundle.manifest.priors[kind]

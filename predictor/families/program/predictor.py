@@ -20,9 +20,15 @@ from berth.predictor.core.intervals import around
 from berth.predictor.core.prediction import Basis, Bound, Prediction, PredictionCurve
 from berth.predictor.core.sizes import SizeGrowth, growth_to, memory_on
 from berth.predictor.families.program import bundle as bundles
+from berth.predictor.families.program.between_cpus import TypicalShares
 from berth.predictor.families.program.bundle import Bundle
 from berth.predictor.families.program.estimate import Estimate, Layout, Reading, estimate, read
-from berth.predictor.families.program.time_only import combined, is_time_only, stand_ins
+from berth.predictor.families.program.time_only import (
+    combined,
+    is_time_only,
+    mispredicts_per_instruction,
+    stand_ins,
+)
 from berth.predictor.families.program.work import busy_cores, run_s
 from berth.predictor.hardware.ceilings import Ceilings, Point, core_grid
 from berth.predictor.hardware.same_hardware import same_as, same_hardware
@@ -117,10 +123,15 @@ class Predictor:
         layout, growth = self.layout(profile, points, reference), _own_size(profile)
         if is_time_only(profile):
             likely = stand_ins(profile)
+            mispredicts = mispredicts_per_instruction(profile)
+
+            def uncounted(other: Profile) -> Reading:
+                return replace(self.read(other, layout), counted=False, mispredicts=mispredicts)
+
             estimates = combined(
-                likely, lambda other: estimate(self.read(other, layout), layout, self._bundle)
+                likely, lambda other: estimate(uncounted(other), layout, self._bundle)
             )
-            reading = self.read(likely[0], layout)
+            reading = uncounted(likely[0])
             doubt = _incomplete(profile) or _elsewhere(profile, reference)
             doubts = dict.fromkeys(_names(points), doubt or _waiting(profile, reference))
         else:
@@ -155,8 +166,10 @@ class Predictor:
         platforms = {point.platform.name: point.platform for point in points}
         labels = {entry.platform: entry.hardware for entry in labelled}
         own = [Point(entry.hardware, entry.cores or entry.gpus) for entry in labelled]
+        cpus = {p.platform.name: Point(p.platform, 1) for p in asked if not p.gpus}
+        table = Ceilings.of([*asked, *own, *cpus.values()])
         return Layout(
-            table=Ceilings.of([*asked, *own]),
+            table=table,
             count=len(points),
             reference=-1 if reference is None else len(points),
             labelled={p.platform.name: len(asked) + i for i, p in enumerate(own)},
@@ -172,6 +185,8 @@ class Predictor:
                 for name, platform in platforms.items()
                 if (same := same_as(platform, labels.values())) is not None
             },
+            one_core={name: len(asked) + len(own) + i for i, name in enumerate(cpus)},
+            typical=TypicalShares.on(table),
         )
 
     def read(self, profile: Profile, layout: Layout) -> Reading:

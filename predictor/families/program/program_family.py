@@ -15,7 +15,7 @@ from berth.predictor.families.program.explain import explain
 from berth.predictor.families.program.node_runs import one_node
 from berth.predictor.families.program.node_scaling import scaling_of
 from berth.predictor.families.program.predictor import Predictor, usable_cores
-from berth.predictor.families.program.time_only import is_time_only
+from berth.predictor.families.program.time_only import missing_counters_sentence
 from berth.predictor.hardware.ceilings import Point
 
 
@@ -77,8 +77,7 @@ class ProgramFamily:
         The Shapley values of all platforms are computed together from the same model runs.
         """
         profile = one_node(question.document(Profile))
-        if is_time_only(profile):
-            words = "only its time and memory are known: typical of the suite"
+        if (words := missing_counters_sentence(profile)) is not None:
             return [Explanation(words, ()) for _ in platforms]
         points = [Point(p, 1 if p.is_gpu else usable_cores(profile, p)) for p in platforms]
         explanations = explain(self._predictor, profile, points, reference=question.measured_on)

@@ -40,8 +40,27 @@ Counters = dict[str, Measurement]
 
 
 def is_time_only(profile: Profile) -> bool:
-    """Return whether a profile has a run time but none of the counters required for a roofline."""
-    return profile.runtime is not None and all(profile.value(name) is None for name in REQUIRED)
+    """Return whether a profile has a run time but not all counters required for a roofline."""
+    return profile.runtime is not None and bool(missing_counters(profile))
+
+
+def missing_counters(profile: Profile) -> list[str]:
+    """Return the names of the counters that a roofline needs and the profile lacks."""
+    return [name for name in REQUIRED if profile.value(name) is None]
+
+
+def missing_counters_sentence(profile: Profile) -> str | None:
+    """Return what a profile lacks and how it is predicted without; None: it lacks nothing."""
+    absent = missing_counters(profile)
+    if not absent:
+        return None
+    return f"it has no {', no '.join(absent)}: predicted by its time, like a typical program"
+
+
+def mispredicts_per_instruction(profile: Profile) -> float | None:
+    """Return the mispredicted branches per instruction of a profile; None: not counted."""
+    instructions, mispredicts = profile.value("instructions"), profile.value("branch_misses")
+    return mispredicts / instructions if instructions and mispredicts is not None else None
 
 
 def stand_ins(profile: Profile, without: str | None = None) -> list[Profile]:

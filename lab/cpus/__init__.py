@@ -1,0 +1,1 @@
+"""Whole programs on one core of many CPUs: Berth's prediction beside plain baselines."""
