@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from itertools import combinations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from berth.pilot.native import runtime_of
 from berth.pilot.platform import CoreScore
@@ -71,16 +72,18 @@ def figures(data: CpuPrograms, guess: Guess) -> CpuFigures:
     off = guess.log_s - truth
     away = ~np.eye(len(data.cpus), dtype=bool)
     by_reference = [float(np.median(np.abs(off[r][away[r]]))) for r in range(len(data.cpus))]
-    right, known, inside, factors = [], [], [], []
+    right: list[NDArray[np.bool_]] = []
+    inside: list[NDArray[np.bool_]] = []
+    factors: list[Floats] = []
     for a, b in combinations(range(len(data.cpus)), 2):
         actual = truth[a] - truth[b]
         ratio = guess.log_s[:, a] - guess.log_s[:, b]
         told = np.broadcast_to(np.abs(actual) > APART, ratio.shape)
         right.append((ratio * actual > 0)[told])
         if guess.own_width is not None:
-            width = np.hypot(guess.own_width[:, a], guess.own_width[:, b])
-            inside.append((np.abs(ratio - actual) <= width).ravel())
-            factors.append(width.ravel())
+            both = np.hypot(guess.own_width[:, a], guess.own_width[:, b])
+            inside.append((np.abs(ratio - actual) <= both).ravel())
+            factors.append(both.ravel())
     width = guess.width
     known = None if width is None else (np.abs(off) <= width)[away]
     return CpuFigures(

@@ -15,7 +15,7 @@ score.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from functools import lru_cache
 from statistics import fmean, median
 
@@ -80,7 +80,15 @@ def estimated_score(core: Core, boost_hz: float, among: Collection[Processor]) -
     return _score(core, boost_hz, trends[0], trends[1], TREND_DEVIATION)
 
 
-_PARTS = (lambda score: score.integer, lambda score: score.floating_point)
+def _integer(score: CoreScore) -> float:
+    return score.integer
+
+
+def _floating_point(score: CoreScore) -> float:
+    return score.floating_point
+
+
+_PARTS: tuple[Callable[[CoreScore], float], ...] = (_integer, _floating_point)
 
 
 def _score(
