@@ -96,6 +96,7 @@ def timed_import(columns: tuple[str, ...], jobs: int) -> tuple[float, float]:
         read = read_past_jobs(lines, "generated", "lab", ["slurm"], utc=True)
         middle = time.process_time()
         store.past_jobs.put(list(read.jobs.values()))
+        store.usages.put(read.usages)
         ended = time.process_time()
         assert (len(read.jobs), read.broken) == (jobs, 0)
         store.close()

@@ -75,7 +75,7 @@ def of_job(usages: Iterable[Usage], user: str) -> Usage | None:
             by_source.setdefault(usage.source, []).append(usage)
     if not by_source:
         return None
-    ordered = [_of_nodes(by_source[source]) for source in sorted(by_source, key=_trust)]
+    ordered = [_of_nodes(by_source[source]) for source in sorted(by_source, key=trust)]
     values: dict[str, float | None] = {}
     sources = []
     for usage in ordered:
@@ -90,7 +90,13 @@ def _known(usage: Usage) -> set[str]:
     return {name for name in VALUES if getattr(usage, name) is not None}
 
 
-def _trust(source: str) -> tuple[int, str]:
+def in_order_of_trust(usages: Iterable[Usage]) -> list[Usage]:
+    """Return usages of one job, those of the most trusted source first."""
+    return sorted(usages, key=lambda usage: trust(usage.source))
+
+
+def trust(source: str) -> tuple[int, str]:
+    """Return a key that sorts sources by how much their values are trusted, the most first."""
     return (BEST_FIRST.index(source) if source in BEST_FIRST else len(BEST_FIRST), source)
 
 

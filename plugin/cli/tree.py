@@ -110,6 +110,9 @@ JOBS = Branch(
             f"{CLI}.jobs.history:history",
             "Import past jobs, so that jobs nobody piloted are predicted.",
         ),
+        "usage": Leaf(
+            f"{CLI}.jobs.usage:usage", "Import and show what monitoring recorded of jobs."
+        ),
         "learn": Leaf(f"{CLI}.jobs.learn:learn", "Let finished jobs change forecasts, or undo it."),
     },
 )

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import fields, replace
 from typing import Any
 
-from berth.pilot.usage.record import VALUES, Usage, of_job
+from berth.pilot.usage.record import JOB_END, VALUES, Usage, of_job
 from berth.plugin.history.matching import JobDescription
 from berth.plugin.history.reading import name_of
 from berth.plugin.store import Store
@@ -71,7 +71,10 @@ def _using(job: PastJobRecord, usages: Sequence[Usage]) -> PastJobRecord:
         if getattr(usage, name) is not None
     }
     if "peak_bytes" in values:
-        values["peak_source"] = "cgroup"
+        exact = any(one.source == JOB_END and one.peak_bytes is not None for one in usages)
+        values["peak_source"] = "cgroup" if exact else "polled"
+    if "gpu_utilisation" in values:
+        values["gpu_utilisation_peak"] = None  # a mean over time is known in its place
     return replace(job, **values)
 
 

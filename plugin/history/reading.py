@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TypeVar
 
+from berth.pilot.usage.record import Usage
 from berth.plugin.store.records import PastJobRecord
 
 L = TypeVar("L")
@@ -45,6 +46,8 @@ class ReadJobs:
     """Maximum number of simultaneous tasks by array job."""
     changed: dict[str, int] = field(default_factory=dict)
     """Number of jobs that are replayed differently from how they ran, by type of change."""
+    usages: list[Usage] = field(default_factory=list)
+    """What monitoring recorded of the jobs, where it writes that into the accounting."""
     not_followed: int = 0
     """Number of dependencies of unsupported types, such as Slurm's ``after``."""
 
@@ -94,7 +97,8 @@ def text_of(data: bytes) -> str:
 def name_of(text: str) -> str:
     """Return the text without unprintable characters and at most ``LONGEST_NAME`` long, so that
     every database accepts it."""
-    return "".join(c for c in text if c.isprintable())[:LONGEST_NAME]
+    printable = text if text.isprintable() else "".join(c for c in text if c.isprintable())
+    return printable[:LONGEST_NAME]
 
 
 def checked_times(

@@ -20,6 +20,8 @@ from berth.pilot.errors import DocumentError
 from berth.pilot.units import whole_number
 from berth.plugin.history.matching import JobDescription, describe_job, plain_name
 from berth.plugin.history.reading import SINGLETON, ReadJobs, Unreadable, checked_times, name_of
+from berth.plugin.history.usage_files import jobstats
+from berth.plugin.history.usage_files.reading import ReadUsages
 from berth.plugin.scheduler.node_kinds import recorded_nodes
 from berth.plugin.slurm import commands, submitted
 from berth.plugin.slurm.records import (
@@ -47,6 +49,7 @@ _ASKED = (*COLUMNS, "SubmitLine")
 """The columns that Berth requests from a running Slurm's sacct."""
 _NEEDED = ("JobID", "User", "State", "Start", "End")
 _ENDED = frozenset(("completed", "failed", "timeout", "out-of-memory", "cancelled"))
+BROKEN_SUMMARIES = "jobs have a jobstats summary (AdminComment) that cannot be read"
 IMPOSSIBLE = "jobs have a recorded GPU utilisation below 0 or above 100 %: it does not count"
 _NEVER = frozenset(("", "Unknown", "None", "N/A"))
 _SIZE = re.compile(r"(\d{1,15}(?:\.\d{1,9})?)([KMGTP]?)B?([nc]?)")
@@ -126,6 +129,7 @@ def read_sacct(
     ``bar``: the separator between fields. Raises DocumentError where the header is missing.
     """
     read, header = ReadJobs(), None
+    summaries, now_s = ReadUsages(), time.time()
     steps: dict[str, StepUsage] = {}
     for number, raw in enumerate(progress.steps("lines read", list(lines)), 1):
         line = raw.rstrip("\r\n")
@@ -134,10 +138,11 @@ def read_sacct(
         if header is None:
             header = _header(line, source, bar)
             continue
-        if line.split(bar)[: len(header)] == list(header):
+        parts = line.split(bar)
+        if parts[0] == header[0] and parts[: len(header)] == list(header):
             continue  # the header of a second file, appended to the first
         try:
-            fields = _fields(line, header, bar)
+            fields = _fields(parts, header, bar)
             job_id, dot, _ = fields["JobID"].partition(".")
             if dot:
                 nodes = fields.get("NNodes") or fields.get("AllocNodes", "")
@@ -156,12 +161,31 @@ def read_sacct(
         else:
             read.add(job)
             _note(job_id, fields, read)
+            comment = fields.get("AdminComment", "")
+            if comment.startswith(jobstats.MARK):
+                _add_summary(summaries, number, comment, job, now_s)
             if arguments is not None:
                 read.with_arguments.add(job_id)
     if header is None:
         raise DocumentError(source, "is empty: sacct writes a header unless it is given -n")
     _add_usage(read, steps)
+    read.usages = summaries.usages
+    read.changed |= summaries.left_out
+    if summaries.broken:
+        read.changed[BROKEN_SUMMARIES] = summaries.broken
     return read
+
+
+def _add_summary(
+    summaries: ReadUsages, number: int, comment: str, job: PastJobRecord, now_s: float
+) -> None:
+    try:
+        usage = jobstats.usage_in(comment, job.cluster, job.job_id, now_s)
+    except Unreadable as error:
+        summaries.refuse(f"line {number}", comment, error)
+        return
+    if usage is not None:
+        summaries.add(usage)
 
 
 def _add_usage(read: ReadJobs, steps: Mapping[str, StepUsage]) -> None:
@@ -200,8 +224,7 @@ def _header(line: str, source: str, bar: str) -> tuple[str, ...]:
 _OLDER = ("Elapsed", "Timelimit", "NCPUS", "AllocNodes", "JobIDRaw")
 
 
-def _fields(line: str, header: Sequence[str], bar: str) -> Fields:
-    parts = line.split(bar)
+def _fields(parts: list[str], header: Sequence[str], bar: str) -> Fields:
     if len(parts) == len(header) + 1 and not parts[-1]:
         parts.pop()  # sacct -p ends each line with a separator
     extra = len(parts) - len(header)
@@ -210,7 +233,7 @@ def _fields(line: str, header: Sequence[str], bar: str) -> Fields:
         parts[at : at + extra + 1] = [bar.join(parts[at : at + extra + 1])]
     if len(parts) != len(header):
         raise Unreadable(f"{len(parts)} fields where the header has {len(header)}")
-    return dict(zip(header, (part.strip() for part in parts), strict=True))
+    return dict(zip(header, map(str.strip, parts), strict=True))
 
 
 def _job(

@@ -114,6 +114,8 @@ def gpus_in(tres: str) -> int | None:
     None where the text lists no GPU: the job has none, or the site does not account for GPUs
     (AccountingStorageTRES).
     """
+    if "gpu" not in tres:
+        return None
     counts = gres(tres.replace("gres/", ""))
     return counts.pop("gpu", None) or sum(counts.values()) or None
 

@@ -4,7 +4,7 @@ jobs.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 from sqlalchemy import Connection, delete, func, select, tuple_
 
@@ -13,7 +13,7 @@ from berth.plugin.store import tables
 from berth.plugin.store.database import Database
 from berth.plugin.store.pruning import delete_before
 from berth.plugin.store.records import MemoryNeedRecord, NodeRecord, PastJobRecord
-from berth.plugin.store.statements import next_revision, put_all
+from berth.plugin.store.statements import in_pieces, next_revision, put_all
 
 _PAGE = 1_000
 
@@ -52,6 +52,16 @@ class PastJobs:
             page = query.where(
                 tuple_(*order) > tuple_(last.user, last.end_s, last.cluster, last.job_id)
             )
+
+    def of_ids(self, cluster: str, job_ids: Collection[str]) -> dict[str, PastJobRecord]:
+        """Return those of these jobs that are stored, by job id."""
+        table = tables.past_jobs
+        jobs = {}
+        for piece in in_pieces(job_ids):
+            query = select(table).where(table.c.cluster == cluster, table.c.job_id.in_(piece))
+            for row in self._database.rows(query):
+                jobs[row.job_id] = PastJobRecord(**row._mapping)
+        return jobs
 
     def count(self) -> int:
         """Return the number of stored past jobs."""

@@ -221,6 +221,8 @@ class PastJobRecord:
     """Mean utilisation of the job's GPUs, from 0 to 1, as the scheduler's accounting has it."""
     gpu_utilisation_peak: float | None = None
     """The largest polled utilisation of a GPU, from 0 to 1."""
+    gpu_memory_utilisation: float | None = None
+    """Mean share of the time with memory accesses on the job's GPUs, from 0 to 1."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -210,6 +210,7 @@ past_jobs = Table(
     Column("energy_j", Double, nullable=True),
     Column("gpu_utilisation", Double, nullable=True),
     Column("gpu_utilisation_peak", Double, nullable=True),
+    Column("gpu_memory_utilisation", Double, nullable=True),
     Index("ix_past_jobs_user_end_s", "user", "end_s"),
     Index("ix_past_jobs_end_s", "end_s"),
 )

@@ -105,6 +105,11 @@ def cases(folder: Path) -> dict[str, Case]:
         "site-doctor": Case(("site", "doctor", *here), fails=True),
         "site-flux-filter-path": Case(("site", "flux", "filter-path")),
         "site-flux-mig-path": Case(("site", "flux", "mig-path")),
+        "jobs-usage-import": Case(
+            ("jobs", "usage", "import", at["metrics.csv"], *store),
+            also=(("jobs", "usage", "import", at["metrics.csv"], "--cluster", "x", *store),),
+        ),
+        "jobs-usage-show": Case(("jobs", "usage", "show", "1", *store)),
         "jobs-history-import": Case(
             ("jobs", "history", "import", "--swf", at["jobs.swf"], *here),
             also=(("jobs", "history", "import", "--swf", at["jobs.swf"], *store),),
@@ -263,6 +268,7 @@ def _files(folder: Path) -> dict[str, str]:
         "jobs.swf": "".join(SWF.format(n + 1, 20 * n, n % 2) for n in range(8)),
         "jobs.csv": "a month of jobs\n",
         "few.csv": "jobs of four days\n",
+        "metrics.csv": "job,metric,value\n1,peak_bytes,5\n1,gpu_utilisation,7\nx,y\n",
         "served.json": to_json(served.document),
     }
     for name, text in texts.items():

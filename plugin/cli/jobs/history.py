@@ -14,6 +14,7 @@ import click
 from berth.pilot.errors import UsageError
 from berth.plugin.cli.options import PATH, answer, json_option, store_options
 from berth.plugin.forecasting import forecaster_for, platforms_for
+from berth.plugin.history.disagreements import of_accounting, sentences
 from berth.plugin.history.files import SWF, lines_of, read_past_jobs
 from berth.plugin.history.reading import ReadJobs, summary
 from berth.plugin.history.seen_nodes import present_node_kinds
@@ -111,10 +112,17 @@ def import_(
     else:
         read = read_past_jobs(lines_of(file), str(file), named, formats, utc=utc)
     store.past_jobs.put(list(read.jobs.values()))
+    store.usages.put(read.usages)
     new = store.past_jobs.count() - before
     learn_needs(store, time.time())
     workloads = None if site is None else _workloads(site, installation)
     lines = [f"{len(read.jobs)} jobs that ran, {new} of them new ({store.name})", *summary(read)]
+    recorded = {
+        one.job_id: (one, of_accounting(job))
+        for one in read.usages
+        if (job := read.jobs.get(one.job_id)) is not None
+    }
+    lines += sentences(recorded)
     lines += _predicting(workloads)
     answer("\n".join(lines), _as_json(read, new, workloads), json_=json_)
 
