@@ -102,8 +102,7 @@ def _statistic(
     """Return a metric's value with its unit and the unit's prefix; None: not recorded."""
     for name in names:
         metric = statistics.get(name)
-        value = number(metric.get(key)) if isinstance(metric, dict) else None
-        if value is not None:
+        if isinstance(metric, dict) and (value := number(metric.get(key))) is not None:
             unit = metric.get("unit")
             unit = unit if isinstance(unit, dict) else {}
             return value, str(unit.get("base") or ""), str(unit.get("prefix") or "")

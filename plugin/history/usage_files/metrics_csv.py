@@ -10,6 +10,7 @@ from __future__ import annotations
 import csv
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 from berth.pilot.errors import DocumentError
 from berth.pilot.usage.record import Usage
@@ -69,7 +70,8 @@ def _take(read: ReadUsages, jobs: dict[str, Usage], of_job: Usage, metric: str, 
     usage = jobs.setdefault(of_job.job_id, of_job)
     known = getattr(usage, name)
     largest = value * factor if known is None else max(known, value * factor)
-    jobs[of_job.job_id] = replace(usage, **{name: largest})
+    values: dict[str, Any] = {name: largest}
+    jobs[of_job.job_id] = replace(usage, **values)
 
 
 def _cells(line: str) -> list[str]:
