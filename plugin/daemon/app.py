@@ -88,6 +88,7 @@ def view(site: Site) -> SiteView:
         kill_switch=site.daemon.kill_switch,
         right_sizing=site.right_sizing,
         show=site.show,
+        programs=site.programs,
     )
 
 

@@ -1,8 +1,10 @@
-"""Finds the workload of a job that names none: by its file, its script, or similar past jobs."""
+"""Finds the workload of a job that names none: by its file, its script, its program, or similar
+past jobs."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import cached_property
 
 from berth.plugin.daemon import requests
@@ -10,6 +12,7 @@ from berth.plugin.daemon.fingerprint import fingerprint
 from berth.plugin.daemon.messages import Job
 from berth.plugin.daemon.shelf import Shelf
 from berth.plugin.history.matching import JobDescription, describe_job, match_keys
+from berth.plugin.history.programs import ProgramRules, texts_of_script
 
 
 class PastJobKeys:
@@ -18,14 +21,24 @@ class PastJobKeys:
     The keys are digests of the job's properties, computed when first needed.
     """
 
-    def __init__(self, job: Job) -> None:
+    def __init__(self, job: Job, rules: ProgramRules) -> None:
         self._job = job
+        self._rules = rules
 
     @cached_property
     def described(self) -> JobDescription:
-        """Return the digests of the job's name, script and arguments."""
+        """Return the job's name and program, and the digests of its script and arguments."""
         job = self._job
-        return describe_job(job.name or "", job.arguments or (), job.script)
+        described = describe_job(job.name or "", job.arguments or (), job.script)
+        texts = texts_of_script(
+            job.name or "",
+            job.script,
+            comment=job.comment or "",
+            arguments=job.arguments or (),
+            path=job.script_path or "",
+            modules=job.modules or "",
+        )
+        return replace(described, program=self._rules.program_of(texts))
 
     @cached_property
     def _keys(self) -> tuple[str, ...]:
@@ -44,17 +57,22 @@ class PastJobKeys:
 def matched_workload(
     shelf: Shelf, job: Job, past: PastJobKeys, file: str | None = None
 ) -> requests.Choice:
-    """Return the workload of a job that names none: by the file's digest, else by the job's script,
-    else by similar past jobs; an empty Choice where none of these is known.
+    """Return the workload of a job that names none, the closest first: of the file's digest, of the
+    job's script, the user's own one with the name of the job's program, of similar past jobs, a
+    shared one with that name; an empty Choice where none of these is known.
     """
-    if not shelf.has_scripts:
-        return requests.Choice()
     user = job.user or ""
-    attached = None if file is None else shelf.attached(file, user)
-    if attached is None and job.script:
-        attached = shelf.attached(fingerprint(job.script, job.arguments or ()), user)
-    if attached is None and user:
+    if shelf.has_scripts:
+        attached = None if file is None else shelf.attached(file, user)
+        if attached is None and job.script:
+            attached = shelf.attached(fingerprint(job.script, job.arguments or ()), user)
+        if attached is not None:
+            return requests.Choice(attached.workload, attached.size)
+    program = past.described.program
+    if program and f"{user}/{program}" in shelf.names:
+        return requests.Choice(f"{user}/{program}")
+    if shelf.has_scripts and user:
         attached = next(filter(None, (shelf.attached(key, user) for key in past)), None)
-    if attached is None:
-        return requests.Choice()
-    return requests.Choice(attached.workload, attached.size)
+        if attached is not None:
+            return requests.Choice(attached.workload, attached.size)
+    return requests.Choice(program if program in shelf.names else None)

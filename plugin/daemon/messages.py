@@ -44,6 +44,10 @@ class Job:
     mode: str | None = None
     script: str | None = None
     arguments: tuple[str, ...] | None = None
+    script_path: str | None = None
+    """The script's path as its user wrote it."""
+    modules: str | None = None
+    """The environment modules that were loaded, separated by colons."""
     kind: str | None = None
     nodes: int | None = None
     max_nodes: int | None = None
@@ -102,6 +106,8 @@ _TEXTS = frozenset(
         "features",
         "prefer",
         "array",
+        "script_path",
+        "modules",
     ]
 )
 _NUMBERS = frozenset(

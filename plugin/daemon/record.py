@@ -120,6 +120,7 @@ def _job(described: JobDescription) -> Mapping[str, str]:
         "script": described.script,
         "arguments": described.arguments,
         "similar": described.similar,
+        "program": described.program,
     }
     return {key: text for key, text in parts.items() if text}
 

@@ -175,7 +175,14 @@ class Service:
             job.user = self._names.of(job.uid)
         mode = requests.effective_mode(site.mode, job.mode)
         question = _Question(
-            line, ask, mode, site, self.shelf, self.snapshot, PastJobKeys(job), started_ns
+            line,
+            ask,
+            mode,
+            site,
+            self.shelf,
+            self.snapshot,
+            PastJobKeys(job, site.programs),
+            started_ns,
         )
         named = requests.choice(job)
         kept = _kept_at_once(question, named)
@@ -242,7 +249,10 @@ class Service:
         nodes = max(1, request.resources.nodes)
         shared_anew = not _MEMORY.isdisjoint(changes) or changes.get("nodes", nodes) != nodes
         enforced = mode is Mode.ENFORCE
-        watch = Watch(question.snapshot.guard, self._clock.time(), enforced, shared_anew)
+        watch = Watch(
+            question.snapshot.guard, self._clock.time(), enforced,
+            question.past.described.program, shared_anew,
+        )  # fmt: skip
         verdict.memory = memory = fit(
             question.job, request, need, question.site.right_sizing, watch
         )

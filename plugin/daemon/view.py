@@ -12,6 +12,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from berth.plugin.daemon.messages import Job
+from berth.plugin.history.programs import SHIPPED_ONLY, ProgramRules
 from berth.plugin.host import HOST, Files
 from berth.plugin.right_sizing.guard import Guard
 from berth.plugin.scheduler import Scheduler
@@ -45,6 +46,8 @@ class SiteView:
     """The strongest mode for jobs that are placed by fit alone."""
     kill_switch: Path | None = None
     right_sizing: RightSizing = field(default_factory=RightSizing)
+    programs: ProgramRules = SHIPPED_ONLY
+    """How the programs of jobs are recognised."""
     show: Show = Show.CHANGED
     """Which decisions are reported to users."""
     slice_queues: Mapping[str, tuple[str, ...]] = field(init=False)

@@ -582,6 +582,7 @@ def describe(spec: Spec, userid: Any, shape: Shape, queues: Dict[str, Queue]) ->
         or text_of(value_at(environment, "BERTH_MODE")),
         "script": script,
         "arguments": arguments,
+        "modules": text_of(value_at(environment, "LOADEDMODULES"), MAX_ARGUMENT_BYTES),
         "kind": "interactive" if is_interactive(spec, command, script) else "batch",
         "nodes": shape.nodes or None,
         "tasks": shape.tasks,

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from berth.pilot.units import format_bytes, format_elapsed
-from berth.plugin.history.matching import plain_name
+from berth.plugin.history.matching import known_name
 from berth.plugin.store.records import PastJobRecord
 
 LAST_RUNS = 50
@@ -83,7 +83,9 @@ def advise(jobs: Iterable[PastJobRecord], *, least_runs: int = LEAST_RUNS) -> li
     groups: dict[tuple[str, str], list[PastJobRecord]] = {}
     for job in jobs:
         if job.state in _RAN:
-            groups.setdefault((job.user, plain_name(job.name) or job.script), []).append(job)
+            groups.setdefault(
+                (job.user, known_name(job.name, job.program) or job.script), []
+            ).append(job)
     advice = [
         _advice(user, sorted(runs, key=lambda job: job.end_s)[-LAST_RUNS:])
         for (user, _), runs in groups.items()
@@ -113,7 +115,7 @@ def _advice(user: str, runs: Sequence[PastJobRecord]) -> Advice:
     times = [job.elapsed_s for job in runs]
     return Advice(
         user=user,
-        name=plain_name(runs[-1].name) or f"jobs of {runs[-1].cores} cores",
+        name=known_name(runs[-1].name, runs[-1].program) or f"jobs of {runs[-1].cores} cores",
         runs=len(runs),
         asked_bytes=asked_bytes,
         peak_bytes=peak,

@@ -21,6 +21,7 @@ from berth.plugin.store import Store
 from berth.plugin.store.records import OutcomeRecord, PastJobRecord
 
 _LONGEST_DIGEST = 80
+_DIGESTS = ("script", "arguments", "similar")
 RECORDED = frozenset(field.name for field in fields(PastJobRecord))
 
 
@@ -121,7 +122,7 @@ def of_outcome(
 
 def description_of(job: PastJobRecord) -> JobDescription:
     """Return the job's name and the digests of its script and arguments; unknown ones are empty."""
-    return JobDescription(job.name, job.script, job.arguments, job.similar)
+    return JobDescription(job.name, job.script, job.arguments, job.similar, job.program)
 
 
 def _merged(
@@ -153,6 +154,7 @@ def _with_description(job: PastJobRecord, described: JobDescription) -> PastJobR
     return replace(
         job,
         name=job.name or name_of(described.name),
+        program=job.program or described.program,
         script=described.script,
         arguments=described.arguments,
         similar=described.similar,
@@ -166,12 +168,12 @@ def _described(request: str) -> JobDescription | None:
         read = json.loads(request).get("job")
         if not isinstance(read, dict):
             return None
-        texts = [read.get(key, "") for key in ("name", "script", "arguments", "similar")]
+        texts = [read.get(key, "") for key in ("name", *_DIGESTS, "program")]
     except (ValueError, AttributeError, RecursionError):
         return None
     if not all(isinstance(text, str) for text in texts):
         return None
-    name, *digests = texts
-    if any(len(text) > _LONGEST_DIGEST for text in digests):
+    name, *others = texts
+    if any(len(text) > _LONGEST_DIGEST for text in others):
         return None
-    return JobDescription(name_of(name), *digests)
+    return JobDescription(name_of(name), *others)

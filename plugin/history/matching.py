@@ -15,13 +15,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from berth.plugin.daemon.fingerprint import normalised
-from berth.plugin.scheduler.registry import SCHEDULERS
+from berth.plugin.history.programs import telling_name
 
 _DIGITS = re.compile(r"\d+")
-_UNNAMED = frozenset(
-    ("", "sbatch", "wrap", "bash", "sh", "interactive", "job", "jobscript", *SCHEDULERS.own())
-)
-"""Job names that the scheduler assigns, or that say nothing about the program."""
 _MINUTE_S = 60.0
 _LONGEST_COMMAND = 4_096
 """Maximum number of characters read of a script whose job has no telling name."""
@@ -49,8 +45,13 @@ class Match(StrEnum):
 def plain_name(name: str) -> str:
     """Return a job's name in small letters with digits replaced: ``run_#.sh`` for
     ``run_007.sh``; empty for a name that says nothing about the program."""
-    lowered = name.strip().lower()
-    return "" if lowered in _UNNAMED else _DIGITS.sub("#", lowered)[:64]
+    return _DIGITS.sub("#", telling_name(name))[:64]
+
+
+def known_name(name: str, program: str) -> str:
+    """Return the name by which a job's program is known: that of a recognised program, else the
+    job's ``plain_name``."""
+    return program or plain_name(name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +66,8 @@ class JobDescription:
     """The digest of the script's arguments, or of the command given to ``sbatch --wrap``."""
     similar: str = ""
     """The digest of the arguments with numbers ignored."""
+    program: str = ""
+    """The program's name, where the site's rules recognise it (``plugin.history.programs``)."""
 
 
 def describe_job(name: str, arguments: Sequence[str], script: str | None = None) -> JobDescription:
@@ -102,7 +105,8 @@ def match_keys(
     """
     if not user:
         return
-    named, arguments = plain_name(described_job.name), described_job.arguments
+    named = known_name(described_job.name, described_job.program)
+    arguments = described_job.arguments
     limit = "" if time_limit_s is None else str(round(time_limit_s / _MINUTE_S))
     if described_job.script:
         yield Match.SCRIPT, _digest("script", user, described_job.script, arguments)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from berth.pilot.usage.record import Usage
+from berth.plugin.history.programs import JobTexts, ProgramRules
 from berth.plugin.store.records import PastJobRecord
 
 L = TypeVar("L")
@@ -46,6 +47,11 @@ class ReadJobs:
     """Maximum number of simultaneous tasks by array job."""
     changed: dict[str, int] = field(default_factory=dict)
     """Number of jobs that are replayed differently from how they ran, by type of change."""
+    texts: dict[str, JobTexts] = field(default_factory=dict)
+    """What the submission of each job says of its program, where more than its name is known."""
+    raw_ids: dict[str, str] = field(default_factory=dict)
+    """Ids by which nodes know jobs that accounting names otherwise, such as an array's tasks; with
+    accounting's ids."""
     usages: list[Usage] = field(default_factory=list)
     """What monitoring recorded of the jobs, where it writes that into the accounting."""
     not_followed: int = 0
@@ -59,6 +65,14 @@ class ReadJobs:
             if (job.end_s or 0.0) < (known.end_s or 0.0):
                 return
         self.jobs[job.job_id] = job
+
+    def name_programs(self, rules: ProgramRules) -> None:
+        """Set the program of each job that the rules recognise."""
+        for job_id, job in self.jobs.items():
+            texts = self.texts.get(job_id) or JobTexts(job_name=job.name)
+            program = rules.program_of(texts)
+            if program:
+                self.jobs[job_id] = replace(job, program=program)
 
     def refuse(self, number: int, line: object, why: object) -> None:
         """Count a broken line and keep the first few as examples."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from berth.plugin.history.matching import Match, plain_name
+from berth.plugin.history.matching import Match, known_name
 from berth.plugin.store.records import PastJobRecord
 from berth.predictor.core.prediction import Interval
 from berth.predictor.families.history.workload import PredictedRun
@@ -124,7 +124,7 @@ def _asked_job(placed: PlacedJob) -> AskedJob:
         request_s=job.time_limit_s,
         request_bytes=job.request_bytes,
         account=job.account,
-        name=plain_name(job.name),
+        name=known_name(job.name, job.program),
         script=job.arguments or job.script,
         similar=job.similar,
         platform=placed.platform,

@@ -21,7 +21,7 @@ from berth.pilot.platform import Platform
 from berth.pilot.profile import RunsOn, Target
 from berth.pilot.progress import report, steps
 from berth.plugin.history.decided_jobs import by_user, description_of
-from berth.plugin.history.matching import Match, match_keys, plain_name
+from berth.plugin.history.matching import Match, known_name, match_keys
 from berth.plugin.history.run_times import JOBS, PlacedJob, RunTimes
 from berth.plugin.history.seen_nodes import node_kinds
 from berth.plugin.scheduler.node_kinds import NodeKinds, RanOn, Unplaced
@@ -154,7 +154,7 @@ def _keys_of(job: PastJobRecord) -> Iterator[tuple[Match, str]]:
 
 
 def _title(job: PastJobRecord) -> str:
-    named = plain_name(job.name).replace("#", "N") or f"{job.cores}-cores"
+    named = known_name(job.name, job.program).replace("#", "N") or f"{job.cores}-cores"
     return _NOT_A_NAME.sub("-", named).strip("-.")[:40] or "jobs"
 
 

@@ -18,7 +18,7 @@ from typing import NamedTuple
 from berth.pilot.units import format_bytes
 from berth.plugin.daemon.messages import Job
 from berth.plugin.history.advice import WORTH_SAYING
-from berth.plugin.history.matching import plain_name
+from berth.plugin.history.matching import known_name
 from berth.plugin.right_sizing.guard import Guard
 from berth.plugin.site.site import RightSizing
 from berth.plugin.store.records import MemoryNeedRecord
@@ -39,6 +39,8 @@ class Watch(NamedTuple):
     now_s: float
     enforce: bool
     """Whether memory requests may be changed at all."""
+    program: str = ""
+    """The job's program, where it is recognised."""
     shared_anew: bool = False
     """Whether the job moves to a place where its memory per node is a different number."""
 
@@ -52,7 +54,7 @@ class Fit(NamedTuple):
     key: str
 
 
-def wants(settings: RightSizing, job: Job, request: Request) -> bool:
+def wants(settings: RightSizing, job: Job, request: Request, program: str = "") -> bool:
     """Return whether the user, account, workload or comment allows a smaller memory request for
     this job."""
     if job.comment and WISH in job.comment and _WISH.search(job.comment):
@@ -61,7 +63,7 @@ def wants(settings: RightSizing, job: Job, request: Request) -> bool:
         job.user in settings.users
         or request.account in settings.accounts
         or request.workload in settings.programs
-        or plain_name(job.name or "") in settings.programs
+        or known_name(job.name or "", program) in settings.programs
     )
 
 
@@ -90,7 +92,7 @@ def fit(
         f"It asks {format_bytes(asked_bytes)} a node, needed at most "
         f"{format_bytes(need.peak_bytes)}{polled} in {need.runs} runs."
     )
-    if not watch.enforce or not wants(settings, job, request):
+    if not watch.enforce or not wants(settings, job, request, watch.program):
         return Fit(sentence, None, "") if settings.advise else None
     problem = why_not(job, request, need, watch)
     if problem is not None:

@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import AliasChoices, Field, field_validator
 
@@ -14,6 +14,7 @@ from berth.pilot.documents import Document
 from berth.pilot.errors import UsageError
 from berth.pilot.plugins import Registry
 from berth.pilot.profile import Name, NonNegative, Positive
+from berth.plugin.history.programs import FIELDS, compiled_by_re2
 from berth.plugin.scheduler.registry import DEFAULT, SCHEDULERS
 from berth.plugin.site.candidate_tables import CandidateTable, Names, PlatformTable, Text
 from berth.plugin.site.site import Show
@@ -319,6 +320,50 @@ class RightSizingTable(Document):
     )
 
 
+_Expression = Annotated[str, Field(min_length=1, max_length=500)]
+
+
+class ProgramTable(Document):
+    """`[[programs]]`: how the program of a job is recognised, from what its submission says."""
+
+    name: Text = Field(
+        description="name of the program; `{1}` to `{9}` stand for the groups of the expressions"
+    )
+    job_name: _Expression | None = Field(
+        None,
+        description="regular expression (RE2: no look-around, no back references) that the job's "
+        "name must match somewhere; likewise the next five. All that are given must match",
+    )
+    comment: _Expression | None = Field(None, description="the job's `--comment`")
+    command: _Expression | None = Field(
+        None, description="the command of `--wrap`, or the first 4,096 characters of the script"
+    )
+    script: _Expression | None = Field(None, description="the script's path as its user wrote it")
+    image: _Expression | None = Field(
+        None, description="the container image, of an option or named in the script"
+    )
+    modules: _Expression | None = Field(
+        None, description="environment modules that were loaded, or that the script loads"
+    )
+    over_job_name: bool | None = Field(
+        None,
+        description="the program counts in place of a job name that says something itself; "
+        "default: where `job_name` or `comment` is given",
+    )
+
+    @field_validator(*FIELDS)
+    @classmethod
+    def _compiles(cls, value: str | None) -> str | None:
+        if value is not None:
+            compiled_by_re2(value)
+        return value
+
+    @property
+    def expressions(self) -> dict[str, str]:
+        """Return the expressions that are given, by field."""
+        return {field: text for field in FIELDS if (text := getattr(self, field)) is not None}
+
+
 class IncludeExclude(Document):
     """Names that are included and excluded; an empty `include` includes all names."""
 
@@ -378,6 +423,7 @@ class SiteDocument(Document, extra="allow"):
     right_sizing: RightSizingTable = Field(
         default_factory=RightSizingTable, description="see `[right_sizing]`"
     )
+    programs: tuple[ProgramTable, ...] = Field((), max_length=200, description="see `[[programs]]`")
     coverage: CoverageTable = Field(default_factory=CoverageTable, description="see `[coverage]`")
     messages: MessagesTable = Field(default_factory=MessagesTable, description="see `[messages]`")
     platforms: tuple[PlatformTable, ...] = Field(

@@ -14,6 +14,7 @@ from pathlib import Path
 from berth.pilot.documents import Document, read_json, read_toml, unknown_key
 from berth.pilot.errors import BerthError, DocumentError, UsageError
 from berth.pilot.platform import Platform
+from berth.plugin.history.programs import FIELDS, ProgramRules, compiled_by_re2, rule
 from berth.plugin.scheduler.protocol import Scheduler
 from berth.plugin.scheduler.registry import SCHEDULERS, own_table
 from berth.plugin.site.candidate_tables import PlatformTable
@@ -104,11 +105,33 @@ def build_site(document: SiteDocument, path: Path) -> Site:
             sizing.advise,
             *map(frozenset, (sizing.users, sizing.accounts, sizing.programs)),
         ),
+        programs=_programs(document, path),
         candidates=candidates,
         carbon_file=None
         if document.energy.carbon_file is None
         else _beside(path, document.energy.carbon_file),
     )
+
+
+def _programs(document: SiteDocument, path: Path) -> ProgramRules:
+    rules = []
+    for index, table in enumerate(document.programs):
+        if not table.expressions:
+            raise DocumentError(
+                path,
+                "has no expression",
+                key=f"programs.{index}",
+                hint=f"give one of {', '.join(FIELDS)}",
+            )
+        rules.append(
+            rule(
+                table.name,
+                table.expressions,
+                over_job_name=table.over_job_name,
+                compiled=compiled_by_re2,
+            )
+        )
+    return ProgramRules(rules)
 
 
 def _scheduler_settings(

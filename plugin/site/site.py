@@ -9,6 +9,7 @@ from pathlib import Path
 
 from berth.pilot.documents import Document
 from berth.pilot.platform import Platform
+from berth.plugin.history.programs import SHIPPED_ONLY, ProgramRules
 from berth.policies.codes import Code
 from berth.policies.settings import PolicySettings
 from berth.policies.values import Candidate, Mode
@@ -155,6 +156,8 @@ class Site:
     """Folders of bundles that replace shipped ones."""
     learning: LearningSettings = LearningSettings()
     right_sizing: RightSizing = RightSizing()
+    programs: ProgramRules = SHIPPED_ONLY
+    """How the programs of jobs are recognised."""
     show: Show = Show.CHANGED
     scheduler_settings: Document | None = None
     """The site file's table for its scheduler; None: defaults apply."""

@@ -392,10 +392,13 @@ local function untyped_field(fields)
   return nil
 end
 
--- Return the words after the script's name; nil where there are none, false where they cannot be sent.
+-- Return the words after the script's name (nil where there are none, false where they cannot be sent),
+-- and its path.
 local function arguments(job)
   local argv = job.argv
-  if not argv or argv[1] == nil then return nil end
+  if not argv then return nil end
+  local path = text_of(argv[0])
+  if argv[1] == nil then return nil, path end
   local words, bytes = {}, 0
   for index = 1, #argv do -- argv[0] is the script
     bytes = bytes + #argv[index]
@@ -403,7 +406,7 @@ local function arguments(job)
     if not is_utf8(argv[index]) then return false end
     words[index] = argv[index]
   end
-  return words
+  return words, path
 end
 
 -- Return whether the field holds any text, of any length and encoding.
@@ -633,11 +636,13 @@ local function describe(job, partitions, fields)
   if script then
     -- Whether the job may be requeued matters only where its memory request might be made smaller.
     if details.memory_mib_per_node then details.requeue = count_of(job.requeue, 2) end
-    local words = arguments(job)
+    local words, path = arguments(job)
     if words ~= false then -- a script without its arguments would be another program
       details.script = text_of(script, MAX_SCRIPT_BYTES)
       details.arguments = words
     end
+    details.script_path = path
+    details.modules = text_of(fields.environment["LOADEDMODULES"], MAX_ARGUMENT_BYTES)
     -- The daemon must know that there is a script which cannot be sent.
     if not details.script then details.script_unread = 1 end
     details.workload, details.mode = text_of(fields.workload), text_of(fields.mode)

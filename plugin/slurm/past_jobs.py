@@ -19,6 +19,7 @@ from berth.pilot import progress
 from berth.pilot.errors import DocumentError
 from berth.pilot.units import whole_number
 from berth.plugin.history.matching import JobDescription, describe_job, plain_name
+from berth.plugin.history.programs import LONGEST_TEXT, JobTexts, image_in, texts_of_script
 from berth.plugin.history.reading import SINGLETON, ReadJobs, Unreadable, checked_times, name_of
 from berth.plugin.history.usage_files import jobstats
 from berth.plugin.history.usage_files.reading import ReadUsages
@@ -45,7 +46,7 @@ COLUMNS = (
 """The columns that an accounting file should have. JobName is last, because users choose it and it
 may contain ``|``.
 """
-_ASKED = (*COLUMNS, "SubmitLine")
+_ASKED = (*COLUMNS, "JobIDRaw", "Comment", "SubmitLine")
 """The columns that Berth requests from a running Slurm's sacct."""
 _NEEDED = ("JobID", "User", "State", "Start", "End")
 _ENDED = frozenset(("completed", "failed", "timeout", "out-of-memory", "cancelled"))
@@ -103,8 +104,11 @@ def add_scripts(read: ReadJobs) -> None:
         if job.job_id in read.with_arguments and job.user and looked_at[kind] <= _SCRIPTS_OF_KIND:
             wanted.setdefault(job.user, []).append(job.job_id)
     for job_id, script in submitted.scripts_of(wanted).items():
-        digest = describe_job("", (), script).script
-        read.jobs[job_id] = replace(read.jobs[job_id], script=digest)
+        job = read.jobs[job_id]
+        read.jobs[job_id] = replace(job, script=describe_job("", (), script).script)
+        known = read.texts.get(job_id, JobTexts(job_name=job.name))
+        texts = texts_of_script(job.name, script, comment=known.comment, path=known.script)
+        read.texts[job_id] = texts._replace(image=texts.image or known.image)
 
 
 def joined(text: str, bar: str, columns: int) -> Iterator[str]:
@@ -285,7 +289,12 @@ def _job(
 
 
 def _note(job_id: str, fields: Fields, read: ReadJobs) -> None:
-    """Record in ``read`` which jobs this job waited for, according to its submit line."""
+    """Record in ``read`` what else the fields say: the job's other id, what tells its program, and
+    which jobs it waited for, according to its submit line."""
+    if (raw_id := fields.get("JobIDRaw", job_id)) != job_id:
+        read.raw_ids[raw_id] = job_id
+    if texts := _texts(name_of(fields.get("JobName", "")), fields):
+        read.texts[job_id] = texts
     submitted_line = dependencies_in_line(fields.get("SubmitLine", ""))
     array, _, task = job_id.partition("_")
     after = [
@@ -316,6 +325,24 @@ def _submitted_arguments(name: str, line: str) -> JobDescription | None:
         if PurePosixPath(words[index]).name == name and words[index - 1] not in _NAMING:
             return describe_job(name, list(takewhile(_OF_COMPONENT, words[index + 1 :])))
     return None
+
+
+def _texts(name: str, fields: Fields) -> JobTexts | None:
+    """Return what the job's comment and submit line say of its program; None: nothing."""
+    line, comment = fields.get("SubmitLine", ""), fields.get("Comment", "")
+    if not line and not comment:
+        return None
+    wrapped = _WRAP.search(line)
+    path = ""
+    if wrapped is None:
+        path = next((word for word in line.split()[1:] if PurePosixPath(word).name == name), "")
+    return JobTexts(
+        job_name=name,
+        comment=comment[:LONGEST_TEXT],
+        command=line[wrapped.end() :][:LONGEST_TEXT] if wrapped else "",
+        script=path,
+        image=image_in(line[: 4 * LONGEST_TEXT]),
+    )
 
 
 def _elapsed(fields: Fields) -> float | None:

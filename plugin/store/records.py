@@ -191,6 +191,8 @@ class PastJobRecord:
     nodes: int = 1
     account: str = ""
     name: str = ""
+    program: str = ""
+    """The program's name, where the site's rules recognise it (``plugin.history.programs``)."""
     script: str = ""
     """Digest of the normalised text of the job's script."""
     arguments: str = ""

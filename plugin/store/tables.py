@@ -185,6 +185,7 @@ past_jobs = Table(
     Column("user", String(255), nullable=False),
     Column("account", String(255), nullable=False),
     Column("name", String(255), nullable=False),
+    Column("program", String(64), nullable=False),
     Column("script", String(80), nullable=False),
     Column("arguments", String(80), nullable=False),
     Column("similar", String(80), nullable=False),

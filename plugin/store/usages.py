@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 
-from sqlalchemy import func, select
+from sqlalchemy import delete, func, select
 
 from berth.pilot.usage.record import Usage
 from berth.plugin.store import tables
@@ -37,6 +38,22 @@ class Usages:
             for row in self._database.rows(query):
                 usages.setdefault(row.job_id, []).append(Usage(**row._mapping))
         return usages
+
+    def rename(self, cluster: str, job_ids: Mapping[str, str]) -> None:
+        """Give records of the jobs that are keys in ``job_ids`` the ids that are its values."""
+        known = self.of_jobs(cluster, job_ids)
+        renamed = [
+            replace(usage, job_id=job_ids[job_id])
+            for job_id, usages in known.items()
+            for usage in usages
+        ]
+        self.put(renamed)
+        table = tables.usages
+        with self._database.write() as connection:
+            for piece in in_pieces(known):
+                connection.execute(
+                    delete(table).where(table.c.cluster == cluster, table.c.job_id.in_(piece))
+                )
 
     def lacking_since(self, source: str, since_s: float) -> dict[str, int]:
         """Return what records of this source lack, with their number, since Unix time ``since_s``;

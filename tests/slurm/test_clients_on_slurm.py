@@ -173,6 +173,19 @@ def test_snakemake(node: LoginNode, set_up: str) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("set_up", ["without it"])
+def test_the_rule_of_snakemake_names_the_workload(node: LoginNode, set_up: str) -> None:
+    require_client("snakemake")
+    node.run(
+        *("snakemake", "--snakefile", str(PROGRAMS / "Snakefile.rules")),
+        *("--directory", str(node.folder), "--executor", "slurm", "--jobs", "1"),
+        *("--latency-wait", "20", "--slurm-init-seconds-before-status-checks", "5"),
+        *("--default-resources", "slurm_partition=auto", f"slurm_account={ACCOUNT}"),
+    )
+    assert (node.folder / "stream.txt").read_text() == "gpu\n"
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("set_up", ["with the client filter", "without it, quiet"])
 def test_batchtools(node: LoginNode, set_up: str) -> None:
     """It reads the fourth word of both streams: without the client filter its user wants quiet."""

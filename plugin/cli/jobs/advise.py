@@ -13,7 +13,7 @@ from berth.pilot.errors import DocumentError
 from berth.plugin.cli.options import PATH, POSITIVE, answer, json_option, store_options
 from berth.plugin.daemon.fingerprint import fingerprint
 from berth.plugin.history.advice import LEAST_RUNS, advise
-from berth.plugin.history.matching import plain_name
+from berth.plugin.history.matching import known_name, plain_name
 from berth.plugin.installed_site import Installation
 
 
@@ -46,21 +46,23 @@ def advise_command(
     """
     jobs = every = list(installation.store(create=False).past_jobs.of_users(user))
     if name is not None:
-        jobs = [job for job in jobs if plain_name(job.name) == plain_name(name)]
+        wanted = {plain_name(name), name}
+        jobs = [job for job in jobs if known_name(job.name, job.program) in wanted]
     if script is not None:
         digest, called = _fingerprint(script), plain_name(script.name)
         jobs = [job for job in jobs if job.script == digest or plain_name(job.name) == called]
     advice = advise(jobs, least_runs=least_runs)
     lines = [f"{kind.user} {kind.name}: {kind.sentence()}" for kind in advice]
     answer(
-        "\n".join(lines) or _nothing(name, [job.name for job in every], least_runs),
+        "\n".join(lines)
+        or _nothing(name, [known_name(job.name, job.program) for job in every], least_runs),
         [{**dataclasses.asdict(kind), "sentence": kind.sentence()} for kind in advice],
         json_=json_,
     )
 
 
 def _nothing(name: str | None, names: Sequence[str], least_runs: int) -> str:
-    known = sorted({plain_name(known_name) for known_name in names} - {""})
+    known = sorted({*names} - {""})
     near = get_close_matches(plain_name(name), known, n=3, cutoff=0.5) if name else []
     if near:
         return f"no {least_runs} past jobs are called {name}; there are: {', '.join(near)}"

@@ -16,6 +16,7 @@ from berth.plugin.cli.options import PATH, answer, json_option, store_options
 from berth.plugin.forecasting import forecaster_for, platforms_for
 from berth.plugin.history.disagreements import of_accounting, sentences
 from berth.plugin.history.files import SWF, lines_of, read_past_jobs
+from berth.plugin.history.programs import SHIPPED_ONLY
 from berth.plugin.history.reading import ReadJobs, summary
 from berth.plugin.history.seen_nodes import present_node_kinds
 from berth.plugin.history.workloads import HistorySummary, make_workloads
@@ -111,6 +112,8 @@ def import_(
         scheduler.add_scripts(read)
     else:
         read = read_past_jobs(lines_of(file), str(file), named, formats, utc=utc)
+    store.usages.rename(named, read.raw_ids)
+    read.name_programs(SHIPPED_ONLY if site is None else site.programs)
     store.past_jobs.put(list(read.jobs.values()))
     store.usages.put(read.usages)
     new = store.past_jobs.count() - before

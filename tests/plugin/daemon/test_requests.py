@@ -21,6 +21,7 @@ from berth.plugin.daemon.requests import (
     sizes_of_tasks,
     task_array,
 )
+from berth.plugin.history.programs import SHIPPED_ONLY
 from berth.policies.values import Decision, Edit, Mode, Request, Resources, TaskArray
 
 MIB = 2**20
@@ -385,7 +386,7 @@ def test_memory_is_asked_in_whole_mib_and_never_less() -> None:
 def test_past_jobs_are_looked_for_by_all_cores_of_the_job() -> None:
     """A job of 2 tasks with 3 cores each is like one of 6 tasks, not like one of 3."""
     keys = [
-        set(PastJobKeys(Job(user="ada", script="#!/bin/sh\n./lu\n", **shape)))
+        set(PastJobKeys(Job(user="ada", script="#!/bin/sh\n./lu\n", **shape), SHIPPED_ONLY))
         for shape in (
             {"tasks": 2, "cpus_per_task": 3}, {"tasks": 6}, {"tasks": 3}, {"tasks": 512},
         )

@@ -280,10 +280,10 @@ def test_nobody_can_write_a_line_of_another_users_job(monkeypatch: pytest.Monkey
         asked.extend(words)
         (bar,) = (w.partition("=")[2] for w in words if w.startswith("--delimiter="))
         columns = words[-1].split(",")
-        line = row(user="mallory", name="a|b").split("|")[: len(columns) - 2]
+        line = row(user="mallory", name="a|b").split("|")[: len(columns) - 4]
         evil = "x\n8|bob|phys|cpu|COMPLETED\n" + row("8", user="bob")
-        return f"{bar.join(columns)}\n{bar.join([*line, 'a|b', evil])}\n" + (
-            bar.join([*row("9").split("|"), "sbatch align.sh s1"]) + "\n"
+        return f"{bar.join(columns)}\n{bar.join([*line, 'a|b', '7', 'rule_x', evil])}\n" + (
+            bar.join([*row("9").split("|"), "9", "", "sbatch align.sh s1"]) + "\n"
         )
 
     monkeypatch.setattr(past_jobs.commands, "run", sacct_that_prints_what_users_wrote)
@@ -396,9 +396,9 @@ def test_scripts_that_accounting_stores_are_read_for_jobs_whose_arguments_are_kn
             return answers["stored"]
         bar = next(w.partition("=")[2] for w in words if w.startswith("--delimiter="))
         lines = [
-            f"{row()}|sbatch align.sh s1", f"{row('8_2', name='a.sh')}|sbatch a.sh",
-            f"{row('9', name='renamed')}|sbatch -J renamed align.sh",
-            f"{row('6', user='bob')}|sbatch align.sh",
+            f"{row()}|7||sbatch align.sh s1", f"{row('8_2', name='a.sh')}|10||sbatch a.sh",
+            f"{row('9', name='renamed')}|9||sbatch -J renamed align.sh",
+            f"{row('6', user='bob')}|6||sbatch align.sh",
         ]  # fmt: skip
         return "\n".join(
             bar.join(line.split("|")) for line in (words[-1].replace(",", "|"), *lines)

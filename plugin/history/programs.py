@@ -1,0 +1,217 @@
+"""Recognises which program a job runs from the texts of its submission, by the site's rules.
+
+Workflow managers give each job a name of its own (snakemake a UUID, Nextflow the sample), and the
+program stands in the comment or the command. A rule is a table of regular expressions and the name
+of the program. Placement and history both call ``ProgramRules.program_of``, so that a job is known
+by the same name at its submission and afterwards.
+
+Berth's own rules are matched by Python's ``re``; those of the site, which anybody may have written,
+by RE2, whose time is linear in the text whatever the expression.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, NamedTuple, Protocol
+
+from berth.pilot.errors import ToolMissing
+from berth.plugin.daemon.fingerprint import normalised
+from berth.plugin.scheduler.registry import SCHEDULERS
+
+LONGEST_TEXT = 4_096
+"""Maximum number of characters of each text that are searched."""
+LONGEST_NAME = 64
+_NOT_A_NAME = re.compile(r"[^A-Za-z0-9_.+-]+")
+_GROUP = re.compile(r"\{(\d)\}")
+_IMAGE = re.compile(
+    r"--container(?:-image)?[= ]['\"]?([^\s'\"]+)"
+    r"|((?:docker|oras|library|shub)://[^\s'\"]+|[^\s'\"=]+\.(?:sif|simg|sqsh|sqfs)\b)"
+)
+_MODULES = re.compile(r"^\s*(?:module\s+(?:load|add|swap)|ml)\s+([^#;&|\n]+)", re.MULTILINE)
+_PLAIN_NAMES = frozenset(
+    ("run", "run.sh", "submit", "submit.sh", "job.sh", "script", "script.sh", "slurm.sh", "test",
+     "batch.sh", "start.sh", "main", "main.sh", "test.sh", "jobscript.sh", "run.slurm")
+)  # fmt: skip
+"""Job names that tell less than a program that was recognised otherwise."""
+
+
+class JobTexts(NamedTuple):
+    """What a job's submission says of its program; empty: not known."""
+
+    job_name: str = ""
+    comment: str = ""
+    command: str = ""
+    """The command of ``--wrap``, or the script without comments."""
+    script: str = ""
+    """The script's path as written."""
+    image: str = ""
+    """The container image, of an option or in the command."""
+    modules: str = ""
+    """The environment modules that are loaded, separated by blanks."""
+
+
+FIELDS = JobTexts._fields
+
+
+class Pattern(Protocol):
+    """A compiled regular expression of ``re`` or ``re2``."""
+
+    def search(self, text: str, /) -> Any:
+        """Return the first match, or None."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """A program's name and the expressions that all have to match."""
+
+    name: str
+    """May hold ``{1}`` to ``{9}``: the groups of the expressions, counted through."""
+    patterns: Sequence[tuple[str, Pattern]]
+    """Fields of JobTexts with their expressions."""
+    over_job_name: bool
+    """Whether the program counts in place of a job name that tells something itself."""
+
+    def name_in(self, texts: JobTexts) -> str:
+        """Return the program's name; empty where the rule does not apply."""
+        groups: list[str] = []
+        for field, pattern in self.patterns:
+            match = pattern.search(getattr(texts, field)[:LONGEST_TEXT])
+            if match is None:
+                return ""
+            groups += [group or "" for group in match.groups()]
+        filled = _GROUP.sub(lambda found: _group(groups, int(found[1])), self.name)
+        return _NOT_A_NAME.sub("-", filled).strip("-.")[:LONGEST_NAME]
+
+
+def _group(groups: Sequence[str], number: int) -> str:
+    return groups[number - 1] if 0 < number <= len(groups) else ""
+
+
+def rule(
+    name: str,
+    patterns: Mapping[str, str],
+    *,
+    over_job_name: bool | None = None,
+    compiled: Callable[[str], Pattern] = re.compile,
+) -> Rule:
+    """Return the rule of these expressions by field. Raises what ``compiled`` raises.
+
+    ``over_job_name``: None: where it reads the job's name or comment.
+    """
+    reads_name = not {"job_name", "comment"}.isdisjoint(patterns)
+    return Rule(
+        name,
+        [(field, compiled(patterns[field])) for field in FIELDS if field in patterns],
+        reads_name if over_job_name is None else over_job_name,
+    )
+
+
+SHIPPED = (
+    rule("{1}", {"comment": r"^rule_(\w+?)(?:_wildcards_.*)?$"}),
+    rule("{1}", {"comment": r"\bsnakemake[:_ ]+rule[:_ ]+(\w+)"}),
+    rule("nf-{1}", {"job_name": r"^nf-(.+?)(?:_\(.*\)?)?$"}),
+    rule("ondemand-{1}", {"job_name": r"^(?:\w+/)?sys/dashboard/(?:sys|dev|usr)/([\w.-]+)"}),
+    rule("jupyter", {"job_name": r"(?i)^(?:spawner-)?jupyter(?:hub|lab)?(?:-singleuser)?$"}),
+    rule("dask-worker", {"command": r"\bdask[ -]worker\b|\bdistributed\.cli\.dask_worker\b"}),
+    rule("parsl-workers", {"command": r"\bprocess_worker_pool(?:\.py)?\b"}),
+    rule("jupyter", {"command": r"\bjupyter(?:hub)?[- ](?:lab|notebook|server|singleuser)\b"}),
+    rule("vasp_{1}", {"command": r"\bvasp_(std|gam|ncl)\b"}),
+    rule("lammps", {"command": r"(?:^|[\s/])(?:lmp(?:_\w+)?|lammps)(?=\s|$)"}),
+    rule("gromacs-mdrun", {"command": r"\bgmx(?:_mpi)?(?:_d)?\s+mdrun\b|\bmdrun_mpi\b"}),
+)  # fmt: skip
+"""What workflow managers, portals and three widespread programs write, tried after the site's."""
+
+
+class ProgramRules:
+    """The site's rules, then Berth's own; the first that applies names the program."""
+
+    def __init__(self, rules: Iterable[Rule] = ()) -> None:
+        self._rules = (*rules, *SHIPPED)
+        self.program_of = lru_cache(maxsize=4_096)(self._program_of)
+        """Return the program of these JobTexts; empty: none is recognised."""
+
+    def _program_of(self, texts: JobTexts) -> str:
+        named = bool(telling_name(texts.job_name)) and texts.job_name.lower() not in _PLAIN_NAMES
+        applying = (r.name_in(texts) for r in self._rules if r.over_job_name or not named)
+        return next(filter(None, applying), "")
+
+
+SHIPPED_ONLY = ProgramRules()
+
+
+_UNNAMED = frozenset(
+    ("", "sbatch", "wrap", "bash", "sh", "interactive", "job", "jobscript", *SCHEDULERS.own())
+)
+"""Job names that the scheduler assigns, or that say nothing about the program."""
+_DRAWN = re.compile(
+    r"[0-9a-f]{8}-?(?:[0-9a-f]{4}-?){3}[0-9a-f]{12}|[\W\d_]*|(?=[a-f]*\d)[0-9a-f]{12,}"
+)
+
+
+def telling_name(name: str) -> str:
+    """Return a job's name in small letters; empty where it says nothing of the program: a name
+    that schedulers give, a UUID, a hash, digits alone."""
+    lowered = name.strip().lower()
+    return "" if lowered in _UNNAMED or _DRAWN.fullmatch(lowered) else lowered
+
+
+def compiled_by_re2(text: str) -> Pattern:
+    """Return the expression compiled by RE2. Raises ValueError with what RE2 says, and ToolMissing.
+
+    RE2 has no look-around and no back references: what it cannot match in linear time.
+    """
+    try:
+        import re2  # noqa: PLC0415 (only where the site has rules of its own)
+    except ImportError:
+        raise ToolMissing(
+            "the Python package google-re2",
+            needed_for="[[programs]]",
+            hint="pip install google-re2",
+        ) from None
+    options = re2.Options()
+    options.log_errors = False
+    try:
+        pattern: Pattern = re2.compile(text, options)
+    except re2.error as error:
+        reason = error.args[0] if error.args else "it cannot be read"
+        said = reason.decode("utf-8", "replace") if isinstance(reason, bytes) else str(reason)
+        raise ValueError(f"is not a regular expression of RE2: {said}") from None
+    return pattern
+
+
+def texts_of_script(
+    name: str,
+    script: str | None,
+    *,
+    comment: str = "",
+    arguments: Sequence[str] = (),
+    path: str = "",
+    modules: str = "",
+) -> JobTexts:
+    """Return the texts of a job; ``modules``: those loaded when it was submitted, separated by
+    colons."""
+    text = (script or "")[: 4 * LONGEST_TEXT]
+    command = normalised(text).partition("\n")[2] if text else ""
+    return JobTexts(
+        job_name=name,
+        comment=comment,
+        command=f"{command}{' '.join(arguments)}"[:LONGEST_TEXT],
+        script=path,
+        image=image_in(text),
+        modules=" ".join([*modules.split(":"), *modules_in(text)]).strip(),
+    )
+
+
+def image_in(text: str) -> str:
+    """Return the first container image in a script or command line; empty: none."""
+    match = _IMAGE.search(text)
+    return "" if match is None else match[1] or match[2]
+
+
+def modules_in(script: str) -> list[str]:
+    """Return the environment modules that a script loads."""
+    return [word for match in _MODULES.finditer(script) for word in match[1].split()]
