@@ -44,6 +44,19 @@ def holds(
     return amounts
 
 
+def billing(
+    request: Request, held: Resources, candidate: Candidate, bounds: QueueBounds
+) -> tuple[float, float]:
+    """Return what the job is billed for an hour in the queue: the sum of its weighted resources,
+    and the largest of them (Slurm's ``PriorityFlags=MAX_TRES``).
+    """
+    amounts = holds(request, held, candidate, bounds)
+    if not bounds.billing_weights:
+        return amounts["cpu"], amounts["cpu"]
+    parts = [weight * amounts.get(name, 0.0) for name, weight in bounds.billing_weights]
+    return sum(parts), max(parts)
+
+
 def cores_on_node(
     request: Request, held: Resources, candidate: Candidate, bounds: QueueBounds
 ) -> int:

@@ -58,6 +58,10 @@ class Code(StrEnum):
     TOO_FEW_RESOURCES = "too-few-resources"
     QUEUE_LIMIT = "queue-limit"
     LESS_MEMORY = "less-memory"
+    LESS_TIME = "less-time"
+    BILLS_MORE = "bills-more"
+    PREEMPTIBLE = "preemptible"
+    NOT_BY_FIT = "not-by-fit"
     ACCOUNT_LIMIT = "account-limit"
     NOT_ASSOCIATED = "not-associated"
     RULED_OUT = "ruled-out"
@@ -116,6 +120,10 @@ CHECKED_IN_ORDER: tuple[Code, ...] = (
     Code.NOT_ASSOCIATED,
     Code.ACCOUNT_LIMIT,
     Code.LESS_MEMORY,
+    Code.LESS_TIME,
+    Code.PREEMPTIBLE,
+    Code.BILLS_MORE,
+    Code.NOT_BY_FIT,
     Code.OTHER_SLICE,
     Code.NOT_CHOSEN,
 )

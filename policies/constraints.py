@@ -279,8 +279,8 @@ def memory_fits(case: Case) -> Exclusion | None:
     """Exclude a candidate whose host or GPU memory is below the upper predicted memory.
 
     Host memory is compared with the nodes, GPU memory with the GPUs or slices; neither replaces the
-    other. Unknown host memory rules out a candidate without GPUs. On GPU candidates it does not:
-    the memory that the job requests applies.
+    other. Unknown host memory rules out a candidate without GPUs only where the scheduler does not
+    allocate memory; elsewhere the memory that the job requests, or its queue's default, applies.
     """
     memory, candidate, resources = case.memory, case.candidate, case.resources
     if memory is None or isinstance(resources, str):
@@ -292,7 +292,7 @@ def memory_fits(case: Case) -> Exclusion | None:
         capacity, nodes = candidate.memory_bytes_per_node, max(1, resources.nodes)
         if memory.host_bytes is not None:
             sentence = _lacks(memory.host_bytes, "host memory", capacity, nodes)
-        elif not candidate.is_gpu:
+        elif not candidate.is_gpu and case.request.default_memory is None:
             sentence = "its host memory is not known: no run measured it"
     return None if sentence is None else Exclusion(Code.MEMORY, sentence)
 

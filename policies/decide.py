@@ -16,11 +16,12 @@ from dataclasses import replace
 
 from berth.policies import digest, sentences
 from berth.policies.arrays import makespan
-from berth.policies.codes import OVER_TIME, Code
+from berth.policies.codes import Code
 from berth.policies.constraints import Exclusion, present_limit_s
 from berth.policies.edits import edit_of, raised_limit_s
 from berth.policies.exploring import Allowance, place_to_learn
-from berth.policies.fit import Fit, asks_for_fit, fit_on, in_order, queues_of, to_use
+from berth.policies.fit import Fit, asks_for_fit
+from berth.policies.fit_lists import Now, fit_list, joined, unpredicted_beside, with_fitting
 from berth.policies.lists import listed_beside, with_queues
 from berth.policies.objectives import OBJECTIVES, Estimate, Term
 from berth.policies.objectives.costs import expected_wait_s
@@ -136,9 +137,20 @@ class Decider:
             candidates=self._by_name, states=states, forecast=forecast, settings=self.settings,
         )  # fmt: skip
         edit = with_queues(edit, [self._by_name[one.candidate].queue for one in beside])
+        joining: list[Fit] = []
+        if by_fit:
+            before, after = unpredicted_beside(
+                request, forecast, edit, self._by_name[best.candidate],
+                ruled_out=ruled_out, now=self._now(states),
+            )  # fmt: skip
+            if not self.objective.by_time:
+                before, after = [], [*before, *after]
+            edit, joining = joined(edit, before, after), [*before, *after]
+            ranked = (*fitting, *with_fitting(ruled_out, joining))
         reason = ""
         if self._explains:
             reason = self._reason(request, forecast, fitting, ruled_out, beside)
+            reason += sentences.joining(joining)
         return self._decision(inputs, forecast, Code.PLACED, reason, ranked=ranked, edit=edit)
 
     def terms(
@@ -266,50 +278,16 @@ class Decider:
 
         ``ruled_out``: the candidates with what is predicted of them.
         """
-        known = {ranked.candidate: ranked for ranked in ruled_out}
-        found: list[Fit] = []
-        unfit: list[Ranked] = []
-        for candidate in self.candidates:
-            fit = self._fit_on(candidate, request, states, forecast, known.get(candidate.name))
-            if isinstance(fit, Exclusion):
-                unfit.append(_unfit(request, candidate, known.get(candidate.name), fit))
-            else:
-                found.append(fit)
-        if not found:
+        placed = fit_list(request, forecast, ruled_out, self._now(states))
+        if placed is None:
             return None
-        fits = in_order(to_use(found))
-        ranked = [_fitting(fit, known.get(fit.candidate.name)) for fit in fits]
-        unfit += [
-            _unfit(request, fit.candidate, known.get(fit.candidate.name), fit.last_resort)
-            for fit in found
-            if fit.last_resort is not None and fit not in fits
-        ]
-        unfit.sort(key=lambda ranked: ranked.candidate)
-        edit = Edit(queue=queues_of(fits, self.settings))
+        reason = sentences.fits(placed, known=bool(ruled_out)) if self._explains else ""
         return self._decision(
-            inputs,
-            forecast,
-            Code.FITS if len({fit.candidate.queue for fit in fits}) > 1 else Code.FITS_ONE,
-            sentences.fits(fits, edit, known=ruled_out) if self._explains else "",
-            ranked=(*ranked, *unfit),
-            edit=edit,
+            inputs, forecast, placed.code, reason, ranked=placed.ranked, edit=placed.edit
         )
 
-    def _fit_on(
-        self,
-        candidate: Candidate,
-        request: Request,
-        states: Mapping[str, CandidateState],
-        forecast: Forecast | None,
-        known: Ranked | None,
-    ) -> Fit | Exclusion:
-        fit = fit_on(
-            request, candidate, states.get(candidate.name), self.settings, self._now_s,
-            forecast=forecast, memory=None if known is None else known.memory,
-        )  # fmt: skip
-        if isinstance(fit, Fit) and known is not None and known.code in OVER_TIME:
-            return fit._replace(last_resort=Exclusion(Code(known.code), known.excluded or ""))
-        return fit
+    def _now(self, states: Mapping[str, CandidateState]) -> Now:
+        return Now(self.candidates, states, self.settings, self._now_s)
 
     def _sent_to_learn(
         self,
@@ -434,25 +412,3 @@ def _nothing_fits(ruled_out: Sequence[Ranked]) -> tuple[str, str]:
     if len(codes) == 1 and (only := codes.pop()) is not None:
         return only, sentences.nothing_fits(ruled_out, same=True)
     return Code.NO_CANDIDATE.value, sentences.nothing_fits(ruled_out, same=False)
-
-
-def _fitting(fit: Fit, known: Ranked | None) -> Ranked:
-    """Return a candidate that fits, with what is predicted of it; ``known`` None: nothing is."""
-    if known is None:
-        return Ranked(
-            fit.candidate.name, fit.candidate.platform, fit.resources, None, None, None, None,
-            None, None, warning=None if fit.last_resort is None else fit.last_resort.sentence,
-        )  # fmt: skip
-    return known._replace(resources=fit.resources, warning=known.excluded, excluded=None, code=None)
-
-
-def _unfit(
-    request: Request, candidate: Candidate, known: Ranked | None, exclusion: Exclusion
-) -> Ranked:
-    """Return a candidate where the job does not fit as written, with the reason."""
-    if known is not None:
-        return known._replace(excluded=exclusion.sentence, code=exclusion.code.value)
-    return Ranked(
-        candidate.name, candidate.platform, request.resources, None, None, None, None, None, None,
-        excluded=exclusion.sentence, code=exclusion.code.value,
-    )  # fmt: skip

@@ -38,7 +38,7 @@ def of_site(candidates: Sequence[Candidate], settings: PolicySettings) -> str:
                 (c.power_per_gpu_w, c.power_per_core_w, c.carbon),
                 (c.targets, c.architecture, c.instruction_sets),
                 [_ordered(s) for s in (c.allowed_users, c.allowed_accounts, c.allowed_qos)],
-                c.speed_rank,
+                (c.speed_rank, c.by_fit),
             )
         )
         for c in candidates
@@ -57,6 +57,7 @@ def of_states(states: Mapping[str, CandidateState]) -> str:
             f"{'' if s.used_shares is None else s.used_shares.digest}"
             f"{s.closed or ''}"
             f"{'' if s.default_memory is None else s.default_memory}"
+            f" {s.is_default} {s.preemptible or ''} {s.node_sizes or ''} {s.refuses_lists}"
             for name, s in sorted(states.items())
         )
     )
@@ -71,7 +72,7 @@ def of_request(request: Request) -> str:
         f"{(q.user, q.account, q.qos, q.queue, q.pinned, q.features, q.gres, q.workload)} "
         f"{_listed(q.allowed_queues)} "
         f"{'' if q.needs is NO_NEEDS or q.needs == NO_NEEDS else q.needs} {q.component} "
-        f"{q.default_memory} {q.keeps_shape} {q.follows_shape} {q.packs_steps}"
+        f"{q.default_memory} {q.default_limit_s} {q.keeps_shape} {q.follows_shape} {q.packs_steps}"
     )
 
 

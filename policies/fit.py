@@ -10,11 +10,11 @@ nowhere else, so that a job that some queue takes is not left to fail.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
 from berth.pilot.units import format_bytes, format_seconds
+from berth.policies.bounds import billing, cores_on_node, memory_on_node
 from berth.policies.codes import Code
 from berth.policies.constraints import (
     Case,
@@ -25,21 +25,19 @@ from berth.policies.constraints import (
     names_no_type,
     runs_there,
 )
-from berth.policies.memory import held_where_it_was, with_memory
+from berth.policies.memory import held_where_it_was, own_cores_per_node, with_memory
 from berth.policies.objectives.costs import expected_wait_s
 from berth.policies.present import Moment, excluded_now
 from berth.policies.settings import PolicySettings
 from berth.policies.translate import translate
-from berth.policies.values import Candidate, CandidateState, Request, Resources
+from berth.policies.values import UNBOUNDED, Candidate, CandidateState, Request, Resources
 from berth.predictor.core.forecast import Forecast
 from berth.predictor.core.prediction import MemoryUse
 
+_MAY_PASS = frozenset({Code.DOWN, Code.TOO_FEW_RESOURCES, Code.NOT_CUT})
+"""Reasons by nodes that do not work at present, in a queue that takes jobs."""
 _UNKNOWN_TIME_S = 3_600.0
 """Run time assumed for the expected wait of a job without a forecast and without a time limit."""
-
-
-LONGEST_LIST = 1_000
-"""Most characters in a job's list of queues; the submit filter accepts no longer list."""
 
 
 class Fit(NamedTuple):
@@ -51,6 +49,19 @@ class Fit(NamedTuple):
     """Expected seconds until the job starts there."""
     last_resort: Exclusion | None = None
     """Why the candidate is used only where the job fits nowhere else; None: no such reason."""
+    billed: tuple[float, float] = (0.0, 0.0)
+    """What the job is billed there (``bounds.billing``)."""
+    is_default: bool = False
+    """True: the candidate is of the queue of jobs that name none."""
+    sure: bool = True
+    """False: the scheduler may refuse a list with this queue, because its nodes are not known."""
+
+    @property
+    def tier(self) -> int:
+        """Return 0, or for a last resort 1, or 2 where it would take GPUs from other jobs."""
+        if self.last_resort is None:
+            return 0
+        return 2 if self.last_resort.code in (Code.OTHER_GRES, Code.UNTYPED_GPU) else 1
 
     @property
     def order(self) -> tuple[float, int]:
@@ -81,64 +92,44 @@ def fit_on(
     """
     # The user named the slice: it counts as asked for, whether or not the GPUs were cut anew.
     request = replace(request, keeps_shape=True, follows_shape=False, scheduler_since_s=None)
+    if not candidate.by_fit:
+        return Exclusion(Code.NOT_BY_FIT, "the site sends jobs here by predictions only")
     place, last_resort = _as_written(request, candidate, state)
     held = _lacks_choice(request, place) or _held(request, place)
     if isinstance(held, Exclusion):
         return held
-    if forecast is not None:
+    excluded = _asks_for_more_time(request, place) or _less_memory(request, state)
+    if excluded is None and forecast is not None:
         case = Case(request, place, settings, forecast, held, None, None, memory)
         excluded = runs_there(case) or _too_little_memory(case)
-        if excluded is not None:
-            return excluded
-    limit_s = request.time_limit_s
-    if limit_s is not None and place.max_time_s is not None and limit_s > place.max_time_s:
-        return Exclusion(
-            Code.ASKED_TIME_OVER_QUEUE,
-            f"you asked for {format_seconds(limit_s)}; {place.queue} allows "
-            f"{format_seconds(place.max_time_s)}",
-        )
-    present_limit = limit_s or place.default_time_s or place.max_time_s
-    excluded = excluded_now(
-        Moment(request, place, settings, held, state, now_s, present_limit)
-    ) or _less_memory(request, state)
     if excluded is not None:
         return excluded
-    wait_s = expected_wait_s(held, limit_s or _UNKNOWN_TIME_S, state)
-    return Fit(candidate, held, wait_s, last_resort)
+    limit_s = request.time_limit_s or request.default_limit_s or place.default_time_s
+    place = replace(place, cores_per_node=candidate.cores_per_node)  # as limits of queues count
+    moment = Moment(request, place, settings, held, state, now_s, limit_s or place.max_time_s)
+    excluded, passing = _excluded_at_present(moment)
+    if excluded is not None:
+        return excluded
+    return Fit(
+        candidate,
+        held,
+        expected_wait_s(held, request.time_limit_s or _UNKNOWN_TIME_S, state),
+        passing or last_resort or _less_time(request, place),
+        billing(request, held, place, UNBOUNDED if state is None else state.bounds),
+        is_default=state is not None and state.is_default,
+        sure=state is not None and (state.node_sizes is not None or not state.refuses_lists),
+    )
 
 
-def to_use(fits: Sequence[Fit]) -> list[Fit]:
-    """Return the candidates without those of a last resort, unless there are no others."""
-    return [fit for fit in fits if fit.last_resort is None] or list(fits)
-
-
-def in_order(fits: Sequence[Fit]) -> list[Fit]:
-    """Return the candidates where the job starts first, and of those the fastest, first.
-
-    Of several candidates of one queue the slowest counts, because the scheduler chooses among their
-    nodes.
-    """
-    by_queue: dict[str, tuple[float, int]] = {}
-    for fit in fits:
-        wait_s, rank = by_queue.get(fit.candidate.queue, fit.order)
-        by_queue[fit.candidate.queue] = min(wait_s, fit.wait_s), max(rank, fit.candidate.speed_rank)
-
-    def key(fit: Fit) -> tuple[float, int, str, int, str]:
-        place = fit.candidate
-        return (*by_queue[place.queue], place.queue, place.speed_rank, place.name)
-
-    return sorted(fits, key=key)
-
-
-def queues_of(fits: Sequence[Fit], settings: PolicySettings) -> str:
-    """Return the job's queues as the scheduler takes them: a list, or only the first where it
-    takes no lists."""
-    names = list(dict.fromkeys(fit.candidate.queue for fit in fits))
-    if not settings.list_queues:
-        return names[0]
-    while len(",".join(names)) > LONGEST_LIST:
-        names.pop()
-    return ",".join(names)
+def _excluded_at_present(moment: Moment) -> tuple[Exclusion | None, Exclusion | None]:
+    """Return why the job cannot go to the candidate, and why it cannot start there until nodes work
+    again; None: no such reason."""
+    excluded = excluded_now(moment) or _too_few_nodes(moment)
+    state = moment.state
+    if excluded is None or state is None or not state.up or excluded.code not in _MAY_PASS:
+        return excluded, None
+    later = replace(state, usable_nodes=None, node_sizes=None)
+    return excluded_now(replace(moment, state=later)), excluded
 
 
 def _as_written(
@@ -224,6 +215,16 @@ def _too_little_memory(case: Case) -> Exclusion | None:
     return memory_fits(case)
 
 
+def _asks_for_more_time(request: Request, place: Candidate) -> Exclusion | None:
+    limit_s, longest = request.time_limit_s, place.max_time_s
+    if limit_s is None or longest is None or limit_s <= longest:
+        return None
+    return Exclusion(
+        Code.ASKED_TIME_OVER_QUEUE,
+        f"you asked for {format_seconds(limit_s)}; {place.queue} allows {format_seconds(longest)}",
+    )
+
+
 def _less_memory(request: Request, state: CandidateState | None) -> Exclusion | None:
     """Exclude a queue whose default memory is below what the job gets where it was written."""
     if request.resources.memory_bytes_per_node is not None or state is None:
@@ -238,4 +239,40 @@ def _less_memory(request: Request, state: CandidateState | None) -> Exclusion | 
         Code.LESS_MEMORY,
         f"jobs without a memory request get {format_bytes(after)} a node here and "
         f"{format_bytes(before)} where this one was submitted",
+    )
+
+
+def _less_time(request: Request, place: Candidate) -> Exclusion | None:
+    """Exclude a queue whose longest job is shorter than the limit that the job, which names none,
+    gets where it was written."""
+    before, longest = request.default_limit_s, place.max_time_s
+    if request.time_limit_s is not None or before is None or longest is None or longest >= before:
+        return None
+    return Exclusion(
+        Code.LESS_TIME,
+        f"jobs without a time limit get {format_seconds(before)} where this one was submitted; "
+        f"{place.queue} allows {format_seconds(longest)}",
+    )
+
+
+def _too_few_nodes(moment: Moment) -> Exclusion | None:
+    """Exclude a candidate where too few working nodes have the cores and memory of the job."""
+    state, request, held = moment.state, moment.request, moment.resources
+    if state is None or state.node_sizes is None:
+        return None
+    cores = cores_on_node(request, held, moment.candidate, state.bounds)
+    if request.needs.exclusive or state.bounds.exclusive:
+        cores = own_cores_per_node(held)  # a whole node, whichever it is
+    bounds, memory = state.bounds, 0  # by default all memory of the node, however much that is
+    by_default = bounds.default_memory_bytes_per_core or bounds.default_memory_bytes_per_node
+    if held.memory_bytes_per_node is not None or by_default:
+        memory = memory_on_node(request, held, moment.candidate, bounds)
+    needed = max(1, held.nodes)
+    there = sum(n for cpus, size, n in state.node_sizes if cpus >= cores and size >= memory)
+    if there >= needed:
+        return None
+    return Exclusion(
+        Code.TOO_FEW_RESOURCES,
+        f"it needs {needed} node{'s' * (needed != 1)} with {cores} cores and "
+        f"{format_bytes(memory)}, and {there or 'none'} can be used now",
     )

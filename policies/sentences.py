@@ -11,9 +11,10 @@ from collections.abc import Sequence
 from berth.pilot.units import format_bytes, format_seconds
 from berth.policies.codes import CHECKED_IN_ORDER, OVER_TIME, Code
 from berth.policies.fit import Fit
+from berth.policies.fit_lists import FitList
 from berth.policies.objectives.protocol import Objective
 from berth.policies.settings import ListBy, PolicySettings, SliceAim
-from berth.policies.values import Edit, Makespan, Ranked, Resources
+from berth.policies.values import Makespan, Ranked, Resources
 from berth.predictor.core.forecast import Unit
 from berth.predictor.core.prediction import Basis, Prediction
 
@@ -91,25 +92,32 @@ def _ratio_range(ratio: float, best: Ranked, other: Ranked) -> str:
     return f" ({ratio / factor:.1f} to {ratio * factor:.1f})" if math.isfinite(factor) else ""
 
 
-def fits(fitting: Sequence[Fit], edit: Edit, known: Sequence[Ranked]) -> str:
-    """Return why the job gets the queues of ``edit``: it fits there as written.
+def fits(placed: FitList, *, known: bool) -> str:
+    """Return why the job gets these queues: it fits there as written.
 
-    ``known``: the candidates with what is predicted of them; empty: nothing is.
+    ``known``: whether anything is predicted of the job.
     """
-    queues = list(dict.fromkeys(fit.candidate.queue for fit in fitting))
-    chosen = (edit.queue or "").split(",")
-    if len(queues) == 1:
-        head = f"{queues[0]} is the only place where the job fits"
+    chosen = (placed.edit.queue or "").split(",")
+    first = placed.fits[0]
+    if placed.code is Code.FITS_ONE:
+        head = f"{first.candidate.queue} is the only place where the job fits"
     elif len(chosen) == 1:
         head = f"{chosen[0]} is where the job starts first of all places where it fits"
     else:
         head = f"the job fits in {', '.join(chosen)} and starts in the first that has room"
-    last_resort = fitting[0].last_resort
-    if last_resort is not None:
-        head = f"{head} ({last_resort.sentence})"
+    if first.last_resort is not None:
+        head = f"{head} ({first.last_resort.sentence})"
     if not known:
         return f"{head}; its program is not known yet."
     return f"{head}; no time is predicted well enough to choose among them."
+
+
+def joining(fits: Sequence[Fit]) -> str:
+    """Return the sentence on places that join the job's list; empty: there are none."""
+    if not fits:
+        return ""
+    names = ", ".join(dict.fromkeys(fit.candidate.name for fit in fits))
+    return f" It may also start in {names}, where it fits and no time is predicted well enough."
 
 
 def short_of_memory(asked_bytes_per_node: int | None, best: Ranked) -> str:

@@ -87,6 +87,10 @@ class FitSettings:
     on: bool = False
     unnamed_queue: bool = False
     """True: also jobs that name no queue, not only those that let Berth choose."""
+    bills_more: bool = False
+    """True: also queues that bill such a job more than the default queue does."""
+    preemptible: bool = False
+    """True: also queues where other jobs may interrupt it, and do not in the default queue."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -185,6 +185,9 @@ class Request:
     default_memory: DefaultMemory | None = None
     """The defaults of the queue in which the job runs if Berth leaves it alone. None: memory is not
     limited there, or the user named a queue."""
+    default_limit_s: float | None = None
+    """The time limit in seconds that the job gets where it names none and Berth leaves it alone.
+    None: no limit, or not known."""
     component: int | None = None
     """The number of this component of a heterogeneous job; None: the job has only one."""
     scheduler_since_s: float | None = None
@@ -220,7 +223,10 @@ class QueueBounds:
     default_cores_per_gpu: int = 0
     """Cores that a job gets with each GPU without requesting them; 0: none."""
     weighted: bool = False
-    """True: the queue has its own billing weights, so Berth cannot compute the billing of a job."""
+    """True: the queue has its own billing weights, so limits on billing cannot be checked."""
+    billing_weights: tuple[tuple[str, float], ...] = ()
+    """Weight of each resource in the billing of a job, by the names in limits; memory by MiB.
+    Empty: a job is billed for its cores, or the weights are not known (``weighted``)."""
 
 
 UNBOUNDED = QueueBounds()
@@ -269,6 +275,15 @@ class CandidateState:
     """Why the queue takes no jobs, in the scheduler's word with its meaning; None: not reported."""
     default_memory: DefaultMemory | None = None
     """The queue's defaults; None: the scheduler does not allocate memory, or did not say."""
+    is_default: bool = False
+    """True: jobs that name no queue run in this one."""
+    preemptible: str | None = None
+    """Why other jobs may interrupt jobs of this queue, and not those of the default queue; None:
+    they may not."""
+    node_sizes: tuple[tuple[int, int, int], ...] | None = None
+    """(CPUs, memory in bytes, number of nodes) of the working nodes; None: not known."""
+    refuses_lists: bool = False
+    """True: the scheduler refuses a list of queues where one of them refuses the job."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -346,6 +361,8 @@ class Candidate:
     allowed_qos: frozenset[str] | None = None
     speed_rank: int = 0
     """Place of its hardware among the site's candidates by speed; 0: the fastest."""
+    by_fit: bool = True
+    """False: jobs come here by a prediction only, never because they fit."""
 
     @property
     def is_gpu(self) -> bool:

@@ -44,6 +44,7 @@ _MOST_SIZES = 32
 """Maximum number of distinct sizes in an array; the runtime is looked up for each."""
 _GPU = re.compile(r"(?:gres[:/])?gpu(?::(?!\d+(?:\(|$))[^:,=()]+)?(?:[:=](\d{1,6}))?(?:\([^)]*\))?")
 _RANGE = re.compile(r"(\d{1,9})(?:-(\d{1,9})(?::(\d{1,9}))?)?")
+NO_LIMITS: Mapping[str | None, float] = MappingProxyType({})
 NO_DEFAULTS: Mapping[str | None, DefaultMemory] = MappingProxyType({})
 _ORDER = (Mode.OFF, Mode.SHADOW, Mode.ADVISE, Mode.ENFORCE)
 
@@ -169,11 +170,12 @@ def request(
     *,
     auto_queue: str | None,
     default_memory: Mapping[str | None, DefaultMemory] = NO_DEFAULTS,
+    default_limits_s: Mapping[str | None, float] = NO_LIMITS,
 ) -> Request:
     """Return the submit protocol's job as a policy's Request.
 
     ``auto_queue`` is the queue whose jobs Berth places; ``default_memory`` is the scheduler's
-    default memory of a job in each queue.
+    default memory of a job in each queue, ``default_limits_s`` its default time limits.
     """
     queue = job.queue or None
     wants = queue is not None and queue == auto_queue
@@ -208,6 +210,7 @@ def request(
             finish_within_s=None if chosen.problem else _deadline_s(job),
         ),
         default_memory=default_memory.get(queue) if wants or queue is None else None,
+        default_limit_s=default_limits_s.get(queue) if wants or queue is None else None,
         component=job.het,
         scheduler_since_s=job.scheduler_since_s,
     )

@@ -195,6 +195,7 @@ class Service:
         request = requests.request(
             job, choice,
             auto_queue=site.auto_queue, default_memory=question.snapshot.default_memory,
+            default_limits_s=question.snapshot.default_limits_s,
         )  # fmt: skip
         verdict = None if kept is None else _Verdict(kept.code, kept.sentence)
         if verdict is None:

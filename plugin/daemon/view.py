@@ -81,6 +81,10 @@ class Snapshot:
         default_factory=lambda: MappingProxyType({})
     )
     """The memory of a job that requests none, by queue; key None: jobs that name no queue."""
+    default_limits_s: Mapping[str | None, float] = field(
+        default_factory=lambda: MappingProxyType({})
+    )
+    """The time limit of a job that names none, likewise."""
 
     def now_s(self, monotonic_s: float) -> float:
         """Return the Unix time at ``monotonic_s``, by the wall clock of the reading."""

@@ -62,6 +62,10 @@ class QueueFacts:
     """
     default_memory: DefaultMemory | None = None
     """The memory of a job that requests none; None: the scheduler does not allocate memory."""
+    preemptible: str | None = None
+    """Why other jobs may interrupt jobs of the queue, and not those of the default queue; None:
+    they may not.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,3 +91,5 @@ class ClusterFacts:
     """The user that the scheduler runs as; None: the scheduler does not report that user."""
     rights: Rights | None = None
     """Limits of users and accounts; None: the scheduler enforces none."""
+    refuses_lists: bool = False
+    """True: a list of queues is refused where one of them refuses the job."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
@@ -23,6 +24,12 @@ class Reading:
         default_factory=lambda: MappingProxyType({})
     )
     """Default memory of jobs by queue (None: no queue named), for queues that allocate memory."""
+    default_limits_s: Mapping[str | None, float] = field(
+        default_factory=lambda: MappingProxyType({})
+    )
+    """Time limit in seconds of jobs that name none, by queue (None: no queue named), for queues
+    that set one.
+    """
 
 
 ReadStates = Callable[[], Reading]
@@ -37,7 +44,7 @@ def state_reader(scheduler: Scheduler, candidates: Iterable[Candidate]) -> ReadS
 
     def read() -> Reading:
         facts = scheduler.read(full=False)
-        return Reading(states_of(facts, wanted), default_memory_of(facts))
+        return Reading(states_of(facts, wanted), default_memory_of(facts), default_limits_of(facts))
 
     return read
 
@@ -50,6 +57,20 @@ def default_memory_of(facts: ClusterFacts) -> Mapping[str | None, DefaultMemory]
             by_queue[queue.name] = queue.default_memory
             if queue.is_default:
                 by_queue[None] = queue.default_memory
+    return MappingProxyType(by_queue)
+
+
+def default_limits_of(facts: ClusterFacts) -> Mapping[str | None, float]:
+    """Return the time limit in seconds of jobs that name none, by queue; key None: the default
+    queue.
+    """
+    by_queue: dict[str | None, float] = {}
+    for queue in facts.queues.values():
+        limit_s = queue.default_time_s or queue.max_time_s
+        if limit_s is not None:
+            by_queue[queue.name] = limit_s
+            if queue.is_default:
+                by_queue[None] = limit_s
     return MappingProxyType(by_queue)
 
 
@@ -96,7 +117,17 @@ def _state(
         closed=None if queue is None else queue.closed,
         gpu_types=tuple(sorted({kind for n in working for kind in n.gpus})),
         default_memory=None if queue is None else queue.default_memory,
+        is_default=queue is not None and queue.is_default,
+        preemptible=None if queue is None else queue.preemptible,
+        node_sizes=_sizes(nodes),
+        refuses_lists=facts.refuses_lists,
     )
+
+
+def _sizes(nodes: Iterable[NodeFacts]) -> tuple[tuple[int, int, int], ...]:
+    """Return (CPUs, memory in bytes, number of nodes) for each size of node."""
+    sizes = Counter((node.cores * node.cpus_per_core, node.memory_bytes) for node in nodes)
+    return tuple((cpus, size, count) for (cpus, size), count in sorted(sizes.items()))
 
 
 def _is_of(candidate: Candidate, node: NodeFacts) -> bool:

@@ -178,6 +178,11 @@ class CandidateTable(Document):
         description="mean power of a core under a job; default: the platform's power / its "
         "cores (CPU platforms)",
     )
+    by_fit: bool = Field(
+        True,
+        description="false: jobs [without a usable prediction]"
+        "(site-file.md#jobs-without-a-usable-prediction) are not sent here",
+    )
     users: Names | None = Field(None, description="only these users; default: all")
     accounts: Names | None = Field(None, description="only these accounts; default: all")
     qos: Names | None = Field(None, description="only these QOS; default: all")

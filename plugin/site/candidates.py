@@ -215,6 +215,7 @@ def _candidate(
         allowed_accounts=_names(table.accounts),
         allowed_qos=_names(table.qos),
         speed_rank=0,
+        by_fit=table.by_fit,
     )
 
 

@@ -197,6 +197,16 @@ class FitTable(Document):
         validation_alias=AliasChoices("unnamed_partition", "unnamed_queue"),
         description="also jobs that name no partition at all, not only those of the auto partition",
     )
+    bills_more: bool = Field(
+        False,
+        description="Slurm: also partitions that bill such a job more than the default partition "
+        "does (`TRESBillingWeights`)",
+    )
+    preemptible: bool = Field(
+        False,
+        description="Slurm: also partitions where other jobs may interrupt it, and do not in the "
+        "default partition (`PriorityTier` with `PreemptMode`, `Preempt` of a QOS)",
+    )
 
 
 class EnergyTable(Document):

@@ -246,7 +246,9 @@ def _policy(table: PolicyTable, fit: FitTable, scheduler: type[Scheduler]) -> Po
         list_queues=scheduler.lists_queues,
         weights=Weights(**table.weights.model_dump()),
         explore=Explore(period_s=86_400.0 * table.explore.days, **explore),
-        fit=FitSettings(fit.mode is not Mode.OFF, fit.unnamed_partition),
+        fit=FitSettings(
+            fit.mode is not Mode.OFF, fit.unnamed_partition, fit.bills_more, fit.preemptible
+        ),
         **table.model_dump(exclude={"weights", "explore"}),
     )
 

@@ -12,6 +12,7 @@ from berth.pilot.errors import SchedulerError
 from berth.plugin.scheduler import ClusterFacts, NodeFacts, QueueFacts, ReservationFacts
 from berth.plugin.scheduler.host_lists import hostlist
 from berth.plugin.slurm import commands
+from berth.plugin.slurm.partitions import billing_weights, with_preemption
 from berth.plugin.slurm.records import (
     Record,
     allowed,
@@ -185,19 +186,20 @@ def parse_cluster(
     )
     node_facts = tuple(_node(r) for r in records(nodes, "NodeName"))
     defaults = MemoryDefaults.of(config, node_facts)
-    queues = [
-        _queue(r, pending, defaults, node_facts) for r in records(partitions, "PartitionName")
-    ]
+    partition_records = tuple(records(partitions, "PartitionName"))
+    queues = [_queue(r, pending, defaults, node_facts) for r in partition_records]
     if not queues:
         raise SchedulerError("Slurm has no partitions that this user may see")
     if not node_facts:
         raise SchedulerError("Slurm has no nodes that this user may see")
+    settings = commands.parse_configuration(config)
     return ClusterFacts(
         name="slurm",
         version=version.strip()[:64],
         as_of_s=as_of_s,
-        queues={q.name: q for q in queues},
+        queues=with_preemption(queues, partition_records, node_facts, settings),
         nodes=node_facts,
+        refuses_lists=settings.get("EnforcePartLimits", "").upper() == "ALL",
     )
 
 
@@ -260,6 +262,7 @@ def _bounds(record: Record) -> QueueBounds:
         default_time_s=duration_s(record.get("DefaultTime")),
         exclusive=record.get("OverSubscribe", "").startswith("EXCLUSIVE"),
         weighted="TRESBillingWeights" in record,
+        billing_weights=billing_weights(record.get("TRESBillingWeights", "")),
     )
 
 

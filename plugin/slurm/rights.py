@@ -25,7 +25,7 @@ _IN_BOTH = ("maxtresperjob", "maxtrespernode", "maxtresminsperjob", "maxwall", "
             "grptresmins", "grptresrunmins", "grpwall", "grpsubmitjobs", "grpjobs")  # fmt: skip
 _ASSOCIATION = ("account", "user", "partition", "parentname", "qos", "defaultqos", "maxsubmitjobs",
                 "maxjobs", *_IN_BOTH)  # fmt: skip
-_QUALITY = ("name", "flags", "maxtresperuser", "maxtresperaccount", "mintresperjob",
+_QUALITY = ("name", "flags", "preempt", "maxtresperuser", "maxtresperaccount", "mintresperjob",
             "maxsubmitjobsperuser", "maxsubmitjobsperaccount", "maxjobsperuser",
             "maxjobsperaccount", *_IN_BOTH)  # fmt: skip
 _USER = ("user", "defaultaccount")
@@ -90,6 +90,10 @@ class Accounts:
         self._default_account = {r["user"]: r["defaultaccount"] for r in users}
         self._partition_qos = dict(partition_qos)
         self._limits_enforced, self._qos_enforced = limits_enforced, qos_enforced
+        self.preempted = frozenset(
+            name for row in qualities for name in row.get("preempt", "").split(",") if name
+        )
+        """The QOS whose jobs may be interrupted by jobs of another QOS."""
         self._known: dict[object, tuple[Limit, ...] | Denied] = {}
         text = repr(
             (

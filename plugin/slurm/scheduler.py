@@ -38,8 +38,9 @@ from berth.plugin.slurm import (
     with_pyslurm,
 )
 from berth.plugin.slurm.commands import read_configuration
+from berth.plugin.slurm.partitions import preempted_by_qos
 from berth.plugin.slurm.render import node_sbatch, sbatch, workers_sbatch
-from berth.plugin.slurm.rights import RightsReader
+from berth.plugin.slurm.rights import Accounts, RightsReader
 from berth.policies.values import Edit, Request
 
 if TYPE_CHECKING:
@@ -96,7 +97,10 @@ class Slurm(Scheduler):
         names.
         """
         facts = READERS[self.settings.read_with]()
-        facts = replace(facts, rights=self._rights.of(facts))
+        rights = self._rights.of(facts)
+        facts = replace(facts, rights=rights)
+        if isinstance(rights, Accounts) and rights.preempted:
+            facts = replace(facts, queues=preempted_by_qos(facts.queues, rights.preempted))
         if not full:
             return facts
         return replace(facts, name=read_configuration().get("ClusterName") or self.name)

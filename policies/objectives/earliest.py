@@ -12,6 +12,7 @@ class Earliest(Objective):
     name = "earliest"
     superlative = "is predicted to finish first"
     comparative = "sooner"
+    by_time = True
     waits = True
 
     def score(self, estimate: Estimate) -> float | None:

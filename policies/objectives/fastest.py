@@ -13,6 +13,7 @@ class Fastest(Objective):
     name = "fastest"
     superlative = "is predicted fastest"
     comparative = "faster"
+    by_time = True
 
     def score(self, estimate: Estimate) -> float | None:
         """Return the predicted run time + weight of waiting x expected wait, in seconds."""

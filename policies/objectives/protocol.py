@@ -93,6 +93,9 @@ class Objective(Protocol):
     turns: ClassVar[bool] = False
     """True: the score depends on the number of earlier decisions; such objectives are also
     ``live``."""
+    by_time: ClassVar[bool] = False
+    """True: the score is a time, so that a faster place of which nothing is predicted may precede
+    the best one in a job's list of queues."""
     baseline: ClassVar[bool] = False
     """True: the objective is for comparison only; the site file refuses it in modes that change
     jobs."""

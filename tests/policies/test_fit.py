@@ -185,6 +185,113 @@ def test_a_forecast_without_a_usable_time_still_says_where_the_program_cannot_ru
     assert decision.edit.queue == "new,big"
 
 
+def test_queues_that_bill_more_or_interrupt_their_jobs_are_left_out_unless_the_site_allows_it() -> (
+    None
+):
+    here = states(*PLACES)
+    here["old"] = replace(here["old"], is_default=True)
+    dear = QueueBounds(weighted=True, billing_weights=(("cpu", 2.0), ("mem", 0.0)))
+    here["new"] = replace(here["new"], bounds=dear)
+    here["big"] = replace(here["big"], preemptible="jobs of owners may interrupt its jobs")
+    decision = fitted(unknown(), now=here)
+    assert decision.edit is not None
+    assert (decision.edit.queue, decision.code) == ("old", "fits-one")
+    assert ranked_as(decision, "new").code == "bills-more"
+    assert ranked_as(decision, "big").code == "preemptible"
+    for changes, expected in (
+        ({"bills_more": True}, "new,old"),
+        ({"preemptible": True}, "old,big"),
+    ):
+        allowed = replace(FIT, fit=FitSettings(on=True, **changes))
+        assert queues(unknown(), now=here, settings=allowed) == expected
+
+
+def test_a_job_that_does_not_fit_the_default_queue_gets_the_cheapest_others() -> None:
+    here = states(*PLACES)
+    here["old"] = replace(here["old"], is_default=True)
+    here["big"] = replace(here["big"], bounds=QueueBounds(billing_weights=(("cpu", 4.0),)))
+    assert queues(unknown(memory_bytes_per_node=150 * GIB), now=here) == "new"
+    assert queues(unknown(memory_bytes_per_node=1000 * GIB), now=here) == "big"
+
+
+def test_a_place_that_the_site_keeps_for_predictions_is_not_on_the_list() -> None:
+    assert queues(unknown(), replace(NEW, by_fit=False), OLD) == "old"
+
+
+def test_nodes_that_do_not_work_at_present_are_the_last_resort() -> None:
+    here = states(*PLACES) | {"new": state(usable_nodes=0)}
+    assert queues(unknown(), now=here) == "old,big"
+    assert queues(unknown(tasks=1, cpus_per_task=64), now=here) == "new"
+    assert queues(unknown(), now=states(*PLACES) | {"new": state(up=False)}) == "old,big"
+
+
+def test_the_nodes_as_the_scheduler_reports_them_must_have_the_room() -> None:
+    here = states(*PLACES, node_sizes=((64, 256 * GIB, 4),))
+    here["old"] = replace(here["old"], node_sizes=((32, 60 * GIB, 2), (4, 128 * GIB, 9)))
+    assert queues(unknown(memory_bytes_per_node=100 * GIB), now=here) == "new,big"
+    assert queues(unknown(memory_bytes_per_node=50 * GIB), now=here) == "new,old,big"
+    assert queues(unknown(needs=Needs(exclusive=True)), now=here) == "new,old,big"
+
+
+def test_where_one_refusal_refuses_the_list_only_queues_with_known_nodes_are_on_it() -> None:
+    here = states(*PLACES, refuses_lists=True)
+    assert queues(unknown(), now=here) == "new,old,big"  # nothing is known of any
+    here["old"] = replace(here["old"], node_sizes=((32, 128 * GIB, 4),))
+    assert queues(unknown(), now=here) == "old"
+
+
+def test_a_queue_with_a_shorter_limit_than_the_job_gets_where_it_is_comes_last() -> None:
+    short = cpu("short", max_time_s=1 * H)
+    asked = unknown(default_limit_s=24 * H)
+    assert queues(asked, OLD, short) == "old"
+    assert queues(asked, short) == "short"
+    assert queues(replace(asked, time_limit_s=1 * H), OLD, short) == "short,old"
+
+
+@pytest.mark.parametrize(
+    ("old_rank", "objective", "expected"),
+    [
+        (1, "fastest", "new,old,big"),  # what is not predicted runs on faster nodes
+        (-1, "fastest", "old,new,big"),
+        (1, "cheapest", "old,new,big"),  # speed says nothing of the price
+    ],
+)
+def test_a_predicted_place_does_not_remove_places_of_which_nothing_is_predicted(
+    old_rank: int, objective: str, expected: str
+) -> None:
+    places = (replace(OLD, speed_rank=old_rank), NEW, BIG, GPU)
+    known = forecast(curve("old", 800.0))
+    decision = decided(
+        unknown(workload="lu"), places, known, settings=replace(FIT, objective=objective)
+    )
+    assert decision.edit is not None
+    assert (decision.chosen, decision.edit.queue, decision.code) == ("old", expected, "placed")
+    assert ranked_as(decision, "new").excluded is None
+    assert "It may also start in new, big" in decision.reason
+    alone = decided(unknown(workload="lu"), places, known, settings=PolicySettings())
+    assert alone.edit is not None
+    assert alone.edit.queue == "old"
+
+
+def test_a_place_that_needs_more_changes_than_the_queue_keeps_its_list_to_itself() -> None:
+    known = forecast(curve("gpu", 20.0, gpus=True))
+    decision = decided(unknown(workload="lu"), PLACES, known, settings=FIT)
+    assert decision.edit is not None
+    assert decision.edit.queue == "gpu"
+
+
+def test_a_default_memory_that_is_written_into_the_job_must_fit_in_every_place() -> None:
+    own = DefaultMemory(bytes_per_node=150 * GIB)
+    known = forecast(curve("new", 800.0))
+    here = states(*PLACES, default_memory=own)
+    decision = decided(unknown(workload="lu", default_memory=own), PLACES, known, now=here,
+                       settings=FIT)  # fmt: skip
+    assert decision.edit is not None
+    assert decision.edit.queue == "new,big"
+    assert decision.edit.resources is not None
+    assert decision.edit.resources.memory_bytes_per_node == 150 * GIB
+
+
 def test_equal_inputs_give_equal_lists_and_digests() -> None:
     first, second = (fitted(unknown(), *places) for places in (PLACES, PLACES[::-1]))
     assert (first.edit, first.inputs_digest) == (second.edit, second.inputs_digest)

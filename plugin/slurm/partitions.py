@@ -1,0 +1,89 @@
+"""What a partition costs its jobs: its billing weights, and whether other jobs may interrupt them.
+
+Sources: manual pages slurm.conf(5) (``TRESBillingWeights``, ``PreemptMode``, ``PriorityTier``) and
+sacctmgr(1) (``Preempt``), Slurm 22.05 to 25.11.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+
+from berth.plugin.scheduler import NodeFacts, QueueFacts
+from berth.plugin.slurm.records import Record, whole
+
+_MIB_OF = {"K": 2.0**-10, "M": 1.0, "G": 2.0**10, "T": 2.0**20, "P": 2.0**30}
+
+
+def billing_weights(text: str) -> tuple[tuple[str, float], ...]:
+    """Return the weights in ``CPU=1.0,Mem=0.25G,GRES/gpu=2.0`` by resource, memory by MiB.
+
+    A weight that cannot be read counts as infinite: such a partition bills more than any other.
+    """
+    weights = []
+    for part in filter(None, text.split(",")):
+        name, _, amount = part.partition("=")
+        name = name.strip().lower()
+        unit = amount[-1:].upper()
+        per = _MIB_OF.get(unit, 1.0)
+        try:
+            number = float(amount[:-1] if unit in _MIB_OF else amount)
+        except ValueError:
+            number, per = float("inf"), 1.0
+        weights.append((name, number / per if name == "mem" else number))
+    return tuple(weights)
+
+
+def with_preemption(
+    queues: Sequence[QueueFacts],
+    records: Sequence[Record],
+    nodes: Sequence[NodeFacts],
+    settings: Mapping[str, str],
+) -> dict[str, QueueFacts]:
+    """Return the queues by name, with the reason where jobs of partitions with a higher
+    ``PriorityTier`` may interrupt theirs (``PreemptType=preempt/partition_prio``).
+
+    A partition whose jobs are interrupted no more easily than those of the default partition has
+    no reason.
+    """
+    found = {queue.name: queue for queue in queues}
+    if not settings.get("PreemptType", "").endswith("partition_prio"):
+        return found
+    tiers = {r["PartitionName"]: whole(r, "PriorityTier", 1) for r in records}
+    sharing: dict[str, set[str]] = {}
+    for node in nodes:
+        for name in node.queues:
+            sharing.setdefault(name, set()).update(node.queues)
+    above: dict[str, str] = {}
+    for record in records:
+        name = record["PartitionName"]
+        mode = record.get("PreemptMode") or settings.get("PreemptMode", "OFF")
+        if "OFF" in mode.upper().split(","):
+            continue
+        others = sorted(sharing.get(name, ()))
+        first = next((n for n in others if tiers.get(n, 0) > tiers[name]), None)
+        if first is not None:
+            above[name] = first
+    default = next((queue.name for queue in queues if queue.is_default), None)
+    if default in above:  # as easily interrupted as the default partition's jobs: no reason
+        above = {name: other for name, other in above.items() if tiers[name] < tiers[default or ""]}
+    for name, other in above.items():
+        reason = f"jobs of {other} may interrupt its jobs"
+        found[name] = replace(found[name], preemptible=reason)
+    return found
+
+
+def preempted_by_qos(
+    queues: Mapping[str, QueueFacts], preempted: Collection[str]
+) -> dict[str, QueueFacts]:
+    """Return the queues, with the reason where jobs of another QOS may interrupt jobs of the
+    partition's QOS; ``preempted``: the QOS that others name in ``Preempt``."""
+    default = next((queue for queue in queues.values() if queue.is_default), None)
+    if default is not None and default.qos in preempted:
+        return dict(queues)
+    return {
+        name: replace(queue, preemptible=f"jobs of another QOS may interrupt those of {queue.qos}")
+        if queue.qos in preempted
+        else queue
+        for name, queue in queues.items()
+    }

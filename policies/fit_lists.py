@@ -1,0 +1,277 @@
+"""Lists of queues by fit: for jobs without a usable prediction, and beside a predicted best place.
+
+A list holds no queue that interrupts its jobs or bills them more than the default queue does,
+unless the site allows it, and none of a last resort where others fit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+from berth.policies.codes import NOT_PREDICTED, OVER_TIME, Code
+from berth.policies.constraints import Exclusion
+from berth.policies.fit import Fit, fit_on
+from berth.policies.memory import memory_form
+from berth.policies.settings import PolicySettings
+from berth.policies.values import Candidate, CandidateState, Edit, Ranked, Request
+from berth.predictor.core.forecast import Forecast
+
+LONGEST_LIST = 1_000
+"""Most characters in a job's list of queues; the submit filter accepts no longer list."""
+_SAME_BILL = 1 + 1e-9
+
+
+class Now(NamedTuple):
+    """The site at the moment of a decision."""
+
+    candidates: Sequence[Candidate]
+    states: Mapping[str, CandidateState]
+    settings: PolicySettings
+    now_s: float
+
+
+class FitList(NamedTuple):
+    """The candidates where a job fits as written, in the order of its list of queues."""
+
+    fits: tuple[Fit, ...]
+    ranked: tuple[Ranked, ...]
+    """All candidates: those of ``fits`` in their order, then the others with their reasons."""
+    edit: Edit
+
+    @property
+    def code(self) -> Code:
+        """Return whether the job fits in several queues or in one."""
+        queues = {fit.candidate.queue for fit in self.fits}
+        return Code.FITS if len(queues) > 1 else Code.FITS_ONE
+
+
+def fit_list(
+    request: Request, forecast: Forecast | None, predicted: Sequence[Ranked], now: Now
+) -> FitList | None:
+    """Return the queues where the job fits as written; None: it fits in none.
+
+    ``predicted``: the candidates as ranked by the forecast, none of which it may be placed on.
+    """
+    known = {ranked.candidate: ranked for ranked in predicted}
+    fits: list[Fit] = []
+    unfit: dict[str, Exclusion] = {}
+    for candidate in now.candidates:
+        fit = _fit_on(request, candidate, forecast, known.get(candidate.name), now)
+        if isinstance(fit, Fit):
+            fits.append(fit)
+        else:
+            unfit[candidate.name] = fit
+    used, left_out = _to_use(fits, now)
+    if not used:
+        return None
+    used = in_order(used)
+    unfit |= left_out
+    ranked = [_fitting(fit, known.get(fit.candidate.name)) for fit in used] + [
+        _unfit(request, candidate, known.get(candidate.name), unfit[candidate.name])
+        for candidate in now.candidates
+        if candidate.name in unfit
+    ]
+    return FitList(tuple(used), tuple(ranked), Edit(queue=_queues_of(used, now.settings)))
+
+
+def unpredicted_beside(
+    request: Request,
+    forecast: Forecast,
+    edit: Edit,
+    best: Candidate,
+    *,
+    ruled_out: Sequence[Ranked],
+    now: Now,
+) -> tuple[list[Fit], list[Fit]]:
+    """Return the candidates that join the list of queues of a placed job, because the job as edited
+    fits there and no time is predicted well enough to say that it runs longer.
+
+    The first list precedes the best place: there the job starts no later, on faster hardware. The
+    second follows it.
+    """
+    edited = _as_edited(request, edit)
+    if edited is None or not now.settings.list_queues:
+        return [], []
+    by_name = {candidate.name: candidate for candidate in now.candidates}
+    of_best = fit_on(edited, best, now.states.get(best.name), now.settings, now.now_s)
+    if isinstance(of_best, Exclusion):
+        return [], []
+    fits = [
+        fit
+        for ranked in ruled_out
+        if ranked.code in NOT_PREDICTED
+        and isinstance(
+            fit := _fit_on(edited, by_name[ranked.candidate], forecast, ranked, now), Fit
+        )
+        and fit.last_resort is None
+    ]
+    used, _ = _to_use([of_best, *fits], now)
+    joining = [fit for fit in in_order(used) if fit.candidate.queue != best.queue]
+    before = [fit for fit in joining if fit.order < of_best.order]
+    return before, [fit for fit in joining if fit not in before]
+
+
+def joined(edit: Edit, before: Sequence[Fit], after: Sequence[Fit]) -> Edit:
+    """Return the edit with the queues of these candidates around its own."""
+    if edit.queue is None or not (before or after):
+        return edit
+    names = [
+        *(fit.candidate.queue for fit in before),
+        *edit.queue.split(","),
+        *(fit.candidate.queue for fit in after),
+    ]
+    return replace(edit, queue=_shortened(names))
+
+
+def with_fitting(ruled_out: Sequence[Ranked], fits: Sequence[Fit]) -> list[Ranked]:
+    """Return the ranked candidates, those of ``fits`` as fitting instead of ruled out."""
+    by_name = {fit.candidate.name: fit for fit in fits}
+    return [
+        _fitting(by_name[ranked.candidate], ranked) if ranked.candidate in by_name else ranked
+        for ranked in ruled_out
+    ]
+
+
+def in_order(fits: Sequence[Fit]) -> list[Fit]:
+    """Return the candidates where the job starts first, and of those the fastest, first.
+
+    Of several candidates of one queue the slowest counts, because the scheduler chooses among their
+    nodes.
+    """
+    by_queue: dict[str, tuple[float, int]] = {}
+    for fit in fits:
+        wait_s, rank = by_queue.get(fit.candidate.queue, fit.order)
+        by_queue[fit.candidate.queue] = min(wait_s, fit.wait_s), max(rank, fit.candidate.speed_rank)
+
+    def key(fit: Fit) -> tuple[float, int, str, int, str]:
+        place = fit.candidate
+        return (*by_queue[place.queue], place.queue, place.speed_rank, place.name)
+
+    return sorted(fits, key=key)
+
+
+def _fit_on(
+    request: Request,
+    candidate: Candidate,
+    forecast: Forecast | None,
+    known: Ranked | None,
+    now: Now,
+) -> Fit | Exclusion:
+    fit = fit_on(
+        request, candidate, now.states.get(candidate.name), now.settings, now.now_s,
+        forecast=forecast, memory=None if known is None else known.memory,
+    )  # fmt: skip
+    if isinstance(fit, Fit) and known is not None and known.code in OVER_TIME:
+        return fit._replace(last_resort=Exclusion(Code(known.code), known.excluded or ""))
+    return fit
+
+
+def _to_use(fits: Sequence[Fit], now: Now) -> tuple[list[Fit], dict[str, Exclusion]]:
+    """Return the candidates for the list, and why the others are not on it, by name."""
+    left_out: dict[str, Exclusion] = {}
+    preemptible = {} if now.settings.fit.preemptible else _preemptible(fits, now.states)
+    fits = [fit for fit in fits if fit.candidate.name not in preemptible]
+    left_out |= preemptible
+    first = min((fit.tier for fit in fits), default=0)
+    used = [fit for fit in fits if fit.tier == first]
+    if any(not fit.sure for fit in used) and any(fit.sure for fit in used):
+        used = [fit for fit in used if fit.sure]
+    dearer = _dearer(used, now)
+    left_out |= dearer
+    used = [fit for fit in used if fit.candidate.name not in dearer]
+    for fit in fits:
+        if fit not in used:
+            unknown = Exclusion(Code.STALE_STATE, "its nodes are not known")
+            left_out.setdefault(fit.candidate.name, fit.last_resort or unknown)
+    return used, left_out
+
+
+def _preemptible(fits: Sequence[Fit], states: Mapping[str, CandidateState]) -> dict[str, Exclusion]:
+    reasons = {}
+    for fit in fits:
+        state = states.get(fit.candidate.name)
+        if state is not None and state.preemptible is not None:
+            reasons[fit.candidate.name] = Exclusion(Code.PREEMPTIBLE, state.preemptible)
+    return reasons
+
+
+def _dearer(fits: Sequence[Fit], now: Now) -> dict[str, Exclusion]:
+    """Return the candidates that bill the job more than the default queue; where it does not fit
+    in that one, more than the cheapest. None does where no queue has billing weights."""
+    states = (now.states.get(fit.candidate.name) for fit in fits)
+    weighted = any(state is not None and state.bounds.billing_weights for state in states)
+    if now.settings.fit.bills_more or not weighted:
+        return {}
+    compared = [fit for fit in fits if fit.is_default] or fits
+    most = [min(fit.billed[n] for fit in compared) * _SAME_BILL for n in (0, 1)]
+    text = "it bills the job more than the default partition does"
+    if not compared[0].is_default:
+        text = "it bills the job more than another place where it fits"
+    return {
+        fit.candidate.name: Exclusion(Code.BILLS_MORE, text)
+        for fit in fits
+        if any(fit.billed[n] > most[n] for n in (0, 1)) and not fit.is_default
+    }
+
+
+def _as_edited(request: Request, edit: Edit) -> Request | None:
+    """Return the request as the edit leaves it; None: more than its queue, memory and time limit is
+    changed, so that the list of queues is for the best place only."""
+    if edit.queue is None or edit.constraint is not None or edit.gres is not None:
+        return None
+    edited = replace(request, time_limit_s=edit.time_limit_s or request.time_limit_s)
+    held, asked = edit.resources, request.resources
+    if held is None:
+        return edited
+    shape = (held.tasks, held.cpus_per_task, held.gpus)
+    if shape != (asked.tasks, asked.cpus_per_task, asked.gpus) or asked.nodes not in (
+        0,
+        held.nodes,
+    ):
+        return None
+    return replace(
+        edited,
+        resources=replace(asked, memory_bytes_per_node=held.memory_bytes_per_node),
+        needs=replace(request.needs, memory_form=memory_form(request)),
+    )
+
+
+def _queues_of(fits: Sequence[Fit], settings: PolicySettings) -> str:
+    """Return the job's queues as the scheduler takes them: a list, or only the first where it
+    takes no lists."""
+    names = [fit.candidate.queue for fit in fits]
+    return _shortened(names) if settings.list_queues else names[0]
+
+
+def _shortened(names: Sequence[str]) -> str:
+    """Return the names without duplicates, as many as the submit filter accepts."""
+    kept = list(dict.fromkeys(names))
+    while len(",".join(kept)) > LONGEST_LIST:
+        kept.pop()
+    return ",".join(kept)
+
+
+def _fitting(fit: Fit, known: Ranked | None) -> Ranked:
+    """Return a candidate that fits, with what is predicted of it; ``known`` None: nothing is."""
+    if known is not None:
+        return known._replace(
+            resources=fit.resources, warning=known.excluded, excluded=None, code=None
+        )
+    return Ranked(
+        fit.candidate.name, fit.candidate.platform, fit.resources, None, None, None, None, None,
+        None, warning=None if fit.last_resort is None else fit.last_resort.sentence,
+    )  # fmt: skip
+
+
+def _unfit(
+    request: Request, candidate: Candidate, known: Ranked | None, exclusion: Exclusion
+) -> Ranked:
+    """Return a candidate where the job does not fit as written, with the reason."""
+    if known is not None:
+        return known._replace(excluded=exclusion.sentence, code=exclusion.code.value)
+    return Ranked(
+        candidate.name, candidate.platform, request.resources, None, None, None, None, None, None,
+        excluded=exclusion.sentence, code=exclusion.code.value,
+    )  # fmt: skip
