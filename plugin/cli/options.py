@@ -199,10 +199,14 @@ def store_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return site_option(option(with_installation))
 
 
+UNNAMED_PLATFORM = "local"
+"""Name of the platform of a profile that was measured on a machine without a name."""
+
+
 def platform_option(command: F) -> F:
     """Add ``--platform``, passed as ``platform``, to commands that measure this machine."""
     return click.option(
-        "--platform", default="local", envvar="BERTH_PLATFORM", show_envvar=True,
+        "--platform", default=UNNAMED_PLATFORM, envvar="BERTH_PLATFORM", show_envvar=True,
         help="Name of the platform that this machine is.",
     )(command)  # fmt: skip
 

@@ -13,7 +13,11 @@ from berth_daemon import Harbour, wait_until
 from click.testing import CliRunner, Result
 
 from berth.pilot.errors import UsageError
+from berth.pilot.host import cpu_model, topology
+from berth.pilot.platform import Platform
 from berth.plugin.cli.command_line import berth
+from berth.plugin.cli.pilot.this_machine import platform_of_this_machine
+from berth.predictor.hardware import platforms as catalogue
 
 QUICK = ("--no-emulation", "--repeats", "1", "--quiet")
 
@@ -91,3 +95,39 @@ def test_a_name_that_is_taken_is_said_before_anything_runs(
     assert isinstance(off.exception, UsageError)
     stray = run("pilot", "run", "--replace", *QUICK, "--", *program)
     assert isinstance(stray.exception, UsageError)
+
+
+def machines(**cores: int) -> dict[str, Platform]:
+    """Platforms with this machine's processor, by name, with these numbers of cores."""
+    vm = catalogue.get("epyc-genoa-vm")
+    return {
+        name: vm.model_copy(update={"name": name, "processor": cpu_model(), "cores": count})
+        for name, count in cores.items()
+    }
+
+
+def test_a_machine_is_the_platform_with_its_processor_and_cores() -> None:
+    here = topology().cores
+    other = machines(other=here)["other"].model_copy(update={"processor": "Another CPU"})
+    assert platform_of_this_machine(machines(old=here, big=here + 1) | {"x": other}) == "old"
+    assert platform_of_this_machine(machines(big=here + 1)) == "big"
+    assert platform_of_this_machine({"x": other}) is None
+    with pytest.raises(UsageError, match="this machine.s processor: a, b"):
+        platform_of_this_machine(machines(a=here, b=here))
+
+
+@pytest.mark.parametrize("is_known", [True, False])
+def test_a_profile_for_the_store_is_of_the_platform_that_this_machine_is(
+    site: Harbour, run, monkeypatch: pytest.MonkeyPatch, is_known: bool
+) -> None:
+    monkeypatch.delenv("BERTH_PLATFORM")
+    named = "epyc-genoa-vm" if is_known else None
+    monkeypatch.setattr(
+        "berth.plugin.cli.pilot.this_machine.platform_of_this_machine", lambda _: named
+    )
+    words = ("--name", "app", "--json", "--collectors", "proc", *QUICK, "--", "/bin/ls", "/")
+    done = run("pilot", "run", "--store", *words)
+    assert done.exit_code == 0, (done.output, done.exception)
+    assert json.loads(done.stdout)["platform"] == (named or "local")
+    said = "this machine is platform epyc-genoa-vm" if is_known else "no platform of the site names"
+    assert said in done.stderr

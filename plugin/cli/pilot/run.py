@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,6 +22,7 @@ from berth.plugin.cli.options import (
     NUMBERS,
     PATH,
     POSITIVE,
+    UNNAMED_PLATFORM,
     WORDS,
     Listed,
     Rare,
@@ -34,6 +36,7 @@ from berth.plugin.report.terminal import report_text
 
 if TYPE_CHECKING:
     from berth.plugin.cli.pilot.deliver import Destination
+    from berth.plugin.site.site import Site
 
 
 TARGETS = Listed("targets", Target)
@@ -96,7 +99,11 @@ TARGETS = Listed("targets", Target)
     help="Add the Profile to the site's store (--site, or BERTH_STORE) and predict from it.",
 )
 @click.option(
-    "--replace", cls=Rare, is_flag=True, help="With --store: in place of a workload of that name."
+    "--replace",
+    "replaces",
+    cls=Rare,
+    is_flag=True,
+    help="With --store: in place of a workload of that name.",
 )
 @site_option
 def run(  # noqa: PLR0917
@@ -122,7 +129,7 @@ def run(  # noqa: PLR0917
     in_place: bool,
     quiet: bool,
     to_store: bool,
-    replace: bool,
+    replaces: bool,
     site_file: Path | None,
 ) -> None:
     """Run COMMAND here, measure it, and describe it in a Profile.
@@ -151,9 +158,11 @@ def run(  # noqa: PLR0917
         overrides=Overrides(runs_on, needs, threads, ranks, follows_shape=follows_shape),
     )
     check_output(output)
-    if replace and not to_store:
+    if replaces and not to_store:
         raise UsageError("--replace is for --store")
-    home = _home(options, site_file, replace=replace) if to_store else None
+    home = _home(options, site_file, replace=replaces) if to_store else None
+    if home is not None and home.site is not None and platform == UNNAMED_PLATFORM:
+        options = replace(options, platform=_named_here(home.site))
     with progress() as say:
         profile = run_pilot(options, say)
     if output is not None:
@@ -179,6 +188,24 @@ def _home(options: PilotOptions, site_file: Path | None, *, replace: bool) -> De
     name = make_plan(options).name
     installation = Installation(site_file, os.environ.get("BERTH_STORE"))
     return destination(name, installation, replace=replace)
+
+
+def _named_here(site: Site) -> str:
+    """Return the name of the site's platform that this machine is; where there is none, say so and
+    return the name for machines without one."""
+    from berth.plugin.cli.pilot.this_machine import platform_of_this_machine  # noqa: PLC0415
+
+    name = platform_of_this_machine(site.platforms)
+    if name is None:
+        click.echo(
+            "no platform of the site names this machine's processor, so that predictions for the "
+            "site start from unknown hardware: run the pilot on one of its nodes (berth pilot "
+            "submit), or have the nodes measured (berth site calibrate)",
+            err=True,
+        )
+        return UNNAMED_PLATFORM
+    click.echo(f"this machine is platform {name} of the site", err=True)
+    return name
 
 
 def _file(home: Destination, profile: Profile, output: Path | None, *, quiet: bool) -> None:
