@@ -13,6 +13,7 @@ import platform
 import statistics
 import time
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -21,6 +22,8 @@ from pydantic import Field
 from berth.pilot.bench import ANCHORS, SAMPLED_FRACTION, measure_signature, platform_here
 from berth.pilot.documents import Document, read_json, write_json
 from berth.pilot.errors import BerthError, UsageError
+from berth.pilot.gpu.bench import kernel_times, measured_platform
+from berth.pilot.gpu.device import Gpu
 from berth.pilot.host import cpu_model, gpu_driver
 from berth.pilot.platform import Platform
 from berth.pilot.profile import NonNegative, Positive
@@ -43,6 +46,8 @@ QUICK_KERNELS = (
     *ANCHORS, "Integer_MATCH", "Integer_QUICK_SORT", "Irregular_CHASE", "Irregular_INTERPRETER",
     "Single_GEMM", "Single_PAIRS",
 )  # fmt: skip
+MOST_BYTES = 200
+"""Bytes of GPU memory that a kernel needs for each unit of its problem size, at most."""
 KERNEL_S = 0.3
 """Total time of the repetitions of one kernel."""
 FULL_KERNEL_S = 1.0
@@ -167,6 +172,40 @@ def measure_node(
     result = result.model_copy(
         update={"complete": bool(result.seconds), "platform": _with_times(result)}
     )
+    write_json(into, result)
+    return result
+
+
+def measure_gpu_node(
+    into: Path,
+    gpus: Callable[[], AbstractContextManager[Gpu]],
+    base_of: Callable[[str], Platform],
+    *,
+    name: str,
+    node: str,
+    say: Say = say_nothing,
+) -> NodeMeasurement:
+    """Benchmark a GPU of this node as platform ``name`` and time reference kernels on it.
+
+    ``gpus`` opens the GPU; ``base_of`` gives the platform that the driver's name of a GPU means,
+    whose rates are replaced. The result is written into ``into``. A failed measurement raises
+    nothing; ``problems`` of the result says why.
+    """
+    result = begin(into, node=node)
+    try:
+        with gpus() as gpu:
+            base = base_of(gpu.name).model_copy(update={"name": name})
+            measured = measured_platform(gpu, base, say=say)
+            fitting = [size for size in (SIZE, LARGE_SIZE) if MOST_BYTES * size < gpu.memory_bytes]
+            seconds = kernel_times(gpu, fitting, say=say)
+    except BerthError as error:
+        problem = f"{error.message} ({error.hint})" if error.hint else error.message
+        result = result.model_copy(update={"problems": (problem,)})
+    else:
+        result = result.model_copy(
+            update={"platform": measured, "seconds": seconds, "complete": True}
+        )
+        result = result.model_copy(update={"platform": _with_times(result)})
     write_json(into, result)
     return result
 

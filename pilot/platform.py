@@ -139,6 +139,9 @@ class Signature(Document):
     gather_total_per_s: Positive | None = None
     reduction_total_bytes_per_s: Positive | None = None
     atomics_per_s: Positive | None = None
+    """Atomic updates of one address per second."""
+    scattered_atomics_per_s: Positive | None = None
+    """On a GPU: atomic updates of many addresses per second."""
     launch_overhead_s: NonNegative | None = None
     """Seconds to start one parallel region (fork-join) or one GPU kernel."""
     thread_scaling: tuple[tuple[int, Positive], ...] = ()

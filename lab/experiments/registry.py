@@ -56,6 +56,10 @@ EXPERIMENTS: Mapping[str, Experiment] = {
         "whole programs on one core of CPUs that they never ran on, beside plain baselines",
         "1 min",
     ),
+    "unseen-gpus": Experiment(
+        "lab.kernels.unseen_gpus",
+        "programs on an H100 and an MI300A without labels, beside baselines", "5 s",
+    ),
     "relative": Experiment(
         "lab.relative.experiment",
         "relative performance on 15 devices from counters: cost model, baselines, networks",

@@ -98,9 +98,6 @@ def plan(
     """
     todo = []
     for kind in kinds:
-        if kind.platform.is_gpu:
-            todo.append(Todo(kind, None, "its rates are those of its data sheet"))
-            continue
         chosen = chosen_nodes(kind, facts, settings.nodes_per_kind, settings.judged_limit_s)
         if not chosen:
             todo.append(Todo(kind, None, _none_chosen(kind, facts, settings.judged_limit_s)))
@@ -109,7 +106,7 @@ def plan(
             stale = None if result is None else outdated(result, node, drivers)
             if settings.again or result is None or not result.complete or stale is not None:
                 todo.append(Todo(kind, node, stale=stale))
-        if settings.links:
+        if settings.links and not kind.platform.is_gpu:
             todo += _links(kind, facts, folder, settings)
     return todo
 
@@ -287,6 +284,7 @@ def submitted(
             account=settings.account,
             qos=settings.qos,
             second_node=names[1] if len(names) > 1 else None,
+            gres=f"{candidate.gres}:1" if kind.platform.is_gpu and candidate.gres else None,
         )
         try:
             job_id = scheduler.submit(scheduler.node_command(job))
@@ -313,6 +311,8 @@ def _script(todo: Todo, folder: Folder, scheduler: Scheduler, settings: Settings
         *(berth_command(), "pilot", "node", "--name", kind.name, "--node", todo.what),
         *("--into", into),
     ]
+    if kind.platform.is_gpu:
+        return f"#!/bin/sh\nexec {shlex.join([*words, '--gpu'])}\n"
     if settings.depth == "quick":
         words += ["--kernels", ",".join(QUICK_KERNELS)]
     if settings.depth == "full":

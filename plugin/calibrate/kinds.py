@@ -77,15 +77,22 @@ def chosen_nodes(
     """Return at most ``most`` working nodes of the type that jobs with the time limit ``limit_s``
     can get.
 
-    One node of each candidate comes first. Nodes with the platform's core count and without GPUs
-    come before others (a candidate of CPU nodes may include GPU nodes), and idle nodes before busy
-    ones.
+    One node of each candidate comes first. Nodes with the platform's core count come before others,
+    nodes without GPUs too where the platform is a CPU's (a candidate of CPU nodes may include GPU
+    nodes), and idle nodes before busy ones.
     """
     candidates = kind.open_candidates(facts, limit_s)
     reached = {n.name for candidate in candidates for n in nodes_of(candidate, facts)}
     works = [n for n in kind.nodes if n.usable and n.name in reached]
     size = kind.platform.cores
-    ordered = sorted(works, key=lambda n: (n.cores != size, bool(n.gpus), n.idle_cores < n.cores))
+    ordered = sorted(
+        works,
+        key=lambda n: (
+            n.cores != size,
+            bool(n.gpus) != kind.platform.is_gpu,
+            n.idle_cores < n.cores,
+        ),
+    )
     nodes_by_name: dict[str, NodeFacts] = {}
     for candidate in candidates:
         names_of_candidate = {n.name for n in nodes_of(candidate, facts)}

@@ -93,7 +93,8 @@ RATES: tuple[tuple[str, Callable[[Platform], float | None], str], ...] = (
     ("mispredicted branches, one core", lambda p: p.signature.branch_misses_core_per_s, "/s"),
     ("gathered elements, one core", lambda p: p.signature.gather_core_per_s, "/s"),
     ("reduction, all cores", lambda p: p.signature.reduction_total_bytes_per_s, "B/s"),
-    ("atomic updates, all cores", lambda p: p.signature.atomics_per_s, "/s"),
+    ("atomic updates of one address", lambda p: p.signature.atomics_per_s, "/s"),
+    ("atomic updates of many", lambda p: p.signature.scattered_atomics_per_s, "/s"),
 )
 """The rates of a platform's Signature: title, value and unit."""
 

@@ -76,6 +76,8 @@ _SLICE = re.compile(
     r"(?<![0-9.])(?P<compute>[1-9])g\.(?P<size>\d{1,3}(?:\.\d{1,2})?)gb"
     r"(?:(?P<sign>[+.-])(?P<variant>(?:me|gfx)(?:\.all)?))?(?![a-z0-9])"
 )
+_MODE = re.compile(r"[-_. ]?(?<![a-z])(?P<mode>[sdtqc]px)(?![a-z0-9])")
+"""Matches the partition mode of an AMD GPU in a name: ``mi300x_cpx``."""
 _TOKEN = re.compile(r"[a-z]+\d+[a-z]?|[a-z]+|\d{4}[a-z]?")
 _NOT_A_MODEL = re.compile(
     r"gpu|cpu|mig|nodes?|gi?b|hbm\d?|pcie|sxm\d?|intel|amd|nvidia|ib|avx\d*|sse\d|x86|tesla|xeon|"
@@ -159,11 +161,12 @@ def guess_gpu(gres: str, node: NodeFacts, known: Mapping[str, Platform]) -> Gues
     # Flux counts slices as untyped GPUs; there a property of the node names their profile.
     if slice_named(kind or " ".join(node.features)) is not None:
         return guess_slice(kind, node, known)
-    device = device_named(gres)
+    mode = _MODE.search(kind) or _MODE.search(" ".join(node.features).lower())
+    device = device_named(f"gpu:{_MODE.sub('', kind)}")
     if device is not None:
         whole = (p for p in known.values() if p.kind is PlatformKind.GPU)
         same = [p for p in whole if device_of(p) == device]
-        return Guess(same[0]) if len(same) == 1 else None
+        return _in_mode(same[0], mode, known) if len(same) == 1 else None
     words = model_words(kind) | model_words(" ".join(node.features))
     sizes = _MEMORY.findall(" ".join((kind, *node.features)).lower())
     fitting = []
@@ -179,6 +182,18 @@ def guess_gpu(gres: str, node: NodeFacts, known: Mapping[str, Platform]) -> Gues
     fitting.sort(key=lambda item: (-item[0], -item[1], item[2]))
     best, others = fitting[0], [f[2] for f in fitting[1:] if f[:2] == fitting[0][:2]]
     return Guess(known[best[2]], f"it may also be {' or '.join(others)}" if others else "")
+
+
+def _in_mode(whole: Platform, mode: re.Match[str] | None, known: Mapping[str, Platform]) -> Guess:
+    """Return the platform of a partition of an AMD GPU in the named mode; the whole GPU in SPX
+    mode or where no mode is named."""
+    name = mode.group("mode") if mode else "spx"
+    if name == "spx":
+        return Guess(whole)
+    part = known.get(f"{whole.name}-{name}")
+    if part is None:
+        return Guess(whole, f"no platform is of its mode {name.upper()}")
+    return Guess(part)
 
 
 def guess_slice(kind: str, node: NodeFacts, known: Mapping[str, Platform]) -> Guess | None:

@@ -33,8 +33,13 @@ MEMORY_PARALLELISM = 10.0
 """Outstanding cache-line misses of one core (line-fill buffers)."""
 CONTENDED_ATOMIC_CYCLES = 60.0
 """Default cycles to pass a cache line between cores, where atomics were not measured."""
+DEFAULT_LAUNCH_S = 5e-6
+"""Default seconds of a kernel launch on a GPU, where it was not measured."""
 GPU_ATOMICS_PER_S = 0.7e9
 """Default rate of atomics to one address on a GPU: one 64-bit update per two L2 clock cycles."""
+ATOMIC_BYTES = 20.0
+"""Default bytes of second-level bandwidth that a GPU spends on an atomic update of one of many
+addresses, where such updates were not measured: nodal accumulation on a V100."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +86,10 @@ class Ceilings:
     mispredicts: Floats
     fork_s: Floats
     atomics: Floats
+    """Atomic updates of one address."""
+    scattered_atomics: Floats
+    """Atomic updates of many addresses; infinite on CPUs, where they are instructions like others.
+    """
 
     @classmethod
     def of(cls, points: Iterable[Point]) -> Ceilings:
@@ -136,6 +145,7 @@ def _cpu_row(point: Point) -> tuple[float, ...]:
         0.0 if units == 1 else signature.launch_overhead_s or DEFAULT_FORK_S,
         # A single core has no contention.
         math.inf if units == 1 else signature.atomics_per_s or clock / CONTENDED_ATOMIC_CYCLES,
+        math.inf,
     )
 
 
@@ -156,14 +166,16 @@ def _gpu_row(point: Point) -> tuple[float, ...]:
         l2.total_bytes_per_s,
         dram.total_bytes_per_s,
         dram.total_bytes_per_s,
-        DEFAULT_L1_BYTES,
+        # Threads of one multiprocessor work on neighbouring data and share its cache.
+        l1.capacity_bytes / platform.cores if l1 is not l2 else DEFAULT_L1_BYTES,
         l2.capacity_bytes,
         l2.capacity_bytes,
         0.0,
         # A diverging branch repeats half a warp's lanes; no pipeline is flushed.
         signature.flops_f32_per_s / 32,
-        signature.launch_overhead_s or 5e-6,
+        signature.launch_overhead_s or DEFAULT_LAUNCH_S,
         signature.atomics_per_s or GPU_ATOMICS_PER_S,
+        signature.scattered_atomics_per_s or l2.total_bytes_per_s / ATOMIC_BYTES,
     )
 
 

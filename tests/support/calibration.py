@@ -8,16 +8,19 @@ from pathlib import Path
 
 from berth.pilot.documents import write_json
 from berth.pilot.errors import SchedulerError
+from berth.pilot.gpu.suite_kernels import KERNELS
 from berth.pilot.network.links import LinkMeasurement
-from berth.pilot.node import NodeMeasurement
+from berth.pilot.node import SIZE, NodeMeasurement
 from berth.pilot.platform import AllReduce, Interconnect, SignatureSource
 from berth.plugin.scheduler import ClusterFacts, NodeFacts, NodeJob, Outcome, QueueFacts
 from berth.plugin.site.load import load_site
 from berth.plugin.site.site import Site
 from berth.plugin.site.stub import STUB_MARK
 from berth.plugin.slurm.scheduler import Slurm
+from berth.predictor.families.program.predictor import Predictor
 from berth.predictor.families.program.time_only import suite_profiles
 from berth.predictor.hardware import platforms
+from berth.predictor.hardware.ceilings import Point
 
 KERNEL = "Linux 6.1.0-18-amd64"
 
@@ -73,6 +76,9 @@ CLUSTER = facts(
     node("f1", "fast"),
     node("f2", "fast"),
     node("s1", "slow"),
+)
+WITH_GPU = facts(
+    *CLUSTER.nodes,
     node("g1", "gpu", gpus={"gpu:p100": 1}, idle_gpus={"gpu:p100": 1}),
 )
 
@@ -110,6 +116,28 @@ def measurement(
         complete=True,
     )
     return made.model_copy(update=changes)
+
+
+def gpu_measurement(name: str, kind: str, factor: float) -> NodeMeasurement:
+    """Every GPU kernel so many times as long as predicted from the suite's own machine."""
+    known = platforms.load()
+    card, home = known["p100-16gb"], known["epyc-genoa-vm"]
+    rates = card.signature.model_copy(update={"source": SignatureSource.BENCHMARK})
+    predictor = Predictor.load()
+    seconds = {
+        p.name: factor
+        * predictor.predict_points(p, [Point(card, 1)], reference=home)[0].runtime_s.mid
+        for kernel in KERNELS
+        for p in [suite_profiles()[f"{kernel}-{SIZE}"]]
+    }
+    return NodeMeasurement(
+        node=name,
+        host=name,
+        kernel=KERNEL,
+        platform=card.model_copy(update={"name": kind, "signature": rates}),
+        seconds=seconds,
+        complete=True,
+    )
 
 
 def link(job: NodeJob, **changes: object) -> LinkMeasurement:

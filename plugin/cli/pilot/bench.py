@@ -11,10 +11,14 @@ from berth.pilot.bench import measure_signature, platform_here
 from berth.pilot.collectors.nvml import NvmlCollector
 from berth.pilot.documents import to_json, write_json
 from berth.pilot.errors import UsageError
+from berth.pilot.gpu.bench import measured_platform
+from berth.pilot.gpu.device import opened
 from berth.pilot.options import check_name
+from berth.pilot.platform import Platform
 from berth.pilot.suite import build_suite
 from berth.plugin.cli.options import PATH
 from berth.plugin.cli.pilot.common import check_output, progress
+from berth.plugin.cli.pilot.gpu import base_platform
 from berth.plugin.report.of_platform import signature_report
 from berth.plugin.report.terminal import report_text
 from berth.predictor.hardware import platforms as known
@@ -31,13 +35,28 @@ BUSY_LOAD = 0.5
 @click.option("--output", "-o", type=PATH, help="Write the Platform here.")
 @click.option("--json", "json_", is_flag=True, help="Print the Platform as JSON.")
 @click.option("--full", is_flag=True, help="Minutes rather than ten seconds: every kernel, longer.")
-def bench(name: str, description: str, output: Path | None, json_: bool, full: bool) -> None:
+@click.option("--gpu", type=click.IntRange(0, 1024), help="Benchmark this GPU instead, from 0.")
+def bench(
+    *,
+    name: str,
+    description: str,
+    output: Path | None,
+    json_: bool,
+    full: bool,
+    gpu: int | None,
+) -> None:
     """Benchmark this machine: its Signature, as a platform file.
 
-    The machine should do nothing else meanwhile.
+    The machine should do nothing else meanwhile. With --gpu 0, its first GPU; no compiler is
+    needed for that.
     """
     check_name("--name", name)
     check_output(output)
+    if gpu is not None:
+        if full:
+            raise UsageError("--full is of CPUs; a GPU is measured in seconds", hint="leave it out")
+        _show(_of_gpu(name, description, gpu), output, [], json_=json_)
+        return
     suite = build_suite()
     busy = os.getloadavg()[0]
     if busy > BUSY_LOAD * (os.cpu_count() or 1):
@@ -49,20 +68,32 @@ def bench(name: str, description: str, output: Path | None, json_: bool, full: b
             progress=lambda step, done, of: say(f"{done + 1} of {of}: {step}"),
         )
     platform = platform_here(name, signature, description=description)
+    _show(platform, output, [] if json_ else gpus_here(NvmlCollector()), json_=json_)
+
+
+def _of_gpu(name: str, description: str, number: int) -> Platform:
+    with opened(number) as gpu, progress() as say:
+        base = base_platform(gpu.name)
+        usable = base.model_copy(
+            update={"name": name, "description": description or base.description}
+        )
+        return measured_platform(
+            gpu, usable, say=lambda step, done, of: say(f"{done + 1} of {of}: {step}")
+        )
+
+
+def _show(platform: Platform, output: Path | None, notes: list[str], *, json_: bool) -> None:
     if output is not None:
         write_json(output, platform)
     if json_:
         click.echo(to_json(platform), nl=False)
         return
-    notes = gpus_here(NvmlCollector())
-    if output is not None:
-        notes.append(f"written to {output}")
-    click.echo(report_text(signature_report(platform, notes)))
+    written = [] if output is None else [f"written to {output}"]
+    click.echo(report_text(signature_report(platform, [*notes, *written])))
 
 
 def gpus_here(nvml: NvmlCollector) -> list[str]:
-    """Return a line for each GPU model of this machine with the platform that it is; GPUs are
-    not benchmarked."""
+    """Return a line for each GPU model of this machine with the platform that it is."""
     if nvml.probe() is not None:
         return []
     shipped, lines = known.shipped(), []

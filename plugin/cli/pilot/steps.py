@@ -12,9 +12,10 @@ import click
 
 from berth.pilot.documents import read_json, write_json
 from berth.pilot.errors import BerthError, PilotError, UsageError
+from berth.pilot.gpu.device import opened
 from berth.pilot.launch import Order, resolve_command
 from berth.pilot.network.links import in_words, measure_link
-from berth.pilot.node import doubts, measure_node
+from berth.pilot.node import doubts, measure_gpu_node, measure_node
 from berth.pilot.options import check_name
 from berth.pilot.profile import Profile
 from berth.pilot.ranks import (
@@ -29,6 +30,7 @@ from berth.pilot.ranks import (
 from berth.pilot.suite import build_suite
 from berth.plugin.cli.options import DIRECTORY, PATH, WORDS, answer, json_option
 from berth.plugin.cli.pilot.common import check_output, progress
+from berth.plugin.cli.pilot.gpu import base_platform
 
 
 @click.command(epilog="Example: berth pilot node --name our-node --into node1.json")
@@ -42,6 +44,7 @@ from berth.plugin.cli.pilot.common import check_output, progress
 )
 @click.option("--kernels", type=WORDS, default=(), help="Only these, as Stream_TRIAD,Basic_DAXPY.")
 @click.option("--full", is_flag=True, help="Minutes rather than one minute: each step longer.")
+@click.option("--gpu", is_flag=True, help="Measure the node's GPU instead (seconds).")
 @json_option
 def node(
     name: str,
@@ -50,6 +53,7 @@ def node(
     kernels: tuple[str, ...],
     *,
     full: bool,
+    gpu: bool,
     json_: bool,
 ) -> None:
     """Benchmark this node and time the reference kernels on one core.
@@ -58,16 +62,16 @@ def node(
     """
     check_name("--name", name)
     check_output(into)
+    here = node or platform.node()
     with progress() as say:
-        measurement = measure_node(
-            into,
-            build_suite,
-            name=name,
-            node=node or platform.node(),
-            kernels=kernels,
-            full=full,
-            say=say,
-        )
+        if gpu:
+            measurement = measure_gpu_node(
+                into, opened, base_platform, name=name, node=here, say=say
+            )
+        else:
+            measurement = measure_node(
+                into, build_suite, name=name, node=here, kernels=kernels, full=full, say=say
+            )
     for text in (*measurement.problems, *doubts(measurement)):
         click.echo(f"warning: {text}", err=True)
     if not measurement.complete:

@@ -280,9 +280,13 @@ def _learn(site: Site, kinds: tuple[Kind, ...], folder: Folder) -> tuple[Part, d
         raise BerthError(
             "nothing was measured: the site stays as it was", hint="see the sentences above"
         )
-    reference = (
-        site.reference_platform if site.reference_platform in measured else next(iter(measured))
-    )
+    cpus = [name for name, kind in measured.items() if not kind.platform.is_gpu]
+    if not cpus:
+        raise BerthError(
+            "only GPUs were measured, and what they do is known relative to a CPU",
+            hint="measure a kind of CPU node, too: berth site calibrate --kind NAME",
+        )
+    reference = site.reference_platform if site.reference_platform in cpus else cpus[0]
     source = program_bundle(site.bundles)
     start = DEFAULT_BUNDLE if is_ours(source) else source
     prior = verify(start).priors.get("cpu")

@@ -104,7 +104,8 @@ def times(work: Work, ceilings: Ceilings, scaling: ThreadScaling) -> Times:
     branches = work.mispredicts / ceilings.mispredicts / used
     launches = (work.regions or 0.0) * ceilings.fork_s
     atomics = work.contended_atomics / ceilings.atomics
-    overlapping = np.maximum.reduce([flops, instructions, l1, l2, l3, dram]) + branches
+    scattered = work.scattered_atomics / ceilings.scattered_atomics
+    overlapping = np.maximum.reduce([flops, instructions, l1, l2, l3, dram, scattered]) + branches
     serial = np.where(gpu, 0.0, overlapping * (scaling.stretch(cores) - 1))
     fixed, parallel = launches + atomics, overlapping + serial + _TINY_S
     return Times(

@@ -47,7 +47,13 @@ Updates that stream through memory miss at least once per cache line of eight wo
 """
 
 FEW_STORES = 500.0
-"""Stores per parallel region below which a region only reduces its data to a few values."""
+"""Stores per parallel region below which a region may only reduce its data to a few values."""
+
+REDUCED_SHARE = 0.01
+"""Share of stores among instructions below which such a region is a reduction.
+
+Loops that write an array store at least once in 100 instructions, also where they are short.
+"""
 
 Levels = tuple[float, float, float]
 """Misses of the first-, second- and last-level cache, in this order."""
@@ -117,7 +123,8 @@ class Work:
         """Return the number of parallel regions with almost no stores, such as sums over an
         array."""
         regions = self.regions or 0.0
-        return regions if self.stores < FEW_STORES * regions else 0.0
+        few = self.stores < min(FEW_STORES * regions, REDUCED_SHARE * self.instructions)
+        return regions if few else 0.0
 
     @property
     def contended_atomics(self) -> float:
@@ -127,6 +134,11 @@ class Work:
         """
         atomics = self.atomics or 0.0
         return atomics if self.misses[0] < CONTENDED_MISS_RATE * atomics else 0.0
+
+    @property
+    def scattered_atomics(self) -> float:
+        """Return the number of atomic updates that go to many addresses, in any order."""
+        return (self.atomics or 0.0) - self.contended_atomics
 
     @property
     def flops(self) -> float:

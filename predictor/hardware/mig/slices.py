@@ -155,6 +155,7 @@ def slice_platform(whole: Platform, geometry: Geometry, profile: SliceProfile) -
     cores = min(cores, whole.cores)
     busy, shared = cores / whole.cores, profile.memory_slices / geometry.memory_slices
     rates = whole.signature
+    scattered = rates.scattered_atomics_per_s
     return Platform(
         schema="berth.platform/1",
         name=f"{whole.name}{MARK}{profile.name}",
@@ -179,6 +180,7 @@ def slice_platform(whole: Platform, geometry: Geometry, profile: SliceProfile) -
             flops_f32_per_s=rates.flops_f32_per_s * busy,
             memory=tuple(_share(level, busy, shared, profile) for level in rates.memory),
             atomics_per_s=rates.atomics_per_s,
+            scattered_atomics_per_s=scattered and scattered * busy,
             launch_overhead_s=rates.launch_overhead_s,
         ),
     )

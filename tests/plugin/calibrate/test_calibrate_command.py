@@ -3,18 +3,30 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from calibration import CLUSTER, FakeScheduler, facts, link, measurement, node, write_site
+from calibration import (
+    CLUSTER,
+    WITH_GPU,
+    FakeScheduler,
+    facts,
+    gpu_measurement,
+    link,
+    measurement,
+    node,
+    write_site,
+)
 from click.testing import CliRunner, Result
 from toy_profiles import profile as toy_profile
 
 from berth.pilot.documents import write_json
 from berth.pilot.errors import BerthError
+from berth.pilot.gpu.suite_kernels import KERNELS
 from berth.pilot.network.links import LinkMeasurement
 from berth.pilot.node import NodeMeasurement
 from berth.pilot.profile import Machine
@@ -37,6 +49,8 @@ FACTORS = {"f1": 1.0, "f2": 1.02, "s1": 1.7}
 
 
 def usual(job: NodeJob) -> NodeMeasurement | None:
+    if job.queue == "gpu":
+        return gpu_measurement(job.node, job.script.parent.name, 1.3)
     return measurement(job.node, job.script.parent.name, FACTORS[job.node])
 
 
@@ -84,6 +98,34 @@ def test_every_kind_is_measured_learnt_and_installed(
     assert row[5] == Basis.CALIBRATED.value
     assert "The filter can act on: fast, slow" in said
     assert "p100-16gb (gpu) is known by its data sheet only" in said
+
+
+def test_a_gpus_job_asks_for_the_gpu_and_measures_it(
+    calibrate: Callable[..., Result], tmp_path: Path
+) -> None:
+    def runs(job: NodeJob) -> NodeMeasurement | None:
+        if job.queue == "gpu":
+            return usual(job)
+        kind = job.script.parent.name
+        return measurement(job.node, kind, FACTORS[job.node], kernels=200)
+
+    scheduler = FakeScheduler(runs, cluster=WITH_GPU)
+    said = calibrate(scheduler).output
+    (job,) = [job for job in scheduler.jobs.values() if job.queue == "gpu"]
+    assert job.gres == "gpu:p100:1"
+    assert job.script.read_text().rstrip().endswith("--gpu")
+    assert all(job.gres is None for job in scheduler.jobs.values() if job.queue != "gpu")
+    (bundle,) = load_site(tmp_path / "berth.toml").bundles
+    (entry,) = [e for e in load(bundle).manifest.labelled if e.platform == "p100-16gb"]
+    assert (entry.gpus, entry.kernels, entry.reference) == (1, len(KERNELS), "quick")
+    assert entry.prior.bias == pytest.approx(math.log(1.3), abs=0.25)
+    assert "known by its data sheet only" not in said
+
+
+def test_gpus_alone_are_not_learnt_from(calibrate: Callable[..., Result]) -> None:
+    said = calibrate(FakeScheduler(usual, cluster=WITH_GPU), "--kind", "gpu")
+    assert said.exit_code == 1
+    assert "only GPUs were measured" in str(said.exception)
 
 
 def test_the_site_files_other_lines_stay(calibrate: Callable[..., Result], tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from berth.plugin.site.first import first_site
 from berth.plugin.site.guess import guess_cpu, guess_gpu, instruction_sets
 from berth.plugin.site.write import toml_text
 from berth.plugin.slurm.scheduler import Slurm
+from berth.predictor.hardware import platforms
 
 
 @pytest.mark.parametrize(
@@ -127,3 +128,46 @@ def test_features_named_after_cpus_levels_or_sets_tell_the_instruction_sets(
     assert sets in told if sets else told == ()
     if "Sandy_Bridge" in features:
         assert has(told, "avx2") is Has.NO
+
+
+@pytest.mark.parametrize(
+    ("gres", "features", "platform"),
+    [
+        ("gpu:mi300x", (), "mi300x-192gb"),
+        ("gpu:mi300x_spx", (), "mi300x-192gb"),
+        ("gpu:mi300x_cpx", (), "mi300x-192gb-cpx"),
+        ("gpu:amd_instinct_mi300x", ("qpx", "nps1"), "mi300x-192gb-qpx"),
+        ("gpu:mi300a-tpx", (), "mi300a-128gb-tpx"),
+    ],
+)
+def test_a_partition_mode_of_an_amd_gpu_is_read_from_names(
+    gres: str, features: tuple[str, ...], platform: str
+) -> None:
+    guess = guess_gpu(gres, node(features=features), platforms.shipped())
+    assert guess is not None
+    assert guess.platform.name == platform
+    assert not guess.doubt
+
+
+def test_a_mode_that_the_gpu_does_not_have_is_a_doubt() -> None:
+    guess = guess_gpu("gpu:mi300a_qpx", node(), platforms.shipped())
+    assert guess is not None
+    assert guess.platform.name == "mi300a-128gb"
+    assert "QPX" in guess.doubt
+
+
+@pytest.mark.parametrize(
+    ("whole", "mode", "parts"),
+    [("mi300a-128gb", "cpx", 6), ("mi300a-128gb", "tpx", 3), ("mi300x-192gb", "cpx", 8)],
+)
+def test_the_partitions_of_a_card_are_the_card(whole: str, mode: str, parts: int) -> None:
+    shipped = platforms.shipped()
+    card, part = shipped[whole], shipped[f"{whole}-{mode}"]
+    assert part.parent == whole
+    assert part.cores * parts == card.cores
+    assert part.memory_bytes * parts == pytest.approx(card.memory_bytes, rel=1e-6)
+    for level in part.signature.memory:
+        same = card.signature.level(level.level)
+        assert same is not None
+        assert level.total_bytes_per_s * parts == pytest.approx(same.total_bytes_per_s)
+    assert part.signature.launch_overhead_s == card.signature.launch_overhead_s

@@ -29,8 +29,8 @@ def test_ceilings_are_those_of_real_hardware(platform: Platform) -> None:
     signature = platform.signature
     assert 1e10 < signature.flops_f64_per_s < 1e14
     # The 1,979 TFLOP/s row of a 160 GB H100 in gpu_specs.csv is not a real part; the fastest here
-    # is the RTX PRO 6000 with 110.
-    assert signature.flops_f32_per_s < 1.2e14
+    # are the MI300X with 163 (two operations in one instruction) and the RTX PRO 6000 with 110.
+    assert signature.flops_f32_per_s < 1.7e14
     dram = signature.level("dram")
     assert dram is not None
     assert 2e10 < dram.total_bytes_per_s < 6e12
