@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -182,3 +184,40 @@ def test_a_missing_counter_is_named(name: str) -> None:
 def test_a_program_of_no_instructions_is_refused() -> None:
     with pytest.raises(UsageError, match="no instructions"):
         work_of(profile(counters={"instructions": 0.0}))
+
+
+def test_a_short_loop_that_writes_an_array_is_no_reduction() -> None:
+    """A loop over 400 elements has as few stores as a sum over millions, but not as few a share."""
+    short = work_of(profile(bytes_moved=3e3, flops=400, regions=1.0))
+    assert short.stores < 500
+    assert short.reductions == 0
+
+
+def test_scattered_atomics_go_at_the_cards_rate() -> None:
+    """Eight updates of each of a million nodes, as in nodal accumulation."""
+    work = replace(
+        work_of(profile(bytes_moved=1e8, flops=1e6)),
+        atomics=8e6,
+        read_misses=(1e6, 1e6, 1e6),
+    )
+    found = times(work, WHOLE, PARALLEL)
+    for index, platform in enumerate(ALL):
+        rate = platform.signature.scattered_atomics_per_s
+        assert (rate is not None) == platform.is_gpu
+        if rate is not None:
+            assert found.parallel[index] >= 8e6 / rate
+            assert found.atomics[index] == 0
+
+
+def test_a_card_without_a_measured_rate_of_atomics_gets_one_from_its_cache() -> None:
+    v100 = platforms.shipped()["lassen-v100"]
+    bare = v100.model_copy(
+        update={"signature": v100.signature.model_copy(update={"scattered_atomics_per_s": None})}
+    )
+    given_, rule = Ceilings.of([Point(v100, 1), Point(bare, 1)]).scattered_atomics
+    assert rule == pytest.approx(given_, rel=0.1)
+
+
+def test_threads_of_a_multiprocessor_share_its_first_level_cache() -> None:
+    v100 = platforms.shipped()["lassen-v100"]
+    assert Ceilings.of([Point(v100, 1)]).l1_capacity[0] == 128 * 1024
