@@ -73,8 +73,8 @@ def _gemm(gpu: Gpu, target: int) -> Start:
 
 def _side(target: int) -> int:
     """Return the largest number of zones each way of which there are at most ``target``."""
-    side = round(target ** (1 / 3))
-    return side if side**3 <= target else side - 1
+    side = round(math.cbrt(target))
+    return side - 1 if side**3 > target else side
 
 
 def _nodal(gpu: Gpu, target: int) -> Start:

@@ -77,9 +77,7 @@ def _of_gpu(name: str, description: str, number: int) -> Platform:
         usable = base.model_copy(
             update={"name": name, "description": description or base.description}
         )
-        return measured_platform(
-            gpu, usable, say=lambda step, done, of: say(f"{done + 1} of {of}: {step}")
-        )
+        return measured_platform(gpu, usable, say=say)
 
 
 def _show(platform: Platform, output: Path | None, notes: list[str], *, json_: bool) -> None:
