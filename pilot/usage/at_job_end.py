@@ -275,7 +275,7 @@ def started_at(environ: Environment) -> float | None:
         words = after.split()
         if len(words) < 20:
             break
-        if before.endswith(b"(slurmstepd"):
+        if b"(slurmstepd" in before:
             age_s = float(content("/proc/uptime").split()[0]) - int(words[19]) / os.sysconf(
                 "SC_CLK_TCK"
             )

@@ -63,15 +63,15 @@ def parse_line(text: str, source: str) -> UsageLine:
     return parse_json(text, UsageLine, source=source)
 
 
-def usage_of(line: UsageLine, cluster: str, reporter: str, received_s: float) -> Usage:
-    """Return a node's line as Usage; ``cluster``: the site's name for the jobs of its scheduler."""
+def usage_of(line: UsageLine, cluster: str, job_id: str, reporter: str, received_s: float) -> Usage:
+    """Return a node's line as Usage, with the site's name and the job's id in the store's form."""
     gpus = [gpu for gpu in line.gpus if gpu.processes]
     mostly_cache = (line.memory_cache_bytes or 0) > MOST_CACHE * (line.memory_peak_bytes or 0)
     lacks = [*line.lacks, *(["cgroup: the peak is mostly file cache"] if mostly_cache else [])]
     peaks = [gpu.memory_peak_bytes for gpu in gpus if gpu.memory_peak_bytes is not None]
     return Usage(
         cluster=cluster,
-        job_id=line.array_task or line.job,
+        job_id=job_id,
         source=JOB_END,
         node=line.node,
         step=line.step,

@@ -33,6 +33,7 @@ class PastJobKeys:
         texts = texts_of_script(
             job.name or "",
             job.script,
+            fields=self._rules.fields_read(job.name or ""),
             comment=job.comment or "",
             arguments=job.arguments or (),
             path=job.script_path or "",

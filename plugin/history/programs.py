@@ -12,7 +12,7 @@ by RE2, whose time is linear in the text whatever the expression.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, NamedTuple, Protocol
@@ -30,6 +30,8 @@ _IMAGE = re.compile(
     r"--container(?:-image)?[= ]['\"]?([^\s'\"]+)"
     r"|((?:docker|oras|library|shub)://[^\s'\"]+|[^\s'\"=]+\.(?:sif|simg|sqsh|sqfs)\b)"
 )
+_IMAGE_MARKS = ("--container", "://", ".sif", ".simg", ".sqsh", ".sqfs")
+"""One of these is in every text that ``_IMAGE`` matches."""
 _MODULES = re.compile(r"^\s*(?:module\s+(?:load|add|swap)|ml)\s+([^#;&|\n]+)", re.MULTILINE)
 _PLAIN_NAMES = frozenset(
     ("run", "run.sh", "submit", "submit.sh", "job.sh", "script", "script.sh", "slurm.sh", "test",
@@ -116,12 +118,16 @@ SHIPPED = (
     rule("nf-{1}", {"job_name": r"^nf-(.+?)(?:_\(.*\)?)?$"}),
     rule("ondemand-{1}", {"job_name": r"^(?:\w+/)?sys/dashboard/(?:sys|dev|usr)/([\w.-]+)"}),
     rule("jupyter", {"job_name": r"(?i)^(?:spawner-)?jupyter(?:hub|lab)?(?:-singleuser)?$"}),
-    rule("dask-worker", {"command": r"\bdask[ -]worker\b|\bdistributed\.cli\.dask_worker\b"}),
-    rule("parsl-workers", {"command": r"\bprocess_worker_pool(?:\.py)?\b"}),
-    rule("jupyter", {"command": r"\bjupyter(?:hub)?[- ](?:lab|notebook|server|singleuser)\b"}),
-    rule("vasp_{1}", {"command": r"\bvasp_(std|gam|ncl)\b"}),
-    rule("lammps", {"command": r"(?:^|[\s/])(?:lmp(?:_\w+)?|lammps)(?=\s|$)"}),
-    rule("gromacs-mdrun", {"command": r"\bgmx(?:_mpi)?(?:_d)?\s+mdrun\b|\bmdrun_mpi\b"}),
+    # Each begins with plain letters: a script without them is passed over in a microsecond.
+    rule("dask-worker", {"command": r"dask[ -]worker\b"}),
+    rule("dask-worker", {"command": r"distributed\.cli\.dask_worker\b"}),
+    rule("parsl-workers", {"command": r"process_worker_pool\b"}),
+    rule("jupyter", {"command": r"jupyter(?:hub)?[- ](?:lab|notebook|server|singleuser)\b"}),
+    rule("vasp_{1}", {"command": r"vasp_(std|gam|ncl)\b"}),
+    rule("lammps", {"command": r"lmp(?<![^\s/]lmp)(?:_\w+)?(?=\s|$)"}),
+    rule("lammps", {"command": r"lammps(?<![^\s/]lammps)(?=\s|$)"}),
+    rule("gromacs-mdrun", {"command": r"gmx(?:_mpi)?(?:_d)?\s+mdrun\b"}),
+    rule("gromacs-mdrun", {"command": r"mdrun_mpi\b"}),
 )  # fmt: skip
 """What workflow managers, portals and three widespread programs write, tried after the site's."""
 
@@ -131,13 +137,23 @@ class ProgramRules:
 
     def __init__(self, rules: Iterable[Rule] = ()) -> None:
         self._rules = (*rules, *SHIPPED)
+        self._over_names = tuple(rule for rule in self._rules if rule.over_job_name)
         self.program_of = lru_cache(maxsize=4_096)(self._program_of)
         """Return the program of these JobTexts; empty: none is recognised."""
 
     def _program_of(self, texts: JobTexts) -> str:
-        named = bool(telling_name(texts.job_name)) and texts.job_name.lower() not in _PLAIN_NAMES
-        applying = (r.name_in(texts) for r in self._rules if r.over_job_name or not named)
-        return next(filter(None, applying), "")
+        applying = self._applying(texts.job_name)
+        return next(filter(None, (rule.name_in(texts) for rule in applying)), "")
+
+    def _applying(self, job_name: str) -> Sequence[Rule]:
+        named = telling_name(job_name) and job_name.lower() not in _PLAIN_NAMES
+        return self._over_names if named else self._rules
+
+    def fields_read(self, job_name: str) -> frozenset[str]:
+        """Return the fields of JobTexts that matter for a job of this name: the others need not be
+        read from its script."""
+        applying = self._applying(job_name)
+        return frozenset(field for rule in applying for field, _ in rule.patterns)
 
 
 SHIPPED_ONLY = ProgramRules()
@@ -187,27 +203,32 @@ def texts_of_script(
     name: str,
     script: str | None,
     *,
+    fields: Collection[str] = FIELDS,
     comment: str = "",
     arguments: Sequence[str] = (),
     path: str = "",
     modules: str = "",
 ) -> JobTexts:
-    """Return the texts of a job; ``modules``: those loaded when it was submitted, separated by
-    colons."""
+    """Return the texts of a job, those of its script only where they are among ``fields``.
+
+    ``modules``: those loaded when it was submitted, separated by colons.
+    """
     text = (script or "")[: 4 * LONGEST_TEXT]
-    command = normalised(text).partition("\n")[2] if text else ""
-    return JobTexts(
-        job_name=name,
-        comment=comment,
-        command=f"{command}{' '.join(arguments)}"[:LONGEST_TEXT],
-        script=path,
-        image=image_in(text),
-        modules=" ".join([*modules.split(":"), *modules_in(text)]).strip(),
-    )
+    command = image = loaded = ""
+    if "command" in fields:
+        body = normalised(text).partition("\n")[2] if text else ""
+        command = f"{body}{' '.join(arguments)}"[:LONGEST_TEXT]
+    if "image" in fields:
+        image = image_in(text)
+    if "modules" in fields:
+        loaded = " ".join([*modules.split(":"), *modules_in(text)]).strip()
+    return JobTexts(name, comment, command, path, image, loaded)
 
 
 def image_in(text: str) -> str:
     """Return the first container image in a script or command line; empty: none."""
+    if not any(mark in text for mark in _IMAGE_MARKS):
+        return ""
     match = _IMAGE.search(text)
     return "" if match is None else match[1] or match[2]
 

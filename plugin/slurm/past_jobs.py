@@ -335,7 +335,7 @@ def _texts(name: str, fields: Fields) -> JobTexts | None:
     wrapped = _WRAP.search(line)
     path = ""
     if wrapped is None:
-        path = next((word for word in line.split()[1:] if PurePosixPath(word).name == name), "")
+        path = next((word for word in line.split() if word.rpartition("/")[2] == name), "")
     return JobTexts(
         job_name=name,
         comment=comment[:LONGEST_TEXT],

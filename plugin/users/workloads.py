@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from berth.pilot.errors import BerthError, UsageError
 from berth.pilot.usage.line import parse_line, usage_of
 from berth.plugin.forecasting import forecaster_for, platforms_for, reference_of
+from berth.plugin.scheduler.registry import open_scheduler
 from berth.plugin.site.load import SiteWatcher
 from berth.plugin.site.site import Site
 from berth.plugin.store import Store, WorkloadRecord
@@ -90,7 +91,10 @@ class UserWorkloads:
         line = parse_line(text, "the line of usage")
         reporter = "" if peer.uid == 0 else peer.name
         site = self._watcher.poll().site
-        usage = usage_of(line, site.name, reporter, time.time())
+        job_id = open_scheduler(site).job_id(line.array_task or line.job)
+        if job_id is None:
+            raise UsageError(f"{line.job} is no job id of {site.scheduler}")
+        usage = usage_of(line, site.name, job_id, reporter, time.time())
         self.store.usages.put([usage])
         return usage.job_id
 

@@ -13,6 +13,7 @@ from berth.pilot.errors import DocumentError
 from berth.plugin.cli.options import PATH, POSITIVE, answer, json_option, store_options
 from berth.plugin.daemon.fingerprint import fingerprint
 from berth.plugin.history.advice import LEAST_RUNS, advise
+from berth.plugin.history.decided_jobs import with_usage
 from berth.plugin.history.matching import known_name, plain_name
 from berth.plugin.installed_site import Installation
 
@@ -44,7 +45,8 @@ def advise_command(
       berth jobs advise --user alice
       berth jobs advise align.sh
     """
-    jobs = every = list(installation.store(create=False).past_jobs.of_users(user))
+    store = installation.store(create=False)
+    jobs = every = with_usage(store, list(store.past_jobs.of_users(user)))
     if name is not None:
         wanted = {plain_name(name), name}
         jobs = [job for job in jobs if known_name(job.name, job.program) in wanted]

@@ -68,7 +68,7 @@ def test_a_jobs_group_becomes_one_line(tmp_path: Path, spool: Path) -> None:
     assert {key: line[key] for key in ("cluster", "job", "node", "lacks")} == {
         "cluster": "lab", "job": "7", "node": "n1", "lacks": [],
     }  # fmt: skip
-    usage = usage_of(parse_line(json.dumps(line), "x"), "site", "", 5.0)
+    usage = usage_of(parse_line(json.dumps(line), "x"), "site", "7", "", 5.0)
     assert (usage.job_id, usage.peak_bytes, usage.cpu_time_s) == ("7", 123456789, 61.0)
     assert (usage.disk_read_bytes, usage.disk_written_bytes, usage.oom_kills) == (1024, 200, 1)
     stalled = (usage.cpu_stalled_s, usage.memory_stalled_s, usage.io_stalled_s)
@@ -80,7 +80,7 @@ def test_a_peak_that_is_mostly_file_cache_is_not_what_the_job_needs(
 ) -> None:
     plant(tmp_path / "cg", stats={**STATS, "memory.stat": "anon 1\nfile 123000000\nshmem 0\n"})
     run(environment(tmp_path / "cg", spool))
-    usage = usage_of(parse_line(json.dumps(left(spool)), "x"), "site", "", 5.0)
+    usage = usage_of(parse_line(json.dumps(left(spool)), "x"), "site", "7", "", 5.0)
     assert usage.peak_bytes is None
     assert usage.lacks == "cgroup: the peak is mostly file cache"
 
@@ -138,8 +138,8 @@ def test_an_array_task_is_named_as_accounting_names_it(tmp_path: Path, spool: Pa
     plant(tmp_path / "cg")
     array = {"SLURM_ARRAY_JOB_ID": "5", "SLURM_ARRAY_TASK_ID": "2", "SLURM_STEP_ID": "4294967291"}
     run(environment(tmp_path / "cg", spool, **array))
-    usage = usage_of(parse_line(json.dumps(left(spool)), "x"), "site", "", 5.0)
-    assert (usage.job_id, usage.step) == ("5_2", "batch")
+    line = left(spool)
+    assert (line["job"], line["array_task"], line["step"]) == ("7", "5_2", "batch")
 
 
 @pytest.mark.parametrize("seeds", [range(150), pytest.param(range(1_000), marks=pytest.mark.slow)])
