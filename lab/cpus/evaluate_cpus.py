@@ -141,9 +141,9 @@ def berth(data: CpuPrograms, scores: Scores, advance: Callable[[], None] = lambd
             for c, prediction in enumerate(predictions):
                 log_s[r, c, p] = np.log(prediction.runtime_s.mid)
                 width[r, c, p] = prediction.runtime_s.log_width
-                own[r, c, p] = getattr(prediction, "own_log_width", np.nan)
+                own[r, c, p] = prediction.ratio_log_width
         advance()
-    return Guess(log_s, width, None if np.isnan(own).any() else own)
+    return Guess(log_s, width, own)
 
 
 def score_settings(data: CpuPrograms) -> Mapping[str, Scores]:

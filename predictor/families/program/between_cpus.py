@@ -36,6 +36,9 @@ floating-point programs."""
 PROGRAM_DEVIATION = 0.20
 """Standard deviation of the log ratio of a whole program's times on two CPUs around the ratio of
 their scores."""
+OWN_PROGRAM_DEVIATION = 0.17
+"""The part of ``PROGRAM_DEVIATION`` that is not common to a program's times on all other CPUs: how
+unusually fast or slow it was on the reference is common to them."""
 BENCHMARK_DEVIATION = 0.2
 """Standard error of the log ratio of core speeds by Berth's own benchmark kernels."""
 UNKNOWN_DEVIATION = 0.37
@@ -73,6 +76,8 @@ class CoreRatio:
     """Natural log of time there over time on the reference."""
     deviation: float
     """Standard error of ``log_ratio`` from the core's speed alone, without the program's own."""
+    own_deviation: float
+    """The same without the speed of the reference's core, which all platforms share."""
 
 
 def core_ratio(
@@ -97,7 +102,7 @@ def core_ratio(
     log_ratio = weight * math.log(ours.integer / theirs.integer) + (1 - weight) * math.log(
         ours.floating_point / theirs.floating_point
     )
-    return CoreRatio(log_ratio, math.hypot(ours.deviation, theirs.deviation))
+    return CoreRatio(log_ratio, math.hypot(ours.deviation, theirs.deviation), theirs.deviation)
 
 
 def _benchmarked(ours: Signature, theirs: Signature) -> CoreRatio | None:
@@ -109,7 +114,7 @@ def _benchmarked(ours: Signature, theirs: Signature) -> CoreRatio | None:
     ]
     if len(common) < LEAST_COMMON_KERNELS:
         return None
-    return CoreRatio(fmean(common), BENCHMARK_DEVIATION)
+    return CoreRatio(fmean(common), BENCHMARK_DEVIATION, BENCHMARK_DEVIATION)
 
 
 @dataclass(frozen=True, slots=True)

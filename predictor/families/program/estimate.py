@@ -25,9 +25,11 @@ from berth.predictor.core.arrays import Floats
 from berth.predictor.core.intervals import NORMAL_90, difficulty
 from berth.predictor.core.prediction import Basis
 from berth.predictor.families.program.between_cpus import (
+    OWN_PROGRAM_DEVIATION,
     PROGRAM_DEVIATION,
     SHARE_WEIGHT,
     UNKNOWN_DEVIATION,
+    CoreRatio,
     Shares,
     TypicalShares,
     core_ratio,
@@ -61,6 +63,9 @@ GUESSED_SCALING_DEVIATION = 0.1
 """The same for a program that was run with only one number of threads."""
 MOST_SCALING_DEVIATION = 0.6
 """Largest standard error by the number of cores: a node is limited by its bandwidth or cores."""
+OWN_SCALING = 0.5
+"""Share of that error that CPUs with as many cores do not share: the program's serial part is the
+same on all."""
 UNKNOWN_DIFFICULTY = 1.0
 """Difficulty (factor on the log interval) where no labelled platform gives a value.
 
@@ -81,11 +86,14 @@ class Estimate:
     interval.
 
     ``log_time`` is the log of seconds; ``log_width`` is the half width in log.
+    ``own_log_width`` is that of the error which the program's times on other platforms do not
+    share; None: unknown.
     """
 
     log_time: float
     log_width: float
     basis: Basis
+    own_log_width: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,7 +198,7 @@ def log_times(readings: Sequence[Reading], layout: Layout, bundle: Bundle) -> Fl
                 residual = float(residuals[name][row])
                 logs[row, index] = _calibrated(entries[name].prior, reading, index, residual)
             elif between_cpus(layout, point):
-                logs[row, index] = _moved(reading, shares[row], layout, index)[0]
+                logs[row, index] = _moved(reading, shares[row], layout, index).log_time
             else:
                 prior = bundle.manifest.priors["gpu" if point.gpus else "cpu"]
                 logs[row, index] = _calibrated(prior, reading, index, 0.0)
@@ -204,8 +212,18 @@ def between_cpus(layout: Layout, point: Point) -> bool:
     return not layout.table.points[layout.reference].gpus
 
 
-def _moved(reading: Reading, shares: Shares, layout: Layout, index: int) -> tuple[float, float]:
-    """Return the log of seconds on a CPU without labels, and its standard error.
+@dataclass(frozen=True, slots=True)
+class _Moved:
+    """The log of seconds on a CPU without labels, with its standard errors."""
+
+    log_time: float
+    deviation: float
+    own_deviation: float
+    """Standard error that the program's times on other CPUs do not share."""
+
+
+def _moved(reading: Reading, shares: Shares, layout: Layout, index: int) -> _Moved:
+    """Return the log of seconds on a CPU without labels.
 
     The measured time is scaled by the roofline to one core of the reference, moved to one core of
     the other CPU (``between_cpus``) and scaled to the number of cores there.
@@ -220,16 +238,19 @@ def _moved(reading: Reading, shares: Shares, layout: Layout, index: int) -> tupl
     )
     typical = layout.typical.log_ratio(ours, theirs)
     ratio = core_ratio(home.platform, target.platform, per_instruction)
-    core, deviation = (
-        (typical, UNKNOWN_DEVIATION) if ratio is None else (ratio.log_ratio, ratio.deviation)
-    )
+    ratio = ratio or CoreRatio(typical, UNKNOWN_DEVIATION, UNKNOWN_DEVIATION)
+    core = ratio.log_ratio
     if reading.counted:
         core += SHARE_WEIGHT * (shares.log_ratio(math.exp(one_core), ours, theirs) - typical)
     scaled = float(logs[index] - logs[theirs])
     doublings = abs(math.log2(target.units)) + abs(math.log2(home.units))
     step = MEASURED_SCALING_DEVIATION if reading.scaling.measured else GUESSED_SCALING_DEVIATION
     scaling = min(MOST_SCALING_DEVIATION, step * doublings)
-    return one_core + core + scaled, math.hypot(PROGRAM_DEVIATION, deviation, scaling)
+    return _Moved(
+        one_core + core + scaled,
+        math.hypot(PROGRAM_DEVIATION, ratio.deviation, scaling),
+        math.hypot(OWN_PROGRAM_DEVIATION, ratio.own_deviation, OWN_SCALING * scaling),
+    )
 
 
 def _features(reading: Reading, index: int) -> Floats:
@@ -278,9 +299,10 @@ def estimate(reading: Reading, layout: Layout, bundle: Bundle) -> list[Estimate]
                 )
             )
         elif between_cpus(layout, point):
-            log_time, deviation = _moved(reading, shares, layout, index)
-            width = math.hypot(NORMAL_90 * deviation, counting)
-            estimates.append(Estimate(log_time, width, Basis.PRIOR))
+            moved = _moved(reading, shares, layout, index)
+            width = math.hypot(NORMAL_90 * moved.deviation, counting)
+            own_width = NORMAL_90 * moved.own_deviation
+            estimates.append(Estimate(moved.log_time, width, Basis.PRIOR, own_width))
         else:
             kind = "gpu" if point.gpus else "cpu"
             prior = bundle.manifest.priors[kind]

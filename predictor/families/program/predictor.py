@@ -410,4 +410,5 @@ def _prediction(
         energy_j=runtime.scaled(platform.power_w * share) if platform.power_w else None,
         bound=reading.roofs.bound(index),
         abstained=abstained,
+        own_log_width=estimated.own_log_width,
     )

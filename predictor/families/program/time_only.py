@@ -114,7 +114,7 @@ def combined(
         middle = float(np.median(logs))
         spread = float(np.quantile(np.abs(logs - middle), SPREAD))
         own = float(np.median([kernel_estimate.log_width for kernel_estimate in column]))
-        width = own if spread == 0 else WIDENING * float(np.hypot(spread, own))
+        width = own if spread < 1e-9 else WIDENING * float(np.hypot(spread, own))
         combined_estimates.append(replace(first, log_time=middle, log_width=width))
     return combined_estimates
 
