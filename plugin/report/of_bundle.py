@@ -9,7 +9,7 @@ from typing import Any
 
 from berth.plugin.report.parts import Column, Part, Report, Table
 from berth.predictor.core.bundle import BundleManifest
-from berth.predictor.core.intervals import DIFFICULTY_FLOOR
+from berth.predictor.core.intervals import DIFFICULTY_FLOOR, NORMAL_90
 from berth.predictor.families.graph.transfer.bundle import PlatformEntry, TransferManifest
 from berth.predictor.families.program.bundle import Calibration, Labelled, Manifest
 from berth.predictor.families.relative.bundle import RelativeManifest
@@ -23,6 +23,8 @@ _MADE = ("id", "created", "command", "berth_version", "schema")
 
 def _factor(entry: Labelled | Calibration) -> float:
     """Return the upper end of the 90 % interval over its middle, for the most usual programs."""
+    if isinstance(entry, Labelled) and entry.own_time is not None:
+        return math.exp(NORMAL_90 * entry.own_time.deviation)
     return math.exp(entry.score_quantile * DIFFICULTY_FLOOR)
 
 

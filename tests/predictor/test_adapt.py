@@ -161,9 +161,12 @@ def test_a_single_precision_program_has_the_usual_interval_where_the_suite_ran(
     by_suite: Path,
 ) -> None:
     known, own = platforms.load(), suite_profiles()["Single_PAIRS-1048576"]
-    adapted_one = Predictor.load(by_suite)
-    after = adapted_one.predict(own, known[NODE], reference=known[own.platform]).runtime_s
+    before, after = (
+        Predictor.load(folder).predict(own, known[NODE], reference=known[own.platform]).runtime_s
+        for folder in (DEFAULT_BUNDLE, by_suite)
+    )
     assert after.low < 2.0 * own.runtime.median_s < after.high
+    assert after.high / after.low < before.high / before.low
 
 
 def test_a_bundle_without_its_own_range_data_is_refused(by_suite: Path, tmp_path: Path) -> None:

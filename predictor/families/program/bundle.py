@@ -67,6 +67,18 @@ class Calibration(Document):
     (``core.intervals``)."""
 
 
+class OwnTime(Document):
+    """How programs run on a CPU beyond what the speeds of the cores tell (``between_cpus``)."""
+
+    log_factor: float
+    """Natural log of measured time over time predicted from the own time on another CPU."""
+    standard_error: float = Field(ge=0)
+    deviation: Positive
+    """Standard deviation of the log time of programs around that factor."""
+    share_weight: float = Field(ge=0, le=1)
+    """How much of the change by the shares of core and memory time happens on this CPU."""
+
+
 class Labelled(Document):
     """A platform on which training programs were timed, and the correction model trained on these
     times."""
@@ -93,6 +105,10 @@ class Labelled(Document):
     """The platform as it was described when the model was trained."""
     reference: Name | None = None
     """Platform whose profiles the model was trained on; None: the bundle's reference platform."""
+    own_time: OwnTime | None = None
+    """Correction of the prediction from CPU to CPU, which then replaces ``prior`` and ``model``.
+
+    None: these have the lower errors on left-out kernels, or the platform is a GPU."""
     range_file: str | None = None
     """File with range data of the programs timed on this platform; None: the bundle's range
     data."""

@@ -34,7 +34,7 @@ from berth.predictor.families.program.between_cpus import (
     TypicalShares,
     core_ratio,
 )
-from berth.predictor.families.program.bundle import Bundle, Calibration, Labelled
+from berth.predictor.families.program.bundle import Bundle, Calibration, Labelled, OwnTime
 from berth.predictor.families.program.features import Reference, feature_row, work_features
 from berth.predictor.families.program.roofline import Times, times
 from berth.predictor.families.program.work import ThreadScaling, Work, work_of
@@ -194,15 +194,25 @@ def log_times(readings: Sequence[Reading], layout: Layout, bundle: Bundle) -> Fl
             if at_home:
                 log_roof = float(reading.log_roofs[index])
                 logs[row, index] = _at_home(reading, point, measured, log_roof, 0.0).log_time
+            elif own_time := _own_time(entries.get(name or ""), layout, point):
+                moved = moved_between_cpus(
+                    reading, shares[row], layout, index, own_time.share_weight
+                )
+                logs[row, index] = moved.log_time + own_time.log_factor
             elif name in residuals:
                 residual = float(residuals[name][row])
                 logs[row, index] = _calibrated(entries[name].prior, reading, index, residual)
             elif between_cpus(layout, point):
-                logs[row, index] = _moved(reading, shares[row], layout, index).log_time
+                logs[row, index] = moved_between_cpus(reading, shares[row], layout, index).log_time
             else:
                 prior = bundle.manifest.priors["gpu" if point.gpus else "cpu"]
                 logs[row, index] = _calibrated(prior, reading, index, 0.0)
     return logs
+
+
+def _own_time(entry: Labelled | None, layout: Layout, point: Point) -> OwnTime | None:
+    """Return how labels correct a prediction from CPU to CPU; None: they do not."""
+    return entry.own_time if entry is not None and between_cpus(layout, point) else None
 
 
 def between_cpus(layout: Layout, point: Point) -> bool:
@@ -213,7 +223,7 @@ def between_cpus(layout: Layout, point: Point) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class _Moved:
+class Moved:
     """The log of seconds on a CPU without labels, with its standard errors."""
 
     log_time: float
@@ -221,8 +231,40 @@ class _Moved:
     own_deviation: float
     """Standard error that the program's times on other CPUs do not share."""
 
+    def corrected(self, own_time: OwnTime, reading: Reading, times_as_many_cores: float) -> Moved:
+        """Return the time corrected by labels on this CPU, measured with another number of
+        cores."""
+        scaling = scaling_deviation(reading, abs(math.log2(times_as_many_cores)))
+        own = own_time.deviation * OWN_PROGRAM_DEVIATION / PROGRAM_DEVIATION
+        return Moved(
+            self.log_time + own_time.log_factor,
+            math.hypot(own_time.deviation, own_time.standard_error, scaling),
+            math.hypot(own, own_time.standard_error, OWN_SCALING * scaling),
+        )
 
-def _moved(reading: Reading, shares: Shares, layout: Layout, index: int) -> _Moved:
+
+def scaling_deviation(reading: Reading, doublings: float) -> float:
+    """Return the standard error of the log time by scaling to other numbers of cores."""
+    step = MEASURED_SCALING_DEVIATION if reading.scaling.measured else GUESSED_SCALING_DEVIATION
+    return min(MOST_SCALING_DEVIATION, step * doublings)
+
+
+def _by_own_time(moved: Moved, counting: float, basis: Basis) -> Estimate:
+    return Estimate(
+        moved.log_time,
+        max(LEAST_LOG_WIDTH, math.hypot(NORMAL_90 * moved.deviation, counting)),
+        basis,
+        NORMAL_90 * moved.own_deviation,
+    )
+
+
+def moved_between_cpus(
+    reading: Reading,
+    shares: Shares,
+    layout: Layout,
+    index: int,
+    share_weight: float = SHARE_WEIGHT,
+) -> Moved:
     """Return the log of seconds on a CPU without labels.
 
     The measured time is scaled by the roofline to one core of the reference, moved to one core of
@@ -241,12 +283,11 @@ def _moved(reading: Reading, shares: Shares, layout: Layout, index: int) -> _Mov
     ratio = ratio or CoreRatio(typical, UNKNOWN_DEVIATION, UNKNOWN_DEVIATION)
     core = ratio.log_ratio
     if reading.counted:
-        core += SHARE_WEIGHT * (shares.log_ratio(math.exp(one_core), ours, theirs) - typical)
+        core += share_weight * (shares.log_ratio(math.exp(one_core), ours, theirs) - typical)
     scaled = float(logs[index] - logs[theirs])
     doublings = abs(math.log2(target.units)) + abs(math.log2(home.units))
-    step = MEASURED_SCALING_DEVIATION if reading.scaling.measured else GUESSED_SCALING_DEVIATION
-    scaling = min(MOST_SCALING_DEVIATION, step * doublings)
-    return _Moved(
+    scaling = scaling_deviation(reading, doublings)
+    return Moved(
         one_core + core + scaled,
         math.hypot(PROGRAM_DEVIATION, ratio.deviation, scaling),
         math.hypot(OWN_PROGRAM_DEVIATION, ratio.own_deviation, OWN_SCALING * scaling),
@@ -283,6 +324,13 @@ def estimate(reading: Reading, layout: Layout, bundle: Bundle) -> list[Estimate]
         if point.platform.name in layout.at_home:
             log_roof = float(reading.log_roofs[index])
             estimates.append(_at_home(reading, point, measured, log_roof, doubling))
+        elif own_time := _own_time(entries.get(name or ""), layout, point):
+            entry = entries[name or ""]
+            moved = moved_between_cpus(
+                reading, shares, layout, index, own_time.share_weight
+            ).corrected(own_time, reading, point.units / entry.cores)
+            apart = abs(math.log2(point.units / entry.cores))
+            estimates.append(_by_own_time(moved, counting, _basis(entry, apart)))
         elif name in residuals:
             entry = entries[name]
             own = bundle.own_ranges.get(name)
@@ -299,10 +347,8 @@ def estimate(reading: Reading, layout: Layout, bundle: Bundle) -> list[Estimate]
                 )
             )
         elif between_cpus(layout, point):
-            moved = _moved(reading, shares, layout, index)
-            width = math.hypot(NORMAL_90 * moved.deviation, counting)
-            own_width = NORMAL_90 * moved.own_deviation
-            estimates.append(Estimate(moved.log_time, width, Basis.PRIOR, own_width))
+            moved = moved_between_cpus(reading, shares, layout, index)
+            estimates.append(_by_own_time(moved, counting, Basis.PRIOR))
         else:
             kind = "gpu" if point.gpus else "cpu"
             prior = bundle.manifest.priors[kind]

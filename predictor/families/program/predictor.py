@@ -8,6 +8,7 @@ profile on all platforms then takes a few numpy operations and one ONNX call per
 from __future__ import annotations
 
 import math
+import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -20,9 +21,16 @@ from berth.predictor.core.intervals import around
 from berth.predictor.core.prediction import Basis, Bound, Prediction, PredictionCurve
 from berth.predictor.core.sizes import SizeGrowth, growth_to, memory_on
 from berth.predictor.families.program import bundle as bundles
-from berth.predictor.families.program.between_cpus import TypicalShares
+from berth.predictor.families.program.between_cpus import Shares, TypicalShares
 from berth.predictor.families.program.bundle import Bundle
-from berth.predictor.families.program.estimate import Estimate, Layout, Reading, estimate, read
+from berth.predictor.families.program.estimate import (
+    Estimate,
+    Layout,
+    Reading,
+    estimate,
+    moved_between_cpus,
+    read,
+)
 from berth.predictor.families.program.time_only import (
     combined,
     is_time_only,
@@ -122,16 +130,9 @@ class Predictor:
         points."""
         layout, growth = self.layout(profile, points, reference), _own_size(profile)
         if is_time_only(profile):
-            likely = stand_ins(profile)
-            mispredicts = mispredicts_per_instruction(profile)
-
-            def uncounted(other: Profile) -> Reading:
-                return replace(self.read(other, layout), counted=False, mispredicts=mispredicts)
-
-            estimates = combined(
-                likely, lambda other: estimate(uncounted(other), layout, self._bundle)
-            )
-            reading = uncounted(likely[0])
+            readings = self._uncounted(profile, layout)
+            estimates = combined([estimate(each, layout, self._bundle) for each in readings])
+            reading = readings[0]
             doubt = _incomplete(profile) or _elsewhere(profile, reference)
             doubts = dict.fromkeys(_names(points), doubt or _waiting(profile, reference))
         else:
@@ -188,6 +189,30 @@ class Predictor:
             one_core={name: len(asked) + len(own) + i for i, name in enumerate(cpus)},
             typical=TypicalShares.on(table),
         )
+
+    def between_cpus(
+        self, profile: Profile, point: Point, reference: Platform, share_weight: float
+    ) -> float:
+        """Return the log of seconds predicted at a point of a CPU from the program's own time on
+        another CPU and the speeds of the cores, without any label of the CPU."""
+        layout = self.layout(profile, [point], reference)
+        readings = (
+            self._uncounted(profile, layout)
+            if is_time_only(profile)
+            else [self.read(profile, layout)]
+        )
+        return statistics.median(
+            moved_between_cpus(r, Shares.of(r.roofs), layout, 0, share_weight).log_time
+            for r in readings
+        )
+
+    def _uncounted(self, profile: Profile, layout: Layout) -> list[Reading]:
+        """Return readings of a profile without counters, with those of each kernel of the suite."""
+        mispredicts = mispredicts_per_instruction(profile)
+        return [
+            replace(self.read(other, layout), counted=False, mispredicts=mispredicts)
+            for other in stand_ins(profile)
+        ]
 
     def read(self, profile: Profile, layout: Layout) -> Reading:
         """Return the profile with its work and with roofline times at the points of ``layout``.

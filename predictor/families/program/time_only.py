@@ -12,7 +12,7 @@ are emulated; a site measures only the run times of the suite.
 from __future__ import annotations
 
 import gzip
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -98,15 +98,12 @@ def _suite_counters() -> tuple[tuple[str, Counters], ...]:
     )
 
 
-def combined(
-    profiles: Sequence[Profile], estimates: Callable[[Profile], Sequence[Estimate]]
-) -> list[Estimate]:
-    """Return one estimate per platform and core count: the median of the estimates of all
-    ``profiles``.
+def combined(each: Sequence[Sequence[Estimate]]) -> list[Estimate]:
+    """Return one estimate per platform and core count: the median of the estimates of several
+    profiles.
 
     The spread of the estimates gives the interval.
     """
-    each = [estimates(profile) for profile in profiles]
     combined_estimates = []
     for column in zip(*each, strict=True):
         first = column[0]

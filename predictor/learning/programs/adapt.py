@@ -8,11 +8,13 @@ dominate) and by the median.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+import xgboost
 
 from berth.pilot.errors import UsageError
 from berth.pilot.platform import Platform
@@ -24,12 +26,22 @@ from berth.predictor.core.bundle import CARD
 from berth.predictor.core.bundle_writing import now, write_bundle
 from berth.predictor.core.intervals import DIFFICULTY_FLOOR, difficulty, group_quantile
 from berth.predictor.families.program import bundle as bundles
-from berth.predictor.families.program.bundle import Calibration, Labelled, Manifest
+from berth.predictor.families.program.between_cpus import SHARE_WEIGHT
+from berth.predictor.families.program.bundle import Calibration, Labelled, Manifest, OwnTime
 from berth.predictor.families.program.features import FEATURES, WORK_FEATURES
+from berth.predictor.families.program.predictor import Predictor
 from berth.predictor.families.program.range_check import RangeCheck
+from berth.predictor.families.program.time_only import is_time_only
+from berth.predictor.hardware.ceilings import Point
 from berth.predictor.learning.folds import folds
 from berth.predictor.learning.onnx_export import check_trees_agree, trees_to_onnx
-from berth.predictor.learning.programs.columns import Columns, pair_columns, pairs_of, units_of
+from berth.predictor.learning.programs.columns import (
+    Columns,
+    Pair,
+    pair_columns,
+    pairs_of,
+    units_of,
+)
 from berth.predictor.learning.programs.model import (
     ENOUGH_KERNELS,
     Model,
@@ -41,6 +53,12 @@ from berth.predictor.learning.programs.model import (
     kernel_weights,
     left_out_scores,
     shrunk_prior,
+)
+from berth.predictor.learning.programs.own_time import (
+    fit_own_time,
+    left_out_errors,
+    log_errors,
+    start_deviation,
 )
 
 RESIDUAL_KERNELS = 16
@@ -93,21 +111,37 @@ def adapt(
     if kind not in manifest.priors:
         raise UsageError(f"the bundle {manifest.id} has no prior for {kind} platforms")
     pairs = pairs_of(profiles, platform, platforms)
-    data = pair_columns(pairs, platform, platforms)
-    fitted = adapted(data, manifest.priors[kind], seed)
     units = units_of(pairs, platform)
+    counted = [pair for pair in pairs if not is_time_only(pair.here)]
+    if platform.is_gpu and len(counted) < len(pairs):
+        raise UsageError(
+            f"profile {_uncounted(pairs)!r} lacks counters, which a GPU's calibration needs",
+            hint="pilot it again where these can be counted (hardware counters or valgrind)",
+        )
+    start = manifest.priors[kind]
+    fitted, own_range = _without_counters(start, seed), None
+    if counted:
+        data = pair_columns(counted, platform, platforms)
+        fitted = adapted(data, start, seed)
+        own_range = _own_range(data, bundles.read_range(source / bundles.RANGE))
     name = f"residual-{platform.name}.onnx"
     onnx = trees_to_onnx(fitted.model.residual, len(FEATURES))
-    check_trees_agree(onnx, fitted.model.residual, data.features)
+    if counted:
+        check_trees_agree(onnx, fitted.model.residual, data.features)
     prior = fitted.model.prior
-    own_range = _own_range(data, bundles.read_range(source / bundles.RANGE))
+    own_time = None
+    if not platform.is_gpu and not any(platforms[p.here.platform].is_gpu for p in pairs):
+        rival = fitted if len(counted) == len(pairs) else None
+        own_time = _own_time(
+            Predictor.load(source), pairs, Point(platform, units), platforms, rival
+        )
     entry = Labelled(
         platform=platform.name,
         cores=0 if platform.is_gpu else units,
         gpus=units if platform.is_gpu else 0,
-        rows=len(data),
-        kernels=len(set(data.kernels)),
-        label=f"{len(data)} workloads timed there, adapted from the {kind} prior",
+        rows=len(pairs),
+        kernels=len({pair.kernel for pair in pairs}),
+        label=f"{len(pairs)} workloads timed there, adapted from the {kind} prior",
         model=name,
         prior=Calibration(
             bias=prior.bias,
@@ -119,6 +153,7 @@ def adapt(
         score_quantile=fitted.score_quantile,
         hardware=platform,
         reference=reference,
+        own_time=own_time,
         range_file=None if own_range is None else f"range-{platform.name}.json",
     )
     others = tuple(e for e in manifest.labelled if e.platform != platform.name)
@@ -139,6 +174,47 @@ def adapt(
         }
     )
     return write_bundle(folder, updated, files, bundles.load)
+
+
+def _uncounted(pairs: Sequence[Pair]) -> str:
+    return next(pair.here.name for pair in pairs if is_time_only(pair.here))
+
+
+def _own_time(
+    predictor: Predictor,
+    pairs: Sequence[Pair],
+    point: Point,
+    platforms: Mapping[str, Platform],
+    fitted: Adapted | None,
+) -> OwnTime | None:
+    """Return the correction of a CPU's predictions from CPU to CPU; None: the calibrated roofline
+    ``fitted`` has lower errors on left-out kernels.
+
+    ``fitted`` is None where counters are missing: then only the correction can be used.
+    """
+    kernels = tuple(pair.kernel for pair in pairs)
+    deviation = start_deviation(pairs, point.platform, platforms)
+
+    def off(share_weight: float) -> tuple[Floats, Floats]:
+        errors = log_errors(predictor, pairs, point, platforms, share_weight)
+        return errors, np.abs(left_out_errors(errors, kernels, deviation))
+
+    share_weight, (errors, left_out) = SHARE_WEIGHT, off(SHARE_WEIGHT)
+    if fitted is None or len(set(kernels)) < ENOUGH_KERNELS:
+        return fit_own_time(errors, kernels, deviation, share_weight)
+    plain, plain_left_out = off(0.0)
+    if _lower(plain_left_out, left_out, kernels):
+        share_weight, errors, left_out = 0.0, plain, plain_left_out
+    if len(fitted.left_out) and _lower(fitted.left_out, left_out, kernels):
+        return None
+    return fit_own_time(errors, kernels, deviation, share_weight)
+
+
+def _lower(first: Floats, second: Floats, kernels: tuple[str, ...]) -> bool:
+    """Return whether errors are lower by their mean and by their median."""
+    weights = kernel_weights(kernels)
+    lower_mean = float(weights @ first) < float(weights @ second)
+    return lower_mean and float(np.median(first)) < float(np.median(second))
 
 
 def _own_range(data: Columns, source: RangeCheck) -> RangeCheck | None:
@@ -168,10 +244,22 @@ def adapted(data: Columns, kind: Calibration, seed: int) -> Adapted:
             own = max(group_quantile(list(scores), data.kernels), 1e-3)
             return Adapted(model, own, quantile, has_residual=True, left_out=off)
         left_out = alone
-    nothing = np.zeros(len(data))
-    silent = fit_ensemble(data.features, nothing, nothing + 1, Settings(rounds=1, depth=1), seed)
-    model_of_prior = Model(prior, silent, 0.0)
+    model_of_prior = Model(prior, _silent(data.features, seed), 0.0)
     return Adapted(model_of_prior, quantile, quantile, has_residual=False, left_out=left_out)
+
+
+def _silent(features: Floats, seed: int) -> xgboost.XGBRegressor:
+    """Return an ensemble that corrects nothing."""
+    nothing = np.zeros(len(features))
+    return fit_ensemble(features, nothing, nothing + 1, Settings(rounds=1, depth=1), seed)
+
+
+def _without_counters(kind: Calibration, seed: int) -> Adapted:
+    """Return the prior of the kind, for profiles without counters."""
+    prior = Prior(kind.bias, kind.carry, kind.reduction_s)
+    model = Model(prior, _silent(np.zeros((2, len(FEATURES))), seed), 0.0)
+    quantile = kind.score_quantile
+    return Adapted(model, quantile, quantile, has_residual=False, left_out=np.zeros(0))
 
 
 def _start(data: Columns, kind: Prior) -> Prior:
@@ -215,9 +303,15 @@ def _with_residual(data: Columns, start: Prior, seed: int) -> tuple[Floats, Floa
 
 
 def _card(entry: Labelled, fitted: Adapted, command: str) -> str:
-    residual = "prior and a residual" if fitted.has_residual else "the prior alone"
+    if entry.own_time is not None:
+        how = (
+            "from CPU to CPU by the program's own time, times "
+            f"{math.exp(entry.own_time.log_factor):.3f}"
+        )
+    else:
+        residual = "prior and a residual" if fitted.has_residual else "the prior alone"
+        how = f"{residual}, bias {entry.prior.bias:+.3f}, carry {entry.prior.carry:.2f}"
     return (
         f"\n## Adapted to `{entry.platform}`\n"
-        f"By `{command}`: {entry.rows} workloads ({entry.kernels} kernels) timed there; "
-        f"{residual}, bias {entry.prior.bias:+.3f}, carry {entry.prior.carry:.2f}.\n"
+        f"By `{command}`: {entry.rows} workloads ({entry.kernels} kernels) timed there; {how}.\n"
     )

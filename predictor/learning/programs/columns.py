@@ -186,6 +186,11 @@ class Pair:
         parsed = kernel_and_size(self.here.name)
         return self.here.name if parsed is None else parsed[0]
 
+    @property
+    def there_s(self) -> float:
+        """Return the run time to predict, in seconds."""
+        return _seconds(self.there)
+
 
 def pairs_of(
     profiles: Sequence[Profile], platform: Platform, platforms: Mapping[str, Platform]
