@@ -103,6 +103,8 @@ PREDICTIONS: tuple[Column[PlatformRow], ...] = (
     Column("Limited by", "bound", lambda row: row.prediction.bound.value),
     Column("Basis", "basis", lambda row: row.prediction.basis.value, words=_basis),
     Column("From", "source", lambda row: row.source),
+    Column("Has code", "has_code", lambda row: row.has_code, for_people=False),
+    Column("Abstains", "abstained", lambda row: row.prediction.abstained, for_people=False),
 )  # fmt: skip
 """The columns of predictions by platform."""
 
@@ -231,7 +233,6 @@ def prediction_data(forecast: Forecast, row: PlatformRow) -> dict[str, Any]:
         "nodes": prediction.nodes,
         "cores": prediction.cores,
         "gpus": prediction.gpus,
-        "abstained": prediction.abstained,
         "sources": sources_data(forecast, prediction.platform),
     }
 

@@ -45,6 +45,8 @@ class Column(Generic[R]):
     """Whether the column is left out where no record has a value."""
     is_wide: bool = False
     """Whether a narrow terminal leaves the column out."""
+    for_people: bool = True
+    """Whether people see the column; False: it stands only in JSON and CSV."""
     in_short: bool = False
     """Whether the column stays in a short table (``--short``)."""
 
@@ -149,12 +151,16 @@ class Table(Generic[R]):
     @property
     def header(self) -> list[str]:
         """Return the columns' titles for people."""
-        return [column.title for column in self.columns]
+        return [column.title for column in self._shown]
 
     @property
     def rows(self) -> list[list[str]]:
         """Return the cells' texts for people, a list for each record."""
-        return [[column.cell(record) for column in self.columns] for record in self.records]
+        return [[column.cell(record) for column in self._shown] for record in self.records]
+
+    @property
+    def _shown(self) -> list[Column[R]]:
+        return [column for column in self.columns if column.for_people]
 
     def data(self) -> list[dict[str, Any]]:
         """Return the values for programs, a mapping for each record."""

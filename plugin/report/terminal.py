@@ -84,7 +84,7 @@ def table_text(table: Table[Any], *, indent: int = 0, if_empty: str | None = Non
         return " " * indent + no_records
     doubtful = [index for index in range(len(table.records)) if table.is_doubtful(index)]
     apart = doubtful[0] if doubtful else None
-    columns = [column for column in table.columns if not column.is_wide]
+    columns = [c for c in table.columns if c.for_people and not c.is_wide]
     shown = table.records[: table.most]
     rows = [[column.cell(record) for column in columns] for record in shown]
     text = _aligned([_capitals(column.title) for column in columns], rows, indent, apart)
