@@ -62,6 +62,7 @@ class Code(StrEnum):
     BILLS_MORE = "bills-more"
     PREEMPTIBLE = "preemptible"
     NOT_BY_FIT = "not-by-fit"
+    SLOWER = "slower"
     ACCOUNT_LIMIT = "account-limit"
     NOT_ASSOCIATED = "not-associated"
     RULED_OUT = "ruled-out"
@@ -124,6 +125,7 @@ CHECKED_IN_ORDER: tuple[Code, ...] = (
     Code.PREEMPTIBLE,
     Code.BILLS_MORE,
     Code.NOT_BY_FIT,
+    Code.SLOWER,
     Code.OTHER_SLICE,
     Code.NOT_CHOSEN,
 )

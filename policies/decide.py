@@ -135,6 +135,7 @@ class Decider:
         beside = listed_beside(
             request, edit, fitting,
             candidates=self._by_name, states=states, forecast=forecast, settings=self.settings,
+            by_time=self.objective.by_time,
         )  # fmt: skip
         edit = with_queues(edit, [self._by_name[one.candidate].queue for one in beside])
         joining: list[Fit] = []

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 from typing import NamedTuple
 
+from berth.policies.by_ratio import slower_of, times_of
 from berth.policies.codes import NOT_PREDICTED, OVER_TIME, Code
 from berth.policies.constraints import Exclusion
 from berth.policies.fit import Fit, fit_on
@@ -21,6 +23,7 @@ from berth.predictor.core.forecast import Forecast
 LONGEST_LIST = 1_000
 """Most characters in a job's list of queues; the submit filter accepts no longer list."""
 _SAME_BILL = 1 + 1e-9
+_NO_TIMES: Mapping[str, float] = MappingProxyType({})
 
 
 class Now(NamedTuple):
@@ -39,6 +42,11 @@ class FitList(NamedTuple):
     ranked: tuple[Ranked, ...]
     """All candidates: those of ``fits`` in their order, then the others with their reasons."""
     edit: Edit
+    by_ratio: bool = False
+    """Whether the places are in order of how fast they are predicted for this program."""
+    slower: str = ""
+    """A place that was left out because the job very likely ends later there, with the reason;
+    empty: there is none."""
 
     @property
     def code(self) -> Code:
@@ -57,8 +65,11 @@ def fit_list(
     known = {ranked.candidate: ranked for ranked in predicted}
     fits: list[Fit] = []
     unfit: dict[str, Exclusion] = {}
+    heeds_time = not _over_time_everywhere(forecast, predicted)
     for candidate in now.candidates:
-        fit = _fit_on(request, candidate, forecast, known.get(candidate.name), now)
+        fit = _fit_on(
+            request, candidate, forecast, known.get(candidate.name), now, heeds_time=heeds_time
+        )
         if isinstance(fit, Fit):
             fits.append(fit)
         else:
@@ -66,14 +77,23 @@ def fit_list(
     used, left_out = _to_use(fits, now)
     if not used:
         return None
-    used = in_order(used)
-    unfit |= left_out
+    slower = slower_of(used, known, now.states, now.settings)
+    used = [fit for fit in used if fit.candidate.name not in slower]
+    times = times_of(used, known, now.settings)
+    used = in_order(used, times)
+    unfit |= left_out | slower
     ranked = [_fitting(fit, known.get(fit.candidate.name)) for fit in used] + [
         _unfit(request, candidate, known.get(candidate.name), unfit[candidate.name])
         for candidate in now.candidates
         if candidate.name in unfit
     ]
-    return FitList(tuple(used), tuple(ranked), Edit(queue=_queues_of(used, now.settings)))
+    return FitList(
+        tuple(used),
+        tuple(ranked),
+        Edit(queue=_queues_of(used, now.settings)),
+        by_ratio=bool(times),
+        slower=next((f"on {name} {why.sentence}" for name, why in slower.items()), ""),
+    )
 
 
 def unpredicted_beside(
@@ -134,22 +154,36 @@ def with_fitting(ruled_out: Sequence[Ranked], fits: Sequence[Fit]) -> list[Ranke
     ]
 
 
-def in_order(fits: Sequence[Fit]) -> list[Fit]:
+def in_order(fits: Sequence[Fit], times: Mapping[str, float] = _NO_TIMES) -> list[Fit]:
     """Return the candidates where the job starts first, and of those the fastest, first.
 
-    Of several candidates of one queue the slowest counts, because the scheduler chooses among their
-    nodes.
+    ``times``: predicted seconds on every candidate, by name; empty: the speed of their hardware
+    counts. Of several candidates of one queue the slowest counts, because the scheduler chooses
+    among their nodes.
     """
-    by_queue: dict[str, tuple[float, int]] = {}
+    slowness = {
+        fit.candidate.name: times.get(fit.candidate.name, fit.candidate.speed_rank) for fit in fits
+    }
+    by_queue: dict[str, tuple[float, float]] = {}
     for fit in fits:
-        wait_s, rank = by_queue.get(fit.candidate.queue, fit.order)
-        by_queue[fit.candidate.queue] = min(wait_s, fit.wait_s), max(rank, fit.candidate.speed_rank)
+        slow = slowness[fit.candidate.name]
+        wait_s, slowest = by_queue.get(fit.candidate.queue, (fit.wait_s, slow))
+        by_queue[fit.candidate.queue] = min(wait_s, fit.wait_s), max(slowest, slow)
 
-    def key(fit: Fit) -> tuple[float, int, str, int, str]:
+    def key(fit: Fit) -> tuple[float, float, str, float, str]:
         place = fit.candidate
-        return (*by_queue[place.queue], place.queue, place.speed_rank, place.name)
+        return (*by_queue[place.queue], place.queue, slowness[place.name], place.name)
 
     return sorted(fits, key=key)
+
+
+def _over_time_everywhere(forecast: Forecast | None, predicted: Sequence[Ranked]) -> bool:
+    """Return whether a program known from past jobs may be over its time limit on all predicted
+    places: then its time is too uncertain to prefer a place where nothing is predicted."""
+    if forecast is None or forecast.kind != "history":
+        return False
+    timed = [ranked for ranked in predicted if ranked.runtime_s is not None]
+    return all(ranked.code in OVER_TIME for ranked in timed)
 
 
 def _fit_on(
@@ -158,12 +192,15 @@ def _fit_on(
     forecast: Forecast | None,
     known: Ranked | None,
     now: Now,
+    *,
+    heeds_time: bool = True,
 ) -> Fit | Exclusion:
     fit = fit_on(
         request, candidate, now.states.get(candidate.name), now.settings, now.now_s,
         forecast=forecast, memory=None if known is None else known.memory,
     )  # fmt: skip
-    if isinstance(fit, Fit) and known is not None and known.code in OVER_TIME:
+    over_time = known is not None and known.code in OVER_TIME and heeds_time
+    if isinstance(fit, Fit) and known is not None and over_time:
         return fit._replace(last_resort=Exclusion(Code(known.code), known.excluded or ""))
     return fit
 

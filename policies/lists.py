@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from operator import attrgetter
 
+from berth.policies.by_ratio import ends_later, place_of
 from berth.policies.edits import edit_of
 from berth.policies.objectives.costs import expected_wait_s
 from berth.policies.settings import ListBy, PolicySettings
@@ -27,9 +28,12 @@ def listed_beside(
     states: Mapping[str, CandidateState],
     forecast: Forecast,
     settings: PolicySettings,
+    by_time: bool = False,
 ) -> list[Ranked]:
     """Return the candidates of ``fitting`` (best first) that may be listed beside the best.
 
+    ``by_time``: the objective is the job's time; then a candidate that is compared with the best by
+    a ratio is listed too, unless the job surely ends later there.
     Their changes to the job equal ``edit``, the best one's, except for the queue. MIG slices are
     never listed. The list is empty where the site or the scheduler does not use lists.
     """
@@ -41,7 +45,8 @@ def listed_beside(
         candidate = candidates[ranked.candidate]
         if candidate.slice_of is not None or request.queue == candidate.queue:
             continue
-        if not _may_stand_beside(best, ranked, settings, states):
+        may_help = by_time and _may_end_first(best, ranked, settings, states)
+        if not (may_help or _may_stand_beside(best, ranked, settings, states)):
             continue
         its_edit = edit_of(request, candidate, ranked, forecast, settings)
         if _but_queue(its_edit) == _but_queue(edit):
@@ -68,6 +73,29 @@ def _may_stand_beside(
         return _cannot_be_told_apart(best, ranked, settings.alike_within)
     late_s = _wait_s(ranked, states) - _wait_s(best, states)
     return ranked.length_s <= best.length_s + max(0.0, late_s)
+
+
+def _may_end_first(
+    best: Ranked,
+    ranked: Ranked,
+    settings: PolicySettings,
+    states: Mapping[str, CandidateState],
+) -> bool:
+    """Return whether the job may end first on ``ranked``, by a ratio that is known better than the
+    job's time."""
+    if best.guess or ranked.guess or best.makespan is not None or settings.alike_within <= 1:
+        return False
+    if settings.list_by is not ListBy.SCORE or not (_by_ratio(best) and _by_ratio(ranked)):
+        return False
+    place, best_place = (
+        place_of(one, _wait_s(one, states), states.get(one.candidate)) for one in (ranked, best)
+    )
+    return not ends_later(place, best_place)
+
+
+def _by_ratio(ranked: Ranked) -> bool:
+    time = ranked.runtime_s
+    return time is not None and ranked.ratio_log_width < time.half_log_width
 
 
 def _wait_s(ranked: Ranked, states: Mapping[str, CandidateState]) -> float:

@@ -99,6 +99,8 @@ def fits(placed: FitList, *, known: bool) -> str:
     """
     chosen = (placed.edit.queue or "").split(",")
     first = placed.fits[0]
+    if placed.slower and placed.code is Code.FITS_ONE:
+        return f"{first.candidate.queue} is where the job ends first; {placed.slower}."
     if placed.code is Code.FITS_ONE:
         head = f"{first.candidate.queue} is the only place where the job fits"
     elif len(chosen) == 1:
@@ -109,6 +111,8 @@ def fits(placed: FitList, *, known: bool) -> str:
         head = f"{head} ({first.last_resort.sentence})"
     if not known:
         return f"{head}; its program is not known yet."
+    if placed.by_ratio:
+        return f"{head}; of places with room the one where it is fastest comes first."
     return f"{head}; no time is predicted well enough to choose among them."
 
 

@@ -6,6 +6,7 @@ Reservations are made by time limits, as Slurm makes them.
 
 from __future__ import annotations
 
+import bisect
 import heapq
 import statistics
 from collections import defaultdict
@@ -41,14 +42,17 @@ class Queues:
     now_s: float = 0.0
     free: dict[str, int] = field(default_factory=dict)
     running: dict[str, list[tuple[float, int]]] = field(default_factory=dict)
-    """(end by the time limit, cores) of each running job."""
-    waiting: dict[str, list[Job]] = field(default_factory=dict)
+    """(end by the time limit, cores) of each running job, ascending."""
+    waiting: dict[str, dict[int, tuple[Job, int]]] = field(default_factory=dict)
+    """(job, cores that it takes) of each waiting job in order of submission, by number."""
+    waiting_cores: dict[str, int] = field(default_factory=dict)
     last_s: dict[tuple[str, str], list[float]] = field(default_factory=lambda: defaultdict(list))
     """Run times on the new kind of each program's last five jobs, as a perfect observer knows."""
 
     def __post_init__(self) -> None:
         for kind in KINDS:
-            self.free[kind], self.running[kind], self.waiting[kind] = self.cores, [], []
+            self.free[kind], self.running[kind] = self.cores, []
+            self.waiting[kind], self.waiting_cores[kind] = {}, 0
 
     def width(self, job: Job) -> int:
         """Cores that the job takes: at most a quarter of a pool."""
@@ -58,10 +62,10 @@ class Queues:
         """Expected seconds until a job submitted now starts: after all that wait there, by the
         time limits of those that run."""
         free = self.free[kind]
-        need = self.width(job) + sum(map(self.width, self.waiting[kind]))
+        need = self.width(job) + self.waiting_cores[kind]
         if free >= need:
             return 0.0
-        for end_s, cores in sorted(self.running[kind]):
+        for end_s, cores in self.running[kind]:
             free += cores
             if free >= need:
                 return max(0.0, end_s - self.now_s)
@@ -87,12 +91,12 @@ def simulate(jobs: Sequence[Job], cores: int, chosen: Chosen, past: Sequence[Job
         place, cores = place_of[job.number], queues.width(job)
         queues.free[kind] -= cores
         ends[place] = queues.now_s + job.limit_s, cores
-        queues.running[kind].append(ends[place])
+        bisect.insort(queues.running[kind], ends[place])
         ran[place] = Ran(kind, queues.now_s - job.submit_s, job.on(kind))
         heapq.heappush(events, (queues.now_s + job.on(kind), 1, place, kind))
         for other in KINDS:
-            if job in queues.waiting[other]:
-                queues.waiting[other].remove(job)
+            if queues.waiting[other].pop(job.number, None) is not None:
+                queues.waiting_cores[other] -= cores
 
     while events:
         queues.now_s, is_end, place, kind = heapq.heappop(events)
@@ -105,7 +109,8 @@ def simulate(jobs: Sequence[Job], cores: int, chosen: Chosen, past: Sequence[Job
             continue
         kinds = chosen(queues, job)
         for kind in kinds:
-            queues.waiting[kind].append(job)
+            queues.waiting[kind][job.number] = job, queues.width(job)
+            queues.waiting_cores[kind] += queues.width(job)
         for kind in kinds:
             _pass(queues, kind, start)
     return [ran[place] for place in range(len(jobs))]
@@ -121,14 +126,16 @@ def _pass(queues: Queues, kind: str, start: Callable[[Job, str], None]) -> None:
     """Start what can start: in order, then what does not delay the first that cannot."""
     reserved_s: float | None = None
     spare = looked_at = 0
-    for job in list(queues.waiting[kind]):
-        cores, free = queues.width(job), queues.free[kind]
+    for job, cores in list(queues.waiting[kind].values()):
+        free = queues.free[kind]
+        if free <= 0:
+            return
         if reserved_s is None:
             if cores <= free:
                 start(job, kind)
                 continue
             reserved_s = queues.now_s
-            for end_s, released in sorted(queues.running[kind]):
+            for end_s, released in list(queues.running[kind]):
                 free += released
                 if free >= cores:
                     reserved_s, spare = end_s, free - cores

@@ -11,7 +11,12 @@ from berth.plugin.daemon import requests
 from berth.plugin.daemon.fingerprint import fingerprint
 from berth.plugin.daemon.messages import Job
 from berth.plugin.daemon.shelf import Shelf
-from berth.plugin.history.matching import JobDescription, describe_job, match_keys
+from berth.plugin.history.matching import (
+    JobDescription,
+    describe_job,
+    match_keys,
+    unknown_program,
+)
 from berth.plugin.history.programs import ProgramRules, texts_of_script
 
 
@@ -60,7 +65,8 @@ def matched_workload(
 ) -> requests.Choice:
     """Return the workload of a job that names none, the closest first: of the file's digest, of the
     job's script, the user's own one with the name of the job's program, of similar past jobs, a
-    shared one with that name; an empty Choice where none of these is known.
+    shared one with that name, the one that stands for unknown programs; an empty Choice where none
+    of these is known.
     """
     user = job.user or ""
     if shelf.has_scripts:
@@ -76,4 +82,7 @@ def matched_workload(
         attached = next(filter(None, (shelf.attached(key, user) for key in past)), None)
         if attached is not None:
             return requests.Choice(attached.workload, attached.size)
-    return requests.Choice(program if program in shelf.names else None)
+    if program in shelf.names:
+        return requests.Choice(program)
+    unknown = unknown_program(uses_gpus=requests.uses_gpus(job))
+    return requests.Choice(unknown if unknown in shelf.names else None)

@@ -223,6 +223,11 @@ def account(job: Job) -> str | None:
     return job.account or job.default_account or None
 
 
+def uses_gpus(job: Job) -> bool:
+    """Return whether the job asks for GPUs."""
+    return bool(job.gpus) or gpus_in(job.gres) > 0
+
+
 def gpus_in(gres: str | None) -> int:
     """Return the GPUs per node in a gres text such as ``gpu:2``, ``gres:gpu:a100:2``,
     ``gres/gpu=2`` or ``gpu``; 0: none.

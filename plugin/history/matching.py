@@ -127,6 +127,20 @@ def workload_key(user: str, workload: str) -> str:
     return _digest("workload", user, workload)
 
 
+_UNKNOWN = "history-unknown-program-on-"
+
+
+def unknown_program(*, uses_gpus: bool) -> str:
+    """Return the name of the workload that stands for jobs of programs without past jobs."""
+    return f"{_UNKNOWN}{'gpus' if uses_gpus else 'cpus'}"
+
+
+def is_unknown_program(workload: str) -> bool:
+    """Return whether a workload stands for jobs of programs without past jobs: what one of them
+    needed says nothing about another."""
+    return workload.startswith(_UNKNOWN)
+
+
 def _digest(*parts: str) -> str:
     text = "\0".join(("berth-history", *parts))
     return "sha256:" + hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()

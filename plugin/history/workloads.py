@@ -24,6 +24,7 @@ from berth.plugin.history.decided_jobs import by_user, description_of
 from berth.plugin.history.matching import Match, known_name, match_keys
 from berth.plugin.history.run_times import JOBS, PlacedJob, RunTimes
 from berth.plugin.history.seen_nodes import node_kinds
+from berth.plugin.history.site_ratios import SiteRatios
 from berth.plugin.scheduler.node_kinds import NodeKinds, RanOn, Unplaced
 from berth.plugin.site.site import Site
 from berth.plugin.store import Store
@@ -31,7 +32,7 @@ from berth.plugin.store.records import FingerprintRecord, PastJobRecord
 from berth.plugin.workloads.filing import add_workload
 from berth.predictor.core.forecaster import Forecaster
 from berth.predictor.core.workload import workload_of
-from berth.predictor.families.history.workload import HistoryWorkload, PastRun, PredictedRun
+from berth.predictor.families.history.workload import HistoryWorkload, PastRun
 
 PREFIX = "history-"
 LEAST_RUNS = 2
@@ -46,7 +47,7 @@ user may give new arguments each time."""
 _LEARNT = frozenset(("completed", "failed", "timeout", "out-of-memory"))
 _ENDED_WELL = frozenset(("completed", "timeout"))
 """States of jobs that had enough memory; a failed job may have lacked memory."""
-_LOOKED_AT = "past jobs looked at"
+_COMPARED, _LOOKED_AT = "past jobs compared", "past jobs looked at"
 _NOT_A_NAME = re.compile(r"[^A-Za-z0-9_.+-]+")
 
 
@@ -90,22 +91,21 @@ def make_workloads(
     the store.
     """
     kinds = node_kinds(store, site) if kinds is None else kinds
-    writer = HistoryWriter(store, forecaster, platforms, time.time())
+    ratios = SiteRatios(platforms, everybody=site.learning.everybody)
     unplaced: Counter[Unplaced] = Counter()
-    done = 0
-    every = store.past_jobs.count()
+    every, done = store.past_jobs.count(), 0
+    for user, jobs in by_user(store):
+        report(_COMPARED, min(done, every - 1), every)
+        done += len(jobs)
+        ratios.add(user, _learnt(jobs, kinds, unplaced))
+    report(_COMPARED, every, every)
+    writer = HistoryWriter(store, forecaster, platforms, time.time(), ratios)
     everybody: list[PlacedJob] = []
+    done = 0
     for user, jobs in by_user(store):
         report(_LOOKED_AT, min(done, every - 1), every)
         done += len(jobs)
-        placed = []
-        for job in jobs:
-            platform = kinds.platform_of(ran_on(job))
-            if isinstance(platform, Unplaced):
-                unplaced[platform] += 1
-            else:
-                placed.append(PlacedJob(job, platform))
-        learnt = [placed_job for placed_job in placed if placed_job.job.state in _LEARNT]
+        learnt = _learnt(jobs, kinds)
         if site.learning.everybody:
             everybody += learnt
             if len(everybody) > 4 * JOBS:
@@ -122,7 +122,24 @@ def make_workloads(
         for user, learnt in steps("users predicted", list(users.items())):
             writer.write_workloads(user, _groups(learnt), times)
         writer.write_workloads("", _groups(everybody, accounts=True), times)
+    writer.write_unknown_programs()
     return HistorySummary(writer.workloads, writer.runs, unplaced)
+
+
+def _learnt(
+    jobs: Iterable[PastJobRecord], kinds: NodeKinds, unplaced: Counter[Unplaced] | None = None
+) -> list[PlacedJob]:
+    """Return the jobs that history learns from, with their platforms; ``unplaced`` counts the jobs
+    without a known platform, by reason."""
+    learnt = []
+    for job in jobs:
+        platform = kinds.platform_of(ran_on(job))
+        if isinstance(platform, Unplaced):
+            if unplaced is not None:
+                unplaced[platform] += 1
+        elif job.state in _LEARNT:
+            learnt.append(PlacedJob(job, platform))
+    return learnt
 
 
 def _last(jobs: list[PlacedJob]) -> list[PlacedJob]:
@@ -177,10 +194,17 @@ def run_of(placed: PlacedJob) -> PastRun:
     )
 
 
-def _runs_on(runs: Iterable[PastRun]) -> RunsOn:
-    """Return the hardware that the runs used: CPU cores, GPUs, or both."""
-    kinds = {Target.CUDA if run.gpus else Target.CPU for run in runs}
-    return RunsOn(targets=tuple(sorted(kinds)))
+def _runs_on(runs: Sequence[PastRun], platforms: Mapping[str, Platform]) -> RunsOn:
+    """Return the hardware that the runs used: CPU cores, GPUs, or both, and the architecture of the
+    newest."""
+    targets: set[Target] = set()
+    for run in runs:
+        platform = platforms.get(run.platform)
+        of_gpu = () if platform is None or not platform.is_gpu else platform.targets
+        targets.update((of_gpu or (Target.CUDA,)) if run.gpus else (Target.CPU,))
+    newest = platforms.get(runs[-1].platform)
+    architecture = RunsOn().architecture if newest is None else newest.architecture
+    return RunsOn(targets=tuple(sorted(targets)), architecture=architecture)
 
 
 @dataclass
@@ -191,6 +215,7 @@ class HistoryWriter:
     forecaster: Forecaster
     platforms: Mapping[str, Platform]
     now_s: float
+    ratios: SiteRatios
     workloads: int = 0
     runs: int = 0
 
@@ -201,36 +226,38 @@ class HistoryWriter:
         that all users share."""
         for digest, group in groups[-KEYS_OF_USER:]:
             runs = tuple(run_of(placed) for placed in group.jobs)
-            predicted = tuple(times.of_match(group.match, group.jobs, self.now_s))
-            if self._put(user, digest, group, runs, predicted):
+            owner = f"{user}/" if user else ""
+            name = f"{owner}{PREFIX}{group.title}-{digest[7:13]}"
+            try:
+                document = HistoryWorkload(
+                    name=name.replace("/", "."),
+                    runs=runs,
+                    runs_on=_runs_on(runs, self.platforms),
+                    predicted=tuple(times.of_match(group.match, group.jobs, self.now_s)),
+                    ratios=self.ratios.of_program(user, group.jobs),
+                )
+            except ValueError:
+                continue
+            if self._put(document, name, user, digest):
                 self.workloads += 1
                 self.runs += len(runs)
 
-    def _put(
-        self,
-        user: str,
-        digest: str,
-        group: Group,
-        runs: tuple[PastRun, ...],
-        predicted: tuple[PredictedRun, ...],
-    ) -> bool:
-        """Store one workload; return False where the user's name is not allowed in a workload's
-        name, or no forecast is possible."""
-        owner = f"{user}/" if user else ""
-        name = f"{owner}{PREFIX}{group.title}-{digest[7:13]}"
+    def write_unknown_programs(self) -> None:
+        """Store the workloads that stand for jobs of programs without past jobs."""
+        for document in self.ratios.of_unknown_programs():
+            self._put(document, document.name, "")
+
+    def _put(self, document: HistoryWorkload, name: str, user: str, digest: str = "") -> bool:
+        """Store one workload, with a match key if it has one; return False where the user's name is
+        not allowed in a workload's name, or no forecast is possible."""
         try:
-            document = HistoryWorkload(
-                name=name.replace("/", "."),
-                runs=runs,
-                runs_on=_runs_on(runs),
-                predicted=predicted,
-            )
             workload = dataclasses.replace(workload_of(document), name=name)
             add_workload(
                 self.store, workload, forecaster=self.forecaster, platforms=self.platforms,
                 owner=user, replace=True,
             )  # fmt: skip
-            self.store.attach_script(FingerprintRecord(digest, name, None, self.now_s, user))
+            if digest:
+                self.store.attach_script(FingerprintRecord(digest, name, None, self.now_s, user))
         except (DocumentError, UsageError, ValueError):
             return False
         return True

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from berth.plugin.history.advice import LEAST_RUNS, MEMORY_MARGIN, POLLED_MARGIN
 from berth.plugin.history.decided_jobs import by_user, description_of
-from berth.plugin.history.matching import Match, match_keys, workload_key
+from berth.plugin.history.matching import Match, is_unknown_program, match_keys, workload_key
 from berth.plugin.history.workloads import GROUPS, KEYS_OF_USER
 from berth.plugin.store import Store
 from berth.plugin.store.records import MemoryNeedRecord, OutcomeRecord, PastJobRecord
@@ -70,8 +70,11 @@ def _of_profiles(outcomes: Iterable[OutcomeRecord], now_s: float) -> Iterator[Me
     with the workload."""
     groups: dict[tuple[str, str], _Peaks] = {}
     for outcome in outcomes:
-        if outcome.user and outcome.workload and outcome.state in _RAN:
-            peaks = groups.setdefault((outcome.user, outcome.workload), _Peaks())
+        workload = outcome.workload or ""
+        if not workload or is_unknown_program(workload):
+            continue
+        if outcome.user and outcome.state in _RAN:
+            peaks = groups.setdefault((outcome.user, workload), _Peaks())
             peaks.add(outcome.max_rss_bytes, "polled", outcome.state)
     for (user, workload), peaks in groups.items():
         if peaks.runs >= LEAST_RUNS:

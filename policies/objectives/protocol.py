@@ -95,7 +95,7 @@ class Objective(Protocol):
     ``live``."""
     by_time: ClassVar[bool] = False
     """True: the score is a time, so that a faster place of which nothing is predicted may precede
-    the best one in a job's list of queues."""
+    the best one in a job's list of queues, and one that may start the job sooner may follow it."""
     baseline: ClassVar[bool] = False
     """True: the objective is for comparison only; the site file refuses it in modes that change
     jobs."""

@@ -1,45 +1,31 @@
-"""The history family: run time of the next job on platforms where past jobs of the program ran.
+"""The history family: run time of the next job, from past jobs of its program and from the ratios
+between kinds of hardware.
 
-Nothing is predicted for platforms where the program never ran. Where the workload contains
-predictions (``learning.history``, from all past jobs of its user), these are returned. Otherwise
-the prediction is the median of past times with the 90 % prediction interval of a log-normal sample
-(Student's t; Hahn and Meeker, "Statistical Intervals", 1991, 4.6), and a least width for programs
-that ran once or always took the same time.
+Where the workload contains predictions (``learning.history``, from all past jobs of its user),
+these are returned. Otherwise the prediction is the median of past times with the 90 % prediction
+interval of a log-normal sample (Student's t; Hahn and Meeker, "Statistical Intervals", 1991, 4.6),
+and a least width for programs that ran once or always took the same time.
+
+Where the workload contains ratios, the times on its *home*, the platform to which they relate, are
+predicted so, and those on the other platforms are the home's times multiplied by the ratio. How
+long the next job takes is then an error that all platforms share; a platform's own error
+(``Prediction.own_log_width``) is that of its ratio. Nothing is predicted for a platform where the
+program never ran and that no ratio relates to its home.
 """
 
 from __future__ import annotations
 
-import math
-import statistics
-from collections.abc import Mapping, Sequence
-
 from berth.pilot.platform import Platform
 from berth.predictor.core.family import Answer, Bundles, Explanation, Question
 from berth.predictor.core.forecast import SourceShare
-from berth.predictor.core.intervals import around
-from berth.predictor.core.prediction import (
-    Basis,
-    Bound,
-    Interval,
-    MemoryUse,
-    Prediction,
-    PredictionCurve,
-)
+from berth.predictor.core.prediction import PredictionCurve
 from berth.predictor.core.workload import Workload
-from berth.predictor.families.history.workload import HistoryWorkload, PastRun, PredictedRun
+from berth.predictor.families.history.by_ratio import scaled_curve
+from berth.predictor.families.history.times_there import curve_of_runs
+from berth.predictor.families.history.workload import HistoryWorkload, KindRatio
 
-_T_95 = (6.31, 2.92, 2.35, 2.13, 2.02, 1.94, 1.89, 1.86, 1.83, 1.81)
-"""95 % quantiles of Student's t for 1 to 10 degrees of freedom."""
-_T_MANY = 1.7
-"""95 % quantile of Student's t for more degrees of freedom."""
-SINGLE_RUN_LOG_WIDTH = math.log(3.0)
-"""Log half width of the interval after one run: the next job may have another input."""
-LEAST_LOG_WIDTH = 0.1
-"""Least log half width of the interval after several runs."""
 MEDIAN, WEIGHED = "history: past runs", "history: past jobs weighed"
-UNTRUSTED = "times of such jobs vary more than those of nearly all others"
-MEMORY_MARGIN = 1.25
-"""Ratio of the upper end of predicted memory to the largest peak recorded."""
+BY_RATIO = "history: ratio of the kinds"
 
 
 class HistoryFamily:
@@ -57,152 +43,41 @@ class HistoryFamily:
         return isinstance(workload.document, HistoryWorkload)
 
     def forecast(self, question: Question) -> Answer:
-        """Return a curve for each platform with past jobs, with one point per number of cores or
-        GPUs used."""
+        """Return a curve for each platform with past jobs or a ratio, with one point per number of
+        cores or GPUs used."""
         document = question.document(HistoryWorkload)
-        runs = document.runs
-        curves = {}
+        curves: dict[str, PredictionCurve] = {}
         sources = {}
         for name, platform in question.platforms.items():
-            own = [run for run in runs if run.platform == name]
-            if own:
-                predicted_here = {
-                    _units(predicted_run, platform): predicted_run
-                    for predicted_run in document.predicted or ()
-                    if predicted_run.platform == name
-                }
-                curves[name] = _curve(question, platform, own, predicted_here)
-                width = math.log(
-                    curves[name].points[0].runtime_s.high / curves[name].points[0].runtime_s.mid
-                )
-                sources[name] = (
-                    SourceShare(
-                        WEIGHED if predicted_here else MEDIAN, 1.0, width, f"{len(own)} runs there"
-                    ),
-                )
+            own = curve_of_runs(question, platform, name)
+            ratio = next((r for r in document.ratios if r.platform == name), None)
+            curve = scaled_curve(question, document, platform, ratio, own)
+            if curve is not None:
+                curves[name] = curve
+                sources[name] = (_source(document, name, curve, ratio),)
         return Answer(bundle="", curves=curves, sources=sources)
 
     def explain(self, question: Question, platform: Platform) -> Explanation:
-        """Return a sentence with the number of finished jobs on the platform."""
-        count = sum(
-            run.platform == platform.name for run in question.document(HistoryWorkload).runs
-        )
-        return Explanation(f"{count} finished jobs ran on {platform.name}.")
+        """Return a sentence with the number of finished jobs on the platform, and its ratio."""
+        document = question.document(HistoryWorkload)
+        count = sum(run.platform == platform.name for run in document.runs)
+        sentence = f"{count} finished jobs ran on {platform.name}."
+        for ratio in document.ratios:
+            if ratio.platform == platform.name:
+                programs = "1 program" if ratio.programs == 1 else f"{ratio.programs} programs"
+                sentence += (
+                    f" A job takes {ratio.mid:.2f} times as long there as on {ratio.than} "
+                    f"({ratio.low:.2f} to {ratio.high:.2f}; {programs} ran on both)."
+                )
+        return Explanation(sentence)
 
 
-def _curve(
-    question: Question,
-    platform: Platform,
-    runs: Sequence[PastRun],
-    predicted: Mapping[int, PredictedRun],
-) -> PredictionCurve:
-    """Return the curve of one platform from past runs and predictions by number of cores or GPUs.
-
-    Runs with numbers of cores or GPUs without a prediction are left out where there is a
-    prediction.
-    """
-    by_units: dict[int, list[PastRun]] = {}
-    for run in runs:
-        by_units.setdefault(_units(run, platform), []).append(run)
-    if predicted:
-        by_units = {units: by_units[units] for units in by_units if units in predicted} or by_units
-    return PredictionCurve(
-        tuple(
-            _point(question, platform, units, by_units[units], predicted.get(units))
-            for units in sorted(by_units)
-        )
-    )
-
-
-def _units(run: PastRun | PredictedRun, platform: Platform) -> int:
-    return max(run.gpus, 1) if platform.is_gpu else run.cores
-
-
-def _point(
-    question: Question,
-    platform: Platform,
-    units: int,
-    runs: Sequence[PastRun],
-    predicted: PredictedRun | None,
-) -> Prediction:
-    return Prediction(
-        workload=question.workload.name,
-        platform=platform.name,
-        cores=1 if platform.is_gpu else units,
-        gpus=units if platform.is_gpu else 0,
-        basis=Basis.MEASURED,
-        speedup=Interval(1.0, 1.0, 1.0),
-        runtime_s=(
-            next_run([run.runtime_s for run in runs])
-            if predicted is None
-            else Interval(predicted.low_s, predicted.mid_s, predicted.high_s)
-        ),
-        memory=_memory(question, platform, units, runs),
-        energy_j=None,
-        bound=Bound.UNKNOWN,
-        abstained=None if predicted is None or predicted.trusted else UNTRUSTED,
-    )
-
-
-def _memory(
-    question: Question, platform: Platform, units: int, runs: Sequence[PastRun]
-) -> MemoryUse:
-    """Return the predicted memory of the next job from the runs on the platform.
-
-    ``units``: cores or GPUs of each run.
-    """
-    host = _need([run.peak_host_bytes for run in runs])
-    granted = max(run.granted_host_bytes or math.inf for run in runs)
-    if host is not None and granted < host.high and all(run.ended_well for run in runs):
-        # Every run succeeded within the granted memory, so it suffices for the next run.
-        host = Interval(host.low, host.mid, max(host.high / MEMORY_MARGIN, granted))
-    if not platform.is_gpu:
-        return MemoryUse(host_bytes=host)
-    gpu = _need([run.peak_gpu_bytes for run in runs])
-    return MemoryUse(host, gpu, _held_in(question, platform, units))
-
-
-def _need(peaks: Sequence[float | None]) -> Interval | None:
-    """Return the peak memory predicted for the next run; None where no peak was recorded."""
-    known = [peak for peak in peaks if peak is not None]
-    if not known:
-        return None
-    return Interval(min(known), statistics.median(known), max(known) * MEMORY_MARGIN)
-
-
-def _held_in(question: Question, platform: Platform, units: int) -> float | None:
-    """Return the memory of the smallest GPU model on which the program succeeded with at most
-    ``units`` GPUs.
-
-    None where there is no such run.
-    """
-    known = {**question.known, platform.name: platform}
-    ran_on = (
-        known[run.platform]
-        for run in question.document(HistoryWorkload).runs
-        if run.ended_well and 0 < run.gpus <= units and run.platform in known
-    )
-    return min(
-        (
-            platform_it_ran_on.memory_bytes
-            for platform_it_ran_on in ran_on
-            if platform_it_ran_on.is_gpu
-        ),
-        default=None,
-    )
-
-
-def next_run(seconds: Sequence[float]) -> Interval:
-    """Return the median and 90 % prediction interval of the next run's time in seconds, from the
-    times of past runs.
-
-    At least one past time is needed.
-    """
-    mid = statistics.median(seconds)
-    if len(seconds) == 1:
-        return around(mid, SINGLE_RUN_LOG_WIDTH)
-    logs = [math.log(runtime_s) for runtime_s in seconds]
-    degrees = len(logs) - 1
-    quantile = _T_95[degrees - 1] if degrees <= len(_T_95) else _T_MANY
-    width = quantile * statistics.stdev(logs) * math.sqrt(1 + 1 / len(logs))
-    return around(mid, max(width, LEAST_LOG_WIDTH))
+def _source(
+    document: HistoryWorkload, name: str, curve: PredictionCurve, ratio: KindRatio | None
+) -> SourceShare:
+    width = curve.points[0].runtime_s.log_width
+    if ratio is not None:
+        return SourceShare(BY_RATIO, 1.0, width, f"{ratio.programs} programs on both kinds")
+    is_weighed = any(run.platform == name for run in document.predicted or ())
+    count = sum(run.platform == name for run in document.runs)
+    return SourceShare(WEIGHED if is_weighed else MEDIAN, 1.0, width, f"{count} runs there")

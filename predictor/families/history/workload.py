@@ -54,15 +54,49 @@ class PredictedRun(Document):
         return self
 
 
+class KindRatio(Document):
+    """How many times longer the program runs on a platform than on another, with the same cores or
+    GPUs."""
+
+    platform: Name
+    than: Name
+    """The platform that ``platform`` is compared with."""
+    low: Positive
+    mid: Positive
+    high: Positive
+    """The 90 % interval of the ratio."""
+    programs: int = Field(ge=1)
+    """Number of programs whose runs on both platforms show it."""
+    is_own: bool = False
+    """Whether this program is among them."""
+
+    @model_validator(mode="after")
+    def _ordered(self) -> KindRatio:
+        if not self.low <= self.mid <= self.high:
+            raise ValueError("low, mid and high are not in order")
+        return self
+
+
 class HistoryWorkload(Document):
     """A program with its finished jobs by platform."""
 
     schema_: str = Field(default=HISTORY_WORKLOAD_SCHEMA, alias="schema")
     name: Name
-    runs: tuple[PastRun, ...] = Field(min_length=1, max_length=10_000)
+    runs: tuple[PastRun, ...] = Field(max_length=10_000)
+    """Finished jobs; empty for a program of which nothing but ``predicted`` is known."""
     runs_on: RunsOn = RunsOn()
     predicted: tuple[PredictedRun, ...] | None = Field(default=None, max_length=1_000)
     """Run times predicted from all past jobs of the user; None: only ``runs`` are known."""
+    ratios: tuple[KindRatio, ...] = Field(default=(), max_length=1_000)
+    """Ratios of other platforms to the one whose times are known best."""
+
+    @model_validator(mode="after")
+    def _is_known(self) -> HistoryWorkload:
+        if not self.runs and not self.predicted:
+            raise ValueError("it has neither runs nor predicted times")
+        if len({ratio.than for ratio in self.ratios}) > 1:
+            raise ValueError("its ratios are to different platforms")
+        return self
 
 
 def describe(document: HistoryWorkload) -> Workload:

@@ -32,7 +32,8 @@ from berth.plugin.store.records import PastJobRecord
 from berth.policies.codes import Code
 from berth.predictor.core.forecast import Forecast
 from berth.predictor.core.prediction import Interval
-from berth.predictor.families.history.history_family import UNTRUSTED, WEIGHED
+from berth.predictor.families.history.history_family import WEIGHED
+from berth.predictor.families.history.times_there import UNTRUSTED
 from berth.predictor.families.history.workload import PredictedRun
 from berth.predictor.learning.history import (
     AskedJob,

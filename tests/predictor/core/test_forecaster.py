@@ -17,7 +17,7 @@ from berth.predictor.core.forecast import Forecast, Unit
 from berth.predictor.core.forecaster import Forecaster
 from berth.predictor.core.prediction import Basis
 from berth.predictor.core.workload import Amount, Workload, workload_of
-from berth.predictor.families.history.history_family import next_run
+from berth.predictor.families.history.times_there import next_run
 from berth.predictor.families.history.workload import HistoryWorkload, PastRun
 from berth.predictor.families.language_model.workload import LanguageModelWorkload
 from berth.predictor.hardware import platforms

@@ -1,0 +1,65 @@
+"""The times of a program on other platforms than its home, by the ratios between the kinds."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+from berth.pilot.platform import Platform
+from berth.predictor.core.family import Question
+from berth.predictor.core.prediction import Basis, Interval, Prediction, PredictionCurve
+from berth.predictor.families.history.times_there import curve_of_runs
+from berth.predictor.families.history.workload import HistoryWorkload, KindRatio
+
+HOME_LOG_WIDTH = 0.01
+"""A home's own error: that of a ratio stands with the other platform."""
+
+
+def scaled_curve(
+    question: Question,
+    document: HistoryWorkload,
+    platform: Platform,
+    ratio: KindRatio | None,
+    own: PredictionCurve | None,
+) -> PredictionCurve | None:
+    """Return the platform's curve: ``own``, that of the runs there, with the home's times by the
+    ratio in place of its own times.
+
+    ``ratio``: of the platform to the program's home; None: none is known. Numbers of cores or GPUs
+    that ran on the platform only keep their own times. Returns None where nothing is known.
+    """
+    if document.ratios and platform.name == document.ratios[0].than and own is not None:
+        return PredictionCurve(tuple(_at_home(point, document) for point in own.points))
+    if ratio is None:
+        return own
+    home = curve_of_runs(question, platform, ratio.than)
+    if home is None:
+        return own
+    there = {} if own is None else {point.gpus or point.cores: point for point in own.points}
+    points = dict(there)
+    for point in home.points:
+        units = point.gpus or point.cores
+        points[units] = _scaled(_at_home(point, document), ratio, there.get(units))
+    return PredictionCurve(tuple(points[units] for units in sorted(points)))
+
+
+def _at_home(point: Prediction, document: HistoryWorkload) -> Prediction:
+    """Return a point on the home: its time, however uncertain, is shared with other platforms."""
+    abstained = point.abstained if not document.runs else None
+    return replace(point, own_log_width=HOME_LOG_WIDTH, abstained=abstained)
+
+
+def _scaled(point: Prediction, ratio: KindRatio, there: Prediction | None) -> Prediction:
+    """Return a home's point as it is on the ratio's platform; ``there``: the point from runs on
+    that platform, None: there are none."""
+    time, own = point.runtime_s, math.log(ratio.high / ratio.low) / 2
+    mid = time.mid * ratio.mid
+    below = math.hypot(math.log(time.mid / time.low), math.log(ratio.mid / ratio.low))
+    above = math.hypot(math.log(time.high / time.mid), math.log(ratio.high / ratio.mid))
+    return replace(
+        point,
+        basis=Basis.LEARNED if there is None else Basis.MEASURED,
+        runtime_s=Interval(mid * math.exp(-below), mid, mid * math.exp(above)),
+        memory=point.memory if there is None else there.memory,
+        own_log_width=own,
+    )

@@ -1,0 +1,183 @@
+"""Jobs that nobody piloted are placed by the ratio between kinds that the accounting shows."""
+
+from __future__ import annotations
+
+import json
+import math
+import random
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+import pytest
+
+from berth.plugin.daemon.app import view
+from berth.plugin.daemon.record import Answered
+from berth.plugin.daemon.service import Service
+from berth.plugin.daemon.shelf import Shelf
+from berth.plugin.daemon.view import Snapshot
+from berth.plugin.forecasting import forecaster_for, platforms_for
+from berth.plugin.history.matching import is_unknown_program, unknown_program, workload_key
+from berth.plugin.history.workloads import make_workloads
+from berth.plugin.right_sizing.needs import learn_needs
+from berth.plugin.site.load import load_site
+from berth.plugin.store import OutcomeRecord, Store
+from berth.plugin.store.records import PastJobRecord
+from berth.policies.values import CandidateState
+from berth.predictor.core.forecast import Forecast
+from berth.predictor.core.prediction import Basis
+
+RATIO = 1.6
+SITE = """schema = "berth.site/1"
+mode = "enforce"
+[site]
+name = "lab"
+auto_partition = "auto"
+[daemon]
+socket = "berth.sock"
+store = "sqlite:///{folder}/store.db"
+kill_switch = "off"
+scheduler_users = ["root"]
+[[candidates]]
+name = "old"
+platform = "quartz"
+partition = "old"
+cores_per_node = 64
+memory_per_node = "256G"
+nodes = 8
+[[candidates]]
+name = "new"
+platform = "rome-7742"
+partition = "new"
+cores_per_node = 64
+memory_per_node = "256G"
+nodes = 8
+"""
+
+
+def jobs(
+    user: str, queues: str, *, count: int = 12, ratio: float = RATIO
+) -> Iterator[PastJobRecord]:
+    """One user's jobs, by turns in these partitions; their times vary by a factor of five."""
+    rng = random.Random(user)  # noqa: S311
+    places = queues.split(",")
+    for number in range(12):
+        queue = places[number % len(places)]
+        elapsed_s = round(900 * math.exp(rng.gauss(0, 1.0 if number % 5 == 0 else 0.05)))
+        elapsed_s = int(elapsed_s * (ratio if queue == "old" else 1.0))
+        end_s = time.time() - 86_400.0 + 3000.0 * number
+        yield PastJobRecord(
+            cluster="lab", job_id=f"{user}{number}", user=user, state="completed",
+            submit_s=end_s - elapsed_s - 5, start_s=end_s - elapsed_s, end_s=end_s,
+            elapsed_s=elapsed_s, cores=16, name="solve.sh", queue=queue, time_limit_s=7200.0,
+            request_bytes=2**36, account="phys",
+        )  # fmt: skip
+
+
+class Lab:
+    """A site of two kinds with imported jobs, and its daemon's answers."""
+
+    def __init__(self, folder: Path, *past: Iterator[PastJobRecord]) -> None:
+        (folder / "berth.toml").write_text(SITE.format(folder=folder))
+        self.site = load_site(folder / "berth.toml")
+        self.store = Store.open(self.site.daemon.store)
+        self.store.past_jobs.put([job for each in past for job in each])
+        self.refresh()
+
+    def refresh(self) -> None:
+        make_workloads(
+            self.store, self.site,
+            forecaster=forecaster_for(self.site), platforms=platforms_for(self.site),
+        )  # fmt: skip
+        self.answered: list[Answered] = []
+        self.service = Service(view(self.site), self.answered.append)
+        self.service.shelf = Shelf().updated(self.store.changes_since(0))
+        now_s = time.time()
+        states = {n: CandidateState(True, 512, 0, 0, now_s, 8) for n in ("old", "new")}
+        self.service.snapshot = Snapshot(MappingProxyType(states), now_s, time.monotonic())
+
+    def submit(self, user: str, **changes: Any) -> tuple[str, str, str]:
+        """Return the partitions, the code and the reason for a job of ``auto``."""
+        job = {
+            "user": user, "account": "phys", "name": "solve.sh", "queue": "auto",
+            "queues": ["auto", "old", "new"], "kind": "batch", "tasks": 16, "cpus_per_task": 1,
+            "memory_mib_per_cpu": 1000, "time_limit_min": 120, **changes,
+        }  # fmt: skip
+        line = json.dumps({"v": 1, "op": "decide", "scheduler": "slurm", "job": job}).encode()
+        reply = json.loads(self.service.handle(line))
+        return reply.get("edits", {}).get("queue", ""), reply["code"], self.answered[-1].reason
+
+    def forecast(self, user: str) -> Forecast:
+        self.submit(user)
+        workload = self.answered[-1].request.workload
+        assert workload is not None
+        forecast = self.service.shelf.forecast(workload, user)
+        assert forecast is not None
+        return forecast
+
+
+@pytest.fixture
+def lab(tmp_path: Path) -> Lab:
+    """Eight users whose programs ran on both kinds, one whose programs ran on the old kind only."""
+    return Lab(tmp_path, *(jobs(f"u{n}", "old,new") for n in range(8)), jobs("ada", "old"))
+
+
+def test_a_program_of_one_kind_is_predicted_on_the_other_by_the_sites_ratio(lab: Lab) -> None:
+    forecast = lab.forecast("ada")
+    assert forecast.curves["rome-7742"].points[0].basis is Basis.LEARNED
+    assert forecast.curves["quartz"].points[0].basis is Basis.MEASURED
+    ratio = forecast.ratio("rome-7742", 16, "quartz", 16)
+    assert ratio is not None
+    assert ratio.low < RATIO < ratio.high
+    assert ratio.high / ratio.low < 1.6
+    assert "history: ratio of the kinds" in forecast.source_of("rome-7742")
+
+
+def test_a_program_of_both_kinds_goes_to_the_faster_however_wide_its_time(lab: Lab) -> None:
+    queue, code, _ = lab.submit("u1")
+    assert queue.split(",")[0] == "new"
+    assert code in ("placed", "fits", "fits-one")
+
+
+def test_an_unknown_program_gets_the_list_in_order_of_the_sites_ratio(tmp_path: Path) -> None:
+    fast_old = Lab(tmp_path, *(jobs(f"u{n}", "old,new", ratio=0.5) for n in range(8)))
+    queue, code, reason = fast_old.submit("eve", name="other.sh")
+    assert (queue, code) == ("old,new", "fits")
+    assert "fastest comes first" in reason
+    assert is_unknown_program(fast_old.answered[-1].request.workload or "")
+
+
+def test_jobs_with_gpus_are_not_taken_for_unknown_programs_of_cpus(lab: Lab) -> None:
+    lab.submit("eve", name="other.sh", gres="gpu:1", gpus=1)
+    assert lab.answered[-1].request.workload is None
+
+
+def test_without_programs_of_both_kinds_no_kind_is_left_out(tmp_path: Path) -> None:
+    one_kind = Lab(tmp_path, *(jobs(f"u{n}", "old") for n in range(4)))
+    queue, code, _ = one_kind.submit("u1")
+    assert (sorted(queue.split(",")), code) == (["new", "old"], "fits")
+
+
+def test_memory_of_unknown_programs_is_no_need_of_other_programs(lab: Lab) -> None:
+    now_s = time.time()
+    lab.store.outcomes.put(
+        [
+            OutcomeRecord(
+                cluster="lab", job_id=f"9{n}", decision=None, state="completed", user="eve",
+                workload=unknown_program(uses_gpus=False), start_s=now_s - 60, end_s=now_s - 30,
+                elapsed_s=30.0, max_rss_bytes=2**30,
+            )
+            for n in range(5)
+        ]
+    )  # fmt: skip
+    learn_needs(lab.store, now_s)
+    key = workload_key("eve", unknown_program(uses_gpus=False))
+    assert key not in {need.digest for need in lab.store.changes_since(0).memory_needs}
+
+
+def test_importing_again_without_ratios_drops_no_workload(lab: Lab) -> None:
+    names = set(lab.store.names())
+    lab.refresh()
+    assert set(lab.store.names()) == names

@@ -1,0 +1,142 @@
+"""Ratios between kinds of hardware from past jobs: right, honest about their error, and safe from
+single users."""
+
+from __future__ import annotations
+
+import math
+import random
+from typing import Any
+
+import numpy as np
+import pytest
+
+from berth.predictor.learning.history.kind_ratios import (
+    LEAST_USERS,
+    KindRatios,
+    LogRatio,
+    TimedRun,
+    pairs_of,
+)
+
+OLD, NEW = "old", "new"
+
+
+def runs(
+    ratio: float, count: int = 20, *, spread: float = 0.1, base_s: float = 600.0, seed: object = 0
+) -> list[TimedRun]:
+    """Runs of one program by turns on both kinds; one in four has quite another input."""
+    rng = random.Random(f"{seed} {ratio} {count}")  # noqa: S311
+    made = []
+    for number in range(count):
+        platform = OLD if number % 2 else NEW
+        seconds = base_s * math.exp(rng.gauss(0, spread) + (rng.random() < 0.25) * rng.gauss(0, 3))
+        seconds *= ratio if platform == OLD else 1.0
+        made.append(
+            TimedRun("shape", platform, float(number), float(math.floor(rng.random() + seconds)))
+        )
+    return made
+
+
+def site(ratios: dict[tuple[str, str], float], **how: Any) -> KindRatios:
+    return KindRatios(
+        {program: pairs_of(runs(r, seed=program, **how)) for program, r in ratios.items()}
+    )
+
+
+def covers(ratio: LogRatio | None, truth: float) -> bool:
+    assert ratio is not None
+    return abs(ratio.mid - math.log(truth)) <= ratio.half_width
+
+
+def test_programs_of_one_ratio_make_it_known_to_a_few_percent() -> None:
+    known = site({(f"u{n}", "app"): 1.6 for n in range(10)})
+    of_unknown = known.between(OLD, NEW, "somebody")
+    assert of_unknown is not None
+    assert covers(of_unknown, 1.6)
+    assert of_unknown.half_width < 0.25
+    assert of_unknown.programs == 10
+    assert not of_unknown.is_own
+    turned = known.between(NEW, OLD, "somebody")
+    assert turned is not None
+    assert turned.mid == pytest.approx(-of_unknown.mid)
+
+
+@pytest.mark.parametrize("spread", [0.1, 0.35, 0.6])
+def test_intervals_hold_for_programs_left_out(spread: float) -> None:
+    rng = np.random.default_rng(7)
+    held = []
+    for _ in range(12):
+        truths = {(f"u{n}", "app"): float(1.6 * np.exp(spread * rng.normal())) for n in range(14)}
+        left_out, *_ = truths
+        known = site({program: r for program, r in truths.items() if program != left_out})
+        for truth in np.exp(spread * rng.normal(size=8)) * 1.6:
+            held.append(covers(known.between(OLD, NEW, "somebody"), float(truth)))
+    assert 0.82 <= np.mean(held) <= 0.98
+
+
+def test_a_program_with_runs_on_both_kinds_has_its_own_ratio() -> None:
+    ratios = {(f"u{n}", "app"): 1.6 * math.exp(0.4 * math.sin(n)) for n in range(10)}
+    known = site(ratios | {(f"ada{n}", "odd"): 0.6 for n in range(5)}, count=40)
+    own = [known.between(OLD, NEW, f"ada{n}", "odd") for n in range(5)]
+    assert all(ratio is not None and ratio.is_own for ratio in own)
+    assert sum(covers(ratio, 0.6) for ratio in own) >= 4
+    middles = sorted(math.exp(ratio.mid) for ratio in own if ratio is not None)
+    assert 0.5 < middles[2] < 0.8
+
+
+def test_one_differing_pair_moves_a_program_less_than_twenty() -> None:
+    ratios = {(f"u{n}", "app"): 1.6 * math.exp(0.3 * math.sin(n)) for n in range(10)}
+    programs = {program: pairs_of(runs(r, seed=program)) for program, r in ratios.items()}
+    once = pairs_of([TimedRun("s", OLD, 0.0, 300.0), TimedRun("s", NEW, 1.0, 600.0)])
+    few = KindRatios(programs | {("ada", "x"): once}).between(OLD, NEW, "ada", "x")
+    often = KindRatios(programs | {("ada", "x"): pairs_of(runs(0.5, 40))}).between(
+        OLD, NEW, "ada", "x"
+    )
+    assert few is not None
+    assert often is not None
+    assert few.mid > often.mid
+    assert few.half_width > often.half_width
+
+
+def test_runs_of_a_second_or_two_say_little_because_clocks_count_whole_seconds() -> None:
+    short = site({(f"u{n}", "app"): 1.6 for n in range(4)}, base_s=1.5, spread=0.0)
+    long = site({(f"u{n}", "app"): 1.6 for n in range(4)}, base_s=1500.0, spread=0.0)
+    of_short, of_long = (known.between(OLD, NEW, "somebody") for known in (short, long))
+    assert of_short is not None
+    assert of_long is not None
+    assert of_short.half_width > 2 * of_long.half_width
+    assert covers(of_short, 1.6)
+    assert covers(of_long, 1.6)
+
+
+def test_few_other_users_change_nobodys_ratio_and_one_user_counts_as_few_programs() -> None:
+    two = site({("eve", "a"): 9.0, ("bob", "b"): 9.0})
+    assert LEAST_USERS == 3
+    assert two.between(OLD, NEW, "ada") is None
+    assert two.between(OLD, NEW, "ada", everybody=True) is not None
+    assert two.between(OLD, NEW, "eve") is not None
+    honest = {(f"u{n}", "app"): 1.6 * math.exp(0.2 * math.sin(n)) for n in range(8)}
+    flooded = site(honest | {("eve", f"app{n}"): 9.0 for n in range(60)})
+    ratio = flooded.between(OLD, NEW, "ada")
+    assert ratio is not None
+    assert math.exp(ratio.mid) < 3.0
+
+
+def test_kinds_that_no_program_ran_on_both_of_are_compared_by_a_third() -> None:
+    programs = {}
+    for n in range(5):
+        programs[f"u{n}", "app"] = pairs_of(runs(1.6, seed=n))
+        others = [
+            run._replace(platform={OLD: "oldest", NEW: OLD}[run.platform])
+            for run in runs(2, seed=n)
+        ]
+        programs[f"v{n}", "app"] = pairs_of(others)
+    known = KindRatios(programs)
+    assert covers(known.between("oldest", NEW, "ada"), 3.2)
+    assert known.between("oldest", "elsewhere", "ada") is None
+
+
+def test_only_runs_of_equal_shape_are_compared() -> None:
+    assert pairs_of([TimedRun("a", OLD, 0.0, 9.0), TimedRun("b", NEW, 1.0, 9.0)]) == {}
+    assert pairs_of([TimedRun("a", OLD, 0.0, 9.0), TimedRun("a", OLD, 1.0, 9.0)]) == {}
+    assert KindRatios({}).between(OLD, NEW, "ada") is None
