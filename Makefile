@@ -170,9 +170,10 @@ chaos: venv slurm  ## faults on a real Slurm and Flux while jobs come in; SECOND
 	  --seconds $(or $(SECONDS),1800) --seed $(or $(SEED),1); code=$$?; \
 	  [ $$code = 2 ] || [ $$code = 0 ] || exit $$code; done
 
-fresh-site: venv tools slurm  ## calibrate two kinds of nodes, place real programs there; half an hour
-	@deploy/system-packages --optional xz-utils sqlite3 minimap2 lammps gromacs openmpi-bin libopenmpi-dev
-	cd tests/slurm && PYTHONPATH=../support $(abspath $(PY)) fresh_site.py
+fresh-site: FRESH_SITE = cd tests/slurm && PYTHONPATH=../support $(abspath $(PY)) fresh_site.py --set $(or $(SET),known)
+fresh-site: venv tools slurm  ## calibrate two kinds of nodes, place real programs there, learn from one job each; SET=new, ONLY=gawk,bwa
+	@deploy/system-packages --optional $$($(FRESH_SITE) --packages)
+	$(FRESH_SITE) $(if $(ONLY),--only $(ONLY))
 
 day-one: venv slurm  ## 60 submissions of unknown programs on a private Slurm, with and without [fit]; 2 minutes
 	cd tests/slurm && PYTHONPATH=../support $(abspath $(PY)) day_one.py

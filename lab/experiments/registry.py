@@ -103,6 +103,10 @@ EXPERIMENTS: Mapping[str, Experiment] = {
         "lab.slices.mig_slices", "slow-downs on MIG slices, each model left out", "8 min",
         "the bundle of MIG slices",
     ),
+    "slices-from-use": Experiment(
+        "lab.slices.from_use",
+        "slow-downs on MIG slices of jobs nobody piloted, from recorded utilisation", "20 s",
+    ),
     "language-models": Experiment(
         "lab.llm.language_models",
         "serving of language models: unseen models, frameworks and accelerators", "1 h",

@@ -64,9 +64,12 @@ FAMILIES = (
         _subsets(("log_memory",), ("sm", "log_step")),
     ),
     FamilySpec("time", ("log_step", "log_batch"), (("log_step",), ("log_step", "log_batch"))),
+    FamilySpec("use", ("log_memory", "sm"), _subsets(("log_memory",), ("sm",))),
+    FamilySpec("gpu-use", ("sm",), (("sm",),)),
 )
 """Every set that has the memory's utilisation, without which nothing tells a busy GPU from a
-waiting one; ``time`` is for workloads of which one step time is known and nothing else."""
+waiting one; ``time`` is for workloads of which one step time is known and nothing else. ``use`` and
+``gpu-use`` are for jobs of which monitoring recorded utilisation and no step time."""
 
 
 def known(case: Case) -> dict[str, float]:

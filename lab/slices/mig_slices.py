@@ -45,6 +45,8 @@ _SEES = {
     "counters": "one step time, SM and memory utilisation, power, all on the whole GPU",
     "utilisation": "one step time, SM and memory utilisation on the whole GPU",
     TIME: "one step time on the whole GPU",
+    "use": "SM and memory utilisation on the whole GPU, as monitoring records them",
+    "gpu-use": "SM utilisation on the whole GPU, as monitoring records it",
     "sweep": "times on the whole GPU over batches and processes",
     "batches": "times on the whole GPU over batches, one process",
 }

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
+
+import numpy as np
 
 from berth.pilot.documents import to_json
 from berth.predictor.core.bundle import CARD
@@ -21,6 +24,7 @@ from berth.predictor.families.slices.bundle import (
     SliceManifest,
     SliceTraining,
 )
+from berth.predictor.families.slices.from_use import WITH_MEMORY, WITHOUT_MEMORY
 from berth.predictor.families.slices.latent import LATENT_SCHEMA, LatentFile
 from berth.predictor.families.slices.physics import ShareModel
 from berth.predictor.families.slices.predictor import BATCHES, EASE, SWEEP
@@ -54,6 +58,8 @@ from lab.slices.sweep import SweepFit, effective, features_of, fit_shares, fit_s
 
 LIBRARIES = ("numpy", "onnxmltools", "onnxruntime", "xgboost-cpu")
 TIME = "time"
+FROM_USE = (WITH_MEMORY, WITHOUT_MEMORY)
+"""Methods for jobs of which monitoring recorded utilisation."""
 STEPS = 2 + len(FAMILIES)
 
 
@@ -94,7 +100,10 @@ def train(
         cases = cases_of(spec)
         families.append(fit_family(spec, cases, fitted.shares))
         data = "MISO and ParvaGPU, 1 process" if spec.name == TIME else "MISO"
-        methods.append(_entry(spec.name, data, latent_left_out(spec, cases, shares_without)))
+        held = latent_left_out(spec, cases, shares_without)
+        methods.append(
+            _entry(spec.name, data, as_recorded(held) if spec.name in FROM_USE else held)
+        )
         advance(spec.name)
     files = {LATENTS: to_json(LatentFile(schema=LATENT_SCHEMA, families=tuple(families))).encode()}
     apart = 0.0
@@ -120,6 +129,11 @@ def train(
     written = write_bundle(folder, manifest, files, load=bundles.load)
     advance("bundle")
     return written
+
+
+def as_recorded(held: Held) -> Held:
+    """Return the predictions as made for jobs: how unsteady their steps are is not recorded."""
+    return replace(held, unsteadiness=np.zeros(len(held)))
 
 
 def _entry(name: str, data: str, held: Held) -> MethodEntry:
@@ -167,9 +181,10 @@ def card(manifest: SliceManifest, disagreement: float) -> str:
                 "host) and of work over the slice's effective share. `sweep` and `batches` fit",
                 "that model to the workload's own times on the whole GPU and add a learnt",
                 f"correction (gradient boosting, `{training.residual}`, ONNX; largest difference",
-                f"from the trainer's own output {disagreement:.1e}). `counters`, `utilisation` and",
-                "`time` learn the one unknown of the model from utilisation, power and step time",
-                "(averaged Gaussian processes, JSON).",
+                f"from the trainer's own output {disagreement:.1e}). `counters`, `utilisation`,",
+                "`time`, `use` and `gpu-use` learn the one unknown of the model from utilisation,",
+                "power and step time (averaged Gaussian processes, JSON); the last two from what",
+                "monitoring records of jobs, without a step time.",
             ],
             "Data": [f"{line} (MIT)" for line in source_lines(training.sources)],
             "Effective shares": [

@@ -21,8 +21,15 @@ from berth.predictor.core.bundle import (
     schema_of_bundle,
 )
 from berth.predictor.core.forecast import FORECAST_SCHEMA
-from berth.predictor.families.program.bundle import DEFAULT_BUNDLE, verify
+from berth.predictor.families.program.bundle import (
+    DEFAULT_BUNDLE,
+    Manifest,
+    conflicting_labels,
+    verify,
+)
 from berth.predictor.families.program.estimate import CALIBRATED_KERNELS
+
+_ONE_NAME = "measure both again, or keep one of the two platform files"
 
 
 def check_bundles(site: Site) -> Findings:
@@ -49,6 +56,9 @@ def check_bundles(site: Site) -> Findings:
             continue
         seen[schema] = folder
         yield ok("bundle", f"{folder}: {manifest_there.id}, in place of shipped {schema}")
+        if isinstance(manifest_there, Manifest):
+            for sentence in conflicting_labels(manifest_there.labelled):
+                yield warn("bundle", f"{folder}: {sentence}", _ONE_NAME)
 
 
 def check_candidates(site: Site) -> Findings:

@@ -188,10 +188,21 @@ def run_of(placed: PlacedJob) -> PastRun:
         peak_host_bytes=None if job.peak_bytes is None else job.peak_bytes * nodes,
         granted_host_bytes=None if job.request_bytes is None else job.request_bytes * nodes,
         peak_gpu_bytes=None if job.gpu_peak_bytes is None else job.gpu_peak_bytes * gpus,
+        gpu_utilisation=_gpu_utilisation(job),
+        gpu_memory_utilisation=job.gpu_memory_utilisation if job.gpus else None,
         ended_well=job.state in _ENDED_WELL,
         job_id=job.job_id,
         ended_s=job.end_s,
     )
+
+
+def _gpu_utilisation(job: PastJobRecord) -> float | None:
+    """Return the job's GPU utilisation: the mean over its time, else the largest that the scheduler
+    polled, because its own means are over tasks and not over time."""
+    if not job.gpus:
+        return None
+    peak = job.gpu_utilisation_peak
+    return job.gpu_utilisation if peak is None else peak
 
 
 def _runs_on(runs: Sequence[PastRun], platforms: Mapping[str, Platform]) -> RunsOn:

@@ -11,7 +11,7 @@ from toy_profiles import PLATFORM, examples, profile
 from berth.pilot.errors import UsageError
 from berth.pilot.profile import Profile
 from berth.predictor.core.prediction import Basis
-from berth.predictor.families.program.bundle import load
+from berth.predictor.families.program.bundle import conflicting_labels, load
 from berth.predictor.families.program.predictor import Predictor
 from berth.predictor.hardware import platforms
 from berth.predictor.learning.programs.adapt import adapt
@@ -93,3 +93,23 @@ def test_rows_of_one_kernel_are_left_out_together() -> None:
     errors = np.array([1.0, 1.0, 0.0, 0.0, 0.0])
     off = left_out_errors(errors, ("a", "a", "b", "c", "d"), 0.3)
     assert off[0] == off[1] == pytest.approx(1.0, abs=0.02)
+
+
+def test_two_names_of_one_hardware_with_different_labels_are_named(
+    tmp_path: Path, toy_bundle: Path
+) -> None:
+    twin = ALL[NEW].model_copy(update={"name": "twin"})
+    known = {**ALL, "twin": twin}
+    first, slower = runs(10, 1.0), runs(10, 1.5)
+    there = [p.model_copy(update={"platform": "twin"}) if p.platform == NEW else p for p in slower]
+    adapt(toy_bundle, first, ALL[NEW], known, tmp_path / "one", seed=0, command="test")
+    assert not conflicting_labels(load(tmp_path / "one").manifest.labelled)
+    adapt(tmp_path / "one", there, twin, known, tmp_path / "two", seed=0, command="test")
+    (sentence,) = conflicting_labels(load(tmp_path / "two").manifest.labelled)
+    assert "twin and rome-7742 are the same hardware" in sentence
+    mine, two = profile("other", runtime_s=3.0), Predictor.load(tmp_path / "two")
+    own, other = (
+        two.predict(mine, platform, reference=ALL[PLATFORM]).runtime_s.mid
+        for platform in (ALL[NEW], twin)
+    )
+    assert other / own == pytest.approx(1.5, rel=0.1)

@@ -1,227 +1,44 @@
 """A fresh site by hand: installed, calibrated, and real programs placed by the filter.
 
 ``make fresh-site`` runs it on a private Slurm of two kinds of nodes that cross (A: one full core,
-B: two throttled ones) and prints each program's true times on both, the predicted ones, and where
-the filter sent it. Programs that are not installed are left out.
+B: two throttled ones): each program is piloted on B, timed on both, submitted for the filter to
+place; then one job of each runs where the filter sends it, the site learns from these jobs, and
+each program is submitted again. ``site_report.py`` prints what came of it.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import math
 import shlex
-import shutil
 import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+from known_programs import known_programs
+from new_programs import new_programs
+from site_programs import Program, installed, packages
+from site_report import PLACES, Answer, Outcome, program_table, report
 from slurm_cluster import ClusterUnavailable, wait_until
 from two_kinds import TwoKinds, two_kinds
 
-from berth.plugin.report.parts import text_table
-from berth.plugin.report.terminal import table_text
 from berth.plugin.slurm.filter import FILTER_PATH
+from berth.plugin.store import Store
 
 BERTH = str(Path(sys.executable).with_name("berth"))
-SAME = 1.1
-"""Times within this factor cannot be put in the wrong order."""
-PLACES = {"full": "A", "pair": "B"}
-REFERENCE = "pair"
-"""Where programs are piloted: the one with more cores, so that all their threads are seen."""
-
-
-@dataclass(frozen=True)
-class Program:
-    """A real program: its command, and how many threads it computes with."""
-
-    name: str
-    tool: str
-    command: tuple[str, ...]
-    threads: int = 1
-    prepare: Callable[[Path], None] = lambda _: None
-
-
-@dataclass
-class Outcome:
-    """What became of one program."""
-
-    program: Program
-    took_s: dict[str, float] = field(default_factory=dict)
-    """By place: median of the runs there."""
-    predicted: dict[str, tuple[float, float, float]] = field(default_factory=dict)
-    went: str = ""
-    said: str = ""
-
-    @property
-    def best(self) -> str:
-        """The place where it is fastest."""
-        return min(self.took_s, key=lambda place: self.took_s[place])
-
-    @property
-    def close(self) -> bool:
-        """Whether the places differ by less than anybody could tell."""
-        return max(self.took_s.values()) <= SAME * min(self.took_s.values())
-
-    @property
-    def wrong(self) -> bool:
-        """Sent to the slower place, or nowhere, though the places differ."""
-        return not self.close and self.went != self.best
-
-    @property
-    def covered(self) -> list[bool]:
-        """For each place that the profile is not from: was the time within its interval?"""
-        return [
-            self.predicted[p][0] <= self.took_s[p] <= self.predicted[p][2]
-            for p in self.took_s
-            if p in self.predicted and p != REFERENCE
-        ]
-
-
-def write_text(folder: Path, copies: int = 9) -> None:
-    """Some 24 MB of text that is neither random nor the same all over."""
-    words = [f"{(i * 2654435761) % 100003:x}-{i % 977}" for i in range(120_000)]
-    lines = (" ".join(words[i : i + 9]) for i in range(0, len(words), 7))
-    text = "\n".join(lines)
-    (folder / "text").write_text(text * copies)
-
-
-def write_reads(folder: Path) -> None:
-    """A made-up genome and reads of it."""
-    state, letters = 12345, []
-    for _ in range(400_000):
-        state = (1103515245 * state + 12345) % 2**31
-        letters.append("ACGT"[state >> 16 & 3])
-    genome = "".join(letters)
-    (folder / "genome.fa").write_text(f">g\n{genome}\n")
-    with (folder / "reads.fa").open("w") as file:
-        for i in range(900):
-            start = (i * 7919) % 395_000
-            file.write(f">r{i}\n{genome[start : start + 3000]}\n")
-
-
-def write_lammps(folder: Path) -> None:
-    """The usual benchmark of a Lennard-Jones liquid."""
-    (folder / "melt.in").write_text(
-        "units lj\natom_style atomic\nlattice fcc 0.8442\nregion box block 0 16 0 16 0 16\n"
-        "create_box 1 box\ncreate_atoms 1 box\nmass 1 1.0\nvelocity all create 1.44 87287\n"
-        "pair_style lj/cut 2.5\npair_coeff 1 1 1.0 1.0 2.5\nneighbor 0.3 bin\n"
-        "fix 1 all nve\nrun 60\n"
-    )
-
-
-SQL = (
-    "create table t(a integer, b text); with recursive n(i) as (select 1 union all select i+1 "
-    "from n where i < 300000) insert into t select i*7919%300007, hex(i*31) from n; "
-    "create index x on t(b); select count(*), sum(a) from t where b > '3'; "
-    "select count(*) from (select b, avg(a) from t group by substr(b,1,3));"
-)
-NUMPY = (
-    "import os; os.environ['OPENBLAS_NUM_THREADS']='{n}'; import numpy as np; "
-    "a=np.random.default_rng(0).random((900,900)); "
-    "[np.linalg.{what} for _ in range({times})]"
-)
-OWN = """\
-#include <stdio.h>
-#include <stdlib.h>
-int main(void) {
-  long n = 20000000; unsigned *v = malloc(n * sizeof *v); unsigned long s = 0;
-#pragma omp parallel for num_threads(2) reduction(+ : s)
-  for (long i = 0; i < n; i++) {
-    unsigned x = (unsigned)i * 2654435761u;
-    for (int k = 0; k < 24; k++) { x ^= x << 13; x ^= x >> 17; x ^= x << 5; }
-    v[i] = x; s += x;
-  }
-  printf("%lu\\n", s);
+SETS: Mapping[str, Callable[[Path], list[Program]]] = {
+    "known": known_programs,
+    "new": new_programs,
 }
-"""
+OUTCOMES_S = 20
+"""Seconds between two looks of the daemon for jobs that have ended."""
 
 
-def write_own(folder: Path) -> None:
-    """A program of our own, compiled here."""
-    (folder / "own.c").write_text(OWN)
-    subprocess.run(["gcc", "-O2", "-fopenmp", "-o", "own", "own.c"], cwd=folder, check=True)
-
-
-REAL = Path(__file__).parents[2] / "benchmarks/real_programs"
-"""Inputs that the benchmark of emulation has, too."""
-
-
-def write_gromacs(folder: Path) -> None:
-    """A box of water."""
-    for name in ("topol.top", "md.mdp"):
-        shutil.copy(REAL / name, folder)
-    for words in (
-        "solvate -cs spc216.gro -box 3.72412 3.72412 3.72412 -o conf.gro -p topol.top",
-        "grompp -f md.mdp -c conf.gro -p topol.top -o topol.tpr -maxwarn 2",
-    ):
-        command = ["gmx", "-quiet", *words.split()]
-        subprocess.run(command, cwd=folder, check=True, capture_output=True)
-
-
-def write_mpi(folder: Path) -> None:
-    """Heat on a grid, compiled here."""
-    command = ["mpicc", "-O2", "-o", "heat", str(REAL / "heat_mpi.c"), "-lm"]
-    subprocess.run(command, cwd=folder, check=True)
-
-
-def programs(folder: Path) -> list[Program]:
-    """Those that are installed here."""
-    text, python = str(folder / "text"), sys.executable
-    every = [
-        Program("xz-1", "xz", ("xz", "-T1", "-1", "-k", "-c", text), 1, write_text),
-        Program(
-            "xz-2", "xz", ("xz", "-T2", "-1", "--block-size=2MiB", "-k", "-c", text), 2, write_text
-        ),
-        Program("sqlite", "sqlite3", ("sqlite3", ":memory:", SQL)),
-        Program(
-            "minimap2",
-            "minimap2",
-            ("minimap2", "-t", "2", "-a", str(folder / "genome.fa"), str(folder / "reads.fa")),
-            2,
-            write_reads,
-        ),
-        Program(
-            "numpy-svd",
-            python,
-            (python, "-c", NUMPY.format(n=1, what="svd(a[:500,:500])", times=4)),
-        ),
-        Program(
-            "numpy-mm", python, (python, "-c", NUMPY.format(n=2, what="inv(a)", times=14)), 2
-        ),
-        Program(
-            "lammps",
-            "lmp",
-            ("lmp", "-in", str(folder / "melt.in"), "-log", "none", "-screen", "none"),
-            1,
-            write_lammps,
-        ),
-        Program(
-            "gromacs",
-            "gmx",
-            ("gmx", "-quiet", "-nobackup", "mdrun", "-s", str(folder / "topol.tpr"), "-deffnm",
-             str(folder / "water"), "-ntmpi", "1", "-ntomp", "2", "-nsteps", "300",
-             "-notunepme"),
-            2,
-            write_gromacs,
-        ),
-        Program(
-            "heat-mpi",
-            "mpicc",
-            ("mpirun", "--allow-run-as-root", "--oversubscribe", "-np", "2",
-             str(folder / "heat"), "500", "700"),
-            2,
-            write_mpi,
-        ),
-        Program("own-omp", "gcc", (str(folder / "own"),), 2, write_own),
-        Program("sort", "sort", ("sort", "--parallel=1", "-S", "1G", "-o", "/dev/null", text), 1,
-                write_text),
-    ]  # fmt: skip
-    return [one for one in every if shutil.which(one.tool)]
+class DoesNotRun(Exception):
+    """A program failed here; the message says which command, and what it printed last."""
 
 
 class FreshSite:
@@ -239,12 +56,13 @@ class FreshSite:
         """Site file, calibration, daemon and filter in mode enforce; what calibrate printed."""
         self.berth("site", "init", "--output", str(self.site))
         text = self.site.read_text().replace('mode = "shadow"', 'mode = "enforce"')
-        text = text.replace('partition = "full"\nnodes', 'partition = "full"\n'
-                            "translation = { max_cores = 1 }\nnodes")  # fmt: skip
+        one_core = "translation = { max_cores = 1, keep_tasks = false }"
+        text = text.replace('partition = "full"\nnodes', f'partition = "full"\n{one_core}\nnodes')
         self.site.write_text(
             f'{text}\n[daemon]\nsocket = "{self.cluster.berth_socket}"\n'
             f'store = "sqlite:///{self.work}/berth.db"\nkill_switch = "{self.work}/off"\n'
             'scheduler_users = ["root"]\nstate_refresh_s = 1\n'
+            f"outcomes_refresh_s = {OUTCOMES_S}\n[learning]\nenabled = false\n"
         )
         said = self.berth(
             "site", "calibrate", "--site", str(self.site), "--at-once", "1", *calibration
@@ -277,123 +95,170 @@ class FreshSite:
         said = logs[-1].read_bytes().decode("utf-8", "replace")[-2000:] if logs else found
         return f"pilot {state}: {said}"
 
-    def predicted(self, program: Program) -> dict[str, tuple[float, float, float]]:
-        """By place: lower, middle and upper time; none where the prediction abstains."""
-        told = json.loads(
-            self.berth(
-                "place", str(self._profiles(program)[-1]), "--site", str(self.site), "--json",
-                "--cpus-per-task", str(program.threads), "--", "true",
-            )
-        )  # fmt: skip
-        return {
-            row["candidate"]: tuple(row["runtime_s"][k] for k in ("low", "mid", "high"))
-            for row in told["ranked"]
-            if row["runtime_s"] is not None and not row["guess"] and row["candidate"] in PLACES
-        }
-
     def _profiles(self, program: Program) -> list[Path]:
         return sorted((self.work / "pilots").glob(f"{program.name}-??????.profile.json"))
 
     def timed(self, program: Program, place: str, runs: int = 3) -> float:
-        """Median seconds on a place, in jobs that are not looked at."""
-        words = shlex.join(program.command)
-        script = self.work / f"{program.name}.sh"
+        """Median seconds on a place, in jobs that are not looked at. Raises DoesNotRun."""
+        script = self._script(program, runs)
         output = self.work / f"{program.name}-{place}.out"
-        script.write_text(
-            f"#!/bin/bash\nTIMEFORMAT='took %R'\n"
-            f"for i in $(seq {runs}); do time {words} > /dev/null; done\n"
-        )
         cpus = program.threads if place == "pair" else 1
         job = self.cluster.sbatch(
             "-p", place, "-c", str(cpus), "-o", str(output), str(script), user=None
         )
-        self.cluster.wait_for_state(job.id, timeout_s=600)
-        return statistics.median(
-            float(line.split()[1])
-            for line in output.read_text().splitlines()
-            if line.startswith("took")
-        )
+        state = self.cluster.wait_for_state(job.id, timeout_s=600)
+        lines = output.read_text(errors="replace").splitlines()
+        took_s = [float(line.split()[1]) for line in lines if line.startswith("took ")]
+        if state != "COMPLETED" or len(took_s) != runs:
+            said = " | ".join([line for line in lines if not line.startswith("took ")][-3:])
+            raise DoesNotRun(f"{shlex.join(program.command)} on {PLACES[place]}: {state}: {said}")
+        return statistics.median(took_s)
 
-    def placed(self, program: Program) -> tuple[str, str]:
-        """Where the filter sends it, and its sentence."""
+    def _script(self, program: Program, runs: int) -> Path:
+        script = self.work / f"{program.name}-{runs}.sh"
+        script.write_text(
+            f"#!/bin/bash\nset -e\nTIMEFORMAT='took %R'\n"
+            f"for i in $(seq {runs}); do time {shlex.join(program.command)} > /dev/null; done\n"
+        )
+        script.chmod(0o755)
+        return script
+
+    def answered(self, program: Program) -> Answer:
+        """Submit a held job for the filter to place, cancel it, and return the answer."""
+        job_id, said = self._submitted(program, "--hold")
+        where = self.cluster.job(job_id)["Partition"]
+        self.cluster.run("scancel", str(job_id))
+        words = ("jobs", "decisions", "--job", str(job_id), "--json", "--site", str(self.site))
+
+        def stored() -> bool:
+            return self.cluster.berth(*words, check=False).returncode == 0
+
+        wait_until(stored, "the decision is stored", 30)
+        ranked = json.loads(self.berth(*words))["ranked"]
+        predicted = {
+            row["candidate"]: tuple(row["runtime_s"])
+            for row in ranked
+            if row.get("runtime_s") and row["candidate"] in PLACES
+        }
+        left_out = {
+            row["candidate"]: row["excluded"]
+            for row in ranked
+            if row.get("excluded") and row["candidate"] in PLACES
+        }
+        return Answer(where, predicted, said, left_out)
+
+    def one_job(self, program: Program) -> tuple[str, str]:
+        """Run it once as its user would; where it ran, and its job id. Raises DoesNotRun."""
+        job_id, _ = self._submitted(program, "-o", str(self.work / f"{program.name}.out"))
+        state = self.cluster.wait_for_state(job_id, timeout_s=600)
+        if state != "COMPLETED":
+            raise DoesNotRun(f"{program.name}: the job that Berth placed is {state}")
+        return self.cluster.job(job_id)["Partition"], str(job_id)
+
+    def _submitted(self, program: Program, *options: str) -> tuple[int, str]:
+        """Submit it with a core for each thread, of which A, which has one core, may give fewer.
+
+        The job's script does not name the number of threads: such a job would keep its shape and
+        never go to A.
+        """
         wait_until(self._idle, "the nodes are idle", 60)
         time.sleep(2.5)  # until the daemon has read that, too
         job = self.cluster.sbatch(
-            "-p", "auto", "-c", str(program.threads), f"--comment=berth:{program.name}",
-            "--hold", str(self.work / f"{program.name}.sh"), user=None,
+            "-p", "auto", "-n", str(program.threads), f"--comment=berth:{program.name}", *options,
+            script=f"#!/bin/bash\nexec {self._script(program, 1)}\n", user=None,
         )  # fmt: skip
-        where = self.cluster.job(job.id)["Partition"]
-        self.cluster.run("scancel", str(job.id))
-        return where, job.message.strip()
+        return job.id, job.message.strip()
 
     def _idle(self) -> bool:
         states = self.cluster.run("sinfo", "-h", "-N", "-o", "%T").stdout.split()
         return set(states) <= {"idle", "inact"}
 
+    def learn(self, jobs: Sequence[str]) -> dict[str, str]:
+        """Learn from these jobs once the daemon has read their outcomes; by job, how it counted."""
+        store = Store.open(f"sqlite:///{self.work}/berth.db", create=False)
 
-def report(outcomes: Sequence[Outcome]) -> list[str]:
-    """The table and the figures."""
-    rows = []
-    for one in outcomes:
-        times = one.predicted.get("full")
-        rows.append(
-            (
-                one.program.name,
-                str(one.program.threads),
-                *(f"{one.took_s[p]:.2f} s" for p in PLACES),
-                f"{times[0]:.2f} to {times[2]:.2f} s" if times is not None else "abstains",
-                PLACES.get(one.best, one.best) + (" (or either)" if one.close else ""),
-                PLACES.get(one.went, one.went),
-                "WRONG" if one.wrong else "",
-            )
-        )
-    header = ("program", "threads", "on A", "on B", "predicted on A", "best", "sent to", "")
-    told = [one for one in outcomes if not one.close]
-    covered = [hit for one in outcomes for hit in one.covered]
-    widths = [one.predicted["full"][2] / one.predicted["full"][0]
-              for one in outcomes if "full" in one.predicted]  # fmt: skip
-    return [
-        table_text(text_table("", header, rows), indent=2),
-        f"wrong: {sum(one.wrong for one in outcomes)} of {len(told)} that differ by over 10 % "
-        f"(always A: {sum(one.best != 'full' for one in told)} wrong, "
-        f"always B: {sum(one.best != 'pair' for one in told)})",
-        f"90 % intervals held: {sum(covered)} of {len(covered)}; median upper / lower: "
-        f"{statistics.median(widths) if widths else math.nan:.2f}",
-    ]
+        def known() -> set[str]:
+            return {outcome.job_id for outcome in store.outcomes.last(0, time.time() + 60, 1000)}
+
+        wait_until(lambda: known() >= set(jobs), "the jobs' outcomes are stored", 4 * OUTCOMES_S)
+        self.berth("jobs", "learn", "--site", str(self.site))
+        counted = {record.job_id: record.use for record in store.learning.of_user("root", 1000)}
+        store.close()
+        time.sleep(3)  # until the daemon has read the new forecasts
+        return {job: str(counted.get(job, "")) for job in jobs}
 
 
-def run(site: FreshSite, wanted: Sequence[Program], *, runs: int = 3) -> list[Outcome]:
-    """Every program piloted, timed on both places, and placed."""
-    found = []
+def piloted(site: FreshSite, wanted: Sequence[Program], *, runs: int = 3) -> list[Outcome]:
+    """Time each program on both places, pilot it, and ask the filter for it.
+
+    Programs that do not run here are left out and named.
+    """
+    outcomes = []
     for program in wanted:
-        program.prepare(site.work)
-        one, failed = Outcome(program), site.pilot(program)
-        one.took_s = {place: site.timed(program, place, runs) for place in PLACES}
+        one = Outcome(program)
+        try:
+            program.prepare(site.work)
+            one.took_s = {place: site.timed(program, place, runs) for place in PLACES}
+        except (DoesNotRun, subprocess.CalledProcessError) as error:
+            print(f"{program.name} is left out, it does not run here: {error}", flush=True)
+            continue
+        failed = site.pilot(program)
         if failed is None:
-            one.predicted = site.predicted(program)
-            one.went, one.said = site.placed(program)
-        print(f"{program.name}: {failed or one.said}", flush=True)
-        print(report([one])[0].splitlines()[-1], flush=True)
-        found.append(one)
-    return found
+            one.piloted = site.answered(program)
+        print(f"{program.name}: {failed or one.piloted.said}", flush=True)
+        print(program_table([one], lambda each: each.piloted).splitlines()[-1], flush=True)
+        outcomes.append(one)
+    return outcomes
+
+
+def learnt(site: FreshSite, outcomes: Sequence[Outcome]) -> None:
+    """Run one real job of each program that has a profile, learn, and ask the filter again."""
+    jobs = {}
+    for one in outcomes:
+        if not one.piloted.went:
+            continue
+        try:
+            one.ran, jobs[one.program.name] = site.one_job(one.program)
+        except DoesNotRun as error:
+            print(error, flush=True)
+    counted = site.learn(list(jobs.values()))
+    for one in outcomes:
+        if one.program.name in jobs:
+            one.counted = counted[jobs[one.program.name]]
+            one.learnt = site.answered(one.program)
 
 
 def main() -> None:
-    """``fresh_site.py [--only NAME,NAME] [options of berth site calibrate]``."""
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--only", type=lambda text: text.split(","))
+    """``fresh_site.py [--set new] [--only NAME,NAME] [options of berth site calibrate]``."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--set", choices=SETS, default="known", help="which programs [known]")
+    parser.add_argument("--only", metavar="NAME,NAME", type=lambda text: text.split(","))
+    parser.add_argument("--packages", action="store_true", help="print the set's Debian packages")
     asked, calibration = parser.parse_known_args()
+    every = SETS[asked.set](Path())
+    if asked.packages:
+        print(" ".join(packages(every)))
+        return
+    names = [program.name for program in every]
+    if unknown := set(asked.only or ()) - set(names):
+        parser.error(f"no program {', '.join(sorted(unknown))} in the set {asked.set}; "
+                     f"it has {', '.join(names)}")  # fmt: skip
     with two_kinds() as cluster:
         site = FreshSite(cluster)
+        wanted, missing = installed(
+            [one for one in SETS[asked.set](cluster.work) if one.name in (asked.only or names)]
+        )
         print(site.install(*calibration), flush=True)
-        every = programs(cluster.work)
-        wanted = [one for one in every if asked.only is None or one.name in asked.only]
-        for line in report(run(site, wanted)):
+        outcomes = piloted(site, wanted)
+        learnt(site, outcomes)
+        for line in report(outcomes):
             print(line)
+        for program in missing:
+            print(f"{program.name} is left out, it is not installed: {program.package}")
 
 
 if __name__ == "__main__":
     try:
         main()
-    except ClusterUnavailable as missing:
-        sys.exit(f"no fresh site here: {missing}")
+    except ClusterUnavailable as absent:
+        sys.exit(f"no fresh site here: {absent}")

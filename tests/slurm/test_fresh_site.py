@@ -6,7 +6,10 @@ from collections.abc import Iterator
 from functools import partial
 
 import pytest
-from fresh_site import FreshSite, Program, report, run, write_own, write_text
+from fresh_site import FreshSite, learnt, piloted
+from known_programs import write_own, write_text
+from site_programs import Program
+from site_report import report
 from slurm_cluster import ClusterUnavailable
 from two_kinds import two_kinds
 
@@ -33,9 +36,13 @@ def test_programs_are_sent_where_they_are_faster_after_calibration(site: FreshSi
     command = ("gzip", "-1", "-k", "-c", str(folder / "text"))
     one = Program("gzip", "gzip", command, 1, partial(write_text, copies=4))
     two = Program("own-omp", "gcc", (str(folder / "own"),), 2, write_own)
-    found = run(site, [one, two], runs=3)
+    found = piloted(site, [one, two], runs=3)
+    learnt(site, found)
     lines = "\n".join(report(found))
     apart = [p for p in found if max(p.took_s.values()) > CLEARLY * min(p.took_s.values())]
     # Where the machine was too busy to tell them apart, a list of both is right.
-    assert all(program.best in program.went.split(",") for program in apart), lines
-    assert all(program.went for program in found), lines
+    assert all(program.best in program.piloted.went.split(",") for program in apart), lines
+    assert all(program.piloted.went and program.ran and program.learnt.went for program in found), (
+        lines
+    )
+    assert all(program.counted in {"used", "too-short"} for program in found), lines

@@ -20,7 +20,7 @@ from berth.plugin.cli.train.training_input import (
     site_input,
 )
 from berth.plugin.report.progress_bars import step_bar
-from berth.predictor.families.program.bundle import DEFAULT_BUNDLE
+from berth.predictor.families.program.bundle import DEFAULT_BUNDLE, conflicting_labels
 from berth.predictor.hardware import platforms as catalogue
 from berth.predictor.hardware import platforms as known
 
@@ -194,6 +194,8 @@ def adapt_bundle(
         seed=seed,
         command=command_line(),
     )
+    for sentence in conflicting_labels(manifest.labelled):
+        click.echo(f"warning: {sentence}", err=True)
     entry = next(e for e in manifest.labelled if e.platform == name)
     text = f"{manifest.id}: {name} by {entry.rows} workloads, written to {out}"
     return text, {"bundle": manifest.id, "rows": entry.rows, "platform": name}

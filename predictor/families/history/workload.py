@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import statistics
+
 from pydantic import Field, model_validator
 
 from berth.pilot.documents import Document
 from berth.pilot.profile import Name, Positive, RunsOn
+from berth.predictor.core.gpu_use import GpuUse
 from berth.predictor.core.workload import WHOLE_JOB, Kind, Workload, digest_of
 
 HISTORY_WORKLOAD_SCHEMA = "berth.history-workload/1"
@@ -24,6 +27,10 @@ class PastRun(Document):
     """Host memory allocated to the job, on all nodes together; None: not recorded."""
     peak_gpu_bytes: Positive | None = None
     """Peak memory of all GPUs together; None: not recorded, or the job had no GPU."""
+    gpu_utilisation: float | None = Field(default=None, ge=0, le=1)
+    """Share of the time with a kernel on the job's GPUs; None: not recorded."""
+    gpu_memory_utilisation: float | None = Field(default=None, ge=0, le=1)
+    """Share of the time with accesses to the memory of the job's GPUs; None: not recorded."""
     ended_well: bool = True
     """False: the job may have run out of memory, so its allocated memory may be too small."""
     job_id: str = Field(default="", max_length=128)
@@ -97,6 +104,26 @@ class HistoryWorkload(Document):
         if len({ratio.than for ratio in self.ratios}) > 1:
             raise ValueError("its ratios are to different platforms")
         return self
+
+    def gpu_use(self, platform: str) -> GpuUse | None:
+        """Return how the runs on one GPU of this platform used it; None: not recorded."""
+        known = [
+            run
+            for run in self.runs
+            if run.platform == platform and run.gpus == 1 and run.gpu_utilisation is not None
+        ]
+        if not known:
+            return None
+        shares = [run.gpu_utilisation or 0.0 for run in known]
+        of_memory = [
+            run.gpu_memory_utilisation for run in known if run.gpu_memory_utilisation is not None
+        ]
+        return GpuUse(
+            statistics.median(shares),
+            max(shares),
+            statistics.median(of_memory) if of_memory else None,
+            len(known),
+        )
 
 
 def describe(document: HistoryWorkload) -> Workload:

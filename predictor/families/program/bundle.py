@@ -11,6 +11,7 @@ import json
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from itertools import combinations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -33,6 +34,7 @@ from berth.predictor.core.bundle import (
 )
 from berth.predictor.families.program.features import FEATURES, WORK_FEATURES
 from berth.predictor.families.program.range_check import RangeCheck
+from berth.predictor.hardware.same_hardware import same_hardware
 
 if TYPE_CHECKING:
     import onnxruntime
@@ -204,6 +206,24 @@ def load(folder: Path = DEFAULT_BUNDLE) -> Bundle:
     dead_zones = {entry.platform: entry.dead_zone for entry in manifest.labelled}
     own = {e.platform: read_range(folder / e.range_file) for e in manifest.labelled if e.range_file}
     return Bundle(folder, manifest, models, dead_zones, read_range(folder / RANGE), own)
+
+
+def conflicting_labels(labelled: Iterable[Labelled]) -> list[str]:
+    """Return a sentence for each two labelled platforms of one hardware whose labels say different
+    things.
+
+    A platform of that hardware is predicted by the labels of its own name, or else of the first.
+    """
+    return [
+        f"{first.platform} and {second.platform} are the same hardware (signature, processor, "
+        f"cores) but have different labels ({first.rows} and {second.rows} measured times): "
+        f"each is predicted by its own, other names of it by those of {first.platform}"
+        for first, second in combinations(labelled, 2)
+        if (first.cores, first.gpus) == (second.cores, second.gpus)
+        and same_hardware(first.hardware, second.hardware)
+        and (first.prior, first.own_time, first.score_quantile)
+        != (second.prior, second.own_time, second.score_quantile)
+    ]
 
 
 def write_range(check: RangeCheck) -> str:

@@ -34,7 +34,7 @@ LATENT_SPREAD = 0.7
 it."""
 PROBE_NOISE = 0.03
 """Standard error of the log time of a probe (a run on a slice)."""
-_LEAST_UTILIZATION = 0.005
+LEAST_UTILIZATION = 0.005
 """Least memory utilisation that is distinguished from 0, before the log is taken."""
 _GRID = np.linspace(LATENT_LEAST, LATENT_MOST, 361)
 """Latent values among which the one that fits the probes is searched."""
@@ -45,7 +45,7 @@ def features(workload: SliceWorkload, point: Point) -> dict[str, float]:
     absent."""
     values = {"log_step": math.log(point.seconds), "log_batch": math.log(point.batch)}
     if point.memory_utilization is not None:
-        busy = max(point.memory_utilization, _LEAST_UTILIZATION)
+        busy = max(point.memory_utilization, LEAST_UTILIZATION)
         values["log_memory"] = math.log(busy)
     if point.sm_utilization is not None:
         values["sm"] = point.sm_utilization

@@ -20,6 +20,7 @@ from pathlib import Path
 
 from berth.predictor.core.family import Adjusted, Bundles, Question
 from berth.predictor.core.forecast import SourceShare
+from berth.predictor.core.gpu_use import RecordsGpuUse
 from berth.predictor.core.prediction import Basis, Interval, Prediction, PredictionCurve
 from berth.predictor.families.slices.bundle import (
     DEFAULT_SLICES_BUNDLE,
@@ -27,11 +28,10 @@ from berth.predictor.families.slices.bundle import (
     SliceManifest,
     verify,
 )
+from berth.predictor.families.slices.from_use import BELOW, EASE, slowdowns
 from berth.predictor.families.slices.physics import Share, share_of
 from berth.predictor.hardware.mig.slices import slice_of
 
-EASE = 0.1
-"""Constant in the width of a slow-down's interval, as in ``predictor.EASE``."""
 SLACK = math.log(1.1)
 """Log by which a slow-down may exceed the upper limit 1 / effective share."""
 TYPICAL = 0.6
@@ -39,8 +39,6 @@ TYPICAL = 0.6
 
 Used where no family predicts the slice.
 """
-BELOW = math.log(1 / 0.95)
-"""Log by which a slice may be faster than the whole GPU: as much as unsteady step times show."""
 
 
 def projected(question: Question, bundles: Bundles, forecast: Adjusted) -> Adjusted:
@@ -59,7 +57,9 @@ def projected(question: Question, bundles: Bundles, forecast: Adjusted) -> Adjus
         cut = slice_of(question.platforms[next(iter(shares))])
         known = cut is not None and cut[0].gpu in manifest.gpus
         whole = forecast.curves[parent].nearest(1)
-        for name, ratio in _ratios(forecast.curves, whole, shares, manifest).items():
+        from_use = _from_use(question, parent, shares, bundles)
+        ratios = from_use or _ratios(forecast.curves, whole, shares, manifest)
+        for name, ratio in ratios.items():
             own = _own(forecast.curves, name, whole)
             if own.gpus != 1 or own.basis.rank < Basis.SCALED.rank:
                 continue
@@ -69,6 +69,19 @@ def projected(question: Question, bundles: Bundles, forecast: Adjusted) -> Adjus
             curves[name] = PredictionCurve((point,))
             sources[name] = _sources(forecast.sources.get(parent, ()), point, known)
     return Adjusted(curves, sources)
+
+
+def _from_use(
+    question: Question, parent: str, shares: Mapping[str, Share], bundles: Bundles
+) -> dict[str, Interval] | None:
+    """Return each slice's slow-down by how past runs used the whole GPU ``parent``; None: that is
+    not recorded."""
+    document = question.workload.document
+    use = document.gpu_use(parent) if isinstance(document, RecordsGpuUse) else None
+    if use is None:
+        return None
+    folder = bundles.get(SLICES_SCHEMA, DEFAULT_SLICES_BUNDLE)
+    return slowdowns(use, shares, _manifest(folder), folder)
 
 
 @lru_cache(maxsize=8)

@@ -8,6 +8,7 @@ import pytest
 from berth.predictor.families.slices.bundle import verify
 from lab import datasets
 from lab.datasets.mig import MISO, PARVAGPU
+from lab.slices import from_use
 from lab.slices.latent import FAMILIES
 from lab.slices.mig_slices import load_model_alone
 from lab.slices.slice_bundle import shares_without
@@ -60,3 +61,14 @@ def test_no_slice_that_was_predicted_to_fit_failed() -> None:
 def test_the_shipped_bundle_is_of_these_files() -> None:
 
     assert verify().training.sources == {d.path: d.sha256 for d in (MISO, PARVAGPU)}
+
+
+@pytest.mark.slow
+def test_miso_from_recorded_use_of_the_whole_gpu() -> None:
+
+    with_memory, without = from_use.left_out("use"), from_use.left_out("gpu-use")
+    assert np.median(with_memory.errors) <= 0.064
+    assert with_memory.errors.mean() <= 0.115
+    assert np.median(without.errors) <= 0.191
+    assert without.errors.mean() <= 0.259
+    assert from_use.fitting().said_and_failed == 0

@@ -84,9 +84,9 @@ def test_every_shipped_gpu_is_a_place_to_serve_from() -> None:
     shipped = platforms.shipped()
     found = units(shipped)
     assert {n for n, p in shipped.items() if p.is_gpu} <= set(found)
-    assert "mi300x-192gb" in found  # under the catalogue's name, without a platform
+    assert "b200-sxm-180gb" in found  # under the catalogue's name, without a platform
     assert "a100-sxm-40gb" not in found  # a100-40gb is it
-    assert set(units(shipped, ["mi300x-192gb"])) - set(shipped) == {"mi300x-192gb"}
+    assert set(units(shipped, ["b200-sxm-180gb"])) - set(shipped) == {"b200-sxm-180gb"}
 
 
 def test_a_slice_has_its_share() -> None:

@@ -12,7 +12,7 @@ from berth.predictor.families.slices.bundle import DEFAULT_SLICES_BUNDLE
 def test_the_shipped_bundle_is_whole_and_says_how_good_it_is() -> None:
     manifest = bundles.verify()
     assert {m.name for m in manifest.methods} == {
-        "sweep", "batches", "counters", "utilisation", "time",
+        "sweep", "batches", "counters", "utilisation", "time", "use", "gpu-use",
     }  # fmt: skip
     assert manifest.figures["ParvaGPU: sweep: median error"] <= 0.05
     assert manifest.figures["ParvaGPU: sweep: mean error"] <= 0.10
