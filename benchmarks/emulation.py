@@ -97,7 +97,7 @@ Pairs = dict[str, tuple[float, float, float]]
 
 def one(program: RealProgram, folder: Path, against: str) -> tuple[float, float, Pairs]:
     """(native seconds, slow-down, counter -> (counted, its error, what it is held against))."""
-    order = Order(program.command, dict(os.environ), cwd=str(folder / program.name), discard=True)
+    order = Order(program.command, dict(os.environ), cwd=str(folder / program.name))
     runs = [run_one(order) for _ in range(NATIVE_RUNS)]
     if failed := [run for run in runs if not run.succeeded]:
         sys.exit(f"{program.name} {failed[0].describe()} (its package: {program.package})")

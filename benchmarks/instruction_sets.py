@@ -68,8 +68,8 @@ def main() -> int:
     print(f"{'program':22} {'executed':34} {'needs':26} v2    v3    v4    ?     here")
     with tempfile.TemporaryDirectory() as folder:
         for name, command, level in _programs(Path(folder)):
-            found = run_one(Order(command, dict(os.environ), discard=True))
-            order = Order(command, dict(os.environ), discard=True)
+            found = run_one(Order(command, dict(os.environ)))
+            order = Order(command, dict(os.environ))
             seen = emulate(order, tools=names_of(Stage.EMULATED), budget_s=120).executed
             program = os.path.realpath(shutil.which(command[0]) or command[0])
             needs = needed_sets((program, *found.executables), seen)
@@ -93,7 +93,7 @@ def _programs(folder: Path) -> Iterator[tuple[str, tuple[str, ...], str | None]]
         build = ["gcc", "-O3", "-ffast-math", f"-march={level}", "-o", str(made), str(source)]
         if subprocess.run(build, check=False, capture_output=True).returncode:
             print(f"{'build for ' + level:22} left out: gcc does not build it")
-        elif run_one(Order((str(made),), dict(os.environ), discard=True)).succeeded:
+        elif run_one(Order((str(made),), dict(os.environ))).succeeded:
             yield f"build for {level}", (str(made),), "x86-64-v3" if level == "native" else level
         else:
             print(f"{'build for ' + level:22} left out: this machine lacks {level}")

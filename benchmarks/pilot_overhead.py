@@ -53,7 +53,7 @@ def native(command: Sequence[str]) -> Times:
 
 def plain(command: Sequence[str]) -> Times:
     """Under the shepherd alone."""
-    return _times(run_one(Order(tuple(command), dict(os.environ), discard=True, sample=False)))
+    return _times(run_one(Order(tuple(command), dict(os.environ), sample=False)))
 
 
 def watched(command: Sequence[str]) -> Times:
@@ -132,7 +132,7 @@ def twice(command: Sequence[str]) -> None:
 
 
 def _order(command: Sequence[str]) -> Order:
-    return Order(tuple(command), dict(os.environ), discard=True)
+    return Order(tuple(command), dict(os.environ))
 
 
 def main() -> int:

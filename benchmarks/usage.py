@@ -79,7 +79,7 @@ def _stub_gpus(folder: Path) -> Mapping[str, str]:
         return {}
     (folder / "nvml").mkdir()
     fleet = FakeFleet(build(folder / "nvml"), folder / "fleet")
-    fleet.reset("a100-40", "a100-40")
+    fleet.reset("a100-40", "a100-40", mig=False)
     (folder / "accounting").write_text("0 10 80 40 3000 60000 1700000000000000\n")
     accounting = {"FAKE_NVML_ACCOUNTING": str(folder / "accounting"), "SLURM_JOB_GPUS": "0"}
     return {**fleet.environment, **accounting}

@@ -285,9 +285,7 @@ def _counted(profile: Profile, subject: _Subject) -> Profile:
 
 def _emulated(order: Order) -> Emulation:
     tools = names_of(Stage.EMULATED)
-    emulation = emulate(
-        replace(order, discard=True), tools=tools, budget_s=2 * LIMIT_S, jobs=host.cores()
-    )
+    emulation = emulate(order, tools=tools, budget_s=2 * LIMIT_S, jobs=host.cores())
     if emulation.interrupted:
         raise KeyboardInterrupt
     if "instructions" not in emulation.counters:

@@ -84,7 +84,7 @@ def _count(command: tuple[str, ...], nice: int) -> Counts:
             "--compress-strings=no",
             f"--callgrind-out-file={folder}/out.%p",
         ]
-        order = Order(command, dict(os.environ), time_limit_s=LIMIT_S, nice=nice, discard=True)
+        order = Order(command, dict(os.environ), time_limit_s=LIMIT_S, nice=nice)
         outcome = run_one(valgrind.wrap(order, tool, folder))
         if not outcome.succeeded:
             raise PilotError(f"{' '.join(command[1:3])} under callgrind {outcome.describe()}")

@@ -32,6 +32,9 @@ SAME_RUN = 0.01
 """Largest relative difference of instruction counts at which a tool's counts are not scaled."""
 RESERVE = 0.05
 """Share of the time limit that is reserved for writing and reading the results."""
+PLAIN_SHARE, PLAIN_LEAST_S = 0.25, 5.0
+"""Time limit of the run that shows the needed instruction sets: this share of the time limit of
+the counting runs, at least 5 s."""
 ROUGH = frozenset({"fp_ops"})
 """Counters that lackey only estimates; dropped if callgrind counted the operations exactly."""
 
@@ -47,11 +50,14 @@ class Emulation:
     interrupted: bool
 
 
-def emulate(order: Order, *, tools: Sequence[str], budget_s: float, jobs: int = 1) -> Emulation:
+def emulate(
+    order: Order, *, tools: Sequence[str], budget_s: float, jobs: int = 1, once: bool = False
+) -> Emulation:
     """Run a program under each of the emulation tools and return the merged counters.
 
     ``tools``: names of collectors, preferred first. ``budget_s``: wall time of all runs together.
-    ``jobs``: runs at the same time; above 1 only for programs that write no files.
+    ``jobs``: runs at the same time; above 1 only for programs that write no files. ``once``: no run
+    is repeated in another way, because the other ranks of the program wait for this one.
     """
     with _scratch() as folder:
         collectors, reports = _usable(tools, folder)
@@ -65,14 +71,15 @@ def emulate(order: Order, *, tools: Sequence[str], budget_s: float, jobs: int = 
             outcomes: dict[int, Outcome] = dict(enumerate(run_all(orders, jobs=jobs)))
             for index, collector in enumerate(collectors):
                 left_s = limit - outcomes[index].wall_s
-                if outcomes[index].exit_code and not outcomes[index].cut and left_s > 0:
+                failed = outcomes[index].exit_code and not outcomes[index].cut
+                if failed and left_s > 0 and not once:
                     other = collector.again(replace(orders[index], time_limit_s=left_s))
                     if other is not None:
                         [outcomes[index]] = run_all([other], jobs=1)
         except Interrupted as stop:
             outcomes, interrupted = stop.outcomes, True
         finished = [
-            (collector, collector.finish(outcomes[index]))
+            (collector, _of_whole_program(collector.finish(outcomes[index]), outcomes[index]))
             for index, collector in enumerate(collectors)
             if index in outcomes
         ]
@@ -80,11 +87,14 @@ def emulate(order: Order, *, tools: Sequence[str], budget_s: float, jobs: int = 
         for index, (collector, readings) in enumerate(finished):
             if readings.sets and not executed.sets:
                 executed = Executed(readings.sets, stopped=readings.stopped)
-                usual_s = outcomes[index].wall_s
-                if may_choose(readings.sets) and not (readings.stopped or interrupted):
-                    plain = collector.plainly(replace(orders[index], time_limit_s=2 * usual_s + 2))
+                limit = max(PLAIN_LEAST_S, PLAIN_SHARE * budget_s)
+                if may_choose(readings.sets) and not (readings.stopped or interrupted or once):
+                    plain = collector.plainly(replace(orders[index], time_limit_s=limit))
                     if plain is not None:
-                        executed = replace(executed, plain=_seen(collector, plain))
+                        seen = _seen(collector, plain)
+                        # A file that this run did not reach needs what it executed before.
+                        plain_sets = None if seen is None else {**readings.sets, **seen}
+                        executed = replace(executed, plain=plain_sets)
     reports += [
         CollectorReport(
             name=collector.name,
@@ -96,6 +106,14 @@ def emulate(order: Order, *, tools: Sequence[str], budget_s: float, jobs: int = 
     warnings = _gathered(finished)
     counters = merge([readings for _, readings in finished])
     return Emulation(counters, tuple(reports), tuple(warnings), executed, interrupted)
+
+
+def _of_whole_program(readings: Readings, outcome: Outcome) -> Readings:
+    """Return the readings of an emulated run, without counters where the program failed in it."""
+    if outcome.succeeded or outcome.cut or readings.failed:
+        return readings
+    why = f"counts are refused: under emulation the program {outcome.describe()}, natively with 0"
+    return replace(readings, counters={}, warnings=(), detail=why, failed=True)
 
 
 def _seen(collector: Collector, order: Order) -> Sets | None:

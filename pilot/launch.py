@@ -42,7 +42,8 @@ class Order:
     cwd: str | None = None
     stdin: str | None = None
     forward_bytes: int = 0
-    discard: bool = False
+    """Bytes of the program's output that are shown; it always goes to a pipe, because programs do
+    something else where it is /dev/null: some fail, others compute less."""
     sample: bool = True
     time_limit_s: float | None = None
     cut_grace_s: float = 5.0
@@ -51,7 +52,7 @@ class Order:
     cgroup: str | None = None
     """Folder of the control group in which the program runs; None: that of the caller."""
     sampled: bool = False
-    """Whether an emulator may simulate a sample of the cache sets and report a standard error."""
+    """Whether an emulator may simulate caches in a part of the run and report a standard error."""
     folders: PrivateFolders | None = None
     """If given, each run works in a new copy of this folder instead of in ``cwd``."""
 
@@ -336,7 +337,6 @@ def _as_message(order: Order) -> dict[str, object]:
         "stdin": order.stdin,
         "forward_bytes": order.forward_bytes,
         "tail_bytes": TAIL_BYTES,
-        "discard": order.discard,
         "sample": order.sample,
         "time_limit_s": order.time_limit_s,
         "cut_grace_s": order.cut_grace_s,

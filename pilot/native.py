@@ -15,6 +15,8 @@ LONG_S = 20.0
 VERY_LONG_S = 60.0
 """Programs longer than ``LONG_S`` are run at most twice, longer than ``VERY_LONG_S`` once."""
 LEAST_S = 1e-9
+AGREEING_S, AGREEING = 1.0, 0.02
+"""Of programs of at least ``AGREEING_S``, two runs suffice whose times differ by at most 2 %."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,9 +99,9 @@ def run_native(
             first, None, counters, tuple(reports), tuple(warnings), interrupted, gpus_used
         )
     times = [first.wall_s]
-    plain = replace(order, discard=True, sample=False, forward_bytes=0)
+    plain = replace(order, sample=False, forward_bytes=0)
     wanted = repeats_for(first.wall_s, repeats)
-    while len(times) < wanted and left_s() > 1.5 * first.wall_s:
+    while len(times) < wanted and not _agree(times) and left_s() > 1.5 * first.wall_s:
         ended = len(times)
         try:
             with clocked(say, f"native run {ended + 1} of {wanted}", first.wall_s):
@@ -120,6 +122,13 @@ def run_native(
         interrupted,
         gpus_used,
     )
+
+
+def _agree(times: Sequence[float]) -> bool:
+    """Return whether the runs of a program that is not short took the same time."""
+    if len(times) < 2 or min(times) < AGREEING_S:
+        return False
+    return max(times) <= (1 + AGREEING) * min(times)
 
 
 def _probe(collectors: Sequence[Collector]) -> tuple[list[Collector], list[CollectorReport]]:

@@ -35,9 +35,11 @@ class PilotOptions:
     repeats: int = 3
     time_limit_s: float = 600.0
     """Time limit of the whole pilot in seconds."""
-    max_slowdown: float = 300.0
-    """Time limit of all emulated runs together, as a multiple of the native runtime (but at least
-    ``EMULATION_FLOOR_S``)."""
+    max_slowdown: float = 5.0
+    """Time limit of the emulated run, as a multiple of the native run's processor or wall time,
+    whichever is longer (but at least ``EMULATION_FLOOR_S``)."""
+    count_limit_s: float = 60.0
+    """Time limit of the emulated run in seconds, however long the native run takes."""
     collectors: tuple[str, ...] = field(default_factory=lambda: tuple(COLLECTORS.load_all()))
     stdin: str | None = None
     show_output: bool = True
@@ -101,8 +103,8 @@ def make_plan(options: PilotOptions) -> Plan:
     check_name("--platform", options.platform)
     if options.repeats < 1:
         raise UsageError("--repeats must be at least 1")
-    if not (options.time_limit_s > 0 and options.max_slowdown > 0):
-        raise UsageError("--time-limit and --max-slowdown must be above 0")
+    if not min(options.time_limit_s, options.max_slowdown, options.count_limit_s) > 0:
+        raise UsageError("--time-limit, --count-limit and --max-slowdown must be above 0")
     for name in options.collectors:
         COLLECTORS.load(name)
     if options.stdin is not None and not Path(options.stdin).is_file():

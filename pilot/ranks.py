@@ -37,7 +37,7 @@ from berth.pilot.profile import (
     Ranks,
 )
 from berth.pilot.rank import NODE_VARIABLES
-from berth.pilot.run import EMULATION_FLOOR_S
+from berth.pilot.run import EMULATION_FLOOR_S, SAMPLED_S
 from berth.pilot.units import whole_number
 
 EMULATORS = ("emulator", "callgrind")
@@ -189,8 +189,9 @@ def count_once(
                 succeeded=outcome.succeeded,
             )
     budget_s = min(left_s, max(EMULATION_FLOOR_S, max_slowdown * native_s))
+    order = replace(order, sampled=native_s > SAMPLED_S)
     started_s = time.monotonic()
-    emulated = emulate(order, tools=EMULATORS, budget_s=budget_s, jobs=1)
+    emulated = emulate(order, tools=EMULATORS, budget_s=budget_s, once=True)
     used = any(report.status == "used" for report in emulated.reports)
     if all(report.status == "absent" for report in emulated.reports):
         run_all([replace(order, time_limit_s=left_s)], jobs=1)  # the other ranks wait for this rank

@@ -29,9 +29,10 @@ from berth.pilot.runs_on import is_rank, ranks_of
 EMULATION_FLOOR_S = 10.0
 """Smallest time limit of the emulated runs, also of short programs: valgrind takes a second to
 start."""
-SAMPLED_S = 2.0
-"""For programs with more processor time than this, only a sample of the cache sets is simulated."""
-SLOWDOWN = 30.0
+SAMPLED_S = 0.5
+"""For programs with more processor time than this, caches are simulated in a part of the run only.
+"""
+SLOWDOWN = 5.0
 """Typical emulated time / native processor time; used only to show the remaining time."""
 TOOL_START_S = 2.0
 SHOWN_OUTPUT_BYTES = 1 << 20
@@ -125,7 +126,7 @@ class _Pilot:
 
     def _quietly(self, order: Order, repeats: int | None = None) -> Native:
         """Run the program natively at another size or number of threads, without collectors."""
-        return self._native(replace(order, discard=True), [], say_nothing, repeats)
+        return self._native(order, [], say_nothing, repeats)
 
     def _own_runs(self, runtime: Runtime) -> None:
         for collector in self._collectors(Stage.OWN_RUN):
@@ -136,7 +137,7 @@ class _Pilot:
                 self._report(collector.name, "absent", why)
 
     def _own_run(self, collector: Collector, runtime: Runtime) -> None:
-        order = replace(self._order(self._plan.main), discard=True, sample=False)
+        order = replace(self._order(self._plan.main), sample=False)
         order = collector.prepare(replace(order, time_limit_s=self._left_s()))
         with clocked(self._say, f"a run for {collector.name}", runtime.median_s):
             [outcome] = run_all([order], jobs=1, watch=collector.watch)
@@ -218,13 +219,16 @@ class _Pilot:
         if time.monotonic() >= self._end:
             self._extra.warnings.append("the time limit left nothing for the emulated run")
             return
-        budget = max(EMULATION_FLOOR_S, self._options.max_slowdown * runtime.median_s)
-        budget = min(budget, self._left_s())
+        native_s = max(runtime.median_s, cpu_s)
+        budget = max(EMULATION_FLOOR_S, self._options.max_slowdown * native_s)
+        budget = min(budget, self._options.count_limit_s, self._left_s())
         sampled = cpu_s > SAMPLED_S
-        order = replace(self._order(self._plan.main), discard=True, sampled=sampled)
+        order = replace(self._order(self._plan.main), sampled=sampled)
         usual_s = min(budget, TOOL_START_S + SLOWDOWN * cpu_s)
         with clocked(self._say, f"emulated run, at most {budget:.0f} s", usual_s, budget):
-            emulation = emulate(order, tools=tools, budget_s=budget)
+            emulation = emulate(
+                order, tools=tools, budget_s=budget, once=is_rank(self._options.env)
+            )
         for name, measurement in emulation.counters.items():
             present = self._extra.counters.get(name)
             if present is None or present.value is None:

@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import ctypes
 import json
+import math
 import os
 import resource
 import select
@@ -50,6 +51,15 @@ processor time divided by its age."""
 TEAM_SHARE = 2
 """Divisor: threads below ``RATE_SHARE`` count all the same if the sum of their rates is at least
 1/2 of the highest rate."""
+
+
+LOOKED_AT_OFTEN = 32
+"""Up to so many threads of a process are looked at in each sample; more only in slow samples."""
+LEAST_OTHERS_NS = 25_000_000
+"""Least processor time of the threads but the first that counts at exit: the kernel tells the sum
+in steps of 10 ms."""
+BEYOND_SEEN = 0.3
+"""Processor time over wall time may exceed the number of computing threads seen by so much."""
 
 
 def read_file(path: str) -> str:
@@ -138,6 +148,21 @@ def age_of(stat: str) -> int:
     return now - started if 0 < started < now else 0
 
 
+def threads_at_exit(process_ns: int, leader_ns: int, age_ns: int, seen: int) -> int:
+    """Return the least number of computing threads of a process that ended; 0: nothing to add.
+
+    ``process_ns``, ``leader_ns``: processor time of all its threads, and of its first thread;
+    ``age_ns``: for how long it existed; ``seen``: how many computing threads the samples showed.
+    """
+    others_ns = process_ns - leader_ns
+    busy = process_ns / max(age_ns, 1)
+    unseen = seen < 2 or busy > seen + BEYOND_SEEN
+    if not unseen or others_ns < LEAST_OTHERS_NS or others_ns * BUSY_SHARE < leader_ns:
+        return 0
+    together = 2 if leader_ns * BUSY_SHARE >= others_ns else 1
+    return max(together, math.ceil(busy - BEYOND_SEEN))
+
+
 def machine_ticks() -> dict[str, int]:
     """Return the machine's processor time since boot in clock ticks: ``busy`` and ``stolen``.
 
@@ -177,6 +202,9 @@ class Tree:
         """(pid, thread id) -> age of the thread in nanoseconds at that sample, where known."""
         self.threads_together: dict[int, set[frozenset[str]]] = {}
         """Sets of thread IDs that were alive at the same sample, by process ID."""
+        self.at_exit: dict[int, tuple[int, int, int]] = {}
+        """Process ID -> nanoseconds run by all its threads and by its first one, and its age, when
+        it ended."""
 
     def sample(self) -> float:
         """Sample every process of the tree once; return how long the sampling took in seconds."""
@@ -209,7 +237,7 @@ class Tree:
         return cost
 
     def _look_at_threads(self, pid: int, threads: int, *, slow: bool) -> None:
-        if threads > 1 and not slow:
+        if threads > LOOKED_AT_OFTEN and not slow:
             return
         try:
             names = os.listdir(f"/proc/{pid}/task") if threads > 1 else [str(pid)]
@@ -237,7 +265,16 @@ class Tree:
         the rate, does not. Threads below the second limit count as well if the sum of their rates
         is at least 1/``TEAM_SHARE`` of the highest rate: the program is then parallel for a short
         part of its time.
+
+        Samples can miss threads of short runs, so what each process and its first thread had run
+        when it ended counts as well.
         """
+        sampled = self._sampled_threads_busy()
+        longest = max((ran for ran, _, _ in self.at_exit.values()), default=0)
+        main = [times for times in self.at_exit.values() if times[0] * BUSY_SHARE >= longest]
+        return max([sampled, *(threads_at_exit(*times, sampled) for times in main)])
+
+    def _sampled_threads_busy(self) -> int:
         longest = max((ran for ran, _ in self.threads_run.values()), default=0)
         if not longest:
             return 0
@@ -280,6 +317,14 @@ class Tree:
         except OSError:
             return 0
 
+    def _look_at_exit(self, pid: int) -> None:
+        words = read_file(f"/proc/{pid}/stat").rpartition(")")[2].split()
+        leader = read_file(f"/proc/{pid}/task/{pid}/schedstat").split()
+        if len(words) >= 20 and leader:
+            ticks_ns = 1_000_000_000 // TICKS_PER_S
+            process_ns = (int(words[11]) + int(words[12])) * ticks_ns
+            self.at_exit[pid] = (process_ns, int(leader[0]), age_of(f"/proc/{pid}/stat"))
+
     def reap(self, pid: int) -> int:
         """Return the wait status of an ended child, and add its resource use to the totals.
 
@@ -290,6 +335,7 @@ class Tree:
             self.io_seen = True
             for key, value in io.items():
                 self.io_total[key] = self.io_total.get(key, 0) + value
+        self._look_at_exit(pid)
         _, status, used = os.wait4(pid, 0)
         for name in ("ru_utime", "ru_stime", "ru_minflt", "ru_majflt", "ru_nvcsw", "ru_nivcsw"):
             self.usage[name] = self.usage.get(name, 0) + getattr(used, name)
@@ -398,10 +444,9 @@ class Run:
         signal.signal(signal.SIGTERM, lambda *_: setattr(self, "cut", self.cut or "ended"))
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         out_read, out_write = os.pipe2(os.O_CLOEXEC)
-        sink = os.open(os.devnull, os.O_WRONLY) if self.order["discard"] else out_write
         before = machine_ticks()
         self.started = time.monotonic()
-        self.root, problem = start(self.order, sink)
+        self.root, problem = start(self.order, out_write)
         os.close(out_write)
         if problem:
             os.wait4(self.root, 0)

@@ -35,7 +35,7 @@ def programs(folder: Path) -> list[RealProgram]:
     return made
 
 
-def _text(size: int) -> str:
+def written_text(size: int) -> str:
     """Words by Zipf's cost model, as text has them."""
     chance = random.Random(SEED)  # noqa: S311 - data, not secrets
     letters = "abcdefghijklmnopqrstuvwxyz"
@@ -65,7 +65,7 @@ def _gromacs(folder: Path) -> Sequence[str]:
 
 
 def _xz(folder: Path) -> Sequence[str]:
-    (folder / "text").write_text(_text(7_000_000))
+    (folder / "text").write_text(written_text(7_000_000))
     return ("xz", "-2", "-k", "-f", "text")
 
 

@@ -2,8 +2,8 @@
 
 The run takes 5 to 30 times the program's processor time, most for short loops; callgrind,
 cachegrind and lackey together take 70 to 170 times. Counts of instructions, bytes and branches are
-exact. For longer programs only a quarter of the data caches' sets is simulated, so cache misses
-have a standard error. See ``pilot/emulator/counts.c``.
+exact. For longer programs caches and branches are simulated in a part of the run only, so misses
+have a standard error. See ``pilot/emulator/windows.c``.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from berth.pilot.collectors.instruction_mix import (
     objdump_missing,
 )
 from berth.pilot.emulator import tool
-from berth.pilot.emulator.tool import DATA_MISSES, FETCH_MISSES, Counts, read_counts
+from berth.pilot.emulator.tool import DATA_MISSES, Counts, read_counts
 from berth.pilot.errors import PilotError, ToolMissing
 from berth.pilot.launch import Order, Outcome
 from berth.pilot.profile import Measurement
@@ -35,11 +35,6 @@ FAST = (
     # Do not keep registers up to date for a debugger: saves a fifth of the time.
     "--vex-iropt-register-updates=sp-at-mem-access",
 )
-TOTALS = {
-    "branches": ("conditional", "indirect"),
-    "branches_taken": ("taken",),
-    "branch_misses": ("conditional_missed", "indirect_missed"),
-}
 
 
 class EmulatorCollector(Collector):
@@ -70,7 +65,7 @@ class EmulatorCollector(Collector):
         program = shutil.which(order.command[0], path=order.env.get("PATH")) or order.command[0]
         self._program = str((Path(order.cwd or "") / program).resolve())
         options = [f"--tool={tool.NAME}", *FAST, f"--counts-file={self._folder}/out.%p"]
-        options += ["--quarters=1"] if order.sampled else []
+        options += ["--sampled=yes"] if order.sampled else []
         # Do not emulate Open MPI's daemons: they start no rank on this node.
         options.append("--trace-children-skip=*/orted,*/prted")
         self._threads = {k: v for k, v in order.env.items() if k in valgrind.THREADS}
@@ -89,7 +84,7 @@ class EmulatorCollector(Collector):
     def plainly(self, order: Order) -> Order:
         self._forget()
         at = order.command.index("--")
-        options = ("--plain=yes", "--caches=no", "--branches=no")
+        options = ("--plain=yes", "--sampled=no", "--caches=no", "--branches=no")
         return replace(order, command=(*order.command[:at], *options, *order.command[at:]))
 
     def sets_seen(self, outcome: Outcome) -> Mapping[str, frozenset[str]] | None:
@@ -124,14 +119,13 @@ class EmulatorCollector(Collector):
             return Readings(detail=unknown, failed=True, sets=sets, stopped=True)
         if note is None and counts.cut:
             note = f"{counts.cut} processes were killed before they could write their counts"
-        values = {
-            name: sum(counts.totals.get(part, 0) for part in parts)
-            for name, parts in TOTALS.items()
-        }
+        branches = ("conditional", "indirect")
+        values = {"branches": sum(counts.totals.get(kind, 0) for kind in branches)}
         values |= {"load_bytes": counts.load_bytes, "store_bytes": counts.store_bytes}
         values |= {"parallel_regions": counts.regions, "instructions": total - mix.repeats}
-        missed = {f"{name}_misses": counts.missed(name) for name in DATA_MISSES}
-        missed["l1_instruction_misses"] = counts.missed(FETCH_MISSES)
+        missed = {name: counts.missed(name) for name in (*DATA_MISSES, "l1_instruction_misses")}
+        missed["branch_misses"] = counts.missed("conditional_missed", "indirect_missed")
+        missed["branches_taken"] = counts.missed("taken")
         warnings = list(valgrind.notices(note))
         share = mix.classified / total
         if share >= LEAST_CLASSIFIED:

@@ -134,8 +134,9 @@ def how_it_ended(outcome: Outcome, logged: Sequence[Process]) -> str | None:
         return illegal
     if outcome.cut:
         return (
-            "a part of the program: the emulation was cut by --max-slowdown or --time-limit "
-            "(raise them, or give a smaller --size)"
+            f"a part of the program: counting ended after {outcome.wall_s:.0f} s, so ratios of "
+            "counters stand for the whole run and totals do not (predicted intervals are a quarter "
+            "wider; raise --max-slowdown and --count-limit, or give a smaller --size)"
         )
     if outcome.signal is not None or outcome.exit_code != 0:
         return f"under emulation the program {outcome.describe()}"

@@ -7,7 +7,7 @@
 #define ADDRESS_BITS 7
 #define TARGETS 512
 
-BranchTotals totals;
+ULong indirect_missed;
 
 /* Places in both tables are in bytes, as the code has them that is added. */
 #define PLACE 8
@@ -27,8 +27,7 @@ static const Long changes[] = {0, STATE + MISSED, -STATE, STATE + MISSED,
 static VG_REGPARM(2) void on_indirect(Addr address, Addr target)
 {
    Addr *expected = &targets[address % TARGETS];
-   totals.indirect++;
-   totals.indirect_missed += *expected != target;
+   indirect_missed += *expected != target;
    *expected = target;
 }
 
@@ -53,7 +52,6 @@ static void branch(Block *block, IRExpr *taken)
    past = combined(out, Iop_And64, past, constant(((1 << HISTORY_BITS) - 1) * PLACE));
    addStmtToIRSB(out, IRStmt_Store(Iend_LE, where, past));
    add_to(out, &segment->taken, taken);
-   segment->conditional = True;
 }
 
 Reached before_exit(Block *block, const IRStmt *stmt)
@@ -62,6 +60,9 @@ Reached before_exit(Block *block, const IRStmt *stmt)
    const Bool turned = to == block->following; /* the condition was turned round */
    IRExpr *taken;
    if (!branches || stmt->Ist.Exit.jk != Ijk_Boring || to == block->instruction)
+      return COUNTED;
+   segment_of(block)->conditional = True;
+   if (!simulating)
       return COUNTED;
    taken = let(block->out, Ity_I64, IRExpr_Unop(Iop_1Uto64, stmt->Ist.Exit.guard));
    if (turned)
@@ -84,11 +85,14 @@ void forget_branches(void)
    UInt i;
    for (i = 0; i < sizeof counters / sizeof *counters; i++)
       counters[i] %= MISSED;
-   VG_(memset)(&totals, 0, sizeof totals);
+   indirect_missed = 0;
 }
 
 void before_jump(Block *block, IRExpr *target)
 {
+   segment_of(block)->indirect = True;
+   if (!simulating)
+      return;
    call(block->out, "on_indirect", on_indirect, 2,
         mkIRExprVec_2(constant(block->instruction), target), NULL);
 }

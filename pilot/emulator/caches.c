@@ -1,4 +1,4 @@
-/* Three levels of cache, and accesses that wait to be looked at where a part of the sets is simulated.
+/* Three levels of cache.
 
    A set is kept in order of use; where the line was not in it, two further stages of different size
    are looked into. One stands for a core's second level, the other for a processor's last level. */
@@ -10,7 +10,7 @@
 #define LLC_WAYS 16
 #define LLC_SETS 32768
 
-ULong misses[2][3][L1_SETS], fetch_misses[L1_SETS];
+ULong misses[2][3], fetch_misses;
 
 /* Lines by set, the one used last in front. */
 
@@ -53,20 +53,15 @@ static inline UInt reach(ULong line)
    return touch(data_l1[line % L1_SETS], L1_WAYS, line) ? beyond_l1(line) : 0;
 }
 
-Long quarters = 4;
-
-static inline void access(Addr address, UWord size, ULong counts[3][L1_SETS])
+static inline void access(Addr address, UWord size, ULong counts[3])
 {
    ULong line = address >> LINE_BITS, end = (address + size - 1) >> LINE_BITS;
    UInt missed = reach(line);
-   if (end != line && chosen(end << LINE_BITS))
+   if (end != line)
       missed |= reach(end);
-   if (missed) {
-      UInt set = line % L1_SETS;
-      counts[0][set] += 1;
-      counts[1][set] += missed >> 1 & 1;
-      counts[2][set] += missed >> 2 & 1;
-   }
+   counts[0] += missed & 1;
+   counts[1] += missed >> 1 & 1;
+   counts[2] += missed >> 2 & 1;
 }
 
 VG_REGPARM(2) void on_load(Addr address, UWord size)
@@ -79,32 +74,10 @@ VG_REGPARM(2) void on_store(Addr address, UWord size)
    access(address, size, misses[1]);
 }
 
-Access waiting[WAITING + SLACK];
-Access *end_of_waiting = waiting;
-
-void look_at_waiting(void)
-{
-   const Access *here;
-   for (here = waiting; here < end_of_waiting; here++) {
-      const UWord size = here->what & (STORED - 1);
-      ULong (*counts)[L1_SETS] = misses[!!(here->what & STORED)];
-      const Addr end = here->address + size - 1;
-      if (!(here->what & SEVERAL)) {
-         access(here->address, size, counts);
-         continue;
-      }
-      if (chosen(here->address))
-         access(here->address, 1, counts);
-      if (end >> LINE_BITS != here->address >> LINE_BITS && chosen(end))
-         access(end, 1, counts);
-   }
-   end_of_waiting = waiting;
-}
-
 VG_REGPARM(1) void on_fetch(ULong line)
 {
    if (touch(code_l1[line % L1_SETS], L1_WAYS, line)) {
-      fetch_misses[line % L1_SETS]++;
+      fetch_misses++;
       beyond_l1(line);
    }
 }

@@ -26,6 +26,7 @@ typedef struct Segment_ {
    UInt loads, stores, load_bytes, store_bytes;
    Bool region;         /* begins a parallel region */
    Bool conditional;    /* ends with a conditional branch */
+   Bool indirect;       /* ends with an indirect jump or call */
    UInt instructions, room;
    UInt code;           /* bytes of its instructions */
    UChar bytes[];       /* lengths of its instructions, and from ``room`` on their code */
@@ -42,9 +43,6 @@ typedef struct {
    Addr instruction, following;
    UInt left, left_bytes; /* instructions to come */
    ULong fetched;         /* line */
-   IRExpr *waiting;       /* where the next access is written down; NULL: not known in this block */
-   UInt written;          /* accesses since there was room for SLACK of them */
-   UInt stretch;          /* how many exits there were */
 } Block;
 
 /* counts.c */
@@ -57,7 +55,6 @@ IRExpr *combined(IRSB *out, IROp op, IRExpr *a, IRExpr *b);
 void call(IRSB *out, const HChar *name, void *function, Int many, IRExpr **arguments,
           IRExpr *guard);
 void add_to(IRSB *out, ULong *total, IRExpr *value);
-void keep_written(Block *block);
 Segment *segment_of(Block *block);
 void end_segment(Block *block, Reached reached);
 Bool is_misaligned(const IRStmt *stmt);
@@ -72,40 +69,16 @@ void hide_extensions(IRDirty *dirty);
 #define LINE_BITS 6
 #define L1_SETS 64
 #define L1_WAYS 8
-/* Which quarter of the sets an address belongs to, at bits 6 and 7. */
-#define MIX_SHIFT 3
-#define MIX_MASK (3ul << LINE_BITS)
-#define WAITING 256
-#define SLACK 256     /* written down without looking whether there is room */
-#define STORED 0x100
-#define SEVERAL 0x200 /* accesses that reach its first and its last byte */
 
-/* To a simulated set, not looked at yet; what: its size, STORED, SEVERAL. */
-typedef struct { ULong address, what; } Access;
-
-extern ULong misses[2][3][L1_SETS]; /* of loads and stores; by level: first, second, last */
-extern ULong fetch_misses[L1_SETS];
+extern ULong misses[2][3]; /* of loads and stores; by level: first, second, last */
+extern ULong fetch_misses;
 extern ULong data_l1[L1_SETS][L1_WAYS], code_l1[L1_SETS][L1_WAYS];
-extern Long quarters;
-extern Access waiting[WAITING + SLACK], *end_of_waiting;
-
-static inline Bool chosen(Addr address)
-{
-   return quarters == 4 || !((address ^ address >> MIX_SHIFT) & MIX_MASK);
-}
-
 VG_REGPARM(2) void on_load(Addr address, UWord size);
 VG_REGPARM(2) void on_store(Addr address, UWord size);
 VG_REGPARM(1) void on_fetch(ULong line);
-void look_at_waiting(void);
 
 /* branches.c */
-typedef struct {
-   ULong branches, taken; /* conditional */
-   ULong indirect, indirect_missed;
-} BranchTotals;
-
-extern BranchTotals totals;
+extern ULong indirect_missed;
 ULong conditional_missed(void);
 void forget_branches(void);
 /* How the exit is passed. */
@@ -113,11 +86,8 @@ Reached before_exit(Block *block, const IRStmt *stmt);
 void before_jump(Block *block, IRExpr *target);
 
 /* accesses.c */
-void look_ahead(Block *block, IRSB *in);
 void accesses_of(Block *block, const IRTypeEnv *types, const IRStmt *stmt);
 void fetch(Block *block, ULong line);
-void next_stretch(Block *block);
-void forget_accesses(void);
 
 /* arithmetic.c */
 Bool has_fma(void);
@@ -140,6 +110,18 @@ void plan_native(const IRSB *in, Int first);
 /* The next instruction: the index after its statements, or of the first where it is not one of those. */
 Int native_step(Block *block, const IRSB *in);
 void flush_native(Block *block);
+
+/* windows.c */
+/* Whether caches and branches are simulated in code that is translated now. */
+extern Bool simulating;
+/* Whether they are in a part of the run only. */
+extern Bool sampled;
+extern UInt translated; /* superblocks */
+void begin_windows(void);
+void forget_windows(void);
+/* Code that leaves the superblock at this address where all have to be translated anew. */
+void leave_at_switch(IRSB *out, Addr address);
+void write_windows(VgFile *file);
 
 /* results.c */
 void forget(void);

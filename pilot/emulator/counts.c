@@ -1,19 +1,11 @@
 /* A valgrind tool: in one run the exact counts of each instruction address, of the bytes that are
    loaded and stored, of the misses of three levels of cache and of mispredicted branches.
 
-   Caches are simulated for all of their sets or for a part of them, chosen by two bits that are
-   mixed from the address: whole sets at every level, with all that ever reaches them, so that
-   nothing is ever cold. Misses are then counted by the set of the first level that they belong to,
-   whose spread gives the error of their sum.
-
    A superblock is cut into segments at its exits. A segment has one counter, added to inline; its
    static list of instructions turns that into how often each address ran, its static sums of bytes
-   into what it moved. Where all sets are simulated the first level of cache is checked inline against
-   the line that its set used last, and an access to another line calls a function. Where a part of
-   them is, the accesses to that part are written down inline, without a jump, and looked at once
-   there are many: calls make valgrind save all vector registers. A set is kept in order of use; where
-   the line was not in it, two further stages of different size are looked into. One stands for a
-   core's second level, the other for a processor's last level.
+   into what it moved. The first level of cache is checked inline against the line that its set used
+   last; an access to another line calls a function. Of long runs caches and branches are simulated in
+   a part only: see windows.c.
 
    Built on this machine against the valgrind that is installed here (see tool.py). */
 
@@ -58,14 +50,6 @@ void add_to(IRSB *out, ULong *total, IRExpr *value)
 IRExpr *combined(IRSB *out, IROp op, IRExpr *a, IRExpr *b)
 {
    return let(out, Ity_I64, IRExpr_Binop(op, a, b));
-}
-
-/* Before the block may be left: keep what was written down. */
-void keep_written(Block *block)
-{
-   if (block->waiting)
-      addStmtToIRSB(block->out, IRStmt_Store(Iend_LE, constant((ULong)(Addr)&end_of_waiting),
-                                             block->waiting));
 }
 
 Segment *segment_of(Block *block)
@@ -119,7 +103,7 @@ static void begin_instruction(Block *block, Addr address, UInt length)
    block->following = address + length;
    block->left--;
    block->left_bytes -= length;
-   if (caches) {
+   if (caches && simulating) {
       ULong line = address >> LINE_BITS, end = (address + length - 1) >> LINE_BITS;
       if (line != block->fetched)
          fetch(block, line);
@@ -180,8 +164,9 @@ static IRSB *instrument(VgCallbackClosure *closure, IRSB *in, const VexGuestLayo
       block.object = kept(VG_(DebugInfo_get_filename)(info));
       block.bias = VG_(DebugInfo_get_text_bias)(info);
    }
-   if (quarters != 4)
-      look_ahead(&block, in);
+   translated++;
+   if (sampled)
+      leave_at_switch(block.out, closure->readdr);
    plan_native(in, first);
    for (i = first; i < in->stmts_used; i++) {
       IRStmt *stmt = in->stmts[i];
@@ -199,9 +184,7 @@ static IRSB *instrument(VgCallbackClosure *closure, IRSB *in, const VexGuestLayo
       accesses_of(&block, in->tyenv, stmt);
       if (stmt->tag == Ist_Exit) {
          Reached reached = before_exit(&block, stmt);
-         keep_written(&block);
          end_segment(&block, reached);
-         next_stretch(&block);
       }
       if (stmt->tag == Ist_WrTmp)
          add_value(&block, in->tyenv, stmt);
@@ -212,8 +195,6 @@ static IRSB *instrument(VgCallbackClosure *closure, IRSB *in, const VexGuestLayo
    if (branches && in->next->tag == Iex_RdTmp &&
        (in->jumpkind == Ijk_Boring || in->jumpkind == Ijk_Call))
       before_jump(&block, in->next);
-   keep_written(&block);
-   forget_accesses();
    return block.out;
 }
 
@@ -237,7 +218,7 @@ static Bool option(const HChar *argument)
 {
    return VG_STR_CLO(argument, "--counts-file", output) ||
           VG_BOOL_CLO(argument, "--caches", caches) ||
-          VG_BINT_CLO(argument, "--quarters", quarters, 1, 4) ||
+          VG_BOOL_CLO(argument, "--sampled", sampled) ||
           VG_BOOL_CLO(argument, "--branches", branches) ||
           VG_BOOL_CLO(argument, "--plain", plain);
 }
@@ -246,7 +227,7 @@ static void usage(void)
 {
    VG_(printf)("    --counts-file=FILE  where to write (%%p: the process)\n"
                "    --caches=yes|no     simulate caches\n"
-               "    --quarters=1|4      of the caches' sets that are simulated\n"
+               "    --sampled=yes|no    simulate caches and branches in a part of a long run\n"
                "    --branches=yes|no   predict branches\n"
                "    --plain=yes|no      a processor of x86-64-v2\n");
 }
@@ -256,6 +237,7 @@ static void no_debug_usage(void) { VG_(printf)("    (none)\n"); }
 static void after_options(void)
 {
    VG_(atfork)(NULL, NULL, after_fork);
+   begin_windows();
 }
 
 static void before_options(void)

@@ -10,12 +10,12 @@ void forget(void)
       segment->count = segment->taken = 0;
    forget_branches();
    VG_(memset)(misses, 0, sizeof misses);
-   VG_(memset)(fetch_misses, 0, sizeof fetch_misses);
-   end_of_waiting = waiting;
+   fetch_misses = 0;
+   forget_windows();
 }
 
 /* Of segments that are not counted themselves, how often they ran; they are after the one before. */
-static void complete(void)
+static void complete(ULong *conditional, ULong *indirect)
 {
    Segment *segment;
    for (segment = segments; segment; segment = segment->next) {
@@ -26,8 +26,8 @@ static void complete(void)
          segment->count = before->taken;
       else if (segment->reached == WHERE_NOT_TAKEN)
          segment->count = before->count - before->taken;
-      totals.branches += segment->conditional ? segment->count : 0;
-      totals.taken += segment->taken;
+      *conditional += segment->conditional ? segment->count : 0;
+      *indirect += segment->indirect ? segment->count : 0;
    }
 }
 
@@ -78,39 +78,15 @@ static VgFile *new_file(void)
    return file;
 }
 
-static void write_by_set(VgFile *file, const HChar *level, const HChar *kind, const ULong *counts,
-                         Bool all)
-{
-   UInt set;
-   VG_(fprintf)(file, "%s_%s", level, kind);
-   for (set = 0; set < L1_SETS; set++)
-      if (all || chosen((Addr)set << LINE_BITS))
-         VG_(fprintf)(file, " %llu", counts[set]);
-   VG_(fprintf)(file, "\n");
-}
-
-static void write_misses(VgFile *file)
-{
-   static const HChar *const kinds[] = {"load", "store"}, *const levels[] = {"l1", "l2", "llc"};
-   UInt kind, level;
-   for (kind = 0; kind < 2; kind++)
-      for (level = 0; level < 3; level++)
-         write_by_set(file, levels[level], kinds[kind], misses[kind][level], False);
-   write_by_set(file, "l1", "fetch", fetch_misses, True);
-}
-
 void write_results(void)
 {
    VgFile *file = new_file();
+   ULong conditional = 0, indirect = 0;
    if (!file)
       return;
-   look_at_waiting();
-   complete();
-   write_misses(file);
-   VG_(fprintf)(file, "conditional %llu\ntaken %llu\nconditional_missed %llu\n", totals.branches,
-                totals.taken, conditional_missed());
-   VG_(fprintf)(file, "indirect %llu\nindirect_missed %llu\n", totals.indirect,
-                totals.indirect_missed);
+   write_windows(file);
+   complete(&conditional, &indirect);
+   VG_(fprintf)(file, "conditional %llu\nindirect %llu\n", conditional, indirect);
    write_segments(file);
    VG_(fprintf)(file, "end\n");
    VG_(fclose)(file);

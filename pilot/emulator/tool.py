@@ -7,16 +7,16 @@ builds the tool once, into the cache.
 
 The tool writes totals, and the executions and code of each segment::
 
-    l1_load 3546 12 ...
-    l1_fetch 88 ...
+    window LENGTH COUNTED MISSES ...
     conditional 9102
-    ...
+    indirect 411
     object /usr/bin/app
     COUNT ADDRESS LOADS STORES LOAD_BYTES STORE_BYTES REGION LENGTHS CODE
     end
 
-Misses are listed by set of the first-level cache, for the simulated sets. A segment is a sequence
-of instructions without an exit between them. Loads, stores and bytes are those of one execution.
+A window is a stretch of the run and what was simulated of it: the superblocks of both, and the
+misses (``SEEN``) in the simulated part. A segment is a sequence of instructions without an exit
+between them. Loads, stores and bytes are those of one execution.
 REGION is 1 where a parallel region begins. LENGTHS has one hexadecimal digit per instruction, CODE
 the instructions' bytes; both are ``-`` for a segment with accesses but no start of an instruction.
 """
@@ -189,22 +189,25 @@ def _run(
         raise PilotError(f"the counting tool cannot be built: {first[:300]}")
 
 
-DATA_MISSES = frozenset(
-    f"{level}_{kind}" for level in ("l1", "l2", "llc") for kind in ("load", "store")
+DATA_MISSES = tuple(
+    f"{level}_{kind}_misses" for kind in ("load", "store") for level in ("l1", "l2", "llc")
 )
-FETCH_MISSES = "l1_fetch"
-MISSES = DATA_MISSES | {FETCH_MISSES}
-TOTALS = frozenset({"conditional", "taken", "conditional_missed", "indirect", "indirect_missed"})
-SETS = 64
-"""Number of sets of the first-level cache."""
-SET_DOUBT = 2.6
-"""Factor on the standard error that the spread over the simulated sets gives.
-
-Misses concentrate in few sets, so a quarter of the sets underestimates the error: with this factor,
-17 of 18 errors of xz, sqlite and LAMMPS are covered.
+SEEN = (
+    *DATA_MISSES,
+    "l1_instruction_misses",
+    "conditional_missed",
+    "indirect_missed",
+    "taken",
+)
+"""What a window counts, in the order of its line."""
+LEAST_DOUBT = 0.1
+"""Least relative standard error of what is not simulated between two windows."""
+WINDOW_DOUBT = 2.0
+"""Factor on the standard error by the rates of neighbouring windows: few windows miss short phases.
 """
+TOTALS = frozenset({"conditional", "indirect"})
 NAMED = re.compile(r"(\w+) (\d{1,19})", re.ASCII)
-BY_SET = re.compile(r"(\w+)((?: \d{1,19}){1,64})", re.ASCII)
+WINDOW = re.compile(rf"window((?: \d{{1,19}}){{{2 + len(SEEN)}}})", re.ASCII)
 SEGMENT = re.compile(
     r"(\d{1,19}) ([0-9a-f]{1,16}) (\d{1,9}) (\d{1,9}) (\d{1,9}) (\d{1,9}) ([01]) ([0-9a-f]+|-) "
     r"((?:[0-9a-f][0-9a-f])+|-)",
@@ -217,8 +220,13 @@ class Counts:
     """The counts of Berth's valgrind tool, summed over all processes and files that were read."""
 
     totals: dict[str, int] = field(default_factory=dict)
-    misses: dict[str, list[int]] = field(default_factory=dict)
-    """Misses in each simulated set of the first-level cache, by counter."""
+    seen: dict[str, float] = field(default_factory=dict)
+    """Misses and taken branches of whole runs, by the names in ``SEEN``."""
+    variances: dict[str, float] = field(default_factory=dict)
+    """Squares of their standard errors; 0 where the whole run was simulated."""
+    simulated: int = 0
+    """Superblocks in which caches and branches were simulated."""
+    superblocks: int = 0
     executed: dict[str, dict[int, int]] = field(default_factory=dict)
     """Number of executions by object file ("": code generated at run time) and address."""
     code: dict[str, dict[int, bytes]] = field(default_factory=dict)
@@ -232,18 +240,10 @@ class Counts:
     cut: int = 0
     """Number of incomplete files, from processes that were killed."""
 
-    def missed(self, name: str) -> tuple[float, float]:
-        """Return the misses of all cache sets, and their standard error.
-
-        The error is 0 where all sets were simulated.
-        """
-        by_set = self.misses.get(name, [0] * SETS)
-        many = len(by_set)
-        mean = sum(by_set) / many
-        if many == SETS or many < 2:
-            return SETS * mean, 0.0
-        variance = sum((count - mean) ** 2 for count in by_set) / (many - 1)
-        return SETS * mean, SET_DOUBT * SETS * math.sqrt((1 - many / SETS) * variance / many)
+    def missed(self, *names: str) -> tuple[float, float]:
+        """Return the sum of counts in ``SEEN`` over the whole run, and its standard error."""
+        error = math.sqrt(sum(self.variances.get(name, 0.0) for name in names))
+        return sum(self.seen.get(name, 0.0) for name in names), error
 
     @property
     def instructions(self) -> int:
@@ -254,6 +254,7 @@ class Counts:
 def read_counts(lines: Iterable[str], into: Counts) -> None:
     """Add the counts in a file of Berth's valgrind tool to ``into``; unknown lines are skipped."""
     whole = False
+    windows: list[list[int]] = []
     counts = into.executed.setdefault("", {})
     code = into.code.setdefault("", {})
     for line in lines:
@@ -265,17 +266,42 @@ def read_counts(lines: Iterable[str], into: Counts) -> None:
             whole = True
         elif (segment := SEGMENT.fullmatch(text)) is not None:
             _add(segment, counts, code, into)
-        elif (by_set := BY_SET.fullmatch(text)) is not None and by_set.group(1) in MISSES:
-            by_set_counts = [int(word) for word in by_set.group(2).split()]
-            before = into.misses.get(by_set.group(1), [0] * len(by_set_counts))
-            if len(before) == len(by_set_counts):
-                into.misses[by_set.group(1)] = [
-                    a + b for a, b in zip(before, by_set_counts, strict=True)
-                ]
+        elif (window := WINDOW.fullmatch(text)) is not None:
+            windows.append([int(word) for word in window.group(1).split()])
         elif (named := NAMED.fullmatch(text)) is not None and named.group(1) in TOTALS:
             name = named.group(1)
             into.totals[name] = into.totals.get(name, 0) + int(named.group(2))
     into.cut += not whole
+    _add_windows(windows, into)
+
+
+def _add_windows(windows: Sequence[Sequence[int]], into: Counts) -> None:
+    """Add what a process's windows stand for, and its variance.
+
+    What is not simulated between two windows has the mean of their rates; the first window, in
+    which the program starts, stands for itself alone if there is another.
+    """
+    counted = [window for window in windows if window[1]]
+    into.simulated += sum(window[1] for window in counted)
+    into.superblocks += sum(window[0] for window in windows)
+    if not counted:
+        return
+    # A stretch that ended before its window was counted adds to what the others stand for.
+    uncounted = sum(window[0] for window in windows) - sum(window[0] for window in counted)
+    unseen = [max(0, window[0] - window[1]) for window in counted]
+    unseen[-1] += uncounted
+    last = len(counted) - 1
+    for column, name in enumerate(SEEN, start=2):
+        rates = [window[column] / window[1] for window in counted]
+        total, variance = float(sum(window[column] for window in counted)), 0.0
+        for index, superblocks in enumerate(unseen):
+            before, after = rates[max(index, min(1, last))], rates[min(index + 1, last)]
+            apart = rates[max(index - 1, 0)] - rates[index] if index == last else after - before
+            total += superblocks * (before + after) / 2
+            doubt = max(abs(apart) / 2, LEAST_DOUBT * (before + after) / 2)
+            variance += (WINDOW_DOUBT * superblocks * doubt) ** 2
+        into.seen[name] = into.seen.get(name, 0.0) + total
+        into.variances[name] = into.variances.get(name, 0.0) + variance
 
 
 def _add(

@@ -142,7 +142,7 @@ def read_group(
         return
     peak = whole(content(group + "/memory.peak").strip())
     if peak is None:
-        lacks.append("cgroup: no memory.peak (Linux 5.19 and newer)")
+        lacks.append("cgroup: no memory.peak (Linux before 5.19, or no memory controller)")
     else:
         fields["memory_peak_bytes"] = peak
     memory = pairs(content(group + "/memory.stat"))

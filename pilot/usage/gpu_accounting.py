@@ -45,10 +45,13 @@ def processes(indices: list[int], since_s: float | None) -> tuple[list[dict[str,
     try:
         count = ctypes.c_uint(0)
         nvml.nvmlDeviceGetCount_v2(ctypes.byref(count))
+        devices = [_device(nvml, index) for index in range(count.value)]
+        if any(_is_cut(nvml, device) for device in devices):
+            return [], "a GPU here is cut into slices (MIG)"  # Slurm's numbers are of slices then
         are_here = indices and max(indices) < count.value
         summaries, problem = [], ""
         for index in indices if are_here else range(count.value):
-            of_gpu, why = _of_gpu(nvml, index, since_s)
+            of_gpu, why = _of_gpu(nvml, devices[index], since_s)
             problem = problem or why
             if of_gpu:
                 summaries.append({"gpu": index, **summary(of_gpu)})
@@ -57,13 +60,24 @@ def processes(indices: list[int], since_s: float | None) -> tuple[list[dict[str,
         nvml.nvmlShutdown()
 
 
-def _of_gpu(nvml: ctypes.CDLL, index: int, since_s: float | None) -> tuple[list[Stats], str]:
+def _device(nvml: ctypes.CDLL, index: int) -> ctypes.c_void_p:
     device = ctypes.c_void_p()
-    if nvml.nvmlDeviceGetHandleByIndex_v2(index, ctypes.byref(device)):
-        return [], "no such GPU"
+    nvml.nvmlDeviceGetHandleByIndex_v2(index, ctypes.byref(device))
+    return device
+
+
+def _is_cut(nvml: ctypes.CDLL, device: ctypes.c_void_p) -> bool:
+    now, after_reset = ctypes.c_uint(0), ctypes.c_uint(0)
+    status = nvml.nvmlDeviceGetMigMode(device, ctypes.byref(now), ctypes.byref(after_reset))
+    return status == 0 and now.value == 1
+
+
+def _of_gpu(
+    nvml: ctypes.CDLL, device: ctypes.c_void_p, since_s: float | None
+) -> tuple[list[Stats], str]:
     mode = ctypes.c_uint(0)
     if nvml.nvmlDeviceGetAccountingMode(device, ctypes.byref(mode)):
-        return [], "accounting is not supported here (MIG, or an old GPU)"
+        return [], "accounting is not supported here"
     if mode.value == _OFF:
         return [], "accounting is off (nvidia-smi -am 1)"
     room = ctypes.c_uint(MOST_PROCESSES)

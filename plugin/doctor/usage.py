@@ -17,6 +17,7 @@ _REMEDIES = (
     ("cgroup: version 1", "only control groups of version 2 are read: docs/usage.md"),
     ("cgroup: none mounted", "mount cgroup2 at /sys/fs/cgroup"),
     ("nvml: accounting is off", "nvidia-smi -am 1 on the nodes with GPUs, as root"),
+    ("nvml: a GPU here is cut", "nothing: what jobs used of slices is not read"),
     ("nvml: no answer in time", "nvidia-persistenced, or a longer BERTH_USAGE_DEADLINE_MS"),
     ("nvml:", "docs/usage.md says what NVML's accounting needs"),
 )

@@ -56,7 +56,9 @@ def read_past_jobs(
 
 _FIELDS = 18
 _START = "UnixStartTime:"
-_MOST, _LAST_JOB = 2**31, 2**53
+_MOST, _LARGEST_ID = 2**31, 2**53
+_IDS = {"job": 0, "user": 11, "group": 12, "program": 13, "queue": 14, "partition": 15}
+"""Columns of SWF that hold numbers of things, by what they number."""
 _STATES = {0: "failed", 1: "completed", 2: "cancelled", 3: "completed", 4: "failed", 5: "cancelled"}
 
 
@@ -88,8 +90,8 @@ def _start(value: str) -> float:
 
 
 def _swf_job(line: str, cluster: str, first_s: float) -> PastJobRecord | None:
-    parts = line.split()
-    if len(parts) != _FIELDS:
+    parts = line.split()[:_FIELDS]  # some archives have columns of their own behind them
+    if len(parts) < _FIELDS:
         raise Unreadable(f"{len(parts)} fields where SWF has {_FIELDS}")
     try:
         numbers = [float(part) for part in parts]
@@ -110,8 +112,9 @@ def _swf_job(line: str, cluster: str, first_s: float) -> PastJobRecord | None:
     cores = int(requested if requested > 0 else used)
     if not 1 <= cores < _MOST:
         raise Unreadable("no number of processors that can be")
-    if max(map(abs, numbers[10:16])) >= _MOST or abs(job) >= _LAST_JOB:
-        raise Unreadable("a number of its job, user, group, program or queue that cannot be")
+    for name, column in _IDS.items():
+        if abs(numbers[column]) >= _LARGEST_ID:
+            raise Unreadable(f"{parts[column]} is no number of a {name} that can be")
     runtime_s = checked_times(submit_s, start_s, start_s + run, run)
     return PastJobRecord(
         cluster=cluster,

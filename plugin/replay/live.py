@@ -70,7 +70,7 @@ def expected_times(
     """
     jobs, queue = present.jobs, present.queue
     limit = queue.trace.limit_s
-    limit = np.where(np.isnan(limit), Settings().default_limit_s, limit)
+    limit = np.where(np.isnan(limit), Settings().unlimited_plan_s, limit)
     shares = _shares(jobs, store)
     low, mid, high = (np.array([item[k] for item in shares]) * limit for k in range(3))
     for row, seconds in _by_last(jobs, store, queue.now_s).items():

@@ -135,7 +135,8 @@ def replays_report(
     ``most_users``: how many of the users that lose, and that gain, most are listed; 0: none.
     """
     table = figures_table([(variant.name, variant.metrics) for variant in variants])
-    unknown = unknown_partitions(variants[0].replays[0])
+    past = variants[0].replays[0]
+    unknown = [*unknown_partitions(past), *without_limit(past), *empty_partitions(past)]
     failed = failures(variants)
     parts = [Part("", [*notes, *unknown], tables=[table], notes=failed)]
     if most_users:
@@ -165,6 +166,33 @@ def unknown_partitions(done: Replayed) -> list[str]:
     return [
         f"unknown partitions: {with_jobs(done.trace, lacking)}; the site file has "
         f"{', '.join(sorted(present))}: give candidates those names, or the jobs these"
+    ]
+
+
+def without_limit(done: Replayed) -> list[str]:
+    """Return a sentence on the jobs that no time limit ends; empty: every job has one."""
+    count = int(np.sum(np.isinf(done.limit_s) & (done.refused == 0)))
+    if not count or not done.settings.kill_at_limit:
+        return []
+    planned = format_seconds(done.settings.unlimited_plan_s)
+    jobs = "1 job has" if count == 1 else f"{count} jobs have"
+    return [
+        f"{jobs} no time limit, nor has the partition: never killed; backfill plans {planned} for "
+        "each"
+    ]
+
+
+def empty_partitions(done: Replayed) -> list[str]:
+    """Return a warning if partitions of the site had no jobs in the past: what a policy gains there
+    is not what it would gain at a site that uses them."""
+    names = [partition.name for partition in done.cluster.partitions]
+    used = {names[part] for part in done.partition.tolist() if part >= 0}
+    empty = [name for name in names if name not in used]
+    if not used or not empty:
+        return []
+    return [
+        f"warning: all past jobs ran in {', '.join(sorted(used))}, none in {', '.join(empty)}: "
+        "most of what moving jobs gains here comes from nodes that stood empty, not from the policy"
     ]
 
 

@@ -53,8 +53,12 @@ class AddedWorkload:
 class UserWorkloads:
     """The store with users' rights checked. Every method may raise UsageError or StoreError."""
 
-    def __init__(self, store: Store, watcher: SiteWatcher) -> None:
+    def __init__(
+        self, store: Store, watcher: SiteWatcher, *, believed: Collection[str] = ("root",)
+    ) -> None:
+        """``believed``: users whose word on what jobs used counts for everybody's jobs."""
         self.store = store
+        self._believed = frozenset(believed)
         self._watcher = watcher
         self._busy = threading.Lock()
         self._made: tuple[str, Forecaster] | None = None
@@ -86,10 +90,10 @@ class UserWorkloads:
         return AddedWorkload(workload.name, forecast, shared)
 
     def add_usage(self, peer: Peer, text: str) -> str:
-        """Store what a job used on one node, and return the job's id; root's word is the site's,
-        a user's counts for that user's jobs only."""
+        """Store what a job used on one node, and return the job's id; a user's word counts for
+        that user's jobs only, that of a believed user is the site's."""
         line = parse_line(text, "the line of usage")
-        reporter = "" if peer.uid == 0 else peer.name
+        reporter = "" if peer.name in self._believed else peer.name
         site = self._watcher.poll().site
         job_id = open_scheduler(site).job_id(line.array_task or line.job)
         if job_id is None:

@@ -236,7 +236,7 @@ def _write(
         state.need[o] = need
         spans[o, at.S_RUN] = run_s + beside
         spans[o, at.S_LIMIT] = limit_s + beside if settings.kill_at_limit else math.inf
-        spans[o, at.S_PLAN] = plan_s if plan_s < math.inf else settings.default_limit_s
+        spans[o, at.S_PLAN] = plan_s if plan_s < math.inf else settings.unlimited_plan_s
         count += 1
     if count:
         state.jobs[job, at.J_COUNT] = count

@@ -141,12 +141,11 @@ class Columns:
             known, trace.nodes, trace.cores, trace.gpus, trace.memory_bytes
         )
         self.run = trace.runtime_s + held_beside_s(settings)
-        limit = trace.limit_s.copy()
-        default = np.minimum(units.longest, settings.default_limit_s)
-        default = np.where(np.isfinite(units.longest), units.longest, default)
-        limit = np.where(np.isnan(limit), default[known], np.minimum(limit, units.longest[known]))
-        planned = limit if trace.planned_s is None else trace.planned_s
-        planned = np.where(np.isnan(planned), limit, np.minimum(planned, limit))
+        longest = units.longest[known]
+        limit = np.where(np.isnan(trace.limit_s), longest, np.minimum(trace.limit_s, longest))
+        expected = np.where(np.isfinite(limit), limit, settings.unlimited_plan_s)
+        planned = expected if trace.planned_s is None else trace.planned_s
+        planned = np.where(np.isnan(planned), expected, np.minimum(planned, limit))
         self.plan = np.maximum(planned, SHORTEST_S)
         limit = limit + held_beside_s(settings)
         self.limit = limit if settings.kill_at_limit else np.full(len(trace), np.inf)

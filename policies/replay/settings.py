@@ -86,8 +86,9 @@ class Settings:
     their nodes for their whole run time, because the time of the peak is not recorded."""
     recutting: Recutting | None = None
     """Rules for re-partitioning MIG GPUs; None: layouts do not change."""
-    default_limit_s: float = 86_400.0
-    """Time limit, in seconds, of jobs without one in partitions without a longest time."""
+    unlimited_plan_s: float = 86_400.0
+    """Seconds for which the scheduler plans a job without a time limit in a partition without a
+    longest time. Such a job is never killed."""
     cycle_s: float = 0.0
     """The scheduler's cycle in seconds: jobs start at multiples of it only; 0: at every event."""
     backfill_s: float = 30.0

@@ -88,6 +88,23 @@ def test_the_request_holds_the_jobs_fields_and_omits_what_was_not_given(bench: F
     }
 
 
+def test_the_scripts_path_and_the_loaded_modules_are_sent(bench: FilterBench) -> None:
+    """They may tell the program; what is too long, or of an unknown encoding, is left out."""
+    loaded = {"LOADEDMODULES": "gcc/12:vasp/6.4"}
+    with FakeDaemon(bench.socket, lambda _: KEEP) as daemon:
+        bench.submit(AUTO, argv=["/home/ada/relax.sh", "-k"], environment=loaded)
+        bench.submit(AUTO, argv=["relax.sh"])
+        bench.submit(AUTO, argv=["p" * 2_000], environment={"LOADEDMODULES": "m" * 5_000})
+    jobs = [request["job"] for request in daemon.requests]
+    sent = [(job.get("script_path"), job.get("modules"), job.get("arguments")) for job in jobs]
+    assert sent == [
+        ("/home/ada/relax.sh", "gcc/12:vasp/6.4", ["-k"]),
+        ("relax.sh", None, None),
+        (None, None, None),
+    ]
+    assert all("script_unread" not in job for job in jobs)
+
+
 @pytest.mark.parametrize(
     ("asked", "gpus"),
     [

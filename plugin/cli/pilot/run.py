@@ -56,13 +56,19 @@ TARGETS = Listed("targets", Target)
 @click.option(
     "--threads-sweep", cls=Rare, type=COUNTS, default=(), help="Also time with 1,2,4 threads."
 )
-@click.option("--repeats", default=3, help="Native runs; long ones get fewer.")
+@click.option("--repeats", default=3, help="Native runs; fewer of long ones, or if two agree.")
 @click.option("--time-limit", default=600.0, help="Seconds for the whole pilot.")
 @click.option(
     "--max-slowdown",
     cls=Rare,
-    default=300.0,
-    help="Emulation takes at most this times the native runtime (at least 10 s).",
+    default=5.0,
+    help="Counting takes at most this times the native processor time (at least 10 s).",
+)
+@click.option(
+    "--count-limit",
+    cls=Rare,
+    default=60.0,
+    help="Counting takes at most this many seconds: counts are then of the first part.",
 )
 @click.option(
     "--collectors",
@@ -118,6 +124,7 @@ def run(  # noqa: PLR0917
     repeats: int,
     time_limit: float,
     max_slowdown: float,
+    count_limit: float,
     collectors: tuple[str, ...],
     no_emulation: bool,
     runs_on: tuple[Target, ...],
@@ -151,6 +158,7 @@ def run(  # noqa: PLR0917
         repeats=repeats,
         time_limit_s=time_limit,
         max_slowdown=max_slowdown,
+        count_limit_s=count_limit,
         collectors=chosen,
         stdin=stdin,
         show_output=not quiet,

@@ -179,7 +179,7 @@ def ranks(folder: Path, profile: Path, *, counted: bool) -> None:
     help="Write the counters there, for `berth pilot ranks`; the Profile stays as it is.",
 )
 @click.option("--rank", type=click.IntRange(min=0), default=0, help="Which rank this is.")
-@click.option("--max-slowdown", default=100.0, help="See berth pilot run.")
+@click.option("--max-slowdown", default=20.0, help="See berth pilot run.")
 @click.option("--time-limit", default=600.0, help="Seconds that it may take at most.")
 def count(
     command: tuple[str, ...],
@@ -197,7 +197,7 @@ def count(
     measured = read_json(profile, Profile)
     env = dict(os.environ)
     counted = count_once(
-        Order(resolve_command(command, env), env, discard=True),
+        Order(resolve_command(command, env), env),
         rank=rank,
         native_s=0.0 if measured.runtime is None else measured.runtime.median_s,
         max_slowdown=max_slowdown,

@@ -28,10 +28,15 @@ from berth.predictor.core.workload import Workload
 
 @click.command()
 @click.argument("folder", type=PATH)
+@click.option(
+    "--believe", metavar="USER", multiple=True, default=("root",), show_default=True,
+    help="Whose word on what jobs used counts for all jobs (nobody, where root is squashed).",
+)  # fmt: skip
 @installed_site_option
 @json_option
-def collect(folder: Path, *, site_file: Path, json_: bool) -> None:
-    """Bring in what pilot jobs of other hosts left in FOLDER, as the files' owners' workloads.
+def collect(folder: Path, *, believe: tuple[str, ...], site_file: Path, json_: bool) -> None:
+    """Bring in what pilot jobs of other hosts left in FOLDER, as the files' owners' workloads, and
+    what nodes told of jobs that have ended (`berth pilot usage`).
 
     For a timer of the daemon's user, who must own FOLDER (mode 1733). Links, FIFOs, devices and
     files with two names are refused and renamed to *.refused.
@@ -41,7 +46,7 @@ def collect(folder: Path, *, site_file: Path, json_: bool) -> None:
       berth workload collect /shared/berth-spool
     """
     watcher = SiteWatcher(site_file)
-    workloads = UserWorkloads(Store.open(watcher.site.daemon.store), watcher)
+    workloads = UserWorkloads(Store.open(watcher.site.daemon.store), watcher, believed=believe)
     collected = []
     for brought in brought_in(folder, workloads):
         collected.append(brought)

@@ -366,19 +366,34 @@ def estimate(reading: Reading, layout: Layout, bundle: Bundle) -> list[Estimate]
     return estimates
 
 
-def counting_error(profile: Profile) -> float:
-    """Return the largest relative standard error of the cache-miss counters; 0: none was reported.
+MISS_S = {"l1": 4e-9, "l2": 20e-9, "llc": 100e-9, "branch": 10e-9}
+"""Upper estimates of the seconds that a miss costs, by the beginning of its counter's name."""
 
-    The relative error that it causes in the predicted time is at most as large.
+
+def counting_error(profile: Profile) -> float:
+    """Return the relative standard error of the predicted time by those of the counted misses.
+
+    It is that of the time that the misses take, at most the largest relative error of a counter; 0:
+    no counter has a standard error.
     """
-    return max(
-        (
-            m.standard_error / m.value
-            for name, m in profile.counters.items()
-            if name.endswith("_misses") and m.standard_error and m.value
-        ),
-        default=0.0,
+    doubtful = {
+        name: m
+        for name, m in profile.counters.items()
+        if name.endswith("_misses") and m.standard_error and m.value
+    }
+    largest = max(
+        ((m.standard_error or 0.0) / (m.value or 1.0) for m in doubtful.values()), default=0.0
     )
+    busy_s = profile.value("cpu_time_s") or 0.0
+    if not busy_s:
+        return largest
+    error_s = math.hypot(
+        *(
+            MISS_S.get(name.split("_")[0], 0.0) * (m.standard_error or 0.0)
+            for name, m in doubtful.items()
+        )
+    )
+    return min(largest, error_s / busy_s)
 
 
 def _basis(entry: Labelled, apart: float) -> Basis:

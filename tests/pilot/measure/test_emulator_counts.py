@@ -12,13 +12,14 @@ from hypothesis import strategies as st
 from berth.pilot.collectors import instruction_mix
 from berth.pilot.collectors.instruction_mix import mix_of_code
 from berth.pilot.emulator import tool
-from berth.pilot.emulator.tool import SET_DOUBT, Counts, read_counts
+from berth.pilot.emulator.tool import LEAST_DOUBT, SEEN, WINDOW_DOUBT, Counts, read_counts
 from berth.pilot.errors import ToolMissing
 
 # add %rcx,%rax; mulsd (%rdi),%xmm0; jne
 CODE = ("4801c8", "f20f5907", "75f7")
+SEEN_ONCE = " 0" * (len(SEEN) - 1)
 LINES = (
-    "l1_load 7 3 0 2",
+    f"window 50 50 7{SEEN_ONCE}",
     "conditional 10",
     "object /usr/bin/app",
     f"10 401000 1 0 8 0 1 342 {''.join(CODE)}",
@@ -38,7 +39,7 @@ def counted(*lines: str) -> Counts:
 def test_segments_are_executions_of_addresses_and_bytes() -> None:
     found = counted(*LINES)
     assert found.totals == {"conditional": 10}
-    assert found.misses == {"l1_load": [7, 3, 0, 2]}
+    assert found.missed("l1_load_misses") == (7, 0)
     assert found.executed["/usr/bin/app"] == {0x401000: 10, 0x401003: 10, 0x401007: 10}
     assert found.executed[""] == {0x7000: 5}
     assert found.code["/usr/bin/app"][0x401003] == bytes.fromhex(CODE[1])
@@ -56,16 +57,27 @@ def test_files_of_several_processes_add_up() -> None:
     for _ in range(2):
         read_counts(LINES, both)
     assert both.executed["/usr/bin/app"][0x401000] == 20
-    assert both.misses["l1_load"] == [14, 6, 0, 4]
+    assert both.missed("l1_load_misses") == (14, 0)
 
 
-def test_misses_of_a_part_of_the_sets_have_a_standard_error() -> None:
-    value, error = counted(*LINES).missed("l1_load")
-    assert value == 64 * 3
-    # Four of 64 sets, variance 26/3.
-    assert error == pytest.approx(SET_DOUBT * 64 * (60 / 64 * 26 / 3 / 4) ** 0.5)
-    whole = counted("l1_load" + " 5" * 64)
-    assert whole.missed("l1_load") == (320, 0)
+def test_windows_stand_for_what_was_not_simulated_between_them() -> None:
+    found = counted(
+        f"window 110 10 40{SEEN_ONCE}",  # the start of the program stands for itself alone
+        f"window 100 10 20{SEEN_ONCE}",
+        f"window 60 10 40{SEEN_ONCE}",
+        f"window 5 0 0{SEEN_ONCE}",  # it ended before the window was counted
+    )
+    value, error = found.missed("l1_load_misses")
+    assert value == 40 + 20 + 40 + 100 * 2 + 90 * (2 + 4) / 2 + 55 * 4
+    assert error == pytest.approx(WINDOW_DOUBT * ((LEAST_DOUBT * 200) ** 2 + 90**2 + 55**2) ** 0.5)
+    assert (found.simulated, found.superblocks) == (30, 275)
+
+
+def test_equal_windows_still_have_a_standard_error() -> None:
+    value, error = counted(*[f"window 100 20 40{SEEN_ONCE}"] * 2).missed("l1_load_misses")
+    assert value == 400
+    assert error == pytest.approx(WINDOW_DOUBT * LEAST_DOUBT * 2 * 80 * 2**0.5)
+    assert counted(f"window 9 0 0{SEEN_ONCE}").missed("l1_load_misses") == (0, 0)
 
 
 @given(st.lists(st.text(max_size=60) | st.sampled_from(LINES), max_size=20))

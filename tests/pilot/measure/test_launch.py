@@ -231,7 +231,7 @@ def test_the_program_ends_when_its_pilot_is_killed(work: Path) -> None:
 def test_a_report_is_whole_when_its_job_was_stopped_in_the_middle_of_it() -> None:
     message = {
         "command": ["head", "-c", "65536", "/dev/urandom"], "env": dict(os.environ), "cwd": None,
-        "stdin": None, "forward_bytes": 0, "tail_bytes": TAIL_BYTES, "discard": False,
+        "stdin": None, "forward_bytes": 0, "tail_bytes": TAIL_BYTES,
         "sample": False, "time_limit_s": None, "cut_grace_s": 1.0, "grace_s": 0.1, "nice": 0,
         "cgroup": None,
     }  # fmt: skip

@@ -153,7 +153,7 @@ def test_vectors_are_computed_as_by_the_processor(
             "valgrind",
             "-q",
             f"--tool={NAME}",
-            "--quarters=1",
+            "--sampled=yes",
             f"--counts-file={tmp_path}/c.%p",
         )
         options = ("--vex-guest-max-insns=100", "--vex-iropt-register-updates=sp-at-mem-access")

@@ -38,7 +38,7 @@ def built(folder: Path, *flags: str) -> str:
 
 
 def seen_of(program: str) -> Executed:
-    order = Order((program,), dict(os.environ), discard=True)
+    order = Order((program,), dict(os.environ))
     return emulate(order, tools=names_of(Stage.EMULATED), budget_s=60).executed
 
 

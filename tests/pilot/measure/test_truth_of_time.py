@@ -18,7 +18,7 @@ from berth.pilot.plausible import contention, impossible, ran_elsewhere
 from berth.pilot.private_folder import PrivateFolders, original, why_not
 from berth.pilot.profile import Measurement, Profile, Quality, RunsOn, Runtime, Target
 from berth.pilot.run import run_pilot
-from berth.pilot.shepherd import Tree, age_of
+from berth.pilot.shepherd import Tree, age_of, threads_at_exit
 
 Program = Callable[[str], str]
 
@@ -95,6 +95,25 @@ def test_a_worker_that_ended_early_is_a_worker() -> None:
 def test_a_team_of_a_program_that_is_parallel_for_a_short_time_is_counted() -> None:
     team = {f"w{n}": (15.0, 100.0) for n in range(7)}
     assert seen({"7": (100.0, 100.0), **team}).threads_busy() == 8
+
+
+@pytest.mark.parametrize(
+    ("process_ms", "leader_ms", "age_ms", "sampled", "least"),
+    [
+        (200, 100, 105, 0, 2),  # two threads, over before the first sample
+        (700, 600, 605, 1, 2),  # a serial start of half a second
+        (400, 100, 105, 2, 4),  # the samples showed two of four
+        (100, 0, 105, 0, 1),  # the first thread waits for one that computes
+        (110, 100, 115, 1, 0),  # within the kernel's clock ticks
+        (1000, 950, 1000, 1, 0),  # a helper
+        (200, 100, 105, 2, 0),  # as sampled
+    ],
+)
+def test_threads_that_no_sample_showed_are_known_at_exit(
+    process_ms: int, leader_ms: int, age_ms: int, sampled: int, least: int
+) -> None:
+    times = (value * 1_000_000 for value in (process_ms, leader_ms, age_ms))
+    assert threads_at_exit(*times, sampled) == least
 
 
 def test_threads_of_unknown_age_count_by_their_time() -> None:

@@ -225,10 +225,12 @@ def nvml_library(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return build(tmp_path_factory.mktemp("nvml"))
 
 
-def with_gpus(library: Path, folder: Path, rows: str | None) -> dict[str, str]:
+def with_gpus(
+    library: Path, folder: Path, rows: str | None, *, mig: bool = False
+) -> dict[str, str]:
     """The environment of a node with two GPUs whose accounting has these rows; None: it is off."""
     fleet = FakeFleet(library, folder / "fleet")
-    fleet.reset("a100-40", "a100-40")
+    fleet.reset("a100-40", "a100-40", mig=mig)
     accounting = {}
     if rows is not None:
         (folder / "accounting").write_text(rows)
@@ -278,6 +280,17 @@ def test_accounting_that_is_off_is_said(nvml_library: Path, tmp_path: Path, spoo
     environ = {**environment(tmp_path / "cg", spool), **with_gpus(nvml_library, tmp_path, None)}
     run(environ)
     assert left(spool)["lacks"] == ["nvml: accounting is off (nvidia-smi -am 1)"]
+
+
+def test_nothing_is_told_of_gpus_where_one_is_cut_into_slices(
+    nvml_library: Path, tmp_path: Path, spool: Path
+) -> None:
+    """Slurm then numbers slices: the GPU of the same number may be another job's."""
+    plant(tmp_path / "cg")
+    gpus = with_gpus(nvml_library, tmp_path, "1 10 80 40 3000 60000 5\n", mig=True)
+    run({**environment(tmp_path / "cg", spool), **gpus})
+    line = left(spool)
+    assert (line["gpus"], line["lacks"]) == ([], ["nvml: a GPU here is cut into slices (MIG)"])
 
 
 def test_a_node_without_the_library_is_said(tmp_path: Path, spool: Path) -> None:

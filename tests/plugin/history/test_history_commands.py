@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from berth_daemon import Harbour, wait_until
+from berth_daemon import Harbour, forecast, put, wait_until
 from click.testing import CliRunner
 
 from berth.plugin.cli.command_line import berth
@@ -62,6 +62,53 @@ def test_a_job_without_a_pilot_is_placed_by_its_past(
     )
     assert daemon.decide(name="align_99.sh", **asked | {"user": "bob"})["code"] != Code.PLACED
     assert daemon.decide(name="other.sh", **asked)["code"] != Code.PLACED
+
+
+UUIDS = [f"3f2504e0-4f89-11d3-9a0c-0305e82c330{number}" for number in range(7)]
+
+
+def test_the_rules_of_a_workflow_are_programs_in_history_and_when_placed(
+    site: Harbour, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each job of snakemake has a UUID for its name; its comment names the rule."""
+    monkeypatch.setenv("BERTH_SITE", str(site.site_file))
+    lines = [HEADER.replace("JobName", "Comment|JobName")]
+    for number, uuid in enumerate(UUIDS[:6]):
+        start = 1_793_527_200 + 5000 * number
+        lines.append(
+            f"{number}|alice|cpu|COMPLETED|{start}|{start + 600}|60|16|1|64G|3G|"
+            f"rule_align_wildcards_S{number}|{uuid}"
+        )
+    file = site.folder / "jobs.txt"
+    file.write_text("\n".join(lines) + "\n")
+    run("jobs", "history", "import", str(file))
+    assert "alice/history-align-" in run("workload", "list")
+    assert run("jobs", "advise", "align").startswith("alice align: asks 64.0 GiB")
+    daemon = site.start()
+    wait_until(lambda: daemon.stats()["forecasts"] >= 1)
+    asked = {"queue": "auto", "user": "alice", "tasks": 16, "time_limit_min": 60, "name": UUIDS[6]}
+    reply = daemon.decide(**asked, comment="rule_align_wildcards_S99")
+    assert reply["code"] == Code.PLACED, reply
+    assert "workload=alice/history-align" in reply["stamp"]
+    assert daemon.decide(**asked, comment="rule_sort_wildcards_S99")["code"] != Code.PLACED
+    store = Store.open(f"sqlite:///{site.folder}/store.db", create=False)
+    wait_until(lambda: len(store.decisions.last(9)) == 2)
+    jobs = [json.loads(record.request)["job"] for record in store.decisions.last(9)]
+    assert {job["program"] for job in jobs} == {"align", "sort"}
+
+
+@pytest.mark.parametrize(("owner", "user"), [("alice/", "alice"), ("", "bob"), ("carol/", "")])
+def test_a_workload_of_the_programs_name_is_the_jobs(site: Harbour, owner: str, user: str) -> None:
+    """The user's own, or a shared one; never another user's."""
+    store = site.store()
+    put(store, forecast(f"{owner}align"))
+    store.close()
+    daemon = site.start()
+    wait_until(lambda: daemon.stats()["forecasts"] >= 1)
+    reply = daemon.decide(
+        queue="auto", user=user or "bob", tasks=16, name=UUIDS[0], comment="rule_align"
+    )
+    assert (f"workload={owner}align" in reply["stamp"]) == bool(user), reply
 
 
 SCONTROL = """#!/bin/sh

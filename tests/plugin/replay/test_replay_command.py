@@ -225,3 +225,33 @@ def test_a_file_without_a_job_says_what_stands_there_instead(tmp_path: Path) -> 
     assert "2 lines could not be read, first line 1" in error.message
     assert error.hint is not None
     assert "--format" in error.hint
+
+
+def test_jobs_without_a_limit_and_empty_partitions_are_said(tmp_path: Path) -> None:
+    table, site = tmp_path / "days.csv", tmp_path / "centre.toml"
+    table.write_text(
+        "submit_s,user,partition,cores,seconds@rome-7742\n0,ada,queue1,4,259200\n"
+        "10,bob,queue1,4,3600\n"
+    )
+    site.write_text(
+        'schema = "berth.site/1"\nmode = "shadow"\n[site]\nname = "centre"\n'
+        + "".join(
+            f'[[candidates]]\nname = "{name}"\nplatform = "{platform}"\npartition = "{name}"\n'
+            'nodes = 2\ncores_per_node = 8\nmemory_per_node = "64G"\n'
+            for name, platform in (("queue1", "rome-7742"), ("genoa", "epyc-genoa-9654"))
+        )
+    )
+    text = run(table, "--site", site).output
+    assert "2 jobs have no time limit, nor has the partition: never killed" in text
+    assert "all past jobs ran in queue1, none in genoa" in text
+    assert replays(table, "--site", site)["easy"]["killed"] == 0
+
+
+def test_swf_with_columns_of_its_own_and_long_numbers_of_users_is_read(tmp_path: Path) -> None:
+    trace = tmp_path / "long.swf"
+    line = "1 0 0 60 4 -1 -1 4 -1 -1 1 {user} 98765432109876 -1 -1 -1 -1 -1 7 8 9\n"
+    trace.write_text(line.format(user=12345678901234))
+    assert "1 jobs read, 1 replayed" in run(trace, "--cores", 4).output
+    trace.write_text(line.format(user=10**17))
+    message = failure(trace, "--cores", 4).message
+    assert f"{10**17} is no number of a user" in message

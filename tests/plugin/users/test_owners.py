@@ -7,7 +7,7 @@ import os
 import sqlite3
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -243,10 +243,12 @@ def spool(site: Harbour) -> Path:
     return made
 
 
-def collected(site: Harbour, spool: Path) -> tuple[list[Any], Store]:
+def collected(
+    site: Harbour, spool: Path, believed: Collection[str] = ("root",)
+) -> tuple[list[Any], Store]:
     watcher = SiteWatcher(site.site_file)
     store = site.store()
-    return list(collect(spool, UserWorkloads(store, watcher))), store
+    return list(collect(spool, UserWorkloads(store, watcher, believed=believed))), store
 
 
 def test_a_file_in_the_spool_is_its_owners(site: Harbour, spool: Path) -> None:
@@ -312,6 +314,15 @@ def test_usage_that_root_left_is_believed_and_a_users_on_own_jobs_only(
     usages = store.usages.of_jobs(SiteWatcher(site.site_file).site.name, ["7"])["7"]
     by_reporter = {usage.reporter: usage.peak_bytes for usage in usages}
     assert by_reporter == {"": 900, name(MALLORY): 1}
+
+
+def test_where_root_is_squashed_a_site_may_believe_nobody(site: Harbour, spool: Path) -> None:
+    (spool / "lab-7-n1.usage").write_text(USAGE)
+    (spool / "lab-7-n1.usage").chmod(0o644)
+    os.chown(spool / "lab-7-n1.usage", 65534, 65534)
+    _, store = collected(site, spool, believed=("root", "nobody"))
+    (usage,) = store.usages.of_jobs(SiteWatcher(site.site_file).site.name, ["7"])["7"]
+    assert (usage.reporter, usage.peak_bytes) == ("", 900)
 
 
 def test_users_cannot_touch_each_others_files_in_the_spool(spool: Path) -> None:

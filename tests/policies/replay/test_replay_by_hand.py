@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -262,3 +263,28 @@ def test_what_a_scheduler_costs_is_part_of_the_wait(pooled: bool) -> None:
         assert replayed.start_s.tolist() == [1, 16, 31]
         assert replayed.end_s.tolist() == [11, 26, 32]
         assert problems(replayed) == []
+
+
+DAY_S = 86_400.0
+
+
+@pytest.mark.parametrize("longest_s", [None, 2 * DAY_S])
+def test_a_job_without_a_limit_is_killed_only_at_its_partitions(longest_s: float | None) -> None:
+    trace = jobs((0, int(3 * DAY_S), 4), (10, 3600, 4), limits=[math.nan, math.nan])
+    pool = one_pool(4)
+    cluster = replace(
+        pool, partitions=tuple(replace(p, max_time_s=longest_s) for p in pool.partitions)
+    )
+    ended = run(trace, cluster, Backfill.EASY)
+    assert ended.killed.tolist() == [longest_s is not None, False]
+    assert ended.end_s[0] == (longest_s or 3 * DAY_S)
+    assert ended.start_s[1] == ended.end_s[0]
+
+
+def test_backfill_plans_a_day_for_a_job_without_a_limit() -> None:
+    trace = jobs(
+        (0, int(3 * DAY_S), 3), (1, 10, 4), (2, int(DAY_S) - 100, 1), (3, int(2 * DAY_S), 1),
+        limits=[math.nan, 10, DAY_S - 100, 2 * DAY_S],
+    )  # fmt: skip
+    assert starts(trace, Backfill.EASY)[2] == 2
+    assert starts(trace, Backfill.EASY)[3] > DAY_S
