@@ -199,8 +199,9 @@ def _fit_on(
         request, candidate, now.states.get(candidate.name), now.settings, now.now_s,
         forecast=forecast, memory=None if known is None else known.memory,
     )  # fmt: skip
-    over_time = known is not None and known.code in OVER_TIME and heeds_time
-    if isinstance(fit, Fit) and known is not None and over_time:
+    if not heeds_time:
+        return fit
+    if isinstance(fit, Fit) and known is not None and known.code in OVER_TIME:
         return fit._replace(last_resort=Exclusion(Code(known.code), known.excluded or ""))
     return fit
 

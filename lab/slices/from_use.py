@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from berth.predictor.core.gpu_use import GpuUse
-from berth.predictor.families.history.history_family import MEMORY_MARGIN
+from berth.predictor.families.history.times_there import MEMORY_MARGIN
 from berth.predictor.families.slices.from_use import (
     EASE,
     WITH_MEMORY,

@@ -24,6 +24,7 @@ from berth.predictor.learning.history.kind_ratios import (
     LogRatio,
     Pair,
     Platforms,
+    Program,
     TimedRun,
     pairs_of,
 )
@@ -35,7 +36,7 @@ class SiteRatios:
     def __init__(self, platforms: Mapping[str, Platform], *, everybody: bool) -> None:
         """``everybody``: the site trusts all users (``learning.everybody``)."""
         self._platforms, self._everybody = platforms, everybody
-        self._pairs: dict[tuple[str, str], Mapping[Platforms, Sequence[Pair]]] = {}
+        self._pairs: dict[Program, Mapping[Platforms, Sequence[Pair]]] = {}
         self._times: dict[str, list[float]] = {}
         """Run times in seconds of the completed jobs by platform."""
         self._users: dict[str, set[str]] = {}
