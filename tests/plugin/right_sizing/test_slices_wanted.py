@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from berth.pilot.profile import RunsOn, Target
@@ -90,9 +88,8 @@ def _decided(forecast: Forecast, *, slices: bool, up: bool = True) -> Decision:
         )
         for name in (GPU, SMALL)
     }  # fmt: skip
-    settings = replace(PolicySettings(), strict=False)
     places = (_place(GPU), _place(SMALL))
-    return decide(_request(slices=slices), places, there, forecast, settings, now_s=1e9)
+    return decide(_request(slices=slices), places, there, forecast, PolicySettings(), now_s=1e9)
 
 
 def test_a_slice_is_no_choice_unless_it_is_wanted() -> None:
