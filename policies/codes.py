@@ -51,6 +51,7 @@ class Code(StrEnum):
     OTHER_FEATURES = "other-features"
     OTHER_GRES = "other-gres"
     ONE_SLICE = "one-slice"
+    SLICE_NOT_WANTED = "slice-not-wanted"
     QUEUE_NOT_ALLOWED = "queue-not-allowed"
     USER_NOT_ALLOWED = "user-not-allowed"
     ACCOUNT_NOT_ALLOWED = "account-not-allowed"
@@ -96,6 +97,7 @@ CHECKED_IN_ORDER: tuple[Code, ...] = (
     Code.UNTYPED_GPU,
     Code.TOO_FEW_RESOURCES,
     Code.ONE_SLICE,
+    Code.SLICE_NOT_WANTED,
     Code.NO_PREDICTION,
     Code.OUT_OF_RANGE,
     Code.PRIOR_ONLY,

@@ -216,6 +216,22 @@ def one_slice(case: Case) -> Exclusion | None:
     )
 
 
+def slice_wanted(case: Case) -> Exclusion | None:
+    """Exclude a MIG slice for a program known from past jobs alone that never ran there, where
+    nobody opted in to that.
+    """
+    candidate, forecast = case.candidate, case.forecast
+    if candidate.slice_of is None or case.request.slices_from_use or forecast.kind != "history":
+        return None
+    if case.prediction is not None and case.prediction.basis is Basis.MEASURED:
+        return None
+    return Exclusion(
+        Code.SLICE_NOT_WANTED,
+        "your jobs of this kind ran on whole GPUs, and neither you (--comment=berth-slice:fit) nor "
+        "the site asked for slices by what they used",
+    )
+
+
 def translates(case: Case) -> Exclusion | None:
     """Exclude a candidate that lacks the cores, GPUs or nodes for the request."""
     if isinstance(case.resources, str):
@@ -395,6 +411,7 @@ OF_KIND: tuple[LastingConstraint, ...] = (
 """Lasting constraints that read neither the problem size nor memory nor the time limit."""
 OF_PREDICTION: tuple[LastingConstraint, ...] = (
     one_slice,
+    slice_wanted,
     predicted,
     better_than_a_prior,
     intervals_hold,

@@ -188,6 +188,9 @@ class Request:
     default_limit_s: float | None = None
     """The time limit in seconds that the job gets where it names none and Berth leaves it alone.
     None: no limit, or not known."""
+    slices_from_use: bool = True
+    """Whether a program known from past jobs alone may go to a MIG slice on which it never ran, by
+    what it used of whole GPUs."""
     component: int | None = None
     """The number of this component of a heterogeneous job; None: the job has only one."""
     scheduler_since_s: float | None = None

@@ -32,6 +32,7 @@ from berth.predictor.hardware.core_speed import TREND_DEVIATION
 from berth.predictor.hardware.processor import processors
 from berth.predictor.learning.programs.own_time import factor_deviation, fit_own_time
 from lab.cpus.cpu_platforms import by_data_sheet, unscored
+from lab.cpus.whole_nodes import NodeFigures, whole_nodes
 from lab.datasets.cpu_programs import CpuPrograms, cpu_programs
 from lab.experiments.experiment import Options
 from lab.ground.report import Report, Section
@@ -251,6 +252,7 @@ def evaluate(options: Options) -> Report:
         name: with_labels(data, guesses[name], deviation, options.seed)
         for name, deviation in _LABELLED.items()
     }
+    nodes = whole_nodes()
     return Report(
         "Whole programs on one core of CPUs that they never ran on",
         (f"{len(data.cpus)} CPUs, {len(data.programs)} programs; {SPLIT}.",),
@@ -267,8 +269,21 @@ def evaluate(options: Options) -> Report:
                     for name, row in labelled.items()
                 ],
             ),
+            Section(
+                "Whole nodes (University of Bristol), piloted on one core of another",
+                (
+                    "application",
+                    "method",
+                    "nodes",
+                    "pairs right",
+                    "ratio error",
+                    "interval x at most",
+                    "ratio coverage",
+                ),
+                [_node_cells(each) for each in nodes],
+            ),
         ),
-        {"split": SPLIT, "figures": found, "labels": labelled},
+        {"split": SPLIT, "figures": found, "labels": labelled, "nodes": nodes},
     )
 
 
@@ -280,6 +295,14 @@ _LABELLED = {
 }
 """Methods that labels correct, and how well each knows the ratio of core speeds; the first is "own
 time x factor"."""
+
+
+def _node_cells(of: NodeFigures) -> list[str]:
+    return [
+        of.application, of.method, str(of.nodes), f"{of.right} of {of.told}", f"{of.error:.1%}",
+        "-" if of.factor is None else f"{of.factor:.2f}",
+        "-" if of.coverage is None else f"{of.coverage:.0%}",
+    ]  # fmt: skip
 
 
 def _short(of: CpuFigures) -> str:

@@ -81,7 +81,7 @@ def train(
         features=FEATURES,
         labelled=tuple(part.entry for part in parts),
         typical_log_efficiency=float(last.log_efficiency.mean()),
-        # The prior of platforms without labels is that of the labelled one of the same kind.
+        # Of GPUs without labels, and what the adaptation to a CPU's labels is compared with.
         priors={"gpu" if part.entry.gpus else "cpu": part.entry.prior for part in parts},
         training=Training(
             profiles_sha256=digest(
@@ -209,8 +209,10 @@ def card(manifest: Manifest, disagreement: float) -> str:
             ],
             "Limits": [
                 "- Labels are one Quartz core and one V100. Other core counts are scaled by the",
-                "  roofline; platforms without labels get the prior only, with an interval 1.5",
-                "  times as wide in log time, and are never enforced by default.",
+                "  roofline. GPUs without labels get the prior only, with an interval 1.5 times as",
+                "  wide in log time; CPUs without labels are predicted from the program's own time",
+                "  and the speeds of the cores (`python -m lab cpus`). Neither is enforced by",
+                "  default.",
                 "- A GPU prediction is of an equivalent GPU build, data resident on the device.",
                 "- The training programs are small loops; programs unlike them are abstained from.",
                 library_line(training.seed, training.libraries),

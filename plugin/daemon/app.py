@@ -87,6 +87,7 @@ def view(site: Site) -> SiteView:
         fit_mode=site.fit_mode,
         kill_switch=site.daemon.kill_switch,
         right_sizing=site.right_sizing,
+        slices_from_use=site.slices_from_use,
         show=site.show,
         programs=site.programs,
     )

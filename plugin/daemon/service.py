@@ -11,7 +11,7 @@ from __future__ import annotations
 import itertools
 import logging
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from berth.pilot.version import VERSION
@@ -29,7 +29,7 @@ from berth.plugin.daemon.view import Kept, SiteView, Snapshot, killed
 from berth.plugin.history.matching import JobDescription, workload_key
 from berth.plugin.host import HOST, Host
 from berth.plugin.outcomes.exploring import Ledger, allowance_for
-from berth.plugin.right_sizing.fitting import Fit, Watch, fit, need_of
+from berth.plugin.right_sizing.fitting import Fit, Watch, fit, need_of, wants_slices
 from berth.plugin.site.site import Show
 from berth.plugin.usernames import UserNames
 from berth.plugin.workloads.names import may_use, resolved
@@ -227,6 +227,11 @@ class Service:
         forecast = None if name is None else shelf.forecast(name, request.user)
         follows = forecast is not None and forecast.follows_shape
         request = with_shape(request, job, site, follows=follows)
+        if forecast is not None and forecast.kind == "history":
+            allowed = wants_slices(
+                site.slices_from_use, job, request, lambda: question.past.described.program
+            )
+            request = replace(request, slices_from_use=allowed)
         allowance = None
         if self.ledger is not None and question.mode is Mode.ENFORCE:
             allowance = allowance_for(self.ledger, job.kind, job.comment, request, forecast)

@@ -16,7 +16,7 @@ from berth.plugin.history.programs import SHIPPED_ONLY, ProgramRules
 from berth.plugin.host import HOST, Files
 from berth.plugin.right_sizing.guard import Guard
 from berth.plugin.scheduler import Scheduler
-from berth.plugin.site.site import RightSizing, Show
+from berth.plugin.site.site import RightSizing, Show, SlicesFromUse
 from berth.policies.decide import Decider
 from berth.policies.values import CandidateState, DefaultMemory, Mode
 
@@ -46,6 +46,7 @@ class SiteView:
     """The strongest mode for jobs that are placed by fit alone."""
     kill_switch: Path | None = None
     right_sizing: RightSizing = field(default_factory=RightSizing)
+    slices_from_use: SlicesFromUse = field(default_factory=SlicesFromUse)
     programs: ProgramRules = SHIPPED_ONLY
     """How the programs of jobs are recognised."""
     show: Show = Show.CHANGED

@@ -20,13 +20,16 @@ from berth.plugin.daemon.messages import Job
 from berth.plugin.history.advice import WORTH_SAYING
 from berth.plugin.history.matching import known_name
 from berth.plugin.right_sizing.guard import Guard
-from berth.plugin.site.site import RightSizing
+from berth.plugin.site.site import RightSizing, SlicesFromUse
 from berth.plugin.store.records import MemoryNeedRecord
 from berth.policies.values import Request
 
 WISH = "berth-memory:fit"
 """A word in a job's comment that requests right-sizing of the job's memory."""
 _WISH = re.compile(rf"(?:^|[\s,;]){WISH}(?:[\s,;]|$)")
+SLICE_WISH = "berth-slice:fit"
+"""A word in a job's comment that requests a MIG slice by what past runs used."""
+_SLICE_WISH = re.compile(rf"(?:^|[\s,;]){SLICE_WISH}(?:[\s,;]|$)")
 _MIB = 2**20
 KEY_CHARACTERS = 16
 """Number of characters of a match key's digest in the comment that Berth writes into the job."""
@@ -57,8 +60,32 @@ class Fit(NamedTuple):
 def wants(settings: RightSizing, job: Job, request: Request, program: str = "") -> bool:
     """Return whether the user, account, workload or comment allows a smaller memory request for
     this job."""
-    if job.comment and WISH in job.comment and _WISH.search(job.comment):
-        return True
+    return _says(job.comment, _WISH) or _is_listed(settings, job, request, program)
+
+
+def wants_slices(
+    settings: SlicesFromUse, job: Job, request: Request, program: Callable[[], str]
+) -> bool:
+    """Return whether the site, user, account, workload or comment allows MIG slices for this job by
+    what its past runs used.
+
+    ``program``: returns the job's program, where it is recognised; called only where programs are
+    listed.
+    """
+    return (
+        settings.everybody
+        or _says(job.comment, _SLICE_WISH)
+        or _is_listed(settings, job, request, program() if settings.programs else "")
+    )
+
+
+def _says(comment: str | None, wish: re.Pattern[str]) -> bool:
+    return comment is not None and "berth-" in comment and wish.search(comment) is not None
+
+
+def _is_listed(
+    settings: RightSizing | SlicesFromUse, job: Job, request: Request, program: str
+) -> bool:
     return (
         job.user in settings.users
         or request.account in settings.accounts

@@ -330,6 +330,21 @@ class RightSizingTable(Document):
     )
 
 
+class SlicesFromUseTable(Document):
+    """`[slices_from_use]`: MIG slices for jobs known from past jobs on whole GPUs."""
+
+    everybody: bool = Field(False, description="all covered jobs may get such slices")
+    users: Names = Field(
+        (),
+        description="whose jobs get the smallest slice that will do by what their past jobs used "
+        "(any job with `--comment=berth-slice:fit` does)",
+    )
+    accounts: Names = Field((), description="likewise, by account")
+    programs: Names = Field(
+        (), description="likewise, by name of the workload or of the job (digits as `#`)"
+    )
+
+
 _Expression = Annotated[str, Field(min_length=1, max_length=500)]
 
 
@@ -432,6 +447,9 @@ class SiteDocument(Document, extra="allow"):
     learning: LearningTable = Field(default_factory=LearningTable, description="see `[learning]`")
     right_sizing: RightSizingTable = Field(
         default_factory=RightSizingTable, description="see `[right_sizing]`"
+    )
+    slices_from_use: SlicesFromUseTable = Field(
+        default_factory=SlicesFromUseTable, description="see `[slices_from_use]`"
     )
     programs: tuple[ProgramTable, ...] = Field((), max_length=200, description="see `[[programs]]`")
     coverage: CoverageTable = Field(default_factory=CoverageTable, description="see `[coverage]`")

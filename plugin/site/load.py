@@ -35,6 +35,7 @@ from berth.plugin.site.site import (
     NameFilter,
     RightSizing,
     Site,
+    SlicesFromUse,
 )
 from berth.plugin.site.speed import with_speed_ranks
 from berth.policies import digest
@@ -76,7 +77,7 @@ def build_site(document: SiteDocument, path: Path) -> Site:
     used_platforms = {name: platforms[name] for name in sorted(used)}
     policy = _policy(document.policy, document.fit, scheduler)
     _check_objective(document.mode, policy, candidates, path)
-    sizing = document.right_sizing
+    sizing, slices = document.right_sizing, document.slices_from_use
     return Site(
         source=str(path),
         digest=digest.of_text(
@@ -104,6 +105,10 @@ def build_site(document: SiteDocument, path: Path) -> Site:
         right_sizing=RightSizing(
             sizing.advise,
             *map(frozenset, (sizing.users, sizing.accounts, sizing.programs)),
+        ),
+        slices_from_use=SlicesFromUse(
+            slices.everybody,
+            *map(frozenset, (slices.users, slices.accounts, slices.programs)),
         ),
         programs=_programs(document, path),
         candidates=candidates,

@@ -35,6 +35,7 @@ from berth.plugin.site.document import (
     RightSizingTable,
     SiteDocument,
     SiteTable,
+    SlicesFromUseTable,
     WeightsTable,
 )
 
@@ -51,6 +52,7 @@ _TABLES: tuple[tuple[str, type[BaseModel]], ...] = (
     ("`[daemon]`", DaemonTable),
     ("`[learning]`", LearningTable),
     ("`[right_sizing]`", RightSizingTable),
+    ("`[slices_from_use]`", SlicesFromUseTable),
     ("`[[programs]]`", ProgramTable),
     ("`[coverage]`", CoverageTable),
     ("`[messages]`", MessagesTable),

@@ -129,6 +129,17 @@ class RightSizing:
 
 
 @dataclass(frozen=True, slots=True)
+class SlicesFromUse:
+    """Whose jobs, known from past jobs alone, go to MIG slices by what they used of whole GPUs."""
+
+    everybody: bool = False
+    users: frozenset[str] = frozenset()
+    accounts: frozenset[str] = frozenset()
+    programs: frozenset[str] = frozenset()
+    """Names of workloads, or of jobs (with digits as ``#``)."""
+
+
+@dataclass(frozen=True, slots=True)
 class Site:
     """The content of one site file, validated, with all references resolved."""
 
@@ -156,6 +167,7 @@ class Site:
     """Folders of bundles that replace shipped ones."""
     learning: LearningSettings = LearningSettings()
     right_sizing: RightSizing = RightSizing()
+    slices_from_use: SlicesFromUse = SlicesFromUse()
     programs: ProgramRules = SHIPPED_ONLY
     """How the programs of jobs are recognised."""
     show: Show = Show.CHANGED

@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from berth.pilot.platform import MemoryLevel, Platform, Signature
 from berth.predictor.core.arrays import Floats
+from berth.predictor.hardware.core_speed import core_score
 
 FLOATS_CHAIN_CYCLES = 4.0
 """Latency in cycles of a floating-point add on current cores.
@@ -23,6 +24,9 @@ FLOATS_CHAIN_CYCLES = 4.0
 Multiplied by the measured rate of dependent adds, it gives the clock in Hz.
 """
 INSTRUCTIONS_PER_CYCLE = 4.0
+"""Instructions per cycle where nothing tells how fast the core is."""
+INSTRUCTIONS_AT_SCORE_1 = 13.6e9
+"""Instructions per second of a core with the integer score 1 (EPYC 7742: 4 per cycle)."""
 MISPREDICT_CYCLES = 17.0
 DEFAULT_FORK_S = 8e-6
 """Default seconds of an OpenMP fork-join on a two-socket node, where it was not measured."""
@@ -127,7 +131,7 @@ def _cpu_row(point: Point) -> tuple[float, ...]:
     l3 = signature.level("l3") or signature.level("l2") or dram
     l1 = signature.level("l1")
     l1_core = (l1.core_bytes_per_s or l1.total_bytes_per_s / cores) if l1 else 32 * clock
-    instructions = signature.int_ops_core_per_s or INSTRUCTIONS_PER_CYCLE * clock
+    instructions = signature.int_ops_core_per_s or _instructions(platform, clock)
     return (
         units,
         _up_to(units, signature.flops_f64_core_per_s, signature.flops_f64_per_s, cores),
@@ -187,6 +191,14 @@ def _reached(level: MemoryLevel, units: float, cores: float) -> float:
     if level.instances == 1:
         return level.capacity_bytes
     return level.capacity_bytes * max(1.0 / level.instances, units / cores)
+
+
+def _instructions(platform: Platform, clock: float) -> float:
+    """Return the instructions per second of one core whose integer rate was not measured."""
+    score = core_score(platform)
+    return (
+        INSTRUCTIONS_PER_CYCLE * clock if score is None else INSTRUCTIONS_AT_SCORE_1 * score.integer
+    )
 
 
 def _clock(signature: Signature, cores: float) -> float:

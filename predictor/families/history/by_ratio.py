@@ -8,7 +8,7 @@ from dataclasses import replace
 from berth.pilot.platform import Platform
 from berth.predictor.core.family import Question
 from berth.predictor.core.prediction import Basis, Interval, Prediction, PredictionCurve
-from berth.predictor.families.history.times_there import curve_of_runs
+from berth.predictor.families.history.times_there import UNTRUSTED, curve_of_runs
 from berth.predictor.families.history.workload import HistoryWorkload, KindRatio
 
 HOME_LOG_WIDTH = 0.01
@@ -45,7 +45,8 @@ def scaled_curve(
 
 def _at_home(point: Prediction, document: HistoryWorkload) -> Prediction:
     """Return a point on the home: its time, however uncertain, is shared with other platforms."""
-    abstained = point.abstained if not document.runs else None
+    is_only_wide = point.abstained == UNTRUSTED and document.runs
+    abstained = None if is_only_wide else point.abstained
     return replace(point, own_log_width=HOME_LOG_WIDTH, abstained=abstained)
 
 

@@ -27,6 +27,7 @@ SINGLE_RUN_LOG_WIDTH = math.log(3.0)
 """Log half width of the interval after one run: the next job may have another input."""
 LEAST_LOG_WIDTH = 0.1
 """Least log half width of the interval after several runs."""
+FAILED_ON_SLICE = "its latest run on this slice failed, perhaps for lack of GPU memory"
 UNTRUSTED = "times of such jobs vary more than those of nearly all others"
 MEMORY_MARGIN = 1.25
 """Ratio of the upper end of predicted memory to the largest peak recorded."""
@@ -86,8 +87,20 @@ def _point(
         memory=_memory(question, platform, units, runs),
         energy_j=None,
         bound=Bound.UNKNOWN,
-        abstained=None if predicted is None or predicted.trusted else UNTRUSTED,
+        abstained=_why_not(platform, runs, predicted),
     )
+
+
+def _why_not(
+    platform: Platform, runs: Sequence[PastRun], predicted: PredictedRun | None
+) -> str | None:
+    """Return why the prediction must not be acted on; None: no reason.
+
+    A program that failed on a MIG slice, perhaps for lack of GPU memory, goes back to larger ones.
+    """
+    if platform.parent is not None and runs and not runs[-1].ended_well:
+        return FAILED_ON_SLICE
+    return None if predicted is None or predicted.trusted else UNTRUSTED
 
 
 def _memory(

@@ -63,6 +63,7 @@ GUESSED_SCALING_DEVIATION = 0.1
 """The same for a program that was run with only one number of threads."""
 MOST_SCALING_DEVIATION = 0.6
 """Largest standard error by the number of cores: a node is limited by its bandwidth or cores."""
+_TINY_S = 1e-15
 OWN_SCALING = 0.5
 """Share of that error that CPUs with as many cores do not share: the program's serial part is the
 same on all."""
@@ -268,7 +269,7 @@ def moved_between_cpus(
     """Return the log of seconds on a CPU without labels.
 
     The measured time is scaled by the roofline to one core of the reference, moved to one core of
-    the other CPU (``between_cpus``) and scaled to the number of cores there.
+    the other CPU (``between_cpus``) and from there to its number of cores.
     """
     home, target = layout.table.points[layout.reference], layout.table.points[index]
     ours, theirs = (layout.one_core[point.platform.name] for point in (home, target))
@@ -284,14 +285,40 @@ def moved_between_cpus(
     core = ratio.log_ratio
     if reading.counted:
         core += share_weight * (shares.log_ratio(math.exp(one_core), ours, theirs) - typical)
-    scaled = float(logs[index] - logs[theirs])
+    log_time = one_core + core
+    if target.units > 1:
+        rows = (ours, theirs, index)
+        times_s = math.exp(one_core), math.exp(log_time)
+        log_time = math.log(_on_all_cores(reading, target.units, *times_s, rows))
     doublings = abs(math.log2(target.units)) + abs(math.log2(home.units))
     scaling = scaling_deviation(reading, doublings)
     return Moved(
-        one_core + core + scaled,
+        log_time,
         math.hypot(PROGRAM_DEVIATION, ratio.deviation, scaling),
         math.hypot(OWN_PROGRAM_DEVIATION, ratio.own_deviation, OWN_SCALING * scaling),
     )
+
+
+def _on_all_cores(
+    reading: Reading, units: int, own_s: float, one_core_s: float, rows: tuple[int, int, int]
+) -> float:
+    """Return the seconds on ``units`` cores of a platform, on one of which it is ``one_core_s``.
+
+    ``own_s`` is the time on one core of the reference. The part of it that main memory takes
+    becomes the time at the bandwidth of all cores, the rest is shared among the cores; both follow
+    the program's serial share. ``rows``: table rows of one core of the reference, one core of the
+    platform, and of all the cores.
+    """
+    home, one, target = rows
+    roofs, scaling = reading.roofs, reading.scaling
+    cores = scaling.usable(np.array(float(units)))
+    stretch = float(scaling.stretch(cores)) / float(cores)
+    share = min(1.0, float(roofs.dram[home]) / own_s)
+    serial = min(1.0, scaling.serial_share)
+    memory = serial * float(roofs.dram[one]) + (1 - serial) * float(roofs.dram[target])
+    memory *= min(1.0, own_s / max(float(roofs.dram[home]), _TINY_S))
+    together = (1 - share) * one_core_s * stretch + memory + float(roofs.fixed[target])
+    return min(together, one_core_s * max(1.0, stretch) + float(roofs.fixed[target]))
 
 
 def _features(reading: Reading, index: int) -> Floats:
