@@ -116,8 +116,8 @@ class SiteRatios:
 
 
 def _exchangeable(platform: Platform, other: Platform) -> bool:
-    """Return whether the same executables run on both platforms, as fast as on any: MIG slices are
-    left to what is known of a program's GPU use."""
+    """Return whether the same executables run on both platforms, and neither is a MIG slice: how
+    much slower those are depends on how a program uses its GPU."""
     if platform.parent is not None or other.parent is not None:
         return False
     return platform.architecture == other.architecture and platform.targets == other.targets
