@@ -7,7 +7,6 @@
 typedef long long whole;
 
 #define HERE ((whole)blockIdx.x * blockDim.x + threadIdx.x)
-#define EVERY ((whole)gridDim.x * blockDim.x)
 enum { BLOCK = 256, CHAINS = 8 };
 
 extern "C" {
@@ -18,12 +17,18 @@ __global__ void empty(whole n)
 {
 }
 
-/* Goes over n elements again and again, so that they come from the cache that they fit. */
+/* Goes over n elements again and again. A thread takes another element each time, a third of the
+ * array further on, so that the elements come from the cache that all threads share. */
 __global__ void repeated_triad(whole n, whole times, double *a, const double *b, const double *c)
 {
-    for (whole t = 0; t < times; t++)
-        for (whole i = HERE; i < n; i += EVERY)
-            a[i] = b[i] + 0.62 * c[i];
+    const whole step = n / 3 / 32 * 32;
+    whole i = HERE;
+    for (whole t = 0; t < times && HERE < n; t++) {
+        a[i] = b[i] + 0.62 * c[i];
+        i += step;
+        if (i >= n)
+            i -= n;
+    }
 }
 
 /* Chains of fused multiply-adds: 2 * CHAINS * steps operations in each of n threads. */

@@ -138,7 +138,7 @@ class ProgramRules:
     def __init__(self, rules: Iterable[Rule] = ()) -> None:
         self._rules = (*rules, *SHIPPED)
         self._over_names = tuple(rule for rule in self._rules if rule.over_job_name)
-        self.program_of = lru_cache(maxsize=4_096)(self._program_of)
+        self.program_of = lru_cache(maxsize=256)(self._program_of)  # texts are of up to 4 KB
         """Return the program of these JobTexts; empty: none is recognised."""
 
     def _program_of(self, texts: JobTexts) -> str:

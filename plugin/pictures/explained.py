@@ -29,7 +29,7 @@ AXES = (
     ("caches", ("l1", "l2", "l3")),
     ("memory", ("dram",)),
     ("branches", ("branches",)),
-    ("atomics", ("atomics",)),
+    ("atomics", ("atomics", "scattered")),
     ("launches", ("launches",)),
     ("serial", ("serial",)),
 )

@@ -109,6 +109,12 @@ class Forecast:
         text = json.dumps(self._as_data(), separators=(",", ":"))
         return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
 
+    @cached_property
+    def has_measured_time(self) -> bool:
+        """Return whether the workload's time was measured on one of the forecast's platforms."""
+        points = (point for curve in self.curves.values() for point in curve.points)
+        return any(point.basis is Basis.MEASURED for point in points)
+
     @property
     def whole_job(self) -> bool:
         """Return whether predicted times refer to the whole job; only such times are compared with

@@ -112,6 +112,9 @@ than kernels do, so factors of 0.75 are shipped and online levels correct the re
 """
 
 
+JOB_DEVIATION = 0.1
+"""Standard deviation of the log time of a program's jobs around that of its pilot run, on every
+platform alike."""
 LEAST_DEVIATION = 0.02
 """Smallest standard deviation of log time that a forecast is taken to have."""
 
@@ -155,6 +158,12 @@ class Cell(NamedTuple):
     shared_deviation: float = 0.0
     """Part of ``deviation`` that the forecast states to be common to all platforms: how long the
     program itself takes."""
+    job_deviation: float = 0.0
+    """Standard deviation by which the program's jobs differ from its pilot run, on all platforms
+    alike; it is not in ``deviation``. 0: there was no pilot run."""
+    is_measured: bool = False
+    """Whether the forecast's time was measured here. A run that differs from it shows that the job
+    differs from the pilot run, not that forecasts for other platforms are wrong."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,6 +209,11 @@ def covariance(left: Sequence[Cell], right: Sequence[Cell], parts: Components) -
     )
     # The smaller variance: the error of a narrow forecast is not scaled up to a wide one's.
     return np.asarray(similar * np.minimum.outer(ours, theirs) ** 2 + common**2)
+
+
+def job_covariance(left: Sequence[Cell], right: Sequence[Cell]) -> Floats:
+    """Return the [left, right] covariance of log times by which jobs differ from the pilot run."""
+    return np.asarray(np.outer([c.job_deviation for c in left], [c.job_deviation for c in right]))
 
 
 def _own_deviation(cell: Cell) -> float:

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 from berth.predictor.core.forecast import Forecast
 from berth.predictor.core.intervals import NORMAL_90
-from berth.predictor.core.prediction import Interval
-from berth.predictor.learning.cells import Cell, Place, Row, Run
+from berth.predictor.core.prediction import Basis, Interval
+from berth.predictor.learning.cells import JOB_DEVIATION, Cell, Place, Row, Run
 
 WHOLE_SECONDS_DEVIATION_S = 6**-0.5
 """Standard deviation in seconds of a time whose start and end are cut to whole seconds."""
@@ -93,6 +93,8 @@ def cell_of(
         epoch,
         place_epoch,
         math.sqrt(deviation**2 - own_deviation**2),
+        JOB_DEVIATION if forecast.has_measured_time else 0.0,
+        point.basis is Basis.MEASURED,
     )
 
 

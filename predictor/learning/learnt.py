@@ -201,7 +201,7 @@ def _time(
 def _half_width(deviation: float, posterior: Posterior, factor: float) -> float:
     """Return the half width in log of the 90 % interval of a log time with this standard deviation,
     times ``factor``."""
-    factor *= posterior.parts.factor(len(posterior.runs))
+    factor *= posterior.parts.factor(posterior.runs_elsewhere)
     return max(NORMAL_90 * deviation * factor, _LEAST_LOG_WIDTH)
 
 

@@ -35,6 +35,7 @@ from berth.predictor.learning.cells import (
     Run,
     changes,
     covariance,
+    job_covariance,
 )
 
 DEGREES = 3.0
@@ -166,6 +167,12 @@ class Posterior:
         return posterior
 
     @property
+    def runs_elsewhere(self) -> int:
+        """Return the number of runs where the forecast's time was predicted and not measured: only
+        these tell how good forecasts of the program are."""
+        return sum(not run.cell.is_measured for run in self.runs)
+
+    @property
     def shares(self) -> Floats:
         """Return the posterior probability of each assumed scale of the forecast's error, [scales].
 
@@ -258,9 +265,13 @@ class Posterior:
     def _priors(self, left: Sequence[Cell], right: Sequence[Cell]) -> Floats:
         """Return the [scales, left, right] covariance of forecast errors before any run."""
         parts = self.parts
-        own = covariance(left, right, parts)
+        of_forecast, of_jobs = covariance(left, right, parts), job_covariance(left, right)
         rest = changes(left, right, parts) + self.effects.between(left, right)
-        return np.asarray(_SCALES[:, None, None] * own + rest)
+        scales = _SCALES[:, None, None]
+        # Runs where the time was measured tell how the job differs from the pilot run; whether the
+        # forecasts for other platforms are as good as they claim, only runs there tell.
+        own_scales = scales if self.runs_elsewhere else 1.0
+        return np.asarray(own_scales * of_forecast + scales * of_jobs + rest)
 
     def _fitted(self) -> _Fits:
         """Return the posterior after iterating outlier weights, noise and means until they

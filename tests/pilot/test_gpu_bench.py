@@ -352,7 +352,12 @@ int main()
     double inside = 0.0;
     for (double value : to)
         inside += value;
-    printf("%g %g %g %g %g\n", added, sum[listed[62]], volume[listed[62]], inside, C[3]);
+    reals a(100, 0.0), b(100, 1.0), c(100, 1.0);
+    RUN(128, repeated_triad(100, 3, a.data(), b.data(), c.data()));
+    double triads = 0.0;
+    for (double value : a)
+        triads += value;
+    printf("%g %g %g %g %g %g\n", added, sum[listed[62]], volume[listed[62]], inside, C[3], triads);
 }
 """
 
@@ -363,9 +368,10 @@ def test_the_kernels_compute_what_the_suites_do(tmp_path: Path) -> None:
     program.write_text(_HOST + source() + _MAIN)
     subprocess.run(["g++", "-O1", "-o", binary, program], check=True, timeout=120)
     answer = subprocess.run([binary], check=True, capture_output=True, text=True, timeout=60)
-    added, middle, volume, inside, product = map(float, answer.stdout.split())
+    added, middle, volume, inside, product, triads = map(float, answer.stdout.split())
     assert added == pytest.approx(5**3)  # every zone gives its one unit to its nodes
     assert middle == pytest.approx(1.0)  # a node inside gets an eighth of each of eight zones
     assert volume == pytest.approx(VOLUME)
     assert inside == pytest.approx(16)
     assert product == pytest.approx(0.62 * 1200)
+    assert triads == pytest.approx(162)

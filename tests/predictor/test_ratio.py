@@ -174,3 +174,40 @@ def test_runs_leave_the_ratio_at_most_as_uncertain_as_it_was() -> None:
     assert before is not None
     assert after.mid == pytest.approx(1.6, rel=0.1)
     assert after.half_log_width < 1.05 * before.half_log_width
+
+
+def after_a_job_at_home(took_s: float) -> Forecast:
+    """A pilot of 3 s on the old nodes, 2 s predicted on the new ones; then a job on the old."""
+    old = replace(point("old", 3.0, None), runtime_s=around(3.0, 0.03), basis=Basis.MEASURED)
+    new = replace(point("new", 2.0, None), runtime_s=around(2.0, 0.6), basis=Basis.PRIOR)
+    curves = {p.platform: PredictionCurve((p,)) for p in (old, new)}
+    base = replace(forecast(None), curves=curves)
+    run = run_of(Evidence("1", "ada", "lu", "", "old", 1, 0, None, took_s, 0.0), base, {})
+    assert run is not None
+    return learnt_forecast(base, [run], Standing())
+
+
+@pytest.mark.parametrize("took_s", [3.0, 3.7, 6.2])
+def test_a_job_where_the_pilot_ran_says_nothing_against_the_forecasts_elsewhere(
+    took_s: float,
+) -> None:
+    time = after_a_job_at_home(took_s).runtime_at("new", 1)
+    assert time is not None
+    assert time.half_log_width < 1.2 * 0.6
+    assert 2.0 <= time.mid <= 2.0 * took_s / 3.0
+
+
+def test_a_job_far_from_its_pilot_moves_all_platforms_alike() -> None:
+    learnt_times = after_a_job_at_home(6.2)
+    here, there = learnt_times.runtime_at("old", 1), learnt_times.runtime_at("new", 1)
+    assert here is not None
+    assert there is not None
+    assert here.mid > 5.0
+    assert here.mid / there.mid == pytest.approx(1.5, rel=0.02)
+
+
+def test_a_job_in_whole_seconds_as_long_as_its_pilot_narrows_nothing() -> None:
+    here = after_a_job_at_home(3.0).runtime_at("old", 1)
+    assert here is not None
+    assert here.mid == pytest.approx(3.0)
+    assert here.high / here.mid > 1.1

@@ -206,6 +206,7 @@ def test_scattered_atomics_go_at_the_cards_rate() -> None:
         assert (rate is not None) == platform.is_gpu
         if rate is not None:
             assert found.parallel[index] >= 8e6 / rate
+            assert found.scattered[index] == pytest.approx(8e6 / rate)
             assert found.atomics[index] == 0
 
 

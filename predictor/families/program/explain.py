@@ -45,6 +45,7 @@ LIMITS = {
     "dram": (Bound.MEMORY, "main-memory traffic"),
     "branches": (Bound.LATENCY, "mispredicted branches"),
     "atomics": (Bound.LATENCY, "contended atomic updates"),
+    "scattered": (Bound.LATENCY, "atomic updates of many addresses"),
     "launches": (Bound.LAUNCH, "starting parallel regions or kernels"),
     "serial": (Bound.SERIAL, "its serial part"),
 }

@@ -1,11 +1,11 @@
 """The roofline model: how long a program's work takes at a platform's peak rates.
 
-The time is a maximum plus a sum. Floating-point units, instruction issue and each level of the
-memory hierarchy overlap, so the largest of their times counts. Mispredicted branches, starts of
-parallel regions or GPU kernels, and contended atomic updates do not overlap and are added. Cache
-misses are known at a few cache capacities; between these they are interpolated, and they vanish
-where the program's footprint fits into the cache. For a GPU, this is the time of a GPU version of
-the program that does the same work.
+The time is a maximum plus a sum. Floating-point units, instruction issue, each level of the memory
+hierarchy and a GPU's atomic updates of many addresses overlap, so the largest of their times
+counts. Mispredicted branches, starts of parallel regions or GPU kernels, and contended atomic
+updates do not overlap and are added. Cache misses are known at a few cache capacities; between
+these they are interpolated, and they vanish where the program's footprint fits into the cache. For
+a GPU, this is the time of a GPU version of the program that does the same work.
 
 Sources: Williams, Waterman, Patterson, "Roofline", CACM 52(4), 2009; with a memory hierarchy: Ilic,
 Pratas, Sousa, CAL 13(1), 2014.
@@ -56,6 +56,9 @@ class Times:
     branches: Floats
     launches: Floats
     atomics: Floats
+    """Seconds of atomic updates that queue at a few addresses."""
+    scattered: Floats
+    """Seconds of atomic updates of many addresses; 0 on CPUs."""
     serial: Floats
     """Seconds that the program's serial share adds to perfect scaling."""
     fixed: Floats
@@ -78,6 +81,7 @@ class Times:
             (overlapping[largest], _BOUNDS[largest]),
             (float(self.branches[index]), Bound.LATENCY),
             (float(self.atomics[index]), Bound.LATENCY),
+            (float(self.scattered[index]), Bound.LATENCY),
             (float(self.launches[index]), Bound.LAUNCH),
             (float(self.serial[index]), Bound.SERIAL),
         ]
@@ -118,6 +122,7 @@ def times(work: Work, ceilings: Ceilings, scaling: ThreadScaling) -> Times:
         branches=branches,
         launches=launches,
         atomics=atomics,
+        scattered=scattered,
         serial=serial,
         fixed=fixed,
         parallel=parallel,
