@@ -14,7 +14,7 @@ static void multiply_tile(size_t n, size_t i0, size_t k0, const double *a, const
 }
 
 int main(int argc, char **argv) {
-    const size_t n = (argc > 1 ? strtoul(argv[1], NULL, 10) : 512) / TILE * TILE;
+    const size_t n = (argc > 1 ? strtoul(argv[1], NULL, 10) : 1792) / TILE * TILE;
     double *a = malloc(n * n * sizeof *a), *b = malloc(n * n * sizeof *b), *c = calloc(n * n, sizeof *c);
     if (!a || !b || !c) {
         fputs("matmul: not enough memory\n", stderr);

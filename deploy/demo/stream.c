@@ -4,6 +4,7 @@
 
 int main(int argc, char **argv) {
     const size_t n = argc > 1 ? strtoul(argv[1], NULL, 10) : 4000000;
+    const int repeats = argc > 2 ? atoi(argv[2]) : 200;
     double *a = malloc(n * sizeof *a), *b = malloc(n * sizeof *b), *c = malloc(n * sizeof *c);
     if (!a || !b || !c) {
         fputs("stream: not enough memory\n", stderr);
@@ -15,7 +16,7 @@ int main(int argc, char **argv) {
         b[i] = 1.0;
         c[i] = (double)i;
     }
-    for (int repeat = 0; repeat < 20; repeat++) {
+    for (int repeat = 0; repeat < repeats; repeat++) {
         const double s = 1.0 / (1.0 + repeat);
 #pragma omp parallel for
         for (size_t i = 0; i < n; i++)
