@@ -87,6 +87,21 @@ class Code(StrEnum):
     NO_SCORE = "no-score"
 
 
+class Ground(StrEnum):
+    """What a decision that chose a place is based on, the weakest first."""
+
+    FIT = "fit"
+    """The job fits there as written; nothing usable is predicted."""
+    POPULATION = "population-ratio"
+    """How much faster the site's programs are on one kind of hardware than on another."""
+    RUNS = "your-runs"
+    """Runs of the program, on this kind of hardware among others."""
+    MEASURED = "measured"
+    """A pilot measured the program."""
+    DESCRIBED = "described"
+    """The program's own description: a model's operators, a language model's configuration."""
+
+
 CHECKED_IN_ORDER: tuple[Code, ...] = (
     Code.CANNOT_RUN,
     Code.WRONG_ARCHITECTURE,

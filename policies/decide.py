@@ -22,6 +22,7 @@ from berth.policies.edits import edit_of, raised_limit_s
 from berth.policies.exploring import Allowance, place_to_learn
 from berth.policies.fit import Fit, asks_for_fit
 from berth.policies.fit_lists import Now, fit_list, joined, unpredicted_beside, with_fitting
+from berth.policies.grounds import ground_of
 from berth.policies.lists import listed_beside, with_queues
 from berth.policies.objectives import OBJECTIVES, Estimate, Term
 from berth.policies.objectives.costs import expected_wait_s
@@ -377,6 +378,7 @@ class Decider:
             bundle="" if forecast is None else forecast.bundle,
             inputs_digest=inputs,
             code=str(code),
+            ground=ground_of(code, forecast, ranked[0] if ranked else None),
         )
 
 

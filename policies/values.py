@@ -8,6 +8,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from berth.policies.carbon import Intensity
+from berth.policies.codes import Ground
 from berth.policies.limits import Rights, UsedShares
 from berth.policies.waits import Waits
 from berth.predictor.core.prediction import Basis, Interval, MemoryUse
@@ -470,6 +471,8 @@ class Decision:
     inputs_digest: str
     code: str = "placed"
     """Stable code of the reason, explained in docs/reasons.md."""
+    ground: Ground | None = None
+    """What the choice is based on; None: none was made."""
     explored: Explored | None = None
     """Set where the job was sent elsewhere to learn; None: the best candidate was chosen, or
     none."""

@@ -70,6 +70,7 @@ def record_of(answered: Answered, host: str) -> DecisionRecord:
         latency_us=min(answered.latency_us, 2**31 - 1),
         request=as_json(asked),
         edits=as_json(answered.changes),
+        ground=None if decision is None or decision.ground is None else decision.ground.value,
         ranked=as_json([] if decision is None else _alternatives(decision)),
     )
 

@@ -13,8 +13,9 @@ from __future__ import annotations
 
 import json
 import math
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -86,6 +87,8 @@ class Gains:
     """Number of placed jobs that did not complete; the figures exclude their cost."""
     not_comparable: int
     """Number of completed jobs without a prediction for the other candidate."""
+    grounds: Mapping[str, int] = field(default_factory=dict)
+    """Number of finished jobs by what their decision was based on (``policies.codes.Ground``)."""
 
 
 def gains(
@@ -100,10 +103,15 @@ def gains(
     placed: list[Pair] = []
     unmoved: list[Pair] = []
     ended = failed = not_comparable = 0
+    grounds: Counter[str] = Counter()
     real: dict[str, dict[str, list[float]]] = {}
     for outcome in outcomes:
         decision = decisions.get(outcome.decision or "")
-        if decision is None or decision.chosen is None or outcome.workload is None:
+        if decision is None or decision.chosen is None:
+            continue
+        if decision.ground is not None:
+            grounds[decision.ground] += 1
+        if outcome.workload is None:
             continue
         ended += 1
         time_ratio = real_over_predicted(outcome)
@@ -130,6 +138,7 @@ def gains(
         ended,
         failed,
         not_comparable,
+        dict(grounds),
     )
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from berth.pilot.errors import BerthError, UsageError
 from berth.plugin.report.of_decision import makespan_text
+from berth.plugin.report.of_ground import ground_sentences
 from berth.plugin.scheduler import SCHEDULERS, JobNow
 from berth.plugin.store import DecisionRecord, OutcomeRecord, Store
 from berth.plugin.store.records import EvidenceRecord
@@ -42,6 +43,8 @@ class Elsewhere:
     """Whether the prediction was too uncertain to act on."""
     makespan: str = ""
     """For an array that fitted: the makespan of all its tasks there, as text."""
+    only_fits: bool = False
+    """Whether the job fits there as written and nothing usable was predicted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +64,8 @@ class KnownJob:
     """Why there is no estimate of the start; None: there is no problem."""
     problem: str | None
     """Why the scheduler could not be queried; None: it answered."""
+    ground: tuple[str, ...] = ()
+    """Sentences on what the decision was based on, and what would make it better."""
     not_shown: str | None = None
     """Why a decision on the job is not shown; None: it is shown, or there is none."""
 
@@ -99,7 +104,7 @@ def known_job(store: Store | RemoteStore, job: str, site_file: Path | None = Non
     there = _there(ranked, chosen)
     return KnownJob(
         job, now, decision, outcome, evidence, there, elsewhere, expected, unexpected, problem,
-        not_shown,
+        tuple(ground_sentences(store, decision)), not_shown,
     )  # fmt: skip
 
 
@@ -176,4 +181,5 @@ def _elsewhere(row: Mapping[str, Any]) -> Elsewhere:
         row.get("excluded") or None,
         row.get("code") in {code.value for code in NOT_ACTED_ON},
         makespan_text(row.get("makespan")),
+        only_fits=row.get("score") is None and not row.get("excluded"),
     )

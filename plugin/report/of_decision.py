@@ -91,6 +91,7 @@ DECISIONS: tuple[Column[Decided], ...] = (
     Column("Action", "action", lambda d: d.record.action),
     Column("Code", "code", lambda d: d.record.code, in_short=True),
     Column("Chosen", "chosen", lambda d: d.record.chosen, in_short=True),
+    Column("Based on", "ground", lambda d: d.record.ground),
     seconds("Predicted", "predicted_s", _predicted_s),
     Column("Ran", "ran_s", _median_s, unit="s", words=_ran, in_short=True),
     Column("Took", "latency_us", lambda d: d.record.latency_us, "{} us".format, "us"),

@@ -95,6 +95,7 @@ def _more(job: KnownJob) -> list[str]:
         *lines,
         *_expected(job),
         job.not_shown or decided_sentence(job.decision),
+        *job.ground,
         *_comparison(job),
         *others_sentences(job.elsewhere),
     ]
@@ -197,7 +198,7 @@ def _instead(other: Elsewhere) -> str:
     if other.why_not is not None:
         return f"ruled out: {other.why_not}" + (f" (predicted {time_there})" if time_there else "")
     if time_there is None:
-        return "it fits, but ranks far behind"
+        return "the job fits there, too" if other.only_fits else "it fits, but ranks far behind"
     return f"predicted {time_there}" + (f" ({other.makespan})" if other.makespan else "")
 
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from berth.pilot.units import format_elapsed, format_ended
 from berth.plugin.outcomes.accuracy import Accuracy, is_inside, real_over_predicted
 from berth.plugin.report.parts import Column, Part, Table, interval
 from berth.plugin.store import OutcomeRecord
+from berth.policies.codes import Ground
 
 if TYPE_CHECKING:
     from berth.plugin.outcomes.gain import Gain, Gains
@@ -72,6 +73,14 @@ ACCURACY: tuple[Column[Accuracy], ...] = (
     Column("Verdict", "verdict", lambda row: row.verdict),
 )
 """The columns of the predictions' accuracy for groups of jobs."""
+GROUNDS: Mapping[str, str] = {
+    Ground.FIT: "fit",
+    Ground.POPULATION: "the site's ratio between kinds of nodes",
+    Ground.RUNS: "own runs",
+    Ground.MEASURED: "a pilot",
+    Ground.DESCRIBED: "a described model",
+}
+"""What a decision can be based on, in words."""
 _GROUPS = {"placed": "placed by Berth", "kept": "left where asked"}
 
 GAIN: tuple[Column[Gain], ...] = (
@@ -114,6 +123,11 @@ def gain_part(gains: Gains) -> Part:
 def _gain_notes(gains: Gains) -> list[str]:
     """Return notes on the table of gains."""
     lines = []
+    if gains.grounds:
+        counts = (f"{gains.grounds[g]} {GROUNDS[g]}" for g in Ground if g in gains.grounds)
+        lines.append(
+            f"decisions of jobs that ended, by what they were based on: {', '.join(counts)}"
+        )
     corrected = {
         place: factor for group in gains.groups for place, factor in group.corrections.items()
     }

@@ -72,6 +72,9 @@ class DecisionRecord:
     latency_us: int
     request: str = "{}"
     edits: str = "{}"
+    ground: str | None = None
+    """What the choice is based on (``policies.codes.Ground``); None: none was made, or not known.
+    """
     ranked: str = "[]"
 
 
@@ -168,6 +171,7 @@ class Ranking(NamedTuple):
     action: str
     chosen: str | None
     ranked: str
+    ground: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -103,6 +103,7 @@ decisions = Table(
     Column("latency_us", Integer, nullable=False),
     Column("request", Text, nullable=False),
     Column("edits", Text, nullable=False),
+    Column("ground", String(32), nullable=True),
     Column("ranked", Text, nullable=False),
     Column("ranking", String(32), nullable=True),
     Index("ix_decisions_user_time_s", "user", "time_s"),

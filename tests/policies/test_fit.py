@@ -23,9 +23,11 @@ from policy_builders import (
 )
 
 from berth.policies import Candidate, Decision, PolicySettings, Request
+from berth.policies.codes import Ground
 from berth.policies.limits import Limit, Scope
 from berth.policies.settings import FitSettings
 from berth.policies.values import DefaultMemory, Needs, QueueBounds
+from berth.predictor.core.prediction import Basis
 
 FIT = PolicySettings(list_queues=True, fit=FitSettings(on=True))
 NEW = cpu("new", cores_per_node=64, memory_bytes_per_node=192 * GIB, features=("avx512",))
@@ -295,3 +297,16 @@ def test_a_default_memory_that_is_written_into_the_job_must_fit_in_every_place()
 def test_equal_inputs_give_equal_lists_and_digests() -> None:
     first, second = (fitted(unknown(), *places) for places in (PLACES, PLACES[::-1]))
     assert (first.edit, first.inputs_digest) == (second.edit, second.inputs_digest)
+
+
+def test_a_decision_says_what_it_is_based_on() -> None:
+    assert fitted(unknown()).ground is Ground.FIT
+    assert fitted(unknown(opted_out=True)).ground is None
+    asked = unknown(workload="lu")
+    piloted = forecast(curve("old", 800.0))
+    assert decided(asked, PLACES, piloted, settings=FIT).ground is Ground.MEASURED
+    for basis, ground in ((Basis.MEASURED, Ground.RUNS), (Basis.LEARNED, Ground.POPULATION)):
+        past = forecast(curve("old", 800.0, basis=basis), kind="history")
+        assert decided(asked, PLACES, past, settings=FIT).ground is ground
+    graph = forecast(curve("old", 800.0), kind="graph")
+    assert decided(asked, PLACES, graph, settings=FIT).ground is Ground.DESCRIBED
