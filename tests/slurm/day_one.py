@@ -12,9 +12,10 @@ import argparse
 import re
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from slurm_cluster import USER, Cluster, cluster, wait_until
 from warm_berth import FRESH
@@ -99,9 +100,17 @@ class DayOne(Cluster):
     node_names = ("old1", "old2", "new1", "new2", "big1", "gpu1", "mig1")
     nodes = _LAYOUT
 
-    def __init__(self, *, conf: Sequence[str] = ()) -> None:
+    def __init__(
+        self, *, conf: Sequence[str] = (), words: Mapping[str, str] = MappingProxyType({})
+    ) -> None:
+        """``conf``: lines added to slurm.conf; ``words``: added to a partition's line, by name."""
+
         def amend(files: dict[str, str]) -> dict[str, str]:
             text = files["slurm.conf"] + "".join(f"{line}\n" for line in conf)
+            for name, more in words.items():
+                text = re.sub(
+                    rf"^(PartitionName={name} .*)$", rf"\g<1> {more}", text, flags=re.MULTILINE
+                )
             return {**files, "slurm.conf": text, "gres.conf": _GRES.format(root=self.root)}
 
         super().__init__(amend=amend, min_job_age_s=3600)

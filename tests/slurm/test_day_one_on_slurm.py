@@ -36,3 +36,34 @@ def test_with_the_mode_off_jobs_stay_as_written(five_partitions: Cluster) -> Non
     with first_day(five_partitions, "off"):
         rows = submit_all(five_partitions, few)
     assert {row.asked_partitions for row in rows if row.partition == "auto"} == {"auto"}
+
+
+COSTLY = {
+    "new": "TRESBillingWeights=CPU=2.0,Mem=0.25G PriorityTier=10",
+    "old": "TRESBillingWeights=CPU=1.0,Mem=0.25G PriorityTier=10",
+    "bigmem": "TRESBillingWeights=CPU=1.0,Mem=0.25G PriorityTier=1 PreemptMode=REQUEUE",
+    "gpu": "TRESBillingWeights=CPU=9.0 PriorityTier=10",
+}
+
+
+def test_partitions_that_bill_more_or_are_interrupted_are_not_on_the_list() -> None:
+    try:
+        with (
+            cluster(
+                DayOne,
+                conf=["PreemptType=preempt/partition_prio", "PreemptMode=REQUEUE",
+                      "PartitionName=owner Nodes=big1 PriorityTier=20 PreemptMode=OFF "
+                      "AllowGroups=root"],
+                words=COSTLY,
+            ) as slurm,
+            first_day(slurm, "enforce"),
+        ):  # fmt: skip
+            shapes = ("one core", "AVX-512", "a GPU", "1 TiB")
+            rows = submit_all(slurm, {shape: BATCH[shape] for shape in shapes})
+    except ClusterUnavailable as missing:
+        pytest.skip(f"SLURM TESTS SKIPPED: {missing}")
+    lists = {row.shape: row.asked_partitions for row in rows if row.partition == "auto"}
+    assert lists["one core"] == "old"  # new bills more, bigmem is interrupted
+    assert lists["AVX-512"] == "new"  # fits nowhere else
+    assert lists["a GPU"] == "gpu"
+    assert "1 TiB" not in {row.shape for row in rows if row.code.startswith("fits")}

@@ -90,6 +90,7 @@ def placing(
     def changed(text: str) -> str:
         if site_text is not None:
             text = site_text.format(root=slurm.root)
+        text = text.replace('[fit]\nmode = "off"', "[fit]")  # also jobs that only fit are moved
         for before, after in replaced:
             assert before in text, before
             text = text.replace(before, after)
