@@ -35,7 +35,7 @@ USERS = {1000 + number: name for number, name in enumerate(("alice", "bob", "car
 @cache
 def view_of(mode: str) -> SiteView:
     """What a daemon has read of the site file."""
-    return view(site_of(mode, folder="/etc/berth"))
+    return view(site_of(mode, fit="unnamed_partition = true", folder="/etc/berth"))
 
 
 class Machine:

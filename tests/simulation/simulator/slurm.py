@@ -165,7 +165,7 @@ class Slurmctld:
             self._check_was(job, edits, said.get("was", ""))
             if before.get("partition") not in (None, "auto"):
                 world.violate(f"{job.name} chose its partition and was moved: {changed}")
-            if now.get("partition") not in ("cpu", "gpu"):
+            if not set((now.get("partition") or "").split(",")) <= {"cpu", "gpu"}:
                 world.violate(f"{job.name} was sent to {now.get('partition')}")
 
     def _check_was(self, job: Job, edits: set[str], text: str) -> None:
