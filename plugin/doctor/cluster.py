@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import math
+
 from berth.pilot.errors import SchedulerError, ToolMissing
 from berth.plugin.doctor.findings import Findings, fail, ok, warn
-from berth.plugin.scheduler import ClusterFacts, NodeFacts, Scheduler
+from berth.plugin.scheduler import ClusterFacts, NodeFacts, QueueFacts, Scheduler
 from berth.plugin.site.site import Site
-from berth.policies.values import Candidate
+from berth.policies.memory import held_where_it_was
+from berth.policies.values import Candidate, Request, Resources
 
 
 def check_cluster(site: Site, scheduler: Scheduler) -> Findings:
@@ -36,14 +39,59 @@ def _queues(site: Site, facts: ClusterFacts, word: str) -> Findings:
         yield fail(
             "auto queue",
             f"there is no {word} {site.auto_queue}: jobs for it are refused",
-            "add it to the scheduler's configuration with a safe set of nodes",
+            "add it to the scheduler's configuration, with the nodes of all queues",
         )
+    elif site.auto_queue is not None and site.policy.list_queues:
+        yield from _auto(site, facts, word)
     yield from _closed(site, facts, word)
     for candidate in site.candidates:
         nodes = [node for node in facts.nodes if candidate.queue in node.queues]
         if nodes and candidate.slice_of is None:
             yield from _check_candidate(candidate, nodes, word)
     yield from _slices(site, facts, word)
+
+
+def _auto(site: Site, facts: ClusterFacts, word: str) -> Findings:
+    """Warn where jobs of the auto queue that stay there are refused, or where its jobs without a
+    memory request would get less in a candidate's queue."""
+    auto = facts.queues[site.auto_queue or ""]
+    if not auto.up:
+        return
+    lacking: set[str] = set()
+    less: set[str] = set()
+    for candidate in site.candidates:
+        nodes = [node for node in facts.nodes if candidate.queue in node.queues]
+        if nodes and not any(auto.name in node.queues for node in nodes):
+            lacking.add(candidate.queue)
+        queue = facts.queues.get(candidate.queue)
+        if queue is not None and _default_memory(queue) < _default_memory(auto):
+            less.add(candidate.queue)
+    if lacking:
+        yield warn(
+            "auto queue",
+            f"{word} {auto.name} has no node of {', '.join(sorted(lacking))}: jobs that only these "
+            "take are refused whenever Berth does not answer",
+            "give it the nodes of all queues; a larger Weight keeps other jobs off GPU nodes",
+        )
+    if less and site.policy.fit.on:
+        yield warn(
+            "auto queue",
+            f"jobs without a memory request get more in {auto.name} than in "
+            f"{', '.join(sorted(less))}: they are not sent there (less-memory)",
+            f"set the default memory of {auto.name} to the smallest of the others (DefMemPerCPU)",
+        )
+    if facts.refuses_lists:
+        yield ok(
+            "auto queue",
+            "EnforcePartLimits=ALL: jobs get only lists of partitions whose nodes Slurm reports",
+        )
+
+
+def _default_memory(queue: QueueFacts) -> float:
+    """Return the bytes that a job of one core without a memory request gets in the queue."""
+    asked = Request("", None, Resources(), default_memory=queue.default_memory)
+    held = held_where_it_was(asked)
+    return math.inf if held is None else held
 
 
 def _slices(site: Site, facts: ClusterFacts, word: str) -> Findings:

@@ -33,13 +33,14 @@ _BETTER: Mapping[str, str] = {
 def ground_sentences(store: object, decision: DecisionRecord | None) -> list[str]:
     """Return what a decision was based on, what would make it better, and what it would have been
     with the pilot that the store now has; empty where it chose no place."""
-    if decision is None or decision.ground not in _SENTENCES:
+    ground = "" if decision is None else decision.ground or ""
+    if decision is None or ground not in _SENTENCES:
         return []
-    lines = [_SENTENCES[decision.ground]]
-    if decision.ground not in _BETTER:
+    lines = [_SENTENCES[ground]]
+    if ground not in _BETTER:
         return lines
     with_pilot = _with_pilot(store, decision) if isinstance(store, Store) else None
-    return [*lines, with_pilot or _BETTER[decision.ground]]
+    return [*lines, with_pilot or _BETTER[ground]]
 
 
 def _with_pilot(store: Store, decision: DecisionRecord) -> str | None:

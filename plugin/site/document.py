@@ -55,8 +55,8 @@ class SiteTable(Document):
     auto_partition: Text | None = Field(
         None,
         validation_alias=AliasChoices("auto_partition", "auto_queue"),
-        description="partition that means *Berth, choose*; it must exist with a safe set of "
-        "nodes, because its jobs run there whenever Berth does not answer",
+        description="partition that means *Berth, choose*; it must exist, best with the "
+        "nodes of all partitions, because its jobs run there whenever Berth does not answer",
     )
     currency: Text = Field("EUR", description="currency of all prices")
 

@@ -115,7 +115,18 @@ def first_site(
     if reference is not None:
         site.reference_platform = reference.platform
         site.reference_queue = reference.queue.name
+    site.candidates.sort(key=_slower_cpus_last)
     return site
+
+
+def _slower_cpus_last(candidate: FirstCandidate) -> tuple[int, int]:
+    """Return the sort key by which newer CPUs come first, by their instruction sets.
+
+    The order of candidates is that of their speed, until their platforms are benchmarked.
+    """
+    level = max((n for n in (2, 3, 4) if f"x86-64-v{n}" in candidate.instruction_sets), default=0)
+    is_gpu = candidate.gres is not None
+    return (0, 0) if is_gpu else (-level, -len(candidate.instruction_sets))
 
 
 def _add(

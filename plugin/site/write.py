@@ -55,8 +55,8 @@ def _lines(site: FirstSite, name: str) -> Iterator[str]:
         yield f"auto_{word} = {_string(AUTO_QUEUE)}"
     elif lines:
         where = site.scheduler.config_file
-        yield f"# For `--{word}={AUTO_QUEUE}`, add to {where} a {word} of nodes where"
-        yield "# any job may run (it does, whenever Berth does not answer), and uncomment the key:"
+        yield f"# For `--{word}={AUTO_QUEUE}`, add to {where} a {word} of the nodes where jobs may"
+        yield "# run (they do, whenever Berth does not answer), and uncomment the key:"
         yield from (f"#   {_comment(line)}" for line in lines)
         yield f'# auto_{word} = "{AUTO_QUEUE}"'
     yield 'currency = "EUR"'

@@ -1,4 +1,4 @@
-"""What a partition costs its jobs: its billing weights, and whether other jobs may interrupt them.
+"""What a partition means for its jobs: billing, interruption by other jobs, the auto partition.
 
 Sources: manual pages slurm.conf(5) (``TRESBillingWeights``, ``PreemptMode``, ``PriorityTier``) and
 sacctmgr(1) (``Preempt``), Slurm 22.05 to 25.11.
@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
-from berth.plugin.scheduler import NodeFacts, QueueFacts
+from berth.plugin.scheduler import ClusterFacts, NodeFacts, QueueFacts
+from berth.plugin.scheduler.host_lists import compressed
 from berth.plugin.slurm.records import Record, whole
 
 _MIB_OF = {"K": 2.0**-10, "M": 1.0, "G": 2.0**10, "T": 2.0**20, "P": 2.0**30}
@@ -87,3 +88,22 @@ def preempted_by_qos(
         else queue
         for name, queue in queues.items()
     }
+
+
+def auto_partition_line(name: str, like: str, facts: ClusterFacts) -> str:
+    """Return the slurm.conf line of a partition with the nodes of all partitions for users.
+
+    Its default memory is the smallest of theirs, so that none gives a job less than this one; its
+    default time limit is that of partition ``like``.
+    """
+    queues = [queue for queue in facts.queues.values() if queue.not_for_users is None]
+    names = {queue.name for queue in queues}
+    inside = compressed(node.name for node in facts.nodes if names.intersection(node.queues))
+    words = [f"PartitionName={name} Nodes={inside}"]
+    defaults = [queue.bounds.default_memory_bytes_per_core for queue in queues]
+    if queues and all(defaults):
+        words.append(f"DefMemPerCPU={min(filter(None, defaults)) // 2**20}")
+    own = facts.queues.get(like)
+    if own is not None and own.default_time_s is not None:
+        words.append(f"DefaultTime={int(own.default_time_s // 60)}")
+    return " ".join([*words, "State=UP"])

@@ -26,7 +26,6 @@ from berth.plugin.scheduler import (
     WorkersJob,
     stamped_decision,
 )
-from berth.plugin.scheduler.host_lists import compressed
 from berth.plugin.scheduler.protocol import PilotPlan
 from berth.plugin.slurm import (
     accounting,
@@ -38,7 +37,7 @@ from berth.plugin.slurm import (
     with_pyslurm,
 )
 from berth.plugin.slurm.commands import read_configuration
-from berth.plugin.slurm.partitions import preempted_by_qos
+from berth.plugin.slurm.partitions import auto_partition_line, preempted_by_qos
 from berth.plugin.slurm.render import node_sbatch, sbatch, workers_sbatch
 from berth.plugin.slurm.rights import Accounts, RightsReader
 from berth.policies.values import Edit, Request
@@ -193,11 +192,9 @@ class Slurm(Scheduler):
         return past_jobs.read_sacct(lines, cluster, source=source, utc=utc)
 
     def auto_queue(self, name: str, like: str, facts: ClusterFacts) -> tuple[str, ...]:
-        """Return the slurm.conf line that defines a partition ``name`` with the nodes of partition
-        ``like``.
-        """
-        inside = compressed(node.name for node in facts.nodes if like in node.queues)
-        return (f"PartitionName={name} Nodes={inside} State=UP",)
+        """Return the slurm.conf line that defines a partition ``name`` with the nodes of all
+        partitions for users, and the default time limit of partition ``like``."""
+        return (auto_partition_line(name, like, facts),)
 
     def check_filter(self, site: Site) -> Findings:
         """Check that ``filter.conf`` agrees with the site file."""

@@ -12,7 +12,16 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from berth_daemon import NODES, PARTITIONS, Harbour, fake_slurm, forecast, harbour, put
+from berth_daemon import (
+    CONFIGURATION,
+    NODES,
+    PARTITIONS,
+    Harbour,
+    fake_slurm,
+    forecast,
+    harbour,
+    put,
+)
 from ui_store import decision
 
 from berth.pilot.version import VERSION
@@ -122,7 +131,7 @@ def test_a_kill_switch_or_a_filter_conf_that_the_scheduler_cannot_look_at_is_a_f
     closed.mkdir(mode=0o700)
     site.write_site(user=person.pw_name)
     text = site.site_file.read_text()
-    site.site_file.write_text(text.replace('"off"', '"closed/off"'))
+    site.site_file.write_text(text.replace('switch = "off"', 'switch = "closed/off"'))
     (found,) = check_socket(load_site(site.site_file))
     assert (found.check, found.status) == ("kill switch", Status.FAIL)
     assert f"{person.pw_name} may not enter {closed}" in found.text
@@ -326,6 +335,33 @@ def test_partitions_that_start_no_jobs_are_named(
         "gpu: partition gpu is INACTIVE: takes no jobs and starts none",
         "partition auto is INACTIVE: takes no jobs and starts none",
     ]
+
+
+def test_an_auto_partition_that_lacks_nodes_or_gives_more_memory_is_named(
+    site: Harbour, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", f"{site.folder / 'bin'}:{os.environ['PATH']}")
+
+    def about_auto() -> list[str]:
+        found = check_cluster(load_site(site.site_file), Slurm())
+        return [f.text for f in found if f.check == "auto queue"]
+
+    fake_slurm(site.folder / "bin")
+    (lacking,) = about_auto()
+    assert lacking.startswith("partition auto has no node of gpu: jobs that only these take")
+    text = site.site_file.read_text().replace('[fit]\nmode = "off"', "[fit]")
+    site.site_file.write_text(text)
+    everywhere = NODES.replace("Partitions=gpu", "Partitions=gpu,auto")
+    memory = PARTITIONS.replace("TotalNodes=2", "TotalNodes=2 DefMemPerCPU=2000")
+    config = CONFIGURATION + "SelectTypeParameters = CR_CORE_MEMORY\nEnforcePartLimits = ALL\n"
+    fake_slurm(site.folder / "bin", partitions=memory, nodes=everywhere)
+    (site.folder / "bin" / "config").write_text(config)
+    (enforced,) = about_auto()
+    assert enforced.startswith("EnforcePartLimits=ALL")
+    less = memory.replace("DefMemPerCPU=2000", "DefMemPerCPU=1000", 1)
+    fake_slurm(site.folder / "bin", partitions=less, nodes=everywhere)
+    (site.folder / "bin" / "config").write_text(config)
+    assert about_auto()[0].startswith("jobs without a memory request get more in auto than in cpu")
 
 
 def test_refusals_of_security_modules_are_found(tmp_path: Path) -> None:

@@ -150,7 +150,7 @@ def test_nodes_that_no_features_tell_apart_are_counted_and_named() -> None:
         "batch-broadwell": ("broadwell", 17),
         "batch-m2070q": (None, 2),
     }
-    interlagos = site.candidates[0]
+    interlagos = site.candidates[1]
     assert interlagos.cores_per_node == 64
     assert (
         "meant for 6 nodes, but the constraint interlagos also selects 2 GPU nodes with 64 cores "
@@ -183,7 +183,7 @@ def test_a_kind_without_features_is_no_constraint_and_a_check() -> None:
         cluster(node("a"), node("b", cores=64, features=("milan", "avx512"))), KNOWN, Slurm()
     )
     assert by_name(site) == {"batch": (None, 2), "batch-milan": ("milan", 1)}
-    plain, milan = site.candidates
+    milan, plain = site.candidates
     assert "its jobs may also get 1 node with 64 cores (b)" in plain.remarks[0]
     assert plain.instruction_sets == ()  # nothing that all the nodes have is known
     assert "avx512f" in milan.instruction_sets
