@@ -11,6 +11,7 @@ nowhere else, so that a job that some queue takes is not left to fail.
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import lru_cache
 from typing import NamedTuple
 
 from berth.pilot.units import format_bytes, format_seconds
@@ -36,6 +37,7 @@ from berth.predictor.core.prediction import MemoryUse
 
 _MAY_PASS = frozenset({Code.DOWN, Code.TOO_FEW_RESOURCES, Code.NOT_CUT})
 """Reasons by nodes that do not work at present, in a queue that takes jobs."""
+_PLACES_KEPT = 4_096
 _UNKNOWN_TIME_S = 3_600.0
 """Run time assumed for the expected wait of a job without a forecast and without a time limit."""
 
@@ -75,6 +77,12 @@ def asks_for_fit(request: Request, settings: PolicySettings) -> bool:
     return fit.on and (request.wants_placement or (request.queue is None and fit.unnamed_queue))
 
 
+def as_it_is_written(request: Request) -> Request:
+    """Return the request for ``fit_on``: its shape stays, and a slice that it names counts as asked
+    for, whether or not the GPUs were cut anew."""
+    return replace(request, keeps_shape=True, follows_shape=False, scheduler_since_s=None)
+
+
 def fit_on(
     request: Request,
     candidate: Candidate,
@@ -85,16 +93,18 @@ def fit_on(
     forecast: Forecast | None = None,
     memory: MemoryUse | None = None,
 ) -> Fit | Exclusion:
-    """Return how the job as written fits on a candidate, or why it does not.
+    """Return how a job (of ``as_it_is_written``) fits on a candidate, or why it does not.
 
     ``forecast``: what the program needs to run; None: nothing is known of it. ``memory``: the
     memory that it is predicted to use there.
     """
-    # The user named the slice: it counts as asked for, whether or not the GPUs were cut anew.
-    request = replace(request, keeps_shape=True, follows_shape=False, scheduler_since_s=None)
     if not candidate.by_fit:
         return Exclusion(Code.NOT_BY_FIT, "the site sends jobs here by predictions only")
-    place, last_resort = _as_written(request, candidate, state)
+    threads = 1 if state is None else state.bounds.cpus_per_core
+    untyped = request.gres is None or names_no_type(request.gres)
+    place, last_resort = _as_written(
+        candidate, threads, wants_gpus=_asks_for_gpus(request), untyped=untyped
+    )
     held = _lacks_choice(request, place) or _held(request, place)
     if isinstance(held, Exclusion):
         return held
@@ -105,7 +115,7 @@ def fit_on(
     if excluded is not None:
         return excluded
     limit_s = request.time_limit_s or request.default_limit_s or place.default_time_s
-    place = replace(place, cores_per_node=candidate.cores_per_node)  # as limits of queues count
+    place = _counted_in_cores(place, candidate.cores_per_node)  # as limits of queues count
     moment = Moment(request, place, settings, held, state, now_s, limit_s or place.max_time_s)
     excluded, passing = _excluded_at_present(moment)
     if excluded is not None:
@@ -132,16 +142,16 @@ def _excluded_at_present(moment: Moment) -> tuple[Exclusion | None, Exclusion | 
     return excluded_now(replace(moment, state=later)), excluded
 
 
+@lru_cache(maxsize=_PLACES_KEPT)
 def _as_written(
-    request: Request, candidate: Candidate, state: CandidateState | None
+    candidate: Candidate, threads: int, *, wants_gpus: bool, untyped: bool
 ) -> tuple[Candidate, Exclusion | None]:
     """Return the candidate as a job meets it that changes only its queue, and why it is a last
     resort (None: it is not).
 
-    Such a job asks for no further features, counts the CPUs as the scheduler does, and gets no GPUs
-    unless it asks for them.
+    Such a job asks for no further features, counts the CPUs as the scheduler does (``threads`` of a
+    core), and gets no GPUs unless it asks for them. ``untyped``: it names no type of GPU.
     """
-    threads = 1 if state is None else state.bounds.cpus_per_core
     features = (candidate.constraint or "").split("&") if candidate.constraint else []
     place = replace(
         candidate,
@@ -151,18 +161,22 @@ def _as_written(
     )
     if not candidate.is_gpu:
         return place, None
-    if not _asks_for_gpus(request):
+    if not wants_gpus:
         host = replace(
             place, gres=None, gpus_per_node=0, slice_of=None, gpu_memory_bytes=None,
             targets=("cpu",),
         )  # fmt: skip
         return host, Exclusion(Code.OTHER_GRES, "it has GPUs, which the job does not use")
-    untyped = request.gres is None or names_no_type(request.gres)
     if candidate.slice_of is not None and untyped:
         return place, Exclusion(
             Code.UNTYPED_GPU, "it has MIG slices, and the job names no type of GPU"
         )
     return place, None
+
+
+@lru_cache(maxsize=_PLACES_KEPT)
+def _counted_in_cores(place: Candidate, cores_per_node: int) -> Candidate:
+    return replace(place, cores_per_node=cores_per_node)
 
 
 def _asks_for_gpus(request: Request) -> bool:

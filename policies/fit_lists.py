@@ -14,7 +14,7 @@ from typing import NamedTuple
 from berth.policies.by_ratio import slower_of, times_of
 from berth.policies.codes import NOT_PREDICTED, OVER_TIME, Code
 from berth.policies.constraints import Exclusion
-from berth.policies.fit import Fit, fit_on
+from berth.policies.fit import Fit, as_it_is_written, fit_on
 from berth.policies.memory import memory_form
 from berth.policies.settings import PolicySettings
 from berth.policies.values import Candidate, CandidateState, Edit, Ranked, Request
@@ -62,6 +62,7 @@ def fit_list(
 
     ``predicted``: the candidates as ranked by the forecast, none of which it may be placed on.
     """
+    request = as_it_is_written(request)
     known = {ranked.candidate: ranked for ranked in predicted}
     fits: list[Fit] = []
     unfit: dict[str, Exclusion] = {}
@@ -114,6 +115,7 @@ def unpredicted_beside(
     edited = _as_edited(request, edit)
     if edited is None or not now.settings.list_queues:
         return [], []
+    edited = as_it_is_written(edited)
     by_name = {candidate.name: candidate for candidate in now.candidates}
     of_best = fit_on(edited, best, now.states.get(best.name), now.settings, now.now_s)
     if isinstance(of_best, Exclusion):
