@@ -302,8 +302,8 @@ def write_nexus(folder: Path) -> None:
     (folder / "primates.nex").write_text(
         "#NEXUS\nbegin data;\ndimensions ntax=16 nchar=900;\nformat datatype=dna;\nmatrix\n"
         f"{matrix}\n;\nend;\nbegin mrbayes;\nset autoclose=yes nowarnings=yes seed=1 swapseed=1;\n"
-        f"lset nst=6 rates=gamma;\nmcmcp ngen=4000 nruns=1 nchains=4 samplefreq=500 "
-        f"printfreq=2000 diagnfreq=5000 filename={folder}/primates;\nmcmc;\nend;\n"
+        f"lset nst=6 rates=gamma;\nmcmcp ngen=7000 nruns=1 nchains=4 samplefreq=500 "
+        f"printfreq=2000 diagnfreq=7000 filename={folder}/primates;\nmcmc;\nend;\n"
     )
 
 
