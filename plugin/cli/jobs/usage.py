@@ -52,9 +52,9 @@ def import_(
 
     \b
     Example:
+      berth jobs usage import /var/lib/cc-backend/job-archive/fritz
       mysql --batch -e 'select cluster, jobid, admin_comment from job_statistics' > jobstats.tsv
       berth jobs usage import jobstats.tsv
-      berth jobs usage import /var/lib/cc-backend/job-archive/fritz
     """
     site, store = installation.site(), installation.store()
     named = cluster or (site.name if site else "site")
