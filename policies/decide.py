@@ -16,7 +16,7 @@ from dataclasses import replace
 
 from berth.policies import digest, sentences
 from berth.policies.arrays import makespan
-from berth.policies.codes import Code
+from berth.policies.codes import Code, Ground
 from berth.policies.constraints import Exclusion, present_limit_s
 from berth.policies.edits import edit_of, raised_limit_s
 from berth.policies.exploring import Allowance, place_to_learn
@@ -284,9 +284,13 @@ class Decider:
         if placed is None:
             return None
         reason = sentences.fits(placed, known=bool(ruled_out)) if self._explains else ""
-        return self._decision(
+        decision = self._decision(
             inputs, forecast, placed.code, reason, ranked=placed.ranked, edit=placed.edit
         )
+        is_known = forecast is not None and forecast.kind == "history"
+        if is_known and (placed.by_ratio or placed.slower):
+            return replace(decision, ground=Ground.POPULATION)
+        return decision
 
     def _now(self, states: Mapping[str, CandidateState]) -> Now:
         return Now(self.candidates, states, self.settings, self._now_s)

@@ -12,6 +12,7 @@ from policy_builders import GIB, H, cpu, decided, forecast, request, state, stat
 
 from berth.policies import Candidate, Decision, PolicySettings
 from berth.policies.by_ratio import Place, ends_later
+from berth.policies.codes import Ground
 from berth.policies.settings import FitSettings
 from berth.predictor.core.prediction import (
     Basis,
@@ -60,6 +61,7 @@ def busy(place: Candidate, pending: int) -> Mapping[str, Any]:
 def test_a_wide_time_over_the_limit_on_both_is_placed_by_the_ratio() -> None:
     decision = placed(1600, 1000, width=12.0)
     assert (decision.code, chosen(decision)) == ("fits-one", "new")
+    assert decision.ground is Ground.POPULATION
     assert "ends first; on old it takes 1.6 times as long as on new" in decision.reason
     assert {r.candidate: r.code for r in decision.ranked} == {"new": None, "old": "slower"}
 
