@@ -94,6 +94,8 @@ class Ceilings:
     scattered_atomics: Floats
     """Atomic updates of many addresses; infinite on CPUs, where they are instructions like others.
     """
+    dram_core_bytes: Floats
+    """Main memory's bytes per second for one core alone; on a GPU, of all of it."""
 
     @classmethod
     def of(cls, points: Iterable[Point]) -> Ceilings:
@@ -150,6 +152,7 @@ def _cpu_row(point: Point) -> tuple[float, ...]:
         # A single core has no contention.
         math.inf if units == 1 else signature.atomics_per_s or clock / CONTENDED_ATOMIC_CYCLES,
         math.inf,
+        _bandwidth(signature, 1.0, dram_core, dram.total_bytes_per_s),
     )
 
 
@@ -180,6 +183,7 @@ def _gpu_row(point: Point) -> tuple[float, ...]:
         signature.launch_overhead_s or DEFAULT_LAUNCH_S,
         signature.atomics_per_s or GPU_ATOMICS_PER_S,
         signature.scattered_atomics_per_s or l2.total_bytes_per_s / ATOMIC_BYTES,
+        dram.total_bytes_per_s,
     )
 
 

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from toy_profiles import profile
 
 from berth.pilot.errors import UsageError
-from berth.pilot.profile import ScalingPoint
+from berth.pilot.profile import Profile, ScalingPoint
 from berth.predictor.core.prediction import Bound
-from berth.predictor.families.program.roofline import times, traffic_bytes
+from berth.predictor.families.program.roofline import thread_scaling, times, traffic_bytes
 from berth.predictor.families.program.work import ThreadScaling, work_of
 from berth.predictor.hardware import platforms
 from berth.predictor.hardware.ceilings import Ceilings, Point, core_grid
@@ -222,3 +222,53 @@ def test_a_card_without_a_measured_rate_of_atomics_gets_one_from_its_cache() -> 
 def test_threads_of_a_multiprocessor_share_its_first_level_cache() -> None:
     v100 = platforms.shipped()["lassen-v100"]
     assert Ceilings.of([Point(v100, 1)]).l1_capacity[0] == 128 * 1024
+
+
+def streaming(**changes: object) -> Profile:
+    """A program that only moves bytes between memory and one core."""
+    return profile(bytes_moved=1e10, flops=1e6, peak=4e9, **changes)
+
+
+def test_threads_that_share_the_memorys_bandwidth_are_not_a_serial_program() -> None:
+    node = platforms.shipped()["quartz"]
+    counts = (1, 2, 4, 8, 16, 36)
+    table = Ceilings.of([Point(node, n) for n in counts])
+    roof = times(work_of(streaming()), table, PARALLEL).parallel
+    assert roof[0] / roof[-1] < 0.5 * counts[-1], "the bandwidth does not grow with the cores"
+    points = tuple(
+        ScalingPoint(threads=n, runtime_s=10 * float(seconds / roof[0]))
+        for n, seconds in zip(counts, roof, strict=True)
+    )
+    ran = streaming(scaling=points, threads=36)
+    assert ThreadScaling.of(ran).serial_share > 0.01
+    scaling = thread_scaling(ran, work_of(ran), node)
+    assert scaling.serial_share == pytest.approx(0.0, abs=0.006)
+    found = times(work_of(ran), table, scaling).parallel
+    assert (found / found[0]).tolist() == pytest.approx((roof / roof[0]).tolist(), rel=0.1)
+
+
+def test_a_serial_share_is_told_beside_the_bandwidth() -> None:
+    node = platforms.shipped()["quartz"]
+    counts = (1, 2, 4, 8, 16, 36)
+    table = Ceilings.of([Point(node, n) for n in counts])
+    roof = times(work_of(streaming()), table, PARALLEL).parallel
+    points = tuple(
+        ScalingPoint(threads=n, runtime_s=10 * (0.3 + 0.7 * float(seconds / roof[0])))
+        for n, seconds in zip(counts, roof, strict=True)
+    )
+    ran = streaming(scaling=points, threads=36)
+    scaling = thread_scaling(ran, work_of(ran), node)
+    assert scaling.serial_share == pytest.approx(0.3, abs=0.01)
+    found = times(work_of(ran), table, scaling).parallel
+    assert (10 * found / found[0]).tolist() == pytest.approx(
+        [p.runtime_s for p in points], rel=0.02
+    )
+
+
+def test_two_runs_within_the_bandwidth_of_two_cores_have_no_serial_share() -> None:
+    node = platforms.shipped()["quartz"]
+    ran = streaming(threads=2, runtime_s=10.0, counters={"cpu_time_s": 20.0})
+    table = Ceilings.of([Point(node, 1), Point(node, 2)])
+    one, two = times(work_of(ran), table, PARALLEL).parallel.tolist()
+    ran = ran.model_copy(update={"one_thread_s": 10.0 * one / two})
+    assert thread_scaling(ran, work_of(ran), node).serial_share == pytest.approx(0.0, abs=1e-6)

@@ -36,7 +36,7 @@ from berth.predictor.families.program.between_cpus import (
 )
 from berth.predictor.families.program.bundle import Bundle, Calibration, Labelled, OwnTime
 from berth.predictor.families.program.features import Reference, feature_row, work_features
-from berth.predictor.families.program.roofline import Times, times
+from berth.predictor.families.program.roofline import Times, thread_scaling, times
 from berth.predictor.families.program.work import ThreadScaling, Work, work_of
 from berth.predictor.hardware.ceilings import Ceilings, Point
 
@@ -156,7 +156,8 @@ def read(profile: Profile, runtime_s: float, layout: Layout, typical: float) -> 
     """
     known = layout.reference >= 0
     home = layout.table.points[layout.reference].platform if known else None
-    work, scaling = work_of(profile), ThreadScaling.of(profile, home)
+    work = work_of(profile)
+    scaling = thread_scaling(profile, work, home)
     run = Reference(runtime_s, layout.reference)
     roofs = times(work, layout.table, scaling)
     if not work.complete:

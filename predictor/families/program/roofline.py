@@ -13,10 +13,13 @@ Pratas, Sousa, CAL 13(1), 2014.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
 
+from berth.pilot.platform import Platform
+from berth.pilot.profile import Profile
 from berth.predictor.core.arrays import Floats
 from berth.predictor.core.prediction import Bound
 from berth.predictor.families.program.work import (
@@ -28,11 +31,13 @@ from berth.predictor.families.program.work import (
     ThreadScaling,
     Work,
 )
-from berth.predictor.hardware.ceilings import Ceilings
+from berth.predictor.hardware.ceilings import Ceilings, Point
 
 # The L1 cache belongs to the core, so a program limited by it counts as compute-bound.
 _BOUNDS = (Bound.COMPUTE, Bound.COMPUTE, Bound.COMPUTE, Bound.MEMORY, Bound.MEMORY, Bound.MEMORY)
 _TINY_S = 1e-12
+PERFECT_SCALING = ThreadScaling(0.0, math.inf, measured=True)
+"""Thread scaling of a program without a serial share."""
 FITS = 3.0
 """Footprint, in multiples of the emulated last-level cache, up to which most of a sweep is cached.
 
@@ -110,7 +115,11 @@ def times(work: Work, ceilings: Ceilings, scaling: ThreadScaling) -> Times:
     atomics = work.contended_atomics / ceilings.atomics
     scattered = work.scattered_atomics / ceilings.scattered_atomics
     overlapping = np.maximum.reduce([flops, instructions, l1, l2, l3, dram, scattered]) + branches
-    serial = np.where(gpu, 0.0, overlapping * (scaling.stretch(cores) - 1))
+    # On one core: all rates are those of one core, but main memory's may be above its share.
+    dram_on_one = dram * ceilings.dram_bytes / ceilings.dram_core_bytes
+    of_core = np.maximum.reduce([flops, instructions, l1, l2, l3]) * cores
+    one_core = np.maximum(of_core, dram_on_one) + branches * cores
+    serial = np.where(gpu, 0.0, scaling.serial_s(one_core, overlapping))
     fixed, parallel = launches + atomics, overlapping + serial + _TINY_S
     return Times(
         flops=flops,
@@ -129,6 +138,23 @@ def times(work: Work, ceilings: Ceilings, scaling: ThreadScaling) -> Times:
         reductions=np.where(gpu, work.reductions, 0.0),
         total=fixed + parallel,
     )
+
+
+def thread_scaling(profile: Profile, work: Work, home: Platform | None) -> ThreadScaling:
+    """Return the program's thread scaling, with the speedup of its parallel share limited by the
+    memory bandwidth of the platform ``home`` where it was measured (None: unknown).
+
+    ``work``: the profile's work.
+    """
+    if home is None:
+        return ThreadScaling.of(profile)
+
+    def most_speedup(cores: int) -> float:
+        table = Ceilings.of([Point(home, 1), Point(home, cores)])
+        one, several = times(work, table, PERFECT_SCALING).parallel.tolist()
+        return float(min(cores, max(1.0, one / several)))
+
+    return ThreadScaling.of(profile, home, most_speedup)
 
 
 def traffic_bytes(work: Work, capacity: Floats, fetch_writes: Floats) -> Floats:

@@ -19,6 +19,7 @@ processor time: a program that kept 1.3 of 2 cores busy on average has a serial 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -245,22 +246,30 @@ class ThreadScaling:
     """Whether the serial share was fitted to runs with two or more thread counts."""
 
     @classmethod
-    def of(cls, profile: Profile, reference: Platform | None = None) -> ThreadScaling:
+    def of(
+        cls,
+        profile: Profile,
+        reference: Platform | None = None,
+        most_speedup: Callable[[int], float] = float,
+    ) -> ThreadScaling:
         """Return a program's thread scaling, fitted to its runs or else derived from its main run.
 
         ``reference`` is the platform that the profile was measured on. None: assume a node without
         a processor quota that has at least as many cores as the program declares.
+        ``most_speedup`` returns the speedup over one core that a number of cores gives the program
+        at most, where memory bandwidth does not grow with the cores.
         """
         declared = profile.runs_on.threads * profile.runs_on.ranks
         points = {p.threads: p.runtime_s for p in profile.scaling}
         if len(points) < 2:
             took = run_s(profile)
             if took is not None and profile.one_thread_s is not None:
-                share = _serial_by_ratio(took / profile.one_thread_s, declared, reference)
+                ratio = took / profile.one_thread_s
+                share = _serial_by_ratio(ratio, declared, reference, most_speedup)
             else:
                 share = _seen_serial(profile, declared, reference)
             return cls(share, float(declared), measured=False)
-        return cls(_amdahl(points), math.inf, measured=True)
+        return cls(_amdahl(points, most_speedup), math.inf, measured=True)
 
     def usable(self, cores: Floats) -> Floats:
         """Return ``cores``, limited to the number of cores that the program can use."""
@@ -268,14 +277,27 @@ class ThreadScaling:
 
     def stretch(self, cores: Floats) -> Floats:
         """Return the run time on ``cores`` cores, divided by that of a program without a serial
-        share.
+        share, where nothing but the cores limits it.
 
         The factor is 1 for a fully parallel program and ``cores`` for a fully serial one.
         """
         return (1 - self.serial_share) + self.serial_share * cores
 
+    def serial_s(self, one_core_s: Floats, parallel_s: Floats) -> Floats:
+        """Return the seconds that the serial share adds to a program's time.
 
-def _serial_by_ratio(ratio: float, declared: int, reference: Platform | None) -> float:
+        ``one_core_s``: the time on one core; ``parallel_s``: the time without a serial share on the
+        cores in use.
+        """
+        return np.asarray(self.serial_share * (one_core_s - parallel_s))
+
+
+def _serial_by_ratio(
+    ratio: float,
+    declared: int,
+    reference: Platform | None,
+    most_speedup: Callable[[int], float],
+) -> float:
     """Return the serial share from two run times: on ``declared`` threads and on one thread.
 
     ``ratio`` is the measured time on ``declared`` threads over that on one thread. Under a quota of
@@ -285,7 +307,11 @@ def _serial_by_ratio(ratio: float, declared: int, reference: Platform | None) ->
     if cores < 2:
         return 0.0
     together = cores * _processor_share(reference)
-    serial_share = (ratio * together / min(1.0, together) - 1) / (cores - 1)
+    without_serial_share = 1 / most_speedup(cores)
+    if without_serial_share >= 1:
+        return 0.0
+    measured = ratio * together / min(1.0, together) / cores
+    serial_share = (measured - without_serial_share) / (1 - without_serial_share)
     return min(max(serial_share, 0.0), MOST_SERIAL)
 
 
@@ -326,16 +352,19 @@ def _seen_serial(profile: Profile, declared: int, reference: Platform | None) ->
     return (1 / busy - 1 / cores) / (1 - 1 / cores)
 
 
-def _amdahl(points: dict[int, float]) -> float:
+def _amdahl(points: dict[int, float], most_speedup: Callable[[int], float]) -> float:
     """Return Amdahl's serial share, fitted to run times in seconds by number of threads.
+
+    The parallel share speeds up by ``most_speedup`` of the number of threads.
 
     Least squares in log time over a grid of shares; t(1) is eliminated in closed form.
     """
     threads = np.array(sorted(points), dtype=np.float64)
     times = np.array([points[int(n)] for n in threads])
+    speedups = np.array([most_speedup(int(n)) for n in threads])
     best, best_error = 0.0, math.inf
     for share in np.linspace(0.0, 1.0, 201):
-        shape = share + (1 - share) / threads
+        shape = share + (1 - share) / speedups
         logs = np.log(times) - np.log(shape)
         error = float(((logs - logs.mean()) ** 2).sum())
         if error < best_error - 1e-12:

@@ -21,8 +21,8 @@ from berth.pilot.platform import Platform
 from berth.pilot.profile import Profile
 from berth.predictor.core.arrays import Floats
 from berth.predictor.families.program.features import Reference, feature_row
-from berth.predictor.families.program.roofline import times
-from berth.predictor.families.program.work import ThreadScaling, work_of
+from berth.predictor.families.program.roofline import thread_scaling, times
+from berth.predictor.families.program.work import work_of
 from berth.predictor.hardware.ceilings import Ceilings, Point
 
 _NAME = re.compile(r"([A-Za-z0-9]\w*)[-+.@](\d+)")
@@ -128,7 +128,8 @@ def stacked(rows: Sequence[Row]) -> Columns:
     features, parts, efficiencies = [], [], []
     for row in rows:
         home = row.ceilings.points[1].platform
-        work, scaling = work_of(row.profile), ThreadScaling.of(row.profile, home)
+        work = work_of(row.profile)
+        scaling = thread_scaling(row.profile, work, home)
         roof = times(work, row.ceilings, scaling)
         features.append(feature_row(work, scaling, Reference(row.reference_s, 1), roof, 0))
         parts.append((roof.fixed[0], roof.parallel[0], roof.reductions[0]))
