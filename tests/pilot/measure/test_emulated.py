@@ -101,7 +101,9 @@ def test_windows_give_the_misses_within_their_error(program: Program) -> None:
     assert part["instructions"] == whole["instructions"]
     assert part["load_bytes"] == whole["load_bytes"]
     assert part["branches"] == whole["branches"]
-    for name in ("l1_load_misses", "l1_store_misses", "branches_taken"):
+    # The program's store misses are all in its last hundredth, which may lie between two windows.
+    assert "branches_taken" not in part
+    for name in ("l1_load_misses", "branch_misses"):
         error = part[name].standard_error
         assert error
         assert whole[name].standard_error is None
@@ -210,7 +212,7 @@ def test_a_run_that_is_cut_keeps_its_counts_marked_as_a_part(program: Program) -
     assert (derived["instructions"].value or 0) > 100_000
     assert derived["instructions"].complete is False
     assert derived["load_ratio"].complete is False
-    assert any("cut" in warning for warning in found.warnings)
+    assert any("counting ended after" in warning for warning in found.warnings)
 
 
 def test_avx512_is_recognised_and_said(program: Program) -> None:

@@ -52,7 +52,8 @@ def fails(words: list[str], capsys: pytest.CaptureFixture[str]) -> str:
 
 def test_the_pages_commands_run(workload: Path, capsys: pytest.CaptureFixture[str]) -> None:
     text = PAGE.read_text(encoding="utf-8")
-    lines = [x.split()[1:] for x in re.findall(r"^    (berth mig recommend .*)$", text, re.M)]
+    commands = re.findall(r"^    (berth mig recommend .*)$", text, re.M)
+    lines = [command.split()[1:] for command in commands if "/history-" not in command]
     assert len(lines) == 6
     for words in lines:
         cli.main(words)
