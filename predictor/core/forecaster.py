@@ -317,7 +317,7 @@ def _merged(
                 )
             )
         combined = combine(estimates)
-        shares = shares or combined.shares
+        shares = shares or _with_methods(combined.shares, platform, answers)
         factor = point.runtime_s.mid / combined.seconds.mid
         energy = point.energy_j
         points.append(
@@ -332,6 +332,17 @@ def _merged(
             )
         )
     return PredictionCurve(tuple(points)), shares
+
+
+def _with_methods(
+    shares: tuple[SourceShare, ...], platform: str, answers: Sequence[tuple[Family, Answer]]
+) -> tuple[SourceShare, ...]:
+    """Return the sources of a combined prediction; where one family alone was used, the sources
+    that this family itself names."""
+    if len(shares) > 1:
+        return shares
+    own = next(answer for family, answer in answers if family.name == shares[0].source)
+    return own.sources.get(platform) or shares
 
 
 def _reference_time(
