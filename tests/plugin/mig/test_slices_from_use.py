@@ -15,7 +15,7 @@ schema = "berth.site/1"
 [site]
 name = "lab"
 [daemon]
-store = "store.db"
+store = "sqlite:///FOLDER/store.db"
 [[candidates]]
 name = "gpu"
 platform = "a100-40gb"
@@ -39,7 +39,7 @@ def run(*words: str) -> str:
 
 def import_jobs(folder: Path, memory: str, utilisation: str, host: str = "1G") -> list[str]:
     """Import eight jobs on one GPU each; return the options that name the site."""
-    (folder / "berth.toml").write_text(SITE)
+    (folder / "berth.toml").write_text(SITE.replace("FOLDER", str(folder)))
     lines = [HEADER]
     used = f"gres/gpumem={memory},gres/gpuutil={utilisation}"
     for number in range(1, 9):
