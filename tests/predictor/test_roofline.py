@@ -96,7 +96,7 @@ def test_a_larger_cache_misses_less() -> None:
 
 def test_amdahl_is_recovered() -> None:
     points = tuple(ScalingPoint(threads=n, runtime_s=10 * (0.2 + 0.8 / n)) for n in (1, 2, 4, 8))
-    found = ThreadScaling.of(profile(scaling=points, threads=8))
+    found = ThreadScaling.of(profile(scaling=points, threads=8, runtime_s=points[-1].runtime_s))
     assert found.serial_share == pytest.approx(0.2, abs=0.01)
     assert found.measured
 
@@ -239,7 +239,7 @@ def test_threads_that_share_the_memorys_bandwidth_are_not_a_serial_program() -> 
         ScalingPoint(threads=n, runtime_s=10 * float(seconds / roof[0]))
         for n, seconds in zip(counts, roof, strict=True)
     )
-    ran = streaming(scaling=points, threads=36)
+    ran = streaming(scaling=points, threads=36, runtime_s=points[-1].runtime_s)
     assert ThreadScaling.of(ran).serial_share > 0.01
     scaling = thread_scaling(ran, work_of(ran), node)
     assert scaling.serial_share == pytest.approx(0.0, abs=0.006)
@@ -256,7 +256,7 @@ def test_a_serial_share_is_told_beside_the_bandwidth() -> None:
         ScalingPoint(threads=n, runtime_s=10 * (0.3 + 0.7 * float(seconds / roof[0])))
         for n, seconds in zip(counts, roof, strict=True)
     )
-    ran = streaming(scaling=points, threads=36)
+    ran = streaming(scaling=points, threads=36, runtime_s=points[-1].runtime_s)
     scaling = thread_scaling(ran, work_of(ran), node)
     assert scaling.serial_share == pytest.approx(0.3, abs=0.01)
     found = times(work_of(ran), table, scaling).parallel
@@ -272,3 +272,9 @@ def test_two_runs_within_the_bandwidth_of_two_cores_have_no_serial_share() -> No
     one, two = times(work_of(ran), table, PARALLEL).parallel.tolist()
     ran = ran.model_copy(update={"one_thread_s": 10.0 * one / two})
     assert thread_scaling(ran, work_of(ran), node).serial_share == pytest.approx(0.0, abs=1e-6)
+
+
+def test_the_main_run_counts_where_the_sweep_was_disturbed() -> None:
+    points = (ScalingPoint(threads=1, runtime_s=1.63), ScalingPoint(threads=2, runtime_s=1.30))
+    ran = profile(threads=2, runtime_s=0.82, scaling=points)
+    assert ThreadScaling.of(ran).serial_share < 0.02
