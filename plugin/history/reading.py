@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
@@ -150,9 +150,16 @@ def summary(read: ReadJobs) -> list[str]:
     lines += [f"{count} {change}" for change, count in read.changed.items()]
     if read.not_followed:
         lines.append(f"{read.not_followed} dependencies are of a kind that is not followed")
-    if read.broken:
-        lines.append(f"{read.broken} lines could not be read and are left out:")
-        lines += [f"  {example}" for example in read.examples]
-        if read.broken > len(read.examples):
-            lines.append(f"  and {read.broken - len(read.examples)} more")
+    return [*lines, *unreadable("lines", read.broken, read.examples)]
+
+
+def unreadable(unit: str, count: int, examples: Sequence[str]) -> list[str]:
+    """Return lines that say how many ``unit`` (lines, records) could not be read, with examples;
+    empty where all could."""
+    if not count:
+        return []
+    lines = [f"{count} {unit} could not be read and are left out:"]
+    lines += [f"  {example}" for example in examples]
+    if count > len(examples):
+        lines.append(f"  and {count - len(examples)} more")
     return lines

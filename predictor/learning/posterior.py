@@ -193,9 +193,7 @@ class Posterior:
             variance = own[0] + self.parts.run_noise**2
             return Expected(self.effects.at(targets), np.asarray(np.sqrt(variance)))
         fits, shares = self._fits, self.shares[:, None]
-        across = self._priors(targets, self.cells)
-        gain = np.linalg.solve(fits.noisy, across.transpose(0, 2, 1)).transpose(0, 2, 1)
-        means = self.effects.at(targets) + np.einsum("stc,sc->st", across, fits.solved)
+        across, gain, means = self._told_of(targets, fits)
         left = np.maximum(own - (gain * across).sum(axis=2), 0.0) + fits.noise[:, None]
         mean = (shares * means).sum(axis=0)
         spread = (shares * (means - mean) ** 2).sum(axis=0)
@@ -208,14 +206,21 @@ class Posterior:
         prior = self._priors(targets, targets)
         if self._fits is None:
             return np.asarray(prior[0])
-        fits, shares = self._fits, self.shares
-        across = self._priors(targets, self.cells)
-        gain = np.linalg.solve(fits.noisy, across.transpose(0, 2, 1)).transpose(0, 2, 1)
-        means = np.einsum("stc,sc->st", across, fits.solved)
+        shares = self.shares
+        across, gain, means = self._told_of(targets, self._fits)
         apart = means - shares @ means
         left = prior - np.einsum("stc,suc->stu", gain, across)
         left += np.einsum("st,su->stu", apart, apart)
         return np.asarray(np.einsum("s,stu->tu", shares, left))
+
+    def _told_of(self, targets: Sequence[Cell], fits: _Fits) -> tuple[Floats, Floats, Floats]:
+        """Return what the runs say about ``targets``: their prior covariance with the cells that
+        ran and the regression on these, both [scales, targets, cells], and the expected log times,
+        [scales, targets]."""
+        across = self._priors(targets, self.cells)
+        gain = np.linalg.solve(fits.noisy, across.transpose(0, 2, 1)).transpose(0, 2, 1)
+        means = self.effects.at(targets) + np.einsum("stc,sc->st", across, fits.solved)
+        return across, np.asarray(gain), np.asarray(means)
 
     def pulls(self, target: Cell) -> list[float]:
         """Return by how much, in log time, each run moves the expected time in the cell ``target``.

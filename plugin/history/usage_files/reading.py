@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from berth.pilot.usage.record import Usage
-from berth.plugin.history.reading import MOST_EXAMPLES, SHOWN
+from berth.plugin.history.reading import MOST_EXAMPLES, SHOWN, unreadable
 
 IMPOSSIBLE_SHARE = "jobs have a recorded utilisation below 0 or above 100 %: it does not count"
 IMPOSSIBLE_AMOUNT = "jobs have a recorded amount that cannot be, such as less than 0: not counted"
@@ -64,12 +64,7 @@ def summary(read: ReadUsages) -> list[str]:
     lines = [f"{count} {why}" for why, count in read.left_out.items()]
     if read.nothing_recorded:
         lines.append(f"of {read.nothing_recorded} jobs the source recorded nothing (too short)")
-    if read.broken:
-        lines.append(f"{read.broken} records could not be read and are left out:")
-        lines += [f"  {example}" for example in read.examples]
-        if read.broken > len(read.examples):
-            lines.append(f"  and {read.broken - len(read.examples)} more")
-    return lines
+    return [*lines, *unreadable("records", read.broken, read.examples)]
 
 
 def number(value: object) -> float | None:
