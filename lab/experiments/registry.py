@@ -107,6 +107,11 @@ EXPERIMENTS: Mapping[str, Experiment] = {
         "lab.slices.from_use",
         "slow-downs on MIG slices of jobs nobody piloted, from recorded utilisation", "20 s",
     ),
+    "lm-architectures": Experiment(
+        "lab.llm.architectures.evaluate_counts",
+        "language models' weights and cache, counted, beside transformers' own classes", "10 min",
+        needs=Needs.LANGUAGE, own_options=True,
+    ),
     "language-models": Experiment(
         "lab.llm.language_models",
         "serving of language models: unseen models, frameworks and accelerators", "1 h",

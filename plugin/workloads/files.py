@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from berth.pilot.documents import MAX_DOCUMENT_BYTES, Document, validate
-from berth.pilot.errors import UsageError
+from berth.pilot.errors import DocumentError, UsageError
 from berth.pilot.profile import Profile, RunsOn, Target
 from berth.predictor.core.forecast import Unit
 from berth.predictor.core.workload import Amount, Workload, read_workload, workload_of
@@ -176,6 +176,8 @@ def read_file(path: Path, options: WorkloadOptions | None = None) -> Workload:
     """
     stated = (options or WorkloadOptions()).stated()
     config = configuration(path)
+    if config is None and (path.is_dir() or path.suffix.lower() in {".gguf", ".json"}):
+        _refuse_other_files_of_models(path)
     if path.suffix in MODEL_FILES or (config is not None and _as_graph(config, stated)):
         _check("model-graph", stated)
         return _graph(path, stated)
@@ -183,6 +185,27 @@ def read_file(path: Path, options: WorkloadOptions | None = None) -> Workload:
         _check("language-model", stated)
         return _service(path, stated)
     return with_options(read_workload(path), options)
+
+
+def _refuse_other_files_of_models(path: Path) -> None:
+    """Raise DocumentError for a file or folder of a model that is not its configuration (weights,
+    an adapter, an index), and for a configuration that cannot be read."""
+    from berth.predictor.families.language_model import model_files, refusals  # noqa: PLC0415 - slow
+
+    if path.is_dir() and not (path / "config.json").exists():
+        model_files.refuse_folder(path)
+    if path.suffix.lower() == ".gguf" or path.is_dir() or path.name == "config.json":
+        model_files.read_object(path / "config.json" if path.is_dir() else path)
+    elif path.is_file() and path.stat().st_size <= MAX_DOCUMENT_BYTES:
+        try:
+            raw = json.loads(path.read_bytes())
+        except (OSError, ValueError, RecursionError):
+            return
+        problem = (
+            refusals.other_file(raw) if isinstance(raw, dict) and "schema" not in raw else None
+        )
+        if problem is not None:
+            raise DocumentError(path, problem[0], hint=problem[1])
 
 
 def with_options(workload: Workload, options: WorkloadOptions | None) -> Workload:

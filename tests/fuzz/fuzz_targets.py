@@ -46,7 +46,8 @@ from berth.plugin.slurm import past_jobs as slurm_past_jobs
 from berth.plugin.slurm import present_jobs as slurm_present_jobs
 from berth.predictor.core.workload import Workload, read_workload
 from berth.predictor.families.graph.workload import ModelWorkload
-from berth.predictor.families.language_model.config import RawConfig, from_mapping, is_encoder
+from berth.predictor.families.language_model.config import from_mapping, is_encoder
+from berth.predictor.families.language_model.model_files import object_in
 from berth.predictor.families.language_model.workload import LanguageModelWorkload
 from berth.predictor.graphs.stored import from_lines
 
@@ -199,7 +200,7 @@ def bundle(data: bytes) -> None:
 def config(data: bytes) -> None:
     """The ``config.json`` of a language model."""
     with refusing(BerthError):
-        raw = parse_json(data, RawConfig, source="config.json").model_extra or {}
+        raw = object_in(data, "config.json")
         is_encoder(raw)
         model = from_mapping(raw, source="config.json", name="x")
         sizes = (model.parameters, model.active_parameters, model.attending_width,

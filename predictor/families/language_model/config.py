@@ -1,52 +1,31 @@
-"""Read the shape and parameter counts of a decoder language model from its Hugging Face
-``config.json``.
+"""Count a decoder language model from its Hugging Face ``config.json``: parameters, bits of its
+weights, and what its cache keeps of a sequence.
 
-Families of models use different key names (``keys``). A missing key takes the family's default in
-Hugging Face transformers. Parameters are counted from
-the matrices (norms, biases and routers beside them are below 0.1 % and are left out).
+The count is by the table of families (``families``); a published family that transformers has not
+is counted as one that it has (``published``). A family that is in neither, a number that is not
+known to change nothing, and a file that describes no decoder are refused.
 """
 
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pydantic import ConfigDict
-
-from berth.pilot.documents import Document, read_json
 from berth.pilot.errors import DocumentError
-from berth.predictor.families.language_model.keys import (
-    ENCODERS,
-    EXPERT_WIDTH,
-    EXPERTS,
-    EXPERTS_PER_TOKEN,
-    FFN,
-    HEADS,
-    HIDDEN,
-    KV_HEADS,
-    LAYERS,
-    OTHERS,
-    POSITIONS,
-    TIED_BY_DEFAULT,
-    UNGATED,
-    VOCABULARY,
-    WINDOW_PATTERN,
-    Keys,
-)
+from berth.predictor.families.language_model import families, keys, towers
+from berth.predictor.families.language_model.families import Counted
+from berth.predictor.families.language_model.model_files import read_model_config
+from berth.predictor.families.language_model.published import as_transformers
+from berth.predictor.families.language_model.refusals import is_encoder, refuse_what_is_no_decoder
+from berth.predictor.families.language_model.weights import WeightFormats, formats
+
+__all__ = ["Attention", "LanguageModel", "from_mapping", "is_config", "is_encoder", "read_config"]
 
 MOST_PARAMETERS = 1e14
-_MOST_WIDTH = 10_000_000
-_DEFAULT_BITS = {"float32": 32, "float": 32, "float16": 16, "bfloat16": 16, "float8_e4m3fn": 8}
-_QUANTISED_BITS = {"fp8": 8, "mxfp4": 4, "nvfp4": 4, "awq": 4, "gptq": 4, "compressed-tensors": 8}
-
-
-class RawConfig(Document):
-    """Any JSON object; ``from_mapping`` reads and checks the keys that matter."""
-
-    model_config = ConfigDict(extra="allow", frozen=True, allow_inf_nan=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,16 +66,33 @@ class LanguageModel:
     experts_per_token: int
     moe_layers: int
     embedding_parameters: float
+    """Parameters of the output matrix, and of the input embedding where it is of the same size."""
     tied: bool
     latent_attention: bool
     weight_bits: float
-    """Bits per weight in the checkpoint."""
+    """Stored bits per weight of the layers, as a mean: with scales, and with the modules that are
+    not quantised."""
+    compute_bits: float = 16.0
+    """Bits of the operands of most matrix products; 16 where only the weights are quantised."""
+    lookup_parameters: float = 0.0
+    """Parameters of tables that are read and not multiplied: positions, embeddings of layers, and
+    what an input embedding has beyond the output matrix."""
+    tower_parameters: float = 0.0
+    """Parameters of encoders of pictures or sound beside the language model, with projections."""
+    towers: str = ""
+    """Which these are; empty: none."""
+
+    @property
+    def end_parameters(self) -> float:
+        """Return the number of parameters beside the layers: embeddings, tables and towers."""
+        ends = self.embedding_parameters * (1 if self.tied else 2)
+        return ends + self.lookup_parameters + self.tower_parameters
 
     @property
     def parameters(self) -> float:
-        """Return the number of all parameters, including embeddings."""
-        ends = self.embedding_parameters * (1 if self.tied else 2)
-        return self.attention_parameters + self.dense_parameters + self.expert_parameters + ends
+        """Return the number of all parameters, including embeddings and towers."""
+        layers = self.attention_parameters + self.dense_parameters + self.expert_parameters
+        return layers + self.end_parameters
 
     @property
     def active_parameters(self) -> float:
@@ -127,7 +123,7 @@ class LanguageModel:
 def read_config(path: Path) -> LanguageModel:
     """Return the language model that a ``config.json`` describes. Raises DocumentError for any
     other file."""
-    raw = read_json(path, RawConfig).model_extra or {}
+    raw = read_model_config(path)
     name = raw.get("_name_or_path") or path.parent.name or path.stem
     return from_mapping(raw, source=path, name=str(name)[:200])
 
@@ -138,203 +134,123 @@ def is_config(raw: Mapping[str, Any]) -> bool:
     return "schema" not in raw and ("model_type" in raw or "architectures" in raw)
 
 
-def is_encoder(raw: Mapping[str, Any]) -> bool:
-    """Return whether a configuration is of an encoder or encoder-decoder model, for which only one
-    run of the graph can be predicted."""
-    inner, family = _inner(raw)
-    named = any(family == e or family.startswith(f"{e}-") for e in ENCODERS)
-    return named or bool(inner.get("is_encoder_decoder"))
-
-
-def _inner(raw: Mapping[str, Any]) -> tuple[Mapping[str, Any], str]:
-    """Return the values of the text model in a configuration, and the model's family in lower
-    case."""
-    nested = raw.get("text_config") or raw.get("llm_config")
-    inner: Mapping[str, Any] = {**raw, **nested} if isinstance(nested, dict) else raw
-    return inner, str(inner.get("model_type") or raw.get("model_type") or "").lower()
-
-
 def from_mapping(raw: Mapping[str, Any], *, source: Path | str, name: str) -> LanguageModel:
     """Return the language model that a parsed configuration describes. Raises DocumentError for
-    anything that is not a decoder."""
-    inner, family = _inner(raw)
-    architectures = raw.get("architectures")
-    if not family and not architectures:
+    anything that is not a decoder, or that cannot be counted."""
+    refuse_what_is_no_decoder(raw, source)
+    known = families.table()
+    named, text = towers.text_part(raw, known)
+    family, text = as_transformers(text, named, source)
+    entry = known["families"].get(family)
+    if entry is None:
         raise DocumentError(
             source,
-            "has neither model_type nor architectures",
-            hint="give the config.json of a Hugging Face model",
+            f"is of the family {family[:60]!r}, which Berth cannot count",
+            key="model_type",
+            hint="`berth predict` counts any family of transformers where berth[language] is "
+            "installed; the families without it: docs/language-models.md",
         )
-    if is_encoder(raw):
-        raise DocumentError(
-            source,
-            f"is a {family!r} model, not a decoder; only decoders serve tokens",
-            hint="`--roofline`, or `--dim sequence=128`, asks for one run of its graph",
-        )
-    if family in OTHERS:
-        raise DocumentError(source, f"is a {family!r} model, whose layers are not counted here")
-    return _build(Keys(inner, source), family or "unknown", name, raw)
+    keys.check(entry, text, known["harmless"], source)
+    tower = towers.beside(raw, text, known, source)
+    counted = families.count(entry, text, source)
+    return _model(counted, formats(raw, text, source), tower, (name, family, source))
 
 
-def _build(keys: Keys, family: str, name: str, raw: Mapping[str, Any]) -> LanguageModel:
-    layers = keys.whole(LAYERS, most=1_000)
-    hidden = keys.whole(HIDDEN, most=1_000_000)
-    heads = keys.whole(HEADS, most=10_000)
-    head_dim = keys.whole(("head_dim", "kv_channels", "attention_head_dim"), default=0)
-    if not head_dim:
-        if hidden % heads:
-            raise DocumentError(
-                keys.source, f"is {heads}, which does not divide hidden_size {hidden}",
-                key=keys.found(HEADS),
-            )  # fmt: skip
-        head_dim = hidden // heads
-    kv_heads = _kv_heads(keys, layers, heads)
-    width = _feed_forward(keys, hidden)
-    matrices = 2 if family in UNGATED else 3
-    experts = keys.whole(EXPERTS, default=1)
-    chosen = keys.whole(EXPERTS_PER_TOKEN, default=1)
-    if chosen > experts:
+def _model(
+    counted: Counted, bits: WeightFormats, tower: towers.Towers, names: tuple[str, str, Path | str]
+) -> LanguageModel:
+    name, family, source = names
+    sums: Counter[str] = Counter()
+    for weight in counted.weights:
+        sums[weight.part] += weight.count  # type: ignore[assignment] - floats
+    experts, chosen = int(counted.size("experts", 1)), int(counted.size("chosen", 1))
+    if sums["expert"] and not 1 <= chosen <= max(experts, 1):
         raise DocumentError(
-            keys.source, f"is {chosen}, more than the {experts} experts",
-            key=keys.found(EXPERTS_PER_TOKEN),
+            source, f"is {chosen}, more than the {experts} experts or none",
+            key=str(counted.entry["sizes"].get("chosen", "num_experts_per_tok")),
         )  # fmt: skip
-    moe = _moe_layers(keys, layers) if experts > 1 else 0
-    expert_width = keys.whole(EXPERT_WIDTH, default=width)
-    shared = keys.whole(("shared_expert_intermediate_size",), default=0) or (
-        keys.whole(("n_shared_experts", "num_shared_experts"), default=0) * expert_width
+    head, table = sums["head"], sums["embedding"]
+    tied = head == 0
+    output = table if tied else head
+    attention: Counter[tuple[float, int | None]] = Counter(
+        (layer.per_token, layer.window) for layer in counted.cache if layer.per_token
     )
-    vocabulary = keys.whole(VOCABULARY, most=100_000_000)
-    per_layer, attention, states = _attention(keys, layers, hidden, (heads, kv_heads, head_dim))
+    heads = max(int(counted.size("heads", 1)), 1)
+    moe = len({w.name.partition(".experts")[0] for w in counted.weights if w.part == "expert"})
+    stored, compute = _bits(counted, bits)
     model = LanguageModel(
         name=name,
         family=family,
-        layers=layers,
-        hidden_size=hidden,
+        layers=len(counted.cache),
+        hidden_size=int(counted.size("hidden", 1)),
         heads=heads,
-        kv_heads=kv_heads,
-        head_dim=head_dim,
-        feed_forward_size=expert_width if moe else width,
-        vocabulary=vocabulary,
-        positions=keys.whole(POSITIONS, default=2048),
-        attention=attention,
-        state_values=states,
-        attention_parameters=per_layer,
-        dense_parameters=float(matrices * hidden * (width * (layers - moe) + shared * moe)),
-        expert_parameters=float(matrices * hidden * expert_width * moe * experts) if moe else 0.0,
+        kv_heads=counted.size("kv_heads", heads),
+        head_dim=max(int(counted.size("head_dim", counted.size("hidden", 1) // heads)), 1),
+        feed_forward_size=int(
+            counted.size("expert_width" if moe else "feed_forward", 4 * counted.size("hidden", 1))
+        ),
+        vocabulary=int(counted.size("vocabulary", 1)),
+        positions=int(counted.size("positions", 2048)),
+        attention=tuple(Attention(n, v, w) for (v, w), n in attention.items()),
+        state_values=sum(layer.state for layer in counted.cache),
+        attention_parameters=sums["attention"],
+        dense_parameters=sums["dense"],
+        expert_parameters=sums["expert"],
         experts=experts if moe else 1,
         experts_per_token=chosen if moe else 1,
         moe_layers=moe,
-        embedding_parameters=float(vocabulary * hidden),
-        tied=_tied(keys, family, raw),
-        latent_attention=keys.whole(("kv_lora_rank",), default=0) > 0,
-        weight_bits=_bits(keys, raw),
+        embedding_parameters=output,
+        tied=tied,
+        latent_attention=_latent(counted),
+        weight_bits=stored,
+        compute_bits=compute,
+        lookup_parameters=sums["lookup"] + (0.0 if tied else table - output),
+        tower_parameters=tower.parameters + sums["tower"],
+        towers=tower.names,
     )
-    if model.parameters > MOST_PARAMETERS:
-        raise DocumentError(keys.source, f"describes {model.parameters:.3g} parameters; too many")
+    _check_shape(model, counted, source)
+    if not 0 < model.parameters <= MOST_PARAMETERS:
+        raise DocumentError(source, f"describes {model.parameters:.3g} parameters; too many")
     return model
 
 
-def _kv_heads(keys: Keys, layers: int, heads: int) -> float:
-    listed = keys.get(("num_key_value_heads_per_layer",))
-    if listed is not None:
-        good = isinstance(listed, list) and len(listed) == layers
-        if not good or not all(type(v) is int and 0 < v <= heads for v in listed):
-            raise DocumentError(
-                keys.source, f"must be {layers} counts of at most {heads}",
-                key="num_key_value_heads_per_layer",
-            )  # fmt: skip
-        return float(sum(listed) / layers)
-    if keys.get(("multi_query",)) is True and not keys.get(("new_decoder_architecture",)):
-        return 1.0
-    kv_heads = keys.whole(KV_HEADS, default=heads)
-    if kv_heads > heads:
+def _check_shape(model: LanguageModel, counted: Counted, source: Path | str) -> None:
+    """Raise DocumentError for heads that the model's class would refuse, too."""
+    sizes = counted.entry["sizes"]
+    heads = str(sizes.get("heads", "num_attention_heads"))
+    derived = model.head_dim == model.hidden_size // model.heads
+    if derived and model.hidden_size % model.heads and not model.latent_attention:
         raise DocumentError(
-            keys.source, f"is {kv_heads}, more than the {heads} heads", key=keys.found(KV_HEADS)
-        )
-    return float(kv_heads)
+            source, f"is {model.heads}, which does not divide hidden_size {model.hidden_size}",
+            key=heads,
+        )  # fmt: skip
+    if model.kv_heads > model.heads and not model.latent_attention and "heads" in sizes:
+        raise DocumentError(
+            source, f"is {model.kv_heads:g}, more than the {model.heads} heads",
+            key=str(sizes.get("kv_heads", "num_key_value_heads")),
+        )  # fmt: skip
 
 
-def _feed_forward(keys: Keys, hidden: int) -> int:
-    listed = keys.get(FFN)
-    if isinstance(listed, list) and listed and all(type(v) is int and v > 0 for v in listed):
-        if max(listed) > _MOST_WIDTH:
-            raise DocumentError(keys.source, f"holds more than {_MOST_WIDTH}", key=keys.found(FFN))
-        return round(sum(listed) / len(listed))
-    ratio = keys.whole(("expansion_ratio", "mlp_ratio"), default=4)
-    return keys.whole(FFN, default=ratio * hidden, most=_MOST_WIDTH)
+def _latent(counted: Counted) -> bool:
+    rank = counted.values.get("kv_lora_rank")
+    return bool(counted.entry["latent"] and rank)
 
 
-def _moe_layers(keys: Keys, layers: int) -> int:
-    """Return the number of layers with routed experts (at least 1)."""
-    dense = min(keys.whole(("first_k_dense_replace",), default=0), layers)
-    step = max(keys.whole(("decoder_sparse_step", "interleave_moe_layer_step"), default=1), 1)
-    only = keys.get(("mlp_only_layers",))
-    return max((layers - dense) // step - (len(only) if isinstance(only, list) else 0), 1)
-
-
-def _attention(
-    keys: Keys, layers: int, hidden: int, shape: tuple[int, float, int]
-) -> tuple[float, tuple[Attention, ...], float]:
-    """Return the attention parameters of all layers, the attention layers by type, and the state
-    values of linear attention."""
-    heads, kv_heads, head_dim = shape
-    latent = keys.whole(("kv_lora_rank",), default=0)
-    if latent:
-        rope = keys.whole(("qk_rope_head_dim",), default=64)
-        nope = keys.whole(("qk_nope_head_dim",), default=head_dim)
-        value = keys.whole(("v_head_dim",), default=head_dim)
-        rank = keys.whole(("q_lora_rank",), default=0)
-        out = heads * (nope + rope)
-        query = rank * (hidden + out) if rank else hidden * out
-        down = hidden * (latent + rope) + latent * heads * (nope + value)
-        latent_each = query + down + heads * value * hidden
-        return float(latent_each * layers), (Attention(layers, float(latent + rope)),), 0.0
-    each = hidden * head_dim * (2 * heads + 2 * kv_heads)
-    cached = 2 * kv_heads * head_dim
-    kinds = keys.get(("layer_types",))
-    window = keys.whole(("sliding_window", "attention_window"), default=0)
-    if keys.get(("use_sliding_window",)) is False:
-        window = 0
-    if isinstance(kinds, list) and len(kinds) == layers and all(isinstance(k, str) for k in kinds):
-        linear = sum(k in {"linear_attention", "mamba", "conv"} for k in kinds)
-        near = sum(k in {"sliding_attention", "chunked_attention"} for k in kinds) if window else 0
-    else:
-        linear = 0
-        pattern = keys.whole(
-            ("sliding_window_pattern", "_sliding_window_pattern"),
-            default=WINDOW_PATTERN.get(str(keys.get(("model_type",))), 0),
-        )
-        near = (layers - layers // pattern if pattern else layers) if window else 0
-    states = linear_parameters = 0.0
-    if linear:
-        key_heads = keys.whole(("linear_num_key_heads",), default=heads)
-        value_heads = keys.whole(("linear_num_value_heads",), default=heads)
-        key_dim = keys.whole(("linear_key_head_dim",), default=head_dim)
-        value_dim = keys.whole(("linear_value_head_dim",), default=head_dim)
-        states = float(linear * value_heads * key_dim * value_dim)
-        inner = 2 * key_heads * key_dim + 3 * value_heads * value_dim
-        linear_parameters = float(linear * hidden * inner)
-    full = layers - linear - near
-    kinds_of_layers = [Attention(full, cached)] if full else []
-    if near:
-        kinds_of_layers.append(Attention(near, cached, window))
-    return float(each * (full + near)) + linear_parameters, tuple(kinds_of_layers), states
-
-
-def _tied(keys: Keys, family: str, raw: Mapping[str, Any]) -> bool:
-    tied = keys.get(("tie_word_embeddings",))
-    if tied is None:
-        tied = raw.get("tie_word_embeddings")
-    return tied if isinstance(tied, bool) else family in TIED_BY_DEFAULT
-
-
-def _bits(keys: Keys, raw: Mapping[str, Any]) -> float:
-    quantised = keys.get(("quantization_config",)) or raw.get("quantization_config")
-    if isinstance(quantised, dict):
-        bits = quantised.get("bits", quantised.get("weight_bits"))
-        if type(bits) is int and bits in {2, 3, 4, 8}:
-            return float(bits)
-        if quantised.get("load_in_4bit") is True:
-            return 4.0
-        return float(_QUANTISED_BITS.get(str(quantised.get("quant_method")).lower(), 8))
-    return float(_DEFAULT_BITS.get(str(keys.get(("torch_dtype", "dtype"))), 16))
+def _bits(counted: Counted, known: WeightFormats) -> tuple[float, float]:
+    """Return the mean stored bits per weight of the layers, and the bits in which most of the
+    weights that a token passes are multiplied."""
+    if not known.rules:
+        return known.plain_bits, known.plain_bits
+    stored = total = 0.0
+    by_compute: Counter[float] = Counter()
+    for weight in counted.weights:
+        if weight.part not in {"attention", "dense", "expert"}:
+            continue
+        form = known.of(weight.name)
+        total += weight.count
+        stored += weight.count * (known.plain_bits if form is None else form.bits)
+        compute = known.plain_bits if form is None else form.compute_bits or known.plain_bits
+        by_compute[compute] += weight.count  # type: ignore[assignment] - floats
+    if not total:
+        return known.plain_bits, known.plain_bits
+    return stored / total, by_compute.most_common(1)[0][0]

@@ -1,91 +1,98 @@
-"""List the key names of Hugging Face configurations by family of models, and read keys with
-checks."""
+"""Check that every number of a configuration is used in the count or known to change nothing."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from berth.pilot.errors import DocumentError
 
-LAYERS = ("num_hidden_layers", "n_layer", "n_layers", "num_layers")
-HIDDEN = ("hidden_size", "n_embd", "d_model", "dim", "model_dim")
-HEADS = ("num_attention_heads", "n_head", "n_heads", "num_heads")
-KV_HEADS = ("num_key_value_heads", "num_kv_heads", "n_head_kv", "multi_query_group_num",
-            "n_kv_heads")  # fmt: skip
-FFN = ("intermediate_size", "ffn_dim", "n_inner", "ffn_hidden_size", "d_ff", "hidden_dim")
-VOCABULARY = ("vocab_size", "padded_vocab_size", "n_vocab")
-POSITIONS = ("max_position_embeddings", "n_positions", "max_seq_len", "seq_length", "n_ctx",
-             "max_sequence_length")  # fmt: skip
-EXPERTS = ("num_local_experts", "n_routed_experts", "num_experts", "moe_num_experts")
-EXPERTS_PER_TOKEN = ("num_experts_per_tok", "experts_per_token", "num_experts_per_token",
-                     "moe_top_k", "moe_k", "num_selected_experts", "top_k_experts")  # fmt: skip
-EXPERT_WIDTH = ("moe_intermediate_size", "expert_ffn_hidden_size", "moe_ffn_hidden_size")
-
-UNGATED = frozenset(
-    {"gpt2", "gpt_neo", "gpt_neox", "gpt_neox_japanese", "gptj", "gpt_bigcode", "opt", "bloom",
-     "falcon", "refinedweb", "refinedwebmodel", "mpt", "phi", "codegen", "starcoder2", "xglm",
-     "nemotron", "persimmon", "biogpt", "ctrl"}
-)  # fmt: skip
-"""Families whose feed-forward layer has two matrices; all others have a gated layer with three."""
-TIED_BY_DEFAULT = frozenset(
-    {"gpt2", "gpt_neo", "gpt_bigcode", "opt", "bloom", "falcon", "refinedweb", "refinedwebmodel",
-     "mpt", "gemma", "gemma2", "gemma3", "gemma3_text", "cohere", "cohere2", "starcoder2", "xglm",
-     "ctrl"}
-)  # fmt: skip
-WINDOW_PATTERN = {"gemma2": 2, "gemma3": 6, "gemma3_text": 6, "cohere2": 4, "gpt_oss": 2}
-"""Period of full-attention layers by family: one layer in so many attends to all tokens, the others
-to a window."""
-ENCODERS = frozenset(
-    {"bert", "roberta", "xlm-roberta", "distilbert", "deberta", "deberta-v2", "albert", "electra",
-     "mpnet", "modernbert", "vit", "clip", "t5", "mt5", "umt5", "bart", "mbart", "pegasus", "led",
-     "longformer", "bigbird", "whisper", "wav2vec2", "hubert", "marian", "m2m_100", "swin"}
-)  # fmt: skip
-OTHERS = frozenset({"mamba", "mamba2", "rwkv", "rwkv5", "rwkv7", "xlstm", "falcon_mamba", "jamba",
-                    "bamba", "zamba", "zamba2", "recurrent_gemma"})  # fmt: skip
+_HARMLESS = re.compile(
+    r"(^|[_.])("
+    r"token_ids?|token_index|dropout|pdrop|drop_?rate|layerdrop|eps|epsilon|rope_theta|rope_scaling"
+    r"|rope_parameters|rope_local_base_freq|rotary_base|rotary_emb_base|rope_base"
+    r"|partial_rotary_factor|rotary_pct|rotary_percent|initializer_range|initializer_factor"
+    r"|init_std|loss_coef|loss_weight|z_loss|loss_alpha|softcapping|softcap|logit_scale"
+    r"|logits_scaling|jitter_noise|jitter_eps|(embedding|residual|attention|logits?|key|lm_head"
+    r"|ssm|mlp)_multipliers?|scaling_factor|no_repeat_ngram_size|max_position_embeddings"
+    r"|attn_scale|floor_scale|query_pre_attn_scalar|swiglu_limit"
+    r")$"
+    r"|^("
+    r"temperature|top_[kp]|max_length|min_length|length_penalty|num_beams|num_beam_groups"
+    r"|repetition_penalty|num_return_sequences|diversity_penalty|typical_p|max_new_tokens"
+    r"|summary_\w+|id2label|label2id|num_labels|pretraining_tp|quantization_config"
+    r"|compression_config|task_specific_params|generation_config|auto_map|clip_qkv|scale_emb"
+    r"|scale_depth|dim_model_base|mup_\w+|n_ctx|n_positions|max_seq_len|max_sequence_length"
+    r"|model_max_length|seq_length|max_seq_length|original_max_position_embeddings"
+    r"|time_step_(min|max|limit|floor)|beta_fast|beta_slow|n_group|topk_group|topk_groups"
+    r"|num_nextn_predict_layers|num_mtp_\w+|mtp_\w+|num_mtp_modules|ep_size|begin_suppress_tokens"
+    r"|suppress_tokens|max_window_layers|chunk_size_feed_forward|problem_type|freeze_\w+"
+    r"|use_\w+|ignore_index|norm_topk_prob|seed|init_\w+|router_bias_update_rate|alpha|beta"
+    r"|transformers\.js_config|_\w+|unsloth_\w+|num_logits_to_keep|no_bias|base_model_\w+"
+    r")$"
+)
+"""Numbers whose names say that no weight and no cached value depends on them: token ids, rates,
+scales, limits of generation, training losses. Draft layers (MTP) are not part of a checkpoint's
+count, as in transformers."""
 
 
-class Keys:
-    """A Hugging Face configuration whose values are read by any of several key names; errors name
-    the file and key."""
+_EVERY = re.compile(r"(freq|frequency|interval|step|period|ep_size|moe_layer_freq)$")
 
-    def __init__(self, values: Mapping[str, Any], source: Path | str) -> None:
-        self._values = values
-        self.source = source
 
-    def get(self, names: tuple[str, ...]) -> Any:  # any JSON value
-        """Return the value of the first of ``names`` that is present and not null; None: none
-        is."""
-        return next((self._values[n] for n in names if self._values.get(n) is not None), None)
+def check(
+    entry: Mapping[str, Any], config: Mapping[str, Any], harmless: Iterable[str], source: Path | str
+) -> None:
+    """Raise DocumentError for a key that is neither used by the entry nor known to be harmless and
+    that holds numbers, or that differs from the only value that was counted right."""
+    known = {*entry["harmless"], *harmless, "num_hidden_layers"}  # checked against the count
+    _check(entry, config, known, source, "")
 
-    def found(self, names: tuple[str, ...]) -> str:
-        """Return the name whose value ``get`` returns; the first of ``names`` if none is
-        present."""
-        return next((n for n in names if self._values.get(n) is not None), names[0])
 
-    def whole(
-        self, names: tuple[str, ...], *, default: int | None = None, most: int = 1_000_000_000
-    ) -> int:
-        """Return the whole number, from 1 to ``most``, under the first of ``names`` that is
-        present.
+def _check(
+    entry: Mapping[str, Any], config: Mapping[str, Any], harmless: set[str], source: Path | str,
+    prefix: str,
+) -> None:  # fmt: skip
+    used, aliases, fixed = entry["defaults"], entry["aliases"], entry["fixed"]
+    for key, value in config.items():
+        name = aliases.get(prefix + key, prefix + key)
+        if name in used:
+            continue
+        if name in fixed:
+            if value is not None and value != fixed[name]:
+                raise DocumentError(
+                    source,
+                    f"is {str(value)[:40]}; Berth counts {entry['model_type']} only with "
+                    f"{fixed[name]}",
+                    key=prefix + key,
+                )
+            continue
+        if isinstance(value, dict) and any(k.startswith(f"{name}.") for k in used):
+            _check(entry, value, harmless, source, f"{name}.")
+            continue
+        if value == 1 and _EVERY.search(name):
+            continue  # every layer, as without the key
+        if name in harmless or _HARMLESS.search(name) or not _has_numbers(value):
+            continue
+        raise DocumentError(
+            source,
+            f"is {str(value)[:40]}, a number that Berth does not know of the family "
+            f"{entry['model_type']}; its count could be wrong",
+            key=prefix + key,
+            hint="remove the key if it changes neither weights nor cache",
+        )
 
-        If the value is missing, or is 0, the default is returned. Raises DocumentError if the value
-        is missing without a default or is not such a number.
-        """
-        value = self.get(names)
-        if value is None or (value == 0 and default is not None and type(value) is int):
-            if default is None:
-                others = f" (or {', '.join(names[1:])})" if len(names) > 1 else ""
-                raise DocumentError(self.source, f"is missing{others}", key=names[0])
-            return default
-        if isinstance(value, float) and value.is_integer():
-            value = int(value)
-        if type(value) is not int or not 1 <= value <= most:
-            shown = repr(value)[:40]
-            raise DocumentError(
-                self.source,
-                f"must be a whole number from 1 to {most} (it is {shown})",
-                key=self.found(names),
-            )
-        return value
+
+def _has_numbers(value: Any) -> bool:
+    """Return whether a value holds a number that could be a size; 0 and -1 say that something is
+    absent."""
+    if isinstance(value, bool) or value is None or isinstance(value, str):
+        return False
+    if isinstance(value, int | float):
+        return value not in (0, -1)
+    if isinstance(value, dict):
+        return any(_has_numbers(v) for v in value.values())
+    if isinstance(value, list):
+        return any(_has_numbers(v) for v in value[:10_000])
+    return True

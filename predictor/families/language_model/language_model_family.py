@@ -82,6 +82,7 @@ def load_of(document: LanguageModelWorkload, model: LanguageModel) -> Load:
         input_tokens=document.input_tokens,
         output_tokens=document.output_tokens,
         weight_bits=document.weight_bits or model.weight_bits,
+        compute_bits=None if document.weight_bits else model.compute_bits,
         kv_bits=document.kv_bits,
         tensor_parallel=document.tensor_parallel,
         pipeline_parallel=document.pipeline_parallel,

@@ -35,6 +35,8 @@ class Load:
     """Number of replicas of the attention layers; each serves an equal part of the batch."""
     expert_parallel: int = 1
     """Number of groups into which the experts are split, over the same GPUs."""
+    compute_bits: float | None = None
+    """Bits of the operands of matrix products; None: those of the weights."""
 
     def __post_init__(self) -> None:
         counts = {
@@ -115,7 +117,7 @@ class Memory:
 def memory(model: LanguageModel, load: Load) -> Memory:
     """Return the bytes of weights, KV cache and activations on one GPU for a model under a load."""
     shards = load.tensor_parallel * load.pipeline_parallel
-    ends = model.embedding_parameters * (1 if model.tied else 2) / load.tensor_parallel
+    ends = model.end_parameters / load.tensor_parallel
     sharded = (model.attention_parameters + model.dense_parameters) / shards
     sharded += model.expert_parameters / max(shards, load.expert_parallel * load.pipeline_parallel)
     weights = (sharded * load.weight_bits + ends * max(load.weight_bits, 16.0)) / 8

@@ -144,7 +144,7 @@ def _parts(case: Case) -> _Parts:
     read += m.expert_parameters * touched * bits / expert_shards
     read += m.embedding_parameters * max(bits, 2.0) / load.tensor_parallel
     rate = device.bytes_per_s
-    compute = device.flops_per_s(load.weight_bits)
+    compute = device.flops_per_s(load.compute_bits or load.weight_bits)
     return _Parts(
         batch=at_once,
         waves=each / at_once,

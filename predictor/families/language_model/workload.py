@@ -8,12 +8,13 @@ from typing import Any
 
 from pydantic import Field
 
-from berth.pilot.documents import Document, read_json
+from berth.pilot.documents import Document
 from berth.pilot.profile import Name, RunsOn, Target
 from berth.predictor.core.forecast import Unit
 from berth.predictor.core.workload import Amount, Kind, Workload, digest_of
 from berth.predictor.families.graph.workload import plain_name
-from berth.predictor.families.language_model.config import RawConfig, from_mapping
+from berth.predictor.families.language_model.config import from_mapping
+from berth.predictor.families.language_model.model_files import read_model_config
 
 LANGUAGE_MODEL_WORKLOAD_SCHEMA = "berth.language-model-workload/1"
 _COUNT = Field(default=1, ge=1, le=10_000_000)
@@ -66,7 +67,7 @@ def language_model_workload(path: Path, **load: Any) -> LanguageModelWorkload:
 
     Raises DocumentError for a file that is not the configuration of a decoder.
     """
-    raw = dict(read_json(path, RawConfig).model_extra or {})
+    raw = read_model_config(path)
     from_mapping(raw, source=path, name=path.name)
     load_fields = {key: value for key, value in load.items() if value is not None}
     return LanguageModelWorkload(**{"name": plain_name(path), "config": raw, **load_fields})

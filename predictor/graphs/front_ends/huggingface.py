@@ -76,7 +76,9 @@ def _build(path: Path, settings: dict[str, Any], transformers: Any, torch: Any) 
     kind = options.pop("model_type")
     if kind not in transformers.CONFIG_MAPPING:
         raise DocumentError(
-            path, f"names the model type {kind!r}, which transformers does not know"
+            path,
+            f"names the model type {kind!r}, which transformers does not know",
+            hint="export the model to ONNX (`optimum-cli export onnx`) and give model.onnx",
         )
     try:
         config = transformers.AutoConfig.for_model(kind, **options)

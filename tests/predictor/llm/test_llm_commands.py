@@ -112,7 +112,8 @@ def test_what_makes_no_sense_is_one_sentence(
 
 
 @pytest.mark.parametrize(
-    "raw", [{"model_type": "mamba"}, {"model_type": "llama"}, {"architectures": [], "x": []}]
+    "raw",
+    [{"model_type": "novel"}, {"model_type": "llama", "n_experts": 8}, {"architectures": []}],
 )
 def test_an_odd_configuration_exits_with_two(
     tmp_path: Path, raw: dict[str, Any], capsys: pytest.CaptureFixture[str]

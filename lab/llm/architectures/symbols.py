@@ -1,0 +1,204 @@
+"""Integers and floats that remember the expression they were computed by, and tensors built from
+them.
+
+A configuration whose numbers are ``Symbol`` builds an ordinary model; each weight's shape then
+says how its sizes follow from the configuration's keys.
+"""
+
+from __future__ import annotations
+
+import builtins
+import contextlib
+import math
+import operator
+import re
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any
+
+_ATOM = re.compile(r"[\w.\[\]]+\Z")
+_PRODUCT = re.compile(r"[\w.\[\] *]+\Z")
+
+
+class Symbol(int):
+    """An integer with the expression that it was computed by."""
+
+    text: str
+
+    def __new__(cls, value: int, text: str) -> Symbol:
+        made = super().__new__(cls, value)
+        made.text = text
+        return made
+
+    def __getnewargs__(self) -> tuple[int, str]:  # type: ignore[override]
+        return int.__int__(self), self.text
+
+    def __ceil__(self) -> Symbol:
+        return self
+
+    def __floor__(self) -> Symbol:
+        return self
+
+    def __round__(self, ndigits: Any = None) -> Symbol:
+        return self
+
+    def __neg__(self) -> Symbol:
+        return Symbol(-int.__int__(self), f"-{wrapped(self.text)}")
+
+
+class SymbolFloat(float):
+    """A float with the expression that it was computed by."""
+
+    text: str
+
+    def __new__(cls, value: float, text: str) -> SymbolFloat:
+        made = super().__new__(cls, value)
+        made.text = text
+        return made
+
+    def __getnewargs__(self) -> tuple[float, str]:  # type: ignore[override]
+        return float.__float__(self), self.text
+
+    def __ceil__(self) -> Symbol:
+        return Symbol(math.ceil(float.__float__(self)), f"ceil({self.text})")
+
+    def __floor__(self) -> Symbol:
+        return Symbol(math.floor(float.__float__(self)), f"int({self.text})")
+
+    def __round__(self, ndigits: Any = None) -> Any:
+        if ndigits is not None:
+            return round(float.__float__(self), ndigits)
+        return Symbol(round(float.__float__(self)), f"round({self.text})")
+
+
+def wrapped(text: str) -> str:
+    """Return an expression in parentheses, unless it is a name or number."""
+    return text if _ATOM.match(text) else f"({text})"
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Symbol):
+        return int.__int__(value)
+    return float.__float__(value) if isinstance(value, SymbolFloat) else value
+
+
+def _text(value: Any) -> str:
+    return value.text if isinstance(value, Symbol | SymbolFloat) else repr(value)
+
+
+def _operation(apply: Callable[[Any, Any], Any], sign: str, *, swapped: bool) -> Any:
+    def method(self: Any, other: Any) -> Any:
+        if isinstance(other, bool) or not isinstance(other, int | float):
+            return NotImplemented
+        left, right = (other, self) if swapped else (self, other)
+        value = apply(_plain(left), _plain(right))
+        texts = _text(left), _text(right)
+        if sign == "*" and all(_PRODUCT.match(text) for text in texts):
+            text = " * ".join(texts)
+        else:
+            text = f"{wrapped(texts[0])} {sign} {wrapped(texts[1])}"
+        if isinstance(value, float):
+            return SymbolFloat(value, text)
+        return Symbol(value, text) if isinstance(value, int) else value
+
+    return method
+
+
+for _name, _apply, _sign in (
+    ("add", operator.add, "+"), ("sub", operator.sub, "-"), ("mul", operator.mul, "*"),
+    ("floordiv", operator.floordiv, "//"), ("truediv", operator.truediv, "/"),
+    ("mod", operator.mod, "%"), ("pow", operator.pow, "**"),
+):  # fmt: skip
+    for _class in (Symbol, SymbolFloat):
+        setattr(_class, f"__{_name}__", _operation(_apply, _sign, swapped=False))
+        setattr(_class, f"__r{_name}__", _operation(_apply, _sign, swapped=True))
+
+
+class _IntLike(type):
+    def __instancecheck__(cls, instance: Any) -> bool:
+        return isinstance(instance, builtins.int)
+
+    def __call__(cls, value: Any = 0, *rest: Any) -> Any:
+        if isinstance(value, Symbol):
+            return value
+        if isinstance(value, SymbolFloat):
+            return Symbol(builtins.int(float.__float__(value)), f"int({value.text})")
+        return builtins.int(value, *rest)
+
+
+class _Int(metaclass=_IntLike):
+    """Stands for ``int`` in modules whose ``int(...)`` must not forget the expression."""
+
+
+@contextlib.contextmanager
+def recorded_shapes(package: str) -> Iterator[None]:
+    """Within the context, tensors that torch creates remember the symbols of their shape
+    (``shape_texts``), and ``int(...)`` in the modules of ``package`` keeps expressions."""
+    import torch  # noqa: PLC0415 - seconds
+    from torch.utils import _device  # noqa: PLC0415
+
+    _device._device_constructors()  # lists torch's own functions before they are replaced
+    makers = ("empty", "zeros", "ones", "rand", "randn", "full")
+    originals = {name: getattr(torch, name) for name in makers}
+    parameter_new = torch.nn.Parameter.__new__
+
+    def recording(name: str) -> Any:
+        original = originals[name]
+
+        def make(*sizes: Any, **options: Any) -> Any:
+            if options.get("device") is None:
+                options["device"] = "meta"
+            tensor = original(*sizes, **options)
+            shape: Any = options.get("size", sizes)
+            if name == "full":
+                shape = sizes[0] if sizes else shape
+            if len(shape) == 1 and isinstance(shape[0], list | tuple):
+                shape = shape[0]
+            if len(shape) == tensor.dim() and any(isinstance(s, Symbol) for s in shape):
+                tensor.size_symbols = tuple(shape)
+            return tensor
+
+        return make
+
+    def new(cls: Any, data: Any = None, requires_grad: bool = True) -> Any:
+        parameter = parameter_new(cls, data, requires_grad)
+        if hasattr(data, "size_symbols"):
+            parameter.size_symbols = data.size_symbols
+        return parameter
+
+    for name in makers:
+        setattr(torch, name, recording(name))
+    torch.nn.Parameter.__new__ = new  # type: ignore[method-assign, assignment]
+    try:
+        with whole_numbers_kept(package):
+            yield
+    finally:
+        for name, original in originals.items():
+            setattr(torch, name, original)
+        torch.nn.Parameter.__new__ = parameter_new  # type: ignore[method-assign]
+
+
+@contextlib.contextmanager
+def whole_numbers_kept(package: str) -> Iterator[None]:
+    """Within the context, ``int(...)`` in the modules of ``package`` keeps expressions."""
+    modules = [
+        module
+        for name, module in list(sys.modules.items())
+        if name.startswith(package) and "int" not in vars(module)
+    ]
+    for module in modules:
+        module.int = _Int  # type: ignore[attr-defined]
+    try:
+        yield
+    finally:
+        for module in modules:
+            del module.int  # type: ignore[attr-defined]
+
+
+def shape_texts(tensor: Any) -> tuple[str | int, ...]:
+    """Return each size of a tensor: its expression, or a plain integer where none was recorded."""
+    symbols = getattr(tensor, "size_symbols", tuple(tensor.shape))
+    return tuple(
+        s.text if isinstance(s, Symbol) else int(size)
+        for s, size in zip(symbols, tensor.shape, strict=True)
+    )

@@ -1,0 +1,253 @@
+"""Count a model's weights and cache by the table of families, ``families.json``.
+
+``python -m lab lm-architectures --train`` derives the table from transformers' own classes. An
+entry holds, for one ``model_type``: defaults and other spellings of keys; how values that are not
+given follow from others (``scalars``, ``lists``); each weight as (part, name, repetitions,
+condition, product of sizes); each cached tensor; keys that are known to change nothing.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from berth.pilot.errors import DocumentError
+from berth.predictor.families.language_model.expressions import MissingKey, evaluate
+
+TABLE = Path(__file__).with_name("families.json")
+LAYERS_AT_MOST = 2_000
+OLD_KINDS: Mapping[str, str] = {
+    "mamba": "linear_attention", "attention": "full_attention",
+    "deepseek_sparse_attention": "indexed_attention", "qwen_sparse_attention": "indexed_attention",
+}  # fmt: skip
+"""Kinds of layers as files before transformers 5 name them."""
+_LARGEST = 2**40
+_LONGEST_LIST = 10_000
+
+
+@cache
+def table() -> Mapping[str, Any]:
+    """Return the table of families: ``families`` (by model type) and ``harmless`` keys."""
+    read: Mapping[str, Any] = json.loads(TABLE.read_text(encoding="utf-8"))
+    return read
+
+
+@dataclass(frozen=True, slots=True)
+class Weight:
+    """A weight matrix of one layer (or of none): its part of the model, name, and size."""
+
+    part: str
+    """``attention``, ``dense``, ``expert``, ``embedding``, ``lookup``, ``head`` or ``tower``."""
+    name: str
+    count: float
+    """Number of parameters."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cached:
+    """What one layer keeps of a sequence."""
+
+    per_token: float
+    window: int | None
+    state: float
+    """Values that do not grow with the sequence."""
+
+
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """A model that was counted by the table."""
+
+    entry: Mapping[str, Any]
+    values: Mapping[str, Any]
+    """The configuration with defaults filled in."""
+    weights: tuple[Weight, ...]
+    cache: tuple[Cached, ...]
+    """By layer."""
+
+    def size(self, name: str, default: float = 0.0) -> float:
+        """Return a named dimension (``heads``, ``hidden``, ``vocabulary``, ...) of the model."""
+        text = self.entry["sizes"].get(name)
+        if text is None:
+            return default
+        try:
+            value = evaluate(text, self.values)
+        except (ArithmeticError, LookupError, TypeError):
+            return default
+        if isinstance(value, list) and value and all(isinstance(v, int) for v in value):
+            value = max(value)
+        return float(value) if isinstance(value, int | float) else default
+
+
+def count(entry: Mapping[str, Any], config: Mapping[str, Any], source: Path | str) -> Counted:
+    """Return the weights and cache of a configuration of a family. Raises DocumentError that names
+    the key that is missing, wrong or not understood."""
+    values = resolved(entry, config, source)
+    try:
+        layers = evaluate(entry["layers"], values)
+        if type(layers) is not int or not 1 <= layers <= LAYERS_AT_MOST:
+            shown = repr(layers)[:40]
+            raise DocumentError(
+                source,
+                f"must be a whole number from 1 to {LAYERS_AT_MOST} (it is {shown})",
+                key=entry["layers"],
+            )
+        said = config.get("num_hidden_layers", layers)
+        if isinstance(said, int) and said != layers and entry["layers"] != "1":
+            raise DocumentError(
+                source, f"is {said}, and the kinds of layers are {layers}", key="num_hidden_layers"
+            )
+        values["layers"] = layers
+        weights = tuple(_weights(entry, values))
+        cached = tuple(_cached(entry, values, i) for i in range(layers))
+    except MissingKey as missing:
+        raise DocumentError(source, "is missing", key=str(missing)) from None
+    except (ArithmeticError, LookupError, TypeError, ValueError, OverflowError) as error:
+        raise DocumentError(
+            source, f"has values that make no {entry['model_type']} model ({error})"[:200]
+        ) from None
+    for weight in weights:
+        if not 0 <= weight.count < math.inf:
+            raise DocumentError(source, f"has values that make no {entry['model_type']} model")
+    return Counted(entry, values, weights, cached)
+
+
+def flat(config: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Return the values of a configuration with those of nested objects as ``a.b``; the objects
+    themselves, too."""
+    values: dict[str, Any] = {}
+    for key, value in config.items():
+        values[prefix + key] = value
+        if isinstance(value, dict):
+            values |= flat(value, f"{prefix}{key}.")
+    return values
+
+
+def resolved(
+    entry: Mapping[str, Any], config: Mapping[str, Any], source: Path | str
+) -> dict[str, Any]:
+    """Return the values that an entry's expressions use: defaults, the configuration's, and those
+    that follow from these. Raises DocumentError for values of a wrong kind."""
+    values = dict(entry["defaults"])
+    aliases, nullable = entry["aliases"], entry["nullable"]
+    layer_types = aliases.get("layer_types", "layer_types")
+    for key, read in flat(config).items():
+        name = aliases.get(key, key)
+        if name not in values or (name != key and name in config):
+            continue
+        if read is None and name not in nullable:
+            continue
+        value = _checked(read, values[name], key, source)
+        of_layers = name == layer_types and isinstance(value, list)
+        values[name] = [_kind(v) for v in value] if of_layers else value
+    raw = dict(values)
+    for key, cases in entry["scalars"].items():
+        for condition, text in cases:
+            if not condition or _try(condition, raw):
+                values[key] = _try(text, raw)
+                break
+    for key, rule in entry["lists"].items():
+        if raw.get(key) is not None:
+            continue
+        layers = _try(rule.get("count", entry["layers"]), values)
+        if layers is None:
+            continue
+        indices = range(layers if type(layers) is int and layers <= LAYERS_AT_MOST else 0)
+        space = {**values, "layers": layers}
+        if "members" in rule:
+            values[key] = [i for i in indices if _holds(rule["members"], {**space, "i": i})]
+        else:
+            values[key] = [
+                next((v for c, v in rule["kinds"] if _holds(c, {**space, "i": i})), None)
+                for i in indices
+            ]
+    return values
+
+
+def _kind(value: Any) -> Any:
+    return OLD_KINDS.get(value, value) if isinstance(value, str) else value
+
+
+def _checked(  # noqa: PLR0912 - a case for each kind of value
+    value: Any, default: Any, key: str, source: Path | str
+) -> Any:
+    """Return a value whose kind fits its default. Raises DocumentError."""
+    if isinstance(value, bool) or value is None:
+        if isinstance(value, bool) and type(default) in {int, float}:
+            raise DocumentError(source, f"must be a whole number (it is {value})", key=key)
+        return value
+    if isinstance(value, int | float):
+        if isinstance(default, bool) or (isinstance(default, str) and default != "auto"):
+            raise DocumentError(
+                source, f"must be like {default!r} (it is {value!r})"[:120], key=key
+            )
+        if isinstance(value, float) and value.is_integer():
+            value = int(value)
+        if isinstance(value, float) and type(default) is int:
+            raise DocumentError(source, f"must be a whole number (it is {value!r})", key=key)
+        least = 0 if type(default) is int and default > 0 else -1
+        if not least <= value <= _LARGEST:
+            raise DocumentError(source, f"must be a whole number up to {_LARGEST:.0e}", key=key)
+        return value
+    if isinstance(value, list):
+        if len(value) > _LONGEST_LIST:
+            raise DocumentError(source, f"holds more than {_LONGEST_LIST} items", key=key)
+        if type(default) in {int, float, bool, str}:
+            raise DocumentError(source, f"must be like {default!r} (it is a list)"[:120], key=key)
+        return value
+    if isinstance(value, str):
+        if isinstance(default, int | float | list):
+            raise DocumentError(source, f"must be a whole number (it is {value[:40]!r})", key=key)
+        return value[:_LONGEST_LIST]
+    if isinstance(default, int | float | str | list):
+        raise DocumentError(source, "must not be an object", key=key)
+    return value
+
+
+def _try(text: str, values: Mapping[str, Any]) -> Any:
+    try:
+        return evaluate(text, values)
+    except (ArithmeticError, TypeError, LookupError):
+        return None
+
+
+def _holds(condition: str, values: Mapping[str, Any]) -> bool:
+    return not condition or bool(evaluate(condition, values))
+
+
+def _weights(entry: Mapping[str, Any], values: Mapping[str, Any]) -> Iterator[Weight]:
+    for part, name, repetitions, condition, product in entry["weights"]:
+        if "{}" not in name:
+            if _holds(condition, values):
+                yield Weight(part, name, float(evaluate(product, values)))
+            continue
+        times = evaluate(repetitions, values)
+        if type(times) is not int or not 0 <= times <= LAYERS_AT_MOST:
+            raise ValueError(f"{repetitions} is {str(times)[:20]}")
+        by_layer = "[i]" in product
+        size = 0.0 if by_layer else None
+        for i in range(times):
+            space = {**values, "i": i}
+            if _holds(condition, space):
+                if size is None or by_layer:
+                    size = float(evaluate(product, space))
+                yield Weight(part, name.replace("{}", str(i), 1), size)
+
+
+def _cached(entry: Mapping[str, Any], values: Mapping[str, Any], index: int) -> Cached:
+    space = {**values, "i": index}
+    sums = {"token": 0.0, "state": 0.0}
+    window = None
+    for kind, condition, product in entry["cache"]:
+        if not _holds(condition, space):
+            continue
+        size = evaluate(product, space)
+        if kind == "window":
+            window = int(size)
+        else:
+            sums[kind] += float(size)
+    return Cached(sums["token"], window, sums["state"])

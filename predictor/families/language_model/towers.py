@@ -1,0 +1,113 @@
+"""Find the language model in a configuration that also has encoders of pictures or sound, and count
+these towers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from berth.pilot.errors import DocumentError
+from berth.predictor.families.language_model import families
+from berth.predictor.families.language_model.refusals import family_of
+
+TEXT_KEYS = ("text_config", "llm_config", "language_config", "language_model_config",
+             "text_model_config")  # fmt: skip
+_WORDS = ("vision", "visual", "audio", "speech", "vit_config", "img_", "sound", "whisper")
+_FROM_OUTSIDE = ("tie_word_embeddings", "torch_dtype", "dtype")
+
+
+@dataclass(frozen=True, slots=True)
+class Towers:
+    """Encoders beside a language model."""
+
+    parameters: float = 0.0
+    names: str = ""
+
+
+def text_part(raw: Mapping[str, Any], known: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+    """Return the family and the configuration of the language model in a configuration."""
+    outer = family_of(raw)
+    composite = known["composites"].get(outer, {})
+    thinker = raw.get("thinker_config")
+    around: Mapping[str, Any] = thinker if isinstance(thinker, dict) else raw
+    for key in (composite.get("text", "text_config"), *TEXT_KEYS):
+        nested = around.get(key)
+        if isinstance(nested, dict):
+            outside = {k: around[k] for k in _FROM_OUTSIDE if around.get(k) is not None}
+            if "tie_word_embeddings" not in outside and "tied" in composite:
+                outside["tie_word_embeddings"] = composite["tied"]
+            family = str(nested.get("model_type") or composite.get("family") or outer).lower()
+            own = {k: v for k, v in nested.items() if k != "tie_word_embeddings" or v is not None}
+            return family, {
+                **outside,
+                **own,
+                **{k: v for k, v in outside.items() if k == "tie_word_embeddings"},
+            }
+    if composite and outer not in known["families"]:
+        outside = dict(raw)
+        return str(composite["family"]), outside
+    return outer, dict(raw)
+
+
+def beside(
+    raw: Mapping[str, Any], text: Mapping[str, Any], known: Mapping[str, Any], source: Path | str
+) -> Towers:
+    """Return the encoders beside the language model. Raises DocumentError for one that cannot be
+    counted."""
+    thinker = raw.get("thinker_config")
+    around = thinker if isinstance(thinker, dict) else raw
+    composite = known["composites"].get(family_of(around)) or known["composites"].get(
+        family_of(raw)
+    )
+    nested = {
+        key: value for key, value in around.items()
+        if isinstance(value, dict) and any(word in key for word in _WORDS)
+        and key.endswith(("config", "vision", "vit"))
+    }  # fmt: skip
+    if composite is not None and "entry" in composite:
+        expected = composite["towers"]
+        same = all(
+            value.get("model_type") in (None, expected.get(key)) for key, value in nested.items()
+        )
+        if same:
+            filled = {**around, composite["text"]: dict(text)}
+            counted = families.count(composite["entry"], filled, source)
+            total = sum(w.count for w in counted.weights)
+            return Towers(total, _names(expected or nested, total))
+    total = 0.0
+    for key, value in nested.items():
+        total += _usual(value, key, source)
+    return Towers(total, _names(nested, total))
+
+
+def _names(nested: Mapping[str, Any], total: float) -> str:
+    if not total:
+        return ""
+    kinds = sorted(key.removesuffix("_config") for key in nested) or ["vision"]
+    return f"{' and '.join(kinds)}: {total / 1e9:.2g} billion parameters"
+
+
+def _usual(value: Mapping[str, Any], key: str, source: Path | str) -> float:
+    """Return the parameters of a vision transformer of the usual form by its width, depth and
+    feed-forward size."""
+    plain = {name.removeprefix("vt_").removeprefix("vit_"): v for name, v in value.items()}
+    width = _first(plain, "hidden_size", "width", "embed_dim", "d_model")
+    depth = _first(plain, "num_hidden_layers", "depth", "layers", "encoder_layers")
+    if width is None or depth is None:
+        raise DocumentError(
+            source,
+            "is a tower that Berth cannot count: it has no width and number of layers",
+            key=key,
+        )
+    inner = _first(plain, "intermediate_size", "mlp_dim", "encoder_ffn_dim") or 4 * width
+    return float(depth * (4 * width * width + 2 * width * inner))
+
+
+def _first(values: Mapping[str, Any], *names: str) -> int | None:
+    for name in names:
+        value = values.get(name)
+        if type(value) is int and 0 < value <= 1_000_000:
+            return value
+    return None
