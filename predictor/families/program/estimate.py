@@ -20,6 +20,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from berth.pilot.catalogue import REQUIRED
 from berth.pilot.profile import Profile
 from berth.predictor.core.arrays import Floats
 from berth.predictor.core.intervals import NORMAL_90, difficulty
@@ -394,20 +395,22 @@ def estimate(reading: Reading, layout: Layout, bundle: Bundle) -> list[Estimate]
     return estimates
 
 
-MISS_S = {"l1": 4e-9, "l2": 20e-9, "llc": 100e-9, "branch": 10e-9}
-"""Upper estimates of the seconds that a miss costs, by the beginning of its counter's name."""
+MISS_S = {"l1": 4e-9, "l2": 20e-9, "llc": 100e-9, "branch": 10e-9, "instructions": 0.5e-9,
+          "loads": 1e-9, "stores": 1e-9}  # fmt: skip
+"""Upper estimates of the seconds that a miss, instruction or access costs, by the beginning of its
+counter's name."""
 
 
 def counting_error(profile: Profile) -> float:
-    """Return the relative standard error of the predicted time by those of the counted misses.
+    """Return the relative standard error of the predicted time by those of its counted work.
 
-    It is that of the time that the misses take, at most the largest relative error of a counter; 0:
+    It is that of the time that they take, at most the largest relative error of a counter; 0:
     no counter has a standard error.
     """
     doubtful = {
         name: m
         for name, m in profile.counters.items()
-        if name.endswith("_misses") and m.standard_error and m.value
+        if (name in REQUIRED or name.endswith("_misses")) and m.standard_error and m.value
     }
     largest = max(
         ((m.standard_error or 0.0) / (m.value or 1.0) for m in doubtful.values()), default=0.0
