@@ -91,7 +91,7 @@ def make_workloads(
     the store.
     """
     kinds = node_kinds(store, site) if kinds is None else kinds
-    ratios = SiteRatios(platforms, everybody=site.learning.everybody)
+    ratios = _site_ratios(site, platforms)
     unplaced: Counter[Unplaced] = Counter()
     every, done = store.past_jobs.count(), 0
     for user, jobs in by_user(store):
@@ -124,6 +124,20 @@ def make_workloads(
         writer.write_workloads("", _groups(everybody, accounts=True), times)
     writer.write_unknown_programs()
     return HistorySummary(writer.workloads, writer.runs, unplaced)
+
+
+def _site_ratios(site: Site, platforms: Mapping[str, Platform]) -> SiteRatios:
+    at_site = dict.fromkeys(candidate.platform for candidate in site.candidates)
+    return SiteRatios(platforms, at_site=at_site, everybody=site.learning.everybody)
+
+
+def add_unknown_programs(
+    store: Store, site: Site, *, forecaster: Forecaster, platforms: Mapping[str, Platform]
+) -> None:
+    """Store the workloads that stand for unknown programs at a site without past jobs: benchmark
+    kernels alone tell how much faster one kind of node is than another."""
+    ratios = _site_ratios(site, platforms)
+    HistoryWriter(store, forecaster, platforms, time.time(), ratios).write_unknown_programs()
 
 
 def _learnt(

@@ -75,6 +75,7 @@ ACCURACY: tuple[Column[Accuracy], ...] = (
 """The columns of the predictions' accuracy for groups of jobs."""
 GROUNDS: Mapping[str, str] = {
     Ground.FIT: "fit",
+    Ground.KERNELS: "benchmark kernels",
     Ground.POPULATION: "the site's ratio between kinds of nodes",
     Ground.RUNS: "own runs",
     Ground.MEASURED: "a pilot",

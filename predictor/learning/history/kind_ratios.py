@@ -17,16 +17,16 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
 
+from berth.predictor.learning.evidence import WHOLE_SECONDS_DEVIATION_S
+from berth.predictor.learning.history.kernel_ratios import UNKNOWN, Population
 from berth.predictor.learning.history.rings import Floats
 
-CLOCK_S = 0.41
-"""Standard deviation of a run time in whole seconds: its start and its end are each up to half a
-second off."""
 PAIRS = 40
 """Pairs of a program that count, the newest ones."""
 LEAST_USERS = 3
@@ -39,10 +39,9 @@ _UNLIKE_SHARES, _UNLIKE_SCALE = (0.1, 0.3, 0.6), 2.5
 """Shares of pairs whose runs had quite different inputs, and the scale of their log ratio."""
 _MEANS: Floats = np.linspace(-4.0, 4.0, 161)
 _SPREADS: Floats = np.array([0.01, 0.03, 0.06, 0.1, 0.15, 0.2, 0.27, 0.35, 0.45, 0.6, 0.8, 1.1])
-_SPREAD_EXPECTED = 0.5
-"""Scale of the half-normal prior of the spread between programs."""
-_MEAN_EXPECTED = 1.0
-"""Standard deviation of the prior of the mean log ratio, around 0."""
+_MEAN_FREEDOM = 4
+"""Degrees of freedom of the prior of the mean, Student's t: a few programs that disagree with the
+kernels outweigh them."""
 _SHARED = 0.5
 """Weight of a pair: each run is in up to two pairs."""
 
@@ -74,6 +73,8 @@ class LogRatio(NamedTuple):
     """Number of programs that the estimate rests on."""
     is_own: bool
     """Whether pairs of the program itself are among the evidence."""
+    kernels: int = 0
+    """Number of benchmark kernels that both platforms ran."""
 
 
 Platforms = tuple[str, str]
@@ -94,9 +95,10 @@ def pairs_of(runs: Iterable[TimedRun]) -> Mapping[Platforms, list[Pair]]:
             if before.platform == after.platform:
                 continue
             first, second = sorted((before, after), key=lambda run: run.platform)
-            times = np.maximum([first.runtime_s, second.runtime_s], CLOCK_S)
+            clock_s = WHOLE_SECONDS_DEVIATION_S
+            times = np.maximum([first.runtime_s, second.runtime_s], clock_s)
             log_ratio = float(np.log(times[0] / times[1]))
-            pair = Pair(log_ratio, CLOCK_S * float(np.hypot(*(1.0 / times))))
+            pair = Pair(log_ratio, clock_s * float(np.hypot(*(1.0 / times))))
             key = first.platform, second.platform
             dated.setdefault(key, []).append((after.submit_s, pair))
     return {
@@ -139,41 +141,55 @@ class KindRatios:
         program: Hashable | None = None,
         *,
         everybody: bool = False,
+        kernels: Population = UNKNOWN,
     ) -> LogRatio | None:
         """Return the log of a program's time on ``platform`` over its time on ``other``; None: no
-        program ran on both, nor on both and one platform between them.
+        program ran on both, nor on both and one platform between them, and no kernel did.
 
         ``program`` None: an unknown program of the user. Other users' programs count where there
         are at least ``LEAST_USERS`` of them, or the site trusts all users (``everybody``).
+        ``kernels``: what benchmark kernels say of this ratio.
         """
-        direct = self._direct(platform, other, user, program, everybody)
+        asker = user, program
+        direct = self._direct(platform, other, asker, everybody=everybody, kernels=kernels)
         if direct is not None:
             return direct
         names = {name for pair in self._evidence for name in pair} - {platform, other}
         chains = []
         for between in sorted(names):
-            first = self._direct(platform, between, user, program, everybody)
-            second = self._direct(between, other, user, program, everybody)
+            first = self._direct(platform, between, asker, everybody=everybody)
+            second = self._direct(between, other, asker, everybody=everybody)
             if first is not None and second is not None:
                 width = float(np.hypot(first.half_width, second.half_width))
                 programs = min(first.programs, second.programs)
                 own = first.is_own and second.is_own
                 chains.append(LogRatio(first.mid + second.mid, width, programs, own))
-        return min(chains, key=lambda chain: chain.half_width, default=None)
+        if chains:
+            return min(chains, key=lambda chain: chain.half_width)
+        return _ratio_of(_prior(kernels), kernels, 0) if kernels.kernels else None
 
     def _direct(
-        self, platform: str, other: str, user: str, program: Hashable | None, everybody: bool
+        self,
+        platform: str,
+        other: str,
+        key: Program,
+        *,
+        everybody: bool,
+        kernels: Population = UNKNOWN,
     ) -> LogRatio | None:
         pair = min(platform, other), max(platform, other)
         evidence = self._evidence.get(pair)
         if evidence is None:
             return None
-        key = (user, program)
         if key not in evidence.rows:
-            key = (user, None)
-        asked = (pair, key, everybody)
+            key = (key[0], None)
+        if platform != pair[0]:
+            kernels = kernels._replace(mean=-kernels.mean)
+        asked = (pair, key, everybody, kernels)
         if asked not in self._known:
-            self._known[asked] = _posterior(evidence, user, evidence.rows.get(key), everybody)
+            weights = _weights(evidence, key[0], everybody)
+            row = evidence.rows.get(key)
+            self._known[asked] = _posterior(evidence, weights, row, kernels)
         ratio = self._known[asked]
         if ratio is None or platform == pair[0]:
             return ratio
@@ -183,12 +199,13 @@ class KindRatios:
 def _evidence(programs: Mapping[Program, Sequence[Pair]]) -> _Evidence:
     log = np.array([_log_likelihood(pairs) for pairs in programs.values()])
     likelihood = np.exp(log - log.max(axis=1, keepdims=True))
-    marginal = np.array([likelihood @ _populations(spread).T for spread in _SPREADS])
+    marginal = np.array([likelihood @ _populations(spread).T for spread in _SPREADS.tolist()])
     log_marginal = np.log(np.maximum(marginal, 1e-300)).transpose(1, 0, 2)
     rows = {program: row for row, program in enumerate(programs)}
     return _Evidence(rows, [user for user, _ in programs], likelihood, log_marginal)
 
 
+@lru_cache(maxsize=len(_SPREADS))
 def _populations(spread: float) -> Floats:
     """Return [means, log ratios] the share of programs at each log ratio, for each mean."""
     step = _LOG_RATIOS[1] - _LOG_RATIOS[0]
@@ -217,28 +234,44 @@ def _density(apart: Floats, scale: Floats) -> Floats:
     return density
 
 
-def _posterior(evidence: _Evidence, user: str, row: int | None, everybody: bool) -> LogRatio | None:
-    """Return the ratio of the program in ``row``, or of an unknown program of the user."""
-    weights = _weights(evidence, user, everybody)
+def _prior(kernels: Population) -> Floats:
+    """Return [spreads, means] the log of the prior of the programs' mean and spread."""
+    log = -0.5 * (_SPREADS[:, None] / kernels.spread) ** 2
+    apart = (_MEANS[None, :] - kernels.mean) / kernels.mean_deviation
+    log = log - (_MEAN_FREEDOM + 1) / 2 * np.log(1 + apart**2 / _MEAN_FREEDOM)
+    return np.asarray(log + np.log(np.gradient(_SPREADS))[:, None])
+
+
+def _posterior(
+    evidence: _Evidence, weights: Floats, row: int | None, kernels: Population
+) -> LogRatio | None:
+    """Return the ratio of the program in ``row``, or of an unknown program; ``weights``: how much
+    each program counts."""
     if row is not None:
         weights[row] = 0.0
     if row is None and not weights.any():
         return None
-    log = np.tensordot(weights, evidence.log_marginal, axes=1)
-    log = log - 0.5 * (_SPREADS[:, None] / _SPREAD_EXPECTED) ** 2
-    log = log - 0.5 * (_MEANS[None, :] / _MEAN_EXPECTED) ** 2
-    log = log + np.log(np.gradient(_SPREADS))[:, None]
+    log = np.tensordot(weights, evidence.log_marginal, axes=1) + _prior(kernels)
+    programs = int((weights > 0).sum()) + (row is not None)
+    return _ratio_of(log, kernels, programs, None if row is None else evidence.likelihood[row])
+
+
+def _ratio_of(
+    log: Floats, kernels: Population, programs: int, likelihood: Floats | None = None
+) -> LogRatio:
+    """Return the ratio of a program of the site; ``log``: [spreads, means] log weight of each
+    population, ``likelihood``: [log ratios] of the program's own pairs, None: it has none."""
     of_population = np.exp(log - log.max())
     shares = sum(
         weight @ _populations(spread)
-        for weight, spread in zip(of_population, _SPREADS, strict=True)
+        for weight, spread in zip(of_population, _SPREADS.tolist(), strict=True)
     )
-    if row is not None:
-        shares = shares * evidence.likelihood[row]
-    reached = np.cumsum(shares) / shares.sum()
+    if likelihood is not None:
+        shares = shares * likelihood
+    reached = np.cumsum(shares) / np.sum(shares)
     low, mid, high = np.interp((0.05, 0.5, 0.95), reached, _LOG_RATIOS)
-    programs = int((weights > 0).sum()) + (row is not None)
-    return LogRatio(float(mid), float(high - low) / 2, programs, row is not None)
+    own = likelihood is not None
+    return LogRatio(float(mid), float(high - low) / 2, programs, own, kernels.kernels)
 
 
 def _weights(evidence: _Evidence, user: str, everybody: bool) -> Floats:
