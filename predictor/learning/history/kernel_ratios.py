@@ -11,6 +11,7 @@ another application's kernels in 87 % (CPUs) and 91 % (GPUs) of cases
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from statistics import fmean, stdev
 from typing import NamedTuple
 
@@ -47,7 +48,15 @@ def by_kernels(platform: Platform, other: Platform) -> Population:
     """Return what the kernels that both platforms ran say of programs' time on ``platform`` over
     that on ``other``; ``UNKNOWN`` where they are too few."""
     ours, theirs = platform.signature.kernel_times_s, other.signature.kernel_times_s
-    logs = [math.log(ours[name] / theirs[name]) for name in sorted(ours.keys() & theirs.keys())]
-    if len(logs) < LEAST_KERNELS:
+    return population_of(
+        [math.log(ours[name] / theirs[name]) for name in sorted(ours.keys() & theirs.keys())]
+    )
+
+
+def population_of(log_ratios: Sequence[float]) -> Population:
+    """Return what is known of programs by the log ratios of kernels; ``UNKNOWN`` where they are
+    too few."""
+    if len(log_ratios) < LEAST_KERNELS:
         return UNKNOWN
-    return Population(fmean(logs), MEAN_DEVIATION, max(stdev(logs), LEAST_SPREAD), len(logs))
+    spread = max(stdev(log_ratios), LEAST_SPREAD)
+    return Population(fmean(log_ratios), MEAN_DEVIATION, spread, len(log_ratios))
