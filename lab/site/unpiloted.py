@@ -21,7 +21,8 @@ import numpy as np
 from berth.predictor.core.arrays import Floats
 from berth.predictor.learning.cells import SHIPPED, Cell, Place, Row, covariance
 from berth.predictor.learning.history.kernel_ratios import population_of
-from berth.predictor.learning.history.kind_ratios import KindRatios, Pair
+from berth.predictor.learning.history.kind_ratios import KindRatios
+from berth.predictor.learning.history.run_pairs import Pair
 from lab.datasets import aiwc, locate
 from lab.datasets.gavel import DEVICES, THROUGHPUTS, scaled
 from lab.experiments.experiment import Options

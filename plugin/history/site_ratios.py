@@ -21,15 +21,8 @@ from berth.plugin.history.run_times import PlacedJob
 from berth.plugin.store.records import PastJobRecord
 from berth.predictor.families.history.workload import HistoryWorkload, KindRatio, PredictedRun
 from berth.predictor.learning.history.kernel_ratios import Population, by_kernels
-from berth.predictor.learning.history.kind_ratios import (
-    KindRatios,
-    LogRatio,
-    Pair,
-    Platforms,
-    Program,
-    TimedRun,
-    pairs_of,
-)
+from berth.predictor.learning.history.kind_ratios import KindRatios, LogRatio, Program
+from berth.predictor.learning.history.run_pairs import Pair, Platforms, TimedRun, pairs_of
 
 UNKNOWN_TIME_S = (10.0, 3_600.0, 86_400.0)
 """Time of an unknown program where no job ended yet: lower end, middle and upper end in seconds."""

@@ -1,67 +1,53 @@
 """Ratios of run times between two kinds of hardware, from past jobs that nobody piloted.
 
-A program's times vary with its inputs far more than between kinds, so runs are compared in pairs:
-two runs of equal shape (program, cores, time limit), the one submitted next after the other, on
-different kinds. The log differences of a program's pairs scatter around the program's log ratio
-with heavy tails: their likelihood is Student's t with two degrees of freedom, with a scale of the
-program, and for a share of the pairs with a wide one; scale and share are integrated out. The
-resolution of the accounting's clock is added to the scale.
+Pairs of runs say how likely each ratio of a program is (``run_pairs``). Programs' ratios scatter
+around the site's: a normal distribution whose mean and standard deviation are integrated out. So a
+program that ran on both kinds has its own ratio, shrunk towards the others' as far as its pairs
+leave it open, and a program that did not has the others' mean and spread (Gelman et al., "Bayesian
+Data Analysis", 2013, chapter 5, on a grid).
 
-Programs' ratios scatter around the site's: a normal distribution whose mean and standard deviation
-are integrated out as well. So a program that ran on both kinds has its own ratio, shrunk towards
-the others' as far as its pairs leave it open, and a program that did not has the others' mean and
-spread (Gelman et al., "Bayesian Data Analysis", 2013, chapter 5, on a grid).
+What the benchmark kernels of ``berth site calibrate`` say of two kinds is the prior of their
+programs' mean and spread: alone where no program ran on both, outweighed as programs do.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
 
-from berth.predictor.learning.evidence import WHOLE_SECONDS_DEVIATION_S
 from berth.predictor.learning.history.kernel_ratios import UNKNOWN, Population
 from berth.predictor.learning.history.rings import Floats
+from berth.predictor.learning.history.run_pairs import (
+    LOG_RATIOS,
+    NOISES,
+    Pair,
+    Platforms,
+    log_likelihoods,
+    mixed,
+)
 
-PAIRS = 40
-"""Pairs of a program that count, the newest ones."""
 LEAST_USERS = 3
 """Other users must be this many before their programs count for a user's."""
 PROGRAMS_OF_USER = 3.0
 """A user's programs count for others as much as this many programs at most."""
-_LOG_RATIOS: Floats = np.linspace(-4.0, 4.0, 321)
-_SCALES: Floats = np.geomspace(0.02, 2.5, 8)
-_UNLIKE_SHARES, _UNLIKE_SCALE = (0.1, 0.3, 0.6), 2.5
-"""Shares of pairs whose runs had quite different inputs, and the scale of their log ratio."""
 _MEANS: Floats = np.linspace(-4.0, 4.0, 161)
 _SPREADS: Floats = np.array([0.01, 0.03, 0.06, 0.1, 0.15, 0.2, 0.27, 0.35, 0.45, 0.6, 0.8, 1.1])
 _MEAN_FREEDOM = 4
 """Degrees of freedom of the prior of the mean, Student's t: a few programs that disagree with the
 kernels outweigh them."""
-_SHARED = 0.5
-"""Weight of a pair: each run is in up to two pairs."""
+_STEP = float(LOG_RATIOS[1] - LOG_RATIOS[0])
+_EDGES: Floats = np.append(LOG_RATIOS, LOG_RATIOS[-1] + _STEP) - _STEP / 2
+"""Ends of the cells of ``LOG_RATIOS``."""
+_NOISES_OF, _ROUNDS, _EQUAL_NOISES = 200, 5, 5.0
+"""How common noises are is learnt from so many programs in so many rounds, from this many imagined
+programs with all noises equally."""
 
-
-class TimedRun(NamedTuple):
-    """One finished run of a program."""
-
-    shape: Hashable
-    """Runs of equal shape are compared with each other."""
-    platform: str
-    submit_s: float
-    runtime_s: float
-
-
-class Pair(NamedTuple):
-    """The log ratio of two runs of equal shape on two platforms."""
-
-    log_ratio: float
-    clock: float
-    """Standard deviation of the log ratio from the clock's resolution alone."""
+Program = tuple[str, Hashable]
+"""A user and a key of the user's program."""
 
 
 class LogRatio(NamedTuple):
@@ -75,36 +61,6 @@ class LogRatio(NamedTuple):
     """Whether pairs of the program itself are among the evidence."""
     kernels: int = 0
     """Number of benchmark kernels that both platforms ran."""
-
-
-Platforms = tuple[str, str]
-Program = tuple[str, Hashable]
-"""A user and a key of the user's program."""
-
-
-def pairs_of(runs: Iterable[TimedRun]) -> Mapping[Platforms, list[Pair]]:
-    """Return a program's pairs by (platform, other platform) in order of names, the newest last;
-    the ratio is the time on the first over the time on the second."""
-    by_shape: dict[Hashable, list[TimedRun]] = {}
-    for run in runs:
-        by_shape.setdefault(run.shape, []).append(run)
-    dated: dict[Platforms, list[tuple[float, Pair]]] = {}
-    for same in by_shape.values():
-        same.sort(key=lambda run: run.submit_s)
-        for before, after in pairwise(same):
-            if before.platform == after.platform:
-                continue
-            first, second = sorted((before, after), key=lambda run: run.platform)
-            clock_s = WHOLE_SECONDS_DEVIATION_S
-            times = np.maximum([first.runtime_s, second.runtime_s], clock_s)
-            log_ratio = float(np.log(times[0] / times[1]))
-            pair = Pair(log_ratio, clock_s * float(np.hypot(*(1.0 / times))))
-            key = first.platform, second.platform
-            dated.setdefault(key, []).append((after.submit_s, pair))
-    return {
-        key: [pair for _, pair in sorted(each, key=lambda one: one[0])[-PAIRS:]]
-        for key, each in dated.items()
-    }
 
 
 @dataclass(frozen=True)
@@ -197,41 +153,42 @@ class KindRatios:
 
 
 def _evidence(programs: Mapping[Program, Sequence[Pair]]) -> _Evidence:
-    log = np.array([_log_likelihood(pairs) for pairs in programs.values()])
-    likelihood = np.exp(log - log.max(axis=1, keepdims=True))
-    marginal = np.array([likelihood @ _populations(spread).T for spread in _SPREADS.tolist()])
-    log_marginal = np.log(np.maximum(marginal, 1e-300)).transpose(1, 0, 2)
+    log = [log_likelihoods(pairs) for pairs in list(programs.values())[:_NOISES_OF]]
+    shares = _noise_shares(log)
+    log += [log_likelihoods(pairs) for pairs in list(programs.values())[_NOISES_OF:]]
+    likelihood = np.array([mixed(each, shares) for each in log])
     rows = {program: row for row, program in enumerate(programs)}
-    return _Evidence(rows, [user for user, _ in programs], likelihood, log_marginal)
+    return _Evidence(rows, [user for user, _ in programs], likelihood, _log_marginal(likelihood))
+
+
+def _log_marginal(likelihood: Floats) -> Floats:
+    """Return [programs, spreads, means] the log likelihood of each population."""
+    marginal = np.array([likelihood @ _populations(spread).T for spread in _SPREADS.tolist()])
+    return np.log(np.maximum(marginal, 1e-300)).transpose(1, 0, 2)
+
+
+def _noise_shares(log: Sequence[Floats]) -> Floats:
+    """Return [noises] how common they are among programs, by expectation maximisation; ``log``:
+    their likelihoods [noises, log ratios] by program."""
+    shares = np.full(NOISES, 1 / NOISES)
+    for _ in range(_ROUNDS):
+        marginal = _log_marginal(np.array([mixed(each, shares) for each in log]))
+        ratios = _predictive(marginal.sum(axis=0) + _prior(UNKNOWN))
+        counts = np.full(NOISES, _EQUAL_NOISES / NOISES)
+        for each in log:
+            likely = np.exp(each - each.max()) @ ratios * shares
+            counts += likely / likely.sum()
+        shares = counts / counts.sum()
+    return shares
 
 
 @lru_cache(maxsize=len(_SPREADS))
 def _populations(spread: float) -> Floats:
     """Return [means, log ratios] the share of programs at each log ratio, for each mean."""
-    step = _LOG_RATIOS[1] - _LOG_RATIOS[0]
-    apart = (_LOG_RATIOS[None, :] - _MEANS[:, None]) / max(spread, step / 2)
+    apart = (LOG_RATIOS[None, :] - _MEANS[:, None]) / max(spread, _STEP / 2)
     shares = np.exp(-0.5 * apart**2)
     normed: Floats = shares / shares.sum(axis=1, keepdims=True)
     return normed
-
-
-def _log_likelihood(pairs: Sequence[Pair]) -> Floats:
-    """Return [log ratios] the log likelihood of a program's pairs, over all scales and shares."""
-    differences, clocks = np.array(pairs).T
-    apart = differences[:, None] - _LOG_RATIOS
-    alike = _density(apart, np.hypot(_SCALES[:, None], clocks)[:, :, None])
-    unlike = _density(apart, np.hypot(_UNLIKE_SCALE, clocks)[:, None])
-    each = [np.log((1 - share) * alike + share * unlike) for share in _UNLIKE_SHARES]
-    log = _SHARED * np.concatenate([one.sum(axis=1) for one in each])
-    top = log.max()
-    total: Floats = top + np.log(np.exp(log - top).sum(axis=0))
-    return total
-
-
-def _density(apart: Floats, scale: Floats) -> Floats:
-    """Return the density of Student's t with two degrees of freedom, up to a constant."""
-    density: Floats = (1.0 + (apart / scale) ** 2 / 2.0) ** -1.5 / scale
-    return density
 
 
 def _prior(kernels: Population) -> Floats:
@@ -256,20 +213,27 @@ def _posterior(
     return _ratio_of(log, kernels, programs, None if row is None else evidence.likelihood[row])
 
 
+def _predictive(log: Floats) -> Floats:
+    """Return [log ratios] the probability of a program's ratio; ``log``: [spreads, means] log
+    weight of each population."""
+    weights = np.exp(log - log.max())
+    each = [
+        weight @ _populations(spread)
+        for weight, spread in zip(weights, _SPREADS.tolist(), strict=True)
+    ]
+    return np.sum(each, axis=0) / weights.sum()
+
+
 def _ratio_of(
     log: Floats, kernels: Population, programs: int, likelihood: Floats | None = None
 ) -> LogRatio:
     """Return the ratio of a program of the site; ``log``: [spreads, means] log weight of each
     population, ``likelihood``: [log ratios] of the program's own pairs, None: it has none."""
-    of_population = np.exp(log - log.max())
-    shares = sum(
-        weight @ _populations(spread)
-        for weight, spread in zip(of_population, _SPREADS.tolist(), strict=True)
-    )
+    shares = _predictive(log)
     if likelihood is not None:
         shares = shares * likelihood
-    reached = np.cumsum(shares) / np.sum(shares)
-    low, mid, high = np.interp((0.05, 0.5, 0.95), reached, _LOG_RATIOS)
+    reached = np.append(0.0, np.cumsum(shares) / shares.sum())
+    low, mid, high = np.interp((0.05, 0.5, 0.95), reached, _EDGES)
     own = likelihood is not None
     return LogRatio(float(mid), float(high - low) / 2, programs, own, kernels.kernels)
 
