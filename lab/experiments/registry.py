@@ -73,7 +73,7 @@ EXPERIMENTS: Mapping[str, Experiment] = {
     ),
     "unpiloted": Experiment(
         "lab.site.unpiloted",
-        "regret of programs that nobody piloted, by ratios between kinds of nodes", "1 min",
+        "regret of programs that nobody piloted, by ratios between kinds of nodes", "2 min",
     ),
     "uncertainty": Experiment(
         "lab.relative.uncertainty",

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache
 from typing import NamedTuple
 
 import numpy as np
@@ -26,8 +26,7 @@ from berth.predictor.learning.history.run_pairs import (
     NOISES,
     Pair,
     Platforms,
-    log_likelihoods,
-    mixed,
+    likelihoods,
 )
 
 LEAST_USERS = 3
@@ -42,7 +41,7 @@ kernels outweigh them."""
 _STEP = float(LOG_RATIOS[1] - LOG_RATIOS[0])
 _EDGES: Floats = np.append(LOG_RATIOS, LOG_RATIOS[-1] + _STEP) - _STEP / 2
 """Ends of the cells of ``LOG_RATIOS``."""
-_NOISES_OF, _ROUNDS, _EQUAL_NOISES = 200, 5, 5.0
+_NOISES_OF, _ROUNDS, _EQUAL_NOISES = 200, 3, 5.0
 """How common noises are is learnt from so many programs in so many rounds, from this many imagined
 programs with all noises equally."""
 
@@ -153,42 +152,43 @@ class KindRatios:
 
 
 def _evidence(programs: Mapping[Program, Sequence[Pair]]) -> _Evidence:
-    log = [log_likelihoods(pairs) for pairs in list(programs.values())[:_NOISES_OF]]
-    shares = _noise_shares(log)
-    log += [log_likelihoods(pairs) for pairs in list(programs.values())[_NOISES_OF:]]
-    likelihood = np.array([mixed(each, shares) for each in log])
+    every = list(programs.values())
+    by_noise = np.array([likelihoods(pairs) for pairs in every[:_NOISES_OF]])
+    shares = _noise_shares(by_noise)
+    further = [shares @ likelihoods(pairs) for pairs in every[_NOISES_OF:]]
+    likelihood = np.array([*(shares @ by_noise), *further])
+    likelihood /= likelihood.max(axis=1, keepdims=True)
     rows = {program: row for row, program in enumerate(programs)}
     return _Evidence(rows, [user for user, _ in programs], likelihood, _log_marginal(likelihood))
 
 
 def _log_marginal(likelihood: Floats) -> Floats:
     """Return [programs, spreads, means] the log likelihood of each population."""
-    marginal = np.array([likelihood @ _populations(spread).T for spread in _SPREADS.tolist()])
-    return np.log(np.maximum(marginal, 1e-300)).transpose(1, 0, 2)
+    marginal = likelihood @ _populations().reshape(-1, len(LOG_RATIOS)).T
+    return np.log(np.maximum(marginal, 1e-300)).reshape(-1, len(_SPREADS), len(_MEANS))
 
 
-def _noise_shares(log: Sequence[Floats]) -> Floats:
-    """Return [noises] how common they are among programs, by expectation maximisation; ``log``:
-    their likelihoods [noises, log ratios] by program."""
+def _noise_shares(by_noise: Floats) -> Floats:
+    """Return [noises] how common they are among programs, by expectation maximisation.
+
+    ``by_noise``: [programs, noises, log ratios] the programs' likelihoods.
+    """
     shares = np.full(NOISES, 1 / NOISES)
     for _ in range(_ROUNDS):
-        marginal = _log_marginal(np.array([mixed(each, shares) for each in log]))
+        marginal = _log_marginal(shares @ by_noise)
         ratios = _predictive(marginal.sum(axis=0) + _prior(UNKNOWN))
-        counts = np.full(NOISES, _EQUAL_NOISES / NOISES)
-        for each in log:
-            likely = np.exp(each - each.max()) @ ratios * shares
-            counts += likely / likely.sum()
+        likely = shares * (by_noise @ ratios)
+        counts = (likely / likely.sum(axis=1, keepdims=True)).sum(axis=0) + _EQUAL_NOISES / NOISES
         shares = counts / counts.sum()
     return shares
 
 
-@lru_cache(maxsize=len(_SPREADS))
-def _populations(spread: float) -> Floats:
-    """Return [means, log ratios] the share of programs at each log ratio, for each mean."""
-    apart = (LOG_RATIOS[None, :] - _MEANS[:, None]) / max(spread, _STEP / 2)
-    shares = np.exp(-0.5 * apart**2)
-    normed: Floats = shares / shares.sum(axis=1, keepdims=True)
-    return normed
+@cache
+def _populations() -> Floats:
+    """Return [spreads, means, log ratios] the share of programs at each log ratio."""
+    spreads = np.maximum(_SPREADS, _STEP / 2)[:, None, None]
+    shares = np.exp(-0.5 * ((LOG_RATIOS - _MEANS[:, None]) / spreads) ** 2)
+    return np.asarray(shares / shares.sum(axis=2, keepdims=True))
 
 
 def _prior(kernels: Population) -> Floats:
@@ -217,11 +217,7 @@ def _predictive(log: Floats) -> Floats:
     """Return [log ratios] the probability of a program's ratio; ``log``: [spreads, means] log
     weight of each population."""
     weights = np.exp(log - log.max())
-    each = [
-        weight @ _populations(spread)
-        for weight, spread in zip(weights, _SPREADS.tolist(), strict=True)
-    ]
-    return np.sum(each, axis=0) / weights.sum()
+    return np.asarray(np.tensordot(weights, _populations()) / weights.sum())
 
 
 def _ratio_of(

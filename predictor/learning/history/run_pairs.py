@@ -83,23 +83,16 @@ def _newest(compared: list[tuple[TimedRun, TimedRun]]) -> list[Pair]:
     return pairs
 
 
-def log_likelihoods(pairs: Sequence[Pair]) -> Floats:
-    """Return [noises, log ratios] the log likelihood of a program's pairs, for each combination of
-    scale and share."""
+def likelihoods(pairs: Sequence[Pair]) -> Floats:
+    """Return [noises, log ratios] the likelihood of a program's pairs for each combination of scale
+    and share, scaled to a maximum of 1."""
     differences, clocks, weights = np.array(pairs).T
     apart = differences[:, None] - LOG_RATIOS
     alike = _density(apart, np.hypot(_SCALES[:, None], clocks)[:, :, None])
     unlike = _density(apart, np.hypot(_UNLIKE_SCALE, clocks)[:, None])
     each = [np.log((1 - share) * alike + share * unlike) for share in _UNLIKE_SHARES]
-    return np.concatenate([np.tensordot(one, weights, axes=(1, 0)) for one in each])
-
-
-def mixed(log: Floats, shares: Floats) -> Floats:
-    """Return [log ratios] a program's likelihood, scaled to a maximum of 1; ``shares``: [noises]
-    how common each combination of scale and share is."""
-    weighed = log + np.log(shares)[:, None]
-    likelihood: Floats = np.exp(weighed - weighed.max()).sum(axis=0)
-    return np.asarray(likelihood / likelihood.max())
+    log = np.concatenate([np.tensordot(one, weights, axes=(1, 0)) for one in each])
+    return np.asarray(np.exp(log - log.max()))
 
 
 def _density(apart: Floats, scale: Floats) -> Floats:
