@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from berth.pilot.units import format_elapsed
 from berth.plugin.report.parts import Column, Part, Table
+from berth.policies.carbon import J_PER_KWH
 from berth.policies.codes import Ground
 
 if TYPE_CHECKING:
@@ -30,10 +31,14 @@ def _hours(seconds: float) -> str:
     return f"{'-' if seconds < 0 else ''}{format_elapsed(abs(seconds))}"
 
 
-_WRITE = {
+def _kilowatt_hours(joules: float) -> str:
+    return f"{joules / J_PER_KWH:,.1f} kWh"
+
+
+_WRITE: Mapping[str, Callable[[float], str]] = {
     "time": _hours,
     "cost": "{:,.2f}".format,
-    "energy": lambda joules: f"{joules / 3.6e6:,.1f} kWh",
+    "energy": _kilowatt_hours,
 }
 _TITLES = {"time": "time to end", "cost": "cost", "energy": "energy"}
 
