@@ -171,6 +171,14 @@ class PolicyTable(Document):
         "so many times its time limit; default: none",
     )
     order: Names = Field((), description="objective `static-best`: names of candidates, best first")
+    control: float = Field(
+        0.0,
+        ge=0,
+        lt=1,
+        description="share of the jobs that Berth would change, drawn at random, which are left as "
+        "written instead: `berth jobs gain` compares them with the changed jobs; 0: none "
+        "(mode `enforce`; in mode `shadow` every job is left as written)",
+    )
     weights: WeightsTable = Field(
         default_factory=WeightsTable, description="see `[policy.weights]`"
     )
