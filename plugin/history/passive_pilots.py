@@ -85,17 +85,18 @@ def _profile(name: str, placed: PlacedJob, usage: Usage, best: Usage) -> Profile
 
 
 def with_narrower(
-    ratios: Sequence[KindRatio], forecast: Forecast, home: str, cores: int
+    ratios: Sequence[KindRatio], forecast: Forecast, home: str, cores: int, *, allow_prior: bool
 ) -> tuple[KindRatio, ...]:
     """Return the ratios to ``home`` with those that a counted job's forecast knows better in place
-    of wider ones, and those that only it knows. Priors are not taken."""
+    of wider ones, and those that only it knows; priors only where the site allows them."""
     better = {ratio.platform: ratio for ratio in ratios}
     for platform in forecast.curves:
         there = forecast.at(platform, cores)
         faster = forecast.ratio(platform, cores, home, cores)
         if platform == home or there is None or faster is None:
             continue
-        if there.abstained is not None or there.basis is Basis.PRIOR or there.gpus:
+        is_prior = there.basis is Basis.PRIOR
+        if there.abstained is not None or there.gpus or (is_prior and not allow_prior):
             continue
         known = better.get(platform)
         if known is None or faster.high / faster.low < known.high / known.low:
@@ -122,6 +123,7 @@ def write_list(settings: PassivePilots, users: Iterable[str]) -> None:
         return
     try:
         if settings.one_in:
+            settings.spool.stat()  # a folder that is not there would be made
             lines = [f"one in {settings.one_in}", *sorted(users)[:MOST_USERS]]
             write_text(path, "\n".join(lines) + "\n", mode=0o644)
         else:

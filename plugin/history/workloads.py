@@ -104,7 +104,7 @@ def make_workloads(
     report(_COMPARED, every, every)
     writer = HistoryWriter(
         store, forecaster, platforms, time.time(), ratios, store.usages.counted(),
-        frozenset(candidate.platform for candidate in site.candidates),
+        frozenset(candidate.platform for candidate in site.candidates), site.policy.allow_prior,
     )  # fmt: skip
     everybody: list[PlacedJob] = []
     done = 0
@@ -236,6 +236,7 @@ class HistoryWriter:
     ratios: SiteRatios
     counted: passive_pilots.Counted
     site_platforms: frozenset[str]
+    allow_prior: bool
     workloads: int = 0
     runs: int = 0
     wide_users: set[str] = field(default_factory=set)
@@ -281,7 +282,9 @@ class HistoryWriter:
             except (DocumentError, UsageError):
                 return ratios
             cores = group.jobs[-1].job.cores
-            ratios = passive_pilots.with_narrower(ratios, forecast, home, cores)
+            ratios = passive_pilots.with_narrower(
+                ratios, forecast, home, cores, allow_prior=self.allow_prior
+            )
         kinds = self.ratios.exchangeable_with(home, self.site_platforms)
         if passive_pilots.are_wide(ratios, kinds, home):
             self.wide_users.add(user)

@@ -7,7 +7,6 @@ software events where it can.
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 import sys
 import time
