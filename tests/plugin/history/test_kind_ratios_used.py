@@ -81,8 +81,8 @@ def jobs(
 class Lab:
     """A site of two kinds with imported jobs, and its daemon's answers."""
 
-    def __init__(self, folder: Path, *past: Iterator[PastJobRecord], site: str = SITE) -> None:
-        (folder / "berth.toml").write_text(site.format(folder=folder))
+    def __init__(self, folder: Path, *past: Iterator[PastJobRecord], more: str = "") -> None:
+        (folder / "berth.toml").write_text(SITE.format(folder=folder) + more)
         self.site = load_site(folder / "berth.toml")
         self.store = Store.open(self.site.daemon.store)
         self.store.past_jobs.put([job for each in past for job in each])
@@ -189,8 +189,8 @@ def test_importing_again_without_ratios_drops_no_workload(lab: Lab) -> None:
 
 
 def calibrated(folder: Path, **seconds: float) -> str:
-    """A site file whose platforms ran 20 benchmark kernels, each in about so many seconds."""
-    text = SITE
+    """Tables of platforms that ran 20 benchmark kernels, each in about so many seconds."""
+    text = ""
     for name, each_s in seconds.items():
         platform = known_platforms.load()[name.replace("_", "-")]
         times = {f"k{n}@1000x1": each_s * math.exp(0.3 * math.sin(n)) for n in range(20)}
@@ -205,7 +205,7 @@ def calibrated(folder: Path, **seconds: float) -> str:
 def test_on_day_one_kernels_order_the_list_and_why_says_so(
     tmp_path: Path, old_s: float, first: str
 ) -> None:
-    day_one = Lab(tmp_path, site=calibrated(tmp_path, quartz=old_s, rome_7742=0.3))
+    day_one = Lab(tmp_path, more=calibrated(tmp_path, quartz=old_s, rome_7742=0.3))
     queue, code, reason = day_one.submit("eve")
     assert (queue.split(",")[0], len(queue.split(",")), code) == (first, 2, "fits")
     assert "fastest comes first" in reason
@@ -220,9 +220,8 @@ def test_calibrating_is_enough_where_no_job_has_ended_yet(tmp_path: Path) -> Non
     lab = Lab(tmp_path)
     lab.submit("eve")
     assert lab.answered[-1].decision.ground is Ground.FIT
-    (tmp_path / "berth.toml").write_text(
-        calibrated(tmp_path, quartz=0.1, rome_7742=0.3).format(folder=tmp_path)
-    )
+    with (tmp_path / "berth.toml").open("a") as site_file:
+        site_file.write(calibrated(tmp_path, quartz=0.1, rome_7742=0.3))
     lab.site = load_site(tmp_path / "berth.toml")
     platforms = platforms_for(lab.site)
     add_unknown_programs(
@@ -234,8 +233,8 @@ def test_calibrating_is_enough_where_no_job_has_ended_yet(tmp_path: Path) -> Non
 
 
 def test_kernels_leave_no_kind_out_and_runs_on_both_kinds_replace_them(tmp_path: Path) -> None:
-    site = calibrated(tmp_path, quartz=0.1, rome_7742=0.9)
-    one_kind = Lab(tmp_path, *(jobs(f"u{n}", "old") for n in range(4)), site=site)
+    platforms = calibrated(tmp_path, quartz=0.1, rome_7742=0.9)
+    one_kind = Lab(tmp_path, *(jobs(f"u{n}", "old") for n in range(4)), more=platforms)
     queue, _, _ = one_kind.submit("u1")
     assert sorted(queue.split(",")) == ["new", "old"]
     prior = one_kind.forecast("u1").curves["rome-7742"].points[0]
