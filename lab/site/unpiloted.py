@@ -21,8 +21,8 @@ import numpy as np
 from berth.predictor.core.arrays import Floats
 from berth.predictor.learning.cells import SHIPPED, Cell, Place, Row, covariance
 from berth.predictor.learning.history.kernel_ratios import population_of
-from berth.predictor.learning.history.kind_ratios import KindRatios
-from berth.predictor.learning.history.run_pairs import Pair
+from berth.predictor.learning.history.kind_ratios import KindRatios, Program
+from berth.predictor.learning.history.run_pairs import Pair, Platforms
 from lab.datasets import aiwc, locate
 from lab.datasets.gavel import DEVICES, THROUGHPUTS, scaled
 from lab.experiments.experiment import Options
@@ -196,7 +196,7 @@ class Homes:
 
 def population(site: Site, held: str) -> KindRatios:
     """Return the ratios that the programs of all other groups show, each a user's."""
-    programs = {}
+    programs: dict[Program, dict[Platforms, list[Pair]]] = {}
     for number, (group, logs) in enumerate(zip(site.groups, site.log_seconds, strict=True)):
         if group == held:
             continue
@@ -229,7 +229,9 @@ def regret(site: Site, predicted: Predicted, where: Sequence[Sequence[int]]) -> 
 def evaluate(_: Options) -> Report:
     """Report regret by where the programs ran, and how many intervals of ratios hold."""
     sites = aiwc_site(), gavel_site()
-    sections, figures = [], {}
+    sections = []
+    regrets: dict[str, dict[str, list[float]]] = {}
+    coverage: dict[str, list[float]] = {}
     for site in (*sites, sites[0].only("cpu"), sites[0].only("gpu")):
         homes = Homes(site)
         methods: dict[str, Predicted] = {
@@ -245,22 +247,27 @@ def evaluate(_: Options) -> Report:
         }
         rows = [(name, *(f"{value:.3f}" for value in values)) for name, values in table.items()]
         sections.append(Section(f"{site.name}: regret", ("time by", *where), rows))
-        held = [homes.coverage(site, by_kernels=by_kernels) for by_kernels in (False, True)]
-        figures[site.name] = {"regret": table, "coverage": held}
+        regrets[site.name] = table
+        coverage[site.name] = [
+            homes.coverage(site, by_kernels=kernels) for kernels in (False, True)
+        ]
     sections.append(
         Section(
             "90 % intervals of a program's ratio between two kinds that hold it",
             ("site", "by programs", "by benchmark kernels alone"),
-            [(name, *(f"{v:.1%}" for v in one["coverage"])) for name, one in figures.items()],
+            [(name, *(f"{value:.1%}" for value in each)) for name, each in coverage.items()],
         )
     )
-    reached = {
-        "AIWC": figures["AIWC"]["regret"][SHIPS][1], "Gavel": figures["Gavel"]["regret"][SHIPS][0],
-    }  # fmt: skip
+    reached = {"AIWC": regrets["AIWC"][SHIPS][1], "Gavel": regrets["Gavel"][SHIPS][0]}
     bars = [(name, f"<= {bar}", f"{reached[name]:.3f}") for name, bar in BARS.items()]
     sections.append(Section("Bars of what ships", ("regret", "bar", "is"), bars))
     split = "each application (Gavel: each model) left out; no counter of it is known"
-    return Report("Programs that nobody piloted", (AIWC_DATA, split), tuple(sections), figures)
+    return Report(
+        "Programs that nobody piloted",
+        (AIWC_DATA, split),
+        tuple(sections),
+        {"regret": regrets, "coverage": coverage},
+    )
 
 
 def _where(site: Site) -> dict[str, list[list[int]]]:
