@@ -14,6 +14,7 @@ from berth.plugin.report.of_platform import devices_table, platforms_table, proc
 from berth.predictor.hardware import platforms as known
 from berth.predictor.hardware.catalogue import devices as catalogue
 from berth.predictor.hardware.catalogue import find, platform_named
+from berth.predictor.hardware.core_speed import core_speed_doubt
 from berth.predictor.hardware.processor import find_processor, get_processor
 from berth.predictor.hardware.processor import processors as every_processor
 
@@ -101,8 +102,9 @@ def add(source: Path, folder: Path | None, *, json_: bool) -> None:
             hint=f"name one by --platforms or {known.FOLDER_VARIABLE}",
         )
     added = known.add(source, folder)
+    note = core_speed_doubt(added) or ""
     answer(
-        f"{added.name}: it is in {folder} now",
-        {"platform": added.name, "folder": str(folder)},
+        f"{added.name}: it is in {folder} now" + (f"; {note}" if note else ""),
+        {"platform": added.name, "folder": str(folder), "note": note},
         json_=json_,
     )
