@@ -14,6 +14,7 @@ class Code(StrEnum):
 
     PLACED = "placed"
     EXPLORED = "explored"
+    CONTROL = "control"
     FITS = "fits"
     FITS_ONE = "fits-one"
 

@@ -209,9 +209,9 @@ def card(manifest: Manifest, disagreement: float) -> str:
             ],
             "Limits": [
                 "- Labels are one Quartz core and one V100. Other core counts are scaled by the",
-                "  roofline. GPUs without labels get the prior only (`python -m lab unseen-gpus`); CPUs",
-                "  without labels are predicted from the program's own time and the speeds of the cores",
-                "  (`python -m lab cpus`). Neither is enforced by default.",
+                "  roofline. GPUs without labels get the prior only (`python -m lab unseen-gpus`);",
+                "  CPUs without labels are predicted from the program's own time and the speeds of",
+                "  the cores (`python -m lab cpus`). Neither is enforced by default.",
                 "- A GPU prediction is of an equivalent GPU build, data resident on the device.",
                 "- The training programs are small loops; programs unlike them are abstained from.",
                 library_line(training.seed, training.libraries),

@@ -65,9 +65,22 @@ class SiteRatios:
     def of_program(self, user: str, jobs: Sequence[PlacedJob]) -> tuple[KindRatio, ...]:
         """Return the ratios of all platforms to the one where most of the jobs ran; ``jobs``: past
         jobs of one program, the newest last."""
+        return self._to(self.home_of(jobs), user, program_of(jobs[-1].job))
+
+    @staticmethod
+    def home_of(jobs: Sequence[PlacedJob]) -> str:
+        """Return the platform where most of the jobs ran, of several the one that ran last."""
         counts = Counter(placed.platform for placed in reversed(jobs))
-        home = max(counts, key=counts.__getitem__)
-        return self._to(home, user, program_of(jobs[-1].job))
+        return max(counts, key=counts.__getitem__)
+
+    def exchangeable_with(self, home: str, kinds: Iterable[str]) -> set[str]:
+        """Return those of ``kinds`` that run the same executables as ``home``, but for ``home``."""
+        return {
+            name
+            for name in kinds
+            if name != home and name in self._platforms and home in self._platforms
+            and _exchangeable(self._platforms[name], self._platforms[home])
+        }  # fmt: skip
 
     def of_unknown_programs(self) -> list[HistoryWorkload]:
         """Return one workload for jobs of unknown programs without GPUs and one for those with

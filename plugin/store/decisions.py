@@ -135,7 +135,9 @@ class Decisions:
         by id.
         """
         table = tables.decisions
-        query = select(table.c.id, table.c.action, table.c.chosen, _RANKED, table.c.ground)
+        query = select(
+            table.c.id, table.c.action, table.c.chosen, _RANKED, table.c.ground, table.c.code
+        )
         query = query.select_from(_FROM).where(table.c.chosen.is_not(None))
         pieces = steps("pieces of decisions read", list(in_pieces(ids)))
         return self._by_id(query, pieces, lambda row: Ranking._make(row[1:]))

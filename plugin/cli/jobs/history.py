@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import time
 from collections.abc import Callable
@@ -16,6 +15,7 @@ from berth.plugin.cli.options import PATH, answer, json_option, store_options
 from berth.plugin.forecasting import forecaster_for, platforms_for
 from berth.plugin.history.disagreements import of_accounting, sentences
 from berth.plugin.history.files import SWF, lines_of, read_past_jobs
+from berth.plugin.history.passive_pilots import write_list
 from berth.plugin.history.programs import SHIPPED_ONLY
 from berth.plugin.history.reading import ReadJobs, summary
 from berth.plugin.history.seen_nodes import present_node_kinds
@@ -145,7 +145,11 @@ def refresh(*, json_: bool, installation: Installation) -> None:
         raise UsageError("without a site file no queue has a platform", hint="give --site FILE")
     workloads = _workloads(site, installation)
     learn_needs(installation.store(), time.time())
-    written = {**dataclasses.asdict(workloads), "unplaced": unplaced_by_name(workloads)}
+    written = {
+        "workloads": workloads.workloads,
+        "runs": workloads.runs,
+        "unplaced": unplaced_by_name(workloads),
+    }
     answer("\n".join(_predicting(workloads)), written, json_=json_)
 
 
@@ -160,13 +164,15 @@ def _predicting(workloads: HistorySummary | None) -> list[str]:
 
 def _workloads(site: Site, installation: Installation) -> HistorySummary:
     store = installation.store()
-    return make_workloads(
+    made = make_workloads(
         store,
         site,
         forecaster=forecaster_for(site),
         platforms=platforms_for(site),
         kinds=present_node_kinds(store, site, open_scheduler(site), time.time()),
     )
+    write_list(site.passive_pilots, made.wide_users)
+    return made
 
 
 def unplaced_by_name(workloads: HistorySummary) -> dict[str, int]:

@@ -79,8 +79,8 @@ def jobs(
 class Lab:
     """A site of two kinds with imported jobs, and its daemon's answers."""
 
-    def __init__(self, folder: Path, *past: Iterator[PastJobRecord]) -> None:
-        (folder / "berth.toml").write_text(SITE.format(folder=folder))
+    def __init__(self, folder: Path, *past: Iterator[PastJobRecord], more: str = "") -> None:
+        (folder / "berth.toml").write_text(SITE.format(folder=folder) + more)
         self.site = load_site(folder / "berth.toml")
         self.store = Store.open(self.site.daemon.store)
         self.store.past_jobs.put([job for each in past for job in each])
