@@ -19,7 +19,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -195,11 +196,14 @@ def _scores(cases: Sequence[Case], platform: str) -> Scores:
 
 def v100_scores(manifest: Manifest) -> Scores:
     """Return the scores of the bundle's kernels on the V100, each kernel left out of the fit."""
-    platforms, chosen = known.shipped(), manifest.training.hyperparameters
-    values = {field.name: chosen[f"{V100}.{field.name}"] for field in fields(Settings)}
-    whole = {name: int(values[name]) for name in ("rounds", "depth")}
+    platforms = known.shipped()
+    prefix, every = f"{V100}.", manifest.training.hyperparameters
+    chosen: dict[str, Any] = {
+        key.removeprefix(prefix): value for key, value in every.items() if key.startswith(prefix)
+    }
+    chosen |= {name: int(chosen[name]) for name in ("rounds", "depth")}
     data = columns(read_examples(), platforms[V100], platforms[manifest.reference])
-    off = prior_scores(data, Settings(**(values | whole)), manifest.training.seed)
+    off = prior_scores(data, Settings(**chosen), manifest.training.seed)
     return off / manifest.priors["gpu"].score_quantile, data.kernels
 
 
