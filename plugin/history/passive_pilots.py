@@ -87,8 +87,9 @@ def _profile(name: str, placed: PlacedJob, usage: Usage, best: Usage) -> Profile
 def with_narrower(
     ratios: Sequence[KindRatio], forecast: Forecast, home: str, cores: int, *, allow_prior: bool
 ) -> tuple[KindRatio, ...]:
-    """Return the ratios to ``home`` with those that a counted job's forecast knows better in place
-    of wider ones, and those that only it knows; priors only where the site allows them."""
+    """Return the ratios, those to ``home`` first, with those that a counted job's forecast knows
+    better in place of wider ones, and those that only it knows; priors only where the site allows
+    them."""
     better = {ratio.platform: ratio for ratio in ratios}
     for platform in forecast.curves:
         there = forecast.at(platform, cores)
@@ -104,7 +105,7 @@ def with_narrower(
                 platform=platform, than=home, low=1 / faster.high, mid=1 / faster.mid,
                 high=1 / faster.low, programs=1, is_own=True,
             )  # fmt: skip
-    return tuple(better[name] for name in sorted(better))
+    return tuple(sorted(better.values(), key=lambda one: (one.than != home, one.platform)))
 
 
 def are_wide(ratios: Sequence[KindRatio], kinds: Collection[str], home: str) -> bool:

@@ -94,18 +94,14 @@ def make_workloads(
     the store.
     """
     kinds = node_kinds(store, site) if kinds is None else kinds
-    ratios = SiteRatios(platforms, everybody=site.learning.everybody)
+    writer = _writer(store, site, forecaster, platforms)
     unplaced: Counter[Unplaced] = Counter()
     every, done = store.past_jobs.count(), 0
     for user, jobs in by_user(store):
         report(_COMPARED, min(done, every - 1), every)
         done += len(jobs)
-        ratios.add(user, _learnt(jobs, kinds, unplaced))
+        writer.ratios.add(user, _learnt(jobs, kinds, unplaced))
     report(_COMPARED, every, every)
-    writer = HistoryWriter(
-        store, forecaster, platforms, time.time(), ratios, store.usages.counted(),
-        frozenset(candidate.platform for candidate in site.candidates), site.policy.allow_prior,
-    )  # fmt: skip
     everybody: list[PlacedJob] = []
     done = 0
     for user, jobs in by_user(store):
@@ -131,6 +127,25 @@ def make_workloads(
     writer.write_unknown_programs()
     wide_users = frozenset(writer.wide_users)
     return HistorySummary(writer.workloads, writer.runs, unplaced, wide_users)
+
+
+def _writer(
+    store: Store, site: Site, forecaster: Forecaster, platforms: Mapping[str, Platform]
+) -> HistoryWriter:
+    at_site = dict.fromkeys(candidate.platform for candidate in site.candidates)
+    ratios = SiteRatios(platforms, at_site=at_site, everybody=site.learning.everybody)
+    return HistoryWriter(
+        store, forecaster, platforms, time.time(), ratios, store.usages.counted(),
+        frozenset(at_site), site.policy.allow_prior,
+    )  # fmt: skip
+
+
+def add_unknown_programs(
+    store: Store, site: Site, *, forecaster: Forecaster, platforms: Mapping[str, Platform]
+) -> None:
+    """Store the workloads that stand for unknown programs at a site without past jobs: benchmark
+    kernels alone tell how much faster one kind of node is than another."""
+    _writer(store, site, forecaster, platforms).write_unknown_programs()
 
 
 def _learnt(

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 GROUNDS: Mapping[str, str] = {
     Ground.FIT: "fit",
+    Ground.KERNELS: "benchmark kernels",
     Ground.POPULATION: "the site's ratio between kinds of nodes",
     Ground.RUNS: "own runs",
     Ground.MEASURED: "a pilot",
