@@ -15,6 +15,7 @@ from berth.predictor.hardware import platforms as known
 from berth.predictor.hardware.by_sheet import like
 from berth.predictor.hardware.catalogue import devices as catalogue
 from berth.predictor.hardware.catalogue import find, platform_named
+from berth.predictor.hardware.core_speed import core_speed_doubt
 from berth.predictor.hardware.processor import find_processor, get_processor
 from berth.predictor.hardware.processor import processors as every_processor
 
@@ -123,8 +124,9 @@ def add(source: str, model: str | None, folder: Path | None, *, json_: bool) -> 
             )
         added = like(source, model, own)
         write_json(folder / f"{added.name}.json", added)
+    note = core_speed_doubt(added) or ""
     answer(
-        f"{added.name}: it is in {folder} now",
-        {"platform": added.name, "folder": str(folder)},
+        f"{added.name}: it is in {folder} now" + (f"; {note}" if note else ""),
+        {"platform": added.name, "folder": str(folder), "note": note},
         json_=json_,
     )

@@ -43,11 +43,11 @@ from berth.predictor.hardware.ceilings import Ceilings, Point
 
 NEW_PLATFORM_WIDENING = 1.5
 """Factor on the log interval for a CPU without measured times, because its bias is unknown."""
-NEW_GPU_DEVIATION = 0.1
-"""Standard deviation, in log time, of the bias of a GPU without measured times.
+NEW_GPU_WIDTH = 0.83
+"""Factor on the log interval for a GPU without measured times, over that of the V100's own kernels.
 
-The H100 and the MI300A, predicted with the calibration of the V100, have median biases of -0.05 and
--0.08 (`python -m lab unseen-gpus`).
+With it 90 % of kernels are inside on the V100, the H100 and the MI300A together, each card weighing
+the same (`python -m lab unseen-gpus`).
 """
 SCALED_WIDENING = 0.2
 """Relative widening of the log interval for each doubling between labelled and requested cores."""
@@ -384,12 +384,8 @@ def estimate(reading: Reading, layout: Layout, bundle: Bundle) -> list[Estimate]
             apart = 0.0 if point.gpus else math.log2(point.units)
             hard = difficulties.get(kind, UNKNOWN_DIFFICULTY)
             spread = prior.score_quantile * hard * widening(general, odd) * (1 + doubling * apart)
-            unknown_bias = NORMAL_90 * NEW_GPU_DEVIATION
-            width = (
-                math.hypot(spread, unknown_bias, counting)
-                if point.gpus
-                else math.hypot(spread * NEW_PLATFORM_WIDENING, counting)
-            )
+            spread *= NEW_GPU_WIDTH if point.gpus else NEW_PLATFORM_WIDENING
+            width = math.hypot(spread, counting)
             log_time = _calibrated(prior, reading, index, 0.0)
             estimates.append(Estimate(log_time, width, Basis.PRIOR))
     return estimates
