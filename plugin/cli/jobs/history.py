@@ -14,8 +14,9 @@ from berth.pilot.errors import DocumentError, UsageError
 from berth.plugin.cli.options import PATH, answer, json_option, store_options
 from berth.plugin.forecasting import forecaster_for, platforms_for
 from berth.plugin.history.disagreements import of_accounting, sentences
-from berth.plugin.history.files import FORMATS, PBS, SWF, lines_of, read_past_jobs
+from berth.plugin.history.files import FORMATS, SWF, lines_of, read_past_jobs
 from berth.plugin.history.passive_pilots import write_list
+from berth.plugin.history.pbs import PBS
 from berth.plugin.history.programs import SHIPPED_ONLY
 from berth.plugin.history.reading import ReadJobs, summary, why_none
 from berth.plugin.history.seen_nodes import present_node_kinds
