@@ -102,6 +102,10 @@ DECISIONS: tuple[Column[Decided], ...] = (
 """The columns of a table of decisions."""
 
 
+def _short_moment(unix_s: float) -> str:
+    return time.strftime("%m-%d %H:%M", time.localtime(unix_s))
+
+
 def _job_id(decision: Decided) -> str | None:
     if decision.now is not None:
         return decision.now.job_id
@@ -139,7 +143,7 @@ LISTED: tuple[Column[Decided], ...] = (
     Column("Workload", "workload", lambda d: d.record.workload),
     seconds("Predicted", "predicted_s", _predicted_s),
     Column("Ran", "ran_s", _median_s, unit="s", words=_ran),
-    Column("Submitted", "time_s", lambda d: d.record.time_s, moment, "s"),
+    Column("Submitted", "time_s", lambda d: d.record.time_s, _short_moment, "s"),
 )
 """The columns of the page's list of jobs."""
 

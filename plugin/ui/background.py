@@ -30,14 +30,14 @@ class Background(Generic[K, V]):
     """Results by key, shared by all viewers; at most one thread works at a time."""
 
     def __init__(
-        self, make: Callable[[K], V], *, fresh_s: float = 60.0, patience_s: float = 1.2
+        self, name: str, make: Callable[[K], V], *, fresh_s: float = 60.0, patience_s: float = 1.2
     ) -> None:
-        """Take the function that makes a result, and may raise BerthError.
+        """Take the function that makes a result, and may raise BerthError; ``name`` it for people.
 
         ``fresh_s``: seconds for which a result is shown before it is made again; ``patience_s``:
         seconds that a request waits for a new one.
         """
-        self._make = make
+        self._name, self._make = name, make
         self._fresh_s, self._patience_s = fresh_s, patience_s
         self._lock = threading.Lock()
         self._made: dict[K, Made[V]] = {}
@@ -72,8 +72,8 @@ class Background(Generic[K, V]):
         except BerthError as error:
             problem = error
         except Exception:
-            log.exception("work for the page failed")
-            problem = BerthError("that failed", hint="see what the page printed")
+            log.exception("%s failed", self._name)
+            problem = BerthError(f"{self._name} failed", hint="see what the page printed")
         made = Made(value, problem, time.time(), time.monotonic())
         with self._lock:
             self._made[key] = made

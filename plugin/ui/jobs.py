@@ -5,7 +5,7 @@ The forecast is a live replay, made in the background.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from urllib.parse import urlencode
@@ -13,6 +13,8 @@ from urllib.parse import urlencode
 from flask import Blueprint, abort, render_template, request, url_for
 
 from berth.pilot.errors import BerthError, UsageError
+from berth.pilot.usage.record import Usage
+from berth.plugin.history.disagreements import usages_of
 from berth.plugin.installed_site import Installation
 from berth.plugin.replay.queue_replay import Live, live_replays
 from berth.plugin.report.known_job import KnownJob, decision_of_job, known_job
@@ -43,9 +45,11 @@ def _present(site_file: Path | None) -> Mapping[str, PresentJob]:
 
 
 _jobs_now: Background[Path | None, Mapping[str, PresentJob]] = Background(
-    _present, fresh_s=10.0, patience_s=0.5
+    "asking the scheduler", _present, fresh_s=10.0, patience_s=0.5
 )
-_replays: Background[tuple[Path | None, str | None], Live] = Background(_live)
+_replays: Background[tuple[Path | None, str | None], Live] = Background(
+    "the replay of the queue", _live
+)
 
 
 @view.route("/jobs")
@@ -83,7 +87,7 @@ def one(decision: str) -> str:
     try:
         store = page.a_store()
         record = _seen(page, store.decisions.get(decision), f"decision {decision}")
-        return _shown(job_report(decided_one(store, record), _why(page, store, record)))
+        return _shown(_report(store, record, _why(page, store, record)))
     except BerthError as error:
         return render_template("job.html", report=None, problem=error)
 
@@ -126,11 +130,21 @@ def _job(page: Context, store: Store | RemoteStore, job: str) -> str:
         except UsageError:  # the reply must not tell another user's job from none
             decision = None
         record = _seen(page, decision, f"job {job}")
-        return _shown(job_report(decided_one(store, record), _asked(page, store, job)))
+        return _shown(_report(store, record, _asked(page, store, job)))
     known = known_job(store, job, page.settings.site_file)
     if known.decision is None:
         return _shown(undecided_report(known))
-    return _shown(job_report(decided_one(store, known.decision), known))
+    return _shown(_report(store, known.decision, known))
+
+
+def _report(store: Store | RemoteStore, record: DecisionRecord, known: KnownJob | None) -> Report:
+    """Return the report of a decision with what its job used, where the page reads the store."""
+    decision = decided_one(store, record)
+    job = decision.outcomes[0].job_id if decision.outcomes else None
+    usages: Sequence[Usage] = ()
+    if job is not None and isinstance(store, Store):
+        usages = usages_of(store, decision.outcomes[0].cluster, job)
+    return job_report(decision, known, usages=usages)
 
 
 def _shown(report: Report) -> str:

@@ -44,9 +44,13 @@ def _findings(site_file: Path | None) -> Sequence[Finding]:
     return list(examine(Installation(site_file).needed_site()))
 
 
-FINDINGS: Background[Path | None, Sequence[Finding]] = Background(_findings, patience_s=0.4)
+FINDINGS: Background[Path | None, Sequence[Finding]] = Background(
+    "the doctor", _findings, patience_s=0.4
+)
 """What the doctor finds, by site file."""
-FIGURES: Background[tuple[Path | None, str | None], Figures] = Background(_figures, patience_s=0.4)
+FIGURES: Background[tuple[Path | None, str | None], Figures] = Background(
+    "reading the store", _figures, patience_s=0.4
+)
 """What the store says, by site file and store."""
 
 
