@@ -192,6 +192,18 @@ def _keys_of(job: PastJobRecord) -> Iterator[tuple[Match, str]]:
     )
 
 
+def stored_name_of(store: Store, job: PastJobRecord) -> str | None:
+    """Return the name of the stored workload of all of a user's jobs like this one; None: there is
+    none."""
+    keys = [digest for match, digest in _keys_of(job) if match is not Match.ACCOUNT]
+    names = (_name(f"{job.user}/", _title(job), digest) for digest in reversed(keys))
+    return next((name for name in names if store.workload(name) is not None), None)
+
+
+def _name(owner: str, title: str, digest: str) -> str:
+    return f"{owner}{PREFIX}{title}-{digest[7:13]}"
+
+
 def _title(job: PastJobRecord) -> str:
     named = known_name(job.name, job.program).replace("#", "N") or f"{job.cores}-cores"
     return _NOT_A_NAME.sub("-", named).strip("-.")[:40] or "jobs"
@@ -264,7 +276,7 @@ class HistoryWriter:
         for digest, group in groups[-KEYS_OF_USER:]:
             runs = tuple(run_of(placed) for placed in group.jobs)
             owner = f"{user}/" if user else ""
-            name = f"{owner}{PREFIX}{group.title}-{digest[7:13]}"
+            name = _name(owner, group.title, digest)
             try:
                 document = HistoryWorkload(
                     name=name.replace("/", "."),
