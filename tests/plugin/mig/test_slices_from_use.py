@@ -3,11 +3,23 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import pytest
 from gpu_jobs import SITE, import_jobs, run
+
+from berth.plugin.daemon.app import view
+from berth.plugin.daemon.replies import parse_stamp
+from berth.plugin.daemon.service import Service
+from berth.plugin.daemon.shelf import Shelf
+from berth.plugin.daemon.view import Snapshot
+from berth.plugin.right_sizing.guard import Guard
+from berth.plugin.site.load import load_site
+from berth.plugin.store import Store
+from berth.policies.values import CandidateState
 
 
 def workload_of(here: list[str]) -> str:
@@ -89,3 +101,44 @@ def test_advise_names_no_slice_that_is_not_known_to_do(
     said, on_slice = advised(tmp_path, import_jobs(tmp_path, memory, utilisation), SLICES)
     assert on_slice is None
     assert "would do" not in said.replace("GiB would do", "")
+
+
+def test_a_job_that_gets_a_slice_by_use_carries_its_key_and_none_after_one_failed(
+    tmp_path: Path,
+) -> None:
+    import_jobs(tmp_path, "3G", "12")
+    site = SITE.replace("FOLDER", str(tmp_path)).replace(
+        'name = "lab"', 'name = "lab"\nauto_partition = "auto"'
+    )
+    (tmp_path / "berth.toml").write_text(f'mode = "enforce"\n{site}\n{SLICES}')
+    read = load_site(tmp_path / "berth.toml")
+    store = Store.open(read.daemon.store)
+    service = Service(view(read), lambda _: None)
+    service.shelf = Shelf().updated(store.changes_since(0))
+    now_s = time.time()
+    states = {
+        "gpu": CandidateState(True, 64, 0, 9, now_s, 2),
+        "slice-1g.5gb": CandidateState(True, 64, 4, 0, now_s, 2),
+    }
+
+    def reply(comment: str, guard: Guard) -> dict[str, Any]:
+        snapshot = Snapshot(MappingProxyType(states), now_s, time.monotonic(), guard)
+        service.snapshot = snapshot
+        job = {
+            "user": "alice", "name": "infer.sh", "queue": "auto", "queues": ["auto", "gpu", "mig"],
+            "kind": "batch", "gres": "gpu:1", "tasks": 1, "cpus_per_task": 8,
+            "memory_mib_per_node": 100, "time_limit_min": 60, "comment": comment,
+        }  # fmt: skip
+        line = json.dumps({"v": 1, "op": "decide", "scheduler": "slurm", "job": job}).encode()
+        return dict(json.loads(service.handle(line)))
+
+    wanted = reply("berth-slice:fit", Guard())
+    assert wanted["edits"]["queue"] == "mig", wanted
+    words = parse_stamp(wanted["stamp"]) or {}
+    assert len(words["use"]) == 16
+    for age_s, is_moved in ((60.0, False), (2 * 86_400.0, True)):
+        failed = Guard(stopped=MappingProxyType({words["use"]: now_s - age_s}))
+        edits = reply("berth-slice:fit", failed).get("edits", {})
+        assert (edits.get("queue") == "mig") is is_moved
+    assert "use=" not in reply("", Guard()).get("stamp", "")
+    store.close()
