@@ -31,7 +31,7 @@ NOTICEABLE = 0.05
 as a fraction of the time on an idle machine."""
 BY_OTHERS = 0.5
 """Waits are by other work only if that had at least this share of the time waited."""
-BUSY_NOISE, STOPPED_NOISE, STOLEN_NOISE = 0.12, 0.2, 1.0
+BUSY_NOISE, STOPPED_NOISE, STOLEN_NOISE = 0.18, 0.2, 1.0
 """Standard deviation of log time of runs on a machine whose other processors are all busy (caches,
 bandwidth and hardware threads are shared), of which all the time was stopped, and of which all the
 time was stolen; less in proportion."""
