@@ -35,8 +35,11 @@ BUSY_NOISE, STOPPED_NOISE, STOLEN_NOISE = 0.18, 0.2, 1.0
 """Standard deviation of log time of runs on a machine whose other processors are all busy (caches,
 bandwidth and hardware threads are shared), of which all the time was stopped, and of which all the
 time was stolen; less in proportion."""
-LEAST_NOISE = 0.01
+LEAST_NOISE = 0.02
 """Smaller noise is not told from that of a quiet machine."""
+COMPUTES = 0.3
+"""Only programs that run for at least this share of the time for which they do not wait for a
+processor are judged to have been stopped: others wait for something."""
 EXPECTED_RUNS = 4
 """The expected noise counts as much as so many runs beside those that were measured."""
 BLOCKED_S = 0.1
@@ -71,7 +74,7 @@ class Contention:
     @property
     def expected_noise(self) -> float:
         """Return the standard deviation of log time that this contention leads to expect."""
-        share = min(1.0, self.other_cores / max(1, cores() - 1))
+        share = min(1.0, self.other_cores / max(1, (os.cpu_count() or 1) - 1))
         return math.hypot(
             BUSY_NOISE * share, STOPPED_NOISE * self.stopped_share, STOLEN_NOISE * self.stolen_share
         )
@@ -88,7 +91,7 @@ class Contention:
         if self.stolen_share >= 0.01:
             signs.append(f"the host of this virtual machine took {self.stolen_share:.0%}")
         if self.stopped_share >= NOTICEABLE:
-            signs.append(f"it was stopped for {self.stopped_share:.0%} of its time")
+            signs.append(f"it did not run for {self.stopped_share:.0%} of its time")
         taken_off = " without its waits" if self.noticeable and self.by_others else ""
         return (
             f"{NOT_ITS_OWN} ({', '.join(signs) or 'its runs differ'}): the profile's time, "
@@ -120,7 +123,8 @@ def contention(outcome: Outcome) -> Contention | None:
     # The kernel's waiting times do not include the time that the host stole.
     taken = min(running, outcome.cpu_s) * stolen
     gave_up = used.get("ru_nvcsw", 0.0) * BLOCKED_S
-    stopped = max(0.0, running - outcome.cpu_s - gave_up) / wall_s
+    computes = outcome.cpu_s >= COMPUTES * running
+    stopped = max(0.0, running - outcome.cpu_s - gave_up) / wall_s if computes else 0.0
     return Contention(
         waited + taken,
         other,

@@ -291,8 +291,8 @@ def read_counts(lines: Iterable[str], into: Counts) -> None:
         into.moved = own["moved"] / 1e6 if "moved" in own else None
     _add_windows(windows, into)
     for name in DATA_MISSES:
-        lines = own.get(f"missed_{name.split('_')[1]}_bytes", 0) / LINE_BYTES
-        into.variances[name] = into.variances.get(name, 0.0) + lines**2
+        missed_lines = own.get(f"missed_{name.split('_')[1]}_bytes", 0) / LINE_BYTES
+        into.variances[name] = into.variances.get(name, 0.0) + missed_lines**2
 
 
 def _add_windows(windows: Sequence[Sequence[int]], into: Counts) -> None:
