@@ -110,7 +110,8 @@ class KindRatios:
         if direct is not None and direct.is_own:
             return direct
         names = {name for pair in self._evidence for name in pair} - {platform, other}
-        chains, own_chains = [], []
+        chains: list[LogRatio] = []
+        own_chains: list[LogRatio] = []
         for between in sorted(names):
             first = self._direct(platform, between, asker, everybody=everybody)
             second = self._direct(between, other, asker, everybody=everybody)
