@@ -60,7 +60,7 @@ deep: venv  ## PyTorch and transformers, for training networks and their tests; 
 	  || $(PY) -m pip install --quiet -e '.[dev,language]' \
 	  || echo "no transformers here: the tests that need it are skipped" >&2
 
-demo: venv tools  ## the main job: measure two programs, rank platforms, decide
+demo: venv tools  ## the main job: measure three programs, decide where each belongs
 	BERTH=$(BERTH) deploy/demo/run
 
 browser: venv  ## Chromium for the tests of the page; optional

@@ -5,9 +5,10 @@ ratio is another for each program). The month is imported by ``berth jobs histor
 jobs of the next week, none of them piloted, are submitted to ``auto`` on empty queues, and to two
 pools of cores under load, beside plain rules.
 
-    BERTH_DATASETS=... python benchmarks/month.py [--period later] [--ratios varied]
+    BERTH_DATASETS=... python benchmarks/month.py [--period last] [--ratios varied]
 
-``--period later`` is for a report at the end: nothing may be chosen by its figures.
+``--period later`` and ``last`` are for a report at the end: nothing may be chosen by their figures.
+``later`` was reported before the scatter of pairs was learnt, ``last`` after it.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ from month_bench.ratios import coverage  # noqa: E402
 from berth.predictor.core.prediction import Interval  # noqa: E402
 from lab.datasets.ricc import trace  # noqa: E402
 
-PERIODS = {"development": 0.0, "later": 60.0}
+PERIODS = {"development": 0.0, "later": 60.0, "last": 80.0}
 """First day of the imported month."""
 MONTH_DAYS, WEEK_DAYS = 30.0, 7.0
 LOADS = (0.40, 0.75)
@@ -45,13 +46,22 @@ def main() -> int:
     parser.add_argument("--period", choices=PERIODS, default="development")
     parser.add_argument("--ratios", choices=("constant", "varied"))
     parser.add_argument("--only-berth", action="store_true", help="leave the plain rules out")
+    parser.add_argument("--only-coverage", action="store_true", help="of the ratios' intervals")
     parser.add_argument("--folder", type=Path, help="keep imported stores here, to use them again")
     options = parser.parse_args()
     every_job = trace()
     begin_s = PERIODS[options.period] * DAY_S
     for ratios in (options.ratios,) if options.ratios else ("constant", "varied"):
-        jobs = jobs_of(every_job, varied=ratios == "varied")
+        varied = ratios == "varied"
         print(f"\n## {options.period} month, {ratios} ratios\n", flush=True)
+        end_s = begin_s + MONTH_DAYS * DAY_S
+        in_period = (every_job.submit_s >= begin_s) & (
+            every_job.submit_s < end_s + WEEK_DAYS * DAY_S
+        )
+        print(coverage(every_job[in_period], end_s, varied=varied), "\n", flush=True)
+        if options.only_coverage:
+            continue
+        jobs = jobs_of(every_job, varied=varied)
         with tempfile.TemporaryDirectory() as temporary:
             folder = (options.folder or Path(temporary)) / f"{options.period}-{ratios}"
             _month(jobs, begin_s, folder, plain=not options.only_berth)
@@ -70,7 +80,6 @@ def _month(jobs: Sequence[Job], begin_s: float, folder: Path, *, plain: bool) ->
     week = [job for job in jobs if end_s <= job.submit_s < end_s + WEEK_DAYS * DAY_S]
     _print_answers(week, [daemon.answer(job, idle) for job in week])
     _print_latency(daemon, week)
-    print(coverage(daemon, past, week), flush=True)
     known = [job for job in past if job.start_s + job.on(job.queue) < end_s]
     rules: dict[str, Chosen] = {"Berth": lambda state, job: _asked(daemon, state, job)}
     if plain:

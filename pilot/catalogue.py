@@ -132,13 +132,16 @@ measured, emulated or derived. What no source could give is *missing*, with the 
   `nvml`, `derived` (from other counters), `suite` (a reference kernel's own account). The formulas
   are in `pilot/counters.json`.
 - Names that [importers](import.md) look for: `papi` (in Caliper, Hatchet and HPCToolkit files),
-  `caliper`, `rajaperf` (a kernel's own account), `likwid`, `perf`, `ncu`, `nsys`, `imported`.
+  `caliper`, `rajaperf` (a kernel's own account), `likwid`, `perf`, `ncu`, `nsys`, `rocprof`,
+  `imported`.
 
 Of alternatives divided by `|` the first that a file can answer counts.
 """
 
 
-_OF_TOOLS = frozenset(("papi", "caliper", "rajaperf", "likwid", "perf", "ncu", "nsys", "imported"))
+_OF_TOOLS = frozenset(
+    ("papi", "caliper", "rajaperf", "likwid", "perf", "ncu", "nsys", "rocprof", "imported")
+)
 """Sources whose names the page shows, because users run these tools themselves."""
 _STAND_INS = frozenset(("callgrind", "cachegrind", "lackey"))
 """Tools of valgrind that are used if Berth's own valgrind tool cannot be built."""

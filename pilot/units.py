@@ -83,9 +83,10 @@ def format_seconds(seconds: float) -> str:
         return f"{seconds * 1e3:.3g} ms"
     if magnitude < 120:
         return f"{seconds:.3g} s"
+    whole = round(seconds)
     if magnitude < 7200:
-        return f"{seconds // 60:.0f}m {seconds % 60:02.0f}s"
-    return f"{seconds // 3600:.0f}h {seconds % 3600 // 60:02.0f}m"
+        return f"{whole // 60}m {whole % 60:02}s"
+    return f"{whole // 3600}h {whole % 3600 // 60:02}m"
 
 
 def format_elapsed(seconds: float) -> str:

@@ -14,6 +14,7 @@ class Code(StrEnum):
 
     PLACED = "placed"
     EXPLORED = "explored"
+    CONTROL = "control"
     FITS = "fits"
     FITS_ONE = "fits-one"
 
@@ -92,6 +93,8 @@ class Ground(StrEnum):
 
     FIT = "fit"
     """The job fits there as written; nothing usable is predicted."""
+    KERNELS = "kernel-ratio"
+    """How much faster benchmark kernels are on one kind of hardware than on another."""
     POPULATION = "population-ratio"
     """How much faster the site's programs are on one kind of hardware than on another."""
     RUNS = "your-runs"

@@ -16,13 +16,13 @@ from dataclasses import replace
 
 from berth.policies import digest, sentences
 from berth.policies.arrays import makespan
-from berth.policies.codes import Code, Ground
+from berth.policies.codes import Code
 from berth.policies.constraints import Exclusion, present_limit_s
 from berth.policies.edits import edit_of, raised_limit_s
 from berth.policies.exploring import Allowance, place_to_learn
 from berth.policies.fit import Fit, asks_for_fit
 from berth.policies.fit_lists import Now, fit_list, joined, unpredicted_beside, with_fitting
-from berth.policies.grounds import ground_of
+from berth.policies.grounds import ground_of, ground_of_ratios
 from berth.policies.lists import listed_beside, with_queues
 from berth.policies.objectives import OBJECTIVES, Estimate, Term
 from berth.policies.objectives.costs import expected_wait_s
@@ -289,7 +289,7 @@ class Decider:
         )
         is_known = forecast is not None and forecast.kind == "history"
         if is_known and (placed.by_ratio or placed.slower):
-            return replace(decision, ground=Ground.POPULATION)
+            return replace(decision, ground=ground_of_ratios(placed))
         return decision
 
     def _now(self, states: Mapping[str, CandidateState]) -> Now:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 _ROUNDING = 1e-9
@@ -136,6 +136,11 @@ class PolicySettings:
     fit: FitSettings = FitSettings()
     order: tuple[str, ...] = ()
     """Objective static-best: names of the candidates, best first."""
+    control: float = field(default=0.0, repr=False)
+    """Share of the jobs with edits that the daemon leaves as written, to compare the others with.
+
+    The daemon draws them; no choice of a place depends on it, so it is in no digest.
+    """
 
     def too_wide(self, half_log_width: float) -> bool:
         """Return whether an interval of this half width in natural log is wider than

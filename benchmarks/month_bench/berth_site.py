@@ -23,7 +23,6 @@ from berth.plugin.site import load_site
 from berth.plugin.store import Store
 from berth.policies.values import CandidateState
 from berth.policies.waits import Waits
-from berth.predictor.core.forecast import Forecast
 
 PLATFORMS = {"old": "quartz", "new": "rome-7742"}
 NODES = 256
@@ -116,12 +115,6 @@ class Daemon:
         basis = "" if chosen is None or chosen.basis is None else chosen.basis.value
         width = getattr(chosen, "ratio_log_width", float("inf"))
         return Answer(queues, str(reply["code"]), basis, width)
-
-    def forecast(self, job: Job) -> Forecast | None:
-        """Return the forecast by which a job would be placed; None: there is none."""
-        self.answer(job, idle)
-        workload = self.decisions[0].request.workload if self.decisions else None
-        return None if workload is None else self.service.shelf.forecast(workload, job.user)
 
 
 def idle(_: str) -> CandidateState:

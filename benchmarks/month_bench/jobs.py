@@ -46,6 +46,8 @@ class Job(NamedTuple):
     memory_mib: int
     """Memory that the job asks for, per core."""
     completed: bool
+    draw: tuple[int, ...] = ()
+    """Which random draw of ratios and places; empty: the one that is simulated."""
 
     @property
     def limit_s(self) -> float:
@@ -59,10 +61,10 @@ class Job(NamedTuple):
     @property
     def queue(self) -> str:
         """The kind to which the user submits the job."""
-        drawn = uniform("program", self.program, self.user)
+        drawn = uniform("program", self.program, self.user, *self.draw)
         if drawn < 0.8:
             return OLD if drawn < 0.45 else NEW
-        return OLD if uniform("job", self.number) < 0.5 else NEW
+        return OLD if uniform("job", self.number, *self.draw) < 0.5 else NEW
 
 
 def uniform(*key: object) -> float:
@@ -70,7 +72,7 @@ def uniform(*key: object) -> float:
     return int(hashlib.sha256(repr(key).encode()).hexdigest()[:12], 16) / 16**12
 
 
-def jobs_of(trace: Trace, *, varied: bool) -> list[Job]:
+def jobs_of(trace: Trace, *, varied: bool, draw: tuple[int, ...] = ()) -> list[Job]:
     """Every job of the trace; ``varied``: each program has a ratio of its own."""
     columns = (
         trace.submit_s, trace.start_s, trace.runtime_s, trace.cores, trace.request_s,
@@ -85,19 +87,26 @@ def jobs_of(trace: Trace, *, varied: bool) -> list[Job]:
         owner, program = f"u{user}", f"app-{letters}.sh"
         key = owner, program
         if key not in ratios:
-            ratios[key] = _ratio(*key) if varied else MEAN_RATIO
+            ratios[key] = _ratio(*key, draw) if varied else MEAN_RATIO
         memory_mib = max(1, int(memory_bytes / 2**20))
         job = Job(
             number, owner, f"g{account}", program, submit_s, start_s, run_s, ratios[key],
-            max(int(cores), 1), request_s, memory_mib, bool(completed),
+            max(int(cores), 1), request_s, memory_mib, bool(completed), draw,
         )  # fmt: skip
         jobs.append(job)
     return jobs
 
 
-def _ratio(user: str, program: str) -> float:
-    drawn = min(max(uniform("ratio", program, user), 1e-6), 1 - 1e-6)
+def _ratio(user: str, program: str, draw: tuple[int, ...]) -> float:
+    drawn = min(max(uniform("ratio", program, user, *draw), 1e-6), 1 - 1e-6)
     return MEAN_RATIO * math.exp(SPREAD * NormalDist().inv_cdf(drawn))
+
+
+def state_of(job: Job, elapsed_s: float) -> str:
+    """The state that sacct gives: a job that is cut off at its time limit has not completed."""
+    if elapsed_s >= job.limit_s:
+        return "TIMEOUT"
+    return "COMPLETED" if job.completed else "FAILED"
 
 
 def accounting(jobs: Iterable[Job], end_s: float) -> Iterator[str]:
@@ -113,7 +122,7 @@ def accounting(jobs: Iterable[Job], end_s: float) -> Iterator[str]:
         elapsed_s = job.on(kind)
         if job.start_s + elapsed_s > end_s:
             continue
-        state = "COMPLETED" if job.completed else "FAILED"
+        state = state_of(job, elapsed_s)
         times = [moment(job.submit_s), moment(job.start_s), moment(job.start_s + elapsed_s)]
         nodes = max(1, job.cores // CORES_PER_NODE)
         memory = f"{job.memory_mib * job.cores}M"

@@ -4,39 +4,66 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Iterable
 
-from month_bench.berth_site import CORES_PER_NODE, PLATFORMS, Daemon
-from month_bench.jobs import NEW, OLD, Job
+from month_bench.berth_site import PLATFORMS
+from month_bench.jobs import OLD, Job, jobs_of, state_of
+
+from berth.plugin.history.run_times import PlacedJob
+from berth.plugin.history.site_ratios import SiteRatios
+from berth.plugin.store.records import PastJobRecord
+from berth.predictor.families.history.workload import KindRatio
+from berth.predictor.hardware import platforms as known_platforms
+from lab.datasets.ricc import Trace
+
+DRAWS = 20
+"""Times that programs get other ratios and kinds: a month has few programs of both kinds."""
+GROUPS = ("ran on none", "ran on one kind", "ran on both kinds")
 
 
-def coverage(daemon: Daemon, past: Iterable[Job], decided: Iterable[Job]) -> str:
-    """Return a table: programs by the kinds on which they ran in the imported month, and the share
-    whose true ratio lies in the predicted interval."""
-    ran_on: dict[tuple[str, str], set[str]] = {}
-    for job in past:
-        ran_on.setdefault((job.user, job.program), set()).add(job.queue)
-    programs = {(job.user, job.program): job for job in decided}
-    rows: dict[str, list[tuple[float, float]]] = {}
-    asked = 0
-    for key, job in programs.items():
-        asked += 1
-        forecast = daemon.forecast(job)
-        predicted = getattr(forecast, "ratio", lambda *_: None)(
-            PLATFORMS[NEW], min(job.cores, CORES_PER_NODE), PLATFORMS[OLD],
-            min(job.cores, CORES_PER_NODE),
-        )  # fmt: skip
-        if predicted is None:
-            continue
-        kinds = ran_on.get(key, set())
-        group = "ran on both kinds" if len(kinds) == 2 else "on one kind" if kinds else "on none"
-        error = math.log(predicted.mid / job.ratio)
-        inside = predicted.low <= job.ratio <= predicted.high
-        rows.setdefault(group, []).append((error, float(inside)))
-    lines = [f"{asked} programs; true ratio against the predicted one", ""]
+def coverage(trace: Trace, end_s: float, *, varied: bool) -> str:
+    """Return a table: programs by the kinds on which they ran in the month, and the share whose
+    true ratio lies in the predicted interval, over ``DRAWS`` draws.
+
+    ``trace``: the month, until ``end_s``, and the jobs that are decided after it.
+    """
+    rows: dict[str, list[tuple[float, bool]]] = {group: [] for group in GROUPS}
+    for draw in range(1, DRAWS + 1):
+        jobs = jobs_of(trace, varied=varied, draw=(draw,))
+        past: dict[tuple[str, str], list[PlacedJob]] = {}
+        kinds: dict[tuple[str, str], set[str]] = {}
+        for job in (job for job in jobs if job.submit_s < end_s):
+            kinds.setdefault((job.user, job.program), set()).add(job.queue)
+            if job.start_s + job.on(job.queue) < end_s:
+                past.setdefault((job.user, job.program), []).append(_placed(job))
+        ratios = SiteRatios(known_platforms.load())
+        for user in {user for user, _ in past}:
+            ratios.add(user, [one for key in past if key[0] == user for one in past[key]])
+        unknown = [ratio for one in ratios.of_unknown_programs() for ratio in one.ratios]
+        for key, job in {(j.user, j.program): j for j in jobs if j.submit_s >= end_s}.items():
+            known = ratios.of_program(job.user, past[key]) if key in past else unknown
+            if known:
+                rows[GROUPS[len(kinds.get(key, ()))]].append(_compared(known[0], job))
+    lines = [f"true ratios against the predicted ones, {DRAWS} draws of ratios and kinds", ""]
     lines += ["| program | number | median error | 90 % interval holds |", "|---|---|---|---|"]
-    for group, pairs in sorted(rows.items()):
+    for group, pairs in [*rows.items(), ("all", [pair for each in rows.values() for pair in each])]:
         error = math.expm1(statistics.median(abs(error) for error, _ in pairs))
         held = statistics.fmean(inside for _, inside in pairs)
         lines.append(f"| {group} | {len(pairs)} | {error:.1%} | {held:.1%} |")
     return "\n".join(lines)
+
+
+def _compared(ratio: KindRatio, job: Job) -> tuple[float, bool]:
+    """Return the log error of a predicted ratio, and whether its interval holds the true one."""
+    truth = job.ratio if ratio.platform == PLATFORMS[OLD] else 1 / job.ratio
+    return math.log(ratio.mid / truth), ratio.low <= truth <= ratio.high
+
+
+def _placed(job: Job) -> PlacedJob:
+    elapsed_s = job.on(job.queue)
+    record = PastJobRecord(
+        cluster="month", job_id=str(job.number), user=job.user,
+        state=state_of(job, elapsed_s).lower(), submit_s=job.submit_s, start_s=job.start_s,
+        end_s=job.start_s + elapsed_s, elapsed_s=float(int(elapsed_s)), cores=job.cores,
+        name=job.program, time_limit_s=60.0 * (job.limit_s // 60),
+    )  # fmt: skip
+    return PlacedJob(record, PLATFORMS[job.queue])

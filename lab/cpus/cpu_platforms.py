@@ -24,7 +24,7 @@ CORE_BYTES_PER_CYCLE = 4.0
 def by_data_sheet(processor: Processor, score: CoreScore | None) -> Platform:
     """Return a node with one socket of ``processor``; None: the score of the catalogue."""
     core, clock = cores()[processor.core], processor.boost_hz
-    flops = clock * core.vector_bits / 64 * 2 * core.fma_units
+    flops = clock * (processor.vector_bits or core.vector_bits) / 64 * 2 * core.fma_units
     total = SUSTAINED * processor.bytes_per_s
     count = processor.cores
     caches = [
@@ -33,8 +33,8 @@ def by_data_sheet(processor: Processor, score: CoreScore | None) -> Platform:
             total_bytes_per_s=64 * clock * count,
         ),
         MemoryLevel(
-            level="l2", capacity_bytes=core.l2_bytes, core_bytes_per_s=32 * clock,
-            total_bytes_per_s=32 * clock * count,
+            level="l2", capacity_bytes=processor.l2_bytes or core.l2_bytes,
+            core_bytes_per_s=32 * clock, total_bytes_per_s=32 * clock * count,
         ),
     ]  # fmt: skip
     if processor.l3_bytes is not None:

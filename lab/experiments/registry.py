@@ -71,6 +71,10 @@ EXPERIMENTS: Mapping[str, Experiment] = {
         "a site that learns from finished jobs: regret and coverage by submission",
         "10 min", "what posteriors assume (components.json)",
     ),
+    "unpiloted": Experiment(
+        "lab.site.unpiloted",
+        "regret of programs that nobody piloted, by ratios between kinds of nodes", "2 min",
+    ),
     "uncertainty": Experiment(
         "lab.relative.uncertainty",
         "intervals, abstention and advised probes of relative performance", "2 min",

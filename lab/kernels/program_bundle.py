@@ -132,7 +132,7 @@ def _train_one(
     model = fit(data, chosen.settings, seed)
     onnx = trees_to_onnx(model.residual, len(FEATURES))
     apart = check_trees_agree(onnx, model.residual, data.features)
-    prior_scores = _prior_scores(data, chosen.settings, seed)
+    own_scores = prior_scores(data, chosen.settings, seed)
     entry = Labelled(
         platform=platform.name,
         cores=0 if platform.is_gpu else 1,
@@ -145,7 +145,7 @@ def _train_one(
             bias=model.prior.bias,
             carry=model.prior.carry,
             reduction_s=model.prior.reduction_s,
-            score_quantile=group_quantile(list(prior_scores), data.kernels),
+            score_quantile=group_quantile(list(own_scores), data.kernels),
         ),
         dead_zone=model.dead_zone,
         score_quantile=group_quantile(list(chosen.scores), data.kernels),
@@ -154,7 +154,7 @@ def _train_one(
     return Trained(entry, onnx, apart, chosen.settings)
 
 
-def _prior_scores(data: Columns, settings: Settings, seed: int) -> Floats:
+def prior_scores(data: Columns, settings: Settings, seed: int) -> Floats:
     """Scores of the prior alone, of kernels left out; the residual only tells how hard each is."""
     scores = np.zeros(len(data))
     for held in folds(data.kernels, FOLDS, seed):
@@ -209,10 +209,9 @@ def card(manifest: Manifest, disagreement: float) -> str:
             ],
             "Limits": [
                 "- Labels are one Quartz core and one V100. Other core counts are scaled by the",
-                "  roofline. GPUs without labels get the prior only, with an interval 1.5 times as",
-                "  wide in log time; CPUs without labels are predicted from the program's own time",
-                "  and the speeds of the cores (`python -m lab cpus`). Neither is enforced by",
-                "  default.",
+                "  roofline. GPUs without labels get the prior only (`python -m lab unseen-gpus`);",
+                "  CPUs without labels are predicted from the program's own time and the speeds of",
+                "  the cores (`python -m lab cpus`). Neither is enforced by default.",
                 "- A GPU prediction is of an equivalent GPU build, data resident on the device.",
                 "- The training programs are small loops; programs unlike them are abstained from.",
                 library_line(training.seed, training.libraries),

@@ -6,6 +6,10 @@ launch costs on a card is part of its Signature; here it is the least time of a 
 other kernels, as the times of a kernel must not tell how long the kernel itself takes. The second
 row has the other card's cost of a launch, and the third one what the shipped platform file says.
 
+The intervals have the width with which 90 % of kernels are inside on the V100 (each kernel left
+out) and on the other card together: the reported card has no part in it. ``NEW_GPU_WIDTH`` is the
+same of all three.
+
 Baselines: published bytes over the card's memory bandwidth; the time on the V100 times the ratio of
 bandwidths; the time on the V100 times the factor that is best for the card's other kernels; the
 time on the other card times the ratio of bandwidths.
@@ -15,24 +19,31 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
+from typing import Any
 
 import numpy as np
 
 from berth.pilot.documents import read_json
 from berth.pilot.platform import Platform
 from berth.pilot.profile import Profile
+from berth.predictor.core.arrays import Floats
+from berth.predictor.core.intervals import LEVEL
 from berth.predictor.core.prediction import Prediction
+from berth.predictor.families.program.bundle import Manifest
+from berth.predictor.families.program.estimate import NEW_GPU_WIDTH
 from berth.predictor.families.program.predictor import Predictor
 from berth.predictor.hardware import platforms as known
 from berth.predictor.hardware.ceilings import DEFAULT_LAUNCH_S, Point
-from berth.predictor.learning.programs.columns import read_profiles
+from berth.predictor.learning.programs.columns import columns, read_profiles
+from berth.predictor.learning.programs.model import Settings, kernel_weights
 from lab.datasets.rajaperf import rows
 from lab.datasets.rajaperf_gpus import RAJAPERF_GPUS, SYSTEMS, Timing, timings
 from lab.experiments.experiment import Options
 from lab.ground.figures import Figures, figures
 from lab.ground.report import Report, Section, figure_cells, figure_titles
-from lab.kernels.examples import PROFILES
+from lab.kernels.examples import PROFILES, read_examples
+from lab.kernels.program_bundle import prior_scores
 
 GPU_PROFILES = PROFILES.with_name("gpu_profiles.jsonl")
 """Pilots of the kernels at the sizes that were timed on the GPUs, on ``PILOT_PLATFORM``."""
@@ -56,7 +67,7 @@ class Case:
     log_predicted: dict[str, float]
     """By method, natural log of seconds; NaN where the method has no answer."""
     log_width: float
-    """Half width of Berth's 90 % interval."""
+    """Half width of Berth's 90 % interval, calibrated without the card."""
     abstained: bool
 
 
@@ -77,7 +88,15 @@ class Order:
 def evaluate(_options: Options) -> Report:
     """Report errors, intervals and the order of the two cards, beside the baselines."""
     profiles = {profile.name: profile for profile in read_profiles(GPU_PROFILES)}
-    cases = cases_of(Predictor.load(), profiles, known.shipped())
+    predictor = Predictor.load()
+    cases = cases_of(predictor, profiles, known.shipped())
+    scores = {name: _scores(cases, name) for name in SYSTEMS.values()}
+    scores[V100] = v100_scores(predictor.bundle.manifest)
+    factors = {
+        left_out: width_factor([of for name, of in scores.items() if name != left_out])
+        for left_out in ("", *SYSTEMS.values())
+    }
+    cases = [replace(c, log_width=c.log_width * factors[c.timing.platform]) for c in cases]
     orders = orders_of(cases)
     sections = [
         _table(name, [case for case in cases if case.timing.platform == name])
@@ -92,8 +111,12 @@ def evaluate(_options: Options) -> Report:
             "the time; coverage of the nominal 90 % interval, each kernel weighing the same; "
             "`interval x` is its upper end over the predicted time (median).",
         ),
-        tuple(sections),
-        {"cases": [asdict(case) for case in cases], "orders": [asdict(order) for order in orders]},
+        (*sections, _factors(factors)),
+        {
+            "factors": factors,
+            "cases": [asdict(case) for case in cases],
+            "orders": [asdict(order) for order in orders],
+        },
     )  # fmt: skip
 
 
@@ -156,8 +179,48 @@ def _case(timing: Timing, ground: _Ground) -> Case:
     return Case(
         timing,
         {n: math.log(a.runtime_s.mid) for n, a in answers.items()} | baselines,
-        answers[OURS].runtime_s.log_width,
+        answers[OURS].runtime_s.log_width / NEW_GPU_WIDTH,
         answers[OURS].abstained is not None,
+    )
+
+
+Scores = tuple[Floats, tuple[str, ...]]
+"""Log errors of a card's rows over the half widths of their intervals, and the rows' kernels."""
+
+
+def _scores(cases: Sequence[Case], platform: str) -> Scores:
+    own = [case for case in cases if case.timing.platform == platform]
+    off = [abs(c.log_predicted[OURS] - math.log(c.timing.seconds)) / c.log_width for c in own]
+    return np.array(off), tuple(case.timing.kernel for case in own)
+
+
+def v100_scores(manifest: Manifest) -> Scores:
+    """Return the scores of the bundle's kernels on the V100, each kernel left out of the fit."""
+    platforms = known.shipped()
+    prefix, every = f"{V100}.", manifest.training.hyperparameters
+    chosen: dict[str, Any] = {
+        key.removeprefix(prefix): value for key, value in every.items() if key.startswith(prefix)
+    }
+    chosen |= {name: int(chosen[name]) for name in ("rounds", "depth")}
+    data = columns(read_examples(), platforms[V100], platforms[manifest.reference])
+    off = prior_scores(data, Settings(**chosen), manifest.training.seed)
+    return off / manifest.priors["gpu"].score_quantile, data.kernels
+
+
+def width_factor(cards: Sequence[Scores]) -> float:
+    """Return the score that ``LEVEL`` of the rows stay below; each card weighs the same, and each
+    kernel of a card."""
+    weights = np.concatenate([kernel_weights(kernels) for _, kernels in cards]) / len(cards)
+    scores = np.concatenate([off for off, _ in cards])
+    order = np.argsort(scores)
+    reached = np.cumsum(weights[order])
+    return float(scores[order][int(np.searchsorted(reached, LEVEL - 1e-9))])
+
+
+def _factors(factors: Mapping[str, float]) -> Section:
+    rows_ = [(name or "none: shipped", f"{factor:.2f}") for name, factor in factors.items()]
+    return Section(
+        "Width of intervals over that of the V100's kernels", ("left out", "factor"), rows_
     )
 
 

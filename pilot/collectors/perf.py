@@ -37,6 +37,9 @@ HYBRID = re.compile(r"(cpu_core|cpu_atom)/([^/]*)/?([a-zA-Z]*)")
 NUMBER = re.compile(r"\d+(?:\.\d+)?", re.ASCII)
 SPREAD = re.compile(r"\d+\.\d+%", re.ASCII)
 WHOLE_PERCENT = 99.95
+HYBRID_KINDS = ("cpu_core", "cpu_atom")
+COMMA = re.compile(r",\d+,\d+,\d\d(?:,|$)", re.MULTILINE)
+"""Matches a line of ``perf stat -x,`` whose percentage has a decimal comma (``,100,00,``)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,27 +97,34 @@ def plain(event: str) -> str:
 
 
 def totals(events: list[Event]) -> dict[str, Event]:
-    """Return the events by plain name, summed over both core types of a hybrid processor.
+    """Return the events by plain name, joined over both core types of a hybrid processor.
 
-    Raw event codes differ in meaning between the core types, so raw events are taken from the
-    performance cores only.
+    perf scales the count of each core type as if the program had run there all the time, so the
+    counts are weighted by the share of the time in which each was counted. Raw event codes differ
+    in meaning between the core types, so raw events are taken from the performance cores only.
     """
-    result: dict[str, Event] = {}
+    by_name: dict[str, dict[str, Event]] = {}
     for event in events:
         kind, slash, name = event.name.partition("/")
-        if not slash:
-            kind, name = "", event.name
-        raw = re.fullmatch(r"r[0-9a-f]+", name) is not None
-        if kind == "cpu_atom" and raw:
+        if not slash or kind not in HYBRID_KINDS:
+            kind, name = "", event.name.removesuffix("/")
+        if kind == "cpu_atom" and re.fullmatch(r"r[0-9a-f]+", name):
             continue
-        known = result.get(name)
-        renamed = replace(event, name=name)
+        known = by_name.setdefault(name, {}).get(kind)
         if known is None or known.value is None:
-            result[name] = renamed
-        elif renamed.value is not None:
-            share = min(known.share, renamed.share)
-            result[name] = Event(name, known.value + renamed.value, None, share, known.unit)
-    return result
+            by_name[name][kind] = replace(event, name=name)
+    return {name: _joined(list(of_kinds.values())) for name, of_kinds in by_name.items()}
+
+
+def _joined(of_kinds: list[Event]) -> Event:
+    """Return one event of the counts of both core types; of one count, that count."""
+    counted = [event for event in of_kinds if event.value is not None and event.share > 0]
+    if len(counted) < 2:
+        valued = [event for event in of_kinds if event.value is not None]
+        return (counted or valued or of_kinds)[0]
+    share = sum(event.share for event in counted)
+    value = sum((event.value or 0.0) * event.share for event in counted) / share
+    return replace(counted[0], value=value, share=min(1.0, share))
 
 
 def evaluate(formula: str, events: Mapping[str, Event]) -> Measurement:
@@ -221,7 +231,10 @@ class PerfCollector(Collector):
     def finish(self, outcome: Outcome) -> Readings:
         if not self._output.exists():
             return Readings(detail="perf wrote no counts", failed=True)
-        events = totals(parse(self._output.read_text(errors="replace")))
+        text = self._output.read_text(errors="replace")
+        if COMMA.search(text):
+            return Readings(detail="perf wrote decimal commas: run with LC_ALL=C", failed=True)
+        events = totals(parse(text))
         why = cannot_be(events, outcome.cpu_s)
         if why is not None:
             return Readings(detail=f"the counters count wrongly: {why}", failed=True)

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import csv
 import json
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from berth.pilot.collectors.perf import parse
 from berth.pilot.errors import DocumentError, UsageError
 from berth.pilot.importers import (
     caliper,
@@ -18,12 +16,13 @@ from berth.pilot.importers import (
     ncu,
     nsys,
     perf_stat,
+    rocprof,
     valgrind_out,
 )
+from berth.pilot.importers.foreign import Purpose, ends_of, expect, expected, in_text
 from berth.pilot.importers.reading import Reading, Source, Table, load
 from berth.pilot.importers.tree import reading
 
-HEAD_BYTES = 1 << 16
 TREE_SOURCES = ("papi", "caliper", "rajaperf")
 
 FORMATS = {
@@ -36,8 +35,10 @@ FORMATS = {
     "likwid": "likwid-perfctr -O",
     "perf": "perf stat -x,",
     "perf-json": "perf stat -j",
+    "perf-text": "perf stat's printed table",
     "ncu": "ncu --csv",
     "nsys": "nsys stats --report cuda_gpu_kern_sum --format csv",
+    "rocprof": "rocprofv3 --kernel-trace --output-format csv",
     "valgrind": "cachegrind.out and callgrind.out",
 }
 
@@ -72,54 +73,21 @@ def read_file(path: Path, kind: str, options: Options) -> tuple[Source, list[Rea
 def detect(source: Source) -> str:
     """Return the name of a file's format, a key of ``FORMATS``.
 
-    Raises DocumentError for an unknown format, and for pickles and HDF5, which are never read.
+    Raises DocumentError for an unknown format, and for files that no importer reads; it says what
+    the file is.
     """
-    head = source.raw[:HEAD_BYTES]
-    if not head.strip():
+    text = ends_of(source.raw)
+    if not text.head.strip():
         raise DocumentError(source.path, "is empty")
-    if head.startswith(b"PAR1"):
-        return "frame-parquet"
-    if head.startswith((b"\x89HDF", b"\x80\x02", b"\x80\x03", b"\x80\x04", b"\x80\x05")):
-        raise DocumentError(
-            source.path,
-            "is HDF5 or a pickle, which are not read: they can run code",
-            hint="save it with to_json(), or the dataframe as CSV or Parquet",
-        )
-    lines = [line for line in head.decode("utf-8", "replace").splitlines() if line.strip()]
-    kind = _by_json(source, lines) or _by_lines(lines)
+    found = list(in_text(text, source.path.name))
+    kind = expected(found, source.path, Purpose.PROFILE)
     if kind is None:
         raise DocumentError(
             source.path,
             "is of no format that Berth knows",
             hint=f"name it with --format, one of {', '.join(FORMATS)}",
         )
-    return kind
-
-
-def _by_json(source: Source, lines: list[str]) -> str | None:
-    first = next((line.lstrip() for line in lines if not line.startswith("#")), "")
-    if not first.startswith(("{", "[")):
-        return None
-    if '"counter-value"' in first or '"event"' in first:
-        return "perf-json"
-    data = _json(source)
-    if isinstance(data, list) or "columns" in data:
-        return "caliper-json"
-    return "frame-json" if "graph" in data else None
-
-
-def _by_lines(lines: list[str]) -> str | None:
-    first = lines[0].lstrip("\ufeff") if lines else ""
-    if first.startswith("__rec="):
-        return "caliper"
-    for kind, tells in _MARKS:
-        if any(tells(line) for line in lines):
-            return kind
-    first = next((line for line in lines if not line.startswith("#")), "")
-    if parse(first) or perf_stat.INTERVAL.match(first):
-        return "perf"
-    columns = next(csv.reader([first]), [])
-    return "frame-csv" if any(column in frame.NODE_COLUMNS for column in columns) else None
+    return kind.reader
 
 
 def _json(source: Source) -> Any:
@@ -148,6 +116,8 @@ def _read_frame_json(source: Source) -> list[Table]:
 
 
 def _read_folder(path: Path, kind: str, options: Options) -> tuple[Source, list[Reading]]:
+    if kind == "auto":
+        expect(path, Purpose.PROFILE)
     marks = [name for name in ("experiment.xml", "meta.db") if (path / name).is_file()]
     if kind not in ("auto", "hpctoolkit") or not marks:
         raise DocumentError(
@@ -178,8 +148,10 @@ _TEXT: dict[str, Callable[[Source], Reading]] = {
     "likwid": likwid.read,
     "perf": perf_stat.read_text,
     "perf-json": perf_stat.read_json,
+    "perf-text": perf_stat.read_printed,
     "ncu": ncu.read,
     "nsys": nsys.read,
+    "rocprof": rocprof.read,
     "valgrind": valgrind_out.read,
 }
 _TREES: dict[str, Callable[[Source], list[Table]]] = {
@@ -189,10 +161,3 @@ _TREES: dict[str, Callable[[Source], list[Table]]] = {
     "frame-csv": lambda source: [*frame.read_csv(source)],
     "frame-parquet": lambda source: [*frame.read_parquet(source)],
 }
-_MARKS: tuple[tuple[str, Callable[[str], object]], ...] = (
-    ("likwid", likwid.TABLE.match),
-    ("ncu", lambda line: line.startswith('"ID",')),
-    ("nsys", lambda line: line.startswith(nsys.HEADER)),
-    ("valgrind", lambda line: line.startswith("events: Ir")),
-)
-"""Tests that recognise a tool by a line near the start of the file that only this tool writes."""

@@ -1,23 +1,32 @@
-"""Read the output of ``perf stat -x,`` and ``perf stat -j``: one region, the whole program.
+"""Read perf stat's output (``-x,``, ``-j`` or the printed table): one region, the whole program.
 
 The perf collector's parser reads the text form. This module adds units and the elapsed time, and
-refuses lines that are not totals of one run (intervals, single cores).
+refuses lines that are not totals of one run (intervals, single cores), and numbers with a decimal
+comma: in ``-x,`` they shift the fields.
 """
 
 from __future__ import annotations
 
 import json
+import math
 import re
+import shlex
+from collections.abc import Iterator
 from typing import Any
 
-from berth.pilot.collectors.perf import WHOLE_PERCENT, Event, parse, plain, totals
+from berth.pilot.collectors.perf import COMMA, WHOLE_PERCENT, Event, parse, plain, totals
 from berth.pilot.importers.reading import SECONDS, Metric, Reading, Region, Source, fault, number
 
 INTERVAL = re.compile(r"\s*\d+\.\d{9},")
 STARTED = re.compile(r"# started on (.+)")
 LEAST_SHARE = 0.1
 """Least value of "CPUs utilized" that is used: perf prints three decimals, too few below it."""
-HINT = "write it with: perf stat -x, -o FILE -e EVENTS -- ./app"
+HINT = "write it with: LC_ALL=C perf stat -x, -o FILE -e EVENTS,duration_time -- ./app"
+LEAST_COUNTED = 0.05
+"""Share of the time below which an event's scaled count has a standard error."""
+WINDOW = 0.05
+"""Standard error over the count of an event that was counted half of the time, by assumption."""
+LOCALE = "has numbers with a decimal comma, which shifts the fields"
 
 
 def read_text(source: Source) -> Reading:
@@ -34,6 +43,8 @@ def read_text(source: Source) -> Reading:
             continue
         if INTERVAL.match(text):
             raise fault(source.path, line, "is of one interval (perf stat -I)", HINT)
+        if COMMA.search(text):
+            raise fault(source.path, line, LOCALE, HINT)
         parsed = parse(text)
         if parsed:
             events += parsed
@@ -98,7 +109,86 @@ def _utilised(event: Event, metric: list[str]) -> float | None:
     return event.value * SECONDS.get(event.unit, 1e-3) / share
 
 
-def _reading(source: Source, events: list[Event], started: str, utilised: float | None) -> Reading:
+PRINTED = " Performance counter stats for "
+_COUNT = re.compile(
+    r"\s*(?P<value>\d[\d.,\u00a0\u202f']*|<not \w+>)\s+(?:(?P<unit>msec|ns|Joules|MiB|\w?iB)\s+)?"
+    r"(?P<event>[A-Za-z][^\s#]*/?)\s*(?:#\s*(?P<metric>.*?))?\s*(?:\(\s*\+-.*?\))?"
+    r"\s*(?:\((?P<share>\d+[.,]\d+)%\))?\s*"
+)
+_TIME = re.compile(
+    r"\s*(?P<value>[\d.,]+)\s+(?:\+-\s+\S+\s+)?seconds (?P<kind>time elapsed|user|sys)\b.*"
+)
+_C_NUMBER = re.compile(r"\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d+(?:\.\d+)?")
+_TIMES = {"time elapsed": "duration_time", "user": "user_time", "sys": "system_time"}
+
+
+def read_printed(source: Source) -> Reading:
+    """Return the events in the table that ``perf stat`` prints, amid the program's own output.
+
+    Raises DocumentError that names the faulty line, and for tables of several runs.
+    """
+    events: list[Event] = []
+    command, utilised = "", None
+    for line, text in _printed_lines(source):
+        if text.startswith(PRINTED):
+            if command:
+                raise fault(source.path, line, "begins the table of a second run", "a file a run")
+            command = text.removeprefix(PRINTED).rstrip().rstrip(":").partition(" (")[0].strip("'")
+            continue
+        time = _TIME.fullmatch(text)
+        if time:
+            value = _plain_number(source, line, time["value"], whole=False)
+            events.append(Event(_TIMES[time["kind"]], value, None, 1.0, "sec"))
+            continue
+        count = _COUNT.fullmatch(text)
+        if count is None:
+            continue  # a further metric of the line above, or the program's output
+        name, unit = plain(count["event"]), count["unit"] or ""
+        if count["value"].startswith("<"):
+            events.append(Event(name, None, count["value"].strip("<>"), 0.0, unit))
+            continue
+        value = _plain_number(source, line, count["value"], whole=not unit)
+        share = _plain_number(source, line, count["share"] or "100", whole=False) / 100
+        event = Event(name, value, None, min(1.0, share), unit)
+        events.append(event)
+        number_of, _, what = (count["metric"] or "").strip().partition(" ")
+        utilised = _utilised(event, [number_of, what.strip()]) or utilised
+    return _reading(source, events, "", utilised, tuple(_words(command)))
+
+
+def _printed_lines(source: Source) -> Iterator[tuple[int, str]]:
+    """Yield the numbered lines from perf's heading to the end of its table."""
+    inside = False
+    for line, text in enumerate(source.text.splitlines(), start=1):
+        inside = inside or text.startswith(PRINTED)
+        if inside and text.strip():
+            yield line, text
+        kind = _TIME.fullmatch(text)
+        inside = inside and not (kind and kind["kind"] == "sys")
+
+
+def _plain_number(source: Source, line: int, text: str, *, whole: bool) -> float:
+    """Return a number as the C or English locale writes it. Raises DocumentError for others."""
+    if _C_NUMBER.fullmatch(text) is None or (whole and "." in text):
+        problem = f"{text!r} is written in another locale's way"
+        raise fault(source.path, line, problem, HINT)
+    return float(text.replace(",", ""))
+
+
+def _words(command: str) -> list[str]:
+    try:
+        return shlex.split(command)
+    except ValueError:
+        return command.split()
+
+
+def _reading(
+    source: Source,
+    events: list[Event],
+    started: str,
+    utilised: float | None,
+    command: tuple[str, ...] = (),
+) -> Reading:
     if not events:
         raise fault(source.path, None, "holds no event of perf", HINT)
     metrics, problems = {}, {}
@@ -109,7 +199,8 @@ def _reading(source: Source, events: list[Event], started: str, utilised: float 
         note = None
         if event.share * 100 < WHOLE_PERCENT:
             note = f"multiplexed: counted {event.share:.0%} of the time and scaled"
-        metrics[name] = Metric(event.value * SECONDS.get(event.unit, 1.0), note)
+        value = event.value * SECONDS.get(event.unit, 1.0)
+        metrics[name] = Metric(value, note, relative_error=_scaling_error(event.share))
     elapsed = metrics.get("duration_time")
     seconds, how = None, "perf -x, writes no elapsed time: count duration_time too"
     if elapsed is not None and elapsed.value > 0:
@@ -117,4 +208,12 @@ def _reading(source: Source, events: list[Event], started: str, utilised: float 
     elif utilised is not None:
         seconds, how = utilised, "task-clock over CPUs utilized, three digits"
     region = Region((), metrics, problems, seconds or None, how)
-    return Reading("perf", ("perf",), (region,), measured=started)
+    return Reading("perf", ("perf",), (region,), measured=started, command=command)
+
+
+def _scaling_error(share: float) -> float | None:
+    """Return the standard error, over the count, of a count that perf scaled from a share of the
+    time; None: the share is large, and the error is in the predictor's own."""
+    if share >= LEAST_COUNTED:
+        return None
+    return WINDOW * math.sqrt((1.0 - share) / max(share, 1e-6))

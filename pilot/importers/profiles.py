@@ -16,7 +16,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from berth.pilot import host
-from berth.pilot.catalogue import BY_NAME, Term, alternatives, from_source, names
+from berth.pilot.catalogue import BY_NAME, REQUIRED, Term, alternatives, from_source, names
 from berth.pilot.derive import derive, missing
 from berth.pilot.errors import DocumentError, UsageError
 from berth.pilot.importers.reading import Metric, Reading, Region, Source
@@ -107,6 +107,12 @@ def _profile(reading: Reading, region: Region, source: Source, wishes: Wishes) -
     if targets is None:
         warnings.append("the file does not say what it runs on: taken as cpu (--runs-on)")
     valued = sum(1 for m in counters.values() if m.value is not None)
+    if not valued and runtime is None:
+        raise DocumentError(
+            source.path,
+            f"{region.label[:200]}: has neither a time nor a counter that Berth knows",
+            hint="count some of: " + ", ".join(REQUIRED) + " (docs/import.md), or give --runtime",
+        )
     detail = f"{valued} counters from {reading.tool}"
     if unused:
         detail += f"; not in the catalogue: {', '.join(unused)}"
@@ -252,11 +258,13 @@ def _measurement(
     if key in OWN_ACCOUNT:
         quality = Quality.DERIVED
         notes.append("the program's own account")
+    errors = [m.relative_error for m in used if m.relative_error is not None]
     return Measurement(
         value=value,
         quality=quality,
         source=key,
         note="; ".join(notes) or None,
+        standard_error=value * max(errors) if errors else None,
         complete=all(m.complete for m in used),
     )
 

@@ -36,6 +36,8 @@ class Metric:
     note: str | None = None
     complete: bool = True
     """False where the tool counted only a part of the run."""
+    relative_error: float | None = None
+    """Standard error over ``value``, where it was scaled from a small part of the run."""
 
 
 @dataclass(frozen=True, slots=True)

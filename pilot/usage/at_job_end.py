@@ -35,11 +35,14 @@ MOST_BYTES = 65_536
 """Most bytes read of one file."""
 LONGEST_NAME = 200
 SUFFIX = ".usage"
+LIST = "perf-list"
+"""Name of the file in the spool that says whose jobs ``at_job_start`` counts by perf."""
 _BATCH_STEP = "4294967291"
 _GPUS = ("SLURM_JOB_GPUS", "SLURM_STEP_GPUS")
 _PLAIN = frozenset("_-.+@=,")
 _LIMIT = 2**63
 _MOST_ANCESTORS = 8
+MOST_COUNTS = 20
 
 
 def main() -> None:
@@ -72,12 +75,15 @@ def _in_child(unused: int) -> None:
             os.dup2(silent, stream)
         spool = os.environ.get("BERTH_USAGE_SPOOL") or SPOOL
         fields = measured(os.environ)
-        if fields is not None and has_gpus(os.environ):
-            # Written first without them: a driver may take longer than the deadline.
-            write({**fields, "lacks": [*fields["lacks"], "nvml: no answer in time"]}, spool)
-            add_gpus(fields, os.environ)
-        if fields is not None:
-            write(fields, spool)
+        if fields is None:
+            os._exit(0)
+        slow = [("perf", add_counts)] if is_counted(fields, os.environ) else []
+        slow += [("nvml", add_gpus)] if has_gpus(os.environ) else []
+        for source, add in slow:
+            # Written first without it: perf or a driver may take longer than the deadline.
+            write({**fields, "lacks": [*fields["lacks"], source + ": no answer in time"]}, spool)
+            add(fields, os.environ)
+        write(fields, spool)
     except BaseException:  # noqa: S110
         pass
     os._exit(0)
@@ -131,7 +137,7 @@ def read_group(
     environ: Environment,
 ) -> None:
     """Add what the kernel counted for the job's control group (version 2)."""
-    root = environ.get("BERTH_USAGE_CGROUPS") or CGROUPS
+    root = cgroup_root(environ)
     if not os.path.exists(root + "/cgroup.controllers"):
         version_1 = os.path.isdir(root + "/memory")
         lacks.append("cgroup: version 1 is not supported" if version_1 else "cgroup: none mounted")
@@ -163,6 +169,11 @@ def read_group(
         stalled = stalled_usec(content(group + "/" + resource + ".pressure"))
         if stalled is not None:
             fields[resource + "_stalled_usec"] = stalled
+
+
+def cgroup_root(environ: Environment) -> str:
+    """Return the folder where control groups of version 2 are mounted."""
+    return environ.get("BERTH_USAGE_CGROUPS") or CGROUPS
 
 
 def job_group(root: str, job: str, environ: Environment) -> str | None:
@@ -236,6 +247,53 @@ def stalled_usec(text: bytes) -> int | None:
         if words and words[0] == b"some" and words[-1].startswith(b"total="):
             return whole(words[-1][6:])
     return None
+
+
+# The passive pilot
+
+
+def counts_folder(environ: Environment, job: str) -> str:
+    """Return the folder that ``at_job_start`` makes for perf's counts of a job, by user, since
+    anybody may make folders in /tmp."""
+    user = os.geteuid()
+    parent = environ.get("BERTH_USAGE_RUN") or ("/run/berth" if user == 0 else "/tmp")  # noqa: S108
+    return f"{parent}/berth-perf-{user}-{job}"
+
+
+def is_counted(fields: Fields, environ: Environment) -> bool:
+    """Return whether perf counts this job, and this is the end of the whole job."""
+    try:
+        folder = os.lstat(counts_folder(environ, fields["job"]))
+    except OSError:
+        return False
+    is_own_folder = folder.st_mode & 0o170000 == 0o040000 and folder.st_uid == os.geteuid()
+    return is_own_folder and fields["step"] in {"", "batch"}
+
+
+def add_counts(fields: Fields, environ: Environment) -> None:
+    """End perf and add the lines that it wrote, without the name of the control group."""
+    folder = counts_folder(environ, fields["job"])
+    written = folder + "/counts"
+    pid = whole(content(folder + "/pid").strip()) or 0
+    if pid and written.encode() in content(f"/proc/{pid}/cmdline").split(b"\0"):
+        os.kill(pid, 2)
+        while content(f"/proc/{pid}/stat").rpartition(b") ")[2][:1] not in {b"", b"Z", b"X"}:
+            time.sleep(0.001)
+    counts = []
+    for line in content(written).split(b"\n")[:MOST_COUNTS]:
+        parts = line.split(b",")
+        if len(parts) > 5 and parts[3].startswith(b"/"):
+            counts.append(b",".join(parts[:3] + parts[4:]).decode("ascii", "replace"))
+    fields["counts"] = [count[:LONGEST_NAME] for count in counts]
+    if not counts:
+        errors = content(folder + "/errors")[:150].decode("ascii", "replace").replace(";", ",")
+        fields["lacks"].append("perf: " + (" ".join(errors.split()) or "it wrote no counts"))
+    for name in ("pid", "counts", "errors"):
+        try:
+            os.unlink(f"{folder}/{name}")
+        except OSError:
+            continue
+    os.rmdir(folder)
 
 
 # The GPUs

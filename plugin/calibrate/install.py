@@ -127,12 +127,16 @@ def _expected(
 
 
 def refresh_forecasts(site: Site) -> str:
-    """Predict the store's workloads with the calibrated site; return a sentence on the result."""
+    """Predict the store's workloads with the calibrated site; return a sentence on the result.
+
+    Where no job has ended yet, unknown programs are predicted by the kernels that were measured.
+    """
     from berth.plugin.forecasting import (  # noqa: PLC0415 - loads every family
         forecaster_for,
         platforms_for,
         reference_of,
     )
+    from berth.plugin.history.workloads import add_unknown_programs  # noqa: PLC0415
     from berth.plugin.store import Store  # noqa: PLC0415
     from berth.plugin.workloads.filing import refresh  # noqa: PLC0415
 
@@ -154,6 +158,8 @@ def refresh_forecasts(site: Site) -> str:
             )
         except BerthError as error:
             failed.append(f"{name} ({error.message})")
+    if not store.past_jobs.count():
+        add_unknown_programs(store, site, forecaster=forecaster, platforms=platforms)
     store.close()
     done = f"{len(names) - len(failed)} stored workloads were predicted again."
     return f"{done} Not predicted: {'; '.join(failed)}." if failed else done

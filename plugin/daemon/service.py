@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import itertools
 import logging
+import secrets
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
@@ -29,7 +30,15 @@ from berth.plugin.daemon.view import Kept, SiteView, Snapshot, killed
 from berth.plugin.history.matching import JobDescription, workload_key
 from berth.plugin.host import HOST, Host
 from berth.plugin.outcomes.exploring import Ledger, allowance_for
-from berth.plugin.right_sizing.fitting import Fit, Watch, fit, need_of, wants_slices
+from berth.plugin.right_sizing.fitting import (
+    Fit,
+    Watch,
+    failed_in_slice,
+    fit,
+    need_of,
+    slice_key,
+    wants_slices,
+)
 from berth.plugin.site.site import Show
 from berth.plugin.usernames import UserNames
 from berth.plugin.workloads.names import may_use, resolved
@@ -79,6 +88,10 @@ class _Verdict:
     changes: replies.Edits = field(default_factory=dict)
     memory: Fit | None = None
     """The memory check's message or change; None where the check has nothing to report."""
+    slice_key: str = ""
+    """The key of the job and similar jobs, where it gets a slice by what past runs used."""
+    is_control: bool = False
+    """True: the changes are recorded and not made, to compare other jobs with this one."""
 
 
 class Service:
@@ -99,7 +112,11 @@ class Service:
         keep: Keep = _keep_nothing,
         host: Host = HOST,
         identifiers: Identifiers | None = None,
+        draw: Callable[[], float] | None = None,
     ) -> None:
+        self._draw = draw or secrets.SystemRandom().random
+        """Returns a random number from 0 to 1; jobs with one below ``policy.control`` are control
+        jobs."""
         self._clock, self._files = host.clock, host.files
         self.site = site
         self.shelf = Shelf()
@@ -199,17 +216,24 @@ class Service:
         )  # fmt: skip
         verdict = None if kept is None else _Verdict(kept.code, kept.sentence)
         if verdict is None:
-            request, verdict = self._judged(question, request)
+            share = site.decider.settings.control
+            is_drawn = share > 0 and self._draw() < share
+            request, verdict = self._judged(question, request, may_explore=not is_drawn)
             if verdict.code in BY_FIT:
                 mode = requests.effective_mode(mode, site.fit_mode.value)
                 question = question._replace(mode=mode)
-        self._look_at_memory(question, request, verdict)
+            if is_drawn and mode is Mode.ENFORCE and request.workload and verdict.changes:
+                verdict = _control(verdict, share)
+        if not verdict.is_control:
+            self._look_at_memory(question, request, verdict)
         described = None
         if kept is None and named.workload is None:
             described = question.past.described
         return self._answer(question, request, verdict, described)
 
-    def _judged(self, question: _Question, request: Request) -> tuple[Request, _Verdict]:
+    def _judged(
+        self, question: _Question, request: Request, *, may_explore: bool
+    ) -> tuple[Request, _Verdict]:
         """Return the verdict on a job, and the request in the form that the decision used."""
         site, shelf, job, states = (
             question.site, question.shelf, question.job, question.snapshot.states,
@@ -227,18 +251,29 @@ class Service:
         forecast = None if name is None else shelf.forecast(name, request.user)
         follows = forecast is not None and forecast.follows_shape
         request = with_shape(request, job, site, follows=follows)
+        by_use = ""
         if forecast is not None and forecast.kind == "history":
             allowed = wants_slices(
                 site.slices_from_use, job, request, lambda: question.past.described.program
             )
+            by_use = slice_key(request.user, name) if allowed and name else ""
+            if by_use and failed_in_slice(question.snapshot.guard, by_use, now_s):
+                allowed, by_use = False, ""
             request = replace(request, slices_from_use=allowed)
         allowance = None
-        if self.ledger is not None and question.mode is Mode.ENFORCE:
+        if may_explore and self.ledger is not None and question.mode is Mode.ENFORCE:
             allowance = allowance_for(self.ledger, job.kind, job.comment, request, forecast)
         decision = site.decider.decide(request, states, forecast, now_s, allowance)
         if decision.code == Code.NO_WORKLOAD and name is not None:
             return request, _no_forecast(name, is_known=name in shelf.names)
-        return request, _of_decision(job, request, decision)
+        verdict = _of_decision(job, request, decision)
+        if (
+            by_use
+            and verdict.code not in BY_FIT
+            and any(decision.chosen in names for names in site.slice_queues.values())
+        ):
+            verdict.slice_key = by_use
+        return request, verdict
 
     def _look_at_memory(self, question: _Question, request: Request, verdict: _Verdict) -> None:
         """Compare the requested memory with the measured need; put a message or an edit into the
@@ -279,7 +314,8 @@ class Service:
     ) -> bytes:
         """Count, record and journal the answer to a submission, and return the reply line."""
         ask, mode, decision = question.ask, question.mode, verdict.decision
-        action = "edit" if verdict.changes and mode is Mode.ENFORCE else "keep"
+        makes_changes = mode is Mode.ENFORCE and not verdict.is_control
+        action = "edit" if verdict.changes and makes_changes else "keep"
         name, now_s = self._identifiers.next(), self._clock.time()
         if decision is not None and decision.explored is not None and self.ledger is not None:
             self.ledger.take(name, request.workload or "", decision.explored.core_hours)
@@ -304,6 +340,7 @@ class Service:
                 bundle=decision.bundle if decision else "",
                 slices=profiles_that_will_do(decision) if decision else (),
                 fit="" if fitted is None else fitted.key,
+                use=verdict.slice_key if action == "edit" else "",
             ),
             message=_message(question, request, verdict),
             decision=name,
@@ -357,10 +394,20 @@ def _of_decision(job: Job, request: Request, decision: Decision) -> _Verdict:
     return verdict
 
 
+def _control(verdict: _Verdict, share: float) -> _Verdict:
+    """Return the verdict for a job that was drawn to be left as written."""
+    reason = (
+        f"This job is left as written: {100 * share:.3g} % of the jobs that Berth would change, "
+        f"drawn at random, show what its choices are worth. Otherwise: {verdict.reason}"
+    )
+    return replace(verdict, code=Code.CONTROL, reason=reason, is_control=True)
+
+
 def _message(question: _Question, request: Request, verdict: _Verdict) -> str | None:
     """Return the message that the site's ``show`` setting allows for the user; None: no message."""
     site, mode = question.site, question.mode
-    if site.show is Show.NONE or mode not in _ANSWERED:
+    is_silent = site.show is Show.NONE or (verdict.is_control and site.show is not Show.ALL)
+    if is_silent or mode not in _ANSWERED:
         return None
     if verdict.changes and mode is Mode.ENFORCE:
         opt_out = site.schedulers[question.ask.scheduler].opt_out

@@ -5,11 +5,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from berth.pilot.units import format_bytes
 from berth.pilot.usage.record import VALUES, Usage, in_order_of_trust
 from berth.plugin.store.records import PastJobRecord
+
+if TYPE_CHECKING:
+    from berth.plugin.store import Store
 
 ACCOUNTING = "sacct"
 COMPARED = {
@@ -47,6 +50,13 @@ def of_accounting(job: PastJobRecord) -> Usage:
     values = {name: getattr(job, name) for name in _RECORDED.intersection(VALUES) - {"gpus"}}
     lacks = "peaks between two samples; gpu_utilisation is a mean over tasks, not over time"
     return Usage(job.cluster, job.job_id, ACCOUNTING, lacks=lacks, **values)
+
+
+def usages_of(store: Store, cluster: str, job_id: str) -> Sequence[Usage]:
+    """Return what accounting and all other sources recorded of a job. Raises StoreError."""
+    job = store.past_jobs.of_ids(cluster, [job_id]).get(job_id)
+    usages = store.usages.of_jobs(cluster, [job_id]).get(job_id, [])
+    return usages if job is None else [*usages, of_accounting(job)]
 
 
 def by_trust(usages: Iterable[Usage], name: str) -> list[Recorded]:

@@ -7,6 +7,7 @@ for unknown values; ``; UnixStartTime: N`` gives the Unix time of second 0.
 
 from __future__ import annotations
 
+import codecs
 import gzip
 import math
 import zlib
@@ -14,17 +15,33 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from berth.pilot.errors import DocumentError
+from berth.pilot.importers.foreign import (
+    HEAD_BYTES,
+    FileKind,
+    Purpose,
+    Text,
+    expect,
+    expected,
+    in_text,
+)
 from berth.pilot.progress import steps
+from berth.plugin.history.pbs import PBS, read_pbs
 from berth.plugin.history.reading import ReadJobs, Unreadable, checked_times, text_of
 from berth.plugin.scheduler.registry import SCHEDULERS, scheduler_named
 from berth.plugin.store.records import PastJobRecord
 
 SWF = "swf"
+FORMATS = (SWF, PBS)
+"""Formats that are read here, beside those of the schedulers."""
 _GZIP = b"\x1f\x8b"
+_UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
 
 def lines_of(file: Path) -> list[str]:
     """Return the file's lines, decompressed if the file is gzipped. Raises DocumentError."""
+    if file.is_dir():
+        expect(file, Purpose.PAST_JOBS)
+        raise DocumentError(file, "is a folder, not a file", hint="give a file in it")
     try:
         data = file.read_bytes()
         if data.startswith(_GZIP):
@@ -35,23 +52,69 @@ def lines_of(file: Path) -> list[str]:
         raise DocumentError(file, "is a broken gzip file") from None
     except OSError as error:
         raise DocumentError(file, f"cannot be read: {error.strerror}") from None
-    return [text_of(line) for line in data.split(b"\n")]
+    if data.startswith(_UTF_16):
+        data = data.decode("utf-16", "replace").encode()
+    return [text_of(line) for line in data.removeprefix(codecs.BOM_UTF8).split(b"\n")]
+
+
+def kind_of(lines: Sequence[str], source: str, *purposes: Purpose) -> FileKind | None:
+    """Return the kind of a file with these lines; None: no known kind.
+
+    Raises DocumentError for a file that is empty, of another kind, or of two kinds at once.
+    """
+    head, tail = _joined(lines), _joined(lines[::-1], backwards=True)
+    if not head.strip():
+        raise DocumentError(source, "is empty")
+    whole = head if len(head) < HEAD_BYTES else f"{head}\n{tail}"
+    return expected(list(in_text(Text(whole, head), Path(source).name)), source, *purposes)
+
+
+def _joined(lines: Iterable[str], *, backwards: bool = False) -> str:
+    """Return the first lines as one text of about ``HEAD_BYTES`` characters."""
+    taken, size = [], 0
+    for line in lines:
+        taken.append(line)
+        size += len(line) + 1
+        if size >= HEAD_BYTES:
+            break
+    return "\n".join(taken[::-1] if backwards else taken)
 
 
 def read_past_jobs(
     lines: Sequence[str], source: str, cluster: str, formats: Sequence[str], *, utc: bool
 ) -> ReadJobs:
     """Return the jobs of a file, read in the first of ``formats``, else in the format that the
-    first non-empty line has; the default is SWF.
+    file's content shows.
 
-    Raises DocumentError.
+    Raises DocumentError: the file is of no format of past jobs, or no job in it has run.
     """
-    first = next((line.strip() for line in lines if line.strip()), "")
-    known = [scheduler_named(name) for name in formats or SCHEDULERS.names() if name != SWF]
-    for scheduler in known:
-        if formats or scheduler.begins_past_jobs(first):
-            return scheduler.read_past_jobs(lines, cluster, source=source, utc=utc)
-    return read_swf(lines, cluster)
+    if formats:
+        name = formats[0]
+    else:
+        kind = kind_of(lines, source, Purpose.PAST_JOBS)
+        name = kind.reader if kind is not None else _begun_by_scheduler(lines, source)
+    if name == SWF:
+        read = read_swf(lines, cluster)
+    elif name == PBS:
+        read = read_pbs(lines, cluster)
+    else:
+        read = scheduler_named(name).read_past_jobs(lines, cluster, source=source, utc=utc)
+    return read
+
+
+def _begun_by_scheduler(lines: Sequence[str], source: str) -> str:
+    """Return the name of a scheduler that another package adds, and that wrote the file."""
+    first = next(line.strip() for line in lines if line.strip())
+    others = set(SCHEDULERS.names()).difference(SCHEDULERS.own())
+    for name in sorted(others):
+        if scheduler_named(name).begins_past_jobs(first):
+            return name
+    raise DocumentError(
+        source,
+        f"is of no format of past jobs that Berth knows; it begins with {first[:80]!r}",
+        hint="Berth reads sacct -a -P and --json, flux jobs -A -a --json, accounting logs of PBS, "
+        "and the Standard Workload Format",
+    )
 
 
 _FIELDS = 18

@@ -31,11 +31,6 @@ _MOST = 2**40
 _MOST_GPUS = 2**20
 
 
-def begins_openb(line: str) -> bool:
-    """Return whether ``line`` is the header of an openb pod list."""
-    return set(NEEDED) <= {name.strip() for name in line.removeprefix("\ufeff").split(",")}
-
-
 def read_openb(lines: Sequence[str], cluster: str, *, source: str) -> ReadJobs:
     """Return the pods that were scheduled and deleted. Raises DocumentError for a file without a
     header."""

@@ -153,6 +153,17 @@ def summary(read: ReadJobs) -> list[str]:
     return [*lines, *unreadable("lines", read.broken, read.examples)]
 
 
+def why_none(read: ReadJobs) -> str:
+    """Return the end of a sentence on why no job was read; it begins with the file's name."""
+    reasons = []
+    if read.broken:
+        first = f", first {read.examples[0]}" if read.examples else ""
+        reasons.append(f"{read.broken} lines could not be read{first}")
+    if read.not_ended:
+        reasons.append(f"{read.not_ended} jobs have not run or not ended")
+    return f"holds no job that ran{': ' if reasons else ''}{'; '.join(reasons)}"
+
+
 def unreadable(unit: str, count: int, examples: Sequence[str]) -> list[str]:
     """Return lines that say how many ``unit`` (lines, records) could not be read, with examples;
     empty where all could."""

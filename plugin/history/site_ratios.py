@@ -2,14 +2,15 @@
 
 A program is a user's jobs of one name. Jobs of programs that ran on both of two kinds say how much
 longer programs take on one than on the other (``predictor.learning.history.kind_ratios``); a
-program that ran on one kind only, or on none, gets the others' mean and spread.
+program that ran on one kind only, or on none, gets the others' mean and spread. Where no program
+ran on both, the benchmark kernels of ``berth site calibrate`` say it, widely.
 """
 
 from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import numpy as np
 
@@ -19,28 +20,34 @@ from berth.plugin.history.matching import known_name, unknown_program
 from berth.plugin.history.run_times import PlacedJob
 from berth.plugin.store.records import PastJobRecord
 from berth.predictor.families.history.workload import HistoryWorkload, KindRatio, PredictedRun
-from berth.predictor.learning.history.kind_ratios import (
-    KindRatios,
-    LogRatio,
-    Pair,
-    Platforms,
-    Program,
-    TimedRun,
-    pairs_of,
-)
+from berth.predictor.learning.history.kernel_ratios import Population, by_kernels
+from berth.predictor.learning.history.kind_ratios import KindRatios, LogRatio, Program
+from berth.predictor.learning.history.run_pairs import Pair, Platforms, TimedRun, pairs_of
+
+UNKNOWN_TIME_S = (10.0, 3_600.0, 86_400.0)
+"""Time of an unknown program where no job ended yet: lower end, middle and upper end in seconds."""
 
 
 class SiteRatios:
     """Collects every user's past jobs, then returns ratios for their programs and for others."""
 
-    def __init__(self, platforms: Mapping[str, Platform], *, everybody: bool) -> None:
-        """``everybody``: the site trusts all users (``learning.everybody``)."""
+    def __init__(
+        self,
+        platforms: Mapping[str, Platform],
+        *,
+        at_site: Collection[str] = (),
+        everybody: bool = False,
+    ) -> None:
+        """``at_site``: names of the platforms of the site's candidates; ``everybody``: the site
+        trusts all users (``learning.everybody``)."""
         self._platforms, self._everybody = platforms, everybody
+        self._at_site = [name for name in at_site if name in platforms]
         self._pairs: dict[Program, Mapping[Platforms, Sequence[Pair]]] = {}
         self._times: dict[str, list[float]] = {}
         """Run times in seconds of the completed jobs by platform."""
         self._users: dict[str, set[str]] = {}
         self._ratios: KindRatios | None = None
+        self._kernels: dict[tuple[str, str], Population] = {}
 
     def add(self, user: str, jobs: Iterable[PlacedJob]) -> None:
         """Add a user's past jobs."""
@@ -63,11 +70,36 @@ class SiteRatios:
         self._ratios = None
 
     def of_program(self, user: str, jobs: Sequence[PlacedJob]) -> tuple[KindRatio, ...]:
-        """Return the ratios of all platforms to the one where most of the jobs ran; ``jobs``: past
-        jobs of one program, the newest last."""
+        """Return the ratios of all platforms to the program's homes, those of the home where most
+        of its jobs ran first; ``jobs``: past jobs of one program, the newest last.
+
+        A home is the platform with most of the jobs among those that run the same executables.
+        """
+        counts = Counter(
+            placed.platform for placed in reversed(jobs) if placed.platform in self._platforms
+        )
+        ratios: list[KindRatio] = []
+        homes: list[str] = []
+        for name in sorted(counts, key=counts.__getitem__, reverse=True):
+            if not any(self._exchangeable(name, home) for home in homes):
+                homes.append(name)
+                ratios += self._to(name, user, program_of(jobs[-1].job), ran_on=counts)
+        return tuple(ratios)
+
+    @staticmethod
+    def home_of(jobs: Sequence[PlacedJob]) -> str:
+        """Return the platform where most of the jobs ran, of several the one that ran last."""
         counts = Counter(placed.platform for placed in reversed(jobs))
-        home = max(counts, key=counts.__getitem__)
-        return self._to(home, user, program_of(jobs[-1].job))
+        return max(counts, key=counts.__getitem__)
+
+    def exchangeable_with(self, home: str, kinds: Iterable[str]) -> set[str]:
+        """Return those of ``kinds`` that run the same executables as ``home``, but for ``home``."""
+        return {
+            name
+            for name in kinds
+            if name != home and name in self._platforms and home in self._platforms
+            and self._exchangeable(name, home)
+        }  # fmt: skip
 
     def of_unknown_programs(self) -> list[HistoryWorkload]:
         """Return one workload for jobs of unknown programs without GPUs and one for those with
@@ -79,48 +111,65 @@ class SiteRatios:
                 for name, times in self._times.items()
                 if self._platforms[name].is_gpu is is_gpu
             }
-            if not ran_on:
-                continue
-            home = max(ran_on, key=lambda name: len(ran_on[name]))
-            ratios = self._to(home, "", None)
+            at_site = [name for name in self._at_site if self._platforms[name].is_gpu is is_gpu]
+            home = max(ran_on, key=lambda name: len(ran_on[name]), default=next(iter(at_site), ""))
+            ratios = self._to(home, "", None) if home else ()
             # Where kinds of hardware cannot run each other's programs, nothing is said of unknown
             # ones.
-            if len(ratios) == len(ran_on) - 1 > 0:
-                low, mid, high = np.quantile(ran_on[home], (0.05, 0.5, 0.95)).tolist()
-                typical = PredictedRun(
-                    platform=home, cores=1, gpus=int(is_gpu), low_s=low, mid_s=mid, high_s=high,
-                    accuracy=0.0, trusted=False,
-                )  # fmt: skip
-                platform = self._platforms[home]
-                document = HistoryWorkload(
-                    name=unknown_program(uses_gpus=is_gpu),
-                    runs=(),
-                    runs_on=RunsOn(targets=platform.targets, architecture=platform.architecture),
-                    predicted=(typical,),
-                    ratios=ratios,
-                )
-                workloads.append(document)
+            if ratios and ran_on.keys() <= {home, *(ratio.platform for ratio in ratios)}:
+                workloads.append(self._unknown_program(home, ratios))
         return workloads
 
-    def _to(self, home: str, user: str, program: str | None) -> tuple[KindRatio, ...]:
+    def _unknown_program(self, home: str, ratios: tuple[KindRatio, ...]) -> HistoryWorkload:
+        """Return the workload of programs with these ratios; their times are those of all jobs on
+        the platform ``home``."""
+        platform, times = self._platforms[home], self._times.get(home)
+        low, mid, high = UNKNOWN_TIME_S
+        if times is not None:
+            low, mid, high = np.quantile(times, (0.05, 0.5, 0.95)).tolist()
+        typical = PredictedRun(
+            platform=home, cores=1, gpus=int(platform.is_gpu), low_s=low, mid_s=mid, high_s=high,
+            accuracy=0.0, trusted=False,
+        )  # fmt: skip
+        return HistoryWorkload(
+            name=unknown_program(uses_gpus=platform.is_gpu),
+            runs=(),
+            runs_on=RunsOn(targets=platform.targets, architecture=platform.architecture),
+            predicted=(typical,),
+            ratios=ratios,
+        )
+
+    def _to(
+        self, home: str, user: str, program: str | None, ran_on: Collection[str] = ()
+    ) -> tuple[KindRatio, ...]:
+        """Return the ratios of other platforms to ``home``; ``ran_on``: where the program ran, so
+        that only programs say more than its own times."""
         if self._ratios is None:
             self._ratios = KindRatios(self._pairs)
         ratios = []
-        for name in sorted(self._times):
-            if name == home or not _exchangeable(self._platforms[name], self._platforms[home]):
+        for name in sorted({*self._times, *self._at_site} - {home}):
+            if not self._exchangeable(name, home):
                 continue
-            log_ratio = self._ratios.between(name, home, user, program, everybody=self._everybody)
-            if log_ratio is not None:
+            log_ratio = self._ratios.between(
+                name, home, user, program,
+                everybody=self._everybody, kernels=self._by_kernels(name, home),
+            )  # fmt: skip
+            if log_ratio is not None and (log_ratio.programs or name not in ran_on):
                 ratios.append(_document(name, home, log_ratio))
         return tuple(ratios)
 
+    def _by_kernels(self, name: str, home: str) -> Population:
+        if (name, home) not in self._kernels:
+            self._kernels[name, home] = by_kernels(self._platforms[name], self._platforms[home])
+        return self._kernels[name, home]
 
-def _exchangeable(platform: Platform, other: Platform) -> bool:
-    """Return whether the same executables run on both platforms, and neither is a MIG slice: how
-    much slower those are depends on how a program uses its GPU."""
-    if platform.parent is not None or other.parent is not None:
-        return False
-    return platform.architecture == other.architecture and platform.targets == other.targets
+    def _exchangeable(self, name: str, other: str) -> bool:
+        """Return whether the same executables run on both platforms, and neither is a MIG slice:
+        how much slower those are depends on how a program uses its GPU."""
+        first, second = self._platforms[name], self._platforms[other]
+        if first.parent is not None or second.parent is not None:
+            return False
+        return (first.architecture, first.targets) == (second.architecture, second.targets)
 
 
 def program_of(job: PastJobRecord) -> str:
@@ -133,5 +182,5 @@ def _document(platform: str, than: str, ratio: LogRatio) -> KindRatio:
     low, mid, high = (math.exp(ratio.mid + sign * ratio.half_width) for sign in (-1.0, 0.0, 1.0))
     return KindRatio(
         platform=platform, than=than, low=low, mid=mid, high=high, programs=ratio.programs,
-        is_own=ratio.is_own,
+        is_own=ratio.is_own, kernels=ratio.kernels,
     )  # fmt: skip

@@ -20,6 +20,7 @@ from berth.pilot.errors import DocumentError, UsageError
 from berth.pilot.platform import Platform
 from berth.pilot.profile import RunsOn, Target
 from berth.pilot.progress import report, steps
+from berth.plugin.history import passive_pilots
 from berth.plugin.history.decided_jobs import by_user, description_of
 from berth.plugin.history.matching import Match, known_name, match_keys
 from berth.plugin.history.run_times import JOBS, PlacedJob, RunTimes
@@ -32,7 +33,7 @@ from berth.plugin.store.records import FingerprintRecord, PastJobRecord
 from berth.plugin.workloads.filing import add_workload
 from berth.predictor.core.forecaster import Forecaster
 from berth.predictor.core.workload import workload_of
-from berth.predictor.families.history.workload import HistoryWorkload, PastRun
+from berth.predictor.families.history.workload import HistoryWorkload, KindRatio, PastRun
 
 PREFIX = "history-"
 LEAST_RUNS = 2
@@ -68,6 +69,8 @@ class HistorySummary:
     runs: int
     unplaced: Mapping[Unplaced, int]
     """Number of jobs whose platform is not known, by reason."""
+    wide_users: frozenset[str] = frozenset()
+    """Users with programs whose ratios between the site's kinds of CPU node are wide."""
 
 
 def ran_on(job: PastJobRecord) -> RanOn:
@@ -91,15 +94,14 @@ def make_workloads(
     the store.
     """
     kinds = node_kinds(store, site) if kinds is None else kinds
-    ratios = SiteRatios(platforms, everybody=site.learning.everybody)
+    writer = _writer(store, site, forecaster, platforms)
     unplaced: Counter[Unplaced] = Counter()
     every, done = store.past_jobs.count(), 0
     for user, jobs in by_user(store):
         report(_COMPARED, min(done, every - 1), every)
         done += len(jobs)
-        ratios.add(user, _learnt(jobs, kinds, unplaced))
+        writer.ratios.add(user, _learnt(jobs, kinds, unplaced))
     report(_COMPARED, every, every)
-    writer = HistoryWriter(store, forecaster, platforms, time.time(), ratios)
     everybody: list[PlacedJob] = []
     done = 0
     for user, jobs in by_user(store):
@@ -123,7 +125,27 @@ def make_workloads(
             writer.write_workloads(user, _groups(learnt), times)
         writer.write_workloads("", _groups(everybody, accounts=True), times)
     writer.write_unknown_programs()
-    return HistorySummary(writer.workloads, writer.runs, unplaced)
+    wide_users = frozenset(writer.wide_users)
+    return HistorySummary(writer.workloads, writer.runs, unplaced, wide_users)
+
+
+def _writer(
+    store: Store, site: Site, forecaster: Forecaster, platforms: Mapping[str, Platform]
+) -> HistoryWriter:
+    at_site = dict.fromkeys(candidate.platform for candidate in site.candidates)
+    ratios = SiteRatios(platforms, at_site=at_site, everybody=site.learning.everybody)
+    return HistoryWriter(
+        store, forecaster, platforms, time.time(), ratios, store.usages.counted(),
+        frozenset(at_site), site.policy.allow_prior,
+    )  # fmt: skip
+
+
+def add_unknown_programs(
+    store: Store, site: Site, *, forecaster: Forecaster, platforms: Mapping[str, Platform]
+) -> None:
+    """Store the workloads that stand for unknown programs at a site without past jobs: benchmark
+    kernels alone tell how much faster one kind of node is than another."""
+    _writer(store, site, forecaster, platforms).write_unknown_programs()
 
 
 def _learnt(
@@ -168,6 +190,18 @@ def _keys_of(job: PastJobRecord) -> Iterator[tuple[Match, str]]:
     return match_keys(
         job.user, job.cores, job.time_limit_s, description_of(job), account=job.account
     )
+
+
+def stored_name_of(store: Store, job: PastJobRecord) -> str | None:
+    """Return the name of the stored workload of all of a user's jobs like this one; None: there is
+    none."""
+    keys = [digest for match, digest in _keys_of(job) if match is not Match.ACCOUNT]
+    names = (_name(f"{job.user}/", _title(job), digest) for digest in reversed(keys))
+    return next((name for name in names if store.workload(name) is not None), None)
+
+
+def _name(owner: str, title: str, digest: str) -> str:
+    return f"{owner}{PREFIX}{title}-{digest[7:13]}"
 
 
 def _title(job: PastJobRecord) -> str:
@@ -227,8 +261,12 @@ class HistoryWriter:
     platforms: Mapping[str, Platform]
     now_s: float
     ratios: SiteRatios
+    counted: passive_pilots.Counted
+    site_platforms: frozenset[str]
+    allow_prior: bool
     workloads: int = 0
     runs: int = 0
+    wide_users: set[str] = field(default_factory=set)
 
     def write_workloads(
         self, user: str, groups: Sequence[tuple[str, Group]], times: RunTimes
@@ -238,20 +276,46 @@ class HistoryWriter:
         for digest, group in groups[-KEYS_OF_USER:]:
             runs = tuple(run_of(placed) for placed in group.jobs)
             owner = f"{user}/" if user else ""
-            name = f"{owner}{PREFIX}{group.title}-{digest[7:13]}"
+            name = _name(owner, group.title, digest)
             try:
                 document = HistoryWorkload(
                     name=name.replace("/", "."),
                     runs=runs,
                     runs_on=_runs_on(runs, self.platforms),
                     predicted=tuple(times.of_match(group.match, group.jobs, self.now_s)),
-                    ratios=self.ratios.of_program(user, group.jobs),
+                    ratios=self._ratios(user, owner, group, digest),
                 )
             except ValueError:
                 continue
             if self._put(document, name, user, digest):
                 self.workloads += 1
                 self.runs += len(runs)
+
+    def _ratios(self, user: str, owner: str, group: Group, digest: str) -> tuple[KindRatio, ...]:
+        """Return the ratios of a program, with those of its last counted job where these are
+        narrower; store that job's Profile, and note the user where a ratio is wide."""
+        ratios, home = self.ratios.of_program(user, group.jobs), self.ratios.home_of(group.jobs)
+        if not user or group.jobs[-1].job.gpus:
+            return ratios
+        name = f"{owner}{passive_pilots.PREFIX}{group.title}-{digest[7:13]}"
+        counted = passive_pilots.newest_profile(name.replace("/", "."), group.jobs, self.counted)
+        if counted is not None:
+            workload = dataclasses.replace(workload_of(counted), name=name)
+            try:
+                forecast = add_workload(
+                    self.store, workload, forecaster=self.forecaster, platforms=self.platforms,
+                    owner=user, replace=True,
+                )  # fmt: skip
+            except (DocumentError, UsageError):
+                return ratios
+            cores = group.jobs[-1].job.cores
+            ratios = passive_pilots.with_narrower(
+                ratios, forecast, home, cores, allow_prior=self.allow_prior
+            )
+        kinds = self.ratios.exchangeable_with(home, self.site_platforms)
+        if passive_pilots.are_wide(ratios, kinds, home):
+            self.wide_users.add(user)
+        return ratios
 
     def write_unknown_programs(self) -> None:
         """Store the workloads that stand for jobs of programs without past jobs."""

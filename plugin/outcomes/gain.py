@@ -1,12 +1,13 @@
-"""Estimates the run time that placements saved or cost compared with another candidate (``berth
-jobs outcomes``).
+"""Estimates, without control jobs, the run time that placements saved or cost.
 
 Of a job's two run times, the one where it ran is measured and the other is predicted. Predictions
 for a candidate are corrected by the mean log ratio of real to predicted time of jobs that ran
-there; the remaining error is modelled as one factor per workload. Intervals are by a bootstrap over
-workloads, because runs of one workload are not independent. One bias remains: jobs are moved
-because their predicted time elsewhere is long, so predictions that are too long are
-over-represented among moved jobs.
+there; the remaining error is modelled as one factor per workload. Jobs are moved because their
+predicted time elsewhere is long, so predictions that are too long are over-represented; therefore
+the log ratios are shrunk towards no gain, by the share of their variance that the predictions'
+errors explain (empirical Bayes; Efron, *Large-Scale Inference*, chapter 1). A common bias of the
+predictions can still look like a gain, so the interval always includes no gain: only control jobs
+measure one (``measured_gain``).
 """
 
 from __future__ import annotations
@@ -23,7 +24,9 @@ import numpy as np
 from berth.pilot.errors import UsageError
 from berth.pilot.progress import steps
 from berth.plugin.outcomes.accuracy import real_over_predicted
+from berth.plugin.outcomes.measured_gain import MeasuredGain, measured_gains
 from berth.plugin.store.records import DecisionRecord, EndedJob, OutcomeRecord, Ranking
+from berth.predictor.core.arrays import Floats
 from berth.predictor.core.intervals import NORMAL_90
 
 if TYPE_CHECKING:
@@ -66,8 +69,8 @@ class Gain:
     real_s: float
     other_s: float
     saved_s: float
-    """The other candidate's corrected predicted time less the real time, summed over the jobs
-    (s)."""
+    """The other candidate's corrected and shrunk predicted time less the real time, summed over
+    the jobs (s)."""
     saved_interval_s: tuple[float, float] | None
     speedup: float
     """The other candidate's time over the real time: geometric mean in which all workloads weigh
@@ -201,6 +204,10 @@ def _gain(group: str, pairs: list[Pair], corrections: Mapping[str, _Correction],
     deviation = np.array([pair.deviation for pair in pairs])
     jobs_of_workload = np.bincount(workload_index)
     log_speedup = log_other - np.log(real_s)
+    by_workload = np.bincount(workload_index, log_speedup) / jobs_of_workload
+    kept = _kept_share(by_workload, float(np.mean(deviation**2)))
+    log_other = np.log(real_s) + kept * log_speedup
+    log_speedup, deviation = kept * log_speedup, math.sqrt(kept) * deviation
     saved, speedups = [], []
     generator = np.random.default_rng(seed)
     for _ in steps("draws of workloads", range(DRAWS if len(names) >= FEWEST_WORKLOADS else 0)):
@@ -219,13 +226,25 @@ def _gain(group: str, pairs: list[Pair], corrections: Mapping[str, _Correction],
         real_s=float(real_s.sum()),
         other_s=float(np.exp(log_other).sum()),
         saved_s=float((np.exp(log_other) - real_s).sum()),
-        saved_interval_s=_interval(saved),
+        saved_interval_s=_with(0.0, _interval(saved)),
         speedup=math.exp(float((weights * log_speedup).sum() / len(names))),
-        speedup_interval=_interval([math.exp(log_speedup_drawn) for log_speedup_drawn in speedups]),
+        speedup_interval=_with(1.0, _interval([math.exp(speedup) for speedup in speedups])),
         corrections={
             name: math.exp(c.mean) for name, c in zip(candidates, own_corrections, strict=True)
         },
     )
+
+
+def _kept_share(log_speedups: Floats, error_variance: float) -> float:
+    """Return the share of the workloads' log speedups that is not explained by the variance of the
+    predictions' errors."""
+    variance = float(np.mean(log_speedups**2))
+    return max(0.0, variance - error_variance) / variance if variance > 0 else 0.0
+
+
+def _with(no_gain: float, interval: tuple[float, float] | None) -> tuple[float, float] | None:
+    """Return the interval extended to ``no_gain``."""
+    return interval and (min(interval[0], no_gain), max(interval[1], no_gain))
 
 
 def _interval(drawn: list[float]) -> tuple[float, float] | None:
@@ -237,14 +256,17 @@ def _interval(drawn: list[float]) -> tuple[float, float] | None:
 
 def gains_of(
     store: Store, ended: Sequence[EndedJob], site: Site | None, against: str | None
-) -> Gains:
-    """Return the gains of the newest ``MOST`` jobs.
+) -> tuple[list[MeasuredGain], Gains]:
+    """Return the measured and the estimated gains of the newest ``MOST`` jobs.
 
     ``against``: the candidate to compare with; None: the candidates of the reference partition.
     Raises UsageError where there is no candidate to compare with.
     """
+    newest = ended[-MOST:]
+    decisions = store.decisions.rankings({o.decision for o in newest if o.decision})
+    measured = measured_gains(newest, decisions, () if site is None else site.candidates)
     names = (against,) if against is not None else reference_names(site)
-    if not names:
+    if not names and not measured:
         more = "or a site file" if site is None else "or name site.reference_partition in the file"
         raise UsageError(
             "there is no place to compare with", hint=f"give --against CANDIDATE, {more}"
@@ -255,9 +277,7 @@ def gains_of(
             raise UsageError(
                 f"the site has no candidate {against!r}", hint=f"there are: {', '.join(known)}"
             )
-    newest = ended[-MOST:]
-    decisions = store.decisions.rankings({o.decision for o in newest if o.decision})
-    return gains(newest, decisions, names)
+    return measured, gains(newest, decisions, names)
 
 
 def reference_names(site: Site | None) -> tuple[str, ...]:

@@ -16,10 +16,12 @@ from pathlib import Path
 import numpy as np
 
 from berth.pilot.errors import DocumentError, UsageError
-from berth.plugin.history.files import SWF, lines_of, read_past_jobs
-from berth.plugin.history.openb import OPENB, begins_openb, read_openb
-from berth.plugin.history.reading import SINGLETON, ReadJobs, Unreadable
-from berth.plugin.replay.tables import begins_job_table, read_job_table, with_times
+from berth.pilot.importers.foreign import Purpose
+from berth.plugin.history.files import FORMATS as OWN_FORMATS
+from berth.plugin.history.files import kind_of, lines_of, read_past_jobs
+from berth.plugin.history.openb import OPENB, read_openb
+from berth.plugin.history.reading import SINGLETON, ReadJobs, Unreadable, why_none
+from berth.plugin.replay.tables import read_job_table, with_times
 from berth.plugin.scheduler.registry import SCHEDULERS, open_scheduler
 from berth.plugin.site.site import Site
 from berth.plugin.store.records import PastJobRecord
@@ -28,7 +30,7 @@ from berth.policies.replay.trace import Floats, Ints, Trace, trace_of
 GAVEL = "gavel"
 TABLE = "table"
 _DAY_S = 86_400.0
-FORMATS = (*SCHEDULERS.names(), SWF, GAVEL, OPENB, TABLE)
+FORMATS = (*SCHEDULERS.names(), *OWN_FORMATS, GAVEL, OPENB, TABLE)
 _HINT = f"name what wrote it: --format, one of {', '.join(FORMATS)}"
 STARVED = "out-of-memory"
 FIELDS = 7
@@ -59,14 +61,16 @@ def past_jobs(
     Raises DocumentError.
     """
     lines = lines_of(file)
-    first = next((line for line in lines if line.strip()), "")
+    if format_ is None:
+        kind = kind_of(lines, str(file), Purpose.PAST_JOBS, Purpose.TRACE)
+        format_ = None if kind is None else kind.reader
     read, steps, predicted = ReadJobs(), None, {}
-    if format_ == TABLE or (format_ is None and begins_job_table(first)):
+    if format_ == TABLE:
         table = read_job_table(file, lines, read)
         jobs, predicted = table.trace, dict(table.predicted)
-    elif format_ == GAVEL or (format_ is None and begins_gavel(first)):
+    elif format_ == GAVEL:
         jobs, steps = read_gavel(lines, read)
-    elif format_ == OPENB or (format_ is None and begins_openb(first)):
+    elif format_ == OPENB:
         read = read_openb(lines, "replay", source=str(file))
         jobs = trace_of_jobs(read.jobs.values())
     else:
@@ -97,17 +101,6 @@ def asked_jobs(
     return _checked(PastJobs(source, read, jobs, {}), times, None, strict=strict)
 
 
-def _nothing(read: ReadJobs) -> str:
-    """Return the end of a sentence on why no job was read."""
-    reasons = []
-    if read.broken:
-        first = f", first {read.examples[0]}" if read.examples else ""
-        reasons.append(f"{read.broken} lines could not be read{first}")
-    if read.not_ended:
-        reasons.append(f"{read.not_ended} jobs have not run or not ended")
-    return f"holds no job that ran{': ' if reasons else ''}{'; '.join(reasons)}"
-
-
 def _checked(past: PastJobs, times: Path | None, steps: Floats | None, *, strict: bool) -> PastJobs:
     read = past.read
     if strict and read.broken:
@@ -116,7 +109,7 @@ def _checked(past: PastJobs, times: Path | None, steps: Floats | None, *, strict
             hint="leave out --strict to skip them",
         )  # fmt: skip
     if not len(past.trace):
-        raise DocumentError(past.source, _nothing(read), hint=_HINT if read.broken else None)
+        raise DocumentError(past.source, why_none(read), hint=_HINT if read.broken else None)
     return past if times is None else replace(past, trace=with_times(past.trace, times, steps))
 
 
@@ -214,12 +207,6 @@ def numbered(values: Sequence[str]) -> tuple[tuple[str, ...], Ints]:
     index_of: dict[str, int] = {}
     numbers = [index_of.setdefault(value, len(index_of)) for value in values]
     return tuple(index_of), np.array(numbers, np.int64)
-
-
-def begins_gavel(line: str) -> bool:
-    """Return whether a file's first line is that of a Gavel trace."""
-    parts = line.split("\t")
-    return len(parts) == FIELDS and "%s" in parts[1]
 
 
 def read_gavel(lines: Sequence[str], read: ReadJobs) -> tuple[Trace, Floats]:

@@ -104,12 +104,6 @@ class JobTable:
     predictions."""
 
 
-def begins_job_table(line: str) -> bool:
-    """Return whether a file's first line is the header of a table of jobs."""
-    names = [name.strip() for name in line.removeprefix("\ufeff").split(",")]
-    return "submit_s" in names and any(name.startswith(TRUE) for name in names)
-
-
 def read_job_table(
     path: Path, lines: Sequence[str] | None = None, read: ReadJobs | None = None
 ) -> JobTable:

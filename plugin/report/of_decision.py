@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from berth.pilot.units import counted, format_bytes, format_elapsed, format_seconds
 from berth.plugin.report.of_outcomes import in_a_line
 from berth.plugin.report.parts import Column, Part, Table, at_most, data_of, interval, seconds
+from berth.plugin.scheduler import PresentJob
 from berth.plugin.store import DecisionRecord, OutcomeRecord, Store
 
 if TYPE_CHECKING:
@@ -27,6 +28,8 @@ class Decided:
 
     record: DecisionRecord
     outcomes: Sequence[OutcomeRecord] = ()
+    now: PresentJob | None = None
+    """The job as the scheduler has it now; None: it has ended, or the scheduler was not asked."""
 
 
 def makespan_text(makespan: Mapping[str, Any] | None) -> str:
@@ -98,6 +101,52 @@ DECISIONS: tuple[Column[Decided], ...] = (
 )
 """The columns of a table of decisions."""
 
+
+def _short_moment(unix_s: float) -> str:
+    return time.strftime("%m-%d %H:%M", time.localtime(unix_s))
+
+
+def _job_id(decision: Decided) -> str | None:
+    if decision.now is not None:
+        return decision.now.job_id
+    return decision.outcomes[0].job_id if decision.outcomes else None
+
+
+def _state(decision: Decided) -> str | None:
+    if decision.now is not None:
+        return "running" if decision.now.running else "pending"
+    return decision.outcomes[0].state if decision.outcomes else None
+
+
+def _queue(decision: Decided) -> str | None:
+    if decision.now is not None:
+        return ",".join(decision.now.queues)
+    ran_in = decision.outcomes[0].queue if decision.outcomes else None
+    return ran_in or decision.record.queue
+
+
+def _answer_text(decision: Decided) -> str:
+    record = decision.record
+    if record.action == "edit":
+        return f"changed: {record.chosen or record.code}"
+    return f"as written: {record.code}"
+
+
+LISTED: tuple[Column[Decided], ...] = (
+    Column("Job", "job", _job_id, missing="?"),
+    Column("State", "state", _state),
+    Column("User", "user", lambda d: d.record.user),
+    Column("Account", "account", lambda d: d.record.account),
+    Column("Partition", "queue", _queue),
+    Column("Berth's answer", "action", lambda d: d.record.action, words=_answer_text),
+    Column("Why", "reason", lambda d: d.record.reason),
+    Column("Workload", "workload", lambda d: d.record.workload),
+    seconds("Predicted", "predicted_s", _predicted_s),
+    Column("Ran", "ran_s", _median_s, unit="s", words=_ran),
+    Column("Submitted", "time_s", lambda d: d.record.time_s, _short_moment, "s"),
+)
+"""The columns of the page's list of jobs."""
+
 CANDIDATES: tuple[Column[Alternative], ...] = (
     Column("Candidate", "candidate", lambda row: row["candidate"]),
     Column("Platform", "platform", lambda row: row["platform"]),
@@ -129,6 +178,11 @@ def decisions_table(
     """Return a table with a line for each decision."""
     columns = [column for column in DECISIONS if column.in_short or not short]
     return Table("Decisions, newest first", columns, decisions, links=links)
+
+
+def listed_jobs(decisions: Sequence[Decided], *, links: Sequence[str | None]) -> Table[Decided]:
+    """Return the page's table with a line for each job."""
+    return Table("Jobs, newest first", LISTED, decisions, links=links)
 
 
 def decision_data(decision: Decided) -> dict[str, Any]:

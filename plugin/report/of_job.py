@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from berth.pilot.units import format_elapsed, format_ended, format_seconds
+from berth.pilot.usage.record import Usage
 from berth.plugin.pictures.charts import Row, ranked_times
 from berth.plugin.report.known_job import Elsewhere, KnownJob
 from berth.plugin.report.of_decision import (
@@ -18,6 +19,7 @@ from berth.plugin.report.of_decision import (
     heading,
 )
 from berth.plugin.report.of_outcomes import in_a_line
+from berth.plugin.report.of_usage import usage_part
 from berth.plugin.report.parts import Column, Part, Picture, Report, drawn, seconds
 from berth.plugin.scheduler.jobs import NO_WAITING_ENDS
 from berth.plugin.store import DecisionRecord, OutcomeRecord
@@ -52,12 +54,23 @@ JOBS: tuple[Column[KnownJob], ...] = (
 """The columns of a table of jobs, as in squeue."""
 
 
-def job_report(decision: Decided, job: KnownJob | None, *, pictures: bool = True) -> Report:
-    """Return the report of one decision; ``job``: the scheduler's job, None where it is unknown."""
+def job_report(
+    decision: Decided,
+    job: KnownJob | None,
+    *,
+    usages: Sequence[Usage] = (),
+    pictures: bool = True,
+) -> Report:
+    """Return the report of one decision.
+
+    ``job``: the scheduler's job, None where it is unknown; ``usages``: what is recorded of its use.
+    """
     record, outcomes = decision.record, decision.outcomes
     parts = [asked_and_answered(decision)]
     if job is not None:
         parts.append(now_part(job))
+    if usages:
+        parts.append(usage_part(usages))
     parts.append(
         Part(
             "Places",

@@ -1,18 +1,13 @@
-"""Reports outcomes: predicted and real times by job and in total, and the gain of placements."""
+"""Reports outcomes: predicted and real times by job and in total."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 from berth.pilot.units import format_elapsed, format_ended
 from berth.plugin.outcomes.accuracy import Accuracy, is_inside, real_over_predicted
-from berth.plugin.report.parts import Column, Part, Table, interval
+from berth.plugin.report.parts import Column, Table, interval
 from berth.plugin.store import OutcomeRecord
-from berth.policies.codes import Ground
-
-if TYPE_CHECKING:
-    from berth.plugin.outcomes.gain import Gain, Gains
 
 
 def _predicted(outcome: OutcomeRecord) -> tuple[float, float, float] | None:
@@ -44,10 +39,6 @@ def _coverage_text(row: Accuracy) -> str | None:
     return f"{row.coverage:.0%} ({row.coverage_low:.0%} to {row.coverage_high:.0%})"
 
 
-def _hours(seconds: float) -> str:
-    return f"{'-' if seconds < 0 else ''}{format_elapsed(abs(seconds))}"
-
-
 _PREDICTED: Column[OutcomeRecord] = interval("Predicted", "predicted", _predicted)
 JOBS: tuple[Column[OutcomeRecord], ...] = (
     Column("Job", "job_id", lambda o: o.job_id, in_short=True),
@@ -73,30 +64,6 @@ ACCURACY: tuple[Column[Accuracy], ...] = (
     Column("Verdict", "verdict", lambda row: row.verdict),
 )
 """The columns of the predictions' accuracy for groups of jobs."""
-GROUNDS: Mapping[str, str] = {
-    Ground.FIT: "fit",
-    Ground.POPULATION: "the site's ratio between kinds of nodes",
-    Ground.RUNS: "own runs",
-    Ground.MEASURED: "a pilot",
-    Ground.DESCRIBED: "a described model",
-}
-"""What a decision can be based on, in words."""
-_GROUPS = {"placed": "placed by Berth", "kept": "left where asked"}
-
-GAIN: tuple[Column[Gain], ...] = (
-    Column("Jobs", "group", lambda gain: gain.group, _GROUPS.__getitem__),
-    Column("Ended", "jobs", lambda gain: gain.jobs),
-    Column("Programs", "programs", lambda gain: gain.programs),
-    Column("Ran", "real_s", lambda gain: gain.real_s, _hours, "s"),
-    Column("Elsewhere", "other_s", lambda gain: gain.other_s, _hours, "s"),
-    Column("Saved", "saved_s", lambda gain: gain.saved_s, _hours, "s"),
-    Column("90 %", "saved_interval_s", lambda gain: gain.saved_interval_s,
-           lambda ends: f"{_hours(ends[0])} to {_hours(ends[1])}", "s", ends=("low", "high")),
-    Column("Faster", "speedup", lambda gain: gain.speedup, "{:.2f} x".format),
-    Column("90 %", "speedup_interval", lambda gain: gain.speedup_interval,
-           lambda ends: f"{ends[0]:.2f} to {ends[1]:.2f}", ends=("low", "high")),
-)  # fmt: skip
-"""The columns of the run time that placements saved or cost each group of jobs."""
 
 
 def jobs_table(outcomes: Sequence[OutcomeRecord], *, short: bool = False) -> Table[OutcomeRecord]:
@@ -110,42 +77,6 @@ def accuracy_table(rows: Sequence[Accuracy], by: str) -> Table[Accuracy]:
     attribute ``by``."""
     group: Column[Accuracy] = Column(by.capitalize(), "name", lambda row: row.name)
     return Table(f"Predicted against real times, by {by}", (group, *ACCURACY), rows)
-
-
-def gain_part(gains: Gains) -> Part:
-    """Return the report section that compares real run times with those predicted for another
-    place."""
-    nothing = "no job has both a measured time and a prediction for another place"
-    table = Table("Run time against the other place", GAIN, gains.groups, if_empty=nothing)
-    return Part("", tables=[table], notes=_gain_notes(gains))
-
-
-def _gain_notes(gains: Gains) -> list[str]:
-    """Return notes on the table of gains."""
-    lines = []
-    if gains.grounds:
-        counts = (f"{gains.grounds[g]} {GROUNDS[g]}" for g in Ground if g in gains.grounds)
-        lines.append(
-            f"decisions of jobs that ended, by what they were based on: {', '.join(counts)}"
-        )
-    corrected = {
-        place: factor for group in gains.groups for place, factor in group.corrections.items()
-    }
-    for place, factor in sorted(corrected.items()):
-        if factor != 1.0:
-            lines.append(
-                f"predictions for {place} are taken times {factor:.2f}: so long took what ran there"
-            )
-    if gains.not_completed:
-        lines.append(f"{gains.not_completed} placed jobs did not complete: not counted here")
-    if gains.not_comparable:
-        lines.append(f"{gains.not_comparable} jobs have no prediction for the other place")
-    if gains.groups:
-        lines.append(
-            "the time elsewhere is predicted, not measured, and jobs are moved where it is "
-            "predicted to be long: what was saved is rather less than more"
-        )
-    return lines
 
 
 def in_a_line(outcome: OutcomeRecord) -> str:

@@ -125,8 +125,11 @@ def placement_report(
 
 
 def _advice(row: Ranked) -> str:
-    if row.guess or row.basis is Basis.PRIOR:
+    """Return whether the submit filter acts on the candidate's prediction; empty: as on others."""
+    if row.guess:
         return "The submit filter may not act on it; --strict decides as the filter does."
+    if row.basis is Basis.PRIOR:
+        return "This site acts on such predictions (policy.allow_prior)."
     return ""
 
 

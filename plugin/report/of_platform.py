@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from berth.pilot.platform import Platform, Precision
 from berth.pilot.units import format_bytes, format_count
 from berth.plugin.report.parts import Column, Part, Report, Table
+from berth.predictor.hardware.core_speed import processor_score
 from berth.predictor.hardware.device import Device, best
 from berth.predictor.hardware.processor import Processor
 
@@ -63,6 +64,12 @@ def devices_table(devices: Sequence[Device]) -> Table[Device]:
     return Table("Accelerators, by their data sheets", DEVICES, devices)
 
 
+def _score(processor: Processor, kind: str) -> str:
+    """Return a core's score; with ``~`` where it is estimated from other models."""
+    mark = "" if processor.score else "~"
+    return f"{mark}{getattr(processor_score(processor), kind):.3g}"
+
+
 PROCESSORS: tuple[Column[Processor], ...] = (
     Column("Processor", "name", lambda processor: processor.name),
     Column("Core", "core", lambda processor: processor.core),
@@ -71,10 +78,13 @@ PROCESSORS: tuple[Column[Processor], ...] = (
            lambda rate: f"{rate / 1e9:.2f}", "Hz"),
     Column("GB/s", "bytes_per_s", lambda processor: processor.bytes_per_s,
            lambda rate: f"{rate / 1e9:.4g}", "1/s"),
-    Column("Integer", "integer_score", lambda processor: processor.integer_score, "{:.3f}".format),
+    Column("Integer", "integer_score", lambda processor: processor.integer_score,
+           words=lambda processor: _score(processor, "integer")),
     Column("Floating point", "floating_point_score",
-           lambda processor: processor.floating_point_score, "{:.3f}".format),
+           lambda processor: processor.floating_point_score,
+           words=lambda processor: _score(processor, "floating_point")),
     Column("Model", "model", lambda processor: processor.model),
+    Column("Source", "source", lambda processor: processor.source, is_wide=True),
 )  # fmt: skip
 """The columns of the processors' data sheets."""
 

@@ -27,8 +27,9 @@ from berth.plugin.outcomes.accuracy import (
     summarise,
 )
 from berth.plugin.pictures.charts import MOST_POINTS, Compared, Share, real_times, shares
+from berth.plugin.report.of_gain import gain_part
 from berth.plugin.report.of_installation import findings_table
-from berth.plugin.report.of_outcomes import accuracy_table, gain_part
+from berth.plugin.report.of_outcomes import accuracy_table
 from berth.plugin.report.parts import Column, Part, Picture, Report, Table, drawn, part
 from berth.plugin.site import Site
 from berth.plugin.site.stub import STUB_MARK
@@ -249,7 +250,9 @@ def _changes(newest: NewestJobs, since_s: float) -> Part:
 def _gain(store: Store, ended: Sequence[EndedJob], count: int, site: Site) -> Part:
     from berth.plugin.outcomes.gain import MOST, gains_of  # noqa: PLC0415 - numpy
 
-    gains = gains_of(store, ended, site, None)
+    measured, estimated = gains_of(store, ended, site, None)
     bound = newest_only("jobs", min(len(ended), MOST), count)
-    part_of_gain = gain_part(gains)
-    return replace(part_of_gain, lines=_below([*part_of_gain.notes, *bound]), notes=())
+    part_of_gain = gain_part(measured, estimated)
+    return replace(
+        part_of_gain, lines=[*part_of_gain.lines, *_below([*part_of_gain.notes, *bound])], notes=()
+    )

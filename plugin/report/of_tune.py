@@ -21,7 +21,8 @@ from berth.plugin.report.parts import (
 )
 from berth.plugin.tune.folder import REPORT, Order
 from berth.policies.carbon import J_PER_KWH
-from berth.policies.tuning.judgement import DAY_S, Difference, Judgement
+from berth.policies.tuning.differences import DAY_S, Difference
+from berth.policies.tuning.judgement import Judgement
 from berth.policies.tuning.parameters import PARAMETERS
 from berth.policies.tuning.replayer import METRICS, Metric
 from berth.policies.tuning.study import Tried, Tuned
@@ -49,7 +50,7 @@ def tune_report(result: Result, currency: str) -> Report:
         ),
         Part(
             "The recommended site file",
-            () if difference else ["As it is."],
+            [*(() if difference else ["As it is."]), *_dropped(judgement)],
             tables=_changes(recommended, tuned.today),
             verbatim=difference,
         ),
@@ -81,7 +82,8 @@ def verdict_report(result: Result, currency: str) -> Report:
         f"{now.finished} trials, {now.stopped} stopped early "
         f"({now.stopped / max(1, now.finished):.0%}), {now.failed} lost or failed{unfinished}"
     )
-    parts = [Part("", [*result.notes, trials, result.judgement.reason])]
+    lines = [*result.notes, trials, result.judgement.reason, *_dropped(result.judgement)]
+    parts = [Part("", lines)]
     parts += [Part("", tables=[table]) for table in differences_tables(result.judgement, currency)]
     parts += [
         Part("", verbatim=text.rstrip()) for text in (result.difference, result.slices) if text
@@ -102,6 +104,7 @@ def tune_data(result: Result, folder: Path) -> dict[str, Any]:
         "recommended": bool(result.difference or result.slices),
         "reason": judgement.reason,
         "values": {} if judgement.recommended is None else dict(judgement.recommended.values),
+        "without_effect": list(judgement.dropped),
         "differences": [
             {
                 **data_of(differences_columns(""), row),
@@ -229,6 +232,16 @@ def _how(order: Order, tuned: Tuned, judgement: Judgement) -> str:
         f"{now.stopped} of them ({share:.0%}) stopped early.{lost} Judged on the {days:.1f} days "
         f"after, which no trial saw; intervals by resampling {blocks}."
     )
+
+
+def _dropped(judgement: Judgement) -> list[str]:
+    """Return a sentence on the settings that stay as they are because they changed nothing."""
+    if not judgement.dropped:
+        return []
+    return [
+        f"Without a measurable effect on the training weeks, so left as today: "
+        f"{', '.join(judgement.dropped)}."
+    ]
 
 
 def _counted(judgement: Judgement) -> list[str]:

@@ -116,6 +116,12 @@ def plain(value: Any) -> Any:
     return value
 
 
+def _sort_key(value: Any) -> str:
+    if hasattr(value, "mid") or (isinstance(value, list | tuple) and len(value) == len(THREE)):
+        value = ends_of(value)[1]
+    return str(value) if isinstance(value, int | float) else ""
+
+
 def worth_showing(columns: Sequence[Column[R]], records: Sequence[R]) -> tuple[Column[R], ...]:
     """Return the columns without the optional ones that have no value in any record."""
     return tuple(
@@ -157,6 +163,13 @@ class Table(Generic[R]):
     def rows(self) -> list[list[str]]:
         """Return the cells' texts for people, a list for each record."""
         return [[column.cell(record) for column in self._shown] for record in self.records]
+
+    @property
+    def sort_keys(self) -> list[list[str]]:
+        """Return, for each record, what its cells are sorted by on a web page: the number of a
+        value that is one (the middle of an interval), else an empty text."""
+        shown = self._shown
+        return [[_sort_key(column.value(record)) for column in shown] for record in self.records]
 
     @property
     def _shown(self) -> list[Column[R]]:

@@ -14,6 +14,7 @@ from berth.pilot.documents import Document
 from berth.pilot.errors import UsageError
 from berth.pilot.plugins import Registry
 from berth.pilot.profile import Name, NonNegative, Positive
+from berth.pilot.usage.at_job_end import SPOOL
 from berth.plugin.history.programs import FIELDS, compiled_by_re2
 from berth.plugin.scheduler.registry import DEFAULT, SCHEDULERS
 from berth.plugin.site.candidate_tables import CandidateTable, Names, PlatformTable, Text
@@ -171,6 +172,14 @@ class PolicyTable(Document):
         "so many times its time limit; default: none",
     )
     order: Names = Field((), description="objective `static-best`: names of candidates, best first")
+    control: float = Field(
+        0.0,
+        ge=0,
+        lt=1,
+        description="share of the jobs that Berth would change, drawn at random, which are left as "
+        "written instead: `berth jobs gain` compares them with the changed jobs; 0: none "
+        "(mode `enforce`; in mode `shadow` every job is left as written)",
+    )
     weights: WeightsTable = Field(
         default_factory=WeightsTable, description="see `[policy.weights]`"
     )
@@ -345,6 +354,21 @@ class SlicesFromUseTable(Document):
     )
 
 
+class PassivePilotsTable(Document):
+    """`[passive_pilots]`: jobs whose counters the nodes count by perf while they run."""
+
+    one_in: int = Field(
+        0,
+        ge=0,
+        le=1_000_000,
+        description="one in so many jobs of users whose programs have wide ratios is counted; 0: "
+        "none is",
+    )
+    spool: Text = Field(
+        SPOOL, description="the spool of `berth pilot usage`, where nodes read whose jobs to count"
+    )
+
+
 _Expression = Annotated[str, Field(min_length=1, max_length=500)]
 
 
@@ -450,6 +474,9 @@ class SiteDocument(Document, extra="allow"):
     )
     slices_from_use: SlicesFromUseTable = Field(
         default_factory=SlicesFromUseTable, description="see `[slices_from_use]`"
+    )
+    passive_pilots: PassivePilotsTable = Field(
+        default_factory=PassivePilotsTable, description="see `[passive_pilots]`"
     )
     programs: tuple[ProgramTable, ...] = Field((), max_length=200, description="see `[[programs]]`")
     coverage: CoverageTable = Field(default_factory=CoverageTable, description="see `[coverage]`")

@@ -33,6 +33,7 @@ from berth.plugin.site.site import (
     DaemonSettings,
     LearningSettings,
     NameFilter,
+    PassivePilots,
     RightSizing,
     Site,
     SlicesFromUse,
@@ -109,6 +110,9 @@ def build_site(document: SiteDocument, path: Path) -> Site:
         slices_from_use=SlicesFromUse(
             slices.everybody,
             *map(frozenset, (slices.users, slices.accounts, slices.programs)),
+        ),
+        passive_pilots=PassivePilots(
+            document.passive_pilots.one_in, _beside(path, document.passive_pilots.spool)
         ),
         programs=_programs(document, path),
         candidates=candidates,

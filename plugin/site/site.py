@@ -9,6 +9,7 @@ from pathlib import Path
 
 from berth.pilot.documents import Document
 from berth.pilot.platform import Platform
+from berth.pilot.usage.at_job_end import SPOOL
 from berth.plugin.history.programs import SHIPPED_ONLY, ProgramRules
 from berth.policies.codes import Code
 from berth.policies.settings import PolicySettings
@@ -140,6 +141,15 @@ class SlicesFromUse:
 
 
 @dataclass(frozen=True, slots=True)
+class PassivePilots:
+    """Which jobs the nodes count by perf while they run."""
+
+    one_in: int = 0
+    """One in so many jobs of the listed users; 0: none."""
+    spool: Path = Path(SPOOL)
+
+
+@dataclass(frozen=True, slots=True)
 class Site:
     """The content of one site file, validated, with all references resolved."""
 
@@ -168,6 +178,7 @@ class Site:
     learning: LearningSettings = LearningSettings()
     right_sizing: RightSizing = RightSizing()
     slices_from_use: SlicesFromUse = SlicesFromUse()
+    passive_pilots: PassivePilots = PassivePilots()
     programs: ProgramRules = SHIPPED_ONLY
     """How the programs of jobs are recognised."""
     show: Show = Show.CHANGED

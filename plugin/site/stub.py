@@ -8,16 +8,15 @@ from __future__ import annotations
 
 from berth.pilot.platform import (
     MemoryLevel,
-    Peaks,
     Platform,
     PlatformKind,
-    Precision,
     Signature,
     SignatureSource,
 )
 from berth.pilot.profile import Target
-from berth.predictor.hardware.device import SHEET, Device
-from berth.predictor.hardware.unit import SUSTAINED_SHARE
+from berth.predictor.hardware.by_sheet import platform_of
+from berth.predictor.hardware.device import Device
+from berth.predictor.hardware.unit import published
 
 STUB_MARK = "STUB written by berth site init"
 _FLOPS_F64_PER_CORE = 20e9
@@ -83,8 +82,15 @@ def gpu_stub(
 
     ``memory_bytes`` is used only without a data sheet.
     """
-    if device is not None and device.peaks is not None and device.memory_bytes is not None:
-        return _by_sheet(name, architecture, device, device.peaks, device.memory_bytes)
+    if device is not None and published(device):
+        platform = platform_of(device, name, architecture=architecture)
+        marked = f"{STUB_MARK}: {platform.signature.measured_on}"
+        return platform.model_copy(
+            update={
+                "description": f"{STUB_MARK}: {platform.description}",
+                "signature": platform.signature.model_copy(update={"measured_on": marked}),
+            }
+        )
     return Platform(
         schema="berth.platform/1",
         name=name,
@@ -105,35 +111,6 @@ def gpu_stub(
                     capacity_bytes=memory_bytes,
                     total_bytes_per_s=_GPU_BYTES_PER_S,
                 ),
-            ),
-            launch_overhead_s=5e-6,
-        ),
-    )
-
-
-def _by_sheet(
-    name: str, architecture: str, device: Device, peaks: Peaks, memory_bytes: float
-) -> Platform:
-    f32 = peaks.vector.get(Precision.FP32, 2 * _GPU_FLOPS_F64)
-    rate = (device.bytes_per_s or _GPU_BYTES_PER_S / SUSTAINED_SHARE) * SUSTAINED_SHARE
-    return Platform(
-        schema="berth.platform/1",
-        name=name,
-        kind=PlatformKind.GPU,
-        description=f"{STUB_MARK}: {device.description} by its data sheet",
-        architecture=architecture,
-        targets=(Target.HIP if device.software == "hip" else Target.CUDA,),
-        cores=device.multiprocessors or 1,
-        memory_bytes=memory_bytes,
-        power_w=device.power_w,
-        accelerator=device.name,
-        signature=Signature(
-            source=SignatureSource.SPEC,
-            measured_on=f"{STUB_MARK}: {device.sources[SHEET]}; nothing measured",
-            flops_f64_per_s=peaks.vector.get(Precision.FP64, f32 / 64),
-            flops_f32_per_s=f32,
-            memory=(
-                MemoryLevel(level="dram", capacity_bytes=memory_bytes, total_bytes_per_s=rate),
             ),
             launch_overhead_s=5e-6,
         ),

@@ -53,7 +53,11 @@ _ENDED = frozenset(("completed", "failed", "timeout", "out-of-memory", "cancelle
 BROKEN_SUMMARIES = "jobs have a jobstats summary (AdminComment) that cannot be read"
 IMPOSSIBLE = "jobs have a recorded GPU utilisation below 0 or above 100 %: it does not count"
 _NEVER = frozenset(("", "Unknown", "None", "N/A"))
-_SIZE = re.compile(r"(\d{1,15}(?:\.\d{1,9})?)([KMGTP]?)B?([nc]?)")
+_SIZE = re.compile(r"(\d{1,19}(?:\.\d{1,9})?)([KMGTP]?)B?([nc]?)")
+_FLAG_32, _FLAG_64 = 2**31, 2**63
+"""Slurm's flag MEM_PER_CPU in numbers of 32 and of 64 bits."""
+_FLAGGED_BYTES = 2.0**50
+"""No node has so much memory: a larger request per node has the flag in it."""
 _JOB = re.compile(r"\d{1,18}(?:_\d{1,18}|\+\d{1,9})?")
 _WRAP = re.compile(r"\s--wrap[= ]")
 _OF_COMPONENT = ":".__ne__
@@ -132,9 +136,7 @@ def read_sacct(
 
     ``bar``: the separator between fields. Raises DocumentError where the header is missing.
     """
-    read, header = ReadJobs(), None
-    summaries, now_s = ReadUsages(), time.time()
-    steps: dict[str, StepUsage] = {}
+    reading, header = RecordReading(cluster, utc=utc), None
     for number, raw in enumerate(progress.steps("lines read", list(lines)), 1):
         line = raw.rstrip("\r\n")
         if not line.strip():
@@ -147,37 +149,61 @@ def read_sacct(
             continue  # the header of a second file, appended to the first
         try:
             fields = _fields(parts, header, bar)
-            job_id, dot, _ = fields["JobID"].partition(".")
-            if dot:
-                nodes = fields.get("NNodes") or fields.get("AllocNodes", "")
-                largest_bytes = _bytes(fields.get("MaxRSS", "")) or 0
-                steps.setdefault(job_id, StepUsage()).add(largest_bytes, nodes, fields)
-                continue
+        except Unreadable as error:
+            reading.read.refuse(number, line, error)
+        else:
+            reading.take(number, line, fields)
+    if header is None:
+        raise DocumentError(source, "is empty: sacct writes a header unless it is given -n")
+    return reading.done()
+
+
+class RecordReading:
+    """Reads records of jobs and steps, one mapping of sacct's columns each."""
+
+    def __init__(self, cluster: str, *, utc: bool) -> None:
+        self.read = ReadJobs()
+        self._cluster, self._utc = cluster, utc
+        self._summaries, self._now_s = ReadUsages(), time.time()
+        self._steps: dict[str, StepUsage] = {}
+
+    def take(self, number: int, line: str, fields: Fields) -> None:
+        """Add the job or step in ``fields``; ``number`` and ``line`` name it in messages."""
+        read = self.read
+        job_id, dot, _ = fields["JobID"].partition(".")
+        if dot:
+            nodes = fields.get("NNodes") or fields.get("AllocNodes", "")
+            largest_bytes = _bytes(fields.get("MaxRSS", "")) or 0
+            self._steps.setdefault(job_id, StepUsage()).add(largest_bytes, nodes, fields)
+            return
+        try:
             arguments = _submitted_arguments(
                 name_of(fields.get("JobName", "")), fields.get("SubmitLine", "")
             )
-            job = _job(job_id, fields, arguments or JobDescription(), cluster, utc=utc)
+            job = _job(job_id, fields, arguments or JobDescription(), self._cluster, utc=self._utc)
         except Unreadable as error:
             read.refuse(number, line, error)
-            continue
+            return
         if job is None:
             read.not_ended += 1
-        else:
-            read.add(job)
-            _note(job_id, fields, read)
-            comment = fields.get("AdminComment", "")
-            if comment.startswith(jobstats.MARK):
-                _add_summary(summaries, number, comment, job, now_s)
-            if arguments is not None:
-                read.with_arguments.add(job_id)
-    if header is None:
-        raise DocumentError(source, "is empty: sacct writes a header unless it is given -n")
-    _add_usage(read, steps)
-    read.usages = summaries.usages
-    read.changed |= summaries.left_out
-    if summaries.broken:
-        read.changed[BROKEN_SUMMARIES] = summaries.broken
-    return read
+            return
+        read.add(job)
+        _note(job_id, fields, read)
+        comment = fields.get("AdminComment", "")
+        if comment.startswith(jobstats.MARK):
+            _add_summary(self._summaries, number, comment, job, self._now_s)
+        if arguments is not None:
+            read.with_arguments.add(job_id)
+
+    def done(self) -> ReadJobs:
+        """Return the jobs, with what their steps used."""
+        read, summaries = self.read, self._summaries
+        _add_usage(read, self._steps)
+        read.usages = summaries.usages
+        read.changed |= summaries.left_out
+        if summaries.broken:
+            read.changed[BROKEN_SUMMARIES] = summaries.broken
+        return read
 
 
 def _add_summary(
@@ -366,14 +392,21 @@ def _request(text: str, cores: int, nodes: int) -> int | None:
     """Return the requested memory per node in bytes; None: no request.
 
     ReqMem is the whole job's memory since Slurm 21.08; before, it is per node (n) or per core (c).
+    Accounting of old versions may hold Slurm's own flag for "per core" within the number, which is
+    then above 2,048 TiB (2^31 MiB).
     """
     match = _SIZE.fullmatch(text)
     if match is None or not float(match[1]):
         return None
-    size = float(match[1]) * 2.0 ** _UNITS[match[2] or "M"]
-    if match[3] == "c":
+    size, form = float(match[1]) * 2.0 ** _UNITS[match[2] or "M"], match[3]
+    if size / (1 if form else max(nodes, 1)) >= _FLAGGED_BYTES:
+        plain_mib = int(size) // 2**20 - (_FLAG_64 if size >= _FLAG_64 * 2.0**20 else _FLAG_32)
+        if match[2] not in ("", "M") or not 0 < plain_mib < _FLAG_32:
+            return None
+        size, form = float(plain_mib) * 2**20, "c"
+    if form == "c":
         size *= cores / max(nodes, 1)
-    elif match[3] == "":
+    elif form == "":
         size /= max(nodes, 1)
     return int(size) if size < 2**60 else None
 

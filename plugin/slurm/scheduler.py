@@ -34,6 +34,7 @@ from berth.plugin.slurm import (
     past_jobs,
     pilot_tail,
     present_jobs,
+    sacct_json,
     with_pyslurm,
 )
 from berth.plugin.slurm.commands import read_configuration
@@ -188,7 +189,9 @@ class Slurm(Scheduler):
     def read_past_jobs(
         self, lines: Sequence[str], cluster: str, *, source: str, utc: bool
     ) -> ReadJobs:
-        """Return past jobs from lines of sacct's parsable output."""
+        """Return past jobs from lines of sacct's parsable output, or of ``sacct --json``."""
+        if any(line.strip() for line in lines) and sacct_json.begins(lines):
+            return sacct_json.read_sacct_json("\n".join(lines), cluster, source=source)
         return past_jobs.read_sacct(lines, cluster, source=source, utc=utc)
 
     def auto_queue(self, name: str, like: str, facts: ClusterFacts) -> tuple[str, ...]:

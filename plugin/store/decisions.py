@@ -135,7 +135,9 @@ class Decisions:
         by id.
         """
         table = tables.decisions
-        query = select(table.c.id, table.c.action, table.c.chosen, _RANKED, table.c.ground)
+        query = select(
+            table.c.id, table.c.action, table.c.chosen, _RANKED, table.c.ground, table.c.code
+        )
         query = query.select_from(_FROM).where(table.c.chosen.is_not(None))
         pieces = steps("pieces of decisions read", list(in_pieces(ids)))
         return self._by_id(query, pieces, lambda row: Ranking._make(row[1:]))
@@ -164,9 +166,10 @@ class Decisions:
         user: str | None = None,
         code: str | None = None,
         workload: str | None = None,
+        action: str | None = None,
         before: DecisionRecord | None = None,
     ) -> list[DecisionRecord]:
-        """Return the newest ``count`` decisions of a user, code or workload, newest first.
+        """Return the newest ``count`` decisions of a user, code, workload or action, newest first.
 
         ``before``: only decisions older than this one, for the next page.
         """
@@ -176,6 +179,7 @@ class Decisions:
             (table.c.user, user),
             (table.c.code, code),
             (table.c.workload, workload),
+            (table.c.action, action),
         ):
             if value is not None:
                 query = query.where(column == value)
@@ -201,18 +205,46 @@ class Decisions:
 
         Counts the last ``most`` decisions since Unix time ``since_s``.
         """
+        counts = self._counts(("mode", "action", "code"), since_s, most)
+        groups = [(mode, action, code, number) for (mode, action, code), number in counts.items()]
+        return sorted(groups, key=lambda group: (-group[3], group[:3]))
+
+    def answered(self, since_s: float, most: int) -> dict[tuple[str, str, str], int]:
+        """Return the number of decisions by action, code and ground (empty: none).
+
+        Counts the last ``most`` decisions since Unix time ``since_s``.
+        """
+        return self._counts(("action", "code", "ground"), since_s, most)
+
+    def _counts(
+        self, names: tuple[str, str, str], since_s: float, most: int
+    ) -> dict[tuple[str, str, str], int]:
         table = tables.decisions
         newest = (
-            select(table.c.mode, table.c.action, table.c.code)
+            select(*(table.c[name] for name in names))
             .where(table.c.time_s >= since_s)
             .order_by(table.c.time_s.desc())
             .limit(most)
             .subquery()
         )
-        groups = (newest.c.mode, newest.c.action, newest.c.code)
+        groups = tuple(newest.c[name] for name in names)
         query = select(*groups, func.count()).group_by(*groups)
-        counts = [(str(m), str(a), str(c), int(n)) for m, a, c, n in self._database.rows(query)]
-        return sorted(counts, key=lambda group: (-group[3], group[:3]))
+        return {
+            (str(a or ""), str(b or ""), str(c or "")): int(number)
+            for a, b, c, number in self._database.rows(query)
+        }
+
+    def changed(self, ids: Collection[str]) -> set[str]:
+        """Return those of these decisions that changed their jobs."""
+        table = tables.decisions
+        with self._database.read() as connection:
+            return {
+                str(row.id)
+                for piece in in_pieces(ids)
+                for row in connection.execute(
+                    select(table.c.id).where(table.c.id.in_(piece), table.c.action == "edit")
+                )
+            }
 
     def enforced(
         self, since_s: float, until_s: float

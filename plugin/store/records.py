@@ -155,6 +155,12 @@ class EndedJob(NamedTuple):
     predicted_low_s: float | None
     predicted_s: float | None
     predicted_high_s: float | None
+    submit_s: float | None = None
+    end_s: float | None = None
+    nodes: int | None = None
+    cores: int | None = None
+    gpus: int | None = None
+    energy_j: float | None = None
 
 
 class DecisionInputs(NamedTuple):
@@ -172,6 +178,7 @@ class Ranking(NamedTuple):
     chosen: str | None
     ranked: str
     ground: str | None = None
+    code: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -265,6 +265,7 @@ usages = Table(
     Column("cpu_stalled_s", Double, nullable=True),
     Column("memory_stalled_s", Double, nullable=True),
     Column("io_stalled_s", Double, nullable=True),
+    Column("counts", Text, nullable=False),
     Column("lacks", Text, nullable=False),
     Index("ix_usages_received_s", "received_s"),
     comment="what jobs used, by source; 'reporter': a user whose word it is, empty: the site's",

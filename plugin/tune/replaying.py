@@ -17,8 +17,15 @@ from berth.policies.replay import Backfill, Cluster, Settings, Trace
 from berth.policies.replay.compiled import has_numba
 from berth.policies.replay.engine import WORTH_COMPILING
 from berth.policies.replay.settings import Recutting
+from berth.policies.replay.trace import Floats
 from berth.policies.tuning.trace_replayer import TraceReplayer
+from berth.predictor.core.intervals import NORMAL_90
 
+EXACT_SPREAD = 1.25
+"""Ratio of the upper end of an interval to its middle for predictions whose errors are unknown."""
+FEWEST_ERRORS = 20
+"""Least number of errors of one user's predictions from which the width of their intervals is
+computed."""
 OPTIONS = ("backfill", "format", "recut", "times", "utc")
 
 
@@ -77,8 +84,31 @@ def open_replayer(site: Site, jobs: Path, options: Mapping[str, str]) -> TraceRe
         notes=tuple(notes),
         candidates=site.candidates,
         predicted={**trace.runtime_on, **past.predicted},
+        spread=interval_spreads(trace, past.predicted),
         lookahead=True,
     )
+
+
+def interval_spreads(trace: Trace, predicted: Mapping[str, Floats]) -> Floats:
+    """Return [jobs] the ratio of the upper end of a job's predicted interval to its middle.
+
+    A 90 % interval as wide as the errors of the predictions for jobs of the same user ask for; with
+    fewer than ``FEWEST_ERRORS`` errors, of all jobs. ``EXACT_SPREAD`` where nothing is predicted.
+    """
+    squares = np.full((len(trace), max(1, len(predicted))), np.nan)
+    for column, (platform, times) in enumerate(sorted(predicted.items())):
+        if platform in trace.runtime_on:
+            with np.errstate(divide="ignore", invalid="ignore"):
+                squares[:, column] = np.log(times / trace.runtime_on[platform]) ** 2
+    is_known = np.isfinite(squares)
+    count, total = is_known.sum(axis=1), np.where(is_known, squares, 0.0).sum(axis=1)
+    if not total.any():
+        return np.full(len(trace), EXACT_SPREAD)
+    counts, totals = (np.bincount(trace.user, weights=column) for column in (count, total))
+    is_enough = counts >= FEWEST_ERRORS
+    variances = np.where(is_enough, totals / np.maximum(counts, 1), total.sum() / count.sum())
+    spreads: Floats = np.exp(NORMAL_90 * np.sqrt(variances))
+    return spreads[trace.user]
 
 
 def _compiles(jobs: int) -> bool | None:

@@ -203,7 +203,15 @@ def tune(
     tuned = storage_answers(lambda: _settled(tuning, study, stopped))
     test = Part(order.train_s, tuning.replayer.span_s + 1.0)
     nodes = open_replayer(site, Path(order.trace), order.options)
-    judgement = judge(tuned, nodes, tuning.today, tuning.metrics, test, seed=order.seed)
+    judgement = judge(
+        tuned,
+        nodes,
+        tuning.today,
+        tuning.metrics,
+        train=tuning.train,
+        test=test,
+        seed=order.seed,
+    )
     difference = _write_site(folder, site, judgement)
     slices = _write_slices(folder, judgement)
     notes = tuple(tuning.replayer.notes)

@@ -43,6 +43,8 @@ class Action:
     run: Callable[[Context, str], str]
     """Performs the action on a target, and returns a sentence on the result. Raises BerthError."""
     choices: Callable[[Context], list[str]] | None = None
+    style: str = "secondary"
+    """Bootstrap's name of the button's colour."""
 
 
 @view.route("/actions")
@@ -59,7 +61,7 @@ def actions() -> str:
         problem = error
     return render_template(
         "actions.html", actions=ACTIONS, offered=offered, problem=problem,
-        done=request.args.get("done", ""),
+        done=request.args.get("done", ""), state=_state(page),
     )  # fmt: skip
 
 
@@ -96,6 +98,19 @@ def act(name: str) -> str | Response:
     return redirect(url_for("actions.actions", done=done[:_LONGEST]), 303)
 
 
+def _state(page: Context) -> str:
+    """Return in a sentence what the site's mode and kill switch say now."""
+    if page.is_demo:
+        return ""
+    try:
+        site = page.site()
+    except BerthError:
+        return ""
+    if site.daemon.kill_switch.exists():
+        return f"Stopped: {site.daemon.kill_switch} exists, every job is left as it is."
+    return f"The site file says mode {site.mode.value}; the kill switch is not set."
+
+
 def _allowed() -> Context:
     page = context()
     if page.viewer().only is not None:
@@ -104,7 +119,7 @@ def _allowed() -> Context:
 
 
 def _failed(error: BerthError) -> str:
-    return render_template("actions.html", actions={}, offered={}, problem=error, done="")
+    return render_template("actions.html", actions={}, offered={}, problem=error, done="", state="")
 
 
 def _audit(name: str, target: str, who: str, result: str) -> None:
@@ -209,7 +224,8 @@ ACTIONS: Mapping[str, Action] = {
         "The site file is changed: jobs of {target} are not explored with.", "User", _no_exploring,
     ),
     "stop": Action(
-        "Stop all placements now", "The kill switch is set: every job is left as it is.", "", _stop
+        "Stop all placements now", "The kill switch is set: every job is left as it is.", "", _stop,
+        style="danger",
     ),
     "go-on": Action("Go on after a stop", "The kill switch is removed.", "", _go_on),
 }  # fmt: skip

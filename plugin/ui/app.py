@@ -13,11 +13,12 @@ from werkzeug.exceptions import HTTPException
 from werkzeug.wrappers import Response
 
 from berth.pilot.errors import BerthError
-from berth.plugin.ui import actions, jobs, mig, place, predict, site, what_if
+from berth.plugin.ui import actions, jobs, mig, overview, place, predict, site, what_if
 from berth.plugin.ui.context import KEY, Context, close_store
 from berth.plugin.ui.guard import UiSettings, guard
 
 VIEWS = (
+    ("overview.overview", "Overview", overview.view),
     ("place.decide", "Place", place.view),
     ("predict.predict", "Predict", predict.view),
     ("jobs.jobs", "Jobs", jobs.view),
@@ -51,7 +52,7 @@ def create_app(settings: UiSettings) -> Flask:
         app.register_blueprint(blueprint)
     if settings.actions:
         app.register_blueprint(actions.view)
-    app.add_url_rule("/", "start", lambda: redirect(url_for("place.decide")))
+    app.add_url_rule("/", "start", lambda: redirect(url_for("overview.overview")))
     app.context_processor(lambda: {"views": [(name, title) for name, title, _ in _views(settings)]})
     app.register_error_handler(HTTPException, _wrong)
     app.register_error_handler(BerthError, _failed)

@@ -1,100 +1,62 @@
 """The view *Jobs*: decisions, why each job is where it is, and a forecast of the queue.
 
-The forecast is a live replay, made in a background thread and shown until it is ``FRESH_S`` old.
+The forecast is a live replay, made in the background.
 """
 
 from __future__ import annotations
 
-import threading
-import time
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from urllib.parse import urlencode
 
 from flask import Blueprint, abort, render_template, request, url_for
 
 from berth.pilot.errors import BerthError, UsageError
+from berth.pilot.usage.record import Usage
+from berth.plugin.history.disagreements import usages_of
+from berth.plugin.installed_site import Installation
 from berth.plugin.replay.queue_replay import Live, live_replays
 from berth.plugin.report.known_job import KnownJob, decision_of_job, known_job
-from berth.plugin.report.of_decision import decided, decided_one, decisions_table
+from berth.plugin.report.of_decision import decided, decided_one, listed_jobs
 from berth.plugin.report.of_job import job_report, undecided_report
 from berth.plugin.report.of_queue import queue_report
 from berth.plugin.report.parts import Report
+from berth.plugin.scheduler import PresentJob
 from berth.plugin.scheduler.registry import open_scheduler
 from berth.plugin.store import DecisionRecord, Store
+from berth.plugin.ui.background import Background
 from berth.plugin.ui.context import Context, context
 from berth.plugin.users.client import RemoteStore
 
-FRESH_S = 60.0
-PATIENCE_S = 1.2
-"""Seconds that a request waits for a replay in progress."""
 view = Blueprint("jobs", __name__)
 PAGE = 50
+_FILTERS = ("user", "code", "workload", "action", "job")
 
 
-@dataclass
-class _Replay:
-    """The result or the error of a replay that the web page asked for."""
-
-    live: Live | None
-    problem: BerthError | None
-    made_s: float
+def _live(key: tuple[Path | None, str | None]) -> Live:
+    return live_replays(*key)
 
 
-class Replays:
-    """Makes at most one replay at a time, shared by all viewers."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._replays: dict[tuple[Path | None, str | None], _Replay] = {}
-        self._working: threading.Thread | None = None
-
-    def of(self, site_file: Path | None, store_url: str | None, only: str | None) -> Report | None:
-        """Return the queue report for the user ``only`` (None: all users); None: the replay is
-        still running. Raises BerthError."""
-        key = (site_file, store_url)
-        with self._lock:
-            replay = self._replays.get(key)
-            working = self._working
-            # A failed replay is tried again at once, as its cause may be gone.
-            is_old = (
-                replay is None
-                or replay.problem is not None
-                or time.monotonic() - replay.made_s > FRESH_S
-            )
-            if is_old and (working is None or not working.is_alive()):
-                working = threading.Thread(target=self._make, args=key, daemon=True)
-                self._working = working
-                working.start()
-        if is_old and working is not None:
-            working.join(PATIENCE_S)
-            replay = self._replays.get(key, replay)
-        if replay is None:
-            return None
-        if replay.problem is not None:
-            raise replay.problem
-        return None if replay.live is None else queue_report(replay.live, only)
-
-    def _make(self, site_file: Path | None, store_url: str | None) -> None:
-        failed = BerthError("the replay of the queue failed", hint="see what the page printed")
-        replay = _Replay(None, failed, time.monotonic())
-        try:
-            replay = _Replay(live_replays(site_file, store_url), None, time.monotonic())
-        except BerthError as error:
-            replay = _Replay(None, error, time.monotonic())
-        finally:
-            with self._lock:
-                self._replays[site_file, store_url] = replay
+def _present(site_file: Path | None) -> Mapping[str, PresentJob]:
+    """Return the jobs that wait or run now, by the decision that was made for them."""
+    present = open_scheduler(Installation(site_file).needed_site()).present_jobs()
+    return {job.decision: job for job in present if job.decision is not None}
 
 
-_replays = Replays()
+_jobs_now: Background[Path | None, Mapping[str, PresentJob]] = Background(
+    "asking the scheduler", _present, fresh_s=10.0, patience_s=0.5
+)
+_replays: Background[tuple[Path | None, str | None], Live] = Background(
+    "the replay of the queue", _live
+)
 
 
 @view.route("/jobs")
 def jobs() -> str:
     """Show the page of decisions, newest first."""
     page = context()
-    asked = {key: request.args.get(key, "").strip() for key in ("user", "code", "workload", "job")}
+    asked = {key: request.args.get(key, "").strip() for key in _FILTERS}
     table, following, problem = None, None, None
     try:
         store = page.a_store()
@@ -104,9 +66,12 @@ def jobs() -> str:
         if len(records) > PAGE:
             beyond = urlencode({**asked, "before": records[PAGE - 1].id})
             following = f"{url_for('jobs.jobs')}?{beyond}"
-        shown = decided(store, records[:PAGE])
+        live = _live_jobs(page)
+        shown = [
+            replace(each, now=live.get(each.record.id)) for each in decided(store, records[:PAGE])
+        ]
         links = [url_for("jobs.one", decision=one.record.id) for one in shown]
-        table = decisions_table(shown, links=links)
+        table = listed_jobs(shown, links=links)
     except BerthError as error:
         problem = error
     return render_template(
@@ -122,7 +87,7 @@ def one(decision: str) -> str:
     try:
         store = page.a_store()
         record = _seen(page, store.decisions.get(decision), f"decision {decision}")
-        return _shown(job_report(decided_one(store, record), _why(page, store, record)))
+        return _shown(_report(store, record, _why(page, store, record)))
     except BerthError as error:
         return render_template("job.html", report=None, problem=error)
 
@@ -136,11 +101,24 @@ def queue() -> str:
         if page.is_demo:
             raise BerthError("the demo site has no queue", hint="start with: berth ui --site FILE")
         settings = page.settings
-        report = _replays.of(settings.site_file, settings.store_url, page.viewer().only)
-        ready = report is not None
+        made = _replays.newest((settings.site_file, settings.store_url))
+        ready = made is not None and made.value is not None
+        if made is not None and made.value is not None:
+            report = queue_report(made.value, page.viewer().only)
     except BerthError as error:
         problem = error
     return render_template("queue.html", report=report, problem=problem, ready=ready)
+
+
+def _live_jobs(page: Context) -> Mapping[str, PresentJob]:
+    """Return the jobs of the scheduler by decision; empty where it is not there or slow."""
+    if page.is_demo:
+        return {}
+    try:
+        made = _jobs_now.newest(page.settings.site_file)
+    except BerthError:
+        return {}
+    return {} if made is None or made.value is None else made.value
 
 
 def _job(page: Context, store: Store | RemoteStore, job: str) -> str:
@@ -152,11 +130,21 @@ def _job(page: Context, store: Store | RemoteStore, job: str) -> str:
         except UsageError:  # the reply must not tell another user's job from none
             decision = None
         record = _seen(page, decision, f"job {job}")
-        return _shown(job_report(decided_one(store, record), _asked(page, store, job)))
+        return _shown(_report(store, record, _asked(page, store, job)))
     known = known_job(store, job, page.settings.site_file)
     if known.decision is None:
         return _shown(undecided_report(known))
-    return _shown(job_report(decided_one(store, known.decision), known))
+    return _shown(_report(store, known.decision, known))
+
+
+def _report(store: Store | RemoteStore, record: DecisionRecord, known: KnownJob | None) -> Report:
+    """Return the report of a decision with what its job used, where the page reads the store."""
+    decision = decided_one(store, record)
+    job = decision.outcomes[0].job_id if decision.outcomes else None
+    usages: Sequence[Usage] = ()
+    if job is not None and isinstance(store, Store):
+        usages = usages_of(store, decision.outcomes[0].cluster, job)
+    return job_report(decision, known, usages=usages)
 
 
 def _shown(report: Report) -> str:
@@ -198,6 +186,9 @@ def _page(page: Context, store: Store | RemoteStore, asked: dict[str, str]) -> l
     only = page.viewer().only
     if only is not None and asked["user"] not in ("", only):
         raise UsageError("jobs of others are for administrators")
+    narrowed = {"action": asked["action"]} if asked["action"] else {}
+    if narrowed and not isinstance(store, Store):
+        raise UsageError("jobs by action are for administrators")
     before = request.args.get("before")
     last = None if before is None else store.decisions.get(before)
     if before is not None and last is None:
@@ -208,4 +199,5 @@ def _page(page: Context, store: Store | RemoteStore, asked: dict[str, str]) -> l
         code=asked["code"] or None,
         workload=asked["workload"] or None,
         before=last,
+        **narrowed,
     )

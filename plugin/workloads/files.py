@@ -17,6 +17,7 @@ from typing import Any
 
 from berth.pilot.documents import MAX_DOCUMENT_BYTES, Document, validate
 from berth.pilot.errors import DocumentError, UsageError
+from berth.pilot.importers.foreign import Purpose, expect
 from berth.pilot.profile import Profile, RunsOn, Target
 from berth.predictor.core.forecast import Unit
 from berth.predictor.core.workload import Amount, Workload, read_workload, workload_of
@@ -171,10 +172,12 @@ class WorkloadOptions:
 def read_file(path: Path, options: WorkloadOptions | None = None) -> Workload:
     """Return the workload that a file describes, with the options applied.
 
-    Raises DocumentError for a file that is broken or describes no workload, and UsageError for an
+    Raises DocumentError for a file that is broken or describes no workload (it says what the file
+    is, where that can be seen), and UsageError for an
     option that does not apply to its kind.
     """
     stated = (options or WorkloadOptions()).stated()
+    expect(path, Purpose.WORKLOAD)
     config = configuration(path)
     if config is None and (path.is_dir() or path.suffix.lower() in {".gguf", ".json"}):
         _refuse_other_files_of_models(path)

@@ -46,16 +46,20 @@ class Columns:
     """
 
     def __init__(
-        self, times: Mapping[str, Floats], candidates: Collection[Candidate], *, spread: float
+        self,
+        times: Mapping[str, Floats],
+        candidates: Collection[Candidate],
+        *,
+        spread: float | Floats,
     ) -> None:
         """Take ``times`` by platform; ``spread``: ratio of an interval's upper end to its
-        central value.
+        central value, of all jobs or [jobs].
         """
         self._gpu = {candidate.platform: candidate.is_gpu for candidate in candidates}
         self._architecture = next((candidate.architecture for candidate in candidates), "x86_64")
         self._times = {name: times[name] for name in sorted(times) if name in self._gpu}
-        self._spread = spread
-        self._rows: Floats = np.array([*self._times.values()], float).T.copy()
+        spreads = np.broadcast_to(np.asarray(spread, float), len(next(iter(times.values()), ())))
+        self._rows: Floats = np.array([*self._times.values(), spreads], float).T.copy()
         self._known: BoundedCache[bytes, Forecast] = BoundedCache(max(_FORECASTS, len(self._rows)))
         """Forecasts by the bytes of a row, because NaN does not equal itself as a key."""
 
@@ -68,30 +72,31 @@ class Columns:
         row = self._rows[job]
         key = row.tobytes()
         known = self._known.get(key)
-        if known is None and not np.isnan(row).all():
-            known = self._known.put(key, self._forecast_of(tuple(row.tolist())))
+        if known is None and not np.isnan(row[:-1]).all():
+            *mids, spread = row.tolist()
+            known = self._known.put(key, self._forecast_of(tuple(mids), spread))
         return known
 
-    def _forecast_of(self, times: tuple[float, ...]) -> Forecast:
+    def _forecast_of(self, times: tuple[float, ...], spread: float) -> Forecast:
         curves = {
-            name: PredictionCurve((self._point(name, max(mid, _LEAST_S)),))
+            name: PredictionCurve((self._point(name, max(mid, _LEAST_S), spread),))
             for name, mid in zip(self._times, times, strict=True)
             if not math.isnan(mid)
         }
         return Forecast(
-            workload="job", kind="history", digest=repr(times), bundle="",
+            workload="job", kind="history", digest=repr((times, spread)), bundle="",
             targets=("cpu", "cuda", "hip"), architecture=self._architecture,
             instruction_sets=(), threads=1, ranks=1, gpus=0, container=None,
             reference_platform=next(iter(curves)), reference_runtime_s=None,
             sizes=SizeGrowth(None, None), curves=curves,
         )  # fmt: skip
 
-    def _point(self, platform: str, mid: float) -> Prediction:
+    def _point(self, platform: str, mid: float, spread: float) -> Prediction:
         on_gpu = self._gpu[platform]
         return Prediction(
             workload="job", platform=platform, cores=0 if on_gpu else 1, gpus=int(on_gpu),
             basis=Basis.CALIBRATED, speedup=_ONE,
-            runtime_s=Interval(mid / self._spread, mid, mid * self._spread),
+            runtime_s=Interval(mid / spread, mid, mid * spread),
             memory=MemoryUse(_NOTHING, _NOTHING if on_gpu else None),
             energy_j=None, bound=Bound.UNKNOWN,
         )  # fmt: skip

@@ -11,45 +11,14 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from berth.policies.settings import PolicySettings
+from berth.policies.tuning.differences import Difference, block_s_of, differences
+from berth.policies.tuning.needed import Elimination
 from berth.policies.tuning.parameters import settings_with
 from berth.policies.tuning.replayer import METRICS, Figures, Metric, Part, Replayer
 from berth.policies.tuning.study import Tried, Tuned
 
-DAY_S = 86_400.0
-WEEK_S = 7 * DAY_S
-LEAST_BLOCKS = 4
-RESAMPLES = 500
 WORSE = 0.01
 """Largest relative worsening of a metric against today's policy on the training weeks."""
-
-
-@dataclass(frozen=True, slots=True)
-class Difference:
-    """One metric under today's and the tuned policy, with the relative change and its 95 %
-    interval.
-    """
-
-    metric: Metric
-    today: float
-    then: float
-    change: float
-    low: float
-    high: float
-
-    @property
-    def known(self) -> bool:
-        """Return whether the interval is finite: there were at least two blocks of days."""
-        return math.isfinite(self.low) and math.isfinite(self.high)
-
-    @property
-    def better(self) -> bool:
-        """Return whether the whole interval is below zero, that is, the metric improves."""
-        return self.high < 0
-
-    @property
-    def worse(self) -> bool:
-        """Return whether the whole interval is above zero, that is, the metric worsens."""
-        return self.low > 0
 
 
 @dataclass(frozen=True)
@@ -70,6 +39,9 @@ class Judgement:
     """The reason in one sentence."""
     others: tuple[Difference, ...] = ()
     """Differences of the metrics that the tune did not optimise."""
+    dropped: tuple[str, ...] = ()
+    """Names of the picked trial's settings that stay at today's values, because going back to
+    them made no metric worse beyond chance on the training weeks."""
 
     @property
     def shown(self) -> bool:
@@ -113,18 +85,31 @@ def judge(
     replayer: Replayer,
     today: PolicySettings,
     metrics: Sequence[Metric],
-    test: Part,
     *,
+    train: Part,
+    test: Part,
     seed: int = 0,
 ) -> Judgement:
-    """Return how the picked trial compares with today's policy on the test weeks."""
+    """Return how the picked trial, without the settings that change nothing on the training weeks,
+    compares with today's policy on the test weeks."""
     before = replayer.replay(today, test)
     best = pick(tuned)
-    if best is None:
+    if best is None or tuned.today is None:
         return Judgement(test, before, None, today, before, (), 0.0, _none_better(tuned))
-    policy = settings_with(today, best.values)
-    after = replayer.cut(replayer.slicing.with_values(best.values)).replay(policy, test)
-    block_s = WEEK_S if (test.end_s - test.begin_s) >= LEAST_BLOCKS * WEEK_S else DAY_S
+    values = Elimination(replayer, today, metrics, train).needed(best.values, tuned.today.values)
+    dropped = tuple(
+        name for name in best.values if name not in values and name in tuned.today.values
+    )
+    best = replace(best, values=values)
+    if not values:
+        return Judgement(
+            test, before, None, today, before, (), 0.0,
+            "On the training weeks no setting changes a metric by more than chance: keep today's.",
+            dropped=dropped,
+        )  # fmt: skip
+    policy = settings_with(today, values)
+    after = replayer.cut(replayer.slicing.with_values(values)).replay(policy, test)
+    block_s = block_s_of(test)
     own_differences = differences(before, after, metrics, block_s, seed=seed)
     other_metrics = [
         metric
@@ -132,52 +117,10 @@ def judge(
         if metric not in metrics and _finite(metric, before, after)
     ]
     others = differences(before, after, other_metrics, block_s, seed=seed)
-    judgement = Judgement(test, before, best, policy, after, own_differences, block_s, "", others)
+    judgement = Judgement(
+        test, before, best, policy, after, own_differences, block_s, "", others, dropped
+    )
     return replace(judgement, reason=_reason(judgement))
-
-
-def differences(
-    before: Figures,
-    after: Figures,
-    metrics: Sequence[Metric],
-    block_s: float,
-    *,
-    seed: int = 0,
-    level: float = 0.95,
-) -> tuple[Difference, ...]:
-    """Return the metrics' differences between two replays, with block-bootstrap intervals
-    (Künsch 1989).
-
-    Blocks are times of submission; the same blocks are drawn for both replays. With one block
-    only, the
-    intervals are infinite.
-    """
-    blocks = [(figures.submit_s // block_s).astype(np.int64) for figures in (before, after)]
-    names = np.unique(np.concatenate(blocks))
-    rows = [
-        [np.flatnonzero(own == name) for name in names]
-        for own in blocks
-    ]  # fmt: skip
-    random = np.random.default_rng(seed)
-    drawn: list[list[float]] = []
-    for _ in range(RESAMPLES if len(names) > 1 else 0):
-        chosen = random.integers(0, len(names), len(names))
-        pair = [
-            figures.rows(np.concatenate([own[i] for i in chosen]))
-            for figures, own in zip((before, after), rows, strict=True)
-        ]
-        drawn.append([_change(m.of(pair[0]), m.of(pair[1])) for m in metrics])
-    ends = (1 - level) / 2
-    compared = []
-    for index, metric in enumerate(metrics):
-        now, then = metric.of(before), metric.of(after)
-        change = _change(now, then)
-        low, high = -math.inf, math.inf
-        if drawn:
-            column = np.array([row[index] for row in drawn])
-            low, high = (float(np.nanquantile(column, end)) for end in (ends, 1 - ends))
-        compared.append(Difference(metric, now, then, change, min(low, change), max(high, change)))
-    return tuple(compared)
 
 
 def _none_better(tuned: Tuned) -> str:
@@ -203,10 +146,6 @@ def _none_better(tuned: Tuned) -> str:
 
 def _finite(metric: Metric, *replays: Figures) -> bool:
     return all(math.isfinite(metric.of(replay)) for replay in replays)
-
-
-def _change(now: float, then: float) -> float:
-    return then / now - 1 if now else float(then > 0)
 
 
 def _pairs(trial: Tried, today: Tried) -> list[tuple[float, float]]:

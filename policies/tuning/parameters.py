@@ -33,6 +33,8 @@ class Parameter:
     """True: the setting concerns MIG GPUs, not the policy."""
     recut: bool = False
     """True: the setting has an effect only where MIG GPUs are re-partitioned."""
+    by_name: bool = False
+    """True: the setting guards jobs against wrong predictions; tuned only where it is named."""
 
     def within(self, value: float | str) -> float | str:
         """Return the value, limited to the parameter's range; text is returned unchanged."""
@@ -68,11 +70,11 @@ PARAMETERS: Mapping[str, Parameter] = {
             why="a larger factor lists more partitions: a job starts where it can first",
         ),
         Parameter(
-            "time_margin", 1.0, 3.0, log=True,
+            "time_margin", 1.0, 3.0, log=True, by_name=True,
             why="a larger margin keeps more jobs from places where their limit might kill them",
         ),
         Parameter(
-            "max_interval_ratio", 2.0, 100.0, log=True,
+            "max_interval_ratio", 2.0, 100.0, log=True, by_name=True,
             why="a larger ratio acts on less certain predictions",
         ),
         Parameter(LAYOUT, sliced=True, why="how each GPU is cut at first"),
@@ -95,7 +97,8 @@ Values = Mapping[str, float | str]
 
 
 def chosen(names: Iterable[str], layouts: Sequence[str] = ()) -> tuple[Parameter, ...]:
-    """Return the parameters with these names, or all applicable ones where no name is given.
+    """Return the parameters with these names, or, where no name is given, all applicable ones but
+    those that guard jobs (``by_name``).
 
     ``layouts``: the possible MIG layouts; empty: the site has no MIG GPUs (of one model). Raises
     UsageError for an unknown or inapplicable name.
@@ -112,7 +115,9 @@ def chosen(names: Iterable[str], layouts: Sequence[str] = ()) -> tuple[Parameter
                 hint="write slices into one candidate's table",
             )
     possible_parameters = [
-        parameter for parameter in PARAMETERS.values() if layouts or not parameter.sliced
+        parameter
+        for parameter in PARAMETERS.values()
+        if not parameter.by_name and (layouts or not parameter.sliced)
     ]
     return tuple(
         replace(parameter, choices=tuple(layouts)) if parameter.name == LAYOUT else parameter

@@ -33,7 +33,8 @@ class TraceReplayer:
     partition_of: Mapping[str, int]
     """Index of each candidate's partition, by the candidate's name."""
     predicted: Mapping[str, Floats] = field(default_factory=dict)
-    spread: float = 1.25
+    spread: float | Floats = 1.25
+    """Ratio of an interval's upper end to its central value, of all jobs or [jobs]."""
     lookahead: bool = False
     """True: expected waits come from the predicted ends of jobs, updated at each submission."""
     notes: tuple[str, ...] = ()
@@ -113,7 +114,8 @@ class TraceReplayer:
         since = self.trace.submit_s - (self.trace.submit_s[0] if len(self.trace) else 0.0)
         rows = np.flatnonzero((since >= part.begin_s) & (since < part.end_s))
         predicted = {name: column[rows] for name, column in self.predicted.items()}
-        columns = Columns(predicted, self.candidates, spread=self.spread)
+        spread = self.spread if isinstance(self.spread, float) else self.spread[rows]
+        columns = Columns(predicted, self.candidates, spread=spread)
         return self.trace.rows(rows), columns
 
     def figures(self, done: Replayed, first_s: float) -> Figures:

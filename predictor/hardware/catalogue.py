@@ -89,12 +89,15 @@ def nearest(name: str) -> tuple[str, ...]:
 def platform_named(name: str, known: Mapping[str, Platform]) -> Platform:
     """Return a platform by its name, or the only GPU platform whose device has the name.
 
-    Raises UsageError that suggests the most similar name.
+    Raises UsageError that lists several such platforms, or suggests the most similar name.
     """
     wanted = simplified(name)
     same = [p for p in known.values() if simplified(p.name) == wanted]
     if name not in known and not same and (device := find(name)) is not None:
         same = [p for p in known.values() if p.kind is PlatformKind.GPU and device_of(p) is device]
+    if len(same) > 1 and name not in known:
+        names = ", ".join(platform.name for platform in same)
+        raise UsageError(f"{name!r} may be several platforms", hint=f"one of {names}")
     return same[0] if len(same) == 1 else platforms.get(name, known)
 
 

@@ -55,14 +55,20 @@ class Processor(Document):
     base_hz: Positive
     boost_hz: Positive
     """Highest clock of a single busy core."""
+    vector_bits: int | None = None
+    """Width of its vector units where it differs from its core's (units that are switched off)."""
+    l2_bytes: Positive | None = None
+    """Second-level cache of a core where it differs from that of other models of its core."""
     l3_bytes: Positive | None = None
     l3_instances: int = Field(default=1, ge=1)
+    """Number of L3 caches; by the layout of the chip, as vendors' lists do not have it."""
     memory_channels: int = Field(ge=1)
     bytes_per_s: Positive
     """Peak bandwidth of main memory."""
     integer_score: Positive | None = None
     floating_point_score: Positive | None = None
     source: str
+    """Where the figures are from, and which of them were not verified."""
 
     @property
     def score(self) -> CoreScore | None:
@@ -155,9 +161,12 @@ def get_processor(name: str) -> Processor:
 
 def nearest_processors(name: str) -> tuple[str, ...]:
     """Return the canonical names of at most three processor models with similar names."""
-    near = difflib.get_close_matches(
-        simplified_model(name, brands=False), _by_name(), n=9, cutoff=0.5
-    )
+    spellings = dict.fromkeys(simplified_model(name, brands=brands) for brands in (False, True))
+    near = [
+        key
+        for spelling in spellings
+        for key in difflib.get_close_matches(spelling, _by_name(), n=9, cutoff=0.5)
+    ]
     return tuple(dict.fromkeys(_by_name()[each].name for each in near))[:3]
 
 

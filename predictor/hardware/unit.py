@@ -116,13 +116,15 @@ def unit_of(platform: Platform, platforms: Mapping[str, Platform]) -> Unit | Non
 
 
 def known_unit(platform: Platform, platforms: Mapping[str, Platform]) -> Unit | None:
-    """Return the Unit of a platform's GPU or MIG slice, from the catalogue only.
+    """Return the Unit of a platform's GPU or MIG slice, if its peaks by precision are known.
 
-    None for CPU platforms, and where the catalogue lacks the device or its peaks.
+    They are known from the catalogue, or from the platform file's own ``signature.peaks``. None for
+    CPU platforms.
     """
     owner = platforms.get(platform.parent, platform) if platform.parent else platform
     sheet = device_of(owner)
-    return unit_of(platform, platforms) if sheet is not None and published(sheet) else None
+    known = (sheet is not None and published(sheet)) or owner.signature.peaks is not None
+    return unit_of(platform, platforms) if known else None
 
 
 def units(

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from small_models import convolutional
 from toy_configs import LLAMA
-from toy_profiles import profile
+from toy_profiles import PLATFORM, profile
 from warm_berth import run_berth
 
 from berth.pilot.documents import to_json
@@ -20,7 +20,7 @@ from berth.plugin.site.load import DEMO_FILE
 
 ROOT = Path(__file__).resolve().parents[2]
 README = (ROOT / "README.md").read_text()
-DEMO = (ROOT / "deploy" / "demo" / "run").read_text()
+DEMO_SITE = (ROOT / "deploy" / "demo" / "site.toml").read_text()
 ON_A_CLUSTER = ("sbatch ", "berth pilot submit ")
 """Typed on a private Slurm by ``test_readme_on_slurm.py``."""
 APP = """\
@@ -72,21 +72,27 @@ def test_every_command_works_in_its_order(tmp_path: Path, monkeypatch: pytest.Mo
 def test_the_excerpt_of_the_demo_looks_as_the_commands_print(tmp_path: Path) -> None:
     """Its figures are of one machine; columns, marks and sentences are those of today."""
     excerpt = README.split("An excerpt:\n\n```\n")[1].split("```")[0].splitlines()
-    file = tmp_path / "stream.json"
-    file.write_text(to_json(profile("stream", bytes_moved=2e9, runtime_s=0.17)))
-    named = re.findall(r"--platform (\S+)", DEMO.split("predict")[1].split("say")[0])
-    ranked = run_berth("predict", file, *(word for n in named for word in ("--platform", n)))
-    placed = run_berth("place", file, "--cpus-per-task", "16", "--", "./stream")
-    printed = [*ranked.stdout.splitlines(), *placed.stdout.splitlines()]
-    for line in (excerpt[0], next(one for one in excerpt if one.startswith("-- below"))):
-        assert shape(line) in {shape(one) for one in printed}, (line, printed)
-    for start in ("Decision: ", "  sbatch "):
-        (shown,) = (one for one in excerpt if one.startswith(start))
-        assert any(one.startswith(start) for one in printed), shown
-    assert any("is predicted fastest: " in one for one in printed)
-    for line in excerpt[1:]:
-        if line.split(" ")[0] in named:
-            assert len(re.split(r"\s{2,}", line)) == len(re.split(r"\s{2,}", excerpt[0])), line
+    file, site = tmp_path / "stream.json", tmp_path / "site.toml"
+    file.write_text(to_json(profile("stream", bytes_moved=2e9, runtime_s=0.17, threads=8)))
+    site.write_text(DEMO_SITE.replace('"here"', f'"{PLATFORM}"'))
+    placed = run_berth("place", file, "--site", site, "--cpus-per-task", "8", "--", "./stream")
+    printed = placed.stdout.splitlines()
+    (title,) = (line for line in printed if shape(line)[0] == "CANDIDATE" and "COST" in line)
+    assert shape(title) in {shape(line) for line in excerpt}
+    for start in ("Decision: ", "  sbatch ", "  WARNING: prior only"):
+        shown = [line for line in excerpt if line.startswith(start)]
+        assert shown, start
+        assert any(line.startswith(start) for line in printed), start
+    warning = next(line for line in printed if "WARNING" in line)
+    assert warning in excerpt
+    candidates = re.findall(r'^\[\[candidates\]\]\nname = "(.+)"', DEMO_SITE, re.MULTILINE)
+    rows = [line for line in excerpt if line.split()[:1] and line.split()[0] in candidates]
+    ranked = [line for line in rows if " cores " in line and "x to " in line]
+    assert len(ranked) >= 3
+    for line in ranked:
+        assert len(shape(line)) == len(shape(title)), line
+    for line in (line for line in excerpt if "is predicted fastest" in line):
+        assert re.search(r"times \([\d.]+ to [\d.]+\) faster than", line), line
 
 
 def shape(line: str) -> tuple[str, ...]:

@@ -35,7 +35,8 @@ from berth.plugin.daemon.service import Service
 from berth.plugin.flux import frobnicator, past_jobs, present_jobs
 from berth.plugin.flux import outcomes as flux_outcomes
 from berth.plugin.history.files import read_past_jobs, read_swf
-from berth.plugin.history.openb import begins_openb, read_openb
+from berth.plugin.history.openb import read_openb
+from berth.plugin.history.pbs import read_pbs
 from berth.plugin.history.reading import ReadJobs, text_of
 from berth.plugin.replay.past import trace_of_jobs
 from berth.plugin.scheduler.host_lists import hostlist, idset
@@ -293,15 +294,14 @@ def flux(data: bytes) -> None:
 
 
 def trace(data: bytes) -> None:
-    """Lines of a trace in the Standard Workload Format, or of pods."""
+    """Lines of a trace in the Standard Workload Format, of pods, or of PBS's accounting."""
     lines = _lines(data)
     with refusing(BerthError):
-        first = next((line.strip() for line in lines if line.strip()), "")
-        if begins_openb(first):
-            _usable(read_openb(lines, "lab", source="pods.csv"))
-        else:
-            _usable(read_swf(lines, "lab"))
-            _usable(read_past_jobs(lines, "jobs", "lab", (), utc=True))
+        _usable(read_swf(lines, "lab"))
+        _usable(read_pbs(lines, "lab"))
+        _usable(read_openb(lines, "lab", source="pods.csv"))
+    with refusing(BerthError):
+        _usable(read_past_jobs(lines, "jobs", "lab", (), utc=True))
 
 
 TARGETS: dict[str, Target] = {

@@ -71,12 +71,14 @@ def test_time_saved_is_the_other_places_less_the_measured(site: Site) -> None:
     found = site.gains()["placed"]
     jobs = sum(1 + 3 * n for n in range(5))
     assert (found.jobs, found.programs) == (jobs, 5)
-    assert found.saved_s == pytest.approx(30.0 * jobs)
-    assert found.speedup == pytest.approx(4.0)
+    assert found.saved_s == pytest.approx(30.0 * jobs, rel=0.05)
+    assert found.speedup == pytest.approx(4.0, rel=0.05)
     assert found.saved_interval_s is not None
     assert found.saved_interval_s[0] < found.saved_s < found.saved_interval_s[1]
     assert found.speedup_interval is not None
-    assert 3.0 < found.speedup_interval[0] < 4.0 < found.speedup_interval[1] < 5.0
+    low, high = found.speedup_interval
+    assert low == 1.0, "only control jobs measure a gain"
+    assert 4.0 < high < 5.0
     assert site.gains() == site.gains(), "the same jobs give the same intervals"
 
 
@@ -85,7 +87,7 @@ def test_programs_weigh_the_same_and_few_give_no_interval(site: Site) -> None:
         site.job("many", 10.0, {"gpu": 10.0, "cpu": 80.0})
     site.job("once", 10.0, {"gpu": 10.0, "cpu": 20.0})
     found = site.gains()["placed"]
-    assert found.speedup == pytest.approx(4.0)
+    assert found.speedup == pytest.approx(4.0, rel=0.05)
     assert found.saved_interval_s is None
     assert found.speedup_interval is None
 
@@ -97,7 +99,7 @@ def test_predictions_are_corrected_by_what_ran_there(site: Site) -> None:
         site.job(f"q{n}", 20.0, {"gpu": 30.0, "cpu": 40.0}, ran="cpu", chosen="cpu")
     found = site.gains()["placed"]
     assert found.corrections["cpu"] == pytest.approx(0.5)
-    assert found.speedup == pytest.approx(2.0)
+    assert found.speedup == pytest.approx(2.0, rel=0.05)
 
 
 def test_jobs_that_stayed_say_what_moving_them_would_have_meant(site: Site) -> None:
@@ -106,8 +108,8 @@ def test_jobs_that_stayed_say_what_moving_them_would_have_meant(site: Site) -> N
         site.job(f"p{n}", 10.0, {"gpu": 10.0, "cpu": 40.0}, action="keep")  # it was there
     found = site.gains()
     assert list(found) == ["kept"]
-    assert (found["kept"].jobs, found["kept"].saved_s) == (3, pytest.approx(-90.0))
-    assert found["kept"].speedup == pytest.approx(0.25)
+    assert (found["kept"].jobs, found["kept"].saved_s) == (3, pytest.approx(-90.0, rel=0.05))
+    assert found["kept"].speedup == pytest.approx(0.25, rel=0.05)
 
 
 @pytest.mark.parametrize(
@@ -136,8 +138,8 @@ def test_the_command(site: Site, tmp_path: Path) -> None:
     store.outcomes.put(site.outcomes)
     said = run("--against", "cpu")
     assert "placed by Berth" in said
-    assert "4.00 x" in said
+    assert "3.9" in said
     assert "1 placed jobs did not complete" in said
-    assert "rather less than more" in said
-    assert json.loads(run("--against", "cpu", "--json"))["groups"][0]["jobs"] == 4
+    assert "control = 0.05 in [policy]" in said
+    assert json.loads(run("--against", "cpu", "--json"))["estimated"]["groups"][0]["jobs"] == 4
     assert "no place to compare with" in run()

@@ -17,8 +17,10 @@ from stand_in_replayer import DAY_S, StandIn
 from berth.pilot.errors import BerthError, UsageError
 from berth.policies import PolicySettings, Weights
 from berth.policies.tuning import METRICS, PARAMETERS, Part, Tuning, judge, settings_with, values_of
-from berth.policies.tuning.judgement import differences, pick
+from berth.policies.tuning.differences import differences
+from berth.policies.tuning.judgement import pick
 from berth.policies.tuning.parameters import chosen
+from berth.policies.tuning.replayer import Figures
 from berth.policies.tuning.storage import (
     Patience,
     StorageAway,
@@ -59,6 +61,16 @@ def begun(folder: Path, replayer: StandIn | None = None) -> tuple[Tuning, optuna
     return tune, tune.study(str(folder / "journal"))
 
 
+class Turned(StandIn):
+    """A replay in which the weight of waiting that is good on the training weeks harms later."""
+
+    def replay(self, policy: PolicySettings, part: Part) -> Figures:
+        """See Replayer."""
+        wait = policy.weights.wait
+        turned = Weights(wait=wait + 2.0 if part == TEST else wait)
+        return super().replay(replace(policy, weights=turned), part)
+
+
 BETTER = tuned(trial(0, 0.2, 10.0), trial(1, 2.0, 5.0), front=(trial(1, 2.0, 5.0),))
 
 
@@ -75,7 +87,7 @@ def test_it_finds_what_is_better_and_starts_from_todays(tmp_path: Path) -> None:
     assert scores == sorted(scores)
     assert not any(a[0] <= b[0] and a[1] <= b[1] for a in scores for b in scores if a is not b)
     assert set(result.importance) == {"finish", "cost"}
-    verdict = judge(result, tune.replayer, TODAY, tune.metrics, TEST)
+    verdict = judge(result, tune.replayer, TODAY, tune.metrics, train=TRAIN, test=TEST)
     assert verdict.shown
     assert verdict.policy.weights.wait == pytest.approx(float(best.values["weights.wait"]))
     assert verdict.differences[0].change < 0
@@ -270,19 +282,42 @@ def test_equal_policies_differ_by_nothing_and_nothing_is_recommended() -> None:
         assert not one.better
         assert not one.worse
     same = Tried(0, values_of(TODAY, PARAMETERS.values()), (10.0, 10.0), 0)
-    verdict = judge(tuned(same), StandIn(), TODAY, (METRICS["finish"],), TEST)
+    verdict = judge(tuned(same), StandIn(), TODAY, (METRICS["finish"],), train=TRAIN, test=TEST)
     assert verdict.recommended is None
     assert not verdict.shown
 
 
 def test_what_is_worse_on_the_test_weeks_is_not_recommended() -> None:
-    lucky, killing = trial(1, 4.0, 9.0), trial(2, 2.0, 8.0, killed=5)
+    lucky, killing = trial(1, 3.0, 9.0), trial(2, 2.0, 8.0, killed=5)
     result = tuned(trial(0, 0.2, 10.0), lucky, killing, front=(killing, lucky))
     assert pick(result) == lucky
-    today = replace(TODAY, weights=Weights(wait=2.0))
-    verdict = judge(result, StandIn(), today, (METRICS["finish"],), TEST)
+    verdict = judge(result, Turned(), TODAY, (METRICS["finish"],), train=TRAIN, test=TEST)
     assert not verdict.shown
     assert verdict.reason.endswith("is worse: keep today's.")
+
+
+def test_settings_that_change_nothing_stay_at_todays_values() -> None:
+    values = {"weights.wait": 2.0, "max_interval_ratio": 4.7, "weights.cost": 1.9}
+    picked = Tried(1, values, (5.0,), 0)
+    result = tuned(trial(0, 0.2, 10.0), picked, front=(picked,))
+    verdict = judge(result, StandIn(), TODAY, (METRICS["finish"],), train=TRAIN, test=TEST)
+    assert verdict.shown
+    assert verdict.recommended is not None
+    assert verdict.recommended.values == {"weights.wait": 2.0}
+    assert verdict.policy == settings_with(TODAY, {"weights.wait": 2.0})
+
+
+def test_nothing_is_judged_where_no_setting_has_an_effect() -> None:
+    picked = Tried(1, {"max_interval_ratio": 4.7}, (5.0,), 0)
+    result = tuned(Tried(0, {"max_interval_ratio": 30.0}, (10.0,), 0), picked, front=(picked,))
+    verdict = judge(result, StandIn(), TODAY, (METRICS["finish"],), train=TRAIN, test=TEST)
+    assert (verdict.recommended, verdict.dropped) == (None, ("max_interval_ratio",))
+    assert "no setting changes a metric by more than chance" in verdict.reason
+
+
+def test_what_guards_jobs_is_tuned_by_name_only() -> None:
+    assert {"max_interval_ratio", "time_margin"}.isdisjoint(each.name for each in chosen([]))
+    assert [each.name for each in chosen(["time_margin"])] == ["time_margin"]
 
 
 def test_why_nothing_is_judged_is_said_as_it_is() -> None:
@@ -290,7 +325,12 @@ def test_why_nothing_is_judged_is_said_as_it_is() -> None:
 
     def reason(*others: Tried) -> str:
         return judge(
-            tuned(trial(0, 0.2, 10.0, 1.0), *others), StandIn(), TODAY, metrics, TEST
+            tuned(trial(0, 0.2, 10.0, 1.0), *others),
+            StandIn(),
+            TODAY,
+            metrics,
+            train=TRAIN,
+            test=TEST,
         ).reason
 
     assert reason() == "No trial was better than today's policy on the training weeks: keep it."
@@ -300,14 +340,14 @@ def test_why_nothing_is_judged_is_said_as_it_is() -> None:
 
 def test_one_day_of_jobs_has_no_interval_and_nothing_is_recommended() -> None:
     day = Part(20 * DAY_S, 21 * DAY_S)
-    verdict = judge(BETTER, StandIn(), TODAY, (METRICS["finish"],), day)
+    verdict = judge(BETTER, StandIn(), TODAY, (METRICS["finish"],), train=TRAIN, test=day)
     assert not verdict.shown
     assert not verdict.differences[0].known
     assert "less than two days of jobs" in verdict.reason
 
 
 def test_what_a_change_does_to_other_metrics_is_judged_too() -> None:
-    verdict = judge(BETTER, StandIn(), TODAY, (METRICS["finish"],), TEST)
+    verdict = judge(BETTER, StandIn(), TODAY, (METRICS["finish"],), train=TRAIN, test=TEST)
     names = {one.metric.name for one in verdict.others}
     assert names == set(METRICS) - {"finish", "energy"}  # of which the stand-in knows nothing
 

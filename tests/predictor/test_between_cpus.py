@@ -9,7 +9,7 @@ from toy_profiles import PLATFORM, profile
 
 from berth.pilot.platform import CoreScore, Platform
 from berth.predictor.core.prediction import Basis
-from berth.predictor.families.program.between_cpus import core_ratio
+from berth.predictor.families.program.between_cpus import UNKNOWN_DEVIATION, core_ratio
 from berth.predictor.families.program.predictor import Predictor
 from berth.predictor.hardware import platforms
 
@@ -52,16 +52,22 @@ def test_machines_that_ran_the_same_benchmark_are_compared_by_it() -> None:
     assert ratio.log_ratio == pytest.approx(math.log(3.0))
 
 
+def unknown() -> Platform:
+    signature = HERE.signature.model_copy(update={"core_score": None, "kernel_times_s": {}})
+    return HERE.model_copy(update={"name": "unknown", "signature": signature})
+
+
 def test_nothing_is_made_up_where_nothing_tells_the_core() -> None:
-    unknown = HERE.model_copy(
-        update={
-            "name": "unknown",
-            "signature": HERE.signature.model_copy(
-                update={"core_score": None, "kernel_times_s": {}}
-            ),
-        }
-    )
-    assert core_ratio(unknown, scored(1.0, 1.0), None) is None
+    assert core_ratio(scored(1.0, 1.0), unknown(), None) is None
+
+
+def test_two_scored_cpus_are_told_apart_from_a_pilot_on_an_unknown_one() -> None:
+    one, two = (core_ratio(unknown(), scored(s, s), None) for s in (1.0, 2.0))
+    assert one is not None
+    assert two is not None
+    assert one.log_ratio - two.log_ratio == pytest.approx(math.log(2))
+    assert one.deviation == UNKNOWN_DEVIATION
+    assert one.own_deviation == 0.0
 
 
 @pytest.mark.parametrize("drop", [(), ("loads", "stores", "l1_load_misses", "llc_load_misses")])

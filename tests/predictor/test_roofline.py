@@ -16,7 +16,7 @@ from berth.predictor.core.prediction import Bound
 from berth.predictor.families.program.roofline import thread_scaling, times, traffic_bytes
 from berth.predictor.families.program.work import ThreadScaling, work_of
 from berth.predictor.hardware import platforms
-from berth.predictor.hardware.ceilings import Ceilings, Point, core_grid
+from berth.predictor.hardware.ceilings import DEFAULT_LAUNCH_S, Ceilings, Point, core_grid
 
 ALL = list(platforms.shipped().values())
 WHOLE = Ceilings.of([Point(p, 1 if p.is_gpu else p.cores) for p in ALL])
@@ -52,6 +52,14 @@ def test_many_tiny_kernels_are_bound_by_launches_on_gpus() -> None:
     found = times(work_of(profile(bytes_moved=1e7, flops=1e6, regions=1e4)), WHOLE, PARALLEL)
     bounds = {found.bound(i) for i, p in enumerate(ALL) if p.is_gpu}
     assert bounds == {Bound.LAUNCH}
+
+
+@pytest.mark.parametrize("regions", [None, 0.0, 1.0])
+def test_no_gpu_is_faster_than_one_launch(regions: float | None) -> None:
+    found = times(work_of(profile(bytes_moved=1.0, flops=1.0, regions=regions)), WHOLE, PARALLEL)
+    for index, platform in enumerate(ALL):
+        if platform.is_gpu:
+            assert found.total[index] >= (platform.signature.launch_overhead_s or DEFAULT_LAUNCH_S)
 
 
 @given(WORK)

@@ -1,4 +1,4 @@
-"""``berth jobs gain``: shows the run time that placements saved or cost."""
+"""``berth jobs gain``: shows what placements saved or cost."""
 
 from __future__ import annotations
 
@@ -10,22 +10,24 @@ from berth.plugin.cli.jobs.outcomes import days_option, last_days, say
 from berth.plugin.cli.options import answer, store_options, table_json_option
 from berth.plugin.installed_site import Installation
 from berth.plugin.outcomes.accuracy import newest_jobs, newest_only
-from berth.plugin.report.of_outcomes import gain_part
+from berth.plugin.report.of_gain import gain_part
 
 
 @click.command()
 @click.option(
     "--against",
     metavar="CANDIDATE",
-    help="Compare with this place. Default: that of the reference partition.",
+    help="Estimate against this place. Default: that of the reference partition.",
 )
 @days_option
 @table_json_option
 @store_options
 def gain(*, against: str | None, days: float, json_: bool, installation: Installation) -> None:
-    """Show what placements saved or cost in run time, against one other place.
+    """Show what placements saved or cost.
 
-    One of a job's two times is measured, where it ran; the other is predicted (docs/outcomes.md).
+    With control jobs ([policy] control) the gain is measured: changed jobs against jobs that were
+    left as written, by chance. Without them it is estimated in run time against one other place,
+    where jobs did not run and their time is only predicted (docs/outcomes.md).
 
     \b
     Example:
@@ -36,6 +38,10 @@ def gain(*, against: str | None, days: float, json_: bool, installation: Install
 
     store = installation.store(create=False)
     ended, count = newest_jobs(store, *last_days(days))
-    gains = gains_of(store, ended, installation.site(), against)
-    answer(gain_part(gains), dataclasses.asdict(gains), json_=json_)
+    measured, estimated = gains_of(store, ended, installation.site(), against)
+    data = {
+        "measured": [dataclasses.asdict(gain) for gain in measured],
+        "estimated": dataclasses.asdict(estimated),
+    }
+    answer(gain_part(measured, estimated), data, json_=json_)
     say(newest_only("jobs", min(len(ended), MOST), count), json_=json_)

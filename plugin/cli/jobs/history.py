@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import time
 from collections.abc import Callable
@@ -11,13 +10,15 @@ from typing import Any
 
 import click
 
-from berth.pilot.errors import UsageError
+from berth.pilot.errors import DocumentError, UsageError
 from berth.plugin.cli.options import PATH, answer, json_option, store_options
 from berth.plugin.forecasting import forecaster_for, platforms_for
 from berth.plugin.history.disagreements import of_accounting, sentences
-from berth.plugin.history.files import SWF, lines_of, read_past_jobs
+from berth.plugin.history.files import FORMATS, SWF, lines_of, read_past_jobs
+from berth.plugin.history.passive_pilots import write_list
+from berth.plugin.history.pbs import PBS
 from berth.plugin.history.programs import SHIPPED_ONLY
-from berth.plugin.history.reading import ReadJobs, summary
+from berth.plugin.history.reading import ReadJobs, summary, why_none
 from berth.plugin.history.seen_nodes import present_node_kinds
 from berth.plugin.history.workloads import HistorySummary, make_workloads
 from berth.plugin.installed_site import Installation
@@ -33,17 +34,18 @@ period again."""
 
 
 def _formats(command: Callable[..., None]) -> Callable[..., None]:
-    """Add a flag for each scheduler's accounting and one for SWF; the command receives the
-    chosen names as ``formats``."""
+    """Add a flag for each scheduler's accounting and for each other format; the command receives
+    the chosen names as ``formats``."""
     names = SCHEDULERS.names()
 
     @functools.wraps(command)
     def collected(**arguments: Any) -> None:  # click's arguments
-        formats = [name for name in (*names, SWF) if arguments.pop(name)]
+        formats = [name for name in (*names, *FORMATS) if arguments.pop(name)]
         command(formats=formats, **arguments)
 
     helps = {name: f"Ask {name.title()}'s accounting; or FILE is its output." for name in names}
     helps[SWF] = "FILE is in the Standard Workload Format."
+    helps[PBS] = "FILE is an accounting log of PBS or Torque."
     decorated: Callable[..., None] = collected
     for name, text in reversed(helps.items()):
         decorated = click.option(f"--{name}", is_flag=True, help=text)(decorated)
@@ -97,21 +99,20 @@ def import_(
     """
     if len(formats) > 1:
         raise UsageError(f"give one of {' and '.join(f'--{name}' for name in formats)}")
-    if file is None and formats in ([], [SWF]):
+    if file is None and not set(formats).difference(FORMATS):
         flags = " or ".join(f"--{name}" for name in SCHEDULERS.names())
         raise UsageError("nothing to import", hint=f"give FILE, or {flags} to ask the scheduler")
     site = installation.site()
-    store = installation.store()
     named = cluster or (site.name if site else "site")
+    read = None if file is None else _read_file(file, named, formats, utc=utc)
+    store = installation.store()
     before = store.past_jobs.count()
-    if file is None:
+    if read is None:
         newest_s = store.past_jobs.newest_end_s(named)
         since_s = time.time() - days * _DAY_S if newest_s is None else newest_s - _OVERLAP_S
         scheduler = scheduler_named(formats[0])
         read = scheduler.past_jobs(named, since_s)
         scheduler.add_scripts(read)
-    else:
-        read = read_past_jobs(lines_of(file), str(file), named, formats, utc=utc)
     store.usages.rename(named, read.raw_ids)
     read.name_programs(SHIPPED_ONLY if site is None else site.programs)
     store.past_jobs.put(list(read.jobs.values()))
@@ -130,6 +131,14 @@ def import_(
     answer("\n".join(lines), _as_json(read, new, workloads), json_=json_)
 
 
+def _read_file(file: Path, cluster: str, formats: list[str], *, utc: bool) -> ReadJobs:
+    """Return the jobs of a file. Raises DocumentError, also where no job in it has run."""
+    read = read_past_jobs(lines_of(file), str(file), cluster, formats, utc=utc)
+    if not read.jobs:
+        raise DocumentError(file, why_none(read))
+    return read
+
+
 @history.command()
 @json_option
 @store_options
@@ -145,7 +154,11 @@ def refresh(*, json_: bool, installation: Installation) -> None:
         raise UsageError("without a site file no queue has a platform", hint="give --site FILE")
     workloads = _workloads(site, installation)
     learn_needs(installation.store(), time.time())
-    written = {**dataclasses.asdict(workloads), "unplaced": unplaced_by_name(workloads)}
+    written = {
+        "workloads": workloads.workloads,
+        "runs": workloads.runs,
+        "unplaced": unplaced_by_name(workloads),
+    }
     answer("\n".join(_predicting(workloads)), written, json_=json_)
 
 
@@ -160,13 +173,15 @@ def _predicting(workloads: HistorySummary | None) -> list[str]:
 
 def _workloads(site: Site, installation: Installation) -> HistorySummary:
     store = installation.store()
-    return make_workloads(
+    made = make_workloads(
         store,
         site,
         forecaster=forecaster_for(site),
         platforms=platforms_for(site),
         kinds=present_node_kinds(store, site, open_scheduler(site), time.time()),
     )
+    write_list(site.passive_pilots, made.wide_users)
+    return made
 
 
 def unplaced_by_name(workloads: HistorySummary) -> dict[str, int]:

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
 from pathlib import Path
 
 import click
 
 from berth.pilot.errors import UsageError
-from berth.pilot.usage.record import VALUES, Usage
+from berth.pilot.usage.record import VALUES
 from berth.plugin.cli.options import PATH, answer, json_option, store_options
-from berth.plugin.history.disagreements import by_trust, of_accounting, sentences, value_text
+from berth.plugin.history.disagreements import by_trust, sentences, usages_of, value_text
 from berth.plugin.history.usage_files.detect import read_usages
 from berth.plugin.history.usage_files.reading import summary
 from berth.plugin.installed_site import Installation
 from berth.plugin.right_sizing.needs import learn_needs
-from berth.plugin.store import Store
 
 
 @click.group()
@@ -64,7 +62,7 @@ def import_(
     learn_needs(store, now_s)
     job_ids = {one.job_id for one in read.usages}
     known = store.past_jobs.of_ids(named, job_ids)
-    of_jobs = {job_id: _of_job(store, named, job_id) for job_id in job_ids}
+    of_jobs = {job_id: usages_of(store, named, job_id) for job_id in job_ids}
     disagreeing = sentences(of_jobs)
     unknown = len(job_ids - known.keys())
     lines = [f"{len(job_ids)} jobs of which something is recorded ({store.name})"]
@@ -95,7 +93,7 @@ def show(*, job_id: str, cluster: str | None, json_: bool, installation: Install
       berth jobs usage show 4242
     """
     site, store = installation.site(), installation.store(create=False)
-    usages = _of_job(store, cluster or (site.name if site else "site"), job_id)
+    usages = usages_of(store, cluster or (site.name if site else "site"), job_id)
     if not usages:
         raise UsageError(
             f"nothing is recorded of job {job_id}",
@@ -121,10 +119,3 @@ def show(*, job_id: str, cluster: str | None, json_: bool, installation: Install
         "lacks": {one.source: one.lacks for one in usages},
     }
     answer("\n".join(lines), written, json_=json_)
-
-
-def _of_job(store: Store, cluster: str, job_id: str) -> Sequence[Usage]:
-    """Return what accounting and all other sources recorded of a job."""
-    job = store.past_jobs.of_ids(cluster, [job_id]).get(job_id)
-    usages = store.usages.of_jobs(cluster, [job_id]).get(job_id, [])
-    return usages if job is None else [*usages, of_accounting(job)]

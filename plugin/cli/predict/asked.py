@@ -20,7 +20,6 @@ from berth.predictor.core.forecast import Forecast
 from berth.predictor.core.forecaster import Forecaster
 from berth.predictor.core.prediction import Interval
 from berth.predictor.core.workload import Workload
-from berth.predictor.hardware import platforms as catalogue
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,10 +85,8 @@ class Asked:
         click.echo(f"picture written to {self.picture}", err=True)
 
     def chosen(self) -> dict[str, Platform]:
-        """Return the platforms to predict for, in the order in which the user named them. Raises
-        UsageError."""
-        named = {name: catalogue.get(name, self.platforms) for name in self.names}
-        return {one.name: one for one in named.values()} or dict(self.platforms)
+        """Return the platforms to predict for, in the order in which the user named them."""
+        return {name: self.platforms[name] for name in self.names} or dict(self.platforms)
 
     def forecast(self, names: Iterable[str]) -> Forecast:
         """Return the forecast for these platforms, the same as ``berth place`` and the store use.

@@ -18,6 +18,7 @@ from berth.plugin.workloads.files import WorkloadOptions, read_file
 from berth.plugin.workloads.filing import with_nodes
 from berth.predictor.core.workload import Workload
 from berth.predictor.hardware import platforms as catalogue
+from berth.predictor.hardware.by_sheet import place_named
 
 RELATIVE = "berth.relative-bundle/1"
 """Equal to ``families.relative.SCHEMA``; repeated here to avoid a slow import."""
@@ -27,7 +28,10 @@ RELATIVE = "berth.relative-bundle/1"
 @click.argument("file", type=PATH)
 @click.argument("others", nargs=-1, type=PATH)
 @click.option(
-    "--platform", "names", multiple=True, help="Rank only these platforms (default: all known)."
+    "--platform",
+    "names",
+    multiple=True,
+    help="Rank only these platforms, slices or accelerators (default: all known platforms).",
 )
 @click.option("--size", type=float, help="Programs: predict at this problem size.")
 @click.option(
@@ -109,6 +113,11 @@ def predict(
     forecaster = forecaster_for(site, bundles)
     named = bundles_for(forecaster, workload, bundles, site)
     platforms = {**catalogue.load(), **(site.platforms if site else {})}
+    relative = workload.kind == "program" and RELATIVE in named
+    if not relative:  # a bundle of relative performance has platforms of its own
+        chosen = [place_named(name, platforms) for name in names]
+        platforms |= {platform.name: platform for platform in chosen}
+        names = tuple(platform.name for platform in chosen)
     asked = Asked(
         path=file,
         workload=workload,
@@ -123,7 +132,7 @@ def predict(
         carbon_g_per_kwh=carbon_intensity,
         **options,
     )
-    _view(workload, relative=RELATIVE in named)(asked)
+    _view(workload, relative=relative)(asked)
 
 
 def _view(workload: Workload, *, relative: bool) -> Callable[[Asked], None]:

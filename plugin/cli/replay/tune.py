@@ -58,7 +58,8 @@ def _seconds(_context: click.Context, parameter: click.Parameter, value: str) ->
 @click.option("--metrics", callback=_words, default="finish",
               help=f"With commas, the first one foremost: {', '.join(METRICS)}.")  # fmt: skip
 @click.option("--parameters", callback=_words, default="",
-              help=f"Settings to try [all]: {', '.join(PARAMETERS)}.")  # fmt: skip
+              help="Settings to try [all but time_margin and max_interval_ratio]: "
+              f"{', '.join(PARAMETERS)}.")  # fmt: skip
 @click.option("--trials", type=click.IntRange(1, 1_000_000), default=100, help="Settings to try.")
 @click.option("--train", "train_share", cls=Rare, type=click.FloatRange(0.1, 0.9), default=0.7,
               help="Part of the time that trains; the rest tests.")  # fmt: skip

@@ -7,13 +7,15 @@ from pathlib import Path
 
 import click
 
-from berth.pilot.documents import Document, to_json
+from berth.pilot.documents import Document, to_json, write_json
 from berth.pilot.errors import UsageError
 from berth.plugin.cli.options import PATH, SentenceJson, answer, json_option, table_json_option
 from berth.plugin.report.of_platform import devices_table, platforms_table, processors_table
 from berth.predictor.hardware import platforms as known
+from berth.predictor.hardware.by_sheet import like
 from berth.predictor.hardware.catalogue import devices as catalogue
 from berth.predictor.hardware.catalogue import find, platform_named
+from berth.predictor.hardware.core_speed import core_speed_doubt
 from berth.predictor.hardware.processor import find_processor, get_processor
 from berth.predictor.hardware.processor import processors as every_processor
 
@@ -88,11 +90,22 @@ def show(name: str, folder: Path | None) -> None:
 @platform.command(
     epilog="Example: berth site platform add mynode.json --platforms /etc/berth/platforms"
 )
-@click.argument("source", type=PATH)
+@click.argument("source")
+@click.option(
+    "--like",
+    "model",
+    metavar="NAME",
+    help="Make a platform called SOURCE from this platform, or from this accelerator's data sheet.",
+)
 @_FOLDER
 @json_option
-def add(source: Path, folder: Path | None, *, json_: bool) -> None:
-    """Check the platform file SOURCE (from `berth pilot bench`) and keep it for predictions."""
+def add(source: str, model: str | None, folder: Path | None, *, json_: bool) -> None:
+    """Check the platform file SOURCE (from `berth pilot bench`) and keep it for predictions.
+
+    With --like, SOURCE is the name of a new platform:
+    berth site platform add our-mi325x --like mi325x-256gb. Put the site's price and power into the
+    file that is written.
+    """
     if folder is None and os.environ.get(known.FOLDER_VARIABLE):
         folder = Path(os.environ[known.FOLDER_VARIABLE])
     if folder is None:
@@ -100,9 +113,20 @@ def add(source: Path, folder: Path | None, *, json_: bool) -> None:
             "there is no folder to keep it in",
             hint=f"name one by --platforms or {known.FOLDER_VARIABLE}",
         )
-    added = known.add(source, folder)
+    if model is None:
+        added = known.add(Path(source), folder)
+    else:
+        own = known.load(folder) if folder.is_dir() else known.shipped()
+        if source in own:
+            raise UsageError(
+                f"there is a platform {source!r} already",
+                hint="choose another name, or edit its file",
+            )
+        added = like(source, model, own)
+        write_json(folder / f"{added.name}.json", added)
+    note = core_speed_doubt(added) or ""
     answer(
-        f"{added.name}: it is in {folder} now",
-        {"platform": added.name, "folder": str(folder)},
+        f"{added.name}: it is in {folder} now" + (f"; {note}" if note else ""),
+        {"platform": added.name, "folder": str(folder), "note": note},
         json_=json_,
     )

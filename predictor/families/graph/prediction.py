@@ -18,6 +18,7 @@ from berth.predictor.footprint.footprint import Fits, Footprint, Task, count, fo
 from berth.predictor.graphs.front_ends.any_model import graph_of
 from berth.predictor.graphs.graph import ModelGraph
 from berth.predictor.hardware import platforms as catalogue
+from berth.predictor.hardware.by_sheet import place_named
 from berth.predictor.hardware.device import Numbers
 from berth.predictor.hardware.roofs import Roof, roofs
 
@@ -59,15 +60,15 @@ def predict(
     """Return the predictions of ``model`` on platforms: where it fits in memory first, then
     fastest.
 
-    ``platform``: a name or several (default: all known platforms). ``model``: a ModelGraph, or any
-    input of ``any_model.graph_of``: the path of an ONNX file or
+    ``platform``: a name or several, of platforms or accelerators (default: all known platforms).
+    ``model``: a ModelGraph, or any input of ``any_model.graph_of``: the path of an ONNX file or
     of a ``config.json``, a PyTorch module with ``inputs``, a Keras model, a Paddle layer.
     ``precision``: ``fp32``, ``tf32``, ``fp16``, ``bf16`` or ``fp8`` (default: the model's own).
     Raises DocumentError, UsageError (unknown platform or precision) and ToolMissing.
     """
     if batch is not None and (isinstance(batch, bool) or not isinstance(batch, int)):
         raise UsageError(f"batch is a whole number, not {batch!r}")
-    known = catalogue.load()
+    known = dict(catalogue.load())
     asked = [platform] if isinstance(platform, str) else platform
     numbers = _numbers(precision)
     graph = (
@@ -79,10 +80,12 @@ def predict(
             f"the graph stands at batch {graph.batch}, not {batch}",
             hint="read it at that batch, or give the file",
         )
+    chosen = None if asked is None else [place_named(name, known) for name in asked]
+    known = {**known, **{place.name: place for place in chosen or ()}}
     every = roofs(known)
     places = list(every.values())
-    if asked is not None:
-        places = [every[catalogue.get(name, known).name] for name in dict.fromkeys(asked)]
+    if chosen is not None:
+        places = [every[name] for name in dict.fromkeys(place.name for place in chosen)]
     memory = {
         gpu: footprint(count(graph, Task.INFERENCE, on_gpu=gpu, numbers=numbers))
         for gpu in {place.is_gpu for place in places}

@@ -25,21 +25,24 @@ def scaled_curve(
     """Return the platform's curve: ``own``, that of the runs there, with the home's times by the
     ratio in place of its own times.
 
-    ``ratio``: of the platform to the program's home; None: none is known. Numbers of cores or GPUs
-    that ran on the platform only keep their own times. Returns None where nothing is known.
+    ``ratio``: of the platform to one of the program's homes; None: none is known. Numbers of cores
+    or GPUs that ran on the platform only keep their own times. Returns None where nothing is known.
+
+    Times of several homes are of different executables, and nothing is known of their ratio: only
+    those of the first home are an error that platforms share.
     """
-    if document.ratios and platform.name == document.ratios[0].than and own is not None:
+    first_home = document.ratios[0].than if document.ratios else None
+    if platform.name == first_home and own is not None:
         return PredictionCurve(tuple(_at_home(point, document) for point in own.points))
-    if ratio is None:
-        return own
-    home = curve_of_runs(question, platform, ratio.than)
-    if home is None:
+    home = None if ratio is None else curve_of_runs(question, platform, ratio.than)
+    if ratio is None or home is None:
         return own
     there = {} if own is None else {point.gpus or point.cores: point for point in own.points}
     points = dict(there)
     for point in home.points:
         units = point.gpus or point.cores
-        points[units] = _scaled(_at_home(point, document), ratio, there.get(units))
+        scaled = _scaled(_at_home(point, document), ratio, there.get(units))
+        points[units] = scaled if ratio.than == first_home else replace(scaled, own_log_width=None)
     return PredictionCurve(tuple(points[units] for units in sorted(points)))
 
 
@@ -59,8 +62,16 @@ def _scaled(point: Prediction, ratio: KindRatio, there: Prediction | None) -> Pr
     above = math.hypot(math.log(time.high / time.mid), math.log(ratio.high / ratio.mid))
     return replace(
         point,
-        basis=Basis.LEARNED if there is None else Basis.MEASURED,
+        basis=_basis(ratio, there),
         runtime_s=Interval(mid * math.exp(-below), mid, mid * math.exp(above)),
         memory=point.memory if there is None else there.memory,
         own_log_width=own,
     )
+
+
+def _basis(ratio: KindRatio, there: Prediction | None) -> Basis:
+    """Return the basis of a scaled time: without runs there and without programs that ran on both
+    platforms it is a prior, which leaves no place out."""
+    if there is not None:
+        return Basis.MEASURED
+    return Basis.LEARNED if ratio.programs else Basis.PRIOR

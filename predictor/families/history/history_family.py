@@ -6,11 +6,11 @@ these are returned. Otherwise the prediction is the median of past times with th
 interval of a log-normal sample (Student's t; Hahn and Meeker, "Statistical Intervals", 1991, 4.6),
 and a least width for programs that ran once or always took the same time.
 
-Where the workload contains ratios, the times on its *home*, the platform to which they relate, are
-predicted so, and those on the other platforms are the home's times multiplied by the ratio. How
-long the next job takes is then an error that all platforms share; a platform's own error
-(``Prediction.own_log_width``) is that of its ratio. Nothing is predicted for a platform where the
-program never ran and that no ratio relates to its home.
+Where the workload contains ratios, the times on its *homes*, the platforms to which they relate,
+are predicted so, and those on the other platforms are a home's times multiplied by the ratio. How
+long the next job takes is then an error that all platforms of the first home share; a platform's
+own error (``Prediction.own_log_width``) is that of its ratio. Nothing is predicted for a platform
+where the program never ran and that no ratio relates to a home.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from berth.predictor.families.history.by_ratio import scaled_curve
 from berth.predictor.families.history.times_there import curve_of_runs
 from berth.predictor.families.history.workload import HistoryWorkload, KindRatio
 
+BY_KERNELS = "history: ratio of benchmark kernels"
 MEDIAN, WEIGHED = "history: past runs", "history: past jobs weighed"
 BY_RATIO = "history: ratio of the kinds"
 
@@ -64,10 +65,9 @@ class HistoryFamily:
         sentence = f"{count} finished jobs ran on {platform.name}."
         for ratio in document.ratios:
             if ratio.platform == platform.name:
-                programs = "1 program" if ratio.programs == 1 else f"{ratio.programs} programs"
                 sentence += (
                     f" A job takes {ratio.mid:.2f} times as long there as on {ratio.than} "
-                    f"({ratio.low:.2f} to {ratio.high:.2f}; {programs} ran on both)."
+                    f"({ratio.low:.2f} to {ratio.high:.2f}; {_grounds(ratio)} ran on both)."
                 )
         return Explanation(sentence)
 
@@ -77,7 +77,15 @@ def _source(
 ) -> SourceShare:
     width = curve.points[0].runtime_s.log_width
     if ratio is not None:
-        return SourceShare(BY_RATIO, 1.0, width, f"{ratio.programs} programs on both kinds")
+        source = BY_RATIO if ratio.programs else BY_KERNELS
+        return SourceShare(source, 1.0, width, f"{_grounds(ratio)} on both kinds")
     is_weighed = any(run.platform == name for run in document.predicted or ())
     count = sum(run.platform == name for run in document.runs)
     return SourceShare(WEIGHED if is_weighed else MEDIAN, 1.0, width, f"{count} runs there")
+
+
+def _grounds(ratio: KindRatio) -> str:
+    """Return what ran on both platforms of a ratio."""
+    if not ratio.programs:
+        return f"{ratio.kernels} benchmark kernels"
+    return "1 program" if ratio.programs == 1 else f"{ratio.programs} programs"

@@ -72,8 +72,10 @@ class KindRatio(Document):
     mid: Positive
     high: Positive
     """The 90 % interval of the ratio."""
-    programs: int = Field(ge=1)
+    programs: int = Field(ge=0)
     """Number of programs whose runs on both platforms show it."""
+    kernels: int = Field(default=0, ge=0)
+    """Number of benchmark kernels that ran on both platforms."""
     is_own: bool = False
     """Whether this program is among them."""
 
@@ -95,14 +97,15 @@ class HistoryWorkload(Document):
     predicted: tuple[PredictedRun, ...] | None = Field(default=None, max_length=1_000)
     """Run times predicted from all past jobs of the user; None: only ``runs`` are known."""
     ratios: tuple[KindRatio, ...] = Field(default=(), max_length=1_000)
-    """Ratios of other platforms to the one whose times are known best."""
+    """Ratios of other platforms to those whose times are known best, one of each set of platforms
+    that run the same executables; those of the one with most runs first."""
 
     @model_validator(mode="after")
     def _is_known(self) -> HistoryWorkload:
         if not self.runs and not self.predicted:
             raise ValueError("it has neither runs nor predicted times")
-        if len({ratio.than for ratio in self.ratios}) > 1:
-            raise ValueError("its ratios are to different platforms")
+        if len({ratio.platform for ratio in self.ratios}) < len(self.ratios):
+            raise ValueError("it has two ratios of one platform")
         return self
 
     def gpu_use(self, platform: str) -> GpuUse | None:

@@ -17,16 +17,19 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from statistics import fmean
 
 import numpy as np
 
-from berth.pilot.platform import Platform, Signature
+from berth.pilot.platform import CoreScore, Platform
 from berth.predictor.core.arrays import Floats
 from berth.predictor.families.program.roofline import Times, times
 from berth.predictor.families.program.work import ThreadScaling, Work
-from berth.predictor.hardware.ceilings import Ceilings
-from berth.predictor.hardware.core_speed import core_score
+from berth.predictor.hardware.ceilings import INSTRUCTIONS_AT_SCORE_1, Ceilings, Point
+from berth.predictor.hardware.core_speed import (
+    BENCHMARK_DEVIATION,
+    benchmarked_log_ratio,
+    core_score,
+)
 
 SHARE_WEIGHT = 0.5
 """How much of the change that the shares predict happens: the roofline's parts are rough."""
@@ -39,12 +42,8 @@ their scores."""
 OWN_PROGRAM_DEVIATION = 0.17
 """The part of ``PROGRAM_DEVIATION`` that is not common to a program's times on all other CPUs: how
 unusually fast or slow it was on the reference is common to them."""
-BENCHMARK_DEVIATION = 0.2
-"""Standard error of the log ratio of core speeds by Berth's own benchmark kernels."""
 UNKNOWN_DEVIATION = 0.37
-"""The same where nothing but rates tells."""
-LEAST_COMMON_KERNELS = 8
-"""Benchmark kernels that both platforms need for a ratio of core speeds."""
+"""Standard error of the log ratio of core speeds where nothing but rates tells them."""
 TYPICAL_PROGRAM = Work(
     instructions=1.0,
     loads=0.3,
@@ -83,17 +82,19 @@ class CoreRatio:
 def core_ratio(
     home: Platform, platform: Platform, mispredicts_per_instruction: float | None
 ) -> CoreRatio | None:
-    """Return the ratio of core speeds for a program; None: nothing but the rates tells it.
+    """Return the ratio of core speeds for a program; None: nothing but the rates tells that of
+    ``platform``.
 
     ``mispredicts_per_instruction`` is None where they were not counted.
     """
     if home.signature.core_score is None or platform.signature.core_score is None:
-        benchmarked = _benchmarked(home.signature, platform.signature)
-        if benchmarked is not None:
-            return benchmarked
-    ours, theirs = core_score(home), core_score(platform)
-    if ours is None or theirs is None:
+        log_ratio = benchmarked_log_ratio(home.signature, platform.signature)
+        if log_ratio is not None:
+            return CoreRatio(log_ratio, BENCHMARK_DEVIATION, BENCHMARK_DEVIATION)
+    theirs = core_score(platform)
+    if theirs is None:
         return None
+    ours = core_score(home) or _by_rates(home)
     if mispredicts_per_instruction is None:
         weight = 0.5
     else:
@@ -105,16 +106,10 @@ def core_ratio(
     return CoreRatio(log_ratio, math.hypot(ours.deviation, theirs.deviation), theirs.deviation)
 
 
-def _benchmarked(ours: Signature, theirs: Signature) -> CoreRatio | None:
-    """Return the ratio by the benchmark kernels that both platforms ran on one thread."""
-    common = [
-        math.log(theirs.kernel_times_s[name] / seconds)
-        for name, seconds in ours.kernel_times_s.items()
-        if name.endswith("x1") and name in theirs.kernel_times_s
-    ]
-    if len(common) < LEAST_COMMON_KERNELS:
-        return None
-    return CoreRatio(fmean(common), BENCHMARK_DEVIATION, BENCHMARK_DEVIATION)
+def _by_rates(platform: Platform) -> CoreScore:
+    """Return the speed of a core that nothing but the rates of its platform tells."""
+    rate = float(Ceilings.of([Point(platform, 1)]).instructions[0]) / INSTRUCTIONS_AT_SCORE_1
+    return CoreScore(integer=rate, floating_point=rate, source="rates", deviation=UNKNOWN_DEVIATION)
 
 
 @dataclass(frozen=True, slots=True)

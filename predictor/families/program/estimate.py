@@ -16,10 +16,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
+from berth.pilot.catalogue import REQUIRED
 from berth.pilot.profile import Profile
 from berth.predictor.core.arrays import Floats
 from berth.predictor.core.intervals import NORMAL_90, difficulty
@@ -42,11 +43,11 @@ from berth.predictor.hardware.ceilings import Ceilings, Point
 
 NEW_PLATFORM_WIDENING = 1.5
 """Factor on the log interval for a CPU without measured times, because its bias is unknown."""
-NEW_GPU_DEVIATION = 0.1
-"""Standard deviation, in log time, of the bias of a GPU without measured times.
+NEW_GPU_WIDTH = 0.83
+"""Factor on the log interval for a GPU without measured times, over that of the V100's own kernels.
 
-The H100 and the MI300A, predicted with the calibration of the V100, have median biases of -0.05 and
--0.08 (`python -m lab unseen-gpus`).
+With it 90 % of kernels are inside on the V100, the H100 and the MI300A together, each card weighing
+the same (`python -m lab unseen-gpus`).
 """
 SCALED_WIDENING = 0.2
 """Relative widening of the log interval for each doubling between labelled and requested cores."""
@@ -383,31 +384,45 @@ def estimate(reading: Reading, layout: Layout, bundle: Bundle) -> list[Estimate]
             apart = 0.0 if point.gpus else math.log2(point.units)
             hard = difficulties.get(kind, UNKNOWN_DIFFICULTY)
             spread = prior.score_quantile * hard * widening(general, odd) * (1 + doubling * apart)
-            unknown_bias = NORMAL_90 * NEW_GPU_DEVIATION
-            width = (
-                math.hypot(spread, unknown_bias, counting)
-                if point.gpus
-                else math.hypot(spread * NEW_PLATFORM_WIDENING, counting)
-            )
+            spread *= NEW_GPU_WIDTH if point.gpus else NEW_PLATFORM_WIDENING
+            width = math.hypot(spread, counting)
             log_time = _calibrated(prior, reading, index, 0.0)
             estimates.append(Estimate(log_time, width, Basis.PRIOR))
-    return estimates
+    return [_with_noise(each, profile) for each in estimates]
 
 
-MISS_S = {"l1": 4e-9, "l2": 20e-9, "llc": 100e-9, "branch": 10e-9}
-"""Upper estimates of the seconds that a miss costs, by the beginning of its counter's name."""
+def _with_noise(estimated: Estimate, profile: Profile) -> Estimate:
+    """Return an estimate whose interval has the noise of the pilot's time on a busy machine.
+
+    All platforms share that error: it is not in the ratios of their times.
+    """
+    noise = None if profile.runtime is None else profile.runtime.noise
+    if noise is None:
+        return estimated
+    own = estimated.own_log_width
+    return replace(
+        estimated,
+        log_width=math.hypot(estimated.log_width, NORMAL_90 * noise),
+        own_log_width=estimated.log_width if own is None else own,
+    )
+
+
+MISS_S = {"l1": 4e-9, "l2": 20e-9, "llc": 100e-9, "branch": 10e-9, "instructions": 0.5e-9,
+          "loads": 1e-9, "stores": 1e-9}  # fmt: skip
+"""Upper estimates of the seconds that a miss, instruction or access costs, by the beginning of its
+counter's name."""
 
 
 def counting_error(profile: Profile) -> float:
-    """Return the relative standard error of the predicted time by those of the counted misses.
+    """Return the relative standard error of the predicted time by those of its counted work.
 
-    It is that of the time that the misses take, at most the largest relative error of a counter; 0:
+    It is that of the time that they take, at most the largest relative error of a counter; 0:
     no counter has a standard error.
     """
     doubtful = {
         name: m
         for name, m in profile.counters.items()
-        if name.endswith("_misses") and m.standard_error and m.value
+        if (name in REQUIRED or name.endswith("_misses")) and m.standard_error and m.value
     }
     largest = max(
         ((m.standard_error or 0.0) / (m.value or 1.0) for m in doubtful.values()), default=0.0
@@ -494,7 +509,8 @@ def _at_home(
     from the run, and ``doubling`` widens the interval per doubling from the nearest measured count.
     """
     runtime = reading.profile.runtime
-    spread = runtime.spread_s / runtime.median_s if runtime else 0.0
+    noisy = runtime is None or runtime.noise is not None  # then the noise has the spread in it
+    spread = 0.0 if runtime is None or noisy else runtime.spread_s / runtime.median_s
     width = max(LEAST_LOG_WIDTH, 2 * spread)
     if point.units in measured:
         return Estimate(measured[point.units], width, Basis.MEASURED)

@@ -111,7 +111,9 @@ def times(work: Work, ceilings: Ceilings, scaling: ThreadScaling) -> Times:
     l3 = traffic_bytes(work, ceilings.l2_capacity, ceilings.fetch_writes) / ceilings.l3_bytes / used
     dram = traffic_bytes(work, ceilings.l3_capacity, ceilings.fetch_writes) / ceilings.dram_bytes
     branches = work.mispredicts / ceilings.mispredicts / used
-    launches = (work.regions or 0.0) * ceilings.fork_s
+    regions = work.regions or 0.0
+    # Whatever runs on a GPU is started there at least once.
+    launches = np.where(gpu, max(regions, 1.0), regions) * ceilings.fork_s
     atomics = work.contended_atomics / ceilings.atomics
     scattered = work.scattered_atomics / ceilings.scattered_atomics
     overlapping = np.maximum.reduce([flops, instructions, l1, l2, l3, dram, scattered]) + branches

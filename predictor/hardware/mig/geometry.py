@@ -70,6 +70,8 @@ class SliceProfile:
     """GPU instance profile ID as ``nvidia-smi mig -cgi`` takes it; None if not documented."""
     media: Media = Media()
     multiprocessors: int | None = None
+    other_name: str | None = None
+    """Name of the profile in other versions of the driver or of NVIDIA's documents; None: none."""
 
     @property
     def suffix(self) -> str:
@@ -149,9 +151,17 @@ class Geometry:
         """Return the GPU's MIG profiles by name."""
         return {p.name: p for p in self.profiles}
 
+    def named(self, name: str) -> SliceProfile | None:
+        """Return the profile with this name or other name; None: the GPU has no such profile."""
+        own = self.by_name.get(name)
+        return own or next((p for p in self.profiles if p.other_name == name), None)
+
     def profile(self, name: str) -> SliceProfile:
-        """Return the profile with this name. Raises UsageError that lists the GPU's profiles."""
-        known = self.by_name.get(name)
+        """Return the profile with this name or other name.
+
+        Raises UsageError that lists the GPU's profiles.
+        """
+        known = self.named(name)
         if known is None:
             names = ", ".join(self.by_name)
             raise UsageError(f"{self.gpu} has no MIG profile {name!r}", hint=f"it has {names}")
@@ -162,9 +172,7 @@ class Geometry:
 
         Raises UsageError for an unknown profile.
         """
-        wanted = frozenset(names)
-        for name in sorted(wanted):
-            self.profile(name)
+        wanted = {self.profile(name).name for name in sorted(names)}
         # The media engines of the whole GPU must not shrink with the choice of profiles.
         narrowed = replace(self, profiles=tuple(p for p in self.profiles if p.name in wanted))
         narrowed.__dict__["media"] = self.media
@@ -237,8 +245,9 @@ def diff(table: Geometry, nvml: Geometry) -> tuple[Difference, ...]:
         for field in ("compute_slices", "memory_slices")
         if getattr(table, field) != getattr(nvml, field)
     ]
-    for name in dict.fromkeys([*table.by_name, *nvml.by_name]):
-        ours, theirs = table.by_name.get(name), nvml.by_name.get(name)
+    for name in dict.fromkeys([*(p.name for p in table.profiles if not _renamed(p, nvml)),
+                               *nvml.by_name]):  # fmt: skip
+        ours, theirs = table.named(name), nvml.by_name.get(name)
         if ours is None or theirs is None:
             differences.append(Difference(name, "profile", *(
                 "present" if p else "absent" for p in (ours, theirs))))  # fmt: skip
@@ -249,3 +258,8 @@ def diff(table: Geometry, nvml: Geometry) -> tuple[Difference, ...]:
             if was != now and was is not None and now is not None and not estimated:
                 differences.append(Difference(name, field, was, now))
     return tuple(differences)
+
+
+def _renamed(profile: SliceProfile, nvml: Geometry) -> bool:
+    """Return whether NVML has a profile by its other name."""
+    return profile.name not in nvml.by_name and profile.other_name in nvml.by_name

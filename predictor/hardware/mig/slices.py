@@ -53,8 +53,10 @@ def _geometry(entry: dict[str, Any], shape: dict[str, Any], source: str) -> Geom
 def _profile(entry: dict[str, Any], row: dict[str, Any]) -> SliceProfile:
     size = str(row["memory"])
     label = f"{row['compute']}g" + ("x2" if row.get("double") else "")
+    parts = f"{row['compute']}g.", f"gb{row.get('suffix', '')}"
+    other_gb = entry.get("also_gb", {}).get(size)
     return SliceProfile(
-        name=f"{row['compute']}g.{entry['nominal_gb'][size]}gb{row.get('suffix', '')}",
+        name=f"{entry['nominal_gb'][size]}".join(parts),
         compute_slices=row["compute"],
         memory_slices=row["memory"],
         memory_bytes=entry["memory_mib"][size] * MIB,
@@ -63,6 +65,7 @@ def _profile(entry: dict[str, Any], row: dict[str, Any]) -> SliceProfile:
         profile_id=row.get("id"),
         media=Media(**row["media"]),
         multiprocessors=entry.get("multiprocessors", {}).get(label),
+        other_name=None if other_gb is None else f"{other_gb}".join(parts),
     )
 
 
@@ -117,7 +120,7 @@ def slice_of(platform: Platform) -> tuple[Geometry, SliceProfile] | None:
     geometry = geometry_of(platform)
     if geometry is None:
         return None
-    profile = geometry.by_name.get(platform.name.rpartition(MARK)[2])
+    profile = geometry.named(platform.name.rpartition(MARK)[2])
     return None if profile is None else (geometry, profile)
 
 
@@ -207,9 +210,10 @@ def derived(name: str, known: Mapping[str, Platform]) -> Platform | None:
     if not mark or whole is None or whole.kind is not PlatformKind.GPU:
         return None
     geometry = geometry_of(whole)
-    if geometry is None or profile not in geometry.by_name:
+    named = None if geometry is None else geometry.named(profile)
+    if geometry is None or named is None:
         return None
-    return slice_platform(whole, geometry, geometry.by_name[profile])
+    return slice_platform(whole, geometry, named)
 
 
 def relatives(platform: Platform, known: Mapping[str, Platform]) -> Iterator[Platform]:

@@ -1,68 +1,52 @@
 """Ratios of run times between two kinds of hardware, from past jobs that nobody piloted.
 
-A program's times vary with its inputs far more than between kinds, so runs are compared in pairs:
-two runs of equal shape (program, cores, time limit), the one submitted next after the other, on
-different kinds. The log differences of a program's pairs scatter around the program's log ratio
-with heavy tails: their likelihood is Student's t with two degrees of freedom, with a scale of the
-program, and for a share of the pairs with a wide one; scale and share are integrated out. The
-resolution of the accounting's clock is added to the scale.
+Pairs of runs say how likely each ratio of a program is (``run_pairs``). Programs' ratios scatter
+around the site's: a normal distribution whose mean and standard deviation are integrated out. So a
+program that ran on both kinds has its own ratio, shrunk towards the others' as far as its pairs
+leave it open, and a program that did not has the others' mean and spread (Gelman et al., "Bayesian
+Data Analysis", 2013, chapter 5, on a grid).
 
-Programs' ratios scatter around the site's: a normal distribution whose mean and standard deviation
-are integrated out as well. So a program that ran on both kinds has its own ratio, shrunk towards
-the others' as far as its pairs leave it open, and a program that did not has the others' mean and
-spread (Gelman et al., "Bayesian Data Analysis", 2013, chapter 5, on a grid).
+What the benchmark kernels of ``berth site calibrate`` say of two kinds is the prior of their
+programs' mean and spread: alone where no program ran on both, outweighed as programs do.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from functools import cache
 from typing import NamedTuple
 
 import numpy as np
 
+from berth.predictor.learning.history.kernel_ratios import UNKNOWN, Population
 from berth.predictor.learning.history.rings import Floats
+from berth.predictor.learning.history.run_pairs import (
+    LOG_RATIOS,
+    NOISES,
+    Pair,
+    Platforms,
+    likelihoods,
+)
 
-CLOCK_S = 0.41
-"""Standard deviation of a run time in whole seconds: its start and its end are each up to half a
-second off."""
-PAIRS = 40
-"""Pairs of a program that count, the newest ones."""
 LEAST_USERS = 3
 """Other users must be this many before their programs count for a user's."""
-PROGRAMS_OF_USER = 3.0
-"""A user's programs count for others as much as this many programs at most."""
-_LOG_RATIOS: Floats = np.linspace(-4.0, 4.0, 321)
-_SCALES: Floats = np.geomspace(0.02, 2.5, 8)
-_UNLIKE_SHARES, _UNLIKE_SCALE = (0.1, 0.3, 0.6), 2.5
-"""Shares of pairs whose runs had quite different inputs, and the scale of their log ratio."""
+PROGRAMS_OF_USER = 1.0
+"""A user's programs count for others as much as this many programs at most: they are alike."""
 _MEANS: Floats = np.linspace(-4.0, 4.0, 161)
 _SPREADS: Floats = np.array([0.01, 0.03, 0.06, 0.1, 0.15, 0.2, 0.27, 0.35, 0.45, 0.6, 0.8, 1.1])
-_SPREAD_EXPECTED = 0.5
-"""Scale of the half-normal prior of the spread between programs."""
-_MEAN_EXPECTED = 1.0
-"""Standard deviation of the prior of the mean log ratio, around 0."""
-_SHARED = 0.5
-"""Weight of a pair: each run is in up to two pairs."""
+_MEAN_FREEDOM = 4
+"""Degrees of freedom of the prior of the mean, Student's t: a few programs that disagree with the
+kernels outweigh them."""
+_STEP = float(LOG_RATIOS[1] - LOG_RATIOS[0])
+_EDGES: Floats = np.append(LOG_RATIOS, LOG_RATIOS[-1] + _STEP) - _STEP / 2
+"""Ends of the cells of ``LOG_RATIOS``."""
+_NOISES_OF, _ROUNDS, _EQUAL_NOISES = 200, 3, 5.0
+"""How common noises are is learnt from so many programs in so many rounds, from this many imagined
+programs with all noises equally."""
 
-
-class TimedRun(NamedTuple):
-    """One finished run of a program."""
-
-    shape: Hashable
-    """Runs of equal shape are compared with each other."""
-    platform: str
-    submit_s: float
-    runtime_s: float
-
-
-class Pair(NamedTuple):
-    """The log ratio of two runs of equal shape on two platforms."""
-
-    log_ratio: float
-    clock: float
-    """Standard deviation of the log ratio from the clock's resolution alone."""
+Program = tuple[str, Hashable]
+"""A user and a key of the user's program."""
 
 
 class LogRatio(NamedTuple):
@@ -74,35 +58,8 @@ class LogRatio(NamedTuple):
     """Number of programs that the estimate rests on."""
     is_own: bool
     """Whether pairs of the program itself are among the evidence."""
-
-
-Platforms = tuple[str, str]
-Program = tuple[str, Hashable]
-"""A user and a key of the user's program."""
-
-
-def pairs_of(runs: Iterable[TimedRun]) -> Mapping[Platforms, list[Pair]]:
-    """Return a program's pairs by (platform, other platform) in order of names, the newest last;
-    the ratio is the time on the first over the time on the second."""
-    by_shape: dict[Hashable, list[TimedRun]] = {}
-    for run in runs:
-        by_shape.setdefault(run.shape, []).append(run)
-    dated: dict[Platforms, list[tuple[float, Pair]]] = {}
-    for same in by_shape.values():
-        same.sort(key=lambda run: run.submit_s)
-        for before, after in pairwise(same):
-            if before.platform == after.platform:
-                continue
-            first, second = sorted((before, after), key=lambda run: run.platform)
-            times = np.maximum([first.runtime_s, second.runtime_s], CLOCK_S)
-            log_ratio = float(np.log(times[0] / times[1]))
-            pair = Pair(log_ratio, CLOCK_S * float(np.hypot(*(1.0 / times))))
-            key = first.platform, second.platform
-            dated.setdefault(key, []).append((after.submit_s, pair))
-    return {
-        key: [pair for _, pair in sorted(each, key=lambda one: one[0])[-PAIRS:]]
-        for key, each in dated.items()
-    }
+    kernels: int = 0
+    """Number of benchmark kernels that both platforms ran."""
 
 
 @dataclass(frozen=True)
@@ -139,106 +96,159 @@ class KindRatios:
         program: Hashable | None = None,
         *,
         everybody: bool = False,
+        kernels: Population = UNKNOWN,
     ) -> LogRatio | None:
         """Return the log of a program's time on ``platform`` over its time on ``other``; None: no
-        program ran on both, nor on both and one platform between them.
+        program ran on both, nor on both and one platform between them, and no kernel did.
 
         ``program`` None: an unknown program of the user. Other users' programs count where there
         are at least ``LEAST_USERS`` of them, or the site trusts all users (``everybody``).
+        ``kernels``: what benchmark kernels say of this ratio.
         """
-        direct = self._direct(platform, other, user, program, everybody)
-        if direct is not None:
+        asker = user, program
+        direct = self._direct(platform, other, asker, everybody=everybody, kernels=kernels)
+        if direct is not None and direct.is_own:
             return direct
         names = {name for pair in self._evidence for name in pair} - {platform, other}
-        chains = []
+        chains: list[LogRatio] = []
+        own_chains: list[LogRatio] = []
         for between in sorted(names):
-            first = self._direct(platform, between, user, program, everybody)
-            second = self._direct(between, other, user, program, everybody)
+            first = self._direct(platform, between, asker, everybody=everybody)
+            second = self._direct(between, other, asker, everybody=everybody)
             if first is not None and second is not None:
                 width = float(np.hypot(first.half_width, second.half_width))
                 programs = min(first.programs, second.programs)
                 own = first.is_own and second.is_own
-                chains.append(LogRatio(first.mid + second.mid, width, programs, own))
-        return min(chains, key=lambda chain: chain.half_width, default=None)
+                chain = LogRatio(first.mid + second.mid, width, programs, own)
+                partly_own = first.is_own or second.is_own
+                (own_chains if partly_own else chains).append(chain)
+        if own_chains:
+            return _mean(own_chains if direct is None else [direct, *own_chains])
+        if direct is not None:
+            return direct
+        if chains:
+            return min(chains, key=lambda chain: chain.half_width)
+        return _ratio_of(_prior(kernels), kernels, 0) if kernels.kernels else None
 
     def _direct(
-        self, platform: str, other: str, user: str, program: Hashable | None, everybody: bool
+        self,
+        platform: str,
+        other: str,
+        key: Program,
+        *,
+        everybody: bool,
+        kernels: Population = UNKNOWN,
     ) -> LogRatio | None:
         pair = min(platform, other), max(platform, other)
         evidence = self._evidence.get(pair)
         if evidence is None:
             return None
-        key = (user, program)
         if key not in evidence.rows:
-            key = (user, None)
-        asked = (pair, key, everybody)
+            key = (key[0], None)
+        if platform != pair[0]:
+            kernels = kernels._replace(mean=-kernels.mean)
+        asked = (pair, key, everybody, kernels)
         if asked not in self._known:
-            self._known[asked] = _posterior(evidence, user, evidence.rows.get(key), everybody)
+            weights = _weights(evidence, key[0], everybody)
+            row = evidence.rows.get(key)
+            self._known[asked] = _posterior(evidence, weights, row, kernels)
         ratio = self._known[asked]
         if ratio is None or platform == pair[0]:
             return ratio
         return ratio._replace(mid=-ratio.mid)
 
 
+def _mean(ratios: Sequence[LogRatio]) -> LogRatio:
+    """Return the mean of a ratio's estimates by each platform where the program ran: how unusual it
+    is there is independent, and how unusual it is on the compared platform common to all."""
+    count = len(ratios)
+    width = sum(ratio.half_width for ratio in ratios) / count * ((1 + 1 / count) / 2) ** 0.5
+    programs = max(ratio.programs for ratio in ratios)
+    own = any(ratio.is_own for ratio in ratios)
+    return LogRatio(sum(ratio.mid for ratio in ratios) / count, width, programs, own)
+
+
 def _evidence(programs: Mapping[Program, Sequence[Pair]]) -> _Evidence:
-    log = np.array([_log_likelihood(pairs) for pairs in programs.values()])
-    likelihood = np.exp(log - log.max(axis=1, keepdims=True))
-    marginal = np.array([likelihood @ _populations(spread).T for spread in _SPREADS])
-    log_marginal = np.log(np.maximum(marginal, 1e-300)).transpose(1, 0, 2)
+    every = list(programs.values())
+    by_noise = np.array([likelihoods(pairs) for pairs in every[:_NOISES_OF]])
+    shares = _noise_shares(by_noise)
+    further = [shares @ likelihoods(pairs) for pairs in every[_NOISES_OF:]]
+    likelihood = np.array([*(shares @ by_noise), *further])
+    likelihood /= likelihood.max(axis=1, keepdims=True)
     rows = {program: row for row, program in enumerate(programs)}
-    return _Evidence(rows, [user for user, _ in programs], likelihood, log_marginal)
+    return _Evidence(rows, [user for user, _ in programs], likelihood, _log_marginal(likelihood))
 
 
-def _populations(spread: float) -> Floats:
-    """Return [means, log ratios] the share of programs at each log ratio, for each mean."""
-    step = _LOG_RATIOS[1] - _LOG_RATIOS[0]
-    apart = (_LOG_RATIOS[None, :] - _MEANS[:, None]) / max(spread, step / 2)
-    shares = np.exp(-0.5 * apart**2)
-    normed: Floats = shares / shares.sum(axis=1, keepdims=True)
-    return normed
+def _log_marginal(likelihood: Floats) -> Floats:
+    """Return [programs, spreads, means] the log likelihood of each population."""
+    marginal = likelihood @ _populations().reshape(-1, len(LOG_RATIOS)).T
+    return np.log(np.maximum(marginal, 1e-300)).reshape(-1, len(_SPREADS), len(_MEANS))
 
 
-def _log_likelihood(pairs: Sequence[Pair]) -> Floats:
-    """Return [log ratios] the log likelihood of a program's pairs, over all scales and shares."""
-    differences, clocks = np.array(pairs).T
-    apart = differences[:, None] - _LOG_RATIOS
-    alike = _density(apart, np.hypot(_SCALES[:, None], clocks)[:, :, None])
-    unlike = _density(apart, np.hypot(_UNLIKE_SCALE, clocks)[:, None])
-    each = [np.log((1 - share) * alike + share * unlike) for share in _UNLIKE_SHARES]
-    log = _SHARED * np.concatenate([one.sum(axis=1) for one in each])
-    top = log.max()
-    total: Floats = top + np.log(np.exp(log - top).sum(axis=0))
-    return total
+def _noise_shares(by_noise: Floats) -> Floats:
+    """Return [noises] how common they are among programs, by expectation maximisation.
+
+    ``by_noise``: [programs, noises, log ratios] the programs' likelihoods.
+    """
+    shares = np.full(NOISES, 1 / NOISES)
+    for _ in range(_ROUNDS):
+        marginal = _log_marginal(shares @ by_noise)
+        ratios = _predictive(marginal.sum(axis=0) + _prior(UNKNOWN))
+        likely = shares * (by_noise @ ratios)
+        counts = (likely / likely.sum(axis=1, keepdims=True)).sum(axis=0) + _EQUAL_NOISES / NOISES
+        shares = counts / counts.sum()
+    return shares
 
 
-def _density(apart: Floats, scale: Floats) -> Floats:
-    """Return the density of Student's t with two degrees of freedom, up to a constant."""
-    density: Floats = (1.0 + (apart / scale) ** 2 / 2.0) ** -1.5 / scale
-    return density
+@cache
+def _populations() -> Floats:
+    """Return [spreads, means, log ratios] the share of programs at each log ratio."""
+    spreads = np.maximum(_SPREADS, _STEP / 2)[:, None, None]
+    shares = np.exp(-0.5 * ((LOG_RATIOS - _MEANS[:, None]) / spreads) ** 2)
+    return np.asarray(shares / shares.sum(axis=2, keepdims=True))
 
 
-def _posterior(evidence: _Evidence, user: str, row: int | None, everybody: bool) -> LogRatio | None:
-    """Return the ratio of the program in ``row``, or of an unknown program of the user."""
-    weights = _weights(evidence, user, everybody)
+def _prior(kernels: Population) -> Floats:
+    """Return [spreads, means] the log of the prior of the programs' mean and spread."""
+    log = -0.5 * (_SPREADS[:, None] / kernels.spread) ** 2
+    apart = (_MEANS[None, :] - kernels.mean) / kernels.mean_deviation
+    log = log - (_MEAN_FREEDOM + 1) / 2 * np.log(1 + apart**2 / _MEAN_FREEDOM)
+    return np.asarray(log + np.log(np.gradient(_SPREADS))[:, None])
+
+
+def _posterior(
+    evidence: _Evidence, weights: Floats, row: int | None, kernels: Population
+) -> LogRatio | None:
+    """Return the ratio of the program in ``row``, or of an unknown program; ``weights``: how much
+    each program counts."""
     if row is not None:
         weights[row] = 0.0
     if row is None and not weights.any():
         return None
-    log = np.tensordot(weights, evidence.log_marginal, axes=1)
-    log = log - 0.5 * (_SPREADS[:, None] / _SPREAD_EXPECTED) ** 2
-    log = log - 0.5 * (_MEANS[None, :] / _MEAN_EXPECTED) ** 2
-    log = log + np.log(np.gradient(_SPREADS))[:, None]
-    of_population = np.exp(log - log.max())
-    shares = sum(
-        weight @ _populations(spread)
-        for weight, spread in zip(of_population, _SPREADS, strict=True)
-    )
-    if row is not None:
-        shares = shares * evidence.likelihood[row]
-    reached = np.cumsum(shares) / shares.sum()
-    low, mid, high = np.interp((0.05, 0.5, 0.95), reached, _LOG_RATIOS)
+    log = np.tensordot(weights, evidence.log_marginal, axes=1) + _prior(kernels)
     programs = int((weights > 0).sum()) + (row is not None)
-    return LogRatio(float(mid), float(high - low) / 2, programs, row is not None)
+    return _ratio_of(log, kernels, programs, None if row is None else evidence.likelihood[row])
+
+
+def _predictive(log: Floats) -> Floats:
+    """Return [log ratios] the probability of a program's ratio; ``log``: [spreads, means] log
+    weight of each population."""
+    weights = np.exp(log - log.max())
+    return np.asarray(np.tensordot(weights, _populations()) / weights.sum())
+
+
+def _ratio_of(
+    log: Floats, kernels: Population, programs: int, likelihood: Floats | None = None
+) -> LogRatio:
+    """Return the ratio of a program of the site; ``log``: [spreads, means] log weight of each
+    population, ``likelihood``: [log ratios] of the program's own pairs, None: it has none."""
+    shares = _predictive(log)
+    if likelihood is not None:
+        shares = shares * likelihood
+    reached = np.append(0.0, np.cumsum(shares) / shares.sum())
+    low, mid, high = np.interp((0.05, 0.5, 0.95), reached, _EDGES)
+    own = likelihood is not None
+    return LogRatio(float(mid), float(high - low) / 2, programs, own, kernels.kernels)
 
 
 def _weights(evidence: _Evidence, user: str, everybody: bool) -> Floats:

@@ -18,7 +18,7 @@ from berth.pilot.importers.reading import Source
 from berth.pilot.profile import Profile, Quality, Target
 
 Sample = Callable[..., dict[str, Profile]]
-IMPORTED = ("papi", "caliper", "rajaperf", "likwid", "perf", "ncu", "cachegrind")
+IMPORTED = ("papi", "caliper", "rajaperf", "likwid", "perf", "ncu", "rocprof", "cachegrind")
 
 
 def test_likwid_counts_are_summed_over_threads_and_channels(sample: Sample) -> None:
@@ -100,6 +100,132 @@ def test_perf_lines_that_are_no_totals_are_refused(
 ) -> None:
     with pytest.raises(DocumentError, match=problem):
         perf_stat.read_text(Source(written("x.csv", text), text.encode(), ""))
+
+
+HYBRID = """\
+3642649330,,cpu_atom/cycles/,7481234,0.68,3.308,GHz
+4963414681,,cpu_core/cycles/,867812345,78.79,4.508,GHz
+4778497246,,cpu_atom/instructions/,9370011,0.85,1.31,insn per cycle
+11012810078,,cpu_core/instructions/,976812345,88.71,2.22,insn per cycle
+33268991,,cpu_core/L1-dcache-load-misses/,977000000,88.79,,
+11006799,,cpu_core/LLC-load-misses/,9770000,0.88,69.62,of all LL-cache accesses
+1101976138,ns,duration_time,1101976138,100.00,,
+"""
+PRINTED = """\
+ a program's own line, 3 cycles
+ Performance counter stats for './app --n 4' (3 runs):
+
+          2,500.12 msec task-clock:u          #    1.923 CPUs utilized   ( +-  0.10% )
+       123,456,789      instructions:u        #    2.22  insn per cycle              (83.31%)
+     <not supported>      LLC-load-misses:u
+             1,024      L1-dcache-load-misses #    0.3% of L1-dcache  ( +-  1.2% )  (4.10%)
+
+            1.3000 +- 0.0020 seconds time elapsed  ( +-  0.15% )
+
+       2.400000000 seconds user
+       0.100000000 seconds sys
+
+77 cycles of washing
+"""
+
+
+def test_both_core_types_of_a_hybrid_processor_count_by_their_share_of_the_time(
+    written: Callable[[str, str], Path],
+) -> None:
+    program = profiles_of(written("x.csv", HYBRID))["(program)"]
+    instructions, cycles = program.value("instructions"), program.value("cycles")
+    assert instructions is not None
+    assert cycles is not None
+    # The mean of both, each counted only while the program ran on its kind of core.
+    assert instructions == pytest.approx(10.95e9, rel=0.01)
+    assert instructions / cycles == pytest.approx(2.22, rel=0.01)
+    assert program.counters["instructions"].standard_error is None
+    misses = program.counters["llc_load_misses"]
+    assert misses.value == 11_006_799
+    assert misses.standard_error == pytest.approx(0.53 * 11_006_799, rel=0.01)
+
+
+def test_a_printed_table_is_read_amid_the_programs_output(
+    written: Callable[[str, str], Path],
+) -> None:
+    program = profiles_of(written("x.txt", PRINTED))["(program)"]
+    assert program.value("instructions") == 123_456_789
+    assert (
+        program.counters["instructions"].note == "multiplexed: counted 83% of the time and scaled"
+    )
+    assert program.counters["llc_load_misses"].note == "LLC-load-misses: not supported"
+    assert program.counters["l1_load_misses"].standard_error is not None
+    assert program.value("cpu_time_s") == pytest.approx(2.50012)
+    assert program.value("cycles") is None
+    assert program.workload.command == ("./app", "--n", "4")
+    assert program.runtime is not None
+    assert program.runtime.median_s == 1.3
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "problem"),
+    [
+        ("123,456,789", "123.456.789", "another locale"),
+        ("2,500.12", "2.500,12", "another locale"),
+        ("1.3000 +-", "1,3000 +-", "another locale"),
+        ("77 cycles", " Performance counter stats for 'b':\n 77 cycles", "a second run"),
+    ],
+)
+def test_a_printed_table_that_could_be_misread_is_refused(
+    written: Callable[[str, str], Path], old: str, new: str, problem: str
+) -> None:
+    with pytest.raises(DocumentError, match=problem):
+        profiles_of(written("x.txt", PRINTED.replace(old, new)))
+
+
+def test_decimal_commas_are_refused_with_the_way_out(written: Callable[[str, str], Path]) -> None:
+    text = "5005,12,msec,task-clock,5005120000,100,00,1,CPUs utilized\n"
+    with pytest.raises(DocumentError, match="decimal comma") as error:
+        profiles_of(written("x.csv", text))
+    assert "LC_ALL=C" in str(error.value.hint)
+
+
+def test_a_file_with_neither_a_time_nor_a_counter_is_refused(
+    written: Callable[[str, str], Path],
+) -> None:
+    with pytest.raises(DocumentError, match="neither a time nor a counter"):
+        profiles_of(written("x.csv", "7,,r81d0:u,9,50.00,,\n"))
+
+
+def test_rocprofv3_gives_each_kernels_time_launches_and_counters(
+    written: Callable[[str, str], Path],
+) -> None:
+    head = (
+        "Dispatch_Id,Agent_Id,Kernel_Name,Counter_Name,Counter_Value,Start_Timestamp,End_Timestamp"
+    )
+    rows = [
+        '1,4,"axpy(float*, int)",FETCH_SIZE,2.0,1000,3000',
+        '1,4,"axpy(float*, int)",WRITE_SIZE,1.0,1000,3000',
+        '1,4,"axpy(float*, int)",VALUBusy,30.0,1000,3000',
+        '2,4,"axpy(float*, int)",FETCH_SIZE,2.0,5000,6000',
+        '2,4,"axpy(float*, int)",WRITE_SIZE,1.0,5000,6000',
+    ]
+    kernel = profiles_of(written("x.csv", "\n".join([head, *rows])))["axpy(float*, int)"]
+    assert kernel.runtime is not None
+    assert kernel.runtime.median_s == pytest.approx(3e-6)
+    assert kernel.value("gpu_kernels") == 2
+    assert kernel.value("dram_bytes") == 6 * 1024
+    assert kernel.runs_on.targets == (Target.HIP,)
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("Name,Calls,TotalDurationNs\nhipMemcpy,3,9000\n", "a call or a copy"),
+        ("Name,Calls,TotalDurationNs\naxpy,0,9000\n", "a kernel with calls"),
+        ("Dispatch_Id,Kernel_Name,Start_Timestamp,End_Timestamp\n1,axpy,9,3\n", "with its times"),
+    ],
+)
+def test_what_is_no_kernel_of_rocprofv3_is_refused(
+    written: Callable[[str, str], Path], text: str, problem: str
+) -> None:
+    with pytest.raises(DocumentError, match=problem):
+        profiles_of(written("x.csv", text))
 
 
 def test_ncu_details_sum_launches_and_turn_rates_into_totals(sample: Sample) -> None:

@@ -20,14 +20,16 @@ from berth.plugin.daemon.shelf import Shelf
 from berth.plugin.daemon.view import Snapshot
 from berth.plugin.forecasting import forecaster_for, platforms_for
 from berth.plugin.history.matching import is_unknown_program, unknown_program, workload_key
-from berth.plugin.history.workloads import make_workloads
+from berth.plugin.history.workloads import add_unknown_programs, make_workloads
 from berth.plugin.right_sizing.needs import learn_needs
 from berth.plugin.site.load import load_site
 from berth.plugin.store import OutcomeRecord, Store
 from berth.plugin.store.records import PastJobRecord
+from berth.policies.codes import Ground
 from berth.policies.values import CandidateState
 from berth.predictor.core.forecast import Forecast
 from berth.predictor.core.prediction import Basis
+from berth.predictor.hardware import platforms as known_platforms
 
 RATIO = 1.6
 SITE = """schema = "berth.site/1"
@@ -79,8 +81,8 @@ def jobs(
 class Lab:
     """A site of two kinds with imported jobs, and its daemon's answers."""
 
-    def __init__(self, folder: Path, *past: Iterator[PastJobRecord]) -> None:
-        (folder / "berth.toml").write_text(SITE.format(folder=folder))
+    def __init__(self, folder: Path, *past: Iterator[PastJobRecord], more: str = "") -> None:
+        (folder / "berth.toml").write_text(SITE.format(folder=folder) + more)
         self.site = load_site(folder / "berth.toml")
         self.store = Store.open(self.site.daemon.store)
         self.store.past_jobs.put([job for each in past for job in each])
@@ -91,6 +93,9 @@ class Lab:
             self.store, self.site,
             forecaster=forecaster_for(self.site), platforms=platforms_for(self.site),
         )  # fmt: skip
+        self.start()
+
+    def start(self) -> None:
         self.answered: list[Answered] = []
         self.service = Service(view(self.site), self.answered.append)
         self.service.shelf = Shelf().updated(self.store.changes_since(0))
@@ -181,3 +186,64 @@ def test_importing_again_without_ratios_drops_no_workload(lab: Lab) -> None:
     names = set(lab.store.names())
     lab.refresh()
     assert set(lab.store.names()) == names
+
+
+def calibrated(folder: Path, **seconds: float) -> str:
+    """Tables of platforms that ran 20 benchmark kernels, each in about so many seconds."""
+    text = ""
+    for name, each_s in seconds.items():
+        platform = known_platforms.load()[name.replace("_", "-")]
+        times = {f"k{n}@1000x1": each_s * math.exp(0.3 * math.sin(n)) for n in range(20)}
+        signature = platform.signature.model_copy(update={"kernel_times_s": times})
+        measured = platform.model_copy(update={"signature": signature})
+        (folder / f"{platform.name}.json").write_text(measured.model_dump_json(by_alias=True))
+        text += f'[[platforms]]\nname = "{platform.name}"\nfile = "{platform.name}.json"\n'
+    return text
+
+
+@pytest.mark.parametrize(("old_s", "first"), [(0.1, "old"), (0.9, "new")])
+def test_on_day_one_kernels_order_the_list_and_why_says_so(
+    tmp_path: Path, old_s: float, first: str
+) -> None:
+    day_one = Lab(tmp_path, more=calibrated(tmp_path, quartz=old_s, rome_7742=0.3))
+    queue, code, reason = day_one.submit("eve")
+    assert (queue.split(",")[0], len(queue.split(",")), code) == (first, 2, "fits")
+    assert "fastest comes first" in reason
+    assert day_one.answered[-1].decision.ground is Ground.KERNELS
+    ratio = day_one.forecast("eve").ratio("rome-7742", 16, "quartz", 16)
+    assert ratio is not None
+    assert ratio.low < old_s / 0.3 < ratio.high
+    assert 2.0 < ratio.high / ratio.low < 4.0
+
+
+def test_calibrating_is_enough_where_no_job_has_ended_yet(tmp_path: Path) -> None:
+    lab = Lab(tmp_path)
+    lab.submit("eve")
+    assert lab.answered[-1].decision.ground is Ground.FIT
+    with (tmp_path / "berth.toml").open("a") as site_file:
+        site_file.write(calibrated(tmp_path, quartz=0.1, rome_7742=0.3))
+    lab.site = load_site(tmp_path / "berth.toml")
+    platforms = platforms_for(lab.site)
+    add_unknown_programs(
+        lab.store, lab.site, forecaster=forecaster_for(lab.site), platforms=platforms
+    )
+    lab.start()
+    assert lab.submit("eve")[0] == "old,new"
+    assert lab.answered[-1].decision.ground is Ground.KERNELS
+
+
+def test_kernels_leave_no_kind_out_and_runs_on_both_kinds_replace_them(tmp_path: Path) -> None:
+    platforms = calibrated(tmp_path, quartz=0.1, rome_7742=0.9)
+    one_kind = Lab(tmp_path, *(jobs(f"u{n}", "old") for n in range(4)), more=platforms)
+    queue, _, _ = one_kind.submit("u1")
+    assert sorted(queue.split(",")) == ["new", "old"]
+    prior = one_kind.forecast("u1").curves["rome-7742"].points[0]
+    assert prior.basis is Basis.PRIOR
+    both = [job for n in range(8) for job in jobs(f"v{n}", "old,new")]
+    one_kind.store.past_jobs.put(both)
+    one_kind.refresh()
+    learnt = one_kind.forecast("u1")
+    assert learnt.curves["rome-7742"].points[0].basis is Basis.LEARNED
+    ratio = learnt.ratio("rome-7742", 16, "quartz", 16)
+    assert ratio is not None
+    assert ratio.low < RATIO < ratio.high

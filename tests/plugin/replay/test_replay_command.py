@@ -111,7 +111,7 @@ def test_broken_lines_are_counted_shown_and_refused_where_asked(trace: Path) -> 
 def test_what_cannot_be_replayed_is_one_sentence(trace: Path, site: Path, tmp_path: Path) -> None:
     assert "does not exist" in failure(tmp_path / "none", "--cores", 4).message
     empty = tmp_path / "empty"
-    empty.write_text("; nothing\n")
+    empty.write_text("; Version: 2\n")
     assert "holds no job that ran" in failure(empty, "--cores", 4).message
     site.write_text(SITE.replace("nodes = 1\n", ""))
     assert "how many nodes" in failure(trace, "--site", site).message
@@ -222,9 +222,11 @@ def test_a_file_without_a_job_says_what_stands_there_instead(tmp_path: Path) -> 
     junk = tmp_path / "junk.txt"
     junk.write_text("hello\nworld\n")
     error = failure(junk, "--cores", 4)
-    assert "2 lines could not be read, first line 1" in error.message
+    assert "it begins with 'hello'" in error.message
     assert error.hint is not None
-    assert "--format" in error.hint
+    assert "sacct" in error.hint
+    error = failure(junk, "--cores", 4, "--format", "swf")
+    assert "2 lines could not be read, first line 1" in error.message
 
 
 def test_jobs_without_a_limit_and_empty_partitions_are_said(tmp_path: Path) -> None:

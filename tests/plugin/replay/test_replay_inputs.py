@@ -214,7 +214,7 @@ def test_a_database_that_is_no_archive_is_one_sentence(tmp_path: Path) -> None:
     database.close()
     half = tmp_path / "half.db"
     half.write_bytes(b"SQLite format 3\0" + b"\1" * 90)
-    for file, words in ((other, "lacks userid"), (half, "cannot be read")):
+    for file, words in ((other, "lacks userid"), (half, "is an SQLite database")):
         error = run(file, "--cores", 4).exception
         assert isinstance(error, BerthError)
         assert words in error.message

@@ -9,8 +9,8 @@ from berth_daemon import forecast
 from stored import STORED_DECISION
 
 from berth.plugin.outcomes.gain import gains
+from berth.plugin.report.of_gain import gain_part
 from berth.plugin.report.of_ground import ground_sentences
-from berth.plugin.report.of_outcomes import gain_part
 from berth.plugin.store import Store
 from berth.plugin.store.records import ForecastRecord, OutcomeRecord, WorkloadRecord
 from berth.policies.codes import Ground
@@ -57,4 +57,4 @@ def test_the_gain_counts_decisions_by_their_ground() -> None:
     }  # fmt: skip
     counted = gains(outcomes, decisions, ("old",))
     assert counted.grounds == {"fit": 2, "measured": 1}
-    assert "2 fit, 1 a pilot" in gain_part(counted).notes[0]
+    assert "2 fit, 1 a pilot" in gain_part([], counted).notes[0]

@@ -307,7 +307,7 @@ def test_only_the_newest_decisions_are_counted_and_rankings_are_read_alone(store
     assert (store.decisions.count(), store.decisions.count_since(51.0, 9)) == (3, 2)
     assert store.decisions.count_since(50.0, 1) == 1
     found = store.decisions.rankings(["c0", "c1", "c9"])
-    assert found == {"c0": Ranking(action, DECISION.chosen, DECISION.ranked)}
+    assert found == {"c0": Ranking(action, DECISION.chosen, DECISION.ranked, code=DECISION.code)}
 
 
 def test_two_daemons_may_store_the_same_outcomes_at_once(store_url: str) -> None:

@@ -17,7 +17,15 @@ from berth.plugin.ui.app import create_app
 from berth.plugin.ui.guard import UiSettings
 
 pytestmark = [NOT_HERE, pytest.mark.timeout(400)]
-PICTURES = {"/jobs": 0, "/queue": 1, "/site": 2, "/mig": 1, "/what-if": 0, "/actions": 0}
+PICTURES = {
+    "/overview": 0,
+    "/jobs": 0,
+    "/queue": 1,
+    "/site": 2,
+    "/mig": 1,
+    "/what-if": 0,
+    "/actions": 0,
+}
 """How many each view shows."""
 
 
@@ -47,7 +55,7 @@ def what_if(browser: Browser) -> Any:
 def ready(browser: Browser, view: str) -> None:
     """The view, with what is made beside the answers."""
     browser.open(view)
-    while "being replayed" in browser.tab.locator("main").inner_text():
+    while "being re" in browser.tab.locator("main").inner_text():
         browser.open(view)
 
 

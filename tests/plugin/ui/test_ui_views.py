@@ -23,7 +23,7 @@ from berth.plugin.workloads.files import WorkloadOptions
 
 Asking = Callable[..., FlaskClient]
 NET = convolutional().SerializeToString()
-VIEWS = ("/place", "/predict", "/jobs", "/site", "/mig", "/what-if")
+VIEWS = ("/overview", "/place", "/predict", "/jobs", "/site", "/mig", "/what-if")
 
 
 def text(client: FlaskClient, address: str, **options: object) -> str:

@@ -268,3 +268,14 @@ def test_numbers_that_do_not_go_together_are_refused(
 ) -> None:
     with pytest.raises(UsageError, match=why):
         arrange(lookup("A100-40GB"), counts, busy=Layout.parse(busy))
+
+
+def test_a_profile_goes_by_each_of_its_vendors_names() -> None:
+    gb200 = lookup("NVIDIA GB200")
+    assert gb200.profile("7g.189gb") is gb200.profile("7g.186gb")
+    assert gb200.restricted(["1g.24gb", "3g.93gb"]).by_name.keys() == {"1g.23gb", "3g.93gb"}
+    early = replace(
+        gb200, profiles=tuple(replace(p, name=p.other_name or p.name) for p in gb200.profiles)
+    )
+    assert diff(gb200, early) == ()
+    assert [d.what for d in diff(gb200, lookup("GB300"))].count("profile") > 5

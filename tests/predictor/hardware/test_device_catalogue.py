@@ -106,6 +106,25 @@ def test_one_gpu_has_one_name() -> None:
     assert {platform_named(name, shipped).name for name in names} == {"h100-80gb"}
 
 
+@pytest.mark.parametrize(
+    ("name", "device"),
+    [
+        ("NVIDIA A10", "a10-24gb"),
+        ("NVIDIA A40", "a40-48gb"),
+        ("NVIDIA RTX A6000", "rtx-a6000-48gb"),
+        ("NVIDIA RTX 6000 Ada Generation", "rtx-6000-ada-48gb"),
+        ("NVIDIA L40", "l40-48gb"),
+        ("NVIDIA GeForce RTX 4090", "rtx-4090-24gb"),
+        ("AMD Instinct MI325X", "mi325x-256gb"),
+        ("mi355x", "mi355x-288gb"),
+        ("Gaudi 3", "gaudi3-128gb"),
+    ],
+)
+def test_drivers_names_of_common_accelerators(name: str, device: str) -> None:
+    assert get(name).name == device
+    assert get(name).peaks is not None
+
+
 @pytest.mark.parametrize("name", ["H100", "A100", "V100", "MI250", "A100-80GB"])
 def test_a_name_of_several_devices_is_refused(name: str) -> None:
     with pytest.raises(UsageError, match="may be several") as raised:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import math
+from pathlib import Path
 
 import pytest
 from command_line import run
 
+from berth.pilot.documents import to_json
 from berth.pilot.errors import UsageError
 from berth.predictor.hardware import platforms
 from berth.predictor.hardware.core_speed import (
+    BENCHMARK_DEVIATION,
     SAME_CORE_DEVIATION,
     TREND_DEVIATION,
     core_score,
@@ -59,6 +63,18 @@ def test_an_unknown_processor_is_refused_with_the_three_nearest() -> None:
     assert refused.value.hint == "did you mean epyc-7763 or epyc-7742 or epyc-7713?"
 
 
+def test_the_nearest_of_a_far_name_are_of_its_line() -> None:
+    with pytest.raises(UsageError) as refused:
+        get_processor("Xeon Gold 9999")
+    assert refused.value.hint == "did you mean xeon-6338 or xeon-6248 or xeon-6148?"
+
+
+def test_every_processor_says_where_its_figures_are_from() -> None:
+    sources = {processor.name: processor.source for processor in processors().values()}
+    assert all(len(source) > 20 for source in sources.values())
+    assert "not verified" in sources["graviton2"]
+
+
 def test_the_core_of_an_unlisted_processor_is_told_by_its_model_number() -> None:
     names = {
         "Intel(R) Xeon(R) Gold 6230 CPU @ 2.10GHz": "skylake-server",
@@ -104,9 +120,63 @@ def test_estimated_scores_say_how_well_they_are_known() -> None:
     assert core_score(platforms.shipped()["lassen-v100"]) is None
 
 
+def test_benchmark_kernels_tell_the_core_of_a_processor_without_a_name() -> None:
+    known = platforms.shipped()["epyc-genoa-vm"]
+    score = known.signature.core_score
+    assert score is not None
+    twice = {name: seconds / 2 for name, seconds in known.signature.kernel_times_s.items()}
+    signature = known.signature.model_copy(update={"core_score": None, "kernel_times_s": twice})
+    of_kernels = core_score(known.model_copy(update={"name": "vm", "signature": signature}))
+    assert of_kernels is not None
+    assert of_kernels.integer == pytest.approx(2 * score.integer)
+    assert of_kernels.deviation > max(score.deviation, BENCHMARK_DEVIATION)
+
+
+def test_benchmark_kernels_of_a_busy_machine_tell_nothing() -> None:
+    known = platforms.shipped()["epyc-genoa-vm"]
+    waited = {name: 10 * seconds for name, seconds in known.signature.kernel_times_s.items()}
+    signature = known.signature.model_copy(update={"core_score": None, "kernel_times_s": waited})
+    assert core_score(known.model_copy(update={"name": "vm", "signature": signature})) is None
+
+
+@pytest.mark.parametrize(
+    ("processor", "words"),
+    [
+        ("AMD EPYC 7742 64-Core Processor", None),
+        ("Intel(R) Xeon(R) Gold 6248 CPU @ 2.50GHz", "known within 12%"),
+        ("AMD EPYC 7743 64-Core Processor", "did you mean epyc-7763 or epyc-7742 or epyc-7713?"),
+        ("Frobnicator 9000", "nothing tells how fast its cores are"),
+    ],
+)
+def test_an_added_platform_says_how_well_its_cores_are_known(
+    processor: str, words: str | None, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rome = platforms.shipped()["rome-7742"]
+    node = rome.model_copy(update={"name": "node", "processor": processor})
+    file, folder = tmp_path / "node.json", tmp_path / "platforms"
+    file.write_text(to_json(node))
+    folder.mkdir()
+    assert run("site", "platform", "add", str(file), "--platforms", str(folder)) == 0
+    printed = capsys.readouterr().out
+    assert (words in printed) if words else printed.endswith(" now\n")
+
+
+def test_a_score_without_a_source_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    document = json.loads(to_json(platforms.shipped()["rome-7742"]))
+    document["signature"]["core_score"] = {"integer": 1.1, "floating_point": 1.2}
+    file = tmp_path / "node.json"
+    file.write_text(json.dumps(document))
+    assert run("site", "platform", "add", str(file), "--platforms", str(tmp_path)) == 2
+    assert "signature.core_score.source: is missing" in capsys.readouterr().err
+
+
 def test_the_command_finds_a_processor_and_offers_the_nearest(capsys) -> None:
     assert run("site", "platform", "list", "Intel(R) Xeon(R) Gold 6248 CPU @ 2.50GHz") == 0
-    assert "skylake-server" in capsys.readouterr().out
+    printed = capsys.readouterr().out
+    assert "skylake-server" in printed
+    assert "~1.07" in printed  # estimated
     assert run("site", "platform", "list", "EPYC 7743") == 2
     assert "epyc-7763" in capsys.readouterr().err
     assert run("site", "platform", "show", "EPYC 7742") == 0

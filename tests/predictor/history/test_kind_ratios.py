@@ -10,13 +10,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from berth.predictor.learning.history.kind_ratios import (
-    LEAST_USERS,
-    KindRatios,
-    LogRatio,
-    TimedRun,
-    pairs_of,
+from berth.pilot.platform import Platform
+from berth.predictor.hardware import platforms as known_platforms
+from berth.predictor.learning.history.kernel_ratios import (
+    LEAST_KERNELS,
+    UNKNOWN,
+    Population,
+    by_kernels,
 )
+from berth.predictor.learning.history.kind_ratios import LEAST_USERS, KindRatios, LogRatio
+from berth.predictor.learning.history.run_pairs import TimedRun, pairs_of
 
 OLD, NEW = "old", "new"
 
@@ -79,7 +82,7 @@ def test_a_program_with_runs_on_both_kinds_has_its_own_ratio() -> None:
     known = site(ratios | {(f"ada{n}", "odd"): 0.6 for n in range(12)}, count=40)
     own = [known.between(OLD, NEW, f"ada{n}", "odd") for n in range(12)]
     assert all(ratio is not None and ratio.is_own for ratio in own)
-    assert sum(covers(ratio, 0.6) for ratio in own) >= 9
+    assert sum(covers(ratio, 0.6) for ratio in own) >= 8
     assert all(0.5 < math.exp(ratio.mid) < 0.75 for ratio in own if ratio is not None)
 
 
@@ -135,7 +138,75 @@ def test_kinds_that_no_program_ran_on_both_of_are_compared_by_a_third() -> None:
     assert known.between("oldest", "elsewhere", "ada") is None
 
 
+def test_a_program_of_two_kinds_is_compared_with_a_third_by_both() -> None:
+    programs = {}
+    for n in range(12):
+        chain = [
+            run._replace(platform={OLD: OLD, NEW: "newest"}[run.platform])
+            for run in runs(3.2, seed=n)
+        ]
+        programs[f"u{n}", "app"] = pairs_of(runs(1.6, seed=n))
+        programs[f"v{n}", "app"] = pairs_of(chain)
+        newer = [
+            run._replace(platform={OLD: NEW, NEW: "newest"}[run.platform])
+            for run in runs(2, seed=n)
+        ]
+        programs[f"w{n}", "app"] = pairs_of(newer)
+    odd = KindRatios(programs | {("ada", "odd"): pairs_of(runs(0.8, 40))})
+    usual, own = (odd.between(OLD, "newest", "ada", name) for name in ("else", "odd"))
+    assert usual is not None
+    assert own is not None
+    assert covers(usual, 3.2)
+    # Half as unusual as between the kinds where it ran: 0.8 in place of 1.6.
+    assert own.mid == pytest.approx(math.log(3.2) + math.log(0.8 / 1.6) / 2, abs=0.1)
+
+
 def test_only_runs_of_equal_shape_are_compared() -> None:
     assert pairs_of([TimedRun("a", OLD, 0.0, 9.0), TimedRun("b", NEW, 1.0, 9.0)]) == {}
     assert pairs_of([TimedRun("a", OLD, 0.0, 9.0), TimedRun("a", OLD, 1.0, 9.0)]) == {}
     assert KindRatios({}).between(OLD, NEW, "ada") is None
+
+
+KERNELS = Population(math.log(1.6), 0.2, 0.3, 17)
+
+
+def calibrated(*seconds: float) -> Platform:
+    """A platform with these kernel times."""
+    platform = known_platforms.load()["quartz"]
+    times = {f"kernel{n}@1000x1": s for n, s in enumerate(seconds)}
+    signature = platform.signature.model_copy(update={"kernel_times_s": times})
+    return platform.model_copy(update={"signature": signature})
+
+
+def test_kernels_of_both_kinds_say_how_programs_compare_and_how_much_they_differ() -> None:
+    slow = calibrated(*(0.2 * math.exp(0.4 * math.sin(n)) for n in range(20)))
+    fast = calibrated(*[0.1] * 20)
+    known = by_kernels(slow, fast)
+    assert known.kernels == 20
+    assert known.mean == pytest.approx(math.log(2.0), abs=0.1)
+    assert known.spread == pytest.approx(0.29, abs=0.03)
+    assert by_kernels(fast, slow).mean == pytest.approx(-known.mean)
+    assert by_kernels(calibrated(*[0.1] * (LEAST_KERNELS - 1)), fast) == UNKNOWN
+    assert by_kernels(known_platforms.load()["quartz"], fast) == UNKNOWN
+
+
+def test_where_no_program_ran_on_both_kinds_kernels_give_a_wide_ratio() -> None:
+    alone = KindRatios({}).between(OLD, NEW, "ada", kernels=KERNELS)
+    assert alone is not None
+    assert alone.mid == pytest.approx(math.log(1.6), abs=0.03)
+    assert alone.half_width == pytest.approx(1.645 * math.hypot(0.2, 0.3), rel=0.15)
+    assert (alone.programs, alone.kernels, alone.is_own) == (0, 17, False)
+
+
+def test_programs_outweigh_the_kernels() -> None:
+    known = site({(f"u{n}", "app"): 1.6 * math.exp(0.2 * math.sin(n)) for n in range(20)})
+    wrong = KERNELS._replace(mean=math.log(0.5))
+    for ask in (known.between(OLD, NEW, "ada", kernels=wrong), known.between(OLD, NEW, "ada")):
+        assert ask is not None
+        assert ask.programs == 20
+        assert covers(ask, 1.6)
+    turned = known.between(NEW, OLD, "ada", kernels=wrong._replace(mean=-wrong.mean))
+    straight = known.between(OLD, NEW, "ada", kernels=wrong)
+    assert turned is not None
+    assert straight is not None
+    assert turned.mid == pytest.approx(-straight.mid)

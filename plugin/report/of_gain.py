@@ -1,0 +1,179 @@
+"""Reports what placements saved or cost: measured against control jobs, or else estimated."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from berth.pilot.units import format_elapsed
+from berth.plugin.report.parts import Column, Part, Table
+from berth.policies.carbon import J_PER_KWH
+from berth.policies.codes import Ground
+
+if TYPE_CHECKING:
+    from berth.plugin.outcomes.gain import Gain, Gains
+    from berth.plugin.outcomes.measured_gain import MeasuredGain
+
+GROUNDS: Mapping[str, str] = {
+    Ground.FIT: "fit",
+    Ground.KERNELS: "benchmark kernels",
+    Ground.POPULATION: "the site's ratio between kinds of nodes",
+    Ground.RUNS: "own runs",
+    Ground.MEASURED: "a pilot",
+    Ground.DESCRIBED: "a described model",
+}
+"""What a decision can be based on, in words."""
+_GROUPS = {"placed": "placed by Berth", "kept": "left where asked"}
+MOST_PROGRAMS = 10
+"""Number of programs with a line of their own, those whose jobs took the most time."""
+
+
+def _hours(seconds: float) -> str:
+    return f"{'-' if seconds < 0 else ''}{format_elapsed(abs(seconds))}"
+
+
+def _kilowatt_hours(joules: float) -> str:
+    return f"{joules / J_PER_KWH:,.1f} kWh"
+
+
+_WRITE: Mapping[str, Callable[[float], str]] = {
+    "time": _hours,
+    "cost": "{:,.2f}".format,
+    "energy": _kilowatt_hours,
+}
+_TITLES = {"time": "time to end", "cost": "cost", "energy": "energy"}
+
+
+def _of(gain: MeasuredGain) -> str:
+    return _TITLES[gain.quantity] if gain.program is None else f"time to end, {gain.program}"
+
+
+def _saved(gain: MeasuredGain) -> str | None:
+    return None if gain.saved is None else _WRITE[gain.quantity](gain.saved)
+
+
+def _saved_interval(gain: MeasuredGain) -> str | None:
+    if gain.saved_interval is None:
+        return None
+    low, high = map(_WRITE[gain.quantity], gain.saved_interval)
+    return f"{low} to {high}"
+
+
+def _counts(jobs: int, failed: int) -> str:
+    return f"{jobs} ({failed} failed)" if failed else str(jobs)
+
+
+MEASURED: tuple[Column[MeasuredGain], ...] = (
+    Column("Of", "quantity", lambda gain: gain.quantity, words=_of),
+    Column("Program", "program", lambda gain: gain.program, for_people=False),
+    Column("Changed", "jobs", lambda gain: gain.jobs,
+           words=lambda gain: _counts(gain.jobs, gain.failed)),
+    Column("Failed", "failed", lambda gain: gain.failed, for_people=False),
+    Column("Controls", "controls", lambda gain: gain.controls,
+           words=lambda gain: _counts(gain.controls, gain.controls_failed)),
+    Column("Controls failed", "controls_failed", lambda gain: gain.controls_failed,
+           for_people=False),
+    Column("Users", "users", lambda gain: gain.users),
+    Column("Control/changed", "ratio", lambda gain: gain.ratio, "{:.2f}".format),
+    Column("95 %", "ratio_interval", lambda gain: gain.ratio_interval,
+           lambda ends: f"{ends[0]:.2f} to {ends[1]:.2f}", ends=("low", "high")),
+    Column("Saved", "saved", lambda gain: gain.saved, words=_saved),
+    Column("95 %", "saved_interval", lambda gain: gain.saved_interval, words=_saved_interval,
+           ends=("low", "high")),
+)  # fmt: skip
+"""The columns of what changed jobs took against control jobs."""
+
+ESTIMATED: tuple[Column[Gain], ...] = (
+    Column("Jobs", "group", lambda gain: gain.group, _GROUPS.__getitem__),
+    Column("Ended", "jobs", lambda gain: gain.jobs),
+    Column("Programs", "programs", lambda gain: gain.programs),
+    Column("Ran", "real_s", lambda gain: gain.real_s, _hours, "s"),
+    Column("Elsewhere", "other_s", lambda gain: gain.other_s, _hours, "s"),
+    Column("Saved", "saved_s", lambda gain: gain.saved_s, _hours, "s"),
+    Column("90 %", "saved_interval_s", lambda gain: gain.saved_interval_s,
+           lambda ends: f"{_hours(ends[0])} to {_hours(ends[1])}", "s", ends=("low", "high")),
+    Column("Faster", "speedup", lambda gain: gain.speedup, "{:.2f} x".format),
+    Column("90 %", "speedup_interval", lambda gain: gain.speedup_interval,
+           lambda ends: f"{ends[0]:.2f} to {ends[1]:.2f}", ends=("low", "high")),
+)  # fmt: skip
+"""The columns of the run time that placements are estimated to have saved or cost."""
+
+
+def gain_part(measured: Sequence[MeasuredGain], estimated: Gains) -> Part:
+    """Return the report section on what placements saved or cost.
+
+    Measured, where there are control jobs; estimated from predictions otherwise.
+    """
+    grounds = _grounds(estimated)
+    if measured:
+        shown = [gain for gain in measured if gain.program is None]
+        programs = [gain for gain in measured if gain.program is not None and gain.ratio_interval]
+        table = Table(
+            "Changed jobs against control jobs", MEASURED, (*shown, *programs[:MOST_PROGRAMS])
+        )
+        return Part("", [_verdict(measured[0])], tables=[table], notes=grounds)
+    nothing = "no job has both a measured time and a prediction for another place"
+    estimates = Table(
+        "Run time against the other place", ESTIMATED, estimated.groups, if_empty=nothing
+    )
+    return Part("", tables=[estimates], notes=[*grounds, *_estimate_notes(estimated)])
+
+
+def _verdict(gain: MeasuredGain) -> str:
+    """Return in a sentence what the time from submission to end says."""
+    if gain.quantity != "time" or gain.ratio is None or gain.ratio_interval is None:
+        return "Too few jobs ended, of changed ones and of control jobs, to say what was gained."
+    low, high = gain.ratio_interval
+    ends = f"95 % interval {low:.2f} to {high:.2f}"
+    if gain.is_clear and low > 1:
+        return (
+            f"Berth's changes help: jobs left as written take {gain.ratio:.2f} times as long from "
+            f"submission to a completed end ({ends})."
+        )
+    if gain.is_clear:
+        return (
+            f"Berth's changes harm: jobs that it changed take {1 / gain.ratio:.2f} times as long "
+            f"from submission to a completed end (95 % interval {1 / high:.2f} to {1 / low:.2f})."
+        )
+    more = gain.more_days or 0.0
+    needed = (
+        f"about {more:.0f} more days like these until a gain of 10 % could be told from none"
+        if more >= 0.5
+        else "a gain of 10 % would show already"
+    )
+    return (
+        f"No gain or loss can be told yet: jobs left as written take {gain.ratio:.2f} times as "
+        f"long ({ends}); {needed}."
+    )
+
+
+def _grounds(gains: Gains) -> list[str]:
+    """Return a note on what the decisions of the finished jobs were based on."""
+    if not gains.grounds:
+        return []
+    counts = (f"{gains.grounds[g]} {GROUNDS[g]}" for g in Ground if g in gains.grounds)
+    return [f"decisions of jobs that ended, by what they were based on: {', '.join(counts)}"]
+
+
+def _estimate_notes(gains: Gains) -> list[str]:
+    """Return notes on the table of estimated gains."""
+    lines = []
+    corrected = {
+        place: factor for group in gains.groups for place, factor in group.corrections.items()
+    }
+    for place, factor in sorted(corrected.items()):
+        if factor != 1.0:
+            lines.append(
+                f"predictions for {place} are taken times {factor:.2f}: so long took what ran there"
+            )
+    if gains.not_completed:
+        lines.append(f"{gains.not_completed} placed jobs did not complete: not counted here")
+    if gains.not_comparable:
+        lines.append(f"{gains.not_comparable} jobs have no prediction for the other place")
+    if gains.groups:
+        lines.append(
+            "this is an estimate: the time elsewhere is predicted, so whether anything was gained "
+            "is not known, and the intervals include no gain; control = 0.05 in [policy] of the "
+            "site file leaves 5 % of the jobs as written and measures it"
+        )
+    return lines

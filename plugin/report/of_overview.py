@@ -1,0 +1,246 @@
+"""Reports at a glance whether Berth is on, what it did, whether it helped, and what is wrong."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from berth.pilot.units import counted
+from berth.plugin.doctor.findings import Finding, Status
+from berth.plugin.outcomes.accuracy import MOST_COUNTED, newest_jobs, newest_only, summarise
+from berth.plugin.report.of_gain import GROUNDS, gain_part
+from berth.plugin.report.parts import Column, Part, Report, Table, part
+from berth.plugin.site import Site
+from berth.plugin.store import Store
+from berth.plugin.store.records import EndedJob
+from berth.policies.codes import PLACES, Code
+from berth.policies.values import Mode
+
+DAY_S = 86_400.0
+WEEK = "last 7 days"
+MOST_REASONS = 8
+"""Number of reasons for which jobs were left alone that have a line of their own."""
+_MODES: Mapping[Mode, str] = {
+    Mode.OFF: "Berth is off: mode off, no job is looked at.",
+    Mode.SHADOW: "Berth watches: mode shadow, decisions are recorded and no job is changed.",
+    Mode.ADVISE: "Berth advises: mode advise, users read what it would do and no job is changed.",
+    Mode.ENFORCE: "Berth is on: mode enforce, jobs are changed.",
+}
+Links = Callable[[str, str], str | None]
+"""Returns the address of a list of jobs: by ``code``, or by ``action``, and its value."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answers:
+    """One kind of answer, with the number of jobs that got it."""
+
+    words: str
+    code: str
+    """The code of these decisions; empty: several."""
+    day: int
+    week: int
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """What the store says of the last week; made beside the page, as it takes a second."""
+
+    answers: Part
+    gain: Part
+    accuracy: Part
+    failures: Part
+
+
+@dataclass(frozen=True, slots=True)
+class Slices:
+    """The MIG slices of one candidate, as the daemon last saw them."""
+
+    candidate: str
+    platform: str
+    free: int
+    waiting: int
+
+
+def overview_report(
+    site: Site,
+    *,
+    stopped_s: float | None,
+    findings: Callable[[], Sequence[Finding] | None],
+    figures: Callable[[], Figures | None],
+    places: Callable[[], Mapping[str, Mapping[str, Any]]],
+    findings_link: str = "",
+) -> Report:
+    """Return the first page for an administrator.
+
+    ``stopped_s``: Unix time at which the kill switch was set; None: it is not set. The functions
+    may raise BerthError; None: not ready yet. ``places``: the daemon's ``places``.
+    """
+    lead = _MODES[site.mode]
+    if stopped_s is not None:
+        at = time.strftime("%Y-%m-%d %H:%M", time.localtime(stopped_s))
+        lead = f"Berth is stopped since {at}: {site.daemon.kill_switch} exists, no job is changed."
+
+    def of_figures(name: str) -> Callable[[], Part]:
+        def read() -> Part:
+            known = figures()
+            if known is None:
+                return Part("", ["The store is being read: look again in some seconds."])
+            section: Part = getattr(known, name)
+            return section
+
+        return read
+
+    return Report(
+        f"Overview of {site.name}",
+        lead,
+        [
+            part("What is wrong", lambda: _wrong(findings(), findings_link)),
+            part("What it did", of_figures("answers")),
+            part(f"Did it help ({WEEK})", of_figures("gain")),
+            part(f"Jobs that failed ({WEEK})", of_figures("failures")),
+            part(f"Do predicted times hold ({WEEK})", of_figures("accuracy")),
+            *_slices(site, places),
+        ],
+    )
+
+
+_FINDINGS: tuple[Column[Finding], ...] = (
+    Column("Check", "check", lambda finding: finding.check),
+    Column("Status", "status", lambda finding: finding.status.value),
+    Column("Finding", "text", lambda finding: finding.text),
+    Column("Do", "advice", lambda finding: finding.advice),
+)
+
+
+def _wrong(findings: Sequence[Finding] | None, link: str) -> Part:
+    if findings is None:
+        return Part("", ["The doctor is looking: look again in some seconds."])
+    bad = [finding for finding in findings if finding.status is not Status.OK]
+    if not bad:
+        return Part("", [f"Nothing: berth site doctor made {counted(len(findings), 'check')}."])
+    worst = sorted(bad, key=lambda finding: finding.status is not Status.FAIL)[:3]
+    table = Table("The worst findings of berth site doctor", _FINDINGS, worst,
+                  links=[link or None] * len(worst))  # fmt: skip
+    return Part("", [f"{len(bad)} of {len(findings)} findings need attention."], tables=[table])
+
+
+def store_figures(store: Store, site: Site, link: Links) -> Figures:
+    """Return the figures of the last week. Raises BerthError."""
+    from berth.plugin.outcomes.gain import MOST, gains_of, reference_names  # noqa: PLC0415 - numpy
+
+    now_s = time.time()
+    ended, count = newest_jobs(store, now_s - 7 * DAY_S, now_s + DAY_S)
+    against = None if reference_names(site) else site.candidates[0].name
+    measured, estimated = gains_of(store, ended, site, against)
+    gain = gain_part(measured, estimated)
+    all_jobs = summarise(ended, "state")[-1:]
+    lines = [
+        f"{row.coverage:.0%} of {row.compared} real times lie inside the 90 % interval: "
+        f"{row.verdict}; median error {row.median_error or 0:.0%}."
+        for row in all_jobs
+        if row.coverage is not None
+    ]
+    bound = newest_only("jobs", min(len(ended), MOST), count)
+    return Figures(
+        _answers(store, now_s, link),
+        Part("", [*gain.lines, *bound], tables=gain.tables, notes=gain.notes),
+        Part("", lines or ["No job with a predicted time has completed."]),
+        _failures(store, ended),
+    )
+
+
+def _answers(store: Store, now_s: float, link: Links) -> Part:
+    day, week = (
+        store.decisions.answered(now_s - days * DAY_S, MOST_COUNTED) for days in (1.0, 7.0)
+    )
+    if not week:
+        return Part("", ["No job was submitted in the last 7 days."])
+    rows = [
+        Answers(f"changed, by {GROUNDS.get(ground, 'what is predicted')}", "",
+                _sum(day, "edit", ground=ground), _sum(week, "edit", ground=ground))
+        for ground in dict.fromkeys(ground for action, _, ground in week if action == "edit")
+    ]  # fmt: skip
+    left = {code: _sum(week, "keep", code=code) for action, code, _ in week if action == "keep"}
+    by_size = sorted(left, key=lambda code: (-left[code], code))
+    rows += [
+        Answers(_left(code), code, _sum(day, "keep", code=code), left[code])
+        for code in by_size[:MOST_REASONS]
+    ]
+    if rest := by_size[MOST_REASONS:]:
+        in_day = sum(_sum(day, "keep", code=code) for code in rest)
+        rows.append(Answers("left alone: other reasons", "", in_day, sum(left[c] for c in rest)))
+    links = [link("code", r.code) if r.code else link("action", r.words.split(",")[0].split()[0])
+             for r in rows]  # fmt: skip
+    return Part("", tables=[Table("Jobs by answer", _ANSWERS, rows, links=links)])
+
+
+_ANSWERS: tuple[Column[Answers], ...] = (
+    Column("Answer", "answer", lambda row: row.words),
+    Column("Last day", "day", lambda row: row.day, "{:,}".format),
+    Column("Last 7 days", "week", lambda row: row.week, "{:,}".format),
+)
+
+
+def _left(code: str) -> str:
+    if code == Code.CONTROL:
+        return "left as written: control jobs"
+    if code in PLACES:
+        return f"not changed: asked for what Berth would choose, or not mode enforce ({code})"
+    return f"left alone: {code}"
+
+
+def _sum(
+    counts: Mapping[tuple[str, str, str], int],
+    action: str,
+    *,
+    code: str | None = None,
+    ground: str | None = None,
+) -> int:
+    return sum(
+        number
+        for (of_action, of_code, of_ground), number in counts.items()
+        if of_action == action and code in (None, of_code) and ground in (None, of_ground)
+    )
+
+
+def _failures(store: Store, ended: Sequence[EndedJob]) -> Part:
+    """Return how many of the changed jobs failed, and how many of the others."""
+    changed_ids = store.decisions.changed({job.decision for job in ended if job.decision})
+    lines = []
+    for words, is_changed in (("changed by Berth", True), ("left as written", False)):
+        of_kind = [
+            job
+            for job in ended
+            if (job.decision in changed_ids) == is_changed and job.state != "cancelled"
+        ]
+        failed = sum(job.state != "completed" for job in of_kind)
+        if of_kind:
+            share = failed / len(of_kind)
+            lines.append(f"Of {len(of_kind):,} jobs {words} {failed:,} failed ({share:.1%}).")
+    return Part("", lines or ["No job with a decision of Berth's has ended."])
+
+
+_SLICES: tuple[Column[Slices], ...] = (
+    Column("Place", "candidate", lambda row: row.candidate),
+    Column("Slice", "platform", lambda row: row.platform),
+    Column("Free now", "free", lambda row: row.free),
+    Column("Jobs that wait", "waiting", lambda row: row.waiting),
+)
+
+
+def _slices(site: Site, places: Callable[[], Mapping[str, Mapping[str, Any]]]) -> list[Part]:
+    if not any(candidate.slice_of is not None for candidate in site.candidates):
+        return []
+
+    def read() -> Part:
+        rows = [
+            Slices(name, place["platform"], place["idle_gpus"] or 0, place["pending_jobs"] or 0)
+            for name, place in sorted(places().items())
+            if place["slices"]
+        ]
+        nothing = "The daemon has not read the state of any slice yet."
+        return Part("", tables=[Table("MIG slices", _SLICES, rows, if_empty=nothing)])
+
+    return [part("GPU slices", read)]

@@ -1,0 +1,108 @@
+"""The view *Overview*, the first page: is Berth on, what did it do, did it help, what is wrong."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from flask import Blueprint, render_template, request
+
+from berth.pilot.errors import BerthError
+from berth.plugin.daemon.client import ask
+from berth.plugin.doctor.examine import examine
+from berth.plugin.doctor.findings import Finding
+from berth.plugin.installed_site import Installation
+from berth.plugin.report.of_overview import Figures, overview_report, store_figures
+from berth.plugin.site import Site
+from berth.plugin.ui.background import Background
+from berth.plugin.ui.context import Context, context
+
+view = Blueprint("overview", __name__)
+_DAEMON_S = 0.3
+"""Seconds that the page waits for the daemon's answer."""
+
+
+def _link(key: str, value: str) -> str:
+    """Return the address of the list of jobs with this code, or with this action."""
+    if key == "action":
+        value = "edit" if value == "changed" else "keep"
+    return f"jobs?{key}={value}"
+
+
+def _figures(key: tuple[Path | None, str | None]) -> Figures:
+    installation = Installation(*key)
+    store = installation.store(create=False)
+    try:
+        return store_figures(store, installation.needed_site(), _link)
+    finally:
+        store.close()
+
+
+def _findings(site_file: Path | None) -> Sequence[Finding]:
+    return list(examine(Installation(site_file).needed_site()))
+
+
+FINDINGS: Background[Path | None, Sequence[Finding]] = Background(
+    "the doctor", _findings, patience_s=0.4
+)
+"""What the doctor finds, by site file."""
+FIGURES: Background[tuple[Path | None, str | None], Figures] = Background(
+    "reading the store", _figures, patience_s=0.4
+)
+"""What the store says, by site file and store."""
+
+
+@view.route("/overview")
+def overview() -> str:
+    """Show the overview; each part that cannot be read shows its problem instead."""
+    page = context()
+    try:
+        if page.viewer().only is not None:
+            raise BerthError("figures of the whole site are for its administrators",
+                             hint="your own jobs: Jobs")  # fmt: skip
+        return render_template("overview.html", report=_report(page), problem=None, made_s=_now())
+    except BerthError as error:
+        return render_template("overview.html", report=None, problem=error, made_s=_now())
+
+
+def _report(page: Context) -> Any:
+    site, settings = page.site(), page.settings
+
+    def findings() -> Sequence[Finding] | None:
+        _needs_site(page)
+        made = FINDINGS.newest(settings.site_file)
+        return None if made is None else made.value
+
+    def figures() -> Figures | None:
+        _needs_site(page)
+        made = FIGURES.newest((settings.site_file, settings.store_url))
+        return None if made is None else made.value
+
+    def places() -> Mapping[str, Mapping[str, Any]]:
+        _needs_site(page)
+        reply = ask(site.daemon.socket, {"v": 1, "op": "stats"}, timeout_s=_DAEMON_S)
+        known: Mapping[str, Mapping[str, Any]] = reply.get("places", {})
+        return known
+
+    return overview_report(
+        site, stopped_s=_stopped_s(site), findings=findings, figures=figures, places=places,
+        findings_link=f"{request.script_root}/site",
+    )  # fmt: skip
+
+
+def _needs_site(page: Context) -> None:
+    if page.is_demo:
+        raise BerthError("the demo site has no cluster", hint="start with: berth ui --site FILE")
+
+
+def _stopped_s(site: Site) -> float | None:
+    try:
+        return site.daemon.kill_switch.stat().st_mtime
+    except OSError:
+        return None
+
+
+def _now() -> str:
+    return time.strftime("%H:%M:%S")

@@ -1,0 +1,136 @@
+"""Platforms made from data sheets, and the one rule by which users name a platform.
+
+A data sheet has no rates of caches. They are estimated from the multiprocessors and the clock, as
+the shipped platforms' rates are, and the Signature says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from berth.pilot.errors import UsageError
+from berth.pilot.platform import (
+    MemoryLevel,
+    Platform,
+    PlatformKind,
+    Precision,
+    Signature,
+    SignatureSource,
+)
+from berth.pilot.profile import Target
+from berth.predictor.hardware.catalogue import device_of, find, platform_named
+from berth.predictor.hardware.device import SHEET, Device
+from berth.predictor.hardware.mig.slices import derived
+from berth.predictor.hardware.unit import SUSTAINED_SHARE, whole
+
+_L1_BYTES_PER_CLOCK = {"cuda": 128, "hip": 64}
+"""Bytes per clock that a multiprocessor's first-level cache delivers, by software platform."""
+_L1_BYTES = {"cuda": 131072, "hip": 32768}
+_L2_BYTES_PER_CLOCK = 22
+"""Bytes per clock and multiprocessor of the second-level cache: the median of shipped GPUs."""
+_LANES = 128
+"""Lanes of a multiprocessor, for data sheets without a clock."""
+LAUNCH_S = 5e-6
+"""Default seconds to start a kernel."""
+
+
+def place_named(name: str, known: Mapping[str, Platform]) -> Platform:
+    """Return the platform that a user means by a name; the same for every kind of workload.
+
+    In this order: a platform of that name; a MIG slice of a platform
+    (``h100-80gb-mig-1g.10gb``); the only GPU platform whose device has the name; the device of
+    the name by its data sheet, under the device's canonical name. Raises UsageError for unknown
+    and ambiguous names, and for data sheets without peaks or memory.
+    """
+    if name in known:
+        return known[name]
+    if (slice_ := derived(name, known)) is not None:
+        return slice_
+    device = find(name)
+    if device is None or any(
+        platform.kind is PlatformKind.GPU and device_of(platform) == device
+        for platform in known.values()
+    ):
+        return platform_named(name, known)
+    return platform_of(device)
+
+
+def platform_of(
+    device: Device, name: str | None = None, *, architecture: str = "x86_64"
+) -> Platform:
+    """Return the platform of a whole device by its data sheet; ``name`` defaults to the device's.
+
+    ``architecture`` is that of the host. Raises UsageError without peaks or memory.
+    """
+    unit = whole(device)
+    fp32 = unit.vector_flops
+    rate = unit.bytes_per_s * SUSTAINED_SHARE
+    multiprocessors = device.multiprocessors or 1
+    clocks = multiprocessors * (device.clock_hz or fp32 / (2 * _LANES * multiprocessors))
+    levels = [
+        MemoryLevel(level="dram", capacity_bytes=float(unit.memory_bytes), total_bytes_per_s=rate)
+    ]
+    if device.software in _L1_BYTES and device.l2_bytes is not None:
+        levels[:0] = [
+            MemoryLevel(
+                level="l1",
+                capacity_bytes=float(_L1_BYTES[device.software] * multiprocessors),
+                total_bytes_per_s=_L1_BYTES_PER_CLOCK[device.software] * clocks,
+            ),
+            MemoryLevel(
+                level="l2",
+                capacity_bytes=float(device.l2_bytes),
+                total_bytes_per_s=max(_L2_BYTES_PER_CLOCK * clocks, rate),
+            ),
+        ]
+    return Platform(
+        schema="berth.platform/1",
+        name=name or device.name,
+        kind=PlatformKind.GPU,
+        description=f"{device.description} by its data sheet",
+        architecture=architecture,
+        targets=(Target.HIP if device.software == "hip" else Target.CUDA,),
+        cores=multiprocessors,
+        memory_bytes=float(unit.memory_bytes),
+        power_w=device.power_w,
+        accelerator=device.name,
+        signature=Signature(
+            source=SignatureSource.SPEC,
+            measured_on=f"{device.sources[SHEET]}; nothing measured, rates of caches estimated",
+            flops_f64_per_s=unit.peaks.vector.get(Precision.FP64, fp32 / 64),
+            flops_f32_per_s=fp32,
+            memory=tuple(levels),
+            launch_overhead_s=device.launch_overhead_s or LAUNCH_S,
+        ),
+    )
+
+
+def like(name: str, model: str, known: Mapping[str, Platform]) -> Platform:
+    """Return a platform called ``name``, otherwise as the platform or device ``model``.
+
+    Prices are left out: they are a site's own. Raises UsageError for an unknown model, for a device
+    that runs neither CUDA nor HIP, and for a name that another device of the catalogue has.
+    """
+    base = place_named(model, known)
+    own = device_of(base) if base.is_gpu else None
+    if own is not None and own.software not in _L1_BYTES:
+        raise UsageError(
+            f"{own.name} runs {own.software}, and Berth places only programs for CUDA and HIP",
+            hint=f"`berth predict --platform {own.name}` shows what language models reach there",
+        )
+    device = find(name)
+    if device is not None and base.is_gpu and own != device:
+        raise UsageError(
+            f"{name!r} is a name of the {device.description}, which {base.name} is not",
+            hint=f"--like {device.name} takes its own data sheet; or choose another name",
+        )
+    return Platform.model_validate(
+        base.model_copy(
+            update={
+                "name": name,
+                "description": f"as {base.name}: {base.description}",
+                "accelerator": base.accelerator or (own and own.name),
+                "price_per_hour": None,
+            }
+        ).model_dump(by_alias=True)
+    )

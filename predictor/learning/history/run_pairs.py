@@ -1,0 +1,101 @@
+"""Pairs of a program's runs on two kinds of hardware, and how likely they make each ratio.
+
+A program's times vary with its inputs far more than between kinds, so runs are compared in pairs:
+two runs of equal shape (program, cores, time limit), the one submitted next after the other, on
+different kinds. The log differences of a program's pairs scatter around the program's log ratio
+with heavy tails: their likelihood is Student's t with two degrees of freedom, with a scale of the
+program, and for a share of the pairs with a wide one. How common each scale and share are is
+learnt from all programs. The resolution of the accounting's clock is added to the scale.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+
+from berth.predictor.learning.evidence import WHOLE_SECONDS_DEVIATION_S
+from berth.predictor.learning.history.rings import Floats
+
+PAIRS = 40
+"""Pairs of a program that count, the newest ones."""
+LOG_RATIOS: Floats = np.linspace(-4.0, 4.0, 321)
+"""Log ratios of a program's times whose likelihoods are computed."""
+_SCALES: Floats = np.geomspace(0.02, 2.5, 8)
+_UNLIKE_SHARES, _UNLIKE_SCALE = (0.1, 0.3, 0.6), 2.5
+"""Shares of pairs whose runs had quite different inputs, and the scale of their log ratio."""
+NOISES = len(_SCALES) * len(_UNLIKE_SHARES)
+"""Number of combinations of scale and share."""
+
+
+class TimedRun(NamedTuple):
+    """One finished run of a program."""
+
+    shape: Hashable
+    """Runs of equal shape are compared with each other."""
+    platform: str
+    submit_s: float
+    runtime_s: float
+
+
+class Pair(NamedTuple):
+    """The log ratio of two runs of equal shape on two platforms."""
+
+    log_ratio: float
+    clock: float
+    """Standard deviation of the log ratio from the clock's resolution alone."""
+    weight: float = 1.0
+    """How many independent pairs it is worth: a run may be in two pairs."""
+
+
+Platforms = tuple[str, str]
+
+
+def pairs_of(runs: Iterable[TimedRun]) -> Mapping[Platforms, list[Pair]]:
+    """Return a program's pairs by (platform, other platform) in order of names, the newest last;
+    the ratio is the time on the first over the time on the second."""
+    by_shape: dict[Hashable, list[TimedRun]] = {}
+    for run in runs:
+        by_shape.setdefault(run.shape, []).append(run)
+    compared: dict[Platforms, list[tuple[TimedRun, TimedRun]]] = {}
+    for same in by_shape.values():
+        same.sort(key=lambda run: run.submit_s)
+        for before, after in pairwise(same):
+            if before.platform != after.platform:
+                key = min(before.platform, after.platform), max(before.platform, after.platform)
+                compared.setdefault(key, []).append((before, after))
+    return {key: _newest(each) for key, each in compared.items()}
+
+
+def _newest(compared: list[tuple[TimedRun, TimedRun]]) -> list[Pair]:
+    """Return the newest pairs of runs; they are worth half as many as they have runs."""
+    compared.sort(key=lambda runs: runs[1].submit_s)
+    newest = compared[-PAIRS:]
+    weight = len({id(run) for runs in newest for run in runs}) / (2 * len(newest))
+    pairs = []
+    for runs in newest:
+        first, second = sorted(runs, key=lambda run: run.platform)
+        times = np.maximum([first.runtime_s, second.runtime_s], WHOLE_SECONDS_DEVIATION_S)
+        clock = WHOLE_SECONDS_DEVIATION_S * float(np.hypot(*(1.0 / times)))
+        pairs.append(Pair(float(np.log(times[0] / times[1])), clock, weight))
+    return pairs
+
+
+def likelihoods(pairs: Sequence[Pair]) -> Floats:
+    """Return [noises, log ratios] the likelihood of a program's pairs for each combination of scale
+    and share, scaled to a maximum of 1."""
+    differences, clocks, weights = np.array(pairs).T
+    apart = differences[:, None] - LOG_RATIOS
+    alike = _density(apart, np.hypot(_SCALES[:, None], clocks)[:, :, None])
+    unlike = _density(apart, np.hypot(_UNLIKE_SCALE, clocks)[:, None])
+    each = [np.log((1 - share) * alike + share * unlike) for share in _UNLIKE_SHARES]
+    log = np.concatenate([np.tensordot(one, weights, axes=(1, 0)) for one in each])
+    return np.asarray(np.exp(log - log.max()))
+
+
+def _density(apart: Floats, scale: Floats) -> Floats:
+    """Return the density of Student's t with two degrees of freedom, up to a constant."""
+    density: Floats = (1.0 + (apart / scale) ** 2 / 2.0) ** -1.5 / scale
+    return density

@@ -1,0 +1,150 @@
+"""What changed jobs took against control jobs, where the truth is known."""
+
+from __future__ import annotations
+
+import math
+import random
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+from stored import STORED_DECISION
+
+from berth.plugin.cli.command_line import berth
+from berth.plugin.outcomes.gain import Gains
+from berth.plugin.outcomes.measured_gain import Job, MeasuredGain, gain_of, measured_gains
+from berth.plugin.report.of_gain import gain_part
+from berth.plugin.store import OutcomeRecord, Store
+from berth.plugin.store.records import EndedJob, Ranking
+
+NO_ESTIMATE = Gains((), 0, 0, 0)
+
+
+def jobs(
+    ratio: float, *, users: int = 30, count: int = 3_000, failed: float = 0.0, seed: int = 1
+) -> list[Job]:
+    """Jobs of which one in 20 is a control job and takes ``ratio`` times as long."""
+    draw = random.Random(seed)  # noqa: S311
+    drawn = []
+    for number in range(count):
+        program, is_control = number % 17, draw.random() < 0.05
+        seconds = 100.0 * (1 + program) * (ratio if is_control else 1.0)
+        completed = is_control or draw.random() >= failed
+        user = f"user{draw.randrange(users)}"
+        seconds *= draw.lognormvariate(0.0, 0.3)
+        drawn.append(Job(f"p{program}", user, is_control, completed, seconds))
+    return drawn
+
+
+@pytest.mark.parametrize("ratio", [0.8, 1.0, 1.25])
+@pytest.mark.parametrize("users", [2, 30])
+def test_the_interval_holds_the_truth(ratio: float, users: int) -> None:
+    held = 0
+    for seed in range(10):
+        gain = gain_of(jobs(ratio, users=users, seed=seed))
+        assert gain is not None
+        assert gain.ratio_interval is not None
+        assert gain.saved_interval is not None
+        held += gain.ratio_interval[0] <= ratio <= gain.ratio_interval[1]
+        assert gain.saved_interval[0] <= (gain.saved or 0.0) <= gain.saved_interval[1]
+    assert held >= 8
+
+
+def test_what_a_failed_job_took_is_a_loss() -> None:
+    """A third of the changed jobs fail and take as long as the others."""
+    gain = gain_of(jobs(1.0, failed=1 / 3))
+    assert gain is not None
+    assert gain.ratio == pytest.approx(2 / 3, rel=0.1)
+    assert gain.is_clear
+    assert (gain.saved or 0.0) < 0 < gain.failed
+
+
+def test_programs_without_control_jobs_are_not_compared() -> None:
+    alone = Job("alone", "eve", is_control=False, completed=True, value=1e9)
+    with_it, without = gain_of([*jobs(1.25), alone]), gain_of(jobs(1.25))
+    assert with_it == without
+    assert gain_of([alone]) is None
+    assert gain_of([]) is None
+
+
+def test_one_control_job_gives_no_interval() -> None:
+    some = [Job("p", "u", is_control=n == 0, completed=True, value=10.0) for n in range(9)]
+    gain = gain_of(some)
+    assert gain is not None
+    assert (gain.controls, gain.ratio, gain.ratio_interval) == (1, pytest.approx(1.0), None)
+    assert gain.more_days is None
+    assert "Too few jobs" in gain_part([gain], NO_ESTIMATE).lines[0]
+
+
+def test_jobs_that_all_failed_or_took_no_time_give_no_figure() -> None:
+    one = Job("p", "u", is_control=True, completed=False, value=10.0)
+    failed = gain_of([one, one, one._replace(is_control=False)])
+    assert failed is not None
+    assert (failed.ratio, failed.saved, failed.controls_failed) == (None, None, 2)
+    done = one._replace(value=0.0, completed=True)
+    instant = gain_of([done, done._replace(is_control=False)])
+    assert instant is not None
+    assert instant.ratio_interval is None
+
+
+def ended(number: int, state: str, took_s: float, **fields: Any) -> OutcomeRecord:
+    at_s = 1.7e9 + 3_000.0 * number
+    record = OutcomeRecord(
+        "lab", str(number), f"u{number % 9}", state, f"d{number}", submit_s=at_s,
+        end_s=at_s + took_s, elapsed_s=took_s / 2, workload="p", candidate="cpu",
+    )  # fmt: skip
+    return replace(record, **fields)
+
+
+def test_the_command_measures_where_there_are_control_jobs(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/s.db"
+    store = Store.open(url)
+    for number in range(400):
+        control = number % 8 == 0
+        store.outcomes.put([ended(number, "completed", 150.0 if control else 100.0)])
+        store.decisions.add(
+            [
+                replace(
+                    STORED_DECISION, id=f"d{number}", workload="p", time_s=1.7e9,
+                    action="keep" if control else "edit", code="control" if control else "placed",
+                )
+            ]
+        )  # fmt: skip
+    cancelled = ended(900, "cancelled", 9e9, decision="d1")
+    store.outcomes.put([cancelled])
+    done = CliRunner().invoke(berth, ["jobs", "gain", "--days", "20000", "--store", url])
+    assert done.exit_code == 0, done.output
+    assert "Berth's changes help: jobs left as written take 1.50 times as long" in done.output
+    assert "350" in done.output
+
+
+def test_energy_and_what_is_not_known() -> None:
+    decisions = {
+        "a": Ranking("edit", "cpu", "[]", code="placed"),
+        "b": Ranking("keep", "cpu", "[]", code="control"),
+    }
+    one = EndedJob("u", "completed", "a", 5.0, "p", None, None, None, None, None, None)
+    assert measured_gains([one], decisions) == []
+    two = [one._replace(energy_j=7.2e6), one._replace(decision="b", energy_j=3.6e6)]
+    (energy,) = measured_gains(two, decisions)
+    assert (energy.quantity, energy.ratio) == ("energy", pytest.approx(0.5))
+    assert "Too few" in gain_part([energy], NO_ESTIMATE).lines[0]
+
+
+def test_a_verdict_says_how_many_days_are_missing() -> None:
+    gain = gain_of(jobs(1.0, count=400))
+    assert gain is not None
+    unclear = replace(gain, days=2.0)
+    assert unclear.more_days == pytest.approx(2.0 * ((_width(unclear) / 0.0953) ** 2 - 1), rel=0.01)
+    assert "more days like these" in gain_part([unclear], NO_ESTIMATE).lines[0]
+    harm = gain_of(jobs(0.6))
+    assert harm is not None
+    assert "changes harm" in gain_part([harm], NO_ESTIMATE).lines[0]
+
+
+def _width(gain: MeasuredGain) -> float:
+    assert gain.ratio_interval is not None
+    low, high = gain.ratio_interval
+    return math.log(high / low) / 2
