@@ -104,10 +104,12 @@ def main() -> None:
     """Answer the parent's requests until the parent closes its end of the socket."""
     channel = socket.socket(fileno=0)
     limits = Limits(**json.loads(sys.argv[1]))
-    convert = None
+    convert: Converter | None = None
     if CONVERT in sys.argv[2:]:
         # The library is imported only here, and before the rights to read its files are dropped.
-        from berth.predictor.graphs.older_opsets import converted as convert  # noqa: PLC0415
+        from berth.predictor.graphs.older_opsets import converted  # noqa: PLC0415
+
+        convert = converted
     drop_rights(limits)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     gc.disable()  # a graph is many small tuples, none of them in a cycle
