@@ -15,13 +15,12 @@ import os
 import re
 import warnings
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from berth.pilot.errors import DocumentError
-from berth.predictor.families.language_model import families
 from berth.predictor.families.language_model.config import LanguageModel, from_mapping
 
 LENGTHS = (1024, 32 * 1024, 128 * 1024)
@@ -205,7 +204,7 @@ def main(arguments: list[str]) -> int:
     if options.write:
         from lab.llm.architectures.write_table import write  # noqa: PLC0415
 
-        return write(options.families or list(causal_classes()), options.folder)
+        return write(options.families or derived_types(), options.folder)
     counts: Counter[str] = Counter()
     for model_type in options.families or causal_classes():
         found = verdict(model_type)
@@ -216,6 +215,15 @@ def main(arguments: list[str]) -> int:
     return int(counts[WRONG] > 0)
 
 
-def listed(names: Sequence[str]) -> list[str]:
-    """Return those of the families that the table counts."""
-    return [name for name in names if name in families.table()["families"]]
+def derived_types() -> list[str]:
+    """Return the model types that the table is derived from: causal language models, models that
+    see, and the language models inside these."""
+    from transformers.models.auto import modeling_auto  # noqa: PLC0415
+    from transformers.models.auto.configuration_auto import CONFIG_MAPPING  # noqa: PLC0415
+
+    outer = list(modeling_auto.MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES)
+    inner = []
+    for name in outer:
+        held = CONFIG_MAPPING[name].sub_configs.get("text_config")
+        inner.append(getattr(held, "model_type", "") or "")
+    return [n for n in dict.fromkeys([*causal_classes(), *inner, *outer]) if n]

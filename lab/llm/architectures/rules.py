@@ -36,7 +36,7 @@ class Rules:
             row = _evaluated(name, spaces)
             if row is not None:
                 rows.setdefault(row.tobytes(), name)
-        self._names = list(rows.values())
+        self._names: list[str] = list(rows.values())
         self._rows = np.array([np.frombuffer(row, dtype=np.bool_) for row in rows])
 
     def condition(self, wanted: Booleans) -> str | None:
@@ -199,7 +199,7 @@ def _of_index(points: Sequence[Mapping[str, Any]], numbers: list[str]) -> list[s
     for constant in (1, 2, 3):
         found += [f"i < {constant}", f"i >= {constant}", f"i >= layers - {constant}"]
         found += [f"i < layers - {constant}"]
-    for period in range(2, 9):
-        for rest in range(period):
-            found += [f"i % {period} == {rest}", f"i % {period} != {rest}"]
+    for every in range(2, 9):
+        for rest in range(every):
+            found += [f"i % {every} == {rest}", f"i % {every} != {rest}"]
     return found

@@ -168,14 +168,14 @@ def recorded_shapes(package: str) -> Iterator[None]:
 
     for name in makers:
         setattr(torch, name, recording(name))
-    torch.nn.Parameter.__new__ = new  # type: ignore[method-assign, assignment]
+    torch.nn.Parameter.__new__ = new
     try:
         with whole_numbers_kept(package):
             yield
     finally:
         for name, original in originals.items():
             setattr(torch, name, original)
-        torch.nn.Parameter.__new__ = parameter_new  # type: ignore[method-assign]
+        torch.nn.Parameter.__new__ = parameter_new
 
 
 @contextlib.contextmanager
@@ -192,7 +192,7 @@ def whole_numbers_kept(package: str) -> Iterator[None]:
         yield
     finally:
         for module in modules:
-            del module.int  # type: ignore[attr-defined]
+            del module.int
 
 
 def shape_texts(tensor: Any) -> tuple[str | int, ...]:

@@ -74,7 +74,7 @@ class Family:
         self.model_type = model_type
         self.cls = config_class(model_type)
         self.defaults = self._defaults()
-        self.layers_key = self.cls.attribute_map.get("num_hidden_layers", "num_hidden_layers")
+        self.layers_key: str = self.cls.attribute_map.get("num_hidden_layers", "num_hidden_layers")
         self.layers = self.layers_key
         self.problems: list[str] = []
         self.samples = SAMPLES.get(model_type, [])
@@ -85,7 +85,7 @@ class Family:
         self.traces = list(self._trace_many())
         for one in self.traces:
             for key in self.legacy:
-                dict.setdefault(one.values, key, None)  # type: ignore[arg-type]
+                one.values.setdefault(key, None)
         if self.traces and not isinstance(self.traces[0].values.get(self.layers_key), int):
             self.layers = self._layers_by_list()
         self.derived: dict[str, Any] = {}
@@ -228,7 +228,7 @@ class Family:
         tried: list[dict[str, Any]] = [{}]
         if self.base:
             tried.append({self.layers_key: LAYERS + 8})
-        tried += self.samples
+        tried += map(dict, self.samples)
         for key, value in layers.items():
             if key in self.defaults and len(value) == count and len(set(map(str, value))) > 1:
                 tried.append({key: value[1:] + value[:1]})
@@ -600,7 +600,7 @@ def _explained_by_kind(
         if isinstance(v, list) and re.search(r"types?$|pattern|layers", k)
     ]
     switches = [k for k, v in values.items() if isinstance(v, bool) or v is None]
-    ways = [(k,) for k in (*kinds, *switches)]
+    ways: list[tuple[str, ...]] = [(k,) for k in (*kinds, *switches)]
     ways += list(itertools.combinations(kinds, 2)) + list(itertools.combinations(switches, 2))
     for way in ways:
         groups: dict[Any, list[Any]] = defaultdict(list)
@@ -702,8 +702,8 @@ def _list_rule(  # noqa: PLR0911, PLR0912 - a case for each kind of list
             **{k: v for k, v in p.values.items() if not isinstance(v, list) and k in p.raw},
         }
         known.pop(key, None)
-        for other, rule in family.lists.items():
-            known[other] = p.values.get(other, rule and None)
+        for other in family.lists:
+            known[other] = p.values.get(other)
         for i in range(n):
             spaces.append({**known, "i": i, "layers": n})
             wanted_values.append(p.values[key][i] if by_layer else i in p.values[key])
@@ -1033,3 +1033,8 @@ def derive_seeing(model_type: str) -> Derived:
         if abs(total / one.parameters - 1) > 0.01:
             family.problems.append(f"{one.inputs}: {total / one.parameters:.3f} of its weights")
     return Derived(entry, family.problems, family.traces)
+
+
+def holds_a_text_model(model_type: str) -> bool:
+    """Return whether a family's configuration holds a language model's beside encoders."""
+    return bool({"text_config", "language_config"} & set(config_class(model_type).sub_configs))

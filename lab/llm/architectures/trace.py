@@ -27,7 +27,7 @@ class Trace:
 
     inputs: Mapping[str, Any]
     """What was passed to the configuration's class."""
-    values: Mapping[str, Any]
+    values: dict[str, Any]
     """All values of the configuration after its class filled in defaults, flat (``a.b``)."""
     shapes: dict[tuple[str, tuple[int, ...]], Shape] = field(default_factory=dict)
     """Shape of each weight by its name with ``{}`` for indices, and these indices."""
@@ -218,7 +218,7 @@ def _no_products() -> Iterator[None]:
     def shaped(query: Any, _key: Any, value: Any, *_: Any, **__: Any) -> Any:
         return query.new_empty((*query.shape[:-1], value.shape[-1]))
 
-    functional.scaled_dot_product_attention = shaped
+    setattr(functional, "scaled_dot_product_attention", shaped)  # noqa: B010
     try:
         yield
     finally:

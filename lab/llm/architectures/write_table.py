@@ -12,47 +12,57 @@ from typing import Any
 from berth.predictor.families.language_model.families import TABLE
 from berth.predictor.families.language_model.refusals import ENCODERS, SEEING
 
+Entries = dict[str, dict[str, Any]]
+
 
 def write(names: Sequence[str], folder: Path | None) -> int:
-    """Derive families and write the table with those that it already has. Returns the exit
-    status."""
-    from lab.llm.architectures.table import derive  # noqa: PLC0415
+    """Derive families, and write the table with what it already has of others. Returns the exit
+    status.
 
+    With a folder, derived entries are also kept there, and an unfinished run goes on from them.
+    """
+    from lab.llm.architectures.table import derive, derive_seeing, holds_a_text_model  # noqa: PLC0415
+
+    texts, seeing = known_entries()
     kept = folder / "entries.jsonl" if folder else None
-    entries = known_entries(kept)
+    done = set()
+    for line in kept.read_text(encoding="utf-8").splitlines() if kept and kept.exists() else ():
+        read = json.loads(line)
+        done.add(read["name"])
+        (seeing if read["sees"] else texts)[read["name"]] = read
     for name in names:
-        if name in ENCODERS or name in SEEING or (kept is not None and name in entries):
+        if name in ENCODERS or name in SEEING or name in done:
             continue
-        derived = derive(name)
-        entries[name] = {"entry": derived.entry, "problems": derived.problems}
+        sees = holds_a_text_model(name)
+        derived = derive_seeing(name) if sees else derive(name)
+        made = {"entry": derived.entry, "problems": derived.problems}
+        (seeing if sees else texts)[name] = made
         if kept is not None:
             with kept.open("a", encoding="utf-8") as stream:
-                stream.write(json.dumps({"name": name, **entries[name]}) + "\n")
+                stream.write(json.dumps({"name": name, "sees": sees, **made}) + "\n")
         shown = "; ".join(derived.problems[:2]) or "explained"
         print(
             f"{name:28} {len(derived.traces):3} models  {shown[:160]}", file=sys.stderr, flush=True
         )
-    TABLE.write_text(text_of(entries), encoding="utf-8")
+    TABLE.write_text(text_of(texts, seeing), encoding="utf-8")
     return 0
 
 
-def known_entries(kept: Path | None) -> dict[str, Any]:
-    """Return entries that were derived before: of the table, and of an unfinished run."""
-    entries: dict[str, Any] = {}
-    if TABLE.exists():
-        table = json.loads(TABLE.read_text(encoding="utf-8"))
-        entries = {k: {"entry": e, "problems": []} for k, e in table["families"].items()}
-    if kept is not None and kept.exists():
-        entries = {}
-        for line in kept.read_text(encoding="utf-8").splitlines():
-            read = json.loads(line)
-            entries[read.pop("name")] = read
-    return entries
+def known_entries() -> tuple[Entries, Entries]:
+    """Return the entries of the present table: of families, and of models that see."""
+    if not TABLE.exists():
+        return {}, {}
+    table = json.loads(TABLE.read_text(encoding="utf-8"))
+    texts, seeing = (
+        {name: {"entry": entry, "problems": []} for name, entry in table[part].items()}
+        for part in ("families", "composites")
+    )
+    return texts, seeing
 
 
-def matters(problem: str) -> bool:
-    """Return whether a problem keeps a family out: a key that is fixed at its default does not."""
-    return not problem.startswith("{")
+def listed(made: Mapping[str, Any]) -> bool:
+    """Return whether an entry is complete: a key that is fixed at its default is no problem."""
+    return bool(made["entry"]) and all(p.startswith("{") for p in made["problems"])
 
 
 _COULD_BE_A_SIZE = re.compile(
@@ -67,50 +77,38 @@ def compact(entry: Mapping[str, Any]) -> dict[str, Any]:
     vectors: dict[tuple[str, str, str, str], list[str]] = {}
     matrices = []
     for part, name, repetitions, condition, product in entry["weights"]:
-        if "*" in product or part in {"head", "embedding", "lookup"}:
+        if "*" in product or part in {"head", "embedding", "lookup"} or name.endswith("vectors"):
             matrices.append([part, name, repetitions, condition, product])
         else:
             prefix = f"{name.partition('{}')[0]}{{}}." if "{}" in name else ""
-            vectors.setdefault((part, f"{prefix}vectors", repetitions, condition), []).append(
-                product
-            )
+            key = (part, f"{prefix}vectors", repetitions, condition)
+            vectors.setdefault(key, []).append(product)
     summed = [[*key, " + ".join(products)] for key, products in vectors.items()]
     return {**entry, "weights": matrices + summed}
 
 
-def _compact_seeing(entry: Mapping[str, Any]) -> dict[str, Any]:
-    return {**entry, "entry": compact(entry["entry"])}
-
-
-def text_of(entries: Mapping[str, Any], seeing: Mapping[str, Any]) -> str:
+def text_of(texts: Mapping[str, Any], seeing: Mapping[str, Any]) -> str:
     """Return the table as JSON text, a line for each family and each model that sees."""
-    listed = {
-        name: compact(made["entry"])
-        for name, made in sorted(entries.items())
-        if made["entry"] and not any(map(matters, made["problems"]))
+    entries = {n: compact(made["entry"]) for n, made in sorted(texts.items()) if listed(made)}
+    outer = {
+        n: {**made["entry"], "entry": compact(made["entry"]["entry"])}
+        for n, made in sorted(seeing.items())
+        if listed(made)
     }
     structural = {
         key
-        for entry in listed.values()
+        for entry in entries.values()
         for key in (*entry["defaults"], *entry["fixed"], *entry["aliases"])
-    }  # fmt: skip
+    }
     harmless = sorted(
-        k
-        for k in {k for e in listed.values() for k in e["harmless"]} - structural
-        if not _COULD_BE_A_SIZE.search(k)
+        key
+        for key in {k for entry in entries.values() for k in entry["harmless"]} - structural
+        if not _COULD_BE_A_SIZE.search(key)
     )
-    lines = [f"{json.dumps(n)}: {json.dumps(e, separators=(',', ':'))}" for n, e in listed.items()]
-    outer = [
-        f"{json.dumps(n)}: {json.dumps(_compact_seeing(made['entry']), separators=(',', ':'))}"
-        for n, made in sorted(seeing.items())
-        if made["entry"] and not any(map(matters, made["problems"]))
-    ]
-    return (
-        '{"harmless": '
-        + json.dumps(harmless)
-        + ',\n"composites": {\n'
-        + ",\n".join(outer)
-        + '\n},\n"families": {\n'
-        + ",\n".join(lines)
-        + "\n}}\n"
-    )
+    parts = [f'"harmless": {json.dumps(harmless)}']
+    for title, listing in (("composites", outer), ("families", entries)):
+        lines = [
+            f"{json.dumps(n)}: {json.dumps(e, separators=(',', ':'))}" for n, e in listing.items()
+        ]
+        parts.append(f'"{title}": {{\n' + ",\n".join(lines) + "\n}")
+    return "{" + ",\n".join(parts) + "}\n"

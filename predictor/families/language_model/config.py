@@ -9,7 +9,7 @@ known to change nothing, and a file that describes no decoder are refused.
 from __future__ import annotations
 
 import math
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -140,7 +140,7 @@ def from_mapping(raw: Mapping[str, Any], *, source: Path | str, name: str) -> La
     refuse_what_is_no_decoder(raw, source)
     known = families.table()
     named, text = towers.text_part(raw, known)
-    family, text = as_transformers(text, named, source)
+    family, config = as_transformers(text, named, source)
     entry = known["families"].get(family)
     if entry is None:
         raise DocumentError(
@@ -150,9 +150,9 @@ def from_mapping(raw: Mapping[str, Any], *, source: Path | str, name: str) -> La
             hint="`berth predict` counts any family of transformers where berth[language] is "
             "installed; the families without it: docs/language-models.md",
         )
-    keys.check(entry, text, known["harmless"], source)
+    keys.check(entry, config, known["harmless"], source)
     tower = towers.beside(raw, text, known, source)
-    counted = families.count(entry, text, source)
+    counted = families.count(entry, config, source)
     return _model(counted, formats(raw, text, source), tower, (name, family, source))
 
 
@@ -160,9 +160,9 @@ def _model(
     counted: Counted, bits: WeightFormats, tower: towers.Towers, names: tuple[str, str, Path | str]
 ) -> LanguageModel:
     name, family, source = names
-    sums: Counter[str] = Counter()
+    sums: defaultdict[str, float] = defaultdict(float)
     for weight in counted.weights:
-        sums[weight.part] += weight.count  # type: ignore[assignment] - floats
+        sums[weight.part] += weight.count
     experts, chosen = int(counted.size("experts", 1)), int(counted.size("chosen", 1))
     if sums["expert"] and not 1 <= chosen <= max(experts, 1):
         raise DocumentError(
@@ -242,7 +242,7 @@ def _bits(counted: Counted, known: WeightFormats) -> tuple[float, float]:
     if not known.rules:
         return known.plain_bits, known.plain_bits
     stored = total = 0.0
-    by_compute: Counter[float] = Counter()
+    by_compute: defaultdict[float, float] = defaultdict(float)
     for weight in counted.weights:
         if weight.part not in {"attention", "dense", "expert"}:
             continue
@@ -250,7 +250,7 @@ def _bits(counted: Counted, known: WeightFormats) -> tuple[float, float]:
         total += weight.count
         stored += weight.count * (known.plain_bits if form is None else form.bits)
         compute = known.plain_bits if form is None else form.compute_bits or known.plain_bits
-        by_compute[compute] += weight.count  # type: ignore[assignment] - floats
+        by_compute[compute] += weight.count
     if not total:
         return known.plain_bits, known.plain_bits
-    return stored / total, by_compute.most_common(1)[0][0]
+    return stored / total, max(by_compute, key=lambda bits: by_compute[bits])
