@@ -48,7 +48,7 @@ class Rules:
             return None
         same = np.flatnonzero((self._rows == wanted).all(axis=1))
         if same.size:
-            return self._names[same[0]]
+            return str(self._names[same[0]])
         found = self._joined(wanted, "and") or self._joined(wanted, "or") or self._several(wanted)
         if found is None:
             opposite = self._several(~wanted)
