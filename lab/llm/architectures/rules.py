@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 Booleans = NDArray[np.bool_]
-_LARGEST_INDEX = 128
+_LARGEST_INDEX = 512
 """Largest value of a key that can count or name layers."""
 _MANY_VALUES = 12
 _MOST_JOINED = 5

@@ -16,6 +16,9 @@ SAMPLES: Mapping[str, Sequence[Mapping[str, Any]]] = {
     "hunyuan_v1_dense": [{"head_dim": 96, "num_key_value_heads": 8}],
     "hunyuan_v1_moe": [{"head_dim": 96, "num_key_value_heads": 8, "num_experts": 24,
                         "moe_topk": 3}],
+    "ministral": [{"head_dim": 96, "num_key_value_heads": 8}],
+    "lfm2_moe": [{"layer_types": ["conv", "conv", "full_attention", "conv"] * 4},
+                 {"layer_types": ["conv"] * 5 + ["full_attention"] + ["conv"] * 10}],
     "bamba": [{"attn_layer_indices": [4, 9, 13]}, {"attn_layer_indices": [2, 7]}],
     "granitemoehybrid": [
         {"layer_types": (["mamba"] * 5 + ["attention"]) * 2 + ["mamba"] * 4},

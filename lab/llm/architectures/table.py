@@ -24,6 +24,7 @@ import numpy as np
 
 from berth.pilot.errors import DocumentError
 from berth.predictor.families.language_model import expressions, families
+from berth.predictor.families.language_model.transformers_child import part_of
 from lab.llm.architectures.rules import Rules
 from lab.llm.architectures.samples import SAMPLES
 from lab.llm.architectures.symbols import Symbol, SymbolFloat, whole_numbers_kept
@@ -325,30 +326,6 @@ class _NoField:
     type = ""
 
 
-CATEGORIES = (
-    ("tower", re.compile(r"vision|visual|audio|image|speech|projector|connector|patch|aligner"
-                         r"|codec|depth_decoder|mm_|multi_modal|perceiver|resampler")),
-    ("head", re.compile(r"(^|\.)(lm_head|embed_out|output_projection|output_layer)\.weight$")),
-    ("lookup", re.compile(r"embed_tokens_per_layer|per_layer_embed|embed_positions|wpe\.|"
-                          r"position_embed|ngram_embed|token_type")),
-    ("embedding", re.compile(r"(embed_tokens|wte|word_embeddings|embed_in|embeddings?"
-                             r"|tok_embeddings"
-                             r"|tokens_embed|word_embedding|embed|input_embedding|w)\.weight$")),
-    ("expert", re.compile(r"(?<!shared_)(?<!shared)experts?\.(?!.*shared)(?!.*router)")),
-    ("attention", re.compile(r"attn|attention|mixer|mamba|linear_attn|conv|rnn|ssm|delta")),
-)  # fmt: skip
-
-
-def category(template: str) -> str:
-    """Return the part of a model that a weight belongs to, by its name."""
-    for name, pattern in CATEGORIES:
-        if name in {"head", "embedding", "lookup"} and ".{}." in template:
-            continue
-        if pattern.search(template):
-            return name
-    return "dense"
-
-
 @dataclass(frozen=True)
 class Row:
     """A weight or cached tensor of a family, in layers where its condition holds."""
@@ -529,7 +506,7 @@ def _rows_of_template(
             raise Unexplained(
                 f"{product} in {[i for (t, i), w in zip(domain, wanted, strict=True) if w][:20]}"
             )
-        part = template.split(".")[2] if template.startswith("cache") else category(template)
+        part = template.split(".")[2] if template.startswith("cache") else part_of(template)
         rows.append(Row(part, template, repetitions, condition, tuple(map(str, product))))
     return rows
 
@@ -865,6 +842,7 @@ def check(family: Family, entry: dict[str, Any]) -> Derived:
             elif not wrong and name not in entry["defaults"]:
                 harmless.add(name)
     entry["fixed"] = {k: v for k, v in fixed.items() if k not in harmless}
+    harmless |= without_effect(family.cls, entry)
     entry["harmless"] = sorted(
         k for k in {*harmless, *(k for k in family.defaults if CERTAINLY_HARMLESS.search(k))}
         if k not in entry["fixed"]
@@ -873,6 +851,25 @@ def check(family: Family, entry: dict[str, Any]) -> Derived:
         family.problems.insert(0, f"defaults: {base_wrong}")
     family.problems += unlike_the_class(family, entry)
     return Derived(entry, family.problems, family.traces)
+
+
+def without_effect(cls: Any, entry: Mapping[str, Any]) -> set[str]:
+    """Return keys that no expression of an entry uses and that cannot be a size: fractions, and
+    values that the class computes itself, whatever a file says."""
+    fields = getattr(cls, "__dataclass_fields__", {})
+    found = set()
+    for name, value in flat(cls()).items():
+        fraction = isinstance(value, float) or (
+            isinstance(value, list) and bool(value) and all(isinstance(v, float) for v in value)
+        )
+        computed = name not in fields and "." not in name and not isinstance(value, list)
+        if (fraction or computed) and name not in entry["defaults"]:
+            found.add(name)
+    found |= {  # fractions that are None by default
+        name for name, f in fields.items()
+        if "float" in str(f.type) and "list" not in str(f.type) and name not in entry["defaults"]
+    }  # fmt: skip
+    return found
 
 
 def difference(entry: Mapping[str, Any], one: Trace) -> str:

@@ -181,7 +181,12 @@ def _add(made: Trace, name: str, texts: Shape, sizes: tuple[int, ...]) -> None:
 def cache_layers(model: Any, tokens: int = TOKENS) -> list[Any]:
     """Return the layers of the cache that a forward pass over ``tokens`` tokens leaves."""
     import torch  # noqa: PLC0415
+    from transformers import masking_utils  # noqa: PLC0415
 
+    # Both look at the mask's values, which the meta device has not.
+    masking_utils._ignore_causal_mask_sdpa = lambda *_, **__: False
+    masking_utils.find_packed_sequence_indices = lambda *_, **__: None
+    model = model.to(torch.bfloat16)
     result: Any = None
     for passed_over in (
         r"Experts$|MLP$|Norm$", r"Experts$|Norm$", r"Experts$|MoE|Moe|MLP$|Norm$", None,

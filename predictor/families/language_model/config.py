@@ -17,6 +17,12 @@ from typing import Any
 
 from berth.pilot.errors import DocumentError
 from berth.predictor.families.language_model import families, keys, towers
+from berth.predictor.families.language_model.by_transformers import (
+    COUNTED,
+    count_by_transformers,
+    counted_before,
+    is_installed,
+)
 from berth.predictor.families.language_model.families import Counted
 from berth.predictor.families.language_model.model_files import read_model_config
 from berth.predictor.families.language_model.published import as_transformers
@@ -123,7 +129,7 @@ class LanguageModel:
 def read_config(path: Path) -> LanguageModel:
     """Return the language model that a ``config.json`` describes. Raises DocumentError for any
     other file."""
-    raw = read_model_config(path)
+    raw = with_count(read_model_config(path), path)
     name = raw.get("_name_or_path") or path.parent.name or path.stem
     return from_mapping(raw, source=path, name=str(name)[:200])
 
@@ -142,18 +148,30 @@ def from_mapping(raw: Mapping[str, Any], *, source: Path | str, name: str) -> La
     named, text = towers.text_part(raw, known)
     family, config = as_transformers(text, named, source)
     entry = known["families"].get(family)
+    bits, names = formats(raw, text, source), (name, family, source)
+    if entry is None and COUNTED in raw:
+        return _model(counted_before(raw, source), bits, towers.Towers(), names)
     if entry is None:
         raise DocumentError(
             source,
             f"is of the family {family[:60]!r}, which Berth cannot count",
             key="model_type",
-            hint="`berth predict` counts any family of transformers where berth[language] is "
-            "installed; the families without it: docs/language-models.md",
+            hint="where berth[language] is installed, transformers counts families that it has",
         )
     keys.check(entry, config, known["harmless"], source)
     tower = towers.beside(raw, text, known, source)
-    counted = families.count(entry, config, source)
-    return _model(counted, formats(raw, text, source), tower, (name, family, source))
+    return _model(families.count(entry, config, source), bits, tower, names)
+
+
+def with_count(raw: dict[str, Any], source: Path | str) -> dict[str, Any]:
+    """Return a configuration that ``from_mapping`` can count: one of a family that only
+    transformers has, where that is installed, with its count. Raises DocumentError."""
+    refuse_what_is_no_decoder(raw, source)
+    known = families.table()
+    named, text = towers.text_part(raw, known)
+    if as_transformers(text, named, source)[0] in known["families"] or not is_installed():
+        return raw
+    return {**raw, COUNTED: count_by_transformers(raw, source)}
 
 
 def _model(

@@ -13,7 +13,7 @@ from berth.pilot.profile import Name, RunsOn, Target
 from berth.predictor.core.forecast import Unit
 from berth.predictor.core.workload import Amount, Kind, Workload, digest_of
 from berth.predictor.families.graph.workload import plain_name
-from berth.predictor.families.language_model.config import from_mapping
+from berth.predictor.families.language_model.config import from_mapping, with_count
 from berth.predictor.families.language_model.model_files import read_model_config
 
 LANGUAGE_MODEL_WORKLOAD_SCHEMA = "berth.language-model-workload/1"
@@ -67,7 +67,7 @@ def language_model_workload(path: Path, **load: Any) -> LanguageModelWorkload:
 
     Raises DocumentError for a file that is not the configuration of a decoder.
     """
-    raw = read_model_config(path)
+    raw = with_count(read_model_config(path), path)
     from_mapping(raw, source=path, name=path.name)
     load_fields = {key: value for key, value in load.items() if value is not None}
     return LanguageModelWorkload(**{"name": plain_name(path), "config": raw, **load_fields})
