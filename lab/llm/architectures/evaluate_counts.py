@@ -161,7 +161,7 @@ def verdict(model_type: str) -> Verdict:
     """Return whether Berth counts a family's defaults right, refuses them, or is wrong."""
     try:
         raw = config_of(model_type)
-    except Exception as error:  # noqa: BLE001 - of the class's own kinds
+    except Exception as error:
         return Verdict(model_type, UNKNOWN, f"{type(error).__name__}: {str(error)[:90]}")
     try:
         counted = from_mapping(raw, source="config.json", name=model_type)

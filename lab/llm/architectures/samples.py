@@ -34,3 +34,6 @@ SAMPLES: Mapping[str, Sequence[Mapping[str, Any]]] = {
     "qwen3": [{"use_sliding_window": True, "max_window_layers": 4},
               {"use_sliding_window": True, "max_window_layers": 7, "sliding_window": 64}],
 }  # fmt: skip
+
+LEFT_OUT = frozenset({"bailing_hybrid"})
+"""Families whose table entry disagrees with their class at its defaults."""

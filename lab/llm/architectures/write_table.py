@@ -11,6 +11,7 @@ from typing import Any
 
 from berth.predictor.families.language_model.families import TABLE
 from berth.predictor.families.language_model.refusals import ENCODERS, SEEING
+from lab.llm.architectures.samples import LEFT_OUT
 
 Entries = dict[str, dict[str, Any]]
 
@@ -89,7 +90,11 @@ def compact(entry: Mapping[str, Any]) -> dict[str, Any]:
 
 def text_of(texts: Mapping[str, Any], seeing: Mapping[str, Any]) -> str:
     """Return the table as JSON text, a line for each family and each model that sees."""
-    entries = {n: compact(made["entry"]) for n, made in sorted(texts.items()) if listed(made)}
+    entries = {
+        name: compact(made["entry"])
+        for name, made in sorted(texts.items())
+        if listed(made) and name not in LEFT_OUT
+    }
     outer = {
         n: {**made["entry"], "entry": compact(made["entry"]["entry"])}
         for n, made in sorted(seeing.items())

@@ -181,7 +181,7 @@ def _model(
     sums: defaultdict[str, float] = defaultdict(float)
     for weight in counted.weights:
         sums[weight.part] += weight.count
-    experts, chosen = int(counted.size("experts", 1)), int(counted.size("chosen", 1))
+    experts, chosen = int(counted.size("experts", 1)), int(counted.size("chosen"))
     if sums["expert"] and not 1 <= chosen <= max(experts, 1):
         raise DocumentError(
             source, f"is {chosen}, more than the {experts} experts or none",

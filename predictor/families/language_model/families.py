@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -21,6 +22,7 @@ from berth.predictor.families.language_model.expressions import MissingKey, eval
 
 TABLE = Path(__file__).with_name("families.json")
 LAYERS_AT_MOST = 2_000
+_INDEXED = re.compile(r"(\w+)\[i\]")
 OLD_KINDS: Mapping[str, str] = {
     "mamba": "linear_attention", "attention": "full_attention",
     "deepseek_sparse_attention": "indexed_attention", "qwen_sparse_attention": "indexed_attention",
@@ -135,13 +137,15 @@ def resolved(
     values = dict(entry["defaults"])
     aliases, nullable = entry["aliases"], entry["nullable"]
     layer_types = aliases.get("layer_types", "layer_types")
+    indexed = {p for *_, product in entry["weights"] for p in _INDEXED.findall(product)}
     for key, read in flat(config).items():
         name = aliases.get(key, key)
         if name not in values or (name != key and name in config):
             continue
         if read is None and name not in nullable:
             continue
-        value = _checked(read, values[name], key, source)
+        by_layer = isinstance(read, list) and name in indexed
+        value = read if by_layer else _checked(read, values[name], key, source)
         of_layers = name == layer_types and isinstance(value, list)
         values[name] = [_kind(v) for v in value] if of_layers else value
     raw = dict(values)
