@@ -1,7 +1,7 @@
 """Count a family that the table has not by transformers itself, in a child process without rights.
 
 The model is built on torch's meta device: no weights, no downloads, no code that a configuration
-points to. The child's time is bounded, it writes nothing, and its reply is untrusted data.
+points to. The child's time and files are bounded, and its reply is untrusted data.
 """
 
 from __future__ import annotations

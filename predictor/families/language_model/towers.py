@@ -61,6 +61,10 @@ def beside(
     composite = known["composites"].get(family_of(around)) or known["composites"].get(
         family_of(raw)
     )
+    classes = raw.get("architectures")
+    named = str(classes[0]) if isinstance(classes, list) and classes else ""
+    if composite is not None and named.endswith("ForCausalLM"):
+        return Towers()  # transformers' class of the language model alone
     nested = {
         key: value for key, value in around.items()
         if isinstance(value, dict) and any(word in key for word in _WORDS)

@@ -58,20 +58,33 @@ def part_of(name: str) -> str:
 def main() -> None:
     """Read a configuration from standard input, and write its count to standard output."""
     for limit, value in (
-        (resource.RLIMIT_CPU, _SECONDS), (resource.RLIMIT_CORE, 0), (resource.RLIMIT_FSIZE, 0)
+        (resource.RLIMIT_CPU, _SECONDS), (resource.RLIMIT_CORE, 0), (resource.RLIMIT_FSIZE, 2**20)
     ):  # fmt: skip
         resource.setrlimit(limit, (value, value))
     raw = json.loads(sys.stdin.read())
     if os.getuid() == 0:
-        with contextlib.suppress(PermissionError):
-            os.setgroups([])
-        os.setresgid(_NOBODY, _NOBODY, _NOBODY)
-        os.setresuid(_NOBODY, _NOBODY, _NOBODY)
+        drop_rights()
     try:
         reply = count(raw)
     except Exception as error:
         reply = {"problem": f"{type(error).__name__}: {str(error)[:150]}"}
     sys.stdout.write(json.dumps(reply))
+
+
+def drop_rights() -> None:
+    """Become nobody, where nobody can read this interpreter's modules, which are imported later."""
+    os.seteuid(_NOBODY)
+    try:
+        with open(os.__file__, "rb"):  # noqa: PTH123
+            pass
+    except OSError:
+        os.seteuid(0)
+        return
+    os.seteuid(0)
+    with contextlib.suppress(PermissionError):
+        os.setgroups([])
+    os.setresgid(_NOBODY, _NOBODY, _NOBODY)
+    os.setresuid(_NOBODY, _NOBODY, _NOBODY)
 
 
 def count(raw: dict[str, Any]) -> dict[str, Any]:
@@ -100,7 +113,7 @@ def count(raw: dict[str, Any]) -> dict[str, Any]:
     sizes = {
         name: value
         for name, keys in _SIZES.items()
-        if (value := next((v for k in keys if type(v := getattr(text, k, None)) is int), None))
+        if (value := next((v for k in keys if (v := _whole(text, k))), None))
     }
     rank = getattr(text, "kv_lora_rank", None)
     latent = rank + text.qk_rope_head_dim if rank else 0
@@ -110,6 +123,15 @@ def count(raw: dict[str, Any]) -> dict[str, Any]:
         "sizes": sizes,
         "latent": bool(rank),
     }
+
+
+def _whole(config: Any, key: str) -> int | None:
+    """Return a whole number of a configuration; None: it has none, or layers differ in it."""
+    try:
+        value = getattr(config, key, None)
+    except Exception:
+        return None
+    return value if type(value) is int else None
 
 
 def _cache(model: Any, latent: int) -> Iterator[tuple[float, int | None, float]]:
