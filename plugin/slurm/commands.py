@@ -61,7 +61,8 @@ def run(
     except OSError as error:
         raise SchedulerError(f"{name} could not be started: {error.strerror}") from None
     if done.returncode != 0:
-        raise _failed(name, done.returncode, done.stderr.decode("utf-8", "replace"))
+        said = done.stderr.strip() or done.stdout  # scontrol ping says it on standard output
+        raise _failed(name, done.returncode, said.decode("utf-8", "replace"))
     # Names of jobs may be in any encoding: what is not UTF-8 becomes a replacement character.
     return done.stdout.decode("utf-8", "replace")
 

@@ -54,10 +54,11 @@ def import_(
       mysql --batch -e 'select cluster, jobid, admin_comment from job_statistics' > jobstats.tsv
       berth jobs usage import jobstats.tsv
     """
-    site, store = installation.site(), installation.store()
+    site = installation.site()
     named = cluster or (site.name if site else "site")
     now_s = time.time()
     read = read_usages(path, named, received_s=now_s, of_cluster=of_cluster)
+    store = installation.store()
     store.usages.put(read.usages)
     learn_needs(store, now_s)
     job_ids = {one.job_id for one in read.usages}
