@@ -168,7 +168,7 @@ def test_a_controller_that_is_down_costs_two_seconds_and_one_line(site: Harbour)
     fake_slurm(site.folder / "bin")
     scontrol = site.folder / "bin" / "scontrol"
     scontrol.write_text(
-        '#!/bin/sh\ncase "$*" in *ping*) echo "Slurmctld(primary) at head is DOWN"; exit 1;; '
+        '#!/bin/sh\ncase "$*" in *ping*) echo "Slurmctld(primary) at head is DOWN"; echo "**"; exit 1;; '
         "esac\nexec sleep 20\n"
     )
     begun_s = time.monotonic()
