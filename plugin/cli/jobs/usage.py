@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import click
@@ -58,6 +59,8 @@ def import_(
     named = cluster or (site.name if site else "site")
     now_s = time.time()
     read = read_usages(path, named, received_s=now_s, of_cluster=of_cluster)
+    names = store.past_jobs.ids_of_raw(named, {one.job_id for one in read.usages})
+    read.usages = [replace(one, job_id=names.get(one.job_id, one.job_id)) for one in read.usages]
     store.usages.put(read.usages)
     learn_needs(store, now_s)
     job_ids = {one.job_id for one in read.usages}
