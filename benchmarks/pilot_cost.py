@@ -21,6 +21,7 @@ from pathlib import Path
 
 from real_programs import SOURCES, written_text
 
+from berth.pilot.collectors.valgrind import RULES
 from berth.pilot.emulate import emulate
 from berth.pilot.launch import Order, run_one
 from berth.pilot.options import PilotOptions
@@ -133,9 +134,17 @@ KINDS: dict[str, Kind] = {
 
 
 def spent_s() -> float:
-    """Processor time of all ended children of this process."""
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return used.ru_utime + used.ru_stime
+    """Processor time of this process, which runs the pilot, and of all its ended children."""
+    every = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    return sum(used.ru_utime + used.ru_stime for used in every)
+
+
+def ended_by(profile: Profile) -> str:
+    """Return the rule that ended the counting; "program" where the whole run was counted."""
+    counted = profile.counters["instructions"]
+    if counted.complete:
+        return "program"
+    return next((cut for cut, words in RULES.items() if words in (counted.note or "")), "failure")
 
 
 def off_in_time(
@@ -174,7 +183,7 @@ def main() -> int:
     accuracy = "--accuracy" in sys.argv
     processor, wall, apart = [], [], []
     text = written_text(9_000_000)
-    print(f"{'program':9}{'native s':>9}{'processor':>11}{'wall':>7}{'counted':>9}", end="")
+    print(f"{'program':9}{'native s':>9}{'processor':>11}{'wall':>7}{'ended by':>16}", end="")
     print("  misses off, of the run time; largest error of the mix" if accuracy else "")
     for name, kind in KINDS.items():
         if (words and name not in words) or shutil.which(kind.needs) is None:
@@ -198,9 +207,8 @@ def main() -> int:
             profile = run_pilot(PilotOptions(tuple(command), show_output=False))
             processor.append((spent_s() - before_s) / cpu_s)
             wall.append((time.monotonic() - begun_s) / wall_s)
-            whole = profile.counters["instructions"].complete
-            covered = "all" if whole else "a part"
-            row = f"{name:9}{cpu_s:9.2f}{processor[-1]:11.1f}{wall[-1]:7.1f}{covered:>9}"
+            row = f"{name:9}{cpu_s:9.2f}{processor[-1]:11.1f}{wall[-1]:7.1f}"
+            row += f"{ended_by(profile):>16}"
             if accuracy and (complete := complete_counts(command, folder)) is not None:
                 time_off, mix_off = off_in_time(profile, complete, cpu_s)
                 apart.append(abs(time_off))

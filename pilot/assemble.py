@@ -19,12 +19,11 @@ from berth.pilot.launch import Outcome
 from berth.pilot.native import Native
 from berth.pilot.needs import NOTHING, Executed
 from berth.pilot.options import Plan
-from berth.pilot.plausible import Contention, contention, impossible, ran_elsewhere, without_counts
+from berth.pilot.plausible import contention, impossible, ran_elsewhere, without_counts
 from berth.pilot.profile import (
     CollectorReport,
     Measurement,
     Profile,
-    Runtime,
     ScalingPoint,
     SizePoint,
     Workload,
@@ -67,9 +66,8 @@ def assemble(plan: Plan, native: Native, extra: Extra) -> Profile:
     if memory is not None and memory.note:
         warnings.append(f"peak memory: {memory.note}")
     shared = contention(first)
-    if shared is not None:
-        took_s = native.runtime.median_s if native.runtime is not None else first.wall_s
-        warnings.extend(filter(None, [shared.sentence(took_s)]))
+    if shared is not None and native.runtime is not None:
+        warnings.extend(filter(None, [shared.sentence(native.runtime)]))
     counters = {**native.counters, **extra.counters}
     elsewhere = ran_elsewhere(command, first)
     why = elsewhere or (
@@ -95,7 +93,7 @@ def assemble(plan: Plan, native: Native, extra: Extra) -> Profile:
         runs_on=runs_on,
         exit_status=exit_status_of(first),
         complete=first.succeeded and not interrupted,
-        runtime=_as_sure_as(native.runtime, shared),
+        runtime=native.runtime,
         peak_memory_bytes=memory.bytes if memory is not None else None,
         peak_memory_is_bound=(memory is not None and memory.is_bound) or None,
         counters=with_missing(derive(counters), reports),
@@ -107,14 +105,6 @@ def assemble(plan: Plan, native: Native, extra: Extra) -> Profile:
         machine=host.machine(),
         provenance=host.provenance(),
     )
-
-
-def _as_sure_as(runtime: Runtime | None, shared: Contention | None) -> Runtime | None:
-    """Return the runtime with a spread of at least the time spent waiting for a processor."""
-    if runtime is None or shared is None or not shared.noticeable:
-        return runtime
-    spread_s = max(runtime.spread_s, shared.waited_s)
-    return runtime.model_copy(update={"spread_s": spread_s})
 
 
 def exit_status_of(outcome: Outcome) -> int:

@@ -1,4 +1,4 @@
-"""The emulated runs of a pilot, with a time limit: Berth's valgrind tool, or valgrind's own tools.
+"""The emulated runs of a pilot, with a limit: Berth's valgrind tool, or valgrind's own tools.
 
 Berth's tool counts everything in one run. If it cannot be built, valgrind's own tools are run one
 after another:
@@ -31,10 +31,13 @@ from berth.pilot.profile import CollectorReport, Measurement
 SAME_RUN = 0.01
 """Largest relative difference of instruction counts at which a tool's counts are not scaled."""
 RESERVE = 0.05
-"""Share of the time limit that is reserved for writing and reading the results."""
-PLAIN_SHARE, PLAIN_LEAST_S = 0.25, 5.0
-"""Time limit of the run that shows the needed instruction sets: this share of the time limit of
-the counting runs, at least 5 s."""
+"""Share of the limit that is reserved for writing and reading the results."""
+PLAIN_SHARE, PLAIN_LEAST_S = 0.25, 4.0
+"""Limit of the run that shows the needed instruction sets: this share of the limit of the counting
+runs, at least 4 s of processor time."""
+IDLE_FACTOR = 10.0
+"""Wall time of a run without a time limit is at most this many times its limit of processor time,
+so that a program that hangs ends."""
 ROUGH = frozenset({"fp_ops"})
 """Counters that lackey only estimates; dropped if callgrind counted the operations exactly."""
 
@@ -55,25 +58,25 @@ def emulate(
 ) -> Emulation:
     """Run a program under each of the emulation tools and return the merged counters.
 
-    ``tools``: names of collectors, preferred first. ``budget_s``: wall time of all runs together.
-    ``jobs``: runs at the same time; above 1 only for programs that write no files. ``once``: no run
-    is repeated in another way, because the other ranks of the program wait for this one.
+    ``tools``: names of collectors, preferred first. ``budget_s``: processor time of all runs
+    together, in seconds; their wall time is limited by the order's ``time_limit_s``. ``jobs``: runs
+    at the same time; above 1 only for programs that write no files. ``once``: no run is repeated in
+    another way, because the other ranks of the program wait for this one.
     """
     with _scratch() as folder:
         collectors, reports = _usable(tools, folder)
         if not collectors:
             return Emulation({}, tuple(reports), (), NOTHING, False)
-        rounds = -(-len(collectors) // max(1, jobs))
-        limit = budget_s * (1 - RESERVE) / rounds
-        orders = [c.prepare(replace(order, time_limit_s=limit)) for c in collectors]
+        limit = budget_s * (1 - RESERVE) / len(collectors)
+        orders = [c.prepare(_limited(order, limit)) for c in collectors]
         interrupted = False
         try:
             outcomes: dict[int, Outcome] = dict(enumerate(run_all(orders, jobs=jobs)))
             for index, collector in enumerate(collectors):
-                left_s = limit - outcomes[index].wall_s
+                left_s = limit - outcomes[index].cpu_s
                 failed = outcomes[index].exit_code and not outcomes[index].cut
                 if failed and left_s > 0 and not once:
-                    other = collector.again(replace(orders[index], time_limit_s=left_s))
+                    other = collector.again(_limited(orders[index], left_s))
                     if other is not None:
                         [outcomes[index]] = run_all([other], jobs=1)
         except Interrupted as stop:
@@ -89,7 +92,7 @@ def emulate(
                 executed = Executed(readings.sets, stopped=readings.stopped)
                 limit = max(PLAIN_LEAST_S, PLAIN_SHARE * budget_s)
                 if may_choose(readings.sets) and not (readings.stopped or interrupted or once):
-                    plain = collector.plainly(replace(orders[index], time_limit_s=limit))
+                    plain = collector.plainly(_limited(orders[index], limit))
                     if plain is not None:
                         seen = _seen(collector, plain)
                         # A file that this run did not reach needs what it executed before.
@@ -106,6 +109,11 @@ def emulate(
     warnings = _gathered(finished)
     counters = merge([readings for _, readings in finished])
     return Emulation(counters, tuple(reports), tuple(warnings), executed, interrupted)
+
+
+def _limited(order: Order, cpu_s: float) -> Order:
+    """Return the launch order with a limit of processor time in seconds, and of wall time."""
+    return replace(order, cpu_limit_s=cpu_s, time_limit_s=order.time_limit_s or IDLE_FACTOR * cpu_s)
 
 
 def _of_whole_program(readings: Readings, outcome: Outcome) -> Readings:

@@ -27,13 +27,18 @@ from berth.pilot.units import whole_number
 SHEPHERD = Path(__file__).with_name("shepherd.py")
 TAIL_BYTES = 65_536
 TICK_S = 0.2
+LAUNCHERS = frozenset(
+    {"mpirun", "mpiexec", "mpiexec.hydra", "srun", "prun", "prterun", "jsrun", "orterun"}
+)
+"""Names of programs that start the ranks of an MPI program."""
 
 
 @dataclass(frozen=True, slots=True)
 class Order:
     """A launch order: one program to run, with its environment and limits.
 
-    After ``time_limit_s`` the program gets SIGTERM, and ``cut_grace_s`` later SIGKILL.
+    After ``time_limit_s``, or ``cpu_limit_s`` of processor time of all its processes, or where
+    ``stop_file`` exists, the program gets SIGTERM, and ``cut_grace_s`` later SIGKILL.
     ``leftover_grace_s`` is how long its child processes may run on after its end.
     """
 
@@ -46,6 +51,9 @@ class Order:
     something else where it is /dev/null: some fail, others compute less."""
     sample: bool = True
     time_limit_s: float | None = None
+    cpu_limit_s: float | None = None
+    stop_file: str | None = None
+    """File that an emulator makes where the shares of what it counts have settled."""
     cut_grace_s: float = 5.0
     leftover_grace_s: float = 2.0
     nice: int = 0
@@ -53,6 +61,9 @@ class Order:
     """Folder of the control group in which the program runs; None: that of the caller."""
     sampled: bool = False
     """Whether an emulator may simulate caches in a part of the run and report a standard error."""
+    settle_after_s: float | None = None
+    """Processor time after which an emulated run may end because the shares of its counts have
+    settled; None: it goes on."""
     folders: PrivateFolders | None = None
     """If given, each run works in a new copy of this folder instead of in ``cwd``."""
 
@@ -65,7 +76,8 @@ class Outcome:
     exit_code: int | None
     signal: int | None
     cut: str | None
-    """The reason why the run was cut short ("time limit", "ended"), or None."""
+    """The reason why the run was cut short ("time limit", "processor time", "settled", "ended"), or
+    None."""
     leftover: int
     """Number of processes that outlived the program and were ended."""
     output_bytes: int
@@ -86,6 +98,8 @@ class Outcome:
     usage: Mapping[str, float] = field(default_factory=dict)
     threads_busy: int = 0
     """Largest number of threads of one process that computed at the same time; 0: unknown."""
+    busiest_process_s: float = 0.0
+    """Largest processor time of one process, until its last sample; 0: unknown."""
     waited_s: float = 0.0
     """Longest time that a computing thread waited for a processor, until the last sample."""
     machine_s: Mapping[str, float] = field(default_factory=dict)
@@ -106,6 +120,8 @@ class Outcome:
         """Return how the program ended as words, such as ``ended with exit status 1``."""
         if self.cut == "time limit":
             return f"was cut at the time limit after {self.wall_s:.3g} s"
+        if self.cut == "processor time":
+            return f"was cut after {self.cpu_s:.3g} s of processor time"
         if self.cut:
             return "was interrupted"
         if self.signal is not None:
@@ -146,6 +162,12 @@ def resolve_command(command: Sequence[str], env: Mapping[str, str]) -> tuple[str
     if executable is not None:
         return (executable, *command[1:])
     path = Path(program)
+    if path.name in LAUNCHERS and not path.exists():
+        raise UsageError(
+            f"{program}: this node has no such MPI launcher",
+            hint="load the MPI module that the program was built with (module avail mpi), or let "
+            "the scheduler start the ranks: berth pilot submit --tasks N -- ./app",
+        )
     if "/" in program and path.is_dir():
         raise UsageError(f"{program} is a folder, not a program")
     if "/" in program and path.exists():
@@ -339,6 +361,8 @@ def _as_message(order: Order) -> dict[str, object]:
         "tail_bytes": TAIL_BYTES,
         "sample": order.sample,
         "time_limit_s": order.time_limit_s,
+        "cpu_limit_s": order.cpu_limit_s,
+        "stop_file": order.stop_file,
         "cut_grace_s": order.cut_grace_s,
         "grace_s": order.leftover_grace_s,
         "nice": order.nice,

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import operator
 import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from berth.pilot.collectors.base import Collector
 from berth.pilot.launch import Interrupted, Order, Outcome, run_all
+from berth.pilot.plausible import contention, noise_of, own_time_s
 from berth.pilot.profile import CollectorReport, Measurement, Runtime
 from berth.pilot.progress import Say, clocked
+from berth.pilot.runs_on import is_rank
 
 LONG_S = 20.0
 VERY_LONG_S = 60.0
@@ -43,7 +46,7 @@ def repeats_for(first_s: float, wanted: int) -> int:
 
 
 def runtime_of(times_s: Sequence[float]) -> Runtime:
-    """Return the median and spread of wall times in seconds.
+    """Return the median and spread of times in seconds.
 
     The spread is the interquartile range; for two runs their difference, for one run 0.
     """
@@ -98,8 +101,10 @@ def run_native(
         return Native(
             first, None, counters, tuple(reports), tuple(warnings), interrupted, gpus_used
         )
-    times = [first.wall_s]
-    plain = replace(order, sample=False, forward_bytes=0)
+    # The waits of one rank are not those of the whole parallel program.
+    time_of = operator.attrgetter("wall_s") if is_rank(order.env) else own_time_s
+    times = [time_of(first)]
+    plain = replace(order, forward_bytes=0)
     wanted = repeats_for(first.wall_s, repeats)
     while len(times) < wanted and not _agree(times) and left_s() > 1.5 * first.wall_s:
         ended = len(times)
@@ -112,10 +117,11 @@ def run_native(
         if not outcome.succeeded:
             warnings.append(f"repeat {len(times) + 1} {outcome.describe()}, the first did not")
             break
-        times.append(outcome.wall_s)
+        times.append(time_of(outcome))
+    noise = None if is_rank(order.env) else noise_of(times, contention(first))
     return Native(
         first,
-        runtime_of(times),
+        runtime_of(times).model_copy(update={"noise": noise}),
         counters,
         tuple(reports),
         tuple(warnings),

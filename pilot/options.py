@@ -35,11 +35,11 @@ class PilotOptions:
     repeats: int = 3
     time_limit_s: float = 600.0
     """Time limit of the whole pilot in seconds."""
-    max_slowdown: float = 5.0
-    """Time limit of the emulated run, as a multiple of the native run's processor or wall time,
-    whichever is longer (but at least ``EMULATION_FLOOR_S``)."""
+    max_slowdown: float = 10.0
+    """Limit of the emulated run's processor time, as a multiple of the native run's (but at least
+    ``EMULATION_FLOOR_S``)."""
     count_limit_s: float = 60.0
-    """Time limit of the emulated run in seconds, however long the native run takes."""
+    """Limit of the emulated run's processor time in seconds, however long the native run takes."""
     collectors: tuple[str, ...] = field(default_factory=lambda: tuple(COLLECTORS.load_all()))
     stdin: str | None = None
     show_output: bool = True

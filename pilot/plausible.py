@@ -1,8 +1,10 @@
 """Plausibility checks of a run: contention for the machine, and impossible counts.
 
-Contention is measured in three ways: how long the program's computing threads waited for a
+Contention is measured in four ways: how long the program's computing threads waited for a
 processor (as the kernel's CPU scheduler accounts it), the processor time of other programs during
-the run, and the time that the host of a virtual machine took ("stolen").
+the run, the time that the host of a virtual machine took ("stolen"), and the time for which the
+program was stopped. Waits for other work are taken off the measured time; what remains of the
+contention makes the time uncertain (its noise).
 
 Instruction counts are compared with the processor time of the native run. An emulated run can miss
 the program: the launcher starts the program outside the process tree, a script's children are not
@@ -12,19 +14,36 @@ prediction from them is worse than a prediction from time and memory alone.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+import os
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePath
 
-from berth.pilot.launch import Outcome
-from berth.pilot.profile import Measurement, Quality, RunsOn, Target
-from berth.pilot.runs_on import LAUNCHERS, REMOTE_LAUNCHERS
+from berth.pilot.launch import LAUNCHERS, Outcome
+from berth.pilot.profile import Measurement, Quality, RunsOn, Runtime, Target
+from berth.pilot.runs_on import REMOTE_LAUNCHERS
 
 NOT_ITS_OWN = "the machine was not its own"
 """Beginning of the warning about contention, by which :func:`is_contention` recognises it."""
 NOTICEABLE = 0.05
-"""Smallest slowdown by waiting or stolen time that gives a warning, as a fraction of the time on
-an idle machine."""
+"""Smallest slowdown by waiting or stolen time that is taken off a run's time and gives a warning,
+as a fraction of the time on an idle machine."""
+BY_OTHERS = 0.5
+"""Waits are by other work only if that had at least this share of the time waited."""
+BUSY_NOISE, STOPPED_NOISE, STOLEN_NOISE = 0.18, 0.2, 1.0
+"""Standard deviation of log time of runs on a machine whose other processors are all busy (caches,
+bandwidth and hardware threads are shared), of which all the time was stopped, and of which all the
+time was stolen; less in proportion."""
+LEAST_NOISE = 0.02
+"""Smaller noise is not told from that of a quiet machine."""
+COMPUTES = 0.3
+"""Only programs that run for at least this share of the time for which they do not wait for a
+processor are judged to have been stopped: others wait for something."""
+EXPECTED_RUNS = 4
+"""The expected noise counts as much as so many runs beside those that were measured."""
+BLOCKED_S = 0.1
+"""Time for which a program that gives up its processor itself is taken to wait each time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,31 +60,49 @@ class Contention:
     stolen_share: float
     idle_s: float
     """Estimated wall time of the run on an idle machine."""
+    stopped_share: float = 0.0
+    """Part of the wall time for which the program neither ran nor waited for a processor, nor had
+    given up its processor itself: it was stopped or frozen."""
+    by_others: bool = False
+    """Whether other work, not its own threads, kept the program waiting."""
 
     @property
     def noticeable(self) -> bool:
         """Return whether contention made the run over 5 % longer than on an idle machine."""
         return self.idle_s + self.waited_s > (1 + NOTICEABLE) * self.idle_s
 
-    def sentence(self, runtime_s: float) -> str | None:
-        """Return a warning about the contention, or None.
+    @property
+    def expected_noise(self) -> float:
+        """Return the standard deviation of log time that this contention leads to expect."""
+        share = min(1.0, self.other_cores / max(1, (os.cpu_count() or 1) - 1))
+        return math.hypot(
+            BUSY_NOISE * share, STOPPED_NOISE * self.stopped_share, STOLEN_NOISE * self.stolen_share
+        )
 
-        ``runtime_s``: median wall time of all native runs in seconds. None is returned if the
-        median is at most 5 % above the time on an idle machine: most runs were not affected.
-        """
-        slowdown = runtime_s / max(self.idle_s, 1e-9)
-        if not self.noticeable or slowdown <= 1 + NOTICEABLE:
+    def sentence(self, runtime: Runtime) -> str | None:
+        """Return a warning about a busy machine and its effect on the time; None: it was quiet."""
+        if runtime.noise is None:
             return None
-        signs = [f"it waited {self.waited_s:.3g} s for a processor"]
+        signs = []
+        if self.noticeable:
+            signs.append(f"it waited {self.waited_s:.3g} s for a processor")
         if self.other_cores >= 0.1:
             signs.append(f"other work kept {self.other_cores:.1f} processors busy")
         if self.stolen_share >= 0.01:
             signs.append(f"the host of this virtual machine took {self.stolen_share:.0%}")
+        if self.stopped_share >= NOTICEABLE:
+            signs.append(f"it did not run for {self.stopped_share:.0%} of its time")
+        taken_off = " without its waits" if self.noticeable and self.by_others else ""
         return (
-            f"{NOT_ITS_OWN} ({', '.join(signs)}): alone it would take about "
-            f"{self.idle_s:.3g} s, so the times of this profile are {slowdown:.1f} times "
-            "too long; measure again on an idle node"
+            f"{NOT_ITS_OWN} ({', '.join(signs) or 'its runs differ'}): the profile's time, "
+            f"{runtime.median_s:.3g} s{taken_off}, is known to +-{90 * runtime.noise:.0f} % only, "
+            "and so are the predicted times; measure again on an idle node"
         )
+
+
+def cores() -> int:
+    """Return the number of processors that this process may use."""
+    return len(os.sched_getaffinity(0))
 
 
 def is_contention(warning: str) -> bool:
@@ -77,14 +114,49 @@ def contention(outcome: Outcome) -> Contention | None:
     """Return the contention during a run; None: the kernel gave no processor times."""
     if not outcome.machine_s or outcome.wall_s <= 0:
         return None
-    other = max(0.0, outcome.machine_s.get("busy", 0.0) - outcome.cpu_s) / outcome.wall_s
+    wall_s, used = outcome.wall_s, outcome.usage
+    other = max(0.0, outcome.machine_s.get("busy", 0.0) - outcome.cpu_s) / wall_s
     capacity = outcome.machine_s.get("busy", 0.0) + outcome.machine_s.get("stolen", 0.0)
     stolen = outcome.machine_s.get("stolen", 0.0) / capacity if capacity else 0.0
-    waited = min(outcome.waited_s, 0.99 * outcome.wall_s)
-    running = outcome.wall_s - waited
+    waited = min(outcome.waited_s, 0.99 * wall_s)
+    running = wall_s - waited
     # The kernel's waiting times do not include the time that the host stole.
     taken = min(running, outcome.cpu_s) * stolen
-    return Contention(waited + taken, other, stolen, running - taken)
+    gave_up = used.get("ru_nvcsw", 0.0) * BLOCKED_S
+    computes = outcome.cpu_s >= COMPUTES * running
+    stopped = max(0.0, running - outcome.cpu_s - gave_up) / wall_s if computes else 0.0
+    return Contention(
+        waited + taken,
+        other,
+        stolen,
+        running - taken,
+        stopped,
+        other * wall_s >= BY_OTHERS * waited and outcome.threads_busy <= cores(),
+    )
+
+
+def own_time_s(outcome: Outcome) -> float:
+    """Return the wall time of a run without the time for which other work kept it waiting."""
+    shared = contention(outcome)
+    if shared is None or not (shared.noticeable and shared.by_others):
+        return outcome.wall_s
+    return shared.idle_s
+
+
+def noise_of(times_s: Sequence[float], shared: Contention | None) -> float | None:
+    """Return the standard deviation of the log of the next run's time around the median of these
+    runs; None: the machine was quiet.
+
+    It is that of the runs, drawn to the noise that the contention leads to expect.
+    """
+    expected = 0.0 if shared is None else shared.expected_noise
+    if expected < LEAST_NOISE:
+        return None
+    logs = [math.log(time_s) for time_s in times_s]
+    middle = math.fsum(logs) / len(logs)
+    squares = EXPECTED_RUNS * expected**2 + math.fsum((log - middle) ** 2 for log in logs)
+    variance = squares / (EXPECTED_RUNS + len(logs) - 1)
+    return math.sqrt(variance * (1 + 1 / len(logs)))
 
 
 MOST_PER_S = 4e10

@@ -68,11 +68,15 @@ class Measurement(Document):
 
 
 class Runtime(Document):
-    """Wall-clock time of a program's native runs; ``spread_s`` is the interquartile range."""
+    """Wall-clock time of a program's native runs, without the time for which other work on the
+    machine kept them waiting; ``spread_s`` is the interquartile range."""
 
     median_s: Positive
     spread_s: NonNegative
     repeats_s: tuple[Positive, ...] = Field(min_length=1, max_length=10_000)
+    noise: NonNegative | None = None
+    """Standard deviation of the natural log of a further run's time around ``median_s``, because
+    the machine was busy; None: it was quiet, or that is not known."""
 
 
 class RunsOn(Document):

@@ -12,7 +12,6 @@ from __future__ import annotations
 import os
 import statistics
 import tempfile
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -171,8 +170,8 @@ def count_once(
     """Run a program exactly once and return its counters.
 
     Hardware counters are used if they give all ``REQUIRED`` counters, else emulation. The emulated
-    run is cut after ``max_slowdown`` x ``native_s`` (the time in seconds without tools), at the
-    latest after ``left_s`` seconds.
+    run is cut after ``max_slowdown`` x ``native_s`` (the time in seconds without tools) of
+    processor time, at the latest after ``left_s`` seconds.
     """
     with tempfile.TemporaryDirectory(prefix="berth-rank-") as folder:
         perf = PerfCollector(Path(folder))
@@ -188,14 +187,13 @@ def count_once(
                 reports=(report,),
                 succeeded=outcome.succeeded,
             )
-    budget_s = min(left_s, max(EMULATION_FLOOR_S, max_slowdown * native_s))
-    order = replace(order, sampled=native_s > SAMPLED_S)
-    started_s = time.monotonic()
+    budget_s = max(EMULATION_FLOOR_S, max_slowdown * native_s)
+    order = replace(order, sampled=native_s > SAMPLED_S, time_limit_s=left_s)
     emulated = emulate(order, tools=EMULATORS, budget_s=budget_s, once=True)
     used = any(report.status == "used" for report in emulated.reports)
     if all(report.status == "absent" for report in emulated.reports):
         run_all([replace(order, time_limit_s=left_s)], jobs=1)  # the other ranks wait for this rank
-    cut = time.monotonic() - started_s >= budget_s
+    cut = any(not measurement.complete for measurement in emulated.counters.values())
     return RankCounts(
         rank=rank,
         counters=emulated.counters,

@@ -20,15 +20,20 @@ from berth.pilot.emulate import emulate
 from berth.pilot.launch import Order, Outcome, run_all
 from berth.pilot.native import Native, repeats_for, run_native
 from berth.pilot.options import PilotOptions, Plan, make_plan
-from berth.pilot.plausible import contention
 from berth.pilot.private_folder import PrivateFolders, why_not
 from berth.pilot.profile import CollectorReport, Profile, Runtime, ScalingPoint, SizePoint
 from berth.pilot.progress import Say, clocked, say_nothing
 from berth.pilot.runs_on import is_rank, ranks_of
 
-EMULATION_FLOOR_S = 10.0
-"""Smallest time limit of the emulated runs, also of short programs: valgrind takes a second to
-start."""
+EMULATION_FLOOR_S = 5.0
+"""Smallest limit of the emulated runs, in seconds of processor time, also of short programs:
+valgrind takes a second to start."""
+SETTLE_SLOWDOWN = 3.0
+"""An emulated run whose counts have settled may end after this many times the native processor
+time: about half of most programs has then run, a third of those that valgrind slows down most."""
+ONE_PROCESS = 0.9
+"""Only if one process has this share of the native processor time: where several share it, one that
+has settled does not stand for the next."""
 SAMPLED_S = 0.5
 """For programs with more processor time than this, caches are simulated in a part of the run only.
 """
@@ -95,7 +100,7 @@ class _Pilot:
                 self._sizes(native)
                 self._threads(native.runtime)
                 self._one_thread(native.runtime, native.first)
-                self._emulated(native.runtime, native.first.cpu_s)
+                self._emulated(native.first)
             except KeyboardInterrupt:
                 self._extra.interrupted = True
         if self._folders is not None and (sentence := self._folders.sentence()) is not None:
@@ -202,9 +207,7 @@ class _Pilot:
             runs = self._quietly(self._with_threads(1), repeats)
         alone = runs.first.threads_busy == 1 and runs.first.cpu_s <= ONE_BUSY * runs.first.wall_s
         if runs.runtime is not None and alone:
-            shared = contention(runs.first)
-            running = 1.0 if shared is None else shared.idle_s / runs.first.wall_s
-            self._extra.one_thread_s = runs.runtime.median_s * running
+            self._extra.one_thread_s = runs.runtime.median_s
 
     def _with_threads(self, threads: int) -> Order:
         order = self._order(self._plan.main)
@@ -212,20 +215,27 @@ class _Pilot:
             order, env={**order.env, **{name: str(threads) for name in THREAD_VARIABLES}}
         )
 
-    def _emulated(self, runtime: Runtime, cpu_s: float) -> None:
+    def _emulated(self, first: Outcome) -> None:
         tools = [tool for tool in names_of(Stage.EMULATED) if self._wants(tool)]
         if not tools:
             return
         if time.monotonic() >= self._end:
             self._extra.warnings.append("the time limit left nothing for the emulated run")
             return
-        native_s = max(runtime.median_s, cpu_s)
-        budget = max(EMULATION_FLOOR_S, self._options.max_slowdown * native_s)
-        budget = min(budget, self._options.count_limit_s, self._left_s())
-        sampled = cpu_s > SAMPLED_S
-        order = replace(self._order(self._plan.main), sampled=sampled)
-        usual_s = min(budget, TOOL_START_S + SLOWDOWN * cpu_s)
-        with clocked(self._say, f"emulated run, at most {budget:.0f} s", usual_s, budget):
+        budget = max(EMULATION_FLOOR_S, self._options.max_slowdown * first.cpu_s)
+        budget = min(budget, self._options.count_limit_s)
+        alone = first.busiest_process_s >= ONE_PROCESS * first.cpu_s
+        order = replace(
+            self._order(self._plan.main),
+            sampled=first.cpu_s > SAMPLED_S,
+            settle_after_s=SETTLE_SLOWDOWN * first.cpu_s if alone else None,
+            time_limit_s=self._left_s(),
+        )
+        # On a busy machine a run takes longer than its processor time.
+        stretch = max(1.0, first.wall_s * first.threads_busy / max(first.cpu_s, 1e-9))
+        usual_s = stretch * min(budget, TOOL_START_S + SLOWDOWN * first.cpu_s)
+        activity = f"counting, at most {budget:.0f} s of processor time"
+        with clocked(self._say, activity, usual_s, min(stretch * budget, self._left_s())):
             emulation = emulate(
                 order, tools=tools, budget_s=budget, once=is_rank(self._options.env)
             )

@@ -15,7 +15,7 @@ from pathlib import Path, PurePath
 from shutil import which
 
 from berth.pilot.instruction_sets import needed, unknown
-from berth.pilot.launch import Outcome
+from berth.pilot.launch import LAUNCHERS, Outcome
 from berth.pilot.needs import NOTHING, Elf, Executed, needed_sets, read_elf
 from berth.pilot.private_folder import original
 from berth.pilot.profile import RunsOn, Target
@@ -25,7 +25,6 @@ CUDA_LIBRARY = re.compile(r"lib(cuda|cudart|cublas|cudnn|cufft|cusparse|cusolver
 HIP_LIBRARY = re.compile(r"lib(amdhip64|hsa-runtime64|rocblas|MIOpen|rccl)\b.*\.so")
 CUDA_SECTIONS = frozenset({".nv_fatbin", ".nvFatBinSegment", "__nv_module_id"})
 HIP_SECTIONS = frozenset({".hip_fatbin", ".hipFatBinSegment"})
-LAUNCHERS = frozenset({"mpirun", "mpiexec", "mpiexec.hydra", "srun", "prun", "jsrun", "orterun"})
 REMOTE_LAUNCHERS = frozenset({"srun", "jsrun", "sbatch", "ssh", "docker"})
 RANK_FLAGS = frozenset({"-n", "-np", "--np", "--ntasks", "--n"})
 RANK_VARIABLES = ("OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "PMIX_SIZE", "SLURM_STEP_NUM_TASKS")

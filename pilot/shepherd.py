@@ -40,6 +40,8 @@ FIRST_SAMPLES, FIRST_SHARE = 10, 0.05
 programs are sampled, too."""
 SLOW_SAMPLE_S = 1.0
 KILL_FOR_S = 10.0
+LIMITS_S = 0.25
+"""Seconds between two looks at the limit of processor time and for the file that ends the run."""
 HAS_CHILDREN_FILES = os.path.exists(f"/proc/self/task/{os.getpid()}/children")
 LIBRARIES_MAX = 2_000
 THREADS_MAX = 1_000
@@ -202,6 +204,8 @@ class Tree:
         """(pid, thread id) -> age of the thread in nanoseconds at that sample, where known."""
         self.threads_together: dict[int, set[frozenset[str]]] = {}
         """Sets of thread IDs that were alive at the same sample, by process ID."""
+        self.leaders: dict[int, tuple[int, int]] = {}
+        """Process ID -> nanoseconds that its first thread ran and waited, when it ended."""
         self.at_exit: dict[int, tuple[int, int, int]] = {}
         """Process ID -> nanoseconds run by all its threads and by its first one, and its age, when
         it ended."""
@@ -295,10 +299,29 @@ class Tree:
             for names in looks
         )
 
+    def busiest_process_s(self) -> float:
+        """Return the largest processor time in seconds of one process; 0: unknown."""
+        ran = {pid: process_ns for pid, (process_ns, _, _) in self.at_exit.items()}
+        sampled: dict[int, int] = {}
+        for (pid, _), (thread_ns, _) in self.threads_run.items():
+            sampled[pid] = sampled.get(pid, 0) + thread_ns
+        return max((*ran.values(), *sampled.values()), default=0) / 1e9
+
+    def spent_s(self) -> float:
+        """Return the processor time in seconds of all processes of the run until now."""
+        ticks = 0
+        for pid in descendants_of(os.getpid()):
+            words = read_file(f"/proc/{pid}/stat").rpartition(")")[2].split()
+            if len(words) >= 15:  # its own user and system time, and those of ended children
+                ticks += sum(int(word) for word in words[11:15])
+        ended_s = self.usage.get("ru_utime", 0.0) + self.usage.get("ru_stime", 0.0)
+        return ended_s + ticks / TICKS_PER_S
+
     def waited_s(self) -> float:
         """Return the longest time in seconds that a computing thread waited for a processor."""
         longest = max((ran for ran, _ in self.threads_run.values()), default=0)
         waits = [wait for ran, wait in self.threads_run.values() if ran * BUSY_SHARE >= longest]
+        waits += [wait for ran, wait in self.leaders.values() if ran * BUSY_SHARE >= longest]
         return max(waits, default=0) / 1e9
 
     def _look_closely(self, pid: int) -> int:
@@ -320,9 +343,10 @@ class Tree:
     def _look_at_exit(self, pid: int) -> None:
         words = read_file(f"/proc/{pid}/stat").rpartition(")")[2].split()
         leader = read_file(f"/proc/{pid}/task/{pid}/schedstat").split()
-        if len(words) >= 20 and leader:
+        if len(words) >= 20 and len(leader) >= 2:
             ticks_ns = 1_000_000_000 // TICKS_PER_S
             process_ns = (int(words[11]) + int(words[12])) * ticks_ns
+            self.leaders[pid] = (int(leader[0]), int(leader[1]))
             self.at_exit[pid] = (process_ns, int(leader[0]), age_of(f"/proc/{pid}/stat"))
 
     def reap(self, pid: int) -> int:
@@ -466,8 +490,13 @@ class Run:
         deadline = self.started + limit if limit else None
         interval, next_sample = 0.004, self.started + 0.002
         asked_at: float | None = None
+        limited = self.order["cpu_limit_s"] or self.order["stop_file"]
+        next_look = self.started + LIMITS_S if limited else math.inf
         while self.root_status is None:
             now = time.monotonic()
+            if now >= next_look:
+                self.cut = self.cut or self._beyond_limits()
+                next_look = now + LIMITS_S
             if deadline and now >= deadline and not self.cut:
                 self.cut = "time limit"
             if self.cut and asked_at is None:
@@ -488,7 +517,15 @@ class Run:
                 waits.append(asked_at + self.order["cut_grace_s"] - now)
             elif deadline:
                 waits.append(deadline - now)
+            waits.append(next_look - now)
             self._wait(max(0.0, min(waits)))
+
+    def _beyond_limits(self) -> str | None:
+        """Return why the run is to end now, or None."""
+        limit, stop_file = self.order["cpu_limit_s"], self.order["stop_file"]
+        if stop_file and os.path.exists(stop_file):
+            return "settled"
+        return "processor time" if limit and self.tree.spent_s() >= limit else None
 
     def _wait(self, seconds: float) -> None:
         for end, _ in self.poll.poll(seconds * 1000):
@@ -592,6 +629,7 @@ class Run:
             "processes_peak": tree.processes_peak,
             "files_peak": tree.files_peak,
             "threads_busy": tree.threads_busy(),
+            "busiest_process_s": tree.busiest_process_s(),
             "waited_s": tree.waited_s(),
             "machine_s": {key: ticks / TICKS_PER_S for key, ticks in self.ticks.items()},
             "samples": tree.samples,

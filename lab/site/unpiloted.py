@@ -2,9 +2,9 @@
 
 AIWC's 15 devices (four CPUs, eleven GPUs) and Gavel's three GPUs as sites. Each application is left
 out in turn: of its kernels only the times on the kinds where they *ran* are known. What ships
-(``plugin.history.site_ratios``) gives the other kinds the time on the program's home times the
-population ratio of the other applications, with a home of its own for CPUs and for GPUs: nothing is
-said of a kind whose executables the program never ran. Beside it stand the plain average of all
+(``plugin.history.site_ratios``) gives other CPUs the mean of the times on the CPUs where the
+program ran times the population ratios of the other applications, and other GPUs likewise: nothing
+is said of a kind whose executables the program never ran. Beside it stand the plain average of all
 pairs, coarse features that accounting has, and the posterior of ``learning.cells`` on those runs.
 """
 
@@ -31,7 +31,7 @@ from lab.relative.data import AIWC_DATA
 
 BARS = {"AIWC": 1.25, "Gavel": 1.02}
 """Largest regret of what ships, once a program ran on a CPU and a GPU (AIWC), or at first."""
-SHIPS = "**a home for CPUs and one for GPUs, times population ratios (ships)**"
+SHIPS = "**times on CPUs, and on GPUs, where it ran, by population ratios (ships)**"
 RIDGE = 0.1
 """Penalty of the coarse features, in squared standard deviations."""
 _FLAT = 100.0
@@ -152,25 +152,27 @@ def shipped_posterior(site: Site, held: str, ran: Sequence[int]) -> Floats:
 
 
 class Homes:
-    """What ships: the time on a home of each kind of device, times the population ratios."""
+    """What ships: the times on CPUs, and on GPUs, where the program ran, by population ratios."""
 
     def __init__(self, site: Site) -> None:
         self._ratios = {held: population(site, held) for held in site.left_out}
 
     def __call__(self, site: Site, held: str, ran: Sequence[int]) -> Floats:
-        """Return the log seconds on the kinds where such executables ran."""
+        """Return the log seconds on kinds that run executables of the program."""
         known = _rows(site, held)
         predicted = np.full(known.shape, np.inf)
         for device in ("cpu", "gpu"):
             homes = [n for n in ran if site.places[n].kind == device]
             for n in site.of(device) if homes else ():
-                ratio = self._ratios[held].between(
-                    site.kinds[n], site.kinds[homes[0]], "", everybody=True
-                )
-                assert ratio is not None or n == homes[0]  # noqa: S101 - all programs ran on all
-                predicted[:, n] = known[:, homes[0]] + (0.0 if ratio is None else ratio.mid)
+                by_home = [known[:, home] + self._log_ratio(site, held, n, home) for home in homes]
+                predicted[:, n] = np.mean(by_home, axis=0)
         predicted[:, ran] = known[:, ran]
         return predicted
+
+    def _log_ratio(self, site: Site, held: str, kind: int, home: int) -> float:
+        names = site.kinds[kind], site.kinds[home]
+        ratio = self._ratios[held].between(*names, "", everybody=True)
+        return 0.0 if ratio is None else ratio.mid
 
     def coverage(self, site: Site, *, by_kernels: bool) -> float:
         """Return the share of ratios of two kinds of one device within the 90 % interval, groups

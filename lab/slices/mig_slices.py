@@ -30,7 +30,6 @@ from lab.slices.slice_errors import (
     Held,
     large_width,
     latent_left_out,
-    mixed_held,
     rule_held,
     sweep_held,
     width,
@@ -158,8 +157,7 @@ def _sweeps(seed: int, parts: Iterable[frozenset[str]]) -> tuple[Held, Held, dic
         fitted = fit_sweep(rows.of(set(rows.names) - away), seed)
         chosen[fitted.choice.name] += 1
         held.append(sweep_held(fitted.model, rows.of(away), fitted.shares))
-        load_model = sweep_held(fitted.model, alone.of(away), fitted.shares)
-        held_alone.append(mixed_held(load_model, rule_held(alone.of(away), fitted.shares)))
+        held_alone.append(rule_held(alone.of(away), fitted.shares))
     return stacked(held), stacked(held_alone), dict(chosen)
 
 

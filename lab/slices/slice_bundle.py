@@ -28,7 +28,6 @@ from berth.predictor.families.slices.from_use import WITH_MEMORY, WITHOUT_MEMORY
 from berth.predictor.families.slices.latent import LATENT_SCHEMA, LatentFile
 from berth.predictor.families.slices.physics import ShareModel
 from berth.predictor.families.slices.predictor import BATCHES, EASE, SWEEP
-from berth.predictor.families.slices.sweep import EQUIVALENCE, LOAD_MODEL
 from berth.predictor.learning.onnx_export import check_trees_agree, trees_to_onnx
 from lab.datasets.mig import MISO, PARVAGPU
 from lab.ground.report import (
@@ -40,7 +39,6 @@ from lab.ground.report import (
 from lab.slices.latent import FAMILIES, FamilySpec, fit_family
 from lab.slices.slice_cases import (
     Case,
-    SliceRows,
     inference_cases,
     sweep_rows,
     training_cases,
@@ -49,12 +47,11 @@ from lab.slices.slice_errors import (
     Held,
     large_width,
     latent_left_out,
-    mixed_held,
     rule_left_out,
     sweep_left_out,
     width,
 )
-from lab.slices.sweep import SweepFit, effective, features_of, fit_shares, fit_sweep
+from lab.slices.sweep import effective, features_of, fit_shares, fit_sweep
 
 LIBRARIES = ("numpy", "onnxmltools", "onnxruntime", "xgboost-cpu")
 TIME = "time"
@@ -93,7 +90,7 @@ def train(
     alone = sweep_rows(one_process=True)
     methods = [
         _entry(SWEEP, "ParvaGPU, 1 to 5 processes", sweep_left_out(fitted, rows)),
-        batches_entry(fitted, alone),
+        _entry(BATCHES, "ParvaGPU, 1 process", rule_left_out(fitted, alone)),
     ]
     families = []
     for spec in FAMILIES:
@@ -148,20 +145,6 @@ def _entry(name: str, data: str, held: Held) -> MethodEntry:
     )
 
 
-def batches_entry(fitted: SweepFit, alone: SliceRows) -> MethodEntry:
-    """Return the load model of one process and batch equivalence together; a probe moves the
-    former."""
-    load_model, rule = sweep_left_out(fitted, alone), rule_left_out(fitted, alone)
-    entry = _entry(BATCHES, "ParvaGPU, 1 process", mixed_held(load_model, rule))
-    return entry.model_copy(
-        update={
-            "sources": dict(
-                zip((LOAD_MODEL, EQUIVALENCE), map(width, (load_model, rule)), strict=True)
-            )
-        }
-    )
-
-
 def card(manifest: SliceManifest, disagreement: float) -> str:
     """``CARD.md`` as text."""
     shares, training = manifest.shares, manifest.training
@@ -178,10 +161,11 @@ def card(manifest: SliceManifest, disagreement: float) -> str:
         {
             "What it is": [
                 "Physics first: a smooth maximum of what a slice does not stretch (launches, the",
-                "host) and of work over the slice's effective share. `sweep` and `batches` fit",
-                "that model to the workload's own times on the whole GPU and add a learnt",
-                f"correction (gradient boosting, `{training.residual}`, ONNX; largest difference",
-                f"from the trainer's own output {disagreement:.1e}). `counters`, `utilisation`,",
+                "host) and of work over the slice's effective share. `sweep` fits that model",
+                "to the workload's own times on the whole GPU and adds a learnt correction",
+                f"(gradient boosting, `{training.residual}`, ONNX; largest difference from the",
+                f"trainer's own output {disagreement:.1e}). `batches` is batch equivalence:",
+                "nothing of it is learnt but the effective shares. `counters`, `utilisation`,",
                 "`time`, `use` and `gpu-use` learn the one unknown of the model from utilisation,",
                 "power and step time (averaged Gaussian processes, JSON); the last two from what",
                 "monitoring records of jobs, without a step time.",

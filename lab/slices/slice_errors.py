@@ -9,11 +9,11 @@ import numpy as np
 
 from berth.predictor.core.arrays import Floats
 from berth.predictor.families.slices.bundle import LARGE_BATCH, Width
+from berth.predictor.families.slices.equivalence import Curve, probe_factor
 from berth.predictor.families.slices.latent import Latents
 from berth.predictor.families.slices.physics import ShareModel
 from berth.predictor.families.slices.predictor import EASE
-from berth.predictor.families.slices.sweep import LoadModel, Loads, SeenProbe, SweepModel, mixed
-from berth.predictor.families.slices.sweep import equivalence_log_slowdowns as batch_equivalence
+from berth.predictor.families.slices.sweep import LoadModel, Loads, SeenProbe, SweepModel
 from lab.ground.table import Places, Strings, Table, stacked
 from lab.slices.latent import FamilySpec, fit_family, predicted, slowdowns
 from lab.slices.slice_cases import SHARES, Case, SliceRows, rows_of
@@ -115,25 +115,31 @@ def sweep_left_out(fit: SweepFit, rows: SliceRows) -> Held:
 
 
 def rule_held(out: SliceRows, shares: ShareModel) -> Held:
-    """Return predictions of ``out`` by batch equivalence, for which only ``shares`` are fitted."""
-    found = np.zeros(len(out))
-    for i, (case, share) in enumerate(zip(out.cases, effective(out, shares), strict=True)):
-        load = case.workload
-        log = batch_equivalence(load.points, case.point.batch, load.processes, np.array([share]))
-        if log is None:
-            raise AssertionError("every load of ParvaGPU stands in a sweep over batches")
-        found[i] = log[0]
-    return _held(out, shares, found, np.full(len(out), np.nan))
+    """Return predictions of ``out`` by batch equivalence, for which only ``shares`` are fitted.
+
+    A probe is the smallest slice of the same load; the other slices are predicted with it.
+    """
+    predicted_log, probed = np.zeros(len(out)), np.full(len(out), np.nan)
+    unsure = np.zeros(len(out))
+    share, loads = effective(out, shares), out.groups("models", "batch", "processes")
+    for load in np.unique(loads):
+        index = np.flatnonzero(loads == load)
+        case = out.cases[index[0]]
+        curve = Curve.of(case.workload.points, case.point.processes)
+        if curve is None:
+            raise AssertionError("every load of the data sets stands in a sweep over batches")
+        predicted_log[index] = curve.log_slowdowns(case.point.batch, share[index])
+        unsure[index] = curve.unsure(case.point.batch, share[index])
+        probe = index[out.slices[index].argmin()]
+        factor = probe_factor([float(predicted_log[probe])], [float(out.log_slowdown[probe])])
+        rest = index[index != probe]
+        probed[rest] = factor * predicted_log[rest]
+    return replace(_held(out, shares, predicted_log, probed), unsteadiness=unsure)
 
 
 def rule_left_out(fit: SweepFit, rows: SliceRows) -> Held:
     """Return predictions by batch equivalence, with shares fitted without each row's model."""
     return stacked([rule_held(rows.of(fold.away), fold.shares) for fold in fit.folds])
-
-
-def mixed_held(load_model: Held, by_rule: Held) -> Held:
-    """Return the mix of both predictions per row; ``probed`` is the load model's alone."""
-    return replace(load_model, predicted=mixed(load_model.predicted, by_rule.predicted)[0])
 
 
 def large_width(held: Held) -> Width | None:

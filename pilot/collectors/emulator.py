@@ -3,11 +3,12 @@
 The run takes 5 to 30 times the program's processor time, most for short loops; callgrind,
 cachegrind and lackey together take 70 to 170 times. Counts of instructions, bytes and branches are
 exact. For longer programs caches and branches are simulated in a part of the run only, so misses
-have a standard error. See ``pilot/emulator/windows.c``.
+have a standard error. See ``pilot/emulator/windows.c``, and ``settled.c`` for when counting ends.
 """
 
 from __future__ import annotations
 
+import math
 import os
 import shutil
 from collections.abc import Mapping
@@ -65,12 +66,19 @@ class EmulatorCollector(Collector):
         program = shutil.which(order.command[0], path=order.env.get("PATH")) or order.command[0]
         self._program = str((Path(order.cwd or "") / program).resolve())
         options = [f"--tool={tool.NAME}", *FAST, f"--counts-file={self._folder}/out.%p"]
-        options += ["--sampled=yes"] if order.sampled else []
+        settled = None
+        if order.sampled:
+            options.append("--sampled=yes")
+            if order.settle_after_s is not None:
+                settled = str(self._folder / "settled")
+                options.append(f"--settled-file={settled}")
+                options.append(f"--settle-after={math.ceil(1000 * order.settle_after_s)}")
         # Do not emulate Open MPI's daemons: they start no rank on this node.
         options.append("--trace-children-skip=*/orted,*/prted")
         self._threads = {k: v for k, v in order.env.items() if k in valgrind.THREADS}
         wrapped = valgrind.wrap(order, options, self._folder)
-        return replace(wrapped, env={**wrapped.env, "VALGRIND_LIB": str(self._tool)})
+        env = {**wrapped.env, "VALGRIND_LIB": str(self._tool)}
+        return replace(wrapped, env=env, stop_file=settled)
 
     def again(self, order: Order) -> Order | None:
         """Return the launch order with the user's number of threads.
@@ -103,13 +111,14 @@ class EmulatorCollector(Collector):
         return counts
 
     def _forget(self) -> None:
-        for path in (*self._folder.glob("out.*"), *self._folder.glob("log.*")):
-            path.unlink()
+        for pattern in ("out.*", "log.*", "settled"):
+            for path in self._folder.glob(pattern):
+                path.unlink()
 
     def finish(self, outcome: Outcome) -> Readings:
         processes = valgrind.processes(self._folder)
-        note = valgrind.how_it_ended(outcome, processes)
         counts = self._counts()
+        note = valgrind.how_it_ended(outcome, processes, counts.moved)
         total = counts.instructions
         if not total:
             return Readings(detail=note or "the emulator wrote no counts", failed=True)

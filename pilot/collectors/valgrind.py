@@ -22,6 +22,13 @@ THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "BLIS_N
 PINNED = {**dict.fromkeys(THREADS, "1"), "OMP_WAIT_POLICY": "passive", "PYTHONHASHSEED": "0"}
 CUT_GRACE_S = 15.0
 """Seconds between SIGTERM and SIGKILL: valgrind needs time to write its results."""
+RULES = {
+    "settled": "the shares of the counts had settled",
+    "processor time": "that is its limit (raise --max-slowdown and --count-limit, or give a "
+    "smaller --size)",
+    "time limit": "the pilot's time was over (raise --time-limit)",
+}
+"""Why counting ended before the program, by ``Outcome.cut``."""
 
 
 def pinned_environment(env: Mapping[str, str]) -> dict[str, str]:
@@ -127,16 +134,28 @@ def with_avx512(
     return {**sets, program: sets.get(program, frozenset()) | {"avx512f"}}
 
 
-def how_it_ended(outcome: Outcome, logged: Sequence[Process]) -> str | None:
-    """Return why an emulated run's counters are incomplete, or None if the program completed."""
+def how_it_ended(
+    outcome: Outcome, logged: Sequence[Process], moved: float | None = None
+) -> str | None:
+    """Return why an emulated run's counters are incomplete, or None if the program completed.
+
+    ``moved``: share of the instructions by which the second half of what was counted differs from
+    the first; None: unknown.
+    """
     illegal = illegal_instruction(logged)
     if illegal:
         return illegal
     if outcome.cut:
+        rule = RULES.get(outcome.cut, "it was interrupted")
+        apart = (
+            "whether their mix had settled is not known"
+            if moved is None
+            else f"the second half of what was counted has another mix by {moved:.1%}"
+        )
         return (
-            f"a part of the program: counting ended after {outcome.wall_s:.0f} s, so ratios of "
-            "counters stand for the whole run and totals do not (predicted intervals are a quarter "
-            "wider; raise --max-slowdown and --count-limit, or give a smaller --size)"
+            f"a part of the program: counting ended after {outcome.cpu_s:.3g} s of processor time "
+            f"because {rule}; {apart}; ratios of counters are taken for the whole run, totals are "
+            "not (predicted intervals are a quarter wider)"
         )
     if outcome.signal is not None or outcome.exit_code != 0:
         return f"under emulation the program {outcome.describe()}"

@@ -16,14 +16,18 @@
 /* How often a segment runs: counted, or as the one before it, less what leaves that by its branch. */
 typedef enum { COUNTED, AS_BEFORE, WHERE_TAKEN, WHERE_NOT_TAKEN } Reached;
 
+typedef struct Place_ Place;
+
 typedef struct Segment_ {
    ULong count, taken;  /* taken: of the conditional branch at its end */
    const struct Segment_ *before;
    Reached reached;
    struct Segment_ *next;
+   Place *place;
    const HChar *object; /* NULL: generated at run time */
    Addr first;          /* as in the object's file */
    UInt loads, stores, load_bytes, store_bytes;
+   Bool simulated;      /* its accesses are looked up in the caches */
    Bool region;         /* begins a parallel region */
    Bool conditional;    /* ends with a conditional branch */
    Bool indirect;       /* ends with an indirect jump or call */
@@ -123,8 +127,19 @@ void forget_windows(void);
 void leave_at_switch(IRSB *out, Addr address);
 void write_windows(VgFile *file);
 
+/* settled.c */
+/* This file is made where the mix has settled after so many milliseconds of processor time. */
+extern const HChar *settled_file;
+extern Int settle_after;
+Place *place_at(Addr address);
+void look_whether_settled(ULong superblocks);
+void forget_settled(void);
+void write_settled(VgFile *file, ULong simulated, ULong superblocks);
+
 /* results.c */
 void forget(void);
+/* How often the segments ran that have no counter of their own. */
+void complete_counts(void);
 void write_results(void);
 
 #endif

@@ -61,6 +61,8 @@ Segment *segment_of(Block *block)
       made->room = block->left;
       made->object = block->object;
       made->first = block->following - block->bias;
+      made->place = place_at(block->following);
+      made->simulated = simulating;
       made->before = block->before;
       made->reached = block->reached;
       *last_segment = made;
@@ -220,6 +222,8 @@ static Bool option(const HChar *argument)
           VG_BOOL_CLO(argument, "--caches", caches) ||
           VG_BOOL_CLO(argument, "--sampled", sampled) ||
           VG_BOOL_CLO(argument, "--branches", branches) ||
+          VG_STR_CLO(argument, "--settled-file", settled_file) ||
+          VG_INT_CLO(argument, "--settle-after", settle_after) ||
           VG_BOOL_CLO(argument, "--plain", plain);
 }
 
@@ -229,6 +233,8 @@ static void usage(void)
                "    --caches=yes|no     simulate caches\n"
                "    --sampled=yes|no    simulate caches and branches in a part of a long run\n"
                "    --branches=yes|no   predict branches\n"
+               "    --settled-file=FILE made where the shares of the code have settled\n"
+               "    --settle-after=MS   at the earliest after this processor time\n"
                "    --plain=yes|no      a processor of x86-64-v2\n");
 }
 

@@ -12,10 +12,11 @@ void forget(void)
    VG_(memset)(misses, 0, sizeof misses);
    fetch_misses = 0;
    forget_windows();
+   forget_settled();
 }
 
-/* Of segments that are not counted themselves, how often they ran; they are after the one before. */
-static void complete(ULong *conditional, ULong *indirect)
+/* Segments that are not counted themselves are after the one before. */
+void complete_counts(void)
 {
    Segment *segment;
    for (segment = segments; segment; segment = segment->next) {
@@ -26,9 +27,18 @@ static void complete(ULong *conditional, ULong *indirect)
          segment->count = before->taken;
       else if (segment->reached == WHERE_NOT_TAKEN)
          segment->count = before->count - before->taken;
-      *conditional += segment->conditional ? segment->count : 0;
-      *indirect += segment->indirect ? segment->count : 0;
    }
+}
+
+static void write_branches(VgFile *file)
+{
+   ULong conditional = 0, indirect = 0;
+   const Segment *segment;
+   for (segment = segments; segment; segment = segment->next) {
+      conditional += segment->conditional ? segment->count : 0;
+      indirect += segment->indirect ? segment->count : 0;
+   }
+   VG_(fprintf)(file, "conditional %llu\nindirect %llu\n", conditional, indirect);
 }
 
 static void write_segment(VgFile *file, const Segment *segment)
@@ -81,12 +91,11 @@ static VgFile *new_file(void)
 void write_results(void)
 {
    VgFile *file = new_file();
-   ULong conditional = 0, indirect = 0;
    if (!file)
       return;
+   complete_counts();
    write_windows(file);
-   complete(&conditional, &indirect);
-   VG_(fprintf)(file, "conditional %llu\nindirect %llu\n", conditional, indirect);
+   write_branches(file);
    write_segments(file);
    VG_(fprintf)(file, "end\n");
    VG_(fclose)(file);

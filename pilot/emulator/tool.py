@@ -8,6 +8,9 @@ builds the tool once, into the cache.
 The tool writes totals, and the executions and code of each segment::
 
     window LENGTH COUNTED MISSES ...
+    moved 12000
+    missed_load_bytes 0
+    missed_store_bytes 64
     conditional 9102
     indirect 411
     object /usr/bin/app
@@ -15,10 +18,12 @@ The tool writes totals, and the executions and code of each segment::
     end
 
 A window is a stretch of the run and what was simulated of it: the superblocks of both, and the
-misses (``SEEN``) in the simulated part. A segment is a sequence of instructions without an exit
-between them. Loads, stores and bytes are those of one execution.
-REGION is 1 where a parallel region begins. LENGTHS has one hexadecimal digit per instruction, CODE
-the instructions' bytes; both are ``-`` for a segment with accesses but no start of an instruction.
+misses (``SEEN``) in the simulated part. MOVED tells, in millionths, by how much the shares of the
+code in the second half of what was counted differ from those in the first. Missed bytes were moved
+by code that no window saw, or far too seldom. A segment is a sequence of instructions without an
+exit between them. Loads, stores and bytes are those of one execution. REGION is 1 where a parallel
+region begins. LENGTHS has one hexadecimal digit per instruction, CODE the instructions' bytes; both
+are ``-`` for a segment with accesses but no start of an instruction.
 """
 
 from __future__ import annotations
@@ -205,6 +210,7 @@ LEAST_DOUBT = 0.1
 WINDOW_DOUBT = 2.0
 """Factor on the standard error by the rates of neighbouring windows: few windows miss short phases.
 """
+LINE_BYTES = 64
 TOTALS = frozenset({"conditional", "indirect"})
 NAMED = re.compile(r"(\w+) (\d{1,19})", re.ASCII)
 WINDOW = re.compile(rf"window((?: \d{{1,19}}){{{2 + len(SEEN)}}})", re.ASCII)
@@ -239,6 +245,11 @@ class Counts:
     regions: int = 0
     cut: int = 0
     """Number of incomplete files, from processes that were killed."""
+    moved: float | None = None
+    """Share of the instructions by which the second half of what was counted differs from the
+    first, in the process that ran longest; None: it was too short to tell."""
+    longest: int = 0
+    """Superblocks of that process."""
 
     def missed(self, *names: str) -> tuple[float, float]:
         """Return the sum of counts in ``SEEN`` over the whole run, and its standard error."""
@@ -255,6 +266,7 @@ def read_counts(lines: Iterable[str], into: Counts) -> None:
     """Add the counts in a file of Berth's valgrind tool to ``into``; unknown lines are skipped."""
     whole = False
     windows: list[list[int]] = []
+    own: dict[str, int] = {}
     counts = into.executed.setdefault("", {})
     code = into.code.setdefault("", {})
     for line in lines:
@@ -268,11 +280,19 @@ def read_counts(lines: Iterable[str], into: Counts) -> None:
             _add(segment, counts, code, into)
         elif (window := WINDOW.fullmatch(text)) is not None:
             windows.append([int(word) for word in window.group(1).split()])
-        elif (named := NAMED.fullmatch(text)) is not None and named.group(1) in TOTALS:
-            name = named.group(1)
-            into.totals[name] = into.totals.get(name, 0) + int(named.group(2))
+        elif (named := NAMED.fullmatch(text)) is not None:
+            own[named.group(1)] = int(named.group(2))
     into.cut += not whole
+    for name in TOTALS.intersection(own):
+        into.totals[name] = into.totals.get(name, 0) + own[name]
+    superblocks = sum(window[0] for window in windows)
+    if superblocks > into.longest:
+        into.longest = superblocks
+        into.moved = own["moved"] / 1e6 if "moved" in own else None
     _add_windows(windows, into)
+    for name in DATA_MISSES:
+        missed_lines = own.get(f"missed_{name.split('_')[1]}_bytes", 0) / LINE_BYTES
+        into.variances[name] = into.variances.get(name, 0.0) + missed_lines**2
 
 
 def _add_windows(windows: Sequence[Sequence[int]], into: Counts) -> None:

@@ -37,6 +37,7 @@ static Window windows[MOST_WINDOWS];
 static UInt many; /* stretches before this one */
 static enum { WARMING, COUNTING, PAUSED } phase = COUNTING;
 static ULong now, begun, counted_from, simulated_blocks, next = FIRST;
+static ULong started, simulated_before; /* of this process; in windows that have ended */
 static Seen before;
 static ULong switch_wanted;
 
@@ -85,6 +86,8 @@ static void on_client_code(ThreadId thread, ULong done)
    if (phase == COUNTING) {
       keep_window();
       simulated_blocks = now - begun;
+      simulated_before += simulated_blocks;
+      look_whether_settled(now - started);
       if (!many) /* the program's first translations would have been made without windows, too */
          translated = 0;
       phase = PAUSED;
@@ -141,8 +144,8 @@ void forget_windows(void)
    many = 0;
    VG_(memset)(&windows[0], 0, sizeof windows[0]);
    VG_(memset)(&before, 0, sizeof before);
-   begun = counted_from = now;
-   simulated_blocks = translated = 0;
+   begun = counted_from = started = now;
+   simulated_blocks = simulated_before = translated = 0;
 }
 
 void write_windows(VgFile *file)
@@ -158,4 +161,5 @@ void write_windows(VgFile *file)
          VG_(fprintf)(file, " %llu", seen[k]);
       VG_(fprintf)(file, "\n");
    }
+   write_settled(file, simulated_before + (phase == PAUSED ? 0 : now - begun), now - started);
 }

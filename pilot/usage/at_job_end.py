@@ -288,12 +288,12 @@ def add_counts(fields: Fields, environ: Environment) -> None:
     if not counts:
         errors = content(folder + "/errors")[:150].decode("ascii", "replace").replace(";", ",")
         fields["lacks"].append("perf: " + (" ".join(errors.split()) or "it wrote no counts"))
-    for name in ("pid", "counts", "errors"):
+    for remove, name in ((os.unlink, "/pid"), (os.unlink, "/counts"), (os.unlink, "/errors"),
+                         (os.rmdir, "")):  # fmt: skip
         try:
-            os.unlink(f"{folder}/{name}")
+            remove(folder + name)
         except OSError:
             continue
-    os.rmdir(folder)
 
 
 # The GPUs

@@ -92,11 +92,12 @@ def stamp(
     bundle: str,
     slices: Sequence[str] = (),
     fit: str = "",
+    use: str = "",
 ) -> str:
     """Return the text for the job's comment, at most 512 bytes.
 
     Its form is ``berth/1 id=... action=... code=... to=... workload=... bundle=... fit=...
-    slices=...``.
+    use=... slices=...``.
     """
     parts = [f"berth/1 id={decision_id} action={action} code={code}"]
     if chosen:
@@ -107,6 +108,8 @@ def stamp(
         parts.append(f"bundle={bundle}")
     if fit:
         parts.append(f"fit={fit}")
+    if use:
+        parts.append(f"use={use}")
     if slices:
         parts.append(f"slices={','.join(slices)}")
     return " ".join(parts).encode("ascii", "replace")[:MAX_STAMP_BYTES].decode("ascii")

@@ -30,7 +30,15 @@ from berth.plugin.daemon.view import Kept, SiteView, Snapshot, killed
 from berth.plugin.history.matching import JobDescription, workload_key
 from berth.plugin.host import HOST, Host
 from berth.plugin.outcomes.exploring import Ledger, allowance_for
-from berth.plugin.right_sizing.fitting import Fit, Watch, fit, need_of, wants_slices
+from berth.plugin.right_sizing.fitting import (
+    Fit,
+    Watch,
+    failed_in_slice,
+    fit,
+    need_of,
+    slice_key,
+    wants_slices,
+)
 from berth.plugin.site.site import Show
 from berth.plugin.usernames import UserNames
 from berth.plugin.workloads.names import may_use, resolved
@@ -80,6 +88,8 @@ class _Verdict:
     changes: replies.Edits = field(default_factory=dict)
     memory: Fit | None = None
     """The memory check's message or change; None where the check has nothing to report."""
+    slice_key: str = ""
+    """The key of the job and similar jobs, where it gets a slice by what past runs used."""
     is_control: bool = False
     """True: the changes are recorded and not made, to compare other jobs with this one."""
 
@@ -241,10 +251,14 @@ class Service:
         forecast = None if name is None else shelf.forecast(name, request.user)
         follows = forecast is not None and forecast.follows_shape
         request = with_shape(request, job, site, follows=follows)
+        by_use = ""
         if forecast is not None and forecast.kind == "history":
             allowed = wants_slices(
                 site.slices_from_use, job, request, lambda: question.past.described.program
             )
+            by_use = slice_key(request.user, name) if allowed and name else ""
+            if by_use and failed_in_slice(question.snapshot.guard, by_use, now_s):
+                allowed, by_use = False, ""
             request = replace(request, slices_from_use=allowed)
         allowance = None
         if may_explore and self.ledger is not None and question.mode is Mode.ENFORCE:
@@ -252,7 +266,14 @@ class Service:
         decision = site.decider.decide(request, states, forecast, now_s, allowance)
         if decision.code == Code.NO_WORKLOAD and name is not None:
             return request, _no_forecast(name, is_known=name in shelf.names)
-        return request, _of_decision(job, request, decision)
+        verdict = _of_decision(job, request, decision)
+        if (
+            by_use
+            and verdict.code not in BY_FIT
+            and any(decision.chosen in names for names in site.slice_queues.values())
+        ):
+            verdict.slice_key = by_use
+        return request, verdict
 
     def _look_at_memory(self, question: _Question, request: Request, verdict: _Verdict) -> None:
         """Compare the requested memory with the measured need; put a message or an edit into the
@@ -319,6 +340,7 @@ class Service:
                 bundle=decision.bundle if decision else "",
                 slices=profiles_that_will_do(decision) if decision else (),
                 fit="" if fitted is None else fitted.key,
+                use=verdict.slice_key if action == "edit" else "",
             ),
             message=_message(question, request, verdict),
             decision=name,

@@ -45,6 +45,8 @@ class Advice:
     median_s: float
     out_of_memory: int
     timeouts: int
+    jobs: tuple[PastJobRecord, ...]
+    """The runs, the newest last."""
 
     def sentence(self) -> str:
         """Return the advice as text: ``asks 64 GB, needed at most 3.1 GB in 14 runs``."""
@@ -127,6 +129,7 @@ def _advice(user: str, runs: Sequence[PastJobRecord]) -> Advice:
         median_s=statistics.median(times),
         out_of_memory=killed,
         timeouts=sum(job.state == "timeout" for job in runs),
+        jobs=tuple(runs),
     )
 
 

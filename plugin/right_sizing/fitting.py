@@ -18,7 +18,7 @@ from typing import NamedTuple
 from berth.pilot.units import format_bytes
 from berth.plugin.daemon.messages import Job
 from berth.plugin.history.advice import WORTH_SAYING
-from berth.plugin.history.matching import known_name
+from berth.plugin.history.matching import known_name, workload_key
 from berth.plugin.right_sizing.guard import Guard
 from berth.plugin.site.site import RightSizing, SlicesFromUse
 from berth.plugin.store.records import MemoryNeedRecord
@@ -31,6 +31,8 @@ SLICE_WISH = "berth-slice:fit"
 """A word in a job's comment that requests a MIG slice by what past runs used."""
 _SLICE_WISH = re.compile(rf"(?:^|[\s,;]){SLICE_WISH}(?:[\s,;]|$)")
 _MIB = 2**20
+STOPPED_S = 86_400.0
+"""How long jobs of a kind get no slice by use after one failed there, in seconds."""
 KEY_CHARACTERS = 16
 """Number of characters of a match key's digest in the comment that Berth writes into the job."""
 
@@ -132,6 +134,18 @@ def fit(
 def key_of(need: MemoryNeedRecord) -> str:
     """Return the need's match key in the short form that the job's comment holds."""
     return need.digest[7 : 7 + KEY_CHARACTERS]
+
+
+def slice_key(user: str, workload: str) -> str:
+    """Return the key, in the short form of ``key_of``, of one user's jobs of a workload that get
+    slices by what past runs used."""
+    return workload_key(user, workload)[7 : 7 + KEY_CHARACTERS]
+
+
+def failed_in_slice(guard: Guard, key: str, now_s: float) -> bool:
+    """Return whether a job of this key failed in such a slice a short time ago; later the history
+    of its runs tells it."""
+    return now_s - guard.stopped.get(key, -STOPPED_S) < STOPPED_S
 
 
 def why_not(job: Job, request: Request, need: MemoryNeedRecord, watch: Watch) -> str | None:

@@ -1,10 +1,15 @@
-"""Restores a job's own memory request where the smaller request that Berth wrote was too small.
+"""Restores a job's own request where what Berth wrote was too small: a smaller memory request, or
+a MIG slice that was chosen by what past runs used.
 
-Such a job ends OUT_OF_MEMORY. It is requeued once and held, gets the original memory request, which
-the filter saved in AdminComment (``was=``; no user can write AdminComment), and is released. From
-then on Berth no longer makes the requests of similar jobs smaller. Slurm starts a requeued job
-after about two minutes, when its nodes have cleaned up (started at once, the job may fail: seen
-with Slurm 22.05).
+Such a job ends OUT_OF_MEMORY, in a slice FAILED. It is requeued once and held, gets the original
+request, which the filter saved in AdminComment (``was=``; no user can write AdminComment), and is
+released. From then on Berth no longer makes the requests of similar jobs smaller. Slurm starts a
+requeued job after about two minutes, when its nodes have cleaned up (started at once, the job may
+fail: seen with Slurm 22.05).
+
+A job whose type of GPU Berth wrote does not run again: ``scontrol update`` adds types to a job and
+takes none away (Slurm 22.05), so that no node could run it. Only similar jobs go back to whole
+GPUs.
 
 Each restore is recorded in a file before it begins, so that a helper that was killed continues
 where it stopped. Berth never makes the request smaller of a job that Slurm may not run twice
@@ -28,57 +33,80 @@ from berth.plugin.right_sizing.guard import Guard
 from berth.plugin.scheduler.helper_files import read_helper_file, write_helper_file
 from berth.plugin.slurm import commands
 from berth.plugin.slurm.commands import read_configuration
-from berth.plugin.slurm.put_back import field, stamped
+from berth.plugin.slurm.put_back import FOREIGN, WIDEST, field, stamped, words_back
 
 log = logging.getLogger("berth.putback")
 
-ENDED, HELD = "OUT_OF_MEMORY", "PENDING"
+HELD = "PENDING"
+ENDS = {"OUT_OF_MEMORY": "fit", "FAILED": "use"}
+"""How a job ends for which Berth's request was too small, with the word in AdminComment that has
+the key of jobs to which that can happen: memory by need, a slice by use."""
 MARK = "memoryback="
 """A word in AdminComment that marks a job whose memory was restored; each job is restored only
 once.
 """
-_SAID = "(berth: ran out of the smaller memory request, runs again with its own)"
+_SAID = {
+    "fit": "(berth: ran out of the smaller memory request, runs again with its own)",
+    "use": "(berth: failed in the slice that Berth chose, runs again as it was asked for)",
+}
+TOLD = {
+    "fit": "out of memory, runs again with its own",
+    "use": "failed in a slice, runs again as it was asked for",
+}
+TYPED = "failed in a slice; Slurm cannot take its type of GPU back: its user may submit it again"
 _BEGUN = TypeAdapter(dict[str, str])
 _UPDATED = {"memory_mib_per_node": "MinMemoryNode", "memory_mib_per_cpu": "MinMemoryCPU"}
 
 
 @dataclass(frozen=True, slots=True)
 class ShortJob:
-    """A job that ran out of memory, or is being restored, after Berth made its memory request
-    smaller.
+    """A job that ran out of memory or failed in a slice, or is being restored, after Berth made its
+    request smaller.
     """
 
     job: str
     user: str
     key: str
     """The key of this job and similar jobs (``right_sizing.fitting``)."""
+    kind: str
+    """``fit``: the memory request was too small; ``use``: the slice was."""
     state: str
     was: Mapping[str, str]
     admin_comment: str
     comment: str
     marked: bool
-    """True where the job's own memory request is restored already."""
+    """True where the job's own request is restored already."""
+
+    @property
+    def typed(self) -> bool:
+        """Return whether Berth wrote the type of the job's GPUs, which Slurm cannot take back."""
+        return self.kind == "use" and not (FOREIGN | {"gres"}).isdisjoint(self.was)
 
 
 def short_jobs(begun: Mapping[str, str]) -> Iterator[ShortJob]:
-    """Yield jobs that ended out of memory under a smaller request, and jobs whose restore has
-    begun.
+    """Yield jobs that ended for lack of what Berth took away, and jobs whose restore has begun.
 
     ``begun``: keys (``ShortJob.key``) by job id. Raises SchedulerError or ToolMissing.
     """
-    listed = commands.run(("squeue", "-a", "-h", "-t", ENDED, "-o", "%A"))
-    for job in dict.fromkeys((*begun, *(line.strip() for line in listed.splitlines()))):
+    columns = f"jobid:24,admin_comment:{WIDEST}"
+    listed = commands.run(("squeue", "-a", "-h", "-t", ",".join(ENDS), "-O", columns))
+    rows = (line.partition(" ") for line in listed.splitlines())
+    ended = [
+        job for job, _, comment in rows if any(f" {word}=" in comment for word in ENDS.values())
+    ]
+    for job in dict.fromkeys((*begun, *ended)):
         if whole_number(job) is None:
             continue
-        short = short_job(job)
+        short = short_job(job, begun.get(job, ""))
         if short is not None and (job in begun or not short.marked):
             yield short
 
 
-def short_job(job: str) -> ShortJob | None:
-    """Return the ShortJob of a job id; None: Berth did not make its request smaller, it may not run
-    twice, or Slurm has forgotten it.
+def short_job(job: str, begun: str = "") -> ShortJob | None:
+    """Return the ShortJob of a job id; None: Berth did not make its request smaller, it ended for
+    another reason, it may not run twice, or Slurm has forgotten it.
 
+    ``begun``: what the file of begun restores says of it (``fit=KEY``, ``use=KEY``).
     Raises SchedulerError or ToolMissing.
     """
 
@@ -87,16 +115,19 @@ def short_job(job: str) -> ShortJob | None:
 
     admin_comment = of("admin_comment")
     words, was = stamped(admin_comment)
-    if "fit" not in words or not was:
+    state = of("state")
+    kind = begun.partition("=")[0] if begun else ENDS.get(state, "")
+    if kind not in words or not was:
         return None
     if (of("requeue"), of("batchflag")) != ("1", "1"):
         return None  # no batch job, or Slurm may not run it twice
     return ShortJob(
         job=job,
         user=of("username"),
-        key=words["fit"],
-        state=of("state"),
-        was={key: value for key, value in was.items() if key in _UPDATED},
+        key=words[kind],
+        kind=kind,
+        state=state,
+        was=was,
         admin_comment=admin_comment,
         comment=of("comment"),
         marked=MARK in admin_comment,
@@ -104,14 +135,14 @@ def short_job(job: str) -> ShortJob | None:
 
 
 def give_back(short: ShortJob, path: Path) -> bool:
-    """Run the job again with its own memory request; return False if somebody else has handled the
+    """Run the job again with its own request; return False if somebody else has handled the
     job.
 
     ``path``: the file of begun restores. Raises SchedulerError and DocumentError.
     """
     begun = load_begun(path)
-    if short.state == ENDED and not short.marked:
-        store_begun(path, {**begun, short.job: short.key})
+    if short.state in ENDS and not short.marked:
+        store_begun(path, {**begun, short.job: f"{short.kind}={short.key}"})
         commands.run(("scontrol", "requeuehold", short.job))
     elif short.state != HELD or short.job not in begun:
         _forget(path, short.job)
@@ -120,13 +151,17 @@ def give_back(short: ShortJob, path: Path) -> bool:
         _restore(short)
     commands.run(("scontrol", "release", short.job))
     _forget(path, short.job)
-    log.info("job %s ran out of a smaller memory request: it runs again with its own", short.job)
+    log.info("job %s: %s", short.job, TOLD[short.kind])
     return True
 
 
 def _restore(short: ShortJob) -> None:
-    words = [f"{_UPDATED[key]}={value}" for key, value in short.was.items() if value.isdigit()]
-    comment = " ".join(filter(None, (short.comment.partition("(berth: ")[0].strip(), _SAID)))
+    memory = {_UPDATED[key]: of for key, of in short.was.items() if key in _UPDATED}
+    words = [f"{key}={value}" for key, value in memory.items() if value.isdigit()]
+    if short.kind == "use":
+        words = list(words_back(short.was))
+    said = (short.comment.partition("(berth: ")[0].strip(), _SAID[short.kind])
+    comment = " ".join(filter(None, said))
     commands.run(
         (
             "scontrol", "update", f"JobId={short.job}", *words,
@@ -136,7 +171,7 @@ def _restore(short: ShortJob) -> None:
 
 
 def round_of(ruled_out: Path, every_s: float, now_s: float) -> Iterator[str]:
-    """Restore the request of every job that ran out of memory; yield one sentence per action.
+    """Restore the request of every job for which Berth's was too small; yield a sentence each.
 
     Records in a file that this helper is alive: the daemon makes requests smaller only while it is.
     Raises BerthError where Slurm or the files cannot be read.
@@ -148,9 +183,12 @@ def round_of(ruled_out: Path, every_s: float, now_s: float) -> Iterator[str]:
     problem: BerthError | None = None
     for short in list(short_jobs(load_begun(begun_path))):
         stopped[short.key] = now_s
+        if short.typed:
+            yield f"job {short.job} of {short.user}: {TYPED}"
+            continue
         try:
             if give_back(short, begun_path):
-                yield f"job {short.job} of {short.user}: out of memory, runs again with its own"
+                yield f"job {short.job} of {short.user}: {TOLD[short.kind]}"
         except BerthError as error:
             problem = error
     alive_s = now_s if patient and problem is None else 0.0

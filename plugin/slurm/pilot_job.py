@@ -203,8 +203,11 @@ def _launches(
     )
     first = shlex.join([*launch.launcher, "sh", "-c", timed, "rank", *launch.program])
     ranks = shlex.join([berth, "pilot", "ranks", str(folder), "--into", str(profile)])
+    launcher = shlex.quote(launch.launcher[0])
     # If rank 0 fails or is killed, the other ranks must not wait for it.
     lines = [
+        f"command -v {launcher} > /dev/null || {{ echo {shlex.quote(_no(launch.launcher[0]))} >&2; "
+        "exit 127; }",
         "export SLURM_KILL_BAD_EXIT=1",
         f"rm -rf {shlex.quote(str(folder))}; mkdir -p {shlex.quote(str(folder))}",
         first,
@@ -215,6 +218,15 @@ def _launches(
         lines += ["if [ $status -eq 0 ]; then", *_counted(launch, count, berth, profile, folder),
                   "fi"]  # fmt: skip
     return "\n".join([*lines, f"rm -rf {shlex.quote(str(folder))}"])
+
+
+def _no(launcher: str) -> str:
+    """Return what a pilot job says on a node without the MPI launcher."""
+    return (
+        f"Error: {launcher}: this node has no such MPI launcher; load its module before berth "
+        "pilot submit (the job gets that environment), or leave the launcher out: --tasks N -- "
+        "./app starts the ranks by srun"
+    )
 
 
 def _counted(

@@ -59,9 +59,9 @@ and time.
 """
 _UNSET = {"features": "", "gres": "", "num_tasks": "1", "cpus_per_task": "1", "min_cpus": "1",
           "pn_min_cpus": "1", "ntasks_per_node": None}  # fmt: skip
-_WIDEST = 4096
+WIDEST = 4096
 """The most characters read from a field: more than the filter ever writes to AdminComment."""
-_FOREIGN = frozenset(("tres_per_job", "tres_per_task"))
+FOREIGN = frozenset(("tres_per_job", "tres_per_task"))
 """Fields that ``scontrol update`` cannot restore."""
 
 
@@ -154,7 +154,7 @@ def put_back(stuck: StuckJob, now_s: float) -> RuledOut:
     """
     outcome, note = stuck.reason, _SAID.format(reason=stuck.reason)
     try:
-        if stuck.tried or not _FOREIGN.isdisjoint(stuck.was):
+        if stuck.tried or not FOREIGN.isdisjoint(stuck.was):
             raise SchedulerError("the GPUs that were added to it cannot be taken away")
         commands.run(("scontrol", "update", f"JobId={stuck.job}", *words_back(stuck.was)))
         if stuck.reason == "BadConstraints":  # Slurm holds jobs with this reason
@@ -239,6 +239,6 @@ def field(number: str, name: str, states: str = "PENDING") -> str:
     Fields are read one at a time: in ``scontrol show job`` a job name such as ``x UserId=root(0)``,
     or one with a line break, could imitate other fields.
     """
-    shown = ("squeue", "-h", "-a", "-t", states, "-j", number, "-O", f"{name}:{_WIDEST}")
-    text = commands.run(shown)[:_WIDEST].strip()  # the first record, where an array has several
+    shown = ("squeue", "-h", "-a", "-t", states, "-j", number, "-O", f"{name}:{WIDEST}")
+    text = commands.run(shown)[:WIDEST].strip()  # the first record, where an array has several
     return "" if text in ("N/A", "(null)") else text

@@ -50,7 +50,10 @@ class Terms:
 
     aim: Aim = Aim.SMALLEST
     latency_limit_s: float | None = None
-    """Longest time of one unit (batch or job); the 90 % interval's upper end must not exceed it."""
+    """Longest time of one unit (batch or job); the predicted time must not exceed it.
+
+    By the upper end of the interval, most choices would be a size too large.
+    """
     price_per_hour: float | None = None
     """Price of the whole GPU per hour; a slice costs its part of the GPU times this price."""
 
@@ -174,9 +177,10 @@ def _choice(
         refused = "the fleet cannot make it"
     elif not enough:
         refused = _too_small(profile, on_slice.memory)
-    elif terms.latency_limit_s is not None and time.high > terms.latency_limit_s:
+    elif terms.latency_limit_s is not None and time.mid > terms.latency_limit_s:
         refused = (
-            f"a {known.unit} may take {format_seconds(time.high)}, the limit is "
+            f"a {known.unit} takes {format_seconds(time.mid)} "
+            f"({format_seconds(time.low)} to {format_seconds(time.high)}), the limit is "
             f"{format_seconds(terms.latency_limit_s)}"
         )
     return SliceChoice(profile, part, on_slice, rate, price, enough, refused)
@@ -230,6 +234,8 @@ def _why(best: SliceChoice, terms: Terms, unit: str) -> str:
     words = _WHY[terms.aim]
     if terms.latency_limit_s is not None:
         words += f" and keep {format_seconds(terms.latency_limit_s)} a {unit}"
+        if (most := best.prediction.time_s.high) > terms.latency_limit_s:
+            words += f" (as predicted; at most {format_seconds(most)} with 95 % certainty)"
     slowdown = best.prediction.slowdown
     words += (
         f"; {slowdown.mid:.2f} ({slowdown.low:.2f} to {slowdown.high:.2f}) times "

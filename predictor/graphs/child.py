@@ -3,9 +3,9 @@
 The child's memory and time are bounded, and it uses the standard library only.
 ``reader`` starts it with one end of a socket as standard input. A request is a JSON line with the
 file's descriptor beside it (SCM_RIGHTS), so the child needs no access to any folder. A reply is a
-byte ("g" graph, "e" refusal), eight bytes of length, and the graph or ``[problem, hint]``. A graph
-travels as a JSON head and columns of integers. Pickles are not used, because the parent treats
-each reply as untrusted data.
+byte ("g" graph, "e" refusal, "o" refusal of an older operator set), eight bytes of length, and the
+graph or ``[problem, hint]``. A graph travels as a JSON head and columns of integers. Pickles are
+not used, because the parent treats each reply as untrusted data.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from berth.pilot.protobuf import Problem
 from berth.predictor.graphs import infer, onnx_file
 from berth.predictor.graphs.infer import Inferred
 from berth.predictor.graphs.limits import Limits
+from berth.predictor.graphs.onnx_file import Converter, OlderOpset
 
 
 def encode(graph: Inferred) -> bytes:
@@ -67,6 +68,8 @@ def encode(graph: Inferred) -> bytes:
 
 
 NOBODY = 65534
+CONVERT = "convert"
+"""Second argument of a child that converts files of older operator sets by the onnx library."""
 READY = b"r"
 """Sent once to the parent, when privileges are dropped and requests are accepted."""
 _NO_NEW_PRIVILEGES = 38
@@ -101,6 +104,12 @@ def main() -> None:
     """Answer the parent's requests until the parent closes its end of the socket."""
     channel = socket.socket(fileno=0)
     limits = Limits(**json.loads(sys.argv[1]))
+    convert: Converter | None = None
+    if CONVERT in sys.argv[2:]:
+        # The library is imported only here, and before the rights to read its files are dropped.
+        from berth.predictor.graphs.older_opsets import converted  # noqa: PLC0415
+
+        convert = converted
     drop_rights(limits)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     gc.disable()  # a graph is many small tuples, none of them in a cycle
@@ -113,9 +122,10 @@ def main() -> None:
         _bound_time(limits.seconds)
         request = json.loads(line)
         try:
-            kind, body = b"g", _graph(handles[0], request, limits)
+            kind, body = b"g", _graph(handles[0], request, limits, convert)
         except Problem as problem:
-            kind, body = b"e", json.dumps([problem.problem, problem.hint]).encode()
+            kind = b"o" if isinstance(problem, OlderOpset) else b"e"
+            body = json.dumps([problem.problem, problem.hint]).encode()
         except (MemoryError, RecursionError):
             kind, body = b"e", json.dumps([_TOO_LARGE, None]).encode()
         except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
@@ -131,9 +141,11 @@ def main() -> None:
 _TOO_LARGE = "needs more memory to read than is allowed"
 
 
-def _graph(handle: int, request: dict[str, object], limits: Limits) -> bytes:
+def _graph(
+    handle: int, request: dict[str, object], limits: Limits, convert: Converter | None
+) -> bytes:
     batch, sizes = request.get("batch"), request.get("sizes")
-    model = onnx_file.read(handle, limits)
+    model = onnx_file.read(handle, limits, convert)
     graph = infer.infer(
         model,
         batch if isinstance(batch, int) else None,

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import os
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from berth.pilot import protobuf
 from berth.pilot.protobuf import Problem
@@ -97,8 +97,20 @@ class RawModel:
         return Tensor(note.dtype, checked(known[: len(note.shape)]))
 
 
-def read(handle: int, limits: Limits = LIMITS) -> RawModel:
-    """Return the model in an open file descriptor. Raises Problem with one sentence."""
+class OlderOpset(Problem):
+    """The file is of an operator set before ``OLDEST_OPSET``, and there is no converter here."""
+
+
+Converter: TypeAlias = Callable[[bytes], bytes]
+"""Converts a model's bytes to ``OLDEST_OPSET`` (``older_opsets``)."""
+
+
+def read(handle: int, limits: Limits = LIMITS, convert: Converter | None = None) -> RawModel:
+    """Return the model in an open file descriptor.
+
+    A model of an older operator set is converted by ``convert``. Raises Problem with one sentence;
+    OlderOpset without ``convert``.
+    """
     size = os.fstat(handle).st_size
     if size == 0:
         raise Problem("is empty")
@@ -110,7 +122,7 @@ def read(handle: int, limits: Limits = LIMITS) -> RawModel:
     else:
         data = wire.skeleton(handle, size, _MODEL, limits)
     try:
-        return _model(data, limits)
+        return _model(data, limits, convert)
     except (IndexError, struct.error):
         raise Problem("is truncated or not an ONNX model") from None
 
@@ -138,7 +150,7 @@ def refuse_other_formats(head: bytes) -> None:
             raise Problem(f"is {format_name}, not an ONNX model", "export the model to ONNX")
 
 
-def _model(data: bytes, limits: Limits) -> RawModel:
+def _model(data: bytes, limits: Limits, convert: Converter | None = None) -> RawModel:
     producer, opset, graph = b"", 0, None
     functions: dict[tuple[str, str], Function] = {}
     for number, start, end in protobuf.scan(data, 0, len(data)):
@@ -155,11 +167,15 @@ def _model(data: bytes, limits: Limits) -> RawModel:
             functions[key] = function
     if graph is None:
         raise Problem("holds no graph; it is not an ONNX model")
+    if 0 < opset < OLDEST_OPSET and convert is not None:
+        return _model(convert(data), limits)
     if opset < OLDEST_OPSET:
         declared = f"opset {opset}" if opset else "no operator set"
-        raise Problem(
+        raise (OlderOpset if opset else Problem)(
             f"uses {declared}; {OLDEST_OPSET} and newer are read",
-            "convert it by onnx.version_converter, or export it again",
+            "pip install onnx, with which Berth converts it; or export it again"
+            if opset
+            else "export it again",
         )
     spans = _by_number(data, graph)
     if len(spans[_NODES]) > limits.nodes:

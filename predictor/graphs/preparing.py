@@ -14,7 +14,7 @@ from berth.pilot.protobuf import Problem
 from berth.pilot.units import whole_number
 from berth.predictor.graphs.limits import Limits
 from berth.predictor.graphs.onnx_file import Function, Input, Node, RawModel
-from berth.predictor.graphs.onnx_parts import attribute, shown
+from berth.predictor.graphs.onnx_parts import attribute, printable, shown
 from berth.predictor.graphs.values import Tensor, checked
 
 CONTROL_FLOW = frozenset({"If", "Loop", "Scan", "SequenceMap"})
@@ -152,18 +152,22 @@ def bind(
     """Return each input by name with all its sizes set, and the batch size.
 
     The batch is the open first dimension of the inputs, by default 1. A graph whose first
-    dimension is a number has that fixed batch. Raises Problem for a dimension that stays open, and
-    for a ``batch`` that differs from the fixed one.
+    dimension is a number has that fixed batch. ``sizes`` are by the name of a dimension; of a
+    dimension without a name by its axis (``"2"``: in all inputs) or by input and axis
+    (``"images:2"``). Raises Problem for a dimension that stays open, for a size that no dimension
+    takes, and for a ``batch`` that differs from the fixed one.
     """
+    _check_taken(inputs, sizes)
     name = _batch_name(inputs, sizes)
     if name is None:
-        fixed = next((i.shape[0] for i in inputs if i.shape), 1)
-        if isinstance(fixed, int) and batch is not None and fixed != batch:
+        port = next((i for i in inputs if i.shape), None)
+        fixed = 1 if port is None or not port.shape else _set_size(port, 0, port.shape[0], sizes)
+        if batch is not None and fixed != batch:
             raise Problem(
                 f"has its batch fixed at {fixed}, so batch {batch} cannot be predicted",
-                "export it with a dynamic batch dimension",
+                "export it with a dynamic batch dimension, and set it by --batch alone",
             )
-        batch = fixed if isinstance(fixed, int) else 1
+        batch = fixed
     batch = 1 if batch is None else batch
     known = dict(sizes)
     if name:
@@ -181,21 +185,56 @@ def _batch_name(inputs: Sequence[Input], sizes: Mapping[str, int]) -> str | None
     """Return the name of the inputs' open first dimension: "" if unnamed, None if it is fixed."""
     for port in inputs:
         if port.shape:
-            first = port.shape[0]
-            if isinstance(first, str) and first not in sizes:
+            first = _spelt(port.shape[0])
+            if isinstance(first, str) and _set_size(port, 0, first, sizes) is None:
                 return first
-            if isinstance(first, int) and first <= 0:
-                return ""
     return None
 
 
-def _size(port: Input, axis: int, size: int | str, known: Mapping[str, int], batch: int) -> int:
+def _spelt(size: int | str) -> int | str:
+    """Return a dimension as it counts: exporters also write -1 and 0 for an open one."""
+    return "" if isinstance(size, int) and size <= 0 else size
+
+
+def _positions(port: Input, axis: int) -> tuple[str, str]:
+    """Return the keys that set a dimension without a name: input and axis, or the axis alone."""
+    return f"{printable(port.name)}:{axis}", str(axis)
+
+
+def _set_size(port: Input, axis: int, size: int | str, sizes: Mapping[str, int]) -> int | None:
+    """Return a dimension's own size, or the one that ``sizes`` sets it to; None: it is open."""
+    size = _spelt(size)
     if isinstance(size, int):
-        if size > 0:
-            return size
-        size = ""
-    if size in known:
-        return known[size]
+        return size
+    keys = (size,) if size else _positions(port, axis)
+    return next((sizes[key] for key in keys if key in sizes), None)
+
+
+def _check_taken(inputs: Sequence[Input], sizes: Mapping[str, int]) -> None:
+    """Raise Problem, which lists the open dimensions, for a size that no dimension takes."""
+    names: dict[str, None] = {}
+    taken: set[str] = set()
+    for port in inputs:
+        for axis, size in enumerate(port.shape or ()):
+            spelt = _spelt(size)
+            if isinstance(spelt, int):
+                continue
+            words = [word for word in _WORD.findall(spelt) if word[0].isalpha() or word[0] == "_"]
+            names |= dict.fromkeys(words if spelt else _positions(port, axis)[:1])
+            taken.update((spelt, *words) if spelt else _positions(port, axis))
+    stray = next((key for key in sizes if key not in taken), None)
+    if stray is not None:
+        there = ", ".join([*names][:20])
+        raise Problem(
+            f"has no open dimension {stray!r}", f"open are: {there}" if there else "none is open"
+        )
+
+
+def _size(port: Input, axis: int, size: int | str, known: Mapping[str, int], batch: int) -> int:
+    set_size = _set_size(port, axis, size, known)
+    if set_size is not None:
+        return set_size
+    size = str(_spelt(size))
     if not size and axis == 0:
         return batch
     total = _sum(size, known)
@@ -205,7 +244,7 @@ def _size(port: Input, axis: int, size: int | str, known: Mapping[str, int], bat
             f"leaves the {where} of input {shown(port.name)} open",
             f"give it, for example: --dim {_open_name(size, known)}=16"
             if size
-            else "export it with a name or a size",
+            else f"give it by its position, --dim {_positions(port, axis)[0]}=640",
         )
     return total
 

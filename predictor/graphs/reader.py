@@ -17,10 +17,12 @@ import sys
 import threading
 import time
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
+from importlib.util import find_spec
 from pathlib import Path
 
 from berth.pilot.errors import BerthError, DocumentError
+from berth.predictor.graphs.child import CONVERT
 from berth.predictor.graphs.graph import MalformedGraph, ModelGraph, decode
 from berth.predictor.graphs.limits import LIMITS, Limits
 
@@ -30,6 +32,8 @@ _FILES_BEFORE_RENEWAL = 10_000
 _START_S = 30.0
 _READY = b"r"
 _KEPT = ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH")
+_CONVERTER_BYTES = 2**31
+"""Largest address space of a child that converts: the onnx library itself needs most of it."""
 _PROGRAM = "from berth.predictor.graphs.child import main; main()"
 
 
@@ -45,6 +49,7 @@ class Reader:
         self._process: subprocess.Popen[bytes] | None = None
         self._channel: socket.socket | None = None
         self._files = 0
+        self._converts = False
         self._owner = os.getpid()
 
     def __enter__(self) -> Reader:
@@ -82,7 +87,10 @@ class Reader:
         request = json.dumps({"batch": batch, "sizes": dict(sizes or {})}).encode()
         with self._lock:
             kind, body = self._ask(request, handle, source)
-        if kind == b"e":
+            if kind == b"o" and find_spec("onnx") is not None:
+                kind, body = self._ask(request, handle, source, converts=True)
+                self._end()  # the next file gets a child without the library again
+        if kind in (b"e", b"o"):
             problem, hint = _refusal(body)
             raise DocumentError(source, problem, hint=hint)
         try:
@@ -103,9 +111,12 @@ class Reader:
         """Return the process id of the child process; None before it is started."""
         return self._process.pid if self._process else None
 
-    def _ask(self, request: bytes, handle: int, source: Path | str) -> tuple[bytes, bytes]:
-        if self._files >= _FILES_BEFORE_RENEWAL:
+    def _ask(
+        self, request: bytes, handle: int, source: Path | str, *, converts: bool = False
+    ) -> tuple[bytes, bytes]:
+        if self._files >= _FILES_BEFORE_RENEWAL or converts != self._converts:
             self._end()
+        self._converts = converts
         channel = self._start()
         self._files += 1
         deadline = time.monotonic() + self.limits.seconds + 1
@@ -113,7 +124,7 @@ class Reader:
             socket.send_fds(channel, [request], [handle])
             head = _receive(channel, 9, deadline)
             size = int.from_bytes(head[1:], "little")
-            if head[:1] not in (b"g", b"e") or size > LARGEST_REPLY:
+            if head[:1] not in (b"g", b"e", b"o") or size > LARGEST_REPLY:
                 raise ConnectionError
             return head[:1], _receive(channel, size, deadline)
         except TimeoutError:
@@ -140,12 +151,14 @@ class Reader:
             self._process = subprocess.Popen(
                 [
                     sys.executable, "-I", "-c", f"import sys; sys.path[:] = {path!r}; {_PROGRAM}",
-                    json.dumps(asdict(self.limits)),
+                    json.dumps(asdict(self._child_limits())),
+                    *([CONVERT] if self._converts else ()),
                 ],
                 stdin=its.fileno(),
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
-                env={name: os.environ[name] for name in _KEPT if name in os.environ},
+                env={name: os.environ[name] for name in _KEPT if name in os.environ}
+                | {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"},
             )  # fmt: skip
         self._channel = mine
         self._files = 0
@@ -159,6 +172,11 @@ class Reader:
             "the process that reads model files could not start",
             hint=f"try: {sys.executable} -I -c '{_PROGRAM}'",
         )
+
+    def _child_limits(self) -> Limits:
+        if not self._converts:
+            return self.limits
+        return replace(self.limits, memory_bytes=max(self.limits.memory_bytes, _CONVERTER_BYTES))
 
     def _forget(self) -> None:
         if self._channel is not None:

@@ -17,8 +17,9 @@ from toy_profiles import PLATFORM, profile
 
 from berth.pilot.errors import ToolMissing, UsageError
 from berth.pilot.profile import Profile, Provenance, ScalingPoint, SizePoint
+from berth.predictor.core.intervals import NORMAL_90
 from berth.predictor.core.prediction import Basis, MemoryUse
-from berth.predictor.families.program.estimate import Estimate, estimate
+from berth.predictor.families.program.estimate import LEAST_LOG_WIDTH, Estimate, estimate
 from berth.predictor.families.program.predictor import Predictor, at_size
 from berth.predictor.families.program.time_only import combined, stand_ins
 from berth.predictor.hardware import platforms
@@ -44,6 +45,22 @@ def test_the_measured_time_is_the_answer_at_home(predictor: Predictor) -> None:
     assert found.runtime_s.mid == pytest.approx(3.0)
     assert found.speedup.mid == pytest.approx(1.0)
     assert found.abstained is None
+
+
+def test_the_noise_of_a_busy_pilot_is_in_all_times_and_in_no_ratio(predictor: Predictor) -> None:
+    quiet = profile(runtime_s=3.0)
+    assert quiet.runtime is not None
+    busy = quiet.model_copy(update={"runtime": quiet.runtime.model_copy(update={"noise": 0.1})})
+    before, after = (predictor.predict_all(own, ALL.values(), HERE) for own in (quiet, busy))
+    home = next(p for p in after if p.platform == PLATFORM)
+    assert home.basis is Basis.MEASURED
+    assert home.runtime_s.half_log_width == pytest.approx(
+        math.hypot(LEAST_LOG_WIDTH, NORMAL_90 * 0.1)
+    )
+    for narrow, wide in zip(before, after, strict=True):
+        assert wide.runtime_s.mid == pytest.approx(narrow.runtime_s.mid)
+        assert wide.runtime_s.half_log_width > narrow.runtime_s.half_log_width
+        assert wide.ratio_log_width == pytest.approx(narrow.ratio_log_width)
 
 
 def test_ranks_that_would_share_cores_are_not_predicted(predictor: Predictor) -> None:

@@ -41,11 +41,15 @@ class FakeSlurm:
     config: str = "JobRequeue = 1\nMinJobAge = 300 sec\n"
 
     def run(self, words: Sequence[str], **_: object) -> str:
+        if "-t" in words and "-j" not in words:
+            states = words[words.index("-t") + 1].split(",")
+            ended = {n: j for n, j in self.jobs.items() if j["JobState"] in states}
+            return "".join(f"{n:24}{j['AdminComment']}\n" for n, j in ended.items())
         if "-O" in words:
             job = self.jobs.get(words[words.index("-j") + 1], {})
             return job.get(FIELDS[words[-1].partition(":")[0]], "")
-        if words[0] == "squeue":
-            return "".join(f"{n}\n" for n, j in self.jobs.items() if j["JobState"] == words[4])
+        if words[-1:] == ("partition",):
+            return "PartitionName=auto Default=YES MaxTime=1:00:00\n"
         if words[1:] == ("show", "config"):
             return self.config
         if len(self.changes) >= self.killed_before:
@@ -54,7 +58,7 @@ class FakeSlurm:
         number = words[2].removeprefix("JobId=")
         job = self.jobs[number]
         if words[1] == "requeuehold":
-            assert job["JobState"] == "OUT_OF_MEMORY"
+            assert job["JobState"] in {"OUT_OF_MEMORY", "FAILED"}
             job.update(JobState="PENDING", held="yes", Restarts=str(int(job["Restarts"]) + 1))
         elif words[1] == "update":
             assert job["JobState"] == "PENDING", "Slurm changes no job that has ended"
@@ -169,6 +173,76 @@ def test_a_job_that_cannot_be_brought_back_is_said_and_stops_smaller_requests(
     assert list(memory_back.round_of(tmp_path / "ruled-out.json", 30.0, 1_000.0))
 
 
+SLICE_STAMP = "berth/1 id=d2 action=edit code=placed to=slice-1g.5gb use=fedcba9876543210"
+
+
+def failed_in_slice(**changes: str) -> dict[str, str]:
+    return {
+        **out_of_memory(), "JobState": "FAILED", "Partition": "mig",
+        "AdminComment": f"{SLICE_STAMP} was=partition:auto;num_tasks:-",
+    } | changes  # fmt: skip
+
+
+def test_a_job_that_failed_in_a_slice_chosen_by_use_runs_again_as_it_was_asked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slurm = FakeSlurm({"7": failed_in_slice()})
+    assert a_round(slurm, tmp_path, monkeypatch) == [
+        "job 7 of alice: failed in a slice, runs again as it was asked for"
+    ]
+    job = slurm.jobs["7"]
+    assert (job["Partition"], job["NumTasks"], job["Restarts"]) == ("auto", "1", "1")
+    assert job["Comment"].startswith("mine (berth: failed in the slice")
+    told = guard.load(guard.beside(tmp_path / "ruled-out.json"))
+    assert told.stopped == {"fedcba9876543210": 1_000.0}
+    job["JobState"] = "FAILED"
+    assert a_round(slurm, tmp_path, monkeypatch) == [], "it fails of itself"
+
+
+@pytest.mark.parametrize("killed_before", range(3))
+def test_a_helper_killed_over_a_slice_goes_on_where_it_stopped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, killed_before: int
+) -> None:
+    slurm = FakeSlurm({"7": failed_in_slice()}, killed_before)
+    with pytest.raises(Killed):
+        a_round(slurm, tmp_path, monkeypatch)
+    slurm.killed_before = 10**9
+    a_round(slurm, tmp_path, monkeypatch)
+    job = slurm.jobs["7"]
+    assert (job["Partition"], job["Restarts"]) == ("auto", "1")
+    assert (job["JobState"], "held" in job) == ("PENDING", False)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"JobState": "OUT_OF_MEMORY"},
+        {"JobState": "TIMEOUT"},
+        {"AdminComment": f"{STAMP} was=memory_mib_per_node:400"},
+        {"AdminComment": "berth/1 action=edit code=placed to=slice-1g.5gb was=partition:auto"},
+        {"Requeue": "0"},
+    ],
+)
+def test_jobs_that_failed_otherwise_are_left_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, changes: dict[str, str]
+) -> None:
+    slurm = FakeSlurm({"7": failed_in_slice(**changes)})
+    assert a_round(slurm, tmp_path, monkeypatch) == []
+    assert slurm.changes == []
+
+
+@pytest.mark.parametrize("was", ["gres:gres%3Agpu%3A1", "tres_per_job:gres%3Agpu%3A1"])
+def test_a_type_of_gpu_cannot_be_taken_back_and_similar_jobs_get_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, was: str
+) -> None:
+    slurm = FakeSlurm({"7": failed_in_slice(AdminComment=f"{SLICE_STAMP} was=partition:-;{was}")})
+    assert a_round(slurm, tmp_path, monkeypatch) == [f"job 7 of alice: {memory_back.TYPED}"]
+    assert slurm.changes == []
+    assert guard.load(guard.beside(tmp_path / "ruled-out.json")).stopped == {
+        "fedcba9876543210": 1_000.0
+    }
+
+
 # On a real Slurm whose jobs are held to their memory
 
 
@@ -260,3 +334,53 @@ def test_out_of_memory_on_a_real_slurm(strict: Cluster, monkeypatch: pytest.Monk
     runs = [line.split() for line in out.read_text().splitlines()]
     assert [memory for number, memory in runs if number == str(job.id)] == ["60", "400"]
     assert len([1 for number, _ in runs if number == str(once.id)]) == 1
+
+
+def with_gpus_in_auto(files: Mapping[str, str]) -> dict[str, str]:
+    """The auto partition has the nodes with whole GPUs, too."""
+    before = "PartitionName=auto Nodes=cpu1,cpu2"
+    assert before in files["slurm.conf"]
+    return {**files, "slurm.conf": files["slurm.conf"].replace(before, before + ",gpu1")}
+
+
+@pytest.fixture
+def with_slices() -> Iterator[Cluster]:
+    try:
+        with cluster(amend=with_gpus_in_auto) as running:
+            running.set_filter_config(
+                socket=running.berth_socket, kill_switch=running.root / "run" / "off",
+                deadline_ms=1000, reread_config_s=0,
+            )  # fmt: skip
+            running.set_job_submit(FILTER_PATH.read_text())
+            yield running
+    except ClusterUnavailable as missing:
+        pytest.skip(f"SLURM TESTS SKIPPED: {missing}")
+
+
+@pytest.mark.slurm
+def test_failed_in_a_slice_on_a_real_slurm(
+    with_slices: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slurm, out = with_slices, with_slices.work / "ran"
+    script = f"#!/bin/sh\necho $SLURM_JOB_PARTITION >> {out}\n[ $SLURM_JOB_PARTITION != mig ]\n"
+
+    def submitted(edits: dict[str, object]) -> int:
+        reply = {"v": 1, "action": "edit", "edits": edits, "stamp": SLICE_STAMP, "message": "x"}
+        with FakeDaemon(slurm.berth_socket, lambda _: reply):
+            job = slurm.sbatch("-p", "auto", "--gres=gpu:1", "--mem=9", "-t", "5", script=script)
+        assert slurm.wait_for_state(job.id, "FAILED", timeout_s=60), job.message
+        return job.id
+
+    moved, typed = submitted({"queue": "mig"}), submitted({"queue": "mig", "gres": "gpu:1g.10gb:1"})
+    ruled_out = slurm.root / "run" / "ruled-out.json"
+    monkeypatch.setattr(os, "environ", {**os.environ, **slurm.environment})
+    assert set(memory_back.round_of(ruled_out, 30.0, time.time())) == {
+        f"job {moved} of games: failed in a slice, runs again as it was asked for",
+        f"job {typed} of games: {memory_back.TYPED}",
+    }
+    assert slurm.job(moved)["Partition"] == "auto"
+    time.sleep(2.0)  # slurmd refuses credentials of the second in which it revoked a job's
+    slurm.run("scontrol", "update", f"JobId={moved}", "StartTime=now")  # else in two minutes
+    assert slurm.wait_for_state(moved, timeout_s=120) == "COMPLETED"
+    assert out.read_text().split() == ["mig", "mig", "auto"]
+    assert slurm.job(typed)["JobState"] == "FAILED"

@@ -24,6 +24,7 @@ from typing import Any
 import json_stand_ins as stand_ins
 import pytest
 from click.testing import CliRunner
+from gpu_jobs import import_jobs
 from json_schema import merged, problems, schema_of
 from pydantic import TypeAdapter
 from small_models import convolutional
@@ -86,7 +87,10 @@ def cases(folder: Path) -> dict[str, Case]:
     here, store = ("--site", at["berth.toml"]), ("--store", at["past.db"])
     two = ("--platform", "quartz", "--platform", "a100-40gb")
     return {
-        "jobs-advise": Case(("jobs", "advise", *store, "--least-runs", "2")),
+        "jobs-advise": Case(
+            ("jobs", "advise", "--site", f"{at['gpu-jobs']}/berth.toml"),
+            also=(("jobs", "advise", *store, "--least-runs", "2"),),
+        ),
         "train-bundle-diff": Case(("train", "bundle", "diff", at["bundle"], at["other-bundle"])),
         "train-bundle-onnx": Case(
             ("train", "bundle", "onnx", "any", "--out", str(folder / "cost.onnx")), stand_ins.export
@@ -274,6 +278,8 @@ def _files(folder: Path) -> dict[str, str]:
     for name, text in texts.items():
         (folder / name).write_text(text)
     (folder / "net.onnx").write_bytes(convolutional().SerializeToString())
+    (folder / "gpu-jobs").mkdir()
+    import_jobs(folder / "gpu-jobs", "3G", "12")
     stand_ins.write_files(folder)
     for words in (
         ("workload", "add", str(folder / "triad.json"), "--site", str(site)),

@@ -38,6 +38,13 @@ EXTREMES = (
     0, 1, -1, 2, 127, 128, 2**15, 2**31 - 1, 2**31, -(2**31), 2**40, 2**62, 2**63 - 1, -(2**63),
 )  # fmt: skip
 SIZES = {"sequence": 4}
+
+
+def sizes_in(data: bytes) -> dict[str, int]:
+    """The sizes of dimensions that the file names: a size that it does not name is refused."""
+    return {name: size for name, size in SIZES.items() if name.encode() in data}
+
+
 IN_PARTS = replace(LIMITS, whole_bytes=0, part_bytes=64)
 """Small files read as large ones are."""
 
@@ -215,7 +222,7 @@ def decoded(data: bytes, batch: int) -> ModelGraph:
     try:
         os.write(handle, data)
         limits = LIMITS if batch % 2 else IN_PARTS
-        return decode(encode(infer.infer(onnx_file.read(handle, limits), batch, SIZES)))
+        return decode(encode(infer.infer(onnx_file.read(handle, limits), batch, sizes_in(data))))
     finally:
         os.close(handle)
 
@@ -238,7 +245,7 @@ def read_by_child(data: bytes, reader: Reader, folder: Path, tally: Tally, label
     path = folder / "model.onnx"
     path.write_bytes(data)
     try:
-        reader.read(path, batch=2, sizes=SIZES)
+        reader.read(path, batch=2, sizes=sizes_in(data))
         tally.graphs += 1
     except DocumentError as error:
         vague = "is malformed (" in error.message or "its reader" in error.message

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 from difflib import get_close_matches
+from functools import cache
 from pathlib import Path
 
 import click
@@ -16,6 +17,8 @@ from berth.plugin.history.advice import LEAST_RUNS, advise
 from berth.plugin.history.decided_jobs import with_usage
 from berth.plugin.history.matching import known_name, plain_name
 from berth.plugin.installed_site import Installation
+from berth.plugin.mig.recommending import predictions_for
+from berth.plugin.right_sizing.slices import advise_slice
 
 
 @click.command(name="advise")
@@ -37,8 +40,8 @@ def advise_command(
 ) -> None:
     """Say of each kind of job what it asked for and what it needed: of all, or of jobs NAME.
 
-    From the past jobs that `berth jobs history import` stored; digits in names stand as #. It
-    changes nothing.
+    From the past jobs that `berth jobs history import` stored; digits in names stand as #. Of jobs
+    on one GPU whose use is recorded it names the MIG slice that would do. It changes nothing.
 
     \b
     Example:
@@ -54,11 +57,20 @@ def advise_command(
         digest, called = _fingerprint(script), plain_name(script.name)
         jobs = [job for job in jobs if job.script == digest or plain_name(job.name) == called]
     advice = advise(jobs, least_runs=least_runs)
-    lines = [f"{kind.user} {kind.name}: {kind.sentence()}" for kind in advice]
+    lines, written = [], []
+    predictions = cache(lambda: predictions_for(installation.site()))
+    for kind in advice:
+        use_gpus = kind.jobs[-1].gpus == 1
+        of_slice = use_gpus and advise_slice(store, installation.site(), predictions(), kind.jobs)
+        sentence = kind.sentence() + (f"; {of_slice.sentence()}" if of_slice else "")
+        lines.append(f"{kind.user} {kind.name}: {sentence}")
+        fields = {key: value for key, value in dataclasses.asdict(kind).items() if key != "jobs"}
+        on_slice = dataclasses.asdict(of_slice) if of_slice else None
+        written.append({**fields, "slice": on_slice, "sentence": sentence})
     answer(
         "\n".join(lines)
         or _nothing(name, [known_name(job.name, job.program) for job in every], least_runs),
-        [{**dataclasses.asdict(kind), "sentence": kind.sentence()} for kind in advice],
+        written,
         json_=json_,
     )
 

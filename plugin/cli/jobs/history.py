@@ -113,7 +113,7 @@ def import_(
         scheduler = scheduler_named(formats[0])
         read = scheduler.past_jobs(named, since_s)
         scheduler.add_scripts(read)
-    store.usages.rename(named, read.raw_ids)
+    store.usages.rename(named, {job.raw_id: job.job_id for job in read.jobs.values() if job.raw_id})
     read.name_programs(SHIPPED_ONLY if site is None else site.programs)
     store.past_jobs.put(list(read.jobs.values()))
     store.usages.put(read.usages)

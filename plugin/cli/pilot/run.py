@@ -61,14 +61,14 @@ TARGETS = Listed("targets", Target)
 @click.option(
     "--max-slowdown",
     cls=Rare,
-    default=5.0,
-    help="Counting takes at most this times the native processor time (at least 10 s).",
+    default=10.0,
+    help="Counting takes at most this times the native processor time (at least 5 s).",
 )
 @click.option(
     "--count-limit",
     cls=Rare,
     default=60.0,
-    help="Counting takes at most this many seconds: counts are then of the first part.",
+    help="Counting takes at most this much processor time (s): counts are then of the first part.",
 )
 @click.option(
     "--collectors",

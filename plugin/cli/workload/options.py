@@ -30,7 +30,7 @@ _OPTIONS: tuple[click.Option, ...] = (
                  help=f"{_GRAPHS} computed in [the file's]."),
     click.Option(["--amount"],
                  help="Work of a job: '500 steps', '90 epochs of 5004 steps', '1e6 tokens'."),
-    Rare(["--dim"], multiple=True, help=f"{_GRAPHS} NAME=SIZE of an open dimension."),
+    Rare(["--dim"], multiple=True, help=f"{_GRAPHS} NAME=SIZE or AXIS=SIZE of an open dimension."),
     Rare(["--tokens"], metavar="IN,OUT",
          help=f"{_MODELS} tokens of a prompt and of an answer [1024,128]."),
     Rare(["--framework"], help=f"{_MODELS} what serves them [vllm]."),

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -388,7 +388,23 @@ def estimate(reading: Reading, layout: Layout, bundle: Bundle) -> list[Estimate]
             width = math.hypot(spread, counting)
             log_time = _calibrated(prior, reading, index, 0.0)
             estimates.append(Estimate(log_time, width, Basis.PRIOR))
-    return estimates
+    return [_with_noise(each, profile) for each in estimates]
+
+
+def _with_noise(estimated: Estimate, profile: Profile) -> Estimate:
+    """Return an estimate whose interval has the noise of the pilot's time on a busy machine.
+
+    All platforms share that error: it is not in the ratios of their times.
+    """
+    noise = None if profile.runtime is None else profile.runtime.noise
+    if noise is None:
+        return estimated
+    own = estimated.own_log_width
+    return replace(
+        estimated,
+        log_width=math.hypot(estimated.log_width, NORMAL_90 * noise),
+        own_log_width=estimated.log_width if own is None else own,
+    )
 
 
 MISS_S = {"l1": 4e-9, "l2": 20e-9, "llc": 100e-9, "branch": 10e-9, "instructions": 0.5e-9,
@@ -493,7 +509,8 @@ def _at_home(
     from the run, and ``doubling`` widens the interval per doubling from the nearest measured count.
     """
     runtime = reading.profile.runtime
-    spread = runtime.spread_s / runtime.median_s if runtime else 0.0
+    noisy = runtime is None or runtime.noise is not None  # then the noise has the spread in it
+    spread = 0.0 if runtime is None or noisy else runtime.spread_s / runtime.median_s
     width = max(LEAST_LOG_WIDTH, 2 * spread)
     if point.units in measured:
         return Estimate(measured[point.units], width, Basis.MEASURED)

@@ -323,7 +323,9 @@ def run_s(profile: Profile) -> float | None:
     unknown."""
     if profile.runtime is None:
         return None
-    took = profile.runtime.median_s - (profile.value("run_queue_s") or 0.0)
+    took = profile.runtime.median_s
+    if profile.runtime.noise is None:  # a pilot on a busy machine took the waits off already
+        took -= profile.value("run_queue_s") or 0.0
     return took if took > 0 else None
 
 

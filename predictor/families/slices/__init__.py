@@ -2,8 +2,9 @@
 
 The time on a slice is a smooth maximum of two parts: kernel launches and host work, which a smaller
 slice does not lengthen; and GPU work, which is divided by the slice's effective share of the GPU.
-The size of both parts comes from one of two methods:
+The methods are:
 
+- ``equivalence``: times over batch sizes on the whole GPU, read at a larger batch for a slice;
 - ``sweep``: a load model fitted to the workload's times on the whole GPU over batch sizes and
   numbers of processes;
 - ``latent``: the ratio of both parts, predicted from GPU utilisation, power and step time.

@@ -74,8 +74,6 @@ class MethodEntry(Document):
     large: Width | None = None
     """Interval width for batches of at least ``LARGE_BATCH``; None: too few models had such
     batches."""
-    sources: dict[str, Width] | None = None
-    """Interval width of each source that the method combines, used alone; None: one source only."""
 
     def width_at(self, batch: float) -> Width:
         """Return the interval width of the method at this batch size; large batches get no smaller

@@ -179,3 +179,16 @@ def outside(family: Family, known: Mapping[str, float], slack: float = 0.5) -> s
         if not low - room <= known[name] <= high + room:
             return f"{name} is {known[name]:.3g}; the bundle was trained on {low:.3g} to {high:.3g}"
     return None
+
+
+def whole_job(family: Family, known: Mapping[str, float], slack: float = 0.5) -> bool:
+    """Return whether a family needs the step time, and the measured time is no step's but longer:
+    a whole job's, which says nothing about its steps.
+
+    ``slack`` is how far above the training range a step may be, as a share of that range.
+    """
+    if "log_step" not in family.needs:
+        return False
+    place = family.needs.index("log_step")
+    low, high = family.low[place], family.high[place]
+    return known["log_step"] > high + slack * (high - low)

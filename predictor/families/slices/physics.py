@@ -27,6 +27,9 @@ from berth.predictor.hardware.mig.geometry import Geometry, SliceProfile
 
 LATENT_LEAST, LATENT_MOST = -5.0, 4.0
 """Range of ``log(B / A)``; values outside are set to the nearest limit."""
+TYPICAL = 0.6
+"""Mean log slow-down as a part of its upper limit, the log of 1 / effective share (0.35 to 1.0, by
+model); used where nothing tells a workload's own."""
 _SAME = 1e-6
 """Largest difference of two shares that count as equal."""
 

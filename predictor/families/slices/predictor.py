@@ -13,36 +13,49 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 
 import numpy as np
 
 from berth.pilot.errors import UsageError
 from berth.pilot.platform import Platform, PlatformKind
 from berth.predictor.core.arrays import Floats
-from berth.predictor.core.forecast import SourceShare
 from berth.predictor.core.prediction import Basis, Bound, Interval
-from berth.predictor.families.slices.bundle import MethodEntry, SliceModel, Width
-from berth.predictor.families.slices.latent import Family, Latents, features, latents, outside
-from berth.predictor.families.slices.physics import Share, launch_share, plain_profiles, share_of
+from berth.predictor.families.slices.bundle import SliceModel, Width
+from berth.predictor.families.slices.equivalence import Curve, probe_factor
+from berth.predictor.families.slices.latent import (
+    Family,
+    Latents,
+    features,
+    latents,
+    outside,
+    whole_job,
+)
+from berth.predictor.families.slices.physics import (
+    TYPICAL,
+    Share,
+    launch_share,
+    plain_profiles,
+    share_of,
+)
 from berth.predictor.families.slices.sweep import (
-    EQUIVALENCE,
-    LOAD_MODEL,
     MOST_MISFIT,
     LoadModel,
     Loads,
     SeenProbe,
     can_fit,
-    equivalence_log_slowdowns,
     fit,
-    mixed,
 )
 from berth.predictor.families.slices.workload import Point, SliceWorkload
 from berth.predictor.hardware.mig.geometry import Geometry, SliceProfile
 from berth.predictor.hardware.mig.slices import geometry_of, lookup, slice_of
 
 SWEEP, BATCHES = "sweep", "batches"
-"""Methods that fit a load model: with several numbers of processes, or with batch sizes only."""
+"""Methods: a load model fitted to times over batches and processes; batch equivalence."""
+TYPICAL_METHOD = "typical"
+"""Method for whole jobs of which no utilisation was measured: a typical slow-down, as a prior."""
+TYPICAL_WIDTH = Width(q90=0.45, q95=0.5)
+"""Interval width of the typical slow-down: the range of ``TYPICAL`` over models."""
 EASE = 0.1
 """Part of an interval's width that does not depend on the slice's effective share."""
 UNKNOWN_SHARE = 1.25
@@ -81,8 +94,6 @@ class SlicePrediction:
     """Name of the method, as in the bundle's manifest."""
     abstained: str | None = None
     """Reason not to act on the prediction; None: no reason."""
-    sources: tuple[SourceShare, ...] = ()
-    """Sources that the method combined, with their weights; empty if there was only one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,10 +107,9 @@ class _Estimate:
     launch: Floats
     """Share of each slice's time that a larger slice would not shorten."""
     width: Width
-    extra: float
-    """Half width added to the log interval (unsteadiness, or an unmeasured load)."""
+    extra: Floats
+    """Half width added to each slice's log interval: unsteadiness, or an unmeasured load."""
     abstained: str | None
-    sources: tuple[SourceShare, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,9 +124,13 @@ class SlicePredictor:
         names = [f.name for f in self.model.families if self._known(workload, f) is not None]
         batches = [p.batch for p in workload.points]
         processes = [p.processes for p in workload.points]
-        if can_fit(batches, processes):
-            names.append(SWEEP if len(set(processes)) > 1 else BATCHES)
+        if len(set(processes)) > 1 and can_fit(batches, processes):
+            names.append(SWEEP)
+        if Curve.of(workload.points, workload.processes) is not None:
+            names.append(BATCHES)
         known = [name for name in names if name in self.model.methods]
+        if not known and workload.target is not None:
+            return (TYPICAL_METHOD,)
         return tuple(sorted(known, key=lambda name: self.model.methods[name].width.q90))
 
     def predict(
@@ -146,10 +160,8 @@ class SlicePredictor:
             )
         name = method or allowed[0]
         effective = np.array([self.model.shares.effective(s) for s in shares])
-        if name in (SWEEP, BATCHES):
-            estimate = self._by_sweep(name, workload, effective, probes)
-        else:
-            estimate = self._by_latent(name, workload, effective, probes)
+        by = {SWEEP: self._by_sweep, BATCHES: self._by_batches, TYPICAL_METHOD: self._typical}
+        estimate = by.get(name, partial(self._by_latent, name))(workload, effective, probes)
         estimate = replace(
             estimate, log_slowdown=_ordered(shares, np.maximum(estimate.log_slowdown, 0.0))
         )
@@ -164,7 +176,9 @@ class SlicePredictor:
         if point is None or point.processes != 1:
             return None
         known = features(workload, point)
-        return known if all(name in known for name in family.needs) else None
+        if not all(name in known for name in family.needs) or whole_job(family, known):
+            return None
+        return known
 
     def _by_latent(
         self,
@@ -192,13 +206,58 @@ class SlicePredictor:
         logs = _for_slices(workload_latents, effective)
         latent, sharp = workload_latents.centre()
         launch = np.array([launch_share(latent, float(e), sharp) for e in effective])
+        extra = np.full(len(effective), point.unsteadiness)
+        return _Estimate(name, logs, point.seconds, launch, width, extra, outside(family, known))
+
+    def _by_batches(
+        self, workload: SliceWorkload, effective: Floats, probes: Sequence[tuple[Share, int]]
+    ) -> _Estimate:
+        """Return log slow-downs by batch equivalence, scaled by runs on slices."""
+        curve = Curve.of(workload.points, workload.processes)
+        if curve is None:
+            raise AssertionError("only asked where there is a curve")
+        entry, batch = self.model.methods[BATCHES], workload.target_batch
+        width, factor = entry.width_at(batch), 1.0
+        seen = [
+            (
+                float(curve.log_slowdowns(probe.batch, np.array([share]))[0]),
+                math.log(probe.seconds / curve.whole_s(probe.batch)),
+            )
+            for share, probe in (
+                (self.model.shares.effective(share), workload.probes[number])
+                for share, number in probes
+            )
+            if probe.processes == workload.processes
+        ]
+        if seen and entry.probed is not None:
+            width, factor = entry.probed, probe_factor(*zip(*seen, strict=True))
+        point = workload.target
+        extra = 0.0 if point else UNKNOWN_LOAD_WIDTH
         return _Estimate(
-            name, logs, point.seconds, launch, width, point.unsteadiness, outside(family, known)
+            BATCHES,
+            factor * curve.log_slowdowns(batch, effective),
+            curve.whole_s(batch),
+            curve.launch_shares(batch, effective),
+            width,
+            extra + curve.unsure(batch, effective),
+            None,
         )
+
+    def _typical(
+        self, workload: SliceWorkload, effective: Floats, _: Sequence[tuple[Share, int]]
+    ) -> _Estimate:
+        """Return a typical log slow-down, for whole jobs of which only the time is known."""
+        point = workload.target
+        if point is None:
+            raise AssertionError("only asked where the load was measured")
+        unknown = np.full(len(effective), 0.5)
+        return _Estimate(
+            TYPICAL_METHOD, -TYPICAL * np.log(effective), point.seconds, unknown, TYPICAL_WIDTH,
+            np.zeros(len(effective)), None,
+        )  # fmt: skip
 
     def _by_sweep(
         self,
-        name: str,
         workload: SliceWorkload,
         effective: Floats,
         probes: Sequence[tuple[Share, int]],
@@ -209,7 +268,7 @@ class SlicePredictor:
         point = workload.target
         whole_s = None if point is None else point.seconds
         load = Loads.one(workload.target_batch, workload.processes, whole_s)
-        entry = self.model.methods[name]
+        entry = self.model.methods[SWEEP]
         width, capacity = entry.width_at(workload.target_batch), 0.0
         seen = tuple(self._seen(workload, share, number) for share, number in probes)
         if seen and entry.probed is not None:
@@ -217,9 +276,6 @@ class SlicePredictor:
         loads = load.times(len(effective))
         moved = np.where(effective < 1, capacity, 0.0)
         logs = self.model.sweep.log_slowdown(load_model, loads, effective, moved)
-        shares: tuple[SourceShare, ...] = ()
-        if entry.sources and not seen:
-            logs, shares = _with_rule(entry, workload, effective, logs)
         host, work = load_model.logs(loads.batch, loads.processes, effective)
         launch = 1 / (1 + np.exp(np.minimum(load_model.sharpness * (work - host), 700.0)))
         extra = 0.0 if point else UNKNOWN_LOAD_WIDTH
@@ -232,7 +288,7 @@ class SlicePredictor:
                 f"its times on the whole GPU follow no model of batches and processes "
                 f"(off by {math.expm1(load_model.misfit):.0%})"
             )
-        return _Estimate(name, logs, whole_s, launch, width, extra, unfit, shares)
+        return _Estimate(SWEEP, logs, whole_s, launch, width, np.full(len(effective), extra), unfit)
 
     def _at_target(
         self, workload: SliceWorkload, point: Point, probes: Sequence[tuple[Share, int]]
@@ -281,17 +337,17 @@ class SlicePredictor:
         basis, wider = Basis.CALIBRATED, 1.0
         if not self.model.shares.knows(share):
             basis, wider = Basis.SCALED, UNKNOWN_SHARE
-        if gpu not in self.model.gpus or estimate.name == "time":
+        if gpu not in self.model.gpus or estimate.name in ("time", TYPICAL_METHOD):
             basis = Basis.PRIOR
             wider = wider if gpu in self.model.gpus else wider * UNKNOWN_GPU
         hard = EASE - math.log(self.model.shares.effective(share))
-        half = wider * (estimate.width.q90 * hard + estimate.extra)
-        half_95 = wider * (estimate.width.q95 * hard + estimate.extra)
+        extra = float(estimate.extra[index])
+        half = wider * (estimate.width.q90 * hard + extra)
+        half_95 = wider * (estimate.width.q95 * hard + extra)
         slowdown, wide = _interval(log, half), _interval(log, max(half, half_95))
         return SlicePrediction(
             share, slowdown, wide, slowdown.scaled(estimate.whole_s), estimate.whole_s,
             _bound(workload, launch), launch, basis, estimate.name, estimate.abstained,
-            estimate.sources,
         )  # fmt: skip
 
 
@@ -300,28 +356,6 @@ def load_model_of(points: tuple[Point, ...]) -> LoadModel:
     """Return the load model fitted to a workload's measurements on the whole GPU (cached)."""
     return fit(
         [p.batch for p in points], [p.processes for p in points], [p.seconds for p in points]
-    )
-
-
-def _with_rule(
-    entry: MethodEntry, workload: SliceWorkload, effective: Floats, load_model: Floats
-) -> tuple[Floats, tuple[SourceShare, ...]]:
-    """Return a workload's log slow-downs and their sources, with batch equivalence added where
-    possible.
-
-    Batch equivalence (``sweep``) needs at least two measured batch sizes. Without it, the log
-    slow-downs of the load model are returned with no sources.
-    """
-    rule = equivalence_log_slowdowns(
-        workload.points, workload.target_batch, workload.processes, effective
-    )
-    if rule is None or entry.sources is None:
-        return load_model, ()
-    logs, weights = mixed(load_model, rule)
-    hard = EASE - math.log(float(effective.min()))
-    return logs, tuple(
-        SourceShare(source, weights[source], entry.sources[source].q90 * hard, "unseen model")
-        for source in (LOAD_MODEL, EQUIVALENCE)
     )
 
 

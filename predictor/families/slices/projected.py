@@ -29,16 +29,11 @@ from berth.predictor.families.slices.bundle import (
     verify,
 )
 from berth.predictor.families.slices.from_use import BELOW, EASE, slowdowns
-from berth.predictor.families.slices.physics import Share, share_of
+from berth.predictor.families.slices.physics import TYPICAL, Share, share_of
 from berth.predictor.hardware.mig.slices import slice_of
 
 SLACK = math.log(1.1)
 """Log by which a slow-down may exceed the upper limit 1 / effective share."""
-TYPICAL = 0.6
-"""Mean log slow-down as a part of the upper limit's log (0.35 to 1.0, by model).
-
-Used where no family predicts the slice.
-"""
 
 
 def projected(question: Question, bundles: Bundles, forecast: Adjusted) -> Adjusted:

@@ -6,8 +6,6 @@ not use the GPU are overestimated.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from berth.pilot.platform import Platform
 from berth.predictor.core.family import Answer, Bundles, Explanation, Question
 from berth.predictor.core.forecast import SourceShare
@@ -89,11 +87,6 @@ class SlicesFamily:
 
     def _sources(self, gpu: str, prediction: SlicePrediction) -> tuple[SourceShare, ...]:
         """Return the sources of a prediction with their weights and interval widths."""
-        if prediction.sources and not prediction.share.is_whole:
-            named = f"{self.name}: {prediction.method}, "
-            return tuple(
-                replace(source, source=named + source.source) for source in prediction.sources
-            )
         if prediction.share.is_whole:
             situation = "measured there"
         else:

@@ -17,11 +17,6 @@ loss:
 The bounds are those of operational analysis (Denning and Buzen, 1978) for a delay and a shared
 station. ``SweepModel`` applies the load model to slices and adds a learnt correction (gradient
 boosting over the load model's results; names of models are not among its inputs).
-
-Batch equivalence is a second method, without training: a batch ``b`` on a slice takes as long as a
-batch ``b / e`` on the whole GPU, because a slice needs as many waves of thread blocks for it. That
-time is interpolated between the workload's measured times, linearly in log-log, and proportional to
-the batch size beyond the largest. No slow-down exceeds ``1 / e``.
 """
 
 from __future__ import annotations
@@ -34,11 +29,7 @@ import numpy as np
 
 from berth.pilot.errors import UsageError
 from berth.predictor.core.arrays import Floats
-from berth.predictor.core.combine import SourceEstimate, combine
-from berth.predictor.core.intervals import around
-from berth.predictor.core.prediction import Basis
 from berth.predictor.families.slices.physics import log_smooth_max
-from berth.predictor.families.slices.workload import Point
 
 LEAST_POINTS = 4
 """Least number of different loads (batch size and processes) that the load model is fitted to."""
@@ -312,53 +303,3 @@ def residual_features(load_model: LoadModel, loads: Loads, effective: Floats) ->
         np.log(processes), np.log(batch),
     )  # fmt: skip
     return np.stack(columns, axis=1)
-
-
-LOAD_MODEL, EQUIVALENCE = "load model", "equivalence"
-"""Names of both sources of slow-downs, as used in manifests and in output."""
-LEAST_BATCHES = 2
-"""Least number of measured batch sizes for batch equivalence."""
-ALIKE = 0.5
-"""Log interval width given to both sources when they are combined; equal widths give equal
-weights."""
-
-
-def equivalence_log_slowdowns(
-    points: Sequence[Point], batch: float, processes: int, effective: Floats
-) -> Floats | None:
-    """Return the log slow-down by batch equivalence for each effective share; None: too few batch
-    sizes.
-
-    Batch equivalence: batch ``b`` on a slice takes as long as batch ``b / share`` on the whole GPU.
-    It needs ``LEAST_BATCHES`` measured batch sizes with this number of processes.
-    """
-    mine = sorted((p for p in points if p.processes == processes), key=lambda p: p.batch)
-    if len(mine) < LEAST_BATCHES:
-        return None
-    log_b = np.log([p.batch for p in mine])
-    log_t = np.maximum.accumulate(np.log([p.seconds for p in mine]))
-    measured_s = next((p.seconds for p in mine if p.batch == batch), None)
-    base = (
-        math.log(measured_s)
-        if measured_s is not None
-        else float(np.interp(math.log(batch), log_b, log_t))
-    )
-    wanted = math.log(batch) - np.log(effective)
-    reached = np.interp(wanted, log_b, log_t) + np.maximum(wanted - log_b[-1], 0.0)
-    return np.asarray(np.clip(reached - base, 0.0, -np.log(effective)), dtype=np.float64)
-
-
-def mixed(load_model: Floats, rule: Floats) -> tuple[Floats, dict[str, float]]:
-    """Return the mean of log slow-downs by load model and by batch equivalence, and each one's
-    weight.
-
-    The weights are equal, because the errors of eleven models do not show which source is better.
-    With weights by inverse variance, fitted on the other models, the mean error was 17.0 %; with
-    equal weights it was 11.2 %.
-    """
-    estimates = [
-        SourceEstimate(name, around(1.0, ALIKE), Basis.CALIBRATED)
-        for name in (LOAD_MODEL, EQUIVALENCE)
-    ]
-    weight = {share.source: share.weight for share in combine(estimates).shares}
-    return np.asarray(weight[LOAD_MODEL] * load_model + weight[EQUIVALENCE] * rule), weight

@@ -31,8 +31,8 @@ from berth.predictor.learning.history.run_pairs import (
 
 LEAST_USERS = 3
 """Other users must be this many before their programs count for a user's."""
-PROGRAMS_OF_USER = 3.0
-"""A user's programs count for others as much as this many programs at most."""
+PROGRAMS_OF_USER = 1.0
+"""A user's programs count for others as much as this many programs at most: they are alike."""
 _MEANS: Floats = np.linspace(-4.0, 4.0, 161)
 _SPREADS: Floats = np.array([0.01, 0.03, 0.06, 0.1, 0.15, 0.2, 0.27, 0.35, 0.45, 0.6, 0.8, 1.1])
 _MEAN_FREEDOM = 4
@@ -107,10 +107,11 @@ class KindRatios:
         """
         asker = user, program
         direct = self._direct(platform, other, asker, everybody=everybody, kernels=kernels)
-        if direct is not None:
+        if direct is not None and direct.is_own:
             return direct
         names = {name for pair in self._evidence for name in pair} - {platform, other}
-        chains = []
+        chains: list[LogRatio] = []
+        own_chains: list[LogRatio] = []
         for between in sorted(names):
             first = self._direct(platform, between, asker, everybody=everybody)
             second = self._direct(between, other, asker, everybody=everybody)
@@ -118,7 +119,13 @@ class KindRatios:
                 width = float(np.hypot(first.half_width, second.half_width))
                 programs = min(first.programs, second.programs)
                 own = first.is_own and second.is_own
-                chains.append(LogRatio(first.mid + second.mid, width, programs, own))
+                chain = LogRatio(first.mid + second.mid, width, programs, own)
+                partly_own = first.is_own or second.is_own
+                (own_chains if partly_own else chains).append(chain)
+        if own_chains:
+            return _mean(own_chains if direct is None else [direct, *own_chains])
+        if direct is not None:
+            return direct
         if chains:
             return min(chains, key=lambda chain: chain.half_width)
         return _ratio_of(_prior(kernels), kernels, 0) if kernels.kernels else None
@@ -149,6 +156,16 @@ class KindRatios:
         if ratio is None or platform == pair[0]:
             return ratio
         return ratio._replace(mid=-ratio.mid)
+
+
+def _mean(ratios: Sequence[LogRatio]) -> LogRatio:
+    """Return the mean of a ratio's estimates by each platform where the program ran: how unusual it
+    is there is independent, and how unusual it is on the compared platform common to all."""
+    count = len(ratios)
+    width = sum(ratio.half_width for ratio in ratios) / count * ((1 + 1 / count) / 2) ** 0.5
+    programs = max(ratio.programs for ratio in ratios)
+    own = any(ratio.is_own for ratio in ratios)
+    return LogRatio(sum(ratio.mid for ratio in ratios) / count, width, programs, own)
 
 
 def _evidence(programs: Mapping[Program, Sequence[Pair]]) -> _Evidence:

@@ -111,6 +111,33 @@ def test_windows_give_the_misses_within_their_error(program: Program) -> None:
         assert error < 0.3 * (part[name].value or 0)
 
 
+@pytest.mark.slow
+def test_a_last_phase_between_two_windows_is_within_the_error(program: Program) -> None:
+    order = Order((program("streams_last"), "600000000", "64"), dict(os.environ))
+    whole, part = (
+        emulate(replace(order, sampled=sampled), tools=("emulator",), budget_s=120).counters
+        for sampled in (False, True)
+    )
+    for name in ("l1_load_misses", "llc_load_misses"):
+        counted, error = part[name].value, part[name].standard_error
+        assert counted is not None
+        assert error
+        assert whole[name].value == pytest.approx(counted, abs=2 * error)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "settles"), [("mixed", True), ("streams_last", False)])
+def test_counting_ends_where_the_shares_have_settled(
+    program: Program, name: str, settles: bool
+) -> None:
+    arguments = ("30000000",) if settles else ("20000000", "512")
+    order = Order((program(name), *arguments), dict(os.environ), sampled=True, settle_after_s=1.0)
+    emulation = emulate(order, tools=("emulator",), budget_s=60)
+    instructions = emulation.counters["instructions"]
+    assert instructions.complete is not settles
+    assert ("had settled" in (instructions.note or "")) is settles
+
+
 def test_counts_of_a_program_that_fails_under_emulation_are_refused(tmp_path: Path) -> None:
     script = tmp_path / "not-emulated"
     script.write_text('#!/bin/sh\ncase "$LD_PRELOAD$OMP_WAIT_POLICY" in *passive*) exit 3;; esac\n')

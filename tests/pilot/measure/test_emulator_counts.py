@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import shutil
 from pathlib import Path
 
@@ -78,6 +79,25 @@ def test_equal_windows_still_have_a_standard_error() -> None:
     assert value == 400
     assert error == pytest.approx(WINDOW_DOUBT * LEAST_DOUBT * 2 * 80 * 2**0.5)
     assert counted(f"window 9 0 0{SEEN_ONCE}").missed("l1_load_misses") == (0, 0)
+
+
+def test_bytes_of_code_that_no_window_saw_widen_the_misses() -> None:
+    windows = [f"window 100 20 40{SEEN_ONCE}"] * 2
+    usual = counted(*windows)
+    missed = counted(*windows, "missed_load_bytes 64000", "missed_store_bytes 6400")
+    value, error = missed.missed("l1_load_misses")
+    assert value == usual.missed("l1_load_misses")[0]
+    assert error == pytest.approx(math.hypot(usual.missed("l1_load_misses")[1], 1000))
+    assert missed.missed("llc_store_misses")[1] == pytest.approx(100)
+    assert missed.missed("branch_misses") == usual.missed("branch_misses")
+
+
+def test_how_far_the_mix_moved_is_that_of_the_longest_process() -> None:
+    both = Counts()
+    for superblocks, moved in ((50, 12_000), (500, 34_000), (5, 900_000)):
+        read_counts((f"window {superblocks} 5 0{SEEN_ONCE}", f"moved {moved}", "end"), both)
+    assert both.moved == pytest.approx(0.034)
+    assert counted(*LINES).moved is None
 
 
 @given(st.lists(st.text(max_size=60) | st.sampled_from(LINES), max_size=20))

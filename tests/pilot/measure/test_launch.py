@@ -228,12 +228,39 @@ def test_the_program_ends_when_its_pilot_is_killed(work: Path) -> None:
     assert marked("abandoned") == []
 
 
+def test_a_run_ends_at_its_limit_of_processor_time_and_not_by_the_clock() -> None:
+    busy = ("sh", "-c", "sleep 1; (while :; do :; done)")
+    ended = run_one(Order(busy, dict(os.environ), cpu_limit_s=0.5, cut_grace_s=1.0))
+    assert ended.cut == "processor time"
+    assert ended.wall_s > 1.4
+    assert "s of processor time" in ended.describe()
+    asleep = run_one(Order(("sleep", "1"), dict(os.environ), cpu_limit_s=0.5))
+    assert asleep.succeeded
+
+
+def test_a_run_ends_where_its_stop_file_appears(tmp_path: Path) -> None:
+    stop = tmp_path / "settled"
+    command = ("sh", "-c", f"touch {stop}; sleep 60")
+    ended = run_one(Order(command, dict(os.environ), stop_file=str(stop), cut_grace_s=1.0))
+    assert (ended.cut, ended.succeeded) == ("settled", False)
+
+
+@pytest.mark.parametrize(
+    "launcher", ["srun-of-no-site/mpirun", "/no/such/mpiexec.hydra", "prterun"]
+)
+def test_an_mpi_launcher_that_is_missing_is_said_with_what_to_do(launcher: str) -> None:
+    with pytest.raises(UsageError) as raised:
+        resolve_command((launcher, "-n", "2", "./app"), {"PATH": "/nowhere"})
+    assert "no such MPI launcher" in raised.value.message
+    assert "module" in (raised.value.hint or "")
+
+
 def test_a_report_is_whole_when_its_job_was_stopped_in_the_middle_of_it() -> None:
     message = {
         "command": ["head", "-c", "65536", "/dev/urandom"], "env": dict(os.environ), "cwd": None,
         "stdin": None, "forward_bytes": 0, "tail_bytes": TAIL_BYTES,
-        "sample": False, "time_limit_s": None, "cut_grace_s": 1.0, "grace_s": 0.1, "nice": 0,
-        "cgroup": None,
+        "sample": False, "time_limit_s": None, "cpu_limit_s": None, "stop_file": None,
+        "cut_grace_s": 1.0, "grace_s": 0.1, "nice": 0, "cgroup": None,
     }  # fmt: skip
     shepherd = subprocess.Popen(
         [sys.executable, "-I", "-S", str(SHEPHERD)], stdin=subprocess.PIPE, stdout=subprocess.PIPE

@@ -17,6 +17,7 @@ from berth.pilot import run as pilot
 from berth.pilot.launch import Order
 from berth.pilot.native import Native, run_native, runtime_of
 from berth.pilot.options import PilotOptions
+from berth.pilot.plausible import own_time_s
 from berth.pilot.profile import Profile
 from berth.pilot.run import run_pilot
 
@@ -42,10 +43,13 @@ def piloted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Pr
             first = replace(
                 found.first, wall_s=wall_s, threads_busy=1 if alone else 2,
                 usage={"ru_utime": cpu_s}, waited_s=waited_s if one else 0.0,
-                machine_s={"busy": cpu_s}, exit_code=1 if one and fails else 0,
+                machine_s={"busy": cpu_s + (2 * waited_s if one else 0.0)},
+                exit_code=1 if one and fails else 0,
             )  # fmt: skip
             return replace(
-                found, first=first, runtime=runtime_of([wall_s]) if first.succeeded else None
+                found,
+                first=first,
+                runtime=runtime_of([own_time_s(first)]) if first.succeeded else None,
             )
 
         monkeypatch.setattr(pilot, "run_native", made_up)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import subprocess
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -14,7 +15,16 @@ from berth.pilot.assemble import Extra, assemble
 from berth.pilot.launch import Order, Outcome, run_one
 from berth.pilot.native import Native
 from berth.pilot.options import PilotOptions, make_plan
-from berth.pilot.plausible import contention, impossible, ran_elsewhere
+from berth.pilot.plausible import (
+    BUSY_NOISE,
+    contention,
+    cores,
+    impossible,
+    is_contention,
+    noise_of,
+    own_time_s,
+    ran_elsewhere,
+)
 from berth.pilot.private_folder import PrivateFolders, original, why_not
 from berth.pilot.profile import Measurement, Profile, Quality, RunsOn, Runtime, Target
 from berth.pilot.run import run_pilot
@@ -128,45 +138,80 @@ def test_the_age_of_a_thread_is_read_from_the_kernel() -> None:
     assert age_of("/proc/self/none") == 0
 
 
-def test_a_quiet_machine_gives_no_warning() -> None:
-    found = contention(outcome())
-    assert found is not None
-    assert not found.noticeable
-    assert found.sentence(10.0) is None
+def test_a_quiet_machine_gives_no_warning_and_no_noise() -> None:
+    quiet = contention(outcome())
+    assert quiet is not None
+    assert not quiet.noticeable
+    assert noise_of([10.0, 10.1, 9.9], quiet) is None
+    assert own_time_s(outcome()) == 10.0
+    assert quiet.sentence(Runtime(median_s=10.0, spread_s=0.1, repeats_s=(10.0,))) is None
 
 
-def test_waiting_is_said_with_its_effect() -> None:
-    found = contention(outcome(waited_s=5.0, machine_s={"busy": 19.7, "stolen": 0.0}))
-    assert found is not None
-    assert found.noticeable
-    assert found.idle_s == pytest.approx(5.0)
-    said = found.sentence(10.0) or ""
-    assert "2.0 times too long" in said
-    assert "other work kept 1.0 processors busy" in said
+BUSY = {"busy": 100.0, "stolen": 0.0}
+"""Of a run of 10 s: all processors of the machine were busy."""
 
 
-def test_waiting_is_said_of_the_time_that_the_profile_has() -> None:
-    watched = contention(outcome(waited_s=5.0))
-    assert watched is not None
-    assert "1.4 times too long" in (watched.sentence(7.0) or "")
-    assert watched.sentence(5.1) is None, "the other runs did not wait"
+def test_waits_for_other_work_are_taken_off_the_time_and_said() -> None:
+    run = outcome(waited_s=5.0, machine_s=BUSY, usage={"ru_utime": 4.8, "ru_nvcsw": 3})
+    shared = contention(run)
+    assert shared is not None
+    assert own_time_s(run) == pytest.approx(5.0)
+    noise = noise_of([5.0, 5.1, 4.9], shared)
+    assert noise is not None
+    assert 0.5 * BUSY_NOISE < noise < 1.5 * BUSY_NOISE
+    said = shared.sentence(Runtime(median_s=5.0, spread_s=0.1, repeats_s=(5.0,), noise=noise)) or ""
+    assert is_contention(said)
+    assert "5 s without its waits" in said
+    assert "waited 5 s for a processor" in said
+
+
+def test_waits_for_its_own_threads_or_a_quota_stay_in_the_time() -> None:
+    alone = outcome(waited_s=5.0, machine_s={"busy": 10.0, "stolen": 0.0})
+    assert own_time_s(alone) == 10.0
+    crowd = outcome(waited_s=5.0, machine_s=BUSY, threads_busy=100_000)
+    assert own_time_s(crowd) == 10.0
+
+
+def test_runs_that_differ_on_a_busy_machine_have_more_noise() -> None:
+    shared = contention(outcome(machine_s=BUSY))
+    near, far = noise_of([10.0, 10.1, 9.9], shared), noise_of([10.0, 16.0, 7.0], shared)
+    assert near is not None
+    assert far is not None
+    assert far > 1.5 * near
+
+
+def test_time_for_which_a_program_was_stopped_is_noise_and_time_of_its_own_waits_is_not() -> None:
+    stopped = contention(outcome(usage={"ru_utime": 6.0, "ru_nvcsw": 5}))
+    assert stopped is not None
+    assert stopped.stopped_share == pytest.approx(0.35)
+    assert noise_of([10.0] * 3, stopped) is not None
+    reading = contention(outcome(usage={"ru_utime": 6.0, "ru_nvcsw": 5_000}))
+    assert reading is not None
+    assert reading.stopped_share == 0
 
 
 def test_what_the_host_took_is_part_of_the_effect() -> None:
-    found = contention(outcome(machine_s={"busy": 7.5, "stolen": 2.5}))
-    assert found is not None
-    assert found.idle_s < 10.0 / 1.3
-    assert "took 25%" in (found.sentence(10.0) or "")
+    taken = contention(outcome(machine_s={"busy": 7.5, "stolen": 2.5}))
+    assert taken is not None
+    assert taken.idle_s < 10.0 / 1.3
+    said = taken.sentence(Runtime(median_s=10.0, spread_s=0, repeats_s=(10.0,), noise=0.25))
+    assert "took 25%" in (said or "")
 
 
-def test_contention_widens_the_profiles_time() -> None:
-    shared = outcome(waited_s=5.0)
-    plan = make_plan(PilotOptions(command=("/bin/true",), collectors=("proc",)))
-    native = Native(shared, Runtime(median_s=10, spread_s=0.1, repeats_s=(10,)), {}, (), ())
-    profile = assemble(plan, native, Extra())
+def test_the_noise_of_a_busy_machine_is_in_the_profile(work: Path) -> None:
+    busy = [subprocess.Popen(["sh", "-c", "while :; do :; done"]) for _ in range(2 * cores())]
+    try:
+        profile = pilot("/bin/sh", "-c", "i=0; while [ $i -lt 300000 ]; do i=$((i+1)); done")
+    finally:
+        for process in busy:
+            process.kill()
+            process.wait()
     assert profile.runtime is not None
-    assert profile.runtime.spread_s == pytest.approx(5.0)
-    assert any("too long" in warning for warning in profile.warnings)
+    assert profile.runtime.noise
+    spent_s = profile.value("cpu_time_s")
+    assert spent_s is not None
+    assert profile.runtime.median_s < 2 * spent_s
+    assert any(is_contention(warning) for warning in profile.warnings)
 
 
 @pytest.mark.parametrize(

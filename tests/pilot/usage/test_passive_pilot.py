@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pytest
 from job_trees import plant
+from perf_stub import COUNTS, STUB
 from slurm_cluster import wait_until
 
 from berth.pilot.usage import at_job_end, at_job_start
@@ -24,20 +25,6 @@ from berth.pilot.usage.line import UsageLine, parse_line
 FOLDER = Path(at_job_end.__file__).resolve().parent
 UNIFIED = next((p for p in map(Path, ("/sys/fs/cgroup", "/sys/fs/cgroup/unified"))
                 if (p / "cgroup.controllers").exists()), None)  # fmt: skip
-COUNTS = """\
-# started on Thu Nov 26 15:37:59 2026
-
-8000000,,instructions:u,/system.slice/slurmstepd.scope/job_40,24000,75.00,,
-<not supported>,,L1-dcache-stores:u,/system.slice/slurmstepd.scope/job_40,0,100.00,,
-244.07,msec,task-clock,/system.slice/slurmstepd.scope/job_40,244066134,100.00,0.162,CPUs utilized
-"""
-STUB = """\
-#!/bin/sh
-for word; do [ "$before" = -o ] && written=$word; before=$word; done
-trap 'cat "$0.csv" > "$written"; exit 0' INT
-echo "$@" > "$0.words"
-while :; do sleep 0.01; done
-"""
 
 
 @pytest.fixture

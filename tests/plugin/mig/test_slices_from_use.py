@@ -3,56 +3,23 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
+from types import MappingProxyType
+from typing import Any
 
 import pytest
-from click.testing import CliRunner
+from gpu_jobs import SITE, import_jobs, run
 
-from berth.plugin.cli.command_line import berth
-
-SITE = """\
-schema = "berth.site/1"
-[site]
-name = "lab"
-[daemon]
-store = "sqlite:///FOLDER/store.db"
-[[candidates]]
-name = "gpu"
-platform = "a100-40gb"
-partition = "gpu"
-gres = "gpu:a100"
-gpus_per_node = 4
-cores_per_node = 32
-memory_per_node = "256G"
-"""
-HEADER = (
-    "JobID|User|Partition|State|Start|End|ElapsedRaw|AllocCPUS|NNodes|NTasks|ReqMem|MaxRSS"
-    "|AllocTRES|TRESUsageInMax|TRESUsageInAve|JobName"
-)
-
-
-def run(*words: str) -> str:
-    done = CliRunner().invoke(berth, words)
-    assert done.exit_code == 0, (done.output, done.exception)
-    return done.output
-
-
-def import_jobs(folder: Path, memory: str, utilisation: str, host: str = "1G") -> list[str]:
-    """Import eight jobs on one GPU each; return the options that name the site."""
-    (folder / "berth.toml").write_text(SITE.replace("FOLDER", str(folder)))
-    lines = [HEADER]
-    used = f"gres/gpumem={memory},gres/gpuutil={utilisation}"
-    for number in range(1, 9):
-        start = 1_793_527_200 + 5_000 * number
-        times = f"{start}|{start + 600}|600|8|1"
-        lines += [
-            f"{number}|alice|gpu|COMPLETED|{times}||64G||gres/gpu=1|||infer.sh",
-            f"{number}.0||||{times}|1||{host}|gres/gpu=1|{used}|{used}|infer",
-        ]
-    (folder / "jobs.txt").write_text("\n".join(lines))
-    here = ["--site", str(folder / "berth.toml")]
-    run("jobs", "history", "import", str(folder / "jobs.txt"), "--utc", *here)
-    return here
+from berth.plugin.daemon.app import view
+from berth.plugin.daemon.replies import parse_stamp
+from berth.plugin.daemon.service import Service
+from berth.plugin.daemon.shelf import Shelf
+from berth.plugin.daemon.view import Snapshot
+from berth.plugin.right_sizing.guard import Guard
+from berth.plugin.site.load import load_site
+from berth.plugin.store import Store
+from berth.policies.values import CandidateState
 
 
 def workload_of(here: list[str]) -> str:
@@ -88,3 +55,90 @@ def test_a_slice_is_chosen_by_gpu_memory_and_never_by_the_hosts(
     said = run("mig", "recommend", workload_of(here), "--gpu", "A100-40GB", *here)
     expected = {"none": "Smallest: 7g.40gb.", "7g": "Smallest: 7g.40gb."}
     assert expected.get(smallest, f"Smallest: {smallest}.") in said
+
+
+SLICES = """\
+[[candidates]]
+name = "slice"
+platform = "a100-40gb"
+partition = "mig"
+gpus_per_node = 4
+cores_per_node = 32
+memory_per_node = "256G"
+[candidates.slices]
+[candidates.translation]
+gpus = 1
+"""
+
+
+def advised(folder: Path, here: list[str], more: str = "", site_keys: str = "") -> tuple[str, Any]:
+    """Return what berth jobs advise says of a site with ``more``, and the slice in its JSON."""
+    site = SITE.replace("FOLDER", str(folder)).replace('name = "lab"', f'name = "lab"\n{site_keys}')
+    (folder / "berth.toml").write_text(site + more)
+    words = ("jobs", "advise", *here)
+    return run(*words), json.loads(run(*words, "--json"))[0]["slice"]
+
+
+def test_advise_names_the_slice_the_reason_the_submission_and_the_way_back(tmp_path: Path) -> None:
+    here = import_jobs(tmp_path, "3G", "12")
+    said, on_slice = advised(tmp_path, here, SLICES)
+    assert "a 1g.5gb of A100-40GB would do: at most 3.0 GiB of its 4.8 GiB and 12 %" in said
+    assert "in 8 runs" in said
+    assert "sbatch --partition=mig --gres=gpu:1g.5gb:1 (back to a whole GPU:" in said
+    assert (on_slice["profile"], on_slice["gpu_peak_bytes"]) == ("1g.5gb", 3 * 2**30)
+    assert 1.0 <= on_slice["slowdown_low"] < on_slice["slowdown_high"] < 10.0
+    said, _ = advised(tmp_path, here, SLICES, 'auto_partition = "auto"')
+    assert "sbatch --partition=auto --comment=berth-slice:fit" in said
+    said, on_slice = advised(tmp_path, here)
+    assert "this site has no such slices" in said
+    assert on_slice["submit"] == ""
+
+
+@pytest.mark.parametrize(("memory", "utilisation"), [("30G", "12"), ("0", "12")])
+def test_advise_names_no_slice_that_is_not_known_to_do(
+    tmp_path: Path, memory: str, utilisation: str
+) -> None:
+    said, on_slice = advised(tmp_path, import_jobs(tmp_path, memory, utilisation), SLICES)
+    assert on_slice is None
+    assert "would do" not in said.replace("GiB would do", "")
+
+
+def test_a_job_that_gets_a_slice_by_use_carries_its_key_and_none_after_one_failed(
+    tmp_path: Path,
+) -> None:
+    import_jobs(tmp_path, "3G", "12")
+    site = SITE.replace("FOLDER", str(tmp_path)).replace(
+        'name = "lab"', 'name = "lab"\nauto_partition = "auto"'
+    )
+    (tmp_path / "berth.toml").write_text(f'mode = "enforce"\n{site}\n{SLICES}')
+    read = load_site(tmp_path / "berth.toml")
+    store = Store.open(read.daemon.store)
+    service = Service(view(read), lambda _: None)
+    service.shelf = Shelf().updated(store.changes_since(0))
+    now_s = time.time()
+    states = {
+        "gpu": CandidateState(True, 64, 0, 9, now_s, 2),
+        "slice-1g.5gb": CandidateState(True, 64, 4, 0, now_s, 2),
+    }
+
+    def reply(comment: str, guard: Guard) -> dict[str, Any]:
+        snapshot = Snapshot(MappingProxyType(states), now_s, time.monotonic(), guard)
+        service.snapshot = snapshot
+        job = {
+            "user": "alice", "name": "infer.sh", "queue": "auto", "queues": ["auto", "gpu", "mig"],
+            "kind": "batch", "gres": "gpu:1", "tasks": 1, "cpus_per_task": 8,
+            "memory_mib_per_node": 100, "time_limit_min": 60, "comment": comment,
+        }  # fmt: skip
+        line = json.dumps({"v": 1, "op": "decide", "scheduler": "slurm", "job": job}).encode()
+        return dict(json.loads(service.handle(line)))
+
+    wanted = reply("berth-slice:fit", Guard())
+    assert wanted["edits"]["queue"] == "mig", wanted
+    words = parse_stamp(wanted["stamp"]) or {}
+    assert len(words["use"]) == 16
+    for age_s, is_moved in ((60.0, False), (2 * 86_400.0, True)):
+        failed = Guard(stopped=MappingProxyType({words["use"]: now_s - age_s}))
+        edits = reply("berth-slice:fit", failed).get("edits", {})
+        assert (edits.get("queue") == "mig") is is_moved
+    assert "use=" not in reply("", Guard()).get("stamp", "")
+    store.close()

@@ -74,3 +74,31 @@ def test_a_constant_that_is_also_an_input_is_no_input() -> None:
     graph = graph_of(made, 2)
     assert [p.name for p in graph.inputs] == ["x"]
     assert graph.parameters == 6
+
+
+def test_dimensions_without_a_name_are_set_by_position() -> None:
+    made = relu(tensor("images", None, 3, None, None), tensor("mask", None, None))
+    with pytest.raises(Problem, match="unnamed dimension 2 of input 'images' open") as error:
+        graph_of(made, 2, {"1": 5})
+    assert "--dim images:2=640" in error.value.hint
+    sizes = {"2": 640, "images:3": 480, "1": 5}
+    graph = graph_of(made, 2, sizes)
+    assert [p.shape for p in graph.inputs] == [(2, 3, 640, 480), (2, 5)]
+    assert graph_of(made, None, {**sizes, "0": 8}).batch == 8
+    with pytest.raises(Problem, match="fixed at 8, so batch 2"):
+        graph_of(made, 2, {**sizes, "0": 8})
+
+
+@pytest.mark.parametrize("key", ["sequnce", "3", "z:0", "x:1", ""])
+def test_a_size_that_no_dimension_takes_is_refused_with_those_that_are_open(key: str) -> None:
+    made = relu(tensor("x", "batch", 3, "past + sequence"))
+    sizes = {"past": 1, "sequence": 7}
+    with pytest.raises(Problem, match=f"no open dimension '{key}'") as error:
+        graph_of(made, 2, {**sizes, key: 7})
+    assert error.value.hint == "open are: batch, past, sequence"
+
+
+def test_a_size_for_a_graph_without_open_dimensions_is_refused() -> None:
+    with pytest.raises(Problem, match="no open dimension 'sequence'") as error:
+        graph_of(relu(tensor("x", 4, 3)), None, {"sequence": 7})
+    assert error.value.hint == "none is open"

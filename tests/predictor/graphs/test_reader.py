@@ -206,7 +206,7 @@ OTHERS = {
     "zeros": (bytes(4096), "no graph"),
     "endless number": (b"\x08" + b"\xff" * 20, "endless number"),
     "no graph": (b"\x08\x09", "holds no graph"),
-    "old opset": (without_nodes(opset=11), "uses opset 11; 13 and newer"),
+    "no opset": (without_nodes(opset=0), "uses no operator set; 13 and newer"),
     "no nodes": (without_nodes(opset=20), "holds no nodes"),
 }
 
@@ -390,3 +390,59 @@ def test_a_forked_process_gets_a_child_of_its_own(tmp_path: Path) -> None:
         assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
         assert reader.read(path, batch=5).batch == 5
         assert reader.child == first
+
+
+def of_opset(opset: int) -> onnx.ModelProto:
+    """A network whose operators changed with the operator sets, as exporters of the time wrote."""
+    channels, classes = 4, 10
+    norm = [constant(name, channels) for name in ("scale", "shift", "mean", "var")]
+    nodes = [
+        helper.make_node("Conv", ["x", "w"], ["c"], pads=[1, 1, 1, 1]),
+        helper.make_node("BatchNormalization", ["c", "scale", "shift", "mean", "var"], ["n"]),
+        helper.make_node("Relu", ["n"], ["r"]),
+        helper.make_node("Dropout", ["r"], ["d"], **({"ratio": 0.5} if opset < 12 else {})),
+        helper.make_node("Unsqueeze", ["d"], ["u"], axes=[0]),
+        helper.make_node("Squeeze", ["u"], ["s"], axes=[0]),
+        helper.make_node("ReduceMean", ["s"], ["m"], axes=[2, 3], keepdims=0),
+        helper.make_node("MatMul", ["m", "out"], ["l"]),
+        helper.make_node("Softmax", ["l"], ["y"], axis=1),
+    ]
+    inputs = [tensor("x", "batch", 3, 16, 16)]
+    constants = [constant("w", channels, 3, 3, 3), *norm, constant("out", channels, classes)]
+    made = model(nodes, constants, inputs, opset=opset)
+    made.ir_version = 3 if opset < 9 else 6
+    return made
+
+
+@pytest.mark.parametrize("opset", [7, 8, 9, 10, 11, 12])
+def test_older_operator_sets_are_converted_in_a_child(
+    reader: Reader, tmp_path: Path, opset: int
+) -> None:
+    graph = reader.read(written(tmp_path, of_opset(opset)), batch=2)
+    assert (graph.opset, graph.batch, graph.unknown) == (13, 2, {})
+    assert graph.parameters == 4 * 3 * 9 + 2 * 4 + 40
+    assert reader.read(written(tmp_path, convolutional())).opset == 20
+
+
+def test_large_weights_are_not_read_for_a_conversion(reader: Reader, tmp_path: Path) -> None:
+    made = of_opset(11)
+    made.graph.initializer.append(constant("large", 1024, 1024))
+    made.graph.node.insert(8, helper.make_node("MatMul", ["wide", "large"], ["unused"]))
+    made.graph.node.insert(8, helper.make_node("Concat", ["l"] * 1 + ["pad"], ["wide"], axis=1))
+    made.graph.initializer.append(constant("pad", 2, 1014))
+    assert reader.read(written(tmp_path, made), batch=2).parameters > 1024 * 1024
+
+
+def test_what_the_converter_cannot_do_is_one_sentence(reader: Reader, tmp_path: Path) -> None:
+    made = of_opset(9)
+    made.graph.node[0].input[1] = "nowhere"
+    assert "was not converted" in refusal(reader, written(tmp_path, made))
+
+
+def test_without_the_library_the_way_out_is_said(
+    reader: Reader, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("berth.predictor.graphs.reader.find_spec", lambda _: None)
+    with pytest.raises(DocumentError, match="uses opset 11; 13 and newer") as error:
+        reader.read(written(tmp_path, of_opset(11)))
+    assert "pip install onnx" in (error.value.hint or "")

@@ -138,6 +138,29 @@ def test_kinds_that_no_program_ran_on_both_of_are_compared_by_a_third() -> None:
     assert known.between("oldest", "elsewhere", "ada") is None
 
 
+def test_a_program_of_two_kinds_is_compared_with_a_third_by_both() -> None:
+    programs = {}
+    for n in range(12):
+        chain = [
+            run._replace(platform={OLD: OLD, NEW: "newest"}[run.platform])
+            for run in runs(3.2, seed=n)
+        ]
+        programs[f"u{n}", "app"] = pairs_of(runs(1.6, seed=n))
+        programs[f"v{n}", "app"] = pairs_of(chain)
+        newer = [
+            run._replace(platform={OLD: NEW, NEW: "newest"}[run.platform])
+            for run in runs(2, seed=n)
+        ]
+        programs[f"w{n}", "app"] = pairs_of(newer)
+    odd = KindRatios(programs | {("ada", "odd"): pairs_of(runs(0.8, 40))})
+    usual, own = (odd.between(OLD, "newest", "ada", name) for name in ("else", "odd"))
+    assert usual is not None
+    assert own is not None
+    assert covers(usual, 3.2)
+    # Half as unusual as between the kinds where it ran: 0.8 in place of 1.6.
+    assert own.mid == pytest.approx(math.log(3.2) + math.log(0.8 / 1.6) / 2, abs=0.1)
+
+
 def test_only_runs_of_equal_shape_are_compared() -> None:
     assert pairs_of([TimedRun("a", OLD, 0.0, 9.0), TimedRun("b", NEW, 1.0, 9.0)]) == {}
     assert pairs_of([TimedRun("a", OLD, 0.0, 9.0), TimedRun("a", OLD, 1.0, 9.0)]) == {}

@@ -1,4 +1,4 @@
-"""Batch equivalence, alone and beside the load model that is fitted to times over batches."""
+"""Batch equivalence: a slice takes as long for a batch as the whole GPU for a larger one."""
 
 from __future__ import annotations
 
@@ -9,42 +9,54 @@ import pytest
 from slice_workloads import saturating_s, sweep
 
 from berth.predictor.families.slices.bundle import LARGE_BATCH, MethodEntry, Width, load
+from berth.predictor.families.slices.equivalence import Curve, probe_factor
 from berth.predictor.families.slices.physics import Share
 from berth.predictor.families.slices.predictor import BATCHES, SlicePredictor
-from berth.predictor.families.slices.sweep import equivalence_log_slowdowns, mixed
-from berth.predictor.families.slices.workload import Point
+from berth.predictor.families.slices.workload import Point, Probe
 
 SHARES = np.array([0.15, 0.3, 0.5, 1.0])
 PREDICTOR = SlicePredictor(load())
 
 
-def points(*batches: int) -> list[Point]:
-    return [Point(batch=float(b), step_s=saturating_s(b, 1)) for b in batches]
+def curve(*batches: int) -> Curve:
+    made = Curve.of([Point(batch=float(b), step_s=saturating_s(b, 1)) for b in batches], 1)
+    assert made is not None
+    return made
 
 
 def test_a_slice_is_as_slow_as_the_whole_gpu_with_a_larger_batch() -> None:
-    made = equivalence_log_slowdowns(points(8, 16, 32, 64), 16, 1, np.array([0.5]))
-    assert made is not None
-    assert made[0] == pytest.approx(math.log(saturating_s(32, 1) / saturating_s(16, 1)))
+    (log,) = curve(8, 16, 32, 64).log_slowdowns(16, np.array([0.5]))
+    assert log == pytest.approx(math.log(saturating_s(32, 1) / saturating_s(16, 1)))
 
 
 def test_it_is_between_the_whole_gpu_and_the_share_and_falls_with_the_share() -> None:
-    made = equivalence_log_slowdowns(points(1, 4, 16, 64), 64, 1, SHARES)
-    assert made is not None
-    assert made[-1] == 0
-    assert np.all(np.diff(made) <= 0)
-    assert np.all(made <= -np.log(SHARES) + 1e-12)
+    logs = curve(1, 4, 16, 64).log_slowdowns(64, SHARES)
+    assert logs[-1] == 0
+    assert np.all(np.diff(logs) <= 0)
+    assert np.all(logs <= -np.log(SHARES) + 1e-12)
+
+
+def test_beyond_the_largest_batch_the_slope_lies_between_the_last_one_and_proportional() -> None:
+    flat = Curve.of([Point(batch=b, step_s=0.01) for b in (1.0, 2.0)], 1)
+    assert flat is not None
+    (log,) = flat.log_slowdowns(2, np.array([0.25]))
+    assert log == pytest.approx(math.log(4) / 2)
+    assert flat.unsure(2, np.array([0.25]))[0] == pytest.approx(math.log(4) / 2)
+    steep = Curve.of([Point(batch=b, step_s=b) for b in (1.0, 2.0)], 1)
+    assert steep is not None
+    assert steep.log_slowdowns(2, np.array([0.25]))[0] == pytest.approx(math.log(4))
+    assert steep.unsure(2, np.array([0.25]))[0] == 0
 
 
 def test_one_batch_or_other_processes_say_nothing() -> None:
-    assert equivalence_log_slowdowns(points(8), 8, 1, SHARES) is None
-    assert equivalence_log_slowdowns(points(8, 16, 32), 8, 2, SHARES) is None
+    assert Curve.of([Point(batch=8.0, step_s=1.0)], 1) is None
+    assert Curve.of([Point(batch=b, step_s=1.0) for b in (8.0, 16.0)], 2) is None
 
 
-def test_the_two_sources_weigh_alike() -> None:
-    logs, weights = mixed(np.array([0.0]), np.array([1.0]))
-    assert weights == pytest.approx({"load model": 0.5, "equivalence": 0.5})
-    assert logs[0] == pytest.approx(0.5)
+def test_a_probe_scales_all_slices_and_a_slice_that_is_not_slowed_down_tells_little() -> None:
+    assert probe_factor([1.0], [0.5]) == pytest.approx(0.5, rel=0.01)
+    assert probe_factor([0.01], [0.05]) == pytest.approx(1.0, abs=0.2)
+    assert 0 <= probe_factor([1.0], [-0.1]) < 0.01
 
 
 def test_large_batches_are_never_surer() -> None:
@@ -54,12 +66,19 @@ def test_large_batches_are_never_surer() -> None:
     assert entry.width_at(LARGE_BATCH) == Width(q90=0.2, q95=0.4)
 
 
-def test_times_over_batches_alone_are_told_by_both_sources() -> None:
+def test_times_over_batches_alone_are_enough() -> None:
     workload = sweep(most=1)
-    (half, whole) = PREDICTOR.predict(
-        workload, [Share(3 / 7, 4 / 8), Share(1.0, 1.0)], gpu="A100-80GB", method=BATCHES
-    )
-    assert {one.source for one in half.sources} == {"load model", "equivalence"}
-    assert whole.slowdown.mid == 1
+    half_and_whole = [Share(3 / 7, 4 / 8), Share(1.0, 1.0)]
+    half, whole = PREDICTOR.predict(workload, half_and_whole, gpu="A100-80GB")
+    assert (half.method, whole.slowdown.mid) == (BATCHES, 1)
     true = saturating_s(32, 1, 0.488) / saturating_s(32, 1)
-    assert half.slowdown.low <= true <= half.slowdown.high
+    assert half.slowdown.mid == pytest.approx(true, rel=0.05)
+    probe = Probe(batch=32, profile="1g.10gb", step_s=saturating_s(32, 1) * 1.5)
+    told = workload.model_copy(update={"probes": (probe,)})
+    small = Share(1 / 7, 1 / 8)
+    plain, moved = (
+        PREDICTOR.predict(one, [small], gpu="A100-80GB", probes=probes)[0]
+        for one, probes in ((workload, ()), (told, ((small, 0),)))
+    )
+    assert moved.slowdown.mid == pytest.approx(1.5, rel=0.02)
+    assert plain.slowdown.mid > 3

@@ -119,9 +119,27 @@ def test_unsteady_steps_widen_the_interval() -> None:
 
 
 def test_counters_unlike_any_in_training_abstain() -> None:
-    (made,) = PREDICTOR.predict(counters(step_s=50.0), SHARES[:1], gpu="A100-40GB")
+    unlike = counters(power_w=500.0, step_s=0.0001)
+    (made,) = PREDICTOR.predict(unlike, SHARES[:1], gpu="A100-40GB", method="counters")
     assert made.abstained is not None
     assert "log_step" in made.abstained
+
+
+def test_a_whole_job_is_told_by_its_utilisation() -> None:
+    """A fine-tuning of three minutes, a simulation of hours: their time is no step's."""
+    for seconds in (181.0, 7200.0):
+        (made,) = PREDICTOR.predict(counters(step_s=seconds), SHARES[:1], gpu="A100-40GB")
+        assert (made.method, made.abstained) == ("use", None)
+        assert made.step_s.mid == pytest.approx(seconds * made.slowdown.mid)
+
+
+def test_a_whole_job_without_utilisation_gets_a_typical_slow_down_as_a_prior() -> None:
+    bare = SliceWorkload(name="md", gpu="A100-40GB", points=(Point(step_s=3600.0),))
+    made = PREDICTOR.predict(bare, SHARES, gpu="A100-40GB")
+    assert {one.method for one in made} == {"typical"}
+    assert made[0].basis is Basis.PRIOR
+    assert made[0].slowdown.low < 1.5
+    assert made[0].slowdown.high > 6
 
 
 def test_times_that_follow_no_load_model_abstain() -> None:
