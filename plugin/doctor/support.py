@@ -105,7 +105,8 @@ class Pseudonyms:
 @cache
 def _own_keys() -> frozenset[str]:
     """Return the keys of the site file's tables, and of the log: a user may bear the same name."""
-    keys, models = set(_LOG_KEYS), [SiteDocument]
+    keys = set(_LOG_KEYS)
+    models: list[type[BaseModel]] = [SiteDocument]
     while models:
         for name, field in models.pop().model_fields.items():
             keys.add(name)
