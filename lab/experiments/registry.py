@@ -132,6 +132,11 @@ EXPERIMENTS: Mapping[str, Experiment] = {
         "latency of models on known platforms, unseen models and families", "15 min",
         "the bundle of model latency", ("only",),
     ),
+    "gpu-ratios": Experiment(
+        "lab.graphs.gpu_ratios",
+        "ratios between data-centre GPUs of ResNet-50 and BERT (MLPerf), each accelerator left out",
+        "30 s",
+    ),
     "graph-sources": Experiment(
         "lab.latency.combination",
         "sources of a model graph's time and their combination: error and coverage by situation",
