@@ -152,6 +152,15 @@ def test_perf_that_does_not_end_costs_the_deadline_and_not_the_line(
     os.kill(int(pid.read_text()), 9)
 
 
+def test_perf_gets_more_time_than_a_job_that_is_not_counted(
+    node: dict[str, str],
+) -> None:
+    del node["BERTH_USAGE_DEADLINE_MS"]
+    assert at_job_end._deadline_s(node) == at_job_end.DEADLINE_S
+    Path(at_job_end.counts_folder(node, "40")).mkdir(parents=True)
+    assert at_job_end._deadline_s(node) == at_job_end.COUNTED_DEADLINE_S
+
+
 def test_a_folder_that_was_there_before_is_neither_used_nor_believed(
     node: dict[str, str], tmp_path: Path
 ) -> None:
