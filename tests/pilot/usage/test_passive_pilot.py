@@ -60,7 +60,8 @@ def run(module: str, environ: Mapping[str, str]) -> None:
 def start(environ: Mapping[str, str]) -> None:
     """Start a job, and wait for perf."""
     run("at_job_start", environ)
-    wait_until(lambda: Path(environ["BERTH_USAGE_PERF"] + ".words").exists(), "perf runs", 20)
+    words = Path(environ["BERTH_USAGE_PERF"] + ".words")
+    wait_until(lambda: words.exists() and words.read_text().endswith("\n"), "perf runs", 20)
 
 
 def end(environ: Mapping[str, str]) -> UsageLine:
