@@ -5,6 +5,10 @@ that Berth asked for before it read nodes and GPU use (``plain``), and with all 
 for now (``full``): node lists, processor time, disk, energy, GPU use, and a jobstats summary in the
 AdminComment of each tenth job. The bar: ``full`` takes at most 1.2 times as long as ``plain`` took
 before those columns were read.
+
+With ``--workloads`` it also makes the history workloads of these jobs, and reads them once more for
+the ratios between kinds alone: past jobs are read twice, because a program's workload needs the
+ratios of all programs, and all jobs at once would need hundreds of MB. The bar is the same.
 """
 
 from __future__ import annotations
@@ -19,8 +23,31 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+from berth.plugin.forecasting import forecaster_for, platforms_for
+from berth.plugin.history.decided_jobs import by_user
 from berth.plugin.history.files import read_past_jobs
+from berth.plugin.history.run_times import PlacedJob
+from berth.plugin.history.site_ratios import SiteRatios
+from berth.plugin.history.workloads import make_workloads
+from berth.plugin.site import load_site
 from berth.plugin.store import Store
+
+SITE = """schema = "berth.site/1"
+[site]
+name = "lab"
+[daemon]
+socket = "berth.sock"
+store = "store.sqlite"
+kill_switch = "off"
+scheduler_users = ["root"]
+[[candidates]]
+name = "cpu"
+platform = "quartz"
+partition = "cpu"
+cores_per_node = 64
+memory_per_node = "256G"
+nodes = 8
+"""
 
 PLAIN = (
     "JobID", "User", "Account", "Partition", "State", "Submit", "Start", "End", "ElapsedRaw",
@@ -103,15 +130,44 @@ def timed_import(columns: tuple[str, ...], jobs: int) -> tuple[float, float]:
     return middle - begun, ended - middle
 
 
+def timed_workloads(jobs: int) -> tuple[float, float]:
+    """Return the seconds of processor time for making the workloads of so many jobs, and for
+    reading the jobs for their ratios, which is part of it."""
+    read = read_past_jobs(list(lines_of_sacct(FULL, jobs)), "generated", "lab", ["slurm"], utc=True)
+    with tempfile.TemporaryDirectory() as folder:
+        site_file = Path(folder) / "berth.toml"
+        site_file.write_text(SITE)
+        site = load_site(site_file)
+        store = Store.open(str(Path(folder) / "store.sqlite"))
+        store.past_jobs.put(list(read.jobs.values()))
+        store.usages.put(read.usages)
+        begun = time.process_time()
+        platforms = platforms_for(site)
+        make_workloads(store, site, forecaster=forecaster_for(site), platforms=platforms)
+        middle = time.process_time()
+        ratios = SiteRatios(platforms, at_site=["quartz"])
+        for user, records in by_user(store):
+            ratios.add(user, [PlacedJob(record, "quartz") for record in records])
+        ended = time.process_time()
+        store.close()
+    return middle - begun, ended - middle
+
+
 def main() -> None:
     """Print the times of both imports."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--jobs", type=int, default=250_000)
-    jobs = parser.parse_args().jobs
+    parser.add_argument("--workloads", action="store_true", help="make history workloads, too")
+    options = parser.parse_args()
+    jobs = options.jobs
     for name, columns in (("plain", PLAIN), ("full", FULL)):
         reading_s, storing_s = timed_import(columns, jobs)
         parts = f"read {reading_s:.1f}, stored {storing_s:.1f}"
-        print(f"{name}: {reading_s + storing_s:.1f} s ({parts}), {jobs} jobs")
+        print(f"{name}: {reading_s + storing_s:.1f} s ({parts}), {jobs} jobs", flush=True)
+    if options.workloads:
+        making_s, ratios_s = timed_workloads(jobs)
+        ratio = making_s / (making_s - ratios_s)
+        print(f"workloads: {making_s:.1f} s, {ratio:.2f} times as long as without ratios")
 
 
 if __name__ == "__main__":

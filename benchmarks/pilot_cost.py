@@ -46,7 +46,7 @@ COST_S = {
 MIX = ("loads", "stores", "branches", "int_ops", "fp64_ops", "load_bytes", "store_bytes")
 PERL = 'for (split) { $c{$_}++ } END { print scalar keys %c, "\\n" }'
 SIEVE = """
-n = 2_000_000
+n = 4_000_000
 sieve = bytearray([1]) * (n + 1)
 for i in range(2, n + 1):
     if sieve[i]:
@@ -54,6 +54,7 @@ for i in range(2, n + 1):
             sieve[j] = 0
 print(sum(sieve), sum(len(str(k)) for k in range(700_000)))
 """
+DERIVE = "enc -aes-256-ctr -pbkdf2 -iter 2000000 -k pass -S 00 -in text -out cipher"
 NODE = (
     "let s=0;const m=new Map();for(let i=0;i<8e6;i++){m.set(i%100003,i);s+=m.get((i*7)%100003)||0}"
 )
@@ -123,7 +124,7 @@ KINDS: dict[str, Kind] = {
         "awk", lambda _: ("awk", "{for(i=1;i<=NF;i++)c[$i]++}END{print NR}", "text", "text")
     ),
     "sort": Kind("sort", lambda _: ("sort", "--parallel=1", "-o", "sorted", "words")),
-    "openssl": Kind("openssl", lambda _: ("openssl", "dhparam", "-dsaparam", "2048")),
+    "openssl": Kind("openssl", lambda _: ("openssl", *DERIVE.split())),
     "bc": Kind("bc", _pi),
     "python": Kind("/usr/bin/python3", _sieve),
     "numpy": Kind(sys.executable, _numpy),

@@ -100,7 +100,7 @@ def read_toml(path: Path, model: type[D]) -> D:
     """Return a TOML file as a ``model``. Raises DocumentError that names the invalid key."""
     raw = _read_bounded(path)
     try:
-        text = raw.decode("utf-8")
+        text = raw.decode("utf-8-sig")
         if has_deeper_key(text, MAX_DEPTH - 1):  # the document and the last value are levels, too
             raise DocumentError(path, f"is nested deeper than {MAX_DEPTH} levels")
         data = tomllib.loads(text)
@@ -355,7 +355,9 @@ def _explain(
     message = first["msg"].removeprefix("Value error, ")
     message = message[:1].lower() + message[1:]
     shown = _shown(first["input"])
-    return DocumentError(source, f"{message}{shown}", key=key)
+    inside = _known_keys(model, location) if kind == "model_type" else []
+    hint = f"write an object (a table) with the keys {', '.join(inside)}" if inside else None
+    return DocumentError(source, f"{message}{shown}", key=key, hint=hint)
 
 
 def unknown_key(

@@ -40,6 +40,8 @@ LEAST_NOISE = 0.02
 COMPUTES = 0.3
 """Only programs that run for at least this share of the time for which they do not wait for a
 processor are judged to have been stopped: others wait for something."""
+NORMAL_90 = 1.645
+"""Half width of a 90 % interval, in standard deviations."""
 EXPECTED_RUNS = 4
 """The expected noise counts as much as so many runs beside those that were measured."""
 BLOCKED_S = 0.1
@@ -92,11 +94,12 @@ class Contention:
             signs.append(f"the host of this virtual machine took {self.stolen_share:.0%}")
         if self.stopped_share >= NOTICEABLE:
             signs.append(f"it did not run for {self.stopped_share:.0%} of its time")
+        factor = math.exp(NORMAL_90 * runtime.noise)
         taken_off = " without its waits" if self.noticeable and self.by_others else ""
         return (
             f"{NOT_ITS_OWN} ({', '.join(signs) or 'its runs differ'}): the profile's time, "
-            f"{runtime.median_s:.3g} s{taken_off}, is known to +-{90 * runtime.noise:.0f} % only, "
-            "and so are the predicted times; measure again on an idle node"
+            f"{runtime.median_s:.3g} s{taken_off}, is known to within a factor of {factor:.2f} "
+            "only (nine of ten times), as are the predicted times; measure again on an idle node"
         )
 
 

@@ -151,6 +151,8 @@ CHECKED_IN_ORDER: tuple[Code, ...] = (
 )
 """Reasons that exclude a candidate, in checking order: a candidate that a later check excludes came
 nearer to taking the job."""
+OF_THE_PROGRAM = frozenset({Code.CANNOT_RUN, Code.WRONG_ARCHITECTURE, Code.INSTRUCTION_SET})
+"""Reasons that lie in the program itself: nothing that its user asks for changes them."""
 NOT_ACTED_ON = frozenset(
     {Code.OUT_OF_RANGE, Code.PRIOR_ONLY, Code.INTERVALS_FAIL, Code.INTERVAL_TOO_WIDE}
 )

@@ -125,7 +125,7 @@ class Decider:
         if not fitting:
             placed = by_fit and self._placed_by_fit(inputs, request, states, forecast, ruled_out)
             return placed or self._decision(
-                inputs, forecast, *_nothing_fits(ruled_out), ranked=ranked
+                inputs, forecast, *self._nothing_fits(request, ruled_out), ranked=ranked
             )
         if allowance is not None and forecast.whole_job:
             to_learn = self._place_to_learn(request, fitting, allowance)
@@ -154,6 +154,22 @@ class Decider:
             reason = self._reason(request, forecast, fitting, ruled_out, beside)
             reason += sentences.joining(joining)
         return self._decision(inputs, forecast, Code.PLACED, reason, ranked=ranked, edit=edit)
+
+    def _nothing_fits(self, request: Request, ruled_out: Sequence[Ranked]) -> tuple[str, str]:
+        """Return the code and sentence for a job that no candidate fits.
+
+        The code is the one that all exclusions have in common, else ``no-candidate``; places that
+        can never run the program count only where no other place has a reason.
+        """
+        reasons = sentences.changeable(ruled_out)
+        codes = {ranked.code for ranked in reasons}
+        only = codes.pop() if len(codes) == 1 else None
+        if only == Code.OTHER_QUEUE and request.queue is not None:
+            places = {each.name: each.queue for each in self.candidates}
+            return only, sentences.chosen_queue(request.queue, ruled_out, places)
+        if only is not None:
+            return only, sentences.nothing_fits(reasons, same=True)
+        return Code.NO_CANDIDATE.value, sentences.nothing_fits(reasons, same=False)
 
     def terms(
         self,
@@ -408,14 +424,3 @@ def _left_alone(
     if "reservation" in request.pinned:
         return Code.PINNED_RESERVATION, "You named a reservation."
     return None
-
-
-def _nothing_fits(ruled_out: Sequence[Ranked]) -> tuple[str, str]:
-    """Return the code and sentence for a job that no candidate fits.
-
-    The code is the one that all exclusions have in common, else ``no-candidate``.
-    """
-    codes = {ranked.code for ranked in ruled_out}
-    if len(codes) == 1 and (only := codes.pop()) is not None:
-        return only, sentences.nothing_fits(ruled_out, same=True)
-    return Code.NO_CANDIDATE.value, sentences.nothing_fits(ruled_out, same=False)

@@ -221,8 +221,9 @@ def _to_use(fits: Sequence[Fit], now: Now) -> tuple[list[Fit], dict[str, Exclusi
     dearer = _dearer(used, now)
     left_out |= dearer
     used = [fit for fit in used if fit.candidate.name not in dearer]
+    names = {fit.candidate.name for fit in used}
     for fit in fits:
-        if fit not in used:
+        if fit.candidate.name not in names:
             unknown = Exclusion(Code.STALE_STATE, "its nodes are not known")
             left_out.setdefault(fit.candidate.name, fit.last_resort or unknown)
     return used, left_out

@@ -6,10 +6,10 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from berth.pilot.units import format_bytes, format_seconds
-from berth.policies.codes import CHECKED_IN_ORDER, OVER_TIME, Code
+from berth.policies.codes import CHECKED_IN_ORDER, OF_THE_PROGRAM, OVER_TIME, Code
 from berth.policies.fit import Fit
 from berth.policies.fit_lists import FitList
 from berth.policies.objectives.protocol import Objective
@@ -214,6 +214,33 @@ def _quicker(best: Ranked, others: Sequence[Ranked]) -> str | None:
 
 
 _CHECKS_PASSED = {code.value: place for place, code in enumerate(CHECKED_IN_ORDER)}
+
+
+_MOST_QUEUES = 6
+"""Number of the site's queues that a sentence names."""
+
+
+def changeable(ruled_out: Sequence[Ranked]) -> Sequence[Ranked]:
+    """Return the candidates whose reasons somebody can change; all, where there is no such one."""
+    others = [ranked for ranked in ruled_out if ranked.code not in OF_THE_PROGRAM]
+    return others or ruled_out
+
+
+def chosen_queue(queue: str, ruled_out: Sequence[Ranked], queues: Mapping[str, str]) -> str:
+    """Return why the job is left alone whose user chose a queue.
+
+    ``queues``: the queue of each candidate. Where candidates are in the chosen queue, the sentence
+    has the reason of one of them.
+    """
+    inside = [ranked for ranked in ruled_out if queues.get(ranked.candidate) == queue]
+    if inside:
+        return f"Left as it is: you chose {queue}; {inside[0].candidate}: {inside[0].excluded}."
+    names = sorted(set(queues.values()))
+    known = ", ".join(names[:_MOST_QUEUES]) + (", ..." if len(names) > _MOST_QUEUES else "")
+    return (
+        f"Left as it is: you chose {queue}, where the site file has no place (it has some in "
+        f"{known})."
+    )
 
 
 def nothing_fits(ruled_out: Sequence[Ranked], *, same: bool) -> str:

@@ -38,7 +38,7 @@ SERVING = DataSet(
 )
 _NODE = 8
 """GPUs of a node of the systems that square counts stand at."""
-BITS = {"bf16": 16.0, "fp8": 8.0, "fp4": 4.0, "int4": 4.0}
+BITS = {"bf16": 16.0, "fp16": 16.0, "fp8": 8.0, "fp4": 4.0, "int4": 4.0}
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +73,8 @@ class ServingRow:
     tensor: int
     data: int
     expert: int
+    version: str
+    """Of the framework; empty where it is not published."""
     ttft_s: float
     tpot_s: float
 
@@ -127,6 +129,7 @@ def serving_rows() -> tuple[ServingRow, ...]:
             tensor=tensor,
             data=data,
             expert=min(expert, tensor * data),
+            version=row["backend_version"] or "",
             ttft_s=row["silicon_ttft_ms"] / 1e3,
             tpot_s=row["silicon_tpot_ms"] / 1e3,
         )

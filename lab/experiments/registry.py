@@ -94,11 +94,6 @@ EXPERIMENTS: Mapping[str, Experiment] = {
         "xAMM (Dhakal et al.) beside the cost model; or trained and tested as CONFIG says",
         "30 min", "a bundle of xAMM", ("config", "seeds"), Needs.DEEP,
     ),
-    "unseen-accelerators": Experiment(
-        "lab.llm.unseen_accelerators",
-        "served language models on accelerators left out: physics, and a sibling's effects",
-        "4 min",
-    ),
     "mini-apps": Experiment(
         "lab.relative.mini_apps",
         "mini-apps on platforms never trained on, from benchmark rates", "3 min",
@@ -121,6 +116,15 @@ EXPERIMENTS: Mapping[str, Experiment] = {
         "serving of language models: unseen models, frameworks and accelerators", "1 h",
         "the bundle of language models",
     ),
+    "served-tables": Experiment(
+        "lab.llm.served_tables",
+        "language models of 2025 and 2026 at maximum and closed load, models and accelerators "
+        "left out", "6 min",
+    ),
+    "beyond-roof": Experiment(
+        "lab.llm.beyond_roof",
+        "100,000 predictions of drawn language models, held to the data sheets", "3 min",
+    ),
     "model-memory": Experiment(
         "lab.footprint.evaluate_memory", "peak memory of model graphs", "1 min",
         "what frameworks add to it, runtimes.json",
@@ -132,6 +136,11 @@ EXPERIMENTS: Mapping[str, Experiment] = {
         "lab.latency.evaluate_latency",
         "latency of models on known platforms, unseen models and families", "15 min",
         "the bundle of model latency", ("only",),
+    ),
+    "gpu-ratios": Experiment(
+        "lab.graphs.gpu_ratios",
+        "ratios between data-centre GPUs of ResNet-50 and BERT (MLPerf), each accelerator left out",
+        "30 s",
     ),
     "graph-sources": Experiment(
         "lab.latency.combination",

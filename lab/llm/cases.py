@@ -5,15 +5,22 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 
 import numpy as np
 
 from berth.predictor.core.arrays import Floats
 from berth.predictor.families.language_model.config import LanguageModel, from_mapping
-from berth.predictor.families.language_model.load import Load
-from berth.predictor.families.language_model.physics import OFFLINE, TTFT, Case, log_terms
+from berth.predictor.families.language_model.load import MOST_SEQUENCES, Load
+from berth.predictor.families.language_model.physics import (
+    MEAN,
+    OFFLINE,
+    SATURATED,
+    TTFT,
+    Case,
+    log_terms,
+)
 from berth.predictor.families.language_model.residual import (
     Codes,
     Integers,
@@ -22,8 +29,9 @@ from berth.predictor.families.language_model.residual import (
     ties,
 )
 from berth.predictor.hardware.unit import unit_named
-from lab.datasets.llm import BITS, bench_rows, serving_rows
-from lab.ground.table import Table, whole
+from lab.datasets.llm import BENCH, BITS, SERVING, bench_rows, serving_rows
+from lab.datasets.llm_tables import INFERENCEX, TABLES, closed_rows, table_rows
+from lab.ground.table import Flags, Table, whole
 
 CONFIGS = Path(__file__).with_name("data") / "configs.json"
 
@@ -39,6 +47,10 @@ class Cases(Table):
     """Signature of each row's model."""
     blocks: tuple[str, ...]
     """(hardware, framework, model)."""
+    versions: tuple[str, ...]
+    """Version of each row's framework; empty: not published."""
+    data_sets: tuple[str, ...]
+    """File of each row."""
     log_terms: Floats
     ties: Integers
     numbers: Floats
@@ -55,56 +67,136 @@ def models() -> Mapping[str, LanguageModel]:
     return {name: from_mapping(value, source=CONFIGS, name=name) for name, value in raw.items()}
 
 
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """One measured row of any data set."""
+
+    case: Case
+    framework: str
+    version: str
+    """Version of the framework, or the month of the measurement; empty: not published."""
+    block: str
+    """(hardware, framework, model)."""
+    seconds: float
+    data_set: str
+
+
 @cache
 def table(head: str) -> Cases:
     """Return all measured cases of a head."""
-    if head == OFFLINE:
-        rows = bench_rows()
-        loads = [Load(r.batch, r.length, r.length, tensor_parallel=r.gpus) for r in rows]
-        seconds = [row.latency_s for row in rows]
-        places = [row.hardware for row in rows]
-        names = [(row.model, row.framework, row.block) for row in rows]
-    else:
-        served = serving_rows()
-        loads = [
-            Load(
-                r.batch, r.input_tokens, r.output_tokens, BITS[r.precision],
-                16.0 if r.precision in {"bf16", "int4"} else 8.0, r.tensor, 1, r.data, r.expert,
-            )
-            for r in served
-        ]  # fmt: skip
-        seconds = [row.ttft_s if head == TTFT else row.tpot_s for row in served]
-        places = [row.system for row in served]
-        names = [(row.model, row.framework, row.block) for row in served]
-    cases = [
-        Case(models()[model], load, unit_named(place))
-        for (model, _, _), load, place in zip(names, loads, places, strict=True)
+    return table_of(head, {OFFLINE: _bench, SATURATED: _tables}.get(head, partial(_served, head))())
+
+
+def _bench() -> list[Measured]:
+    return [
+        Measured(
+            Case(
+                models()[r.model],
+                Load(r.batch, r.length, r.length, tensor_parallel=r.gpus),
+                unit_named(r.hardware),
+            ),
+            r.framework, "", r.block, r.latency_s, BENCH.path,
+        )
+        for r in bench_rows()
+    ]  # fmt: skip
+
+
+def _tables() -> list[Measured]:
+    return [
+        Measured(
+            Case(
+                models()[r.model],
+                Load(
+                    r.requests, r.input_tokens, r.output_tokens, BITS[r.precision],
+                    cache_bits(r.precision), r.tensor, r.pipeline, r.data, r.expert,
+                    MOST_SEQUENCES["trtllm"],
+                ),
+                unit_named(r.accelerator),
+            ),
+            "trtllm", r.version, f"{r.accelerator} | trtllm | {r.model}", r.seconds, TABLES.path,
+        )
+        for r in table_rows()
+    ]  # fmt: skip
+
+
+def _served(head: str) -> list[Measured]:
+    first = head == TTFT
+    rows = [
+        Measured(
+            Case(
+                models()[r.model],
+                Load(
+                    r.batch, r.input_tokens, r.output_tokens, BITS[r.precision],
+                    cache_bits(r.precision), r.tensor, 1, r.data, r.expert,
+                ),
+                unit_named(r.system),
+            ),
+            r.framework + MEAN * first, r.version, r.block, r.ttft_s if first else r.tpot_s,
+            SERVING.path,
+        )
+        for r in serving_rows()
+    ] + [
+        Measured(
+            Case(
+                models()[r.model],
+                Load(
+                    r.concurrency, r.input_tokens, r.output_tokens, BITS[r.precision],
+                    cache_bits(r.precision), r.tensor, 1, r.data, r.expert,
+                ),
+                unit_named(r.accelerator),
+            ),
+            r.framework, r.version, f"{r.accelerator} | {r.framework} | {r.model}",
+            r.ttft_s if first else r.tpot_s, INFERENCEX.path,
+        )
+        for r in closed_rows()
+    ]  # fmt: skip
+    # A published number of tensor-parallel GPUs that does not divide the heads (36 or 72 on GB200)
+    # is of several servers together. While requests wait, a published time to the first token is
+    # the queue's, not the server's.
+    return [
+        r
+        for r in rows
+        if r.case.model.heads % r.case.load.tensor_parallel == 0
+        and (not first or _resident(r.case))
     ]
-    return table_of(head, cases, [f for _, f, _ in names], [b for *_, b in names], seconds)
 
 
-def table_of(
-    head: str,
-    cases: Sequence[Case],
-    frameworks: Sequence[str],
-    blocks: Sequence[str],
-    seconds: Sequence[float],
-) -> Cases:
+def _resident(case: Case) -> bool:
+    load = case.load
+    return load.at_once(case.model, case.device.memory_bytes) >= load.batch / load.data_parallel
+
+
+def cache_bits(precision: str) -> float:
+    """Return the bits of a KV cache beside weights of this precision, as the data sets' servers
+    are set up."""
+    return 16.0 if precision in {"bf16", "fp16", "int4"} else 8.0
+
+
+def table_of(head: str, rows: Sequence[Measured]) -> Cases:
     """Return a table of measured cases."""
+    cases = tuple(r.case for r in rows)
     accelerators = tuple(c.device.sheet.name for c in cases)
+    frameworks = tuple(r.framework for r in rows)
     signatures = tuple(signature(c.model) for c in cases)
     names = (tuple(sorted(set(each))) for each in (accelerators, frameworks, signatures))
     codes = Codes(*names)
     return Cases(
-        cases=tuple(cases),
+        cases=cases,
         accelerators=accelerators,
-        frameworks=tuple(frameworks),
+        frameworks=frameworks,
         models=signatures,
-        blocks=tuple(blocks),
+        blocks=tuple(r.block for r in rows),
+        versions=tuple(r.version for r in rows),
+        data_sets=tuple(r.data_set for r in rows),
         log_terms=log_terms(head, cases),
         ties=ties(cases, frameworks, codes),
         numbers=numbers(cases),
-        log_seconds=np.log(np.array(seconds, dtype=np.float64)),
+        log_seconds=np.log(np.array([r.seconds for r in rows], dtype=np.float64)),
         head=head,
         codes=codes,
     )
+
+
+def rows_of(table: Cases, path: str) -> Flags:
+    """Return which rows are of a data set."""
+    return np.array([each == path for each in table.data_sets])

@@ -13,6 +13,7 @@ import numpy as np
 from berth.predictor.core.arrays import Floats
 from berth.predictor.families.language_model.physics import (
     OFFLINE,
+    SATURATED,
     TERMS,
     TPOT,
     TTFT,
@@ -26,10 +27,14 @@ START = {
     OFFLINE: {"weights": 0.3, "cache": 0.5, "decode": 0.5, "prefill": 0.5, "layers": -1.0,
               "expert_layers": -1.0, "steps": -2.0, "sequences": -2.0, "messages": 0.0,
               "bytes_sent": 0.0, "vocabulary": -2.0, "once": -1.0},
+    SATURATED: {"weights": 0.3, "cache": 0.5, "decode": 0.5, "prefill": 0.5, "attention": 0.5,
+                "activations": 0.5, "routing": 0.0, "layers": -1.0, "expert_layers": -1.0,
+                "sequences": -2.0, "messages": 0.0, "bytes_sent": 0.0, "once": -1.0},
     TTFT: {"prefill": 0.7, "prefill_queue": -1.0, "attention": 0.5, "weights": 0.3,
            "layers": -2.0, "expert_layers": -2.0, "messages": 0.0, "bytes_sent": 0.5,
-           "queue": -2.0, "waiting": -0.5, "prompt": -3.0, "once": 0.0},
-    TPOT: {"weights": 0.3, "cache": 0.5, "decode": 0.7, "prefill_between": 0.7, "layers": -2.0,
+           "queue": -2.0, "prompt": -3.0, "once": 0.0},
+    TPOT: {"weights": 0.3, "cache": 0.5, "decode": 0.7, "prefill_between": 0.7, "attention": 0.5,
+           "activations": 0.5, "routing": 0.0, "layers": -2.0,
            "expert_layers": -2.0, "messages": 0.0, "bytes_sent": 0.5, "sequences": 0.0,
            "vocabulary": -2.0, "once": 0.0},
 }  # fmt: skip
@@ -53,6 +58,9 @@ def fit_effects(table: Cases) -> Effects:
     frameworks = set(table.frameworks)
     index = {name: 1 + i for i, name in enumerate(names)}
     place = np.array([[0, *(index[name] for name in row)] for row in keys])
+    # Rows of the same groups have the same columns.
+    combinations, inverse = np.unique(place, axis=0, return_inverse=True)
+    rows_of = [np.flatnonzero(inverse.ravel() == i) for i in range(len(combinations))]
     width = len(terms)
     centre = np.zeros((1 + len(names), width))
     centre[0] = start
@@ -74,12 +82,13 @@ def fit_effects(table: Cases) -> Effects:
     for _ in range(_ROUNDS):
         off = table.log_seconds - log_time
         trust = np.minimum(1.0, _HUBER / np.maximum(np.abs(off), 1e-9)) / _SPREAD**2
-        slopes = np.zeros((len(table), values.size))
-        for column in place.T:
-            columns = column[:, None] * width + np.arange(width)
-            slopes[np.arange(len(table))[:, None], columns] = shares
-        bend = slopes.T @ (slopes * trust[:, None])
-        down = slopes.T @ (trust * off) - pull * (values - centre).ravel()
+        bend = np.zeros((values.size, values.size))
+        down = -pull * (values - centre).ravel()
+        for groups, rows in zip(combinations, rows_of, strict=True):
+            steep = shares[rows] * trust[rows, None]
+            columns = (groups[:, None] * width + np.arange(width)).ravel()
+            bend[np.ix_(columns, columns)] += np.tile(steep.T @ shares[rows], [len(groups)] * 2)
+            down[columns] += np.tile(steep.T @ off[rows], len(groups))
         better = False
         for _ in range(8):
             damped = bend + np.diag(pull + damping * (np.diag(bend) + pull))

@@ -19,11 +19,17 @@ from berth.pilot.errors import DocumentError
 from berth.pilot.version import VERSION
 from berth.plugin.report.progress_bars import step_bar
 from berth.predictor.core.arrays import Floats
-from berth.predictor.families.language_model.bundle import Situation, Width
+from berth.predictor.families.language_model.bundle import Width
 from berth.predictor.families.language_model.load import memory
-from berth.predictor.families.language_model.physics import HEADS, OFFLINE, TPOT, TTFT
+from berth.predictor.families.language_model.physics import (
+    HEADS,
+    OFFLINE,
+    SATURATED,
+    TPOT,
+    TTFT,
+)
+from berth.predictor.families.language_model.situation import Situation
 from berth.predictor.learning.resume import Resume
-from lab.datasets.llm import BENCH, SERVING
 from lab.experiments.experiment import Options, learn, read_figures
 from lab.ground.evaluate import Result, held_out
 from lab.ground.figures import Figures, figures
@@ -34,15 +40,15 @@ from lab.llm.llm_baselines import baselines
 from lab.llm.situations import (
     ACCELERATORS,
     BLOCKS,
+    MODELS,
     PAIRS,
     ROWS,
-    SITUATION,
     Held,
     coverage,
     folds,
     leave_out,
     predicted,
-    width,
+    widths_of,
 )
 
 OURS = "physics, calibrated, + process where it helps (shipped)"
@@ -50,12 +56,14 @@ PROCESS = "physics, calibrated, + process"
 ALONE = "physics, calibrated"
 QUANTITIES = {
     OFFLINE: "LLM-Inference-Bench, tokens a second",
-    TTFT: "aiconfigurator's silicon data, time to the first token",
-    TPOT: "aiconfigurator's silicon data, time of each further token",
+    SATURATED: "TensorRT-LLM's tables, tokens a second at maximum load",
+    TTFT: "aiconfigurator and InferenceX, time to the first token",
+    TPOT: "aiconfigurator and InferenceX, time of each further token",
 }
 SPLITS = {
     ROWS: "rows at random",
     BLOCKS: "unseen (hardware, framework, model)",
+    MODELS: "unseen model",
     PAIRS: "unseen (accelerator, framework)",
     ACCELERATORS: "unseen accelerator, each in turn",
 }
@@ -73,7 +81,6 @@ class SplitFound:
 
     results: list[Result]
     held: Held
-    width: Width | None
 
 
 def train(options: Options) -> str:
@@ -124,9 +131,10 @@ def evaluate(options: Options) -> Report:
             "refused": refused,
             "widths": {
                 head: {
-                    SITUATION[split].value: width.model_dump(mode="json")
-                    for split in SPLITS
-                    if (width := found[head, split].width) is not None
+                    situation.value: width.model_dump(mode="json")
+                    for situation, width in widths_of(
+                        {split: found[head, split].held for split in SPLITS}
+                    ).items()
                 }
                 for head in HEADS
             },
@@ -140,10 +148,10 @@ def split_results(head: str, split: str, seed: int, resume: Resume) -> SplitFoun
     """Return all methods on one split of one quantity, the shipped one first."""
     data = table(head)
     parts = folds(data, split, seed)
-    key = f"llm/{VERSION}/{BENCH.sha256}/{SERVING.sha256}/{head}/{split}/{seed}"
+    key = key_of(head, split, seed)
     held = leave_out(data, parts, seed, resume=resume, key=key)
     methods = {
-        OURS: predicted(held, split),
+        OURS: predicted(held),
         PROCESS: held.process,
         ALONE: held.physics,
     }
@@ -157,13 +165,19 @@ def split_results(head: str, split: str, seed: int, resume: Resume) -> SplitFoun
     if (inside := coverage(held, split)) is not None:
         covered = replace(results[0].figures, coverage=inside[0], interval_factor=inside[1])
         results[0] = replace(results[0], figures=covered)
-    return SplitFound(results, held, width(held, split))
+    return SplitFound(results, held)
+
+
+def key_of(head: str, split: str, seed: int) -> str:
+    """Return the name under which the held-out rows of a split are kept for a second run."""
+    sums = "/".join(source.sha256 for source in llm_bundle.SOURCES)
+    return f"llm/{VERSION}/{sums}/{head}/{split}/{seed}"
 
 
 def errors(head: str, log_measured: Floats, log_predicted: Floats) -> Figures:
     """Return errors of tokens a second (work over latency) where that is the quantity: of the
     inverse."""
-    sign = -1.0 if head == OFFLINE else 1.0
+    sign = -1.0 if head in {OFFLINE, SATURATED} else 1.0
     rows = np.arange(len(log_measured))
     return figures(sign * log_measured, sign * log_predicted, rows, rows_for_tau=len(rows))
 
@@ -193,7 +207,7 @@ def read_widths(path: Path) -> dict[str, dict[Situation, Width]]:
 
 def _by_accelerator(head: str, held: Held) -> dict[str, float]:
     names = np.array(table(head).accelerators)[held.row]
-    own = predicted(held, ACCELERATORS)
+    own = predicted(held)
     return {
         str(name): errors(head, held.measured[here], own[here]).median_error
         for name in np.unique(names)

@@ -5,13 +5,18 @@
 * ``one-hots``: XGBoost on lengths, batch, count, parameters and one-hots of accelerator,
   framework and model (the data notes' baseline);
 * ``physics + trees``: XGBoost on what calibrated physics misses;
-* ``physics uncalibrated``: every framework at the value where learning starts.
+* ``physics uncalibrated``: every framework at the value where learning starts;
+* ``bandwidth``, ``peak``: the time of reading (of multiplying) at the data sheets' rates, times one
+  factor for all rows;
+* ``nearest device x factor``: the most similar measured load on the most similar measured device,
+  of the same model where there is one, times the ratio of the times at the data sheets' rates.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -21,8 +26,8 @@ from berth.pilot.platform import Platform, Precision
 from berth.predictor.core.arrays import Floats
 from berth.predictor.families.language_model.config import LanguageModel
 from berth.predictor.families.language_model.load import Load, memory
-from berth.predictor.families.language_model.physics import combine
-from berth.predictor.hardware.unit import Unit
+from berth.predictor.families.language_model.physics import TERMS, combine
+from berth.predictor.hardware.unit import Unit, unit_named
 from lab.ground.evaluate import Family
 from lab.llm.cases import Cases
 from lab.llm.effects import fit_effects, physics, start_of
@@ -43,6 +48,65 @@ def baselines(seed: int) -> tuple[Family[Cases], ...]:
         Family("physics, calibrated, + XGBoost", _physics_and_trees(seed)),
         Family("physics, uncalibrated", _uncalibrated),
     )
+
+
+def plain_baselines() -> tuple[Family[Cases], ...]:
+    """Return the baselines that know nothing but data sheets and neighbours."""
+    return (
+        Family("bandwidth", _by_rate(_read)),
+        Family("peak", _by_rate(_multiplied)),
+        Family("nearest device x factor", _nearest_device),
+    )
+
+
+def _read(table: Cases) -> Floats:
+    """Return the log seconds of reading weights and cache at the memory's bandwidth."""
+    return _log_sum(table, ("weights", "cache"))
+
+
+def _multiplied(table: Cases) -> Floats:
+    """Return the log seconds of the matrix products at the peak rate."""
+    return _log_sum(table, ("decode", "prefill"))
+
+
+def _log_sum(table: Cases, names: tuple[str, ...]) -> Floats:
+    known = TERMS[table.head]
+    chosen = [known.index(name) for name in names if name in known]
+    return np.asarray(np.log(np.exp(table.log_terms[:, chosen]).sum(axis=1)), dtype=np.float64)
+
+
+def _by_rate(rate: Callable[[Cases], Floats]) -> Callable[[Cases, Cases, int], Floats]:
+    def predict(learnt: Cases, asked: Cases, _: int) -> Floats:
+        return rate(asked) + float(np.median(learnt.log_seconds - rate(learnt)))
+
+    return predict
+
+
+def _nearest_device(learnt: Cases, asked: Cases, _: int) -> Floats:
+    chosen = [_most_similar(learnt, asked, row) for row in range(len(asked))]
+    own, other = (0.5 * (_read(t) + _multiplied(t)) for t in (asked, learnt))
+    return np.asarray(learnt.log_seconds[chosen] + own - other[chosen], dtype=np.float64)
+
+
+def _most_similar(learnt: Cases, asked: Cases, row: int) -> int:
+    """Return the training row with the same framework, model and precision as far as possible, and
+    the most similar device and load."""
+    device = asked.cases[row].device
+    same = [list(own).index(name) if name in own else -1 for own, name in (
+        (asked.codes.frameworks, asked.frameworks[row]), (asked.codes.models, asked.models[row]),
+    )]  # fmt: skip
+    apart = 100.0 * (learnt.ties[:, 1] != same[0]) + 30.0 * (learnt.ties[:, 2] != same[1])
+    apart += 10.0 * (learnt.ties[:, 6] != asked.ties[row, 6])
+    rates = {name: _log_rates(name) for name in set(learnt.accelerators)}
+    own = np.log([device.bytes_per_s, device.flops_per_s(16)])
+    apart += 3.0 * np.abs(np.array([rates[name] for name in learnt.accelerators]) - own).sum(axis=1)
+    return int(np.argmin(apart + np.abs(learnt.numbers - asked.numbers[row]).sum(axis=1)))
+
+
+@cache
+def _log_rates(name: str) -> Floats:
+    device = unit_named(name)
+    return np.log([device.bytes_per_s, device.flops_per_s(16)])
 
 
 def _uncalibrated(_: Cases, asked: Cases, _seed: int) -> Floats:

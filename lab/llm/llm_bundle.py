@@ -18,26 +18,43 @@ from berth.predictor.families.language_model.bundle import (
     EffectsFile,
     HeadEntry,
     LlmManifest,
-    Situation,
     Width,
     residual_file,
 )
-from berth.predictor.families.language_model.physics import HEADS, OFFLINE, TPOT, TTFT
+from berth.predictor.families.language_model.physics import (
+    HEADS,
+    OFFLINE,
+    SATURATED,
+    TPOT,
+    TTFT,
+)
 from berth.predictor.families.language_model.residual import NUMBERS, TIES
+from berth.predictor.families.language_model.situation import Situation
 from lab.datasets.llm import BENCH, SERVING
+from lab.datasets.llm_tables import INFERENCEX, TABLES
 from lab.ground.report import markdown_table, model_card, source_lines
 from lab.llm.cases import Cases, table
 from lab.llm.process_onnx import check_agreement, to_onnx
-from lab.llm.situations import SITUATION, fit, folds, leave_out, width
+from lab.llm.situations import SPLITS, cells_in, fit, folds, leave_out, widths_of
 
 LIBRARIES = ("numpy", "onnx", "onnxruntime", "scipy")
 STEPS = len(HEADS) + 1
 REPORT = "python -m lab language-models --report DIR"
+SOURCES = (BENCH, TABLES, SERVING, INFERENCEX)
+_NEEDED = (Situation.BLOCK, Situation.PAIR, Situation.APART)
+"""Situations without which a bundle is not written; a missing width of another is that of the next
+less similar one, of the last that of the one before."""
+_CHAINS = (
+    (Situation.BLOCK, Situation.RELATIVE),
+    (Situation.BLOCK, Situation.PAIR, Situation.MODEL, Situation.APART, Situation.NEW),
+)
+"""Situations that are each less similar than the one before."""
 Widths = Mapping[Situation, Width]
 _WHAT = {
     OFFLINE: "latency of a batch of equal requests (LLM-Inference-Bench)",
-    TTFT: "time to the first token under a closed load (aiconfigurator)",
-    TPOT: "time of each further token under a closed load (aiconfigurator)",
+    SATURATED: "time of more requests than are resident at once (TensorRT-LLM's tables)",
+    TTFT: "time to the first token under a closed load (aiconfigurator, InferenceX)",
+    TPOT: "time of each further token under a closed load (aiconfigurator, InferenceX)",
 }
 
 
@@ -74,7 +91,7 @@ def train(
         ties=TIES,
         numbers=NUMBERS,
         training=Training(
-            sources={d.path: d.sha256 for d in (BENCH, SERVING)},
+            sources={d.path: d.sha256 for d in SOURCES},
             seed=seed,
             libraries=versions(LIBRARIES),
         ),
@@ -86,39 +103,33 @@ def train(
 
 
 def _widths(data: Cases, seed: int) -> Widths:
-    found = {
-        situation: width(leave_out(data, folds(data, split, seed), seed), split)
-        for split, situation in SITUATION.items()
-    }
-    return {situation: one for situation, one in found.items() if one is not None}
+    splits = {split: folds(data, split, seed) for split in SPLITS}
+    return widths_of({split: leave_out(data, parts, seed) for split, parts in splits.items()})
 
 
 def _entry(data: Cases, widths: Widths) -> HeadEntry:
-    if absent := [situation.value for situation in Situation if situation not in widths]:
+    if absent := [each.value for each in _NEEDED if each not in widths]:
         raise UsageError(
             f"there is no width for {data.head!r} in the situation {absent[0]!r}",
             hint=f"give the evaluation.json of `{REPORT}`",
         )
     # What is less similar is never predicted with more certainty.
-    widest, widened = 0.0, {}
-    for situation in Situation:
-        widest = max(widest, widths[situation].log_width)
-        widened[situation] = widths[situation].model_copy(update={"log_width": widest})
+    widened: dict[Situation, Width] = {}
+    for chain in _CHAINS:
+        widest = 0.0
+        for situation in chain:
+            if situation in widths:
+                widest = max(widest, widths[situation].log_width)
+                widened[situation] = widths[situation].model_copy(update={"log_width": widest})
     return HeadEntry(
         head=data.head,
         accelerators=data.codes.accelerators,
         frameworks=data.codes.frameworks,
         models=data.codes.models,
-        pairs=_names(data, "accelerators", "frameworks"),
-        blocks=_names(data, "accelerators", "frameworks", "models"),
+        cells=cells_in(data),
         rows=len(data),
         widths=widened,
     )
-
-
-def _names(data: Cases, *columns: str) -> tuple[str, ...]:
-    rows = zip(*(getattr(data, name) for name in columns), strict=True)
-    return tuple(sorted({" | ".join(row) for row in rows}))
 
 
 def card(manifest: LlmManifest, disagreement: float) -> str:
@@ -137,14 +148,16 @@ def card(manifest: LlmManifest, disagreement: float) -> str:
                 "Physical shares of the time (weights, cache, products, layers, messages), each",
                 "scaled by what the framework achieves, and a Gaussian process over what that",
                 "misses (ONNX, double precision; largest difference from the trainer's own output",
-                f"{disagreement:.1e} in log seconds). Where nothing was measured on an",
-                "accelerator, physics alone, and an abstention.",
+                f"{disagreement:.1e} in log seconds). An accelerator that was not measured takes",
+                "both from its nearest relative; without one, an abstention.",
             ],
             "Data": [
                 *source_lines(manifest.training.sources),
                 "",
-                "LLM-Inference-Bench: BSD-3-Clause. aiconfigurator: Apache-2.0. 16-bit and, for",
-                "TTFT and TPOT, 8- and 4-bit; inputs and outputs of 128 to 15,000 tokens.",
+                "LLM-Inference-Bench: BSD-3-Clause. aiconfigurator, InferenceX and TensorRT-LLM's",
+                "tables: Apache-2.0. 16-bit, and, except for offline throughput, 8- and 4-bit;",
+                "inputs and outputs of 128 to 32,768 tokens. A first token is the median of a",
+                "steady load where that was published, else a mean.",
             ],
             "What is not verified": [
                 "Peak memory, energy and carbon: public data have no labels. They are counted, or",

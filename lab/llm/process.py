@@ -20,12 +20,12 @@ from scipy.linalg.lapack import dpotri
 from scipy.optimize import minimize
 
 from berth.predictor.core.arrays import Floats
-from berth.predictor.families.language_model.physics import OFFLINE, TPOT, TTFT
+from berth.predictor.families.language_model.physics import OFFLINE, SATURATED, TPOT, TTFT
 from berth.predictor.families.language_model.residual import NUMBERS, TIES, Integers
 
-LIKELIHOOD_ROWS = {OFFLINE: 1200, TTFT: 400, TPOT: 400}
+LIKELIHOOD_ROWS = {OFFLINE: 1200, SATURATED: 400, TTFT: 400, TPOT: 400}
 LIKELIHOOD_STEPS = 20
-SERVED_ROWS = {OFFLINE: 3000, TTFT: 900, TPOT: 900}
+SERVED_ROWS = {OFFLINE: 3000, SATURATED: 500, TTFT: 900, TPOT: 900}
 _JITTER = 1e-9
 _PRIOR_SPREAD = 1.5
 _ROBUST_ROUNDS, _OUTLIER = 2, 2.5
@@ -83,6 +83,7 @@ TERMS = {
         _term("cell and count", "accelerator framework gpus length batch", _OF_MODEL, 0.01),
         _term("pair and count", "accelerator framework gpus", (*_LOAD, *_OF_MODEL), 0.02),
     ),
+    SATURATED: _SERVING,
     TTFT: _SERVING,
     TPOT: _SERVING,
 }

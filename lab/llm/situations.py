@@ -5,6 +5,7 @@ out. Splits, from easy to hard:
 
 * rows at random (a fifth a fold; a third of the serving data);
 * (hardware, framework, model) blocks;
+* models, on all accelerators and with all frameworks;
 * (accelerator, framework) pairs;
 * one accelerator after the other.
 """
@@ -12,33 +13,46 @@ out. Splits, from easy to hard:
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from berth.predictor.core.arrays import Floats
 from berth.predictor.core.intervals import group_quantile
-from berth.predictor.families.language_model.bundle import Situation, Width
-from berth.predictor.families.language_model.physics import OFFLINE, TPOT, TTFT, Effects
+from berth.predictor.families.language_model.bundle import Width
+from berth.predictor.families.language_model.physics import OFFLINE, SATURATED, TPOT, TTFT, Effects
+from berth.predictor.families.language_model.residual import UNKNOWN
+from berth.predictor.families.language_model.situation import (
+    Cell,
+    Situation,
+    cells_of,
+    situation_of,
+    stands_for,
+)
 from berth.predictor.learning.folds import group_mean
 from berth.predictor.learning.resume import Resume
 from lab.ground.evaluate import Family, held_out
 from lab.ground.splits import Fold, Split
-from lab.ground.table import Places, Strings, Table
+from lab.ground.table import Flags, Places, Strings, Table
 from lab.llm.cases import Cases
 from lab.llm.effects import fit_effects, physics
 from lab.llm.process import SERVED_ROWS, Process, fit_process, fit_terms
 
-FOLDS = {OFFLINE: 5, TTFT: 3, TPOT: 3}
-ROWS, BLOCKS, PAIRS, ACCELERATORS = "rows", "blocks", "pairs", "accelerators"
-SITUATION = {
-    ROWS: Situation.BLOCK,
-    BLOCKS: Situation.PAIR,
-    PAIRS: Situation.APART,
-    ACCELERATORS: Situation.NEW,
+FOLDS = {OFFLINE: 5, SATURATED: 5, TTFT: 3, TPOT: 3}
+ROWS, BLOCKS, MODELS = "rows", "blocks", "models"
+PAIRS, ACCELERATORS = "pairs", "accelerators"
+SPLITS = (ROWS, BLOCKS, MODELS, PAIRS, ACCELERATORS)
+MEASURED_BY = {
+    Situation.BLOCK: ((ROWS, Situation.BLOCK),),
+    Situation.PAIR: ((BLOCKS, Situation.PAIR), (BLOCKS, Situation.APART)),
+    Situation.MODEL: ((MODELS, Situation.MODEL), (MODELS, Situation.APART)),
+    Situation.RELATIVE: ((ACCELERATORS, Situation.RELATIVE), (ACCELERATORS, Situation.NEW)),
+    Situation.APART: ((PAIRS, Situation.APART), (MODELS, Situation.APART)),
+    Situation.NEW: ((ACCELERATORS, Situation.NEW),),
 }
-"""The situation that each split measures."""
+"""The held-out rows that measure each situation; the second ones, which are less similar or of
+another split, where the first are of too few blocks."""
 FEWEST_BLOCKS = 10
 
 
@@ -84,23 +98,43 @@ def folds(table: Cases, split: str, seed: int) -> list[Fold]:
     by = {
         ROWS: None,
         BLOCKS: "blocks",
+        MODELS: "models",
         PAIRS: lambda t: t.groups("accelerators", "frameworks"),
         ACCELERATORS: "accelerators",
     }[split]
     groups = len(set(Split(split, by).groups(table).tolist()))
-    count = None if split == ACCELERATORS else min(FOLDS[table.head], groups)
+    few = split == MODELS and table.head == SATURATED
+    count = None if split == ACCELERATORS or few else min(FOLDS[table.head], groups)
     return Split(split, by, count).folds(table, seed)
 
 
 def as_served(learnt: Cases, asked: Cases, seed: int) -> Floats:
-    """Return [asked, 2] as ``Fit``; where nothing on the accelerator was measured, physics
-    alone."""
-    new = situations(learnt, asked) == Situation.NEW
-    if new.all():
-        return np.repeat(physics(asked, fit_effects(learnt))[:, None], 2, axis=1)
-    found = fit(learnt, seed).log_seconds(asked)
-    found[new, 1] = found[new, 0]
-    return found
+    """Return [asked, 2] as ``Fit``; accelerators that were not measured take the effects and the
+    residual of their nearest relative."""
+    return fit(learnt, seed).log_seconds(by_relatives(learnt, asked))
+
+
+def by_relatives(learnt: Cases, asked: Cases) -> Cases:
+    """Return the asked cases with the names of the accelerators that stand for theirs."""
+    cells = cells_in(learnt)
+    known: dict[tuple[str, ...], str] = {}
+    names = []
+    for case, framework, model in zip(asked.cases, asked.frameworks, asked.models, strict=True):
+        key = (case.device.sheet.name, framework, model, str(case.load.weight_bits))
+        if key not in known:
+            known[key] = stands_for(case, framework, cells)
+        names.append(known[key])
+    tied = asked.ties.copy()
+    tied[:, 0] = [
+        asked.codes.accelerators.index(name) if name in asked.codes.accelerators else UNKNOWN
+        for name in names
+    ]
+    return replace(asked, accelerators=tuple(names), ties=tied)
+
+
+def cells_in(table: Cases) -> tuple[Cell, ...]:
+    """Return what was measured, as it is stored in a bundle."""
+    return cells_of(zip(table.cases, table.frameworks, table.versions, strict=True))
 
 
 def leave_out(
@@ -128,77 +162,91 @@ def leave_out(
 
 def situations(learnt: Cases, asked: Cases) -> Strings:
     """Return the ``Situation`` of each asked case: how similar it is to the training cases."""
-    accelerators, frameworks = set(learnt.accelerators), set(learnt.frameworks)
-    pairs = set(zip(learnt.accelerators, learnt.frameworks, strict=True))
-    blocks = set(learnt.groups("accelerators", "frameworks", "models").tolist())
-    found = []
-    names = asked.groups("accelerators", "frameworks", "models").tolist()
-    for a, f, block in zip(asked.accelerators, asked.frameworks, names, strict=True):
-        if a not in accelerators or f not in frameworks:
-            found.append(Situation.NEW)
-        elif (a, f) not in pairs:
-            found.append(Situation.APART)
-        else:
-            found.append(Situation.BLOCK if block in blocks else Situation.PAIR)
-    return np.array([one.value for one in found])
+    cells = cells_in(learnt)
+    return np.array([
+        situation_of(case, framework, cells).value
+        for case, framework in zip(asked.cases, asked.frameworks, strict=True)
+    ])  # fmt: skip
 
 
-def of_split(held: Held, split: str) -> Held:
-    """Return the rows in the split's situation."""
-    return held[held.situation == SITUATION[split].value]
-
-
-def process_helps(held: Held, split: str) -> bool:
-    """Return whether the process has a lesser error than physics alone; blocks weigh the same."""
-    mine = of_split(held, split)
+def process_helps(held: Held, situation: Situation) -> bool:
+    """Return whether the process has a lesser error than physics alone in a situation; blocks weigh
+    the same."""
+    own = held[held.situation == situation.value]
     process, alone = (
-        group_mean(np.abs(each - mine.measured), mine.block.tolist()) if len(mine) else 0.0
-        for each in (mine.process, mine.physics)
+        group_mean(np.abs(each - own.measured), own.block.tolist()) if len(own) else 0.0
+        for each in (own.process, own.physics)
     )
     return process < alone
 
 
-def predicted(held: Held, split: str) -> Floats:
+def predicted(held: Held) -> Floats:
     """Return log seconds, [rows], with the process only where it helps on the other folds.
 
-    In a fold for which the other folds show no gain, the prediction is by physics alone. The choice
-    is thus tested on data that it was not made on.
+    In a fold and situation for which the other folds show no gain, the prediction is by physics
+    alone. The choice is thus tested on data that it was not made on.
     """
-    found = held.process.copy()
-    for fold in np.unique(held.fold):
-        if not process_helps(held[held.fold != fold], split):
-            found[held.fold == fold] = held.physics[held.fold == fold]
-    return found
+    log_seconds = held.process.copy()
+    for situation in np.unique(held.situation).tolist():
+        for fold in np.unique(held.fold):
+            if not process_helps(held[held.fold != fold], Situation(situation)):
+                own = (held.fold == fold) & (held.situation == situation)
+                log_seconds[own] = held.physics[own]
+    return log_seconds
 
 
-def width(held: Held, split: str) -> Width | None:
-    """Return half width of the 90 % interval in the split's situation; None: too few blocks."""
-    own = held.situation == SITUATION[split].value
+def width(held: Held, split: str, situation: Situation) -> Width | None:
+    """Return half width of the 90 % interval in a situation; None: too few blocks."""
+    own = held.situation == situation.value
     blocks = held.block[own].tolist()
     if len(set(blocks)) < FEWEST_BLOCKS:
         return None
-    off = np.abs(predicted(held, split) - held.measured)[own]
-    found = group_quantile(off.tolist(), blocks)
+    off = np.abs(predicted(held) - held.measured)[own]
+    quantile = group_quantile(off.tolist(), blocks)
     return Width(
-        log_width=round(min(max(found, 1e-3), math.log(1e3)), 6),
+        log_width=round(min(max(quantile, 1e-3), math.log(1e3)), 6),
         rows=len(blocks),
         groups=len(set(blocks)),
         split=split,
-        process=process_helps(held, split),
+        process=process_helps(held, situation),
     )
 
 
-def coverage(held: Held, split: str) -> tuple[float, float] | None:
-    """Share of rows inside the interval whose width the other folds gave, and its median factor;
-    None: too few blocks."""
-    off = np.abs(predicted(held, split) - held.measured)
-    own = held.situation == SITUATION[split].value
+def widths_of(held: Mapping[str, Held]) -> dict[Situation, Width]:
+    """Return the widths by situation, from the held-out rows of each split."""
+    found = {}
+    for situation in MEASURED_BY:
+        if (own := _first_width(held, situation)) is not None:
+            found[situation] = own
+    return found
+
+
+def _first_width(held: Mapping[str, Held], situation: Situation) -> Width | None:
+    """Return the width of a situation by the first rows of ``MEASURED_BY`` that are enough."""
+    for split, own in MEASURED_BY[situation]:
+        if split in held and (found := width(held[split], split, own)) is not None:
+            return found
+    return None
+
+
+def coverage(held: Held, split: str, rows: Flags | None = None) -> tuple[float, float] | None:
+    """Return the share of rows inside the interval that the other folds gave in their situation,
+    and its median factor; None: too few blocks.
+
+    ``rows``: only these, [rows]; otherwise those in a situation that the split measures.
+    """
+    measured = [each.value for each, rows_of in MEASURED_BY.items() if rows_of[0][0] == split]
+    chosen = np.isin(held.situation, measured) if rows is None else rows
+    off = np.abs(predicted(held) - held.measured)
     inside, factors = [], []
-    for fold in np.unique(held.fold[own]):
-        found = width(held[own & (held.fold != fold)], split)
-        if found is None:
-            return None
-        here = off[own & (held.fold == fold)]
-        inside += (here <= found.log_width).tolist()
-        factors += [math.exp(found.log_width)] * len(here)
-    return float(np.mean(inside)), float(np.median(factors))
+    for fold in np.unique(held.fold[chosen]):
+        others = held[held.fold != fold]
+        for situation in np.unique(held.situation[chosen & (held.fold == fold)]).tolist():
+            own = chosen & (held.fold == fold) & (held.situation == situation)
+            calibrated = _first_width({split: others}, Situation(situation))
+            if calibrated is None and rows is None:
+                return None
+            if calibrated is not None:
+                inside += (off[own] <= calibrated.log_width).tolist()
+                factors += [math.exp(calibrated.log_width)] * int(own.sum())
+    return (float(np.mean(inside)), float(np.median(factors))) if inside else None

@@ -33,6 +33,7 @@ from lab.slices.slice_errors import (
     rule_held,
     sweep_held,
     width,
+    wrong_picks,
 )
 from lab.slices.sweep import fit_shares, fit_sweep, sweep_model
 
@@ -69,6 +70,9 @@ class SliceResult:
     """Rows and the share of them within the 90 % interval, by situation."""
     by_model: dict[str, tuple[float, float]]
     """Median and mean error."""
+    wrong_picks: tuple[int, float, float] | None = None
+    """Loads, and the shares of them whose slice under a limit of 1.5 times the whole GPU's time is
+    chosen too large and too small; None with probes."""
 
 
 def train(options: Options) -> str:
@@ -100,6 +104,13 @@ def evaluate(options: Options) -> Report:
         for one in results
         if (by := one.coverage_by)
     ]
+    picks = [
+        f"Smallest slice within 1.5 times the whole GPU's time, {one.task.partition(',')[0]}, "
+        f"{one.method}, {loads} loads: {large:.0%} too large, {small:.0%} too small"
+        for one in results
+        if one.wrong_picks is not None
+        for loads, large, small in (one.wrong_picks,)
+    ]
     failed = fits.predicted_but_failed + fits.refused_and_failed
     ran = fits.refused_but_ran + fits.predicted_and_ran
     fit_words = (
@@ -113,7 +124,7 @@ def evaluate(options: Options) -> Report:
         tuple(sections),
         {"split": SPLIT, "seed": options.seed, "results": results, "chosen": chosen, "fits": fits},
         shipped,
-        (*by_situation, fit_words),
+        (*by_situation, *picks, fit_words),
     )
 
 
@@ -228,6 +239,7 @@ def _result(
     }
     return replace(
         made,
+        wrong_picks=None if probed else wrong_picks(held),
         figures=replace(
             made.figures,
             coverage=group_mean(inside.astype(float), models),

@@ -197,3 +197,21 @@ def quantile(values: Floats, models: Sequence[str], level: float) -> float:
     reached = np.cumsum(model_weights(models)[order])
     index = int(np.searchsorted(reached, level - 1e-9))
     return float(values[order][min(index, len(values) - 1)])
+
+
+def wrong_picks(held: Held, limit: float = 1.5) -> tuple[int, float, float]:
+    """Return the number of loads, and the shares of them for which the smallest slice with a
+    predicted slow-down of at most ``limit`` is larger, and smaller, than the smallest with a
+    measured one.
+
+    The whole GPU is the choice where no slice is within the limit. Rows are by load, its slices
+    from small to large.
+    """
+    most = np.log(limit)
+    starts = np.flatnonzero(np.diff(held.slices, prepend=held.slices[0]) <= 0)
+    loads = [load for load in np.split(np.arange(len(held)), starts) if len(load)]
+    right, chosen = (
+        np.array([next((held.slices[i] for i in load if logs[i] <= most), 7) for load in loads])
+        for logs in (held.measured, held.predicted)
+    )
+    return len(loads), float((chosen > right).mean()), float((chosen < right).mean())

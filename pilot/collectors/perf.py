@@ -33,11 +33,12 @@ ROUNDS = 3
 NEVER_NONE = frozenset(("instructions", "cycles", "branches"))
 """Events whose count is above 0 in every program."""
 TERM = re.compile(r"(?:(\d+)\*)?([A-Za-z][\w-]*)", re.ASCII)
-HYBRID = re.compile(r"(cpu_core|cpu_atom)/([^/]*)/?([a-zA-Z]*)")
+CORES = r"cpu|cpu_core|cpu_atom|armv[89]\w*|apple_\w+"
+"""Names of the counters of cores; hybrid processors have one for each of their kinds of core."""
+HYBRID = re.compile(rf"({CORES})/([^/=]*)/?([a-zA-Z]*)")
 NUMBER = re.compile(r"\d+(?:\.\d+)?", re.ASCII)
 SPREAD = re.compile(r"\d+\.\d+%", re.ASCII)
 WHOLE_PERCENT = 99.95
-HYBRID_KINDS = ("cpu_core", "cpu_atom")
 COMMA = re.compile(r",\d+,\d+,\d\d(?:,|$)", re.MULTILINE)
 """Matches a line of ``perf stat -x,`` whose percentage has a decimal comma (``,100,00,``)."""
 
@@ -106,7 +107,7 @@ def totals(events: list[Event]) -> dict[str, Event]:
     by_name: dict[str, dict[str, Event]] = {}
     for event in events:
         kind, slash, name = event.name.partition("/")
-        if not slash or kind not in HYBRID_KINDS:
+        if not slash or re.fullmatch(CORES, kind) is None or "=" in name:
             kind, name = "", event.name.removesuffix("/")
         if kind == "cpu_atom" and re.fullmatch(r"r[0-9a-f]+", name):
             continue

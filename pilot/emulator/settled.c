@@ -77,7 +77,7 @@ static double compared(void)
    return earlier && later ? apart / 2 : -1;
 }
 
-/* At the end of a window, after so many superblocks. */
+/* Between two windows, after so many superblocks. */
 void look_whether_settled(ULong superblocks)
 {
    VgFile *file;

@@ -92,6 +92,8 @@ static void on_client_code(ThreadId thread, ULong done)
          translated = 0;
       phase = PAUSED;
    } else if (!is_over()) {
+      if (many) /* the first window is of the program's start only */
+         look_whether_settled(now - started);
       return;
    } else {
       windows[many].length = now - begun;

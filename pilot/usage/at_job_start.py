@@ -1,7 +1,7 @@
 """Starts ``perf stat`` on the control group of a job that starts, where its counts are wanted.
 
-It runs as Slurm's Prolog (with ``PrologFlags=RunInJob``) or TaskProlog, and returns at once: a
-child in a session of its own becomes perf. ``at_job_end`` ends perf and takes its counts. The
+It runs as Slurm's Prolog (with ``PrologFlags=RunInJob``) or TaskProlog, and returns as soon as a
+child, in a session of its own, has become perf. ``at_job_end`` ends perf and takes its counts. The
 list in the spool says whose jobs are counted and how often (``perf_list``).
 """
 
@@ -37,12 +37,15 @@ def main() -> None:
     """Start perf if the job's counts are wanted, and exit with status 0 whatever happens."""
     try:
         if is_wanted(os.environ):
+            import select
+
             left, its_end = os.pipe()
             if os.fork() == 0:
-                os.close(left)
-                _become_perf(os.environ, its_end)
+                _become_perf(os.environ)
             os.close(its_end)
-            os.read(left, 1)  # the child has a session: Slurm ends what a script leaves in its own
+            poll = select.poll()
+            poll.register(left, select.POLLIN | select.POLLHUP)  # until the child's end closes
+            poll.poll(1000.0 * at_job_end.DEADLINE_S)
     except BaseException:  # noqa: S110 (a failing Prolog drains its node)
         pass
     os._exit(0)
@@ -76,11 +79,10 @@ def is_wanted(environ: Environment) -> bool:
     )
 
 
-def _become_perf(environ: Environment, ready: int) -> None:
+def _become_perf(environ: Environment) -> None:
     """Count the job's group until ``at_job_end`` interrupts; never return."""
     try:
-        os.setsid()
-        os.close(ready)
+        os.setsid()  # Slurm ends what a script leaves in the script's own session
         silent = os.open(os.devnull, os.O_RDWR)
         for stream in (0, 1, 2):
             os.dup2(silent, stream)

@@ -5,11 +5,15 @@ from __future__ import annotations
 import math
 
 from berth.pilot.errors import SchedulerError, ToolMissing
+from berth.pilot.units import format_bytes
 from berth.plugin.doctor.findings import Findings, fail, ok, warn
 from berth.plugin.scheduler import ClusterFacts, NodeFacts, QueueFacts, Scheduler
 from berth.plugin.site.site import Site
 from berth.policies.memory import held_where_it_was
 from berth.policies.values import Candidate, Request, Resources
+
+_LEAST_OF_MEMORY = 0.9
+"""Share of a candidate's memory that its nodes have at least: schedulers report a little less."""
 
 
 def check_cluster(site: Site, scheduler: Scheduler) -> Findings:
@@ -43,6 +47,8 @@ def _queues(site: Site, facts: ClusterFacts, word: str) -> Findings:
         )
     elif site.auto_queue is not None and site.policy.list_queues:
         yield from _auto(site, facts, word)
+    if site.auto_queue in facts.queues:
+        yield from _auto_limits(site, facts, word)
     yield from _closed(site, facts, word)
     for candidate in site.candidates:
         nodes = [node for node in facts.nodes if candidate.queue in node.queues]
@@ -85,6 +91,47 @@ def _auto(site: Site, facts: ClusterFacts, word: str) -> Findings:
             "auto queue",
             "EnforcePartLimits=ALL: jobs get only lists of partitions whose nodes Slurm reports",
         )
+
+
+def _auto_limits(site: Site, facts: ClusterFacts, word: str) -> Findings:
+    """Report limits of the auto queue by which the scheduler refuses jobs that a candidate takes:
+    it checks them before Berth can move the job."""
+    auto = facts.queues[site.auto_queue or ""]
+    others = [facts.queues[c.queue] for c in site.candidates if c.queue in facts.queues]
+    if auto.not_for_users is not None:
+        yield fail(
+            "auto queue",
+            f"users may not submit to {word} {auto.name} ({auto.not_for_users})",
+            f"open it to users, or name another {word}: site.auto_{word}",
+        )
+    for what, limit, largest, setting in (
+        ("time", auto.max_time_s, [q.max_time_s for q in others], "MaxTime"),
+        ("nodes", auto.bounds.max_nodes, [q.bounds.max_nodes for q in others], "MaxNodes"),
+        ("cores a node", auto.bounds.max_cores_per_node,
+         [q.bounds.max_cores_per_node for q in others], "MaxCPUsPerNode"),
+        ("memory a node", auto.bounds.max_memory_bytes_per_node,
+         [q.bounds.max_memory_bytes_per_node for q in others], "MaxMemPerNode"),
+    ):  # fmt: skip
+        if limit is not None and any(other is None or other > limit for other in largest):
+            yield warn(
+                "auto queue",
+                f"{word} {auto.name} allows less {what} than others: jobs that need more are "
+                "refused before Berth sees them",
+                f"give it the largest limit of all {word}s ({setting})",
+            )
+    for what, allowed, named in (
+        ("accounts", auto.allowed_accounts, [q.allowed_accounts for q in others]),
+        ("QOS", auto.allowed_qos, [q.allowed_qos for q in others]),
+    ):
+        if allowed is not None and any(
+            other is None or not set(other) <= set(allowed) for other in named
+        ):
+            yield warn(
+                "auto queue",
+                f"{word} {auto.name} is for some {what} only ({', '.join(allowed[:5])}): the "
+                "others' jobs are refused there",
+                f"allow all {what} that may use the other {word}s",
+            )
 
 
 def _default_memory(queue: QueueFacts) -> float:
@@ -155,7 +202,57 @@ def _check_candidate(candidate: Candidate, nodes: list[NodeFacts], word: str) ->
     if missing:
         text = f"{where} the feature {', '.join(missing)}"
         yield fail("candidate", text, correct)
+    yield from _counts(candidate, nodes, word)
     if not any(node.cores >= candidate.cores_per_node for node in nodes):
         most = max(node.cores for node in nodes)
         text = f"{where} {candidate.cores_per_node} cores (at most {most})"
         yield warn("candidate", text, correct)
+
+
+def _counts(candidate: Candidate, nodes: list[NodeFacts], word: str) -> Findings:
+    """Warn where the site file gives a candidate more nodes, GPUs or memory than there are, or
+    where none of its nodes can be used."""
+    own = [
+        node
+        for node in nodes
+        if set(candidate.features) <= set(node.features)
+        and (candidate.gres in (None, "gpu") or candidate.gres in node.gpus)
+    ]
+    if not own:
+        return
+    correct = "correct the site file (berth site init shows what the scheduler has)"
+    if candidate.nodes is not None and candidate.nodes > len(own):
+        yield warn(
+            "candidate",
+            f"{candidate.name}: nodes = {candidate.nodes}, and {word} {candidate.queue} has "
+            f"{len(own)} such",
+            correct,
+        )
+    if candidate.gres is not None:
+        most = max(
+            count
+            for node in own
+            for kind, count in {**node.gpus, "": 0}.items()
+            if candidate.gres in (kind, "gpu") or not kind
+        )
+        if 0 < most < candidate.gpus_per_node:
+            yield warn(
+                "candidate",
+                f"{candidate.name}: gpus_per_node = {candidate.gpus_per_node}, and no node has "
+                f"more than {most} {candidate.gres}",
+                correct,
+            )
+    memory, largest = candidate.memory_bytes_per_node, max(node.memory_bytes for node in own)
+    if memory is not None and 0 < largest < memory * _LEAST_OF_MEMORY:
+        yield warn(
+            "candidate",
+            f"{candidate.name}: memory_per_node is {format_bytes(memory)}, and no node has more "
+            f"than {format_bytes(largest)}",
+            correct,
+        )
+    if not any(node.usable for node in own):
+        yield warn(
+            "candidate",
+            f"{candidate.name}: all {len(own)} nodes are down or drained: no job is placed there",
+            "sinfo -R, or flux resource status, says why",
+        )

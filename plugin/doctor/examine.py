@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from berth.pilot.collectors.registry import COLLECTORS, collectors_of
-from berth.pilot.errors import BerthError
+from berth.pilot.errors import BerthError, SchedulerError
 from berth.pilot.plugins import Registry
 from berth.pilot.progress import steps
 from berth.plugin.calibrate.state import check_calibration
@@ -27,6 +27,7 @@ from berth.plugin.doctor.daemon import (
     check_users,
 )
 from berth.plugin.doctor.findings import Finding, Findings, Status, fail, ok, warn
+from berth.plugin.doctor.settings import check_paths, check_settings
 from berth.plugin.doctor.store import (
     check_disk,
     check_exploring,
@@ -35,12 +36,16 @@ from berth.plugin.doctor.store import (
     check_store,
 )
 from berth.plugin.doctor.usage import check_usage
+from berth.plugin.scheduler import Scheduler
 from berth.plugin.scheduler.registry import open_scheduler
 from berth.plugin.site.site import Site
 from berth.policies.values import Mode
 
 if TYPE_CHECKING:
     from berth.plugin.learning.shown import NewestJobs
+
+
+_SILENT = "start it (systemctl status slurmctld); what needs its answer was not checked"
 
 
 def examine(site: Site, newest: Callable[[], NewestJobs] | None = None) -> Findings:
@@ -50,9 +55,20 @@ def examine(site: Site, newest: Callable[[], NewestJobs] | None = None) -> Findi
     the evaluation of the newest jobs, where the caller already has it.
     """
     scheduler = cache(partial(open_scheduler, site))
+    silent = cache(lambda: scheduler().why_silent())
+
+    def awake() -> Scheduler:
+        """Return the scheduler. Raises SchedulerError where it does not answer within seconds."""
+        why = silent()
+        if why is not None:
+            raise SchedulerError(f"{scheduler().title} does not answer: {why}", hint=_SILENT)
+        return scheduler()
+
     checks: list[tuple[str, Callable[[], Findings]]] = [
         ("site file", lambda: _site(site)),
         ("site file", lambda: check_rights(site)),
+        ("settings", lambda: check_settings(site)),
+        ("paths", lambda: check_paths(site)),
         ("bundle", lambda: check_bundles(site)),
         ("platform", lambda: check_candidates(site)),
         ("calibration", lambda: check_calibration(site)),
@@ -65,9 +81,9 @@ def examine(site: Site, newest: Callable[[], NewestJobs] | None = None) -> Findi
         ("daemon", lambda: check_daemon(site)),
         ("socket", lambda: check_socket(site)),
         ("users", lambda: check_users(site)),
-        ("scheduler", lambda: check_cluster(site, scheduler())),
+        ("scheduler", lambda: check_cluster(site, awake())),
         ("filter", lambda: scheduler().check_filter(site)),
-        ("scheduler", lambda: scheduler().check_setup(site)),
+        ("scheduler", lambda: awake().check_setup(site)),
         ("denials", check_denials),
     ]
     failures: set[tuple[str, str | None]] = set()

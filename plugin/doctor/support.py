@@ -20,10 +20,12 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import closing
-from functools import cached_property
+from functools import cache, cached_property
 from importlib.metadata import distributions
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
+
+from pydantic import BaseModel
 
 from berth.pilot.errors import BerthError
 from berth.pilot.version import VERSION
@@ -31,6 +33,7 @@ from berth.plugin.daemon.client import ask
 from berth.plugin.doctor.examine import examine
 from berth.plugin.scheduler import SCHEDULERS
 from berth.plugin.scheduler.registry import open_scheduler
+from berth.plugin.site.document import SiteDocument
 from berth.plugin.site.site import Site
 from berth.plugin.store import DecisionRecord, Store
 
@@ -45,6 +48,10 @@ _LOG_S = 20.0
 _FIRST_PERSON = 1000
 """Lowest uid of ordinary users."""
 _NOT_TAKEN = ("request", "edits", "ranked")
+_BEFORE_VALUE = re.compile(r"\s*=")
+_LOG_KEYS = frozenset(("action", "chosen", "code", "decision", "latency_us", "user", "workload"))
+_TABLE = re.compile(r"\s*\[\[?[\w.-]+\]\]?\s*(?:#.*)?", re.DOTALL)
+"""Matches the head of a table in the site file, which names no user."""
 _USER_IN_LOG = re.compile(r"\buser=([^\s=]+)")
 Names = tuple[set[str], set[str]]
 """A pair: the names of users, and the names of accounts."""
@@ -68,12 +75,20 @@ class Pseudonyms:
         """Return ``text`` with the names of users and accounts replaced where they stand as words.
 
         Upper and lower case do not matter; parts of file names are replaced too:
-        ``Alice_bert-2.onnx``.
+        ``Alice_bert-2.onnx``. Keys (``mode = ...``) and heads of tables are kept.
         """
-        return text if self._pattern is None else self._pattern.sub(self._said, text)
+        if self._pattern is None:
+            return text
+        replaced = (
+            line if _TABLE.fullmatch(line) else self._pattern.sub(self._said, line)
+            for line in text.splitlines(keepends=True)
+        )
+        return "".join(replaced)
 
     def _said(self, match: re.Match[str]) -> str:
         name = match[0]
+        if name in _own_keys() and _BEFORE_VALUE.match(match.string, match.end()):
+            return name
         return self._of.get(name) or self._in_any_case.get(name.casefold(), "user")
 
     def data(self, data: Any) -> Any:
@@ -85,6 +100,19 @@ class Pseudonyms:
         if isinstance(data, list | tuple):
             return [self.data(value) for value in data]
         return data
+
+
+@cache
+def _own_keys() -> frozenset[str]:
+    """Return the keys of the site file's tables, and of the log: a user may bear the same name."""
+    keys = set(_LOG_KEYS)
+    models: list[type[BaseModel]] = [SiteDocument]
+    while models:
+        for name, field in models.pop().model_fields.items():
+            keys.add(name)
+            types = (field.annotation, *get_args(field.annotation))
+            models += [t for t in types if isinstance(t, type) and issubclass(t, BaseModel)]
+    return frozenset(keys)
 
 
 def without_passwords(text: str) -> str:

@@ -41,7 +41,8 @@ def check_usage(site: Site) -> Findings:
     elif not lines:
         yield ok("usage", "no node tells what jobs used (docs/usage.md says how they can)")
     else:
-        yield ok("usage", f"nodes told {lines} times in the last day what a job used")
+        jobs = "1 job" if lines == 1 else f"{lines} jobs, or parts of them,"
+        yield ok("usage", f"nodes told what {jobs} used in the last day")
     for begin, remedy in _REMEDIES:
         lacking = sum(n for lacks, n in recent.items() if any(_clauses(lacks, begin)))
         if lacking > _MANY * lines:

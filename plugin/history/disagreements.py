@@ -89,7 +89,8 @@ def sentences(of_jobs: Mapping[str, Sequence[Usage]]) -> list[str]:
         for one in differing(usages):
             groups.setdefault((one.name, one.better.source, one.other.source), []).append(one)
     return [
-        f"{len(jobs)} jobs: {better} and {other} disagree on {COMPARED[name]}; {better} counts "
+        f"{len(jobs)} job{'' if len(jobs) == 1 else 's'}: {better} and {other} disagree on "
+        f"{COMPARED[name]}; {better} counts "
         f"(job {jobs[0].job_id}: {value_text(name, jobs[0].better.value)}, {other} "
         f"{value_text(name, jobs[0].other.value)})"
         for (name, better, other), jobs in groups.items()

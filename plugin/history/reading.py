@@ -49,9 +49,6 @@ class ReadJobs:
     """Number of jobs that are replayed differently from how they ran, by type of change."""
     texts: dict[str, JobTexts] = field(default_factory=dict)
     """What the submission of each job says of its program, where more than its name is known."""
-    raw_ids: dict[str, str] = field(default_factory=dict)
-    """Ids by which nodes know jobs that accounting names otherwise, such as an array's tasks; with
-    accounting's ids."""
     usages: list[Usage] = field(default_factory=list)
     """What monitoring recorded of the jobs, where it writes that into the accounting."""
     not_followed: int = 0

@@ -14,6 +14,7 @@ import re
 import time
 from collections import Counter, OrderedDict, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from berth.pilot.errors import DocumentError, UsageError
@@ -31,6 +32,7 @@ from berth.plugin.site.site import Site
 from berth.plugin.store import Store
 from berth.plugin.store.records import FingerprintRecord, PastJobRecord
 from berth.plugin.workloads.filing import add_workload
+from berth.predictor.core.forecast import Forecast
 from berth.predictor.core.forecaster import Forecaster
 from berth.predictor.core.workload import workload_of
 from berth.predictor.families.history.workload import HistoryWorkload, KindRatio, PastRun
@@ -273,6 +275,7 @@ class HistoryWriter:
     ) -> None:
         """Store the user's most recently used workloads; the empty user stands for workloads
         that all users share."""
+        counted = self._of_counted_jobs(user, groups[-KEYS_OF_USER:])
         for digest, group in groups[-KEYS_OF_USER:]:
             runs = tuple(run_of(placed) for placed in group.jobs)
             owner = f"{user}/" if user else ""
@@ -283,7 +286,7 @@ class HistoryWriter:
                     runs=runs,
                     runs_on=_runs_on(runs, self.platforms),
                     predicted=tuple(times.of_match(group.match, group.jobs, self.now_s)),
-                    ratios=self._ratios(user, owner, group, digest),
+                    ratios=self._ratios(user, group, counted.get(group.title)),
                 )
             except ValueError:
                 continue
@@ -291,26 +294,42 @@ class HistoryWriter:
                 self.workloads += 1
                 self.runs += len(runs)
 
-    def _ratios(self, user: str, owner: str, group: Group, digest: str) -> tuple[KindRatio, ...]:
-        """Return the ratios of a program, with those of its last counted job where these are
-        narrower; store that job's Profile, and note the user where a ratio is wide."""
-        ratios, home = self.ratios.of_program(user, group.jobs), self.ratios.home_of(group.jobs)
-        if not user or group.jobs[-1].job.gpus:
-            return ratios
-        name = f"{owner}{passive_pilots.PREFIX}{group.title}-{digest[7:13]}"
-        counted = passive_pilots.newest_profile(name.replace("/", "."), group.jobs, self.counted)
-        if counted is not None:
+    def _of_counted_jobs(
+        self, user: str, groups: Sequence[tuple[str, Group]]
+    ) -> dict[str, Forecast]:
+        """Store the Profile of the last counted job of each of a user's programs; return the
+        forecasts by the program's title."""
+        jobs: dict[str, dict[str, PlacedJob]] = {}
+        for _, group in groups if user and self.counted else ():
+            of_program = jobs.setdefault(group.title, {})
+            of_program.update({placed.job.job_id: placed for placed in group.jobs})
+        forecasts = {}
+        for title, of_title in jobs.items():
+            name = f"{user}/{passive_pilots.PREFIX}{title}"
+            in_order = sorted(of_title.values(), key=lambda placed: placed.job.end_s)
+            counted = passive_pilots.newest_profile(name.replace("/", "."), in_order, self.counted)
+            if counted is None:
+                continue
             workload = dataclasses.replace(workload_of(counted), name=name)
-            try:
-                forecast = add_workload(
+            with suppress(DocumentError, UsageError):
+                forecasts[title] = add_workload(
                     self.store, workload, forecaster=self.forecaster, platforms=self.platforms,
                     owner=user, replace=True,
                 )  # fmt: skip
-            except (DocumentError, UsageError):
-                return ratios
-            cores = group.jobs[-1].job.cores
+        return forecasts
+
+    def _ratios(
+        self, user: str, group: Group, of_counted_job: Forecast | None
+    ) -> tuple[KindRatio, ...]:
+        """Return the ratios of a program, with those of its last counted job where these are
+        narrower; note the user where a ratio is wide."""
+        ratios, home = self.ratios.of_program(user, group.jobs), self.ratios.home_of(group.jobs)
+        newest = group.jobs[-1].job
+        if not user or newest.gpus:
+            return ratios
+        if of_counted_job is not None:
             ratios = passive_pilots.with_narrower(
-                ratios, forecast, home, cores, allow_prior=self.allow_prior
+                ratios, of_counted_job, home, newest.cores, allow_prior=self.allow_prior
             )
         kinds = self.ratios.exchangeable_with(home, self.site_platforms)
         if passive_pilots.are_wide(ratios, kinds, home):

@@ -9,7 +9,8 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
 from operator import attrgetter
 
@@ -23,6 +24,7 @@ from berth.plugin.metrics.of_daemon import daemon_metrics, labelled
 from berth.plugin.outcomes.accuracy import MOST, Accuracy, newest_jobs, summarise
 from berth.plugin.site.site import Site
 from berth.plugin.store import Store
+from berth.plugin.store.records import EndedJob
 
 log = logging.getLogger("berth.metrics")
 
@@ -108,6 +110,7 @@ def store_metrics(store: Store) -> Iterator[Metric]:
     now_s = time.time()
     jobs, _ = newest_jobs(store, now_s - OUTCOME_DAYS * _DAY_S, now_s + _DAY_S)
     yield from _accuracy([row for row in summarise(jobs, "platform") if row.name != "all"])
+    yield _by_placement(store, jobs)
     yield labelled(
         GaugeMetricFamily,
         "berth_learnt_jobs",
@@ -128,26 +131,34 @@ def store_metrics(store: Store) -> Iterator[Metric]:
     )
 
 
+def _by_placement(store: Store, jobs: Sequence[EndedJob]) -> Metric:
+    """Return the number of decided jobs by whether Berth placed them, and by how they ended."""
+    decided = [job for job in jobs if job.decision is not None]
+    placed = store.decisions.changed({job.decision for job in decided if job.decision})
+    counts = Counter(("yes" if job.decision in placed else "no", job.state) for job in decided)
+    return labelled(
+        GaugeMetricFamily,
+        "berth_decided_jobs",
+        f"Decided jobs that ended in the last {OUTCOME_DAYS:g} days, of the newest {MOST:,}, by "
+        "whether Berth changed them and by how they ended.",
+        ("placed", "state"),
+        sorted(counts.items()),
+    )
+
+
 def _accuracy(rows: list[Accuracy]) -> Iterator[Metric]:
     ended = f"Decided jobs that ended in the last {OUTCOME_DAYS:g} days, of the newest {MOST:,}."
     for name, text, value in (
         ("berth_ended_jobs", ended, attrgetter("jobs")),
         ("berth_compared_jobs", "Of them with a predicted and a real time.",
          attrgetter("compared")),
+        ("berth_time_error_median_ratio", "Median of abs(real / predicted time - 1).",
+         attrgetter("median_error")),
+        ("berth_time_error_p90_ratio", "90th percentile of abs(real / predicted time - 1).",
+         attrgetter("p90_error")),
         ("berth_time_bias_ratio", "Median of real / predicted time.", attrgetter("bias")),
         ("berth_interval_coverage_ratio", "Share of real times inside the 90 % interval.",
          attrgetter("coverage")),
     ):  # fmt: skip
         of_rows = [((row.name,), value(row)) for row in rows]
         yield labelled(GaugeMetricFamily, name, text, ("platform",), of_rows)
-    yield labelled(
-        GaugeMetricFamily,
-        "berth_time_error_ratio",
-        "Quantiles of abs(real / predicted time - 1).",
-        ("platform", "quantile"),
-        [
-            ((row.name, quantile), error)
-            for row in rows
-            for quantile, error in (("0.5", row.median_error), ("0.9", row.p90_error))
-        ],
-    )

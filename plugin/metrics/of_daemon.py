@@ -20,7 +20,6 @@ _GAUGES = (
     ("workloads", "berth_workloads", "Workloads that jobs can name."),
     ("forecasts", "berth_forecasts", "Forecasts that decisions are made from."),
     ("learnt", "berth_learnt_forecasts", "Of them moved by finished jobs."),
-    ("state_age_s", "berth_state_age_seconds", "Since the cluster was read."),
 )
 _COUNTERS = (
     ("refused", "berth_refused_messages", "Messages that were no question of the protocol."),
@@ -58,6 +57,12 @@ def daemon_metrics(status: Mapping[str, Any]) -> Iterator[Metric]:
     for key, name, text in _GAUGES:
         if status[key] is not None:
             yield GaugeMetricFamily(name, text, value=float(status[key]))
+    age_s = status["state_age_s"]
+    yield GaugeMetricFamily(
+        "berth_state_age_seconds",
+        "Since the cluster was read; since the daemon started, where it never was.",
+        value=float(status["uptime_s"] if age_s is None else age_s),
+    )
     for key, name, text in _COUNTERS:
         yield CounterMetricFamily(name, text, value=float(status["counts"].get(key, 0)))
     yield labelled(

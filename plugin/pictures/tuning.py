@@ -17,6 +17,7 @@ GRID, REST, NOW, THEN, UP, DOWN = (
     "#d9dee3", "#9aa3ad", "#2f6690", "#d98324", "#2a7f62", "#b5493b",
 )  # fmt: skip
 MOST_USERS = 12
+FEWEST_JOBS = 5
 MOST_BARS = 300
 """Number of jobs in the Gantt chart, from the start of the test weeks."""
 POINTS = 400
@@ -170,7 +171,10 @@ def most_changed(changes: Sequence[Changed]) -> list[Changed]:
     """Return the users whose mean time changes most, from the largest gain to the largest loss.
 
     Losers and gainers each get at least half of the ``MOST_USERS`` places, if there are so many.
+    Users with fewer than ``FEWEST_JOBS`` jobs are left out where others changed: one job that ends
+    a hundred times later would hide all changes that matter.
     """
+    changes = [change for change in changes if change.jobs >= FEWEST_JOBS] or changes
     order = sorted(changes, key=lambda change: -abs(change.change) * change.jobs**0.5)
     lose, gain = (
         [change for change in order if (change.change > 0) == losing] for losing in (True, False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -21,7 +22,11 @@ from berth.predictor.core.forecast import Forecast
 from berth.predictor.core.prediction import Basis, Interval
 from berth.predictor.families.language_model.config import LanguageModel
 from berth.predictor.families.language_model.load import Load
-from berth.predictor.families.language_model.predictor import UNVERIFIED, ServingPrediction
+from berth.predictor.families.language_model.predictor import (
+    UNVERIFIED,
+    WIDEST,
+    ServingPrediction,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +47,15 @@ class Served:
     def where_it_fits(self, value: Interval | None) -> Interval | None:
         """Return ``value``; None where the model does not fit."""
         return value if self.prediction.fits else None
+
+    def first_token(self) -> Interval | None:
+        """Return the seconds to the first token; None where the predictor abstains from them."""
+        return None if self.prediction.ttft_abstained else self.prediction.ttft_s
+
+    def further_token(self) -> Interval | None:
+        """Return the seconds of each further token; None where the predictor abstains from
+        them."""
+        return None if self.prediction.tpot_abstained else self.prediction.tpot_s
 
     def fits(self) -> str:
         """Return ``yes`` or ``no``, or the number of sequences that fit at a time, where fewer
@@ -72,8 +86,8 @@ SERVING: tuple[Column[Served], ...] = (
     Column("Platform", "platform", lambda row: row.prediction.device),
     interval("Tokens/s", "tokens_per_s", lambda row: row.where_it_fits(row.prediction.throughput),
              "{:.4g}".format, unit="1/s"),
-    middle("First token", "ttft_s", lambda row: row.where_it_fits(row.prediction.ttft_s)),
-    middle("Each token", "tpot_s", lambda row: row.where_it_fits(row.prediction.tpot_s)),
+    middle("First token", "ttft_s", Served.first_token),
+    middle("Each token", "tpot_s", Served.further_token),
     at_most("GPU memory <=", "gpu_memory_bytes", lambda row: row.prediction.memory.peak),
     Column("Fits", "fits", lambda row: row.prediction.fits, words=Served.fits),
     _mid("J/token", "energy_j_per_token", lambda p: p.energy_j_per_token, "J"),
@@ -110,6 +124,11 @@ def serving_report(ranking: ServingRanking) -> Report:
     predictions = ranking.predictions
     reasons = dict.fromkeys(p.abstained for p in predictions if p.abstained and p.fits)
     notes = [f"abstains: {reason}" for reason in reasons]
+    if any(p.fits and (p.ttft_abstained or p.tpot_abstained) for p in predictions):
+        notes.append(
+            "A first or further token without a number: its interval is wider than a factor "
+            f"{math.exp(WIDEST):.0f} to each side, or nothing was measured there."
+        )
     if any(p.basis is Basis.PRIOR for p in predictions):
         notes.append("prior: physics only, with what the framework achieves elsewhere.")
     notes.append(f"Memory (of one GPU), energy and carbon are {UNVERIFIED}.")
@@ -159,5 +178,7 @@ def _prediction(ranking: ServingRanking, row: Served) -> dict[str, Any]:
         "resident_sequences": round(min(prediction.resident, 1e6), 1),
         "from": prediction.source,
         "abstained": prediction.abstained,
+        "ttft_abstained": prediction.ttft_abstained,
+        "tpot_abstained": prediction.tpot_abstained,
         "sources": sources_data(forecast, prediction.device) if is_known else [],
     }

@@ -35,7 +35,7 @@ class SliceAdvice:
     slowdown_high: float
     """The time on the slice over that on the whole GPU: the 90 % interval."""
     submit: str
-    """Options of the submission for such a slice; empty: this site offers none."""
+    """The submission that asks for such a slice; empty: this site offers none."""
 
     def sentence(self) -> str:
         """Return the advice with its reason, the submission for it, and the way back."""
@@ -47,7 +47,7 @@ class SliceAdvice:
         )
         if not self.submit:
             return f"{text} (this site has no such slices)"
-        return f"{text}: sbatch {self.submit} (back to a whole GPU: without these options)"
+        return f"{text}: {self.submit} (back to a whole GPU: without these options)"
 
 
 def advise_slice(
@@ -90,10 +90,13 @@ def advise_slice(
 
 
 def _submission(site: Site | None, platform: str) -> str:
-    """Return the options for a slice of this platform; empty: the site has no candidate of it."""
+    """Return the submission to a slice of this platform; empty: the site has no candidate of it."""
     offered = [] if site is None else [one for one in site.candidates if one.platform == platform]
-    if not offered or offered[0].gres is None:
+    if site is None or not offered:
         return ""
-    if site is not None and site.auto_queue is not None:
-        return f"--partition={site.auto_queue} --comment={SLICE_WISH}"
-    return f"--partition={offered[0].queue} --gres={offered[0].gres}:1"
+    if site.scheduler == "flux":
+        return f"flux batch --queue={offered[0].queue} --gpus-per-slot=1"
+    if site.auto_queue is not None:
+        return f"sbatch --partition={site.auto_queue} --comment={SLICE_WISH}"
+    gres = "" if offered[0].gres is None else f" --gres={offered[0].gres}:1"
+    return f"sbatch --partition={offered[0].queue}{gres}"

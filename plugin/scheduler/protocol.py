@@ -155,6 +155,12 @@ class Scheduler(Protocol):
         """
         return False
 
+    def why_silent(self) -> str | None:
+        """Return within about two seconds why the scheduler does not answer; None: it answers, or
+        it cannot be told so fast.
+        """
+        return None
+
     def job_id(self, text: str) -> str | None:
         """Return ``text`` as a job id in the store's form; None: ``text`` is not an id of this
         scheduler.

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from berth.pilot.errors import SchedulerError
+from berth.pilot.errors import SchedulerError, ToolMissing
 from berth.plugin.scheduler import ClusterFacts, NodeFacts, QueueFacts, ReservationFacts
 from berth.plugin.scheduler.host_lists import hostlist
 from berth.plugin.slurm import commands
@@ -29,6 +29,23 @@ from berth.plugin.slurm.records import (
 from berth.policies.values import DefaultMemory, QueueBounds
 
 _MIB = 2**20
+_PING_S = 2.0
+
+
+def why_silent() -> str | None:
+    """Return why no slurmctld answers, by ``scontrol ping``; None: one does, or ping cannot tell.
+
+    Slurm's other commands try for 10 to 20 seconds before they give up.
+    """
+    try:
+        text = commands.run(("scontrol", "ping"), timeout_s=_PING_S, any_status=True)
+    except ToolMissing:
+        return None
+    except SchedulerError as error:
+        return error.message
+    if "is DOWN" not in text or "is UP" in text:
+        return None
+    return "; ".join(line.strip() for line in text.splitlines() if "is DOWN" in line)
 
 
 @dataclass(frozen=True, slots=True)

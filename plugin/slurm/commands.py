@@ -24,11 +24,13 @@ def run(
     timeout_s: float = DEFAULT_TIMEOUT_S,
     utc: bool = False,
     submits: bool = False,
+    any_status: bool = False,
 ) -> str:
     """Run one Slurm command and return its standard output.
 
     ``utc``: the command reads and writes times in UTC; ``submits``: the command runs in the
-    caller's own environment, because the job inherits it. Raises ToolMissing where the command is
+    caller's own environment, because the job inherits it; ``any_status``: what a failed command
+    printed is returned, too. Raises ToolMissing where the command is
     not installed, SchedulerError where it fails or exceeds ``timeout_s``.
     """
     name = command[0]
@@ -60,7 +62,7 @@ def run(
         ) from None
     except OSError as error:
         raise SchedulerError(f"{name} could not be started: {error.strerror}") from None
-    if done.returncode != 0:
+    if done.returncode != 0 and not any_status:
         raise _failed(name, done.returncode, done.stderr.decode("utf-8", "replace"))
     # Names of jobs may be in any encoding: what is not UTF-8 becomes a replacement character.
     return done.stdout.decode("utf-8", "replace")

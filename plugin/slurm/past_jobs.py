@@ -286,9 +286,11 @@ def _job(
     cores = count(fields.get("AllocCPUS") or fields.get("NCPUS", "")) or 1
     if max(nodes, cores) >= _MOST:
         raise Unreadable("more nodes or cores than can be")
+    raw_id = fields.get("JobIDRaw", job_id)
     return PastJobRecord(
         cluster=cluster,
         job_id=job_id,
+        raw_id="" if raw_id == job_id else raw_id[:64],
         user=name_of(fields["User"]),
         account=name_of(fields.get("Account", "")),
         name=name_of(fields.get("JobName", "")),
@@ -315,10 +317,8 @@ def _job(
 
 
 def _note(job_id: str, fields: Fields, read: ReadJobs) -> None:
-    """Record in ``read`` what else the fields say: the job's other id, what tells its program, and
-    which jobs it waited for, according to its submit line."""
-    if (raw_id := fields.get("JobIDRaw", job_id)) != job_id:
-        read.raw_ids[raw_id] = job_id
+    """Record in ``read`` what else the fields say: what tells the job's program, and which jobs it
+    waited for, according to its submit line."""
     if texts := _texts(name_of(fields.get("JobName", "")), fields):
         read.texts[job_id] = texts
     submitted_line = dependencies_in_line(fields.get("SubmitLine", ""))

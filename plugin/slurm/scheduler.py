@@ -168,6 +168,10 @@ class Slurm(Scheduler):
         """Return all running and pending jobs, from squeue."""
         return present_jobs.ask()
 
+    def why_silent(self) -> str | None:
+        """Return which controllers ``scontrol ping`` finds down; None: one is up."""
+        return cluster.why_silent()
+
     def reservations(self) -> tuple[ReservationFacts, ...]:
         """Return present and future reservations of whole nodes, from scontrol."""
         return cluster.read_reservations()

@@ -63,6 +63,17 @@ class PastJobs:
                 jobs[row.job_id] = PastJobRecord(**row._mapping)
         return jobs
 
+    def ids_of_raw(self, cluster: str, raw_ids: Collection[str]) -> dict[str, str]:
+        """Return the job ids of stored jobs that nodes and monitoring know by these numbers."""
+        table = tables.past_jobs
+        ids = {}
+        for piece in in_pieces(raw_ids):
+            query = select(table.c.raw_id, table.c.job_id).where(
+                table.c.cluster == cluster, table.c.raw_id.in_(piece)
+            )
+            ids.update({row.raw_id: row.job_id for row in self._database.rows(query)})
+        return ids
+
     def count(self) -> int:
         """Return the number of stored past jobs."""
         return int(self._database.value(select(func.count()).select_from(tables.past_jobs)))

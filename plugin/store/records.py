@@ -236,6 +236,9 @@ class PastJobRecord:
     """The largest polled utilisation of a GPU, from 0 to 1."""
     gpu_memory_utilisation: float | None = None
     """Mean share of the time with memory accesses on the job's GPUs, from 0 to 1."""
+    raw_id: str = ""
+    """The number by which nodes and monitoring know the job, where accounting names it otherwise,
+    such as a task of an array."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -213,6 +213,8 @@ past_jobs = Table(
     Column("gpu_utilisation", Double, nullable=True),
     Column("gpu_utilisation_peak", Double, nullable=True),
     Column("gpu_memory_utilisation", Double, nullable=True),
+    Column("raw_id", String(64), nullable=False),
+    Index("ix_past_jobs_raw_id", "raw_id"),
     Index("ix_past_jobs_user_end_s", "user", "end_s"),
     Index("ix_past_jobs_end_s", "end_s"),
 )

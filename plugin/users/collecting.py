@@ -10,7 +10,9 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterator
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,6 +25,7 @@ from berth.plugin.users.workloads import Peer, UserWorkloads
 _FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
 MOST_FILES = 1_000
 """Maximum number of files that one run reads."""
+LEFTOVER_S = 86_400.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,9 +51,18 @@ def collect(folder: Path, workloads: UserWorkloads) -> Iterator[CollectedFile]:
         names = sorted(entry.name for entry in os.scandir(folder))
     except OSError as error:
         raise UsageError(f"{folder}: cannot be read: {error.strerror}") from None
+    _remove_leftovers(folder, names)
     documents = [name for name in names if _is_complete(name)]
     for name in documents[:MOST_FILES]:
         yield _collected(folder / name, workloads)
+
+
+def _remove_leftovers(folder: Path, names: Iterable[str]) -> None:
+    """Remove what a process that was killed while it wrote left behind ``LEFTOVER_S`` ago."""
+    for path in (folder / name for name in names if name.startswith(".")):
+        with suppress(OSError):
+            if time.time() - path.lstat().st_mtime > LEFTOVER_S:
+                path.unlink()
 
 
 def _is_complete(name: str) -> bool:

@@ -98,6 +98,7 @@ class UserWorkloads:
         job_id = open_scheduler(site).job_id(line.array_task or line.job)
         if job_id is None:
             raise UsageError(f"{line.job} is no job id of {site.scheduler}")
+        job_id = self.store.past_jobs.ids_of_raw(site.name, [job_id]).get(job_id, job_id)
         usage = usage_of(line, site.name, job_id, reporter, time.time())
         self.store.usages.put([usage])
         return usage.job_id

@@ -110,8 +110,8 @@ class UserChange(NamedTuple):
     before_s: float
     after_s: float
     change: Range | None
-    """90 % interval of the change of the mean in seconds, over weeks and seeds; None: there is
-    only one week and one seed."""
+    """90 % interval of the change of the mean in seconds, over weeks and seeds; None: the user has
+    jobs in one week only, and there is one seed."""
     killed: int
     """Jobs that are killed in the second replay but not in the first."""
 
@@ -188,13 +188,14 @@ def changes_by_user(baseline: Sequence[Replayed], after: Sequence[Replayed]) -> 
         counts = weeks.by(user, size, np.ones(len(both)))
         drawn.append(ratio(weeks.by(user, size, (then - first) * len(after)), counts))
     draws = np.concatenate(drawn)
-    submitted = baseline[0].trace.weeks[baseline[0].ran]
-    sure = len(after) > 1 or len(np.unique(submitted)) > 1
+    trace, ran = baseline[0].trace, baseline[0].ran
+    cells = np.unique(np.stack([trace.user[ran], trace.weeks[ran]], axis=1), axis=0)
+    weeks_of_user = np.bincount(cells[:, 0], minlength=size)
     changes = [
         UserChange(
             name_of(baseline[0], i), round(jobs[i]),
             float(was[i] / jobs[i]), float(now[i] / jobs[i]),
-            span(draws[:, i]) if sure else None, round(killed[i]),
+            span(draws[:, i]) if len(after) > 1 or weeks_of_user[i] > 1 else None, round(killed[i]),
         )
         for i in np.flatnonzero(jobs >= 1).tolist()
     ]  # fmt: skip

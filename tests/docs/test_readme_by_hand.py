@@ -95,6 +95,29 @@ def test_the_excerpt_of_the_demo_looks_as_the_commands_print(tmp_path: Path) -> 
         assert re.search(r"times \([\d.]+ to [\d.]+\) faster than", line), line
 
 
+@pytest.mark.parametrize(
+    ("work", "place"),
+    [
+        ({"bytes_moved": 2e10, "flops": 1e9, "peak": 5e8}, "rome"),
+        ({"bytes_moved": 2e7, "flops": 2e10, "peak": 1e7}, "workstation"),
+    ],
+)
+def test_the_demos_programs_belong_on_different_places(
+    work: dict[str, float], place: str, tmp_path: Path
+) -> None:
+    """One that is limited by memory goes where the bandwidth is, the other to the fastest cores."""
+    file, site = tmp_path / "app.json", tmp_path / "site.toml"
+    file.write_text(to_json(profile("app", threads=8, **work)))
+    site.write_text(DEMO_SITE.replace('"here"', f'"{PLATFORM}"'))
+    placed = run_berth(
+        "place", file, "--site", site, "--no-state", "--cpus-per-task", "8", "--json"
+    )
+    decision = json.loads(placed.stdout)
+    assert decision["chosen"] == place
+    assert decision["ranked"][0]["ratio_log_width"] < 0.6
+    assert decision["ranked"][0]["basis"] == "prior"
+
+
 def shape(line: str) -> tuple[str, ...]:
     """The words of a line, without the widths of its columns."""
     return tuple(re.split(r"\s{2,}", line.strip()))

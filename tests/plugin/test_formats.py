@@ -119,6 +119,10 @@ def test_an_empty_table_is_a_sentence_on_the_screen_and_a_header_in_csv(
         ("workload", "show", "app"),
         ("workload", "remove", "app"),
         ("mig", "recommend", "app"),
+        ("jobs", "learn"),
+        ("jobs", "usage", "show", "77"),
+        ("workload", "refresh"),
+        ("workload", "share", "app"),
     ],
 )
 def test_a_command_that_only_reads_creates_no_store(words: tuple[str, ...], tmp_path: Path) -> None:

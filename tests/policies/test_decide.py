@@ -374,6 +374,25 @@ def test_the_place_that_passed_most_checks_is_named() -> None:
     assert run(asked, candidates=others).reason == "Left as it is: you asked for gpu:1."
 
 
+def test_places_that_can_never_run_the_program_do_not_hide_the_reason() -> None:
+    on_cpus = replace(forecast(curve("cpu", 10.0), curve("gpu", 10.0)), targets=("cpu",))
+    typo = run(request(queue="typo"), predicted=on_cpus)
+    assert typo.code == Code.OTHER_QUEUE
+    assert typo.reason == (
+        "Left as it is: you chose typo, where the site file has no place (it has some in cpu, gpu)."
+    )
+    there = run(request(queue="gpu"), predicted=on_cpus)
+    assert there.reason.startswith("Left as it is: you chose gpu; gpu: the program runs on cpu")
+    many = run(request(tasks=10**12), predicted=on_cpus)
+    assert many.code == Code.TOO_FEW_RESOURCES
+    assert "the program runs" not in many.reason
+    free = replace(CPU, price_per_core_hour=None)
+    by_price = PolicySettings(objective="cheapest")
+    prices = run(predicted=on_cpus, candidates=(free, GPU), settings=by_price)
+    assert prices.code == Code.NO_PRICE
+    assert prices.reason == "Left as it is: the site file gives no price for it."
+
+
 def test_of_places_that_take_too_long_the_shortest_is_named() -> None:
     reason = run(replace(request(), time_limit_s=1.0)).reason
     assert reason.startswith("Left as it is: no place fits; gpu came nearest: it may take 30")

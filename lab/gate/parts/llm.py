@@ -6,13 +6,16 @@ Of tokens a second two of the five folds of random rows are computed, of the res
 from __future__ import annotations
 
 from berth.predictor.families.language_model.physics import OFFLINE, TPOT, TTFT
+from lab.datasets.llm import BENCH, SERVING
 from lab.gate.part import Work
-from lab.llm.cases import table
+from lab.llm.cases import rows_of, table
 from lab.llm.language_models import errors
 from lab.llm.situations import ACCELERATORS, BLOCKS, ROWS, coverage, folds, leave_out, predicted
 
 HEADS = {"throughput": OFFLINE, "first-token": TTFT, "each-token": TPOT}
 SPLITS = {"rows": ROWS, "blocks": BLOCKS, "accelerators": ACCELERATORS}
+FIRST_DATA = {OFFLINE: BENCH.path, TTFT: SERVING.path, TPOT: SERVING.path}
+"""The data set whose rows are scored, of those fitted on."""
 FEWER = {("throughput", "rows"): 2}
 COVERED = (("throughput", "blocks"), ("throughput", "accelerators"))
 
@@ -25,7 +28,8 @@ def figures(work: Work) -> dict[str, float]:
             parts = folds(table(head), split, work.seed)[: FEWER.get((name, short))]
             held = leave_out(table(head), parts, work.seed)
             work.advance()
-            off = errors(head, held.measured, predicted(held, split))
+            own = rows_of(table(head), FIRST_DATA[head])[held.row]
+            off = errors(head, held.measured[own], predicted(held)[own])
             made[f"{name}.{short}.median"] = off.median_error
             made[f"{name}.{short}.mean"] = off.mean_error
             if (name, short) in COVERED:

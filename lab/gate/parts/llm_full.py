@@ -5,8 +5,10 @@ from __future__ import annotations
 from berth.predictor.families.language_model.physics import OFFLINE, TPOT, TTFT
 from berth.predictor.learning.resume import Resume
 from lab.gate.part import Work
-from lab.llm.language_models import split_results
-from lab.llm.situations import ACCELERATORS, BLOCKS, PAIRS, ROWS
+from lab.gate.parts.llm import FIRST_DATA
+from lab.llm.cases import rows_of, table
+from lab.llm.language_models import errors, split_results
+from lab.llm.situations import ACCELERATORS, BLOCKS, PAIRS, ROWS, predicted
 
 HEADS = {"throughput": OFFLINE, "first-token": TTFT, "each-token": TPOT}
 SPLITS = {"rows": ROWS, "blocks": BLOCKS, "pairs": PAIRS, "accelerators": ACCELERATORS}
@@ -19,9 +21,11 @@ def figures(work: Work) -> dict[str, float]:
         for short, split in SPLITS.items():
             found = split_results(head, split, work.seed, Resume(work.folder))
             work.advance()
-            ours = found.results[0].figures
-            made[f"{name}.{short}.median"] = ours.median_error
-            made[f"{name}.{short}.mean"] = ours.mean_error
+            ours, held = found.results[0].figures, found.held
+            own = rows_of(table(head), FIRST_DATA[head])[held.row]
+            off = errors(head, held.measured[own], predicted(held)[own])
+            made[f"{name}.{short}.median"] = off.median_error
+            made[f"{name}.{short}.mean"] = off.mean_error
             if ours.coverage is not None:
                 made[f"{name}.{short}.coverage"] = ours.coverage
     return made

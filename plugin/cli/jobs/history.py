@@ -113,7 +113,7 @@ def import_(
         scheduler = scheduler_named(formats[0])
         read = scheduler.past_jobs(named, since_s)
         scheduler.add_scripts(read)
-    store.usages.rename(named, read.raw_ids)
+    store.usages.rename(named, {job.raw_id: job.job_id for job in read.jobs.values() if job.raw_id})
     read.name_programs(SHIPPED_ONLY if site is None else site.programs)
     store.past_jobs.put(list(read.jobs.values()))
     store.usages.put(read.usages)
@@ -152,8 +152,8 @@ def refresh(*, json_: bool, installation: Installation) -> None:
     site = installation.site()
     if site is None:
         raise UsageError("without a site file no queue has a platform", hint="give --site FILE")
-    workloads = _workloads(site, installation)
-    learn_needs(installation.store(), time.time())
+    workloads = _workloads(site, installation, create=False)
+    learn_needs(installation.store(create=False), time.time())
     written = {
         "workloads": workloads.workloads,
         "runs": workloads.runs,
@@ -171,8 +171,8 @@ def _predicting(workloads: HistorySummary | None) -> list[str]:
     return lines + [f"{count} {reason}" for reason, count in workloads.unplaced.items()]
 
 
-def _workloads(site: Site, installation: Installation) -> HistorySummary:
-    store = installation.store()
+def _workloads(site: Site, installation: Installation, *, create: bool = True) -> HistorySummary:
+    store = installation.store(create=create)
     made = make_workloads(
         store,
         site,

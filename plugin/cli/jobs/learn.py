@@ -42,7 +42,7 @@ def learn(
       berth jobs learn --rebuild
     """
     site = installation.site()
-    store = installation.store()
+    store = installation.store(create=False)
     learner = Learner(store, everybody=site is not None and site.learning.everybody)
     for job in without:
         if not learner.without(job):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import click
@@ -54,10 +55,13 @@ def import_(
       mysql --batch -e 'select cluster, jobid, admin_comment from job_statistics' > jobstats.tsv
       berth jobs usage import jobstats.tsv
     """
-    site, store = installation.site(), installation.store()
+    site = installation.site()
     named = cluster or (site.name if site else "site")
     now_s = time.time()
     read = read_usages(path, named, received_s=now_s, of_cluster=of_cluster)
+    store = installation.store()
+    names = store.past_jobs.ids_of_raw(named, {one.job_id for one in read.usages})
+    read.usages = [replace(one, job_id=names.get(one.job_id, one.job_id)) for one in read.usages]
     store.usages.put(read.usages)
     learn_needs(store, now_s)
     job_ids = {one.job_id for one in read.usages}
@@ -108,6 +112,11 @@ def show(*, job_id: str, cluster: str | None, json_: bool, installation: Install
         if values:
             best = value_text(name, values[0].value)
             lines.append(f"{name}: {best} ({values[0].source}{others})")
+    lines += [
+        f"perf counted the job on {one.node}: {len(one.counts.splitlines())} events"
+        for one in usages
+        if one.counts
+    ]
     lines += [f"{one.source} lacks: {one.lacks}" for one in usages if one.lacks]
     written = {
         "job": job_id,

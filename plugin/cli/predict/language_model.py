@@ -33,7 +33,7 @@ def predict_llm(asked: Asked) -> None:
     config = document.config
     name = str(config.get("_name_or_path") or document.name)[:200]
     model = from_mapping(config, source=asked.path, name=name)
-    load, framework = load_of(document, model), document.framework.lower()
+    load, framework = load_of(document, model), document.framework
     predictor = LlmPredictor.load(asked.bundles.get(LLM_SCHEMA))
     accelerators = units(asked.platforms, None if asked.names else predictor.accelerators)
     chosen = [get_unit(name, accelerators) for name in asked.names] or list(accelerators.values())

@@ -329,7 +329,7 @@ def refresh_(
     if users is not None:
         done = RemoteStore(users).refresh(names)
     else:
-        store = installation.store()
+        store = installation.store(create=False)
         user = caller()
         records = [stored_for(store, name, user) for name in names] or store.workloads()
         wanted = [workload_in(store, record) for record in records]

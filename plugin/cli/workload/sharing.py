@@ -91,7 +91,7 @@ def share(
         shared = RemoteStore(users).share(name, alias)
     else:
         shared = alias or name.rpartition("/")[2]
-        store = installation.store()
+        store = installation.store(create=False)
         record = stored_for(store, name, caller())
         copy = dataclasses.replace(workload_in(store, record), name=shared)
         store_workload(copy, store, (), installation.site(), replace=True)

@@ -19,6 +19,7 @@ from berth.pilot.bounded import BoundedCache
 from berth.predictor.core.combine import SourceEstimate, combine, ordered
 from berth.predictor.core.intervals import around
 from berth.predictor.core.prediction import Basis
+from berth.predictor.families.graph.between_gpus import ANCHOR, related
 from berth.predictor.families.graph.latency.predictor import shared as shared_latency
 from berth.predictor.families.graph.operators.predictor import graph_times, operator_model
 from berth.predictor.families.graph.sources import (
@@ -46,6 +47,7 @@ from berth.predictor.graphs.operators import Family
 from berth.predictor.graphs.roofline import Roofline, load_of, native_numbers, roofline
 from berth.predictor.hardware.device import Numbers
 from berth.predictor.hardware.dominance import better_pairs
+from berth.predictor.hardware.platforms import shipped
 from berth.predictor.hardware.roofs import Roof, roofs
 
 
@@ -181,11 +183,15 @@ def _times(
 ) -> list[Roofline]:
     computed_in = numbers or native_numbers(graph)
     asked = {place.platform for place in places}
+    if ANCHOR not in platforms:
+        platforms = {**platforms, ANCHOR: shipped()[ANCHOR]}
     gpus = [
         roof for roof in roofs(platforms).values() if roof.is_gpu and roof.platform not in asked
     ]
     every = [*places, *(gpus if any(place.is_gpu for place in places) else [])]
     timed = _each(graph, every, platforms, numbers, sources, errors=errors)
+    if computed_in in _HALF:
+        timed = related(graph, timed, platforms)
     own = ordered(
         {roof.roof.platform: roof.seconds for roof in timed if roof.roof.is_gpu},
         better_pairs([roof.roof for roof in timed], platforms, computed_in),

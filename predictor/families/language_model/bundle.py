@@ -1,13 +1,12 @@
 """Read the bundle of language models: manifest, effects (JSON), and one residual (ONNX) for each
 head.
 
-A head is the learnt model of one quantity: ``offline``, ``ttft`` or ``tpot`` time.
+A head is the learnt model of one quantity: ``offline``, ``saturated``, ``ttft`` or ``tpot`` time.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import StrEnum
 from pathlib import Path
 
 from pydantic import Field
@@ -26,8 +25,9 @@ from berth.predictor.core.bundle import (
 )
 from berth.predictor.families.language_model.physics import HEADS, TERMS, Effects
 from berth.predictor.families.language_model.residual import NUMBERS, TIES, Codes, Residual
+from berth.predictor.families.language_model.situation import Cell, Situation
 
-LLM_SCHEMA = "berth.llm-bundle/1"
+LLM_SCHEMA = "berth.llm-bundle/2"
 EFFECTS_SCHEMA = "berth.llm-effects/1"
 EFFECTS = "effects.json"
 DEFAULT_LLM_BUNDLE = SHIPPED_BUNDLES / "llm"
@@ -36,20 +36,6 @@ DEFAULT_LLM_BUNDLE = SHIPPED_BUNDLES / "llm"
 def residual_file(head: str) -> str:
     """Return the file name of a head's residual (ONNX)."""
     return f"residual-{head}.onnx"
-
-
-class Situation(StrEnum):
-    """Similarity of a case to the measured cases; each level has an interval width from its own
-    held-out split."""
-
-    BLOCK = "block"
-    """The model was measured on this accelerator with this framework, under another load."""
-    PAIR = "pair"
-    """Only other models were measured on this accelerator with this framework."""
-    APART = "apart"
-    """Accelerator and framework were measured, but not together."""
-    NEW = "new"
-    """The accelerator or the framework was never measured."""
 
 
 class Width(Document):
@@ -71,10 +57,8 @@ class HeadEntry(Document):
     frameworks: tuple[str, ...]
     models: tuple[str, ...]
     """Signatures of the measured models (``residual.signature``)."""
-    pairs: tuple[str, ...]
-    """Measured pairs, as ``accelerator | framework``."""
-    blocks: tuple[str, ...]
-    """Measured combinations, as ``accelerator | framework | signature``."""
+    cells: tuple[Cell, ...]
+    """What was measured, and at which loads."""
     rows: int = Field(ge=1)
     widths: dict[Situation, Width]
 
@@ -98,14 +82,20 @@ class EffectsFile(Document):
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """The learnt model of one quantity (``offline``, ``ttft`` or ``tpot``), ready to predict."""
+    """The learnt model of one quantity (of ``physics.HEADS``), ready to predict."""
 
     entry: HeadEntry
     effects: Effects
     residual: Residual
     codes: Codes
-    pairs: frozenset[str]
-    blocks: frozenset[str]
+
+    def width(self, situation: Situation) -> Width:
+        """Return the interval width in a situation; where it was not measured, that of the next
+        less similar situation, or of the least similar one."""
+        known = self.entry.widths
+        order = list(Situation)
+        later = [known[each] for each in order[order.index(situation) :] if each in known]
+        return later[0] if later else max(known.values(), key=lambda width: width.log_width)
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +140,5 @@ def load(folder: Path = DEFAULT_LLM_BUNDLE) -> LlmModel:
             head_effects,
             Residual(open_model(folder / residual_file(entry.head))),
             Codes(entry.accelerators, entry.frameworks, entry.models),
-            frozenset(entry.pairs),
-            frozenset(entry.blocks),
         )
     return LlmModel(heads, manifest.id)

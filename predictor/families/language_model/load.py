@@ -16,6 +16,10 @@ from berth.predictor.families.language_model.config import LanguageModel
 QUANTISED = {"fp16": 16.0, "bf16": 16.0, "fp32": 32.0, "fp8": 8.0, "int8": 8.0, "fp4": 4.0,
              "int4": 4.0}  # fmt: skip
 _MOST = 10_000_000
+MOST_SEQUENCES = {"vllm": 1024, "trtllm": 2048, "tensorrt-llm": 2048, "sglang": 2048}
+"""Number of sequences that a framework serves at the same time at most, by its defaults
+(``max_num_seqs`` of vLLM on data-centre GPUs, ``max_batch_size`` of TensorRT-LLM,
+``max_running_requests`` of SGLang)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,13 +41,16 @@ class Load:
     """Number of groups into which the experts are split, over the same GPUs."""
     compute_bits: float | None = None
     """Bits of the operands of matrix products; None: those of the weights."""
+    most_sequences: int | None = None
+    """Number of sequences that one replica serves at the same time at most; None: the framework's
+    default."""
 
     def __post_init__(self) -> None:
         counts = {
             "batch": self.batch, "input tokens": self.input_tokens,
             "output tokens": self.output_tokens, "tensor parallel": self.tensor_parallel,
             "pipeline parallel": self.pipeline_parallel, "data parallel": self.data_parallel,
-            "expert parallel": self.expert_parallel,
+            "expert parallel": self.expert_parallel, "most sequences": self.most_sequences or 1,
         }  # fmt: skip
         for name, value in counts.items():
             if type(value) is not int or not 1 <= value <= _MOST:
@@ -62,7 +69,17 @@ class Load:
         """Return the mean number of tokens in a sequence's cache over the decoding steps."""
         return self.input_tokens + self.output_tokens / 2
 
-    def check(self, model: LanguageModel) -> None:
+    def at_once(self, model: LanguageModel, memory_bytes: float) -> float:
+        """Return the mean number of sequences that one replica serves at the same time, on GPUs of
+        ``memory_bytes``; the others wait."""
+        # The memory that a real server reserves about equals the uncounted memory: add no slack.
+        fits = memory(model, self).resident(memory_bytes)
+        # A sequence's cache grows while it is served: on average it is not yet full.
+        fits *= (self.input_tokens + self.output_tokens) / self.context
+        each = self.batch / self.data_parallel
+        return max(1.0, min(each, fits, self.most_sequences or each))
+
+    def check(self, model: LanguageModel, framework: str = "") -> None:
         """Raise UsageError if the model cannot be served with this parallelism."""
         if self.pipeline_parallel > model.layers:
             raise UsageError(f"{self.pipeline_parallel} stages are more than {model.layers} layers")
@@ -70,6 +87,12 @@ class Load:
             raise UsageError(f"{self.expert_parallel} groups are more than {model.experts} experts")
         if self.expert_parallel > self.gpus:
             raise UsageError(f"{self.expert_parallel} groups of experts on {self.gpus} GPUs")
+        if framework in MOST_SEQUENCES and model.heads % self.tensor_parallel:
+            raise UsageError(
+                f"{framework} cannot split {model.heads} heads over {self.tensor_parallel} "
+                "tensor-parallel GPUs",
+                hint="tensor=N must divide the model's number of attention heads",
+            )
 
 
 RUNTIME_BYTES = 1.0e9
@@ -128,6 +151,7 @@ def memory(model: LanguageModel, load: Load) -> Memory:
         model.cached_values(tokens) * load.kv_bits / 8 / max(heads, 1.0) / load.pipeline_parallel
     )
     each = -(-load.batch // load.data_parallel)
+    each = min(each, load.most_sequences or each)
     at_once = min(each * load.input_tokens, max(CHUNK_TOKENS, load.input_tokens))
     width = 4 * model.hidden_size + (
         2 * model.feed_forward_size * model.experts_per_token

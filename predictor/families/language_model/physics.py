@@ -8,14 +8,16 @@ multiply), or log of a count (layers, steps, messages) times nominal seconds.
 ``e_k``: fitted log factor between the framework's time and ``q_k``, the *effect*: a shared value
 plus values of the framework, the accelerator and their pair.
 
-Each of three heads (learnt quantities) has its own terms: ``offline`` (a batch of equal requests
-from start to end), ``ttft`` (time to first token under load), ``tpot`` (time per further token).
+Each of four heads (learnt quantities) has its own terms: ``offline`` (a batch of equal requests
+from start to end), ``saturated`` (more requests than are resident at once, from start to end),
+``ttft`` (time to first token under load), ``tpot`` (time per further token).
 
-An accelerator that was never measured uses the effects of its nearest measured CUDA sibling,
-because the frameworks reach more of the peak rates on CUDA than the shared effects predict: with
-the sibling's effects, the median error of the offline time on a held-out A100 and H100 falls from
-61 and 139 % to 19 and 17 % (``python -m lab unseen-accelerators``). Other vendors' accelerators
-that were not measured use the shared effects.
+Requests that are not resident at once (``Load.at_once``) run in waves. No prediction is faster than
+the hardware's roof (``roof``).
+
+An accelerator that was never measured uses the effects of its nearest measured relative of the same
+software (CUDA or HIP), because the frameworks reach more of the peak rates there than the shared
+effects predict (``python -m lab served-tables``).
 """
 
 from __future__ import annotations
@@ -31,23 +33,28 @@ from pydantic import Field
 from berth.pilot.documents import Document
 from berth.predictor.core.arrays import Floats
 from berth.predictor.families.language_model.config import LanguageModel
-from berth.predictor.families.language_model.load import Load, memory
+from berth.predictor.families.language_model.load import Load
 from berth.predictor.hardware.catalogue import devices
 from berth.predictor.hardware.unit import Unit, unit_named
 
-OFFLINE, TTFT, TPOT = "offline", "ttft", "tpot"
-HEADS = (OFFLINE, TTFT, TPOT)
+OFFLINE, SATURATED, TTFT, TPOT = "offline", "saturated", "ttft", "tpot"
+HEADS = (OFFLINE, SATURATED, TTFT, TPOT)
+MEAN = " (mean)"
+"""Ending of a framework's name in the data of ``ttft`` where a mean was published, in which the
+burst at the start of a measurement is; without it, the median of a steady load."""
 TERMS = {
     OFFLINE: ("weights", "weights_one_gpu", "cache", "cache_all_heads", "decode", "prefill",
               "experts_all", "layers", "expert_layers", "steps", "sequences", "prompt_squared",
               "messages", "bytes_sent", "vocabulary", "once"),
+    SATURATED: ("weights", "cache", "decode", "prefill", "attention", "activations", "routing",
+                "layers", "expert_layers", "sequences", "messages", "bytes_sent", "once"),
     TTFT: ("prefill", "prefill_queue", "attention", "weights", "layers", "expert_layers",
-           "messages", "bytes_sent", "queue", "waiting", "prompt", "once"),
-    TPOT: ("weights", "cache", "decode", "prefill_between", "layers", "expert_layers", "messages",
-           "bytes_sent", "sequences", "vocabulary", "once"),
+           "messages", "bytes_sent", "queue", "prompt", "once"),
+    TPOT: ("weights", "cache", "decode", "attention", "activations", "routing", "prefill_between",
+           "layers", "expert_layers", "messages", "bytes_sent", "sequences", "vocabulary", "once"),
 }  # fmt: skip
 _NOTHING = 1e-30
-_LINK = 5e10
+LINK = 5e10
 """Link bandwidth in bytes per second, assumed where the data sheet has none."""
 
 
@@ -88,7 +95,7 @@ def group_names(accelerator: str, framework: str) -> tuple[str, str, str]:
 
 def log_terms(head: str, cases: Sequence[Case]) -> Floats:
     """Return the terms ``q_k`` of a head in log seconds, [cases, terms]."""
-    ask = {OFFLINE: _offline, TTFT: _ttft, TPOT: _tpot}[head]
+    ask = {OFFLINE: _offline, SATURATED: _saturated, TTFT: _ttft, TPOT: _tpot}[head]
     rows = [[ask_of[name] for name in TERMS[head]] for ask_of in map(ask, cases)]
     return np.log(np.maximum(np.array(rows, dtype=np.float64), _NOTHING))
 
@@ -111,15 +118,24 @@ class _Parts:
     batch: float
     """Number of sequences that one replica serves at the same time."""
     waves: float
-    """Number of batches that run one after another; above 1 if the cache is too small for all
-    sequences."""
+    """Number of batches that run one after another; above 1 where not all sequences are resident at
+    once."""
     read_weights: float
     """Seconds to read the weights once, with the experts that the batch uses, on all GPUs of a
     replica."""
     per_token: float
     """Seconds of the matrix products for one token."""
+    attention: float
+    """Seconds of the products of one new token with one cached token, in 16 bits."""
+    activations: float
+    """Seconds to write and read one token's hidden state ten times in each layer, which all
+    tensor-parallel GPUs do."""
+    routing: float
+    """Seconds to copy one token to its routed experts and back three times, in all layers."""
     cached: float
-    """Seconds to read the cached K and V of one token."""
+    """Seconds to read the cached K and V of one token, shared by all GPUs of a replica."""
+    copies: float
+    """Number of a replica's GPUs that hold and read the same K and V."""
     rate: float
     compute: float
     link: float
@@ -128,41 +144,56 @@ class _Parts:
 
 def _parts(case: Case) -> _Parts:
     m, load, device = case.model, case.load, case.device
-    each = load.batch / load.data_parallel
-    # The memory that a real server reserves about equals the uncounted memory: add no slack.
-    fits = memory(m, load).resident(device.memory_bytes)
-    # A sequence's cache grows while it is served: on average it is not yet full.
-    fits *= (load.input_tokens + load.output_tokens) / load.context
-    at_once = max(1.0, min(each, fits))
-    shards = load.tensor_parallel * load.pipeline_parallel
-    chosen = m.experts_per_token / m.experts
-    everyone = at_once * load.data_parallel
-    touched = 1 - (1 - chosen) ** max(everyone, 1.0)
-    expert_shards = max(shards, load.expert_parallel * load.pipeline_parallel)
-    bits = load.weight_bits / 8
-    read = (m.attention_parameters + m.dense_parameters) * bits / shards
-    read += m.expert_parameters * touched * bits / expert_shards
-    read += m.embedding_parameters * max(bits, 2.0) / load.tensor_parallel
+    at_once = load.at_once(m, device.memory_bytes)
+    tensor, pipeline = load.tensor_parallel, load.pipeline_parallel
+    shards = tensor * pipeline
     rate = device.bytes_per_s
     compute = device.flops_per_s(load.compute_bits or load.weight_bits)
     return _Parts(
         batch=at_once,
-        waves=each / at_once,
-        read_weights=read / rate,
+        waves=max(load.batch / load.data_parallel / at_once, 1.0),
+        # Each stage of a pipeline reads its weights anew for every part of the batch.
+        read_weights=weight_bytes(m, load, at_once) / (rate * tensor),
         per_token=2 * m.active_parameters / (compute * shards),
+        attention=attention_flops(m) / (device.flops_per_s(16) * shards),
+        activations=20.0 * m.layers * m.hidden_size / (rate * pipeline),
+        routing=12.0 * m.moe_layers * m.experts_per_token * m.hidden_size / (rate * pipeline),
         cached=m.cached_values(load.context) / max(load.context, 1.0) * load.kv_bits / 8
         / (rate * (1.0 if m.latent_attention else shards)),
+        copies=1.0 if m.latent_attention else tensor / min(m.kv_heads, tensor),
         rate=rate,
         compute=compute,
-        link=device.sheet.link_bytes_per_s or _LINK,
+        link=device.sheet.link_bytes_per_s or LINK,
         gpus=float(load.gpus),
     )  # fmt: skip
+
+
+def weight_bytes(m: LanguageModel, load: Load, at_once: float) -> float:
+    """Return the bytes of weights that one replica reads in one step of ``at_once`` sequences:
+    what all tokens pass, and the routed experts that some token of the step uses."""
+    chosen = m.experts_per_token / m.experts
+    touched = 1 - (1 - chosen) ** max(at_once * load.data_parallel, 1.0)
+    # Groups of experts are spread over the replicas, each of which reads a part.
+    spread = max(load.expert_parallel / load.tensor_parallel, 1.0)
+    always = m.attention_parameters + m.dense_parameters
+    quantised = (always + m.expert_parameters * touched / spread) * load.weight_bits
+    return float(quantised + m.embedding_parameters * max(load.weight_bits, 16.0)) / 8
+
+
+def attention_flops(m: LanguageModel) -> float:
+    """Return the flops of attention between one new token and one cached token, in all layers.
+
+    Latent attention (MLA) multiplies each head with the whole latent vector while it decodes.
+    """
+    if m.latent_attention:
+        return 4.0 * m.heads * sum(a.layers * a.values_per_token for a in m.attention)
+    return 4.0 * m.attending_width
 
 
 def _sent(case: Case, tokens: float, link: float) -> float:
     """Return the seconds of the all-reduces of ``tokens`` tokens in all layers, at ``link`` bytes
     per second."""
-    n = case.load.gpus
+    n = case.load.gpus / case.load.pipeline_parallel
     return tokens * case.model.layers * case.model.hidden_size * 4 * (n - 1) / n / link
 
 
@@ -178,7 +209,7 @@ def _offline(case: Case) -> Mapping[str, float]:
     every = 2 * m.parameters / (p.compute * shards)
     return {
         "weights": steps * p.read_weights,
-        "weights_one_gpu": many * steps * p.read_weights * shards,
+        "weights_one_gpu": many * steps * p.read_weights * load.tensor_parallel,
         "cache": tokens * p.cached * load.context,
         "cache_all_heads": tokens * heads_all * load.context * (m.kv_heads < m.heads),
         "decode": tokens * p.per_token,
@@ -192,6 +223,30 @@ def _offline(case: Case) -> Mapping[str, float]:
         "messages": many * steps * m.layers * math.log2(max(p.gpus, 2)) * 1e-5,
         "bytes_sent": _sent(case, tokens, p.link),
         "vocabulary": tokens * m.vocabulary * 1e-9,
+        "once": 0.05,
+    }
+
+
+def _saturated(case: Case) -> Mapping[str, float]:
+    m, load, p = case.model, case.load, _parts(case)
+    steps = p.waves * load.output_tokens
+    tokens = steps * p.batch
+    prompt = load.input_tokens * p.batch * p.waves
+    both = tokens + prompt
+    many = 1.0 if p.gpus > 1 else 0.0
+    return {
+        "weights": steps * p.read_weights,
+        "cache": tokens * p.cached * p.copies * load.context,
+        "decode": tokens * p.per_token,
+        "prefill": prompt * p.per_token,
+        "attention": p.attention * (tokens * load.context + prompt * load.input_tokens / 2),
+        "activations": both * p.activations,
+        "routing": both * p.routing,
+        "layers": steps * m.layers * 1e-4,
+        "expert_layers": steps * m.moe_layers * 1e-4,
+        "sequences": tokens * 1e-4,
+        "messages": many * steps * m.layers * math.log2(max(p.gpus, 2)) * 1e-5,
+        "bytes_sent": _sent(case, both, p.link),
         "once": 0.05,
     }
 
@@ -211,7 +266,6 @@ def _ttft(case: Case) -> Mapping[str, float]:
         "messages": many * m.layers * math.log2(max(p.gpus, 2)) * 1e-5,
         "bytes_sent": _sent(case, prompt, p.link),
         "queue": p.batch * p.gpus * 1e-4,
-        "waiting": (p.waves - 1) * load.output_tokens * p.read_weights,
         "prompt": prompt * 1e-5,
         "once": 0.02,
     }
@@ -223,46 +277,31 @@ def _tpot(case: Case) -> Mapping[str, float]:
     ratio = load.input_tokens / load.output_tokens
     return {
         "weights": p.read_weights,
-        "cache": p.batch * p.cached * load.context,
+        "cache": p.batch * p.cached * p.copies * load.context,
         "decode": p.batch * p.per_token,
+        "attention": p.batch * p.attention * load.context,
+        "activations": p.batch * (1 + ratio) * p.activations,
+        "routing": p.batch * (1 + ratio) * p.routing,
         "prefill_between": ratio * p.batch * p.per_token,
         "layers": m.layers * 1e-4,
         "expert_layers": m.moe_layers * 1e-4,
         "messages": many * m.layers * math.log2(max(p.gpus, 2)) * 1e-5,
-        "bytes_sent": _sent(case, p.batch, p.link),
+        "bytes_sent": _sent(case, p.batch * (1 + ratio), p.link),
         "sequences": p.batch * 1e-5,
         "vocabulary": p.batch * m.vocabulary * 1e-9,
         "once": 1e-3,
     }
 
 
-_CUDA = "cuda"
-LOG_WIDTHS = {OFFLINE: 0.8}
-"""Half width in log time of the 90 % interval by head where a sibling's effects are used: the
-larger of two held-out accelerators (too few to calibrate, so the basis stays ``prior``). Heads not
-listed, where a sibling helps little, use the width in the bundle."""
-
-
-def stands_for(device: Unit, measured: Sequence[str]) -> str:
-    """Return the name of the accelerator whose effects apply to a device: its own (slice: its
-    GPU's) if measured, else its nearest sibling's; empty: no sibling."""
-    own = device.sheet.name
-    return own if own in measured else sibling(device, measured) or ""
-
-
-def sibling(device: Unit, measured: Sequence[str]) -> str | None:
-    """Return the measured CUDA accelerator with the most similar bandwidth and 16-bit peak rate;
-    None: the device does not run CUDA or no such accelerator was measured."""
-    return _nearest(device.sheet.name, tuple(measured))
-
-
 @cache
-def _nearest(name: str, measured: tuple[str, ...]) -> str | None:
+def nearest(name: str, measured: tuple[str, ...]) -> str | None:
+    """Return the measured accelerator of the same software (CUDA, HIP) with the most similar
+    bandwidth and 16-bit peak rate; None: no such accelerator was measured."""
     known = devices()
-    near = [other for other in measured if other in known and known[other].software == _CUDA]
-    if name not in known or known[name].software != _CUDA:
+    if name not in known:
         return None
-    own = unit_named(name)
+    own, software = unit_named(name), known[name].software
+    near = [other for other in measured if other in known and known[other].software == software]
     return min(near, key=lambda other: (_apart(own, unit_named(other)), other), default=None)
 
 

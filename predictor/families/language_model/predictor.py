@@ -1,16 +1,18 @@
 """Predict served language models on devices, with intervals, basis and abstention.
 
 A head is the learnt model of one quantity. Throughput comes from the head whose measurements
-resemble the request most: ``offline`` (a batch of equal requests), or ``ttft`` and ``tpot`` (time
-to first token and time per output token of a server under a closed load, where throughput is
-``batch x (input + output) / (ttft + (output - 1) x tpot)``). A device that was not measured gets
-the physical model with the framework's fitted factors; such predictions abstain.
+resemble the request most: ``offline`` (a batch of equal requests), ``saturated`` (more requests
+than are resident at once), or ``ttft`` and ``tpot`` (time to first token and time per output token
+of a server under a closed load, where the requests that are resident together take ``ttft +
+(output - 1) x tpot``). Requests that are not resident wait for a wave before theirs. No prediction
+is faster than the hardware's roof. A device that was not measured takes the fitted factors and the
+residual of its nearest relative; without one, the prediction abstains.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from pathlib import Path
@@ -22,26 +24,28 @@ from berth.predictor.core.combine import SourceEstimate
 from berth.predictor.core.combine import combine as combine_estimates
 from berth.predictor.core.intervals import around
 from berth.predictor.core.prediction import Basis, Bound, Interval
+from berth.predictor.families.language_model import roof
 from berth.predictor.families.language_model.bundle import (
     DEFAULT_LLM_BUNDLE,
     Head,
     LlmModel,
-    Situation,
     load,
 )
 from berth.predictor.families.language_model.config import LanguageModel
-from berth.predictor.families.language_model.load import Load, Memory, memory
+from berth.predictor.families.language_model.framework import named
+from berth.predictor.families.language_model.load import MOST_SEQUENCES, Load, Memory, memory
 from berth.predictor.families.language_model.physics import (
-    LOG_WIDTHS,
+    MEAN,
     OFFLINE,
+    SATURATED,
     TPOT,
     TTFT,
     Case,
     combine,
     log_terms,
-    stands_for,
 )
-from berth.predictor.families.language_model.residual import UNKNOWN, numbers, ties
+from berth.predictor.families.language_model.residual import numbers, ties
+from berth.predictor.families.language_model.situation import Situation, situation_of, stands_for
 from berth.predictor.hardware.dominance import dominates
 from berth.predictor.hardware.unit import Unit, unit_named
 
@@ -57,6 +61,8 @@ WIDEST = math.log(3.0)
 _BASIS = {
     Situation.BLOCK: Basis.CALIBRATED,
     Situation.PAIR: Basis.CALIBRATED,
+    Situation.MODEL: Basis.CALIBRATED,
+    Situation.RELATIVE: Basis.SCALED,
     Situation.APART: Basis.SCALED,
     Situation.NEW: Basis.PRIOR,
 }
@@ -65,8 +71,13 @@ _BOUNDS = {
     "cache_all_heads": Bound.MEMORY, "decode": Bound.COMPUTE, "prefill": Bound.COMPUTE,
     "prefill_queue": Bound.COMPUTE, "prefill_between": Bound.COMPUTE, "attention": Bound.COMPUTE,
     "experts_all": Bound.COMPUTE, "prompt_squared": Bound.COMPUTE, "messages": Bound.LATENCY,
-    "bytes_sent": Bound.LATENCY,
+    "bytes_sent": Bound.LATENCY, "activations": Bound.MEMORY, "routing": Bound.MEMORY,
 }  # fmt: skip
+_ROOFS: Mapping[str, Callable[[Case], float]] = {
+    OFFLINE: roof.least_seconds, SATURATED: roof.least_seconds, TTFT: roof.least_first_token,
+    TPOT: roof.least_token,
+}  # fmt: skip
+"""Least seconds of each head's quantity."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,9 +88,8 @@ class Estimate:
     seconds: Interval
     situation: Situation
     bound: Bound
-    by_sibling: bool = False
-    """Whether the accelerator is unmeasured and uses the factors of its nearest measured
-    sibling."""
+    stand_in: str
+    """Name of the accelerator whose measurements apply; empty: none do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,8 +122,14 @@ class ServingPrediction:
     """Basis of ``ttft_s`` and ``tpot_s``."""
     bound: Bound
     source: str
-    """Source of the throughput: ``offline``, or ``serving`` (from ``ttft`` and ``tpot``)."""
+    """Source of the throughput: ``offline``, ``saturated``, or ``serving`` (from ``ttft`` and
+    ``tpot``)."""
     abstained: str | None
+    """Reason why nobody should act on the throughput; None: one may."""
+    ttft_abstained: str | None
+    """Reason why nobody should act on ``ttft_s``; None: one may."""
+    tpot_abstained: str | None
+    """Reason why nobody should act on ``tpot_s``; None: one may."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +147,15 @@ class LlmPredictor:
     @property
     def frameworks(self) -> tuple[str, ...]:
         """Return the names of all measured serving frameworks, sorted."""
-        return tuple(sorted({f for h in self.model.heads.values() for f in h.codes.frameworks}))
+        return tuple(
+            sorted(
+                {
+                    named(f.removesuffix(MEAN))[0]
+                    for h in self.model.heads.values()
+                    for f in h.codes.frameworks
+                }
+            )
+        )
 
     @property
     def accelerators(self) -> frozenset[str]:
@@ -149,13 +173,16 @@ class LlmPredictor:
         """Return one prediction of the model under the load ``work`` per device, in the order of
         ``devices``. Raises UsageError if the model cannot be served under the load
         (``Load.check``)."""
-        work.check(model)
+        framework, version = named(framework)
+        work.check(model, framework)
         if not devices:
             return []
+        if work.most_sequences is None:
+            work = replace(work, most_sequences=MOST_SEQUENCES.get(framework))
         cases = [Case(model, work, d) for d in devices]
         numbered = numbers(cases)
         estimates = {
-            name: self._estimates(head, cases, framework, numbered)
+            name: self._estimates(head, cases, framework, version, numbered)
             for name, head in self.model.heads.items()
         }
         need = memory(model, work)
@@ -168,95 +195,75 @@ class LlmPredictor:
             for i, case in enumerate(cases)
         ]  # fmt: skip
 
-    def _in_order(self, head: Head, case: Case, framework: str, log_time: float) -> float:
-        """Return ``log_time`` (log seconds), limited by the time of the measured sibling whose
+    def _in_order(
+        self, head: Head, case: Case, estimate: Estimate, names: tuple[str, str]
+    ) -> float:
+        """Return the estimate's log seconds, limited by the time of the measured relative whose
         factors the device uses.
 
-        A device with more of every resource than that sibling is not slower; a device with less of
+        A device with more of every resource than that relative is not slower; a device with less of
         every resource, such as a slice, is not faster.
         """
-        near = stands_for(case.device, head.codes.accelerators)
+        log_time, near = math.log(estimate.seconds.mid), estimate.stand_in
         if not near or (near == case.device.sheet.name and case.device.whole):
             return log_time
-        whole_sibling = replace(case, device=unit_named(near))
-        (estimate,) = self._estimates(head, [whole_sibling], framework, numbers([whole_sibling]))
-        limit = math.log(estimate.seconds.mid)
+        whole_relative = replace(case, device=unit_named(near))
+        (other,) = self._estimates(head, [whole_relative], *names, numbers([whole_relative]))
+        limit = math.log(other.seconds.mid)
         better = partial(dominates, precisions=_SERVED, linked=False)
-        if better(case.device, whole_sibling.device):
+        if better(case.device, whole_relative.device):
             return min(log_time, limit)
-        return max(log_time, limit) if better(whole_sibling.device, case.device) else log_time
+        return max(log_time, limit) if better(whole_relative.device, case.device) else log_time
 
     def _estimates(
-        self, head: Head, cases: Sequence[Case], framework: str, numbered: np.ndarray
+        self, head: Head, cases: Sequence[Case], framework: str, version: str, numbered: np.ndarray
     ) -> list[Estimate]:
-        name = head.entry.head
-        framework = framework if framework in head.codes.frameworks else _alias(framework, head)
-        terms = log_terms(name, cases)
-        effects = np.array([
-            head.effects.of(stands_for(c.device, head.codes.accelerators), framework)
-            for c in cases
-        ])  # fmt: skip
-        log_time, shares = combine(terms, effects)
+        name, cells = head.entry.head, head.entry.cells
+        key = _name_in(head, framework)
+        stand_ins = [stands_for(case, key, cells) for case in cases]
+        situations = [situation_of(case, key, cells, version) for case in cases]
+        widths = [head.width(each) for each in situations]
+        effects = np.array([head.effects.of(stand_in, key) for stand_in in stand_ins])
+        log_time, shares = combine(log_terms(name, cases), effects)
         # All cases have the same model and load: only the accelerator differs.
-        tied = np.repeat(ties(cases[:1], [framework], head.codes), len(cases), axis=0)
-        tied[:, 0] = [head.codes.accelerator(c) for c in cases]
-        situations = [_situation(head, c, framework, t) for c, t in zip(cases, tied, strict=True)]
-        widths = head.entry.widths
-        added = np.flatnonzero([widths[situation].process for situation in situations])
+        tied = np.repeat(ties(cases[:1], [key], head.codes), len(cases), axis=0)
+        tied[:, 0] = [
+            head.codes.accelerator(stand_in if case.device.whole else "")
+            for case, stand_in in zip(cases, stand_ins, strict=True)
+        ]
+        added = np.flatnonzero([width.process for width in widths])
         log_time[added] += head.residual(tied[added], numbered[added])
-        for i, case in enumerate(cases):
-            log_time[i] = self._in_order(head, case, framework, float(log_time[i]))
         estimates = []
-        for i, situation in enumerate(situations):
-            width = widths[situation].log_width
-            by_sibling = situation is Situation.NEW and _has_sibling(head, cases[i])
-            if by_sibling:
-                width = LOG_WIDTHS.get(name, width)
+        for i, (case, width) in enumerate(zip(cases, widths, strict=True)):
             term = head.effects.terms[int(np.argmax(shares[i]))]
-            estimates.append(
-                Estimate(
-                    around(math.exp(min(max(log_time[i], -20.0), 20.0)), width),
-                    situation,
-                    _BOUNDS.get(term, Bound.LAUNCH),
-                    by_sibling and name in LOG_WIDTHS,
-                )
-            )
+            mid = math.exp(min(max(float(log_time[i]), -20.0), 20.0))
+            estimate = Estimate(
+                around(mid, width.log_width), situations[i], _BOUNDS.get(term, Bound.LAUNCH),
+                stand_ins[i],
+            )  # fmt: skip
+            mid = math.exp(self._in_order(head, case, estimate, (framework, version)))
+            seconds = under_roof(around(mid, width.log_width), _ROOFS[name](case))
+            estimates.append(replace(estimate, seconds=seconds))
         return estimates
 
 
-def _has_sibling(head: Head, case: Case) -> bool:
-    measured = head.codes.accelerators
-    return case.device.sheet.name not in measured and bool(stands_for(case.device, measured))
+def under_roof(seconds: Interval, least: float) -> Interval:
+    """Return the interval with no end below the least seconds that the hardware allows."""
+    return Interval(*(max(end, least) for end in (seconds.low, seconds.mid, seconds.high)))
 
 
-def _both(offline: Interval, serving: Interval, basis: Basis) -> Interval:
-    """Return the combined seconds of the offline and the serving estimate, which are based on
-    equally similar measurements."""
-    combined = combine_estimates(
-        (SourceEstimate(OFFLINE, offline, basis), SourceEstimate(SERVING, serving, basis))
-    )
-    return combined.seconds
+def _name_in(head: Head, framework: str) -> str:
+    """Return the name under which a head's data has a framework: TensorRT-LLM has two, and first
+    tokens are medians or means. Unchanged if the head has none of them."""
+    others = {"trtllm": "tensorrt-llm"}.get(framework, framework)
+    written = (framework, others, framework + MEAN, others + MEAN)
+    return next((each for each in written if each in head.codes.frameworks), framework)
 
 
-def _situation(head: Head, case: Case, framework: str, tied: np.ndarray) -> Situation:
-    name = case.device.sheet.name
-    if tied[0] == UNKNOWN:
-        known = not case.device.whole and name in head.codes.accelerators
-        return Situation.APART if known and tied[1] != UNKNOWN else Situation.NEW
-    if tied[1] == UNKNOWN:
-        return Situation.NEW
-    pair = f"{name} | {framework}"
-    if pair not in head.pairs:
-        return Situation.APART
-    signature = head.codes.models[tied[2]] if tied[2] != UNKNOWN else ""
-    return Situation.BLOCK if f"{pair} | {signature}" in head.blocks else Situation.PAIR
-
-
-def _alias(framework: str, head: Head) -> str:
-    """Return the name under which the head knows the framework (the data sets have two names for
-    TensorRT-LLM); unchanged if neither name is known."""
-    other = {"tensorrt-llm": "trtllm", "trtllm": "tensorrt-llm"}.get(framework, framework)
-    return other if other in head.codes.frameworks else framework
+def _combined(sources: Sequence[tuple[str, Interval]], basis: Basis) -> Interval:
+    """Return the combined seconds of estimates that are based on equally similar measurements."""
+    estimates = [SourceEstimate(name, seconds, basis) for name, seconds in sources]
+    return combine_estimates(estimates).seconds
 
 
 def _join(
@@ -269,30 +276,37 @@ def _join(
     known: bool,
 ) -> ServingPrediction:
     load, device = case.load, case.device
-    ttft, tpot, offline = by_head[TTFT], by_head[TPOT], by_head[OFFLINE]
+    ttft, tpot = by_head[TTFT], by_head[TPOT]
     tokens = load.batch * (load.input_tokens + load.output_tokens)
-    steps = load.output_tokens - 1
-    served = Interval(*(
-        first + steps * each
-        for first, each in (
-            (ttft.seconds.low, tpot.seconds.low), (ttft.seconds.mid, tpot.seconds.mid),
-            (ttft.seconds.high, tpot.seconds.high),
-        )
-    ))  # fmt: skip
+    at_once = load.at_once(case.model, device.memory_bytes) * load.data_parallel
+    waves = max(load.batch / at_once, 1.0)
+    first, further = ttft.seconds, tpot.seconds.scaled(load.output_tokens - 1)
+    served = Interval(
+        first.low + further.low, first.mid + further.mid, first.high + further.high
+    ).scaled(waves)
     order = list(Situation)
     worse = max(ttft.situation, tpot.situation, key=order.index)
-    situation, source = min(
-        (offline.situation, OFFLINE), (worse, SERVING), key=lambda pair: order.index(pair[0])
-    )
-    if order.index(offline.situation) == order.index(worse):
-        whole = _both(offline.seconds, served, _BASIS[worse])
-    else:
-        whole = offline.seconds if source == OFFLINE else served
-    # Both estimates are of the same work: scale the parts so that they add up to the whole.
+    sources = [(by_head[name].situation, name, by_head[name].seconds)
+               for name in (OFFLINE, SATURATED)]  # fmt: skip
+    sources.append((worse, SERVING, served))
+    nearest = min((each for each, *_ in sources), key=order.index)
+    used = [(name, seconds) for each, name, seconds in sources if each is nearest]
+    source = used[0][0]
+    whole = used[0][1] if len(used) == 1 else _combined(used, _BASIS[nearest])
+    whole = under_roof(whole, roof.least_seconds(case))
+    # All estimates are of the same work: scale the parts so that they add up to the whole.
     agree = whole.mid / served.mid
-    first, further = ttft.seconds.scaled(agree), tpot.seconds.scaled(agree)
+    first = under_roof(ttft.seconds.scaled(agree), roof.least_first_token(case))
+    further = under_roof(tpot.seconds.scaled(agree), roof.least_token(case))
+    together = waves * (first.mid + (load.output_tokens - 1) * further.mid)
+    whole = under_roof(whole.scaled(together / whole.mid), roof.least_seconds(case))
+    # A request that is not resident waits for the waves before its own.
+    wait = whole.scaled(1 - 1 / waves)
+    first = Interval(first.low + wait.low, first.mid + wait.mid, first.high + wait.high)
     rate = whole.over(tokens)
+    stand_in = (tpot if source == SERVING else by_head[source]).stand_in
     fits = need.least <= device.memory_bytes
+    abstention = partial(_abstention, case, framework, fits=fits, known=known)
     energy = price = carbon = None
     if device.power_w is not None:
         watts = DRAWN_SHARE.scaled(device.power_w * load.gpus)
@@ -315,40 +329,27 @@ def _join(
         energy_j_per_token=energy,
         price_per_million=price,
         carbon_g_per_million=carbon,
-        basis=_BASIS[situation],
+        basis=_BASIS[nearest],
         latency_basis=_BASIS[worse],
-        bound=(offline if source == OFFLINE else tpot).bound,
+        bound=(tpot if source == SERVING else by_head[source]).bound,
         source=source,
-        abstained=_abstention(
-            case,
-            framework,
-            situation,
-            whole,
-            fits=fits,
-            known=known,
-            by_sibling=offline.by_sibling and source == OFFLINE,
-        ),
+        abstained=abstention(whole, stand_in),
+        ttft_abstained=abstention(ttft.seconds, ttft.stand_in),
+        tpot_abstained=abstention(tpot.seconds, tpot.stand_in),
     )
 
 
 def _abstention(
-    case: Case,
-    framework: str,
-    situation: Situation,
-    whole: Interval,
-    *,
-    fits: bool,
-    known: bool,
-    by_sibling: bool,
+    case: Case, framework: str, seconds: Interval, stand_in: str, *, fits: bool, known: bool
 ) -> str | None:
     name = case.device.sheet.name
     if not fits:
         return f"does not fit on {case.device.name}: nothing to predict"
     if not known:
         return f"nothing was measured with the framework {framework!r}"
-    if situation is Situation.NEW and not by_sibling:
-        return f"nothing was measured on {name}; physics only"
-    if whole.log_width > WIDEST:
+    if not stand_in:
+        return f"nothing was measured on {name} or a relative of it; physics only"
+    if math.log(seconds.high / seconds.mid) > WIDEST:
         return f"the interval on {name} is wider than a factor {math.exp(WIDEST):.0f} to each side"
     return None
 

@@ -43,10 +43,8 @@ class Codes:
     models: tuple[str, ...]
     """Signatures of the models (``signature``)."""
 
-    def accelerator(self, case: Case) -> int:
-        """Return the code of the case's accelerator; ``UNKNOWN`` for a slice or an unmeasured
-        accelerator."""
-        name = case.device.sheet.name if case.device.whole else ""
+    def accelerator(self, name: str) -> int:
+        """Return the code of an accelerator; ``UNKNOWN`` if it was not measured."""
         return _place(self.accelerators, name)
 
     def framework(self, name: str) -> int:
@@ -76,7 +74,8 @@ def ties(cases: Sequence[Case], frameworks: Sequence[str], codes: Codes) -> Inte
         load = case.load
         same = load.input_tokens == load.output_tokens
         rows.append((
-            codes.accelerator(case), codes.framework(framework), codes.model(case.model),
+            codes.accelerator(case.device.sheet.name if case.device.whole else ""),
+            codes.framework(framework), codes.model(case.model),
             load.gpus, load.input_tokens if same else UNKNOWN, load.batch,
             int(load.weight_bits), load.expert_parallel,
         ))  # fmt: skip
@@ -92,7 +91,7 @@ def numbers(cases: Sequence[Case]) -> Floats:
         each = load.batch / load.data_parallel
         full = memory(m, load).resident(case.device.memory_bytes)
         mean = full * (load.input_tokens + load.output_tokens) / load.context
-        at_once = max(1.0, min(each, mean))
+        at_once = load.at_once(m, case.device.memory_bytes)
         length = load.context / 1.5
         cached = m.cached_values(length) / length * load.kv_bits / 8
         room = math.log(min(max(mean, math.exp(-2)), math.exp(3))) - math.log(each)

@@ -23,6 +23,11 @@ from berth.predictor.core.arrays import Floats
 from berth.predictor.core.prediction import Basis, Bound, Interval
 from berth.predictor.families.slices.bundle import SliceModel, Width
 from berth.predictor.families.slices.equivalence import Curve, probe_factor
+from berth.predictor.families.slices.from_use import (
+    WITH_MEMORY,
+    WITHOUT_MEMORY,
+    most_log_slowdown,
+)
 from berth.predictor.families.slices.latent import (
     Family,
     Latents,
@@ -204,6 +209,9 @@ class SlicePredictor:
                 probed,
             )
         logs = _for_slices(workload_latents, effective)
+        if name in (WITH_MEMORY, WITHOUT_MEMORY) and point.sm_utilization is not None:
+            used = point.sm_utilization
+            logs = np.minimum(logs, [most_log_slowdown(used, float(e)) for e in effective])
         latent, sharp = workload_latents.centre()
         launch = np.array([launch_share(latent, float(e), sharp) for e in effective])
         extra = np.full(len(effective), point.unsteadiness)

@@ -10,7 +10,7 @@ import pytest
 from berth.predictor.families.language_model.load import Load
 from berth.predictor.families.language_model.physics import OFFLINE, Case, combine, log_terms
 from berth.predictor.hardware.unit import unit_named
-from lab.llm.cases import Cases, models, table_of
+from lab.llm.cases import Cases, Measured, models, table_of
 from lab.llm.effects import start_of
 
 NAMES = ("meta-llama/Llama-2-7b-hf", "meta-llama/Meta-Llama-3-8B", "mistralai/Mistral-7B-v0.1",
@@ -37,6 +37,7 @@ def campaign() -> Callable[[str], Cases]:
                         quirks.append(0.3 * np.sin(place + np.log(batch)))
         log_time = combine(log_terms(head, cases), start_of(head))[0]
         seconds = np.exp(log_time + np.array(quirks) + 0.02 * random.normal(size=len(cases)))
-        return table_of(head, cases, frameworks, blocks, seconds.tolist())
+        rows = zip(cases, frameworks, blocks, seconds.tolist(), strict=True)
+        return table_of(head, [Measured(c, f, "", b, s, "made up") for c, f, b, s in rows])
 
     return made

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from imported import SAMPLES, profiles_of
 
-from berth.pilot.catalogue import COUNTERS, alternatives, from_source, names
+from berth.pilot.catalogue import COUNTERS, REQUIRED, alternatives, from_source, names
 from berth.pilot.errors import BerthError, DocumentError
 from berth.pilot.importers import likwid, ncu, nsys, perf_stat, valgrind_out
 from berth.pilot.importers.formats import Options
@@ -143,6 +143,27 @@ def test_both_core_types_of_a_hybrid_processor_count_by_their_share_of_the_time(
     misses = program.counters["llc_load_misses"]
     assert misses.value == 11_006_799
     assert misses.standard_error == pytest.approx(0.53 * 11_006_799, rel=0.01)
+
+
+@pytest.mark.parametrize(
+    "events",
+    [
+        ("armv8_pmuv3_0/inst_retired/u", "ld_spec:u", "st_spec", "l1d_cache_refill",
+         "ll_cache_miss_rd"),
+        ("ex_ret_instr", "ls_dispatch.ld_dispatch", "ls_dispatch.store_dispatch",
+         "L1-dcache-load-misses", "ls_dmnd_fills_from_sys.mem_io_local",
+         "ls_dmnd_fills_from_sys.mem_io_remote"),
+        ("inst_retired.any", "mem_inst_retired.all_loads", "mem_inst_retired.all_stores",
+         "mem_load_retired.l1_miss", "mem_load_retired.l3_miss"),
+    ],
+    ids=["arm", "amd", "intel"],
+)  # fmt: skip
+def test_vendors_own_names_of_events_give_what_a_prediction_needs(
+    written: Callable[[str, str], Path], events: tuple[str, ...]
+) -> None:
+    lines = [f"{100 + n},,{name},9,100.00,," for n, name in enumerate(events)]
+    program = profiles_of(written("x.csv", "\n".join(lines)))["(program)"]
+    assert [program.value(name) is not None for name in REQUIRED] == [True] * len(REQUIRED)
 
 
 def test_a_printed_table_is_read_amid_the_programs_output(

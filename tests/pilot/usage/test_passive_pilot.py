@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pytest
 from job_trees import plant
+from perf_stub import COUNTS, STUB
 from slurm_cluster import wait_until
 
 from berth.pilot.usage import at_job_end, at_job_start
@@ -24,20 +25,6 @@ from berth.pilot.usage.line import UsageLine, parse_line
 FOLDER = Path(at_job_end.__file__).resolve().parent
 UNIFIED = next((p for p in map(Path, ("/sys/fs/cgroup", "/sys/fs/cgroup/unified"))
                 if (p / "cgroup.controllers").exists()), None)  # fmt: skip
-COUNTS = """\
-# started on Thu Nov 26 15:37:59 2026
-
-8000000,,instructions:u,/system.slice/slurmstepd.scope/job_40,24000,75.00,,
-<not supported>,,L1-dcache-stores:u,/system.slice/slurmstepd.scope/job_40,0,100.00,,
-244.07,msec,task-clock,/system.slice/slurmstepd.scope/job_40,244066134,100.00,0.162,CPUs utilized
-"""
-STUB = """\
-#!/bin/sh
-for word; do [ "$before" = -o ] && written=$word; before=$word; done
-trap 'cat "$0.csv" > "$written"; exit 0' INT
-echo "$@" > "$0.words"
-while :; do sleep 0.01; done
-"""
 
 
 @pytest.fixture
@@ -73,7 +60,8 @@ def run(module: str, environ: Mapping[str, str]) -> None:
 def start(environ: Mapping[str, str]) -> None:
     """Start a job, and wait for perf."""
     run("at_job_start", environ)
-    wait_until(lambda: Path(environ["BERTH_USAGE_PERF"] + ".words").exists(), "perf runs", 20)
+    words = Path(environ["BERTH_USAGE_PERF"] + ".words")
+    wait_until(lambda: words.exists() and words.read_text().endswith("\n"), "perf runs", 20)
 
 
 def end(environ: Mapping[str, str]) -> UsageLine:
@@ -163,6 +151,15 @@ def test_perf_that_does_not_end_costs_the_deadline_and_not_the_line(
     assert line.memory_peak_bytes == 123456789
     (pid,) = tmp_path.glob("run/*/pid")
     os.kill(int(pid.read_text()), 9)
+
+
+def test_perf_gets_more_time_than_a_job_that_is_not_counted(
+    node: dict[str, str],
+) -> None:
+    del node["BERTH_USAGE_DEADLINE_MS"]
+    assert at_job_end._deadline_s(node) == at_job_end.DEADLINE_S
+    Path(at_job_end.counts_folder(node, "40")).mkdir(parents=True)
+    assert at_job_end._deadline_s(node) == at_job_end.COUNTED_DEADLINE_S
 
 
 def test_a_folder_that_was_there_before_is_neither_used_nor_believed(

@@ -137,6 +137,15 @@ def test_no_member_has_a_name_unless_asked(site: Harbour, tmp_path: Path) -> Non
     assert whole == FILES - {"daemon.json"}  # it does not run
 
 
+def test_a_user_who_bears_the_name_of_a_key_does_not_garble_the_site_file(site: Harbour) -> None:
+    site.store().decisions.add([decision(n, user=u) for n, u in enumerate(("mode", "daemon"))])
+    text = gather(load_site(site.site_file))["berth.toml"]
+    assert 'mode = "enforce"' in text
+    assert "[daemon]" in text
+    hidden = Pseudonyms(["mode", "alice"])
+    assert hidden.text("user=mode mode=shadow alice=3") == "user=user-2 mode=shadow user-1=3"
+
+
 def test_names_where_they_are_asked_for(site: Harbour) -> None:
     site.store().decisions.add([decision(1, user="zoe")])
     texts = gather(load_site(site.site_file), with_names=True)

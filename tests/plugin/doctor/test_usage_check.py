@@ -46,7 +46,7 @@ def test_nothing_ever_told_is_no_fault(site: Harbour) -> None:
 def test_what_arrives_whole_is_well(site: Harbour) -> None:
     (found,) = findings(site, "", "", GONE)
     assert found.status is Status.OK
-    assert "3 times" in found.text
+    assert "what 3 jobs, or parts of them, used" in found.text
 
 
 def test_what_most_lack_has_its_remedy(site: Harbour) -> None:

@@ -213,7 +213,7 @@ def test_of_two_sources_the_better_counts_and_the_other_is_shown(tmp_path: Path)
     file = tmp_path / "jobs.txt"
     file.write_text(accounting(packed({"nodes": {"g1": NODE}})))
     said = run("jobs", "history", "import", str(file), "--utc", *store)
-    assert "1 jobs: jobstats and sacct disagree on GPU memory; jobstats counts" in said
+    assert "1 job: jobstats and sacct disagree on GPU memory; jobstats counts" in said
     assert "(job 1: 3.0 GiB, sacct 9.0 GiB)" in said
     shown = run("jobs", "usage", "show", "1", *store)
     assert "gpu_peak_bytes: 3.0 GiB (jobstats; sacct: 9.0 GiB)" in shown
@@ -235,3 +235,33 @@ def test_small_differences_are_no_disagreement() -> None:
     assert sentences({"7": [one("csv", 100, 0.02), one("jobstats", 110, 0.05)]}) == []
     (said,) = sentences({"7": [one("csv", 100, 0.2), one("jobstats", 110, 0.5)]})
     assert "jobstats counts (job 7: 50 %, csv 20 %)" in said
+
+
+ARRAY = (
+    "JobID|JobIDRaw|User|State|Start|End\n"
+    "100_3|103|alice|COMPLETED|2026-11-01T10:00:00|2026-11-01T11:00:00\n"
+    "100_4|100|alice|COMPLETED|2026-11-01T10:00:00|2026-11-01T11:00:00\n"
+)
+OF_TASKS = f"jobid,admin_comment\n103,{packed({'nodes': {'g1': NODE}})}\n"
+
+
+@pytest.mark.parametrize("accounting_first", [True, False])
+def test_a_number_of_slurms_own_is_the_task_of_the_array(
+    tmp_path: Path, accounting_first: bool
+) -> None:
+    """jobstats and ClusterCockpit know tasks by JobIDRaw, whichever is imported first."""
+    store = ("--store", f"{tmp_path}/store.db")
+    (tmp_path / "jobs.txt").write_text(ARRAY)
+    (tmp_path / "jobstats.csv").write_text(OF_TASKS)
+    (tmp_path / "job" / "1").mkdir(parents=True)
+    meta = {"jobId": 100, "statistics": {"mem_used": {"max": 5, "unit": {"base": "B"}}}}
+    (tmp_path / "job" / "1" / "meta.json").write_text(json.dumps(meta))
+    imports = [
+        ("jobs", "history", "import", str(tmp_path / "jobs.txt"), "--utc"),
+        ("jobs", "usage", "import", str(tmp_path / "jobstats.csv")),
+        ("jobs", "usage", "import", str(tmp_path / "job")),
+    ]
+    said = [run(*words, *store) for words in (imports if accounting_first else imports[::-1])]
+    assert ("not among the past jobs" in "".join(said)) is not accounting_first
+    assert "gpu_peak_bytes: 3.0 GiB (jobstats)" in run("jobs", "usage", "show", "100_3", *store)
+    assert "peak_bytes: 5 B (cluster-cockpit)" in run("jobs", "usage", "show", "100_4", *store)

@@ -27,9 +27,11 @@ pytest.importorskip("prometheus_client", reason="needs the extra `metrics`")
 from berth_daemon import Harbour, forecast, put
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
+from ui_store import decision
 
 from berth.pilot.errors import BerthError, StoreError, UsageError
 from berth.plugin.metrics.exporter import STORE_PERIOD_S, Exporter, store_metrics
+from berth.plugin.metrics.of_daemon import daemon_metrics
 from berth.plugin.metrics.serving import listening
 from berth.plugin.store import OutcomeRecord, Store
 from berth.plugin.store.records import EvidenceRecord
@@ -194,10 +196,29 @@ def test_how_predictions_held_by_platform(tmp_path: Path) -> None:
     found = scraped(Exporter(failing, lambda: store_metrics(store)))  # type: ignore[arg-type]
     assert found["berth_learnt_jobs"] == {("used",): 2.0, ("suspended",): 1.0}
     assert found["berth_compared_jobs"] == {("epyc",): 3.0}
-    assert found["berth_time_error_ratio"][("epyc", "0.5")] == 1.0
+    assert found["berth_time_error_median_ratio"][("epyc",)] == 1.0
     assert found["berth_time_bias_ratio"] == {("epyc",): 2.0}
     assert found["berth_interval_coverage_ratio"][("epyc",)] == pytest.approx(2 / 3)
     assert "alice" not in generate_latest(_registry(store)).decode()
+
+
+def test_failures_of_placed_jobs_stand_beside_those_of_others(tmp_path: Path) -> None:
+    store, now_s = Store.open(str(tmp_path / "berth.db")), time.time()
+    placed, left = decision(1, action="edit"), decision(2, action="keep")
+    store.decisions.add([placed, left])
+    store.outcomes.put(
+        OutcomeRecord(
+            cluster="site", job_id=str(n), user="alice", state=state, end_s=now_s - n,
+            elapsed_s=10.0, decision=made.id,
+        )
+        for n, (made, state) in enumerate(
+            ((placed, "failed"), (placed, "completed"), (placed, "failed"), (left, "timeout"))
+        )
+    )  # fmt: skip
+    found = scraped(Exporter(failing, lambda: store_metrics(store)))  # type: ignore[arg-type]
+    assert found["berth_decided_jobs"] == {
+        ("yes", "failed"): 2.0, ("yes", "completed"): 1.0, ("no", "timeout"): 1.0,
+    }  # fmt: skip
 
 
 def _registry(store: Store) -> CollectorRegistry:
@@ -206,9 +227,14 @@ def _registry(store: Store) -> CollectorRegistry:
     return registry
 
 
-def test_an_answer_of_another_version_is_no_traceback() -> None:
-    from berth.plugin.metrics.of_daemon import daemon_metrics
+def test_a_daemon_that_never_read_the_cluster_has_the_age_of_its_start(ready: Harbour) -> None:
+    stats = ready.start(state=False, path=ready.folder).stats()
+    assert stats["state_age_s"] is None
+    source = lambda: daemon_metrics({**stats, "uptime_s": 500.0})  # noqa: E731
+    assert scraped(Exporter(source, lambda: ()))["berth_state_age_seconds"] == {(): 500.0}
 
+
+def test_an_answer_of_another_version_is_no_traceback() -> None:
     exporter = Exporter(lambda: daemon_metrics({"version": "9", "mode": "new"}), lambda: ())
     assert scraped(exporter)["berth_daemon_up"] == {(): 0.0}
 

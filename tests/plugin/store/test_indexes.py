@@ -37,6 +37,7 @@ ASKED_BY: dict[str, Callable[[Store], object]] = {
     "ix_evidence_ended_s": lambda s: s.learning.of_all(5),
     "ix_past_jobs_user_end_s": lambda s: list(s.past_jobs.of_users("alice")),
     "ix_past_jobs_end_s": lambda s: s.past_jobs.prune(5.0),
+    "ix_past_jobs_raw_id": lambda s: s.past_jobs.ids_of_raw("lab", ["7"]),
     "ix_usages_received_s": lambda s: s.usages.lacking_since("job-end", 5.0),
     "ix_forecasts_revision": lambda s: s.changes_since(5),
     "ix_fingerprints_workload": lambda s: s.fingerprints("app"),

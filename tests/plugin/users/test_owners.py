@@ -21,7 +21,8 @@ from warm_berth import run_berth
 from berth.pilot.documents import to_json
 from berth.plugin.site.load import SiteWatcher
 from berth.plugin.store import DecisionRecord, Store
-from berth.plugin.users.collecting import collect
+from berth.plugin.store.records import PastJobRecord
+from berth.plugin.users.collecting import LEFTOVER_S, collect
 from berth.plugin.users.workloads import UserWorkloads
 
 pytestmark = needs_root
@@ -314,6 +315,29 @@ def test_usage_that_root_left_is_believed_and_a_users_on_own_jobs_only(
     usages = store.usages.of_jobs(SiteWatcher(site.site_file).site.name, ["7"])["7"]
     by_reporter = {usage.reporter: usage.peak_bytes for usage in usages}
     assert by_reporter == {"": 900, name(MALLORY): 1}
+
+
+def test_a_nodes_line_on_an_array_task_that_accounting_knows_is_the_tasks(
+    site: Harbour, spool: Path
+) -> None:
+    named = SiteWatcher(site.site_file).site.name
+    store = Store.open(SiteWatcher(site.site_file).site.daemon.store)
+    store.past_jobs.put([
+        PastJobRecord(named, "5_2", "alice", "completed", 1.0, 2.0, 3.0, 1.0, 1, raw_id="7")
+    ])  # fmt: skip
+    (spool / "lab-7-n1.usage").write_text(USAGE)
+    found, store = collected(site, spool)
+    assert [one.name for one in found] == ["usage of job 5_2"]
+    assert list(store.usages.of_jobs(named, ["5_2", "7"])) == ["5_2"]
+
+
+def test_what_a_killed_epilog_left_is_removed_after_a_day(site: Harbour, spool: Path) -> None:
+    for name_left, age_s in ((".lab-8-n1.1", 2 * LEFTOVER_S), (".lab-9-n1.1", 60.0)):
+        (spool / name_left).write_text(USAGE[:40])
+        moment_s = time.time() - age_s
+        os.utime(spool / name_left, (moment_s, moment_s))
+    collected(site, spool)
+    assert [file.name for file in spool.iterdir()] == [".lab-9-n1.1"]
 
 
 def test_where_root_is_squashed_a_site_may_believe_nobody(site: Harbour, spool: Path) -> None:

@@ -50,6 +50,9 @@ def test_every_accelerator_is_ranked(config: Path, capsys: pytest.CaptureFixture
             assert "does not fit" in p["abstained"]
             continue
         for key in ("tokens_per_s", "ttft_s", "tpot_s", "gpu_memory_bytes"):
+            if key in {"ttft_s", "tpot_s"} and p[f"{key[:4]}_abstained"]:
+                assert p[key] is None
+                continue
             assert 0 < p[key]["low"] <= p[key]["mid"] <= p[key]["high"]
         narrow = p["tokens_per_s"]["high"] <= 3 * p["tokens_per_s"]["mid"]
         assert p["abstained"] is not None or p["basis"] != "prior" or narrow
@@ -74,7 +77,7 @@ def test_four_bits_need_less_and_read_faster(
         assert run("predict", config, "--platform", "a100-40gb", "--json", *more) == 0
         found += json.loads(capsys.readouterr().out)["predictions"]
     assert found[1]["gpu_memory_bytes"]["mid"] < 0.5 * found[0]["gpu_memory_bytes"]["mid"]
-    assert found[1]["tpot_s"]["mid"] < found[0]["tpot_s"]["mid"]
+    assert found[1]["tokens_per_s"]["mid"] > found[0]["tokens_per_s"]["mid"]
 
 
 def test_an_unknown_framework_abstains_everywhere(

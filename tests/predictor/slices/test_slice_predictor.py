@@ -131,6 +131,8 @@ def test_a_whole_job_is_told_by_its_utilisation() -> None:
         (made,) = PREDICTOR.predict(counters(step_s=seconds), SHARES[:1], gpu="A100-40GB")
         assert (made.method, made.abstained) == ("use", None)
         assert made.step_s.mid == pytest.approx(seconds * made.slowdown.mid)
+        # A GPU that is idle 30 % of the time cannot be slowed down in that part.
+        assert made.slowdown.mid <= 0.3 + 0.7 / 0.147
 
 
 def test_a_whole_job_without_utilisation_gets_a_typical_slow_down_as_a_prior() -> None:

@@ -1,0 +1,59 @@
+"""Language models of 2025 and 2026, models and accelerators left out; the shipped method alone."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from berth.predictor.families.language_model.physics import SATURATED, TPOT, TTFT
+from lab.datasets.llm_tables import INFERENCEX
+from lab.gate.part import Work
+from lab.ground.table import Flags
+from lab.llm.cases import rows_of, table
+from lab.llm.language_models import errors
+from lab.llm.served_tables import ratio_pairs, tau_of
+from lab.llm.situations import (
+    ACCELERATORS,
+    MODELS,
+    Held,
+    coverage,
+    folds,
+    leave_out,
+    predicted,
+)
+
+
+def figures(work: Work) -> dict[str, float]:
+    """Return errors, order and coverage."""
+    data = table(SATURATED)
+    held = leave_out(data, folds(data, MODELS, work.seed), work.seed)
+    work.advance()
+    log = np.empty(len(data))
+    log[held.row] = predicted(held)
+    recent = np.array([version != "0.17" for version in data.versions])
+    pairs = np.array(ratio_pairs(data))
+    own, real = (values[pairs[:, 0]] - values[pairs[:, 1]] for values in (log, data.log_seconds))
+    made = {
+        "maximum-load.median": errors(
+            SATURATED, data.log_seconds[recent], log[recent]
+        ).median_error,
+        "maximum-load.tau": tau_of(data, log, recent),
+        "maximum-load.coverage": covered(held, MODELS, recent),
+        "ratio.median": float(np.median(np.abs(np.expm1(own - real)))),
+        "ratio.tau": float(np.mean(np.sign(own * real))),
+    }
+    for head, name in ((TTFT, "first-token"), (TPOT, "each-token")):
+        data = table(head)
+        held = leave_out(data, folds(data, ACCELERATORS, work.seed), work.seed)
+        work.advance()
+        rows = rows_of(data, INFERENCEX.path)
+        of_data = rows[held.row]
+        off = errors(head, held.measured[of_data], predicted(held)[of_data])
+        made[f"{name}.median"] = off.median_error
+        made[f"{name}.coverage"] = covered(held, ACCELERATORS, rows)
+    return made
+
+
+def covered(held: Held, split: str, rows: Flags) -> float:
+    """Return the share of these rows of the table inside their intervals."""
+    inside = coverage(held, split, rows[held.row])
+    return float("nan") if inside is None else inside[0]

@@ -1,0 +1,67 @@
+"""The least time that the hardware allows: no language model is served faster than its roof.
+
+The roof is the longest of three times: of the matrix products at the peak rate, of the bytes of
+weights and KV cache at the memory's bandwidth, and of tensor parallelism's messages over the link.
+All of it counts what must happen, with nothing lost: measured times are 1.2 to 6 times as long.
+"""
+
+from __future__ import annotations
+
+from berth.predictor.families.language_model.physics import LINK, Case, weight_bytes
+
+_BYTES_SENT = 2.0
+"""Bytes that each layer sends per token and unit of hidden size: two all-reduces in 8 bits."""
+
+
+def least_seconds(case: Case) -> float:
+    """Return the least seconds in which all requests of a load are served."""
+    load = case.load
+    waves = max(load.batch / load.data_parallel / _at_once(case), 1.0)
+    steps = waves * load.output_tokens
+    prompts = float(load.batch * load.input_tokens)
+    answers = float(load.batch * load.output_tokens)
+    return max(
+        _products(case, prompts, answers), steps * _read(case), _sent(case, prompts + answers)
+    )
+
+
+def least_first_token(case: Case) -> float:
+    """Return the least seconds to the first token of one request."""
+    prompt = float(case.load.input_tokens)
+    return max(_products(case, prompt, 1.0), _sent(case, prompt))
+
+
+def least_token(case: Case) -> float:
+    """Return the least seconds of one further token, of all sequences that are resident."""
+    at_once = _at_once(case) * case.load.data_parallel
+    return max(_products(case, 0.0, at_once), _read(case), _sent(case, at_once))
+
+
+def _at_once(case: Case) -> float:
+    return case.load.at_once(case.model, case.device.memory_bytes)
+
+
+def _products(case: Case, prompts: float, answers: float) -> float:
+    """Return the seconds of the matrix products of so many tokens on all GPUs; a prompt needs the
+    output matrix for its last token only."""
+    m, load = case.model, case.load
+    inner = m.active_parameters - m.embedding_parameters
+    flops = 2 * ((prompts + answers) * inner + answers * m.embedding_parameters)
+    return flops / (case.device.flops_per_s(load.compute_bits or load.weight_bits) * load.gpus)
+
+
+def _read(case: Case) -> float:
+    """Return the seconds to read the weights and the cache of one step once."""
+    m, load = case.model, case.load
+    at_once = _at_once(case)
+    cache = at_once * m.cached_values(load.context) * load.kv_bits / 8
+    shards = load.tensor_parallel * load.pipeline_parallel
+    return (weight_bytes(m, load, at_once) + cache) / (case.device.bytes_per_s * shards)
+
+
+def _sent(case: Case, tokens: float) -> float:
+    m, load = case.model, case.load
+    n = load.tensor_parallel
+    each = m.layers * m.hidden_size * _BYTES_SENT * (n - 1) / n
+    link = case.device.sheet.link_bytes_per_s or LINK
+    return tokens / load.data_parallel * each / link

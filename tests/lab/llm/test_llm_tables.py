@@ -1,0 +1,89 @@
+"""TensorRT-LLM's tables and InferenceX are read as their notes say."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from berth.predictor.families.language_model.physics import SATURATED, TTFT
+from lab import datasets
+from lab.datasets.llm_tables import INFERENCEX, TABLES, closed_rows, table_rows
+from lab.llm.cases import Cases, rows_of, table
+from lab.llm.llm_baselines import plain_baselines
+from lab.llm.served_tables import ratio_pairs, tau_of
+from lab.llm.situations import MODELS, folds
+
+present = pytest.mark.skipif(
+    not all((datasets.folder() / d.path).is_file() for d in (TABLES, INFERENCEX)),
+    reason=f"needs {TABLES.path} and {INFERENCEX.path}: set {datasets.FOLDER_VARIABLE}",
+)
+
+
+@pytest.fixture(scope="module")
+def tables() -> Cases:
+    return table(SATURATED)
+
+
+@present
+def test_tables_have_their_rows_and_the_requests_of_the_same_lengths() -> None:
+    rows = table_rows()
+    assert Counter(row.version for row in rows) == {"0.17": 247, "1.0": 230, "1.2": 60}
+    assert all(row.requests >= 1000 for row in rows)
+    first = rows[0]
+    assert first.seconds == pytest.approx(first.requests * first.output_tokens / first.tokens_per_s)
+
+
+@present
+def test_closed_loads_are_no_disaggregated_and_no_speculative_ones() -> None:
+    rows = closed_rows()
+    assert {row.accelerator for row in rows} == {
+        "b200-sxm-180gb", "b300-sxm-288gb", "h200-sxm-141gb", "mi300x-192gb", "mi325x-256gb"
+    }  # fmt: skip
+    assert all(row.tensor * row.data in {4, 8} for row in rows)
+    assert len({(r.accelerator, r.concurrency, r.ttft_s, r.tpot_s) for r in rows}) == len(rows)
+
+
+@present
+def test_first_tokens_are_of_servers_where_nobody_waits() -> None:
+    data = table(TTFT)
+    for case in data.cases[::50]:
+        load = case.load
+        each = load.batch / load.data_parallel
+        assert load.at_once(case.model, case.device.memory_bytes) == each
+        assert case.model.heads % load.tensor_parallel == 0
+
+
+@present
+def test_the_ratio_is_to_the_h100_of_the_same_service(tables: Cases) -> None:
+    pairs = ratio_pairs(tables)
+    assert len(pairs) > 100
+    for other, h100 in pairs:
+        assert tables.accelerators[h100] == "h100-sxm-80gb" != tables.accelerators[other]
+        assert tables.models[h100] == tables.models[other]
+        assert tables.cases[h100].load.gpus == tables.cases[other].load.gpus
+
+
+@present
+def test_tau_of_the_measurements_is_one_and_of_their_inverse_minus_one(tables: Cases) -> None:
+    everything = rows_of(tables, TABLES.path)
+    assert everything.all()
+    assert tau_of(tables, tables.log_seconds, everything) > 0.99
+    assert tau_of(tables, -tables.log_seconds, everything) < -0.99
+
+
+@present
+@pytest.mark.parametrize("name", [one.name for one in plain_baselines()])
+def test_a_plain_baseline_learns_nothing_from_what_is_left_out(tables: Cases, name: str) -> None:
+    baseline = next(one for one in plain_baselines() if one.name == name)
+    part = folds(tables, MODELS, 0)[0]
+    changed = tables.log_seconds.copy()
+    changed[part.test] += 5.0
+    before, after = (
+        baseline.predict(rows[part.train], rows[part.test], 0)
+        for rows in (tables, replace(tables, log_seconds=changed))
+    )
+    assert before == pytest.approx(after)
+    assert np.isfinite(before).all()
