@@ -158,10 +158,16 @@ def recognised(path: Path) -> Iterator[FileKind]:
 def in_text(text: Text | str, name: str = "") -> Iterator[FileKind]:
     """Yield the kinds that a file's text, or its name, may be of; the likeliest first."""
     parts = Text(text, text) if isinstance(text, str) else text
+    parts = Text(_dense(parts.all), _dense(parts.head))
     marked = [kind for kind in kinds() if _matches(kind, parts)]
     if not any(kind.read_by for kind in marked):
         yield from (kind for kind in kinds() if kind.ends and name.endswith(kind.ends))
     yield from marked
+
+
+def _dense(text: str) -> str:
+    """Return the text without its blank lines, over which marks would search again and again."""
+    return "\n".join(line for line in text.split("\n") if line.strip())
 
 
 def _matches(kind: FileKind, text: Text) -> bool:

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 from berth.pilot.units import counted, format_bytes, format_elapsed, format_seconds
 from berth.plugin.report.of_outcomes import in_a_line
 from berth.plugin.report.parts import Column, Part, Table, at_most, data_of, interval, seconds
-from berth.plugin.scheduler import PresentJob
 from berth.plugin.store import DecisionRecord, OutcomeRecord, Store
 
 if TYPE_CHECKING:
+    from berth.plugin.scheduler import PresentJob
     from berth.plugin.users.client import RemoteStore
 
 Alternative = Mapping[str, Any]

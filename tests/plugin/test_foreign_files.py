@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,7 @@ from click.testing import CliRunner, Result
 from foreign_samples import PAST, PROFILE, SAMPLES, TRACE, WORKLOAD, Sample
 
 from berth.pilot.errors import BerthError, DocumentError
-from berth.pilot.importers.foreign import INSTEAD, Purpose, expect, kinds, recognised
+from berth.pilot.importers.foreign import INSTEAD, Purpose, expect, in_text, kinds, recognised
 from berth.plugin.cli.command_line import berth
 from berth.plugin.history.files import lines_of, read_past_jobs
 from berth.plugin.store.records import PastJobRecord
@@ -138,6 +139,17 @@ def test_what_cannot_be_opened_is_of_no_kind(tmp_path: Path) -> None:
     broken.write_bytes(b"\x1f\x8bnothing")
     assert list(recognised(broken)) == []
     assert list(recognised(tmp_path / "none")) == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["\n", " ", '"', "1,", "1;", "a:", "a|", "\t", "1 ", '"a":', "1,,a,b=/", "/", "=", ",", "\n "],
+)
+def test_no_text_takes_long_to_recognise(text: str) -> None:
+    begun_s = time.process_time()
+    for head in ("", "1,,a,b=", "{", "JobID "):
+        list(in_text(head + text * (2**16 // len(text))))
+    assert time.process_time() - begun_s < 5.0
 
 
 def test_every_kind_is_read_or_says_what_to_do() -> None:

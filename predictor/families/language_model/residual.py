@@ -61,8 +61,8 @@ def signature(model: LanguageModel) -> str:
     same digest."""
     parts = (
         model.layers, model.hidden_size, model.heads, round(model.kv_heads * model.layers),
-        model.head_dim, model.feed_forward_size, model.vocabulary, model.experts,
-        model.experts_per_token, round(model.parameters),
+        model.feed_forward_size, model.vocabulary, model.experts, model.experts_per_token,
+        model.moe_layers, model.latent_attention,
     )  # fmt: skip
     return hashlib.sha256(repr(parts).encode()).hexdigest()[:16]
 
