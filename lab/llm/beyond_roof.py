@@ -41,45 +41,45 @@ class Draw:
 
 def draws(seed: int) -> Iterator[Draw]:
     """Yield draws without end; the same seed gives the same ones."""
-    random = np.random.default_rng(seed)
+    generator = np.random.default_rng(seed)
     while True:
-        model = from_mapping(_config(random), source="draw", name="drawn")
-        tensor = int(random.choice([1, 2, 4, 8]))
-        data = int(random.choice([1, 1, 2, 8]))
-        pipeline = int(random.choice([1, 1, 1, 2]))
+        model = from_mapping(_config(generator), source="draw", name="drawn")
+        tensor = int(generator.choice([1, 2, 4, 8]))
+        data = int(generator.choice([1, 1, 2, 8]))
+        pipeline = int(generator.choice([1, 1, 1, 2]))
         groups = min(model.experts, tensor * data)
-        bits = float(random.choice([4.0, 8.0, 16.0]))
+        bits = float(generator.choice([4.0, 8.0, 16.0]))
         load = Load(
-            _log_drawn(random, 1, 100_000), _log_drawn(random, 1, 100_000),
-            _log_drawn(random, 1, 30_000), bits, float(random.choice([8.0, 16.0])), tensor,
-            pipeline, data, int(random.choice([1, groups])),
+            _log_drawn(generator, 1, 100_000), _log_drawn(generator, 1, 100_000),
+            _log_drawn(generator, 1, 30_000), bits, float(generator.choice([8.0, 16.0])), tensor,
+            pipeline, data, int(generator.choice([1, groups])),
         )  # fmt: skip
-        yield Draw(model, load, str(random.choice(_FRAMEWORKS)))
+        yield Draw(model, load, str(generator.choice(_FRAMEWORKS)))
 
 
-def _log_drawn(random: np.random.Generator, least: int, most: int) -> int:
-    return int(np.exp(random.uniform(np.log(least), np.log(most))))
+def _log_drawn(generator: np.random.Generator, least: int, most: int) -> int:
+    return int(np.exp(generator.uniform(np.log(least), np.log(most))))
 
 
-def _config(random: np.random.Generator) -> dict[str, Any]:
-    heads = int(random.choice([8, 16, 32, 64, 128]))
-    layers = int(random.integers(4, 128))
+def _config(generator: np.random.Generator) -> dict[str, Any]:
+    heads = int(generator.choice([8, 16, 32, 64, 128]))
+    layers = int(generator.integers(4, 128))
     config: dict[str, Any] = {
         "model_type": "llama",
         "num_hidden_layers": layers,
         "hidden_size": 128 * heads,
         "num_attention_heads": heads,
-        "num_key_value_heads": int(random.choice([1, 8, heads])) if heads > 1 else 1,
+        "num_key_value_heads": int(generator.choice([1, 8, heads])) if heads > 1 else 1,
         "head_dim": 128,
-        "intermediate_size": 128 * heads * int(random.choice([2, 3, 4])),
-        "vocab_size": int(random.choice([32_000, 128_256, 256_000])),
+        "intermediate_size": 128 * heads * int(generator.choice([2, 3, 4])),
+        "vocab_size": int(generator.choice([32_000, 128_256, 256_000])),
         "max_position_embeddings": 131_072,
-        "tie_word_embeddings": bool(random.integers(2)),
+        "tie_word_embeddings": bool(generator.integers(2)),
     }
-    kind = random.choice(["dense", "experts", "latent"])
+    kind = generator.choice(["dense", "experts", "latent"])
     if kind == "experts":
-        config |= {"model_type": "mixtral", "num_experts_per_tok": int(random.integers(1, 9)),
-                   "num_local_experts": int(random.choice([8, 16, 128]))}  # fmt: skip
+        config |= {"model_type": "mixtral", "num_experts_per_tok": int(generator.integers(1, 9)),
+                   "num_local_experts": int(generator.choice([8, 16, 128]))}  # fmt: skip
     if kind == "latent":
         config |= {
             "model_type": "deepseek_v3", "kv_lora_rank": 512, "q_lora_rank": 1536,

@@ -259,7 +259,7 @@ def counts_folder(environ: Environment, job: str) -> str:
     """Return the folder that ``at_job_start`` makes for perf's counts of a job, by user, since
     anybody may make folders in /tmp."""
     user = os.geteuid()
-    parent = environ.get("BERTH_USAGE_RUN") or ("/run/berth" if user == 0 else "/tmp")  # noqa: S108
+    parent = environ.get("BERTH_USAGE_RUN") or ("/run/berth" if user == 0 else "/tmp")  # noqa: S108  # nosec B108
     return f"{parent}/berth-perf-{user}-{job}"
 
 

@@ -100,7 +100,7 @@ def _become_perf(environ: Environment) -> None:
         os.close(pid)
         events = ",".join(f"{event}:u" for event in EVENTS)
         perf = environ.get("BERTH_USAGE_PERF") or PERF
-        os.execve(
+        os.execve(  # nosec B606
             perf,
             [perf, "stat", "-a", "-x,", "-o", f"{folder}/counts", "--timeout", str(LONGEST_MS),
              "-e", f"{events},task-clock", "-G", group[len(root):]],

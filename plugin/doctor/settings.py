@@ -25,7 +25,7 @@ MOST_GPUS = 16
 SHORTEST_INTERVAL = 1.2
 """Widest interval, upper over lower end, below which hardly any prediction passes."""
 _OF_EVERYBODY = stat.S_IWOTH
-_TEMPORARY = (Path("/tmp"), Path("/var/tmp"), Path("/dev/shm"))  # noqa: S108 - looked for, not used
+_TEMPORARY = (Path("/tmp"), Path("/var/tmp"), Path("/dev/shm"))  # noqa: S108 - looked for, not used  # nosec B108
 _FEWEST_INODES = 1000
 _SHOWN = 5
 _NEEDS = {

@@ -96,7 +96,7 @@ def _part(name: str) -> str:
 def _evaluated(name: str, spaces: Sequence[dict[str, Any]]) -> Booleans | None:
     code = compile(_DOT.sub("__", name), "condition", "eval")
     try:
-        values = [bool(eval(code, {"len": len}, space)) for space in spaces]  # noqa: S307 - our text
+        values = [bool(eval(code, {"len": len}, space)) for space in spaces]  # noqa: S307 - our text  # nosec B307
     except (ArithmeticError, LookupError, NameError, TypeError):
         return None
     return np.array(values, dtype=np.bool_)

@@ -123,7 +123,7 @@ class Family:
         for inputs in ({self.layers_key: LAYERS}, {}):
             try:
                 self.cls(**inputs)
-            except Exception:  # noqa: S112 - any class's own
+            except Exception:  # noqa: S112 - any class's own  # nosec B112
                 continue
             return inputs
         return {}
@@ -190,7 +190,7 @@ class Family:
         for inputs in [{}, *self.samples, *self.joint, *singles, *pairs]:
             try:
                 yield self.resolve({**self.base, **inputs})
-            except Exception:  # noqa: S112 - the class refuses such values
+            except Exception:  # noqa: S112 - the class refuses such values  # nosec B112
                 continue
 
     def _variants(self) -> list[tuple[str, Any]]:
@@ -891,7 +891,7 @@ def difference(entry: Mapping[str, Any], one: Trace) -> str:
 def unlike_the_class(family: Family, entry: Mapping[str, Any], draws: int = 60) -> list[str]:
     """Return values that the entry fills in otherwise than the class, at configurations of several
     changed keys that nothing was derived from."""
-    source = random.Random(7)  # noqa: S311 - a draw of test cases
+    source = random.Random(7)  # noqa: S311 - a draw of test cases  # nosec B311
     singles = [{k: v} for k, v in family._variants() if not isinstance(v, dict)]
     singles += [
         {k: n} for k, v in family.defaults.items() for n in (4, 7)
@@ -904,7 +904,7 @@ def unlike_the_class(family: Family, entry: Mapping[str, Any], draws: int = 60) 
             inputs |= one
         try:
             wanted = family.resolve(inputs).values
-        except Exception:  # noqa: S112 - the class refuses such values
+        except Exception:  # noqa: S112 - the class refuses such values  # nosec B112
             continue
         try:
             values = families.resolved(entry, inputs, "config")

@@ -244,7 +244,7 @@ def _weights(entry: Mapping[str, Any], values: Mapping[str, Any]) -> Iterator[We
 
 def _cached(entry: Mapping[str, Any], values: Mapping[str, Any], index: int) -> Cached:
     space = {**values, "i": index}
-    sums = {"token": 0.0, "state": 0.0}
+    sums = dict.fromkeys(("token", "state"), 0.0)
     window = None
     for kind, condition, product in entry["cache"]:
         if not _holds(condition, space):
