@@ -416,27 +416,25 @@ counter's name."""
 def counting_error(profile: Profile) -> float:
     """Return the relative standard error of the predicted time by those of its counted work.
 
-    It is that of the time that they take, at most the largest relative error of a counter; 0:
-    no counter has a standard error.
+    The work costs at most ``MISS_S`` each, and all of it together at most the processor time: a
+    stream's misses overlap. The result is at most the largest relative error of a counter; 0: no
+    counter has a standard error.
     """
     doubtful = {
         name: m
         for name, m in profile.counters.items()
         if (name in REQUIRED or name.endswith("_misses")) and m.standard_error and m.value
     }
-    largest = max(
-        ((m.standard_error or 0.0) / (m.value or 1.0) for m in doubtful.values()), default=0.0
-    )
+    relative = {name: (m.standard_error or 0.0) / (m.value or 1.0) for name, m in doubtful.items()}
+    largest = max(relative.values(), default=0.0)
     busy_s = profile.value("cpu_time_s") or 0.0
     if not busy_s:
         return largest
-    error_s = math.hypot(
-        *(
-            MISS_S.get(name.split("_")[0], 0.0) * (m.standard_error or 0.0)
-            for name, m in doubtful.items()
-        )
-    )
-    return min(largest, error_s / busy_s)
+    costs_s = {
+        name: MISS_S.get(name.split("_")[0], 0.0) * (m.value or 0.0) for name, m in doubtful.items()
+    }
+    error_s = math.hypot(*(costs_s[name] * relative[name] for name in doubtful))
+    return min(largest, error_s / max(busy_s, *costs_s.values()))
 
 
 def _basis(entry: Labelled, apart: float) -> Basis:
