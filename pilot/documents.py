@@ -51,6 +51,8 @@ def has_deeper_key(text: str, parts: int) -> bool:
 
 
 MAX_DOCUMENT_BYTES = 8 * 1024 * 1024
+_MARK = "\ufeff"
+"""The byte-order mark that some editors write at the begin of a text."""
 MAX_DEPTH = 32
 MAX_KEYS = 100_000
 _NOT_FINITE = "holds {}; only finite numbers are accepted"
@@ -91,7 +93,7 @@ def read_json_or_toml(path: Path, model: type[D]) -> D:
 def read_text(path: Path) -> str:
     """Return the text of a UTF-8 file of at most 8 MiB. Raises DocumentError."""
     try:
-        return _read_bounded(path).decode("utf-8-sig")
+        return _read_bounded(path).decode().removeprefix(_MARK)
     except UnicodeDecodeError as error:
         raise DocumentError(path, f"is not UTF-8 text (byte {error.start})") from None
 
@@ -100,7 +102,7 @@ def read_toml(path: Path, model: type[D]) -> D:
     """Return a TOML file as a ``model``. Raises DocumentError that names the invalid key."""
     raw = _read_bounded(path)
     try:
-        text = raw.decode("utf-8-sig")
+        text = raw.decode().removeprefix(_MARK)
         if has_deeper_key(text, MAX_DEPTH - 1):  # the document and the last value are levels, too
             raise DocumentError(path, f"is nested deeper than {MAX_DEPTH} levels")
         data = tomllib.loads(text)

@@ -10,6 +10,7 @@ from berth.pilot.units import format_bytes
 from berth.plugin.history.workloads import stored_name_of
 from berth.plugin.mig.recommending import Predictions
 from berth.plugin.right_sizing.fitting import SLICE_WISH
+from berth.plugin.scheduler.registry import SCHEDULERS
 from berth.plugin.site.site import Site
 from berth.plugin.store import Store
 from berth.plugin.store.records import PastJobRecord
@@ -90,12 +91,13 @@ def advise_slice(
 
 
 def _submission(site: Site | None, platform: str) -> str:
-    """Return the submission to a slice of this platform; empty: the site has no candidate of it."""
+    """Return the submission to a slice of this platform; empty: the site has no candidate of it, or
+    its scheduler has no comments by which users ask for a slice."""
     offered = [] if site is None else [one for one in site.candidates if one.platform == platform]
     if site is None or not offered:
         return ""
-    if site.scheduler == "flux":
-        return f"flux batch --queue={offered[0].queue} --gpus-per-slot=1"
+    if "--comment" not in SCHEDULERS.load(site.scheduler).opt_out:
+        return ""
     if site.auto_queue is not None:
         return f"sbatch --partition={site.auto_queue} --comment={SLICE_WISH}"
     gres = "" if offered[0].gres is None else f" --gres={offered[0].gres}:1"

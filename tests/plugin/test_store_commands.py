@@ -326,8 +326,9 @@ def test_the_doctor_finds_a_sound_site_sound(
     (site.folder / "filter.conf").write_text(config)
     found = list(examine(load_site(site.site_file)))
     wrong = [f for f in found if f.status is not Status.OK]
-    # Nobody calibrated it, and its auto partition has the nodes of one other partition only.
-    assert {f.check for f in wrong} == {"placement", "auto queue"}, wrong
+    # Nobody calibrated it, its auto partition has the nodes of one other partition only, and the
+    # tests' store lies in a folder for temporary files.
+    assert {f.check for f in wrong} == {"placement", "auto queue", "store"}, wrong
     assert {f.check for f in found} == {
         "site file",
         "bundle",
@@ -349,7 +350,7 @@ def test_the_doctor_names_what_is_wrong_and_what_to_do(
     monkeypatch.setenv("PATH", str(site.folder))
     monkeypatch.setenv("BERTH_FILTER_CONFIG", str(site.folder / "filter.conf"))
     assert statuses(site, "daemon") == {"fail"}
-    assert statuses(site, "store") == {"fail"}
+    assert "fail" in statuses(site, "store")
     assert statuses(site, "scheduler") == {"fail"}
     assert statuses(site, "filter") == {"warn"}
     site.kill_switch.touch()

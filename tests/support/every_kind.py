@@ -41,7 +41,8 @@ def workloads(cpu: str, gpu: str, gpu_model: str) -> dict[str, Workload]:
         model("inference", Mode.INFERENCE),
         model("training", Mode.TRAINING, steps=1000),
         LanguageModelWorkload(
-            name="service", config=LLAMA, amount=Amount(unit=Unit.REQUEST, count=100)
+            name="service", config=LLAMA, input_tokens=128, output_tokens=128,
+            amount=Amount(unit=Unit.REQUEST, count=100),
         ),
         SliceWorkload(
             name="sliced",

@@ -78,7 +78,7 @@ def everything(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Everything]
                 "net-training", "net.onnx", "--name", "net-training", "--mode", "training",
                 "--amount", "2 epochs of 500 steps",
             ),
-            ("llama", "config.json", "--name", "llama", "--batch", "8"),
+            ("llama", "config.json", "--name", "llama", "--batch", "8", "--tokens", "512,512"),
             ("hist", "hist.json"),
             ("resnet-slice", "slice.toml"),
         ):  # fmt: skip

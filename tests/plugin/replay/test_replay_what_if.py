@@ -351,4 +351,4 @@ def test_accounting_of_another_version_is_refused_by_what_it_lacks(
     file.write_text("JobID|User|Partition|State\n1|ada|batch|COMPLETED\n")
     assert "lacks Start, End" in failure(file, "--site", site).message
     file.write_text("")
-    assert "holds no job that ran" in failure(file, "--site", site).message
+    assert "is empty" in failure(file, "--site", site).message
