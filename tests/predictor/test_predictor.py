@@ -19,7 +19,12 @@ from berth.pilot.errors import ToolMissing, UsageError
 from berth.pilot.profile import Profile, Provenance, ScalingPoint, SizePoint
 from berth.predictor.core.intervals import NORMAL_90
 from berth.predictor.core.prediction import Basis, MemoryUse
-from berth.predictor.families.program.estimate import LEAST_LOG_WIDTH, Estimate, estimate
+from berth.predictor.families.program.estimate import (
+    LEAST_LOG_WIDTH,
+    Estimate,
+    counting_error,
+    estimate,
+)
 from berth.predictor.families.program.predictor import Predictor, at_size
 from berth.predictor.families.program.time_only import combined, stand_ins
 from berth.predictor.hardware import platforms
@@ -336,3 +341,20 @@ def test_a_program_that_mostly_waits_is_not_one_to_act_on(
     said = found.abstained or ""
     assert ("computed for" in said) == (why is not None)
     assert (why or "") in said
+
+
+def test_misses_of_a_stream_cost_at_most_its_processor_time() -> None:
+    """Misses that would take ten times as long one after the other overlap."""
+    known = profile()
+    assert counting_error(known) == 0.0
+    misses = {
+        name: known.counters[name].model_copy(update={"value": value, "standard_error": error})
+        for name, value, error in (
+            ("llc_load_misses", 1e8, 2e7), ("branch_misses", 10.0, 20.0),
+        )
+    }  # fmt: skip
+    cpu_time = known.counters["llc_load_misses"].model_copy(update={"value": 1.0})
+    doubtful = known.model_copy(
+        update={"counters": {**known.counters, **misses, "cpu_time_s": cpu_time}}
+    )
+    assert counting_error(doubtful) == pytest.approx(0.2, rel=0.01)

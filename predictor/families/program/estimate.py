@@ -434,7 +434,7 @@ def counting_error(profile: Profile) -> float:
         name: MISS_S.get(name.split("_")[0], 0.0) * (m.value or 0.0) for name, m in doubtful.items()
     }
     error_s = math.hypot(*(costs_s[name] * relative[name] for name in doubtful))
-    return min(largest, error_s / max(busy_s, *costs_s.values()))
+    return min(largest, error_s / max([busy_s, *costs_s.values()]))
 
 
 def _basis(entry: Labelled, apart: float) -> Basis:
