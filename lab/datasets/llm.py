@@ -74,7 +74,7 @@ class ServingRow:
     data: int
     expert: int
     version: str
-    """Of the framework; empty where it is not published."""
+    """The framework's version; empty where it is not published."""
     ttft_s: float
     tpot_s: float
 

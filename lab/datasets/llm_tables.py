@@ -58,9 +58,9 @@ class TableRow:
 
     version: str
     model: str
-    """As in ``lab/llm/data/configs.json``."""
+    """The model's name, as ``lab/llm/data/configs.json`` has it."""
     accelerator: str
-    """As in the catalogue of devices."""
+    """The accelerator's name, as the catalogue of devices has it."""
     precision: str
     input_tokens: int
     output_tokens: int
@@ -85,7 +85,7 @@ class ClosedRow:
     accelerator: str
     framework: str
     version: str
-    """As in the name of the container image; empty where it is not published."""
+    """The version that the container image's name has; empty where it is not published."""
     date: str
     precision: str
     input_tokens: int

@@ -31,7 +31,7 @@ RIGHT, REFUSED, WRONG, UNKNOWN = "right", "refused", "wrong", "cannot be built"
 
 @dataclass(frozen=True, slots=True)
 class Truth:
-    """What transformers' class holds."""
+    """The sizes that transformers' class has, which are taken as true."""
 
     parameters: float
     active: float
@@ -41,7 +41,7 @@ class Truth:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """Of one class."""
+    """The comparison of one class."""
 
     model_type: str
     verdict: str

@@ -26,7 +26,7 @@ class Trace:
     """One model built on the meta device."""
 
     inputs: Mapping[str, Any]
-    """What was passed to the configuration's class."""
+    """The values that were passed to the configuration's class."""
     values: dict[str, Any]
     """All values of the configuration after its class filled in defaults, flat (``a.b``)."""
     shapes: dict[tuple[str, tuple[int, ...]], Shape] = field(default_factory=dict)
