@@ -18,7 +18,7 @@ from berth.policies import digest, sentences
 from berth.policies.arrays import makespan
 from berth.policies.codes import Code
 from berth.policies.constraints import Exclusion, present_limit_s
-from berth.policies.edits import edit_of, raised_limit_s
+from berth.policies.edits import edit_of, raised_limit_s, without_needless_type
 from berth.policies.exploring import Allowance, place_to_learn
 from berth.policies.fit import Fit, asks_for_fit
 from berth.policies.fit_lists import Now, fit_list, joined, unpredicted_beside, with_fitting
@@ -132,7 +132,11 @@ class Decider:
             if to_learn is not None:
                 return self._sent_to_learn(inputs, request, forecast, to_learn, ranked)
         best = fitting[0]
-        edit = edit_of(request, self._by_name[best.candidate], best, forecast, self.settings)
+        place = self._by_name[best.candidate]
+        edit = without_needless_type(
+            edit_of(request, place, best, forecast, self.settings),
+            place, states.get(place.name), forecast,
+        )  # fmt: skip
         beside = listed_beside(
             request, edit, fitting,
             candidates=self._by_name, states=states, forecast=forecast, settings=self.settings,
@@ -142,7 +146,7 @@ class Decider:
         joining: list[Fit] = []
         if by_fit:
             before, after = unpredicted_beside(
-                request, forecast, edit, self._by_name[best.candidate],
+                request, forecast, edit, place,
                 ruled_out=ruled_out, now=self._now(states),
             )  # fmt: skip
             if not self.objective.by_time:

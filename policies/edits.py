@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 from berth.policies.constraints import names_no_type, present_limit_s
 from berth.policies.settings import PolicySettings, UntypedGpus
-from berth.policies.values import Candidate, Edit, Ranked, Request
+from berth.policies.values import Candidate, CandidateState, Edit, Ranked, Request
 from berth.predictor.core.forecast import Forecast
 
 RAISED_LIMIT_MARGIN = 1.2
@@ -40,6 +41,22 @@ def edit_of(
             raised_limit_s(request, candidate, best, settings) if forecast.whole_job else None
         ),
     )
+
+
+def without_needless_type(
+    edit: Edit, candidate: Candidate, state: CandidateState | None, forecast: Forecast
+) -> Edit:
+    """Return the edit of a job known from past jobs alone without the slice's type that it adds,
+    where all GPUs of the queue are such slices.
+
+    Slurm takes no type away from a job: without one, a job that fails in the slice can run again as
+    it was asked for.
+    """
+    if not edit.adds_type or state is None or forecast.kind != "history":
+        return edit
+    if edit.queue is None or state.gpu_types != (candidate.gres,):
+        return edit
+    return replace(edit, gres=None, adds_type=False)
 
 
 def _adds_type(request: Request, candidate: Candidate, settings: PolicySettings) -> bool:

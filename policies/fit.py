@@ -29,7 +29,7 @@ from berth.policies.constraints import (
 from berth.policies.memory import held_where_it_was, own_cores_per_node, with_memory
 from berth.policies.objectives.costs import expected_wait_s
 from berth.policies.present import Moment, excluded_now
-from berth.policies.settings import PolicySettings
+from berth.policies.settings import PolicySettings, UntypedGpus
 from berth.policies.translate import translate
 from berth.policies.values import UNBOUNDED, Candidate, CandidateState, Request, Resources
 from berth.predictor.core.forecast import Forecast
@@ -101,14 +101,17 @@ def fit_on(
     if not candidate.by_fit:
         return Exclusion(Code.NOT_BY_FIT, "the site sends jobs here by predictions only")
     threads = 1 if state is None else state.bounds.cpus_per_core
-    untyped = request.gres is None or names_no_type(request.gres)
     place, last_resort = _as_written(
-        candidate, threads, wants_gpus=_asks_for_gpus(request), untyped=untyped
+        candidate, threads, wants_gpus=_asks_for_gpus(request), untyped=_names_no_type(request)
     )
     held = _lacks_choice(request, place) or _held(request, place)
     if isinstance(held, Exclusion):
         return held
-    excluded = _asks_for_more_time(request, place) or _less_memory(request, state)
+    excluded = (
+        _any_gpu(request, place, held, state, settings)
+        or _asks_for_more_time(request, place)
+        or _less_memory(request, state)
+    )
     if excluded is None and forecast is not None:
         case = Case(request, place, settings, forecast, held, None, None, memory)
         excluded = runs_there(case) or _too_little_memory(case)
@@ -196,6 +199,33 @@ def _lacks_choice(request: Request, place: Candidate) -> Exclusion | None:
     elif request.resources.gpus > 0 and not place.is_gpu:
         return Exclusion(Code.OTHER_GRES, "you asked for GPUs")
     return None
+
+
+def _names_no_type(request: Request) -> bool:
+    return request.gres is None or names_no_type(request.gres)
+
+
+def _any_gpu(
+    request: Request,
+    place: Candidate,
+    held: Resources,
+    state: CandidateState | None,
+    settings: PolicySettings,
+) -> Exclusion | None:
+    """Exclude MIG slices for a job that names no type of GPU, unless it needs one GPU, the site
+    does not leave the choice to users, and every GPU in the queue is such a slice."""
+    if place.slice_of is None or not _names_no_type(request):
+        return None
+    if held.gpus > 1:
+        return Exclusion(
+            Code.ONE_SLICE, f"it takes {held.gpus} GPUs, and a program can use only one slice"
+        )
+    types = () if state is None else state.gpu_types
+    if settings.untyped_gpus is UntypedGpus.TYPE and types == (place.gres or "gpu",):
+        return None
+    return Exclusion(
+        Code.UNTYPED_GPU, "the job names no type of GPU and might get a slice of any size here"
+    )
 
 
 def _held(request: Request, place: Candidate) -> Resources | Exclusion:

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from berth.pilot.errors import SchedulerError, ToolMissing
+from berth.pilot.errors import SchedulerError
+from berth.plugin.scheduler.running import Hints, run_command
 
 DEFAULT_TIMEOUT_S = 20.0
 _SERVICES = Path(__file__).with_name("services.py")
+_HINTS = Hints(
+    "talking to Flux", "run this where the `flux` command is on PATH",
+    "is the broker up? `flux uptime` tells",
+)  # fmt: skip
 _UNREACHED = ("flux_open", "Unable to connect to Flux", "Unable to connect to broker")
 _MOST_SAID = 300
 
@@ -32,29 +36,10 @@ def run(
     text.
     """
     name = f"flux {words[0]}"
-    try:
-        done = subprocess.run(
-            ("flux", *words),
-            input=None if stdin is None else stdin.encode(),
-            stdin=subprocess.DEVNULL if stdin is None else None,
-            capture_output=True,
-            timeout=timeout_s,
-            env=None if submits else _environment(),
-            check=False,
-        )
-    except FileNotFoundError:
-        raise ToolMissing(
-            "flux",
-            needed_for="talking to Flux",
-            hint="run this where the `flux` command is on PATH",
-        ) from None
-    except subprocess.TimeoutExpired:
-        raise SchedulerError(
-            f"{name} did not answer within {timeout_s:g} s",
-            hint="is the broker up? `flux uptime` tells",
-        ) from None
-    except (OSError, ValueError) as error:
-        raise SchedulerError(f"{name} could not be started: {error}") from None
+    done = run_command(
+        ("flux", *words), name, _HINTS,
+        timeout_s=timeout_s, environment=None if submits else _environment(), stdin=stdin,
+    )  # fmt: skip
     if done.returncode not in expected:
         raise _failed(name, done.returncode, done.stderr.decode("utf-8", "replace"))
     try:

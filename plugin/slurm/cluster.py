@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from berth.pilot.errors import SchedulerError, ToolMissing
@@ -198,13 +198,34 @@ def parse_cluster(
     before others.
     """
     lines = (line.partition("|") for line in waiting.splitlines())
-    pending = Counter(
-        name for names, _, reason in lines if waits_for_room(reason) for name in names.split(",")
+    return cluster_of(
+        tuple(records(partitions, "PartitionName")),
+        records(nodes, "NodeName"),
+        ((queues, reason) for queues, _, reason in lines),
+        version.strip()[:64],
+        config,
+        as_of_s=as_of_s,
     )
-    node_facts = tuple(_node(r) for r in records(nodes, "NodeName"))
+
+
+def cluster_of(
+    partitions: Sequence[Record],
+    nodes: Iterable[Record],
+    waiting: Iterable[tuple[str, str]],
+    version: str,
+    config: str,
+    *,
+    as_of_s: float,
+) -> ClusterFacts:
+    """Return the cluster's state from the records of ``scontrol``; ``waiting``: queues and reason
+    of each pending job. Raises SchedulerError where there are no partitions or no nodes.
+    """
+    pending = Counter(
+        name for names, reason in waiting if waits_for_room(reason) for name in names.split(",")
+    )
+    node_facts = tuple(map(_node, nodes))
     defaults = MemoryDefaults.of(config, node_facts)
-    partition_records = tuple(records(partitions, "PartitionName"))
-    queues = [_queue(r, pending, defaults, node_facts) for r in partition_records]
+    queues = [_queue(r, pending, defaults, node_facts) for r in partitions]
     if not queues:
         raise SchedulerError("Slurm has no partitions that this user may see")
     if not node_facts:
@@ -212,9 +233,9 @@ def parse_cluster(
     settings = commands.parse_configuration(config)
     return ClusterFacts(
         name="slurm",
-        version=version.strip()[:64],
+        version=version,
         as_of_s=as_of_s,
-        queues=with_preemption(queues, partition_records, node_facts, settings),
+        queues=with_preemption(queues, partitions, node_facts, settings),
         nodes=node_facts,
         refuses_lists=settings.get("EnforcePartLimits", "").upper() == "ALL",
     )

@@ -7,14 +7,18 @@ Also reads slurmctld's configuration, as ``scontrol show config`` prints it.
 from __future__ import annotations
 
 import os
-import subprocess
 from collections.abc import Mapping, Sequence
 
-from berth.pilot.errors import SchedulerError, ToolMissing
+from berth.pilot.errors import SchedulerError
+from berth.plugin.scheduler.running import Hints, run_command
 
 DEFAULT_TIMEOUT_S = 20.0
 _CLEARED = ("SINFO_", "SQUEUE_", "SACCT_")
 """Prefixes of environment variables that would change the format of the output."""
+_DOWN = "is slurmctld up? `scontrol ping` tells"
+_HINTS = Hints(
+    "talking to Slurm", "run this where Slurm's commands are installed (a login node)", _DOWN
+)
 _NEVER_UP = ("fetch_config", "Could not establish a configuration source", "DNS SRV")
 
 
@@ -40,28 +44,7 @@ def run(
         environment.update(LC_ALL="C", SLURM_TIME_FORMAT="standard")
     if utc:
         environment["TZ"] = "UTC0"
-    try:
-        done = subprocess.run(
-            command,
-            capture_output=True,
-            stdin=subprocess.DEVNULL,
-            timeout=timeout_s,
-            env=environment,
-            check=False,
-        )
-    except FileNotFoundError:
-        raise ToolMissing(
-            name,
-            needed_for="talking to Slurm",
-            hint="run this where Slurm's commands are installed (a login node)",
-        ) from None
-    except subprocess.TimeoutExpired:
-        raise SchedulerError(
-            f"{name} did not answer within {timeout_s:g} s",
-            hint="is slurmctld up? `scontrol ping` tells",
-        ) from None
-    except OSError as error:
-        raise SchedulerError(f"{name} could not be started: {error.strerror}") from None
+    done = run_command(command, name, _HINTS, timeout_s=timeout_s, environment=environment)
     if done.returncode != 0 and not any_status:
         raise _failed(name, done.returncode, done.stderr.decode("utf-8", "replace"))
     # Names of jobs may be in any encoding: what is not UTF-8 becomes a replacement character.
@@ -77,8 +60,8 @@ def _failed(name: str, status: int, stderr: str) -> SchedulerError:
         )
     reason = lines[-1].removeprefix(f"{name}: ").removeprefix("error: ") if lines else "no message"
     down = "Unable to contact slurm controller" in stderr or "Connection refused" in stderr
-    hint = "is slurmctld up? `scontrol ping` tells" if down else None
-    return SchedulerError(f"{name} failed with status {status}: {reason[:300]}", hint=hint)
+    text = f"{name} failed with status {status}: {reason[:300]}"
+    return SchedulerError(text, hint=_DOWN if down else None)
 
 
 def read_configuration() -> dict[str, str]:

@@ -27,16 +27,18 @@ from pathlib import Path
 from pydantic import TypeAdapter
 
 from berth.pilot.errors import BerthError
-from berth.pilot.units import whole_number
 from berth.plugin.right_sizing import guard
 from berth.plugin.right_sizing.guard import Guard
 from berth.plugin.scheduler.helper_files import read_helper_file, write_helper_file
 from berth.plugin.slurm import commands
 from berth.plugin.slurm.commands import read_configuration
-from berth.plugin.slurm.put_back import FOREIGN, WIDEST, field, stamped, words_back
+from berth.plugin.slurm.present_jobs import listed
+from berth.plugin.slurm.put_back import FOREIGN, stamped, words_back
+from berth.plugin.slurm.records import Record
 
 log = logging.getLogger("berth.putback")
 
+_FIELDS = ("JobID", "State", "UserName", "admin_comment", "comment", "requeue", "batchflag")
 HELD = "PENDING"
 ENDS = {"OUT_OF_MEMORY": "fit", "FAILED": "use"}
 """How a job ends for which Berth's request was too small, with the word in AdminComment that has
@@ -88,49 +90,34 @@ def short_jobs(begun: Mapping[str, str]) -> Iterator[ShortJob]:
 
     ``begun``: keys (``ShortJob.key``) by job id. Raises SchedulerError or ToolMissing.
     """
-    columns = f"jobid:24,admin_comment:{WIDEST}"
-    listed = commands.run(("squeue", "-a", "-h", "-t", ",".join(ENDS), "-O", columns))
-    rows = (line.partition(" ") for line in listed.splitlines())
-    ended = [
-        job for job, _, comment in rows if any(f" {word}=" in comment for word in ENDS.values())
-    ]
-    for job in dict.fromkeys((*begun, *ended)):
-        if whole_number(job) is None:
-            continue
-        short = short_job(job, begun.get(job, ""))
-        if short is not None and (job in begun or not short.marked):
+    for row in list(listed(_FIELDS, ",".join([*ENDS, *([HELD] if begun else [])]))):
+        short = short_job(row, begun.get(row["JobID"], ""))
+        if short is not None and (short.job in begun or not short.marked):
             yield short
 
 
-def short_job(job: str, begun: str = "") -> ShortJob | None:
-    """Return the ShortJob of a job id; None: Berth did not make its request smaller, it ended for
-    another reason, it may not run twice, or Slurm has forgotten it.
+def short_job(row: Record, begun: str = "") -> ShortJob | None:
+    """Return the ShortJob of a record with ``_FIELDS``; None: Berth did not make its request
+    smaller, it ended for another reason, or it may not run twice.
 
     ``begun``: what the file of begun restores says of it (``fit=KEY``, ``use=KEY``).
-    Raises SchedulerError or ToolMissing.
     """
-
-    def of(name: str) -> str:
-        return field(job, name, "all")
-
-    admin_comment = of("admin_comment")
-    words, was = stamped(admin_comment)
-    state = of("state")
-    kind = begun.partition("=")[0] if begun else ENDS.get(state, "")
+    words, was = stamped(row["admin_comment"])
+    kind = begun.partition("=")[0] if begun else ENDS.get(row["State"], "")
     if kind not in words or not was:
         return None
-    if (of("requeue"), of("batchflag")) != ("1", "1"):
+    if (row["requeue"], row["batchflag"]) != ("1", "1"):
         return None  # no batch job, or Slurm may not run it twice
     return ShortJob(
-        job=job,
-        user=of("username"),
+        job=row["JobID"],
+        user=row["UserName"],
         key=words[kind],
         kind=kind,
-        state=state,
+        state=row["State"],
         was=was,
-        admin_comment=admin_comment,
-        comment=of("comment"),
-        marked=MARK in admin_comment,
+        admin_comment=row["admin_comment"],
+        comment=row["comment"],
+        marked=MARK in row["admin_comment"],
     )
 
 
@@ -181,7 +168,11 @@ def round_of(ruled_out: Path, every_s: float, now_s: float) -> Iterator[str]:
     requeue, patient = _settings(every_s)
     stopped = dict(known.stopped)
     problem: BerthError | None = None
-    for short in list(short_jobs(load_begun(begun_path))):
+    begun = load_begun(begun_path)
+    short_now = list(short_jobs(begun))
+    for job in begun.keys() - {short.job for short in short_now}:
+        _forget(begun_path, job)  # it runs, or Slurm has forgotten it
+    for short in short_now:
         stopped[short.key] = now_s
         if short.typed:
             yield f"job {short.job} of {short.user}: {TYPED}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from berth.pilot.errors import SchedulerError
@@ -33,6 +33,7 @@ FIELDS = (
 """The fields requested with squeue's ``--Format``."""
 _STATES = "PD,CF,R,CG,S,SI,SO"
 _TIMEOUT_S = 60.0
+_NO_VALUE = ("(null)", "N/A")
 _DEPENDS = "Dependency"
 """Slurm's reason for a job that waits for other jobs."""
 
@@ -44,30 +45,43 @@ def ask() -> tuple[PresentJob, ...]:
 
     Raises SchedulerError or ToolMissing.
     """
-    # Users may put bars and line breaks in job names, so fields are separated by random text.
-    bar = f"<{secrets.token_hex(8)}>"
-    form = ",".join(f"{name}:{bar}" for name in FIELDS)
-    text = commands.run(
-        ("squeue", "-a", "-h", "-r", "-t", _STATES, "-O", form), timeout_s=_TIMEOUT_S, utc=True
-    )
-    return parse(text, bar)
+    return parse(listed(FIELDS, _STATES))
 
 
-def parse(text: str, bar: str) -> tuple[PresentJob, ...]:
-    """Parse squeue's text, in which ``bar`` follows each field; records that are no jobs are left
-    out.
+def listed(
+    fields: Sequence[str],
+    states: str,
+    *,
+    job: str | None = None,
+    timeout_s: float = _TIMEOUT_S,
+) -> Iterator[Fields]:
+    """Yield these fields of all jobs in these states, or of one ``job``, with times in UTC. Raises
+    SchedulerError or ToolMissing.
+
+    Users may put bars and line breaks in job names, so random text separates the fields: no user
+    can imitate another field.
     """
-    parts = text.split(bar)
-    size = len(FIELDS)
-    rows = (parts[at : at + size] for at in range(0, len(parts) - size + 1, size))
-    fields = (
-        dict(zip(FIELDS, (row_fields.strip() for row_fields in row), strict=True)) for row in rows
-    )
-    parsed_jobs = [
-        (job, row_fields) for row_fields in fields if (job := _job(row_fields)) is not None
-    ]
+    bar = f"<{secrets.token_hex(8)}>"
+    form = ",".join(f"{name}:{bar}" for name in fields)
+    one_job = () if job is None else ("-j", job)
+    command = ("squeue", "-a", "-h", "-r", "-t", states, *one_job, "-O", form)
+    return rows(commands.run(command, timeout_s=timeout_s, utc=True), bar, fields)
+
+
+def rows(text: str, bar: str, fields: Sequence[str]) -> Iterator[Fields]:
+    """Yield the records in squeue's text, in which ``bar`` follows each field; fields without a
+    value are empty."""
+    values = [value if (value := part.strip()) not in _NO_VALUE else "" for part in text.split(bar)]
+    size = len(fields)
+    for at in range(0, len(values) - size + 1, size):
+        yield dict(zip(fields, values[at : at + size], strict=True))
+
+
+def parse(records: Iterable[Fields]) -> tuple[PresentJob, ...]:
+    """Return the present jobs in squeue's records; records that are no jobs are left out."""
+    parsed_jobs = [(job, record) for record in records if (job := _job(record)) is not None]
     waited_for = _WaitedFor([job for job, _ in parsed_jobs])
-    return tuple(_after(job, row_fields, waited_for) for job, row_fields in parsed_jobs)
+    return tuple(_after(job, record, waited_for) for job, record in parsed_jobs)
 
 
 def _job(fields: Fields) -> PresentJob | None:
@@ -84,7 +98,7 @@ def _job(fields: Fields) -> PresentJob | None:
         cores=count(fields["NumCPUs"].partition("-")[0]) or 1,
         submit_s=submit_s,
         may_start=running or waits_for_room(fields["Reason"]),
-        account="" if fields["Account"] == "(null)" else fields["Account"],
+        account=fields["Account"],
         name=fields["Name"],
         nodes=nodes,
         gpus=_gpus(fields, nodes),
@@ -166,10 +180,7 @@ def _gpus(fields: Fields, nodes: int) -> int:
 
 
 TIMEOUT_S = 5.0
-_FIELDS = ("T", "P", "r", "S", "N", "M", "l")
-"""Letters of squeue's ``--format``: state, partition, reason, start, nodes, time used,
-time limit.
-"""
+NOW_FIELDS = ("State", "Partition", "Reason", "StartTime", "NodeList", "TimeUsed", "TimeLimit")
 _MEANING = {
     "Resources": "nodes or GPUs that are in use now",
     "Priority": "jobs of higher priority before it",
@@ -196,30 +207,23 @@ def job_now(job_id: str) -> JobNow | None:
 
     Raises SchedulerError or ToolMissing.
     """
-    form = "|".join(f"%{field}" for field in _FIELDS)
-    words = ("squeue", "-h", "-a", "-t", "all", "-j", job_id, "-o", form)
     try:
-        text = commands.run(words, timeout_s=TIMEOUT_S)
+        record = next(listed(NOW_FIELDS, "all", job=job_id, timeout_s=TIMEOUT_S), None)
     except SchedulerError as error:
         if "Invalid job id" in error.message:
             return None
         raise
-    line = next(
-        (text_line for text_line in text.splitlines() if text_line.count("|") >= len(_FIELDS) - 1),
-        None,
-    )
-    if line is None:
+    if record is None:
         return None
-    state, queue, reason, start, nodes, used, limit = line.rsplit("|", len(_FIELDS) - 1)
-    job_state = state_of(state)
+    state = state_of(record["State"])
     return JobNow(
-        job_state,
-        queue,
-        waits_for=waits_for(reason) if job_state == "pending" else None,
-        start_s=moment_s(start.strip(), utc=False),
-        nodes=nodes.strip(),
-        elapsed_s=duration_s(used.strip()) if job_state != "pending" else None,
-        time_limit_s=duration_s(limit.strip()),
+        state,
+        record["Partition"],
+        waits_for=waits_for(record["Reason"]) if state == "pending" else None,
+        start_s=moment_s(record["StartTime"], utc=True),
+        nodes=record["NodeList"],
+        elapsed_s=duration_s(record["TimeUsed"]) if state != "pending" else None,
+        time_limit_s=duration_s(record["TimeLimit"]),
     )
 
 

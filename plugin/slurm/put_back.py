@@ -14,16 +14,15 @@ from __future__ import annotations
 
 import logging
 import re
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from urllib.parse import unquote
 
 from berth.pilot.errors import BerthError, SchedulerError
-from berth.pilot.units import whole_number
 from berth.plugin.scheduler.ruled_out import RuledOut
 from berth.plugin.slurm import commands
-from berth.plugin.slurm.records import Record, records
+from berth.plugin.slurm.present_jobs import listed
+from berth.plugin.slurm.records import Record, moment_s, records
 
 log = logging.getLogger("berth.putback")
 
@@ -59,8 +58,7 @@ and time.
 """
 _UNSET = {"features": "", "gres": "", "num_tasks": "1", "cpus_per_task": "1", "min_cpus": "1",
           "pn_min_cpus": "1", "ntasks_per_node": None}  # fmt: skip
-WIDEST = 4096
-"""The most characters read from a field: more than the filter ever writes to AdminComment."""
+_FIELDS = ("JobID", "Reason", "SubmitTime", "UserName", "admin_comment", "comment")
 FOREIGN = frozenset(("tres_per_job", "tres_per_task"))
 """Fields that ``scontrol update`` cannot restore."""
 
@@ -87,49 +85,39 @@ def stuck_jobs(now_s: float) -> Iterator[StuckJob]:
     """Yield the pending jobs whose request must be restored now. Raises SchedulerError or
     ToolMissing.
     """
-    waiting = commands.run(("squeue", "-a", "-h", "-t", "PENDING", "-o", "%A|%r|%V"))
-    for line in dict.fromkeys(waiting.splitlines()):
-        number, _, rest = line.strip().partition("|")
-        reason, _, submitted = rest.rpartition("|")
-        if whole_number(number) is None or not _is_due(reason, submitted, now_s):
-            continue
-        stuck = _stuck(number, reason)
-        if stuck is not None:
-            yield stuck
+    rows: dict[str, Record] = {}
+    for row in listed(_FIELDS, "PENDING"):
+        rows.setdefault(row["JobID"], row)  # all tasks of an array have its number
+    for row in rows.values():
+        if _is_due(row["Reason"], moment_s(row["SubmitTime"], utc=True), now_s):
+            stuck = _stuck(row)
+            if stuck is not None:
+                yield stuck
 
 
-def _is_due(reason: str, submitted: str, now_s: float) -> bool:
+def _is_due(reason: str, submit_s: float | None, now_s: float) -> bool:
     if _AT_ONCE.fullmatch(reason):
         return True
-    if not _IN_TIME.fullmatch(reason):
-        return False
-    try:
-        since_s = time.mktime(time.strptime(submitted, "%Y-%m-%dT%H:%M:%S"))
-    except ValueError:
-        return False
-    return now_s - since_s >= PATIENCE_S
+    waits = submit_s is not None and now_s - submit_s >= PATIENCE_S
+    return waits and _IN_TIME.fullmatch(reason) is not None
 
 
-def _stuck(number: str, reason: str) -> StuckJob | None:
-    admin_comment = field(number, "admin_comment")
-    words, was = stamped(admin_comment)
+def _stuck(row: Record) -> StuckJob | None:
+    words, was = stamped(row["admin_comment"])
     tried = words.get("putback")
     if words.get("action") != "edit" or not was or tried == _FAILED:
         return None
-    if tried is not None and reason != "BadConstraints":
+    if tried is not None and row["Reason"] != "BadConstraints":
         return None  # restored once already: the job waits with its own request
-    user = field(number, "username")
-    if not user:
-        return None  # the job has started, or is gone
     return StuckJob(
-        job=number,
-        user=user,
+        job=row["JobID"],
+        user=row["UserName"],
         candidate=words.get("to", ""),
         workload=words.get("workload", ""),
-        reason=reason,
+        reason=row["Reason"],
         was=was,
-        admin_comment=admin_comment,
-        comment=field(number, "comment"),
+        admin_comment=row["admin_comment"],
+        comment=row["comment"],
         tried=tried is not None,
     )
 
@@ -231,14 +219,3 @@ def _partition(name: str) -> Record:
         if record["PartitionName"] == name or (name == "-" and record.get("Default") == "YES"):
             return record
     raise SchedulerError(f"there is no partition {name} any more")
-
-
-def field(number: str, name: str, states: str = "PENDING") -> str:
-    """Return one field of a job that is in one of ``states``; empty: unset, or no such job.
-
-    Fields are read one at a time: in ``scontrol show job`` a job name such as ``x UserId=root(0)``,
-    or one with a line break, could imitate other fields.
-    """
-    shown = ("squeue", "-h", "-a", "-t", states, "-j", number, "-O", f"{name}:{WIDEST}")
-    text = commands.run(shown)[:WIDEST].strip()  # the first record, where an array has several
-    return "" if text in ("N/A", "(null)") else text

@@ -100,7 +100,7 @@ def _options(line: str) -> dict[str, str]:
         if not word.startswith("-"):
             break  # the script; the words after it are its own arguments
         if word.startswith("--"):
-            if not mark and name in _LONG and at < len(words):
+            if not mark and name not in _FLAGS and at < len(words):
                 value, at = words[at], at + 1
         elif word in _OPTION or (len(word) == 2 and word[1] in _SHORT):
             value, at = (words[at] if at < len(words) else ""), at + 1
@@ -111,47 +111,13 @@ def _options(line: str) -> dict[str, str]:
     return options
 
 
-_LONG = frozenset(
-    [
-        "--account",
-        "--array",
-        "--begin",
-        "--chdir",
-        "--comment",
-        "--constraint",
-        "--cpus-per-task",
-        "--dependency",
-        "--error",
-        "--exclude",
-        "--export",
-        "--gpus",
-        "--gpus-per-node",
-        "--gpus-per-task",
-        "--gres",
-        "--input",
-        "--job-name",
-        "--licenses",
-        "--mail-type",
-        "--mail-user",
-        "--mem",
-        "--mem-per-cpu",
-        "--mem-per-gpu",
-        "--nice",
-        "--nodelist",
-        "--nodes",
-        "--ntasks",
-        "--ntasks-per-node",
-        "--output",
-        "--partition",
-        "--qos",
-        "--reservation",
-        "--signal",
-        "--time",
-        "--wckey",
-        "--wrap",
-    ]
-)
-"""Long options that take the next word as their value."""
+_FLAG_TEXT = """
+--contiguous --exclusive --get-user-env --help --hold --ignore-pbs --no-requeue --overcommit
+--oversubscribe --parsable --quiet --reboot --requeue --spread-job --test-only --use-min-nodes
+--verbose --version --wait --wait-all-nodes
+"""
+_FLAGS = frozenset(_FLAG_TEXT.split())
+"""Long options that do not take the next word as their value."""
 
 
 FLAG = "job_script"

@@ -14,18 +14,15 @@ import importlib
 import re
 import time
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from berth.pilot.errors import BerthError, SchedulerError, ToolMissing
-from berth.plugin.scheduler import ClusterFacts, NodeFacts, QueueFacts
+from berth.plugin.scheduler import ClusterFacts
 from berth.plugin.slurm import commands
-from berth.plugin.slurm.cluster import UNUSABLE, MemoryDefaults, not_for_users, system_of
-from berth.plugin.slurm.records import closed_as, waits_for_room
-from berth.policies.values import QueueBounds
+from berth.plugin.slurm.cluster import cluster_of
+from berth.plugin.slurm.records import Record
 
-_MIB = 2**20
-_MINUTE_S = 60.0
 _HOLDING = frozenset(("RUNNING", "SUSPENDED", "COMPLETING", "CONFIGURING", "STOPPED"))
 _MAJOR = re.compile(r"(\d+\.\d+)")
 
@@ -59,23 +56,20 @@ def read_cluster() -> ClusterFacts:
     module = matching_pyslurm()
     now_s = time.time()
     try:
-        nodes = list(module.Nodes.load().values())
-        partitions = list(module.Partitions.load().values())
         jobs = list(module.Jobs.load().values())
-        waiting = Counter(
-            j.partition
-            for j in jobs
-            if j.state == "PENDING" and waits_for_room(j.state_reason or "")
-        )
         gpus = _gpus_in_use(jobs)
-        facts = tuple(_node(n, gpus) for n in nodes)
-        defaults = MemoryDefaults.of(commands.run(("scontrol", "show", "config")), facts)
-        return ClusterFacts(
-            name="slurm",
-            version=f"slurm {module.__version__} (pyslurm)",
+        nodes = [_node_record(node, gpus) for node in module.Nodes.load().values()]
+        partitions = [_partition_record(each) for each in module.Partitions.load().values()]
+        waiting = [
+            (job.partition, job.state_reason or "") for job in jobs if job.state == "PENDING"
+        ]
+        return cluster_of(
+            partitions,
+            nodes,
+            waiting,
+            f"slurm {module.__version__} (pyslurm)",
+            commands.run(("scontrol", "show", "config")),
             as_of_s=now_s,
-            queues={p.name: _queue(p, waiting, defaults, facts) for p in partitions},
-            nodes=facts,
         )
     except BerthError:
         raise
@@ -85,71 +79,41 @@ def read_cluster() -> ClusterFacts:
         raise SchedulerError(f"pyslurm failed: {error}") from None
 
 
-def _queue(
-    partition: Any,
-    waiting: Mapping[str, int],
-    defaults: MemoryDefaults,
-    nodes: Sequence[NodeFacts],
-) -> QueueFacts:
-    own_nodes = [n for n in nodes if partition.name in n.queues]
-    closed = closed_as(str(partition.state))
-    bounds = defaults.limited({}, _bounds(partition), own_nodes)
-    return QueueFacts(
-        name=partition.name,
-        up=closed is None,
-        closed=closed,
-        is_default=bool(partition.is_default),
-        max_time_s=_seconds(partition.max_time),
-        default_time_s=_seconds(partition.default_time),
-        allowed_accounts=_allowed(partition.allowed_accounts),
-        allowed_qos=_allowed(partition.allowed_qos),
-        pending_jobs=sum(n for names, n in waiting.items() if partition.name in names.split(",")),
-        bounds=bounds,
-        default_memory=defaults.of_queue({}, bounds, own_nodes),
-        qos=partition.qos or None,
-        not_for_users=not_for_users(
-            hidden=getattr(partition, "is_hidden", False),
-            root_only=getattr(partition, "is_root_only", False),
-        ),
-    )
+def _partition_record(partition: Any) -> Record:
+    """Return the partition as ``scontrol show partition`` writes it. It is assumed to have
+    TRESBillingWeights: pyslurm does not read them."""
+    return {
+        "PartitionName": partition.name,
+        "State": str(partition.state),
+        "Default": _yes(partition.is_default),
+        "MaxTime": _clock(partition.max_time),
+        "DefaultTime": _clock(partition.default_time),
+        "AllowAccounts": ",".join(partition.allowed_accounts or ("ALL",)),
+        "AllowQos": ",".join(partition.allowed_qos or ("ALL",)),
+        "MinNodes": str(partition.min_nodes),
+        "MaxNodes": str(partition.max_nodes),
+        "MaxCPUsPerNode": str(partition.max_cpus_per_node),
+        "MaxMemPerNode": str(partition.max_memory_per_node),
+        "MaxMemPerCPU": str(partition.max_memory_per_cpu),
+        "DefMemPerNode": str(partition.default_memory_per_node),
+        "DefMemPerCPU": str(partition.default_memory_per_cpu),
+        "OverSubscribe": str(partition.oversubscribe),
+        "QoS": partition.qos or "N/A",
+        "Hidden": _yes(getattr(partition, "is_hidden", False)),
+        "RootOnly": _yes(getattr(partition, "is_root_only", False)),
+        "PriorityTier": str(getattr(partition, "priority_tier", 1)),
+        "PreemptMode": str(getattr(partition, "preempt_mode", None) or ""),
+        "TRESBillingWeights": "",
+    }
 
 
-def _bounds(partition: Any) -> QueueBounds:
-    """Return the limits of a partition. It is assumed to have TRESBillingWeights: pyslurm does not
-    read them.
-    """
-    return QueueBounds(
-        min_nodes=_count(partition.min_nodes) or 0,
-        max_nodes=_count(partition.max_nodes),
-        max_cores_per_node=_count(partition.max_cpus_per_node),
-        max_memory_bytes_per_node=_bytes(partition.max_memory_per_node),
-        max_memory_bytes_per_core=_bytes(partition.max_memory_per_cpu),
-        default_memory_bytes_per_node=_bytes(partition.default_memory_per_node),
-        default_memory_bytes_per_core=_bytes(partition.default_memory_per_cpu),
-        max_time_s=_seconds(partition.max_time),
-        default_time_s=_seconds(partition.default_time),
-        exclusive=partition.oversubscribe == "EXCLUSIVE",
-        weighted=True,
-    )
+def _yes(value: bool) -> str:
+    return "YES" if value else "NO"
 
 
-def _count(value: Any) -> int | None:
-    """Return a whole number; None for ``UNLIMITED`` and for no value, which both mean no limit."""
-    return value if isinstance(value, int) else None
-
-
-def _bytes(mib: Any) -> int | None:
-    count = _count(mib)
-    return count * _MIB if count else None
-
-
-def _seconds(minutes: Any) -> float | None:
-    """Return pyslurm's minutes in seconds; None for ``UNLIMITED`` and for no value."""
-    return _MINUTE_S * minutes if isinstance(minutes, int) else None
-
-
-def _allowed(names: list[str] | None) -> tuple[str, ...] | None:
-    return None if not names or names == ["ALL"] else tuple(names)
+def _clock(minutes: Any) -> str:
+    """Return pyslurm's minutes as Slurm's ``days-hours:minutes:seconds``, or its ``UNLIMITED``."""
+    return f"0-00:{minutes}:00" if isinstance(minutes, int) else str(minutes)
 
 
 def _gpus_in_use(jobs: Iterable[Any]) -> Counter[tuple[str, str]]:
@@ -166,22 +130,23 @@ def _gpus_in_use(jobs: Iterable[Any]) -> Counter[tuple[str, str]]:
     return in_use
 
 
-def _node(node: Any, in_use: Mapping[tuple[str, str], int]) -> NodeFacts:
-    cores = max(1, node.sockets * node.cores_per_socket or node.total_cpus)
-    per_core = max(1, node.total_cpus // cores)
-    gpus = {k: int(v) for k, v in (node.configured_gres or {}).items() if k.startswith("gpu")}
-    return NodeFacts(
-        name=node.name,
-        queues=tuple(node.partitions or ()),
-        usable=UNUSABLE.search(node.state) is None,
-        cores=cores,
-        idle_cores=max(0, min(cores, node.idle_cpus // per_core)),
-        memory_bytes=(node.real_memory or 0) * _MIB,
-        architecture=node.architecture or "x86_64",
-        features=tuple(node.active_features or node.available_features or ()),
-        gpus=gpus,
-        idle_gpus={name: max(0, n - in_use.get((node.name, name), 0)) for name, n in gpus.items()},
-        system=system_of(node.operating_system),
-        used_memory_bytes=(node.allocated_memory or 0) * _MIB,
-        cpus_per_core=per_core,
-    )
+def _node_record(node: Any, in_use: Mapping[tuple[str, str], int]) -> Record:
+    """Return the node as ``scontrol show node`` writes it."""
+    gres = node.configured_gres or {}
+    return {
+        "NodeName": node.name,
+        "Partitions": ",".join(node.partitions or ()),
+        "State": node.state,
+        "CPUTot": str(node.total_cpus),
+        "CPUAlloc": str(node.total_cpus - node.idle_cpus),
+        "Sockets": str(int(node.sockets)),
+        "CoresPerSocket": str(int(node.cores_per_socket)),
+        "RealMemory": str(node.real_memory or 0),
+        "AllocMem": str(node.allocated_memory or 0),
+        "Arch": node.architecture or "",
+        "OS": node.operating_system or "",
+        "ActiveFeatures": ",".join(node.active_features or ()),
+        "AvailableFeatures": ",".join(node.available_features or ()),
+        "Gres": ",".join(f"{name}:{count}" for name, count in gres.items()),
+        "GresUsed": ",".join(f"{name}:{in_use.get((node.name, name), 0)}" for name in gres),
+    }

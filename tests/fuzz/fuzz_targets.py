@@ -252,11 +252,9 @@ def squeue(data: bytes) -> None:
     """Jobs as squeue and slurmctld have them."""
     text = data.decode("utf-8", "replace")
     with refusing(BerthError):
-        slurm_present_jobs.parse(text, "|")
-    with refusing(BerthError):
-        for job in accounting.jobs_in(text):
-            with refusing(BerthError):
-                accounting.outcome_of(job)
+        fields = slurm_present_jobs.FIELDS
+        slurm_present_jobs.parse(slurm_present_jobs.rows(text, "|", fields))
+    accounting.remembered_in(slurm_present_jobs.rows(text, "|", accounting.REMEMBERED_FIELDS))
 
 
 def scontrol(data: bytes) -> None:

@@ -179,7 +179,8 @@ def test_squeues_line_is_read(
     monkeypatch: pytest.MonkeyPatch, line: str, state: str, waits: str | None,
     elapsed_s: float | None,
 ) -> None:  # fmt: skip
-    monkeypatch.setattr(commands, "run", lambda *_a, **_k: line + "\n")
+    record = dict(zip(present_jobs.NOW_FIELDS, line.split("|"), strict=True))
+    monkeypatch.setattr(present_jobs, "listed", lambda *_a, **_k: iter([record]))
     found = present_jobs.job_now("1")
     assert found is not None
     assert (found.state, found.waits_for, found.elapsed_s) == (state, waits, elapsed_s)

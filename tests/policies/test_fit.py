@@ -25,7 +25,7 @@ from policy_builders import (
 from berth.policies import Candidate, Decision, PolicySettings, Request
 from berth.policies.codes import Ground
 from berth.policies.limits import Limit, Scope
-from berth.policies.settings import FitSettings
+from berth.policies.settings import FitSettings, UntypedGpus
 from berth.policies.values import DefaultMemory, Needs, QueueBounds
 from berth.predictor.core.prediction import Basis
 
@@ -120,9 +120,30 @@ def test_a_queue_with_two_kinds_is_as_fast_as_its_slower_kind_and_gets_no_constr
     assert (decision.edit.queue, decision.edit.constraint) == ("only,mixed", None)
 
 
-def test_cores_of_gpu_nodes_and_untyped_slices_are_the_last_resort() -> None:
+@pytest.mark.parametrize(
+    ("types", "gpus", "untyped_gpus", "expected"),
+    [
+        (("gpu:1g.5gb",), 1, UntypedGpus.TYPE, "mig"),
+        (("gpu:1g.5gb", "gpu:3g.20gb"), 1, UntypedGpus.TYPE, None),
+        (("gpu:1g.5gb", "gpu:off1"), 1, UntypedGpus.TYPE, None),
+        ((), 1, UntypedGpus.TYPE, None),
+        (("gpu:1g.5gb",), 2, UntypedGpus.TYPE, None),
+        (("gpu:1g.5gb",), 1, UntypedGpus.LEAVE, None),
+    ],
+)
+def test_a_job_for_any_gpu_gets_a_slice_only_where_all_gpus_are_such_slices(
+    types: tuple[str, ...], gpus: int, untyped_gpus: UntypedGpus, expected: str | None
+) -> None:
+    settings = replace(FIT, untyped_gpus=untyped_gpus)
+    here = states(SLICE, gpu_types=types)
+    asked = unknown(gres=f"gpu:{gpus}", gpus=gpus)
+    assert queues(asked, SLICE, now=here, settings=settings) == expected
+    with_gpu = here | states(GPU)
+    assert queues(asked, SLICE, GPU, now=with_gpu, settings=settings) == "gpu"
+
+
+def test_cores_of_gpu_nodes_are_the_last_resort() -> None:
     assert queues(unknown(), GPU, SLICE) == "gpu,mig"
-    assert queues(unknown(gres="gpu:1", gpus=1), SLICE) == "mig"
     reason = fitted(unknown(), GPU).reason
     assert "it has GPUs, which the job does not use" in reason
     assert queues(unknown(gres="gpu:0"), GPU) == "gpu"

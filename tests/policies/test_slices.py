@@ -57,6 +57,7 @@ def choose(
     settings: PolicySettings = DEFAULTS,
     present: dict[str, Any] | None = None,
     curve_changes: dict[str, Any] | None = None,
+    kind: str = "program",
     **asked: Any,
 ) -> Decision:
     now = states(*candidates) | {name: state(**new) for name, new in (present or {}).items()}
@@ -64,7 +65,7 @@ def choose(
         curve(name, seconds, gpus=True, needs_bytes=memory_gib * GIB, **(curve_changes or {}))
         for name, seconds in TIMES_S.items()
     ]
-    predicted = forecast(*curves, curve("cpu", 1e5))
+    predicted = forecast(*curves, curve("cpu", 1e5), kind=kind)
     wanted = request(**{"tasks": 1, "wants_placement": True, "queue": "auto", **asked})
     return decided(wanted, candidates, predicted, now=now, settings=settings)
 
@@ -134,6 +135,26 @@ def test_several_gpus_are_no_slices_unless_their_type_was_named() -> None:
 def test_a_gpu_of_any_type_gets_the_type_of_the_slice() -> None:
     decision = choose(*SLICES, gpus=1, gres="gpu:1")
     assert (decision.edit.gres, decision.edit.adds_type) == ("gpu:1g.5gb:1", True)
+
+
+@pytest.mark.parametrize(
+    ("kind", "types", "gres"),
+    [
+        ("history", ("gpu:1g.5gb",), None),
+        ("history", ("gpu:1g.5gb", "gpu:2g.10gb"), "gpu:1g.5gb:1"),
+        ("history", (), "gpu:1g.5gb:1"),
+        ("program", ("gpu:1g.5gb",), "gpu:1g.5gb:1"),
+    ],
+)
+def test_no_type_is_added_by_use_where_the_queue_has_no_other(
+    kind: str, types: tuple[str, ...], gres: str | None
+) -> None:
+    """Slurm takes no type away: such a job can go back to whole GPUs."""
+    decision = choose(
+        SMALL, kind=kind, present={SMALL.name: {"gpu_types": types}}, gpus=1, gres="gpu:1"
+    )
+    assert (decision.edit.queue, decision.edit.gres) == ("mig", gres)
+    assert decision.edit.adds_type is (gres is not None)
 
 
 def test_a_named_type_is_kept() -> None:

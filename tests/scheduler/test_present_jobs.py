@@ -89,13 +89,18 @@ def assert_replayed(case: Case, running: PresentJob) -> None:
     assert all_of_it.low <= all_of_it.mid <= all_of_it.high
 
 
+def parsed(text: str) -> tuple[PresentJob, ...]:
+    """The jobs in squeue's text."""
+    return by_squeue.parse(by_squeue.rows(text, BAR, by_squeue.FIELDS))
+
+
 def test_squeues_fields() -> None:
     running = {**ROW, "State": "RUNNING", "NodeList": "n[1-2]", "Reason": "None",
                "StartTime": "2026-11-22T11:00:00", "tres": "cpu=8,gres/gpu=3"}  # fmt: skip
     reserved = {**ROW, "Reason": "(ReqNodeNotAvail, Reserved for maintenance)"}
-    assert by_squeue.parse(squeue(reserved), BAR)[0].may_start
+    assert parsed(squeue(reserved))[0].may_start
     held, gone = {**ROW, "Reason": "JobHeldUser"}, {**ROW, "State": "COMPLETED"}
-    waits, runs, stays = by_squeue.parse(squeue(ROW, running, held, gone), BAR)
+    waits, runs, stays = parsed(squeue(ROW, running, held, gone))
     assert waits == PresentJob(
         "7_2", "ada", ("cpu", "gpu"), False, 8, 1795341600.0, name="a|b\n8", nodes=2, gpus=4,
         priority=42.0, time_limit_s=86400.0, decision="abc12",
@@ -106,7 +111,7 @@ def test_squeues_fields() -> None:
 
 def test_squeues_memory_is_of_a_node() -> None:
     sizes = {"cpu=8,mem=7.50G,node=2": 3.75 * 2**30, "mem=512M": 2**28, "cpu=8": 0, "mem=x": 0}
-    found = by_squeue.parse(squeue(*({**ROW, "tres": tres} for tres in sizes)), BAR)
+    found = parsed(squeue(*({**ROW, "tres": tres} for tres in sizes)))
     assert [job.memory_bytes for job in found] == list(sizes.values())
 
 
@@ -122,19 +127,19 @@ def test_squeues_dependencies(dependency: str, after: tuple[str, ...]) -> None:
     ids = ("7_3", "6", "7_2", "8")
     waits = {**ROW, "JobArrayID": "9_2", "Reason": "Dependency", "Dependency": dependency}
     rows = [{**ROW, "JobArrayID": one, "Name": "" if one != "8" else ROW["Name"]} for one in ids]
-    *_, job = by_squeue.parse(squeue(*rows, waits), BAR)
+    *_, job = parsed(squeue(*rows, waits))
     assert (job.after, job.may_start) == (after, bool(after))
 
 
 def test_what_a_user_writes_adds_no_job() -> None:
     forged = {**ROW, "Name": squeue({**ROW, "UserName": "eve"}).replace(BAR, "|")}
-    assert [job.user for job in by_squeue.parse(squeue(forged, ROW), BAR)] == ["ada", "ada"]
+    assert [job.user for job in parsed(squeue(forged, ROW))] == ["ada", "ada"]
 
 
 @given(st.text(max_size=200))
 def test_any_text_of_squeue_is_jobs_or_one_sentence(text: str) -> None:
     try:
-        assert isinstance(by_squeue.parse(text.replace("|", BAR), BAR), tuple)
+        assert isinstance(parsed(text.replace("|", BAR)), tuple)
     except SchedulerError as error:
         assert "\n" not in error.message
 

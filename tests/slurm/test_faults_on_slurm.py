@@ -23,6 +23,9 @@ DEADLINE_S = 0.05
 PATIENT_S = 1.0
 """Where the daemon is to be heard however busy the machine is."""
 ASKED = ("-p", "auto", "-n", "4", "--mem=100", "--comment=berth:stream")
+UNKNOWN = ("-p", "auto", "-n", "4", "--mem=100", "--comment=nightly")
+"""A job of whose program nothing is known: placed by fit."""
+JOBS_ASKED = pytest.mark.parametrize("asked", [ASKED, UNKNOWN], ids=["forecast", "fit"])
 
 Fault = Callable[[Cluster], AbstractContextManager[object]]
 
@@ -39,11 +42,16 @@ def cluster_under_fault(slurm: Cluster) -> Cluster:
     return slurm
 
 
-def unchanged_shape(slurm: Cluster) -> str:
+def by_fit(site_file: str) -> str:
+    """The site file's text with jobs of unknown programs placed by fit, as sites have it."""
+    return by_time_alone(site_file).replace('[fit]\nmode = "off"', '[fit]\nmode = "enforce"')
+
+
+def unchanged_shape(slurm: Cluster, asked: tuple[str, ...] = ASKED) -> str:
     """What the same job looks like when it opts out of Berth."""
-    words = [word for word in ASKED if not word.startswith("--comment")]
+    *words, comment = asked
     ids = slurm.submit_many(1, *words, "--comment=berth:off")
-    return next(iter(slurm.shapes(ids))).replace("berth:off", "berth:stream")
+    return next(iter(slurm.shapes(ids))).replace("berth:off", comment.partition("=")[2])
 
 
 def absent(_: Cluster) -> AbstractContextManager[object]:
@@ -61,14 +69,14 @@ def answering(raw: bytes, *, trickle_s: float = 0.0) -> Fault:
 
 @contextmanager
 def stopped(slurm: Cluster) -> Iterator[None]:
-    with real_daemon(slurm, amend=by_time_alone) as daemon:
+    with real_daemon(slurm, amend=by_fit) as daemon:
         os.kill(daemon.pid, signal.SIGSTOP)
         yield
 
 
 @contextmanager
 def killed(slurm: Cluster) -> Iterator[None]:
-    with real_daemon(slurm, amend=by_time_alone) as daemon:
+    with real_daemon(slurm, amend=by_fit) as daemon:
         os.kill(daemon.pid, signal.SIGKILL)
         yield
 
@@ -104,7 +112,7 @@ def a_web_server(slurm: Cluster) -> Iterator[None]:
         yield
 
 
-ANSWER = json.dumps(move_to("gpu")).encode() + b"\n"
+ANSWER = json.dumps(move_to("gpu,cpu")).encode() + b"\n"
 FAULTS: dict[str, Fault] = {
     "absent": absent,
     "killed": killed,
@@ -121,15 +129,16 @@ FAULTS: dict[str, Fault] = {
 }
 
 
+@JOBS_ASKED
 @pytest.mark.parametrize("name", FAULTS)
 def test_all_jobs_are_accepted_unchanged_and_soon_at_no_cost(
-    cluster_under_fault: Cluster, name: str
+    cluster_under_fault: Cluster, name: str, asked: tuple[str, ...]
 ) -> None:
     slurm = cluster_under_fault
-    expected = unchanged_shape(slurm)
+    expected = unchanged_shape(slurm, asked)
     slurm.timings.unlink()
     with FAULTS[name](slurm):
-        jobs = slurm.submit_many(JOBS, *ASKED)
+        jobs = slurm.submit_many(JOBS, *asked)
         assert len(jobs) == JOBS
         assert slurm.shapes(jobs) == {expected}
     calls = slurm.calls_s()
@@ -140,17 +149,19 @@ def test_all_jobs_are_accepted_unchanged_and_soon_at_no_cost(
     assert statistics.median(calls[FAILURES_TO_OPEN:]) < 1e-3
 
 
+@JOBS_ASKED
 def test_a_daemon_killed_while_jobs_come_in_harms_none_of_them(
-    cluster_under_fault: Cluster,
+    cluster_under_fault: Cluster, asked: tuple[str, ...]
 ) -> None:
     """Each job is either placed or unchanged, never in between, never lost."""
     slurm = cluster_under_fault
-    unchanged = unchanged_shape(slurm)
-    with real_daemon(slurm, amend=by_time_alone) as daemon:
-        placed = slurm.shapes(slurm.submit_many(1, *ASKED))
+    unchanged = unchanged_shape(slurm, asked)
+    with real_daemon(slurm, amend=by_fit) as daemon:
+        placed = slurm.shapes(slurm.submit_many(1, *asked))
+        assert placed != {unchanged}
         killer = threading.Timer(0.25, os.kill, (daemon.pid, signal.SIGKILL))
         killer.start()
-        jobs = slurm.submit_many(JOBS, *ASKED)
+        jobs = slurm.submit_many(JOBS, *asked)
         killer.join()
     assert len(jobs) == JOBS
     assert slurm.shapes(jobs) <= placed | {unchanged}
@@ -218,20 +229,22 @@ BEHIND = {
 }
 
 
+@pytest.mark.parametrize("amend", [by_time_alone, by_fit])
 @pytest.mark.parametrize("name", BEHIND)
 def test_a_fault_behind_the_daemon_changes_no_decision(
-    cluster_under_fault: Cluster, name: str
+    cluster_under_fault: Cluster, name: str, amend: Callable[[str], str]
 ) -> None:
     """What it knew it still knows: jobs are treated as before, at the same cost."""
     slurm = cluster_under_fault
-    unknown = ("-p", "auto", "-n", "4", "--comment=berth:nobody")
     slurm.set_filter_config(socket=slurm.berth_socket, deadline_ms=PATIENT_S * 1000)
-    with real_daemon(slurm, amend=by_time_alone) as daemon, ExitStack() as stack:
-        before = slurm.submit_many(1, *ASKED) + slurm.submit_many(1, *unknown)
+    with real_daemon(slurm, amend=amend) as daemon, ExitStack() as stack:
+        before = slurm.submit_many(1, *ASKED) + slurm.submit_many(1, *UNKNOWN)
+        is_by_fit = slurm.shapes(before[1:]) != {unchanged_shape(slurm, UNKNOWN)}
+        assert is_by_fit is (amend is by_fit)
         stack.enter_context(BEHIND[name](daemon))
         slurm.timings.unlink()
         placed = slurm.submit_many(JOBS // 2, *ASKED)
-        kept = slurm.submit_many(JOBS // 2, *unknown)
+        kept = slurm.submit_many(JOBS // 2, *UNKNOWN)
         assert slurm.shapes(placed) == slurm.shapes(before[:1])
         assert slurm.shapes(kept) == slurm.shapes(before[1:])
         assert len(placed) + len(kept) == JOBS

@@ -23,8 +23,8 @@ from berth.plugin.slurm.filter import FILTER_PATH
 STAMP = "berth/1 id=d1 action=edit code=memory-fit fit=0123456789abcdef"
 
 
-FIELDS = {"admin_comment": "AdminComment", "comment": "Comment", "username": "UserId",
-          "state": "JobState", "requeue": "Requeue", "batchflag": "BatchFlag"}  # fmt: skip
+FIELDS = {"admin_comment": "AdminComment", "comment": "Comment", "UserName": "UserId",
+          "State": "JobState", "requeue": "Requeue", "batchflag": "BatchFlag"}  # fmt: skip
 
 
 class Killed(BaseException):
@@ -41,13 +41,15 @@ class FakeSlurm:
     config: str = "JobRequeue = 1\nMinJobAge = 300 sec\n"
 
     def run(self, words: Sequence[str], **_: object) -> str:
-        if "-t" in words and "-j" not in words:
-            states = words[words.index("-t") + 1].split(",")
-            ended = {n: j for n, j in self.jobs.items() if j["JobState"] in states}
-            return "".join(f"{n:24}{j['AdminComment']}\n" for n, j in ended.items())
         if "-O" in words:
-            job = self.jobs.get(words[words.index("-j") + 1], {})
-            return job.get(FIELDS[words[-1].partition(":")[0]], "")
+            states = words[words.index("-t") + 1].split(",")
+            forms = [form.partition(":") for form in words[-1].split(",")]
+            return "".join(
+                f"{number if name == 'JobID' else job[FIELDS[name]]}{bar}"
+                for number, job in self.jobs.items()
+                if job["JobState"] in states
+                for name, _, bar in forms
+            )
         if words[-1:] == ("partition",):
             return "PartitionName=auto Default=YES MaxTime=1:00:00\n"
         if words[1:] == ("show", "config"):

@@ -21,6 +21,8 @@ _PARTITION = {
     "default_memory_per_node": None,
     "default_memory_per_cpu": 1000,
     "oversubscribe": "NO",
+    "priority_tier": 1,
+    "preempt_mode": None,
 }
 PARTITIONS = (
     {**_PARTITION, "name": "gpu"},

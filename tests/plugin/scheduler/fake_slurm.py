@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from berth.plugin.slurm.accounting import SACCT_FIELDS
+from berth.plugin.slurm.accounting import REMEMBERED_FIELDS, SACCT_FIELDS
 
 _SCRIPT = """#!/bin/sh
 name=$(basename "$0")
@@ -16,7 +16,8 @@ case "$*" in
   *"show config"*) name=config;; *"show job"*) name=job;; *-V*) name=version;;
 esac
 [ -f "{folder}/$name.hang" ] && exec sleep 60
-[ -f "{folder}/$name.out" ] && cat "{folder}/$name.out"
+bar=$(expr "$*" : '.*\\(<[0-9a-f]*>\\)')
+[ -f "{folder}/$name.out" ] && sed "s/@BAR@/$bar/g" "{folder}/$name.out"
 if [ -f "{folder}/$name.err" ]; then cat "{folder}/$name.err" >&2; exit 1; fi
 exit 0
 """
@@ -49,6 +50,7 @@ def accounted(job: str, state: str = "COMPLETED", **fields: object) -> str:
         "JobIDRaw": job,
         "State": state,
         "Partition": "" if "." in job else "cpu",
+        "Elapsed": "00:01:01",
         "ElapsedRaw": 61,
         "NodeList": "cpu1",
         "User": "" if "." in job else "alice",
@@ -59,11 +61,35 @@ def accounted(job: str, state: str = "COMPLETED", **fields: object) -> str:
         "NNodes": 1,
         "NCPUS": 4,
         "AllocTRES": "billing=4,cpu=4,gres/gpu=2,gres/gpu:h200=2,mem=1G,node=1",
-        "TimelimitRaw": "" if "." in job else 60,
+        "Timelimit": "" if "." in job else "01:00:00",
         "ConsumedEnergyRaw": 0,
         **fields,
     }
     return "|".join(str(told.get(name, "")) for name in SACCT_FIELDS) + "\n"
+
+
+def remembered(job: str, state: str = "COMPLETED", **fields: object) -> str:
+    """A job of ``squeue --Format`` as Berth asks for it (22.05.8), as ``accounted`` is."""
+    told = {
+        "JobArrayID": job,
+        "JobID": job,
+        "State": state,
+        "Partition": "cpu",
+        "TimeUsed": "1:01",
+        "NodeList": "cpu1",
+        "UserName": "alice",
+        "SubmitTime": "2026-11-21T18:00:00",
+        "StartTime": "2026-11-21T18:00:10",
+        "EndTime": "2026-11-21T18:01:11",
+        "exit_code": 0,
+        "NumNodes": 1,
+        "NumCPUs": 4,
+        "tres-alloc": "cpu=4,node=1,gres/gpu=2",
+        "tres-per-node": "N/A",
+        "TimeLimit": "1:00:00",
+        **fields,
+    }
+    return "".join(f"{told.get(name, '')}@BAR@" for name in REMEMBERED_FIELDS) + "\n"
 
 
 WAITING = """\
