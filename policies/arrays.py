@@ -74,8 +74,8 @@ def work_of(array: TaskArray | None, forecast: Forecast, nodes: int) -> float:
     """Return the sum of the tasks' predicted times divided by the longest task's; 1 for a single
     job.
 
-    The ratio is the same on all platforms, because a forecast has one growth of time with
-    problem size.
+    The ratio is the same on all platforms: a forecast has one growth of time with problem size,
+    and the time of starting kernels is left out.
     """
     if array is None:
         return 1.0

@@ -202,7 +202,7 @@ class _Predictions:
             speedup = point.speedup.scaled(point.runtime_s.mid / runtime_s.mid)
         growth = None if self._size is None else forecast.growth(self._size, nodes)
         if growth is not None:
-            runtime_s = growth.runtime(runtime_s)
+            runtime_s = growth.runtime(runtime_s, point.launch_s)
         memory = memory_with(memory, growth, forecast.memory_ratio(platform, nodes))
         return _Predicted(point, runtime_s, memory, speedup)
 

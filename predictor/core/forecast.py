@@ -152,21 +152,18 @@ class Forecast:
         ratio of nodes where the profiled problem grew with the number of nodes. Returns None where
         the platform was not forecast.
         """
-        time = self._time_at(platform, units, nodes)
-        return time if time is None or size is None else self.growth(size, nodes).runtime(time)
-
-    def _time_at(self, platform: str, units: int, nodes: int) -> Interval | None:
-        """Return the time that ``runtime_at`` gives at the profiled problem size."""
         curve = self.curves.get(platform)
         if curve is None:
             return None
-        if self.nodes is None:
-            return curve.runtime_at(units)
-        own = self.nodes.units(units, nodes)
-        time = self.nodes.learnt_at(platform, own, nodes)
+        own = units if self.nodes is None else self.nodes.units(units, nodes)
+        time = None if self.nodes is None else self.nodes.learnt_at(platform, own, nodes)
         if time is None:
-            time = curve.runtime_at(own).times(self.nodes.ratio(platform, nodes).time)
-        return time
+            time = curve.runtime_at(own)
+            if self.nodes is not None:
+                time = time.times(self.nodes.ratio(platform, nodes).time)
+        if size is None:
+            return time
+        return self.growth(size, nodes).runtime(time, curve.nearest(own).launch_s)
 
     def ratio(
         self, platform: str, units: int, other: str, other_units: int, nodes: int = 1
@@ -393,7 +390,8 @@ def _curve_out(curve: PredictionCurve) -> list[list[Any]]:
             _maybe_out(p.energy_j),
             p.abstained,
             None if p.unit_power_w is None else float(f"{p.unit_power_w:.6g}"),
-            *([] if p.own_log_width is None else [float(f"{p.own_log_width:.6g}")]),
+            None if p.own_log_width is None else float(f"{p.own_log_width:.6g}"),
+            *([float(f"{p.launch_s:.6g}")] if p.launch_s else []),
         ]
         for p in curve.points
     ]
@@ -406,7 +404,9 @@ def _curve_in(points: Any, workload: str, platform: str) -> PredictionCurve:
 
 
 def _point_in(point: Any, workload: str, platform: str) -> Prediction:
-    cores, gpus, basis, bound, speedup, runtime, memory, energy, abstained, power_w, *own = point
+    cores, gpus, basis, bound, speedup, runtime, memory, energy, abstained, power_w, own, *launch = (
+        point
+    )
     return Prediction(
         workload=workload,
         platform=platform,
@@ -420,5 +420,6 @@ def _point_in(point: Any, workload: str, platform: str) -> Prediction:
         bound=Bound(bound),
         abstained=abstained,
         unit_power_w=None if power_w is None else float(power_w),
-        own_log_width=float(own[0]) if own else None,
+        own_log_width=None if own is None else float(own),
+        launch_s=float(launch[0]) if launch else 0.0,
     )

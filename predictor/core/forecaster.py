@@ -327,6 +327,7 @@ def _merged(
                 basis=combined.basis,
                 abstained=combined.abstained,
                 own_log_width=combined.own_log_width,
+                launch_s=max(a.curves[platform].nearest(units).launch_s for _, a in answers),
                 speedup=point.speedup.scaled(factor),
                 energy_j=None if energy is None else energy.scaled(1 / factor),
             )

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import bisect
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -60,6 +60,10 @@ class Interval:
         if not (0 <= self.low <= self.mid <= self.high < math.inf):
             raise ValueError(f"not an interval: {self.low}, {self.mid}, {self.high}")
 
+    def __iter__(self) -> Iterator[float]:
+        """Yield the lower end, the middle and the upper end."""
+        yield from (self.low, self.mid, self.high)
+
     def scaled(self, factor: float) -> Interval:
         """Return the interval with all three numbers multiplied by ``factor`` (at least 0)."""
         return Interval(self.low * factor, self.mid * factor, self.high * factor)
@@ -77,7 +81,7 @@ class Interval:
         1)."""
         low, mid, high = (
             math.exp(math.log(a) * (1 - weight) + math.log(b) * weight)
-            for a, b in ((self.low, other.low), (self.mid, other.mid), (self.high, other.high))
+            for a, b in zip(self, other, strict=True)
         )
         return Interval(min(low, mid), mid, max(mid, high))
 
@@ -109,7 +113,7 @@ _WIDEST = math.log(1e6)
 
 def rounded(interval: Interval) -> list[float]:
     """Return [low, mid, high] of the interval rounded to six digits, for JSON."""
-    return [float(f"{v:.6g}") for v in (interval.low, interval.mid, interval.high)]
+    return [float(f"{v:.6g}") for v in interval]
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,6 +190,9 @@ class Prediction:
     The shared part (how long the job itself takes) cancels where two platforms are compared. None:
     not known, the whole error counts as the platform's own.
     """
+    launch_s: float = 0.0
+    """Seconds of ``runtime_s`` that start parallel regions or GPU kernels; another problem size
+    keeps them."""
 
     @property
     def ratio_log_width(self) -> float:

@@ -254,9 +254,21 @@ class Growth(NamedTuple):
     larger: bool = False
     """Whether this size is above the profiled size."""
 
-    def runtime(self, as_profiled: Interval) -> Interval:
-        """Return the time at this size on a platform, given the time at the profiled size there."""
-        return as_profiled.times(self.time)
+    def runtime(self, as_profiled: Interval, launch_s: float = 0.0) -> Interval:
+        """Return the time at this size on a platform, given the time at the profiled size there.
+
+        ``launch_s``: the seconds of it that start parallel regions or GPU kernels. The predicted
+        time keeps them, as another size changes how much each kernel does. The interval also covers
+        that their number grows with the size, as a number of steps does.
+        """
+        grown = as_profiled.times(self.time)
+        if not launch_s or self.time.low == self.time.high == 1.0:
+            return grown
+        low, mid, high = (
+            min(launch_s, seconds) * (1 - factor) + seconds * factor
+            for seconds, factor in zip(as_profiled, self.time, strict=True)
+        )
+        return Interval(min(low, grown.low), mid, max(high, grown.high))
 
     def memory(self, as_profiled: MemoryUse) -> MemoryUse:
         """Return the memory at this size on a platform, given the memory at the profiled size

@@ -192,6 +192,21 @@ def test_size_moves_time_and_memory_but_not_speedup(predictor: Predictor) -> Non
     assert there.speedup == here.speedup
 
 
+@pytest.mark.parametrize("gpu", ["lassen-v100", "h100-80gb"])
+def test_no_size_is_predicted_to_run_shorter_than_one_launch(
+    predictor: Predictor, gpu: str
+) -> None:
+    sizes = tuple(
+        SizePoint(size=n, runtime_s=n * 1e-8, peak_memory_bytes=1e8) for n in (1e5, 1e6)
+    )
+    forecast = Forecaster(families=("program",)).forecast(workload_of(profile(sizes=sizes)), ALL)
+    least_s = ALL[gpu].signature.launch_overhead_s
+    assert least_s is not None
+    tiny = Forecast.from_json(forecast.to_json()).runtime_at(gpu, 1, size=10.0)
+    assert tiny is not None
+    assert least_s <= tiny.mid < 2 * least_s
+
+
 def test_without_a_measured_peak_memory_is_not_known(predictor: Predictor) -> None:
     found = predictor.predict(profile(peak=None), ALL["quartz"], reference=HERE)
     assert found.memory == MemoryUse()

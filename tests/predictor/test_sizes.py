@@ -9,7 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from berth.pilot.errors import UsageError
-from berth.predictor.core.sizes import MEASURED_MARGIN, SINGLE_SIZE_MARGIN, SizeGrowth
+from berth.predictor.core.prediction import Interval
+from berth.predictor.core.sizes import (
+    MEASURED_MARGIN,
+    SINGLE_SIZE_MARGIN,
+    SizeGrowth,
+    growth_to,
+)
 
 POSITIVE = st.floats(min_value=1e-3, max_value=1e12)
 
@@ -157,3 +163,18 @@ def test_a_doubt_of_a_size_is_said_in_words() -> None:
     small = SizeGrowth.fit(points, size=200.0, bounds={200.0, 400.0})
     assert "too small to tell" in (small.doubt(2000.0) or "")
     assert [one.doubt(None) for one in (none, growth, small)] == [None] * 3
+
+
+@pytest.mark.parametrize("size", [1.0, 1e3, 1e6, 1e7])
+def test_another_size_keeps_the_time_of_starting_kernels(size: float) -> None:
+    points = [(n, 1e-8 * n, 1e6) for n in (1e5, 1e6)]
+    growth = growth_to(SizeGrowth.fit(points, size=1e6), size)
+    there = growth.runtime(Interval(9e-6, 10e-6, 12e-6), launch_s=4e-6)
+    assert there.mid == pytest.approx(4e-6 + 6e-6 * size / 1e6)
+    assert there.low <= 9e-6 * growth.time.low
+    assert there.high >= 12e-6 * growth.time.high
+
+
+def test_the_profiled_size_keeps_a_time_below_the_estimated_launches() -> None:
+    growth = growth_to(SizeGrowth.fit([(10, 1.0, 100.0), (20, 2.0, 200.0)], size=10), 10)
+    assert growth.runtime(Interval(1.0, 1.0, 1.0), launch_s=2.0) == Interval(1.0, 1.0, 1.0)

@@ -110,7 +110,11 @@ class Layout:
     count: int
     """Number of requested points, which are the first rows of the table."""
     reference: int
-    """Table row of the platform that the profile was measured on; -1: that platform is unknown."""
+    """Table row of the platform that the profile was measured on, with the cores of that run."""
+    reference_core: int
+    """Table row of one core of that platform."""
+    assumed: bool
+    """Whether that platform is unknown, so that one of the bundle's is taken in its place."""
     labelled: dict[str, int]
     """Table row by labelled platform, at the core count of its measured times."""
     at_home: frozenset[str]
@@ -118,7 +122,7 @@ class Layout:
     labels_of: dict[str, str]
     """Name of the labelled platform with the same hardware, by requested platform."""
     one_core: dict[str, int]
-    """Table row of one core, by name of each requested CPU platform and of the reference."""
+    """Table row of one core, by name of each requested CPU platform."""
     typical: TypicalShares
     """How a typical program's time splits into core and memory, by table row."""
 
@@ -134,8 +138,7 @@ class Reading:
     roofs: Times
     log_roofs: Floats
     log_efficiency: float
-    """Log of the measured time on the reference over the roofline time there; NaN: unknown
-    reference."""
+    """Log of the measured time on the reference over the roofline time there."""
     counted: bool = True
     """False: the counters are those of another program, only the time is this program's."""
     mispredicts: float | None = None
@@ -155,21 +158,17 @@ def read(profile: Profile, runtime_s: float, layout: Layout, typical: float) -> 
     they are scaled to the whole run: the program then has the efficiency ``exp(typical)``, the
     training set's mean. Raises UsageError where required counters are missing.
     """
-    known = layout.reference >= 0
-    home = layout.table.points[layout.reference].platform if known else None
+    home = None if layout.assumed else layout.table.points[layout.reference].platform
     work = work_of(profile)
     scaling = thread_scaling(profile, work, home)
     run = Reference(runtime_s, layout.reference)
     roofs = times(work, layout.table, scaling)
     if not work.complete:
-        # Without a reference, use a platform of the bundle: the result must not depend on the other
-        # requested points.
-        anchor = layout.reference if layout.reference >= 0 else min(layout.labelled.values())
         wanted = math.exp(math.log(runtime_s) - typical)
-        work = work.scaled(wanted / float(roofs.total[anchor]))
+        work = work.scaled(wanted / float(roofs.total[layout.reference]))
         roofs = times(work, layout.table, scaling)
     logs = np.log(roofs.total)
-    efficiency = math.log(runtime_s) - float(logs[layout.reference]) if known else math.nan
+    efficiency = math.log(runtime_s) - float(logs[layout.reference])
     return Reading(profile, work, scaling, run, roofs, logs, efficiency)
 
 
@@ -185,7 +184,7 @@ def log_times(readings: Sequence[Reading], layout: Layout, bundle: Bundle) -> Fl
     residuals = {
         name: bundle.residual(name, np.array([_features(r, index) for r in readings]))
         for name, index in layout.labelled.items()
-        if layout.reference >= 0 and name in asked
+        if name in asked and not layout.assumed
     }
     measured = _measured_log_times(readings[0].profile)
     logs = np.empty((len(readings), len(points)))
@@ -215,14 +214,13 @@ def log_times(readings: Sequence[Reading], layout: Layout, bundle: Bundle) -> Fl
 
 def _own_time(entry: Labelled | None, layout: Layout, point: Point) -> OwnTime | None:
     """Return how labels correct a prediction from CPU to CPU; None: they do not."""
-    return entry.own_time if entry is not None and between_cpus(layout, point) else None
+    usable = entry is not None and not layout.assumed and between_cpus(layout, point)
+    return entry.own_time if usable else None
 
 
 def between_cpus(layout: Layout, point: Point) -> bool:
-    """Return whether a point is of a CPU and the profile was measured on a known CPU."""
-    if layout.reference < 0 or point.gpus:
-        return False
-    return not layout.table.points[layout.reference].gpus
+    """Return whether a point is of a CPU and the profile was measured on a CPU."""
+    return not point.gpus and not layout.table.points[layout.reference].gpus
 
 
 @dataclass(frozen=True, slots=True)
@@ -274,7 +272,7 @@ def moved_between_cpus(
     the other CPU (``between_cpus``) and from there to its number of cores.
     """
     home, target = layout.table.points[layout.reference], layout.table.points[index]
-    ours, theirs = (layout.one_core[point.platform.name] for point in (home, target))
+    ours, theirs = layout.reference_core, layout.one_core[target.platform.name]
     logs = reading.log_roofs
     one_core = math.log(reading.run.runtime_s) + float(logs[ours] - logs[layout.reference])
     work = reading.work
@@ -294,9 +292,10 @@ def moved_between_cpus(
         log_time = math.log(_on_all_cores(reading, target.units, *times_s, rows))
     doublings = abs(math.log2(target.units)) + abs(math.log2(home.units))
     scaling = scaling_deviation(reading, doublings)
+    unknown = UNKNOWN_DEVIATION if layout.assumed else 0.0
     return Moved(
         log_time,
-        math.hypot(PROGRAM_DEVIATION, ratio.deviation, scaling),
+        math.hypot(PROGRAM_DEVIATION, ratio.deviation, unknown, scaling),
         math.hypot(OWN_PROGRAM_DEVIATION, ratio.own_deviation, OWN_SCALING * scaling),
     )
 
@@ -450,7 +449,7 @@ def _basis(entry: Labelled, apart: float) -> Basis:
 def _residuals(reading: Reading, layout: Layout, bundle: Bundle) -> dict[str, float]:
     """Return the log correction that the model predicts, by platform; empty if the reference is
     unknown."""
-    if layout.reference < 0:
+    if layout.assumed:
         return {}
     residuals = {}
     for name, index in layout.labelled.items():
@@ -483,8 +482,7 @@ def _calibrated(prior: Calibration, reading: Reading, index: int, residual: floa
     See ``bundle.Calibration`` for the formula.
     """
     roofs = reading.roofs
-    known = not math.isnan(reading.log_efficiency)
-    stretch = prior.bias + residual + (prior.carry * reading.log_efficiency if known else 0.0)
+    stretch = prior.bias + residual + prior.carry * reading.log_efficiency
     fixed = float(roofs.fixed[index]) + prior.reduction_s * float(roofs.reductions[index])
     return math.log(fixed + float(roofs.parallel[index]) * math.exp(stretch))
 
@@ -514,11 +512,5 @@ def _at_home(
         return Estimate(measured[point.units], width, Basis.MEASURED)
     nearest = min(measured, key=lambda cores: abs(math.log(cores / point.units)))
     apart = abs(math.log2(point.units / nearest))
-    reference_log_s = math.log(reading.run.runtime_s)
-    index = reading.run.index
-    moved = (
-        reference_log_s + log_roof - float(reading.log_roofs[index])
-        if index >= 0
-        else reference_log_s
-    )
+    moved = math.log(reading.run.runtime_s) + log_roof - float(reading.log_roofs[reading.run.index])
     return Estimate(moved, width + doubling * apart, Basis.SCALED)

@@ -218,7 +218,7 @@ class Game:
     def __init__(self, reading: Reading, layout: Layout, bundle: Bundle) -> None:
         self._reading, self._layout, self._bundle = reading, layout, bundle
         self.row = _row(reading.work, reading.log_efficiency)
-        typical = _typical(bundle, reading.work, reading.log_efficiency)
+        typical = _typical(bundle, reading.work)
         # Counters that the pilot could not measure stay unknown and have no effect.
         self.typical = np.where(np.isnan(self.row), self.row, typical)
         self.groups = [[_AT[column] for column in columns] for _, _, columns in GROUPS]
@@ -241,10 +241,7 @@ class Game:
         roofs = times(work, layout.table, reading.scaling)
         logs = np.log(roofs.total)
         efficiency = float(row[_AT["log_efficiency"]])
-        known = layout.reference >= 0
-        log_time = (
-            float(logs[layout.reference]) + efficiency if known else math.log(reading.run.runtime_s)
-        )
+        log_time = float(logs[layout.reference]) + efficiency
         return replace(
             reading,
             work=work,
@@ -276,7 +273,7 @@ def _row(work: Work, log_efficiency: float) -> Floats:
     return np.array([values[column] for column in COLUMNS])
 
 
-def _typical(bundle: Bundle, work: Work, log_efficiency: float) -> Floats:
+def _typical(bundle: Bundle, work: Work) -> Floats:
     """Return the median of each program input over the training kernels, as a row.
 
     Training rows hold reads and writes that miss together; they are split as in ``work``.
@@ -313,8 +310,6 @@ def _typical(bundle: Bundle, work: Work, log_efficiency: float) -> Floats:
         share = reads / (reads + writes) if reads + writes > 0 else 0.5
         values[f"{level}_reads"] = misses[level] * share
         values[f"{level}_writes"] = misses[level] * (1 - share)
-    if math.isnan(log_efficiency):
-        values["log_efficiency"] = math.nan
     return np.array([values[column] for column in COLUMNS])
 
 

@@ -46,7 +46,7 @@ class Reference:
 
     runtime_s: float
     index: int
-    """Row of the run's platform in the table of peak rates; -1: the platform is unknown."""
+    """Row of the run's platform in the table of peak rates."""
 
 
 def work_features(work: Work, scaling: ThreadScaling) -> list[float]:
@@ -84,29 +84,23 @@ def work_features(work: Work, scaling: ThreadScaling) -> list[float]:
 def platform_features(work: Work, reference: Reference, times: Times, target: int) -> list[float]:
     """Return the features from roofline times on the reference and on row ``target`` of the table.
 
-    The order is that of ``PLATFORM_FEATURES``. Values that need the reference platform are NaN if
-    that platform is unknown.
+    The order is that of ``PLATFORM_FEATURES``.
     """
     home, total = reference.index, float(times.total[target])
-    known = home >= 0
-    roof = float(times.total[home]) if known else math.nan
+    roof = float(times.total[home])
     region = math.nan if not work.regions else math.log(reference.runtime_s / work.regions)
-    memory = max(float(times.dram[home]), float(times.l3[home])) / roof if known else math.nan
-    compute = (
-        max(float(times.flops[home]), float(times.instructions[home])) / roof if known else math.nan
-    )
     return [
-        math.log(reference.runtime_s / roof) if known else math.nan,
+        math.log(reference.runtime_s / roof),
         region,
-        memory,
-        compute,
+        max(float(times.dram[home]), float(times.l3[home])) / roof,
+        max(float(times.flops[home]), float(times.instructions[home])) / roof,
         float(times.flops[target]) / total,
         float(times.instructions[target]) / total,
         float(times.l2[target]) / total,
         float(times.dram[target]) / total,
         float(times.launches[target]) / total,
         float(times.atomics[target]) / total,
-        math.log(total / roof) if known else math.nan,
+        math.log(total / roof),
     ]
 
 

@@ -19,7 +19,7 @@ from berth.pilot.profile import Profile
 from berth.predictor.core.family import Answer
 from berth.predictor.core.intervals import around
 from berth.predictor.core.prediction import Basis, Bound, Prediction, PredictionCurve
-from berth.predictor.core.sizes import SizeGrowth, growth_to, memory_on
+from berth.predictor.core.sizes import SizeGrowth, growth_to, memory_on, ran_on_gpu
 from berth.predictor.families.program import bundle as bundles
 from berth.predictor.families.program.between_cpus import Shares, TypicalShares
 from berth.predictor.families.program.bundle import Bundle
@@ -133,11 +133,11 @@ class Predictor:
             readings = self._uncounted(profile, layout)
             estimates = combined([estimate(each, layout, self._bundle) for each in readings])
             reading = readings[0]
-            doubt = _incomplete(profile) or _elsewhere(profile, reference)
-            doubts = dict.fromkeys(_names(points), doubt or _waiting(profile, reference))
+            doubts = dict.fromkeys(_names(points), _doubt(profile, reference))
+            launches = layout.table.fork_s
         else:
             reading = self.read(profile, layout)
-            estimates = estimate(reading, layout, self._bundle)
+            estimates, launches = estimate(reading, layout, self._bundle), reading.roofs.launches
             doubts = self._doubts(reading, points, reference)
         predictions = [
             _prediction(
@@ -146,6 +146,7 @@ class Predictor:
                 point_estimate,
                 index=index,
                 growth=growth,
+                launch_s=float(launches[index]),
                 ran_on=reference,
                 doubt=doubts[point.platform.name] or _crowded(profile, point),
             )
@@ -159,21 +160,29 @@ class Predictor:
         self, profile: Profile, points: Sequence[Point], reference: Platform | None
     ) -> Layout:
         """Return a table of peak rates for these points, the reference run and the labelled
-        platforms."""
-        runs_on, asked = profile.runs_on, list(points)
-        if reference is not None:
-            asked.append(Point(reference, runs_on.threads * runs_on.ranks))
-        labelled = self._bundle.manifest.labelled
+        platforms.
+
+        ``reference``: None where the platform that the profile was measured on is unknown. The
+        bundle's first labelled platform of the kind (CPU, GPU) that it ran on is assumed then.
+        """
+        runs_on, labelled = profile.runs_on, self._bundle.manifest.labelled
         platforms = {point.platform.name: point.platform for point in points}
         labels = {entry.platform: entry.hardware for entry in labelled}
+        assumed = min(labels.values(), key=lambda p: p.is_gpu != ran_on_gpu(profile))
+        reference = reference or platforms.get(profile.platform)
+        home = reference or assumed
         own = [Point(entry.hardware, entry.cores or entry.gpus) for entry in labelled]
-        cpus = {p.platform.name: Point(p.platform, 1) for p in asked if not p.gpus}
-        table = Ceilings.of([*asked, *own, *cpus.values()])
+        cpus = [Point(platform, 1) for platform in platforms.values() if not platform.is_gpu]
+        run = Point(home, runs_on.threads * runs_on.ranks)
+        table = Ceilings.of([*points, run, Point(home, 1), *own, *cpus])
+        first = len(points) + 2
         return Layout(
             table=table,
             count=len(points),
-            reference=-1 if reference is None else len(points),
-            labelled={p.platform.name: len(asked) + i for i, p in enumerate(own)},
+            reference=len(points),
+            reference_core=len(points) + 1,
+            assumed=reference is None,
+            labelled={p.platform.name: first + i for i, p in enumerate(own)},
             at_home=frozenset(
                 name
                 for name, platform in platforms.items()
@@ -186,7 +195,7 @@ class Predictor:
                 for name, platform in platforms.items()
                 if (same := same_as(platform, labels.values())) is not None
             },
-            one_core={name: len(asked) + len(own) + i for i, name in enumerate(cpus)},
+            one_core={p.platform.name: first + len(own) + i for i, p in enumerate(cpus)},
             typical=TypicalShares.on(table),
         )
 
@@ -232,24 +241,33 @@ class Predictor:
     ) -> dict[str, str | None]:
         """Return by platform name why its predictions should not be acted on; None: no reason."""
         names = _names(points)
-        why = self._doubt(reading) or _elsewhere(reading.profile, reference)
-        if (why := why or _waiting(reading.profile, reference)) is not None:
+        if (why := _doubt(reading.profile, reference)) is not None:
             return dict.fromkeys(names, why)
         values = reading.work_features
         general = self._bundle.range_check.unlike(values)
         own = self._bundle.own_ranges
         return {name: own[name].unlike(values) if name in own else general for name in names}
 
-    def _doubt(self, reading: Reading) -> str | None:
-        """Return why predictions on any platform should not be acted on; None: no reason."""
-        if (why := _incomplete(reading.profile)) is not None:
-            return why
-        if math.isnan(reading.log_efficiency):
-            return (
-                f"it was measured on {reading.profile.platform!r}, of which there is no platform "
-                "file: nothing ties the prediction to its time (berth pilot bench makes one)"
-            )
+
+def _doubt(profile: Profile, reference: Platform | None) -> str | None:
+    """Return why predictions on any platform should not be acted on; None: no reason."""
+    return (
+        _incomplete(profile)
+        or _undescribed(profile, reference)
+        or _elsewhere(profile, reference)
+        or _waiting(profile, reference)
+    )
+
+
+def _undescribed(profile: Profile, reference: Platform | None) -> str | None:
+    """Return a sentence if the platform that the profile was measured on is unknown; None:
+    it is known."""
+    if reference is not None:
         return None
+    return (
+        f"it was measured on {profile.platform!r}, of which there is no platform file: how fast "
+        "that is was assumed (berth pilot bench makes one)"
+    )
 
 
 def _names(points: Sequence[Point]) -> list[str]:
@@ -333,15 +351,15 @@ def at_size(prediction: Prediction, profile: Profile, size: float | None) -> Pre
 
     Time, energy and memory are scaled; the speedup stays, because nothing is known of its change.
     """
-    growth = size_growth(profile)
-    if size is None or growth.memory_bytes() is None:
+    sizes = size_growth(profile)
+    if size is None or sizes.memory_bytes() is None:
         return prediction
-    factor, energy = growth.runtime_factor(size), prediction.energy_j
+    growth, energy = growth_to(sizes, size), prediction.energy_j
     return replace(
         prediction,
-        runtime_s=prediction.runtime_s.times(factor),
-        energy_j=None if energy is None else energy.times(factor),
-        memory=growth_to(growth, size).memory(prediction.memory),
+        runtime_s=growth.runtime(prediction.runtime_s, prediction.launch_s),
+        energy_j=None if energy is None else energy.times(growth.time),
+        memory=growth.memory(prediction.memory),
     )
 
 
@@ -413,6 +431,7 @@ def _prediction(
     *,
     index: int,
     growth: SizeGrowth,
+    launch_s: float,
     ran_on: Platform | None,
     doubt: str | None,
 ) -> Prediction:
@@ -436,4 +455,5 @@ def _prediction(
         bound=reading.roofs.bound(index),
         abstained=abstained,
         own_log_width=estimated.own_log_width,
+        launch_s=launch_s,
     )
