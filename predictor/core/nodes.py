@@ -10,9 +10,8 @@ import bisect
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
 
-from berth.predictor.core.prediction import Basis, Interval, Prediction, rounded
+from berth.predictor.core.prediction import Basis, Interval, Prediction
 
 REACH = 2.0
 """Times count as known up to this multiple of the largest number of nodes that was measured."""
@@ -57,6 +56,10 @@ class NodeScaling:
     only."""
     learnt: Mapping[str, tuple[NodeTime, ...]] = field(default_factory=dict)
     """Times from finished jobs by platform, for numbers of nodes other than the main run's."""
+
+    def __post_init__(self) -> None:
+        if not self.measured or min(self.measured) < 1:
+            raise ValueError("no number of nodes was measured")
 
     @property
     def base(self) -> int:
@@ -203,42 +206,4 @@ def _between(left: NodeRatio, right: NodeRatio, nodes: int) -> NodeRatio:
         nodes,
         left.time.between(right.time, weight),
         left.memory.between(right.memory, weight),
-    )
-
-
-def to_data(scaling: NodeScaling) -> dict[str, Any]:
-    """Return the scaling as JSON-serialisable data, as stored in a forecast."""
-    return {
-        "measured": scaling.measured,
-        "weak": scaling.weak,
-        "measured_on": scaling.measured_on,
-        "ratios": {
-            name: [[entry.nodes, rounded(entry.time), rounded(entry.memory)] for entry in table]
-            for name, table in scaling.ratios.items()
-        },
-        "learnt": {
-            name: [[job.nodes, job.units, rounded(job.runtime_s)] for job in jobs]
-            for name, jobs in scaling.learnt.items()
-        },
-    }
-
-
-def from_data(data: Any) -> NodeScaling:
-    """Parse data that ``to_data`` returned. Raises KeyError, TypeError or ValueError for other
-    data."""
-    measured = tuple(int(n) for n in data["measured"])
-    if not measured or min(measured) < 1:
-        raise ValueError("no number of nodes was measured")
-    return NodeScaling(
-        measured=measured,
-        weak=bool(data["weak"]),
-        measured_on=str(data["measured_on"]),
-        ratios={
-            name: tuple(NodeRatio(int(n), Interval(*t), Interval(*m)) for n, t, m in table)
-            for name, table in data["ratios"].items()
-        },
-        learnt={
-            name: tuple(NodeTime(int(n), int(units), Interval(*t)) for n, units, t in jobs)
-            for name, jobs in data["learnt"].items()
-        },
     )

@@ -9,6 +9,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
+from pydantic_core import core_schema
+
 
 class Basis(StrEnum):
     """The kind of evidence behind a prediction, best first."""
@@ -59,6 +61,16 @@ class Interval:
     def __post_init__(self) -> None:
         if not (0 <= self.low <= self.mid <= self.high < math.inf):
             raise ValueError(f"not an interval: {self.low}, {self.mid}, {self.high}")
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, *_: object) -> core_schema.CoreSchema:
+        """Return how pydantic reads and writes an interval: as [low, mid, high]."""
+        ends = core_schema.tuple_schema([core_schema.float_schema()] * 3)
+        return core_schema.no_info_after_validator_function(
+            lambda values: cls(*values),
+            ends,
+            serialization=core_schema.plain_serializer_function_ser_schema(rounded),
+        )
 
     def __iter__(self) -> Iterator[float]:
         """Yield the lower end, the middle and the upper end."""
@@ -231,6 +243,10 @@ class PredictionCurve:
     """
 
     points: tuple[Prediction, ...]
+
+    def __post_init__(self) -> None:
+        if not self.points:
+            raise ValueError("a curve without predictions")
 
     def runtime_at(self, units: int) -> Interval:
         """Return the time in seconds with ``units`` cores or GPUs.

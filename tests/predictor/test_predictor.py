@@ -17,8 +17,11 @@ from toy_profiles import PLATFORM, profile
 
 from berth.pilot.errors import ToolMissing, UsageError
 from berth.pilot.profile import Profile, Provenance, ScalingPoint, SizePoint
+from berth.predictor.core.forecast import Forecast
+from berth.predictor.core.forecaster import Forecaster
 from berth.predictor.core.intervals import NORMAL_90
 from berth.predictor.core.prediction import Basis, MemoryUse
+from berth.predictor.core.workload import workload_of
 from berth.predictor.families.program.estimate import (
     LEAST_LOG_WIDTH,
     Estimate,
@@ -196,9 +199,7 @@ def test_size_moves_time_and_memory_but_not_speedup(predictor: Predictor) -> Non
 def test_no_size_is_predicted_to_run_shorter_than_one_launch(
     predictor: Predictor, gpu: str
 ) -> None:
-    sizes = tuple(
-        SizePoint(size=n, runtime_s=n * 1e-8, peak_memory_bytes=1e8) for n in (1e5, 1e6)
-    )
+    sizes = tuple(SizePoint(size=n, runtime_s=n * 1e-8, peak_memory_bytes=1e8) for n in (1e5, 1e6))
     forecast = Forecaster(families=("program",)).forecast(workload_of(profile(sizes=sizes)), ALL)
     least_s = ALL[gpu].signature.launch_overhead_s
     assert least_s is not None

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import math
 from dataclasses import replace
 
 import pytest
 
-from berth.pilot.errors import DocumentError
 from berth.predictor.core.combine import SourceEstimate, combine
 from berth.predictor.core.forecast import Forecast
 from berth.predictor.core.intervals import around
@@ -117,15 +115,6 @@ def test_the_own_part_survives_the_store(own: float | None) -> None:
     assert read.to_json() == stored
     width = read.curves["new"].points[0].own_log_width
     assert width == (None if own is None else pytest.approx(own, rel=1e-5))
-
-
-def test_forecasts_stored_before_there_were_ratios_are_read() -> None:
-    data = json.loads(forecast(NARROW).to_json())
-    data["curves"] = {name: [row[:10] for row in rows] for name, rows in data["curves"].items()}
-    assert Forecast.from_json(json.dumps(data)).to_json() == forecast(None).to_json()
-    data["curves"]["old"][0] = [*data["curves"]["old"][0], "wide"]
-    with pytest.raises(DocumentError):
-        Forecast.from_json(json.dumps(data))
 
 
 def test_combined_sources_keep_the_share_of_the_own_error() -> None:
