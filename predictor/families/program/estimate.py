@@ -15,7 +15,7 @@ The less was measured on a platform, the wider the interval, by the factors belo
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -178,38 +178,18 @@ def log_times(readings: Sequence[Reading], layout: Layout, bundle: Bundle) -> Fl
     The values equal ``Estimate.log_time`` from ``estimate``. All readings must have the same
     profile and thread scaling; each ONNX model runs once for all of them.
     """
-    points = layout.table.points[: layout.count]
-    entries = {entry.platform: entry for entry in bundle.manifest.labelled}
-    asked = {layout.labels_of.get(point.platform.name) for point in points}
-    residuals = {
-        name: bundle.residual(name, np.array([_features(r, index) for r in readings]))
-        for name, index in layout.labelled.items()
-        if name in asked and not layout.assumed
-    }
-    measured = _measured_log_times(readings[0].profile)
-    logs = np.empty((len(readings), len(points)))
-    shares = [Shares.of(reading.roofs) for reading in readings]
-    for index, point in enumerate(points):
-        at_home = point.platform.name in layout.at_home
-        name = layout.labels_of.get(point.platform.name)
-        for row, reading in enumerate(readings):
-            if at_home:
-                log_roof = float(reading.log_roofs[index])
-                logs[row, index] = _at_home(reading, point, measured, log_roof, 0.0).log_time
-            elif own_time := _own_time(entries.get(name or ""), layout, point):
-                moved = moved_between_cpus(
-                    reading, shares[row], layout, index, own_time.share_weight
+    residuals = _residuals(readings, layout, bundle)
+    return np.array(
+        [
+            [
+                each.log_time
+                for each in _estimates(
+                    reading, layout, bundle, {n: float(of[row]) for n, of in residuals.items()}
                 )
-                logs[row, index] = moved.log_time + own_time.log_factor
-            elif name in residuals:
-                residual = float(residuals[name][row])
-                logs[row, index] = _calibrated(entries[name].prior, reading, index, residual)
-            elif between_cpus(layout, point):
-                logs[row, index] = moved_between_cpus(reading, shares[row], layout, index).log_time
-            else:
-                prior = bundle.manifest.priors["gpu" if point.gpus else "cpu"]
-                logs[row, index] = _calibrated(prior, reading, index, 0.0)
-    return logs
+            ]
+            for row, reading in enumerate(readings)
+        ]
+    )
 
 
 def _own_time(entry: Labelled | None, layout: Layout, point: Point) -> OwnTime | None:
@@ -330,6 +310,14 @@ def _features(reading: Reading, index: int) -> Floats:
 def estimate(reading: Reading, layout: Layout, bundle: Bundle) -> list[Estimate]:
     """Return the program's log time, interval width and basis on each requested platform and core
     count."""
+    residuals = _residuals([reading], layout, bundle)
+    return _estimates(reading, layout, bundle, {n: float(of[0]) for n, of in residuals.items()})
+
+
+def _estimates(
+    reading: Reading, layout: Layout, bundle: Bundle, residuals: Mapping[str, float]
+) -> list[Estimate]:
+    """Return what ``estimate`` does, given the learnt log correction by labelled platform."""
     profile = reading.profile
     doubling = SCALED_WIDENING if reading.scaling.measured else GUESSED_SCALING_WIDENING
     partial = 1.0 if reading.work.complete else PARTIAL_WIDENING
@@ -342,7 +330,6 @@ def estimate(reading: Reading, layout: Layout, bundle: Bundle) -> list[Estimate]
     general = bundle.manifest.reference
     measured = _measured_log_times(profile)
     entries = {entry.platform: entry for entry in bundle.manifest.labelled}
-    residuals = _residuals(reading, layout, bundle)
     difficulties = _difficulties(reading, layout, bundle, residuals)
     counting = NORMAL_90 * counting_error(profile)
     shares = Shares.of(reading.roofs)
@@ -446,19 +433,19 @@ def _basis(entry: Labelled, apart: float) -> Basis:
     return Basis.CALIBRATED if apart == 0 else Basis.SCALED
 
 
-def _residuals(reading: Reading, layout: Layout, bundle: Bundle) -> dict[str, float]:
-    """Return the log correction that the model predicts, by platform; empty if the reference is
-    unknown."""
+def _residuals(readings: Sequence[Reading], layout: Layout, bundle: Bundle) -> dict[str, Floats]:
+    """Return the log corrections [readings] that the models predict, by labelled platform; empty if
+    the reference is unknown."""
     if layout.assumed:
         return {}
-    residuals = {}
-    for name, index in layout.labelled.items():
-        residuals[name] = float(bundle.residual(name, _features(reading, index).reshape(1, -1))[0])
-    return residuals
+    return {
+        name: bundle.residual(name, np.array([_features(each, index) for each in readings]))
+        for name, index in layout.labelled.items()
+    }
 
 
 def _difficulties(
-    reading: Reading, layout: Layout, bundle: Bundle, residuals: dict[str, float]
+    reading: Reading, layout: Layout, bundle: Bundle, residuals: Mapping[str, float]
 ) -> dict[str, float]:
     """Return the difficulty (factor on the log interval) by platform, and for ``cpu`` and ``gpu``.
 
