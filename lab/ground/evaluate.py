@@ -9,8 +9,8 @@ from typing import Any, Generic, Protocol, Self, TypeVar
 
 import numpy as np
 
-from berth.predictor.learning.resume import Resume
 from lab.ground.figures import Figures, figures
+from lab.ground.resume import Resume
 from lab.ground.splits import Fold, Split
 from lab.ground.table import Floats, Places, Strings
 

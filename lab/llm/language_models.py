@@ -29,11 +29,11 @@ from berth.predictor.families.language_model.physics import (
     TTFT,
 )
 from berth.predictor.families.language_model.situation import Situation
-from berth.predictor.learning.resume import Resume
 from lab.experiments.experiment import Options, learn, read_figures
 from lab.ground.evaluate import Result, held_out
 from lab.ground.figures import Figures, figures
 from lab.ground.report import Report, Section, results_section
+from lab.ground.resume import Resume
 from lab.llm import llm_bundle
 from lab.llm.cases import table
 from lab.llm.llm_baselines import baselines

@@ -23,11 +23,11 @@ import numpy as np
 from berth.plugin.report.progress_bars import step_bar
 from berth.predictor.core.arrays import Floats
 from berth.predictor.families.language_model.physics import SATURATED, TPOT, TTFT
-from berth.predictor.learning.resume import Resume
 from lab.datasets.llm_tables import INFERENCEX
 from lab.experiments.experiment import Options
 from lab.ground.evaluate import held_out
 from lab.ground.report import Report, Section
+from lab.ground.resume import Resume
 from lab.ground.table import Flags
 from lab.llm.cases import Cases, rows_of, table
 from lab.llm.language_models import key_of

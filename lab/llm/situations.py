@@ -31,8 +31,8 @@ from berth.predictor.families.language_model.situation import (
     stands_for,
 )
 from berth.predictor.learning.folds import group_mean
-from berth.predictor.learning.resume import Resume
 from lab.ground.evaluate import Family, held_out
+from lab.ground.resume import Resume
 from lab.ground.splits import Fold, Split
 from lab.ground.table import Flags, Places, Strings, Table
 from lab.llm.cases import Cases

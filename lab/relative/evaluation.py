@@ -25,10 +25,9 @@ from berth.predictor.learning.relative.family import (
     check_rows,
     groups,
     held_out,
-    resume_key,
 )
 from berth.predictor.learning.relative.figures import log_regrets, vector_figures
-from berth.predictor.learning.resume import Resume
+from lab.ground.resume import Resume, resume_key
 
 Mask: TypeAlias = np.ndarray[tuple[int, ...], np.dtype[np.bool_]]
 SAME = 0.01
@@ -259,7 +258,14 @@ def predictions(
     key = "/".join([*resume_key(family), VERSION, split.name, str(seed), rows.digest()])
     return resume.array(
         key,
-        lambda: held_out(rows, family, split, seed=seed, resume=resume, key=key, advance=advance),
+        lambda: held_out(
+            rows,
+            family,
+            split,
+            seed=seed,
+            advance=advance,
+            stored=lambda fold, make: resume.array(f"{key}/{fold}", make),
+        ),
     )
 
 

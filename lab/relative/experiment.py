@@ -19,10 +19,10 @@ from berth.predictor.families.relative.explain import AXES, SHARES, explain_cost
 from berth.predictor.families.relative.rows import Rows
 from berth.predictor.families.relative.trust import Neighbours
 from berth.predictor.learning.relative.cost_model_family import CostModelFamily
-from berth.predictor.learning.resume import Resume
 from lab.datasets import aiwc
 from lab.experiments.experiment import Options
 from lab.ground.report import Report, Section
+from lab.ground.resume import Resume
 from lab.relative import evaluation, families
 from lab.relative.data import AIWC_DATA, aiwc_rows
 from lab.relative.evaluation import Entry, Evaluation, Result

@@ -19,9 +19,9 @@ from berth.predictor.core.arrays import Floats
 from berth.predictor.families.relative.rows import Rows
 from berth.predictor.hardware import platforms
 from berth.predictor.learning.relative.family import Family, by_application
-from berth.predictor.learning.resume import Resume
 from lab.experiments.experiment import Options
 from lab.ground.report import Report, Section
+from lab.ground.resume import Resume
 from lab.kernels import few_shot as of_programs
 from lab.kernels.examples import read_examples
 from lab.relative import families

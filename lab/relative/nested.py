@@ -16,9 +16,9 @@ from berth.pilot.version import VERSION
 from berth.predictor.core.arrays import Floats
 from berth.predictor.families.relative.rows import Rows
 from berth.predictor.families.relative.trust import Trust
-from berth.predictor.learning.relative.family import Family, by_application, resume_key
+from berth.predictor.learning.relative.family import Family, by_application
 from berth.predictor.learning.relative.trust import fit_trust
-from berth.predictor.learning.resume import Resume
+from lab.ground.resume import Resume, resume_key
 
 SPLIT = (
     "nested leave-one-application-out: errors, intervals, thresholds and advice of a held-out "

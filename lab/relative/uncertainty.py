@@ -17,9 +17,9 @@ from berth.predictor.families.relative.trust import Trust, fit_range, log_counte
 from berth.predictor.learning.relative.family import Family, by_application
 from berth.predictor.learning.relative.figures import log_regrets, per_application
 from berth.predictor.learning.relative.trust import fit_residuals, next_application_quantile
-from berth.predictor.learning.resume import Resume
 from lab.experiments.experiment import Options
 from lab.ground.report import Report, Section
+from lab.ground.resume import Resume
 from lab.relative import families
 from lab.relative.data import AIWC_DATA, aiwc_rows
 from lab.relative.evaluation import loaded

@@ -18,10 +18,10 @@ from berth.plugin.report.progress_bars import step_bar
 from berth.predictor.core.intervals import NORMAL_90
 from berth.predictor.learning.cells import Components, Run, phase
 from berth.predictor.learning.posterior import Posterior
-from berth.predictor.learning.resume import Resume
 from berth.predictor.learning.surprises import Held, HeldOfProgram, OnlineLevel, interval_factors
 from lab.experiments.experiment import Options
 from lab.ground.report import Report, Section
+from lab.ground.resume import Resume
 from lab.relative.data import AIWC_DATA
 from lab.site.fit_components import SHARES, fit_components
 from lab.site.worlds import World, arrivals

@@ -18,8 +18,8 @@ from berth.predictor.core.intervals import NORMAL_90
 from berth.predictor.families.relative.rows import Rows
 from berth.predictor.learning.cells import LEAST_DEVIATION, Cell, Place, Row
 from berth.predictor.learning.relative.trust import fit_residuals
-from berth.predictor.learning.resume import Resume
 from lab.datasets import aiwc
+from lab.ground.resume import Resume
 from lab.relative import families
 from lab.relative.data import aiwc_rows
 from lab.relative.nested import Fold, nested

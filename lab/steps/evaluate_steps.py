@@ -15,13 +15,13 @@ from typing import Any
 import numpy as np
 
 from berth.plugin.report.progress_bars import step_bar
-from berth.predictor.learning.resume import Resume
 from lab.datasets.timm import BENCHMARK, GRAPHS
 from lab.experiments.experiment import Options, learn
 from lab.graphs.model_runs import DATA
 from lab.ground.evaluate import Family, Result, held_out
 from lab.ground.figures import figures
 from lab.ground.report import USUAL, Report, Section, results_section
+from lab.ground.resume import Resume
 from lab.ground.splits import Fold
 from lab.latency.timm_runs import FAMILY, MODEL
 from lab.published.trappm import auto_encoder, step_regressor, unlabelled_graphs

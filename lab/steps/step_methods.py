@@ -15,8 +15,8 @@ from torch_geometric.data import Data
 
 from berth.predictor.footprint.footprint import MOMENTUM, Need, Task, count
 from berth.predictor.hardware.device import Numbers
-from berth.predictor.learning.resume import Resume
 from lab.ground.evaluate import Family
+from lab.ground.resume import Resume
 from lab.ground.table import Floats, Places
 from lab.latency import timm_runs
 from lab.latency.model_names import family_of

@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 
 from berth.pilot.errors import UsageError
-from berth.predictor.learning.resume import Resume
 from lab.ground.evaluate import Family, evaluate, held_out
 from lab.ground.figures import combined, curve, figures, over, widths_from_other_folds
 from lab.ground.report import Report, Section, results_section
+from lab.ground.resume import Resume
 from lab.ground.splits import Fold, Split, few
 from lab.ground.table import Floats, Strings, Table, whole
 

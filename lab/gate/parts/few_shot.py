@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from berth.predictor.hardware import platforms
-from berth.predictor.learning.resume import Resume
 from lab.gate.part import Work
+from lab.ground.resume import Resume
 from lab.kernels.examples import read_examples
 from lab.kernels.few_shot import LABELS, evaluate_adapted
 from lab.relative import families

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from berth.predictor.families.language_model.physics import OFFLINE, TPOT, TTFT
-from berth.predictor.learning.resume import Resume
 from lab.gate.part import Work
 from lab.gate.parts.llm import FIRST_DATA
+from lab.ground.resume import Resume
 from lab.llm.cases import rows_of, table
 from lab.llm.language_models import errors, split_results
 from lab.llm.situations import ACCELERATORS, BLOCKS, PAIRS, ROWS, predicted

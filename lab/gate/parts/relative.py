@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from berth.predictor.learning.resume import Resume
 from lab.gate.part import Work
+from lab.ground.resume import Resume
 from lab.relative import families
 from lab.relative.data import aiwc_rows
 from lab.relative.evaluation import evaluate

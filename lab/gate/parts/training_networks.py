@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from berth.predictor.learning.resume import Resume
 from lab.gate.part import Work
+from lab.ground.resume import Resume
 from lab.steps import moved_rates, step_rows
 from lab.steps.evaluate_steps import ROWS, table
 from lab.steps.step_methods import NAMES, PRETRAINED, encoded, families

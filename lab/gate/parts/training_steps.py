@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from berth.predictor.learning.resume import Resume
 from lab.gate.part import Work
+from lab.ground.resume import Resume
 from lab.steps import step_rows
 from lab.steps.evaluate_steps import table
 from lab.steps.step_methods import OURS, Encoded, families

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from berth.predictor.learning.resume import Resume
 from lab.gate.part import Work
+from lab.ground.resume import Resume
 from lab.published.vae.vae_dnn import evaluate_both
 
 LINES = {

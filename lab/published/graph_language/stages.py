@@ -20,7 +20,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from berth.predictor.learning.resume import Resume
+from lab.ground.resume import Resume
 from lab.ground.splits import Fold
 from lab.ground.table import Floats
 from lab.published.graph_language import checkpoints

@@ -22,11 +22,11 @@ from berth.predictor.learning.relative.family import (
     Fold,
     Split,
 )
-from berth.predictor.learning.resume import Resume
 from lab.datasets import aiwc
 from lab.datasets.aiwc import CPUS
 from lab.experiments.experiment import Options
 from lab.ground.report import Report, Section
+from lab.ground.resume import Resume
 from lab.published import networks as export
 from lab.published.vae.network import Network, VaeDnn, train_network
 from lab.relative.data import aiwc_rows, rajaperf_rows

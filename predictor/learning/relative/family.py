@@ -7,7 +7,6 @@ was trained without them.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
@@ -18,7 +17,6 @@ from berth.pilot.errors import UsageError
 from berth.predictor.core.arrays import Floats
 from berth.predictor.families.relative.bundle import Model
 from berth.predictor.families.relative.rows import Rows
-from berth.predictor.learning.resume import Resume
 
 
 class Family(Protocol):
@@ -41,12 +39,6 @@ class Family(Protocol):
         the same model. Raises UsageError where nothing can be learnt.
         """
         ...
-
-
-def resume_key(family: Family) -> tuple[str, str, str]:
-    """Return name, settings and kinds of platforms of a family, as part of a key of ``Resume``."""
-    kinds = dict(getattr(family, "kinds", {}))
-    return family.name, family.what, json.dumps(kinds, sort_keys=True)
 
 
 def check_rows(rows: Rows) -> None:
@@ -116,6 +108,10 @@ def by_application(rows: Rows, _seed: int) -> Iterator[Fold]:
     return groups(rows.applications)
 
 
+Stored = Callable[[str, Callable[[], Floats]], Floats]
+"""A function that returns what it computed before under a key, or calls the other function."""
+
+
 LEAVE_ONE_APPLICATION_OUT = Split(
     "unseen application", "leave-one-application-out, applications weigh the same", by_application
 )
@@ -127,23 +123,20 @@ def held_out(
     split: Split,
     *,
     seed: int,
-    resume: Resume | None = None,
-    key: str = "",
+    stored: Stored = lambda _, make: make(),
     advance: Callable[[], None] = lambda: None,
 ) -> Floats:
     """Return log seconds [rows, platforms] predicted by models that were trained without the row.
 
-    NaN for rows that are never held out. With ``resume`` each fold is cached under ``key``, so that
-    an interrupted run resumes at its fold.
+    NaN for rows that are never held out. ``stored`` is asked for each fold by its number.
     """
     log_seconds = np.full(rows.log_seconds.shape, np.nan)
-    store = Resume() if resume is None else resume
     for number, (train, held) in enumerate(split.folds(rows, seed)):
 
         def fold(train: list[int] = train, held: list[int] = held) -> Floats:
             fitted = family.fit(rows.take(train), seed)
             return fitted.log_seconds(rows.take(held).knowing())
 
-        log_seconds[held] = store.array(f"{key}/fold {number}", fold)
+        log_seconds[held] = stored(f"fold {number}", fold)
         advance()
     return log_seconds

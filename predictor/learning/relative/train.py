@@ -4,7 +4,6 @@ its figures."""
 from __future__ import annotations
 
 import math
-import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -14,7 +13,6 @@ import numpy as np
 
 from berth.pilot.documents import MAX_KEYS, to_json
 from berth.pilot.errors import BerthError, UsageError
-from berth.pilot.version import VERSION
 from berth.predictor.core.arrays import Floats
 from berth.predictor.core.bundle import CARD
 from berth.predictor.core.bundle_writing import made_by, versions, write_bundle
@@ -39,11 +37,9 @@ from berth.predictor.learning.relative.family import (
     check_applications,
     check_rows,
     held_out,
-    resume_key,
 )
 from berth.predictor.learning.relative.figures import BASELINES, vector_figures
 from berth.predictor.learning.relative.trust import LEAST_APPLICATIONS, fit_trust
-from berth.predictor.learning.resume import Resume
 
 LIBRARIES = ("numpy", "scipy")
 """Libraries whose versions the manifest records."""
@@ -101,18 +97,12 @@ def train(
     workloads with other values. With fewer than four applications the error on a new one cannot be
     estimated, and the bundle has no trust file.
 
-    Finished folds are cached beside ``folder`` until the bundle is written, so that an interrupted
-    run resumes. The same rows and seed give the same id. Raises UsageError for rows that nothing
+    The same rows and seed give the same id. Raises UsageError for rows that nothing
     can be learnt from, BerthError where the bundle and the trained model disagree.
     """
     check_rows(rows)
     check_applications(rows)
-    unfinished = folder.with_name(f".{folder.name}.unfinished")
-    resume = Resume(unfinished)
-    key = "/".join([*resume_key(family), VERSION, str(seed), rows.digest()])
-    log_held_out = held_out(
-        rows, family, LEAVE_ONE_APPLICATION_OUT, seed=seed, resume=resume, key=key, advance=advance
-    )
+    log_held_out = held_out(rows, family, LEAVE_ONE_APPLICATION_OUT, seed=seed, advance=advance)
     fitted = family.fit(rows, seed)
     exported = _exported(fitted, rows)
     if len(set(rows.applications)) >= LEAST_APPLICATIONS:
@@ -138,7 +128,6 @@ def train(
         ),
     )
     written = write(folder, manifest, exported, fitted, rows)
-    shutil.rmtree(unfinished, ignore_errors=True)
     advance()
     return written
 

@@ -12,8 +12,8 @@ import pytest
 
 from berth.pilot.errors import DocumentError
 from berth.predictor.families.language_model.physics import OFFLINE, TPOT
-from berth.predictor.learning.resume import Resume
 from lab.__main__ import main
+from lab.ground.resume import Resume
 from lab.llm import language_models as run
 from lab.llm import llm_baselines
 from lab.llm.cases import Cases

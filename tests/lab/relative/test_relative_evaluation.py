@@ -11,8 +11,7 @@ from toy_rows import toy
 
 from berth.pilot.errors import UsageError
 from berth.predictor.learning.relative.cost_model_family import CostModelFamily
-from berth.predictor.learning.relative.family import resume_key
-from berth.predictor.learning.resume import Resume
+from lab.ground.resume import Resume, resume_key
 from lab.relative import evaluation as run
 from lab.relative.evaluation import Entry
 from lab.relative.experiment import report_of, verdicts_of

@@ -15,7 +15,7 @@ from berth.predictor.learning.relative.trust import (
     fit_trust,
     next_application_quantile,
 )
-from berth.predictor.learning.resume import Resume
+from lab.ground.resume import Resume
 from lab.relative.families import MeanSpeedup, Regression
 from lab.relative.nested import fits, nested
 from lab.relative.probing import WAYS, probing_figures
