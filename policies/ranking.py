@@ -34,7 +34,6 @@ from berth.policies.translate import translate
 from berth.policies.values import Candidate, Ranked, Request, Resources
 from berth.predictor.core.forecast import Forecast
 from berth.predictor.core.prediction import Basis, Interval, MemoryUse, Prediction
-from berth.predictor.core.sizes import memory_with
 
 SHAPES_KEPT = 1_000
 _WHO_ASKS = frozenset(
@@ -194,16 +193,14 @@ class _Predictions:
         forecast = self.forecast
         point = forecast.prediction(platform, units, nodes)
         runtime_s = forecast.runtime_at(platform, units, nodes=nodes)
-        memory = forecast.profiled_memory(platform, units, nodes)
+        memory = forecast.memory_at(platform, units, self._size, nodes)
         if point is None or runtime_s is None or memory is None:
             return _Predicted(point)
         speedup = None
         if runtime_s.mid > 0:
             speedup = point.speedup.scaled(point.runtime_s.mid / runtime_s.mid)
-        growth = None if self._size is None else forecast.growth(self._size, nodes)
-        if growth is not None:
-            runtime_s = growth.runtime(runtime_s, point.launch_s)
-        memory = memory_with(memory, growth, forecast.memory_ratio(platform, nodes))
+        if self._size is not None:
+            runtime_s = forecast.growth(self._size, nodes).runtime(runtime_s, point.launch_s)
         return _Predicted(point, runtime_s, memory, speedup)
 
 

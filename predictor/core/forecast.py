@@ -25,7 +25,7 @@ from berth.predictor.core.prediction import (
     Prediction,
     PredictionCurve,
 )
-from berth.predictor.core.sizes import Growth, SizeGrowth, growth_to, memory_with
+from berth.predictor.core.sizes import Growth, SizeGrowth, growth_to
 
 FORECAST_SCHEMA = "berth.forecast/2"
 
@@ -203,33 +203,24 @@ class Forecast:
         )
 
     def memory_at(
-        self, platform: str, size: float | None = None, nodes: int = 1
+        self, platform: str, units: int = 1, size: float | None = None, nodes: int = 1
     ) -> MemoryUse | None:
-        """Return the peak memory of all nodes together, and of all GPUs together, at a problem size
-        (None: as profiled).
+        """Return the peak memory of all nodes together, and of all GPUs together, with ``units``
+        cores or GPUs in all and at a problem size (None: as profiled).
 
         Returns None where the platform was not forecast.
         """
         curve = self.curves.get(platform)
         if curve is None:
             return None
-        growth = None if size is None else self.growth(size, nodes)
-        ratio = self.memory_ratio(platform, nodes)
-        return memory_with(curve.points[0].memory, growth, ratio)
-
-    def profiled_memory(self, platform: str, units: int, nodes: int = 1) -> MemoryUse | None:
-        """Return the peak memory of the profile's main run with ``units`` cores or GPUs in all;
-        None: platform not forecast."""
-        curve = self.curves.get(platform)
-        if curve is None:
-            return None
-        own = units if self.nodes is None else self.nodes.units(units, nodes)
-        return curve.nearest(own).memory
-
-    def memory_ratio(self, platform: str, nodes: int) -> Interval | None:
-        """Return the ratio of memory on ``nodes`` nodes (of all nodes together) to the main run's
-        memory; None: the effect of nodes is unknown."""
-        return None if self.nodes is None else self.nodes.ratio(platform, nodes).memory
+        if self.nodes is None:
+            own, ratio = curve.nearest(units).memory, None
+        else:
+            own = curve.nearest(self.nodes.units(units, nodes)).memory
+            ratio = self.nodes.ratio(platform, nodes).memory
+        if size is not None:
+            own = self.growth(size, nodes).memory(own)
+        return own if ratio is None else own.times(ratio)
 
     def source_of(self, platform: str) -> str:
         """Return the sources of a platform's prediction as text; empty: unknown.

@@ -308,16 +308,6 @@ def _grown(own: Interval | None, old: Interval | None, new: Interval | None) -> 
     return None if new is None else own.moved(old, new)
 
 
-def memory_with(own: MemoryUse, growth: Growth | None, ratio: Interval | None) -> MemoryUse:
-    """Return the memory at another size and number of nodes, given the main run's memory ``own``.
-
-    ``growth``: effect of the size; ``ratio``: memory on these nodes divided by the main run's.
-    None: leave out that effect.
-    """
-    grown = own if growth is None else growth.memory(own)
-    return grown if ratio is None else grown.times(ratio)
-
-
 def _possible(growth: PowerLaw, measured: Sequence[float], size: float) -> list[float]:
     """Return the values at ``size`` of every ``constant + slope * size**exponent`` that fits the
     measured sizes within NOISE.

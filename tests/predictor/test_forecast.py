@@ -53,8 +53,8 @@ def test_another_size_moves_time_and_memory(forecast: Forecast) -> None:
     assert here is not None
     assert there is not None
     assert there.mid / here.mid == pytest.approx(4, rel=0.2)
-    gpu = forecast.memory_at("lassen-v100", 4e6)
-    cpu = forecast.memory_at("quartz", 4e6)
+    gpu = forecast.memory_at("lassen-v100", size=4e6)
+    cpu = forecast.memory_at("quartz", size=4e6)
     assert gpu is not None
     assert cpu is not None
     assert gpu.gpu_bytes is not None

@@ -8,8 +8,9 @@ NVENC, JPEG, OFA) are limits of the whole GPU. Source of the rules: NVIDIA's MIG
 
 from __future__ import annotations
 
+import operator
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 
@@ -27,31 +28,19 @@ class Media:
     jpeg: int = 0
     ofa: int = 0
 
+    def __iter__(self) -> Iterator[int]:
+        yield from (self.nvdec, self.nvenc, self.jpeg, self.ofa)
+
     def __add__(self, other: Media) -> Media:
-        return Media(
-            self.nvdec + other.nvdec,
-            self.nvenc + other.nvenc,
-            self.jpeg + other.jpeg,
-            self.ofa + other.ofa,
-        )
+        return Media(*map(operator.add, self, other))
 
     def fits(self, capacity: Media) -> bool:
         """Return whether ``capacity`` has at least these numbers of media engines."""
-        return (
-            self.nvdec <= capacity.nvdec
-            and self.nvenc <= capacity.nvenc
-            and self.jpeg <= capacity.jpeg
-            and self.ofa <= capacity.ofa
-        )
+        return all(map(operator.le, self, capacity))
 
     def at_least(self, other: Media) -> Media:
         """Return, for each media engine, the larger of this number and ``other``'s."""
-        return Media(
-            max(self.nvdec, other.nvdec),
-            max(self.nvenc, other.nvenc),
-            max(self.jpeg, other.jpeg),
-            max(self.ofa, other.ofa),
-        )
+        return Media(*map(max, self, other))
 
 
 @dataclass(frozen=True, slots=True)

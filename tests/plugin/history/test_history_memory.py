@@ -183,7 +183,7 @@ def test_more_cores_are_judged_by_the_memory_of_runs_with_more_cores(
     found = forecaster.forecast(
         workload_of(document), {"rome-7742": PLATFORMS["rome-7742"]}, PLATFORMS, reference=None
     )
-    few, many = (found.profiled_memory("rome-7742", cores) for cores in (4, 64))
+    few, many = (found.memory_at("rome-7742", cores) for cores in (4, 64))
     assert few is not None
     assert many is not None
     assert few.host_bytes is not None
