@@ -13,12 +13,12 @@ from pathlib import Path
 
 from timing.calls import times_s
 
+from berth.pilot.campaign import read_profiles
 from berth.predictor.core.forecast import Forecast
 from berth.predictor.core.forecaster import Forecaster
 from berth.predictor.core.workload import workload_of
 from berth.predictor.families.program.predictor import Predictor
 from berth.predictor.hardware import platforms
-from berth.predictor.learning.programs.columns import read_profiles
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 

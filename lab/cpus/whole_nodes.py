@@ -13,13 +13,13 @@ from pathlib import Path
 
 import numpy as np
 
+from berth.pilot.campaign import read_profiles
 from berth.pilot.profile import Profile, ScalingPoint
 from berth.predictor.core.arrays import Floats
 from berth.predictor.families.program.predictor import Predictor
 from berth.predictor.hardware import platforms
 from berth.predictor.hardware.ceilings import Point
 from berth.predictor.hardware.processor import processors
-from berth.predictor.learning.programs.columns import read_profiles
 from lab.cpus.cpu_platforms import by_data_sheet
 from lab.datasets.machines import mini_apps
 

@@ -4,13 +4,23 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from berth.pilot.campaign import read_profiles
 from berth.pilot.errors import UsageError
+from berth.pilot.platform import Platform
 from berth.pilot.profile import Profile
-from berth.predictor.learning.programs.columns import kernel_and_size, read_profiles
+from berth.predictor.hardware.ceilings import Ceilings, Point
+from berth.predictor.learning.programs.columns import (
+    Columns,
+    kernel_and_size,
+    stacked,
+)
+from berth.predictor.learning.programs.columns import (
+    Row as TrainingRow,
+)
 from lab.datasets.rajaperf import Row, rows
 
 PROFILES = Path(__file__).parent / "data" / "kernel_profiles.jsonl"
@@ -66,6 +76,32 @@ def join(profiles: Iterable[Profile], labels: Iterable[Row]) -> tuple[Example, .
             hint="profiles are joined by name, for example Stream_TRIAD-8388608",
         )
     return tuple(examples)
+
+
+def columns(
+    examples: Sequence[Example],
+    target: Platform,
+    reference: Platform,
+    *,
+    reference_is_label: bool = False,
+) -> Columns:
+    """Return training rows that predict ``target`` (one core or GPU) from profiles of
+    ``reference``.
+
+    With ``reference_is_label`` the reference time is the example's measured time on ``reference``
+    instead of the profile's own run time (for example to predict V100 from Quartz). Raises
+    UsageError for a profile without a run time.
+    """
+    table = Ceilings.of([Point(target, 1), Point(reference, 1)])
+    training_rows = []
+    for example in examples:
+        profile = example.profile
+        if profile.runtime is None:
+            raise UsageError(f"profile {profile.name!r} has no runtime")
+        own_s = example.seconds[reference.name] if reference_is_label else profile.runtime.median_s
+        target_s = example.seconds[target.name]
+        training_rows.append(TrainingRow(profile, table, own_s, target_s, example.kernel))
+    return stacked(training_rows)
 
 
 def digest(lines: Iterable[str]) -> str:

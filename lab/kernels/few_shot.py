@@ -19,7 +19,7 @@ from berth.predictor.core.arrays import Floats
 from berth.predictor.core.intervals import DIFFICULTY_FLOOR, difficulty, group_quantile
 from berth.predictor.families.program.bundle import Calibration
 from berth.predictor.learning.programs.adapt import adapted
-from berth.predictor.learning.programs.columns import Columns, columns
+from berth.predictor.learning.programs.columns import Columns
 from berth.predictor.learning.programs.model import (
     TYPICAL_DIFFICULTY,
     Prior,
@@ -28,7 +28,7 @@ from berth.predictor.learning.programs.model import (
     shrunk_prior,
 )
 from lab.datasets.rajaperf import LABELS as LABELLED
-from lab.kernels.examples import Example
+from lab.kernels.examples import Example, columns
 
 Flags = NDArray[np.bool_]
 LABELS = (0, 1, 2, 4, 8, 16)

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from berth.pilot.platform import Platform
-from berth.predictor.learning.programs.columns import Columns, columns
-from lab.kernels.examples import Example
+from berth.predictor.learning.programs.columns import Columns
+from lab.kernels.examples import Example, columns
 
 
 @dataclass(frozen=True, slots=True)

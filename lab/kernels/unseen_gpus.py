@@ -24,6 +24,7 @@ from typing import Any
 
 import numpy as np
 
+from berth.pilot.campaign import read_profiles
 from berth.pilot.documents import read_json
 from berth.pilot.platform import Platform
 from berth.pilot.profile import Profile
@@ -35,14 +36,13 @@ from berth.predictor.families.program.estimate import NEW_GPU_WIDTH
 from berth.predictor.families.program.predictor import Predictor
 from berth.predictor.hardware import platforms as known
 from berth.predictor.hardware.ceilings import DEFAULT_LAUNCH_S, Point
-from berth.predictor.learning.programs.columns import columns, read_profiles
 from berth.predictor.learning.programs.model import Settings, kernel_weights
 from lab.datasets.rajaperf import rows
 from lab.datasets.rajaperf_gpus import RAJAPERF_GPUS, SYSTEMS, Timing, timings
 from lab.experiments.experiment import Options
 from lab.ground.figures import Figures, figures
 from lab.ground.report import Report, Section, figure_cells, figure_titles
-from lab.kernels.examples import PROFILES, read_examples
+from lab.kernels.examples import PROFILES, columns, read_examples
 from lab.kernels.program_bundle import prior_scores
 
 GPU_PROFILES = PROFILES.with_name("gpu_profiles.jsonl")

@@ -7,13 +7,13 @@ import math
 import numpy as np
 import pytest
 
+from berth.pilot.campaign import read_profiles
 from berth.predictor.core.bundle import CARD
 from berth.predictor.core.prediction import Basis
 from berth.predictor.families.program import bundle as bundles
 from berth.predictor.families.program.bundle import DEFAULT_BUNDLE
 from berth.predictor.families.program.predictor import Predictor
 from berth.predictor.hardware import platforms
-from berth.predictor.learning.programs.columns import read_profiles
 from lab.datasets import folder
 from lab.datasets.rajaperf import LABELS, RAJAPERF, rows
 from lab.kernels.examples import PROFILES, digest, join

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from toy_profiles import PLATFORM, profile
 
+from berth.pilot.campaign import read_profiles
 from berth.pilot.platform import Platform
 from berth.plugin.site.stub import cpu_stub
 from berth.predictor.core.forecaster import Forecaster
@@ -13,7 +14,6 @@ from berth.predictor.core.workload import workload_of
 from berth.predictor.families.program.predictor import Predictor
 from berth.predictor.hardware import platforms
 from berth.predictor.hardware.same_hardware import same_as, same_hardware
-from berth.predictor.learning.programs.columns import read_profiles
 from lab.kernels.suite_counts import PROFILES, UNLABELLED
 
 ALL = platforms.shipped()

@@ -169,8 +169,8 @@ def adapt_bundle(
     What was made, as a sentence and as plain data.
     """
     require_training("training")
+    from berth.pilot.campaign import read_profiles  # noqa: PLC0415
     from berth.predictor.learning.programs.adapt import adapt  # noqa: PLC0415 - needs the extra
-    from berth.predictor.learning.programs.columns import read_profiles  # noqa: PLC0415
 
     if not files:
         raise UsageError(

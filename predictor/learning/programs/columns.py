@@ -1,7 +1,7 @@
 """Training rows of the program model: features of profiles, and run times on a target platform.
 
-Rows come from labelled examples, or from pairs of profiles: one workload measured by a pilot run on
-a reference and run on a new platform.
+Rows come from pairs of profiles: one workload measured by a pilot run on a reference and run on a
+new platform.
 """
 
 from __future__ import annotations
@@ -10,13 +10,11 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
-from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 
-from berth.pilot.documents import parse_json
-from berth.pilot.errors import DocumentError, UsageError
+from berth.pilot.errors import UsageError
 from berth.pilot.platform import Platform
 from berth.pilot.profile import Profile
 from berth.predictor.core.arrays import Floats
@@ -26,26 +24,6 @@ from berth.predictor.families.program.work import work_of
 from berth.predictor.hardware.ceilings import Ceilings, Point
 
 _NAME = re.compile(r"([A-Za-z0-9]\w*)[-+.@](\d+)")
-
-
-class Labelled(Protocol):
-    """One workload at one size: its profile on the reference, and its run times on other
-    platforms."""
-
-    @property
-    def kernel(self) -> str:
-        """Return the name of the kernel; rows of one kernel stay in one fold."""
-        ...
-
-    @property
-    def profile(self) -> Profile:
-        """Return the profile measured on the reference."""
-        ...
-
-    @property
-    def seconds(self) -> Mapping[str, float]:
-        """Return the measured run time in seconds by platform."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,29 +58,6 @@ class Columns:
 
     def __len__(self) -> int:
         return len(self.kernels)
-
-
-def read_profiles(path: Path) -> tuple[Profile, ...]:
-    """Return the profiles of a JSON-lines file, one per line.
-
-    Raises DocumentError naming the line.
-    """
-    try:
-        text = path.read_text(encoding="utf-8")
-    except FileNotFoundError:
-        raise DocumentError(
-            path, "does not exist", hint="`berth pilot campaign` makes it"
-        ) from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise DocumentError(path, f"cannot be read: {error}") from None
-    profiles = tuple(
-        parse_json(line, Profile, source=f"{path}: line {number}")
-        for number, line in enumerate(text.splitlines(), 1)
-        if line.strip()
-    )
-    if not profiles:
-        raise DocumentError(path, "holds no profiles")
-    return profiles
 
 
 def kernel_and_size(name: str) -> tuple[str, int] | None:
@@ -145,32 +100,6 @@ def stacked(rows: Sequence[Row]) -> Columns:
         np.log([row.target_s for row in rows]),
         tuple(row.kernel for row in rows),
     )
-
-
-def columns(
-    examples: Sequence[Labelled],
-    target: Platform,
-    reference: Platform,
-    *,
-    reference_is_label: bool = False,
-) -> Columns:
-    """Return training rows that predict ``target`` (one core or GPU) from profiles of
-    ``reference``.
-
-    With ``reference_is_label`` the reference time is the example's measured time on ``reference``
-    instead of the profile's own run time (for example to predict V100 from Quartz). Raises
-    UsageError for a profile without a run time.
-    """
-    table = Ceilings.of([Point(target, 1), Point(reference, 1)])
-    rows = []
-    for example in examples:
-        profile = example.profile
-        runtime = profile.runtime
-        if runtime is None:
-            raise UsageError(f"profile {profile.name!r} has no runtime")
-        seconds = example.seconds[reference.name] if reference_is_label else runtime.median_s
-        rows.append(Row(profile, table, seconds, example.seconds[target.name], example.kernel))
-    return stacked(rows)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,14 +10,14 @@ import numpy as np
 import pytest
 from toy_profiles import QUICK, examples, profile
 
-from berth.pilot.errors import BerthError, DocumentError, UsageError
+from berth.pilot.errors import BerthError, UsageError
 from berth.predictor.families.program.bundle import Manifest
 from berth.predictor.hardware import platforms
 from berth.predictor.learning.folds import folds
 from berth.predictor.learning.onnx_export import check_trees_agree, trees_to_onnx
-from berth.predictor.learning.programs.columns import columns, kernel_and_size, read_profiles
+from berth.predictor.learning.programs.columns import kernel_and_size
 from berth.predictor.learning.programs.model import Settings, fit, fit_prior
-from lab.kernels.examples import Example, join
+from lab.kernels.examples import Example, columns, join
 from lab.kernels.program_bundle import train
 from lab.kernels.select import Guess, select
 
@@ -89,18 +89,6 @@ def test_profiles_join_labels_by_kernel_and_size() -> None:
         join([profile("other")], [made[0].row])
     with pytest.raises(UsageError, match="two profiles"):
         join([made[0].profile, made[0].profile], [made[0].row])
-
-
-def test_a_broken_line_is_named(tmp_path: Path) -> None:
-    path = tmp_path / "profiles.jsonl"
-    path.write_text(profile().model_dump_json(by_alias=True) + "\n{}\n")
-    with pytest.raises(DocumentError, match="line 2"):
-        read_profiles(path)
-    path.write_text("")
-    with pytest.raises(DocumentError, match="no profiles"):
-        read_profiles(path)
-    with pytest.raises(DocumentError, match="does not exist"):
-        read_profiles(tmp_path / "absent")
 
 
 def test_all_rows_of_a_kernel_are_in_one_fold() -> None:
