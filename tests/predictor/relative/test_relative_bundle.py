@@ -20,7 +20,7 @@ from berth.predictor.families.relative import bundle as bundles
 from berth.predictor.families.relative.bundle import MODEL_FILE, ONNX
 from berth.predictor.families.relative.cost_model import cost_model_file
 from berth.predictor.learning.relative import train as training
-from berth.predictor.learning.relative.train import Exported, steps, train, write
+from berth.predictor.learning.relative.train import Exported, train, write
 
 
 @pytest.fixture(scope="module")
@@ -67,26 +67,15 @@ def test_the_same_rows_and_seed_give_the_same_id(trained, tmp_path, monkeypatch)
     assert again.id == trained.id
 
 
-def test_a_run_cut_short_goes_on(tmp_path, monkeypatch) -> None:
+def test_a_run_cut_short_writes_nothing(tmp_path, monkeypatch) -> None:
     monkeypatch.setitem(training.train.__kwdefaults__, "family", FAMILY)
-    given = {"sources": {}, "seed": 0, "command": "x"}
-    ticks: list[int] = []
 
     def stop() -> None:
-        ticks.append(1)
-        if len(ticks) == 3:
-            raise KeyboardInterrupt
+        raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        train(physical(), tmp_path / "bundle", **given, advance=stop)
-    assert not (tmp_path / "bundle").exists()
-    fits = []
-    counted = type(FAMILY).fit
-    monkeypatch.setattr(
-        type(FAMILY), "fit", lambda self, rows, seed: fits.append(1) or counted(self, rows, seed)
-    )
-    train(physical(), tmp_path / "bundle", **given)
-    assert len(fits) == steps(physical()) - 1 - 3
+        train(physical(), tmp_path / "bundle", sources={}, seed=0, command="x", advance=stop)
+    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize("name", [MODEL_FILE, "CARD.md"])
