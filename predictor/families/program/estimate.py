@@ -194,8 +194,9 @@ def log_times(readings: Sequence[Reading], layout: Layout, bundle: Bundle) -> Fl
 
 def _own_time(entry: Labelled | None, layout: Layout, point: Point) -> OwnTime | None:
     """Return how labels correct a prediction from CPU to CPU; None: they do not."""
-    usable = entry is not None and not layout.assumed and between_cpus(layout, point)
-    return entry.own_time if usable else None
+    if entry is None or layout.assumed or not between_cpus(layout, point):
+        return None
+    return entry.own_time
 
 
 def between_cpus(layout: Layout, point: Point) -> bool:
@@ -335,12 +336,12 @@ def _estimates(
     shares = Shares.of(reading.roofs)
     estimates = []
     for index, point in enumerate(layout.table.points[: layout.count]):
-        name = layout.labels_of.get(point.platform.name)
+        name = layout.labels_of.get(point.platform.name, "")
         if point.platform.name in layout.at_home:
             log_roof = float(reading.log_roofs[index])
             estimates.append(_at_home(reading, point, measured, log_roof, doubling))
-        elif own_time := _own_time(entries.get(name or ""), layout, point):
-            entry = entries[name or ""]
+        elif own_time := _own_time(entries.get(name), layout, point):
+            entry = entries[name]
             moved = moved_between_cpus(
                 reading, shares, layout, index, own_time.share_weight
             ).corrected(own_time, reading, point.units / entry.cores)
