@@ -4,8 +4,7 @@
 static void memcpy_plan(struct plan *p, int64_t n)
 {
     plan_loop(p, n, 16, 0);
-    plan_reals(p, n, FILL_RAMP);
-    plan_output(p, n, FILL_ONE);
+    plan_arrays(p, n, "rO");
 }
 
 static void copy(struct work *w)
@@ -22,7 +21,7 @@ static void memset_plan(struct plan *p, int64_t n)
 {
     plan_loop(p, n, 8, 0);
     p->bytes += 8;
-    plan_output(p, n, FILL_ONE);
+    plan_arrays(p, n, "O");
 }
 
 static void set(struct work *w)
@@ -38,7 +37,7 @@ static void sum_plan(struct plan *p, int64_t n)
 {
     plan_loop(p, n, 8, 1);
     p->bytes += 8;
-    plan_reals(p, n, FILL_RAMP);
+    plan_arrays(p, n, "r");
 }
 
 static void reduce_sum(struct work *w)

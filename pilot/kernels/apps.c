@@ -8,12 +8,7 @@ static void energy_plan(struct plan *p, int64_t n)
     plan_loop(p, n, 8 * (6 + 2 + 7 + 3 + 8 + 1), 6 + 11 + 8 + 2 + 19 + 9);
     p->iterations = 6 * n;
     p->launches = 6;
-    plan_output(p, n, FILL_ZERO);
-    for (int k = 1; k < 5; k++)
-        plan_reals(p, n, FILL_RAMP);
-    plan_output(p, n, FILL_ZERO);
-    for (int k = 6; k < 15; k++)
-        plan_reals(p, n, FILL_RAMP);
+    plan_arrays(p, n, "ZrrrrZrrrrrrrrr");
 }
 
 static inline double sound_speed(double square)
@@ -99,8 +94,7 @@ static void fir_plan(struct plan *p, int64_t n)
     p->launches = 1;
     p->bytes = 8 * (n - TAPS) + 8 * n;
     p->flops = 2 * TAPS * (n - TAPS);
-    plan_reals(p, n, FILL_RAMP);
-    plan_output(p, n, FILL_ZERO);
+    plan_arrays(p, n, "rZ");
 }
 
 /* A finite impulse response filter of 16 taps. */
@@ -133,9 +127,9 @@ static void ltimes_plan(struct plan *p, int64_t target)
     p->n = zones;
     p->bytes = 16 * phi + 8 * DIRECTIONS * MOMENTS + 8 * psi;
     p->flops = 2 * zones * GROUPS * MOMENTS * DIRECTIONS;
-    plan_output(p, phi, FILL_ZERO);
-    plan_reals(p, DIRECTIONS * MOMENTS, FILL_RAMP);
-    plan_reals(p, psi, FILL_RAMP);
+    plan_arrays(p, phi, "Z");
+    plan_arrays(p, DIRECTIONS * MOMENTS, "r");
+    plan_arrays(p, psi, "r");
 }
 
 /* Moments of the angular flux (Kripke's L-times). With and without index views the suite's
@@ -159,11 +153,7 @@ static void pressure_plan(struct plan *p, int64_t n)
     plan_loop(p, n, 40, 3);
     p->iterations = 2 * n;
     p->launches = 2;
-    plan_reals(p, n, FILL_RAMP);
-    plan_output(p, n, FILL_RAMP);
-    plan_output(p, n, FILL_ZERO);
-    plan_reals(p, n, FILL_RAMP);
-    plan_reals(p, n, FILL_RAMP);
+    plan_arrays(p, n, "rRZrr");
 }
 
 static void pressure(struct work *w)

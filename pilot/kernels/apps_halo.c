@@ -15,11 +15,10 @@ static void halo_plan(struct plan *p, int64_t target)
     p->iterations = VARIABLES * border;
     p->launches = 2 * NEIGHBOURS * VARIABLES;
     p->bytes = 40 * p->iterations;
-    for (int v = 0; v < VARIABLES; v++)
-        plan_output(p, wide * wide * wide, FILL_POSITION);
+    plan_arrays(p, wide * wide * wide, "PPP");
     plan_ints(p, border, FILL_ZERO);
     plan_ints(p, border, FILL_ZERO);
-    plan_reals(p, VARIABLES * border, FILL_RAMP);
+    plan_arrays(p, VARIABLES * border, "r");
     plan_indices(p, NEIGHBOURS + 1);
 }
 

@@ -53,11 +53,7 @@ static void del_dot_vec_2d_plan(struct plan *p, int64_t target)
     plan_loop(p, m.zones, 16, 54);
     p->n = target;
     p->bytes += 32 * (m.side + 1) * (m.side + 1);
-    plan_reals(p, m.points, FILL_ZERO);
-    plan_reals(p, m.points, FILL_ZERO);
-    plan_reals(p, m.points, FILL_RAMP);
-    plan_reals(p, m.points, FILL_RAMP);
-    plan_output(p, m.points, FILL_ZERO);
+    plan_arrays(p, m.points, "zzrrZ");
     plan_indices(p, m.zones);
 }
 
@@ -111,8 +107,8 @@ static void nodal_plan(struct plan *p, int64_t target)
     plan_loop(p, m.zones, 16, 9);
     p->n = target;
     p->bytes += 16 * (m.side + 1) * (m.side + 1) * (m.side + 1);
-    plan_output(p, m.points, FILL_ZERO);
-    plan_reals(p, m.zone_end, FILL_ONE);
+    plan_arrays(p, m.points, "Z");
+    plan_arrays(p, m.zone_end, "o");
     plan_indices(p, m.zones);
 }
 
@@ -160,8 +156,8 @@ static void zonal_plan(struct plan *p, int64_t target)
     plan_loop(p, m.zones, 16, 8);
     p->n = target;
     p->bytes += 8 * (m.side + 1) * (m.side + 1) * (m.side + 1);
-    plan_reals(p, m.points, FILL_ONE);
-    plan_output(p, m.zone_end, FILL_ZERO);
+    plan_arrays(p, m.points, "o");
+    plan_arrays(p, m.zone_end, "Z");
     plan_indices(p, m.zones);
 }
 
@@ -187,10 +183,7 @@ static void vol3d_plan(struct plan *p, int64_t target)
     plan_loop(p, m.zone_end - m.zone_begin, 8, 72);
     p->bytes += 24 * (p->size + 1 + m.row + m.plane);
     p->n = target;
-    plan_reals(p, m.points, FILL_ZERO);
-    plan_reals(p, m.points, FILL_ZERO);
-    plan_reals(p, m.points, FILL_ZERO);
-    plan_output(p, m.points, FILL_ZERO);
+    plan_arrays(p, m.points, "zzzZ");
 }
 
 static void vol3d_prepare(struct work *w)

@@ -6,10 +6,7 @@
 static void copy8_plan(struct plan *p, int64_t n)
 {
     plan_loop(p, n, 128, 0);
-    for (int k = 0; k < 8; k++)
-        plan_output(p, n, FILL_ZERO);
-    for (int k = 0; k < 8; k++)
-        plan_reals(p, n, FILL_RAMP);
+    plan_arrays(p, n, "ZZZZZZZZrrrrrrrr");
 }
 
 static void copy8(struct work *w)
@@ -35,8 +32,7 @@ static void copy8(struct work *w)
 static void daxpy_plan(struct plan *p, int64_t n)
 {
     plan_loop(p, n, 24, 2);
-    plan_output(p, n, FILL_ZERO);
-    plan_reals(p, n, FILL_RAMP);
+    plan_arrays(p, n, "Zr");
 }
 
 static void daxpy(struct work *w)
@@ -66,11 +62,7 @@ static void daxpy_atomic(struct work *w)
 static void if_quad_plan(struct plan *p, int64_t n)
 {
     plan_loop(p, n, 40, 11);
-    plan_reals(p, n, FILL_RANDOM_SIGN);
-    plan_reals(p, n, FILL_RAMP);
-    plan_reals(p, n, FILL_RAMP);
-    plan_output(p, n, FILL_ZERO);
-    plan_output(p, n, FILL_ZERO);
+    plan_arrays(p, n, "srrZZ");
 }
 
 /* Roots of a quadratic where they are real: a branch that random signs make unpredictable. */
@@ -96,11 +88,7 @@ static void if_quad(struct work *w)
 static void init3_plan(struct plan *p, int64_t n)
 {
     plan_loop(p, n, 40, 1);
-    plan_output(p, n, FILL_ZERO);
-    plan_output(p, n, FILL_ZERO);
-    plan_output(p, n, FILL_ZERO);
-    plan_reals(p, n, FILL_RAMP);
-    plan_reals(p, n, FILL_RAMP);
+    plan_arrays(p, n, "ZZZrr");
 }
 
 static void init3(struct work *w)
@@ -116,7 +104,7 @@ static void init3(struct work *w)
 static void init_view_plan(struct plan *p, int64_t n)
 {
     plan_loop(p, n, 8, 1);
-    plan_output(p, n, FILL_ZERO);
+    plan_arrays(p, n, "Z");
 }
 
 static void init_view(struct work *w)
@@ -150,9 +138,7 @@ static void mat_mat_shared_plan(struct plan *p, int64_t target)
     p->n = n;
     p->flops = 2 * TILE * TILE * TILE * tiles * tiles * tiles;
     p->outer = tiles;
-    plan_reals(p, n * n, FILL_ONE);
-    plan_reals(p, n * n, FILL_ONE);
-    plan_output(p, n * n, FILL_ZERO);
+    plan_arrays(p, n * n, "ooZ");
 }
 
 /* A matrix product tile by tile, as a GPU does it through shared memory. */
@@ -224,7 +210,7 @@ static void nested_init_plan(struct plan *p, int64_t target)
     const int64_t n = cube_root(target);
     plan_loop(p, n * n * n, 8, 3);
     p->n = n;
-    plan_output(p, n * n * n, FILL_ZERO);
+    plan_arrays(p, n * n * n, "Z");
 }
 
 static void nested_init(struct work *w)

@@ -30,7 +30,7 @@ static void indexlist_plan(struct plan *p, int64_t n)
 {
     plan_loop(p, n, 8, 0);
     p->bytes += 16 + 4 * n / 2;
-    plan_reals(p, n, FILL_RANDOM_SIGN);
+    plan_arrays(p, n, "s");
     plan_int_output(p, n, FILL_ZERO);
 }
 
@@ -68,7 +68,7 @@ static void indexlist_3loop_plan(struct plan *p, int64_t n)
     p->iterations = 3 * n + 1;
     p->launches = 3;
     p->bytes = 4 * n + 8 * n + 16 + 8 * (n + 1) + 4 * (n + 1) + 4 * n / 2;
-    plan_reals(p, n, FILL_RANDOM_SIGN);
+    plan_arrays(p, n, "s");
     plan_int_output(p, n, FILL_ZERO);
     plan_indices(p, n + 1);
 }
@@ -118,7 +118,7 @@ static void pi_plan(struct plan *p, int64_t n)
     plan_loop(p, n, 0, 6);
     p->bytes = 16;
     p->flops += 1;
-    plan_output(p, 1, FILL_ZERO);
+    plan_arrays(p, 1, "Z");
 }
 
 /* The OpenMP build adds each term atomically to the shared sum: contention is the point. */
@@ -187,8 +187,7 @@ static void reduce_struct_plan(struct plan *p, int64_t n)
     plan_loop(p, n, 16, 2);
     p->bytes += 48;
     p->flops += 2;
-    plan_reals(p, n, FILL_POSITION);
-    plan_reals(p, n, FILL_POSITION);
+    plan_arrays(p, n, "pp");
 }
 
 /* Centre and bounding box of points. */

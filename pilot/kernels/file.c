@@ -9,14 +9,18 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "file.h"
+#include "kernels.h"
 
-static int in_use = -1;
+enum { FILE_BLOCK = 65536, FILE_PAGE = 4096, FILE_SHARE = 16384, FILE_MOST = 2000 };
 
-int file_in_use(void)
+/* Which page of a file of `pages` the read number `step` takes. */
+static inline int64_t file_page(int64_t step, int64_t pages)
 {
-    return in_use;
+    return (int64_t)(mix((uint64_t)step) % (uint64_t)pages);
 }
+
+/* The file that the kernel last wrote, or read from: it has no name any more. */
+static int in_use = -1;
 
 static _Noreturn void give_up(const char *what)
 {

@@ -3,7 +3,15 @@
  */
 #include <string.h>
 
-#include "irregular.h"
+#include "kernels.h"
+
+enum { CHASE_SHARE = 4, GRAPH_DEGREE = 8, SPARSE_ROW = 16, LOOKUP_SHARE = 8 };
+enum { PROGRAM_LENGTH = 61, REGISTERS = 16 };
+
+static inline unsigned lookup_key(int64_t i, int64_t n)
+{
+    return (unsigned)(mix((uint64_t)i + 7) % ((uint64_t)n * 8));
+}
 
 /* --- pointer chase ------------------------------------------------------------------------------*/
 
@@ -84,10 +92,9 @@ static void sparse_plan(struct plan *p, int64_t target)
     const int64_t rows = target / SPARSE_ROW;
     plan_loop(p, rows, 12 * SPARSE_ROW + 16, 2 * SPARSE_ROW);
     p->iterations = rows * SPARSE_ROW;
-    plan_reals(p, rows * SPARSE_ROW, FILL_RAMP);
+    plan_arrays(p, rows * SPARSE_ROW, "r");
     plan_ints(p, rows * SPARSE_ROW, FILL_ZERO);
-    plan_reals(p, rows, FILL_RANDOM_SIGN);
-    plan_output(p, rows, FILL_ZERO);
+    plan_arrays(p, rows, "sZ");
 }
 
 static void place_entries(struct work *w)

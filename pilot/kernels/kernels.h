@@ -104,11 +104,13 @@ extern const struct kernel_group *const kernel_groups[];
 /* A plan of one loop over n elements that each touch `bytes` and do `flops`. */
 void plan_loop(struct plan *plan, int64_t n, int64_t bytes, int64_t flops);
 
-/* Adds an array to the plan; arrays are numbered in the order they are added. */
-void plan_reals(struct plan *plan, int64_t count, enum fill fill);
+/* Add arrays to the plan; arrays are numbered in the order they are added.
+ *
+ * plan_arrays adds one array of reals for each letter, which says how it is filled: z zero, o one,
+ * r ramp, s ramp with random signs, p position; in capitals if it is part of the checksum. */
+void plan_arrays(struct plan *plan, int64_t count, const char *letters);
 void plan_ints(struct plan *plan, int64_t count, enum fill fill);
 void plan_indices(struct plan *plan, int64_t count);
-void plan_output(struct plan *plan, int64_t count, enum fill fill); /* reals in the checksum */
 void plan_int_output(struct plan *plan, int64_t count, enum fill fill);
 void plan_singles(struct plan *plan, int64_t count); /* the ramp in single precision */
 void plan_single_output(struct plan *plan, int64_t count); /* from zeros */

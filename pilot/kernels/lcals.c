@@ -6,8 +6,7 @@
 static void diff_predict_plan(struct plan *p, int64_t n)
 {
     plan_loop(p, n, 160, 9);
-    plan_output(p, 14 * n, FILL_ZERO);
-    plan_reals(p, 14 * n, FILL_RAMP);
+    plan_arrays(p, 14 * n, "Zr");
 }
 
 /* Ten stored difference tables, n apart: a new difference per table from the one before. */
@@ -45,10 +44,7 @@ static void eos_plan(struct plan *p, int64_t n)
 {
     plan_loop(p, n, 32, 16);
     p->bytes += 8 * 7;
-    plan_output(p, n + 7, FILL_ZERO);
-    plan_reals(p, n + 7, FILL_RAMP);
-    plan_reals(p, n + 7, FILL_RAMP);
-    plan_reals(p, n + 7, FILL_RAMP);
+    plan_arrays(p, n + 7, "Zrrr");
 }
 
 static void eos(struct work *w)
@@ -70,8 +66,7 @@ static void first_diff_plan(struct plan *p, int64_t n)
 {
     plan_loop(p, n, 16, 1);
     p->bytes += 8;
-    plan_output(p, n + 1, FILL_ZERO);
-    plan_reals(p, n + 1, FILL_RAMP);
+    plan_arrays(p, n + 1, "Zr");
 }
 
 static void first_diff(struct work *w)
@@ -88,7 +83,7 @@ static void first_min_plan(struct plan *p, int64_t n)
 {
     plan_loop(p, n, 8, 0);
     p->bytes += 32;
-    plan_reals(p, n, FILL_ZERO);
+    plan_arrays(p, n, "z");
 }
 
 static void first_min_prepare(struct work *w)
@@ -133,8 +128,7 @@ static void first_sum_plan(struct plan *p, int64_t n)
     plan_loop(p, n, 16, 1);
     p->bytes -= 8;
     p->flops -= 1;
-    plan_output(p, n, FILL_ZERO);
-    plan_reals(p, n, FILL_RAMP);
+    plan_arrays(p, n, "Zr");
 }
 
 static void first_sum(struct work *w)
@@ -151,10 +145,7 @@ static void gen_lin_recur_plan(struct plan *p, int64_t n)
 {
     plan_loop(p, n, 80, 6);
     p->launches = 2;
-    plan_output(p, n, FILL_ZERO);
-    plan_reals(p, n, FILL_RAMP);
-    plan_reals(p, n, FILL_RAMP);
-    plan_reals(p, n, FILL_RAMP);
+    plan_arrays(p, n, "Zrrr");
 }
 
 static void gen_lin_recur(struct work *w)
@@ -181,9 +172,7 @@ static void hydro_1d_plan(struct plan *p, int64_t n)
 {
     plan_loop(p, n, 24, 5);
     p->bytes += 8;
-    plan_output(p, n + 12, FILL_ZERO);
-    plan_reals(p, n + 12, FILL_RAMP);
-    plan_reals(p, n + 12, FILL_RAMP);
+    plan_arrays(p, n + 12, "Zrr");
 }
 
 static void hydro_1d(struct work *w)
@@ -208,10 +197,7 @@ static void hydro_2d_plan(struct plan *p, int64_t target)
     p->launches = 3;
     p->bytes = 8 * (2 * inner + 4 * n * n + 2 * inner + 4 * n * n + 6 * inner);
     p->flops = (14 + 26 + 4) * inner;
-    plan_output(p, n * n, FILL_ZERO);
-    plan_output(p, n * n, FILL_ZERO);
-    for (int k = 0; k < 9; k++)
-        plan_reals(p, n * n, FILL_RAMP);
+    plan_arrays(p, n * n, "ZZrrrrrrrrr");
 }
 
 static void hydro_2d(struct work *w)
@@ -255,7 +241,7 @@ static void hydro_2d(struct work *w)
 static void int_predict_plan(struct plan *p, int64_t n)
 {
     plan_loop(p, n, 88, 17);
-    plan_output(p, 13 * n, FILL_ONE);
+    plan_arrays(p, 13 * n, "O");
 }
 
 /* An integration step from ten stored tables, n apart. */
@@ -275,11 +261,7 @@ static void int_predict(struct work *w)
 static void planckian_plan(struct plan *p, int64_t n)
 {
     plan_loop(p, n, 40, 4);
-    plan_reals(p, n, FILL_RAMP);
-    plan_output(p, n, FILL_RAMP);
-    plan_reals(p, n, FILL_RAMP);
-    plan_reals(p, n, FILL_RAMP);
-    plan_output(p, n, FILL_ZERO);
+    plan_arrays(p, n, "rRrrZ");
 }
 
 static void planckian(struct work *w)
@@ -301,10 +283,7 @@ static void tridiag_elim_plan(struct plan *p, int64_t n)
     plan_loop(p, n, 32, 2);
     p->bytes -= 32;
     p->flops -= 2;
-    plan_output(p, n, FILL_ZERO);
-    plan_reals(p, n, FILL_RAMP);
-    plan_reals(p, n, FILL_RAMP);
-    plan_reals(p, n, FILL_RAMP);
+    plan_arrays(p, n, "Zrrr");
 }
 
 static void tridiag_elim(struct work *w)

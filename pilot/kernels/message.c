@@ -5,7 +5,9 @@
  */
 #include <string.h>
 
-#include "message.h"
+#include "kernels.h"
+
+enum { MESSAGE_RANKS = 8, MESSAGE_MOST = 32 }; /* integers in a message */
 
 enum { CELLS = 4, WAITING = 64, NONE = -1 };
 

@@ -9,9 +9,9 @@ static void gemm_plan(struct plan *p, int64_t target)
     p->m = nk;
     p->bytes += 2 * 8 * n * nk;
     p->outer = n;
-    plan_reals(p, n * nk, FILL_RAMP);
-    plan_reals(p, nk * n, FILL_RAMP);
-    plan_output(p, n * n, FILL_ZERO);
+    plan_arrays(p, n * nk, "r");
+    plan_arrays(p, nk * n, "r");
+    plan_arrays(p, n * n, "Z");
 }
 
 static void gemm(struct work *w)
@@ -43,11 +43,10 @@ static void mm2_plan(struct plan *p, int64_t target)
     p->bytes = 8 * (4 * n * n + 2 * n * nk);
     p->flops = 3 * n * n * nk + 2 * n * n * n;
     p->outer = n;
-    plan_output(p, n * n, FILL_RAMP);
-    plan_reals(p, n * nk, FILL_RAMP);
-    plan_reals(p, nk * n, FILL_RAMP);
-    plan_reals(p, n * n, FILL_RAMP);
-    plan_output(p, n * n, FILL_ZERO);
+    plan_arrays(p, n * n, "R");
+    plan_arrays(p, n * nk, "r");
+    plan_arrays(p, nk * n, "r");
+    plan_arrays(p, n * n, "rZ");
 }
 
 static void mm2(struct work *w)
@@ -88,13 +87,11 @@ static void mm3_plan(struct plan *p, int64_t target)
     p->bytes = 8 * (5 * n * n + 2 * n * nk + 2 * n * nm);
     p->flops = 2 * n * n * (nk + nm + n);
     p->outer = n;
-    plan_reals(p, n * nk, FILL_RAMP);
-    plan_reals(p, nk * n, FILL_RAMP);
-    plan_reals(p, n * nm, FILL_RAMP);
-    plan_reals(p, nm * n, FILL_RAMP);
-    plan_output(p, n * n, FILL_ZERO);
-    plan_output(p, n * n, FILL_ZERO);
-    plan_output(p, n * n, FILL_ZERO);
+    plan_arrays(p, n * nk, "r");
+    plan_arrays(p, nk * n, "r");
+    plan_arrays(p, n * nm, "r");
+    plan_arrays(p, nm * n, "r");
+    plan_arrays(p, n * n, "ZZZ");
 }
 
 static void mm3(struct work *w)
@@ -145,10 +142,9 @@ static void matvec_plan(struct plan *p, int64_t target, int64_t vectors)
 static void atax_plan(struct plan *p, int64_t target)
 {
     matvec_plan(p, target, 5);
-    plan_output(p, p->n, FILL_RAMP);
-    plan_reals(p, p->n, FILL_RAMP);
-    plan_reals(p, p->n * p->n, FILL_RAMP);
-    plan_output(p, p->n, FILL_ZERO);
+    plan_arrays(p, p->n, "Rr");
+    plan_arrays(p, p->n * p->n, "r");
+    plan_arrays(p, p->n, "Z");
 }
 
 static void atax(struct work *w)
@@ -177,11 +173,9 @@ static void atax(struct work *w)
 static void mvt_plan(struct plan *p, int64_t target)
 {
     matvec_plan(p, target, 6);
-    plan_reals(p, p->n, FILL_RAMP);
-    plan_reals(p, p->n, FILL_RAMP);
-    plan_reals(p, p->n * p->n, FILL_RAMP);
-    plan_output(p, p->n, FILL_ZERO);
-    plan_output(p, p->n, FILL_ZERO);
+    plan_arrays(p, p->n, "rr");
+    plan_arrays(p, p->n * p->n, "r");
+    plan_arrays(p, p->n, "ZZ");
 }
 
 static void mvt(struct work *w)
@@ -214,13 +208,8 @@ static void gemver_plan(struct plan *p, int64_t target)
     p->launches = 4;
     p->bytes = 8 * (4 * n * n + 13 * n);
     p->flops = 10 * n * n + n;
-    plan_output(p, n * n, FILL_RAMP);
-    for (int k = 0; k < 4; k++)
-        plan_reals(p, n, FILL_RAMP);
-    plan_output(p, n, FILL_ZERO);
-    plan_output(p, n, FILL_RAMP);
-    plan_reals(p, n, FILL_RAMP);
-    plan_reals(p, n, FILL_RAMP);
+    plan_arrays(p, n * n, "R");
+    plan_arrays(p, n, "rrrrZRrr");
 }
 
 static void gemver(struct work *w)
@@ -263,10 +252,8 @@ static void gesummv_plan(struct plan *p, int64_t target)
     p->launches = 1;
     p->bytes = 8 * (2 * n * n + 3 * n);
     p->flops = (4 * n + 3) * n;
-    plan_reals(p, n, FILL_RAMP);
-    plan_output(p, n, FILL_ZERO);
-    plan_reals(p, n * n, FILL_RAMP);
-    plan_reals(p, n * n, FILL_RAMP);
+    plan_arrays(p, n, "rZ");
+    plan_arrays(p, n * n, "rr");
 }
 
 static void gesummv(struct work *w)

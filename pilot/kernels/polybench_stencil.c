@@ -13,10 +13,7 @@ static void adi_plan(struct plan *p, int64_t target)
     p->bytes = ADI_STEPS * 2 * 8 * 6 * n * (n - 2);
     p->flops = ADI_STEPS * 2 * 17 * p->size;
     p->outer = ADI_STEPS * (n - 2);
-    plan_output(p, n * n, FILL_ZERO);
-    plan_reals(p, n * n, FILL_RAMP);
-    plan_reals(p, n * n, FILL_RAMP);
-    plan_reals(p, n * n, FILL_RAMP);
+    plan_arrays(p, n * n, "Zrrr");
 }
 
 /* Alternating directions: a tridiagonal solve per column, then one per row, four times.
@@ -75,10 +72,8 @@ static void fdtd_2d_plan(struct plan *p, int64_t target)
     p->bytes = FDTD_STEPS * 8 * (1 + n + 2 * (2 * line + n * n) + 2 * inner + 2 * line);
     p->flops = FDTD_STEPS * (6 * line + 5 * inner);
     p->outer = FDTD_STEPS;
-    plan_output(p, n * n, FILL_ZERO);
-    plan_output(p, n * n, FILL_RAMP);
-    plan_output(p, n * n, FILL_RAMP);
-    plan_reals(p, FDTD_STEPS, FILL_RAMP);
+    plan_arrays(p, n * n, "ZRR");
+    plan_arrays(p, FDTD_STEPS, "r");
 }
 
 static void fdtd_2d(struct work *w)
@@ -116,8 +111,7 @@ static void floyd_warshall_plan(struct plan *p, int64_t target)
     p->bytes = 16 * n * n;
     p->flops = n * n * n;
     p->outer = n;
-    plan_reals(p, n * n, FILL_RANDOM_SIGN);
-    plan_output(p, n * n, FILL_ZERO);
+    plan_arrays(p, n * n, "sZ");
 }
 
 static void floyd_warshall(struct work *w)
@@ -146,8 +140,7 @@ static void heat_3d_plan(struct plan *p, int64_t target)
     p->bytes = HEAT_STEPS * 2 * 8 * (inner + n * n * n - 12 * (n - 2) - 8);
     p->flops = HEAT_STEPS * 2 * 15 * inner;
     p->outer = HEAT_STEPS;
-    plan_output(p, n * n * n, FILL_RAMP);
-    plan_output(p, n * n * n, FILL_RAMP);
+    plan_arrays(p, n * n * n, "RR");
 }
 
 static void heat_sweep(int64_t n, const double *from, double *to)
@@ -184,8 +177,7 @@ static void jacobi_1d_plan(struct plan *p, int64_t target)
     p->bytes = JACOBI_1D_STEPS * 2 * 8 * (n - 2 + n);
     p->flops = JACOBI_1D_STEPS * 2 * 3 * (n - 2);
     p->outer = JACOBI_1D_STEPS;
-    plan_output(p, n, FILL_RAMP);
-    plan_output(p, n, FILL_RAMP);
+    plan_arrays(p, n, "RR");
 }
 
 static void jacobi_1d(struct work *w)
@@ -213,8 +205,7 @@ static void jacobi_2d_plan(struct plan *p, int64_t target)
     p->bytes = JACOBI_2D_STEPS * 2 * 8 * (inner + n * n - 4);
     p->flops = JACOBI_2D_STEPS * 2 * 5 * inner;
     p->outer = JACOBI_2D_STEPS;
-    plan_output(p, n * n, FILL_RAMP);
-    plan_output(p, n * n, FILL_RAMP);
+    plan_arrays(p, n * n, "RR");
 }
 
 static void jacobi_sweep(int64_t n, const double *from, double *to)

@@ -4,9 +4,7 @@
 static void add_plan(struct plan *p, int64_t n)
 {
     plan_loop(p, n, 24, 1);
-    plan_reals(p, n, FILL_RAMP);
-    plan_reals(p, n, FILL_RAMP);
-    plan_output(p, n, FILL_ZERO);
+    plan_arrays(p, n, "rrZ");
 }
 
 static void add(struct work *w)
@@ -23,8 +21,7 @@ static void add(struct work *w)
 static void copy_plan(struct plan *p, int64_t n)
 {
     plan_loop(p, n, 16, 0);
-    plan_reals(p, n, FILL_RAMP);
-    plan_output(p, n, FILL_ZERO);
+    plan_arrays(p, n, "rZ");
 }
 
 static void copy(struct work *w)
@@ -41,8 +38,7 @@ static void dot_plan(struct plan *p, int64_t n)
 {
     plan_loop(p, n, 16, 2);
     p->bytes += 16;
-    plan_reals(p, n, FILL_RAMP);
-    plan_reals(p, n, FILL_RAMP);
+    plan_arrays(p, n, "rr");
 }
 
 static void dot(struct work *w)
@@ -60,8 +56,7 @@ static void dot(struct work *w)
 static void mul_plan(struct plan *p, int64_t n)
 {
     plan_loop(p, n, 16, 1);
-    plan_output(p, n, FILL_ZERO);
-    plan_reals(p, n, FILL_RAMP);
+    plan_arrays(p, n, "Zr");
 }
 
 static void mul(struct work *w)
@@ -78,9 +73,7 @@ static void mul(struct work *w)
 static void triad_plan(struct plan *p, int64_t n)
 {
     plan_loop(p, n, 24, 2);
-    plan_output(p, n, FILL_ZERO);
-    plan_reals(p, n, FILL_RAMP);
-    plan_reals(p, n, FILL_RAMP);
+    plan_arrays(p, n, "Zrr");
 }
 
 static void triad(struct work *w)

@@ -25,14 +25,14 @@ static void plan_array(struct plan *plan, struct array_plan array)
     plan->arrays[plan->array_count++] = array;
 }
 
-void plan_reals(struct plan *plan, int64_t count, enum fill fill)
+void plan_arrays(struct plan *plan, int64_t count, const char *letters)
 {
-    plan_array(plan, (struct array_plan){count, REAL, fill, false});
-}
-
-void plan_output(struct plan *plan, int64_t count, enum fill fill)
-{
-    plan_array(plan, (struct array_plan){count, REAL, fill, true});
+    static const char fills[] = "zorsp"; /* in the order of enum fill */
+    for (; *letters; letters++) {
+        const bool output = *letters < 'a';
+        const char *fill = strchr(fills, output ? *letters - 'A' + 'a' : *letters);
+        plan_array(plan, (struct array_plan){count, REAL, (enum fill)(fill - fills), output});
+    }
 }
 
 void plan_ints(struct plan *plan, int64_t count, enum fill fill)
