@@ -22,7 +22,6 @@ from pathlib import Path
 from typing import Any
 
 from berth.pilot import host
-from berth.pilot.campaign_openmp import openmp_counters
 from berth.pilot.collectors.base import Stage, measured
 from berth.pilot.collectors.proc import peak_memory
 from berth.pilot.collectors.registry import names_of
@@ -40,6 +39,8 @@ from berth.pilot.suite import Kernel, KernelRun, Suite, parse_run
 DEFAULT_SIZES = (1_048_576, 2_097_152, 8_388_608)
 EMULATED_INSTRUCTIONS = 1e8
 """Approximate limit of emulated instructions; longer repetitions are emulated in part."""
+OPENMP_ITERATIONS = 400_000
+"""Approximate number of emulated iterations of a repetition of the OpenMP build."""
 INSTRUCTIONS_PER_S = 5e9
 """Upper bound of the instructions per second of a core, to estimate instructions from a time."""
 NATIVE_S = 1.0
@@ -145,8 +146,8 @@ def _run(options: CampaignOptions, suite: Suite, say: Say) -> CampaignResult:
             if need_counts:
                 after = _counted(after, subject)
             if need_openmp:
-                extra_counters = openmp_counters(suite, kernel.name, size, nice=options.nice)
-                after = after.model_copy(update={"counters": {**after.counters, **extra_counters}})
+                counters = {**after.counters, **openmp_counters(subject)}
+                after = after.model_copy(update={"counters": counters})
         except BerthError as error:
             failed.append(f"{name}: {error.message}")
             continue
@@ -222,14 +223,15 @@ class _Subject:
     size: int
     options: CampaignOptions
 
-    def order(self, reps: int, fraction: float) -> Order:
+    def order(self, reps: int, fraction: float, *, openmp: bool = False) -> Order:
         """Return the launch order for ``reps`` repetitions; each runs ``fraction`` of its work."""
-        command = self.suite.command(self.kernel, self.size, reps, fraction)
+        command = self.suite.command(self.kernel, self.size, reps, fraction, openmp=openmp)
         return Order(tuple(command), dict(os.environ), nice=self.options.nice)
 
-    def run(self, reps: int, fraction: float) -> tuple[KernelRun, Outcome]:
+    def run(self, reps: int, fraction: float, *, openmp: bool = False) -> tuple[KernelRun, Outcome]:
         """Run the kernel natively; return its printed result and the outcome. Raises PilotError."""
-        outcome = run_one(replace(self.order(reps, fraction), time_limit_s=LIMIT_S))
+        order = self.order(reps, fraction, openmp=openmp)
+        outcome = run_one(replace(order, time_limit_s=LIMIT_S))
         if not outcome.succeeded:
             printed = outcome.output_tail.strip()[-200:]
             raise PilotError(f"{self.kernel.name} {outcome.describe()}: {printed}")
@@ -283,9 +285,29 @@ def _counted(profile: Profile, subject: _Subject) -> Profile:
     )
 
 
+def openmp_counters(subject: _Subject) -> dict[str, Measurement]:
+    """Return the atomic updates and parallel regions of one repetition of the OpenMP build.
+
+    The serial build has neither. Raises PilotError where a run fails.
+    """
+    iterations = subject.suite.work(subject.size)[subject.kernel.name].iterations_per_rep
+    wanted = min(1.0, OPENMP_ITERATIONS / max(iterations, 1))
+    exact = subject.run(1, wanted, openmp=True)[0].fraction
+    none, single = (_emulated(subject.order(reps, wanted, openmp=True)).counters for reps in (0, 1))
+    atomics = subtract(single, none, exact).get("atomic_ops")
+    # A part of a repetition still starts each of its regions.
+    regions = subtract(single, none, 1.0).get("parallel_regions")
+    note = "of one repetition of the OpenMP build on one thread"
+    return {
+        name: counted.model_copy(update={"note": note})
+        for name, counted in (("atomic_ops", atomics), ("parallel_regions", regions))
+        if counted is not None
+    }
+
+
 def _emulated(order: Order) -> Emulation:
     tools = names_of(Stage.EMULATED)
-    emulation = emulate(order, tools=tools, budget_s=2 * LIMIT_S, jobs=host.cores())
+    emulation = emulate(order, tools=tools, budget_s=LIMIT_S)
     if emulation.interrupted:
         raise KeyboardInterrupt
     if "instructions" not in emulation.counters:

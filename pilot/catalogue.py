@@ -128,7 +128,7 @@ meaning, whatever measured it. The Profile says which source gave a value, and w
 measured, emulated or derived. What no source could give is *missing*, with the reason, never zero.
 
 - *pilot*: what `berth pilot run` measures it with: `perf` (hardware events), `emulator` (Berth's
-  valgrind tool, or `callgrind`, `cachegrind` and `lackey`), `proc` (/proc and getrusage), `cgroup`,
+  valgrind tool; `cachegrind` stands in), `proc` (/proc and getrusage), `cgroup`,
   `nvml`, `derived` (from other counters), `suite` (a reference kernel's own account). The formulas
   are in `pilot/counters.json`.
 - Names that [importers](import.md) look for: `papi` (in Caliper, Hatchet and HPCToolkit files),
@@ -143,8 +143,6 @@ _OF_TOOLS = frozenset(
     ("papi", "caliper", "rajaperf", "likwid", "perf", "ncu", "nsys", "rocprof", "imported")
 )
 """Sources whose names the page shows, because users run these tools themselves."""
-_STAND_INS = frozenset(("callgrind", "cachegrind", "lackey"))
-"""Tools of valgrind that are used if Berth's own valgrind tool cannot be built."""
 
 
 def _entry(entry: Counter) -> list[str]:
@@ -157,7 +155,7 @@ def _entry(entry: Counter) -> list[str]:
     own = dict.fromkeys(
         source.partition(":")[0]
         for source in entry.sources
-        if source not in _OF_TOOLS and not (source in _STAND_INS and "emulator" in entry.sources)
+        if source not in _OF_TOOLS and source != "cachegrind"
     )
     return [
         f"### `{entry.name}` ({entry.unit})\n",

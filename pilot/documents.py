@@ -276,10 +276,14 @@ def _refuse_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return result
 
 
-def _read_bounded(path: Path) -> bytes:
+def read_start(path: Path) -> bytes:
+    """Return the first ``MAX_DOCUMENT_BYTES`` bytes of a file, and one more if it is longer.
+
+    Raises DocumentError for a file that cannot be read.
+    """
     try:
         with path.open("rb") as stream:
-            raw = stream.read(MAX_DOCUMENT_BYTES + 1)
+            return stream.read(MAX_DOCUMENT_BYTES + 1)
     except FileNotFoundError:
         raise DocumentError(path, "does not exist") from None
     except IsADirectoryError:
@@ -288,6 +292,10 @@ def _read_bounded(path: Path) -> bytes:
         raise DocumentError(path, f"cannot be read: {error.strerror}") from None
     except ValueError as error:  # a NUL in its name
         raise DocumentError(path, f"cannot be read: {error}") from None
+
+
+def _read_bounded(path: Path) -> bytes:
+    raw = read_start(path)
     if len(raw) > MAX_DOCUMENT_BYTES:
         raise DocumentError(path, f"is larger than {MAX_DOCUMENT_BYTES} bytes")
     return raw

@@ -1,35 +1,20 @@
-"""The emulated runs of a pilot, with a limit: Berth's valgrind tool, or valgrind's own tools.
-
-Berth's tool counts everything in one run. If it cannot be built, valgrind's own tools are run one
-after another:
-
-- callgrind: instruction mix, L1 and last-level cache, branches;
-- cachegrind: L2 cache (all caches and branches where instructions cannot be classified);
-- lackey: bytes of loads and stores.
-
-Their counts can differ, because runs are cut at different points and some tools count a forked
-process's history twice. The first tool with an instruction count is the reference. Another tool
-whose instruction count differs by over 1 % has its counts scaled by the ratio. Totals of a run that
-was cut are never extrapolated.
-"""
+"""The emulated run of a pilot, with a limit: Berth's valgrind tool, else valgrind's cachegrind."""
 
 from __future__ import annotations
 
 import shutil
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from berth.pilot.collectors.base import Collector, Readings
-from berth.pilot.collectors.registry import collectors_of
-from berth.pilot.launch import Interrupted, Order, Outcome, run_all
+from berth.pilot.collectors.registry import collector_of
+from berth.pilot.launch import Interrupted, Order, Outcome, Watch, run_one
 from berth.pilot.needs import NOTHING, Executed, Sets, may_choose
 from berth.pilot.profile import CollectorReport, Measurement
 
-SAME_RUN = 0.01
-"""Largest relative difference of instruction counts at which a tool's counts are not scaled."""
 RESERVE = 0.05
 """Share of the limit that is reserved for writing and reading the results."""
 PLAIN_SHARE, PLAIN_LEAST_S = 0.25, 4.0
@@ -38,8 +23,6 @@ runs, at least 4 s of processor time."""
 IDLE_FACTOR = 10.0
 """Wall time of a run without a time limit is at most this many times its limit of processor time,
 so that a program that hangs ends."""
-ROUGH = frozenset({"fp_ops"})
-"""Counters that lackey only estimates; dropped if callgrind counted the operations exactly."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,51 +37,84 @@ class Emulation:
 
 
 def emulate(
-    order: Order, *, tools: Sequence[str], budget_s: float, jobs: int = 1, once: bool = False
+    order: Order,
+    *,
+    tools: Sequence[str],
+    budget_s: float,
+    once: bool = False,
+    early: Callable[[Emulation], bool] | None = None,
 ) -> Emulation:
     """Run a program under each of the emulation tools and return the merged counters.
 
     ``tools``: names of collectors, preferred first. ``budget_s``: processor time of all runs
-    together, in seconds; their wall time is limited by the order's ``time_limit_s``. ``jobs``: runs
-    at the same time; above 1 only for programs that write no files. ``once``: no run is repeated in
-    another way, because the other ranks of the program wait for this one.
+    together, in seconds; their wall time is limited by the order's ``time_limit_s``. ``once``: the
+    run is not repeated in another way and not cut at the budget, because the other ranks of the
+    program wait for this one: it goes on without counting. ``early`` is then called with the
+    results, again and again until the program ends; if it returns True, the program is ended.
     """
+    order = replace(order, goes_on=once)
+    finished: list[tuple[Collector, Readings]] = []
+    executed, interrupted = NOTHING, False
     with _scratch() as folder:
         collectors, reports = _usable(tools, folder)
-        if not collectors:
-            return Emulation({}, tuple(reports), (), NOTHING, False)
-        limit = budget_s * (1 - RESERVE) / len(collectors)
-        orders = [c.prepare(_limited(order, limit)) for c in collectors]
-        interrupted = False
-        try:
-            outcomes: dict[int, Outcome] = dict(enumerate(run_all(orders, jobs=jobs)))
-            for index, collector in enumerate(collectors):
-                left_s = limit - outcomes[index].cpu_s
-                failed = outcomes[index].exit_code and not outcomes[index].cut
-                if failed and left_s > 0 and not once:
-                    other = collector.again(_limited(orders[index], left_s))
-                    if other is not None:
-                        [outcomes[index]] = run_all([other], jobs=1)
-        except Interrupted as stop:
-            outcomes, interrupted = stop.outcomes, True
-        finished = [
-            (collector, _of_whole_program(collector.finish(outcomes[index]), outcomes[index]))
-            for index, collector in enumerate(collectors)
-            if index in outcomes
-        ]
-        executed = NOTHING
-        for index, (collector, readings) in enumerate(finished):
+        limit = budget_s * (1 - RESERVE) / max(1, len(collectors))
+        for collector in collectors:
+            watch = None
+            if early is not None:
+                order = replace(order, stop_file=str(folder / "ended"))
+                watch = _early(collector, folder / "ended", early)
+            prepared = collector.prepare(_limited(order, limit))
+            outcome, interrupted = _run(prepared, watch)
+            outcome = collector.counted(outcome) or outcome
+            left_s = limit - outcome.cpu_s
+            if outcome.exit_code and not (outcome.cut or once or interrupted) and left_s > 0:
+                other = collector.again(_limited(prepared, left_s))
+                if other is not None:
+                    outcome, interrupted = _run(other)
+            readings = _of_whole_program(collector.finish(outcome), outcome)
+            finished.append((collector, readings))
             if readings.sets and not executed.sets:
                 executed = Executed(readings.sets, stopped=readings.stopped)
-                limit = max(PLAIN_LEAST_S, PLAIN_SHARE * budget_s)
                 if may_choose(readings.sets) and not (readings.stopped or interrupted or once):
-                    plain = collector.plainly(_limited(orders[index], limit))
-                    if plain is not None:
-                        seen = _seen(collector, plain)
-                        # A file that this run did not reach needs what it executed before.
-                        plain_sets = None if seen is None else {**readings.sets, **seen}
-                        executed = replace(executed, plain=plain_sets)
-    reports += [
+                    plain_s = max(PLAIN_LEAST_S, PLAIN_SHARE * budget_s)
+                    seen = _seen(collector, _limited(prepared, plain_s))
+                    # A file that this run did not reach needs what it executed before.
+                    plain = None if seen is None else {**readings.sets, **seen}
+                    executed = replace(executed, plain=plain)
+            if interrupted:
+                break
+    return _emulation(finished, reports, executed, interrupted=interrupted)
+
+
+def _run(order: Order, watch: Watch | None = None) -> tuple[Outcome, bool]:
+    """Return a run's outcome, and whether Ctrl-C ended it."""
+    try:
+        return run_one(order, watch=watch), False
+    except Interrupted as stop:
+        return stop.outcome, True
+
+
+def _early(collector: Collector, ended: Path, early: Callable[[Emulation], bool]) -> Watch:
+    """Return the function that calls ``early`` once the collector has counted before the end."""
+    results: list[Emulation] = []
+
+    def watch(_shepherd_pid: int) -> None:
+        if not results and (outcome := collector.counted(Outcome())) is not None:
+            results.append(_emulation([(collector, collector.finish(outcome))]))
+        if results and not ended.exists() and early(results[0]):
+            ended.touch()
+
+    return watch
+
+
+def _emulation(
+    finished: Sequence[tuple[Collector, Readings]],
+    reports: Sequence[CollectorReport] = (),
+    executed: Executed = NOTHING,
+    *,
+    interrupted: bool = False,
+) -> Emulation:
+    used = [
         CollectorReport(
             name=collector.name,
             status="failed" if readings.failed else "used",
@@ -106,9 +122,13 @@ def emulate(
         )
         for collector, readings in finished
     ]
-    warnings = _gathered(finished)
-    counters = merge([readings for _, readings in finished])
-    return Emulation(counters, tuple(reports), tuple(warnings), executed, interrupted)
+    return Emulation(
+        counters=merge([readings for _, readings in finished]),
+        reports=(*reports, *used),
+        warnings=tuple(_gathered(finished)),
+        executed=executed,
+        interrupted=interrupted,
+    )
 
 
 def _limited(order: Order, cpu_s: float) -> Order:
@@ -127,13 +147,14 @@ def _of_whole_program(readings: Readings, outcome: Outcome) -> Readings:
 def _seen(collector: Collector, order: Order) -> Sets | None:
     """Return the instruction sets that a program executes on an emulated x86-64-v2 processor.
 
-    The keys are executables and libraries. None where the run failed or was interrupted.
+    The keys are executables and libraries. None where the run failed or was interrupted, or the
+    collector does not support this.
     """
-    try:
-        [outcome] = run_all([order], jobs=1)
-    except Interrupted:
+    plain = collector.plainly(order)
+    if plain is None:
         return None
-    return collector.sets_seen(outcome)
+    outcome, interrupted = _run(plain)
+    return None if interrupted else collector.sets_seen(outcome)
 
 
 def _gathered(finished: Sequence[tuple[Collector, Readings]]) -> list[str]:
@@ -147,49 +168,18 @@ def _gathered(finished: Sequence[tuple[Collector, Readings]]) -> list[str]:
 
 
 def merge(readings: Sequence[Readings]) -> dict[str, Measurement]:
-    """Return one value per counter, from the first tool that counted it.
-
-    Values are scaled to the instruction count of the first tool that counted instructions.
-    """
-    leader: float | None = None
+    """Return one value per counter, from the first tool that counted it."""
     result: dict[str, Measurement] = {}
     for reading in readings:
-        counted = reading.counters.get("instructions")
-        own = reading.seen or (counted.value if counted is not None else None)
-        ratio = 1.0
-        if own:
-            leader = leader or own
-            if abs(own - leader) > SAME_RUN * leader:
-                ratio = leader / own
         for name, measurement in reading.counters.items():
-            if name not in result and not (name in ROUGH and "fp64_ops" in result):
-                result[name] = _scaled(measurement, ratio)
+            result.setdefault(name, measurement)
     return result
-
-
-def scaled_error(measurement: Measurement, factor: float) -> float | None:
-    """Return the standard error of a measurement times ``factor``; None for exact measurements."""
-    error = measurement.standard_error
-    return None if error is None else error * factor
-
-
-def _scaled(measurement: Measurement, ratio: float) -> Measurement:
-    if ratio == 1.0 or measurement.value is None:
-        return measurement
-    note = f"scaled by {ratio:.4g} to the instructions that the leading tool counted"
-    return measurement.model_copy(
-        update={
-            "value": measurement.value * ratio,
-            "standard_error": scaled_error(measurement, ratio),
-            "note": f"{measurement.note}; {note}" if measurement.note else note,
-        }
-    )
 
 
 def _usable(tools: Sequence[str], folder: Path) -> tuple[list[Collector], list[CollectorReport]]:
     usable: list[Collector] = []
     reports = []
-    for collector in (c for tool in tools for c in collectors_of(tool, folder)):
+    for collector in (collector_of(tool, folder) for tool in tools):
         covering = [c.name for c in usable if c.name in collector.covered_by]
         if covering:
             why = f"{covering[0]} counts the same in its run"

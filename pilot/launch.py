@@ -1,23 +1,23 @@
-"""Launch programs, one or several at once, and return each program's outcome and resource use.
+"""Launch a program, and return its outcome and resource use.
 
-Each program runs under a *shepherd*, a small process that samples and ends its process tree (see
-:mod:`berth.pilot.shepherd`). The caller stays single-threaded: :func:`run_all` polls the pipes of
-all shepherds and calls a watch function every ``TICK_S`` seconds. On Ctrl-C or any other exception
-the standard inputs of the shepherds are closed, which ends every process tree.
+The program runs under a *shepherd*, a small process that samples and ends its process tree (see
+:mod:`berth.pilot.shepherd`). The caller stays single-threaded: :func:`run_one` polls the shepherd's
+pipe and calls a watch function every ``TICK_S`` seconds. On Ctrl-C or any other exception the
+shepherd's standard input is closed, which ends the process tree.
 """
 
 from __future__ import annotations
 
 import json
 import os
-import selectors
+import select
 import shutil
 import signal
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 
 from berth.pilot.errors import PilotError, UsageError
@@ -53,7 +53,7 @@ class Order:
     time_limit_s: float | None = None
     cpu_limit_s: float | None = None
     stop_file: str | None = None
-    """File that an emulator makes where the shares of what it counts have settled."""
+    """File whose existence ends the run (``Outcome.cut`` is then "settled")."""
     cut_grace_s: float = 5.0
     leftover_grace_s: float = 2.0
     nice: int = 0
@@ -64,6 +64,9 @@ class Order:
     settle_after_s: float | None = None
     """Processor time after which an emulated run may end because the shares of its counts have
     settled; None: it goes on."""
+    goes_on: bool = False
+    """Whether an emulated run goes on without counting after its limits, where the emulator can:
+    other processes, such as the ranks of an MPI program, wait for this one."""
     folders: PrivateFolders | None = None
     """If given, each run works in a new copy of this folder instead of in ``cwd``."""
 
@@ -72,29 +75,29 @@ class Order:
 class Outcome:
     """The outcome and resource use of a launched program; memory in bytes, times in seconds."""
 
-    wall_s: float
-    exit_code: int | None
-    signal: int | None
-    cut: str | None
+    wall_s: float = 0.0
+    exit_code: int | None = None
+    signal: int | None = None
+    cut: str | None = None
     """The reason why the run was cut short ("time limit", "processor time", "settled", "ended"), or
     None."""
-    leftover: int
+    leftover: int = 0
     """Number of processes that outlived the program and were ended."""
-    output_bytes: int
-    output_tail: str
-    rss_floor: int
+    output_bytes: int = 0
+    output_tail: str = ""
+    rss_floor: int = 0
     """Lowest ``ru_maxrss`` that can be seen: the memory of the process that forked the program."""
-    rss_peak: int
-    hwm_peak: int
-    page_tables_peak: int
-    threads_peak: int
-    processes_peak: int
-    files_peak: int
-    samples: int
-    sampling_cost_s: float
-    executables: tuple[str, ...]
-    libraries: tuple[str, ...]
-    io: Mapping[str, int] | None
+    rss_peak: int = 0
+    hwm_peak: int = 0
+    page_tables_peak: int = 0
+    threads_peak: int = 0
+    processes_peak: int = 0
+    files_peak: int = 0
+    samples: int = 0
+    sampling_cost_s: float = 0.0
+    executables: tuple[str, ...] = ()
+    libraries: tuple[str, ...] = ()
+    io: Mapping[str, int] | None = None
     usage: Mapping[str, float] = field(default_factory=dict)
     threads_busy: int = 0
     """Largest number of threads of one process that computed at the same time; 0: unknown."""
@@ -179,11 +182,11 @@ def resolve_command(command: Sequence[str], env: Mapping[str, str]) -> tuple[str
 
 
 class Interrupted(KeyboardInterrupt):
-    """Raised on Ctrl-C during runs; ``outcomes`` has the outcomes so far, by index of the order."""
+    """Raised on Ctrl-C during a run; ``outcome`` is that of the part that ran."""
 
-    def __init__(self, outcomes: Mapping[int, Outcome]) -> None:
+    def __init__(self, outcome: Outcome) -> None:
         super().__init__()
-        self.outcomes = dict(outcomes)
+        self.outcome = outcome
 
 
 Watch = Callable[[int], None]
@@ -193,77 +196,32 @@ def run_one(order: Order, *, watch: Watch | None = None) -> Outcome:
     """Run one program and return its outcome.
 
     ``watch`` is called with the shepherd's process ID every TICK_S seconds.
-    """
-    return run_all([order], jobs=1, watch=watch)[0]
-
-
-def run_all(orders: Sequence[Order], *, jobs: int, watch: Watch | None = None) -> list[Outcome]:
-    """Run all programs, at most ``jobs`` at a time; return the outcomes in the order of ``orders``.
 
     Raises:
-        UsageError: a program could not be started.
-        PilotError: a shepherd died, or the working folder could not be copied.
-        Interrupted: Ctrl-C. Every program was ended; the exception has the outcomes until then.
+        UsageError: the program could not be started.
+        PilotError: the shepherd died, or the working folder could not be copied.
+        Interrupted: Ctrl-C. The program was ended; a second Ctrl-C is a KeyboardInterrupt.
     """
-    flock = _Flock(orders, jobs)
+    shepherd = _Shepherd(order)
+    interrupted = ended = False
     try:
-        while flock.busy():
+        while not ended:
             try:
-                flock.step(watch)
+                ended = shepherd.read()
+                if watch is not None and not ended:
+                    watch(shepherd.pid)
             except KeyboardInterrupt:
-                flock.interrupt()
+                if interrupted:
+                    raise
+                interrupted = True
+                shepherd.let_go()
+        outcome = shepherd.outcome()
     finally:
-        flock.end()
-    if flock.interrupted:
-        raise Interrupted(flock.outcomes)
-    return [flock.outcomes[index] for index in range(len(orders))]
-
-
-class _Flock:
-    """The launch orders that have not started and the shepherd processes that run."""
-
-    def __init__(self, orders: Sequence[Order], jobs: int) -> None:
-        self._waiting = list(enumerate(orders))
-        self._jobs = max(1, jobs)
-        self._running: dict[int, _Shepherd] = {}
-        self._selector = selectors.DefaultSelector()
-        self.outcomes: dict[int, Outcome] = {}
-        self.interrupted = False
-
-    def busy(self) -> bool:
-        return bool(self._waiting or self._running)
-
-    def step(self, watch: Watch | None) -> None:
-        """Start programs up to the limit, then wait ``TICK_S`` seconds for output of shepherds."""
-        while self._waiting and len(self._running) < self._jobs:
-            index, order = self._waiting.pop(0)
-            self._running[index] = _Shepherd(order)
-            self._selector.register(self._running[index].answers, selectors.EVENT_READ, index)
-        for key, _ in self._selector.select(TICK_S):
-            shepherd = self._running[key.data]
-            if shepherd.read():
-                self._selector.unregister(shepherd.answers)
-                self.outcomes[key.data] = self._running.pop(key.data).outcome()
-        if watch is not None:
-            for shepherd in self._running.values():
-                watch(shepherd.pid)
-
-    def interrupt(self) -> None:
-        """End the programs and wait for their outcomes; raise at the second call."""
-        if self.interrupted:
-            raise KeyboardInterrupt
-        self.interrupted = True
-        self._waiting.clear()
-        for shepherd in self._running.values():
-            shepherd.let_go()
-
-    def end(self) -> None:
-        """End every running program and wait until its shepherd process has exited."""
-        for shepherd in self._running.values():
-            shepherd.let_go()
-        for shepherd in self._running.values():
-            shepherd.wait()
-        self._selector.close()
+        shepherd.let_go()
+        shepherd.wait()
+    if interrupted:
+        raise Interrupted(outcome)
+    return outcome
 
 
 class _Shepherd:
@@ -295,15 +253,18 @@ class _Shepherd:
             raise PilotError("a pipe to the shepherd process could not be made")
         self._leash = stdin
         self._stdout = stdout
-        self.answers = stdout.fileno()
+        self._poll = select.poll()
+        self._poll.register(stdout, select.POLLIN)
         self.pid = self._process.pid
         self._text = b""
         self._leash.write(json.dumps(_as_message(order)).encode() + b"\n")
         self._leash.flush()
 
     def read(self) -> bool:
-        """Read available output of the shepherd; return True at its end."""
-        chunk = os.read(self.answers, 1 << 20)
+        """Wait ``TICK_S`` seconds for the shepherd's output, read it; return True at its end."""
+        if not self._poll.poll(1000 * TICK_S):
+            return False
+        chunk = os.read(self._stdout.fileno(), 1 << 20)
         self._text += chunk
         return not chunk
 
@@ -352,19 +313,6 @@ class _Shepherd:
 
 
 def _as_message(order: Order) -> dict[str, object]:
-    return {
-        "command": list(order.command),
-        "env": dict(order.env),
-        "cwd": order.cwd,
-        "stdin": order.stdin,
-        "forward_bytes": order.forward_bytes,
-        "tail_bytes": TAIL_BYTES,
-        "sample": order.sample,
-        "time_limit_s": order.time_limit_s,
-        "cpu_limit_s": order.cpu_limit_s,
-        "stop_file": order.stop_file,
-        "cut_grace_s": order.cut_grace_s,
-        "grace_s": order.leftover_grace_s,
-        "nice": order.nice,
-        "cgroup": order.cgroup,
-    }
+    values = {each.name: getattr(order, each.name) for each in fields(order)}
+    del values["folders"]
+    return {**values, "env": dict(order.env), "tail_bytes": TAIL_BYTES}

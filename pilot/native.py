@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from berth.pilot.collectors.base import Collector
-from berth.pilot.launch import Interrupted, Order, Outcome, run_all
+from berth.pilot.launch import Interrupted, Order, Outcome, run_one
 from berth.pilot.plausible import contention, noise_of, own_time_s
 from berth.pilot.profile import CollectorReport, Measurement, Runtime
 from berth.pilot.progress import Say, clocked
@@ -71,8 +71,7 @@ def run_native(
 ) -> Native:
     """Run a program once with the collectors attached, then repeat it without collectors.
 
-    ``left_s`` returns the remaining seconds of the pilot's time limit. Raises Interrupted if
-    Ctrl-C came before the first run had an outcome.
+    ``left_s`` returns the remaining seconds of the pilot's time limit.
     """
     usable, reports = _probe(collectors)
     say("native run 1")
@@ -81,11 +80,9 @@ def run_native(
         prepared = collector.prepare(prepared)
     interrupted = False
     try:
-        [first] = run_all([prepared], jobs=1, watch=_watch_all(usable))
+        first = run_one(prepared, watch=_watch_all(usable))
     except Interrupted as stop:
-        if not stop.outcomes:
-            raise
-        first, interrupted = stop.outcomes[0], True
+        first, interrupted = stop.outcome, True
     counters: dict[str, Measurement] = {}
     warnings: list[str] = []
     gpus_used = 0
@@ -110,7 +107,7 @@ def run_native(
         ended = len(times)
         try:
             with clocked(say, f"native run {ended + 1} of {wanted}", first.wall_s):
-                [outcome] = run_all([replace(plain, time_limit_s=left_s())], jobs=1)
+                outcome = run_one(replace(plain, time_limit_s=left_s()))
         except Interrupted:
             interrupted = True
             break

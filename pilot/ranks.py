@@ -20,12 +20,14 @@ from pydantic import Field
 
 from berth.pilot.assemble import with_missing
 from berth.pilot.catalogue import REQUIRED
+from berth.pilot.collectors.base import Stage
 from berth.pilot.collectors.perf import PerfCollector
+from berth.pilot.collectors.registry import names_of
 from berth.pilot.derive import NO_TOTALS, derive
-from berth.pilot.documents import Document, read_json
-from berth.pilot.emulate import emulate, scaled_error
+from berth.pilot.documents import Document, read_json, write_json
+from berth.pilot.emulate import Emulation, emulate
 from berth.pilot.errors import UsageError
-from berth.pilot.launch import Order, run_all
+from berth.pilot.launch import Order, run_one
 from berth.pilot.profile import (
     CollectorReport,
     Measurement,
@@ -36,11 +38,9 @@ from berth.pilot.profile import (
     Ranks,
 )
 from berth.pilot.rank import NODE_VARIABLES
-from berth.pilot.run import EMULATION_FLOOR_S, SAMPLED_S
+from berth.pilot.run import EMULATION_FLOOR_S, SAMPLED_S, SETTLE_SLOWDOWN
 from berth.pilot.units import whole_number
 
-EMULATORS = ("emulator", "callgrind")
-"""Emulators that count instructions, memory accesses and cache misses in one run."""
 RECORD = "rank-{}.json"
 COUNTS = "counts-{}.json"
 
@@ -165,50 +165,83 @@ def _of_rank_zero(profile: Profile) -> RankRecord | None:
 
 
 def count_once(
-    order: Order, *, rank: int, native_s: float, max_slowdown: float, left_s: float
+    order: Order,
+    *,
+    rank: int,
+    native_s: float,
+    max_slowdown: float,
+    left_s: float,
+    leave: Path | None = None,
+    beside: Sequence[int] = (),
 ) -> RankCounts:
-    """Run a program exactly once and return its counters.
+    """Run a program exactly once and return its counters; ``leave`` gets them as soon as possible.
 
     Hardware counters are used if they give all ``REQUIRED`` counters, else emulation. The emulated
-    run is cut after ``max_slowdown`` x ``native_s`` (the time in seconds without tools) of
-    processor time, at the latest after ``left_s`` seconds.
+    run is counted until its mix has settled, for at most ``max_slowdown`` x ``native_s`` (the time
+    in seconds without tools) of processor time and almost ``left_s`` seconds. It then goes on
+    without counting, since a rank that ends early takes all others with it, until the ranks
+    ``beside`` this one have left their counters, too, in the same folder.
     """
     with tempfile.TemporaryDirectory(prefix="berth-rank-") as folder:
         perf = PerfCollector(Path(folder))
         if perf.gives(REQUIRED) and perf.probe() is None:
-            [outcome] = run_all([perf.prepare(replace(order, time_limit_s=left_s))], jobs=1)
+            outcome = run_one(perf.prepare(replace(order, time_limit_s=left_s)))
             readings = perf.finish(outcome)
             report = CollectorReport(
                 name="perf", status="failed" if readings.failed else "used", detail=readings.detail
             )
-            return RankCounts(
-                rank=rank,
-                counters=dict(readings.counters),
-                reports=(report,),
-                succeeded=outcome.succeeded,
+            counters = dict(readings.counters)
+            counts = RankCounts(
+                rank=rank, counters=counters, reports=(report,), succeeded=outcome.succeeded
             )
+            return _left(counts, leave)
+    order = replace(
+        order,
+        sampled=native_s > SAMPLED_S,
+        settle_after_s=SETTLE_SLOWDOWN * native_s,
+        time_limit_s=left_s,
+    )
+    others = [] if leave is None else [leave.with_name(COUNTS.format(n)) for n in beside]
+
+    def early(emulation: Emulation) -> bool:
+        if leave is not None and not leave.exists():
+            _left(_counts(rank, emulation), leave)
+        return all(other.exists() for other in others)
+
     budget_s = max(EMULATION_FLOOR_S, max_slowdown * native_s)
-    order = replace(order, sampled=native_s > SAMPLED_S, time_limit_s=left_s)
-    emulated = emulate(order, tools=EMULATORS, budget_s=budget_s, once=True)
-    used = any(report.status == "used" for report in emulated.reports)
+    emulated = emulate(
+        order, tools=names_of(Stage.EMULATED), budget_s=budget_s, once=True, early=early
+    )
     if all(report.status == "absent" for report in emulated.reports):
-        run_all([replace(order, time_limit_s=left_s)], jobs=1)  # the other ranks wait for this rank
-    cut = any(not measurement.complete for measurement in emulated.counters.values())
+        run_one(replace(order, time_limit_s=left_s))  # the other ranks wait for this rank
+    return _left(_counts(rank, emulated), leave)
+
+
+def _counts(rank: int, emulation: Emulation) -> RankCounts:
     return RankCounts(
         rank=rank,
-        counters=emulated.counters,
-        reports=emulated.reports,
-        warnings=emulated.warnings,
-        succeeded=used and not cut and not emulated.interrupted,
+        counters=emulation.counters,
+        reports=emulation.reports,
+        warnings=emulation.warnings,
+        succeeded=bool(emulation.counters) and not emulation.interrupted,
     )
+
+
+def _left(counts: RankCounts, leave: Path | None) -> RankCounts:
+    if leave is not None:
+        write_json(leave, counts)
+    return counts
 
 
 def added(profile: Profile, counts: Sequence[RankCounts]) -> Profile:
     """Return the Profile with counters of all ranks: the counted ranks' mean x number of ranks.
 
-    ``counts``: those of one or two ranks.
+    ``counts``: those of one or two ranks; a rank whose counts were refused has none.
     """
     ranks = profile.runs_on.ranks
+    heard = tuple(dict.fromkeys(text for rank_counts in counts for text in rank_counts.warnings))
+    reports = counts[0].reports if counts else ()
+    counts = [rank_counts for rank_counts in counts if rank_counts.counters]
     known = {n: m for n, m in profile.counters.items() if m.value is not None}
     counted = _mean(counts)
     totals = {
@@ -216,12 +249,10 @@ def added(profile: Profile, counts: Sequence[RankCounts]) -> Profile:
         for name, measurement in {**counted, **known}.items()
         if measurement.quality is not Quality.DERIVED and not name.endswith(NO_TOTALS)
     }
-    reports = counts[0].reports if counts else ()
     every = (
         *(r for r in profile.collectors if r.name not in {c.name for c in reports}),
         *reports,
     )
-    heard = tuple(dict.fromkeys(text for rank_counts in counts for text in rank_counts.warnings))
     return profile.model_copy(
         update={
             "counters": with_missing(derive(totals), every),
@@ -232,15 +263,11 @@ def added(profile: Profile, counts: Sequence[RankCounts]) -> Profile:
 
 
 def _note(counts: Sequence[RankCounts], ranks: int) -> tuple[str, ...]:
-    if ranks == 1:
+    if ranks == 1 or not counts:
         return ()
-    named = " and ".join(f"rank {counted.rank}" for counted in counts) or "rank 0"
-    whole = [
-        counted.counters["instructions"].value
-        for counted in counts
-        if "instructions" in counted.counters
-    ]
-    values = [value for value in whole if value]
+    named = " and ".join(f"rank {counted.rank}" for counted in counts)
+    whole = [counted.counters.get("instructions") for counted in counts]
+    values = [m.value for m in whole if m is not None and m.value]
     apart = ""
     if len(values) > 1:
         spread = (max(values) - min(values)) / statistics.fmean(values)
@@ -281,11 +308,11 @@ def _mean(counts: Sequence[RankCounts]) -> dict[str, Measurement]:
 def _times(measurement: Measurement, ranks: int) -> Measurement:
     if ranks == 1 or measurement.value is None:
         return measurement
-    note = f"of one rank x {ranks} ranks"
+    error, note = measurement.standard_error, f"of one rank x {ranks} ranks"
     return measurement.model_copy(
         update={
             "value": measurement.value * ranks,
-            "standard_error": scaled_error(measurement, ranks),
+            "standard_error": error and error * ranks,
             "note": f"{measurement.note}; {note}" if measurement.note else note,
         }
     )

@@ -15,9 +15,9 @@ from pathlib import Path
 from berth.pilot.assemble import Extra, assemble
 from berth.pilot.collectors.base import Collector, Stage
 from berth.pilot.collectors.proc import peak_memory
-from berth.pilot.collectors.registry import collectors_of, names_of
+from berth.pilot.collectors.registry import collector_of, names_of
 from berth.pilot.emulate import emulate
-from berth.pilot.launch import Order, Outcome, run_all
+from berth.pilot.launch import Order, Outcome, run_one
 from berth.pilot.native import Native, repeats_for, run_native
 from berth.pilot.options import PilotOptions, Plan, make_plan
 from berth.pilot.private_folder import PrivateFolders, why_not
@@ -109,7 +109,7 @@ class _Pilot:
 
     def _collectors(self, stage: Stage) -> list[Collector]:
         names = [name for name in names_of(stage) if self._wants(name)]
-        return [collector for name in names for collector in collectors_of(name, self._folder)]
+        return [collector_of(name, self._folder) for name in names]
 
     def _wants(self, collector: str) -> bool:
         if collector in self._options.collectors:
@@ -145,7 +145,7 @@ class _Pilot:
         order = replace(self._order(self._plan.main), sample=False)
         order = collector.prepare(replace(order, time_limit_s=self._left_s()))
         with clocked(self._say, f"a run for {collector.name}", runtime.median_s):
-            [outcome] = run_all([order], jobs=1, watch=collector.watch)
+            outcome = run_one(order, watch=collector.watch)
         readings = collector.finish(outcome)
         if outcome.succeeded and not readings.failed:
             for name, measurement in readings.counters.items():

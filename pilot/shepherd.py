@@ -579,11 +579,12 @@ class Run:
     def _end_the_rest(self) -> int:
         """End the remaining processes; return how many were alive after the grace period.
 
-        Waits ``grace_s``, sends SIGTERM, and after 1 s SIGKILL until no descendant is alive.
+        Waits ``leftover_grace_s``, sends SIGTERM, and after 1 s SIGKILL until no descendant is
+        alive.
         """
         if not self._alive():
             return self._finish(0)
-        self._until_none(0.0 if self.cut else self.order["grace_s"])
+        self._until_none(0.0 if self.cut else self.order["leftover_grace_s"])
         leftover = len(self._alive())
         if leftover:
             self._signal_all(signal.SIGTERM)

@@ -14,7 +14,7 @@ this machine, ``prepare`` may wrap the command, ``watch`` is called while the pr
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
@@ -34,11 +34,6 @@ class Readings:
     failed: bool = False
     complete: bool = True
     """False where the counters cover only a part of the program's run."""
-    seen: float | None = None
-    """Number of executed instructions as the tool counts them.
-
-    None where the counter ``instructions`` has the same value.
-    """
     gpus_used: int = 0
     """Number of GPUs that the program's processes used."""
     sets: Mapping[str, frozenset[str]] = field(default_factory=dict)
@@ -80,11 +75,6 @@ class Collector(Protocol):
     def __init__(self, folder: Path | None = None) -> None:
         """Create the collector; its files go to ``folder``, which ``prepare`` creates."""
 
-    @classmethod
-    def runs(cls, folder: Path) -> Sequence[Collector]:
-        """Return the collector objects for one pilot, one for each run that they need."""
-        return (cls(folder),)
-
     @abstractmethod
     def probe(self) -> str | None:
         """Return why the collector cannot be used on this machine, or None if it can.
@@ -121,6 +111,13 @@ class Collector(Protocol):
         The program's processes are descendants of ``shepherd_pid``.
         """
         return
+
+    def counted(self, outcome: Outcome) -> Outcome | None:
+        """Return the run's outcome as if it had been cut where counting ended before the program.
+
+        None: counting has not ended before the program.
+        """
+        return None
 
     @abstractmethod
     def finish(self, outcome: Outcome) -> Readings:

@@ -1,7 +1,7 @@
 """Collector of all emulated counters in one run, with Berth's own valgrind tool.
 
-The run takes 5 to 30 times the program's processor time, most for short loops; callgrind,
-cachegrind and lackey together take 70 to 170 times. Counts of instructions, bytes and branches are
+The run takes 5 to 30 times the program's processor time, most for short loops; cachegrind takes
+30 to 60 times. Counts of instructions, bytes and branches are
 exact. For longer programs caches and branches are simulated in a part of the run only, so misses
 have a standard error. See ``pilot/emulator/windows.c``, and ``settled.c`` for when counting ends.
 """
@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 import os
+import re
 import shutil
 from collections.abc import Mapping
 from dataclasses import replace
@@ -20,7 +21,7 @@ from berth.pilot.collectors.base import Collector, Readings, Stage, emulated
 from berth.pilot.collectors.instruction_mix import (
     LEAST_CLASSIFIED,
     OPERATIONS,
-    mix_of_code,
+    mix_of,
     objdump_missing,
 )
 from berth.pilot.emulator import tool
@@ -30,6 +31,18 @@ from berth.pilot.launch import Order, Outcome
 from berth.pilot.profile import Measurement
 
 SOURCE = "emulator"
+COUNTED = "counted"
+"""Name of the file in which the tool says why counting ended before the program, and when."""
+UNTIL_CUT = 0.9
+"""Share of the limits for which a run is counted that goes on afterwards: the rest is for the ranks
+that are counted beside it."""
+MESSAGE_LIBRARY = re.compile(
+    r"/(?:lib(?:mpi|open-pal|open-rte|pmi|uc[mpst]|fabric|psm)[\w-]*|mca_\w+)\.so[^/]*$"
+)
+"""Files of MPI libraries and of what carries their messages."""
+WAITING_NOTICED, WAITING_REFUSED = 0.1, 0.5
+"""Share of the instructions in an MPI library, where ranks spin while they wait for each other, at
+which counts have a warning, and at which they are refused."""
 FAST = (
     "--vgdb=no",
     "--vex-guest-max-insns=100",
@@ -54,11 +67,11 @@ class EmulatorCollector(Collector):
     def probe(self) -> str | None:
         machine = os.uname().machine
         if machine not in ("x86_64", "amd64"):
-            return f"instructions of {machine} are not classified yet; lackey stands in"
+            return f"instructions of {machine} are not classified yet; cachegrind stands in"
         try:
             self._tool = tool.built()
         except (ToolMissing, PilotError) as error:
-            return f"{error.message}; valgrind's slower tools stand in"
+            return f"{error.message}; cachegrind stands in"
         return objdump_missing()
 
     def prepare(self, order: Order) -> Order:
@@ -66,19 +79,36 @@ class EmulatorCollector(Collector):
         program = shutil.which(order.command[0], path=order.env.get("PATH")) or order.command[0]
         self._program = str((Path(order.cwd or "") / program).resolve())
         options = [f"--tool={tool.NAME}", *FAST, f"--counts-file={self._folder}/out.%p"]
-        settled = None
-        if order.sampled:
-            options.append("--sampled=yes")
-            if order.settle_after_s is not None:
-                settled = str(self._folder / "settled")
-                options.append(f"--settled-file={settled}")
-                options.append(f"--settle-after={math.ceil(1000 * order.settle_after_s)}")
+        options += self._ends_of_counting(order)
         # Do not emulate Open MPI's daemons: they start no rank on this node.
         options.append("--trace-children-skip=*/orted,*/prted")
         self._threads = {k: v for k, v in order.env.items() if k in valgrind.THREADS}
         wrapped = valgrind.wrap(order, options, self._folder)
         env = {**wrapped.env, "VALGRIND_LIB": str(self._tool)}
-        return replace(wrapped, env=env, stop_file=settled)
+        if order.goes_on:
+            return replace(wrapped, env=env, cpu_limit_s=None)
+        return replace(wrapped, env=env, stop_file=str(self._folder / COUNTED))
+
+    def _ends_of_counting(self, order: Order) -> list[str]:
+        """Return the tool's options that say when counting ends, and how caches are simulated."""
+        options = [f"--counted-file={self._folder / COUNTED}"]
+        if order.sampled:
+            options.append("--sampled=yes")
+            if order.settle_after_s is not None:
+                options.append(f"--settle-after={math.ceil(1000 * order.settle_after_s)}")
+        if order.goes_on:
+            for name, limit_s in (("for", order.cpu_limit_s), ("until", order.time_limit_s)):
+                if limit_s is not None:
+                    options.append(f"--count-{name}={math.ceil(1000 * UNTIL_CUT * limit_s)}")
+        return options
+
+    def counted(self, outcome: Outcome) -> Outcome | None:
+        file = self._folder / COUNTED
+        why, _, milliseconds = (file.read_text() if file.exists() else "").strip().rpartition(" ")
+        if not why:
+            return None
+        usage = {"ru_utime": int(milliseconds) / 1000}
+        return replace(outcome, cut=why, exit_code=None, signal=None, usage=usage)
 
     def again(self, order: Order) -> Order | None:
         """Return the launch order with the user's number of threads.
@@ -101,7 +131,7 @@ class EmulatorCollector(Collector):
         counts = self._counts()
         if not counts.instructions:
             return None
-        return mix_of_code(counts.executed, counts.code).sets
+        return mix_of(counts.segments).sets
 
     def _counts(self) -> Counts:
         counts = Counts()
@@ -111,7 +141,7 @@ class EmulatorCollector(Collector):
         return counts
 
     def _forget(self) -> None:
-        for pattern in ("out.*", "log.*", "settled"):
+        for pattern in ("out.*", "log.*", COUNTED):
             for path in self._folder.glob(pattern):
                 path.unlink()
 
@@ -122,10 +152,14 @@ class EmulatorCollector(Collector):
         total = counts.instructions
         if not total:
             return Readings(detail=note or "the emulator wrote no counts", failed=True)
-        mix = mix_of_code(counts.executed, counts.code)
+        mix = mix_of(counts.segments)
         sets = valgrind.with_avx512(mix.sets, self._program, processes)
         if (unknown := valgrind.illegal_instruction(processes)) is not None:
             return Readings(detail=unknown, failed=True, sets=sets, stopped=True)
+        waiting = _share_of_messages(counts)
+        if waiting >= WAITING_REFUSED:
+            why = f"counts are refused: {_waits(waiting)}"
+            return Readings(detail=why, failed=True, sets=sets)
         if note is None and counts.cut:
             note = f"{counts.cut} processes were killed before they could write their counts"
         branches = ("conditional", "indirect")
@@ -143,14 +177,30 @@ class EmulatorCollector(Collector):
         else:
             values |= {"loads": counts.loads, "stores": counts.stores}
             warnings.append(f"only {share:.0%} of the instructions could be disassembled")
+        if waiting >= WAITING_NOTICED:
+            warnings.append(
+                f"the counts are of more than the program's own work: {_waits(waiting)}"
+            )
         return Readings(
             _measurements(values, missed, note),
             _detail(share, counts, outcome),
             tuple(warnings),
             complete=note is None,
-            seen=total,
             sets=sets,
         )
+
+
+def _share_of_messages(counts: Counts) -> float:
+    """Return the share of the instructions that are code of an MPI library."""
+    libraries = [name for name in counts.segments if MESSAGE_LIBRARY.search(name)]
+    return sum(counts.instructions_of(name) for name in libraries) / counts.instructions
+
+
+def _waits(share: float) -> str:
+    return (
+        f"{share:.0%} of the instructions are the MPI library's, most of which ranks execute while "
+        "they wait for each other"
+    )
 
 
 def _measurements(
@@ -167,7 +217,7 @@ def _measurements(
 
 
 def _detail(share: float, counts: Counts, outcome: Outcome) -> str:
-    generated_share = sum(counts.executed.get("", {}).values()) / counts.instructions
+    generated_share = counts.instructions_of("") / counts.instructions
     generated = (
         f", {generated_share:.1%} of them made at run time" if generated_share >= 0.001 else ""
     )

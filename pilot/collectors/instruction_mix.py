@@ -1,10 +1,10 @@
 """The instruction mix: counts of executed instructions by kind (floating point, load, branch, ...).
 
-Valgrind gives the number of executions per address, and objdump (binutils) the instruction at each
-address. Counts of repeated string instructions are corrected: valgrind counts each iteration
-(``rep stosb`` in a memset: one per byte), but processors move a vector's width at a time. Such an
-instruction therefore counts as one instruction, with its accesses, per 32 bytes, and at least once
-per execution.
+Valgrind gives the number of executions per address and the bytes there, objdump (binutils) the
+instruction that they are. Counts of repeated string instructions are corrected: valgrind counts
+each iteration (``rep stosb`` in a memset: one per byte), but processors move a vector's width at a
+time. Such an instruction therefore counts as one instruction, with its accesses, per 32 bytes, and
+at least once per execution.
 """
 
 from __future__ import annotations
@@ -13,19 +13,15 @@ import re
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from berth.pilot.collectors.x86 import Kind, classify
-from berth.pilot.needs import is_system
+from berth.pilot.emulator.tool import Segment, Segments
 from berth.pilot.private_folder import original
 
 LINE = re.compile(r"^ *([0-9a-f]+):\t(.+)$")
-GAP_BYTES = 4096
-"""Executed addresses closer than this are disassembled together."""
-LAST_INSTRUCTION_BYTES = 16
-RANGES_MAX = 64
 TIME_LIMIT_S = 20.0
 
 
@@ -34,48 +30,12 @@ def objdump_missing() -> str | None:
     return None if shutil.which("objdump") else "objdump (binutils) is not installed"
 
 
-def ranges(addresses: Iterable[int]) -> list[tuple[int, int]]:
-    """Return half-open address ranges that cover all ``addresses``, at most RANGES_MAX of them."""
-    ordered = sorted(set(addresses))
-    gap = GAP_BYTES
-    while True:
-        merged: list[tuple[int, int]] = []
-        for address in ordered:
-            if merged and address - merged[-1][1] <= gap:
-                merged[-1] = (merged[-1][0], address + LAST_INSTRUCTION_BYTES)
-            else:
-                merged.append((address, address + LAST_INSTRUCTION_BYTES))
-        if len(merged) <= RANGES_MAX:
-            return merged
-        gap *= 4
-
-
 def parse_objdump(text: str) -> Iterator[tuple[int, str]]:
     """Yield (address, instruction) for the lines of objdump's output that have an instruction."""
     for line in text.splitlines():
         match = LINE.match(line)
         if match:
             yield int(match.group(1), 16), match.group(2).strip()
-
-
-def disassemble(path: Path, addresses: Iterable[int]) -> dict[int, str]:
-    """Return the instructions of ``path`` at the given addresses; unreadable ones are left out."""
-    wanted = set(addresses)
-    instructions: dict[int, str] = {}
-    for start, stop in ranges(wanted):
-        command = ["objdump", "-d", "--no-show-raw-insn", "-w", "-M", "att"]
-        command += [f"--start-address={start:#x}", f"--stop-address={stop:#x}", "--", str(path)]
-        try:
-            done = subprocess.run(
-                command, capture_output=True, timeout=TIME_LIMIT_S, check=False, env={"LC_ALL": "C"}
-            )
-        except (OSError, subprocess.TimeoutExpired):
-            continue
-        text = done.stdout.decode("utf-8", "replace")
-        instructions.update(
-            (address, words) for address, words in parse_objdump(text) if address in wanted
-        )
-    return instructions
 
 
 def texts_of(code: Iterable[bytes]) -> dict[bytes, str]:
@@ -101,8 +61,6 @@ def texts_of(code: Iterable[bytes]) -> dict[bytes, str]:
     return {starts[address]: words for address, words in parse_objdump(text) if address in starts}
 
 
-ENOUGH = 0.995
-"""Share of executed instructions to cover; files with the most executions are read first."""
 STRING = re.compile(r"rep\w* (?:movs|stos|lods|scas|cmps)([bwlq]?)\b(.*)")
 ACCUMULATORS = {"%al": 1, "%ax": 2, "%eax": 4, "%rax": 8}
 SUFFIXES = {"b": 1, "w": 2, "l": 4, "q": 8}
@@ -122,10 +80,6 @@ OPERATIONS = (
 """Fields of a Mix that become counters."""
 LEAST_CLASSIFIED = 0.95
 """Least share of executed instructions to classify; below it the mix's counters are missing."""
-LONGEST_INSTRUCTION_BYTES = 15
-
-Executed = dict[str, dict[int, int]]
-"""Number of executions by object file and address in the file."""
 
 
 @dataclass(slots=True)
@@ -162,78 +116,61 @@ class Mix:
         self.stores += times * kind.stores
 
 
-def mix_of(executed: Mapping[str, Mapping[int, int]], own: frozenset[str]) -> Mix:
-    """Return the instruction mix of the executed addresses, disassembled from their files.
-
-    ``own``: files that are disassembled even if they executed few instructions.
-    """
-    mix = Mix()
-    total = sum(sum(counts.values()) for counts in executed.values())
-    for path, counts in sorted(executed.items(), key=lambda item: -sum(item[1].values())):
-        if mix.classified >= ENOUGH * total and is_system(path) and path not in own:
-            continue
-        if not Path(path).is_absolute() or not Path(path).is_file():
-            continue
-        texts = disassemble(Path(path), counts)
-        add_object(mix, counts, texts)
-        mix.sets[path] = sets_of(texts.values())
-    return mix
-
-
-def mix_of_code(
-    executed: Mapping[str, Mapping[int, int]],
-    code: Mapping[str, Mapping[int, bytes]],
-) -> Mix:
-    """Return the instruction mix of the executed addresses, disassembled from instruction bytes.
+def mix_of(segments: Segments) -> Mix:
+    """Return the instruction mix of the executed segments, disassembled from their bytes.
 
     Code that was generated at run time is included.
     """
     mix = Mix()
-    texts = texts_of(encoded for by_address in code.values() for encoded in by_address.values())
-    for path, counts in executed.items():
-        known_texts = {at: texts[encoded] for at, encoded in code[path].items() if encoded in texts}
-        add_object(mix, counts, known_texts)
-        mix.sets[original(path)] = sets_of(set(known_texts.values()))
+    executed = {path: _by_code(of_file) for path, of_file in segments.items()}
+    texts = texts_of(code for by_code in executed.values() for code in by_code)
+    strings = {code: match for code, text in texts.items() if (match := STRING.match(text))}
+    for path, by_code in executed.items():
+        for code, times in by_code.items():
+            if code in texts:
+                mix.classified += times
+                if code not in strings:
+                    mix.add(classify(texts[code]), times)
+        _add_strings(mix, segments[path], strings)
+        mix.sets[original(path)] = sets_of(texts[code] for code in by_code if code in texts)
     return mix
+
+
+def _by_code(segments: Mapping[Segment, int]) -> Counter[bytes]:
+    executed: Counter[bytes] = Counter()
+    for segment, times in segments.items():
+        for _, code in segment.instructions():
+            executed[code] += times
+    return executed
+
+
+def _add_strings(
+    mix: Mix, segments: Mapping[Segment, int], strings: Mapping[bytes, re.Match[str]]
+) -> None:
+    """Add the repeated string instructions of one file to ``mix``.
+
+    Such an instruction was completed as often as the next one was executed after it, which begins
+    a segment.
+    """
+    starts: Counter[int] = Counter()
+    executed: Counter[tuple[int, bytes]] = Counter()
+    digits = [code.hex() for code in strings]
+    for segment, times in segments.items():
+        starts[segment.first] += times
+        if any(code in segment.code for code in digits):
+            executed.update({at: times for at in segment.instructions() if at[1] in strings})
+    for (address, code), times in executed.items():
+        following = address + len(code)
+        completed = min(times, starts[following]) if following in starts else times
+        moved = times * _width(*strings[code].groups())
+        once = max(moved // STRING_ACCESS_BYTES, completed)
+        mix.repeats += times - once
+        mix.add(classify(strings[code].string), once)
 
 
 def sets_of(texts: Iterable[str]) -> frozenset[str]:
     """Return the instruction sets beyond x86-64-v1 that these disassembled instructions need."""
     return frozenset(name for text in texts if (name := classify(text).extension) is not None)
-
-
-def add_object(mix: Mix, counts: Mapping[int, int], texts: Mapping[int, str]) -> None:
-    """Add the instructions of one file to ``mix``.
-
-    ``counts``: address -> number of executions; ``texts``: address -> instruction.
-    """
-    addresses = sorted(counts)
-    for index, address in enumerate(addresses):
-        text = texts.get(address)
-        if text is None:
-            continue
-        times, kind = counts[address], classify(text)
-        mix.classified += times
-        string = STRING.match(text)
-        if string is not None:
-            moved = times * _width(string.group(1), string.group(2))
-            once = max(moved // STRING_ACCESS_BYTES, _completions(addresses, index, counts))
-            mix.repeats += times - once
-            times = once
-        mix.add(kind, times)
-
-
-def _completions(addresses: Sequence[int], index: int, counts: Mapping[int, int]) -> int:
-    """Return how often a repeated string instruction was completed.
-
-    That is the number of executions of the next instruction.
-    """
-    times = counts[addresses[index]]
-    if index + 1 < len(addresses):
-        following = addresses[index + 1]
-        if following - addresses[index] <= LONGEST_INSTRUCTION_BYTES:
-            return min(times, counts[following])
-    return times
 
 
 def _width(suffix: str, operands: str) -> int:

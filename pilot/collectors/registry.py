@@ -24,15 +24,10 @@ def names_of(stage: Stage) -> tuple[str, ...]:
     return tuple(name for name, kind in COLLECTORS.load_all().items() if kind.stage is stage)
 
 
-def collectors_of(name: str, folder: Path) -> list[Collector]:
-    """Return the collector objects with this name for one pilot, one for each run they need.
-
-    Raises UsageError for unknown names.
-    """
-    collectors = list(COLLECTORS.load(name).runs(folder / name))
-    return (
-        collectors if name in COLLECTORS.own() else [Guarded(collector) for collector in collectors]
-    )
+def collector_of(name: str, folder: Path) -> Collector:
+    """Return the collector object with this name for one run. Raises UsageError."""
+    collector = COLLECTORS.load(name)(folder / name)
+    return collector if name in COLLECTORS.own() else Guarded(collector)
 
 
 class Guarded(Collector):

@@ -128,15 +128,23 @@ void leave_at_switch(IRSB *out, Addr address);
 void write_windows(VgFile *file);
 
 /* settled.c */
-/* This file is made where the mix has settled after so many milliseconds of processor time. */
-extern const HChar *settled_file;
+/* Counting may end where the mix has settled, after so many milliseconds of processor time; 0: it
+   goes on. */
 extern Int settle_after;
 Place *place_at(Addr address);
-void look_whether_settled(ULong superblocks);
+/* Whether counting may end now, after so many superblocks of this process. */
+Bool look_whether_settled(ULong superblocks);
 void forget_settled(void);
 void write_settled(VgFile *file, ULong simulated, ULong superblocks);
 
 /* results.c */
+/* Counting ended before the program, which goes on as it is. */
+extern Bool over;
+/* Where the reason for that is written, and the milliseconds of processor time until then. */
+extern const HChar *counted_file;
+/* Milliseconds of processor time, and on the clock, after which counting ends; 0: it goes on. */
+extern Int count_for, count_until;
+void end_counting(const HChar *why);
 void forget(void);
 /* How often the segments ran that have no counter of their own. */
 void complete_counts(void);

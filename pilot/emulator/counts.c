@@ -154,6 +154,8 @@ static IRSB *instrument(VgCallbackClosure *closure, IRSB *in, const VexGuestLayo
 
    if (guest != Ity_I64 || word != Ity_I64)
       VG_(tool_panic)("only 64-bit programs can be counted");
+   if (over)
+      return in;
    while (first < in->stmts_used && in->stmts[first]->tag != Ist_IMark)
       addStmtToIRSB(block.out, in->stmts[first++]);
    for (i = first; i < in->stmts_used; i++) {
@@ -167,7 +169,7 @@ static IRSB *instrument(VgCallbackClosure *closure, IRSB *in, const VexGuestLayo
       block.bias = VG_(DebugInfo_get_text_bias)(info);
    }
    translated++;
-   if (sampled)
+   if (sampled || count_for || count_until)
       leave_at_switch(block.out, closure->readdr);
    plan_native(in, first);
    for (i = first; i < in->stmts_used; i++) {
@@ -222,7 +224,9 @@ static Bool option(const HChar *argument)
           VG_BOOL_CLO(argument, "--caches", caches) ||
           VG_BOOL_CLO(argument, "--sampled", sampled) ||
           VG_BOOL_CLO(argument, "--branches", branches) ||
-          VG_STR_CLO(argument, "--settled-file", settled_file) ||
+          VG_STR_CLO(argument, "--counted-file", counted_file) ||
+          VG_INT_CLO(argument, "--count-for", count_for) ||
+          VG_INT_CLO(argument, "--count-until", count_until) ||
           VG_INT_CLO(argument, "--settle-after", settle_after) ||
           VG_BOOL_CLO(argument, "--plain", plain);
 }
@@ -233,8 +237,11 @@ static void usage(void)
                "    --caches=yes|no     simulate caches\n"
                "    --sampled=yes|no    simulate caches and branches in a part of a long run\n"
                "    --branches=yes|no   predict branches\n"
-               "    --settled-file=FILE made where the shares of the code have settled\n"
-               "    --settle-after=MS   at the earliest after this processor time\n"
+               "    --counted-file=FILE where to write why counting ended before the program\n"
+               "    --count-for=MS      end after this processor time\n"
+               "    --count-until=MS    end after this time on the clock\n"
+               "    --settle-after=MS   end when the shares of the code have settled, at the\n"
+               "                        earliest after this processor time\n"
                "    --plain=yes|no      a processor of x86-64-v2\n");
 }
 

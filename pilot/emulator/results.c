@@ -3,6 +3,22 @@
 #include "counting.h"
 #include "pub_tool_options.h"
 
+Bool over = False;
+const HChar *counted_file = NULL;
+Int count_for = 0, count_until = 0;
+
+void end_counting(const HChar *why)
+{
+   VgFile *file;
+   write_results();
+   over = True;
+   file = counted_file ? VG_(fopen)(counted_file, VKI_O_CREAT | VKI_O_WRONLY, 0600) : NULL;
+   if (!file)
+      return;
+   VG_(fprintf)(file, "%s %u\n", why, VG_(get_user_milliseconds)());
+   VG_(fclose)(file);
+}
+
 void forget(void)
 {
    Segment *segment;
@@ -90,7 +106,7 @@ static VgFile *new_file(void)
 
 void write_results(void)
 {
-   VgFile *file = new_file();
+   VgFile *file = over ? NULL : new_file();
    if (!file)
       return;
    complete_counts();

@@ -23,13 +23,12 @@ struct Place_ {
    ULong bytes[2];     /* and the bytes that the latter load and store */
 };
 
-const HChar *settled_file = NULL;
 Int settle_after = 0;
 
 static VgHashTable *places;
 static ULong mark;
 static double moved = -1;
-static Bool has_settled, told;
+static Bool has_settled;
 
 Place *place_at(Addr address)
 {
@@ -77,28 +76,21 @@ static double compared(void)
    return earlier && later ? apart / 2 : -1;
 }
 
-/* Between two windows, after so many superblocks. */
-void look_whether_settled(ULong superblocks)
+Bool look_whether_settled(ULong superblocks)
 {
-   VgFile *file;
    if (!mark || superblocks >= 2 * mark) {
       moved = compared();
       has_settled = moved >= 0 && moved < SETTLED;
       mark = superblocks;
    }
-   if (told || !has_settled || !settled_file || VG_(get_user_milliseconds)() < (UInt)settle_after)
-      return;
-   file = VG_(fopen)(settled_file, VKI_O_CREAT | VKI_O_WRONLY, 0600);
-   if (file)
-      VG_(fclose)(file);
-   told = True;
+   return has_settled && settle_after && VG_(get_user_milliseconds)() >= (UInt)settle_after;
 }
 
 /* In a forked child, of whose program another process runs the rest. */
 void forget_settled(void)
 {
    Place *place;
-   settled_file = NULL;
+   settle_after = 0;
    moved = -1;
    mark = 0;
    has_settled = False;

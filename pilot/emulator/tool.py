@@ -35,9 +35,10 @@ import platform
 import re
 import shutil
 import subprocess
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 
 from berth.pilot.errors import PilotError, ToolMissing
 from berth.pilot.suite_build import cache_folder, find_compiler, folder_to_build_in
@@ -221,6 +222,29 @@ SEGMENT = re.compile(
 )
 
 
+class Segment(NamedTuple):
+    """A sequence of instructions without an exit between them."""
+
+    first: int
+    """Address of the first instruction in its object file."""
+    lengths: str
+    """Bytes of each instruction, a hexadecimal digit each."""
+    code: str
+    """Bytes of all instructions in hexadecimal."""
+
+    def instructions(self) -> Iterator[tuple[int, bytes]]:
+        """Yield the address and the bytes of each instruction."""
+        code, at = bytes.fromhex(self.code), 0
+        for digit in self.lengths:
+            end = at + int(digit, 16)
+            yield self.first + at, code[at:end]
+            at = end
+
+
+Segments = Mapping[str, Mapping[Segment, int]]
+"""Number of executions by object file ("": code generated at run time) and segment."""
+
+
 @dataclass(slots=True)
 class Counts:
     """The counts of Berth's valgrind tool, summed over all processes and files that were read."""
@@ -233,10 +257,7 @@ class Counts:
     simulated: int = 0
     """Superblocks in which caches and branches were simulated."""
     superblocks: int = 0
-    executed: dict[str, dict[int, int]] = field(default_factory=dict)
-    """Number of executions by object file ("": code generated at run time) and address."""
-    code: dict[str, dict[int, bytes]] = field(default_factory=dict)
-    """Bytes of each instruction by object file and address."""
+    segments: dict[str, dict[Segment, int]] = field(default_factory=dict)
     load_bytes: int = 0
     store_bytes: int = 0
     loads: int = 0
@@ -259,7 +280,12 @@ class Counts:
     @property
     def instructions(self) -> int:
         """Return the number of executed instructions."""
-        return sum(sum(counts.values()) for counts in self.executed.values())
+        return sum(self.instructions_of(name) for name in self.segments)
+
+    def instructions_of(self, name: str) -> int:
+        """Return the number of executed instructions of one object file."""
+        segments = self.segments.get(name, {})
+        return sum(times * len(segment.lengths) for segment, times in segments.items())
 
 
 def read_counts(lines: Iterable[str], into: Counts) -> None:
@@ -267,17 +293,15 @@ def read_counts(lines: Iterable[str], into: Counts) -> None:
     whole = False
     windows: list[list[int]] = []
     own: dict[str, int] = {}
-    counts = into.executed.setdefault("", {})
-    code = into.code.setdefault("", {})
+    segments = into.segments.setdefault("", {})
     for line in lines:
         text = line.rstrip("\n")
         if text.startswith("object "):
-            name = text[len("object ") :]
-            counts, code = into.executed.setdefault(name, {}), into.code.setdefault(name, {})
+            segments = into.segments.setdefault(text[len("object ") :], {})
         elif text == "end":
             whole = True
         elif (segment := SEGMENT.fullmatch(text)) is not None:
-            _add(segment, counts, code, into)
+            _add(segment.groups(), segments, into)
         elif (window := WINDOW.fullmatch(text)) is not None:
             windows.append([int(word) for word in window.group(1).split()])
         elif (named := NAMED.fullmatch(text)) is not None:
@@ -324,22 +348,13 @@ def _add_windows(windows: Sequence[Sequence[int]], into: Counts) -> None:
         into.variances[name] = into.variances.get(name, 0.0) + variance
 
 
-def _add(
-    segment: re.Match[str], counts: dict[int, int], code: dict[int, bytes], into: Counts
-) -> None:
-    words = segment.groups()
-    times, address = int(words[0]), int(words[1], 16)
+def _add(words: Sequence[str], segments: dict[Segment, int], into: Counts) -> None:
+    times = int(words[0])
     into.loads += times * int(words[2])
     into.stores += times * int(words[3])
     into.load_bytes += times * int(words[4])
     into.store_bytes += times * int(words[5])
     into.regions += times * int(words[6])
-    if words[7] == "-" or words[8] == "-":
-        return
-    text, at = bytes.fromhex(words[8]), 0
-    for digit in words[7]:
-        length = int(digit, 16)
-        counts[address] = counts.get(address, 0) + times
-        code[address] = text[at : at + length]
-        at += length
-        address += length
+    if words[7] != "-" and words[8] != "-":
+        segment = Segment(int(words[1], 16), words[7], words[8])
+        segments[segment] = segments.get(segment, 0) + times

@@ -74,8 +74,16 @@ static Bool is_over(void)
 static void on_client_code(ThreadId thread, ULong done)
 {
    now = done;
-   if (!sampled || now < next)
+   if (over)
       return;
+   if (count_for && VG_(get_user_milliseconds)() >= (UInt)count_for)
+      end_counting("processor time");
+   else if (count_until && VG_(read_millisecond_timer)() >= (UInt)count_until)
+      end_counting("time limit");
+   if (over || !sampled || now < next) {
+      switch_wanted |= over;
+      return;
+   }
    if (phase == WARMING) {
       before = seen_until_now();
       counted_from = now;
@@ -87,14 +95,16 @@ static void on_client_code(ThreadId thread, ULong done)
       keep_window();
       simulated_blocks = now - begun;
       simulated_before += simulated_blocks;
-      look_whether_settled(now - started);
       if (!many) /* the program's first translations would have been made without windows, too */
          translated = 0;
       phase = PAUSED;
+      if (look_whether_settled(now - started))
+         end_counting("settled");
    } else if (!is_over()) {
-      if (many) /* the first window is of the program's start only */
-         look_whether_settled(now - started);
-      return;
+      /* the first window is of the program's start only */
+      if (!many || !look_whether_settled(now - started))
+         return;
+      end_counting("settled");
    } else {
       windows[many].length = now - begun;
       if (many + 1 < MOST_WINDOWS)

@@ -26,7 +26,6 @@ from berth.pilot.importers.reading import (
     Source,
     Table,
     fault,
-    number,
 )
 from berth.pilot.units import whole_number
 
@@ -96,15 +95,10 @@ class _File:
         keys, values = fields.get("attr", []), fields.get("data", [])
         if len(keys) != len(values):
             raise fault(self.path, line, f"has {len(keys)} attributes and {len(values)} values")
-        numbers: dict[str, float] = {}
+        record = Record(tuple(path), {}, labels, line)
         for key, text in zip(keys, values, strict=True):
-            attribute = self.attribute(self._integer(key, "attr", line), line)
-            value = number(text)
-            if value is None:
-                labels[attribute.name] = text
-            else:
-                numbers[attribute.name] = value
-        return Record(tuple(path), numbers, labels, line)
+            record.put(self.attribute(self._integer(key, "attr", line), line).name, text)
+        return record
 
     def attribute(self, number: int, line: int) -> _Attribute:
         known = self._attributes.get(number)
@@ -299,14 +293,9 @@ def read_plain(source: Source, data: list[Any]) -> list[Table]:
 
 
 def _put(record: Record, name: str, value: Any, source: Source, key: str) -> None:
-    if isinstance(value, str | int | float):
-        parsed = number(value)
-        if parsed is None:
-            record.labels[name] = str(value)
-        else:
-            record.numbers[name] = parsed
-    else:
+    if not isinstance(value, str | int | float):
         raise _wrong(source, f"{key}.{name}", "is neither a number nor a string")
+    record.put(name, value)
 
 
 def _paths(source: Source, data: dict[str, Any]) -> list[tuple[str, ...]]:

@@ -28,7 +28,6 @@ from berth.pilot.importers.reading import (
     Source,
     Table,
     fault,
-    number,
 )
 
 NODE_COLUMNS = ("name", "node")
@@ -125,11 +124,7 @@ def _record(
     for name, value in row.items():
         if name in skip or not isinstance(value, str | int | float):
             continue
-        parsed = number(value)
-        if parsed is None:
-            record.labels[name] = str(value)
-        else:
-            record.numbers[name] = parsed
+        record.put(name, value)
     return record
 
 

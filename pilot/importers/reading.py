@@ -150,6 +150,14 @@ class Record:
     line: int
     """Line number in the file, or index of the row."""
 
+    def put(self, name: str, value: str | float) -> None:
+        """Add a column's value: to the numbers if it is one, else to the labels."""
+        parsed = number(value)
+        if parsed is None:
+            self.labels[name] = str(value)
+        else:
+            self.numbers[name] = parsed
+
 
 @dataclass(frozen=True, slots=True)
 class Table:

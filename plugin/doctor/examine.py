@@ -11,7 +11,7 @@ from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from berth.pilot.collectors.registry import COLLECTORS, collectors_of
+from berth.pilot.collectors.registry import COLLECTORS, collector_of
 from berth.pilot.errors import BerthError, SchedulerError
 from berth.pilot.plugins import Registry
 from berth.pilot.progress import steps
@@ -71,6 +71,7 @@ def examine(site: Site, newest: Callable[[], NewestJobs] | None = None) -> Findi
         ("paths", lambda: check_paths(site)),
         ("bundle", lambda: check_bundles(site)),
         ("platform", lambda: check_candidates(site)),
+        ("calibration", lambda: check_calibration(site)),
         ("store", lambda: check_store(site)),
         ("disk", lambda: check_disk(site)),
         ("stale state", lambda: check_left_behind(site)),
@@ -81,7 +82,6 @@ def examine(site: Site, newest: Callable[[], NewestJobs] | None = None) -> Findi
         ("socket", lambda: check_socket(site)),
         ("users", lambda: check_users(site)),
         ("scheduler", lambda: check_cluster(site, awake())),
-        ("calibration", lambda: check_calibration(site, awake)),
         ("filter", lambda: scheduler().check_filter(site)),
         ("scheduler", lambda: awake().check_setup(site)),
         ("denials", check_denials),
@@ -110,8 +110,7 @@ def examine_machine() -> Findings:
     """Report which collectors a pilot could use on this machine."""
     with tempfile.TemporaryDirectory(prefix="berth-doctor-") as folder:
         for name in COLLECTORS.load_all():
-            for collector in collectors_of(name, Path(folder)):
-                yield _collector(collector.name, collector.probe())
+            yield _collector(name, collector_of(name, Path(folder)).probe())
 
 
 def _collector(name: str, absent: str | None) -> Finding:

@@ -236,7 +236,8 @@ def _counted(
     counted = (
         f'busiest=$1; shift; rank="{_RANK}"\n'
         f'if [ "$rank" = 0 ] || [ "$rank" = "$busiest" ]; then exec {shlex.join(words)} '
-        f'--rank "$rank" --leave {shlex.quote(str(folder))}/counts-$rank.json -- "$@"; fi\n'
+        f'--rank "$rank" --beside 0 --beside "$busiest" '
+        f'--leave {shlex.quote(str(folder))}/counts-$rank.json -- "$@"; fi\n'
         'exec "$@"'
     )
     # The busiest rank's number is an argument, since launchers pass on few environment variables.

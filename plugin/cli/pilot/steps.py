@@ -156,7 +156,13 @@ def ranks(folder: Path, profile: Path, *, counted: bool) -> None:
         return
     counts = counts_in(folder)
     write_json(profile, added(rank_0, counts))
-    if not counts or not all(counted_run.succeeded for counted_run in counts):
+    if any(not m.complete for counted_run in counts for m in counted_run.counters.values()):
+        click.echo(
+            "counting ended before the program, and then the launch: what its launcher says of "
+            "killed ranks is no failure",
+            err=True,
+        )
+    if not any(counted_run.succeeded for counted_run in counts):
         why = "; ".join(text for counted_run in counts for text in counted_run.warnings)
         raise BerthError(why or "the counted run did not complete")
 
@@ -179,6 +185,12 @@ def ranks(folder: Path, profile: Path, *, counted: bool) -> None:
     help="Write the counters there, for `berth pilot ranks`; the Profile stays as it is.",
 )
 @click.option("--rank", type=click.IntRange(min=0), default=0, help="Which rank this is.")
+@click.option(
+    "--beside",
+    type=click.IntRange(min=0),
+    multiple=True,
+    help="Another rank that is counted in this launch, which leaves its counters beside --leave.",
+)
 @click.option("--max-slowdown", default=20.0, help="See berth pilot run.")
 @click.option("--time-limit", default=600.0, help="Seconds that it may take at most.")
 def count(
@@ -187,6 +199,7 @@ def count(
     profile: Path,
     leave: Path | None,
     rank: int,
+    beside: tuple[int, ...],
     max_slowdown: float,
     time_limit: float,
 ) -> None:
@@ -202,10 +215,11 @@ def count(
         native_s=0.0 if measured.runtime is None else measured.runtime.median_s,
         max_slowdown=max_slowdown,
         left_s=time_limit,
+        leave=leave,
+        beside=[number for number in beside if number != rank],
     )
-    if leave is not None:
-        write_json(leave, counted)
-    else:
+    if leave is None:
         write_json(profile, added(measured, [counted]))
-    if not counted.succeeded:
+    # With --leave, `berth pilot ranks` says what failed: a rank that fails ends the whole launch.
+    if not counted.succeeded and leave is None:
         raise BerthError("; ".join(counted.warnings) or "the counted run did not complete")

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from berth.pilot.documents import MAX_DEPTH, MAX_DOCUMENT_BYTES
+from berth.pilot.documents import MAX_DEPTH, MAX_DOCUMENT_BYTES, read_start
 from berth.pilot.errors import DocumentError
 from berth.predictor.families.language_model.refusals import other_file
 
@@ -32,16 +32,7 @@ def read_model_config(path: Path) -> dict[str, Any]:
 
 def read_object(path: Path) -> dict[str, Any]:
     """Return the JSON object in a file of a model's folder. Raises DocumentError."""
-    try:
-        with path.open("rb") as stream:
-            text = stream.read(MAX_DOCUMENT_BYTES + 1)
-    except FileNotFoundError:
-        raise DocumentError(path, "does not exist") from None
-    except IsADirectoryError:
-        raise DocumentError(path, "is a folder, not a file") from None
-    except (OSError, ValueError) as error:
-        raise DocumentError(path, f"cannot be read: {error}") from None
-    return object_in(text, path)
+    return object_in(read_start(path), path)
 
 
 def object_in(text: bytes, path: Path | str) -> dict[str, Any]:

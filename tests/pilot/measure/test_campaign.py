@@ -54,6 +54,23 @@ def test_counts_are_of_one_repetition(suite: Suite, tmp_path: Path, valgrind: No
     assert [point.size for point in profile.sizes] == [N]
 
 
+@pytest.mark.valgrind
+@pytest.mark.parametrize(
+    ("kernel", "regions", "atomics"),
+    [("Basic_PI_ATOMIC", 1, N), ("Basic_PI_REDUCE", 1, 0), ("Apps_ENERGY", 6, 0)],
+)
+def test_the_openmp_build_shows_atomic_updates_and_parallel_regions(
+    suite: Suite, tmp_path: Path, valgrind: None, kernel: str, regions: int, atomics: int
+) -> None:
+    if suite.openmp is None:
+        pytest.skip(f"no OpenMP here: {suite.openmp_problem}")
+    path = tmp_path / "k.jsonl"
+    run_campaign(options(path, kernels=(kernel,), native=False, emulated=False), suite)
+    [profile] = read_profiles(path)
+    assert profile.value("parallel_regions") == regions
+    assert profile.value("atomic_ops") == pytest.approx(atomics, rel=0.01, abs=500)
+
+
 @pytest.mark.slow
 def test_a_campaign_goes_on_where_it_stopped(suite: Suite, tmp_path: Path) -> None:
     path = tmp_path / "k.jsonl"

@@ -11,10 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from berth.pilot.collectors import instruction_mix
-from berth.pilot.collectors.instruction_mix import mix_of_code
+from berth.pilot.collectors.emulator import EmulatorCollector
+from berth.pilot.collectors.instruction_mix import mix_of
 from berth.pilot.emulator import tool
 from berth.pilot.emulator.tool import LEAST_DOUBT, SEEN, WINDOW_DOUBT, Counts, read_counts
 from berth.pilot.errors import ToolMissing
+from berth.pilot.launch import Outcome
 
 # add %rcx,%rax; mulsd (%rdi),%xmm0; jne
 CODE = ("4801c8", "f20f5907", "75f7")
@@ -41,9 +43,13 @@ def test_segments_are_executions_of_addresses_and_bytes() -> None:
     found = counted(*LINES)
     assert found.totals == {"conditional": 10}
     assert found.missed("l1_load_misses") == (7, 0)
-    assert found.executed["/usr/bin/app"] == {0x401000: 10, 0x401003: 10, 0x401007: 10}
-    assert found.executed[""] == {0x7000: 5}
-    assert found.code["/usr/bin/app"][0x401003] == bytes.fromhex(CODE[1])
+    [(segment, times)] = found.segments["/usr/bin/app"].items()
+    addresses = (0x401000, 0x401003, 0x401007)
+    assert list(segment.instructions()) == list(
+        zip(addresses, map(bytes.fromhex, CODE), strict=True)
+    )
+    assert times == 10
+    assert found.instructions_of("") == 5
     assert (found.loads, found.load_bytes) == (10, 80)
     assert (found.stores, found.store_bytes) == (4, 32)
     assert (found.instructions, found.regions, found.cut) == (35, 10, 0)
@@ -57,7 +63,7 @@ def test_files_of_several_processes_add_up() -> None:
     both = Counts()
     for _ in range(2):
         read_counts(LINES, both)
-    assert both.executed["/usr/bin/app"][0x401000] == 20
+    assert list(both.segments["/usr/bin/app"].values()) == [20]
     assert both.missed("l1_load_misses") == (14, 0)
 
 
@@ -104,16 +110,52 @@ def test_how_far_the_mix_moved_is_that_of_the_longest_process() -> None:
 def test_any_text_is_read_without_a_fault(lines: list[str]) -> None:
     found = counted(*lines)
     assert found.instructions >= 0
-    assert set(found.executed) == set(found.code)
+    assert mix_of(found.segments).classified <= found.instructions
 
 
 @pytest.mark.skipif(shutil.which("objdump") is None, reason="objdump is not installed")
 def test_bytes_are_classified_wherever_they_were() -> None:
     found = counted(*LINES)
-    mix = mix_of_code(found.executed, found.code)
+    mix = mix_of(found.segments)
     assert (mix.classified, mix.int_ops, mix.fp64_ops) == (35, 15, 10)
     assert (mix.control_instructions, mix.loads) == (10, 10)
     assert instruction_mix.texts_of([b"\x90"]) == {b"\x90": "nop"}
+
+
+def test_a_repeated_string_instruction_counts_as_one_for_each_32_bytes() -> None:
+    mov, stos, ret, movs = "4889d1", "f3aa", "c3", "f348a5"
+    found = counted(
+        f"2 10 0 0 0 0 0 3 {mov}",
+        f"12800 13 0 1 0 1 0 2 {stos}",  # 6,400 bytes, twice
+        f"2 15 1 0 8 0 0 1 {ret}",
+        f"640 20 1 1 8 8 0 3 {movs}",  # what comes after it was never executed
+    )
+    mix = mix_of(found.segments)
+    assert mix.classified == found.instructions
+    assert mix.repeats == 12_800 - 12_800 // 32
+    assert mix.stores == 12_800 // 32 + 640
+    assert mix.loads == 640 + 2
+
+
+@pytest.mark.parametrize(
+    ("own", "said"),
+    [(99, ""), (80, "20% of the instructions are"), (40, "counts are refused: 60%")],
+)
+def test_counts_of_ranks_that_wait_are_said_or_refused(tmp_path: Path, own: int, said: str) -> None:
+    collector = EmulatorCollector(tmp_path)
+    library = "object /opt/openmpi/lib/libopen-pal.so.40.30.2"
+    lines = (
+        "object /home/me/app",
+        f"{own} 10 0 0 0 0 0 1 c3",
+        library,
+        f"{100 - own} 20 0 0 0 0 0 1 c3",
+    )
+    (tmp_path / "out.1").write_text("\n".join((*lines, "end\n")))
+    readings = collector.finish(Outcome(exit_code=0))
+    assert readings.failed is (own == 40)
+    assert bool(readings.counters) is (own != 40)
+    text = " ".join((*readings.warnings, readings.detail * readings.failed))
+    assert said in text if said else not text
 
 
 def test_a_valgrind_without_development_files_is_said(

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from berth.pilot.documents import to_json, write_json
+from berth.pilot.documents import read_json, to_json, write_json
 from berth.pilot.launch import Order, launcher_ends, run_one
 from berth.pilot.profile import (
     Measurement,
@@ -24,6 +25,7 @@ from berth.pilot.ranks import (
     RankRecord,
     added,
     busiest,
+    count_once,
     counts_in,
     job_nodes,
     records_in,
@@ -106,10 +108,20 @@ def test_two_counted_ranks_stand_for_all_with_half_their_difference_as_error(own
 def test_what_only_one_rank_counted_is_left_out_and_nothing_counted_is_missing(
     own: Profile,
 ) -> None:
-    both = [counts(0, 90.0), RankCounts(rank=1, counters={})]
+    loads = {"loads": counts(1, 5.0).counters["instructions"]}
+    both = [counts(0, 90.0), RankCounts(rank=1, counters=loads)]
     assert added(own, both).value("instructions") is None
     assert added(own, []).value("instructions") is None
     assert added(own, [counts(0, 90.0)]).value("instructions") == 360
+
+
+def test_a_rank_whose_counts_were_refused_does_not_stand_for_others(own: Profile) -> None:
+    refused = RankCounts(rank=1, counters={}, warnings=("it waited",), succeeded=False)
+    found = added(own, [refused, counts(0, 90.0)])
+    assert found.value("instructions") == 360
+    assert "it waited" in found.warnings
+    assert any(text.startswith("counters of rank 0,") for text in found.warnings)
+    assert not any("stand" in text for text in added(own, [refused]).warnings)
 
 
 def test_broken_records_are_as_none(tmp_path: Path) -> None:
@@ -120,6 +132,22 @@ def test_broken_records_are_as_none(tmp_path: Path) -> None:
     (tmp_path / "counts-2.json").write_text("[]")
     assert [one.rank for one in records_in(tmp_path)] == [1]
     assert [one.rank for one in counts_in(tmp_path)] == [0, 5]
+
+
+@pytest.mark.valgrind
+def test_a_rank_ends_once_the_other_counted_rank_has_left_its_counts(
+    tmp_path: Path, program: Callable[[str], str], valgrind: None
+) -> None:
+    """Both go on until both have counted: a rank that ends early takes the launch with it."""
+    write_json(tmp_path / "counts-3.json", counts(3, 1.0))
+    leave = tmp_path / "counts-0.json"
+    order = Order((program("hold"), "1", "600000"), dict(os.environ))
+    counted = count_once(
+        order, rank=0, native_s=0.0, max_slowdown=1.0, left_s=120.0, leave=leave, beside=[3]
+    )
+    assert counted.succeeded
+    assert read_json(leave, RankCounts) == counted
+    assert not counted.counters["instructions"].complete
 
 
 def test_the_nodes_are_the_jobs() -> None:

@@ -6,7 +6,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from berth.pilot.collectors.instruction_mix import Mix, add_object
 from berth.pilot.collectors.x86 import classify
 
 
@@ -131,19 +130,3 @@ def test_any_text_is_classified_without_an_exception(text: str) -> None:
     kind = classify(text)
     assert kind.fp32_ops >= 0
     assert kind.loads >= 0
-
-
-def test_a_repeated_string_instruction_counts_as_one_for_each_32_bytes() -> None:
-    mix = Mix()
-    counts = {0x10: 2, 0x13: 2 * 6400, 0x15: 2, 0x20: 640}
-    texts = {
-        0x10: "mov %rdx,%rcx",
-        0x13: "rep stos %al,%es:(%rdi)",
-        0x15: "ret",
-        0x20: "rep movsq %ds:(%rsi),%es:(%rdi)",
-    }
-    add_object(mix, counts, texts)
-    assert mix.classified == sum(counts.values())
-    assert mix.repeats == 2 * 6400 - 2 * 6400 // 32
-    assert mix.stores == 2 * 6400 // 32 + 640
-    assert mix.loads == 640 + 2
