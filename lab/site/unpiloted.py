@@ -21,8 +21,15 @@ import numpy as np
 from berth.predictor.core.arrays import Floats
 from berth.predictor.learning.cells import SHIPPED, Cell, Place, Row, covariance
 from berth.predictor.learning.history.kernel_ratios import population_of
-from berth.predictor.learning.history.kind_ratios import KindRatios, Program
-from berth.predictor.learning.history.run_pairs import Pair, Platforms
+from berth.predictor.learning.history.kind_ratios import (
+    HOME,
+    KindRatios,
+    LogRatio,
+    Program,
+    in_usual_order,
+    mean_ratio,
+)
+from berth.predictor.learning.history.run_pairs import PAIRS, Pair, Platforms
 from lab.datasets import aiwc, locate
 from lab.datasets.gavel import DEVICES, THROUGHPUTS, scaled
 from lab.experiments.experiment import Options
@@ -163,16 +170,31 @@ class Homes:
         predicted = np.full(known.shape, np.inf)
         for device in ("cpu", "gpu"):
             homes = [n for n in ran if site.places[n].kind == device]
-            for n in site.of(device) if homes else ():
-                by_home = [known[:, home] + self._log_ratio(site, held, n, home) for home in homes]
-                predicted[:, n] = np.mean(by_home, axis=0)
-        predicted[:, ran] = known[:, ran]
+            if not homes:
+                continue
+            by_home = {
+                n: [self._ratio(site, held, n, home) for home in homes] for n in site.of(device)
+            }
+            usual = {str(n): ratios[0].mid for n, ratios in by_home.items()}
+            for row, times in zip(predicted, known, strict=True):
+                log_times = {
+                    str(n): _log_time(times[n])
+                    if n in homes
+                    else mean_ratio(
+                        [
+                            r._replace(mid=r.mid + times[h])
+                            for r, h in zip(ratios, homes, strict=True)
+                        ]
+                    )
+                    for n, ratios in by_home.items()
+                }
+                for name, mid in in_usual_order(log_times, usual).items():
+                    row[int(name)] = mid
         return predicted
 
-    def _log_ratio(self, site: Site, held: str, kind: int, home: int) -> float:
+    def _ratio(self, site: Site, held: str, kind: int, home: int) -> LogRatio:
         names = site.kinds[kind], site.kinds[home]
-        ratio = self._ratios[held].between(*names, "", everybody=True)
-        return 0.0 if ratio is None else ratio.mid
+        return self._ratios[held].between(*names, "", everybody=True) or HOME
 
     def coverage(self, site: Site, *, by_kernels: bool) -> float:
         """Return the share of ratios of two kinds of one device within the 90 % interval, groups
@@ -197,18 +219,24 @@ class Homes:
 
 
 def population(site: Site, held: str) -> KindRatios:
-    """Return the ratios that the programs of all other groups show, each a user's."""
+    """Return the ratios that the programs of all other groups show, each a user's; the times are
+    of many runs, so they count as that many pairs."""
     programs: dict[Program, dict[Platforms, list[Pair]]] = {}
     for number, (group, logs) in enumerate(zip(site.groups, site.log_seconds, strict=True)):
         if group == held:
             continue
         programs[group, number] = {
-            (site.kinds[a], site.kinds[b]): [Pair(float(logs[a] - logs[b]), 0.0)]
+            (site.kinds[a], site.kinds[b]): [Pair(float(logs[a] - logs[b]), 0.0, PAIRS)]
             for device in ("cpu", "gpu")
             for a, b in itertools.permutations(site.of(device), 2)
             if site.kinds[a] < site.kinds[b]
         }
     return KindRatios(programs)
+
+
+def _log_time(log_seconds: float) -> LogRatio:
+    """Return a measured time, for comparison with predicted ones."""
+    return HOME._replace(mid=log_seconds)
 
 
 def _rows(site: Site, held: str) -> Floats:

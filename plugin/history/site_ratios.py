@@ -21,11 +21,19 @@ from berth.plugin.history.run_times import PlacedJob
 from berth.plugin.store.records import PastJobRecord
 from berth.predictor.families.history.workload import HistoryWorkload, KindRatio, PredictedRun
 from berth.predictor.learning.history.kernel_ratios import Population, by_kernels
-from berth.predictor.learning.history.kind_ratios import KindRatios, LogRatio, Program
+from berth.predictor.learning.history.kind_ratios import (
+    HOME,
+    KindRatios,
+    LogRatio,
+    Program,
+    in_usual_order,
+)
 from berth.predictor.learning.history.run_pairs import Pair, Platforms, TimedRun, pairs_of
 
 UNKNOWN_TIME_S = (10.0, 3_600.0, 86_400.0)
 """Time of an unknown program where no job ended yet: lower end, middle and upper end in seconds."""
+_TIMED = frozenset(("completed", "timeout"))
+"""States of jobs whose time, or a bound of it, is that of their program."""
 
 
 class SiteRatios:
@@ -37,15 +45,15 @@ class SiteRatios:
         *,
         at_site: Collection[str] = (),
         everybody: bool = False,
+        now_s: float = math.inf,
     ) -> None:
         """``at_site``: names of the platforms of the site's candidates; ``everybody``: the site
-        trusts all users (``learning.everybody``)."""
-        self._platforms, self._everybody = platforms, everybody
+        trusts all users (``learning.everybody``); ``now_s``: Unix time of the learning."""
+        self._platforms, self._everybody, self._now_s = platforms, everybody, now_s
         self._at_site = [name for name in at_site if name in platforms]
         self._pairs: dict[Program, Mapping[Platforms, Sequence[Pair]]] = {}
         self._times: dict[str, list[float]] = {}
         """Run times in seconds of the completed jobs by platform."""
-        self._users: dict[str, set[str]] = {}
         self._ratios: KindRatios | None = None
         self._kernels: dict[tuple[str, str], Population] = {}
 
@@ -56,15 +64,19 @@ class SiteRatios:
             job = placed.job
             platform = self._platforms.get(placed.platform)
             # A job without GPUs on a GPU node says nothing about the GPU.
-            if job.state != "completed" or platform is None or platform.is_gpu != bool(job.gpus):
+            if job.state not in _TIMED or platform is None or platform.is_gpu != bool(job.gpus):
                 continue
             shape = (job.arguments or job.script, job.cores, job.gpus, job.nodes, job.time_limit_s)
-            run = TimedRun(shape, placed.platform, job.submit_s, job.elapsed_s)
+            cut_off = job.state != "completed"
+            run = TimedRun(
+                shape, placed.platform, job.submit_s, job.start_s, job.elapsed_s, cut_off
+            )
             programs.setdefault(program_of(job), []).append(run)
+            if cut_off:
+                continue
             self._times.setdefault(placed.platform, []).append(max(job.elapsed_s, 1.0))
-            self._users.setdefault(placed.platform, set()).add(user)
         for program, runs in programs.items():
-            pairs = pairs_of(runs)
+            pairs = pairs_of(runs, now_s=self._now_s)
             if pairs:
                 self._pairs[user, program] = pairs
         self._ratios = None
@@ -144,19 +156,29 @@ class SiteRatios:
     ) -> tuple[KindRatio, ...]:
         """Return the ratios of other platforms to ``home``; ``ran_on``: where the program ran, so
         that only programs say more than its own times."""
-        if self._ratios is None:
-            self._ratios = KindRatios(self._pairs)
-        ratios = []
+        log_ratios, usual = {home: HOME}, {home: 0.0}
         for name in sorted({*self._times, *self._at_site} - {home}):
             if not self._exchangeable(name, home):
                 continue
-            log_ratio = self._ratios.between(
-                name, home, user, program,
-                everybody=self._everybody, kernels=self._by_kernels(name, home),
-            )  # fmt: skip
-            if log_ratio is not None and (log_ratio.programs or name not in ran_on):
-                ratios.append(_document(name, home, log_ratio))
-        return tuple(ratios)
+            ratio = self._between(name, home, user, program)
+            if ratio is not None and (ratio.programs or name not in ran_on):
+                log_ratios[name] = ratio
+                of_unknown = ratio if program is None else self._between(name, home, user, None)
+                usual[name] = ratio.mid if of_unknown is None else of_unknown.mid
+        mids = in_usual_order(log_ratios, usual)
+        return tuple(
+            _document(name, home, ratio, mids[name])
+            for name, ratio in log_ratios.items()
+            if name != home
+        )
+
+    def _between(self, name: str, home: str, user: str, program: str | None) -> LogRatio | None:
+        if self._ratios is None:
+            self._ratios = KindRatios(self._pairs)
+        return self._ratios.between(
+            name, home, user, program,
+            everybody=self._everybody, kernels=self._by_kernels(name, home),
+        )  # fmt: skip
 
     def _by_kernels(self, name: str, home: str) -> Population:
         if (name, home) not in self._kernels:
@@ -178,8 +200,9 @@ def program_of(job: PastJobRecord) -> str:
     return known_name(job.name, job.program) or job.similar or job.script or f"{job.cores} cores"
 
 
-def _document(platform: str, than: str, ratio: LogRatio) -> KindRatio:
-    low, mid, high = (math.exp(ratio.mid + sign * ratio.half_width) for sign in (-1.0, 0.0, 1.0))
+def _document(platform: str, than: str, ratio: LogRatio, mid: float) -> KindRatio:
+    ends = ratio.mid - ratio.half_width, ratio.mid + ratio.half_width
+    low, mid, high = (math.exp(log) for log in sorted((*ends, mid)))  # it may be beyond an end
     return KindRatio(
         platform=platform, than=than, low=low, mid=mid, high=high, programs=ratio.programs,
         is_own=ratio.is_own, kernels=ratio.kernels,

@@ -12,6 +12,7 @@ programs' mean and spread: alone where no program ran on both, outweighed as pro
 
 from __future__ import annotations
 
+import math
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -33,12 +34,15 @@ LEAST_USERS = 3
 """Other users must be this many before their programs count for a user's."""
 PROGRAMS_OF_USER = 1.0
 """A user's programs count for others as much as this many programs at most: they are alike."""
+BEHIND = 0.01
+"""Log ratio between the kind that is usually fastest and one that is not surely faster."""
 _MEANS: Floats = np.linspace(-4.0, 4.0, 161)
 _SPREADS: Floats = np.array([0.01, 0.03, 0.06, 0.1, 0.15, 0.2, 0.27, 0.35, 0.45, 0.6, 0.8, 1.1])
 _MEAN_FREEDOM = 4
 """Degrees of freedom of the prior of the mean, Student's t: a few programs that disagree with the
 kernels outweigh them."""
 _STEP = float(LOG_RATIOS[1] - LOG_RATIOS[0])
+"""No ratio is known better than this."""
 _EDGES: Floats = np.append(LOG_RATIOS, LOG_RATIOS[-1] + _STEP) - _STEP / 2
 """Ends of the cells of ``LOG_RATIOS``."""
 _NOISES_OF, _ROUNDS, _EQUAL_NOISES = 200, 3, 5.0
@@ -60,6 +64,31 @@ class LogRatio(NamedTuple):
     """Whether pairs of the program itself are among the evidence."""
     kernels: int = 0
     """Number of benchmark kernels that both platforms ran."""
+
+
+HOME = LogRatio(0.0, 0.0, 0, is_own=True)
+"""The ratio of a program's home to itself."""
+
+
+def in_usual_order(ratios: Mapping[str, LogRatio], usual: Mapping[str, float]) -> dict[str, float]:
+    """Return a program's log ratios by platform so that none is before the platform that is fastest
+    for programs in general (by ``usual``), but those that are faster by the whole interval.
+
+    The least of several predicted times is often only the most optimistic one. Where the program
+    ran on both platforms (``is_own``), its own runs tell.
+    """
+    best_name = min(ratios, key=lambda name: usual[name])
+    best = ratios[best_name]
+    mids = {name: ratio.mid for name, ratio in ratios.items()}
+    for name, ratio in ratios.items():
+        gain, half_width = best.mid - ratio.mid, math.hypot(best.half_width, ratio.half_width)
+        if name == best_name or (ratio.is_own and best.is_own) or not -BEHIND < gain < half_width:
+            continue
+        if ratio.half_width < best.half_width:
+            mids[best_name] = min(mids[best_name], ratio.mid - BEHIND)
+        else:
+            mids[name] = best.mid + BEHIND
+    return mids
 
 
 @dataclass(frozen=True)
@@ -123,7 +152,7 @@ class KindRatios:
                 partly_own = first.is_own or second.is_own
                 (own_chains if partly_own else chains).append(chain)
         if own_chains:
-            return _mean(own_chains if direct is None else [direct, *own_chains])
+            return mean_ratio(own_chains if direct is None else [direct, *own_chains])
         if direct is not None:
             return direct
         if chains:
@@ -158,7 +187,7 @@ class KindRatios:
         return ratio._replace(mid=-ratio.mid)
 
 
-def _mean(ratios: Sequence[LogRatio]) -> LogRatio:
+def mean_ratio(ratios: Sequence[LogRatio]) -> LogRatio:
     """Return the mean of a ratio's estimates by each platform where the program ran: how unusual it
     is there is independent, and how unusual it is on the compared platform common to all."""
     count = len(ratios)
@@ -248,7 +277,8 @@ def _ratio_of(
     reached = np.append(0.0, np.cumsum(shares) / shares.sum())
     low, mid, high = np.interp((0.05, 0.5, 0.95), reached, _EDGES)
     own = likelihood is not None
-    return LogRatio(float(mid), float(high - low) / 2, programs, own, kernels.kernels)
+    half_width = math.hypot((high - low) / 2, _STEP)
+    return LogRatio(float(mid), half_width, programs, own, kernels.kernels)
 
 
 def _weights(evidence: _Evidence, user: str, everybody: bool) -> Floats:

@@ -6,10 +6,15 @@ different kinds. The log differences of a program's pairs scatter around the pro
 with heavy tails: their likelihood is Student's t with two degrees of freedom, with a scale of the
 program, and for a share of the pairs with a wide one. How common each scale and share are is
 learnt from all programs. The resolution of the accounting's clock is added to the scale.
+
+Runs that are long are missing more often on the slower kind: they reach their time limit there, or
+have not ended yet. A run that was cut off at its limit therefore counts as a bound of the ratio,
+and runs that began too recently for all of their program to have ended do not count.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from itertools import pairwise
 from typing import NamedTuple
@@ -21,6 +26,9 @@ from berth.predictor.learning.history.rings import Floats
 
 PAIRS = 40
 """Pairs of a program that count, the newest ones."""
+MOST_ENDED, LONGER_ELSEWHERE = 0.9, 2.0
+"""Of runs that began longer ago than this many times the run time below which this share of the
+program's runs is, practically all have ended."""
 LOG_RATIOS: Floats = np.linspace(-4.0, 4.0, 321)
 """Log ratios of a program's times whose likelihoods are computed."""
 _SCALES: Floats = np.geomspace(0.02, 2.5, 8)
@@ -37,7 +45,10 @@ class TimedRun(NamedTuple):
     """Runs of equal shape are compared with each other."""
     platform: str
     submit_s: float
+    start_s: float
     runtime_s: float
+    cut_off: bool = False
+    """Whether the run reached its time limit: it would have taken longer."""
 
 
 class Pair(NamedTuple):
@@ -48,22 +59,34 @@ class Pair(NamedTuple):
     """Standard deviation of the log ratio from the clock's resolution alone."""
     weight: float = 1.0
     """How many independent pairs it is worth: a run may be in two pairs."""
+    bound: int = 0
+    """1: the log ratio is at least this, -1: at most, because one of the runs was cut off."""
 
 
 Platforms = tuple[str, str]
 
 
-def pairs_of(runs: Iterable[TimedRun]) -> Mapping[Platforms, list[Pair]]:
+def pairs_of(
+    runs: Iterable[TimedRun], *, now_s: float = math.inf
+) -> Mapping[Platforms, list[Pair]]:
     """Return a program's pairs by (platform, other platform) in order of names, the newest last;
-    the ratio is the time on the first over the time on the second."""
+    the ratio is the time on the first over the time on the second.
+
+    ``now_s``: Unix time until which runs had ended, if they had, when they were read.
+    """
     by_shape: dict[Hashable, list[TimedRun]] = {}
     for run in runs:
         by_shape.setdefault(run.shape, []).append(run)
     compared: dict[Platforms, list[tuple[TimedRun, TimedRun]]] = {}
     for same in by_shape.values():
-        same.sort(key=lambda run: run.submit_s)
-        for before, after in pairwise(same):
-            if before.platform != after.platform:
+        if len({run.platform for run in same}) < 2:
+            continue
+        times_s = sorted(run.runtime_s for run in same)
+        begun_s = now_s - LONGER_ELSEWHERE * times_s[int(MOST_ENDED * (len(times_s) - 1))]
+        ended = (run for run in same if run.start_s <= begun_s)
+        for before, after in pairwise(sorted(ended, key=lambda run: run.submit_s)):
+            is_known = not (before.cut_off and after.cut_off)
+            if is_known and before.platform != after.platform:
                 key = min(before.platform, after.platform), max(before.platform, after.platform)
                 compared.setdefault(key, []).append((before, after))
     return {key: _newest(each) for key, each in compared.items()}
@@ -79,23 +102,27 @@ def _newest(compared: list[tuple[TimedRun, TimedRun]]) -> list[Pair]:
         first, second = sorted(runs, key=lambda run: run.platform)
         times = np.maximum([first.runtime_s, second.runtime_s], WHOLE_SECONDS_DEVIATION_S)
         clock = WHOLE_SECONDS_DEVIATION_S * float(np.hypot(*(1.0 / times)))
-        pairs.append(Pair(float(np.log(times[0] / times[1])), clock, weight))
+        bound = int(first.cut_off) - int(second.cut_off)
+        pairs.append(Pair(float(np.log(times[0] / times[1])), clock, weight, bound))
     return pairs
 
 
 def likelihoods(pairs: Sequence[Pair]) -> Floats:
     """Return [noises, log ratios] the likelihood of a program's pairs for each combination of scale
     and share, scaled to a maximum of 1."""
-    differences, clocks, weights = np.array(pairs).T
-    apart = differences[:, None] - LOG_RATIOS
-    alike = _density(apart, np.hypot(_SCALES[:, None], clocks)[:, :, None])
-    unlike = _density(apart, np.hypot(_UNLIKE_SCALE, clocks)[:, None])
+    differences, clocks, weights, bounds = np.array(pairs).T
+    apart, bounds = differences[:, None] - LOG_RATIOS, bounds[:, None]
+    alike = _likelihood(apart, np.hypot(_SCALES[:, None], clocks)[:, :, None], bounds)
+    unlike = _likelihood(apart, np.hypot(_UNLIKE_SCALE, clocks)[:, None], bounds)
     each = [np.log((1 - share) * alike + share * unlike) for share in _UNLIKE_SHARES]
     log = np.concatenate([np.tensordot(one, weights, axes=(1, 0)) for one in each])
     return np.asarray(np.exp(log - log.max()))
 
 
-def _density(apart: Floats, scale: Floats) -> Floats:
-    """Return the density of Student's t with two degrees of freedom, up to a constant."""
-    density: Floats = (1.0 + (apart / scale) ** 2 / 2.0) ** -1.5 / scale
-    return density
+def _likelihood(apart: Floats, scale: Floats, bounds: Floats) -> Floats:
+    """Return the density of Student's t with two degrees of freedom at ``apart``, or, where that
+    is a bound, the probability that lies beyond it."""
+    x = apart / scale
+    density = (2.0 + x**2) ** -1.5 / scale
+    beyond = 0.5 - bounds * x / (2.0 * np.sqrt(2.0 + x**2))
+    return np.asarray(np.where(bounds == 0, density, beyond))

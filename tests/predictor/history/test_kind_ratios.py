@@ -18,7 +18,13 @@ from berth.predictor.learning.history.kernel_ratios import (
     Population,
     by_kernels,
 )
-from berth.predictor.learning.history.kind_ratios import LEAST_USERS, KindRatios, LogRatio
+from berth.predictor.learning.history.kind_ratios import (
+    HOME,
+    LEAST_USERS,
+    KindRatios,
+    LogRatio,
+    in_usual_order,
+)
 from berth.predictor.learning.history.run_pairs import TimedRun, pairs_of
 
 OLD, NEW = "old", "new"
@@ -34,10 +40,13 @@ def runs(
         platform = OLD if number % 2 else NEW
         seconds = base_s * math.exp(rng.gauss(0, spread) + (rng.random() < 0.1) * rng.gauss(0, 3))
         seconds *= ratio if platform == OLD else 1.0
-        made.append(
-            TimedRun("shape", platform, float(number), float(math.floor(rng.random() + seconds)))
-        )
+        whole_s = float(math.floor(rng.random() + seconds))
+        made.append(TimedRun("shape", platform, float(number), float(number), whole_s))
     return made
+
+
+def timed(platform: str, submit_s: float, runtime_s: float) -> TimedRun:
+    return TimedRun("s", platform, submit_s, submit_s, runtime_s)
 
 
 def site(ratios: dict[tuple[str, str], float], **how: Any) -> KindRatios:
@@ -89,7 +98,7 @@ def test_a_program_with_runs_on_both_kinds_has_its_own_ratio() -> None:
 def test_one_differing_pair_moves_a_program_less_than_twenty() -> None:
     ratios = {(f"u{n}", "app"): 1.6 * math.exp(0.3 * math.sin(n)) for n in range(10)}
     programs = {program: pairs_of(runs(r, seed=program)) for program, r in ratios.items()}
-    once = pairs_of([TimedRun("s", OLD, 0.0, 300.0), TimedRun("s", NEW, 1.0, 600.0)])
+    once = pairs_of([timed(OLD, 0.0, 300.0), timed(NEW, 1.0, 600.0)])
     few = KindRatios(programs | {("ada", "x"): once}).between(OLD, NEW, "ada", "x")
     often = KindRatios(programs | {("ada", "x"): pairs_of(runs(0.5, 40))}).between(
         OLD, NEW, "ada", "x"
@@ -162,9 +171,58 @@ def test_a_program_of_two_kinds_is_compared_with_a_third_by_both() -> None:
 
 
 def test_only_runs_of_equal_shape_are_compared() -> None:
-    assert pairs_of([TimedRun("a", OLD, 0.0, 9.0), TimedRun("b", NEW, 1.0, 9.0)]) == {}
-    assert pairs_of([TimedRun("a", OLD, 0.0, 9.0), TimedRun("a", OLD, 1.0, 9.0)]) == {}
+    assert pairs_of([timed(OLD, 0.0, 9.0), timed(NEW, 1.0, 9.0)._replace(shape="b")]) == {}
+    assert pairs_of([timed(OLD, 0.0, 9.0), timed(OLD, 1.0, 9.0)]) == {}
     assert KindRatios({}).between(OLD, NEW, "ada") is None
+
+
+LIMIT_S, NOW_S = 1_200.0, 9_000.0
+
+
+@pytest.mark.parametrize("why_missing", ["reached its limit", "has not ended"])
+def test_long_runs_that_are_missing_on_the_slower_kind_do_not_make_it_look_faster(
+    why_missing: str,
+) -> None:
+    def seen(run: TimedRun) -> TimedRun | None:
+        if why_missing == "reached its limit":
+            return run._replace(
+                runtime_s=min(run.runtime_s, LIMIT_S), cut_off=run.runtime_s > LIMIT_S
+            )
+        begin_s = NOW_S - 4_000.0 + 33.0 * run.submit_s
+        begun = run._replace(submit_s=begin_s, start_s=begin_s)
+        return begun if begin_s + run.runtime_s < NOW_S else None
+
+    programs = {}
+    for n in range(30):
+        each = [one for run in runs(1.6, 120, spread=0.5, seed=n) if (one := seen(run)) is not None]
+        programs[f"u{n}", "app"] = pairs_of(each, now_s=NOW_S)
+    known = KindRatios(programs)
+    held = [covers(known.between(OLD, NEW, user, "app"), 1.6) for user, _ in programs]
+    assert sum(held) >= 26
+    assert covers(known.between(OLD, NEW, "ada"), 1.6)
+
+
+def test_two_runs_that_were_both_cut_off_say_nothing() -> None:
+    cut = [timed(kind, n, LIMIT_S)._replace(cut_off=True) for n, kind in enumerate((OLD, NEW))]
+    assert pairs_of(cut) == {}
+    assert pairs_of([cut[0], timed(NEW, 1.0, 600.0)])[NEW, OLD][0].bound == -1
+
+
+def test_the_kind_that_is_usually_fastest_stays_first_unless_another_surely_is_faster() -> None:
+    def ordered(**ratios: LogRatio) -> list[str]:
+        usual = {"home": 0.0, "usual": -0.5, "third": -0.3}
+        mids = in_usual_order({"home": HOME, **ratios}, usual)
+        return sorted(mids, key=mids.__getitem__)
+
+    usual, third = LogRatio(-0.2, 0.3, 9, False), LogRatio(-0.4, 0.3, 9, False)
+    assert ordered(usual=usual, third=third) == ["usual", "third", "home"]
+    assert ordered(usual=usual, third=third._replace(mid=-0.8))[0] == "third"
+    # It never ran on the usual best, where it is perhaps slower than at home.
+    assert ordered(usual=usual._replace(mid=0.1))[0] == "usual"
+    assert ordered(usual=usual._replace(mid=0.4))[0] == "home"
+    # Its own runs on both tell.
+    own = {"usual": usual._replace(is_own=True), "third": third._replace(is_own=True)}
+    assert ordered(**own)[0] == "third"
 
 
 KERNELS = Population(math.log(1.6), 0.2, 0.3, 17)
