@@ -1,10 +1,15 @@
 """The tables, in SQL that both SQLite and PostgreSQL support. Times are Unix seconds (UTC).
 
-From the first release on, a change here needs a migration in ``migrations/versions`` and its name
-at the end of ``REVISIONS``; a test compares the two.
+A table's columns are the fields of its record (``records``). From the first release on, a change
+here or there needs a migration in ``migrations/versions`` and its name at the end of
+``REVISIONS``; a test compares the two.
 """
 
 from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import fields
+from typing import Any
 
 from sqlalchemy import (
     BigInteger,
@@ -20,6 +25,9 @@ from sqlalchemy import (
     text,
 )
 
+from berth.pilot.usage.record import Usage
+from berth.plugin.store import records
+
 REVISIONS = tuple(f"v{number:04}" for number in range(1, 2))
 """All schema versions this Berth knows, oldest first. Checked without importing Alembic."""
 
@@ -32,6 +40,45 @@ metadata = MetaData(
     }
 )
 
+_LENGTHS = {
+    "account": 128, "action": 16, "arguments": 80, "bundle": 128, "candidate": 128, "chosen": 128,
+    "cluster": 64, "code": 64, "decision": 32, "digest": 80, "gpu_type": 64, "ground": 32,
+    "host": 255, "id": 32, "inputs": 80, "inputs_digest": 80, "job_id": 64, "kind": 64,
+    "mode": 16, "name": 128, "node": 255, "owner": 128, "peak_source": 16, "platform": 128,
+    "policy": 64, "program": 64, "queue": 255, "raw_id": 64, "reporter": 128, "scheduler": 16,
+    "script": 80, "similar": 80, "source": 32, "state": 32, "step": 64, "use": 32, "user": 128,
+    "workload": 128,
+}  # fmt: skip
+"""Maximum numbers of characters of texts by the name of their column; others have none."""
+_AS_RECORDED = {"account": 255, "name": 255, "user": 255}
+"""Those of names that a scheduler's accounting gives."""
+_JOB = ("cluster", "job_id")
+
+
+def _columns(
+    record: type, *keys: str, lengths: Mapping[str, int] = _LENGTHS, but: Collection[str] = ()
+) -> list[Column[Any]]:
+    """Return a column for each field of a record, but for ``but``; ``keys``: the primary key."""
+    columns: list[Column[Any]] = []
+    for field in fields(record):
+        kind, _, none = str(field.type).partition(" | ")
+        sql_type: Any = Double
+        if kind == "str":
+            sql_type = String(lengths[field.name]) if field.name in lengths else Text
+        elif kind == "int":
+            sql_type = BigInteger if field.name.endswith(("_bytes", "_kills")) else Integer
+        if field.name not in but:
+            is_key = field.name in keys
+            columns.append(Column(field.name, sql_type, primary_key=is_key, nullable=bool(none)))
+    return columns
+
+
+def _workload(*, is_key: bool = True) -> Column[Any]:
+    """Return the column of a workload's name in a table whose rows are removed with it."""
+    stored = ForeignKey("workloads.name", ondelete="CASCADE")
+    return Column("workload", String(128), stored, primary_key=is_key, nullable=False)
+
+
 counters = Table(
     "counters",
     metadata,
@@ -41,71 +88,30 @@ counters = Table(
     "drawn once, so that a store put in another's place is told from it",
 )
 
-workloads = Table(
-    "workloads",
-    metadata,
-    Column("name", String(128), primary_key=True),
-    Column("kind", String(64), nullable=False),
-    Column("digest", String(80), nullable=False),
-    Column("document", Text, nullable=False),
-    Column("owner", String(128), nullable=False),
-    Column("created_s", Double, nullable=False),
-    Column("share_asked_s", Double, nullable=True),
-)
+workloads = Table("workloads", metadata, *_columns(records.WorkloadRecord, "name"))
 
 forecasts = Table(
     "forecasts",
     metadata,
-    Column(
-        "workload", String(128), ForeignKey("workloads.name", ondelete="CASCADE"), primary_key=True
-    ),
-    Column("bundle", String(128), primary_key=True),
-    Column("document", Text, nullable=False),
-    Column("created_s", Double, nullable=False),
+    _workload(),
+    *_columns(records.ForecastRecord, "bundle", but=("workload",)),
     Column("revision", BigInteger, nullable=False, index=True),
 )
 
 fingerprints = Table(
     "fingerprints",
     metadata,
-    Column("digest", String(80), primary_key=True),
-    Column("owner", String(128), primary_key=True),
-    Column(
-        "workload",
-        String(128),
-        ForeignKey("workloads.name", ondelete="CASCADE"),
-        nullable=False,
-        index=True,
-    ),
-    Column("size", Double, nullable=True),
-    Column("created_s", Double, nullable=False),
+    *_columns(records.FingerprintRecord, "digest", "owner", but=("workload",)),
+    _workload(is_key=False),
+    Index("ix_fingerprints_workload", "workload"),
 )
 
 decisions = Table(
     "decisions",
     metadata,
-    Column("id", String(32), primary_key=True),
-    Column("time_s", Double, nullable=False, index=True),
-    Column("host", String(255), nullable=False),
-    Column("scheduler", String(16), nullable=False),
-    Column("user", String(128), nullable=False),
-    Column("account", String(128), nullable=True),
-    Column("queue", String(255), nullable=True),
-    Column("workload", String(128), nullable=True),
-    Column("mode", String(16), nullable=False),
-    Column("action", String(16), nullable=False),
-    Column("code", String(64), nullable=False),
-    Column("reason", Text, nullable=False),
-    Column("chosen", String(128), nullable=True),
-    Column("bundle", String(128), nullable=True),
-    Column("policy", String(64), nullable=True),
-    Column("inputs_digest", String(80), nullable=False),
-    Column("latency_us", Integer, nullable=False),
-    Column("request", Text, nullable=False),
-    Column("edits", Text, nullable=False),
-    Column("ground", String(32), nullable=True),
-    Column("ranked", Text, nullable=False),
+    *_columns(records.DecisionRecord, "id"),
     Column("ranking", String(32), nullable=True),
+    Index("ix_decisions_time_s", "time_s"),
     Index("ix_decisions_user_time_s", "user", "time_s"),
     Index("ix_decisions_code_time_s", "code", "time_s"),
     Index("ix_decisions_workload_time_s", "workload", "time_s"),
@@ -135,40 +141,10 @@ exactly this text, or the database does not use the partial index for it.
 outcomes = Table(
     "outcomes",
     metadata,
-    Column("cluster", String(64), primary_key=True),
-    Column("job_id", String(64), primary_key=True),
-    Column("decision", String(32), nullable=True, index=True),
-    Column("user", String(128), nullable=False),
-    Column("queue", String(255), nullable=True),
-    Column("state", String(32), nullable=False),
-    Column("exit_status", Integer, nullable=True),
-    Column("submit_s", Double, nullable=True),
-    Column("start_s", Double, nullable=True),
-    Column("end_s", Double, nullable=True),
-    Column("nodes", Integer, nullable=True),
-    Column("cores", Integer, nullable=True),
-    Column("gpus", Integer, nullable=True),
-    Column("time_limit_s", Double, nullable=True),
-    Column("max_rss_bytes", BigInteger, nullable=True),
-    Column("gpu_peak_bytes", BigInteger, nullable=True),
-    Column("energy_j", Double, nullable=True),
-    Column("elapsed_s", Double, nullable=True),
-    Column("workload", String(128), nullable=True),
-    Column("bundle", String(128), nullable=True),
-    Column("candidate", String(128), nullable=True),
-    Column("platform", String(128), nullable=True),
-    Column("predicted_low_s", Double, nullable=True),
-    Column("predicted_s", Double, nullable=True),
-    Column("predicted_high_s", Double, nullable=True),
-    Column("node_list", Text, nullable=False),
-    Column("gpu_type", String(64), nullable=False),
-    Column("cpu_time_s", Double, nullable=True),
-    Column("disk_read_bytes", BigInteger, nullable=True),
-    Column("disk_written_bytes", BigInteger, nullable=True),
-    Column("gpu_utilisation", Double, nullable=True),
-    Column("gpu_utilisation_peak", Double, nullable=True),
+    *_columns(records.OutcomeRecord, *_JOB),
     Column("seen_end_s", Double, nullable=True),
     Column("seen_state", String(32), nullable=True),
+    Index("ix_outcomes_decision", "decision"),
     Index("ix_outcomes_cluster_end_s", "cluster", "end_s"),
     Index("ix_outcomes_end_s", "end_s"),
     Index("ix_outcomes_job_id", "job_id"),
@@ -181,39 +157,7 @@ outcomes = Table(
 past_jobs = Table(
     "past_jobs",
     metadata,
-    Column("cluster", String(64), primary_key=True),
-    Column("job_id", String(64), primary_key=True),
-    Column("user", String(255), nullable=False),
-    Column("account", String(255), nullable=False),
-    Column("name", String(255), nullable=False),
-    Column("program", String(64), nullable=False),
-    Column("script", String(80), nullable=False),
-    Column("arguments", String(80), nullable=False),
-    Column("similar", String(80), nullable=False),
-    Column("queue", String(255), nullable=False),
-    Column("state", String(32), nullable=False),
-    Column("submit_s", Double, nullable=False),
-    Column("start_s", Double, nullable=False),
-    Column("end_s", Double, nullable=False),
-    Column("elapsed_s", Double, nullable=False),
-    Column("cores", Integer, nullable=False),
-    Column("nodes", Integer, nullable=False),
-    Column("gpus", Integer, nullable=True),
-    Column("time_limit_s", Double, nullable=True),
-    Column("request_bytes", BigInteger, nullable=True),
-    Column("peak_bytes", BigInteger, nullable=True),
-    Column("gpu_peak_bytes", BigInteger, nullable=True),
-    Column("peak_source", String(16), nullable=False),
-    Column("node_list", Text, nullable=False),
-    Column("gpu_type", String(64), nullable=False),
-    Column("cpu_time_s", Double, nullable=True),
-    Column("disk_read_bytes", BigInteger, nullable=True),
-    Column("disk_written_bytes", BigInteger, nullable=True),
-    Column("energy_j", Double, nullable=True),
-    Column("gpu_utilisation", Double, nullable=True),
-    Column("gpu_utilisation_peak", Double, nullable=True),
-    Column("gpu_memory_utilisation", Double, nullable=True),
-    Column("raw_id", String(64), nullable=False),
+    *_columns(records.PastJobRecord, *_JOB, lengths=_LENGTHS | _AS_RECORDED),
     Index("ix_past_jobs_raw_id", "raw_id"),
     Index("ix_past_jobs_user_end_s", "user", "end_s"),
     Index("ix_past_jobs_end_s", "end_s"),
@@ -222,12 +166,7 @@ past_jobs = Table(
 nodes = Table(
     "nodes",
     metadata,
-    Column("cluster", String(64), primary_key=True),
-    Column("name", String(255), primary_key=True),
-    Column("queues", Text, nullable=False),
-    Column("features", Text, nullable=False),
-    Column("gpus", Text, nullable=False),
-    Column("seen_s", Double, nullable=False),
+    *_columns(records.NodeRecord, "cluster", "name", lengths=_LENGTHS | _AS_RECORDED),
     comment="nodes as the scheduler last described them: also those that are gone, on which past "
     "jobs ran",
 )
@@ -235,40 +174,14 @@ nodes = Table(
 memory_needs = Table(
     "memory_needs",
     metadata,
-    Column("digest", String(80), primary_key=True),
-    Column("user", String(255), nullable=False),
-    Column("peak_bytes", BigInteger, nullable=False),
-    Column("runs", Integer, nullable=False),
-    Column("polled", Integer, nullable=False),
-    Column("enough_bytes", BigInteger, nullable=True),
-    Column("updated_s", Double, nullable=False),
+    *_columns(records.MemoryNeedRecord, "digest", lengths=_LENGTHS | _AS_RECORDED),
     comment="largest peaks of past jobs by what a new job may be matched by",
 )
 
 usages = Table(
     "usages",
     metadata,
-    Column("cluster", String(64), primary_key=True),
-    Column("job_id", String(64), primary_key=True),
-    Column("source", String(32), primary_key=True),
-    Column("node", String(255), primary_key=True),
-    Column("step", String(64), primary_key=True),
-    Column("reporter", String(128), primary_key=True),
-    Column("received_s", Double, nullable=False),
-    Column("cpu_time_s", Double, nullable=True),
-    Column("peak_bytes", BigInteger, nullable=True),
-    Column("disk_read_bytes", BigInteger, nullable=True),
-    Column("disk_written_bytes", BigInteger, nullable=True),
-    Column("gpus", Integer, nullable=True),
-    Column("gpu_peak_bytes", BigInteger, nullable=True),
-    Column("gpu_utilisation", Double, nullable=True),
-    Column("gpu_memory_utilisation", Double, nullable=True),
-    Column("oom_kills", BigInteger, nullable=True),
-    Column("cpu_stalled_s", Double, nullable=True),
-    Column("memory_stalled_s", Double, nullable=True),
-    Column("io_stalled_s", Double, nullable=True),
-    Column("counts", Text, nullable=False),
-    Column("lacks", Text, nullable=False),
+    *_columns(Usage, *_JOB, "source", "node", "step", "reporter"),
     Index("ix_usages_received_s", "received_s"),
     comment="what jobs used, by source; 'reporter': a user whose word it is, empty: the site's",
 )
@@ -276,22 +189,7 @@ usages = Table(
 evidence = Table(
     "evidence",
     metadata,
-    Column("cluster", String(64), primary_key=True),
-    Column("job_id", String(64), primary_key=True),
-    Column("ended_s", Double, nullable=False),
-    Column("state", String(32), nullable=False),
-    Column("use", String(32), nullable=False),
-    Column("user", String(128), nullable=False),
-    Column("workload", String(128), nullable=False),
-    Column("digest", String(80), nullable=False),
-    Column("platform", String(128), nullable=True),
-    Column("cores", Integer, nullable=True),
-    Column("gpus", Integer, nullable=True),
-    Column("size", Double, nullable=True),
-    Column("runtime_s", Double, nullable=True),
-    Column("memory_bytes", BigInteger, nullable=True),
-    Column("score", Double, nullable=True),
-    Column("nodes", Integer, nullable=True),
+    *_columns(records.EvidenceRecord, *_JOB),
     Index("ix_evidence_user_ended_s", "user", "ended_s"),
     Index("ix_evidence_workload_ended_s", "workload", "ended_s"),
     Index("ix_evidence_job_id", "job_id"),
@@ -303,14 +201,8 @@ evidence = Table(
 learnt = Table(
     "learnt",
     metadata,
-    Column(
-        "workload", String(128), ForeignKey("workloads.name", ondelete="CASCADE"), primary_key=True
-    ),
-    Column("user", String(128), primary_key=True),
-    Column("document", Text, nullable=False),
-    Column("inputs", String(80), nullable=False),
-    Column("runs", Integer, nullable=False),
-    Column("created_s", Double, nullable=False),
+    _workload(),
+    *_columns(records.LearntRecord, "user", but=("workload",)),
     Column("revision", BigInteger, nullable=False),
     comment="forecasts after finished jobs; 'user': whose jobs they are for, empty: everybody's",
 )
