@@ -33,6 +33,8 @@ ORDERS = 10
 CALIBRATION_ORDERS = 2
 BARS = (1.16, 1.10, 1.06)
 COVERED = (0.87, 0.93)
+JOB_DEVIATIONS = (0.0, 0.05, 0.1, 0.2, 0.4)
+"""Standard deviations of jobs around their pilot run that are compared."""
 _FITS = 45
 SPLIT = (
     f"each application in turn unseen, {SUBMISSIONS} submissions of random rows (kernel and size) "
@@ -114,6 +116,7 @@ def evaluate(options: Options) -> Report:
         arriving = arrivals(options.seed, Resume(options.unfinished), advance)
     steps: dict[str, list[Step]] = {}
     shares: dict[str, dict[str, float]] = {}
+    by_deviation: dict[float, list[Step]] = {deviation: [] for deviation in JOB_DEVIATIONS}
     with step_bar("arriving", len(arriving)) as advance:
         for one in arriving:
             parts = calibrated(fit_components(one.others), one.others, options.seed)
@@ -121,10 +124,36 @@ def evaluate(options: Options) -> Report:
             for strategy in (Fixed(), Learning(parts)):
                 made = simulate(one.world, strategy, orders=ORDERS, seed=options.seed)
                 steps.setdefault(strategy.name, []).extend(made)
+            for deviation, of_deviation in by_deviation.items():
+                world, *others = (
+                    replace(each, job_deviation=deviation) for each in (one.world, *one.others)
+                )
+                learning = Learning(calibrated(parts, others, options.seed))
+                of_deviation.extend(simulate(world, learning, orders=ORDERS, seed=options.seed))
             widths = learnt_widths(parts, one.others, options.seed)
             steps.setdefault(SITE_WIDTHS, []).extend(as_at_site(made, parts, widths))
             advance()
-    return report_of(steps, shares)
+    report = report_of(steps, shares)
+    return replace(report, sections=(*report.sections, of_job_deviations(by_deviation)))
+
+
+def of_job_deviations(by_deviation: dict[float, list[Step]]) -> Section:
+    """Return regret and coverage after the first job by the assumed deviation of jobs from their
+    pilot, on every other application and on the rest."""
+    names = sorted({step.application for steps in by_deviation.values() for step in steps})
+    halves = {"chosen on": set(names[::2]), "reported on": set(names[1::2])}
+    rows = []
+    for deviation, steps in by_deviation.items():
+        cells = [f"{deviation:g}"]
+        for half in halves.values():
+            of_half = [step for step in steps if step.application in half]
+            cells.append(f"{regret(of_half, 1, SUBMISSIONS):.3f}")
+            cells.append(f"{coverage(of_half, 1, SUBMISSIONS, NORMAL_90):.1%}")
+        rows.append(tuple(cells))
+    header = [
+        f"{what}, {half} {len(n)}" for half, n in halves.items() for what in ("regret", "in 90 %")
+    ]
+    return Section("Deviation of jobs from their pilot run", ("deviation", *header), rows)
 
 
 def learnt_widths(parts: Components, worlds: Sequence[World], seed: int) -> tuple[float, ...]:

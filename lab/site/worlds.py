@@ -16,7 +16,7 @@ import numpy as np
 from berth.predictor.core.arrays import Floats
 from berth.predictor.core.intervals import NORMAL_90
 from berth.predictor.families.relative.rows import Rows
-from berth.predictor.learning.cells import LEAST_DEVIATION, Cell, Place, Row
+from berth.predictor.learning.cells import JOB_DEVIATION, LEAST_DEVIATION, Cell, Place, Row
 from berth.predictor.learning.relative.trust import fit_residuals
 from lab.datasets import aiwc
 from lab.ground.resume import Resume
@@ -44,10 +44,18 @@ class World:
     """As measured."""
     noise: Floats
     """Deviation of log time between runs, as measured."""
+    piloted_on: str = ""
+    """The platform whose times the forecast has from the pilot run."""
+    job_deviation: float = JOB_DEVIATION
+    """By how much jobs are taken to differ from the pilot run."""
 
     def cell(self, row: int, device: int) -> Cell:
         """Return the row on the device, as the posterior takes it."""
-        return Cell(self.places[device], self.rows[row], float(self.deviation[row, device]))
+        place, job_deviation = self.places[device], self.job_deviation if self.piloted_on else 0.0
+        return Cell(
+            place, self.rows[row], float(self.deviation[row, device]),
+            job_deviation=job_deviation, is_measured=place.platform == self.piloted_on,
+        )  # fmt: skip
 
     def cells(self, row: int) -> list[Cell]:
         """Return one cell for each device."""
@@ -108,6 +116,7 @@ def _world(rows: Rows, log_forecast: Floats, deviation: Floats, noise: Floats) -
         stated,
         rows.log_seconds,
         noise,
+        rows.platforms[reference],
     )
 
 
