@@ -68,9 +68,9 @@ nodes = {NODES}
     return path
 
 
-def imported(lines: Iterable[str], folder: Path) -> tuple[dict[str, object], float]:
-    """Import accounting with Berth's command; return the command's result and the seconds it
-    took."""
+def imported(lines: Iterable[str], folder: Path) -> tuple[Path, dict[str, object], float]:
+    """Import accounting with Berth's command; return the site file, the command's result and the
+    seconds it took."""
     site_file, accounting = written(folder), folder / "sacct.txt"
     accounting.write_text("\n".join(lines) + "\n")
     program = "import sys; from berth.plugin.cli import main; main(sys.argv[1:])"
@@ -82,7 +82,7 @@ def imported(lines: Iterable[str], folder: Path) -> tuple[dict[str, object], flo
     )  # fmt: skip
     if done.returncode != 0:
         raise SystemExit(f"the import failed: {done.stderr.strip()}")
-    return json.loads(done.stdout), time.monotonic() - begin_s
+    return site_file, json.loads(done.stdout), time.monotonic() - begin_s
 
 
 @dataclass

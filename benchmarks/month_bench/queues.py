@@ -12,21 +12,12 @@ import statistics
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 from month_bench.jobs import KINDS, NEW, Job
 
 LOOKED_AT = 300
 """Waiting jobs that one backfill pass looks at."""
 _NEVER_S = 7 * 86_400.0
-
-
-class Ran(NamedTuple):
-    """Where and how long one job waited and ran."""
-
-    kind: str
-    wait_s: float
-    run_s: float
 
 
 Chosen = Callable[["Queues", Job], Sequence[str]]
@@ -72,8 +63,8 @@ class Queues:
         return _NEVER_S
 
 
-def simulate(jobs: Sequence[Job], cores: int, chosen: Chosen, past: Sequence[Job]) -> list[Ran]:
-    """Run the jobs and return, in their order, where and when each ran.
+def simulate(jobs: Sequence[Job], cores: int, chosen: Chosen, past: Sequence[Job]) -> list[float]:
+    """Run the jobs and return, in their order, the seconds from submission to end.
 
     ``past``: jobs that ended before, for ``Queues.last_s``.
     """
@@ -84,7 +75,7 @@ def simulate(jobs: Sequence[Job], cores: int, chosen: Chosen, past: Sequence[Job
     for place, job in enumerate(jobs):
         heapq.heappush(events, (job.submit_s, 0, place, ""))
     place_of = {job.number: place for place, job in enumerate(jobs)}
-    ran: dict[int, Ran] = {}
+    took_s: dict[int, float] = {}
     ends: dict[int, tuple[float, int]] = {}
 
     def start(job: Job, kind: str) -> None:
@@ -92,8 +83,9 @@ def simulate(jobs: Sequence[Job], cores: int, chosen: Chosen, past: Sequence[Job
         queues.free[kind] -= cores
         ends[place] = queues.now_s + job.limit_s, cores
         bisect.insort(queues.running[kind], ends[place])
-        ran[place] = Ran(kind, queues.now_s - job.submit_s, job.on(kind))
-        heapq.heappush(events, (queues.now_s + job.on(kind), 1, place, kind))
+        end_s = queues.now_s + job.on(kind)
+        took_s[place] = end_s - job.submit_s
+        heapq.heappush(events, (end_s, 1, place, kind))
         for other in KINDS:
             if queues.waiting[other].pop(job.number, None) is not None:
                 queues.waiting_cores[other] -= cores
@@ -113,7 +105,7 @@ def simulate(jobs: Sequence[Job], cores: int, chosen: Chosen, past: Sequence[Job
             queues.waiting_cores[kind] += queues.width(job)
         for kind in kinds:
             _pass(queues, kind, start)
-    return [ran[place] for place in range(len(jobs))]
+    return [took_s[place] for place in range(len(jobs))]
 
 
 def _remember(queues: Queues, job: Job) -> None:
@@ -178,9 +170,9 @@ def earliest_end(ratio_of: Callable[[Job], float]) -> Chosen:
     return choose
 
 
-def hours_by_user(jobs: Sequence[Job], ran: Sequence[Ran]) -> float:
+def hours_by_user(jobs: Sequence[Job], took_s: Sequence[float]) -> float:
     """Mean hours from submission to end, every user counting equally."""
     by_user: dict[str, list[float]] = defaultdict(list)
-    for job, one in zip(jobs, ran, strict=True):
-        by_user[job.user].append((one.wait_s + one.run_s) / 3600.0)
+    for job, seconds in zip(jobs, took_s, strict=True):
+        by_user[job.user].append(seconds / 3600.0)
     return statistics.fmean(statistics.fmean(hours) for hours in by_user.values())

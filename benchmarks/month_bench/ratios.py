@@ -20,8 +20,8 @@ DRAWS = 20
 GROUPS = ("ran on none", "ran on one kind", "ran on both kinds")
 
 
-def coverage(trace: Trace, end_s: float, *, varied: bool) -> str:
-    """Return a table: programs by the kinds on which they ran in the month, and the share whose
+def coverage(trace: Trace, end_s: float, *, varied: bool) -> tuple[str, dict[str, float]]:
+    """Return a table of programs by the kinds on which they ran in the month, and the shares whose
     true ratio lies in the predicted interval, over ``DRAWS`` draws.
 
     ``trace``: the month, until ``end_s``, and the jobs that are decided after it.
@@ -35,7 +35,7 @@ def coverage(trace: Trace, end_s: float, *, varied: bool) -> str:
             kinds.setdefault((job.user, job.program), set()).add(job.queue)
             if job.start_s + job.on(job.queue) < end_s:
                 past.setdefault((job.user, job.program), []).append(_placed(job))
-        ratios = SiteRatios(known_platforms.load())
+        ratios = SiteRatios(known_platforms.load(), now_s=end_s)
         for user in {user for user, _ in past}:
             ratios.add(user, [one for key in past if key[0] == user for one in past[key]])
         unknown = [ratio for one in ratios.of_unknown_programs() for ratio in one.ratios]
@@ -45,11 +45,13 @@ def coverage(trace: Trace, end_s: float, *, varied: bool) -> str:
                 rows[GROUPS[len(kinds.get(key, ()))]].append(_compared(known[0], job))
     lines = [f"true ratios against the predicted ones, {DRAWS} draws of ratios and kinds", ""]
     lines += ["| program | number | median error | 90 % interval holds |", "|---|---|---|---|"]
-    for group, pairs in [*rows.items(), ("all", [pair for each in rows.values() for pair in each])]:
+    rows["all"] = [pair for each in rows.values() for pair in each]
+    held = {}
+    for group, pairs in rows.items():
         error = math.expm1(statistics.median(abs(error) for error, _ in pairs))
-        held = statistics.fmean(inside for _, inside in pairs)
-        lines.append(f"| {group} | {len(pairs)} | {error:.1%} | {held:.1%} |")
-    return "\n".join(lines)
+        held[group] = statistics.fmean(inside for _, inside in pairs)
+        lines.append(f"| {group} | {len(pairs)} | {error:.1%} | {held[group]:.1%} |")
+    return "\n".join(lines), held
 
 
 def _compared(ratio: KindRatio, job: Job) -> tuple[float, bool]:
