@@ -67,19 +67,16 @@ def sampled(trace: Trace, seed: int) -> Flags:
 
 def examples(trace: Trace, chosen: Flags, *, at_start: bool) -> Examples:
     """Return examples as of the submission of each, or of its start."""
-    found, places = [], []
-    for place, features, log_runs, counted in _known(trace, chosen, at_start=at_start):
-        found.append((features, log_runs, counted))
-        places.append(place)
-    past = max(len(log_runs) for _, log_runs, _ in found)
-    x = np.zeros((len(found), past, FEATURES), np.float32)
-    y = np.zeros((len(found), past), np.float32)
-    there = np.zeros((len(found), past), bool)
-    for number, (features, log_runs, counted) in enumerate(found):
+    known = list(_known(trace, chosen, at_start=at_start))
+    past = max(len(log_runs) for _, _, log_runs, _ in known)
+    x = np.zeros((len(known), past, FEATURES), np.float32)
+    y = np.zeros((len(known), past), np.float32)
+    there = np.zeros((len(known), past), bool)
+    for number, (_, features, log_runs, counted) in enumerate(known):
         x[number, : len(log_runs)] = features.T
         y[number, : len(log_runs)] = log_runs
         there[number, : len(log_runs)] = counted
-    rows = np.array(places)
+    rows = np.array([job for job, *_ in known])
     real = np.log(trace.runtime_s[rows]).astype(np.float32)
     return Examples(
         torch.from_numpy(x), torch.from_numpy(y), torch.from_numpy(real), torch.from_numpy(there),
@@ -94,8 +91,7 @@ def _weights(trace: Trace, rows: Places) -> Floats:
     by_job = in_all[users] / in_rows[users]
     by_user = 1.0 / in_rows[users]
     mixed = (1 - BY_USER) * by_job / by_job.sum() + BY_USER * by_user / by_user.sum()
-    found: Floats = mixed * len(rows)
-    return found
+    return np.asarray(mixed * len(rows))
 
 
 def _known(
@@ -157,22 +153,19 @@ def fit(known: Examples, seed: int, *, epochs: int = EPOCHS) -> dict[str, list[o
 
 
 def _rounded(values: Tensor) -> list[object]:
-    found: list[object] = np.round(values.detach().numpy().astype(float), 4).tolist()
-    return found
+    return list(np.round(values.detach().numpy().astype(float), 4).tolist())
 
 
 def write(
     folder: Path, submitted: dict[str, list[object]], waited: dict[str, list[object]]
 ) -> Path:
-    """``weights.json`` in ``folder``; gives its path."""
+    """Write ``weights.json`` into ``folder`` and return its path."""
     path = folder / "weights.json"
-    text = json.dumps(
-        {
-            "schema": "berth.history-weights/1",
-            "fitted_on": "RICC-2010-2, jobs 1 to 50,000 in order of submission",
-            "submitted": submitted,
-            "waited": waited,
-        }
-    )
-    write_text(path, text + "\n")
+    document = {
+        "schema": "berth.history-weights/1",
+        "fitted_on": "RICC-2010-2, jobs 1 to 50,000 in order of submission",
+        "submitted": submitted,
+        "waited": waited,
+    }
+    write_text(path, json.dumps(document) + "\n")
     return path

@@ -175,28 +175,6 @@ FITTED = 50_000
 """Jobs that the shipped weights were fitted on: the first fifth."""
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
-    """Accuracy of one method on some jobs: mean of min(p, t) / max(p, t)."""
-
-    jobs: str
-    method: str
-    share: float
-    accuracy: float
-    over_users: float
-
-
-@dataclass(frozen=True, slots=True)
-class Width:
-    """Intervals of one method."""
-
-    jobs: str
-    method: str
-    coverage: float
-    log_width: float
-    """Mean of log(high / low)."""
-
-
 def train(options: Options) -> str:
     """Return the weights from the first fifth of the trace."""
     from lab.history import fit  # noqa: PLC0415 - torch only where something is trained
@@ -212,7 +190,10 @@ def train(options: Options) -> str:
 
 
 def evaluate(_: Options) -> Report:
-    """Return the whole trace once through the predictor, once through the baselines."""
+    """Return the whole trace once through the predictor, once through the baselines.
+
+    Accuracies are the mean of min(p, t) / max(p, t); widths the mean of log(high / low).
+    """
     jobs = trace()
     predictor = RunTimePredictor()
     found = replay(jobs, predictor)
@@ -232,7 +213,7 @@ def evaluate(_: Options) -> Report:
             ("at the start: past jobs weighed", found.renewed_s, everything),
             ("at the start: where trusted", found.renewed_s, found.renewed_trusted),
         ):
-            rows.append(_row(name, method, jobs, mid_s, part=part, of=of))
+            rows.append((name, method, *_accuracy(jobs, mid_s, part=part, of=of)))
         both = part & ~np.isnan(simple.low)
         for method, low_s, high_s, of in (
             ("quantiles of 20", simple.plain_low, simple.plain_high, both),
@@ -242,12 +223,12 @@ def evaluate(_: Options) -> Report:
         ):
             inside = (low_s <= jobs.runtime_s) & (jobs.runtime_s <= high_s)
             width = float(np.log(high_s / low_s)[of].mean())
-            widths.append(Width(name, method, float(inside[of].mean()), width))
+            widths.append((name, method, float(inside[of].mean()), width))
     cost = {
-        "prediction_us": found.prediction_us,
-        "replay_s": found.seconds,
-        "learning_s": found.learning_s,
-        "memory_mb": used_mb,
+        "one prediction, us of processor time": found.prediction_us,
+        "learning alone, s of processor time": found.learning_s,
+        "whole replay, 2 predictions a job, s": found.seconds,
+        "memory of the process with the trace, MB": used_mb,
         "keys": float(len(predictor)),
     }
     return Report(
@@ -256,28 +237,22 @@ def evaluate(_: Options) -> Report:
          "Accuracy: mean of min(predicted, real) / max(predicted, real)."),
         (
             Section("Accuracy", ("jobs", "method", "share of jobs", "accuracy", "mean over users"),
-                    [(r.jobs, r.method, f"{r.share:.1%}", f"{r.accuracy:.3f}",
-                      f"{r.over_users:.3f}") for r in rows]),
+                    [(*row[:2], f"{row[2]:.1%}", f"{row[3]:.3f}", f"{row[4]:.3f}")
+                     for row in rows]),
             Section("90 % intervals", ("jobs", "method", "coverage", "mean log width"),
-                    [(w.jobs, w.method, f"{w.coverage:.1%}", f"{w.log_width:.2f}")
-                     for w in widths]),
-            Section("Cost", ("one prediction, processor time", "learning alone, processor time",
-                     "whole replay, 2 predictions a job",
-                     "memory of the process, with the trace"),
-                    [(f"{cost['prediction_us']:.0f} us", f"{cost['learning_s']:.0f} s",
-                      f"{cost['replay_s']:.0f} s",
-                      f"{used_mb:.0f} MB")]),
+                    [(*row[:2], f"{row[2]:.1%}", f"{row[3]:.2f}") for row in widths]),
+            Section("Cost", tuple(cost), [tuple(f"{value:.0f}" for value in cost.values())]),
         ),
         {"accuracy": rows, "intervals": widths, "cost": cost},
     )  # fmt: skip
 
 
-def _row(name: str, method: str, jobs: Trace, mid_s: Floats, *, part: Flags, of: Flags) -> Row:
+def _accuracy(jobs: Trace, mid_s: Floats, *, part: Flags, of: Flags) -> tuple[float, float, float]:
+    """Return the share of the jobs of ``part`` that have a prediction, their accuracy, and its mean
+    over users."""
     chosen = part & of & ~np.isnan(mid_s)
     accuracy = np.exp(-np.abs(np.log(np.where(chosen, mid_s, 1.0) / jobs.runtime_s)))
     users = jobs.user[chosen]
     over_users = [float(accuracy[chosen & (jobs.user == user)].mean()) for user in np.unique(users)]
-    return Row(
-        name, method, float(chosen.sum() / part.sum()), float(accuracy[chosen].mean()),
-        float(np.mean(over_users)),
-    )  # fmt: skip
+    share = float(chosen.sum() / part.sum())
+    return share, float(accuracy[chosen].mean()), float(np.mean(over_users))
