@@ -23,6 +23,10 @@ from berth.plugin.store.records import OutcomeRecord, PastJobRecord
 _LONGEST_DIGEST = 80
 _DIGESTS = ("script", "arguments", "similar")
 RECORDED = frozenset(field.name for field in fields(PastJobRecord))
+_SAME = RECORDED.intersection(field.name for field in fields(OutcomeRecord)).difference(
+    ("submit_s", "start_s", "end_s", "elapsed_s", "cores", "nodes", "queue")
+)
+"""Values of an outcome that are those of the past job as they are."""
 
 
 def by_user(store: Store) -> Iterator[tuple[str, list[PastJobRecord]]]:
@@ -90,11 +94,9 @@ def of_outcome(
     start_s, end_s, elapsed_s = outcome.start_s, outcome.end_s, outcome.elapsed_s
     if not outcome.user or start_s is None or end_s is None or not elapsed_s:
         return None
+    same: dict[str, Any] = {name: getattr(outcome, name) for name in _SAME}
     job = PastJobRecord(
-        cluster=outcome.cluster,
-        job_id=outcome.job_id,
-        user=outcome.user,
-        state=outcome.state,
+        **same,
         submit_s=start_s if outcome.submit_s is None else outcome.submit_s,
         start_s=start_s,
         end_s=end_s,
@@ -103,19 +105,8 @@ def of_outcome(
         nodes=outcome.nodes or 1,
         account=account,
         queue=outcome.queue or "",
-        gpus=outcome.gpus,
-        time_limit_s=outcome.time_limit_s,
         peak_bytes=outcome.max_rss_bytes,
-        gpu_peak_bytes=outcome.gpu_peak_bytes,
         peak_source="polled" if outcome.max_rss_bytes else "",
-        node_list=outcome.node_list,
-        gpu_type=outcome.gpu_type,
-        cpu_time_s=outcome.cpu_time_s,
-        disk_read_bytes=outcome.disk_read_bytes,
-        disk_written_bytes=outcome.disk_written_bytes,
-        energy_j=outcome.energy_j,
-        gpu_utilisation=outcome.gpu_utilisation,
-        gpu_utilisation_peak=outcome.gpu_utilisation_peak,
     )
     return job if described is None else _with_description(job, described)
 

@@ -4,11 +4,12 @@ shown."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from berth.pilot.units import format_bytes
 from berth.pilot.usage.record import VALUES, Usage, in_order_of_trust
+from berth.plugin.history.decided_jobs import RECORDED
 from berth.plugin.store.records import PastJobRecord
 
 if TYPE_CHECKING:
@@ -25,7 +26,6 @@ MOST_RATIO = 1.25
 """Two values disagree where one is more than this times the other, and, for utilisation, differs by
 more than ``LEAST_SHARE``."""
 LEAST_SHARE = 0.05
-_RECORDED = frozenset(field.name for field in fields(PastJobRecord))
 
 
 class Recorded(NamedTuple):
@@ -47,7 +47,7 @@ class Differing:
 
 def of_accounting(job: PastJobRecord) -> Usage:
     """Return what the scheduler's accounting recorded of a job, as one source among others."""
-    values = {name: getattr(job, name) for name in _RECORDED.intersection(VALUES) - {"gpus"}}
+    values = {name: getattr(job, name) for name in RECORDED.intersection(VALUES) - {"gpus"}}
     lacks = "peaks between two samples; gpu_utilisation is a mean over tasks, not over time"
     return Usage(job.cluster, job.job_id, ACCOUNTING, lacks=lacks, **values)
 

@@ -8,12 +8,11 @@ use (``gpu_spec``), else ``gpu`` or ``cpu``.
 
 from __future__ import annotations
 
-import csv
 import math
 from collections.abc import Mapping, Sequence
 
 from berth.pilot.errors import DocumentError
-from berth.plugin.history.reading import ReadJobs, Unreadable, checked_times, name_of
+from berth.plugin.history.reading import ReadJobs, Unreadable, cells_of, checked_times, name_of
 from berth.plugin.store.records import PastJobRecord
 
 OPENB = "openb"
@@ -38,7 +37,7 @@ def read_openb(lines: Sequence[str], cluster: str, *, source: str) -> ReadJobs:
     numbered = [(number, line) for number, line in enumerate(lines, 1) if line.strip()]
     if not numbered:
         raise DocumentError(source, "is empty")
-    header = [name.removeprefix("\ufeff") for name in _cells(numbered[0][1])]
+    header = cells_of(numbered[0][1])
     missing = [name for name in NEEDED if name not in header]
     if missing:
         raise DocumentError(
@@ -48,7 +47,7 @@ def read_openb(lines: Sequence[str], cluster: str, *, source: str) -> ReadJobs:
         )
 
     def parse(line: str) -> PastJobRecord | None:
-        cells = _cells(line)
+        cells = cells_of(line)
         if len(cells) != len(header):
             raise Unreadable("another number of fields than the header has")
         fields = dict(zip(header, cells, strict=True))
@@ -62,15 +61,6 @@ def read_openb(lines: Sequence[str], cluster: str, *, source: str) -> ReadJobs:
     if shared:
         read.changed[SHARES] = len(shared)
     return read
-
-
-def _cells(line: str) -> list[str]:
-    """Return the cells of one line; an empty list where the line is no CSV (a field over 128
-    KiB, a line end inside)."""
-    try:
-        return [cell.strip() for cell in next(csv.reader([line]), [])]
-    except csv.Error:
-        return []
 
 
 def _job(fields: Mapping[str, str], cluster: str) -> PastJobRecord | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
@@ -103,6 +104,16 @@ def text_of(data: bytes) -> str:
     except UnicodeDecodeError:
         text = data.decode("latin-1")
     return text.replace("\0", "")
+
+
+def cells_of(line: str, delimiter: str = ",") -> list[str]:
+    """Return the cells of one line of a CSV; an empty list where the line is none (a field over
+    128 KiB, a line end inside)."""
+    try:
+        row = next(csv.reader([line.removeprefix("\ufeff")], delimiter=delimiter), [])
+    except csv.Error:
+        return []
+    return [cell.strip() for cell in row]
 
 
 def name_of(text: str) -> str:

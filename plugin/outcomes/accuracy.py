@@ -32,8 +32,6 @@ MOST_COUNTED = 500_000
 HALF_A_SECOND_S = 0.5
 """Allowance for times that the scheduler records in whole seconds."""
 
-_Z = 1.96
-
 GROUPS = ("platform", "candidate", "workload", "bundle")
 """The attributes by which jobs can be grouped."""
 
@@ -169,10 +167,12 @@ class _Sums:
 
 
 def _accuracy(name: str, sums: _Sums) -> Accuracy:
+    from berth.predictor.core.intervals import wilson  # noqa: PLC0415 - commands that judge nothing
+
     ratios, inside, overruns = sums.ratios, sums.inside, sums.overruns
     errors = sorted(abs(ratio - 1) for ratio in ratios)
     counted = len(ratios) + overruns
-    low, high = _wilson(inside, counted) if counted else (None, None)
+    low, high = wilson(inside, counted) if counted else (None, None)
     return Accuracy(
         name=name,
         jobs=sums.jobs,
@@ -191,11 +191,3 @@ def _accuracy(name: str, sums: _Sums) -> Accuracy:
 def _is_overrun(timeout: OutcomeRecord | EndedJob) -> bool:
     high_s, elapsed_s = timeout.predicted_high_s, timeout.elapsed_s
     return high_s is not None and elapsed_s is not None and elapsed_s > high_s
-
-
-def _wilson(hits: int, count: int) -> tuple[float, float]:
-    """Return Wilson's score interval (1927) of the share ``hits / count``, at 95 %."""
-    share, z2 = hits / count, _Z * _Z
-    middle = (share + z2 / (2 * count)) / (1 + z2 / count)
-    half = _Z * math.sqrt(share * (1 - share) / count + z2 / (4 * count**2)) / (1 + z2 / count)
-    return max(0.0, middle - half), min(1.0, middle + half)

@@ -96,11 +96,7 @@ class Ledger:
         jobs: Counter[str] = Counter()
         for hour in hours.values():
             jobs.update(hour.jobs)
-        spent = {
-            name: spent_on_job
-            for hour in hours.values()
-            for name, spent_on_job in hour.spent.items()
-        }
+        spent = {name: job for hour in hours.values() for name, job in hour.spent.items()}
         self._book = SpendingBook(hours, read_s, dict(jobs), spent)
 
     def allowance(self, workload: str) -> Allowance | None:
@@ -111,9 +107,9 @@ class Ledger:
             return None
         spent = self._spent(book)
         allowance = Allowance(
-            self.explore.core_hours - sum(spent_on_job.core_hours for spent_on_job in spent),
+            self.explore.core_hours - sum(job.core_hours for job in spent),
             book.jobs.get(workload, 0),
-            sum(spent_on_job.workload == workload for spent_on_job in spent),
+            sum(job.workload == workload for job in spent),
         )
         return allowance if allowance.open(self.explore) else None
 
@@ -127,7 +123,7 @@ class Ledger:
         return {
             "known": not self._is_old(self._book),
             "jobs": len(spent),
-            "core_hours": round(sum(spent_on_job.core_hours for spent_on_job in spent), 3),
+            "core_hours": round(sum(job.core_hours for job in spent), 3),
             "budget": self.explore.core_hours,
             "days": self.explore.period_s / 86_400.0,
         }
@@ -137,20 +133,13 @@ class Ledger:
 
     def _spent(self, book: SpendingBook) -> list[Spent]:
         since_s = self._clock() - self.explore.period_s
-        for name in [
-            n
-            for n, spent_on_job in self._own.items()
-            if n in book.spent or spent_on_job.time_s < since_s
-        ]:
-            del self._own[name]
-        return [
-            *(
-                spent_on_job
-                for spent_on_job in book.spent.values()
-                if spent_on_job.time_s >= since_s
-            ),
-            *self._own.values(),
-        ]
+        self._own = {
+            name: job
+            for name, job in self._own.items()
+            if name not in book.spent and job.time_s >= since_s
+        }
+        stored = [job for job in book.spent.values() if job.time_s >= since_s]
+        return [*stored, *self._own.values()]
 
 
 def allowance_for(
@@ -176,15 +165,8 @@ def allowance_for(
 def _hour(decisions: Decisions, number: int) -> Hour:
     begin_s, end_s = number * HOUR_S, (number + 1) * HOUR_S
     jobs, explored = decisions.enforced(begin_s, end_s)
-    return Hour(
-        jobs,
-        {
-            decision.id: Spent(
-                decision.time_s, decision.workload or "", _core_hours(decision.ranked)
-            )
-            for decision in explored
-        },
-    )
+    spent = {d.id: Spent(d.time_s, d.workload or "", _core_hours(d.ranked)) for d in explored}
+    return Hour(jobs, spent)
 
 
 def _core_hours(ranked: str) -> float:

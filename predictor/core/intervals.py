@@ -25,6 +25,18 @@ MAX_LOG_WIDTH = math.log(1e6)
 """Largest half width of an interval in natural log: a factor of a million."""
 
 
+_Z_95 = 1.96
+"""Half width of the 95 % interval of a normal distribution, in standard deviations."""
+
+
+def wilson(hits: int, count: int) -> tuple[float, float]:
+    """Return Wilson's score interval (1927) of the share ``hits / count``, at 95 %."""
+    share, z2 = hits / count, _Z_95**2
+    middle = (share + z2 / (2 * count)) / (1 + z2 / count)
+    half = _Z_95 * math.sqrt(share * (1 - share) / count + z2 / (4 * count**2)) / (1 + z2 / count)
+    return max(0.0, middle - half), min(1.0, middle + half)
+
+
 DIFFICULTY_FLOOR = 0.5
 """Difficulty, in units of log time, of a row whose prediction the residual model does not
 change."""

@@ -25,7 +25,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from berth.predictor.core.arrays import Floats
-from berth.predictor.core.intervals import LEVEL, NORMAL_90
+from berth.predictor.core.intervals import LEVEL, NORMAL_90, wilson
 from berth.predictor.learning.cells import PHASES, Components, phase
 
 ALLOWANCE = 0.5
@@ -42,7 +42,6 @@ WINDOW = 20
 """Number of last jobs over which the coverage of intervals is judged."""
 FEWEST = 10
 """Number of jobs below which the coverage is not judged."""
-_Z = 1.96
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +127,7 @@ class Holding:
     def fails(self) -> bool:
         """Return whether significantly fewer than 90 % of the jobs were inside, despite the
         factor."""
-        return self.jobs >= FEWEST and _wilson_high(self.inside, self.jobs) < LEVEL
+        return self.jobs >= FEWEST and wilson(self.inside, self.jobs)[1] < LEVEL
 
 
 def holding(surprises: Iterable[float]) -> Holding:
@@ -140,14 +139,6 @@ def holding(surprises: Iterable[float]) -> Holding:
     level = OnlineLevel()
     inside = [level.add(surprise) for surprise in surprises][-WINDOW:]
     return Holding(level.factor, len(inside), sum(inside))
-
-
-def _wilson_high(hits: int, count: int) -> float:
-    """Return the upper end of Wilson's 95 % interval (1927) of the share ``hits / count``."""
-    share, z2 = hits / count, _Z * _Z
-    middle = (share + z2 / (2 * count)) / (1 + z2 / count)
-    half = _Z * math.sqrt(share * (1 - share) / count + z2 / (4 * count**2)) / (1 + z2 / count)
-    return min(1.0, middle + half)
 
 
 PRIOR_PROGRAMS = 2.0

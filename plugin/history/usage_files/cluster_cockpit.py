@@ -79,11 +79,6 @@ def usage_in(meta: Mapping[str, Any], cluster: str, received_s: float) -> Usage:
     )
 
 
-def is_meta(text: str) -> bool:
-    """Return whether a JSON text can be a ``meta.json`` of ClusterCockpit."""
-    return '"jobId"' in text and '"statistics"' in text
-
-
 def _object(file: Path) -> Mapping[str, Any]:
     try:
         with file.open("rb") as opened:

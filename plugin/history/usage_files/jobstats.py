@@ -11,14 +11,13 @@ from __future__ import annotations
 
 import base64
 import binascii
-import csv
 import json
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
 
 from berth.pilot.errors import DocumentError
 from berth.pilot.usage.record import Usage
-from berth.plugin.history.reading import Unreadable
+from berth.plugin.history.reading import Unreadable, cells_of
 from berth.plugin.history.usage_files.reading import ReadUsages, number
 
 SOURCE = "jobstats"
@@ -113,11 +112,7 @@ def _take(
 
 
 def _cells(line: str) -> list[str]:
-    delimiter = "\t" if "\t" in line else ","
-    try:
-        return [cell.strip() for cell in next(csv.reader([line], delimiter=delimiter), [])]
-    except csv.Error:
-        return []
+    return cells_of(line, "\t" if "\t" in line else ",")
 
 
 def _json(comment: str) -> Mapping[str, object]:

@@ -7,14 +7,13 @@ names in ``METRICS``; a value of a utilisation is a share, or a per cent in a me
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 from berth.pilot.errors import DocumentError
 from berth.pilot.usage.record import Usage
-from berth.plugin.history.reading import Unreadable, name_of
+from berth.plugin.history.reading import Unreadable, cells_of, name_of
 from berth.plugin.history.usage_files.reading import AMOUNTS, SHARES, ReadUsages
 
 SOURCE = "csv"
@@ -29,7 +28,7 @@ _LONGEST_ID = 64
 
 def begins_metrics(first_line: str) -> bool:
     """Return whether a file's first line names the columns of such a CSV."""
-    return set(NEEDED) <= set(_cells(first_line))
+    return set(NEEDED) <= set(cells_of(first_line))
 
 
 def read_metrics(
@@ -37,7 +36,7 @@ def read_metrics(
 ) -> ReadUsages:
     """Return one usage for each job of the file; of a metric that a job has twice the largest
     value counts. Raises DocumentError."""
-    rows = [(at, _cells(line)) for at, line in enumerate(lines, 1) if line.strip()]
+    rows = [(at, cells_of(line)) for at, line in enumerate(lines, 1) if line.strip()]
     header = rows[0][1] if rows else []
     if not set(NEEDED) <= set(header):
         raise DocumentError(source, f"needs a first line with the columns {','.join(NEEDED)}")
@@ -72,10 +71,3 @@ def _take(read: ReadUsages, jobs: dict[str, Usage], of_job: Usage, metric: str, 
     largest = value * factor if known is None else max(known, value * factor)
     values: dict[str, Any] = {name: largest}
     jobs[of_job.job_id] = replace(usage, **values)
-
-
-def _cells(line: str) -> list[str]:
-    try:
-        return [cell.strip() for cell in next(csv.reader([line.removeprefix("\ufeff")]), [])]
-    except csv.Error:
-        return []
