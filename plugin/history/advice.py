@@ -117,7 +117,7 @@ def _advice(user: str, runs: Sequence[PastJobRecord]) -> Advice:
     times = [job.elapsed_s for job in runs]
     return Advice(
         user=user,
-        name=known_name(runs[-1].name, runs[-1].program) or f"jobs of {runs[-1].cores} cores",
+        name=known_name(runs[-1].name, runs[-1].program) or _of_cores(runs[-1].cores),
         runs=len(runs),
         asked_bytes=asked_bytes,
         peak_bytes=peak,
@@ -131,6 +131,10 @@ def _advice(user: str, runs: Sequence[PastJobRecord]) -> Advice:
         timeouts=sum(job.state == "timeout" for job in runs),
         jobs=tuple(runs),
     )
+
+
+def _of_cores(cores: int) -> str:
+    return "jobs of 1 core" if cores == 1 else f"jobs of {cores} cores"
 
 
 def _runs(count: int) -> str:

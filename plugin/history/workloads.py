@@ -73,6 +73,8 @@ class HistorySummary:
     """Number of jobs whose platform is not known, by reason."""
     wide_users: frozenset[str] = frozenset()
     """Users with programs whose ratios between the site's kinds of CPU node are wide."""
+    knows_nodes: bool = True
+    """Whether the scheduler has told of any node of the site."""
 
 
 def ran_on(job: PastJobRecord) -> RanOn:
@@ -128,16 +130,19 @@ def make_workloads(
         writer.write_workloads("", _groups(everybody, accounts=True), times)
     writer.write_unknown_programs()
     wide_users = frozenset(writer.wide_users)
-    return HistorySummary(writer.workloads, writer.runs, unplaced, wide_users)
+    return HistorySummary(
+        writer.workloads, writer.runs, unplaced, wide_users, knows_nodes=bool(kinds.nodes)
+    )
 
 
 def _writer(
     store: Store, site: Site, forecaster: Forecaster, platforms: Mapping[str, Platform]
 ) -> HistoryWriter:
     at_site = dict.fromkeys(candidate.platform for candidate in site.candidates)
-    ratios = SiteRatios(platforms, at_site=at_site, everybody=site.learning.everybody)
+    now_s = time.time()
+    ratios = SiteRatios(platforms, at_site=at_site, everybody=site.learning.everybody, now_s=now_s)
     return HistoryWriter(
-        store, forecaster, platforms, time.time(), ratios, store.usages.counted(),
+        store, forecaster, platforms, now_s, ratios, store.usages.counted(),
         frozenset(at_site), site.policy.allow_prior,
     )  # fmt: skip
 
@@ -180,7 +185,7 @@ def _groups(jobs: Iterable[PlacedJob], *, accounts: bool = False) -> list[tuple[
         for match, digest in _keys_of(placed.job):
             if accounts != (match is Match.ACCOUNT):
                 continue
-            group = groups.setdefault(digest, Group(_title(placed.job), match))
+            group = groups.setdefault(digest, Group(_title(placed.job, match), match))
             groups.move_to_end(digest)
             group.jobs.append(placed)
             if len(groups) > GROUPS:
@@ -197,8 +202,8 @@ def _keys_of(job: PastJobRecord) -> Iterator[tuple[Match, str]]:
 def stored_name_of(store: Store, job: PastJobRecord) -> str | None:
     """Return the name of the stored workload of all of a user's jobs like this one; None: there is
     none."""
-    keys = [digest for match, digest in _keys_of(job) if match is not Match.ACCOUNT]
-    names = (_name(f"{job.user}/", _title(job), digest) for digest in reversed(keys))
+    keys = [key for key in _keys_of(job) if key[0] is not Match.ACCOUNT]
+    names = (_name(f"{job.user}/", _title(job, match), digest) for match, digest in reversed(keys))
     return next((name for name in names if store.workload(name) is not None), None)
 
 
@@ -206,9 +211,19 @@ def _name(owner: str, title: str, digest: str) -> str:
     return f"{owner}{PREFIX}{title}-{digest[7:13]}"
 
 
-def _title(job: PastJobRecord) -> str:
+def _program(job: PastJobRecord) -> str:
+    """Return the part of a workload's name by which a person recognises the job's program."""
     named = known_name(job.name, job.program).replace("#", "N") or f"{job.cores}-cores"
     return _NOT_A_NAME.sub("-", named).strip("-.")[:40] or "jobs"
+
+
+def _title(job: PastJobRecord, match: Match) -> str:
+    """Return the program's name, with the time limit where only jobs of that limit match."""
+    title = _program(job)
+    if job.time_limit_s and match in (Match.LIMIT, Match.SHAPE):
+        hours, minutes = divmod(round(job.time_limit_s / 60.0), 60)
+        title += f"-limit-{hours}h{minutes or ''}"
+    return title
 
 
 def run_of(placed: PlacedJob) -> PastRun:
@@ -286,7 +301,7 @@ class HistoryWriter:
                     runs=runs,
                     runs_on=_runs_on(runs, self.platforms),
                     predicted=tuple(times.of_match(group.match, group.jobs, self.now_s)),
-                    ratios=self._ratios(user, group, counted.get(group.title)),
+                    ratios=self._ratios(user, group, counted.get(_program(group.jobs[0].job))),
                 )
             except ValueError:
                 continue
@@ -298,10 +313,10 @@ class HistoryWriter:
         self, user: str, groups: Sequence[tuple[str, Group]]
     ) -> dict[str, Forecast]:
         """Store the Profile of the last counted job of each of a user's programs; return the
-        forecasts by the program's title."""
+        forecasts by the program's name."""
         jobs: dict[str, dict[str, PlacedJob]] = {}
         for _, group in groups if user and self.counted else ():
-            of_program = jobs.setdefault(group.title, {})
+            of_program = jobs.setdefault(_program(group.jobs[0].job), {})
             of_program.update({placed.job.job_id: placed for placed in group.jobs})
         forecasts = {}
         for title, of_title in jobs.items():

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from berth.pilot.errors import BerthError, UsageError
+from berth.pilot.units import format_elapsed
 from berth.plugin.report.of_decision import makespan_text
 from berth.plugin.report.of_ground import ground_sentences
 from berth.plugin.scheduler import SCHEDULERS, JobNow
@@ -138,9 +139,24 @@ def decision_of_job(store: Store | RemoteStore, job: str) -> str:
             return stamped
     raise UsageError(
         f"job {job} carries no decision of Berth's",
-        hint="it opted out (berth:off), was submitted without Berth, or the scheduler has "
+        hint=_from_accounting(store, job)
+        or "it opted out (berth:off), was submitted without Berth, or the scheduler has "
         "forgotten it",
     )
+
+
+def _from_accounting(store: Store | RemoteStore, job: str) -> str:
+    """Return a sentence on a past job that accounting told of; empty: it did not."""
+    past = store.past_jobs.of_job(job) if isinstance(store, Store) else None
+    if past is None:
+        return ""
+    from berth.plugin.history.workloads import stored_name_of  # noqa: PLC0415 - numpy
+
+    name = stored_name_of(store, past)
+    known = f"{past.user}'s {past.name or 'job'}, {past.state}, {format_elapsed(past.elapsed_s)}"
+    if name is None:
+        return f"it is known from accounting only ({known})"
+    return f"it is known from accounting only ({known}); the next one: berth workload show {name}"
 
 
 def _now(job: str) -> tuple[JobNow | None, str | None, list[str]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -14,6 +15,7 @@ from berth.plugin.report.parts import Column, data_of, seconds
 from berth.plugin.store.records import WorkloadRecord
 from berth.plugin.workloads.files import amount_text, title
 from berth.predictor.core.workload import Workload, parse_workload
+from berth.predictor.families.history.workload import HistoryWorkload
 
 if TYPE_CHECKING:
     from berth.plugin.learning.learner import Learnt
@@ -72,8 +74,22 @@ def stored_row(record: WorkloadRecord, bundles: Sequence[str]) -> Stored:
             gpu_memory_bytes=None if need is None else need.interval.high,
         )
     if workload.kind == "history":
-        return replace(row, measured_on=", ".join(dict.fromkeys(r.platform for r in document.runs)))
+        return _of_history(row, document)
     return row
+
+
+def _of_history(row: Stored, document: HistoryWorkload) -> Stored:
+    """Return the row with the platforms of its runs, their median time where that is one platform,
+    and their largest peaks."""
+    platforms = dict.fromkeys(run.platform for run in document.runs)
+    median_s = statistics.median(run.runtime_s for run in document.runs) if document.runs else None
+    return replace(
+        row,
+        measured_on=", ".join(platforms) or "-",
+        runtime_s=median_s if len(platforms) == 1 else None,
+        host_memory_bytes=max((r.peak_host_bytes or 0.0 for r in document.runs), default=0) or None,
+        gpu_memory_bytes=max((r.peak_gpu_bytes or 0.0 for r in document.runs), default=0) or None,
+    )
 
 
 def _owner(row: Stored) -> str:

@@ -13,7 +13,7 @@ from berth.plugin.store import tables
 from berth.plugin.store.database import Database
 from berth.plugin.store.pruning import delete_before
 from berth.plugin.store.records import MemoryNeedRecord, NodeRecord, PastJobRecord
-from berth.plugin.store.statements import in_pieces, next_revision, put_all
+from berth.plugin.store.statements import distinct, in_pieces, next_revision, put_all
 
 _PAGE = 1_000
 
@@ -62,6 +62,13 @@ class PastJobs:
             for row in self._database.rows(query):
                 jobs[row.job_id] = PastJobRecord(**row._mapping)
         return jobs
+
+    def of_job(self, job_id: str) -> PastJobRecord | None:
+        """Return a stored job, of whichever cluster; None: not stored."""
+        with self._database.read() as connection:
+            clusters = distinct(connection, tables.past_jobs.c.cluster)
+        jobs = (self.of_ids(cluster, [job_id]).get(job_id) for cluster in clusters)
+        return next(filter(None, jobs), None)
 
     def ids_of_raw(self, cluster: str, raw_ids: Collection[str]) -> dict[str, str]:
         """Return the job ids of stored jobs that nodes and monitoring know by these numbers."""

@@ -168,7 +168,13 @@ def _predicting(workloads: HistorySummary | None) -> list[str]:
     if workloads is None:
         return ["no site file: nothing is predicted of them yet (--site FILE)"]
     lines = [f"{workloads.workloads} workloads from {workloads.runs} runs predict the next jobs"]
-    return lines + [f"{count} {reason}" for reason, count in workloads.unplaced.items()]
+    lines += [f"{count} {reason}" for reason, count in workloads.unplaced.items()]
+    if Unplaced.UNKNOWN_NODES in workloads.unplaced and not workloads.knows_nodes:
+        lines.append(
+            "  no scheduler answers here to say which nodes there are: where one does, run berth "
+            "jobs history refresh"
+        )
+    return lines
 
 
 def _workloads(site: Site, installation: Installation, *, create: bool = True) -> HistorySummary:

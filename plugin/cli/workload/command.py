@@ -244,9 +244,8 @@ def show(name: str, *, json_: bool, installation: Installation) -> None:
     if forecast is None or newest is None:
         click.echo(f"  nothing is predicted yet: berth workload refresh {record.name}")
     else:
-        click.echo(
-            f"  predicted {per(forecast)} by bundle {newest.bundle}, {day(newest.created_s)}"
-        )
+        bundle = f" by bundle {newest.bundle}" if newest.bundle else ""
+        click.echo(f"  predicted {per(forecast)}{bundle}, {day(newest.created_s)}")
         site = installation.site_of_store()
         runs_on = stored.runs_on
         no_code = without_code(runs_on.targets, runs_on.architecture, platforms_for(site))
@@ -260,8 +259,9 @@ def show(name: str, *, json_: bool, installation: Installation) -> None:
     for line in learnt_text(learnt):
         click.echo(line)
     for script in scripts:
+        what = "key of the jobs that match" if stored.kind == "history" else "script"
         size = "" if script.size is None else f" at size {script.size:g}"
-        click.echo(f"  script {script.digest}{size}")
+        click.echo(f"  {what}: {script.digest}{size}")
 
 
 def _learnt(store: Store | RemoteStore, name: str, installation: Installation) -> list[Moved]:

@@ -27,6 +27,8 @@ from berth.predictor.families.history.workload import HistoryWorkload, KindRatio
 BY_KERNELS = "history: ratio of benchmark kernels"
 MEDIAN, WEIGHED = "history: past runs", "history: past jobs weighed"
 BY_RATIO = "history: ratio of the kinds"
+ANY_JOB = "history: time of any job"
+"""The source of an unknown program's time on its home: only ratios to it are known."""
 
 
 class HistoryFamily:
@@ -79,6 +81,8 @@ def _source(
     if ratio is not None:
         source = BY_RATIO if ratio.programs else BY_KERNELS
         return SourceShare(source, 1.0, width, f"{_grounds(ratio)} on both kinds")
+    if not document.runs:
+        return SourceShare(ANY_JOB, 1.0, width, "no run of this program is known")
     is_weighed = any(run.platform == name for run in document.predicted or ())
     count = sum(run.platform == name for run in document.runs)
     return SourceShare(WEIGHED if is_weighed else MEDIAN, 1.0, width, f"{count} runs there")
