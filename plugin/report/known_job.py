@@ -147,8 +147,7 @@ def decision_of_job(store: Store | RemoteStore, job: str) -> str:
 
 def _from_accounting(store: Store | RemoteStore, job: str) -> str:
     """Return a sentence on a past job that accounting told of; empty: it did not."""
-    past = store.past_jobs.of_job(job) if isinstance(store, Store) else None
-    if past is None:
+    if not isinstance(store, Store) or (past := store.past_jobs.of_job(job)) is None:
         return ""
     from berth.plugin.history.workloads import stored_name_of  # noqa: PLC0415 - numpy
 
