@@ -13,7 +13,7 @@ Nothing is fitted on the CPUs or programs that are predicted:
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from itertools import combinations
 
@@ -27,11 +27,11 @@ from berth.plugin.report.progress_bars import step_bar
 from berth.predictor.core.arrays import Floats
 from berth.predictor.core.intervals import NORMAL_90
 from berth.predictor.families.program.predictor import Predictor
+from berth.predictor.hardware.by_sheet import platform_of_processor
 from berth.predictor.hardware.ceilings import Point
-from berth.predictor.hardware.core_speed import TREND_DEVIATION
-from berth.predictor.hardware.processor import processors
+from berth.predictor.hardware.core_speed import TREND_DEVIATION, estimated_score
+from berth.predictor.hardware.processor import Processor, cores, processors
 from berth.predictor.learning.programs.own_time import factor_deviation, fit_own_time
-from lab.cpus.cpu_platforms import by_data_sheet, unscored
 from lab.cpus.whole_nodes import NodeFigures, whole_nodes
 from lab.datasets.cpu_programs import CpuPrograms, cpu_programs
 from lab.experiments.experiment import Options
@@ -137,7 +137,8 @@ def berth(data: CpuPrograms, scores: Scores, advance: Callable[[], None] = lambd
     for r in range(len(data.cpus)):
         for p in range(len(data.programs)):
             platforms = [
-                by_data_sheet(processors()[cpu], scores(r, c, p)) for c, cpu in enumerate(data.cpus)
+                platform_of_processor(processors()[cpu], score=scores(r, c, p))
+                for c, cpu in enumerate(data.cpus)
             ]
             predictions = predictor.predict_points(
                 profile_of(data, r, p), [Point(each, 1) for each in platforms],
@@ -173,6 +174,12 @@ def score_settings(data: CpuPrograms) -> Mapping[str, Scores]:
         "Berth, score of other programs": of_others,
         "Berth, no score": none,
     }
+
+
+def unscored(processor: Processor, without: Collection[str]) -> CoreScore:
+    """Return the score that Berth would estimate if the CPUs ``without`` had none."""
+    others = [p for p in processors().values() if p.name not in without]
+    return estimated_score(cores()[processor.core], processor.boost_hz, others)
 
 
 def baselines(data: CpuPrograms) -> Mapping[str, Guess]:

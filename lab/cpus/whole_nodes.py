@@ -18,9 +18,9 @@ from berth.pilot.profile import Profile, ScalingPoint
 from berth.predictor.core.arrays import Floats
 from berth.predictor.families.program.predictor import Predictor
 from berth.predictor.hardware import platforms
+from berth.predictor.hardware.by_sheet import platform_of_processor
 from berth.predictor.hardware.ceilings import Point
 from berth.predictor.hardware.processor import processors
-from lab.cpus.cpu_platforms import by_data_sheet
 from lab.datasets.machines import mini_apps
 
 PROFILES = Path(__file__).with_name("data") / "whole_node_profiles.jsonl"
@@ -61,7 +61,7 @@ def whole_nodes() -> list[NodeFigures]:
     data, known, predictor = mini_apps(), platforms.shipped(), Predictor.load()
     found = []
     for profile in read_profiles(PROFILES):
-        home = by_data_sheet(processors()[profile.platform], None)
+        home = platform_of_processor(processors()[profile.platform])
         seconds = dict(zip(data.platforms, data.seconds[profile.name], strict=True))
         nodes = [name for name in NODES if np.isfinite(seconds[name])]
         there = [known[NODES[name]] for name in nodes]

@@ -1,7 +1,7 @@
 """Platforms made from data sheets, and the one rule by which users name a platform.
 
-A data sheet has no rates of caches. They are estimated from the multiprocessors and the clock, as
-the shipped platforms' rates are, and the Signature says so.
+A data sheet has no rates of caches. They are estimated from the cores (multiprocessors) and the
+clock, as the shipped platforms' rates are, and the Signature says so.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from collections.abc import Mapping
 
 from berth.pilot.errors import UsageError
 from berth.pilot.platform import (
+    CoreScore,
     MemoryLevel,
     Platform,
     PlatformKind,
@@ -21,6 +22,7 @@ from berth.pilot.profile import Target
 from berth.predictor.hardware.catalogue import device_of, find, platform_named
 from berth.predictor.hardware.device import SHEET, Device
 from berth.predictor.hardware.mig.slices import derived
+from berth.predictor.hardware.processor import Processor, cores, find_processor
 from berth.predictor.hardware.unit import SUSTAINED_SHARE, whole
 
 _L1_BYTES_PER_CLOCK = {"cuda": 128, "hip": 64}
@@ -32,21 +34,29 @@ _LANES = 128
 """Lanes of a multiprocessor, for data sheets without a clock."""
 LAUNCH_S = 5e-6
 """Default seconds to start a kernel."""
+_SOCKET_MEMORY_BYTES = 256e9
+"""Assumed main memory of a socket, which no data sheet of a CPU has."""
+_CPU_SUSTAINED = 0.75
+"""Share of a CPU's peak bandwidth that STREAM reaches."""
+_CORE_BYTES_PER_CYCLE = {"l1": 64, "l2": 32, "l3": 10, "dram": 4}
+"""Bytes per cycle of the highest clock that one core moves from and to a level of its memory."""
 
 
 def place_named(name: str, known: Mapping[str, Platform]) -> Platform:
     """Return the platform that a user means by a name; the same for every kind of workload.
 
     In this order: a platform of that name; a MIG slice of a platform
-    (``h100-80gb-mig-1g.10gb``); the only GPU platform whose device has the name; the device of
-    the name by its data sheet, under the device's canonical name. Raises UsageError for unknown
-    and ambiguous names, and for data sheets without peaks or memory.
+    (``h100-80gb-mig-1g.10gb``); the only GPU platform whose device has the name; the device or the
+    CPU of the name by its data sheet, under its canonical name. Raises UsageError for unknown and
+    ambiguous names, and for data sheets without peaks or memory.
     """
     if name in known:
         return known[name]
     if (slice_ := derived(name, known)) is not None:
         return slice_
-    device = find(name)
+    device, processor = find(name), find_processor(name)
+    if device is None and processor is not None:
+        return platform_of_processor(processor)
     if device is None or any(
         platform.kind is PlatformKind.GPU and device_of(platform) == device
         for platform in known.values()
@@ -105,13 +115,79 @@ def platform_of(
     )
 
 
-def like(name: str, model: str, known: Mapping[str, Platform]) -> Platform:
-    """Return a platform called ``name``, otherwise as the platform or device ``model``.
+def platform_of_processor(
+    processor: Processor,
+    *,
+    sockets: int = 1,
+    score: CoreScore | None = None,
+) -> Platform:
+    """Return the platform of a node with ``sockets`` of a CPU by its data sheet.
 
-    Prices are left out: they are a site's own. Raises UsageError for an unknown model, for a device
-    that runs neither CUDA nor HIP, and for a name that another device of the catalogue has.
+    ``score``: the speed of its core where the catalogue's is not to count.
+    """
+    core, clock = cores()[processor.core], processor.boost_hz
+    count = sockets * processor.cores
+    flops = clock * (processor.vector_bits or core.vector_bits) / 64 * 2 * core.fma_units
+    bandwidth = sockets * _CPU_SUSTAINED * processor.bytes_per_s
+    capacities = {
+        "l1": core.l1_bytes,
+        "l2": processor.l2_bytes or core.l2_bytes,
+        "l3": processor.l3_bytes and sockets * processor.l3_bytes,
+        "dram": sockets * _SOCKET_MEMORY_BYTES,
+    }
+    rates = {level: clock * per_cycle for level, per_cycle in _CORE_BYTES_PER_CYCLE.items()}
+    return Platform(
+        schema="berth.platform/1",
+        name=processor.name,
+        kind=PlatformKind.CPU,
+        description=f"{sockets} x {processor.model} by its data sheet; its memory was assumed",
+        architecture=core.architecture,
+        instruction_sets=(processor.instruction_set,),
+        processor=processor.model,
+        cores=count,
+        memory_bytes=capacities["dram"],
+        signature=Signature(
+            source=SignatureSource.SPEC,
+            measured_on=f"{processor.source}; nothing measured, rates of caches estimated",
+            flops_f64_per_s=flops * count,
+            flops_f32_per_s=2 * flops * count,
+            flops_f64_core_per_s=flops,
+            flops_f32_core_per_s=2 * flops,
+            memory=tuple(
+                MemoryLevel(
+                    level=level,
+                    capacity_bytes=capacity,
+                    instances=sockets * processor.l3_instances if level == "l3" else 1,
+                    core_bytes_per_s=min(rates[level], bandwidth),
+                    total_bytes_per_s=bandwidth if level == "dram" else rates[level] * count,
+                )
+                for level, capacity in capacities.items()
+                if capacity is not None
+            ),
+            core_score=score,
+        ),
+    )
+
+
+def like(
+    name: str, model: str, known: Mapping[str, Platform], *, sockets: int | None = None
+) -> Platform:
+    """Return a platform called ``name``, otherwise as the platform, device or CPU ``model``.
+
+    ``sockets``: CPUs of a node (default: 1), for a CPU by its data sheet. Prices are left out: they
+    are a site's own. Raises UsageError for an unknown model, for a device that runs neither CUDA
+    nor HIP, for sockets of anything but a data sheet of a CPU, and for a name that another device
+    of the catalogue has.
     """
     base = place_named(model, known)
+    if sockets is not None:
+        processor = None if model in known else find_processor(model)
+        if processor is None:
+            raise UsageError(
+                f"{model!r} is not a CPU of the catalogue, so its sockets are not known",
+                hint="`berth site platform list --processors` shows those that are",
+            )
+        base = platform_of_processor(processor, sockets=sockets)
     own = device_of(base) if base.is_gpu else None
     if own is not None and own.software not in _L1_BYTES:
         raise UsageError(

@@ -32,6 +32,8 @@ class Core(Document):
 
     name: Name
     architecture: str
+    instruction_set: str
+    """The highest level of instruction sets that all its processors have: ``x86-64-v3``."""
     year: int
     """Year in which its first processor could be bought."""
     vector_bits: int
@@ -56,7 +58,8 @@ class Processor(Document):
     boost_hz: Positive
     """Highest clock of a single busy core."""
     vector_bits: int | None = None
-    """Width of its vector units where it differs from its core's (units that are switched off)."""
+    """Width of its vector units where it differs from its core's (units that are switched off);
+    on x86-64 the instruction sets of AVX-512 are then off, too."""
     l2_bytes: Positive | None = None
     """Second-level cache of a core where it differs from that of other models of its core."""
     l3_bytes: Positive | None = None
@@ -69,6 +72,12 @@ class Processor(Document):
     floating_point_score: Positive | None = None
     source: str
     """Where the figures are from, and which of them were not verified."""
+
+    @property
+    def instruction_set(self) -> str:
+        """Return the highest level of instruction sets that it has."""
+        level = cores()[self.core].instruction_set
+        return "x86-64-v3" if level == "x86-64-v4" and self.vector_bits is not None else level
 
     @property
     def score(self) -> CoreScore | None:

@@ -95,16 +95,24 @@ def show(name: str, folder: Path | None) -> None:
     "--like",
     "model",
     metavar="NAME",
-    help="Make a platform called SOURCE from this platform, or from this accelerator's data sheet.",
+    help="Make a platform called SOURCE from this platform, or from the data sheet of this "
+    "accelerator or CPU.",
+)
+@click.option(
+    "--sockets",
+    type=click.IntRange(1, 16),
+    help="With --like and a CPU's data sheet: CPUs of a node [1].",
 )
 @_FOLDER
 @json_option
-def add(source: str, model: str | None, folder: Path | None, *, json_: bool) -> None:
+def add(
+    source: str, model: str | None, sockets: int | None, folder: Path | None, *, json_: bool
+) -> None:
     """Check the platform file SOURCE (from `berth pilot bench`) and keep it for predictions.
 
     With --like, SOURCE is the name of a new platform:
-    berth site platform add our-mi325x --like mi325x-256gb. Put the site's price and power into the
-    file that is written.
+    berth site platform add milan --like 'EPYC 7763' --sockets 2. Put the site's memory, price and
+    power into the file that is written.
     """
     if folder is None and os.environ.get(known.FOLDER_VARIABLE):
         folder = Path(os.environ[known.FOLDER_VARIABLE])
@@ -113,6 +121,8 @@ def add(source: str, model: str | None, folder: Path | None, *, json_: bool) -> 
             "there is no folder to keep it in",
             hint=f"name one by --platforms or {known.FOLDER_VARIABLE}",
         )
+    if sockets is not None and model is None:
+        raise UsageError("--sockets is for a CPU's data sheet", hint="name the CPU by --like")
     if model is None:
         added = known.add(Path(source), folder)
     else:
@@ -122,7 +132,7 @@ def add(source: str, model: str | None, folder: Path | None, *, json_: bool) -> 
                 f"there is a platform {source!r} already",
                 hint="choose another name, or edit its file",
             )
-        added = like(source, model, own)
+        added = like(source, model, own, sockets=sockets)
         write_json(folder / f"{added.name}.json", added)
     note = core_speed_doubt(added) or ""
     answer(

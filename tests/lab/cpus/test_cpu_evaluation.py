@@ -7,8 +7,7 @@ import pytest
 
 from berth.pilot.errors import ToolMissing
 from berth.predictor.hardware.processor import processors
-from lab.cpus.cpu_platforms import by_data_sheet, unscored
-from lab.cpus.evaluate_cpus import Guess, baselines, berth, figures, score_settings
+from lab.cpus.evaluate_cpus import Guess, baselines, berth, figures, score_settings, unscored
 from lab.cpus.whole_nodes import whole_nodes
 from lab.datasets.cpu_programs import CpuPrograms, cpu_programs
 
@@ -42,8 +41,6 @@ def test_one_factor_a_cpu_is_learnt_from_the_other_programs() -> None:
 def test_a_cpu_that_is_left_out_does_not_tell_its_own_score() -> None:
     sheet = processors()["kunpeng920"]
     assert unscored(sheet, {"kunpeng920"}).integer != sheet.integer_score
-    platform = by_data_sheet(sheet, unscored(sheet, {"kunpeng920"}))
-    assert platform.signature.core_score is not None
 
 
 @pytest.mark.slow

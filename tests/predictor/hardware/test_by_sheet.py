@@ -8,12 +8,15 @@ import pytest
 
 from berth.pilot.documents import read_json, write_json
 from berth.pilot.errors import UsageError
+from berth.pilot.instruction_sets import expanded
 from berth.pilot.platform import Peaks, Platform, Precision
 from berth.plugin.cli import main
 from berth.predictor.hardware import platforms
 from berth.predictor.hardware.by_sheet import like, place_named, platform_of
 from berth.predictor.hardware.catalogue import devices, get
+from berth.predictor.hardware.core_speed import core_score
 from berth.predictor.hardware.device import Device
+from berth.predictor.hardware.processor import Processor, processors
 from berth.predictor.hardware.unit import known_unit, published
 
 SHIPPED = platforms.shipped()
@@ -29,6 +32,8 @@ SHIPPED = platforms.shipped()
         ("MI325X", "mi325x-256gb"),
         ("NVIDIA RTX 6000 Ada Generation", "rtx-6000-ada-48gb"),
         ("quartz", "quartz"),
+        ("AMD EPYC 7763 64-Core Processor", "epyc-7763"),
+        ("Xeon Platinum 8358", "xeon-8358"),
     ],
 )
 def test_a_name_is_a_platforms_or_a_devices(name: str, platform: str) -> None:
@@ -53,6 +58,30 @@ def test_two_platforms_of_one_device_are_told_apart() -> None:
     with pytest.raises(UsageError, match="several platforms") as raised:
         place_named("h100-sxm-80gb", {**SHIPPED, "h100-new": twin})
     assert "h100-new" in (raised.value.hint or "")
+
+
+@pytest.mark.parametrize("processor", processors().values(), ids=lambda cpu: cpu.name)
+def test_every_cpu_of_the_catalogue_is_a_platform_by_its_sheet(processor: Processor) -> None:
+    node = like("node", processor.model, SHIPPED, sockets=2)
+    assert (node.cores, node.processor) == (2 * processor.cores, processor.model)
+    dram = node.signature.level("dram")
+    assert dram is not None
+    assert dram.total_bytes_per_s < 2 * processor.bytes_per_s
+    score = core_score(node)
+    assert score is not None
+    assert processor.score in (None, score)
+    assert expanded(node.instruction_sets)
+
+
+def test_a_cpu_without_its_avx512_has_a_lower_instruction_set() -> None:
+    assert like("desktop", "i9-12900ks", {}).instruction_sets == ("x86-64-v3",)
+    assert like("server", "xeon-8480plus", {}).instruction_sets == ("x86-64-v4",)
+
+
+@pytest.mark.parametrize("model", ["a100-80gb", "quartz"])
+def test_sockets_are_of_a_cpus_data_sheet(model: str) -> None:
+    with pytest.raises(UsageError, match="not a CPU of the catalogue"):
+        like("node", model, SHIPPED, sockets=2)
 
 
 @pytest.mark.parametrize("device", [d for d in devices().values() if published(d)])
