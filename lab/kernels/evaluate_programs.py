@@ -22,7 +22,6 @@ from berth.predictor.core.intervals import group_quantile
 from berth.predictor.hardware import platforms as known
 from berth.predictor.learning.folds import row_taus
 from berth.predictor.learning.programs.columns import Columns
-from berth.predictor.learning.programs.model import Settings
 from lab.datasets.rajaperf import LABELS, RAJAPERF
 from lab.experiments.experiment import Options, read_figures
 from lab.ground.report import Report, Section
@@ -30,6 +29,7 @@ from lab.kernels.examples import Example, read_examples
 from lab.kernels.figures import Figures, figures
 from lab.kernels.methods import METHODS, SHIPPED, Method
 from lab.kernels.program_bundle import train as train_bundle
+from lab.kernels.residual_model import Settings
 from lab.kernels.select import CANDIDATES, Fit, select
 from lab.kernels.tasks import Task, tasks
 

@@ -15,20 +15,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from berth.pilot.platform import Platform
-from berth.predictor.core.arrays import Floats
-from berth.predictor.core.intervals import DIFFICULTY_FLOOR, difficulty, group_quantile
+from berth.predictor.core.intervals import DIFFICULTY_FLOOR, group_quantile
 from berth.predictor.families.program.bundle import Calibration
 from berth.predictor.learning.programs.adapt import adapted
 from berth.predictor.learning.programs.columns import Columns
-from berth.predictor.learning.programs.model import (
+from berth.predictor.learning.programs.prior import (
     TYPICAL_DIFFICULTY,
     Prior,
-    fit_prior,
     honest_quantile,
-    shrunk_prior,
 )
 from lab.datasets.rajaperf import LABELS as LABELLED
 from lab.kernels.examples import Example, columns
+from lab.kernels.residual_model import fit_prior
 
 Flags = NDArray[np.bool_]
 LABELS = (0, 1, 2, 4, 8, 16)
@@ -116,7 +114,7 @@ def _curve(turn: _Turn, seed: int, advance: Callable[[], None]) -> AdaptedCurve:
         labelled = [int(rng.choice(np.flatnonzero(names_of == kernel))) for kernel in pool]
         test = data.take(np.flatnonzero(~mine).tolist())
         for n, count in enumerate(LABELS):
-            found[draw, n] = _figures(data.take(labelled[:count]), test, kind, seed)
+            found[draw, n] = _figures(data.take(labelled[:count]), test, kind)
         advance()
     mean, error = found.mean(axis=0), found[:, :, 0]
     return AdaptedCurve(
@@ -143,30 +141,20 @@ def _kind(other: Columns) -> Calibration:
     )
 
 
-def _figures(
-    labelled: Columns, test: Columns, kind: Calibration, seed: int
-) -> tuple[float, float, float, float]:
-    guess, width = _adapted(labelled, test, kind, seed)
-    off = np.abs(test.log_time - guess)
+def _figures(labelled: Columns, test: Columns, kind: Calibration) -> tuple[float, ...]:
+    """Return error, mean log error, coverage and factor as of a platform that a bundle was adapted
+    to."""
+    if len(labelled):
+        made = adapted(labelled, kind)
+        prior, quantile = made.prior, made.quantile
+    else:
+        prior = Prior(kind.bias, kind.carry, kind.reduction_s)
+        quantile = honest_quantile(np.zeros(0), (), kind.score_quantile)
+    width = quantile * DIFFICULTY_FLOOR
+    off = np.abs(test.log_time - prior.log_time(test))
     return (
         float(np.median(np.expm1(off))),
         float(off.mean()),
         float((off <= width).mean()),
-        float(np.exp(np.median(width))),
+        float(np.exp(width)),
     )
-
-
-def _adapted(
-    labelled: Columns, test: Columns, kind: Calibration, seed: int
-) -> tuple[Floats, Floats]:
-    """Return log times, and half widths, as of a platform that a bundle was adapted to."""
-    start = Prior(kind.bias, kind.carry, kind.reduction_s)
-    if len(labelled):
-        made = adapted(labelled, kind, seed)
-        guess, quantile = made.model.log_time(test), made.score_quantile
-        own = made.model.prior.log_time(test)
-    else:
-        own = guess = shrunk_prior(labelled, start).log_time(test)
-        quantile = honest_quantile(labelled, start, kind.score_quantile)
-    hard = np.array([difficulty(change) for change in guess - own])
-    return guess, np.asarray(quantile * np.maximum(hard, DIFFICULTY_FLOOR))

@@ -17,12 +17,8 @@ from sklearn.ensemble import ExtraTreesRegressor
 from berth.predictor.core.arrays import Floats
 from berth.predictor.families.program.features import FEATURES, WORK_FEATURES
 from berth.predictor.learning.programs.columns import Columns
-from berth.predictor.learning.programs.model import (
-    Settings,
-    fit_ensemble,
-    fit_prior,
-    kernel_weights,
-)
+from berth.predictor.learning.programs.prior import kernel_weights
+from lab.kernels.residual_model import Settings, fit_ensemble, fit_prior
 from lab.kernels.select import CANDIDATES, Fit, each, fit_model
 
 _WORK = [FEATURES.index(name) for name in WORK_FEATURES]

@@ -29,10 +29,10 @@ from berth.predictor.families.program.range_check import RangeCheck
 from berth.predictor.learning.folds import folds
 from berth.predictor.learning.onnx_export import check_trees_agree, trees_to_onnx
 from berth.predictor.learning.programs.columns import Columns
-from berth.predictor.learning.programs.model import Settings, fit, fit_prior
 from lab.datasets.rajaperf import LABELS
 from lab.ground.report import library_line, markdown_table, model_card
 from lab.kernels.examples import Example, columns, digest
+from lab.kernels.residual_model import Settings, fit, fit_prior
 from lab.kernels.select import CANDIDATES, fit_model, select
 
 FOLDS = 10
@@ -102,7 +102,7 @@ def train(
             libraries=versions(LIBRARIES),
         ),
     )
-    files = {part.entry.model: part.onnx for part in parts}
+    files = {str(part.entry.model): part.onnx for part in parts}
     files[RANGE] = write_range(check).encode()
     files[CARD] = card(manifest, max(part.disagreement for part in parts)).encode()
     written = write_bundle(folder, manifest, files, load)

@@ -12,7 +12,8 @@ from berth.predictor.core.arrays import Floats
 from berth.predictor.core.intervals import difficulty
 from berth.predictor.learning.folds import folds
 from berth.predictor.learning.programs.columns import Columns
-from berth.predictor.learning.programs.model import Model, Settings, fit, kernel_weights
+from berth.predictor.learning.programs.prior import kernel_weights
+from lab.kernels.residual_model import Model, Settings, fit
 
 CANDIDATES: tuple[Settings, ...] = tuple(
     Settings(

@@ -36,7 +36,7 @@ from berth.predictor.families.program.estimate import NEW_GPU_WIDTH
 from berth.predictor.families.program.predictor import Predictor
 from berth.predictor.hardware import platforms as known
 from berth.predictor.hardware.ceilings import DEFAULT_LAUNCH_S, Point
-from berth.predictor.learning.programs.model import Settings, kernel_weights
+from berth.predictor.learning.programs.prior import kernel_weights
 from lab.datasets.rajaperf import rows
 from lab.datasets.rajaperf_gpus import RAJAPERF_GPUS, SYSTEMS, Timing, timings
 from lab.experiments.experiment import Options
@@ -44,6 +44,7 @@ from lab.ground.figures import Figures, figures
 from lab.ground.report import Report, Section, figure_cells, figure_titles
 from lab.kernels.examples import PROFILES, columns, read_examples
 from lab.kernels.program_bundle import prior_scores
+from lab.kernels.residual_model import Settings
 
 GPU_PROFILES = PROFILES.with_name("gpu_profiles.jsonl")
 """Pilots of the kernels at the sizes that were timed on the GPUs, on ``PILOT_PLATFORM``."""

@@ -124,7 +124,7 @@ def learnt(
     The other kinds are predicted from ``reference``, which is one of them; ``reference`` itself is
     predicted from the machine on which the suite's counters were measured. Raises UsageError.
     """
-    from berth.predictor.learning.programs.adapt import adapt  # noqa: PLC0415 - needs the extra
+    from berth.predictor.learning.programs.adapt import adapt  # noqa: PLC0415 - rarely needed
 
     known = {**platforms, **{kind.platform.name: kind.platform for kind in kinds}}
     home = next(kind for kind in kinds if kind.platform.name == reference)
@@ -147,7 +147,6 @@ def learnt(
                 kind.platform,
                 known,
                 out,
-                seed=0,
                 command=command,
                 reference=None if kind is home else reference,
             )
@@ -284,7 +283,7 @@ def _left_out(
 ) -> Floats:
     """Return absolute log errors of the suite's kernels, each left out in turn; empty with too few
     kernels."""
-    from berth.predictor.learning.programs.adapt import adapted  # noqa: PLC0415 - needs the extra
+    from berth.predictor.learning.programs.adapt import adapted  # noqa: PLC0415 - rarely needed
     from berth.predictor.learning.programs.columns import pair_columns, pairs_of  # noqa: PLC0415
 
     there = timed(platform.name, kind.seconds)
@@ -294,4 +293,4 @@ def _left_out(
     profiles = [*seen, *(p for p in there if p.name in names)]
     every = {**known, platform.name: platform}
     data = pair_columns(pairs_of(profiles, platform, every), platform, every)
-    return adapted(data, prior, 0).left_out
+    return adapted(data, prior).left_out

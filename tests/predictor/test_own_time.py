@@ -33,7 +33,7 @@ def runs(count: int, factor: float, drop: tuple[str, ...] = ()) -> list[Profile]
 
 
 def adapted(folder: Path, source: Path, profiles: list[Profile]) -> Predictor:
-    adapt(source, profiles, ALL[NEW], ALL, folder, seed=0, command="test")
+    adapt(source, profiles, ALL[NEW], ALL, folder, command="test")
     return Predictor.load(folder)
 
 
@@ -72,7 +72,7 @@ def test_a_gpu_is_not_calibrated_by_profiles_without_counters(
     here = profile("one", drop=LACKING)
     there = profile("one", platform="p100-16gb")
     with pytest.raises(UsageError, match="lacks counters"):
-        adapt(toy_bundle, [here, there], ALL["p100-16gb"], ALL, tmp_path, seed=0, command="test")
+        adapt(toy_bundle, [here, there], ALL["p100-16gb"], ALL, tmp_path, command="test")
 
 
 def test_a_known_core_is_believed_before_one_label_and_an_unknown_one_is_not() -> None:
@@ -102,9 +102,9 @@ def test_two_names_of_one_hardware_with_different_labels_are_named(
     known = {**ALL, "twin": twin}
     first, slower = runs(10, 1.0), runs(10, 1.5)
     there = [p.model_copy(update={"platform": "twin"}) if p.platform == NEW else p for p in slower]
-    adapt(toy_bundle, first, ALL[NEW], known, tmp_path / "one", seed=0, command="test")
+    adapt(toy_bundle, first, ALL[NEW], known, tmp_path / "one", command="test")
     assert not conflicting_labels(load(tmp_path / "one").manifest.labelled)
-    adapt(tmp_path / "one", there, twin, known, tmp_path / "two", seed=0, command="test")
+    adapt(tmp_path / "one", there, twin, known, tmp_path / "two", command="test")
     (sentence,) = conflicting_labels(load(tmp_path / "two").manifest.labelled)
     assert "twin and rome-7742 are the same hardware" in sentence
     mine, two = profile("other", runtime_s=3.0), Predictor.load(tmp_path / "two")

@@ -107,9 +107,9 @@ class FreshSite:
             "-p", place, "-c", str(cpus), "-o", str(output), str(script), user=None
         )
         state = self.cluster.wait_for_state(job.id, timeout_s=600)
-        lines = output.read_text(errors="replace").splitlines()
-        took_s = [float(line.split()[1]) for line in lines if line.startswith("took ")]
+        took_s = _took_s(output)
         if state != "COMPLETED" or len(took_s) != runs:
+            lines = output.read_text(errors="replace").splitlines()
             said = " | ".join([line for line in lines if not line.startswith("took ")][-3:])
             raise DoesNotRun(f"{shlex.join(program.command)} on {PLACES[place]}: {state}: {said}")
         return statistics.median(took_s)
@@ -147,13 +147,20 @@ class FreshSite:
         }
         return Answer(where, predicted, said, left_out)
 
-    def one_job(self, program: Program) -> tuple[str, str]:
-        """Run it once as its user would; where it ran, and its job id. Raises DoesNotRun."""
-        job_id, _ = self._submitted(program, "-o", str(self.work / f"{program.name}.out"))
+    def one_job(self, one: Outcome) -> str:
+        """Run it once as its user would and note where and how long; its job id. Raises
+        DoesNotRun."""
+        name, output = one.program.name, self.work / f"{one.program.name}.out"
+        job_id, _ = self._submitted(one.program, "-o", str(output))
         state = self.cluster.wait_for_state(job_id, timeout_s=600)
         if state != "COMPLETED":
-            raise DoesNotRun(f"{program.name}: the job that Berth placed is {state}")
-        return self.cluster.job(job_id)["Partition"], str(job_id)
+            raise DoesNotRun(f"{name}: the job that Berth placed is {state}")
+        job = self.cluster.job(job_id)
+        one.ran = job["Partition"]
+        hours, minutes, seconds = map(int, job["RunTime"].split(":"))
+        (took_s,) = _took_s(output)
+        one.job_s = 3600.0 * hours + 60 * minutes + seconds, took_s
+        return str(job_id)
 
     def _submitted(self, program: Program, *options: str) -> tuple[int, str]:
         """Submit it with a core for each thread, of which A, which has one core, may give fewer.
@@ -188,6 +195,12 @@ class FreshSite:
         return {job: str(counted.get(job, "")) for job in jobs}
 
 
+def _took_s(output: Path) -> list[float]:
+    """Return the seconds of each run of a program that its job printed."""
+    lines = output.read_text(errors="replace").splitlines()
+    return [float(line.split()[1]) for line in lines if line.startswith("took ")]
+
+
 def piloted(site: FreshSite, wanted: Sequence[Program], *, runs: int = 3) -> list[Outcome]:
     """Time each program on both places, pilot it, and ask the filter for it.
 
@@ -218,7 +231,7 @@ def learnt(site: FreshSite, outcomes: Sequence[Outcome]) -> None:
         if not one.piloted.went:
             continue
         try:
-            one.ran, jobs[one.program.name] = site.one_job(one.program)
+            jobs[one.program.name] = site.one_job(one)
         except DoesNotRun as error:
             print(error, flush=True)
     counted = site.learn(list(jobs.values()))

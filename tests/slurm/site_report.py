@@ -53,6 +53,8 @@ class Outcome:
     """The answer after one real job."""
     ran: str = ""
     """Where the real job ran."""
+    job_s: tuple[float, float] | None = None
+    """Seconds of the real job: as Slurm recorded them, and of the program in it."""
     counted: str = ""
     """How learning used that job (``used``, ``too-short`` ...)."""
 
@@ -212,6 +214,12 @@ def report(outcomes: Sequence[Outcome]) -> list[str]:
             f"{one.program.name}: the real job ran on {shown_place(one.ran)}, sent to "
             f"{shown_place(one.piloted.went)} after the pilot"
             for one in elsewhere
+        ]
+        lines += [
+            f"{one.program.name}: its real job took {one.job_s[0]:.0f} s by Slurm and "
+            f"{one.job_s[1]:.2f} s in it, of {one.took_s.get(one.ran, math.nan):.2f} s before"
+            for one in again
+            if one.job_s is not None
         ]
     return [
         *lines,

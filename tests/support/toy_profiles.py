@@ -18,9 +18,9 @@ from berth.pilot.profile import (
     SizePoint,
     Workload,
 )
-from berth.predictor.learning.programs.model import Settings
 from lab.datasets.rajaperf import Row
 from lab.kernels.examples import Example
+from lab.kernels.residual_model import Settings
 
 PLATFORM = "epyc-genoa-vm"
 LINE = 64.0

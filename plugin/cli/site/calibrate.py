@@ -24,7 +24,7 @@ from berth.plugin.calibrate.state import (
     program_bundle,
 )
 from berth.plugin.cli.options import DIRECTORY, PATH, Rare, as_seconds, table_json_option
-from berth.plugin.cli.train.training_input import command_line, require_training
+from berth.plugin.cli.train.training_input import command_line
 from berth.plugin.installed_site import SITE_FILE, find_site
 from berth.plugin.report.parts import Part
 from berth.plugin.report.progress_bars import saying
@@ -107,7 +107,6 @@ def calibrate(
         raise UsageError(
             f"there is no {SITE_FILE}", hint="make one: berth site init; or give --site"
         )
-    require_training("calibration")
     scheduler = open_scheduler(site)
     facts = scheduler.read()
     every = kinds_of(site, facts)

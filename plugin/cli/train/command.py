@@ -102,7 +102,7 @@ def train(
             "`python -m lab` trains bundles from public data",
         )
     if task == TASKS[0]:
-        text, summary = adapt_bundle(profiles, adapt, platform, out, seed=seed)
+        text, summary = adapt_bundle(profiles, adapt, platform, out)
     else:
         text, summary = adapt_model(profiles, adapt, platform, out)
     answer(text, {**summary, "folder": str(out)}, json_=json_)
@@ -162,7 +162,7 @@ def of_relative(manifest: RelativeManifest) -> str:
 
 
 def adapt_bundle(
-    files: Sequence[Path], source: Path, name: str, out: Path, *, seed: int
+    files: Sequence[Path], source: Path, name: str, out: Path
 ) -> tuple[str, dict[str, object]]:
     """Label platform ``name`` in the bundle of ``source`` (``default``: the shipped one).
 
@@ -191,7 +191,6 @@ def adapt_bundle(
         known.get(name, platforms),
         platforms,
         out,
-        seed=seed,
         command=command_line(),
     )
     for sentence in conflicting_labels(manifest.labelled):

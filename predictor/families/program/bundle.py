@@ -95,10 +95,10 @@ class Labelled(Document):
     """Number of different kernels among the measured times."""
     label: str
     """Data set and selection of rows that the measured times come from."""
-    model: str
-    """File name of the ONNX model of the learnt correction."""
+    model: str | None = None
+    """File name of the ONNX model of the learnt correction; None: there is none."""
     prior: Calibration
-    dead_zone: float = Field(ge=0)
+    dead_zone: float = Field(default=0.0, ge=0)
     """Size below which a learnt log correction counts as noise and is set to 0, see ``firm``."""
     score_quantile: Positive
     """90 % quantile of ``|log error| / difficulty`` with the learnt correction
@@ -164,7 +164,10 @@ class Bundle:
         return self.manifest.id
 
     def residual(self, platform: str, rows: Floats) -> Floats:
-        """Return the log correction that one platform's model predicts for each feature row."""
+        """Return the log correction that one platform's model predicts for each feature row; 0
+        where the platform has no model."""
+        if platform not in self.models:
+            return np.zeros(len(rows))
         return firm(regressed(self.models[platform], rows), self.dead_zones[platform])
 
 
@@ -193,7 +196,8 @@ def verify(folder: Path) -> Manifest:
 def files_of(labelled: Iterable[Labelled]) -> set[str]:
     """Return the names of all files in a program bundle, except the manifest and the model card."""
     entries = tuple(labelled)
-    return {RANGE, *(e.model for e in entries), *(e.range_file for e in entries if e.range_file)}
+    named = (name for entry in entries for name in (entry.model, entry.range_file) if name)
+    return {RANGE, *named}
 
 
 def load(folder: Path = DEFAULT_BUNDLE) -> Bundle:
@@ -202,7 +206,7 @@ def load(folder: Path = DEFAULT_BUNDLE) -> Bundle:
     Raises DocumentError for a missing or invalid file.
     """
     manifest = verify(folder)
-    models = {entry.platform: open_model(folder / entry.model) for entry in manifest.labelled}
+    models = {e.platform: open_model(folder / e.model) for e in manifest.labelled if e.model}
     dead_zones = {entry.platform: entry.dead_zone for entry in manifest.labelled}
     own = {e.platform: read_range(folder / e.range_file) for e in manifest.labelled if e.range_file}
     return Bundle(folder, manifest, models, dead_zones, read_range(folder / RANGE), own)

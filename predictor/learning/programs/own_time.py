@@ -26,7 +26,7 @@ from berth.predictor.families.program.predictor import Predictor
 from berth.predictor.families.program.time_only import mispredicts_per_instruction
 from berth.predictor.hardware.ceilings import Point
 from berth.predictor.learning.programs.columns import Pair
-from berth.predictor.learning.programs.model import ENOUGH_KERNELS, kernel_weights
+from berth.predictor.learning.programs.prior import ENOUGH_KERNELS, kernel_weights
 
 SCORE_DEVIATION = 0.07
 """Standard deviation of a CPU's factor around 1 where both cores have published scores."""

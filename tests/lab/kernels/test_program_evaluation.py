@@ -13,11 +13,11 @@ from toy_profiles import QUICK, examples
 
 from berth.predictor.hardware import platforms
 from berth.predictor.learning.folds import kendall, r2
-from berth.predictor.learning.programs.model import Settings
 from lab.kernels.evaluate_programs import evaluate_methods, leave_one_kernel_out, report_of, steps
 from lab.kernels.examples import columns
 from lab.kernels.figures import figures
 from lab.kernels.methods import METHODS, SHIPPED
+from lab.kernels.residual_model import Settings
 from lab.kernels.select import Guess
 
 ALL = platforms.shipped()

@@ -16,9 +16,9 @@ from berth.predictor.hardware import platforms
 from berth.predictor.learning.folds import folds
 from berth.predictor.learning.onnx_export import check_trees_agree, trees_to_onnx
 from berth.predictor.learning.programs.columns import kernel_and_size
-from berth.predictor.learning.programs.model import Settings, fit, fit_prior
 from lab.kernels.examples import Example, columns, join
 from lab.kernels.program_bundle import train
+from lab.kernels.residual_model import Settings, fit, fit_prior
 from lab.kernels.select import Guess, select
 
 ALL = platforms.shipped()

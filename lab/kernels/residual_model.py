@@ -1,0 +1,167 @@
+"""The model of a labelled platform: a calibrated roofline prior times a learnt residual, both in
+log time."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+import xgboost
+
+from berth.pilot.errors import UsageError
+from berth.predictor.core.arrays import Floats
+from berth.predictor.families.program.bundle import firm
+from berth.predictor.learning.programs.columns import Columns
+from berth.predictor.learning.programs.prior import (
+    CARRIES,
+    REDUCTIONS_S,
+    Prior,
+    kernel_weights,
+)
+
+MODE_WIDTH = 0.15
+"""Standard deviation, in log time, of the kernel that the density of residuals is smoothed by."""
+LEAST_REST = 0.1
+"""Least share of a measured time that is taken as the parallel part."""
+THREADS = 1
+"""Threads of xgboost: one gives the same bits on every machine, and the data sets are small."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Hyper-parameters of a gradient-boosted residual model, chosen by inner cross-validation
+    only."""
+
+    rounds: int = 200
+    depth: int = 3
+    rate: float = 0.05
+    least_weight: float = 3.0
+    ridge: float = 5.0
+    row_share: float = 0.8
+    column_share: float = 0.5
+    dead_zone: float = 0.0
+    """Predicted log residuals smaller than this count as 0."""
+
+    def as_dict(self) -> dict[str, float]:
+        """Return the settings by name, as the manifest stores them."""
+        return {key: float(value) for key, value in asdict(self).items()}
+
+
+@dataclass(frozen=True, slots=True)
+class Model:
+    """A calibrated roofline (prior) with the ensemble that corrects it."""
+
+    prior: Prior
+    residual: xgboost.XGBRegressor
+    dead_zone: float
+    """Predicted log residuals smaller than this count as 0."""
+
+    def log_time(self, data: Columns) -> Floats:
+        """Return the predicted natural log of seconds of every row."""
+        raw = np.asarray(self.residual.predict(data.features), dtype=np.float64)
+        return self.prior.log_time(data, firm(raw, self.dead_zone))
+
+
+def residual_of(prior: Prior, data: Columns) -> tuple[Floats, Floats]:
+    """Return, for each row, the log factor from the predicted to the measured parallel part,
+    and its weight.
+
+    The weight is the parallel part's share of the measured time: where nearly all of the time
+    is fixed, the factor is poorly known.
+    """
+    times = np.exp(data.log_time)
+    rest = np.maximum(times - prior.fixed_s(data), LEAST_REST * times)
+    usual = prior.bias + prior.carry * data.log_efficiency
+    return np.log(rest / data.parallel_s) - usual, rest / times
+
+
+def fit_prior(data: Columns) -> Prior:
+    """Return the calibrated roofline under which most kernels have log residuals near zero.
+
+    Kernels are weighted equally. The mode is fitted instead of the mean: most programs run close to
+    the roofline and some far above. The residual model learns those outliers, so the prior need not
+    shift for them.
+    """
+    check(data)
+    weights = kernel_weights(data.kernels)
+    reductions = REDUCTIONS_S if data.reductions.any() else (0.0,)
+    centre = float(np.median(data.log_time - np.log(data.fixed_s + data.parallel_s)))
+    coarse = centre + np.arange(-1.5, 1.5, 0.05)
+    best, most = Prior(0.0, 0.0), -np.inf
+    for carry in CARRIES:
+        for reduction_s in reductions:
+            densest, density = _densest(data, weights, coarse, carry, reduction_s)
+            if density > most + 1e-9:
+                best, most = densest, density
+    fine = best.bias + np.arange(-0.05, 0.05, 0.01)
+    return _densest(data, weights, fine, best.carry, best.reduction_s)[0]
+
+
+def _densest(
+    data: Columns, weights: Floats, biases: Floats, carry: float, reduction_s: float
+) -> tuple[Prior, float]:
+    """Return the prior with the bias (one of ``biases``) that puts most log residuals near zero,
+    and that density."""
+    fixed = data.fixed_s + reduction_s * data.reductions
+    parallel = data.parallel_s * np.exp(carry * data.log_efficiency)
+    predicted = np.log(fixed + np.exp(biases)[:, None] * parallel)
+    apart = (data.log_time - predicted) / MODE_WIDTH
+    density = (weights * np.exp(-0.5 * apart**2)).sum(axis=1)
+    peak = int(density.argmax())
+    return Prior(float(biases[peak]), float(carry), float(reduction_s)), float(density[peak])
+
+
+def fit(data: Columns, settings: Settings, seed: int) -> Model:
+    """Return the calibrated roofline and its residual model, fitted to ``data``.
+
+    Raises UsageError for labels or features that cannot be learnt from.
+    """
+    prior = fit_prior(data)
+    labels, shares = residual_of(prior, data)
+    weights = shares * kernel_weights(data.kernels)
+    ensemble = fit_ensemble(data.features, labels, weights, settings, seed)
+    return Model(prior, ensemble, settings.dead_zone)
+
+
+def fit_ensemble(
+    features: Floats,
+    labels: Floats,
+    weights: Floats,
+    settings: Settings,
+    seed: int,
+) -> xgboost.XGBRegressor:
+    """Return a gradient-boosted ensemble (xgboost) fitted to the weighted labels.
+
+    One ensemble has one output, as ensembles of several outputs convert wrongly to ONNX.
+    """
+    arguments: dict[str, Any] = {
+        "n_estimators": settings.rounds,
+        "max_depth": settings.depth,
+        "learning_rate": settings.rate,
+        "min_child_weight": settings.least_weight,
+        "reg_lambda": settings.ridge,
+        "subsample": settings.row_share,
+        "colsample_bytree": settings.column_share,
+        "objective": "reg:squarederror",
+        "tree_method": "exact",
+        "base_score": 0.0,
+        "random_state": seed,
+        "n_jobs": THREADS,
+    }
+    model = xgboost.XGBRegressor(**arguments)
+    model.fit(features, labels, sample_weight=weights * (len(weights) / weights.sum()))
+    return model
+
+
+def check(data: Columns) -> None:
+    """Raise UsageError where a label is not finite or every counter is constant."""
+    if not np.isfinite(data.log_time).all():
+        raise UsageError("a label is not a number; every measured time must be positive and finite")
+    usable = ~np.isnan(data.features)
+    spread = np.ptp(np.where(usable, data.features, 0.0), axis=0)
+    if not (spread > 1e-9).any():
+        raise UsageError(
+            "every counter is the same in all profiles: there is nothing to learn from",
+            hint="train on profiles of different programs",
+        )

@@ -1,0 +1,137 @@
+"""The calibrated roofline of a platform, shrunk towards the few labels (measured run times) that it
+has."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from berth.pilot.progress import steps
+from berth.predictor.core.arrays import Floats
+from berth.predictor.core.intervals import DIFFICULTY_FLOOR, group_quantile
+from berth.predictor.families.program.estimate import CALIBRATED_KERNELS, NEW_PLATFORM_WIDENING
+from berth.predictor.learning.programs.columns import Columns
+
+CARRIES = tuple(i / 10 for i in range(11))
+"""Values tried for ``Prior.carry``: the share of the reference's inefficiency assumed on the
+target."""
+REDUCTIONS_S = tuple(i * 5e-6 for i in range(11))
+"""Values tried for ``Prior.reduction_s``: seconds per reduction result."""
+
+
+@dataclass(frozen=True, slots=True)
+class Prior:
+    """Calibrated roofline: ``t = fixed + reduction_s * reductions + parallel * exp(bias) *
+    efficiency**carry``.
+
+    ``fixed``, ``parallel``: seconds of the target's roofline; ``reductions``: results to fetch;
+    ``efficiency``: reference time over the reference's roofline time.
+    """
+
+    bias: float
+    carry: float
+    reduction_s: float = 0.0
+
+    def fixed_s(self, data: Columns) -> Floats:
+        """Return [rows] seconds of the prediction that do not depend on the program's
+        efficiency."""
+        return data.fixed_s + self.reduction_s * data.reductions
+
+    def log_time(self, data: Columns, residual: Floats | float = 0.0) -> Floats:
+        """Return the predicted log time of every row, with its parallel part multiplied by
+        ``exp(residual)``, which a labelled platform's model learnt."""
+        stretch = np.exp(self.bias + self.carry * data.log_efficiency + residual)
+        return np.asarray(np.log(self.fixed_s(data) + data.parallel_s * stretch))
+
+
+def kernel_weights(kernels: tuple[str, ...]) -> Floats:
+    """Return row weights with sum 1 in which every kernel has the same total weight."""
+    counts = {kernel: kernels.count(kernel) for kernel in set(kernels)}
+    return np.array([1.0 / (counts[k] * len(counts)) for k in kernels])
+
+
+BIAS_DEVIATION = 0.15
+"""Standard deviation of a platform's bias around the bias of its kind, in log time.
+
+With each of the two labelled platforms treated as new, values of 0.1 to 0.2 do not increase errors
+from the first label on (`python -m lab few-shot`).
+"""
+CARRY_DEVIATION = 0.1
+"""Standard deviation of a platform's ``carry`` around the value of its kind."""
+REDUCTION_DEVIATION_S = 2e-5
+"""Standard deviation of a platform's ``reduction_s`` around the value of its kind, in seconds."""
+LABEL_SCALE = 0.3
+"""Scale of the Cauchy distribution of log errors around the prior, which limits the pull of
+outliers."""
+TYPICAL_DIFFICULTY = 0.8
+"""Mean of ``core.intervals.difficulty`` over the training kernels."""
+ENOUGH_KERNELS = CALIBRATED_KERNELS
+"""Number of kernels from which on the interval comes from the platform's own labels."""
+_BIASES = np.arange(-2.0, 2.0001, 0.02)
+"""Differences from the kind's bias that are tried."""
+
+
+def shrunk_prior(data: Columns, start: Prior) -> Prior:
+    """Return the most probable calibration (bias, carry, reduction) given the rows and the prior
+    ``start``.
+
+    Kernels are weighted equally; without rows ``start`` is returned.
+    """
+    if not len(data):
+        return start
+    weights = kernel_weights(data.kernels) * len(set(data.kernels))
+    best, least = start, math.inf
+    reductions = REDUCTIONS_S if data.reductions.any() else (start.reduction_s,)
+    biases = start.bias + _BIASES
+    for carry in sorted({*CARRIES, start.carry}):
+        for reduction_s in sorted({*reductions, start.reduction_s}):
+            loss = (
+                ((biases - start.bias) / BIAS_DEVIATION) ** 2
+                + ((carry - start.carry) / CARRY_DEVIATION) ** 2
+                + ((reduction_s - start.reduction_s) / REDUCTION_DEVIATION_S) ** 2
+            ) / 2
+            loss = loss + _misfit(data, weights, biases, carry, reduction_s)
+            place = int(loss.argmin())
+            if loss[place] < least - 1e-9:
+                best, least = Prior(float(biases[place]), carry, reduction_s), float(loss[place])
+    return best
+
+
+def honest_quantile(scores: Floats, kernels: tuple[str, ...], kind_quantile: float) -> float:
+    """Return the 90 % quantile of scaled errors for a platform with few measured times.
+
+    ``scores``: those of its ``kernels``, each left out (``left_out_scores``). With
+    ``ENOUGH_KERNELS`` kernels it is the quantile of their own errors. Fewer kernels give no finite
+    quantile: then it is the quantile for platforms without labels, or the largest error seen if
+    that is larger.
+    """
+    if len(set(kernels)) >= ENOUGH_KERNELS:
+        return float(max(group_quantile(list(scores), kernels), 1e-3))
+    without = kind_quantile * NEW_PLATFORM_WIDENING * TYPICAL_DIFFICULTY / DIFFICULTY_FLOOR
+    return float(max([without, *scores.tolist()]))
+
+
+def left_out_scores(data: Columns, start: Prior) -> Floats:
+    """Return [rows] ``|log error| / DIFFICULTY_FLOOR`` by a prior fitted without the row's
+    kernel."""
+    scores = np.zeros(len(data))
+    names = np.array(data.kernels)
+    for name in steps("kernels left out in turn", sorted(set(data.kernels))):
+        held = np.flatnonzero(names == name).tolist()
+        prior = shrunk_prior(data.take(np.flatnonzero(names != name).tolist()), start)
+        rows = data.take(held)
+        scores[held] = np.abs(rows.log_time - prior.log_time(rows)) / DIFFICULTY_FLOOR
+    return scores
+
+
+def _misfit(
+    data: Columns, weights: Floats, biases: Floats, carry: float, reduction_s: float
+) -> Floats:
+    """Return the negative log likelihood of the rows for each candidate bias."""
+    base = Prior(0.0, carry, reduction_s)
+    stretch = np.exp(biases[:, None] + carry * data.log_efficiency)
+    log_time = np.log(base.fixed_s(data) + data.parallel_s * stretch)
+    apart = (data.log_time - log_time) / LABEL_SCALE
+    return np.asarray(np.log1p(apart**2) @ weights)
