@@ -11,7 +11,8 @@ from dataclasses import dataclass, fields
 import numpy as np
 
 from berth.predictor.core.intervals import LEVEL, group_quantile
-from berth.predictor.learning.folds import group_mean, kendall, r2
+from berth.predictor.learning.relative.figures import kendall, r2
+from lab.ground.splits import group_mean
 from lab.ground.table import Floats, Places, Strings
 
 WITHIN = 0.1

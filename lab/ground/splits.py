@@ -11,7 +11,8 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from berth.predictor.learning.folds import folds
+from berth.pilot.errors import UsageError
+from berth.predictor.core.arrays import Floats
 from lab.ground.table import Places, Strings
 
 Grouping: TypeAlias = Callable[[Any], Strings] | str
@@ -74,3 +75,25 @@ def few(groups: Strings, pool: Places, count: int, seed: int | Sequence[int]) ->
     first = np.sort(np.unique(groups[order], return_index=True)[1])
     given = np.sort(order[first[:count]])
     return Fold(given, pool[~np.isin(groups[pool], groups[given])])
+
+
+def folds(groups: Sequence[str], count: int, seed: int) -> list[list[int]]:
+    """Return the row indices of each of ``count`` folds; all rows of a group are in one fold.
+
+    Raises UsageError where there are fewer groups than folds.
+    """
+    names = sorted(set(groups))
+    if len(names) < count:
+        raise UsageError(
+            f"{len(names)} groups are fewer than the {count} folds asked for",
+            hint="measure more kernels or applications, or ask for fewer folds",
+        )
+    order = np.random.default_rng(seed).permutation(len(names))
+    fold_of = {names[int(n)]: i % count for i, n in enumerate(order)}
+    return [[r for r, g in enumerate(groups) if fold_of[g] == f] for f in range(count)]
+
+
+def group_mean(values: Floats, groups: Sequence[str] | Sequence[int]) -> float:
+    """Return the mean over groups of each group's mean value."""
+    _, place = np.unique(np.array(groups), return_inverse=True)
+    return float((np.bincount(place, values) / np.bincount(place)).mean())

@@ -20,8 +20,8 @@ from berth.plugin.report.progress_bars import step_bar
 from berth.predictor.core.arrays import Floats
 from berth.predictor.core.intervals import group_quantile
 from berth.predictor.hardware import platforms as known
-from berth.predictor.learning.folds import row_taus
 from berth.predictor.learning.programs.columns import Columns
+from berth.predictor.learning.relative.figures import row_taus
 from lab.datasets.rajaperf import LABELS, RAJAPERF
 from lab.experiments.experiment import Options, read_figures
 from lab.ground.report import Report, Section

@@ -9,7 +9,8 @@ import numpy as np
 
 from berth.predictor.core.arrays import Floats
 from berth.predictor.core.intervals import LEVEL
-from berth.predictor.learning.folds import group_mean, kendall, r2
+from berth.predictor.learning.relative.figures import kendall, r2
+from lab.ground.splits import group_mean
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,11 +26,11 @@ from berth.predictor.families.program.bundle import (
 )
 from berth.predictor.families.program.features import FEATURES, WORK_FEATURES
 from berth.predictor.families.program.range_check import RangeCheck
-from berth.predictor.learning.folds import folds
-from berth.predictor.learning.onnx_export import check_trees_agree, trees_to_onnx
 from berth.predictor.learning.programs.columns import Columns
 from lab.datasets.rajaperf import LABELS
 from lab.ground.report import library_line, markdown_table, model_card
+from lab.ground.splits import folds
+from lab.ground.trees_as_onnx import check_trees_agree, trees_to_onnx
 from lab.kernels.examples import Example, columns, digest
 from lab.kernels.residual_model import Settings, fit, fit_prior
 from lab.kernels.select import CANDIDATES, fit_model, select

@@ -10,9 +10,9 @@ import numpy as np
 from berth.pilot.errors import UsageError
 from berth.predictor.core.arrays import Floats
 from berth.predictor.core.intervals import difficulty
-from berth.predictor.learning.folds import folds
 from berth.predictor.learning.programs.columns import Columns
 from berth.predictor.learning.programs.prior import kernel_weights
+from lab.ground.splits import folds
 from lab.kernels.residual_model import Model, Settings, fit
 
 CANDIDATES: tuple[Settings, ...] = tuple(

@@ -30,10 +30,9 @@ from berth.predictor.families.language_model.situation import (
     situation_of,
     stands_for,
 )
-from berth.predictor.learning.folds import group_mean
 from lab.ground.evaluate import Family, held_out
 from lab.ground.resume import Resume
-from lab.ground.splits import Fold, Split
+from lab.ground.splits import Fold, Split, group_mean
 from lab.ground.table import Flags, Places, Strings, Table
 from lab.llm.cases import Cases
 from lab.llm.effects import fit_effects, physics

@@ -28,9 +28,9 @@ from berth.predictor.families.graph.operators.bundle import (
 )
 from berth.predictor.families.graph.operators.physics import PRODUCT_FEATURES, VECTOR_FEATURES
 from berth.predictor.families.graph.operators.predictor import OperatorModel
-from berth.predictor.learning.onnx_export import check_trees_agree, trees_to_onnx
 from lab.datasets.neusight import OPERATORS
 from lab.ground.report import markdown_table, model_card, source_lines
+from lab.ground.trees_as_onnx import check_trees_agree, trees_to_onnx
 from lab.operators.fit_operators import FULL, Fitted, Size, features_of, fit
 from lab.operators.operator_rows import Rows, rows
 from lab.operators.silicon_held_out import Held, choose_power, left_out, width

@@ -24,10 +24,10 @@ from berth.predictor.families.slices.from_use import (
     most_log_slowdown,
 )
 from berth.predictor.families.slices.latent import Family
-from berth.predictor.learning.folds import group_mean
 from lab.datasets.mig import training_rows
 from lab.experiments.experiment import Options
 from lab.ground.report import Report, Section
+from lab.ground.splits import group_mean
 from lab.ground.table import Floats, Strings
 from lab.slices.latent import FAMILIES, fit_family
 from lab.slices.mig_slices import MISO, SPLIT

@@ -15,12 +15,11 @@ import numpy as np
 
 from berth.plugin.report.progress_bars import step_bar
 from berth.predictor.families.slices.bundle import LARGE_BATCH, Width
-from berth.predictor.learning.folds import group_mean
 from lab.experiments.experiment import Options, learn
 from lab.ground.evaluate import Family, held_out
 from lab.ground.figures import Figures, figures
 from lab.ground.report import Report, Section, figure_cells, figure_titles
-from lab.ground.splits import Split
+from lab.ground.splits import Split, group_mean
 from lab.ground.table import Floats, Strings, stacked
 from lab.slices import slice_baselines, slice_bundle
 from lab.slices.latent import FAMILIES

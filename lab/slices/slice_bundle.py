@@ -28,7 +28,6 @@ from berth.predictor.families.slices.from_use import WITH_MEMORY, WITHOUT_MEMORY
 from berth.predictor.families.slices.latent import LATENT_SCHEMA, LatentFile
 from berth.predictor.families.slices.physics import ShareModel
 from berth.predictor.families.slices.predictor import BATCHES, EASE, SWEEP
-from berth.predictor.learning.onnx_export import check_trees_agree, trees_to_onnx
 from lab.datasets.mig import MISO, PARVAGPU
 from lab.ground.report import (
     library_line,
@@ -36,6 +35,7 @@ from lab.ground.report import (
     model_card,
     source_lines,
 )
+from lab.ground.trees_as_onnx import check_trees_agree, trees_to_onnx
 from lab.slices.latent import FAMILIES, FamilySpec, fit_family
 from lab.slices.slice_cases import (
     Case,

@@ -17,7 +17,7 @@ from berth.predictor.families.slices.sweep import (
     load_model_log_slowdown,
     residual_features,
 )
-from berth.predictor.learning.folds import folds
+from lab.ground.splits import folds
 from lab.slices.slice_cases import SHARES, SliceRows
 
 MOST_CORRECTION = 0.4

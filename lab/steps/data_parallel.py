@@ -28,12 +28,12 @@ from berth.predictor.families.training_step.training_step_family import (
     log_ratio,
     ring,
 )
-from berth.predictor.learning.folds import group_mean
 from lab.datasets import locate
 from lab.datasets.gavel import THROUGHPUTS, Scaled, scaled
 from lab.experiments.experiment import Options
 from lab.ground.figures import figures
 from lab.ground.report import Report, Section
+from lab.ground.splits import group_mean
 
 SPLIT = "each model in turn new, on every device; each device in turn new, with every model"
 PARAMETERS = {"ResNet-18": 11.17e6, "ResNet-50": 25.56e6, "Transformer": 47e6, "LM": 13.99e6}

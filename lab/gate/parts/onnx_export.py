@@ -5,9 +5,10 @@ from __future__ import annotations
 from berth.predictor.families.language_model.physics import TTFT
 from berth.predictor.families.program.features import FEATURES
 from berth.predictor.hardware import platforms
-from berth.predictor.learning.onnx_export import agreement, check_trees_agree, trees_to_onnx
+from berth.predictor.learning.onnx_export import agreement
 from berth.predictor.learning.relative.cost_model_onnx import check_graph, cost_model_onnx
 from lab.gate.part import Work
+from lab.ground.trees_as_onnx import check_trees_agree, trees_to_onnx
 from lab.kernels.examples import columns, read_examples
 from lab.kernels.residual_model import fit
 from lab.kernels.select import CANDIDATES

@@ -16,7 +16,6 @@ from berth.plugin.cli.train.training_input import SiteInput, site_input
 from berth.plugin.report.progress_bars import step_bar
 from berth.predictor.core.arrays import Floats
 from berth.predictor.families.relative.rows import Rows
-from berth.predictor.learning.folds import folds
 from berth.predictor.learning.relative.family import (
     LEAVE_ONE_APPLICATION_OUT,
     Fold,
@@ -27,6 +26,7 @@ from lab.datasets.aiwc import CPUS
 from lab.experiments.experiment import Options
 from lab.ground.report import Report, Section
 from lab.ground.resume import Resume
+from lab.ground.splits import folds
 from lab.published import networks as export
 from lab.published.vae.network import Network, VaeDnn, train_network
 from lab.relative.data import aiwc_rows, rajaperf_rows

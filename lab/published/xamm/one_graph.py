@@ -8,7 +8,8 @@ import numpy as np
 import onnx
 
 from berth.predictor.core.arrays import Floats
-from berth.predictor.learning.onnx_export import OnnxGraph, agreement, trees_to_onnx
+from berth.predictor.learning.onnx_export import OnnxGraph, agreement
+from lab.ground.trees_as_onnx import trees_to_onnx
 from lab.published.networks import TOLERANCE, check_agreement, to_onnx
 
 

@@ -14,7 +14,6 @@ import numpy as np
 from berth.predictor.core.arrays import Floats
 from berth.predictor.families.relative.rows import Rows
 from berth.predictor.families.relative.trust import Neighbours
-from berth.predictor.learning.folds import r2, row_taus
 
 NOTICEABLE = 0.05
 """Relative difference of two times below which the order of two platforms is not scored."""
@@ -90,6 +89,43 @@ def log_regrets(rows: Rows, log_predicted: Floats) -> Floats:
 def taus(measured: Floats, predicted: Floats) -> Floats:
     """Return Kendall's tau of each row over its measured platforms; 0 with fewer than two."""
     return np.nan_to_num(row_taus(measured, predicted))
+
+
+def r2(measured: Floats, predicted: Floats) -> float:
+    """Return the coefficient of determination; NaN where all measured values are equal."""
+    total = float(((measured - measured.mean()) ** 2).sum())
+    return math.nan if total == 0 else 1 - float(((measured - predicted) ** 2).sum()) / total
+
+
+def kendall(
+    measured: Floats, predicted: Floats, groups: Sequence[str] | Sequence[int] | None = None
+) -> float:
+    """Return Kendall's tau-b over pairs of rows of different ``groups`` (None: over all pairs).
+
+    NaN where there is no such pair; 0 where all measured or all predicted values are equal.
+    """
+    first, second = np.triu_indices(len(measured), 1)
+    if groups is not None:
+        names = np.array(groups)
+        apart = names[first] != names[second]
+        first, second = first[apart], second[apart]
+    if not len(first):
+        return math.nan
+    real = np.sign(measured[first] - measured[second])
+    guess = np.sign(predicted[first] - predicted[second])
+    ordered = math.sqrt(float(np.count_nonzero(real)) * float(np.count_nonzero(guess)))
+    return float(real @ guess) / ordered if ordered else 0.0
+
+
+def row_taus(measured: Floats, predicted: Floats) -> Floats:
+    """Return [rows]: Kendall's tau-b of each row over its measured (not NaN) columns.
+
+    NaN for rows with fewer than two measured columns.
+    """
+    return np.array([
+        kendall(real[known], guess[known])
+        for real, guess, known in zip(measured, predicted, np.isfinite(measured), strict=True)
+    ])  # fmt: skip
 
 
 def pairs_right(measured: Floats, predicted: Floats) -> float:

@@ -12,7 +12,7 @@ import pytest
 from toy_profiles import QUICK, examples
 
 from berth.predictor.hardware import platforms
-from berth.predictor.learning.folds import kendall, r2
+from berth.predictor.learning.relative.figures import kendall, r2
 from lab.kernels.evaluate_programs import evaluate_methods, leave_one_kernel_out, report_of, steps
 from lab.kernels.examples import columns
 from lab.kernels.figures import figures

@@ -13,9 +13,9 @@ from toy_profiles import QUICK, examples, profile
 from berth.pilot.errors import BerthError, UsageError
 from berth.predictor.families.program.bundle import Manifest
 from berth.predictor.hardware import platforms
-from berth.predictor.learning.folds import folds
-from berth.predictor.learning.onnx_export import check_trees_agree, trees_to_onnx
 from berth.predictor.learning.programs.columns import kernel_and_size
+from lab.ground.splits import folds
+from lab.ground.trees_as_onnx import check_trees_agree, trees_to_onnx
 from lab.kernels.examples import Example, columns, join
 from lab.kernels.program_bundle import train
 from lab.kernels.residual_model import Settings, fit, fit_prior
