@@ -2,8 +2,9 @@
 
 ``make fresh-site`` runs it on a private Slurm of two kinds of nodes that cross (A: one full core,
 B: two throttled ones): each program is piloted on B, timed on both, submitted for the filter to
-place; then one job of each runs where the filter sends it, the site learns from these jobs, and
-each program is submitted again. ``site_report.py`` prints what came of it.
+place; one job of it runs where the filter sent it at once, while its files are still in memory as
+when it was timed. Then the site learns from these jobs, and each program is submitted again.
+``site_report.py`` prints what came of it.
 """
 
 from __future__ import annotations
@@ -153,13 +154,13 @@ class FreshSite:
         name, output = one.program.name, self.work / f"{one.program.name}.out"
         job_id, _ = self._submitted(one.program, "-o", str(output))
         state = self.cluster.wait_for_state(job_id, timeout_s=600)
-        if state != "COMPLETED":
+        took_s = _took_s(output)
+        if state != "COMPLETED" or len(took_s) != 1:
             raise DoesNotRun(f"{name}: the job that Berth placed is {state}")
         job = self.cluster.job(job_id)
         one.ran = job["Partition"]
         hours, minutes, seconds = map(int, job["RunTime"].split(":"))
-        (took_s,) = _took_s(output)
-        one.job_s = 3600.0 * hours + 60 * minutes + seconds, took_s
+        one.job_s = 3600.0 * hours + 60 * minutes + seconds, took_s[0]
         return str(job_id)
 
     def _submitted(self, program: Program, *options: str) -> tuple[int, str]:
@@ -202,7 +203,7 @@ def _took_s(output: Path) -> list[float]:
 
 
 def piloted(site: FreshSite, wanted: Sequence[Program], *, runs: int = 3) -> list[Outcome]:
-    """Time each program on both places, pilot it, and ask the filter for it.
+    """Time each program on both places, pilot it, ask the filter for it, and run one job of it.
 
     Programs that do not run here are left out and named.
     """
@@ -218,6 +219,10 @@ def piloted(site: FreshSite, wanted: Sequence[Program], *, runs: int = 3) -> lis
         failed = site.pilot(program)
         if failed is None:
             one.piloted = site.answered(program)
+            try:
+                one.job = site.one_job(one)
+            except DoesNotRun as error:
+                print(error, flush=True)
         print(f"{program.name}: {failed or one.piloted.said}", flush=True)
         print(program_table([one], lambda each: each.piloted).splitlines()[-1], flush=True)
         outcomes.append(one)
@@ -225,20 +230,12 @@ def piloted(site: FreshSite, wanted: Sequence[Program], *, runs: int = 3) -> lis
 
 
 def learnt(site: FreshSite, outcomes: Sequence[Outcome]) -> None:
-    """Run one real job of each program that has a profile, learn, and ask the filter again."""
-    jobs = {}
-    for one in outcomes:
-        if not one.piloted.went:
-            continue
-        try:
-            jobs[one.program.name] = site.one_job(one)
-        except DoesNotRun as error:
-            print(error, flush=True)
-    counted = site.learn(list(jobs.values()))
-    for one in outcomes:
-        if one.program.name in jobs:
-            one.counted = counted[jobs[one.program.name]]
-            one.learnt = site.answered(one.program)
+    """Learn from the real job of each program, and ask the filter for the program again."""
+    ran = [one for one in outcomes if one.job]
+    counted = site.learn([one.job for one in ran])
+    for one in ran:
+        one.counted = counted[one.job]
+        one.learnt = site.answered(one.program)
 
 
 def main() -> None:

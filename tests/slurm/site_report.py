@@ -51,6 +51,8 @@ class Outcome:
     """The answer after the pilot; ``went`` is empty where the pilot made no profile."""
     learnt: Answer = Answer("")
     """The answer after one real job."""
+    job: str = ""
+    """Id of the real job; empty: none ran."""
     ran: str = ""
     """Where the real job ran."""
     job_s: tuple[float, float] | None = None
