@@ -12,7 +12,15 @@ from pathlib import Path
 from typing import Any
 
 from berth.pilot.errors import UsageError
-from berth.plugin.pictures.figure import INK, check_ending, drawing, element, save, time_ticks
+from berth.plugin.pictures.figure import (
+    INK,
+    axes_of,
+    check_ending,
+    drawing,
+    element,
+    save,
+    time_ticks,
+)
 
 MOST = 20
 PREDICTED = "predicted time with its 90 % interval"
@@ -27,6 +35,7 @@ MOST_GPUS = 32
 
 
 _TRUSTED, _DOUBTED, _GRID, _REAL = "#2f6690", "#9aa3ad", "#d9dee3", "#b5493b"
+_IN, _OUT, _LINE = _TRUSTED, _REAL, _DOUBTED
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,9 +95,6 @@ def _figure(rows: Sequence[Row], took_s: float | None, label: str) -> Any:
     return figure
 
 
-_GRID, _IN, _OUT, _LINE = "#d9dee3", "#2f6690", "#b5493b", "#9aa3ad"
-
-
 @dataclass(frozen=True, slots=True)
 class Compared:
     """A finished job's predicted and real times in seconds."""
@@ -113,7 +119,7 @@ def real_times(jobs: Sequence[Compared]) -> str:
     """Return an SVG of each job's real over its predicted time, on logarithmic axes."""
     shown = list(jobs)[-MOST_POINTS:]
     with drawing(_GRID):
-        figure, axes = _axes(5.2, 4.4)
+        figure, axes = axes_of(_GRID, 5.2, 4.4)
         for inside, colour, label in (
             (True, _IN, "inside its 90 % interval"), (False, _OUT, "outside"),
         ):  # fmt: skip
@@ -139,7 +145,7 @@ def shares(rows: Sequence[Share], *, promised: float, label: str) -> str:
     ``promised``."""
     shown = list(rows)[:MOST_ROWS]
     with drawing(_GRID):
-        figure, axes = _axes(6.4, 0.9 + 0.3 * max(2, len(shown)))
+        figure, axes = axes_of(_GRID, 6.4, 0.9 + 0.3 * max(2, len(shown)))
         for height, share in enumerate(shown):
             colour = _OUT if share.high < promised else _IN
             axes.plot(
@@ -152,17 +158,6 @@ def shares(rows: Sequence[Share], *, promised: float, label: str) -> str:
         axes.set_xlim(0, 102)
         axes.set_xlabel(label)
         return element(figure)
-
-
-def _axes(width: float, height: float) -> tuple[Any, Any]:
-    from matplotlib.figure import Figure  # noqa: PLC0415 - of the extra
-
-    figure = Figure(figsize=(width, height), layout="constrained")
-    axes = figure.add_subplot()
-    axes.grid(color=_GRID, linewidth=0.6)
-    axes.set_axisbelow(True)
-    axes.spines[["top", "right"]].set_visible(False)
-    return figure, axes
 
 
 _ROOM, _EDGE = "#eef1f4", "#ffffff"

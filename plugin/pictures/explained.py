@@ -1,9 +1,9 @@
 """Draws an explanation: what determines a program's speedup on each platform, and its bottleneck.
 
-Left, one panel per platform: bars from a typical program's speedup to this program's, each with
-the factor of one group of counters. Right, a radar chart with the share of the roofline's time
-that each resource needs; the shares overlap. SVG or PNG by the file's ending; matplotlib (the
-`train` extra) is needed.
+Left, one panel per platform: bars from a typical program's speedup to this program's, each with the
+factor of one group of counters. Right, a radar chart with the share of the roofline's time that
+each resource needs; the shares overlap. SVG or PNG by the file's ending; matplotlib (the `train`
+extra) is needed.
 """
 
 from __future__ import annotations
@@ -61,8 +61,8 @@ def draw(
 
 
 def svg(program: str, explanations: Sequence[Explanation]) -> str:
-    """Return the explanation's picture (see ``draw``) as an SVG element. Raises the same errors
-    as ``draw``, except for the file's ending."""
+    """Return the explanation's picture (see ``draw``) as an SVG element. Raises the same errors as
+    ``draw``, except for the file's ending."""
     with drawing(GRID):
         return element(_figure(program, explanations, AXES, SHARES))
 
@@ -90,8 +90,8 @@ def _figure(program: str, explanations: Sequence[Explanation], axes: Axes, quant
 
 
 def _path(explanation: Explanation) -> tuple[list[Effect], list[float]]:
-    """Return the largest effects, with all others combined into one, and the log2 of the speedup
-    at which each bar starts."""
+    """Return the largest effects, with all others combined into one, and the log2 of the speedup at
+    which each bar starts."""
     rest = math.prod(effect.factor for effect in explanation.effects[MOST_BARS - 1 :])
     bars = [*explanation.effects[: MOST_BARS - 1], Effect(OTHERS, (), rest)]
     stops = [math.log2(explanation.typical_speedup)]

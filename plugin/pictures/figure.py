@@ -74,6 +74,23 @@ def drawing(edges: str) -> Iterator[None]:
         yield
 
 
+def axes_of(grid: str, width: float, height: float) -> tuple[Any, Any]:
+    """Return a figure of this size in inches, and its only axes."""
+    from matplotlib.figure import Figure  # noqa: PLC0415 - of the `train` extra
+
+    figure = Figure(figsize=(width, height), layout="constrained")
+    axes = figure.add_subplot()
+    trimmed(axes, grid)
+    return figure, axes
+
+
+def trimmed(axes: Any, grid: str) -> None:
+    """Give axes a grid of this colour behind the drawing, and no frame above and on the right."""
+    axes.grid(color=grid, linewidth=0.6)
+    axes.set_axisbelow(True)
+    axes.spines[["top", "right"]].set_visible(False)
+
+
 def save(figure: Any, path: Path, **options: Any) -> None:
     """Write a matplotlib figure in the format of ``path``'s ending; an SVG contains no date.
 

@@ -1,8 +1,8 @@
 """Draws a roofline chart: a model's operators under the ceilings of up to four platforms.
 
-Each disc is one kind of operator: horizontally its flops per byte, vertically its predicted
-flop/s, and its area is its share of the time. A bar below each panel shows which resources limit
-the time. SVG, PNG or PDF by the file's ending; matplotlib (the `train` extra) is needed.
+Each disc is one kind of operator: horizontally its flops per byte, vertically its predicted flop/s,
+and its area is its share of the time. A bar below each panel shows which resources limit the time.
+SVG, PNG or PDF by the file's ending; matplotlib (the `train` extra) is needed.
 """
 
 from __future__ import annotations

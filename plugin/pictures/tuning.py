@@ -1,14 +1,13 @@
-"""Pictures of a policy tuning: Pareto front, waits, use of queues, users' changes, parameter
-importance."""
+"""Pictures of tunes and of replays: Pareto front, waits, use of queues, users' changes."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from berth.plugin.pictures.figure import INK, drawing, element, time_ticks
+from berth.plugin.pictures.figure import INK, axes_of, drawing, element, time_ticks, trimmed
 from berth.policies.tuning.judgement import Judgement
 from berth.policies.tuning.replayer import Figures, by_user
 from berth.policies.tuning.study import Tuned
@@ -18,8 +17,6 @@ GRID, REST, NOW, THEN, UP, DOWN = (
 )  # fmt: skip
 MOST_USERS = 12
 FEWEST_JOBS = 5
-MOST_BARS = 300
-"""Number of jobs in the Gantt chart, from the start of the test weeks."""
 POINTS = 400
 HOUR_S = 3600.0
 LABELS = ("today's", "tuned")
@@ -34,7 +31,7 @@ def front(tuned: Tuned, judgement: Judgement, metrics: Sequence[tuple[str, float
     two = len(metrics) > 1
     (first, scale), (second, other) = metrics[0], metrics[1] if two else metrics[0]
     with drawing(GRID):
-        figure, axes = _axes(6.4, 3.6)
+        figure, axes = axes_of(GRID, 6.4, 3.6)
         for group, colour, size, label in (
             (tuned.tried, REST, 12, "trials"),
             (tuned.front, UP, 26, "not beaten in every metric"),
@@ -53,10 +50,10 @@ def front(tuned: Tuned, judgement: Judgement, metrics: Sequence[tuple[str, float
 
 
 def waits(before: Figures, after: Figures, labels: Labels = LABELS) -> str:
-    """Return an SVG of the share of jobs that waited at most a given time, for both replays, on
-    a logarithmic axis."""
+    """Return an SVG of the share of jobs that waited at most a given time, for both replays, on a
+    logarithmic axis."""
     with drawing(GRID):
-        figure, axes = _axes(6.4, 3.0)
+        figure, axes = axes_of(GRID, 6.4, 3.0)
         for figures, colour, label in _both(before, after, labels):
             levels = np.linspace(0, 1, POINTS)
             if len(figures.wait_s):
@@ -80,7 +77,7 @@ def use(before: Figures, after: Figures, labels: Labels = LABELS) -> str:
         axes = None
         for index, name in enumerate(queues):
             axes = figure.add_subplot(len(queues), 1, index + 1, sharex=axes)
-            _grid(axes)
+            trimmed(axes, GRID)
             for figures, colour, label in _both(before, after, labels):
                 hours, cores = _cores(figures, index)
                 axes.plot(hours / 24, cores, color=colour, lw=0.9, label=label)
@@ -98,50 +95,11 @@ def use(before: Figures, after: Figures, labels: Labels = LABELS) -> str:
         return element(figure)
 
 
-def gantt(before: Figures, after: Figures, labels: Labels = LABELS) -> str:
-    """Return an SVG of the first jobs as bars from start to end, by partition and replay."""
-    queues = before.queues or ("all",)
-    with drawing(GRID):
-        from matplotlib.figure import Figure  # noqa: PLC0415 - of the extra
-
-        figure = Figure(figsize=(6.4, 1.0 + 0.9 * len(queues)), layout="constrained")
-        axes = None
-        for index, name in enumerate(queues):
-            axes = figure.add_subplot(len(queues), 1, index + 1, sharex=axes)
-            _grid(axes)
-            for figures, colour, side in ((before, NOW, -1), (after, THEN, 1)):
-                start, end, lane = _bars(figures, index)
-                axes.hlines(side * (lane + 0.5), start, end, color=colour, lw=1.2)
-            axes.axhline(0, color=INK, lw=0.7)
-            axes.set_yticks([])
-            axes.set_ylabel(name, rotation=0, ha="right")
-        if axes is not None:
-            axes.set_xlabel(
-                f"hours; the first {MOST_BARS} jobs: {labels[0]} below the line, {labels[1]} above"
-            )
-        return element(figure)
-
-
 def _both(
     before: Figures, after: Figures, labels: Labels
 ) -> tuple[tuple[Figures, str, str], tuple[Figures, str, str]]:
     """Return both replays, each with its colour and name."""
     return (before, NOW, labels[0]), (after, THEN, labels[1])
-
-
-def _bars(figures: Figures, queue: int) -> tuple[Any, Any, Any]:
-    """Return, for the first jobs that ran in a queue, their start and end in hours, and the row
-    of each bar."""
-    rows = np.flatnonzero(figures.queue[:MOST_BARS] == queue)
-    begin = float(figures.submit_s.min()) if len(figures.submit_s) else 0.0
-    start = (figures.submit_s + figures.wait_s)[rows] - begin
-    end, lane = start + figures.runtime_s[rows], np.zeros(len(rows))
-    free_at = list[float]()
-    for at in np.argsort(start, kind="stable"):
-        row = next((n for n, free in enumerate(free_at) if free <= start[at]), len(free_at))
-        free_at[row : row + 1] = [float(end[at])]
-        lane[at] = row
-    return start / HOUR_S, end / HOUR_S, lane
 
 
 class Changed(NamedTuple):
@@ -159,8 +117,8 @@ class Changed(NamedTuple):
 
 
 def changed_users(before: Figures, after: Figures) -> list[Changed]:
-    """Return every user's change of mean time from submission to end, for users with known times
-    in both replays."""
+    """Return every user's change of mean time from submission to end, for users with known times in
+    both replays."""
     now, then = by_user(before, before.finish_s), by_user(after, after.finish_s)
     jobs = np.bincount(before.user, minlength=len(before.users))
     known = np.flatnonzero(np.isfinite(now) & np.isfinite(then) & (now > 0))
@@ -188,7 +146,7 @@ def users(before: Figures, after: Figures) -> str:
     """Return an SVG of the users whose mean time from submission to end changes most."""
     changes = most_changed(changed_users(before, after))
     with drawing(GRID):
-        figure, axes = _axes(6.4, 0.8 + 0.24 * max(len(changes), 1))
+        figure, axes = axes_of(GRID, 6.4, 0.8 + 0.24 * max(len(changes), 1))
         values = [100 * change.change for change in changes]
         colours = [UP if value <= 0 else DOWN for value in values]
         axes.barh(range(len(changes)), values, color=colours, zorder=3)
@@ -198,37 +156,6 @@ def users(before: Figures, after: Figures) -> str:
         axes.axvline(0, color=INK, lw=0.8)
         axes.set_xlabel("change of the mean time from submission to end, %")
         return element(figure)
-
-
-def importance(tuned: Mapping[str, Mapping[str, float]], titles: Mapping[str, str]) -> str:
-    """Return an SVG of each parameter's share in the variance of each metric over the trials."""
-    names = sorted({p for shares in tuned.values() for p in shares})
-    with drawing(GRID):
-        figure, axes = _axes(6.4, 1.0 + 0.3 * max(len(names), 1))
-        width = 0.8 / max(len(tuned), 1)
-        for index, (metric, parts) in enumerate(tuned.items()):
-            places = [i + index * width for i in range(len(names))]
-            axes.barh(places, [parts.get(n, 0.0) for n in names], height=width,
-                      label=titles.get(metric, metric), zorder=3)  # fmt: skip
-        axes.set_yticks([i + 0.4 - width / 2 for i in range(len(names))], names)
-        axes.set_xlabel("part in the variance over the trials")
-        if tuned:
-            axes.legend(frameon=False, fontsize=8)
-        return element(figure)
-
-
-def _axes(width: float, height: float) -> tuple[Any, Any]:
-    from matplotlib.figure import Figure  # noqa: PLC0415 - of the extra
-
-    figure = Figure(figsize=(width, height), layout="constrained")
-    axes = figure.add_subplot()
-    _grid(axes)
-    return figure, axes
-
-
-def _grid(axes: Any) -> None:
-    axes.grid(color=GRID, lw=0.6, zorder=0)
-    axes.spines[["top", "right"]].set_visible(False)
 
 
 def _cores(figures: Figures, queue: int) -> tuple[Any, Any]:

@@ -41,11 +41,9 @@ def cluster_of(site: Site, *, pooled: bool = False) -> SiteCluster:
     """Return the cluster that a site file describes.
 
     Each candidate becomes a kind of nodes, and each of their queues a partition. A queue with
-    several
-    candidates also gets one partition per candidate, named after the candidate. MIG slices of
-    one GPU
-    model share the same physical GPUs, each of which starts as one undivided slice. Raises
-    UsageError.
+    several candidates also gets one partition per candidate, named after the candidate. MIG slices
+    of one GPU model share the same physical GPUs, each of which starts as one undivided slice.
+    Raises UsageError.
     """
     by_queue: dict[str, list[Candidate]] = {}
     for candidate in site.candidates:
@@ -132,8 +130,7 @@ def _slice(base: Candidate, gpus: SlicedGpus, profile: str, kind: NodeKind) -> C
 
 def _sliced(site: Site) -> dict[str, SlicedGpus]:
     """Return, by candidate name, the shared physical GPUs of candidates from a site file's slice
-    table.
-    """
+    table."""
     tables: dict[tuple[str, str, int], list[tuple[Candidate, str]]] = {}
     geometries = {}
     for candidate in site.candidates:
@@ -194,9 +191,8 @@ def _longest(candidates: Sequence[Candidate]) -> float | None:
 
 
 def lacking_partitions(trace: Trace, present: Collection[str]) -> dict[int, int]:
-    """Return the number of jobs in each partition of the trace that is not in ``present``, by
-    its index.
-    """
+    """Return the number of jobs in each partition of the trace that is not in ``present``, by its
+    index."""
     asked = Counter(trace.queue.tolist())
     return {
         number: asked[number]
@@ -206,9 +202,8 @@ def lacking_partitions(trace: Trace, present: Collection[str]) -> dict[int, int]
 
 
 def with_jobs(trace: Trace, asked: Mapping[int, int]) -> str:
-    """Return the partitions' names with their numbers of jobs as text; at most ``MOST_NAMED``
-    are named.
-    """
+    """Return the partitions' names with their numbers of jobs as text; at most ``MOST_NAMED`` are
+    named."""
     names = [f"{trace.queues[at] or 'none'} ({count} jobs)" for at, count in asked.items()]
     more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
     return f"{', '.join(names[:MOST_NAMED])}{more}"

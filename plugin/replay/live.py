@@ -61,12 +61,11 @@ class Known(NamedTuple):
 def expected_times(
     present: PresentQueue, store: Store | RemoteStore | None, candidates: Sequence[Candidate] = ()
 ) -> Known:
-    """Return the jobs' total run times: predicted by Berth's decisions, else from the users'
-    past jobs.
+    """Return the jobs' total run times: predicted by Berth's decisions, else from the users' past
+    jobs.
 
     In the second case the median is the mean of the user's last two run times, and the interval
-    comes
-    from the fractions of the time limit that past jobs used. Raises StoreError.
+    comes from the fractions of the time limit that past jobs used. Raises StoreError.
     """
     jobs, queue = present.jobs, present.queue
     limit = queue.trace.limit_s
@@ -171,8 +170,7 @@ def _last_of_users(ended: Iterable[EndedJob]) -> Mapping[str, float]:
 
 def _shares(jobs: Sequence[PresentJob], store: Store | RemoteStore | None) -> list[_Shares]:
     """Return the low, middle and high fraction of the time limit that each job is expected to
-    use.
-    """
+    use."""
     shares: dict[str, _Shares] = {}
     for user in {job.user for job in jobs}:
         taken = []
@@ -205,8 +203,7 @@ def next_hours(
     seed: int = 0,
 ) -> Foreseen:
     """Replay the present queue forward; with a policy, each waiting job is placed by the policy
-    now.
-    """
+    now."""
     samples = draws(len(present.jobs))
     if policy is None:
         return foresee(
@@ -257,8 +254,7 @@ class Figure:
 
 def figures(foreseen: Foreseen, present: PresentQueue) -> dict[str, Figure]:
     """Return figures of the jobs that wait now: start times in seconds from now, and numbers of
-    jobs.
-    """
+    jobs."""
     now_s, first = present.queue.now_s, present.queue.running
     rows: dict[str, list[float]] = {}
     for replayed in foreseen.replays:

@@ -1,8 +1,8 @@
 """Read past jobs for a replay or a tune: from accounting, tables and published traces.
 
 Gavel's traces (Narayanan et al., OSDI 2020) have these fields, separated by tabs: job type,
-command, the name of the steps argument, whether the job needs data, steps, arrival in seconds,
-GPUs (``scale_factor``).
+command, the name of the steps argument, whether the job needs data, steps, arrival in seconds, GPUs
+(``scale_factor``).
 """
 
 from __future__ import annotations
@@ -122,8 +122,7 @@ def trace_of_jobs(
     array.
 
     ``after``: dependencies, as in ``ReadJobs``. Of a job's several dependencies, the one that
-    really
-    ended last counts; jobs missing from the trace count as ended.
+    really ended last counts; jobs missing from the trace count as ended.
     """
     rows = sorted(jobs, key=lambda job: (job.submit_s, job.start_s))
     users, user = numbered([job.user for job in rows])
@@ -211,8 +210,7 @@ def numbered(values: Sequence[str]) -> tuple[tuple[str, ...], Ints]:
 
 def read_gavel(lines: Sequence[str], read: ReadJobs) -> tuple[Trace, Floats]:
     """Return a Gavel trace, without run times, and each job's steps; ``read`` counts broken
-    lines.
-    """
+    lines."""
     rows: list[tuple[float, int, float, str]] = []
     for number, raw in enumerate(lines, 1):
         line = raw.strip("\r\n")

@@ -59,16 +59,14 @@ class PresentQueue:
 
 class InTheirQueues:
     """The Placement by which each waiting job may start in any of the queues it was submitted
-    to.
-    """
+    to."""
 
     def __init__(self, present: PresentQueue, drawn: Trace) -> None:
         self._partitions, self._drawn = present.partitions, drawn
 
     def place(self, job: int, present: Present) -> Sequence[Option] | None:
-        """Return the job's options, one per queue, as ``Placement.place`` does; None: it has
-        only one queue.
-        """
+        """Return the job's options, one per queue, as ``Placement.place`` does; None: it has only
+        one queue."""
         del present
         partitions, trace = self._partitions[job], self._drawn
         if len(partitions) < 2:
@@ -182,8 +180,7 @@ class _Mapped(NamedTuple):
 
 def _mapped(facts: ClusterFacts, candidates: Sequence[Candidate]) -> _Mapped:
     """Return a cluster in which equal nodes form one kind and each candidate has its own
-    partition.
-    """
+    partition."""
     candidates_of: dict[str, list[Candidate]] = {}
     for candidate in candidates:
         for node in nodes_of(candidate, facts):
@@ -295,8 +292,7 @@ def _evenly(job: PresentJob, rows: Sequence[int], mapped: _Mapped) -> PresentJob
     """Return a running job with its cores and GPUs limited to equal shares of its nodes.
 
     A replay gives a job the same on each node, so a share is at most what the smallest node has.
-    The
-    rest of the job's resources counts as used by a hidden job.
+    The rest of the job's resources counts as used by a hidden job.
     """
     cores = min(mapped.rows[at].node.cores for at in rows)
     gpus = min(mapped.rows[at].gpus for at in rows)
@@ -312,8 +308,7 @@ def _hidden(
     facts: ClusterFacts,
 ) -> tuple[list[PresentJob], list[list[int]]]:
     """Return a hidden job for each node with resources in use by no running job, and the nodes'
-    indices.
-    """
+    indices."""
     cores, gpus, memory = ([0] * len(mapped.rows) for _ in range(3))
     for job, rows in zip(running, held, strict=True):
         for at in rows:
@@ -382,8 +377,7 @@ def _trace(
 
 def _after(jobs: Sequence[PresentJob]) -> Ints:
     """Return, for each job, the row of the last listed job that it depends on; -1: no
-    dependency.
-    """
+    dependency."""
     row_of = {job.job_id: row for row, job in enumerate(jobs)}
     return np.array(
         [max((row_of[parent] for parent in job.after), default=-1) for job in jobs], np.int64

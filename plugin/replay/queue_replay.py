@@ -53,8 +53,7 @@ def live_replays(
     policies: Sequence[str] = (),
 ) -> Live:
     """Simulate the current queue's next hours; this takes some seconds for many jobs. Raises
-    BerthError.
-    """
+    BerthError."""
     site = find_site(site_file)
     scheduler = _scheduler(site)
     present = _present(scheduler, site)

@@ -59,8 +59,7 @@ class Truth:
 
     def drawn(self, candidates: Collection[Candidate], seed: int) -> tuple[Trace, Predictions]:
         """Draw the trace's true run times once; return the trace and the predictions for
-        policies.
-        """
+        policies."""
         dice = np.random.default_rng(seed)
         columns = dict(sorted(self.trace.runtime_on.items()))
         draws = dice.standard_normal((len(self.trace), len(columns)))
@@ -202,8 +201,7 @@ def _outcomes(trace: Trace, store: Store) -> Iterable[OutcomeRecord]:
 
 def _platforms(trace: Trace, cluster: Cluster) -> list[str]:
     """Return the platform where each job ran; empty: its partition is unknown or has several
-    platforms.
-    """
+    platforms."""
     by_queue = {}
     for index, part in enumerate(cluster.partitions):
         platforms = {cluster.kind(name).platform or name for name in part.kinds}
@@ -232,8 +230,7 @@ class Events:
 
     def on(self, cluster: Cluster, trace: Trace, seed: int) -> Cluster:
         """Return the cluster with these events. Raises UsageError where the cluster lacks a
-        node.
-        """
+        node."""
         failures = self.failures
         if self.mean_s is not None and len(trace):
             failures += random_failures(

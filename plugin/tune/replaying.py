@@ -31,8 +31,7 @@ OPTIONS = ("backfill", "format", "recut", "times", "utc")
 
 def open_replayer(site: Site, jobs: Path, options: Mapping[str, str]) -> TraceReplayer:
     """Return the replayer of a file's jobs with these options. Raises UsageError and
-    DocumentError.
-    """
+    DocumentError."""
     unknown = sorted(set(options) - set(OPTIONS))
     if unknown:
         raise UsageError(
@@ -113,8 +112,7 @@ def interval_spreads(trace: Trace, predicted: Mapping[str, Floats]) -> Floats:
 
 def _compiles(jobs: int) -> bool | None:
     """Return True to replay all parts of a trace with the compiled kernel; None: only long
-    parts.
-    """
+    parts."""
     return True if has_numba() and jobs >= WORTH_COMPILING else None
 
 
@@ -127,8 +125,7 @@ def _said_yes(options: Mapping[str, str], name: str) -> bool:
 
 def _there(past: PastJobs, cluster: Cluster, jobs: Path, notes: list[str]) -> PastJobs:
     """Return the past jobs in partitions that the site file has; ``notes`` gets the others'
-    number.
-    """
+    number."""
     names = {part.name for part in cluster.partitions}
     trace = past.trace
     lacking = lacking_partitions(trace, {*names, ""})
@@ -149,9 +146,8 @@ def _there(past: PastJobs, cluster: Cluster, jobs: Path, notes: list[str]) -> Pa
 def _settled(trace: Trace, cluster: Cluster, site: Site) -> Trace:
     """Return the trace with a partition for every job, and each job's run time in the partition.
 
-    Jobs that name no partition are assumed to have run in the site's reference partition, else
-    in its
-    first one.
+    Jobs that name no partition are assumed to have run in the site's reference partition, else in
+    its first one.
     """
     first = site.reference_queue or cluster.partitions[0].name
     names = {part.name for part in cluster.partitions}

@@ -156,8 +156,7 @@ def join(folder: Path) -> None:
 
 def _opened(tuning: Tuning, storage: str) -> optuna.Study:
     """Return the study, which the tune's first process has created; wait while it is
-    unavailable.
-    """
+    unavailable."""
     waiting = Patience()
     while True:
         try:
@@ -253,8 +252,7 @@ def _check_same(folder: Path, order: Order) -> None:
 
 def _write_site(folder: Path, site: Site, judgement: Judgement) -> str:
     """Write the recommended site file and its diff; return the diff, empty where nothing
-    changes.
-    """
+    changes."""
     for name in (TUNED, DIFFERENCE):
         (folder / name).unlink(missing_ok=True)
     if not judgement.shown or judgement.recommended is None:

@@ -72,8 +72,7 @@ def _runs(pid: int) -> bool:
 
 def command_of(folder: Path) -> tuple[str, ...]:
     """Return the command that runs a worker on any machine with the folder and this
-    installation.
-    """
+    installation."""
     join = f"--join={folder.absolute()}"
     return (
         sys.executable,
@@ -119,8 +118,7 @@ class LocalWorkers:
 
 class SubmittedWorkers:
     """Worker jobs of a scheduler; jobs that are left at the end continue until they end by
-    themselves.
-    """
+    themselves."""
 
     def __init__(self, scheduler: Scheduler, job_ids: Sequence[str]) -> None:
         self._scheduler = scheduler
@@ -175,8 +173,7 @@ def follow(
 
     If the scheduler or the storage does not answer, this waits for it; workers continue without the
     scheduler and wait for the storage. Raises BerthError where either stays unavailable, or all
-    workers
-    end too early.
+    workers end too early.
     """
     waiting = Patience(pause_s=pause_s)
     while True:

@@ -19,7 +19,7 @@ from berth.policies.replay.placement import Option, Placement, Present
 from berth.policies.replay.replayed import Counts, Recut, Replayed
 from berth.policies.replay.settings import Backfill, Multifactor, Recutting, Settings
 from berth.policies.replay.trace import Trace, trace_of
-from berth.policies.replay.users import UserChange, by_user, changes_by_user
+from berth.policies.replay.users import UserChange, changes_by_user
 
 __all__ = [
     "Backfill",
@@ -41,7 +41,6 @@ __all__ = [
     "SlicedGpus",
     "Trace",
     "UserChange",
-    "by_user",
     "changes_by_user",
     "metrics",
     "one_pool",

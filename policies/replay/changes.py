@@ -17,15 +17,14 @@ _FIELDS = {"count": "count", "cores": "cores", "gpus": "gpus", "memory": "memory
 _QUEUES = ("queues", "partitions")
 _HOW = (
     "write nodes.KIND.count=40 or =+4 (also cores, gpus, memory, and mig: nodes that are cut), "
-    "nodes.KIND.layout=LAYOUT, or partitions.NAME.max_time=12h (also nodes, priority)"
+    "nodes.KIND.layout=LAYOUT, or partitions.NAME.max_time=12h (also nodes)"
 )
 _NODES = re.compile(r"(?P<kind>[^\[\]]+)\[(?P<list>[\d,\s-]+)\]")
 
 
 def changed(cluster: Cluster, changes: Sequence[str]) -> Cluster:
     """Return the cluster with the changes applied in order. Raises UsageError for an invalid
-    change.
-    """
+    change."""
     for text in changes:
         where, mark, value = text.partition("=")
         parts = where.strip().split(".")
@@ -41,8 +40,8 @@ def changed(cluster: Cluster, changes: Sequence[str]) -> Cluster:
             cluster = _of_layout(cluster, name, value)
         elif table in _QUEUES and key == "nodes":
             cluster = _over(cluster, name, value, text)
-        elif table in _QUEUES and key in {"max_time", "priority"}:
-            cluster = _of_queue(cluster, name, key, value, text)
+        elif table in _QUEUES and key == "max_time":
+            cluster = _of_queue(cluster, name, value, text)
         else:
             raise UsageError(f"{text!r}: there is no {where.strip()!r} to set", hint=_HOW)
     return cluster
@@ -148,21 +147,18 @@ def _over(cluster: Cluster, name: str, value: str, text: str) -> Cluster:
     return replace(cluster, partitions=tuple(parts), pooled=False)
 
 
-def _of_queue(cluster: Cluster, name: str, key: str, value: str, text: str) -> Cluster:
+def _of_queue(cluster: Cluster, name: str, value: str, text: str) -> Cluster:
     place = cluster.partition(name)
     part = cluster.partitions[place]
     parts = list(cluster.partitions)
-    if key == "priority":
-        parts[place] = replace(part, priority=_number(value, part.priority, text, key))
-    else:
-        parts[place] = replace(part, max_time_s=_number(value, part.max_time_s or 0.0, text, key))
+    longest_s = _number(value, part.max_time_s or 0.0, text, "max_time")
+    parts[place] = replace(part, max_time_s=longest_s)
     return replace(cluster, partitions=tuple(parts))
 
 
 def _longest(cluster: Cluster, kind: str) -> float | None:
     """Return the longest time limit of the partitions with this kind of nodes; None: one has no
-    limit.
-    """
+    limit."""
     limits = [part.max_time_s for part in cluster.partitions if kind in part.kinds]
     return None if None in limits else max((x for x in limits if x is not None), default=None)
 

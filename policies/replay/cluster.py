@@ -58,8 +58,6 @@ class Partition:
     max_time_s: float | None = None
     nodes: tuple[int, ...] | None = None
     """Numbers (from 0) of the partition's nodes within its single kind; None: all nodes."""
-    priority: float = 0.0
-    """The partition factor of multifactor priority, 0 to 1."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,8 +73,7 @@ class Reservation:
 @dataclass(frozen=True, slots=True)
 class Failure:
     """An unforeseen failure of a node; from ``begin_s`` on, the scheduler knows the repair time
-    ``end_s``.
-    """
+    ``end_s``."""
 
     kind: str
     node: int
@@ -110,8 +107,7 @@ class SlicedGpus:
 
     def places(self, profile: str) -> tuple[int, ...]:
         """Return the memory slices where such a slice can start, in the order of the kind's
-        rows.
-        """
+        rows."""
         return tuple(self.geometry.profile(profile).placements)
 
     def rows(self, profile: str) -> int:
@@ -206,8 +202,7 @@ class Cluster:
 
     def partition(self, name: str) -> int:
         """Return the index of the partition with this name. Raises UsageError listing the
-        partitions.
-        """
+        partitions."""
         for place, part in enumerate(self.partitions):
             if part.name == name:
                 return place
@@ -233,8 +228,7 @@ def one_pool(cores: int, *, name: str = "all", gpus: int = 0, memory_bytes: int 
 
 def slices_of(gpus: SlicedGpus, whole: NodeKind) -> tuple[NodeKind, ...]:
     """Return the node kinds for the slices of ``gpus``; ``whole``: kind of nodes with the GPUs
-    unsliced.
-    """
+    unsliced."""
     kinds = []
     for profile in gpus.profiles:
         share = part_of(gpus, profile)

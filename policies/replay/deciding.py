@@ -51,8 +51,7 @@ class Decided:
 
         ``lookahead``: expected waits from the predicted ends of jobs, updated at each submission.
         ``forgiving``: a job on which the policy raises an error stays in its partition, as in
-        production,
-        and is recorded in ``failed``.
+        production, and is recorded in ``failed``.
         """
         decider = Decider(candidates, settings, explains=False, shapes_kept=SHAPES_KEPT)
         self._decider = decider
@@ -79,8 +78,7 @@ class Decided:
         partition.
 
         Empty: the true run time at the policy's choice is unknown. Raises UsageError where the
-        policy fails
-        and ``forgiving`` is not set.
+        policy fails and ``forgiving`` is not set.
         """
         states, request = self._seen.now(present), self._requests[job]
         forecast = self._predictions.forecast(job)
@@ -110,20 +108,17 @@ class Decided:
 
     def same_at(self, moment_s: float) -> bool:
         """Return whether the candidates' states at that moment would be the same as at the last
-        placement.
-        """
+        placement."""
         return self._seen.same_at(moment_s)
 
     def slices_for(self, job: int) -> Sequence[int]:
         """Return the partitions of MIG slices that suit the job placed last, whether or not they
-        exist now.
-        """
+        exist now."""
         return self._will_do
 
     def _options(self, job: int, request: Request, decision: Decision, edit: Edit) -> list[Option]:
         """Return the options of a placed job; empty where the true run time on the best one is
-        unknown.
-        """
+        unknown."""
         options: list[Option] = []
         limit = edit.time_limit_s or request.time_limit_s or math.inf
         best = decision.ranked[0]
@@ -170,8 +165,7 @@ class Decided:
 
 def _requests(trace: Trace) -> list[Request]:
     """Return [jobs] requests as if each job had asked Berth for placement; equal ones share one
-    object.
-    """
+    object."""
     limits = np.where(np.isnan(trace.limit_s), 0.0, trace.limit_s)
     columns = (
         trace.user, trace.account, trace.queue, trace.nodes, trace.cores, trace.gpus,
@@ -202,8 +196,7 @@ def _request(trace: Trace, user: int, account: int, queue: int, *asked: Any) -> 
 
 def _own_platforms(trace: Trace, cluster: Cluster) -> list[str]:
     """Return [jobs] the platform that each job ran on; empty: unknown, or its partition has
-    several.
-    """
+    several."""
     kinds = {
         part.name: {cluster.kind(name).platform or name for name in part.kinds}
         for part in cluster.partitions

@@ -54,14 +54,13 @@ def replay(
 ) -> Replayed:
     """Return when and where each job runs; without a placement, jobs stay in their partitions.
 
-    ``held``: for the first jobs of the trace, which run already, the nodes that each holds
-    (ignored in
-    pools). Raises UsageError where a placement gives an invalid option.
+    ``held``: for the first jobs of the trace, which run already, the nodes that each holds (ignored
+    in pools). Raises UsageError where a placement gives an invalid option.
     """
     inputs = inputs_of(trace, cluster, settings)
     run = kernel(
         settings.backfill,
-        pooled=cluster.pooled,
+        pooled=inputs.in_pools,
         multifactor=settings.priority is not None,
         compiled=False
         if settings.compiled is None and len(trace) < WORTH_COMPILING
@@ -107,8 +106,7 @@ def _run(run: Run, state: State, stop: int, recutter: Recutter | None = None) ->
     while True:
         if recutter is not None:
             state.clock[at.UNTIL] = recutter.next_s
-        while not run(state, stop):
-            state = _longer(state)
+        run(state, stop)
         if recutter is None or state.clock[at.NOW] < recutter.next_s:
             return state
         recutter.act(state)
@@ -125,18 +123,9 @@ def _with_used(state: State) -> State:
     return state._replace(
         **{
             name: np.ascontiguousarray(getattr(state, name)[..., :used])
-            for name in ("need", "extra", "seg_free", "hole_free")
+            for name in ("need", "extra")
         }
     )
-
-
-def _longer(state: State) -> State:
-    """Return the state with twice as many segments in the profiles of pools."""
-    wide = state.seg_time.shape[1] * 2
-    time = np.zeros((len(state.seg_time), wide))
-    free = np.zeros((len(time), wide, state.seg_free.shape[2]), np.int64)
-    time[:, : wide // 2], free[:, : wide // 2] = state.seg_time, state.seg_free
-    return state._replace(seg_time=time, seg_free=free)
 
 
 def _running(state: State, held: Sequence[Ints]) -> State:
@@ -151,7 +140,7 @@ def _running(state: State, held: Sequence[Ints]) -> State:
             begin = int(state.options[o, at.O_ALLOC_AT])
             state.claims[begin : begin + int(state.options[o, at.O_UNITS]), at.C_ALLOC] = units
         start(state, o)
-    if held:  # the profiles do not contain these jobs yet
+    if held:  # reservations do not know of these jobs yet
         state.parts[:, [at.P_DELAYED, at.P_DIRTY]] = 1
     return state
 
@@ -171,7 +160,7 @@ def _run_placed(
     if recutter is not None:
         recutter.begin(state)
     filled = site_claims(inputs.cluster)
-    for job in range(0 if units.pooled else len(held)):
+    for job in range(0 if inputs.in_pools else len(held)):
         state, filled = _allocate(state, job, filled)
     state = _running(state, held)
     moments = state.moments[:, at.T_SUBMIT].tolist()
@@ -199,7 +188,7 @@ def _run_placed(
                     _write(state, job, answer[:room], inputs, longest)
                 if recutter is not None and isinstance(placement, AsksForSlices):
                     recutter.would_do(job, placement.slices_for(job))
-            if not units.pooled:
+            if not inputs.in_pools:
                 state, filled = _allocate(state, job, filled)
             job += 1
             asked = asked and job < len(moments) and same_at(moments[job])

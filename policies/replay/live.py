@@ -26,8 +26,11 @@ from berth.predictor.core.intervals import NORMAL_90
 from berth.predictor.core.prediction import Interval
 
 SAMPLES = 40
+EARLIER = 5.0
+"""Calibrated divisor of the lower end of the time until a job's start: the replays do not model
+errors that jobs have in common, or jobs submitted later."""
 FLOOR_S = 60.0
-"""Seconds added to the time until a job's start, so that factors on it also widen short times."""
+"""Seconds added to the time until a job's start, so that the factor also widens short times."""
 LEAST_S = 1.0
 """Least remaining run time of a running job, in seconds."""
 _Z = np.linspace(-4.0, 4.0, 321)
@@ -47,8 +50,7 @@ class Times:
         ``elapsed_s``.
 
         ``limit_s`` NaN: the job has no limit. A job that has run beyond its whole predicted
-        distribution is
-        assumed to run to its limit or, without a limit, to twice its elapsed time.
+        distribution is assumed to run to its limit or, without a limit, to twice its elapsed time.
         """
         mid = np.maximum(self.mid_s, LEAST_S)
         below = np.log(mid / np.maximum(self.low_s, 1e-3 * mid)) / NORMAL_90
@@ -67,8 +69,7 @@ class Times:
 @dataclass(frozen=True)
 class Queue:
     """The jobs of a queue at ``now_s`` (Unix time): running jobs, then waiting jobs in starting
-    order.
-    """
+    order."""
 
     trace: Trace
     """All jobs, as if submitted now, with the time limits that they requested."""
@@ -90,18 +91,6 @@ class Queue:
             runtime_s=np.maximum(total_s - self.elapsed_s, LEAST_S),
             limit_s=np.maximum(self.trace.limit_s - self.elapsed_s, LEAST_S),
         )
-
-
-@dataclass(frozen=True, slots=True)
-class Levels:
-    """Calibration factors that widen the interval of the time until a job's start.
-
-    The lower end of the replays' interval is divided by ``earlier``, the upper end multiplied by
-    ``later``. The replays do not model errors that jobs have in common or jobs submitted later.
-    """
-
-    earlier: float = 5.0
-    later: float = 1.0
 
 
 @dataclass(frozen=True)
@@ -132,7 +121,6 @@ def foresee(
     samples: int = SAMPLES,
     seed: int = 0,
     placing: Placing | None = None,
-    levels: Levels = Levels(),
 ) -> Foreseen:
     """Return the predicted starts of the waiting jobs under these settings.
 
@@ -147,13 +135,13 @@ def foresee(
         replays.append(replay(trace, cluster, settings, placement, held=queue.units))
     starts = np.array([replayed.start_s[queue.running :] for replayed in replays])
     starts = np.where(np.isnan(starts), np.inf, starts) - queue.now_s
-    low, middle, high = interval(starts, levels)
+    low, middle, high = interval(starts)
     return Foreseen(
         queue.now_s + low, queue.now_s + middle, queue.now_s + high, replays[0], tuple(replays[1:])
     )
 
 
-def interval(waits: Floats, levels: Levels = Levels()) -> tuple[Floats, Floats, Floats]:
+def interval(waits: Floats) -> tuple[Floats, Floats, Floats]:
     """Return ``(low, middle, high)`` of the seconds until the start, from one row of waits per
     replay.
 
@@ -163,18 +151,8 @@ def interval(waits: Floats, levels: Levels = Levels()) -> tuple[Floats, Floats, 
     if len(waits) < 2 or not middle.size:
         return middle, middle, middle
     low, high = np.percentile(waits, (5, 95), axis=0, method="nearest")
-    return widened(np.minimum(low, middle), middle, np.maximum(high, middle), levels)
-
-
-def widened(
-    low_s: Floats, mid_s: Floats, high_s: Floats, levels: Levels
-) -> tuple[Floats, Floats, Floats]:
-    """Return ``(low, middle, high)`` in seconds from now, with the interval widened by
-    ``levels``.
-    """
-    low = np.maximum((low_s + FLOOR_S) / levels.earlier - FLOOR_S, 0.0)
-    high = (high_s + FLOOR_S) * levels.later - FLOOR_S
-    return np.minimum(low, mid_s), mid_s, np.maximum(high, mid_s)
+    low = np.maximum((np.minimum(low, middle) + FLOOR_S) / EARLIER - FLOOR_S, 0.0)
+    return np.minimum(low, middle), middle, np.maximum(high, middle)
 
 
 LENGTHS_S = (600.0, 3_600.0, 14_400.0, 86_400.0, math.inf)
@@ -186,10 +164,9 @@ def wait_table(
 ) -> WaitTable:
     """Return the expected wait of a job submitted now to a partition, by its size and run time.
 
-    The size is in GPUs or cores. The job starts at the first moment from which its resources
-    stay free
-    for its whole run, so that no replayed job is delayed. The central value uses the central run
-    times; the 90 % interval is taken over the draws.
+    The size is in GPUs or cores. The job starts at the first moment from which its resources stay
+    free for its whole run, so that no replayed job is delayed. The central value uses the central
+    run times; the 90 % interval is taken over the draws.
     """
     units = Units(foreseen.middle.cluster)
     rows = units.of[partition]

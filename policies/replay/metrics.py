@@ -16,7 +16,7 @@ from berth.policies.carbon import Intensity
 from berth.policies.replay.cluster import NodeKind
 from berth.policies.replay.replayed import Counts, Replayed
 from berth.policies.replay.trace import Floats, Ints
-from berth.policies.replay.users import Range, Weeks, bounded_slowdown, by_user, ratio, span
+from berth.policies.replay.users import Range, Weeks, bounded_slowdown, ratio, span
 
 HOUR_S = 3_600.0
 
@@ -80,7 +80,8 @@ def metrics(replayed: Replayed, *, intervals: bool = True, seed: int = 0) -> Met
     start, end = replayed.start_s[ran], replayed.end_s[ran]
     run = end - start
     wait = replayed.wait_s[ran]
-    kwh, cost, kg = _spent(replayed, ran)
+    kwh, cost = spent(replayed, ran)
+    kg = kwh * _intensity(replayed.cluster.carbon, start, end) / 1_000.0
     jobs = _Jobs(
         week=replayed.trace.weeks[ran],
         wait_s=wait,
@@ -119,9 +120,7 @@ def metrics(replayed: Replayed, *, intervals: bool = True, seed: int = 0) -> Met
         carbon_kg=_total(kg),
         killed=replayed.counts.killed,
         killed_memory=replayed.counts.killed_memory,
-        fairness=float(
-            _jain(np.array([figures.mean_bounded_slowdown for figures in by_user(replayed)]))
-        ),
+        fairness=float(_jain(ratio(np.bincount(jobs.user, jobs.slowdown), np.bincount(jobs.user)))),
         counts=replayed.counts,
         intervals={name: span(column) for name, column in draws.items()},
         recuts=len(replayed.recuts),
@@ -135,8 +134,7 @@ def over_seeds(drawn: Sequence[Metrics]) -> Metrics:
     intervals.
 
     An interval is taken over the bootstrap draws of all seeds together, or over the seeds' own
-    values
-    for a figure without draws. Raises ValueError where there is no replay.
+    values for a figure without draws. Raises ValueError where there is no replay.
     """
     if not drawn:
         raise ValueError("no replay")
@@ -165,13 +163,11 @@ def over_seeds(drawn: Sequence[Metrics]) -> Metrics:
     return replace(drawn[0], **means, intervals=ranges, counts=merged)  # type: ignore[arg-type]
 
 
-def _spent(replayed: Replayed, ran: Ints) -> tuple[Floats, Floats, Floats]:
-    """Return (energy in kWh, cost, carbon in kg) of each job; NaN where the cluster lacks the
-    data.
-    """
+def spent(replayed: Replayed, ran: Ints) -> tuple[Floats, Floats]:
+    """Return (energy in kWh, cost) of each of the jobs ``ran``; NaN where the cluster lacks the
+    data."""
     cluster, kind_of = replayed.cluster, _kinds(replayed, ran)
-    start, end = replayed.start_s[ran], replayed.end_s[ran]
-    hours = (end - start) / HOUR_S
+    hours = (replayed.end_s[ran] - replayed.start_s[ran]) / HOUR_S
     cores, gpus = replayed.cores[ran].astype(float), replayed.gpus[ran].astype(float)
     nodes = replayed.nodes[ran].astype(float)
 
@@ -190,13 +186,12 @@ def _spent(replayed: Replayed, ran: Ints) -> tuple[Floats, Floats, Floats]:
         + price(lambda k: k.price_per_node_hour) * nodes
     )
     cost[np.isnan(of(_any_price))] = np.nan
-    return kwh, cost, kwh * _intensity(cluster.carbon, start, end) / 1_000.0
+    return kwh, cost
 
 
 def _kinds(replayed: Replayed, ran: Ints) -> Ints:
     """Return [jobs] the index, among the cluster's kinds, of the first node that each job ran
-    on.
-    """
+    on."""
     cluster = replayed.cluster
     names = [kind.name for kind in cluster.kinds]
     if not replayed.units:
@@ -262,9 +257,8 @@ def _total(column: Floats) -> float | None:
 
 
 def _jain(means: Floats) -> Floats:
-    """Return Jain's index over the last axis, the users; NaN entries (users without jobs) are
-    left out.
-    """
+    """Return Jain's index over the last axis, the users; NaN entries (users without jobs) are left
+    out."""
     squares = np.nansum(means**2, axis=-1)
     users = np.sum(~np.isnan(means), axis=-1)
     return ratio(np.nansum(means, axis=-1) ** 2, users * squares)

@@ -31,8 +31,7 @@ class Option(NamedTuple):
 @dataclass(frozen=True)
 class Present:
     """State of the cluster at a submission; its arrays belong to the replay, so do not keep or
-    change them.
-    """
+    change them."""
 
     now_s: float
     free: Ints
@@ -58,12 +57,9 @@ class Placement(Protocol):
         with room.
 
         ``job``: row of the trace. None: the job stays in its partition. Empty: the policy cannot
-        judge the
-        job, which stays, too, and is counted. A placement may have a method
-        ``same_at(moment_s)``; it
-        returns True if a job submitted at that moment would be placed by the same ``Present`` as
-        the last
-        one.
+        judge the job, which stays, too, and is counted. A placement may have a method
+        ``same_at(moment_s)``; it returns True if a job submitted at that moment would be placed by
+        the same ``Present`` as the last one.
         """
         ...
 
@@ -73,7 +69,6 @@ class AsksForSlices(Protocol):
     """A Placement that says which MIG slices would suit a job, whether or not they exist now."""
 
     def slices_for(self, job: int) -> Sequence[int]:
-        """Return the partitions of slices that suit the job placed last; empty: it prefers
-        another place.
-        """
+        """Return the partitions of slices that suit the job placed last; empty: it prefers another
+        place."""
         ...

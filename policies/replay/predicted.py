@@ -35,15 +35,13 @@ class Predictions(Protocol):
 
     def forecast(self, job: int) -> Forecast | None:
         """Return the forecast for the job in this row of the trace; None: there is no
-        prediction.
-        """
+        prediction."""
         ...
 
 
 class Columns:
     """Forecasts from columns of predicted run times by platform, [jobs] in seconds; NaN: no
-    prediction.
-    """
+    prediction."""
 
     def __init__(
         self,
@@ -52,9 +50,8 @@ class Columns:
         *,
         spread: float | Floats,
     ) -> None:
-        """Take ``times`` by platform; ``spread``: ratio of an interval's upper end to its
-        central value, of all jobs or [jobs].
-        """
+        """Take ``times`` by platform; ``spread``: ratio of an interval's upper end to its central
+        value, of all jobs or [jobs]."""
         self._gpu = {candidate.platform: candidate.is_gpu for candidate in candidates}
         self._architecture = next((candidate.architecture for candidate in candidates), "x86_64")
         self._times = {name: times[name] for name in sorted(times) if name in self._gpu}
@@ -65,8 +62,7 @@ class Columns:
 
     def forecast(self, job: int) -> Forecast | None:
         """Return the forecast for the job in this row of the trace; None: no platform has a
-        prediction.
-        """
+        prediction."""
         if not self._times:
             return None
         row = self._rows[job]
@@ -108,8 +104,8 @@ def with_error(
     """Return forecasts equal to the trace's true ``runtime_on`` times a log-normal error.
 
     The error of each job on each platform is one draw of ``exp(N(0, log_error))`` from ``seed``,
-    where
-    ``log_error`` is a standard deviation. The forecasts' 90 % intervals have the matching width.
+    where ``log_error`` is a standard deviation. The forecasts' 90 % intervals have the matching
+    width.
     """
     columns = dict(sorted(trace.runtime_on.items()))
     draws = np.random.default_rng(seed).standard_normal((len(trace), len(columns)))

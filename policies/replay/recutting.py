@@ -48,8 +48,8 @@ class _Gpu:
 
 
 class Recutter:
-    """Re-partition the cluster's MIG GPUs during a replay, where the gain for waiting jobs is
-    worth it.
+    """Re-partition the cluster's MIG GPUs during a replay, where the gain for waiting jobs is worth
+    it.
 
     ``next_s``: the next time (in the replay) at which ``act`` must be called.
     """
@@ -98,15 +98,13 @@ class Recutter:
             self.next_s = self._look_s = float(state.clock[at.NOW]) + self._rules.every_s
 
     def would_do(self, job: int, partitions: Sequence[int]) -> None:
-        """Note which partitions' slices would suit a job that was placed, whether or not they
-        exist now.
-        """
+        """Note which partitions' slices would suit a job that was placed, whether or not they exist
+        now."""
         self._will_do[job] = partitions
 
     def act(self, state: State) -> None:
         """Carry out what is due now: open the slices of re-partitioned GPUs, or plan new
-        layouts.
-        """
+        layouts."""
         now_s = float(state.clock[at.NOW])
         rules = self._rules
         if rules is None:
@@ -131,8 +129,8 @@ class Recutter:
             self.next_s = min([self._look_s, *(event[0] for event in self._ready)])
 
     def _think(self, state: State, rules: Recutting, now_s: float) -> bool:
-        """Plan slices for the waiting and expected jobs, and re-partition the GPUs if it is
-        worth it.
+        """Plan slices for the waiting and expected jobs, and re-partition the GPUs if it is worth
+        it.
 
         False: a later run with the same queue would not re-partition either.
         """
@@ -222,8 +220,7 @@ class Recutter:
 
     def _remember(self, state: State, rules: Recutting, now_s: float) -> None:
         """Record the jobs submitted since the last planning run and drop those older than the
-        window.
-        """
+        window."""
         until = int(state.counters[at.NEXT])
         for job in range(self._seen, until):
             will_do = self._will_do.pop(job, None)

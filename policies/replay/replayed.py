@@ -1,6 +1,5 @@
 """The result of a replay: when and where each job ran, and what happened to jobs that did not
-run.
-"""
+run."""
 
 from __future__ import annotations
 

@@ -63,8 +63,7 @@ class Seen:
 
     def now(self, present: Present) -> Mapping[str, CandidateState]:
         """Return the states by candidate name; the same object while no relevant number has
-        changed.
-        """
+        changed."""
         if self.same_at(present.now_s):
             return self._states
         self._read_s = present.now_s
@@ -84,8 +83,7 @@ class Seen:
 
     def _numbers_of(self, present: Present) -> tuple[tuple[int, int, int, int | None], ...]:
         """Return each candidate's idle cores, idle GPUs, waiting jobs and slices (None: not a
-        slice).
-        """
+        slice)."""
         waiting = present.waiting.tolist()
         rows = present.partition_units
         if all(len(rows[partition]) == 1 for _, partition in self._candidates):  # pools
@@ -127,8 +125,7 @@ class Seen:
 
     def placed(self, job: int, option: Option, expected_s: float, now_s: float) -> None:
         """Record that a job was sent to this option and is predicted to run ``expected_s``
-        seconds.
-        """
+        seconds."""
         if self._queues:
             self._queues[option.partition].placed(option.gpus or option.cores, expected_s, now_s)
         if self._held is not None:
@@ -171,8 +168,7 @@ MOST_UNITS = 2_048
 
 class Lookahead:
     """Model of one queue of cores or GPUs: jobs start in order of arrival, as soon as enough are
-    free.
-    """
+    free."""
 
     def __init__(self, units: int) -> None:
         self._each = max(1, -(-units // MOST_UNITS))
@@ -224,9 +220,8 @@ class LookaheadWaits(NamedTuple):
     now_s: float
 
     def at(self, units: int, runtime_s: float) -> Interval:
-        """Return the wait for a job of ``units`` as an interval of no width; the run time does
-        not matter.
-        """
+        """Return the wait for a job of ``units`` as an interval of no width; the run time does not
+        matter."""
         del runtime_s  # the wait does not depend on it: there is no backfill in this model
         wait_s = self.queue.wait_s(units, self.now_s)
         return Interval(wait_s, wait_s, wait_s)

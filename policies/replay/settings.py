@@ -22,14 +22,18 @@ class Backfill(StrEnum):
     REPLANNED = "replanned"
     """As in Slurm: at every event, jobs start in order until one cannot. Every ``backfill_s``
     seconds, all waiting jobs get new reservations in order, and those that can start now do.
-    Reservations hold whole nodes; in pools, what the job needs (but see ``whole_pools``)."""
+    Reservations hold whole nodes; in pools, what the job needs."""
+
+    @property
+    def reserves_all(self) -> bool:
+        """Return whether every waiting job gets a reservation."""
+        return self in (Backfill.CONSERVATIVE, Backfill.REPLANNED)
 
 
 @dataclass(frozen=True, slots=True)
 class Multifactor:
     """Weights of multifactor priority: a weighted sum of factors from 0 to 1; the largest starts
-    first.
-    """
+    first."""
 
     age: float = 1_000.0
     max_age_s: float = 7 * 86_400.0
@@ -38,8 +42,6 @@ class Multifactor:
 
     used: the user's part of all users' decayed usage, 0 to 1; share: 1 / number of users."""
     half_life_s: float = 7 * 86_400.0
-    size: float = 0.0
-    partition: float = 0.0
     period_s: float = 300.0
     """Least time in seconds between two computations of priorities."""
 
@@ -95,8 +97,6 @@ class Settings:
     """Least time in seconds between two backfill passes, for ``Backfill.REPLANNED``."""
     resolution_s: float = 0.0
     """Seconds by which a job's planned time is extended in reservations."""
-    whole_pools: bool = False
-    """Reservations hold the whole pool, as Slurm's hold whole nodes: for a pool of one node."""
     start_overhead_s: float = 0.0
     """Seconds from a job's allocation until it begins."""
     end_overhead_s: float = 0.0

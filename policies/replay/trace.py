@@ -94,8 +94,7 @@ class Trace:
 
     def rows(self, chosen: Ints) -> Trace:
         """Return the trace of the chosen rows; a dependency on a job that is left out is
-        dropped.
-        """
+        dropped."""
         place = np.full(len(self) + 1, -1, np.int64)
         place[chosen] = np.arange(len(chosen))
         changed = {

@@ -26,8 +26,8 @@ class Range(NamedTuple):
 
 
 class Weeks:
-    """Bootstrap samples of a trace's weeks, drawn with replacement, each with as many weeks as
-    the trace.
+    """Bootstrap samples of a trace's weeks, drawn with replacement, each with as many weeks as the
+    trace.
 
     ``week``: [jobs] number of each job's week; any numbers.
     """
@@ -47,14 +47,12 @@ class Weeks:
 
     def means(self, column: Floats) -> Floats:
         """Return [draws] the mean of a per-job column over each bootstrap draw; NaN for a draw
-        without jobs.
-        """
+        without jobs."""
         return ratio(self.sums(column), self.sums(np.ones(len(column))))
 
     def by(self, group: Ints, groups: int, column: Floats) -> Floats:
-        """Return [draws][groups] the sums of a per-job column over each group's jobs in a
-        bootstrap draw.
-        """
+        """Return [draws][groups] the sums of a per-job column over each group's jobs in a bootstrap
+        draw."""
         cell = self.place * groups + group
         size = max(self.count, 1) * groups
         by_week = np.bincount(cell, weights=column, minlength=size).reshape(-1, groups)
@@ -92,15 +90,6 @@ SHORTEST_S = 10.0
 """Least run time in the bounded slowdown's divisor, in seconds (Feitelson 2001)."""
 
 
-class UserFigures(NamedTuple):
-    """Mean wait and mean bounded slowdown of one user's jobs."""
-
-    user: str
-    jobs: int
-    mean_wait_s: float
-    mean_bounded_slowdown: float
-
-
 class UserChange(NamedTuple):
     """One user's mean time from submission to end in two replays of the same jobs."""
 
@@ -128,41 +117,16 @@ class UserChange(NamedTuple):
 
 def bounded_slowdown(wait_s: Floats, run_s: Floats) -> Floats:
     """Return [jobs] the bounded slowdown: max(1, (wait + run) / max(run, 10 s)); arguments in
-    seconds.
-    """
+    seconds."""
     return np.maximum(1.0, (wait_s + run_s) / np.maximum(run_s, SHORTEST_S))
 
 
-def by_user(replayed: Replayed) -> list[UserFigures]:
-    """Return the figures of each user, in the order of the trace's users.
-
-    Users without a finished job are left out.
-    """
-    ran = np.flatnonzero(replayed.ran)
-    user = replayed.trace.user[ran]
-    wait = replayed.wait_s[ran]
-    slow = bounded_slowdown(wait, replayed.end_s[ran] - replayed.start_s[ran])
-    size = int(user.max(initial=-1)) + 1
-    jobs = np.bincount(user, minlength=size)
-    waited, slowed = (np.bincount(user, weights=column, minlength=size) for column in (wait, slow))
-    return [
-        UserFigures(
-            name_of(replayed, i),
-            int(jobs[i]),
-            float(waited[i] / jobs[i]),
-            float(slowed[i] / jobs[i]),
-        )
-        for i in np.flatnonzero(jobs).tolist()
-    ]
-
-
 def changes_by_user(baseline: Sequence[Replayed], after: Sequence[Replayed]) -> list[UserChange]:
-    """Return each user's change between the replays, sorted so that the largest loss per job
-    comes first.
+    """Return each user's change between the replays, sorted so that the largest loss per job comes
+    first.
 
     Each sequence holds replays that differ only in their seed. If both have the same length, the
-    n-th
-    replays are compared with each other, else all are compared with the first of ``baseline``.
+    n-th replays are compared with each other, else all are compared with the first of ``baseline``.
     """
     if not after or not baseline:
         return []
@@ -206,7 +170,6 @@ def changes_by_user(baseline: Sequence[Replayed], after: Sequence[Replayed]) -> 
 
 def name_of(replayed: Replayed, user: int) -> str:
     """Return the name of the user with this number; the number as text where the trace has no
-    names.
-    """
+    names."""
     names = replayed.trace.users
     return names[user] if user < len(names) else str(user)

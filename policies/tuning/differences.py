@@ -20,8 +20,7 @@ RESAMPLES = 500
 @dataclass(frozen=True, slots=True)
 class Difference:
     """One metric under today's and the tuned policy, with the relative change and its 95 %
-    interval.
-    """
+    interval."""
 
     metric: Metric
     today: float
@@ -60,12 +59,11 @@ def differences(
     seed: int = 0,
     level: float = 0.95,
 ) -> tuple[Difference, ...]:
-    """Return the metrics' differences between two replays, with block-bootstrap intervals
-    (Künsch 1989).
+    """Return the metrics' differences between two replays, with block-bootstrap intervals (Künsch
+    1989).
 
-    Blocks are times of submission; the same blocks are drawn for both replays. With one block
-    only, the
-    intervals are infinite.
+    Blocks are times of submission; the same blocks are drawn for both replays. With one block only,
+    the intervals are infinite.
     """
     blocks = [(figures.submit_s // block_s).astype(np.int64) for figures in (before, after)]
     names = np.unique(np.concatenate(blocks))

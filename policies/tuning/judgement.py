@@ -1,6 +1,5 @@
 """Compare a tuned policy with today's on weeks that no trial has seen: differences with
-intervals.
-"""
+intervals."""
 
 from __future__ import annotations
 
@@ -40,14 +39,13 @@ class Judgement:
     others: tuple[Difference, ...] = ()
     """Differences of the metrics that the tune did not optimise."""
     dropped: tuple[str, ...] = ()
-    """Names of the picked trial's settings that stay at today's values, because going back to
-    them made no metric worse beyond chance on the training weeks."""
+    """Names of the picked trial's settings that stay at today's values, because going back to them
+    made no metric worse beyond chance on the training weeks."""
 
     @property
     def shown(self) -> bool:
-        """Return whether the policy is significantly better in a metric, worse in none, and
-        kills no more jobs.
-        """
+        """Return whether the policy is significantly better in a metric, worse in none, and kills
+        no more jobs."""
         return (
             any(difference.better for difference in self.differences)
             and not any(difference.worse for difference in self.differences)
@@ -60,8 +58,7 @@ def pick(tuned: Tuned) -> Tried | None:
     gains.
 
     No metric of the trial may be worse than today's by more than ``WORSE``, and it may not kill
-    more
-    jobs.
+    more jobs.
     """
     today = tuned.today
     if today is None:

@@ -1,6 +1,5 @@
 """The tuned parameters with their ranges: settings of ``[policy]``, and partitioning of MIG
-GPUs.
-"""
+GPUs."""
 
 from __future__ import annotations
 
@@ -16,8 +15,7 @@ from berth.policies.settings import PolicySettings
 @dataclass(frozen=True, slots=True)
 class Parameter:
     """A tuned setting; ``name`` is its key in the site file without ``policy.``, or a slice
-    setting's key.
-    """
+    setting's key."""
 
     name: str
     low: float = 0.0
@@ -158,8 +156,7 @@ _YES, _NO = "yes", "no"
 @dataclass(frozen=True, slots=True)
 class Slicing:
     """Partitioning of all MIG GPUs: initial layout and re-partitioning rules; keys as in
-    ``[trigger]``.
-    """
+    ``[trigger]``."""
 
     layout: str = ""
     """Initial layout of every MIG GPU; empty: layouts differ, or there are no MIG GPUs."""
@@ -187,9 +184,8 @@ class Slicing:
         }
 
     def with_values(self, values: Values) -> Slicing:
-        """Return the slicing with new values for slice parameters; missing ones keep their
-        present values.
-        """
+        """Return the slicing with new values for slice parameters; missing ones keep their present
+        values."""
         return replace(
             self,
             layout=str(values.get("layout", self.layout)),

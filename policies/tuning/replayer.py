@@ -72,8 +72,7 @@ SHORT_S = 10.0
 @dataclass(frozen=True)
 class Figures:
     """Columns of the jobs that ended, in order of submission; times in seconds, NaN where
-    unknown.
-    """
+    unknown."""
 
     submit_s: Floats
     """Seconds after the first submission of the trace."""
@@ -142,8 +141,7 @@ def _quantile(column: Floats, level: float) -> float:
 
 def by_user(figures: Figures, column: Floats) -> Floats:
     """Return [users] the mean of a per-job column over each user's jobs; NaN for users without a
-    job.
-    """
+    job."""
     count = np.bincount(figures.user, minlength=len(figures.users))
     total = np.bincount(figures.user, weights=column, minlength=len(figures.users))
     with np.errstate(invalid="ignore", divide="ignore"):

@@ -63,9 +63,8 @@ class Patience:
         self._since_s = None
 
     def wait(self, error: BerthError) -> None:
-        """Sleep until the next attempt; raise ``error`` if the service has been unavailable for
-        too long.
-        """
+        """Sleep until the next attempt; raise ``error`` if the service has been unavailable for too
+        long."""
         now_s = time.monotonic()
         self._since_s = now_s if self._since_s is None else self._since_s
         if now_s - self._since_s >= self._most_s:

@@ -12,9 +12,9 @@ from __future__ import annotations
 import importlib.util
 import math
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -83,8 +83,6 @@ class Tuned:
     front: tuple[Tried, ...]
     """Pareto front: trials that no other trial beats, sorted by the first metric."""
     progress: Progress
-    importance: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
-    """For each metric, each parameter's fraction of the metric's variance."""
 
 
 def require_optuna() -> None:
@@ -109,12 +107,11 @@ class Tuning:
     """Digest of trace, site and all fields above; a storage holds one tune only."""
 
     def study(self, storage: str) -> optuna.Study:
-        """Return the study in ``storage`` (path of a file or URL of a database), creating a
-        missing one.
+        """Return the study in ``storage`` (path of a file or URL of a database), creating a missing
+        one.
 
         Raises StorageUnusable, UsageError where the storage holds another tune, and ToolMissing
-        without
-        Optuna.
+        without Optuna.
         """
         require_optuna()
         import optuna  # noqa: PLC0415 - of the extra
@@ -161,8 +158,7 @@ class Tuning:
         """Run trials until the study has ``trials`` finished ones, together with any other workers.
 
         ``worker``: name of this worker. While the storage is unavailable, this waits. Raises
-        BerthError
-        where most trials fail or the storage does not come back.
+        BerthError where most trials fail or the storage does not come back.
         """
         import optuna  # noqa: PLC0415 - of the extra
 
@@ -187,9 +183,8 @@ class Tuning:
                 waiting.wait(StorageAway())
 
     def replay_today(self, study: optuna.Study) -> None:
-        """Replay today's policy if the study lacks a completed trial of it, for example by a
-        lost worker.
-        """
+        """Replay today's policy if the study lacks a completed trial of it, for example by a lost
+        worker."""
         if _todays(_completed(study)) is None:
             study.enqueue_trial(self._now, user_attrs={TODAY: True})
             self._take(study, "")
@@ -245,8 +240,7 @@ class Tuning:
     @property
     def stages(self) -> tuple[Part, ...]:
         """Return the growing parts of the training time that are replayed before the whole of
-        it.
-        """
+        it."""
         parts: list[Part] = []
         part = self.first
         while part is not None and part.end_s < MOST_FIRST * self.train.end_s:
@@ -258,8 +252,7 @@ class Tuning:
         self, trial: optuna.Trial, scores: Sequence[float], name: str
     ) -> list[float] | None:
         """Return the estimated scores of a trial that should be stopped; None: continue the
-        trial.
-        """
+        trial."""
         others = trial.study.get_trials(deepcopy=False)
         today = _todays([t for t in others if t.values])
         if today is None or name not in today.user_attrs:
@@ -295,7 +288,6 @@ class Tuning:
             tried,
             tuple(sorted(front, key=lambda trial: trial.scores)),
             progress_of(study),
-            _importance(study, self.metrics) if len(done) >= LEAST_SEEN else {},
         )
 
 
@@ -304,9 +296,8 @@ def suggested(
 ) -> dict[str, float | str]:
     """Return Optuna's suggested values for the parameters that have an effect in this trial.
 
-    These are the parameters that the trial's objective uses, and those of re-partitioning where
-    it is
-    enabled. ``now``: today's values; ``objective``: today's objective.
+    These are the parameters that the trial's objective uses, and those of re-partitioning where it
+    is enabled. ``now``: today's values; ``objective``: today's objective.
     """
     values: dict[str, float | str] = {}
     for parameter in parameters:
@@ -348,9 +339,8 @@ def _todays(trials: Iterable[optuna.trial.FrozenTrial]) -> optuna.trial.FrozenTr
 
 
 def _same(study: optuna.Study, number: int, values: Values) -> Any:
-    """Return a completed trial with the same values, whose result would be the same; None: no
-    such trial.
-    """
+    """Return a completed trial with the same values, whose result would be the same; None: no such
+    trial."""
     return next((t for t in _completed(study) if t.number != number and t.params == values), None)
 
 
@@ -363,33 +353,6 @@ def _completed(study: optuna.Study) -> list[optuna.trial.FrozenTrial]:
 def _last_problem(study: optuna.Study) -> str:
     whys = [t.user_attrs[WHY] for t in study.get_trials(deepcopy=False) if WHY in t.user_attrs]
     return whys[-1] if whys else "their workers ended without a word"
-
-
-def _importance(study: optuna.Study, metrics: Sequence[Metric]) -> dict[str, dict[str, float]]:
-    """Return each parameter's fraction of each metric's variance, by PED-ANOVA (Watanabe et al.
-    2023).
-
-    A metric is left out where the fractions cannot be computed. PED-ANOVA needs no further library.
-    """
-    import optuna  # noqa: PLC0415 - of the extra
-
-    importance = {}
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        for index, metric in enumerate(metrics):
-            try:
-                importance[metric.name] = optuna.importance.get_param_importances(
-                    study,
-                    evaluator=optuna.importance.PedAnovaImportanceEvaluator(),
-                    target=partial(_value, index),
-                )
-            except (RuntimeError, ValueError):
-                continue
-    return importance
-
-
-def _value(index: int, trial: optuna.trial.FrozenTrial) -> float:
-    return float(trial.values[index])
 
 
 def _quiet(optuna: Any) -> None:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from berth.policies.carbon import J_PER_KWH
 from berth.policies.mig.layout import Layout
 from berth.policies.replay import Cluster, Replayed, Settings, Trace, replay
 from berth.policies.replay.cluster import full_layouts
 from berth.policies.replay.deciding import Decided
+from berth.policies.replay.metrics import spent
 from berth.policies.replay.predicted import Columns
 from berth.policies.replay.settings import PATIENCE, Recutting
 from berth.policies.replay.trace import Floats
@@ -23,8 +25,7 @@ from berth.policies.values import Candidate
 @dataclass(frozen=True)
 class TraceReplayer:
     """A Replayer of a trace; ``predicted``: [jobs] predicted run times by platform, used by
-    policies.
-    """
+    policies."""
 
     trace: Trace
     cluster: Cluster
@@ -43,9 +44,8 @@ class TraceReplayer:
     """Cache of each part's jobs and their predictions, which are the same for all policies."""
 
     def in_pools(self) -> TraceReplayer:
-        """Return a faster replayer of the same jobs in pools of cores and GPUs, where the
-        cluster allows pools.
-        """
+        """Return a faster replayer of the same jobs in pools of cores and GPUs, where the cluster
+        allows pools."""
         if not self.cluster.can_pool:
             return self
         return replace(self, cluster=replace(self.cluster, pooled=True), known={})
@@ -53,8 +53,7 @@ class TraceReplayer:
     @property
     def layouts(self) -> tuple[str, ...]:
         """Return the MIG layouts without room for another slice; empty: no MIG GPUs, or several
-        models.
-        """
+        models."""
         if len({(gpus.geometry.gpu, gpus.profiles) for gpus in self.cluster.sliced}) != 1:
             return ()
         return tuple(str(layout) for layout in full_layouts(self.cluster.sliced[0]))
@@ -97,7 +96,7 @@ class TraceReplayer:
 
     def replay(self, policy: PolicySettings, part: Part) -> Figures:
         """Return the figures of the jobs in ``part`` if they had been placed by ``policy``."""
-        return self.figures(self.replayed(policy, part), float(self.trace.submit_s[0]))
+        return figures_of(self.replayed(policy, part), float(self.trace.submit_s[0]))
 
     def replayed(self, policy: PolicySettings, part: Part) -> Replayed:
         """Return the replay of a part of the trace under a policy."""
@@ -118,64 +117,35 @@ class TraceReplayer:
         columns = Columns(predicted, self.candidates, spread=spread)
         return self.trace.rows(rows), columns
 
-    def figures(self, done: Replayed, first_s: float) -> Figures:
-        """Return the figures of a replay from which a tune computes its metrics."""
-        ended = np.flatnonzero(done.ran)
-        trace, partition = done.trace, done.partition[ended]
-        run = done.end_s[ended] - done.start_s[ended]
-        cost, power = self._rates(partition)
-        cores, gpus, nodes = (column[ended] for column in (done.cores, done.gpus, done.nodes))
-        held = np.stack([nodes, cores, gpus], axis=1)
-        partitions = self.cluster.partitions
-        return Figures(
-            submit_s=trace.submit_s[ended] - first_s,
-            wait_s=done.start_s[ended] - trace.submit_s[ended],
-            runtime_s=run,
-            user=trace.user[ended],
-            cost=(cost * held).sum(axis=1) * run / 3600.0,
-            energy_j=(power * held).sum(axis=1) * run,
-            core_s=np.maximum(cores, 1) * run,
-            queue=partition,
-            users=trace.users,
-            queues=tuple(part.name for part in partitions),
-            capacity={part.name: self._cores(part.kinds) for part in partitions},
-            killed=done.counts.killed,
-            unjudged=done.counts.not_judged,
-            jobs=done.counts.read,
-            only_here=_only_here(trace, [candidate.platform for candidate in self.candidates]),
-            refused=done.counts.refused,
-        )
 
-    def _rates(self, partition: np.ndarray) -> tuple[Floats, Floats]:
-        """Return [jobs][nodes, cores, GPUs] price per hour and power in watts; NaN where none is
-        known.
-        """
-        cost = np.full((len(self.cluster.partitions), 3), np.nan)
-        power = cost.copy()
-        for candidate in self.candidates:
-            index = self.partition_of[candidate.name]
-            prices = (
-                candidate.price_per_node_hour,
-                candidate.price_per_core_hour,
-                candidate.price_per_gpu_hour,
-            )
-            watts = (None, candidate.power_per_core_w, candidate.power_per_gpu_w)
-            cost[index] = _row(prices)
-            power[index] = _row(watts)
-        return cost[partition], power[partition]
-
-    def _cores(self, kinds: Sequence[str]) -> float:
-        return float(sum(self.cluster.kind(k).cores * self.cluster.kind(k).count for k in kinds))
-
-
-def _only_here(trace: Trace, platforms: Iterable[str]) -> int:
-    """Return the number of jobs whose run time is known on at most one platform."""
-    used = set(platforms)
-    known = [np.isfinite(column) for name, column in trace.runtime_on.items() if name in used]
-    return int(np.sum(np.sum(known, axis=0) < 2)) if known else len(trace)
-
-
-def _row(values: Sequence[float | None]) -> list[float]:
-    if all(value is None for value in values):
-        return [np.nan] * len(values)
-    return [value or 0.0 for value in values]
+def figures_of(done: Replayed, first_s: float | None = None) -> Figures:
+    """Return the figures of a replay from which a tune computes its metrics; ``first_s``: the
+    moment from which times of submission are counted, None: the first of them."""
+    ended = np.flatnonzero(done.ran)
+    if first_s is None:
+        first_s = float(done.trace.submit_s.min(initial=np.inf))
+    trace, cluster = done.trace, done.cluster
+    run_s = done.end_s[ended] - done.start_s[ended]
+    kwh, cost = spent(done, ended)
+    parts = cluster.partitions
+    cores = {kind.name: float(kind.cores * kind.count) for kind in cluster.kinds}
+    platforms = {kind.platform or kind.name for kind in cluster.kinds}
+    known = [np.isfinite(times) for name, times in trace.runtime_on.items() if name in platforms]
+    return Figures(
+        submit_s=trace.submit_s[ended] - first_s,
+        wait_s=done.start_s[ended] - trace.submit_s[ended],
+        runtime_s=run_s,
+        user=trace.user[ended],
+        cost=cost,
+        energy_j=kwh * J_PER_KWH,
+        core_s=np.maximum(done.cores[ended], 1) * run_s,
+        queue=done.partition[ended],
+        users=trace.users,
+        queues=tuple(part.name for part in parts),
+        capacity={part.name: sum(cores[kind] for kind in part.kinds) for part in parts},
+        killed=done.counts.killed,
+        unjudged=done.counts.not_judged,
+        jobs=done.counts.read,
+        only_here=int(np.sum(np.sum(known, axis=0) < 2)) if known else len(trace),
+        refused=done.counts.refused,
+    )

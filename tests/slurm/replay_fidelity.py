@@ -15,7 +15,7 @@ import re
 import statistics
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -158,10 +158,10 @@ def in_replay(
     )  # fmt: skip
     settings = Settings(
         MODES[backfill], cycle_s=CYCLE_S, backfill_s=CYCLE_S, resolution_s=CYCLE_S,
-        whole_pools=True,
         start_overhead_s=overheads_s[0], end_overhead_s=overheads_s[1], compiled=False,
     )  # fmt: skip
-    found = metrics(replay(trace, one_pool(CORES), settings), intervals=False)
+    one_node = replace(one_pool(CORES), pooled=False)  # Slurm's reservations hold whole nodes
+    found = metrics(replay(trace, one_node, settings), intervals=False)
     return found.mean_wait_s, found.makespan_s
 
 

@@ -1,4 +1,4 @@
-"""Multifactor priority: age, fair share with decayed usage, job size and partition.
+"""Multifactor priority: age, and fair share with decayed usage.
 
 It follows Slurm's ``priority/multifactor`` plugin with the classic fair-share factor ``2 ** -(usage
 / shares)`` and exponential decay of usage by a half-life.
@@ -46,49 +46,31 @@ def charge_ended(s: State, o: int) -> None:
     )
 
 
-def priority_of(s: State, o: int, total: float, cores: float) -> float:
-    """Return the priority of option ``o``: the weighted sum of its factors.
-
-    ``total``: usage of all users; ``cores``: cores of the cluster.
-    """
+def priority_of(s: State, o: int, total: float) -> float:
+    """Return the priority of option ``o``: the weighted sum of its factors; ``total``: usage of all
+    users."""
     i = s.options[o, at.O_JOB]
     user = s.jobs[i, at.J_USER]
     age = min(1.0, (s.clock[at.NOW] - s.moments[i, at.T_ELIGIBLE]) / s.clock[at.MAX_AGE])
     used = s.users[user, at.U_USAGE] / total if total > 0 else 0.0
     fair = 2.0 ** (-used / s.users[user, at.U_SHARES])
-    size = s.need[o, 0] * s.options[o, at.O_UNITS] / cores
-    weights = s.clock
-    return float(
-        weights[at.AGE] * age
-        + weights[at.FAIR] * fair
-        + weights[at.SIZE] * size
-        + weights[at.PARTITION] * s.part_values[s.options[o, at.O_PART], at.V_PRIORITY]
-    )
-
-
-def cores_of(s: State) -> float:
-    """Return the number of cores of the whole cluster, at least 1."""
-    cores = 0.0
-    for u in range(len(s.capacity)):
-        cores += s.capacity[u, 0]
-    return max(cores, 1.0)
+    return float(s.clock[at.AGE] * age + s.clock[at.FAIR] * fair)
 
 
 def rank_one(s: State, o: int) -> None:
     """Compute the priority of an option that enters the queue."""
     if s.counters[at.MULTIFACTOR]:
-        s.spans[o, at.S_PRIORITY] = priority_of(s, o, s.users[:, at.U_USAGE].sum(), cores_of(s))
+        s.spans[o, at.S_PRIORITY] = priority_of(s, o, s.users[:, at.U_USAGE].sum())
 
 
 def rank(s: State) -> None:
     """Recompute all priorities and sort all queues, if the period since the last time has
-    passed.
-    """
+    passed."""
     if not s.counters[at.MULTIFACTOR] or s.clock[at.NOW] < s.clock[at.RANKED] + s.clock[at.PERIOD]:
         return
     s.clock[at.RANKED] = s.clock[at.NOW]
     charge(s)
-    total, cores = s.users[:, at.U_USAGE].sum(), cores_of(s)
+    total = s.users[:, at.U_USAGE].sum()
     for q in range(s.counters[at.QUEUES]):
         n = 0
         o = s.parts[q, at.P_HEAD]
@@ -103,7 +85,7 @@ def rank(s: State) -> None:
         k = 0
         o = s.parts[q, at.P_HEAD]
         while o >= 0:
-            s.spans[o, at.S_PRIORITY] = priority_of(s, o, total, cores)
+            s.spans[o, at.S_PRIORITY] = priority_of(s, o, total)
             members[k], values[k], came[k] = (
                 o,
                 -s.spans[o, at.S_PRIORITY],

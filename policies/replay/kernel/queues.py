@@ -22,8 +22,7 @@ def queue_of(s: State, o: int) -> int:
 
 def ahead(s: State, a: int, b: int) -> bool:
     """Return whether option ``a`` precedes option ``b``: by priority, eligible time, then job
-    number.
-    """
+    number."""
     if s.spans[a, at.S_PRIORITY] != s.spans[b, at.S_PRIORITY]:
         return bool(s.spans[a, at.S_PRIORITY] > s.spans[b, at.S_PRIORITY])
     i, j = s.options[a, at.O_JOB], s.options[b, at.O_JOB]
@@ -34,8 +33,7 @@ def ahead(s: State, a: int, b: int) -> bool:
 
 def insert(s: State, o: int) -> None:
     """Insert an option into its queue at the place given by its priority, searching from the
-    end.
-    """
+    end."""
     q = queue_of(s, o)
     behind = -1
     before = s.parts[q, at.P_TAIL]
@@ -131,9 +129,8 @@ def pop(s: State) -> int:
 
 
 def place_of(s: State, p: int, end: float) -> int:
-    """Return the index in ``run_options`` for a job with this planned end, after those with
-    equal ends.
-    """
+    """Return the index in ``run_options`` for a job with this planned end, after those with equal
+    ends."""
     low = s.parts[p, at.P_RUN_AT]
     high = low + s.parts[p, at.P_RUN_COUNT]
     while low < high:
@@ -159,8 +156,7 @@ def add_running(s: State, o: int) -> None:
 
 def remove_running(s: State, o: int) -> None:
     """Remove an option from the running ones; its planned end must be the same as when it was
-    added.
-    """
+    added."""
     p = s.options[o, at.O_PART]
     i = place_of(s, p, s.spans[o, at.S_PLAN_END]) - 1
     while s.run_options[i] != o:

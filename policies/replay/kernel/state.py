@@ -29,7 +29,7 @@ QUEUES: Final = 7
 """Number of queues: one for each pool, or one for all nodes."""
 
 WHOLE: Final = 8
-"""1: reservations of a replanned backfill hold the whole pool."""
+"""1: reservations hold whole nodes."""
 COUNTERS: Final = 9
 
 # Indices into ``clock``.
@@ -42,18 +42,16 @@ AGE: Final = 3
 MAX_AGE: Final = 4
 FAIR: Final = 5
 HALF_LIFE: Final = 6
-SIZE: Final = 7
-PARTITION: Final = 8
-PERIOD: Final = 9
-CYCLE: Final = 10
+PERIOD: Final = 7
+CYCLE: Final = 8
 """Passes begin at whole multiples of this many seconds; 0: at every event."""
-PASS_AT: Final = 11
+PASS_AT: Final = 9
 """Time at which the next pass begins, where one is pending."""
-BACKFILL_EVERY: Final = 12
-RESOLUTION: Final = 13
-UNTIL: Final = 14
+BACKFILL_EVERY: Final = 10
+RESOLUTION: Final = 11
+UNTIL: Final = 12
 """Time at which the replay pauses, before later events; infinite: no pause."""
-CLOCK: Final = 15
+CLOCK: Final = 13
 
 # Values of ``status``.
 FUTURE: Final = 0
@@ -111,9 +109,7 @@ O_BEFORE_ME: Final = 4
 O_QUEUED: Final = 5
 O_ALLOC_AT: Final = 6
 """Index of the option's first claim."""
-O_PLACE: Final = 7
-"""Serial number (``P_PLACES``) of the last time that conservative backfill examined the option."""
-OPTION_COLUMNS: Final = 8
+OPTION_COLUMNS: Final = 7
 
 # Columns of ``spans`` (rows: options).
 S_RUN: Final = 0
@@ -143,25 +139,18 @@ P_AT: Final = 8
 """Index of the partition's first unit in ``part_units``."""
 P_BLOCKED: Final = 9
 """1: a job further ahead waits for this partition's nodes (unused in pools)."""
-P_SEG_COUNT: Final = 10
-P_HOLE_COUNT: Final = 11
-P_TRIED: Final = 12
+P_TRIED: Final = 10
 """Number of valid rows of ``tried`` in this pass."""
-P_HOLE_OLD: Final = 13
-"""Number of the partition's holes that existed before this pass."""
-P_PLACES: Final = 14
-"""Number of examinations of options by conservative backfill up to now."""
-PART_COLUMNS: Final = 15
+PART_COLUMNS: Final = 11
 
 # Columns of ``part_values``.
 V_WAKE: Final = 0
 """Time at which the next reservation begins."""
 V_SHADOW: Final = 1
 """Time at which the first waiting job can start."""
-V_PRIORITY: Final = 2
-V_BACKFILL: Final = 3
+V_BACKFILL: Final = 2
 """Time before which no replanned backfill pass is made."""
-VALUE_COLUMNS: Final = 4
+VALUE_COLUMNS: Final = 3
 
 # Columns of ``nodes``.
 N_BLOCKED: Final = 0
@@ -182,16 +171,12 @@ D_END: Final = 1
 
 # Columns of ``tried`` (after the resources) and ``tried_spans``.
 R_UNITS: Final = RESOURCES
-R_HOLE: Final = RESOURCES + 1
-"""First of the resource columns with the most that is free in any hole that appeared since."""
-TRIED_COLUMNS: Final = 2 * RESOURCES + 1
+TRIED_COLUMNS: Final = RESOURCES + 1
 E_PLAN: Final = 0
 E_LIMIT: Final = 1
-E_HOLE: Final = 2
-"""Earliest begin of the holes that appeared since the row was written."""
-SPANS_TRIED: Final = 3
+SPANS_TRIED: Final = 2
 
-# Columns of ``failures``, ``arrays``, ``users`` and ``hole_times``.
+# Columns of ``failures``, ``arrays`` and ``users``.
 F_CLAIM: Final = 0
 F_UNIT: Final = 1
 A_LIMIT: Final = 0
@@ -200,11 +185,6 @@ A_HEAD: Final = 2
 A_TAIL: Final = 3
 U_USAGE: Final = 0
 U_SHARES: Final = 1
-H_BEGIN: Final = 0
-H_END: Final = 1
-H_PLACE: Final = 2
-"""Options with a higher ``O_PLACE`` were examined after the hole appeared; infinite: none was."""
-HOLE_COLUMNS: Final = 3
 
 
 class State(NamedTuple):
@@ -247,18 +227,9 @@ class State(NamedTuple):
     """[partitions][rows][R_] need per node and number of nodes of options that found no room now.
     An option that needs at least as much for at least as long finds none either."""
     tried_spans: Floats
-    """[partitions][rows][E_] times of these options; 0: no room for any length. In pools, E_LIMIT
-    is the start of the job's reservation, which could not become earlier."""
+    """[partitions][rows][E_] times of these options; 0: no room for any length."""
     times: Floats
     """[claims + 1] work array for the moments at which a reservation may begin."""
-    seg_time: Floats
-    """[partitions][segments] begins of the segments in the pools' profiles."""
-    seg_free: Ints
-    """[partitions][segments][resources] free in the segment."""
-    hole_times: Floats
-    """[partitions][holes][H_]"""
-    hole_free: Ints
-    """[partitions][holes][resources]"""
     heap_time: Floats
     heap_code: Ints
     failures: Ints
@@ -288,3 +259,11 @@ def running_of(parts: Ints, p: int) -> range:
 def units_of(parts: Ints, p: int) -> range:
     """Return the indices in ``part_units`` of a partition's nodes, or of its pool."""
     return range(parts[p, P_AT], parts[p + 1, P_AT])
+
+
+def lacks(free: Ints, j: int, need: Ints) -> bool:
+    """Return whether row ``j`` of ``free`` has less than the need of some resource."""
+    for r in range(len(need)):
+        if free[j, r] < need[r]:
+            return True
+    return False
