@@ -69,7 +69,7 @@ browser: venv  ## Chromium for the tests of the page; optional
 screenshots: venv browser  ## the pictures of the page in the documentation, by its test
 	mkdir -p build/screenshots
 	BERTH_SCREENSHOTS=$(abspath build/screenshots) $(PY) -m pytest -q tests/plugin/ui/test_ui_in_a_browser.py
-	cp $(foreach view,mig place predict,build/screenshots/$(view).png) docs/pictures/
+	cp $(foreach view,overview jobs actions what-if mig place predict,build/screenshots/$(view).png) docs/pictures/
 
 schemas: venv  ## docs/schemas: what commands print with --json
 	PYTHONPATH=tests/support:tests/nvml:tests/slurm:tests/flux:tests/plugin/scheduler:. $(PY) tests/support/json_outputs.py
@@ -181,7 +181,8 @@ day-one: venv slurm  ## 60 submissions of unknown programs on a private Slurm, w
 replay-fidelity: venv slurm  ## 500 jobs on a private Slurm and in a replay, three times by FIFO and by backfill; 40 minutes
 	cd tests/slurm && PYTHONPATH=../support $(abspath $(PY)) replay_fidelity.py
 
-replay-peer: venv  ## the replay beside AccaSim 1.1.3, in an environment of its own: the same starts, how fast; 3 minutes
+replay-peer: venv  ## the replay beside FCFS and EASY from their definitions, and beside AccaSim 1.1.3 in an environment of its own; 4 minutes
+	PYTHONPATH=tests/support $(PY) benchmarks/peers/by_definition.py
 	@test -x .venv-accasim/bin/python || python3 -m venv .venv-accasim
 	@.venv-accasim/bin/python -c 'import psutil, matplotlib' 2>/dev/null || .venv-accasim/bin/python -m pip install --quiet accasim==1.1.3
 	$(PY) benchmarks/peers/replay_peer.py --python .venv-accasim/bin/python "$$($(PY) -c \
