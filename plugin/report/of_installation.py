@@ -10,7 +10,7 @@ from berth.plugin.report.parts import Column, Part, Table
 
 FINDINGS: tuple[Column[Finding], ...] = (
     Column("State", "status", lambda finding: finding.status.value),
-    Column("Of", "check", lambda finding: finding.check),
+    Column("Check", "check", lambda finding: finding.check),
     Column("Finding", "text", lambda finding: finding.text),
     Column("What to do", "advice", lambda finding: finding.advice),
 )

@@ -11,6 +11,7 @@ from berth.pilot.units import counted
 from berth.plugin.doctor.findings import Finding, Status
 from berth.plugin.outcomes.accuracy import MOST_COUNTED, newest_jobs, newest_only, summarise
 from berth.plugin.report.of_gain import GROUNDS, gain_part
+from berth.plugin.report.of_installation import FINDINGS
 from berth.plugin.report.parts import Column, Part, Report, Table, part
 from berth.plugin.site import Site
 from berth.plugin.store import Store
@@ -37,10 +38,14 @@ class Answers:
     """One kind of answer, with the number of jobs that got it."""
 
     words: str
+    action: str
+    """``edit``, or ``keep`` for jobs that stayed as they were."""
     code: str
     """The code of these decisions; empty: several."""
     day: int
     week: int
+    example: str | None = None
+    """The sentence of the newest of these decisions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,14 +111,6 @@ def overview_report(
     )
 
 
-_FINDINGS: tuple[Column[Finding], ...] = (
-    Column("Check", "check", lambda finding: finding.check),
-    Column("Status", "status", lambda finding: finding.status.value),
-    Column("Finding", "text", lambda finding: finding.text),
-    Column("Do", "advice", lambda finding: finding.advice),
-)
-
-
 def _wrong(findings: Sequence[Finding] | None, link: str) -> Part:
     if findings is None:
         return Part("", ["The doctor is looking: look again in some seconds."])
@@ -121,7 +118,7 @@ def _wrong(findings: Sequence[Finding] | None, link: str) -> Part:
     if not bad:
         return Part("", [f"Nothing: berth site doctor made {counted(len(findings), 'check')}."])
     worst = sorted(bad, key=lambda finding: finding.status is not Status.FAIL)[:3]
-    table = Table("The worst findings of berth site doctor", _FINDINGS, worst,
+    table = Table("The worst findings of berth site doctor", FINDINGS, worst,
                   links=[link or None] * len(worst))  # fmt: skip
     return Part("", [f"{len(bad)} of {len(findings)} findings need attention."], tables=[table])
 
@@ -158,21 +155,28 @@ def _answers(store: Store, now_s: float, link: Links) -> Part:
     if not week:
         return Part("", ["No job was submitted in the last 7 days."])
     rows = [
-        Answers(f"changed, by {GROUNDS.get(ground, 'what is predicted')}", "",
+        Answers(f"changed, based on {GROUNDS.get(ground, 'what is predicted')}", "edit", "",
                 _sum(day, "edit", ground=ground), _sum(week, "edit", ground=ground))
         for ground in dict.fromkeys(ground for action, _, ground in week if action == "edit")
     ]  # fmt: skip
     left = {code: _sum(week, "keep", code=code) for action, code, _ in week if action == "keep"}
     by_size = sorted(left, key=lambda code: (-left[code], code))
     rows += [
-        Answers(_left(code), code, _sum(day, "keep", code=code), left[code])
+        Answers(
+            _left(code),
+            "keep",
+            code,
+            _sum(day, "keep", code=code),
+            left[code],
+            next((newest.reason for newest in store.decisions.last(1, code=code)), None),
+        )
         for code in by_size[:MOST_REASONS]
     ]
     if rest := by_size[MOST_REASONS:]:
         in_day = sum(_sum(day, "keep", code=code) for code in rest)
-        rows.append(Answers("left alone: other reasons", "", in_day, sum(left[c] for c in rest)))
-    links = [link("code", r.code) if r.code else link("action", r.words.split(",")[0].split()[0])
-             for r in rows]  # fmt: skip
+        in_week = sum(left[code] for code in rest)
+        rows.append(Answers("left alone: other reasons", "keep", "", in_day, in_week))
+    links = [link("code", r.code) if r.code else link("action", r.action) for r in rows]
     return Part("", tables=[Table("Jobs by answer", _ANSWERS, rows, links=links)])
 
 
@@ -180,6 +184,7 @@ _ANSWERS: tuple[Column[Answers], ...] = (
     Column("Answer", "answer", lambda row: row.words),
     Column("Last day", "day", lambda row: row.day, "{:,}".format),
     Column("Last 7 days", "week", lambda row: row.week, "{:,}".format),
+    Column("The newest of them", "example", lambda row: row.example),
 )
 
 

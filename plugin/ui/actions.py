@@ -16,11 +16,12 @@ from itsdangerous import BadSignature, URLSafeTimedSerializer
 from werkzeug.wrappers import Response
 
 from berth.pilot.errors import BerthError, UsageError
+from berth.plugin.daemon.client import ask
 from berth.plugin.forecasting import platforms_for, reference_of
 from berth.plugin.learning.learner import Learner
 from berth.plugin.report.of_store import learning_sentences
 from berth.plugin.site.edit import edit
-from berth.plugin.ui.context import Context, context
+from berth.plugin.ui.context import DAEMON_S, Context, context
 from berth.plugin.workloads.filing import refresh
 from berth.policies.values import Mode
 
@@ -37,7 +38,7 @@ class Action:
 
     title: str
     question: str
-    """Text of the confirmation; ``{target}`` is replaced by the action's target."""
+    """Sentence on what the action does; ``{target}`` is replaced by the action's target."""
     label: str
     """Label of the target's input field; empty: the action has no target."""
     run: Callable[[Context, str], str]
@@ -53,15 +54,20 @@ def actions() -> str:
     page = _allowed()
     problem: BerthError | None = None
     offered: dict[str, list[str]] = {}
+    state: list[tuple[str, str]] = []
+    shown = dict(ACTIONS)
     try:
-        for name, action in ACTIONS.items():
+        state = _state(page)
+        if not page.is_demo:
+            shown.pop("stop" if page.site().daemon.kill_switch.exists() else "go-on")
+        for name, action in shown.items():
             if action.choices:
                 offered[name] = action.choices(page)
     except BerthError as error:
         problem = error
     return render_template(
-        "actions.html", actions=ACTIONS, offered=offered, problem=problem,
-        done=request.args.get("done", ""), state=_state(page),
+        "actions.html", actions=shown, offered=offered, problem=problem,
+        done=request.args.get("done", ""), state=state,
     )  # fmt: skip
 
 
@@ -98,17 +104,25 @@ def act(name: str) -> str | Response:
     return redirect(url_for("actions.actions", done=done[:_LONGEST]), 303)
 
 
-def _state(page: Context) -> str:
-    """Return in a sentence what the site's mode and kill switch say now."""
+def _state(page: Context) -> list[tuple[str, str]]:
+    """Return what the site's settings say now, and whether the daemon answers: name and value."""
     if page.is_demo:
-        return ""
+        return []
+    site = page.site()
+    switch = site.daemon.kill_switch
     try:
-        site = page.site()
-    except BerthError:
-        return ""
-    if site.daemon.kill_switch.exists():
-        return f"Stopped: {site.daemon.kill_switch} exists, every job is left as it is."
-    return f"The site file says mode {site.mode.value}; the kill switch is not set."
+        stats = ask(site.daemon.socket, {"v": 1, "op": "stats"}, timeout_s=DAEMON_S)
+        daemon = f"answers, in mode {stats.get('mode', '?')}"
+    except BerthError as error:
+        daemon = error.message
+    excluded = site.policy.explore.excluded_users
+    return [
+        ("Kill switch", f"set: {switch} exists, every job is left as it is" if switch.exists()
+         else "not set"),
+        ("Mode of the site file", site.mode.value),
+        ("Daemon", daemon),
+        ("Never sent anywhere to learn", ", ".join(excluded) or "nobody"),
+    ]  # fmt: skip
 
 
 def _allowed() -> Context:
@@ -119,7 +133,7 @@ def _allowed() -> Context:
 
 
 def _failed(error: BerthError) -> str:
-    return render_template("actions.html", actions={}, offered={}, problem=error, done="", state="")
+    return render_template("actions.html", actions={}, offered={}, problem=error, done="", state=[])
 
 
 def _audit(name: str, target: str, who: str, result: str) -> None:
@@ -203,29 +217,33 @@ def _workloads(page: Context) -> list[str]:
 
 
 ACTIONS: Mapping[str, Action] = {
+    "stop": Action(
+        "Stop all placements now", "Sets the kill switch: every job is left as it is.", "", _stop,
+        style="danger",
+    ),
+    "go-on": Action(
+        "Go on after a stop", "Removes the kill switch: jobs are placed again.", "", _go_on,
+        style="primary",
+    ),
     "learn": Action(
-        "Learn now", "Finished jobs that were not looked at yet change forecasts.", "", _learn
+        "Learn now", "Makes forecasts anew by finished jobs not yet looked at.", "", _learn
     ),
     "refresh": Action(
-        "Predict a workload again", "{target} is predicted anew with the present bundles.",
+        "Predict a workload again", "Predicts {target} anew with the present bundles.",
         "Workload", _refresh, _workloads,
     ),
     "forget": Action(
         "Forget a workload",
-        "{target} and its forecasts leave the store; its jobs are left alone from then on.",
+        "Takes {target} and its forecasts out of the store: its jobs are left alone from then on.",
         "Workload", _forget, _workloads,
     ),
     "mode": Action(
-        "Set the site's mode", "The site file is changed: mode {target}, for every job.", "Mode",
+        "Set the site's mode", "Writes mode {target} into the site file, for every job.", "Mode",
         _mode, _modes,
     ),
     "no-exploring": Action(
         "Never send a user's jobs anywhere to learn",
-        "The site file is changed: jobs of {target} are not explored with.", "User", _no_exploring,
+        "Writes into the site file that jobs of {target} are not explored with.", "User",
+        _no_exploring,
     ),
-    "stop": Action(
-        "Stop all placements now", "The kill switch is set: every job is left as it is.", "", _stop,
-        style="danger",
-    ),
-    "go-on": Action("Go on after a stop", "The kill switch is removed.", "", _go_on),
 }  # fmt: skip

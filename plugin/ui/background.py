@@ -44,8 +44,8 @@ class Background(Generic[K, V]):
         self._working: threading.Thread | None = None
 
     def newest(self, key: K) -> Made[V] | None:
-        """Return the newest result, perhaps an old one while a new one is made; None: the first
-        is still being made. Raises BerthError where making it failed."""
+        """Return the newest result, perhaps an old one while a new one is made; None: the first is
+        still being made. Raises BerthError where making it failed."""
         with self._lock:
             made, working = self._made.get(key), self._working
             # A failure is tried again at once, as its cause may be gone.

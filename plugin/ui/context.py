@@ -19,6 +19,7 @@ from berth.plugin.site import Site, demo_site, load_site
 from berth.plugin.store import DecisionRecord, Store
 from berth.plugin.store.records import WorkloadRecord
 from berth.plugin.ui.guard import UiSettings
+from berth.plugin.ui.questions import Questions
 from berth.plugin.users.client import RemoteStore
 from berth.plugin.workloads.names import may_use
 from berth.predictor.core.forecaster import Forecaster
@@ -29,6 +30,8 @@ MOST_OF_ONE = 20
 MOST_BYTES = 256 * 2**20
 PATIENCE_S = 1.0
 """Seconds that a view waits for a locked store before it shows the problem."""
+DAEMON_S = 0.3
+"""Seconds that a view waits for the daemon's answer."""
 KEY = "berth"
 _STORE = "berth_store"
 
@@ -86,8 +89,8 @@ class Viewer:
         return None if self.name is None or self.admin else self.name
 
     def may_see(self, record: DecisionRecord) -> bool:
-        """Return whether the viewer may see this decision: an administrator every one, a user
-        only own ones."""
+        """Return whether the viewer may see this decision: an administrator every one, a user only
+        own ones."""
         return self.only is None or record.user == self.only
 
     def may_use(self, workload: str) -> bool:
@@ -130,6 +133,7 @@ class Context:
 
     settings: UiSettings
     held: Held = field(default_factory=Held)
+    questions: Questions = field(default_factory=Questions)
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _site: tuple[object, Site, Forecaster] | None = None
 

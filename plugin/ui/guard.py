@@ -1,8 +1,8 @@
 """Security of the web page: checks of every request, and headers of every response.
 
 Each request's host name (against DNS rebinding), token, and form origin (against forged requests)
-are checked. Response headers allow only this page's own files. The token also keeps out other
-users of a login node, who can reach its loopback addresses.
+are checked. Response headers allow only this page's own files. The token also keeps out other users
+of a login node, who can reach its loopback addresses.
 """
 
 from __future__ import annotations

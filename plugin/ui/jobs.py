@@ -158,8 +158,8 @@ def _seen(page: Context, record: DecisionRecord | None, name: str) -> DecisionRe
 
 
 def _why(page: Context, store: Store | RemoteStore, record: DecisionRecord) -> KnownJob | None:
-    """Return what the store and the scheduler know of the decision's job; None: neither knows a
-    job of this decision."""
+    """Return what the store and the scheduler know of the decision's job; None: neither knows a job
+    of this decision."""
     ended = store.outcomes.of_decision(record.id)
     if ended:
         return _asked(page, store, ended[0].job_id)

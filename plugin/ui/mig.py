@@ -70,6 +70,8 @@ def _plan(
 ) -> PlanDocument | None:
     """Return a new plan for the form's workload, else the plan of ``--plan``; None: there is
     neither. Raises BerthError."""
+    if "workload" in request.args and not form.workload.data:
+        raise UsageError("a plan for which jobs?", hint="choose a stored workload")
     if form.workload.data and form.validate():
         record = page.workload(form.workload.data)
         if record is None:

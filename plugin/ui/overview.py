@@ -17,17 +17,13 @@ from berth.plugin.installed_site import Installation
 from berth.plugin.report.of_overview import Figures, overview_report, store_figures
 from berth.plugin.site import Site
 from berth.plugin.ui.background import Background
-from berth.plugin.ui.context import Context, context
+from berth.plugin.ui.context import DAEMON_S, Context, context
 
 view = Blueprint("overview", __name__)
-_DAEMON_S = 0.3
-"""Seconds that the page waits for the daemon's answer."""
 
 
 def _link(key: str, value: str) -> str:
     """Return the address of the list of jobs with this code, or with this action."""
-    if key == "action":
-        value = "edit" if value == "changed" else "keep"
     return f"jobs?{key}={value}"
 
 
@@ -82,7 +78,7 @@ def _report(page: Context) -> Any:
 
     def places() -> Mapping[str, Mapping[str, Any]]:
         _needs_site(page)
-        reply = ask(site.daemon.socket, {"v": 1, "op": "stats"}, timeout_s=_DAEMON_S)
+        reply = ask(site.daemon.socket, {"v": 1, "op": "stats"}, timeout_s=DAEMON_S)
         known: Mapping[str, Mapping[str, Any]] = reply.get("places", {})
         return known
 

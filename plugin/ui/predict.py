@@ -121,10 +121,15 @@ class WorkloadForm(Form):
         return []
 
     def asked(self) -> bool:
-        """Return whether the form was sent with a workload of any source."""
+        """Return whether the form names a workload. Raises UsageError for one sent without any."""
         sent = request.files.get("file")
         is_file = sent is not None and bool(sent.filename)
-        return bool(self.workload.data or self.sent.data or self.described.data or is_file)
+        is_asked = bool(self.workload.data or self.sent.data or self.described.data or is_file)
+        if not is_asked and request.method == "POST":
+            raise UsageError(
+                "which workload?", hint="choose a stored one or a file, or describe a transformer"
+            )
+        return is_asked
 
     def read(self, page: Context) -> Workload:
         """Return the form's workload. Raises BerthError.

@@ -41,10 +41,14 @@ class Browser:
             self.tab.click(selector)
 
     def screenshot(self, name: str, *, whole: bool = False) -> None:
-        """For the documentation: ``make screenshots`` says where."""
+        """For the documentation, in few colours: ``make screenshots`` says where."""
         folder = os.environ.get("BERTH_SCREENSHOTS")
         if folder:
-            self.tab.screenshot(path=Path(folder, f"{name}.png"), type="png", full_page=whole)
+            from PIL import Image
+
+            path = Path(folder, f"{name}.png")
+            self.tab.screenshot(path=path, type="png", full_page=whole)
+            Image.open(path).convert("RGB").quantize(48).save(path, optimize=True)
 
     def findings(self) -> list[str]:
         """What axe-core finds wrong for people who cannot see or point."""

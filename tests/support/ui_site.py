@@ -52,7 +52,8 @@ def lively(folder: Path) -> UiSettings:
     """Site file, store, fleet with its plan, and a report of replays, all in ``folder``."""
     site, reports = folder / "berth.toml", folder / "reports"
     store_file = folder / "store.db"
-    site.write_text(f'{DEMO_FILE.read_text()}\n[daemon]\nstore = "{store_file}"\n')
+    text = DEMO_FILE.read_text().replace('mode = "shadow"', 'mode = "enforce"')
+    site.write_text(f'{text}\n[daemon]\nstore = "{store_file}"\n')
     store = Store.open(str(store_file))
     _fill(store)
     store.close()
@@ -104,7 +105,7 @@ def _fill(store: Store) -> None:
 
 def _decided(number: int, name: str, user: str, at_s: float) -> DecisionRecord:
     """Most are placed; some programs are not known."""
-    made = replace(decision(number), time_s=at_s, user=user, workload=name)
+    made = replace(decision(number), time_s=at_s, user=user, workload=name, mode="enforce")
     if number % 10 == 7:
         reason = "no workload is known by this name"
         return replace(made, workload=None, action="keep", code="no-workload", reason=reason,

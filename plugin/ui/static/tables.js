@@ -32,3 +32,6 @@ for (const table of document.querySelectorAll("table.cards")) {
     title.append(button);
   });
 }
+
+// A page that shows work in progress is loaded again until the work is done.
+if (document.querySelector("[data-again]")) setTimeout(() => location.reload(), 2000);

@@ -66,7 +66,7 @@ def test_without_the_option_nothing_can_be_done(asking: Asking, site: Path, name
 
 
 def test_views_that_only_read_take_no_form(asking: Asking) -> None:
-    for view in ("/jobs", "/site", "/mig", "/what-if", "/queue"):
+    for view in ("/jobs", "/site", "/mig", "/queue"):
         assert asking().post(view).status_code == 405
 
 
@@ -77,14 +77,20 @@ def test_each_is_confirmed_done_and_leaves_a_line(
     assert "Forget a workload" in client.get("/actions").text
     with caplog.at_level(logging.INFO, "berth.ui.audit"):
         asked = client.post("/actions/mode", data={"target": "enforce"})
-        assert "The site file is changed: mode enforce" in asked.text
+        assert "Writes mode enforce into the site file" in asked.text
         assert load_site(site).mode.value == "shadow"  # not yet
         assert "mode enforce" in done(client, "mode", "enforce")
         assert load_site(site).mode.value == "enforce"
         assert "no job of carol" in done(client, "no-exploring", "carol")
         assert load_site(site).policy.explore.excluded_users == ("carol",)
+        before = client.get("/actions").text
+        assert "Stop all placements now" in before
+        assert "Go on after a stop" not in before
         assert "left alone" in done(client, "stop")
         assert (site.parent / "off").exists()
+        after = client.get("/actions").text
+        assert "every job is left as it is" in after
+        assert "Stop all placements now" not in after
         assert "is gone" in done(client, "go-on")
         assert not (site.parent / "off").exists()
         assert "ended jobs" in done(client, "learn")

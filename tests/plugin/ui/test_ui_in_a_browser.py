@@ -52,6 +52,28 @@ def what_if(browser: Browser) -> Any:
     return frame
 
 
+MONTH = "submit_s,user,partition,cores,limit_s,seconds@quartz\n" + "".join(
+    f"{1_800 * n},u{n % 7},cpu,{36 * (1 + n % 3)},86400,{7_200 + 600 * (n % 11)}\n"
+    for n in range(60)
+)
+
+
+def asked(browser: Browser, jobs: Path) -> None:
+    """A question on What if, from its form to its answer; the page looks again by itself."""
+    tab = browser.tab
+    browser.open("/what-if")
+    browser.follow("main button:text('Ask')")
+    assert "what would have been different?" in tab.locator(".alert").inner_text()
+    tab.set_input_files("input[type=file]", jobs)
+    tab.select_option("#kind", "broadwell")
+    tab.fill("#nodes", "4")
+    browser.follow("main button:text('Ask')")
+    assert browser.findings() == []
+    tab.wait_for_selector("text=The answer", timeout=200_000)
+    assert browser.findings() == []
+    browser.screenshot("what-if")
+
+
 def ready(browser: Browser, view: str) -> None:
     """The view, with what is made beside the answers."""
     browser.open(view)
@@ -107,6 +129,9 @@ def test_every_view_is_used_end_to_end(browser: Browser, model: Path) -> None:
         assert browser.empty_pictures() == [], view
         browser.screenshot(view.strip("/"))
         browser.screenshot(f"wide-{view.strip('/')}", whole=True)
+    month = model.with_name("month.csv")
+    month.write_text(MONTH)
+    asked(browser, month)
     framed = what_if(browser)
     assert framed.locator("img").count() >= 3
     assert framed.locator("table").count() >= 3

@@ -78,7 +78,7 @@ def test_the_first_page_answers_the_four_questions(settings: UiSettings) -> None
     page = page_of(settings)("/overview")
     assert "Berth is on: mode enforce" in page
     assert "findings need attention" in page
-    assert "changed, by a pilot" in page
+    assert "changed, based on a pilot" in page
     assert "left as written: control jobs" in page
     assert "jobs?code=control" in page
     assert "Berth's changes help: jobs left as written take 1." in page
