@@ -1,4 +1,4 @@
-"""Adds four things to every command: its example at the top of its help, ``--format csv``,
+"""Adds to every command: its example at the top of its help, ``--format csv`` and ``--columns``,
 ``--help-all``, and the options' defaults in the help."""
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ import inspect
 import click
 
 from berth.pilot.units import counted
-from berth.plugin.cli.options import Rare, SentenceJson, with_rare_options
+from berth.plugin.cli.options import WORDS, Rare, SentenceJson, with_rare_options
 
 TEXT, CSV = "text", "csv"
 _EXAMPLE = "Example:"
@@ -70,7 +70,7 @@ def _show_all(context: click.Context, _parameter: click.Parameter, value: bool) 
 
 
 def _add_format(command: click.Command) -> None:
-    """Add ``--format csv`` to a command that prints tables: only the tables, for a spreadsheet.
+    """Add ``--format csv`` and ``--columns`` to a command that prints tables.
 
     Where the command has another ``--format`` option, this one is called ``--output-format``.
     """
@@ -82,6 +82,16 @@ def _add_format(command: click.Command) -> None:
     }
     if "--json" not in known or any(option.name == "output_format" for option in command.params):
         return
+    command.params.append(
+        click.Option(
+            ["--columns"],
+            type=WORDS,
+            expose_value=False,
+            callback=_begin_columns,
+            metavar="KEY,KEY",
+            help="Show these columns of tables, by their names in CSV.",
+        )
+    )
     command.params.append(
         click.Option(
             [_OTHER_NAME if _NAME in known else _NAME, "output_format"],
@@ -99,3 +109,12 @@ def _begin_csv(context: click.Context, _parameter: click.Parameter, value: str) 
         from berth.plugin.report.csv_tables import tables_as_csv  # noqa: PLC0415 - of csv alone
 
         context.with_resource(tables_as_csv())
+
+
+def _begin_columns(
+    context: click.Context, _parameter: click.Parameter, value: tuple[str, ...] | None
+) -> None:
+    if value is not None and not context.resilient_parsing:
+        from berth.plugin.report.chosen_columns import only_columns  # noqa: PLC0415 - not for --help
+
+        context.with_resource(only_columns(value))

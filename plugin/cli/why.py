@@ -16,13 +16,13 @@ from berth.plugin.report.parts import Table
 
 @click.command()
 @click.argument("jobs", metavar="JOB...", nargs=-1, required=True)
-@click.option("--short", is_flag=True, help="One line a job, in columns as squeue has them.")
+@click.option("--brief", is_flag=True, help="One line a job, in columns as squeue has them.")
 @table_json_option
 @store_options
 def why(
     jobs: tuple[str, ...],
     *,
-    short: bool,
+    brief: bool,
     json_: bool,
     installation: Installation,
 ) -> None:
@@ -34,7 +34,7 @@ def why(
     \b
     Example:
       berth why 4711
-      berth why --short 4711 4712
+      berth why --brief 4711 4712
     """
     store = installation.view()
     known, unknown = [], []
@@ -47,7 +47,7 @@ def why(
         raise unknown[0]
     data = [dataclasses.asdict(job) for job in known]
     answer(
-        Table("Jobs", JOBS, known) if short else "\n".join(map(why_text, known)),
+        Table("Jobs", JOBS, known) if brief else "\n".join(map(why_text, known)),
         data if len(jobs) > 1 else data[0],
         json_=json_,
     )

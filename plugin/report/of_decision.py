@@ -49,8 +49,8 @@ def moment(unix_s: float) -> str:
 
 
 def _predicted_s(decision: Decided) -> float | None:
-    """Return the predicted seconds for the place where the job ran, else for the chosen
-    candidate; None: there is no prediction."""
+    """Return the predicted seconds for the place where the job ran, else for the chosen candidate;
+    None: there is no prediction."""
     for outcome in decision.outcomes:
         if outcome.predicted_s is not None:
             return outcome.predicted_s
@@ -85,25 +85,25 @@ def _ran(decision: Decided) -> str | None:
     return f"{text} ({len(_ran_s(decision))} of {len(ended)})" if len(ended) > 1 else text
 
 
+def _short_moment(unix_s: float) -> str:
+    return time.strftime("%m-%d %H:%M", time.localtime(unix_s))
+
+
 DECISIONS: tuple[Column[Decided], ...] = (
-    Column("ID", "id", lambda d: d.record.id, in_short=True),
-    Column("Time", "time_s", lambda d: d.record.time_s, moment, "s", in_short=True),
-    Column("User", "user", lambda d: d.record.user, in_short=True),
-    Column("Workload", "workload", lambda d: d.record.workload, in_short=True),
+    Column("ID", "id", lambda d: d.record.id, in_brief=True),
+    Column("Time", "time_s", lambda d: d.record.time_s, _short_moment, "s", in_brief=True),
+    Column("User", "user", lambda d: d.record.user, in_brief=True),
+    Column("Workload", "workload", lambda d: d.record.workload, in_brief=True),
     Column("Mode", "mode", lambda d: d.record.mode),
     Column("Action", "action", lambda d: d.record.action),
-    Column("Code", "code", lambda d: d.record.code, in_short=True),
-    Column("Chosen", "chosen", lambda d: d.record.chosen, in_short=True),
+    Column("Code", "code", lambda d: d.record.code, in_brief=True),
+    Column("Chosen", "chosen", lambda d: d.record.chosen, in_brief=True),
     Column("Based on", "ground", lambda d: d.record.ground),
     seconds("Predicted", "predicted_s", _predicted_s),
-    Column("Ran", "ran_s", _median_s, unit="s", words=_ran, in_short=True),
+    Column("Ran", "ran_s", _median_s, unit="s", words=_ran, in_brief=True),
     Column("Took", "latency_us", lambda d: d.record.latency_us, "{} us".format, "us"),
 )
 """The columns of a table of decisions."""
-
-
-def _short_moment(unix_s: float) -> str:
-    return time.strftime("%m-%d %H:%M", time.localtime(unix_s))
 
 
 def _job_id(decision: Decided) -> str | None:
@@ -173,10 +173,10 @@ def decided_one(store: Store | RemoteStore, record: DecisionRecord) -> Decided:
 
 
 def decisions_table(
-    decisions: Sequence[Decided], *, short: bool = False, links: Sequence[str | None] = ()
+    decisions: Sequence[Decided], *, brief: bool = False, links: Sequence[str | None] = ()
 ) -> Table[Decided]:
     """Return a table with a line for each decision."""
-    columns = [column for column in DECISIONS if column.in_short or not short]
+    columns = [column for column in DECISIONS if column.in_brief or not brief]
     return Table("Decisions, newest first", columns, decisions, links=links)
 
 

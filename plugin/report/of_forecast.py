@@ -33,8 +33,8 @@ _JOULES = ((1e9, "GJ"), (1e6, "MJ"), (1e3, "kJ"), (1.0, "J"), (1e-3, "mJ"), (1e-
 
 @dataclass(frozen=True, slots=True)
 class PlatformRow:
-    """A row of a table of platforms: the prediction, its cost, and whether the program has code
-    for the platform."""
+    """A row of a table of platforms: the prediction, its cost, and whether the program has code for
+    the platform."""
 
     prediction: Prediction
     source: str | None
@@ -116,8 +116,8 @@ def rows_of(
     prices: Mapping[str, Platform] | None = None,
     currency: str = "",
 ) -> list[PlatformRow]:
-    """Return the table rows of these predictions; ``prices``: platforms with their prices, to
-    show costs in ``currency``."""
+    """Return the table rows of these predictions; ``prices``: platforms with their prices, to show
+    costs in ``currency``."""
     rows = []
     for prediction in predictions:
         platform = prediction.platform
@@ -162,8 +162,8 @@ def without_code(
 
 
 def ranked(rows: Sequence[Prediction], no_code: Container[str] = ()) -> list[Prediction]:
-    """Return the predictions sorted: reliable ones by time, then the others by time, then
-    platforms that the program has no code for."""
+    """Return the predictions sorted: reliable ones by time, then the others by time, then platforms
+    that the program has no code for."""
     return sorted(
         rows,
         key=lambda p: (p.platform in no_code, not usable(p), p.runtime_s.mid, p.platform),

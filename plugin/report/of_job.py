@@ -193,8 +193,8 @@ def _comparison(job: KnownJob) -> list[str]:
 
 
 def others_sentences(elsewhere: Sequence[Elsewhere]) -> list[str]:
-    """Return sentences on the predicted run times at other candidates, for at most ``_OTHERS``
-    of them."""
+    """Return sentences on the predicted run times at other candidates, for at most ``_OTHERS`` of
+    them."""
     lines = [f"{other.place} instead: {_instead(other)}" for other in elsewhere[:_OTHERS]]
     if len(elsewhere) > _OTHERS:
         lines.append(f"and {len(elsewhere) - _OTHERS} other places: berth jobs decisions")

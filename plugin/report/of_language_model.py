@@ -38,8 +38,8 @@ class Served:
 
     @property
     def can_act(self) -> bool:
-        """Return whether the model fits and the prediction is reliable enough to act on: neither
-        a prior (an estimate without measurements) nor an abstention."""
+        """Return whether the model fits and the prediction is reliable enough to act on: neither a
+        prior (an estimate without measurements) nor an abstention."""
         prediction = self.prediction
         is_prior = prediction.basis is Basis.PRIOR
         return prediction.fits and prediction.abstained is None and not is_prior
@@ -53,13 +53,12 @@ class Served:
         return None if self.prediction.ttft_abstained else self.prediction.ttft_s
 
     def further_token(self) -> Interval | None:
-        """Return the seconds of each further token; None where the predictor abstains from
-        them."""
+        """Return the seconds of each further token; None where the predictor abstains from them."""
         return None if self.prediction.tpot_abstained else self.prediction.tpot_s
 
     def fits(self) -> str:
-        """Return ``yes`` or ``no``, or the number of sequences that fit at a time, where fewer
-        than the load's batch fit."""
+        """Return ``yes`` or ``no``, or the number of sequences that fit at a time, where fewer than
+        the load's batch fit."""
         if not self.prediction.fits:
             return "no"
         each = -(-self.load.batch // self.load.data_parallel)
@@ -67,8 +66,8 @@ class Served:
         return "yes" if resident >= each else f"{int(resident)} at a time"
 
     def basis(self) -> str | None:
-        """Return the basis of the numbers (measured, learnt, prior, ...); None where the model
-        does not fit."""
+        """Return the basis of the numbers (measured, learnt, prior, ...); None where the model does
+        not fit."""
         if not self.prediction.fits:
             return None
         return self.prediction.basis.value + " (abstains)" * bool(self.prediction.abstained)

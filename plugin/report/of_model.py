@@ -164,8 +164,8 @@ OPERATORS: tuple[Column[tuple[Spot, float]], ...] = (
     Column("Share", "share", lambda row: row[0].seconds / row[1], "{:.1%}".format),
     Column("Limited by", "bound", lambda row: row[0].bound.value),
 )  # fmt: skip
-"""The columns of a roofline's operators; a record is an operator and the seconds of all
-operators together."""
+"""The columns of a roofline's operators; a record is an operator and the seconds of all operators
+together."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,8 +186,8 @@ class ModelRanking:
 
 
 def model_report(ranking: ModelRanking) -> Report:
-    """Return the report of a model: platforms ranked by time, where the time goes, and the
-    sources of the numbers."""
+    """Return the report of a model: platforms ranked by time, where the time goes, and the sources
+    of the numbers."""
     graph, rows = ranking.graph, ranking.rows
     table = Table("Platforms ranked", MODEL, rows, [not row.can_act for row in rows])
     parts = [Part("", tables=[table])]

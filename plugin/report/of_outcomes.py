@@ -41,15 +41,15 @@ def _coverage_text(row: Accuracy) -> str | None:
 
 _PREDICTED: Column[OutcomeRecord] = interval("Predicted", "predicted", _predicted)
 JOBS: tuple[Column[OutcomeRecord], ...] = (
-    Column("Job", "job_id", lambda o: o.job_id, in_short=True),
-    Column("User", "user", lambda o: o.user, in_short=True),
+    Column("Job", "job_id", lambda o: o.job_id, in_brief=True),
+    Column("User", "user", lambda o: o.user, in_brief=True),
     Column("Queue", "queue", lambda o: o.queue),
-    Column("State", "state", lambda o: o.state, in_short=True),
+    Column("State", "state", lambda o: o.state, in_brief=True),
     Column("Workload", "workload", lambda o: o.workload),
     Column("Platform", "platform", lambda o: o.platform),
     _PREDICTED,
-    Column("Ran", "elapsed_s", lambda o: o.elapsed_s, format_elapsed, "s", in_short=True),
-    Column("Error", "error", _error, words=error_text, in_short=True),
+    Column("Ran", "elapsed_s", lambda o: o.elapsed_s, format_elapsed, "s", in_brief=True),
+    Column("Error", "error", _error, words=error_text, in_brief=True),
 )
 """The columns of a table of finished jobs."""
 
@@ -66,9 +66,9 @@ ACCURACY: tuple[Column[Accuracy], ...] = (
 """The columns of the predictions' accuracy for groups of jobs."""
 
 
-def jobs_table(outcomes: Sequence[OutcomeRecord], *, short: bool = False) -> Table[OutcomeRecord]:
+def jobs_table(outcomes: Sequence[OutcomeRecord], *, brief: bool = False) -> Table[OutcomeRecord]:
     """Return a table with a line for each finished job."""
-    columns = [column for column in JOBS if column.in_short or not short]
+    columns = [column for column in JOBS if column.in_brief or not brief]
     return Table("Jobs that have run", columns, outcomes)
 
 

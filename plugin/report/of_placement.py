@@ -20,8 +20,8 @@ DECISION_SCHEMA = "berth.decision/1"
 
 
 def _basis(row: Ranked) -> str:
-    """Return the basis of the candidate's prediction as text, in capitals where the submit
-    filter would not act on it."""
+    """Return the basis of the candidate's prediction as text, in capitals where the submit filter
+    would not act on it."""
     if row.guess and row.basis is not Basis.PRIOR:
         return "GUESS"
     basis = "PRIOR ONLY" if row.basis is Basis.PRIOR else str(row.basis or "-")
@@ -68,8 +68,8 @@ def fitting_table(placing: Placing, currency: str) -> Table[Ranked]:
 
 
 def ruled_out_table(placing: Placing) -> Table[Ranked]:
-    """Return a table with a line for each candidate where the job cannot or may not run, with
-    the reason."""
+    """Return a table with a line for each candidate where the job cannot or may not run, with the
+    reason."""
     rows = [row for row in placing.decision.ranked if row.score is None]
     return Table("Ruled out", RULED_OUT, rows)
 
@@ -159,8 +159,8 @@ def placement_data(placing: Placing, site: Site, command: Sequence[str] | None) 
 
 
 def _row_data(row: Ranked) -> dict[str, Any]:
-    """Return a candidate as plain data, without the makespan: only job arrays have one, and
-    ``berth place`` never places arrays."""
+    """Return a candidate as plain data, without the makespan: only job arrays have one, and ``berth
+    place`` never places arrays."""
     data = row._asdict() | {"ratio_log_width": row.known_ratio_log_width}
     memory = data.pop("memory") or {}
     del data["makespan"]

@@ -55,8 +55,8 @@ class ProgramRanking:
 
 
 def program_report(ranking: ProgramRanking) -> Report:
-    """Return the report of a program's ranking: platforms, reasons, and the measurement that
-    would improve it most."""
+    """Return the report of a program's ranking: platforms, reasons, and the measurement that would
+    improve it most."""
     profile, rows = ranking.profile, ranking.shown
     at = f" at size {ranking.size:g}" if ranking.size is not None else ""
     nothing = "Nothing here is known well enough to act on; below the table is why."

@@ -35,8 +35,8 @@ def queue_report(
 ) -> Report:
     """Return the report of a live replay of the queue: expected starts and waits.
 
-    ``only``: the user whose jobs are listed, None: all users; ``most_jobs``: maximum number of
-    jobs listed.
+    ``only``: the user whose jobs are listed, None: all users; ``most_jobs``: maximum number of jobs
+    listed.
     """
     present, replays = live.present, live.replays
     lines = live_notes(present, live.known)

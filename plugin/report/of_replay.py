@@ -27,6 +27,7 @@ from berth.policies.replay import UserChange, changes_by_user
 from berth.policies.replay.metrics import Metrics
 from berth.policies.replay.replayed import Counts, Replayed
 from berth.policies.tuning.replayer import Figures
+from berth.policies.tuning.trace_replayer import figures_of
 
 if TYPE_CHECKING:
     from berth.plugin.replay.truth import VariantReplays
@@ -34,8 +35,6 @@ if TYPE_CHECKING:
 _LEVELS = (0.25, 0.5, 0.75, 0.9, 0.95, 0.99)
 _SAME = 0.0005
 """Relative changes below this are shown as no change."""
-_FIRST = 20
-"""Maximum number of jobs in the table beside the Gantt chart."""
 MOST_COMPARED = 4
 """Maximum number of replays that are compared with the first one."""
 
@@ -54,6 +53,8 @@ class Figure:
     > 0."""
     count: Callable[[Counts], int] | None = None
     """Returns the metric's value from the counts of jobs, where it is such a count."""
+    brief: str = ""
+    """Title of the metric's column in the brief table; empty: it has none."""
 
     def value(self, metrics: Metrics) -> float | None:
         """Return the metric of one replay; None: unknown."""
@@ -71,27 +72,37 @@ class Figure:
         low, high = self.write(interval.low), self.write(interval.high)
         return f"{self.write(value)} ({low}..{high})"
 
+    def is_shown(self, replays: Sequence[Metrics]) -> bool:
+        """Return whether a table of these replays has the metric."""
+        values = [self.value(metrics) for metrics in replays]
+        is_known = any(value is not None for value in values)
+        return {"always": True, "known": is_known, "above 0": any(values)}[self.shown]
+
 
 def _count(
-    title: str, key: str, shown: Literal["always", "known", "above 0"] = "above 0"
+    title: str, key: str, shown: Literal["always", "known", "above 0"] = "above 0", brief: str = ""
 ) -> Figure:
-    return Figure(title, key, str, shown, lambda counts: getattr(counts, key))
+    return Figure(title, key, str, shown, lambda counts: getattr(counts, key), brief)
+
+
+def _hours(seconds: float) -> str:
+    return f"{seconds / pictures.HOUR_S:.3g}"
 
 
 FIGURES = (
-    Figure("mean wait", "mean_wait_s", format_elapsed, "always"),
-    Figure("p95 wait", "p95_wait_s", format_elapsed, "always"),
+    Figure("mean wait", "mean_wait_s", format_elapsed, "always", brief="Wait h"),
+    Figure("p95 wait", "p95_wait_s", format_elapsed, "always", brief="p95 h"),
     Figure("p99 wait", "p99_wait_s", format_elapsed, "always"),
-    Figure("mean finish", "mean_finish_s", format_elapsed, "always"),
+    Figure("mean finish", "mean_finish_s", format_elapsed, "always", brief="Finish h"),
     Figure("makespan", "makespan_s", format_elapsed, "always"),
-    Figure("bounded slowdown", "mean_bounded_slowdown", "{:.4g}".format, "known"),
-    Figure("energy kWh", "energy_kwh", "{:.4g}".format, "known"),
-    Figure("cost", "cost", "{:.4g}".format, "known"),
+    Figure("bounded slowdown", "mean_bounded_slowdown", "{:.4g}".format, "known", brief="Slow"),
+    Figure("energy kWh", "energy_kwh", "{:.4g}".format, "known", brief="kWh"),
+    Figure("cost", "cost", "{:.4g}".format, "known", brief="Cost"),
     Figure("carbon kg", "carbon_kg", "{:.4g}".format, "known"),
-    Figure("cores used", "utilisation", "{:.1%}".format, "known"),
+    Figure("cores used", "utilisation", "{:.1%}".format, "known", brief="Used"),
     Figure("GPUs used", "gpu_utilisation", "{:.1%}".format, "known"),
     Figure("fairness", "fairness", "{:.3f}".format, "always"),
-    Figure("killed by limit", "killed", "{:.0f}".format, "always"),
+    Figure("killed by limit", "killed", "{:.0f}".format, "always", brief="Killed"),
     Figure("killed by memory", "killed_memory", "{:.0f}".format),
     Figure("GPUs cut anew", "recuts", str),
     Figure("GPU-hours drained", "drained_gpu_h", "{:.3g}".format),
@@ -99,7 +110,7 @@ FIGURES = (
     _count("lost", "lost"),
     _count("began again", "requeued"),
     Figure("refused", "refused", str, count=lambda counts: sum(counts.refused.values())),
-    _count("jobs moved", "moved", "always"),
+    _count("jobs moved", "moved", "always", brief="Moved"),
     _count("not judged", "not_judged", "always"),
     _count("policy failed", "policy_failed"),
 )
@@ -107,11 +118,6 @@ FIGURES = (
 
 def figures_table(replays: Sequence[tuple[str, Metrics]]) -> Table[Figure]:
     """Return a table with a line for each metric and a column for each named replay."""
-
-    def is_shown(figure: Figure) -> bool:
-        values = [figure.value(metrics) for _, metrics in replays]
-        is_known = any(value is not None for value in values)
-        return {"always": True, "known": is_known, "above 0": any(values)}[figure.shown]
 
     def column(name: str, metrics: Metrics) -> Column[Figure]:
         return Column(
@@ -123,23 +129,44 @@ def figures_table(replays: Sequence[tuple[str, Metrics]]) -> Table[Figure]:
         Column("Figure", "figure", lambda figure: figure.key, words=lambda figure: figure.title)
     ]
     columns += [column(name, metrics) for name, metrics in replays]
+    every = [metrics for _, metrics in replays]
     caption = "With 90 % intervals over weeks, where there are several"
-    return Table(caption, columns, [figure for figure in FIGURES if is_shown(figure)])
+    return Table(caption, columns, [figure for figure in FIGURES if figure.is_shown(every)])
+
+
+def brief_table(variants: Sequence[VariantReplays]) -> Table[VariantReplays]:
+    """Return a table with a line for each replay: its main metrics, times in hours."""
+
+    def column(figure: Figure) -> Column[VariantReplays]:
+        return Column(
+            figure.brief or figure.title, figure.key,
+            lambda variant: figure.value(variant.metrics),
+            _hours if figure.write is format_elapsed else figure.write, is_wide=not figure.brief,
+        )  # fmt: skip
+
+    every = [variant.metrics for variant in variants]
+    columns: list[Column[VariantReplays]] = [Column("Replay", "replay", lambda each: each.name)]
+    columns += [column(figure) for figure in FIGURES if figure.is_shown(every)]
+    return Table("Replays", columns, variants)
 
 
 def replays_report(
-    variants: Sequence[VariantReplays], notes: Sequence[str], *, most_users: int
+    variants: Sequence[VariantReplays],
+    notes: Sequence[str],
+    *,
+    most_users: int,
+    brief: bool = False,
 ) -> Report:
-    """Return the report of replays side by side for a terminal; ``notes``: about the jobs read.
+    """Return the report of replays for a terminal; ``notes``: about the jobs read.
 
     ``most_users``: how many of the users that lose, and that gain, most are listed; 0: none.
+    ``brief``: a line for each replay, without users.
     """
-    table = figures_table([(variant.name, variant.metrics) for variant in variants])
-    past = variants[0].replays[0]
-    unknown = [*unknown_partitions(past), *without_limit(past), *empty_partitions(past)]
-    failed = failures(variants)
-    parts = [Part("", [*notes, *unknown], tables=[table], notes=failed)]
-    if most_users:
+    shown = [(variant.name, variant.metrics) for variant in variants]
+    table: Table[Any] = brief_table(variants) if brief else figures_table(shown)
+    lines = [*notes, *remarks(variants[0].replays[0])]
+    parts = [Part("", lines, tables=[table], notes=failures(variants))]
+    if most_users and not brief:
         parts += [_users(variants[0], variant, most_users) for variant in variants[1:]]
     return Report("", "", parts)
 
@@ -155,6 +182,11 @@ def counted(counts: Counts) -> list[str]:
     if counts.requeued:
         lines.append(f"{counts.requeued} runs began again after a node broke")
     return lines
+
+
+def remarks(past: Replayed) -> list[str]:
+    """Return sentences on what in the past jobs, beside the site, makes a replay say less."""
+    return [*unknown_partitions(past), *without_limit(past), *empty_partitions(past)]
 
 
 def unknown_partitions(done: Replayed) -> list[str]:
@@ -264,39 +296,29 @@ def users_data(first: VariantReplays, variant: VariantReplays) -> list[dict[str,
     return [{**data_of(USERS, change), "loses": change.loses} for change in changes]
 
 
-@dataclass(frozen=True)
-class Shown:
-    """One replay, with its name and its figures."""
-
-    name: str
-    metrics: Metrics
-    figures: Figures
-
-
-def replay_report(trace: str, replays: Sequence[Shown], notes: Sequence[str]) -> Report:
-    """Return a report with all replays in one table, then each further replay compared with the
-    first."""
-    first, *others = replays
+def replay_report(trace: str, variants: Sequence[VariantReplays], notes: Sequence[str]) -> Report:
+    """Return a report with all replays in one table, then each further one compared with the first
+    in pictures and tables, by the first simulation of each."""
+    first, *others = variants
     hint = [] if others else ["Name a second --backfill or --policy to compare."]
-    table = figures_table([(replay.name, replay.metrics) for replay in replays])
-    parts = [Part("Figures", [*notes, *hint], tables=[table])]
+    table = figures_table([(variant.name, variant.metrics) for variant in variants])
+    lines = [*notes, *remarks(first.replays[0]), *failures(variants), *hint]
+    parts = [Part("Figures", lines, tables=[table])]
+    before = figures_of(first.replays[0])
     for other in others[:MOST_COMPARED]:
         labels = (first.name, other.name)
-        for part in compared_parts(first.figures, other.figures, labels):
+        for part in compared_parts(before, figures_of(other.replays[0]), labels):
             title = f"{part.title}: {other.name} beside {first.name}"
             parts.append(replace(part, title=title))
     return Report(f"Replay of {trace}", "", parts)
 
 
 def compared_parts(before: Figures, after: Figures, labels: tuple[str, str]) -> list[Part]:
-    """Return report sections that compare two replays: waits, use of cores, when and where jobs
-    ran, and users, each as picture and table."""
+    """Return report sections that compare two replays: waits, use of cores, and users, each as
+    picture and table."""
     kinds = (
         ("Waits", "Share of jobs that waited at most so long", pictures.waits, _waits),
         ("Use", "Cores in use in each partition over time", pictures.use, _use),
-        ("When and where jobs ran",
-         f"The first {pictures.MOST_BARS} jobs, a bar each, by partition",
-         pictures.gantt, _first_jobs),
     )  # fmt: skip
     pair = (before, after, labels)
     users = pictures.changed_users(before, after)
@@ -365,22 +387,3 @@ def _use(before: Figures, after: Figures, labels: tuple[str, str]) -> TextTable:
             for n, name in enumerate(queues)
         ],
     )  # fmt: skip
-
-
-def _first_jobs(before: Figures, after: Figures, labels: tuple[str, str]) -> TextTable:
-    def shown(figures: Figures, row: int) -> tuple[str, str]:
-        if row >= len(figures.submit_s):
-            return "-", "-"
-        queues = figures.queues or ("all",)
-        begin = figures.submit_s.min()
-        start = figures.submit_s[row] + figures.wait_s[row] - begin
-        return (
-            f"{queues[int(figures.queue[row])]} at {format_elapsed(float(start))}",
-            format_seconds(float(figures.runtime_s[row])),
-        )
-
-    count = min(_FIRST, max(len(before.submit_s), len(after.submit_s)))
-    header = ("Job", labels[0], "ran for", labels[1], "ran for")
-    rows = [(str(n + 1), *shown(before, n), *shown(after, n)) for n in range(count)]
-    words = f"The first {count} jobs: where they started, and how long after the first submission"
-    return text_table(words, header, rows)

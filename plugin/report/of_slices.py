@@ -141,8 +141,8 @@ def geometry_data(geometry: Geometry) -> dict[str, Any]:
 
 
 def choice_columns(unit: str) -> tuple[Column[SliceChoice], ...]:
-    """Make the columns of a workload's predictions by slice; ``unit``: the unit of work that a
-    time is for, such as ``step``."""
+    """Make the columns of a workload's predictions by slice; ``unit``: the unit of work that a time
+    is for, such as ``step``."""
     return (
         Column("Slice", "profile", lambda choice: choice.profile.name),
         Column("Memory", "memory_bytes", lambda choice: choice.profile.memory_bytes, format_bytes,

@@ -168,8 +168,8 @@ def _what(workload: Workload) -> str:
 
 
 def learnt_text(learnt: Sequence[Moved]) -> list[str]:
-    """Return lines on how finished jobs changed predicted times: one for each platform, followed
-    by at most ``_MOVERS`` jobs that changed its time most."""
+    """Return lines on how finished jobs changed predicted times: one for each platform, followed by
+    at most ``_MOVERS`` jobs that changed its time most."""
     lines = []
     for job in learnt:
         whose = f" for {job.user}" if job.user else ""

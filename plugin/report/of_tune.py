@@ -36,13 +36,12 @@ RESULT_SCHEMA = "berth.tuned/1"
 
 
 def tune_report(result: Result, currency: str) -> Report:
-    """Return the full report of a tuning: verdict, test weeks, recommended site file, trials,
-    and both replays."""
+    """Return the full report of a tuning: verdict, test weeks, recommended site file, trials, and
+    both replays."""
     order, tuned, judgement = result.order, result.tuned, result.judgement
     difference, slices = result.difference, result.slices
     recommended = judgement.recommended if difference or slices else None
     metrics = [METRICS[name] for name in order.metrics]
-    titles = {metric.name: metric.title for metric in metrics}
     parts = [
         Part("How", [_how(order, tuned, judgement), *result.notes]),
         Part(
@@ -68,14 +67,12 @@ def tune_report(result: Result, currency: str) -> Report:
     ]
     if judgement.recommended:
         parts += compared_parts(judgement.today, judgement.figures, pictures.LABELS)
-    if tuned.importance:
-        parts.append(_importance(tuned, titles))
     return Report(f"Tune of {order.site}", judgement.reason, parts)
 
 
 def verdict_report(result: Result, currency: str) -> Report:
-    """Return the tuning's report for a terminal: number of trials, both policies compared, and
-    the changes to files."""
+    """Return the tuning's report for a terminal: number of trials, both policies compared, and the
+    changes to files."""
     now = result.tuned.progress
     unfinished = f", {now.running} still run or were lost" if now.running else ""
     trials = (
@@ -138,8 +135,8 @@ def _unit(metric: Metric, currency: str) -> tuple[str, float]:
 
 
 def differences_columns(currency: str) -> tuple[Column[Difference], ...]:
-    """Make the columns that compare the current and the tuned policy by metric, with the
-    interval of the change."""
+    """Make the columns that compare the current and the tuned policy by metric, with the interval
+    of the change."""
     return (
         Column("Metric", "metric", lambda row: row.metric.name, words=lambda row: row.metric.title),
         Column("Today's", "today", lambda row: row.today,
@@ -196,23 +193,6 @@ def _more_trials(tuned: Tuned) -> list[str]:
     return [
         f"The table leaves out {more} trials that no other beats: berth replay tune --json has all."
     ]
-
-
-def _importance(tuned: Tuned, titles: dict[str, str]) -> Part:
-    names = sorted({name for shares in tuned.importance.values() for name in shares})
-    rows = [
-        (name, *(f"{shares.get(name, 0.0):.0%}" for shares in tuned.importance.values()))
-        for name in names
-    ]
-    header = ("Parameter", *(titles.get(metric, metric) for metric in tuned.importance))
-    return Part(
-        "What matters",
-        pictures=drawn(
-            "Each parameter's part in the variance of each metric",
-            lambda: pictures.importance(tuned.importance, titles),
-        ),
-        tables=[text_table("Part in the variance over the trials", header, rows)],
-    )
 
 
 def _value(value: float | str | None) -> str:

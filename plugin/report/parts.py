@@ -44,11 +44,11 @@ class Column(Generic[R]):
     is_optional: bool = False
     """Whether the column is left out where no record has a value."""
     is_wide: bool = False
-    """Whether a narrow terminal leaves the column out."""
+    """Whether the terminal leaves the column out unless ``--columns`` names it."""
     for_people: bool = True
     """Whether people see the column; False: it stands only in JSON and CSV."""
-    in_short: bool = False
-    """Whether the column stays in a short table (``--short``)."""
+    in_brief: bool = False
+    """Whether the column stays with ``--brief``, and where a terminal is too narrow for all."""
 
     def cell(self, record: R) -> str:
         """Return the text of a record for people."""
@@ -100,8 +100,8 @@ def middle(
 
 
 def at_most(title: str, key: str, value: Callable[[R], Any]) -> Column[R]:
-    """Make a column of intervals in bytes of which the text shows only the upper end; CSV and
-    JSON have all three numbers."""
+    """Make a column of intervals in bytes of which the text shows only the upper end; CSV and JSON
+    have all three numbers."""
 
     def text(known: Any) -> str:
         return format_bytes(ends_of(known)[2])
@@ -144,15 +144,15 @@ class Table(Generic[R]):
     columns: Sequence[Column[R]]
     records: Sequence[R]
     doubtful: Sequence[bool] = ()
-    """For each record, whether its line is shown apart because its prediction is too uncertain
-    to act on."""
+    """For each record, whether its line is shown apart because its prediction is too uncertain to
+    act on."""
     links: Sequence[str | None] = ()
     """For each record, the address that its first cell links to on a web page."""
     most: int | None = None
     """Maximum number of lines on a terminal; None: all. Web page, CSV and JSON have all lines."""
     if_empty: str | None = None
-    """Sentence shown to people in place of a table without records; CSV has the header alone.
-    None: the writer's own."""
+    """Sentence shown to people in place of a table without records; CSV has the header alone. None:
+    the writer's own."""
 
     @property
     def header(self) -> list[str]:
@@ -222,8 +222,8 @@ class Picture:
 
     @property
     def address(self) -> str:
-        """Return the drawing as a data address for ``img``, where an SVG cannot run scripts or
-        load files."""
+        """Return the drawing as a data address for ``img``, where an SVG cannot run scripts or load
+        files."""
         svg = self.svg
         if "xmlns=" not in svg[:400]:
             svg = svg.replace("<svg", '<svg xmlns="http://www.w3.org/2000/svg"', 1)
@@ -260,8 +260,8 @@ class Report:
 
 
 def part(title: str, read: Callable[[], Part]) -> Part:
-    """Return the section that ``read`` makes, under ``title``; where ``read`` raises BerthError,
-    a section with the error."""
+    """Return the section that ``read`` makes, under ``title``; where ``read`` raises BerthError, a
+    section with the error."""
     try:
         return replace(read(), title=title)
     except BerthError as error:

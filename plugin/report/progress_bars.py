@@ -56,19 +56,20 @@ def step_bar(what: str, total: int) -> Iterator[Advance]:
 def saying(title: str) -> Iterator[Say]:
     """Show a progress line titled ``title`` while the block runs; call the yielded function with
     the current activity and, where known, steps done and total."""
-    with _display() as bars:
-        if bars is None:
+    with _display() as progress:
+        if progress is None:
             yield say_nothing
             return
-        bars.begin(title)
+        task = _begin(progress, title)
 
         def say(what: str, done: int = 0, of: int = 0) -> None:
-            bars.say(title, f"{title}: {what}" if what else title, done, of)
+            text = f"{title}: {what}" if what else title
+            progress.update(task, description=text, completed=done, total=of or None, refresh=True)
 
         try:
             yield say
         finally:
-            bars.end(title)
+            _end(progress, task)
 
 
 @contextlib.contextmanager
@@ -79,85 +80,61 @@ def shown_reports() -> Iterator[None]:
     Each bar is removed when its work is done, so that none is on the screen when a result is
     printed.
     """
-    with _display() as bars:
-        if bars is None:
+    with _display() as progress:
+        if progress is None:
             yield
             return
-        with showing(bars.show):
+        lock, begun_s = threading.Lock(), dict[str, float]()
+        tasks: dict[str, TaskID] = {}
+
+        def show(what: str, done: int, of: int) -> None:
+            now_s = time.monotonic()
+            with lock:
+                since_s = now_s - begun_s.setdefault(what, now_s)
+                if done >= of:
+                    del begun_s[what]
+                    if what in tasks:
+                        _end(progress, tasks.pop(what))
+                elif what in tasks:
+                    progress.update(tasks[what], completed=done, total=of, refresh=True)
+                elif since_s >= SHOWN_AFTER_S:
+                    tasks[what] = _begin(progress, what, done, of)
+
+        with showing(show):
             yield
 
 
-class _Bars:
-    """The progress bars of one command."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._begun_s: dict[str, float] = {}
-        self._tasks: dict[str, TaskID] = {}
-        self._progress = _bar()
-
-    def show(self, what: str, done: int, of: int) -> None:
-        """Update, begin or end the bar of one progress report; the bar begins after
-        ``SHOWN_AFTER_S``."""
-        begun_s = self._begun_s.setdefault(what, time.monotonic())
-        if done >= of:
-            self.end(what)
-        elif what in self._tasks:
-            self.say(what, what, done, of)
-        elif time.monotonic() - begun_s >= SHOWN_AFTER_S:
-            self.begin(what, done, of)
-
-    def begin(self, key: str, done: int = 0, of: int = 0) -> None:
-        """Add a bar under ``key``; ``of`` 0: the number of steps is unknown."""
-        with self._lock:
-            self._progress.start()
-            self._tasks[key] = self._progress.add_task(key, completed=done, total=of or None)
-
-    def say(self, key: str, text: str, done: int, of: int) -> None:
-        """Set the text and the progress of the bar ``key``."""
-        with self._lock:
-            task = self._tasks.get(key)
-            if task is not None:
-                self._progress.update(
-                    task, description=text, completed=done, total=of or None, refresh=True
-                )
-
-    def end(self, key: str) -> None:
-        """Remove the bar ``key``; with the last bar the display stops."""
-        with self._lock:
-            self._begun_s.pop(key, None)
-            task = self._tasks.pop(key, None)
-            if task is None:
-                return
-            self._progress.remove_task(task)
-            if not self._tasks:
-                self._progress.stop()
-
-    def close(self) -> None:
-        """Stop the display and remove all bars."""
-        with self._lock:
-            if self._tasks:
-                self._progress.stop()
+def _begin(progress: Progress, title: str, done: int = 0, of: int = 0) -> TaskID:
+    """Add a bar to the display; ``of`` 0: the number of steps is unknown."""
+    progress.start()
+    return progress.add_task(title, completed=done, total=of or None)
 
 
-_bars: ContextVar[_Bars | None] = ContextVar("bars", default=None)
+def _end(progress: Progress, task: TaskID) -> None:
+    """Remove a bar; with the last one the display stops."""
+    progress.remove_task(task)
+    if not progress.tasks:
+        progress.stop()
+
+
+_progress: ContextVar[Progress | None] = ContextVar("progress", default=None)
 
 
 @contextlib.contextmanager
-def _display() -> Iterator[_Bars | None]:
-    """Yield the bars of the running command, created if there are none; None: standard error is
-    no terminal."""
-    there = _bars.get()
+def _display() -> Iterator[Progress | None]:
+    """Yield the display of the running command, made if there is none; None: standard error is no
+    terminal."""
+    there = _progress.get()
     if there is not None or not sys.stderr.isatty():
         yield there
         return
-    made = _Bars()
-    token = _bars.set(made)
+    progress = _bar()
+    token = _progress.set(progress)
     try:
-        yield made
+        yield progress
     finally:
-        _bars.reset(token)
-        made.close()
+        _progress.reset(token)
+        progress.stop()
 
 
 def _bar() -> Progress:

@@ -1,6 +1,7 @@
 """Reports and tables as text: readable on a terminal, in a log and in a mail.
 
-On a narrow terminal the widest columns are shortened; output to a pipe or a file is not shortened.
+On a terminal that is too narrow for a table, columns are left out or shortened, which is said below
+the table; output to a pipe or a file has them all.
 """
 
 from __future__ import annotations
@@ -13,12 +14,13 @@ from typing import Any
 
 import click
 
+from berth.plugin.report.chosen_columns import with_chosen_columns
 from berth.plugin.report.csv_tables import record as note_table
-from berth.plugin.report.parts import Part, Report, Table
+from berth.plugin.report.parts import Column, Part, Report, Table
 
 APART = "-- below: priors, abstentions and places without code for them: not acted on --"
-_LEAST = 8
-"""Minimum width of a shortened column, in characters."""
+_LEAST_FIRST, _LEAST = 16, 5
+"""Minimum widths of the first and of other shortened columns, in characters: ten columns fit 80."""
 
 
 def as_text(content: Report | Part | Table[Any]) -> str:
@@ -72,12 +74,13 @@ def _lines(part: Part) -> Iterator[str]:
 
 
 def table_text(table: Table[Any], *, indent: int = 0, if_empty: str | None = None) -> str:
-    """Return a table as aligned text with its titles in capitals; doubtful rows follow a
-    separating line.
+    """Return a table as aligned text with its titles in capitals; doubtful rows follow a separating
+    line.
 
     ``if_empty``: text for a table that has neither records nor a sentence of its own; None: the
     titles alone.
     """
+    table = with_chosen_columns(table)
     note_table(table)
     no_records = table.if_empty or if_empty
     if no_records is not None and not table.records:
@@ -86,51 +89,59 @@ def table_text(table: Table[Any], *, indent: int = 0, if_empty: str | None = Non
     apart = doubtful[0] if doubtful else None
     columns = [c for c in table.columns if c.for_people and not c.is_wide]
     shown = table.records[: table.most]
-    rows = [[column.cell(record) for column in columns] for record in shown]
-    text = _aligned([_capitals(column.title) for column in columns], rows, indent, apart)
-    left = len(table.records) - len(shown)
-    return f"{text}\n{' ' * indent}... and {left} more" if left else text
-
-
-def _aligned(
-    header: Sequence[str],
-    rows: Sequence[Sequence[str]],
-    indent: int,
-    apart: int | None = None,
-) -> str:
-    """Return columns aligned two spaces apart, without trailing spaces; ``apart``: index of the
-    row before which the line ``APART`` is inserted."""
-    lines = [header, *rows]
-    widths = [max(len(line[i]) for line in lines) for i in range(len(header))]
+    cells = [
+        [_capitals(column.title), *(column.cell(record) for record in shown)] for column in columns
+    ]
+    widths = [max(map(len, texts)) for texts in cells]
+    left_out: list[Column[Any]] = []
     if sys.stdout.isatty():
-        widths = fitted(widths, shutil.get_terminal_size().columns - indent)
-    texts = ["  ".join(map(_cell, line, widths)).rstrip() for line in lines]
+        places, widths = fitted(columns, widths, shutil.get_terminal_size().columns - indent)
+        left_out = [column for place, column in enumerate(columns) if place not in places]
+        cells = [cells[place] for place in places]
+    lines = ["  ".join(map(_cell, line, widths)).rstrip() for line in zip(*cells, strict=True)]
     if sys.stdout.isatty() and "NO_COLOR" not in os.environ:
-        texts[0] = click.style(texts[0], bold=True)
+        lines[0] = click.style(lines[0], bold=True)
     if apart is not None:
-        texts.insert(1 + apart, APART)
-    return "\n".join(" " * indent + text for text in texts)
+        lines.insert(1 + apart, APART)
+    if left := len(table.records) - len(shown):
+        lines.append(f"... and {left} more")
+    if left_out:
+        lines.append(f"(left out: {', '.join(column.key for column in left_out)}; see --columns)")
+    return "\n".join(" " * indent + line for line in lines)
 
 
-def fitted(widths: Sequence[int], most: int) -> list[int]:
-    """Return column widths that fit into ``most`` characters: the widest columns are shortened,
-    none below ``_LEAST``."""
-    fitting = list(widths)
-    over = sum(fitting) + 2 * (len(fitting) - 1) - most
-    while over > 0:
-        widest = max(range(len(fitting)), key=fitting.__getitem__)
-        if fitting[widest] <= _LEAST:
+def fitted(
+    columns: Sequence[Column[Any]], widths: Sequence[int], most: int
+) -> tuple[list[int], list[int]]:
+    """Return the columns that fit into ``most`` characters, by index, and their widths.
+
+    Where not all fit, those that are not in a brief table are left out; then the widest are
+    shortened; then those on the right are left out.
+    """
+    places = list(range(len(columns)))
+    if _joined(widths) > most and any(column.in_brief for column in columns):
+        places = [place for place in places if columns[place].in_brief]
+    fitting = [min(widths[place], max(most, _LEAST_FIRST)) for place in places]
+    least = [min(w, _LEAST if n else _LEAST_FIRST) for n, w in enumerate(fitting)]
+    while len(least) > 1 and _joined(least) > most:
+        for items in (places, fitting, least):
+            items.pop()
+    while _joined(fitting) > most:
+        spare = [place for place, w in enumerate(fitting) if w > least[place]]
+        if not spare:
             break
-        second = max([w for i, w in enumerate(fitting) if i != widest], default=_LEAST)
-        less = max(1, min(over, fitting[widest] - max(second, _LEAST)))
-        fitting[widest] -= less
-        over -= less
-    return fitting
+        fitting[max(spare, key=fitting.__getitem__)] -= 1
+    return places, fitting
+
+
+def _joined(widths: Sequence[int]) -> int:
+    """Return the width of columns that are two spaces apart."""
+    return sum(widths) + 2 * (len(widths) - 1)
 
 
 def _capitals(title: str) -> str:
-    """Return a title in capitals; a title that begins with a small letter is a name and is
-    returned unchanged."""
+    """Return a title in capitals; a title that begins with a small letter is a name and is returned
+    unchanged."""
     return title if title[:1].islower() else title.upper()
 
 

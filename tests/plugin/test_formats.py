@@ -15,8 +15,9 @@ import pytest
 from click.testing import CliRunner, Result
 from ui_store import decision
 
+from berth.pilot.errors import UsageError
 from berth.plugin.cli.command_line import berth
-from berth.plugin.report.parts import text_table
+from berth.plugin.report.parts import Column, Table, text_table
 from berth.plugin.report.terminal import fitted, table_text
 from berth.plugin.store import OutcomeRecord, Store
 
@@ -66,7 +67,7 @@ def test_no_command_has_an_option_twice() -> None:
             ),
             "ID",
         ),
-        (("jobs", "decisions", "--short"), "ID"),
+        (("jobs", "decisions", "--brief"), "ID"),
         (("jobs", "decisions", decision(1).id), "CANDIDATE"),
         (("mig", "show", "--gpu", "A100-40GB"), "NAME"),
         (("site", "platform", "list"), "name"),
@@ -149,13 +150,13 @@ def test_what_has_another_format_keeps_it(tmp_path: Path) -> None:
 
 
 def test_short_output_is_narrow(store: str) -> None:
-    assert run("jobs", "decisions", "--store", store, "--short").stdout.split("\n")[0].split() == [
+    assert run("jobs", "decisions", "--store", store, "--brief").stdout.split("\n")[0].split() == [
         "ID", "TIME", "USER", "WORKLOAD", "CODE", "CHOSEN", "RAN",
     ]  # fmt: skip
-    assert "--short belongs to --jobs" in str(
-        run("jobs", "outcomes", "--store", store, "--short").exception
+    assert "--brief belongs to --jobs" in str(
+        run("jobs", "outcomes", "--store", store, "--brief").exception
     )
-    line = run("why", "--short", "77", "--store", store).stdout.split("\n")
+    line = run("why", "--brief", "77", "--store", store).stdout.split("\n")
     assert line[0].split()[:3] == ["JOB", "STATE", "QUEUE"]
     assert line[1].split()[:2] == ["77", "completed"]
     assert isinstance(json.loads(run("why", "77", "77", "--json", "--store", store).stdout), list)
@@ -182,7 +183,36 @@ def test_a_table_fits_a_narrow_terminal(monkeypatch: pytest.MonkeyPatch) -> None
     assert os.environ["COLUMNS"] == "40"
 
 
-def test_columns_give_way_evenly() -> None:
-    assert fitted([10, 10], 100) == [10, 10]
-    assert sum(fitted([60, 30, 5], 60)) + 4 == 60
-    assert fitted([9, 9, 9], 5) == [8, 8, 8]
+def columns(count: int, *brief: int) -> list[Column[object]]:
+    return [Column(f"C{n}", f"c{n}", str, in_brief=n in brief) for n in range(count)]
+
+
+def test_ten_columns_fit_a_terminal() -> None:
+    places, widths = fitted(columns(10), [16, *[30] * 9], 80)
+    assert places == list(range(10))
+    assert sum(widths) + 18 == 80
+    assert widths[0] == 16  # the key of the line stays whole
+    assert fitted(columns(2), [10, 10], 100) == ([0, 1], [10, 10])
+
+
+def test_columns_that_are_not_in_a_brief_table_are_left_out_first() -> None:
+    assert fitted(columns(4, 0, 2), [10] * 4, 40) == ([0, 2], [10, 10])
+    assert fitted(columns(3), [9, 9, 9], 5) == ([0], [9])
+
+
+def test_what_is_left_out_is_said_below_the_table(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdout", Terminal())
+    monkeypatch.setenv("COLUMNS", "20")
+    monkeypatch.setenv("NO_COLOR", "")
+    lines = table_text(Table("", columns(4, 0), ["a" * 9])).split("\n")
+    assert lines[-1] == "(left out: c1, c2, c3; see --columns)"
+
+
+def test_a_user_chooses_columns(store: str) -> None:
+    words = ("jobs", "decisions", "--store", store, "--columns", "code,id")
+    assert run(*words).stdout.split("\n")[0].split() == ["CODE", "ID"]
+    assert run(*words, "--format", "csv").stdout.split("\n")[0] == "code,id"
+    failed = run("jobs", "decisions", "--store", store, "--columns", "code,colour").exception
+    assert isinstance(failed, UsageError)
+    assert "no printed table has a column 'colour'" in failed.message
+    assert "there are: id, time_s, user" in str(failed.hint)

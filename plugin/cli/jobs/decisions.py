@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 )
 @click.option("--workload", help="Show only those of this workload.")
 @click.option("--job", help="Explain the decision for this job id.")
-@click.option("--short", is_flag=True, help="Show fewer columns, as squeue has them.")
+@click.option("--brief", is_flag=True, help="Show fewer columns, as squeue has them.")
 @table_json_option
 @store_options
 def decisions(
@@ -46,7 +46,7 @@ def decisions(
     code: str | None,
     workload: str | None,
     job: str | None,
-    short: bool,
+    brief: bool,
     json_: bool,
     installation: Installation,
 ) -> None:
@@ -57,7 +57,7 @@ def decisions(
     \b
     Example:
       berth jobs decisions --user alice --last 5
-      berth jobs decisions --short --format csv
+      berth jobs decisions --brief --format csv
       berth jobs decisions --job 1234
       berth jobs decisions 1m7y4whj8kbbvxmm --site /etc/berth/berth.toml
     """
@@ -79,7 +79,7 @@ def decisions(
             workload = stored_for(store, workload, caller()).name
     newest = decided(store, store.decisions.last(last, user=user, code=code, workload=workload))
     answer(
-        lambda: replace(decisions_table(newest, short=short), if_empty="no decisions yet"),
+        lambda: replace(decisions_table(newest, brief=brief), if_empty="no decisions yet"),
         lambda: [decision_data(each) for each in newest],
         json_=json_,
     )

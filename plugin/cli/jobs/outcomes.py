@@ -43,7 +43,7 @@ def last_days(days: float) -> tuple[float, float]:
 @click.option("--jobs", is_flag=True, help="List the jobs instead of summing up.")
 @click.option("--last", type=click.IntRange(1, 1_000_000), default=1_000,
               help="With --jobs: list so many.")  # fmt: skip
-@click.option("--short", is_flag=True, help="With --jobs: show fewer columns, as squeue has them.")
+@click.option("--brief", is_flag=True, help="With --jobs: show fewer columns, as squeue has them.")
 @table_json_option
 @store_options
 def outcomes(
@@ -52,7 +52,7 @@ def outcomes(
     days: float,
     jobs: bool,
     last: int,
-    short: bool,
+    brief: bool,
     json_: bool,
     installation: Installation,
 ) -> None:
@@ -67,14 +67,14 @@ def outcomes(
       berth jobs outcomes --by workload --days 7
       berth jobs outcomes --jobs --json
     """
-    if short and not jobs:
-        raise UsageError("--short belongs to --jobs")
+    if brief and not jobs:
+        raise UsageError("--brief belongs to --jobs")
     store = installation.store(create=False)
     since_s, until_s = last_days(days)
     notes: list[str] = []
     if jobs:
         newest = store.outcomes.last(since_s, until_s, last)
-        table: Table[Any] = jobs_table(newest, short=short)
+        table: Table[Any] = jobs_table(newest, brief=brief)
         records: Sequence[Any] = newest
         if len(newest) == last:
             every = store.outcomes.count(since_s, until_s, MOST_COUNTED)

@@ -37,7 +37,6 @@ from berth.plugin.replay.truth import (
 )
 from berth.plugin.report.of_queue import queue_data, queue_report
 from berth.plugin.report.of_replay import (
-    Shown,
     counted,
     figures_data,
     replay_report,
@@ -97,7 +96,7 @@ def replay_command(options: Options) -> None:
     variants = _variants(options, place, jobs)
     found = list(replays_of(jobs, variants, truth, events, options.seeds))
     if options.html is not None:
-        _write_html(options.html, past, variants, found)
+        _write_html(options.html, past, found)
     if options.json_:
         replays = [
             {
@@ -122,7 +121,7 @@ def replay_command(options: Options) -> None:
             f"times elsewhere by {source}: known of {count} jobs"
             for source, count in truth.known.items()
         ]
-    report = replays_report(found, notes, most_users=options.users)
+    report = replays_report(found, notes, most_users=options.users, brief=options.brief)
     click.echo(report_text(report))
 
 
@@ -139,24 +138,13 @@ def _past(options: Options) -> PastJobs:
     )
 
 
-def _write_html(
-    path: Path, past: PastJobs, variants: Sequence[Variant], found: Sequence[VariantReplays]
-) -> None:
+def _write_html(path: Path, past: PastJobs, found: Sequence[VariantReplays]) -> None:
     """Write an HTML report of the first simulation of each variant; without matplotlib it has no
     pictures."""
     from berth.plugin.report import html as page  # noqa: PLC0415 - slow only where used
-    from berth.policies.tuning.trace_replayer import TraceReplayer  # noqa: PLC0415
 
-    shown = []
-    for variant, one in zip(variants, found, strict=True):
-        done, place = one.replays[0], variant.site_cluster
-        replayer = TraceReplayer(
-            done.trace, done.cluster, done.settings, place.candidates, place.partition_of
-        )
-        figures = replayer.figures(done, float(done.trace.submit_s[0]))
-        shown.append(Shown(one.name, one.metrics, figures))
     counts = [*summary(past.read), *counted(found[0].metrics.counts)]
-    report = replay_report(Path(past.source).name, shown, counts)
+    report = replay_report(Path(past.source).name, found, counts)
     write_text(path, page.html(report, made_by="berth replay"))
 
 
@@ -167,7 +155,7 @@ def _check_live(options: Options) -> None:
         "--cores": options.cores, "--set": options.changes or None, "--times": options.times,
         "--truth": options.truth or None, "--failures": options.failures, "--mtbf": options.mtbf,
         "--reservations": options.reservations, "--recut": options.recut or None,
-        "--html": options.html,
+        "--html": options.html, "--brief": options.brief or None,
     }  # fmt: skip
     for name, value in given.items():
         if value is not None:

@@ -49,6 +49,7 @@ class Options:
     days: float | None
     no_kill: bool
     users: int
+    brief: bool
     store_url: str | None
     html: Path | None
     json_: bool
@@ -106,6 +107,7 @@ _OPTIONS = (
                  help="Jobs run on past their time limit and memory."),
     click.option("--users", cls=Rare, type=click.IntRange(0), default=5,
                  help="How many users that lose, and that gain, are shown."),
+    click.option("--brief", is_flag=True, help="A line for each replay, without users."),
     click.option("--store", "store_url", cls=Rare, envvar="BERTH_STORE",
                  help="Store for --live and --truth. Default: the site file's."),
     click.option("--html", type=_FILE,

@@ -247,6 +247,8 @@ def test_jobs_without_a_limit_and_empty_partitions_are_said(tmp_path: Path) -> N
     assert "2 jobs have no time limit, nor has the partition: never killed" in text
     assert "all past jobs ran in queue1, none in genoa" in text
     assert replays(table, "--site", site)["easy"]["killed"] == 0
+    run(table, "--site", site, "--html", tmp_path / "page.html")
+    assert "all past jobs ran in queue1" in (tmp_path / "page.html").read_text()
 
 
 def test_swf_with_columns_of_its_own_and_long_numbers_of_users_is_read(tmp_path: Path) -> None:
@@ -257,3 +259,15 @@ def test_swf_with_columns_of_its_own_and_long_numbers_of_users_is_read(tmp_path:
     trace.write_text(line.format(user=10**17))
     message = failure(trace, "--cores", 4).message
     assert f"{10**17} is no number of a user" in message
+
+
+def test_a_line_for_each_replay_fits_a_terminal(trace: Path) -> None:
+    ways = [word for way in ("fcfs", "easy", "conservative") for word in ("--backfill", way)]
+    lines = run(trace, "--cores", 4, *ways, "--brief").output.splitlines()
+    header = next(n for n, line in enumerate(lines) if line.startswith("REPLAY"))
+    assert [line.split()[0] for line in lines[header + 1 :]] == ["fcfs", "easy", "conservative"]
+    assert max(map(len, lines[header:])) <= 80
+    chosen = run(trace, "--cores", 4, *ways, "--brief", "--columns", "replay,fairness").output
+    assert "REPLAY        FAIRNESS" in chosen
+    assert "WAIT" not in chosen
+    assert "without --brief" in failure("--live", "--brief").message
