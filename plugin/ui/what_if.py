@@ -108,10 +108,11 @@ def reports() -> str | AnyResponse:
     Only for administrators, as reports name users.
     """
     page = context()
+    problem: BerthError | None = None
     if page.viewer().only is not None:
         problem = BerthError("reports of the whole site are for its administrators")
         return render_template("what_if.html", table=None, form=None, last=None, problem=problem)
-    form, problem = QuestionForm(request.values), None
+    form = QuestionForm(request.values)
     try:
         form.policy.choices = [SelectChoice("", "none: as it was"), *OBJECTIVES.names()]
         kinds = [candidate.name for candidate in page.site().candidates]

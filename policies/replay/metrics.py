@@ -120,7 +120,7 @@ def metrics(replayed: Replayed, *, intervals: bool = True, seed: int = 0) -> Met
         carbon_kg=_total(kg),
         killed=replayed.counts.killed,
         killed_memory=replayed.counts.killed_memory,
-        fairness=float(_jain(ratio(np.bincount(jobs.user, jobs.slowdown), np.bincount(jobs.user)))),
+        fairness=float(_jain(_mean_by(jobs.user, jobs.slowdown))),
         counts=replayed.counts,
         intervals={name: span(column) for name, column in draws.items()},
         recuts=len(replayed.recuts),
@@ -242,6 +242,12 @@ def _bootstrap(jobs: _Jobs, seed: int) -> dict[str, Floats]:
 
 def _mean(column: Floats) -> float:
     return float(column.mean()) if len(column) else float("nan")
+
+
+def _mean_by(group: Ints, column: Floats) -> Floats:
+    """Return [groups] the mean of a column over each group's jobs; NaN for a group without jobs."""
+    counts = np.asarray(np.bincount(group), float)
+    return ratio(np.asarray(np.bincount(group, column), float), counts)
 
 
 def _percentile(column: Floats, percent: float) -> float:
