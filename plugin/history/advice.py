@@ -85,22 +85,14 @@ def advise(jobs: Iterable[PastJobRecord], *, least_runs: int = LEAST_RUNS) -> li
     groups: dict[tuple[str, str], list[PastJobRecord]] = {}
     for job in jobs:
         if job.state in _RAN:
-            groups.setdefault(
-                (job.user, known_name(job.name, job.program) or job.script), []
-            ).append(job)
+            name = known_name(job.name, job.program) or job.script
+            groups.setdefault((job.user, name), []).append(job)
     advice = [
         _advice(user, sorted(runs, key=lambda job: job.end_s)[-LAST_RUNS:])
         for (user, _), runs in groups.items()
         if len(runs) >= least_runs
     ]
-    return sorted(
-        advice,
-        key=lambda advice_of_kind: (
-            -advice_of_kind.saved_share,
-            advice_of_kind.user,
-            advice_of_kind.name,
-        ),
-    )
+    return sorted(advice, key=lambda one: (-one.saved_share, one.user, one.name))
 
 
 def _advice(user: str, runs: Sequence[PastJobRecord]) -> Advice:

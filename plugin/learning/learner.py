@@ -22,8 +22,9 @@ from berth.plugin.store.store import Store
 from berth.predictor.learning.learnt import learnt_forecast
 from berth.predictor.learning.site_history import Changed, SiteHistory
 
-BATCH = 2_000
-"""Maximum number of jobs that one round reads; later rounds read the rest."""
+BATCH = 10_000
+"""Maximum number of jobs that one round reads; later rounds read the rest, and the last one updates
+the forecasts."""
 _TRIES = 5
 _LOOKED_AT = "ended jobs looked at"
 MOST_FORECASTS = 400
@@ -62,8 +63,6 @@ class Learner:
         self._store = store
         self._everybody = everybody
         self._clock = clock
-        self._there = 0
-        """Number of pending jobs, for the progress display."""
 
     def round(self, *, all_of_them: bool = False) -> Learnt:
         """Read the newly finished jobs, and update the forecasts of the users whose jobs they were.
@@ -109,38 +108,6 @@ class Learner:
             more=more,
         )
 
-    def _backlog(self) -> Learnt:
-        """Read all but the last batch of a long backlog without updating forecasts, which later
-        jobs would outdate; the evidence is scored as ``round`` would."""
-        now_s, learning = self._clock(), self._store.learning
-        stored = StoreReader(self._store)
-        scopes: Scopes | None = None
-        readers: set[str] = set()
-        jobs = used = beaten = 0
-        changed: tuple[str, ...] = ()
-        while beaten < _TRIES:
-            pending = learning.pending(now_s - LOOKED_BACK_S, BATCH)
-            if len(pending) < BATCH:
-                break
-            fresh, replaces = self._looked_at(pending, stored, now_s)
-            counted_users = {r.user for r in fresh if r.use in COUNTED}
-            if (
-                scopes is None
-                or replaces
-                or not counted_users <= readers
-                or not scopes.extend(fresh)
-            ):
-                stored, readers = StoreReader(self._store), readers | counted_users
-                scopes = self._scopes(stored, readers)
-                scopes.begin(fresh)
-            if learning.put(_scored(fresh, scopes), [], replaces=replaces):
-                jobs, used = jobs + len(fresh), used + sum(r.use in COUNTED for r in fresh)
-                report(_LOOKED_AT, jobs, self._there)
-                changed, beaten = changed + _noticed(scopes, fresh[0].ended_s), 0
-            else:
-                scopes, beaten = None, beaten + 1
-        return Learnt(jobs, used, (), tuple(dict.fromkeys(changed)), more=True)
-
     def _scopes(self, stored: StoreReader, readers: Iterable[str]) -> Scopes:
         wanted = (*(() if self._everybody else sorted(readers)), EVERYBODY)
         return Scopes(stored, wanted, everybody=self._everybody)
@@ -162,14 +129,13 @@ class Learner:
     def until_done(self) -> Learnt:
         """Run rounds until no work is left, or until other daemons were faster ``_TRIES`` times
         in a row; return the totals."""
+        waiting = 0
         if is_shown():
-            self._there = self._store.learning.count_pending(self._clock() - LOOKED_BACK_S)
-        total = self._backlog()
-        beaten, all_of_them = 0, total.jobs > 0
+            waiting = self._store.learning.count_pending(self._clock() - LOOKED_BACK_S)
+        total, beaten = Learnt(0, 0, (), (), more=True), 0
         while total.more and beaten < _TRIES:
-            report(_LOOKED_AT, total.jobs, self._there)
-            learnt_round = self.round(all_of_them=all_of_them)
-            all_of_them = True
+            report(_LOOKED_AT, total.jobs, waiting)
+            learnt_round = self.round(all_of_them=total.jobs > 0)
             beaten = 0 if learnt_round.stored else beaten + 1
             total = Learnt(
                 total.jobs + learnt_round.jobs,
@@ -178,7 +144,7 @@ class Learner:
                 tuple(dict.fromkeys((*total.notices, *learnt_round.notices))),
                 more=learnt_round.more,
             )
-        report(_LOOKED_AT, self._there, self._there)
+        report(_LOOKED_AT, waiting, waiting)
         return total
 
     def _looked_at(

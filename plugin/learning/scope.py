@@ -239,7 +239,6 @@ class Scopes:
         self._stored = stored
         self._everybody = everybody
         self._any = Scope(stored, EVERYBODY, everybody=everybody)
-        self._newest: tuple[float, str, str] | None = None
 
     def begin(self, fresh: Sequence[EvidenceRecord] = ()) -> None:
         """Learn from all stored evidence and from ``fresh``, evidence that is not stored yet."""
@@ -251,19 +250,7 @@ class Scopes:
         workloads = {record.workload for record in by_key.values()}
         self._stored.read_workloads(workloads)
         self._stored.read_forecasts(workloads)
-        self._add(list(by_key.values()))
-
-    def extend(self, fresh: Sequence[EvidenceRecord]) -> bool:
-        """Learn from jobs that ended after all earlier ones; return False, without learning, if
-        one of them ended earlier."""
-        if self._newest is not None and min(map(_in_time, fresh)) <= self._newest:
-            return False
-        self._add(fresh)
-        return True
-
-    def _add(self, records: Iterable[EvidenceRecord]) -> None:
-        for record in sorted(records, key=_in_time):
-            self._newest = _in_time(record)
+        for record in sorted(by_key.values(), key=_in_time):
             own, score = self.of.get(EVERYBODY if self._everybody else record.user), record.score
             if own is not None and own.counts(record):
                 score = own.add(record, score)

@@ -80,16 +80,17 @@ class Accuracy:
 def summarise(outcomes: Iterable[OutcomeRecord | EndedJob], by: str) -> list[Accuracy]:
     """Return one Accuracy for each value of the attribute ``by`` (one of ``GROUPS``), the
     largest group first; then one for all jobs, if there are several groups."""
-    groups: dict[str, _Sums] = {}
+    groups, every = dict[str, _Sums](), _Sums()
     group_of = attrgetter(by)
     for outcome in outcomes:
         name = group_of(outcome) or "(no prediction)"
         sums = groups.get(name) or groups.setdefault(name, _Sums())
         sums.add(outcome)
+        every.add(outcome)
     rows = [_accuracy(name, sums) for name, sums in groups.items()]
     rows.sort(key=lambda row: (-row.compared, -row.jobs, row.name))
     if len(rows) > 1:
-        rows.append(_accuracy("all", _Sums.of_all(groups.values())))
+        rows.append(_accuracy("all", every))
     return rows
 
 
@@ -153,17 +154,6 @@ class _Sums:
         elif outcome.state == "timeout":
             self.timeouts += outcome.predicted_s is not None
             self.overruns += _is_overrun(outcome)
-
-    @classmethod
-    def of_all(cls, groups: Iterable[_Sums]) -> _Sums:
-        total = cls()
-        for group in groups:
-            total.jobs += group.jobs
-            total.timeouts += group.timeouts
-            total.overruns += group.overruns
-            total.inside += group.inside
-            total.ratios += group.ratios
-        return total
 
 
 def _accuracy(name: str, sums: _Sums) -> Accuracy:

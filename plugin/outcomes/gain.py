@@ -188,17 +188,11 @@ def _mean_of(by_workload: Mapping[str, list[float]]) -> _Correction:
 
 
 def _gain(group: str, pairs: list[Pair], corrections: Mapping[str, _Correction], seed: int) -> Gain:
-    names = sorted({pair.workload for pair in pairs})
-    candidates = sorted({pair.candidate for pair in pairs})
-    index_of_workload = {name: number for number, name in enumerate(names)}
-    index_of_candidate = {name: number for number, name in enumerate(candidates)}
-    workload_index = np.array([index_of_workload[pair.workload] for pair in pairs])
-    candidate_index = np.array([index_of_candidate[pair.candidate] for pair in pairs])
+    names, workload_index = np.unique([pair.workload for pair in pairs], return_inverse=True)
+    places, candidate_index = np.unique([pair.candidate for pair in pairs], return_inverse=True)
+    candidates = places.tolist()
     own_corrections = [corrections.get(name, _Correction()) for name in candidates]
-    shift, error = (
-        np.array([c.mean for c in own_corrections]),
-        np.array([c.error for c in own_corrections]),
-    )
+    shift, error = np.array([(c.mean, c.error) for c in own_corrections]).T
     real_s = np.array([pair.real_s for pair in pairs])
     log_other = np.log([pair.other_s for pair in pairs]) + shift[candidate_index]
     deviation = np.array([pair.deviation for pair in pairs])

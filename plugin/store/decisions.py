@@ -237,14 +237,8 @@ class Decisions:
     def changed(self, ids: Collection[str]) -> set[str]:
         """Return those of these decisions that changed their jobs."""
         table = tables.decisions
-        with self._database.read() as connection:
-            return {
-                str(row.id)
-                for piece in in_pieces(ids)
-                for row in connection.execute(
-                    select(table.c.id).where(table.c.id.in_(piece), table.c.action == "edit")
-                )
-            }
+        query = select(table.c.id).where(table.c.action == "edit")
+        return set(self._by_id(query, in_pieces(ids), lambda row: row.id))
 
     def enforced(
         self, since_s: float, until_s: float

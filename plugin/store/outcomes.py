@@ -7,13 +7,19 @@ from heapq import merge
 from operator import attrgetter
 from typing import Any
 
-from sqlalchemy import Column, Select, func, select, tuple_
+from sqlalchemy import Column, Select, select, tuple_
 
 from berth.plugin.store import tables
 from berth.plugin.store.database import Database
 from berth.plugin.store.pruning import delete_before
 from berth.plugin.store.records import EndedJob, OutcomeRecord
-from berth.plugin.store.statements import count_of, distinct, in_pieces, put_all
+from berth.plugin.store.statements import (
+    count_of,
+    distinct,
+    in_pieces,
+    newest_end_s,
+    put_all,
+)
 
 RECORD = tuple(tables.outcomes.c[name] for name in OutcomeRecord.__slots__)
 """The columns of an ``OutcomeRecord``."""
@@ -114,14 +120,8 @@ class Outcomes:
             return distinct(connection, tables.outcomes.c.cluster)
 
     def newest_end_s(self, cluster: str) -> float | None:
-        """Return the latest end of a stored job of this cluster, in Unix time; None: no
-        such job.
-        """
-        table = tables.outcomes
-        newest_s = self._database.value(
-            select(func.max(table.c.end_s)).where(table.c.cluster == cluster)
-        )
-        return None if newest_s is None else float(newest_s)
+        """Return the latest end of a stored job of this cluster, in Unix time; None: none is."""
+        return newest_end_s(self._database, tables.outcomes, cluster)
 
     def prune(self, before_s: float) -> int:
         """Delete outcomes of jobs that ended before Unix time ``before_s``; return their number."""

@@ -13,7 +13,13 @@ from berth.plugin.store import tables
 from berth.plugin.store.database import Database
 from berth.plugin.store.pruning import delete_before
 from berth.plugin.store.records import MemoryNeedRecord, NodeRecord, PastJobRecord
-from berth.plugin.store.statements import distinct, in_pieces, next_revision, put_all
+from berth.plugin.store.statements import (
+    distinct,
+    in_pieces,
+    newest_end_s,
+    next_revision,
+    put_all,
+)
 
 _PAGE = 1_000
 
@@ -86,14 +92,8 @@ class PastJobs:
         return int(self._database.value(select(func.count()).select_from(tables.past_jobs)))
 
     def newest_end_s(self, cluster: str) -> float | None:
-        """Return the latest end of a stored job of this cluster, in Unix time; None: no
-        such job.
-        """
-        table = tables.past_jobs
-        newest_s = self._database.value(
-            select(func.max(table.c.end_s)).where(table.c.cluster == cluster)
-        )
-        return None if newest_s is None else float(newest_s)
+        """Return the latest end of a stored job of this cluster, in Unix time; None: none is."""
+        return newest_end_s(self._database, tables.past_jobs, cluster)
 
     def prune(self, before_s: float) -> int:
         """Delete jobs that ended before Unix time ``before_s``; return their number."""

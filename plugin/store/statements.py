@@ -108,6 +108,14 @@ def distinct(connection: Connection, column: Column[str]) -> list[str]:
         values.append(value)
 
 
+def newest_end_s(database: Database, table: Table, cluster: str) -> float | None:
+    """Return the latest end of a job of this cluster in a table, in Unix time; None: no such
+    job.
+    """
+    newest_s = database.value(select(func.max(table.c.end_s)).where(table.c.cluster == cluster))
+    return None if newest_s is None else float(newest_s)
+
+
 def count_of(connection: Connection, most: int, *where: ColumnElement[bool]) -> int:
     """Return the number of rows that meet a condition on an index, counting at most ``most``."""
     some = select(literal(1)).where(*where).limit(most).subquery()

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Row, Select, delete, func, insert, select, update
+from sqlalchemy import Row, Select, Table, delete, func, select, update
 from sqlalchemy.exc import IntegrityError
 
 from berth.pilot.errors import StoreError, UsageError
@@ -130,26 +130,11 @@ class Store:
                     hint="give another --name, or --replace to put this one in its place",
                 )
             values = columns_of(record)
-            try:
-                if stored_digest is None:
-                    connection.execute(insert(tables.workloads).values(values))
-                else:
-                    table = tables.workloads
-                    connection.execute(
-                        update(table).where(table.c.name == record.name).values(values)
-                    )
-                    # the stored forecasts are for the old content
-                    if stored_digest != record.digest:
-                        connection.execute(
-                            delete(tables.forecasts).where(
-                                tables.forecasts.c.workload == record.name
-                            )
-                        )
-            except IntegrityError:
-                raise UsageError(
-                    f"a workload named {record.name!r} was added by somebody else just now",
-                    hint="look at it with: berth workload show " + record.name,
-                ) from None
+            connection.execute(upsert(self.database, tables.workloads, values, ("name",)), values)
+            if stored_digest not in (None, record.digest):
+                # the stored forecasts are for the old content
+                table = tables.forecasts
+                connection.execute(delete(table).where(table.c.workload == record.name))
 
     def workload(self, name: str) -> WorkloadRecord | None:
         """Return the workload of that name, or None."""
@@ -233,16 +218,7 @@ class Store:
 
     def put_forecast(self, record: ForecastRecord) -> None:
         """Store a forecast, replacing the workload's older forecast by the same model bundle."""
-        with self.database.write() as connection:
-            values = columns_of(record) | {"revision": next_revision(connection)}
-            try:
-                put = upsert(self.database, tables.forecasts, values, ("workload", "bundle"))
-                connection.execute(put, values)
-            except IntegrityError:
-                raise UsageError(
-                    f"no workload named {record.workload!r} is in the store",
-                    hint="add it first with: berth workload add FILE",
-                ) from None
+        self._put_for_workload(tables.forecasts, record, "bundle", "workload", revised=True)
 
     def forecasts(self, workload: str) -> list[ForecastRecord]:
         """Return the forecasts of a workload, newest first."""
@@ -267,14 +243,26 @@ class Store:
 
         Replaces the workload that the owner mapped this fingerprint to before.
         """
+        self._put_for_workload(tables.fingerprints, record, "digest", "owner")
+
+    def _put_for_workload(
+        self,
+        table: Table,
+        record: ForecastRecord | FingerprintRecord,
+        *keys: str,
+        revised: bool = False,
+    ) -> None:
+        """Store a record of a stored workload; ``revised``: with the store's new revision."""
         with self.database.write() as connection:
-            next_revision(connection)
+            revision = next_revision(connection)
+            values = columns_of(record) | ({"revision": revision} if revised else {})
             try:
-                values = columns_of(record)
-                put = upsert(self.database, tables.fingerprints, values, ("digest", "owner"))
-                connection.execute(put, values)
+                connection.execute(upsert(self.database, table, values, keys), values)
             except IntegrityError:
-                raise UsageError(f"no workload named {record.workload!r} is in the store") from None
+                raise UsageError(
+                    f"no workload named {record.workload!r} is in the store",
+                    hint="add it first with: berth workload add FILE",
+                ) from None
 
     def fingerprints(self, workload: str) -> list[FingerprintRecord]:
         """Return the fingerprints of scripts attached to a workload."""

@@ -373,7 +373,7 @@ def test_pruning_lets_others_write_in_between(
 
     monkeypatch.setattr(pruning.time, "sleep", others_turn)
     assert store.decisions.prune(500.0) == 95
-    assert len(written) == 10
+    assert len(written) >= 10  # more where a piece took long
     assert {one.id for one in store.decisions.last(1000)} == {"young", *written}
 
 
