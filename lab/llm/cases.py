@@ -126,29 +126,18 @@ def _served(head: str) -> list[Measured]:
             Case(
                 models()[r.model],
                 Load(
-                    r.batch, r.input_tokens, r.output_tokens, BITS[r.precision],
+                    sequences, r.input_tokens, r.output_tokens, BITS[r.precision],
                     cache_bits(r.precision), r.tensor, 1, r.data, r.expert,
                 ),
-                unit_named(r.system),
+                unit_named(accelerator),
             ),
-            r.framework + MEAN * first, r.version, r.block, r.ttft_s if first else r.tpot_s,
-            SERVING.path,
+            r.framework + MEAN * (first and data_set == SERVING.path), r.version,
+            f"{accelerator} | {r.framework} | {r.model}", r.ttft_s if first else r.tpot_s, data_set,
         )
-        for r in serving_rows()
-    ] + [
-        Measured(
-            Case(
-                models()[r.model],
-                Load(
-                    r.concurrency, r.input_tokens, r.output_tokens, BITS[r.precision],
-                    cache_bits(r.precision), r.tensor, 1, r.data, r.expert,
-                ),
-                unit_named(r.accelerator),
-            ),
-            r.framework, r.version, f"{r.accelerator} | {r.framework} | {r.model}",
-            r.ttft_s if first else r.tpot_s, INFERENCEX.path,
+        for data_set, accelerator, sequences, r in (
+            *((SERVING.path, r.system, r.batch, r) for r in serving_rows()),
+            *((INFERENCEX.path, r.accelerator, r.concurrency, r) for r in closed_rows()),
         )
-        for r in closed_rows()
     ]  # fmt: skip
     # A published number of tensor-parallel GPUs that does not divide the heads (36 or 72 on GB200)
     # is of several servers together. While requests wait, a published time to the first token is

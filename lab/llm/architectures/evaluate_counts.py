@@ -2,7 +2,8 @@
 
 ``python -m lab lm-architectures`` builds each class of causal language models at its defaults on
 torch's meta device and compares weights, weights that a token passes, and the cache of a sequence
-of 1 Ki, 32 Ki and 128 Ki tokens with Berth's count of the same ``config.json``. ``--write`` derives
+of 1 Ki, 32 Ki and 128 Ki tokens with Berth's count of the same ``config.json``; then it compares
+the count of published files with the sizes on their models' cards. ``--write`` derives
 ``families.json`` anew.
 """
 
@@ -12,7 +13,6 @@ import argparse
 import json
 import logging
 import os
-import re
 import warnings
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -21,22 +21,12 @@ from pathlib import Path
 from typing import Any
 
 from berth.pilot.errors import DocumentError
-from berth.predictor.families.language_model.config import LanguageModel, from_mapping
+from berth.predictor.families.language_model.config import LanguageModel, from_mapping, of_class
 
 LENGTHS = (1024, 32 * 1024, 128 * 1024)
 PARAMETERS_OFF, OTHERS_OFF = 0.03, 0.05
 """Largest relative errors of a right count: of weights, and of active weights and cache."""
 RIGHT, REFUSED, WRONG, UNKNOWN = "right", "refused", "wrong", "cannot be built"
-
-
-@dataclass(frozen=True, slots=True)
-class Truth:
-    """The sizes that transformers' class has, which are taken as true."""
-
-    parameters: float
-    active: float
-    cached: tuple[float, ...] | None
-    """Values of one sequence at each of ``LENGTHS``; None: no forward pass on the meta device."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,87 +64,21 @@ def config_of(model_type: str, changes: Mapping[str, Any] | None = None) -> dict
     return raw
 
 
-def truth(model_type: str, changes: Mapping[str, Any] | None = None, seconds: int = 60) -> Truth:
-    """Return what the family's class holds. Raises what it raises."""
-    import torch  # noqa: PLC0415
-    from transformers import initialization  # noqa: PLC0415
+def truth(raw: Mapping[str, Any], seconds: int = 60) -> tuple[LanguageModel, bool]:
+    """Return what the class of a ``config.json`` holds, and whether a forward pass showed its
+    cache. Raises what the class raises."""
+    from berth.predictor.families.language_model import transformers_child  # noqa: PLC0415
+    from lab.llm.architectures.trace import at_most  # noqa: PLC0415
 
-    from lab.llm.architectures.trace import at_most, config_class, model_class  # noqa: PLC0415
-
-    config = config_class(model_type)(**(changes or {}))
-    with at_most(seconds), torch.device("meta"), initialization.no_init_weights():
-        model = model_class(model_type).from_config(config)
-    model.tie_weights()
-    sizes = {name: float(weight.numel()) for name, weight in model.named_parameters()}
-    text = config.get_text_config(decoder=True)
-    routed = sum(n for name, n in sizes.items() if is_routed(name))
-    experts, chosen = _first(text, EXPERTS), _first(text, CHOSEN)
-    tied = not any(re.search(r"(lm_head|embed_out)\.weight$", name) for name in sizes)
-    tables = sum(n for name, n in sizes.items() if _is_table(name))
-    towers = sum(n for name, n in sizes.items() if _is_tower(name))
-    head = max((n for name, n in sizes.items() if _is_table(name)), default=0.0) if tied else 0.0
-    total = sum(sizes.values())
-    active = total - towers - tables + head
-    if routed and experts and chosen:
-        active -= routed * (1 - min(chosen / experts, 1.0))
-    return Truth(total, active, _cached(model, text, seconds))
-
-
-EXPERTS = ("n_routed_experts", "num_local_experts", "num_experts", "moe_num_experts")
-CHOSEN = ("num_experts_per_tok", "moe_topk", "moe_top_k", "moe_k", "num_experts_per_token",
-          "top_k_experts", "num_selected_experts")  # fmt: skip
-
-
-def is_routed(name: str) -> bool:
-    """Return whether a weight belongs to experts of which a token passes some."""
-    return bool(re.search(r"\bexperts\b", name)) and "shared" not in name
-
-
-def _is_table(name: str) -> bool:
-    return bool(
-        re.search(r"(embed|wte|wpe|word_embeddings|tokens_embed|positions_embed)", name)
-    ) and (".layers." not in name and not re.search(r"lm_head|embed_out|projection", name))
-
-
-def _is_tower(name: str) -> bool:
-    return bool(re.search(r"vision|visual|audio|image|multi_modal|patch", name))
-
-
-def _first(config: Any, names: Iterable[str]) -> float:
-    for name in names:
-        value = getattr(config, name, None)
-        if isinstance(value, int):
-            return float(value)
-    return 0.0
-
-
-def _cached(model: Any, text: Any, seconds: int) -> tuple[float, ...] | None:
-    from lab.llm.architectures.trace import TOKENS, at_most, cache_layers  # noqa: PLC0415
-
+    with at_most(seconds):
+        model = transformers_child.built(raw)
+    reply = transformers_child.weighed(model)
     try:
         with at_most(seconds):
-            layers = cache_layers(model)
-    except Exception:
-        return None
-    rank = getattr(text, "kv_lora_rank", None)
-    totals = []
-    for length in LENGTHS:
-        total = 0.0
-        for layer in layers:
-            for name, value in vars(layer).items():
-                listed = value.values() if isinstance(value, dict) else [value]
-                for tensor in listed:
-                    if not hasattr(tensor, "dim") or tensor.dim() < 2:
-                        continue
-                    size = tensor.numel()
-                    if TOKENS in tensor.shape:
-                        if rank and name in {"keys", "values"}:  # servers keep the latent vector
-                            size = (rank + text.qk_rope_head_dim) * TOKENS * (name == "keys")
-                        window = getattr(layer, "sliding_window", None) or length
-                        size = size // TOKENS * min(length, window)
-                    total += size
-        totals.append(total)
-    return tuple(totals)
+            cache = list(transformers_child.cached(model))
+    except Exception:  # the model's own forward pass fails on the meta device
+        cache = []
+    return of_class({**reply, "cache": cache or [(0, None, 0, 0, 0)]}, raw), bool(cache)
 
 
 def verdict(model_type: str) -> Verdict:
@@ -168,29 +92,50 @@ def verdict(model_type: str) -> Verdict:
     except DocumentError as error:
         return Verdict(model_type, REFUSED, str(error.message)[:110])
     try:
-        return compared(model_type, counted, truth(model_type))
+        return compared(model_type, counted, *truth(raw))
     except Exception as error:
         return Verdict(model_type, UNKNOWN, f"{type(error).__name__}: {str(error)[:90]}")
 
 
-def compared(name: str, counted: LanguageModel, known: Truth) -> Verdict:
-    """Return the verdict of a count beside what is true."""
+def compared(name: str, counted: LanguageModel, true: LanguageModel, cache: bool) -> Verdict:
+    """Return the verdict of a count beside what is true, with the cache where that is known."""
     pairs = [
-        ("parameters", counted.parameters, known.parameters, PARAMETERS_OFF),
-        ("active parameters", counted.active_parameters, known.active, OTHERS_OFF),
+        ("parameters", counted.parameters, true.parameters, PARAMETERS_OFF),
+        ("active parameters", counted.active_parameters, true.active_parameters, OTHERS_OFF),
     ]
-    for length, values in zip(LENGTHS, known.cached or (), strict=False):
-        pairs.append(
-            (f"cache of {length} tokens", counted.cached_values(length), values, OTHERS_OFF)
-        )
+    pairs += [
+        (f"cache of {n} tokens", counted.cached_values(n), true.cached_values(n), OTHERS_OFF)
+        for n in LENGTHS if cache
+    ]  # fmt: skip
     wrong = [
-        f"{what} {ours:.4g}, true {true:.4g}"
-        for what, ours, true, most in pairs
-        if abs(ours - true) > most * max(true, 1.0)
+        f"{quantity} {ours:.4g}, true {theirs:.4g}"
+        for quantity, ours, theirs, most in pairs
+        if abs(ours - theirs) > most * max(theirs, 1.0)
     ]
     if wrong:
         return Verdict(name, WRONG, "; ".join(wrong))
-    return Verdict(name, RIGHT, "" if known.cached else "without cache")
+    return Verdict(name, RIGHT, "" if cache else "without cache")
+
+
+FORMS = Path(__file__).parents[1] / "data" / "published_forms.json"
+"""Public ``config.json`` files of models with their published billions of parameters."""
+
+
+def form_verdict(name: str, billions: float, raw: Mapping[str, Any]) -> Verdict:
+    """Return whether a published file is counted as its model's card says, within 3 %."""
+    try:
+        counted = from_mapping(raw, source="config.json", name=name)
+    except DocumentError as error:
+        return Verdict(name, REFUSED, str(error.message)[:110])
+    if abs(counted.parameters / 1e9 - billions) > PARAMETERS_OFF * billions:
+        return Verdict(name, WRONG, f"{counted.parameters / 1e9:.4g} billion, true {billions:.4g}")
+    return Verdict(name, RIGHT)
+
+
+def form_verdicts() -> list[Verdict]:
+    """Return the verdict of each published file."""
+    forms = json.loads(FORMS.read_text(encoding="utf-8"))
+    return [form_verdict(name, form["billions"], form["config"]) for name, form in forms.items()]
 
 
 def main(arguments: list[str]) -> int:
@@ -208,14 +153,21 @@ def main(arguments: list[str]) -> int:
         from lab.llm.architectures.write_table import write  # noqa: PLC0415
 
         return write(options.families or derived_types(), options.folder)
+    wrong = printed(map(verdict, options.families or causal_classes()))
+    if not options.families:
+        wrong += printed(form_verdicts())
+    return int(wrong > 0)
+
+
+def printed(verdicts: Iterable[Verdict]) -> int:
+    """Print verdicts and their numbers; return how many are wrong."""
     counts: Counter[str] = Counter()
-    for model_type in options.families or causal_classes():
-        found = verdict(model_type)
-        counts[found.verdict] += 1
-        print(f"{found.model_type:28} {found.verdict:8} {found.detail}", flush=True)
+    for each in verdicts:
+        counts[each.verdict] += 1
+        print(f"{each.model_type:28} {each.verdict:8} {each.detail}", flush=True)
     total = sum(counts.values())
     print(", ".join(f"{counts[v]} {v}" for v in (RIGHT, REFUSED, WRONG, UNKNOWN)), f"of {total}")
-    return int(counts[WRONG] > 0)
+    return counts[WRONG]
 
 
 def derived_types() -> list[str]:

@@ -19,6 +19,7 @@ SAMPLES: Mapping[str, Sequence[Mapping[str, Any]]] = {
     "ministral": [{"head_dim": 96, "num_key_value_heads": 8}],
     "lfm2_moe": [{"layer_types": ["conv", "conv", "full_attention", "conv"] * 4},
                  {"layer_types": ["conv"] * 5 + ["full_attention"] + ["conv"] * 10}],
+    "lfm2": [{"full_attn_idxs": [2, 5, 8, 10]}, {"full_attn_idxs": [1, 4], "block_ff_dim": 4096}],
     "bamba": [{"attn_layer_indices": [4, 9, 13]}, {"attn_layer_indices": [2, 7]}],
     "granitemoehybrid": [
         {"layer_types": (["mamba"] * 5 + ["attention"]) * 2 + ["mamba"] * 4},

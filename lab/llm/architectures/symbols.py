@@ -14,61 +14,50 @@ import operator
 import re
 import sys
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, Self
 
 _ATOM = re.compile(r"[\w.\[\]]+\Z")
 _PRODUCT = re.compile(r"[\w.\[\] *]+\Z")
 
 
-class Symbol(int):
-    """An integer with the expression that it was computed by."""
+class _Expression:
+    """A number with the expression that it was computed by."""
 
     text: str
 
-    def __new__(cls, value: int, text: str) -> Symbol:
-        made = super().__new__(cls, value)
+    def __new__(cls, value: float, text: str) -> Self:
+        made = super().__new__(cls, value)  # type: ignore[call-arg]
         made.text = text
         return made
 
-    def __getnewargs__(self) -> tuple[int, str]:  # type: ignore[override]
-        return int.__int__(self), self.text
+    def __getnewargs__(self) -> tuple[float, str]:
+        return _plain(self), self.text
 
     def __ceil__(self) -> Symbol:
-        return self
+        return _whole(self, math.ceil, "ceil")
 
     def __floor__(self) -> Symbol:
-        return self
+        return _whole(self, math.floor, "int")
 
-    def __round__(self, ndigits: Any = None) -> Symbol:
-        return self
+    def __round__(self, digits: Any = None) -> Any:
+        return _whole(self, round, "round") if digits is None else round(_plain(self), digits)
+
+
+class Symbol(_Expression, int):
+    """An integer with its expression."""
 
     def __neg__(self) -> Symbol:
-        return Symbol(-int.__int__(self), f"-{wrapped(self.text)}")
+        return Symbol(-_plain(self), f"-{wrapped(self.text)}")
 
 
-class SymbolFloat(float):
-    """A float with the expression that it was computed by."""
+class SymbolFloat(_Expression, float):
+    """A float with its expression."""
 
-    text: str
 
-    def __new__(cls, value: float, text: str) -> SymbolFloat:
-        made = super().__new__(cls, value)
-        made.text = text
-        return made
-
-    def __getnewargs__(self) -> tuple[float, str]:  # type: ignore[override]
-        return float.__float__(self), self.text
-
-    def __ceil__(self) -> Symbol:
-        return Symbol(math.ceil(float.__float__(self)), f"ceil({self.text})")
-
-    def __floor__(self) -> Symbol:
-        return Symbol(math.floor(float.__float__(self)), f"int({self.text})")
-
-    def __round__(self, ndigits: Any = None) -> Any:
-        if ndigits is not None:
-            return round(float.__float__(self), ndigits)
-        return Symbol(round(float.__float__(self)), f"round({self.text})")
+def _whole(number: Any, rounded: Callable[[float], int], name: str) -> Symbol:
+    if isinstance(number, Symbol):
+        return number
+    return Symbol(rounded(_plain(number)), f"{name}({number.text})")
 
 
 def wrapped(text: str) -> str:
@@ -109,9 +98,8 @@ for _name, _apply, _sign in (
     ("floordiv", operator.floordiv, "//"), ("truediv", operator.truediv, "/"),
     ("mod", operator.mod, "%"), ("pow", operator.pow, "**"),
 ):  # fmt: skip
-    for _class in (Symbol, SymbolFloat):
-        setattr(_class, f"__{_name}__", _operation(_apply, _sign, swapped=False))
-        setattr(_class, f"__r{_name}__", _operation(_apply, _sign, swapped=True))
+    setattr(_Expression, f"__{_name}__", _operation(_apply, _sign, swapped=False))
+    setattr(_Expression, f"__r{_name}__", _operation(_apply, _sign, swapped=True))
 
 
 class _IntLike(type):
@@ -122,7 +110,7 @@ class _IntLike(type):
         if isinstance(value, Symbol):
             return value
         if isinstance(value, SymbolFloat):
-            return Symbol(builtins.int(float.__float__(value)), f"int({value.text})")
+            return _whole(value, builtins.int, "int")
         return builtins.int(value, *rest)
 
 

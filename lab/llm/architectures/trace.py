@@ -10,14 +10,18 @@ import contextlib
 import json
 import re
 import signal
-from collections.abc import Iterator, Mapping
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from berth.predictor.families.language_model.transformers_child import (
+    TOKENS,
+    auto_class,
+    cache_layers,
+)
 from lab.llm.architectures.symbols import Symbol, SymbolFloat, recorded_shapes, shape_texts
 
-TOKENS = 37
-"""Length of the forward pass; no size of a configuration equals this prime."""
 Shape = tuple[str | int, ...]
 
 
@@ -117,27 +121,13 @@ def at_most(seconds: int) -> Iterator[None]:
         signal.signal(signal.SIGALRM, before)
 
 
-def model_class(model_type: str, *, seeing: bool = False) -> Any:
-    """Return the auto class that serves a family: of chat models, else of models that see (these
-    first with ``seeing``)."""
-    import transformers  # noqa: PLC0415
-    from transformers.models.auto import modeling_auto  # noqa: PLC0415
-
-    causal = modeling_auto.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
-    outer = modeling_auto.MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES
-    if model_type in causal and not (seeing and model_type in outer):
-        return transformers.AutoModelForCausalLM
-    return (
-        transformers.AutoModelForImageTextToText if model_type in outer else transformers.AutoModel
-    )
-
-
 def trace(
     model_type: str, inputs: Mapping[str, Any], *, symbolic: bool = True, cache: bool = True,
     seconds: int = 60, seeing: bool = False,
 ) -> Trace:  # fmt: skip
     """Return the trace of a family's model at a configuration. Raises what its classes raise."""
     import torch  # noqa: PLC0415
+    import transformers  # noqa: PLC0415
     from transformers import initialization  # noqa: PLC0415
 
     config = config_class(model_type)(**json.loads(json.dumps(inputs)))
@@ -145,7 +135,10 @@ def trace(
     if symbolic:
         make_symbolic(config)
     package = type(config).__module__.rpartition(".")[0]
-    auto = model_class(model_type, seeing=seeing)
+    try:
+        auto = auto_class(model_type, seeing=seeing)
+    except LookupError:  # a text model that transformers has only inside others
+        auto = transformers.AutoModel
     auto._model_mapping.get(type(config), None)  # imports the module before its ``int`` is replaced
     with (
         at_most(seconds), recorded_shapes(package), torch.device("meta"),
@@ -178,74 +171,6 @@ def _add(made: Trace, name: str, texts: Shape, sizes: tuple[int, ...]) -> None:
     made.sizes[template, indices] = sizes
 
 
-def cache_layers(model: Any, tokens: int = TOKENS) -> list[Any]:
-    """Return the layers of the cache that a forward pass over ``tokens`` tokens leaves."""
-    import torch  # noqa: PLC0415
-    from transformers import masking_utils  # noqa: PLC0415
-
-    # Both look at the mask's values, which the meta device has not.
-    masking_utils._ignore_causal_mask_sdpa = lambda *_, **__: False
-    masking_utils.find_packed_sequence_indices = lambda *_, **__: None
-    model = model.to(torch.bfloat16)
-    result: Any = None
-    for passed_over in (
-        r"Experts$|MLP$|Norm$", r"Experts$|Norm$", r"Experts$|MoE|Moe|MLP$|Norm$", None,
-    ):  # fmt: skip
-        try:
-            with (
-                torch.no_grad(),
-                torch.device("meta"),
-                _passing(model, passed_over),
-                _no_products(),
-            ):
-                ids = torch.zeros((1, tokens), dtype=torch.long)
-                result = model.eval()(input_ids=ids, use_cache=True)
-            break
-        except (RuntimeError, NotImplementedError, ValueError, TypeError):
-            if passed_over is None:
-                raise
-    for name in ("past_key_values", "cache_params"):
-        cache = getattr(result, name, None)
-        if cache is not None:
-            layers = getattr(cache, "self_attention_cache", cache)
-            return list(layers.layers)
-    raise LookupError("no cache")
-
-
-@contextlib.contextmanager
-def _no_products() -> Iterator[None]:
-    """Let attention return a tensor of its result's shape: on the meta device the steps to it take
-    most of the time."""
-    from torch.nn import functional  # noqa: PLC0415
-
-    before = functional.scaled_dot_product_attention
-
-    def shaped(query: Any, _key: Any, value: Any, *_: Any, **__: Any) -> Any:
-        return query.new_empty((*query.shape[:-1], value.shape[-1]))
-
-    setattr(functional, "scaled_dot_product_attention", shaped)  # noqa: B010
-    try:
-        yield
-    finally:
-        functional.scaled_dot_product_attention = before
-
-
-@contextlib.contextmanager
-def _passing(model: Any, names: str | None) -> Iterator[None]:
-    """Let modules whose class has such a name return their input: which experts a token takes is
-    not known on the meta device, and does not change the cache."""
-    changed = []
-    for module in model.modules():
-        if names is not None and re.search(names, type(module).__name__):
-            module.forward = lambda hidden, *_, **__: hidden
-            changed.append(module)
-    try:
-        yield
-    finally:
-        for module in changed:
-            module.__dict__.pop("forward", None)
-
-
 def record_cache(made: Trace, model: Any) -> None:
     """Add the sizes of the cache's tensors, without batch and tokens, to a trace."""
     import torch  # noqa: PLC0415
@@ -263,3 +188,18 @@ def record_cache(made: Trace, model: Any) -> None:
                 rest = tuple(size for size in shape if size != TOKENS) or (1,)
                 suffix = f"_{n}" if n else ""
                 _add(made, f"cache.{index}.{kind}.{name}{suffix}", rest, rest)
+
+
+def prefix_of(template: str) -> str:
+    return template.partition("{}")[0]
+
+
+def counts(traces: Sequence[Trace]) -> dict[str, list[int]]:
+    """Return the number of first indices under each prefix, by trace."""
+    most: dict[str, list[int]] = defaultdict(lambda: [0] * len(traces))
+    for t, one in enumerate(traces):
+        for template, indices in one.shapes:
+            if indices:
+                prefix = prefix_of(template)
+                most[prefix][t] = max(most[prefix][t], indices[0] + 1)
+    return most

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 import sys
@@ -22,7 +23,8 @@ def write(names: Sequence[str], folder: Path | None) -> int:
 
     With a folder, derived entries are also kept there, and an unfinished run goes on from them.
     """
-    from lab.llm.architectures.table import derive, derive_seeing, holds_a_text_model  # noqa: PLC0415
+    from lab.llm.architectures.derive import derive  # noqa: PLC0415 - imports torch
+    from lab.llm.architectures.seeing import derive_seeing, holds_a_text_model  # noqa: PLC0415
 
     texts, seeing = known_entries()
     kept = folder / "entries.jsonl" if folder else None
@@ -88,6 +90,24 @@ def compact(entry: Mapping[str, Any]) -> dict[str, Any]:
     return {**entry, "weights": matrices + summed}
 
 
+TOWER_SIZES = ("hidden_size", "embed_dim", "width", "d_model", "num_hidden_layers", "depth",
+               "encoder_layers", "intermediate_size", "mlp_dim", "encoder_ffn_dim")  # fmt: skip
+"""Sizes of a tower of the usual form (``towers``)."""
+
+
+def usual_towers() -> dict[str, dict[str, int]]:
+    """Return the sizes that the classes of encoders of pictures and sound have by default."""
+    from transformers.models.auto.configuration_auto import CONFIG_MAPPING  # noqa: PLC0415
+
+    sizes: dict[str, dict[str, int]] = {}
+    for name in CONFIG_MAPPING:
+        if name in SEEING or re.search(r"vision|visual|audio|pixtral|whisper|vit", name):
+            with contextlib.suppress(Exception):  # the class has no defaults
+                values = vars(CONFIG_MAPPING[name]())
+                sizes[name] = {k: values[k] for k in TOWER_SIZES if type(values.get(k)) is int}
+    return {name: known for name, known in sorted(sizes.items()) if known}
+
+
 def text_of(texts: Mapping[str, Any], seeing: Mapping[str, Any]) -> str:
     """Return the table as JSON text, a line for each family and each model that sees."""
     entries = {
@@ -110,7 +130,7 @@ def text_of(texts: Mapping[str, Any], seeing: Mapping[str, Any]) -> str:
         for key in {k for entry in entries.values() for k in entry["harmless"]} - structural
         if not _COULD_BE_A_SIZE.search(key)
     )
-    parts = [f'"harmless": {json.dumps(harmless)}']
+    parts = [f'"harmless": {json.dumps(harmless)}', f'"towers": {json.dumps(usual_towers())}']
     for title, listing in (("composites", outer), ("families", entries)):
         lines = [
             f"{json.dumps(n)}: {json.dumps(e, separators=(',', ':'))}" for n, e in listing.items()

@@ -51,21 +51,24 @@ def count_by_transformers(raw: Mapping[str, Any], source: Path | str) -> dict[st
     if not isinstance(reply, dict) or "problem" in reply:
         problem = str(reply.get("problem"))[:160] if isinstance(reply, dict) else "no answer"
         raise DocumentError(source, f"cannot be counted: {problem}", key="model_type")
-    counted_before({**raw, COUNTED: reply}, source)
+    counted_before(reply, "", source)
     return reply
 
 
-def counted_before(raw: Mapping[str, Any], source: Path | str) -> Counted:
+def counted_before(reply: Any, family: str, source: Path | str) -> Counted:
     """Return the count that a configuration carries. Raises DocumentError for nonsense."""
-    reply = raw[COUNTED]
     try:
         weights = tuple(
             Weight(part if part in _PARTS else "dense", str(name), _positive(count))
             for part, name, count in reply["weights"]
         )
         cache = tuple(
-            Cached(_positive(token), None if window is None else int(window), _positive(state))
-            for token, window, state in reply["cache"]
+            Cached(
+                _positive(token),
+                None if window is None else int(window),
+                *map(_positive, (state, heads, size)),
+            )
+            for token, window, state, heads, size in reply["cache"]
         )
         sizes = {str(k): str(int(v)) for k, v in reply["sizes"].items()}
         latent = bool(reply["latent"])
@@ -73,7 +76,7 @@ def counted_before(raw: Mapping[str, Any], source: Path | str) -> Counted:
         raise DocumentError(source, "is no count", key=COUNTED) from None
     if not weights or not cache:
         raise DocumentError(source, "is no count", key=COUNTED)
-    entry = {"model_type": str(raw.get("model_type")), "sizes": sizes, "latent": latent}
+    entry = {"model_type": family, "sizes": sizes, "latent": latent}
     return Counted(entry, {"kv_lora_rank": int(latent)}, weights, cache)
 
 

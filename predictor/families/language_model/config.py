@@ -25,7 +25,7 @@ from berth.predictor.families.language_model.by_transformers import (
 )
 from berth.predictor.families.language_model.families import Counted
 from berth.predictor.families.language_model.model_files import read_model_config
-from berth.predictor.families.language_model.published import as_transformers
+from berth.predictor.families.language_model.published import as_transformers, published
 from berth.predictor.families.language_model.refusals import is_encoder, refuse_what_is_no_decoder
 from berth.predictor.families.language_model.weights import WeightFormats, formats
 
@@ -147,10 +147,10 @@ def from_mapping(raw: Mapping[str, Any], *, source: Path | str, name: str) -> La
     known = families.table()
     named, text = towers.text_part(raw, known)
     family, config = as_transformers(text, named, source)
-    entry = known["families"].get(family)
+    entry = known["families"].get(family) or published().get(family, {}).get("entry")
     bits, names = formats(raw, text, source), (name, family, source)
     if entry is None and COUNTED in raw:
-        return _model(counted_before(raw, source), bits, towers.Towers(), names)
+        return _model(counted_before(raw[COUNTED], family, source), bits, towers.Towers(), names)
     if entry is None:
         raise DocumentError(
             source,
@@ -158,9 +158,18 @@ def from_mapping(raw: Mapping[str, Any], *, source: Path | str, name: str) -> La
             key="model_type",
             hint="where berth[language] is installed, transformers counts families that it has",
         )
-    keys.check(entry, config, known["harmless"], source)
     tower = towers.beside(raw, text, known, source)
-    return _model(families.count(entry, config, source), bits, tower, names)
+    model = _model(families.count(entry, config, source), bits, tower, names)
+    keys.check(entry, config, known["harmless"], model, source)
+    return model
+
+
+def of_class(reply: Mapping[str, Any], raw: Mapping[str, Any]) -> LanguageModel:
+    """Return the language model that the class of a configuration holds (``transformers_child``),
+    in 16 bits."""
+    kind = str(raw["model_type"])
+    counted = counted_before(reply, kind, kind)
+    return _model(counted, WeightFormats(16), towers.Towers(), (kind, kind, kind))
 
 
 def with_count(raw: dict[str, Any], source: Path | str) -> dict[str, Any]:
@@ -194,6 +203,12 @@ def _model(
         (layer.per_token, layer.window) for layer in counted.cache if layer.per_token
     )
     heads = max(int(counted.size("heads", 1)), 1)
+    with_keys = [layer for layer in counted.cache if layer.heads]
+    kv_heads = counted.size("kv_heads", heads)
+    head_dim = counted.size("head_dim", counted.size("hidden", 1) // heads)
+    if with_keys:
+        kv_heads = sum(layer.heads for layer in with_keys) / len(with_keys)
+        head_dim = max(layer.head_dim for layer in with_keys)
     moe = len({w.name.partition(".experts")[0] for w in counted.weights if w.part == "expert"})
     stored, compute = _bits(counted, bits)
     model = LanguageModel(
@@ -202,8 +217,8 @@ def _model(
         layers=len(counted.cache),
         hidden_size=int(counted.size("hidden", 1)),
         heads=heads,
-        kv_heads=counted.size("kv_heads", heads),
-        head_dim=max(int(counted.size("head_dim", counted.size("hidden", 1) // heads)), 1),
+        kv_heads=kv_heads,
+        head_dim=max(int(head_dim), 1),
         feed_forward_size=int(
             counted.size("expert_width" if moe else "feed_forward", 4 * counted.size("hidden", 1))
         ),

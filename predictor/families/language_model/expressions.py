@@ -89,6 +89,14 @@ def _value(node: ast.expr, values: Mapping[str, Any]) -> Any:  # noqa: PLR0911, 
     raise TypeError(f"{ast.unparse(node)!r} is no expression of the table")
 
 
+def factors(text: str) -> list[str]:
+    """Return the factors of a product, or the expression alone."""
+    node = _parsed(text)
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult):
+        return [f for side in (node.left, node.right) for f in factors(ast.unparse(side))]
+    return [ast.unparse(node)]
+
+
 def names(text: str) -> set[str]:
     """Return the keys that an expression uses; a dotted name counts as one."""
     found: set[str] = set()

@@ -22,7 +22,7 @@ from berth.predictor.families.language_model.expressions import MissingKey, eval
 
 TABLE = Path(__file__).with_name("families.json")
 LAYERS_AT_MOST = 2_000
-_INDEXED = re.compile(r"(\w+)\[i\]")
+_INDEXED = re.compile(r"([\w.]+)\[i\]")
 OLD_KINDS: Mapping[str, str] = {
     "mamba": "linear_attention", "attention": "full_attention",
     "deepseek_sparse_attention": "indexed_attention", "qwen_sparse_attention": "indexed_attention",
@@ -58,6 +58,9 @@ class Cached:
     window: int | None
     state: float
     """Values that do not grow with the sequence."""
+    heads: float = 0.0
+    """KV heads; 0: no keys, or a latent vector in their place."""
+    head_dim: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,13 +122,16 @@ def count(entry: Mapping[str, Any], config: Mapping[str, Any], source: Path | st
 
 
 def flat(config: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Return the values of a configuration with those of nested objects as ``a.b``; the objects
-    themselves, too."""
+    """Return the values of a configuration with those of nested objects as ``a.b``, and of a list
+    of objects as the list of their values; the objects themselves, too."""
     values: dict[str, Any] = {}
     for key, value in config.items():
         values[prefix + key] = value
         if isinstance(value, dict):
             values |= flat(value, f"{prefix}{key}.")
+        elif isinstance(value, list) and value and all(isinstance(v, dict) for v in value):
+            items = [flat(item, f"{prefix}{key}.") for item in value[: LAYERS_AT_MOST + 1]]
+            values |= {name: [item.get(name) for item in items] for name in items[0]}
     return values
 
 
@@ -145,7 +151,10 @@ def resolved(
         if read is None and name not in nullable:
             continue
         by_layer = isinstance(read, list) and name in indexed
-        value = read if by_layer else _checked(read, values[name], key, source)
+        value = read
+        if not by_layer:
+            one = _uniform(read) if type(values[name]) is int else read
+            value = _checked(one, values[name], key, source)
         of_layers = name == layer_types and isinstance(value, list)
         values[name] = [_kind(v) for v in value] if of_layers else value
     raw = dict(values)
@@ -170,6 +179,13 @@ def resolved(
                 for i in indices
             ]
     return values
+
+
+def _uniform(value: Any) -> Any:
+    """Return the number that is the same in a list for all layers; any other value as it is."""
+    if isinstance(value, list) and len(value) > 1 and value == [value[0]] * len(value):
+        return value[0]
+    return value
 
 
 def _kind(value: Any) -> Any:
@@ -244,14 +260,18 @@ def _weights(entry: Mapping[str, Any], values: Mapping[str, Any]) -> Iterator[We
 
 def _cached(entry: Mapping[str, Any], values: Mapping[str, Any], index: int) -> Cached:
     space = {**values, "i": index}
-    sums = dict.fromkeys(("token", "state"), 0.0)
+    token = state = heads = head_dim = 0.0
     window = None
-    for kind, condition, product in entry["cache"]:
+    for kind, condition, *sizes in entry["cache"]:
         if not _holds(condition, space):
             continue
-        size = evaluate(product, space)
+        factors = [evaluate(size, space) for size in sizes]
         if kind == "window":
-            window = int(size)
+            window = int(factors[0])
+        elif kind == "state":
+            state += float(factors[0])
         else:
-            sums[kind] += float(size)
-    return Cached(sums["token"], window, sums["state"])
+            token += float(math.prod(factors))
+        if kind == "keys":
+            heads, head_dim = map(float, factors)
+    return Cached(token, window, state, heads, head_dim)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ _HARMLESS = re.compile(
     r"(^|[_.])("
     r"token_ids?|token_index|dropout|pdrop|drop_?rate|layerdrop|eps|epsilon|rope_theta|rope_scaling"
     r"|rope_parameters|rope_local_base_freq|rotary_base|rotary_emb_base|rope_base"
-    r"|partial_rotary_factor|rotary_pct|rotary_percent|initializer_range|initializer_factor"
+    r"|partial_rotary_factor|rotary_dim|rotary_pct|rotary_percent|initializer_range|initializer_factor"
     r"|init_std|loss_coef|loss_weight|z_loss|loss_alpha|softcapping|softcap|logit_scale"
     r"|logits_scaling|jitter_noise|jitter_eps|(embedding|residual|attention|logits?|key|lm_head"
     r"|ssm|mlp)_multipliers?|scaling_factor|no_repeat_ngram_size|max_position_embeddings"
@@ -38,50 +38,72 @@ scales, limits of generation, training losses. Draft layers (MTP) are not part o
 count, as in transformers."""
 
 
+_SAME_AS: Mapping[str, tuple[str, ...]] = {
+    "hidden_size": ("block_dim", "conv_dim", "conv_dim_out", "n_embd", "n_embed", "d_model", "dim"),
+    "layers": ("num_layers", "n_layer", "n_layers", "num_blocks", "n_blocks"),
+    "heads": ("num_heads", "n_heads", "n_head", "num_query_groups", "num_key_value_heads",
+              "num_kv_heads", "n_head_kv"),
+    "head_dim": ("attention_head_dim", "kv_channels", "head_dim", "head_size", "attn_head_dim"),
+    "feed_forward_size": ("ffn_hidden_size", "n_inner", "ffn_dim", "inner_hidden_size"),
+    "experts": ("num_experts", "num_local_experts", "n_routed_experts", "moe_num_experts"),
+    "experts_per_token": ("experts_per_token", "num_experts_per_tok", "num_experts_per_token",
+                          "moe_topk", "moe_top_k", "moe_k", "num_selected_experts"),
+    "vocabulary": ("org_vocab_size", "padded_vocab_size"),
+}  # fmt: skip
+"""Other names of a size that files write beside the family's own: harmless with the same value."""
 _EVERY = re.compile(r"(freq|frequency|interval|step|period|ep_size|moe_layer_freq)$")
 
 
 def check(
-    entry: Mapping[str, Any], config: Mapping[str, Any], harmless: Iterable[str], source: Path | str
-) -> None:
-    """Raise DocumentError for a key that is neither used by the entry nor known to be harmless and
-    that holds numbers, or that differs from the only value that was counted right."""
-    known = {*entry["harmless"], *harmless, "num_hidden_layers"}  # checked against the count
-    _check(entry, config, known, source, "")
-
-
-def _check(
-    entry: Mapping[str, Any], config: Mapping[str, Any], harmless: set[str], source: Path | str,
-    prefix: str,
+    entry: Mapping[str, Any], config: Mapping[str, Any], harmless: Iterable[str], counted: object,
+    source: Path | str,
 ) -> None:  # fmt: skip
-    used, aliases, fixed = entry["defaults"], entry["aliases"], entry["fixed"]
-    for key, value in config.items():
-        name = aliases.get(prefix + key, prefix + key)
-        if name in used:
-            continue
-        if name in fixed:
-            if value is not None and value != fixed[name]:
+    """Raise DocumentError for a key that is neither used by the entry nor known to be harmless and
+    that holds numbers, or that differs from the only value that was counted right.
+
+    ``counted`` has the sizes that were counted: a key that repeats one under another name is
+    harmless.
+    """
+    repeated = {key: getattr(counted, size) for size, keys in _SAME_AS.items() for key in keys}
+    known = {*entry["harmless"], *harmless, "num_hidden_layers"}  # checked against the count
+    for name, key, value in _unused(entry, config, ""):
+        if name in entry["fixed"]:
+            wanted = entry["fixed"][name]
+            if value is not None and value != wanted:
                 raise DocumentError(
                     source,
-                    f"is {str(value)[:40]}; Berth counts {entry['model_type']} only with "
-                    f"{fixed[name]}",
-                    key=prefix + key,
+                    f"is {str(value)[:40]}; Berth counts {entry['model_type']} only with {wanted}",
+                    key=key,
                 )
-            continue
-        if isinstance(value, dict) and any(k.startswith(f"{name}.") for k in used):
-            _check(entry, value, harmless, source, f"{name}.")
             continue
         if value == 1 and _EVERY.search(name):
             continue  # every layer, as without the key
-        if name in harmless or _HARMLESS.search(name) or not _has_numbers(value):
+        if name in known or _HARMLESS.search(name) or not _has_numbers(value):
+            continue
+        if name in repeated and value == repeated[name]:
             continue
         raise DocumentError(
             source,
             f"is {str(value)[:40]}, a number that Berth does not know of the family "
             f"{entry['model_type']}; its count could be wrong",
-            key=prefix + key,
+            key=key,
             hint="remove the key if it changes neither weights nor cache",
         )
+
+
+def _unused(
+    entry: Mapping[str, Any], config: Mapping[str, Any], prefix: str
+) -> Iterator[tuple[str, str, Any]]:
+    """Yield name, key as written and value of what the entry's expressions do not use."""
+    used, aliases = entry["defaults"], entry["aliases"]
+    for key, value in config.items():
+        name = aliases.get(prefix + key, prefix + key)
+        if name in used:
+            continue
+        if isinstance(value, dict) and any(k.startswith(f"{name}.") for k in used):
+            yield from _unused(entry, value, f"{name}.")
+            continue
+        yield name, prefix + key, value
 
 
 def _has_numbers(value: Any) -> bool:

@@ -46,7 +46,7 @@ def text_part(raw: Mapping[str, Any], known: Mapping[str, Any]) -> tuple[str, di
                 **{k: v for k, v in outside.items() if k == "tie_word_embeddings"},
             }
     if composite and outer not in known["families"]:
-        outside = dict(raw)
+        outside = {k: v for k, v in raw.items() if k not in composite["towers"]}
         return str(composite["family"]), outside
     return outer, dict(raw)
 
@@ -82,7 +82,8 @@ def beside(
             return Towers(total, _names(expected or nested, total))
     total = 0.0
     for key, value in nested.items():
-        total += _usual(value, key, source)
+        usual = known["towers"].get(str(value.get("model_type")), {})
+        total += _usual({**usual, **value}, key, source)
     return Towers(total, _names(nested, total))
 
 

@@ -1,7 +1,8 @@
 """The child process that counts a configuration by transformers: JSON in, JSON out.
 
 It drops its rights before it imports torch, builds the class that transformers itself has for the
-``model_type`` (``auto_map`` is removed), and runs one forward pass on the meta device.
+``model_type`` (``auto_map`` is removed), and runs one forward pass on the meta device. The lab
+holds the table of families to the same functions.
 """
 
 from __future__ import annotations
@@ -12,10 +13,12 @@ import os
 import re
 import resource
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from types import SimpleNamespace
 from typing import Any
 
-_TOKENS = 37
+TOKENS = 37
+"""Length of the forward pass; no size of a configuration equals this prime."""
 _SECONDS = 80
 _NOBODY = 65534
 _SIZES = {
@@ -87,41 +90,58 @@ def drop_rights() -> None:
     os.setresuid(_NOBODY, _NOBODY, _NOBODY)
 
 
-def count(raw: dict[str, Any]) -> dict[str, Any]:
+def count(raw: Mapping[str, Any]) -> dict[str, Any]:
     """Return the weights, cache and sizes of a configuration. Raises what its class raises."""
+    model = built(raw)
+    return {**weighed(model), "cache": [list(layer) for layer in cached(model)]}
+
+
+def built(raw: Mapping[str, Any]) -> Any:
+    """Return the model of a configuration on the meta device. Raises LookupError for a type that
+    transformers has not, and what the type's class raises."""
     import torch  # noqa: PLC0415
     import transformers  # noqa: PLC0415
     from transformers import initialization  # noqa: PLC0415
-    from transformers.models.auto import modeling_auto  # noqa: PLC0415
 
     options = {k: v for k, v in raw.items() if k not in {"auto_map", "quantization_config"}}
     kind = options.pop("model_type")
     if kind not in transformers.CONFIG_MAPPING:
         raise LookupError(f"transformers has no model type {kind}")
     config = transformers.CONFIG_MAPPING[kind](**options)
-    seen = modeling_auto.MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES
-    auto = transformers.AutoModelForImageTextToText
-    if kind in modeling_auto.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES:
-        auto = transformers.AutoModelForCausalLM
-    elif kind not in seen:
-        raise LookupError(f"{kind} is no model that chats")
     with torch.device("meta"), initialization.no_init_weights():
-        model = auto.from_config(config)
+        model = auto_class(kind).from_config(config)
     model.tie_weights()
-    model = model.to(torch.bfloat16)
-    text = config.get_text_config(decoder=True)
+    return model
+
+
+def auto_class(kind: str, *, seeing: bool = False) -> Any:
+    """Return the auto class that serves a model type: of chat models, else of models that see
+    (these first with ``seeing``). Raises LookupError for one that does not chat."""
+    import transformers  # noqa: PLC0415
+    from transformers.models.auto import modeling_auto  # noqa: PLC0415
+
+    causal = kind in modeling_auto.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
+    if kind in modeling_auto.MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES and not (
+        causal and not seeing
+    ):
+        return transformers.AutoModelForImageTextToText
+    if not causal:
+        raise LookupError(f"{kind} is no model that chats")
+    return transformers.AutoModelForCausalLM
+
+
+def weighed(model: Any) -> dict[str, Any]:
+    """Return the weights of a model by part and name, and its sizes."""
+    text = model.config.get_text_config(decoder=True)
     sizes = {
         name: value
         for name, keys in _SIZES.items()
         if (value := next((v for k in keys if (v := _whole(text, k))), None))
     }
-    rank = getattr(text, "kv_lora_rank", None)
-    latent = rank + text.qk_rope_head_dim if rank else 0
     return {
         "weights": [[part_of(n), n, w.numel()] for n, w in model.named_parameters()],
-        "cache": [list(layer) for layer in _cache(model, latent)],
         "sizes": sizes,
-        "latent": bool(rank),
+        "latent": bool(getattr(text, "kv_lora_rank", None)),
     }
 
 
@@ -134,30 +154,106 @@ def _whole(config: Any, key: str) -> int | None:
     return value if type(value) is int else None
 
 
-def _cache(model: Any, latent: int) -> Iterator[tuple[float, int | None, float]]:
-    """Yield cached values per token, window and state of each layer."""
-    import torch  # noqa: PLC0415
-    from transformers import masking_utils  # noqa: PLC0415
+Kept = tuple[float, int | None, float, float, float]
 
-    masking_utils._ignore_causal_mask_sdpa = lambda *_, **__: False
-    masking_utils.find_packed_sequence_indices = lambda *_, **__: None
-    for module in model.modules():
-        if type(module).__name__.endswith("Experts"):
-            module.forward = lambda hidden, *_, **__: hidden
-    with torch.no_grad(), torch.device("meta"):
-        ids = torch.zeros((1, _TOKENS), dtype=torch.long)
-        result = model.eval()(input_ids=ids, use_cache=True)
-    cache = getattr(result, "past_key_values", None) or result.cache_params
-    for layer in getattr(cache, "self_attention_cache", cache).layers:
-        token = state = 0.0
+
+def cached(model: Any) -> Iterator[Kept]:
+    """Yield what each layer keeps: cached values per token, window, state, KV heads and their size.
+    A latent vector stands for the keys and values that transformers expands it to."""
+    import torch  # noqa: PLC0415
+
+    text = model.config.get_text_config(decoder=True)
+    rank = getattr(text, "kv_lora_rank", None)
+    for layer in cache_layers(model):
+        token = state = heads = size = 0.0
         for name, value in vars(layer).items():
             for tensor in value.values() if isinstance(value, dict) else [value]:
                 if not torch.is_tensor(tensor) or tensor.dim() < 2:
                     continue
-                if _TOKENS not in tensor.shape:
+                if TOKENS not in tensor.shape:
                     state += tensor.numel()
-                elif latent and name in {"keys", "values"}:
-                    token += latent * (name == "keys")
+                elif rank and name in {"keys", "values"}:
+                    token += (rank + text.qk_rope_head_dim) * (name == "keys")
                 else:
-                    token += tensor.numel() / _TOKENS
-        yield token, getattr(layer, "sliding_window", None), state
+                    token += tensor.numel() / TOKENS
+                    if name == "keys" and tensor.dim() == 4:
+                        heads, size = tensor.shape[1], tensor.shape[3]
+        yield token, getattr(layer, "sliding_window", None), state, heads, size
+
+
+def cache_layers(model: Any) -> list[Any]:
+    """Return the layers of the cache that a forward pass over ``TOKENS`` tokens leaves. Raises
+    LookupError where there is none, and what the pass raises."""
+    import torch  # noqa: PLC0415
+    from transformers import masking_utils  # noqa: PLC0415
+
+    # Both look at the mask's values, which the meta device has not.
+    masking_utils._ignore_causal_mask_sdpa = lambda *_, **__: False
+    masking_utils.find_packed_sequence_indices = lambda *_, **__: None
+    model = model.to(torch.bfloat16).eval()
+    result: Any = None
+    for passed_over in _PASSED_OVER:
+        try:
+            with torch.no_grad(), torch.device("meta"), _passing(model, passed_over), _faked():
+                ids = torch.zeros((1, TOKENS), dtype=torch.long)
+                result = model(input_ids=ids, use_cache=True)
+            break
+        except (RuntimeError, NotImplementedError, ValueError, TypeError):
+            if passed_over == _PASSED_OVER[-1]:
+                raise
+    return _layers(result)
+
+
+def _layers(result: Any) -> list[Any]:
+    """Return the layers of the cache in a model's output. Raises LookupError for none."""
+    for name in ("past_key_values", "cache", "cache_params"):
+        cache = getattr(result, name, None)
+        cache = getattr(cache, "self_attention_cache", cache)
+        if hasattr(cache, "layers"):
+            return list(cache.layers)
+        states = getattr(cache, "rnn_state", None)
+        if isinstance(states, dict):  # xLSTM: tensors by layer
+            return [SimpleNamespace(states=dict(enumerate(s))) for s in states.values()]
+    states = getattr(result, "state", None)
+    if isinstance(states, list):  # RWKV: the last dimension is the layer
+        return [
+            SimpleNamespace(states={n: s[..., i] for n, s in enumerate(states)})
+            for i in range(states[0].shape[-1])
+        ]
+    raise LookupError("no cache")
+
+
+_PASSED_OVER = (r"Experts$|MLP$|Norm$", r"Experts$|Norm$", r"Experts$|MoE|Moe|MLP$|Norm$", r"\Z.")
+"""Modules that a forward pass leaves out, by class, in the order in which it is tried."""
+
+
+@contextlib.contextmanager
+def _faked() -> Iterator[None]:
+    """Let attention return a tensor of its result's shape: on the meta device the steps to it take
+    most of the time."""
+    from torch.nn import functional  # noqa: PLC0415
+
+    before = functional.scaled_dot_product_attention
+
+    def shaped(query: Any, _key: Any, value: Any, *_: Any, **__: Any) -> Any:
+        return query.new_empty((*query.shape[:-1], value.shape[-1]))
+
+    setattr(functional, "scaled_dot_product_attention", shaped)  # noqa: B010
+    try:
+        yield
+    finally:
+        functional.scaled_dot_product_attention = before
+
+
+@contextlib.contextmanager
+def _passing(model: Any, names: str) -> Iterator[None]:
+    """Let modules whose class has such a name return their input: which experts a token takes is
+    not known on the meta device, and does not change the cache."""
+    changed = [m for m in model.modules() if re.search(names, type(m).__name__)]
+    for module in changed:
+        module.forward = lambda hidden, *_, **__: hidden
+    try:
+        yield
+    finally:
+        for module in changed:
+            module.__dict__.pop("forward", None)

@@ -197,10 +197,28 @@ def _overhead(group: Any, bits: float = _SCALE_BITS) -> float:
 
 
 def _grouped(reading: _Reading) -> Rules:
-    """Weights alone, with a scale and zero point for each group: GPTQ, AWQ, AutoRound, HQQ."""
+    """Weights alone, with a scale and zero point for each group: GPTQ, AWQ, AutoRound.
+
+    Modules of other bits are in ``extra_config`` (AutoRound) or, by regular expression, with ``-:``
+    before those that are not quantised, in ``dynamic`` (GPTQModel).
+    """
+    rules: list[tuple[str, Format | None]] = []
+    usual = reading.values.get("bits")
+    for key, mark in (("extra_config", ""), ("dynamic", "re:")):
+        own = reading.values.get(key)
+        for name, values in own.items() if isinstance(own, dict) else ():
+            bits = values.get("bits", usual) if isinstance(values, dict) else usual
+            plain = name.startswith("-:") or bits == 16
+            inner = _Reading({**reading.values, "bits": bits}, reading.source, reading.method)
+            pattern = name.removeprefix("-:").removeprefix("+:")
+            rules.append((mark + pattern, None if plain else _group_format(inner)))
+    return [*rules, ("Linear", _group_format(reading))]
+
+
+def _group_format(reading: _Reading) -> Format:
     bits = reading.bits("bits", "w_bit", "nbits", "weight_bits")
     group = reading.values.get("group_size", reading.values.get("q_group_size", 128))
-    return [("Linear", Format(bits + _overhead(group, _SCALE_BITS + bits)))]
+    return Format(bits + _overhead(group, _SCALE_BITS + bits))
 
 
 def _bitsandbytes(reading: _Reading) -> Rules:
