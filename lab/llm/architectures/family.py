@@ -94,10 +94,11 @@ class Family:
                 self.legacy[name] = json.loads(default.replace("_", "")) if default else None
             except ValueError:
                 self.legacy[name] = None
-        if _names_attribute(self.cls, "head_dim") and "head_dim" not in made:
+        own = {*made, *self.cls.attribute_map}
+        if _names_attribute(self.cls, "head_dim") and "head_dim" not in own:
             self.legacy["head_dim"] = None
         for name, value in flat(self.cls()).items():  # computed, unless a file has the key
-            if type(value) is int and name not in {*made, *SKIPPED} and "." not in name:
+            if type(value) is int and name not in {*own, *SKIPPED} and "." not in name:
                 self.legacy.setdefault(name, None)
         return made
 
@@ -180,15 +181,16 @@ class Family:
         base = self.cls(**self.base)
         filled = flat(base)
         made: list[tuple[str, Any]] = []
+        sizes = {**self.defaults, **self.legacy}
         large = [
-            k for k, v in self.defaults.items()
+            k for k, v in sizes.items()
             if type(v) is int and v > 1 and not CERTAINLY_HARMLESS.search(k)
             and k != self.layers_key
         ]  # fmt: skip
         # Any two keys are doubled apart in one of these, so that equal values are told apart.
         bits = range(len(large).bit_length())
-        self.joint = [{k: 2 * self.defaults[k] for k in large}] + [
-            {k: 2 * self.defaults[k] for n, k in enumerate(large) if n >> b & 1} for b in bits
+        self.joint = [{k: 2 * sizes[k] for k in large}] + [
+            {k: 2 * sizes[k] for n, k in enumerate(large) if n >> b & 1} for b in bits
         ]
         for key, value in {**self.defaults, **self.legacy}.items():
             if CERTAINLY_HARMLESS.search(key) or key in {*SKIPPED, self.layers_key}:
@@ -239,13 +241,14 @@ class Family:
                 refused |= inputs.keys() if inputs in self.joint else set()
         for key in refused:  # sizes that must fit each other are told apart one by one
             with contextlib.suppress(Exception):
-                yield self.traced({**self.base, key: 2 * self.defaults[key]})
+                sizes = {**self.defaults, **self.legacy}
+                yield self.traced({**self.base, key: 2 * sizes[key]})
 
     def traced(self, inputs: Mapping[str, Any]) -> Trace:
         """Return the model of inputs, built. Raises what its class raises."""
         one = trace(self.model_type, inputs)
-        for key in self.legacy:
-            one.values.setdefault(key, None)
+        for key, default in self.legacy.items():  # those that the class takes and does not keep
+            one.values.setdefault(key, inputs.get(key, default))
         return one
 
     def name_of(self, key: str) -> str:

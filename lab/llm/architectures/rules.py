@@ -93,10 +93,15 @@ def _part(name: str) -> str:
     return f"({name})" if " or " in name or " and " in name else name
 
 
+def _before(items: Sequence[Any], i: int) -> int:
+    """Return how many items like the i-th are before it."""
+    return items[:i].count(items[i])
+
+
 def _evaluated(name: str, spaces: Sequence[dict[str, Any]]) -> Booleans | None:
     code = compile(_DOT.sub("__", name), "condition", "eval")
     try:
-        values = [bool(eval(code, {"len": len}, space)) for space in spaces]  # noqa: S307 - our text  # nosec B307
+        values = [bool(eval(code, {"len": len, "before": _before}, space)) for space in spaces]  # noqa: S307 - our text  # nosec B307
     except (ArithmeticError, LookupError, NameError, TypeError):
         return None
     return np.array(values, dtype=np.bool_)
@@ -130,7 +135,8 @@ def _conditions(  # noqa: PLR0912 - a case for each kind of value
         f"{a} {sign} {b}" for a, b in itertools.combinations(widths, 2) for sign in ("==", "!=")
     ]
     if layered:
-        found += _of_lists(points, lists, texts)
+        few = [k for k in numbers if all(type(p[k]) is int and 0 <= p[k] <= 8 for p in points)]
+        found += _of_lists(points, lists, texts, few)
     for key in switches:
         found += [key, f"not {key}"]
     for key in (*numbers, *lists):
@@ -153,7 +159,9 @@ def _conditions(  # noqa: PLR0912 - a case for each kind of value
     return found
 
 
-def _of_lists(points: Sequence[Mapping[str, Any]], lists: list[str], texts: list[str]) -> list[str]:
+def _of_lists(
+    points: Sequence[Mapping[str, Any]], lists: list[str], texts: list[str], counts: list[str]
+) -> list[str]:
     found = []
     for key in (*lists, *texts):
         values = [p[key] for p in points]
@@ -169,6 +177,8 @@ def _of_lists(points: Sequence[Mapping[str, Any]], lists: list[str], texts: list
             if plain and len(distinct) <= _MANY_VALUES:
                 found += [f"{key}[i] == {v!r}" for v in distinct]
                 found += [f"{key}[i] != {v!r}" for v in distinct]
+                if key in lists:
+                    found += [f"before({key}, i) < {n}" for n in (1, 2, *counts)]
     for key in lists:
         found += [f"i in ({key} or [])", f"i not in ({key} or [])"]
         if not any(p[key] is None for p in points):
@@ -195,6 +205,7 @@ def _of_index(points: Sequence[Mapping[str, Any]], numbers: list[str]) -> list[s
                     f"{period} and i % {period} == {offset}",
                     f"{period} and i % {period} != {offset}",
                     f"{period} and (i - {offset}) % {period} == 0",
+                    f"{period} and (i - 3) % {period} == {offset}",
                 ]
     for constant in (1, 2, 3):
         found += [f"i < {constant}", f"i >= {constant}", f"i >= layers - {constant}"]

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from berth.predictor.families.language_model.families import TABLE
-from berth.predictor.families.language_model.refusals import ENCODERS, SEEING
+from berth.predictor.families.language_model.refusals import OTHER_ENCODERS
 from lab.llm.architectures.samples import LEFT_OUT
 
 Entries = dict[str, dict[str, Any]]
@@ -33,8 +33,9 @@ def write(names: Sequence[str], folder: Path | None) -> int:
         read = json.loads(line)
         done.add(read["name"])
         (seeing if read["sees"] else texts)[read["name"]] = read
+    passed_over = {*done, *OTHER_ENCODERS, *encoders()}
     for name in names:
-        if name in ENCODERS or name in SEEING or name in done:
+        if name in passed_over:
             continue
         sees = holds_a_text_model(name)
         derived = derive_seeing(name) if sees else derive(name)
@@ -100,12 +101,34 @@ def usual_towers() -> dict[str, dict[str, int]]:
     from transformers.models.auto.configuration_auto import CONFIG_MAPPING  # noqa: PLC0415
 
     sizes: dict[str, dict[str, int]] = {}
+    known = set(encoders())
     for name in CONFIG_MAPPING:
-        if name in SEEING or re.search(r"vision|visual|audio|pixtral|whisper|vit", name):
+        if name in known or re.search(r"vision|visual|audio|pixtral|whisper|vit", name):
             with contextlib.suppress(Exception):  # the class has no defaults
                 values = vars(CONFIG_MAPPING[name]())
                 sizes[name] = {k: values[k] for k in TOWER_SIZES if type(values.get(k)) is int}
     return {name: known for name, known in sorted(sizes.items()) if known}
+
+
+_OF_DECODERS = ("CAUSAL_LM", "IMAGE_TEXT_TO_TEXT", "MULTIMODAL_LM", "PRETRAINING",
+                "SEQUENCE_CLASSIFICATION", "QUESTION_ANSWERING", "TOKEN_CLASSIFICATION",
+                "MULTIPLE_CHOICE")  # fmt: skip
+"""Tasks that decoders have, too."""
+
+
+def encoders() -> list[str]:
+    """Return the model types that transformers has for tasks without generated text, or for
+    translation."""
+    from transformers.models.auto import modeling_auto  # noqa: PLC0415
+
+    tasks = {
+        name.removeprefix("MODEL_FOR_").removesuffix("_MAPPING_NAMES"): set(types)
+        for name, types in vars(modeling_auto).items()
+        if name.startswith("MODEL_FOR_") and name.endswith("_MAPPING_NAMES")
+    }
+    never = tasks["MASKED_LM"] | tasks["SEQ_TO_SEQ_CAUSAL_LM"]
+    other = {t for task, types in tasks.items() if task not in _OF_DECODERS for t in types}
+    return sorted((never | other - tasks["CAUSAL_LM"]) - tasks["IMAGE_TEXT_TO_TEXT"])
 
 
 def text_of(texts: Mapping[str, Any], seeing: Mapping[str, Any]) -> str:
@@ -130,7 +153,10 @@ def text_of(texts: Mapping[str, Any], seeing: Mapping[str, Any]) -> str:
         for key in {k for entry in entries.values() for k in entry["harmless"]} - structural
         if not _COULD_BE_A_SIZE.search(key)
     )
-    parts = [f'"harmless": {json.dumps(harmless)}', f'"towers": {json.dumps(usual_towers())}']
+    parts = [
+        f'"harmless": {json.dumps(harmless)}', f'"encoders": {json.dumps(encoders())}',
+        f'"towers": {json.dumps(usual_towers())}',
+    ]  # fmt: skip
     for title, listing in (("composites", outer), ("families", entries)):
         lines = [
             f"{json.dumps(n)}: {json.dumps(e, separators=(',', ':'))}" for n, e in listing.items()

@@ -25,7 +25,7 @@ _COMPARE: Mapping[type, Callable[[Any, Any], Any]] = {
 }  # fmt: skip
 _FUNCTIONS: Mapping[str, Callable[..., Any]] = {
     "ceil": math.ceil, "int": int, "round": round, "min": min, "max": max, "len": len,
-    "sum": sum,
+    "sum": sum, "before": lambda items, i: items[:i].count(items[i]),
 }  # fmt: skip
 
 

@@ -267,7 +267,7 @@ def _cached(entry: Mapping[str, Any], values: Mapping[str, Any], index: int) -> 
             continue
         factors = [evaluate(size, space) for size in sizes]
         if kind == "window":
-            window = int(factors[0])
+            window = None if factors[0] is None else int(factors[0])
         elif kind == "state":
             state += float(factors[0])
         else:

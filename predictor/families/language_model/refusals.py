@@ -8,33 +8,16 @@ from pathlib import Path
 from typing import Any
 
 from berth.pilot.errors import DocumentError
+from berth.predictor.families.language_model.families import table
 
-ENCODERS = frozenset({
-    "albert", "bert", "bert-generation", "big_bird", "bigbird", "bigbird_pegasus", "bart",
-    "blenderbot", "blenderbot-small", "camembert", "canine", "convbert", "data2vec-text", "deberta",
-    "deberta-v2", "distilbert", "electra", "ernie", "ernie_m", "esm", "eurobert", "flaubert",
-    "fnet", "fsmt", "funnel", "gte", "ibert", "layoutlm", "layoutlmv2", "layoutlmv3", "led",
-    "longformer", "longt5", "luke", "m2m_100", "marian", "markuplm", "mbart", "mega",
-    "megatron-bert", "mobilebert", "modernbert", "mpnet", "mra", "mt5", "mvp", "nezha", "new",
-    "nllb-moe", "nomic_bert", "jina_bert", "nystromformer", "pegasus", "pegasus_x", "perceiver",
-    "plbart", "prophetnet", "qdqbert", "rembert", "roberta", "roberta-prelayernorm", "roc_bert",
-    "roformer", "splinter", "squeezebert", "switch_transformers", "t5", "t5gemma", "tapas", "udop",
-    "umt5", "visual_bert", "xlm", "xlm-roberta", "xlm-roberta-xl", "xlnet", "xmod", "yoso",
-    "reformer", "neobert", "ultrabert", "lxmert", "xlm-prophetnet", "cpmant",
+OTHER_ENCODERS = frozenset({
+    "bert-generation", "bigbird", "blip", "blip-2", "ernie_m", "git", "gte", "jina_bert",
+    "jina_clip", "kosmos-2", "mega", "musicgen", "musicgen_melody", "neobert", "new", "nezha",
+    "nomic_bert", "open_clip", "qdqbert", "trocr", "udop", "vision-encoder-decoder", "whisper",
+    "xlm-prophetnet", "xlnet",
 })  # fmt: skip
-"""Families that read a whole text at once, or translate one into another."""
-SEEING = frozenset({
-    "align", "altclip", "beit", "blip", "blip-2", "chinese_clip", "clap", "clip", "clip_text_model",
-    "clip_vision_model", "clipseg", "convnext", "convnextv2", "cvt", "data2vec-vision", "deit",
-    "depth_anything", "detr", "dinov2", "dinov3_vit", "dpt", "efficientnet", "flava",
-    "grounding-dino", "hubert", "imagegpt", "jina_clip", "levit", "mask2former", "mobilevit",
-    "open_clip", "owlvit", "owlv2", "resnet", "sam", "sam2", "seamless_m4t", "segformer", "siglip",
-    "siglip2", "siglip_vision_model", "speech_to_text", "swin", "swinv2", "trocr", "vilt", "vit",
-    "vit_mae", "vits", "wav2vec2", "wavlm", "whisper", "xclip", "yolos", "musicgen",
-    "musicgen_melody", "git", "encodec", "vision-encoder-decoder", "encoder-decoder", "colpali",
-    "speech-encoder-decoder", "timm_wrapper", "moonshine", "bark", "kosmos-2", "donut-swin",
-})  # fmt: skip
-"""Families of pictures, sound, or both with texts, that do not chat."""
+"""Families that read a whole text, picture or sound at once, beside those that transformers has for
+such tasks (``encoders`` of the table)."""
 _ENCODING_CLASS = re.compile(
     r"(For(MaskedLM|PreTraining|SequenceClassification|TokenClassification|QuestionAnswering"
     r"|MultipleChoice|NextSentencePrediction|ImageClassification|ObjectDetection|CTC"
@@ -58,7 +41,7 @@ def is_encoder(raw: Mapping[str, Any]) -> bool:
     """Return whether a configuration is of an encoder or encoder-decoder model, for which only one
     run of the graph can be predicted."""
     family = family_of(raw)
-    if family in ENCODERS or family in SEEING:
+    if family in OTHER_ENCODERS or family in table()["encoders"]:
         return True
     if any(family.startswith(f"{e}-") for e in ("bert", "roberta", "t5", "clip", "vit")):
         return True
