@@ -6,6 +6,7 @@ What could not be explained is a problem; a family with a problem that matters i
 from __future__ import annotations
 
 import contextlib
+import itertools
 import random
 import re
 from collections import defaultdict
@@ -71,15 +72,20 @@ def derive(model_type: str) -> Derived:
 
 
 ROUNDS = 3
-DRAWS = 16
+DRAWS = 12
 
 
 def drawn(family: Family, source: random.Random) -> Iterator[Trace]:
-    """Yield models of three changed keys that nothing was derived from."""
+    """Yield models of several changed keys that nothing was derived from: pairs of switches, and
+    three keys drawn at random."""
     singles = [{k: v} for k, v in family.variants()]
-    for _ in range(DRAWS if len(singles) > 1 else 0):
+    switches = [s for s in singles if not isinstance(next(iter(s.values())), dict | list)]
+    pairs = list(itertools.combinations(switches, 2))
+    source.shuffle(pairs)
+    threes = [source.sample(singles, 3) for _ in range(DRAWS if len(singles) > 2 else 0)]
+    for several in [*pairs[:DRAWS], *threes]:
         inputs = dict(family.base)
-        for one in source.sample(singles, min(3, len(singles))):
+        for one in several:
             inputs |= one
         with contextlib.suppress(Exception):  # the class refuses such values
             yield family.traced(inputs)

@@ -246,7 +246,9 @@ class Family:
 
     def traced(self, inputs: Mapping[str, Any]) -> Trace:
         """Return the model of inputs, built. Raises what its class raises."""
-        one = trace(self.model_type, inputs)
+        given = {k: v for k, v in self.legacy.items() if type(v) is int}
+        one = trace(self.model_type, {**given, **inputs}, symbolic=[*self.legacy])
+        one.inputs = dict(inputs)
         for key, default in self.legacy.items():  # those that the class takes and does not keep
             one.values.setdefault(key, inputs.get(key, default))
         return one
@@ -313,7 +315,7 @@ def _changed(  # noqa: PLR0911 - a case for each kind of value
     if "bool" in annotation and "int" not in annotation:
         return [True]
     if isinstance(filled, int) and filled > 1:
-        return [filled // 2]
+        return [3 * filled // 4 if filled % 4 == 0 and "head" not in key else filled // 2]
     if "int" in annotation or cls is None or key not in cls.__dataclass_fields__:
         return [80] if re.search("rank|dim|window|chunk", key) else [80, 2]
     return []

@@ -269,7 +269,10 @@ def _explained_by_kind(
         for k, v in values.items()
         if isinstance(v, list) and re.search(r"types?$|pattern|layers", k)
     ]
-    switches = [k for k, v in values.items() if isinstance(v, bool) or v is None]
+    switches = [
+        k for k, v in values.items()
+        if isinstance(v, bool) or any(t.values.get(k, 0) is None for t in traces)
+    ]  # fmt: skip
     ways: list[tuple[str, ...]] = [(k,) for k in (*kinds, *switches)]
     ways += list(itertools.combinations(kinds, 2)) + list(itertools.combinations(switches, 2))
     for way in ways:

@@ -130,10 +130,6 @@ def _conditions(  # noqa: PLR0912 - a case for each kind of value
         elif kinds <= {int, float, bool}:
             numbers.append(key)
     found = [text for key in autos for text in (f"{key} == 'auto'", f"{key} != 'auto'")]
-    widths = [k for k in numbers if k.endswith(("_dim", "_size", "_width"))][:10]
-    found += [
-        f"{a} {sign} {b}" for a, b in itertools.combinations(widths, 2) for sign in ("==", "!=")
-    ]
     if layered:
         few = [k for k in numbers if all(type(p[k]) is int and 0 <= p[k] <= 8 for p in points)]
         found += _of_lists(points, lists, texts, few)
@@ -156,6 +152,10 @@ def _conditions(  # noqa: PLR0912 - a case for each kind of value
         found += [f"{key} == None", f"{key} != None"] if any(p[key] is None for p in points) else []
     if layered:
         found += _of_index(points, numbers)
+    widths = [k for k in numbers if k.endswith(("_dim", "_size", "_width"))][:10]
+    found += [
+        f"{a} {sign} {b}" for a, b in itertools.combinations(widths, 2) for sign in ("==", "!=")
+    ]
     return found
 
 

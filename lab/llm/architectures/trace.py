@@ -122,18 +122,24 @@ def at_most(seconds: int) -> Iterator[None]:
 
 
 def trace(
-    model_type: str, inputs: Mapping[str, Any], *, symbolic: bool = True, cache: bool = True,
-    seconds: int = 60, seeing: bool = False,
+    model_type: str, inputs: Mapping[str, Any], *, symbolic: Sequence[str] = (),
+    cache: bool = True, seconds: int = 60, seeing: bool = False,
 ) -> Trace:  # fmt: skip
-    """Return the trace of a family's model at a configuration. Raises what its classes raise."""
+    """Return the trace of a family's model at a configuration. Raises what its classes raise.
+
+    Numbers of the configuration become symbols once its class has filled it in; those of the keys
+    ``symbolic``, which the class takes and does not keep, before.
+    """
     import torch  # noqa: PLC0415
     import transformers  # noqa: PLC0415
     from transformers import initialization  # noqa: PLC0415
 
-    config = config_class(model_type)(**json.loads(json.dumps(inputs)))
+    plain = json.loads(json.dumps(inputs))
+    config = config_class(model_type)(**{
+        k: Symbol(v, k) if k in symbolic and type(v) is int else v for k, v in plain.items()
+    })  # fmt: skip
     made = Trace(dict(inputs), flat(config))
-    if symbolic:
-        make_symbolic(config)
+    make_symbolic(config)
     package = type(config).__module__.rpartition(".")[0]
     try:
         auto = auto_class(model_type, seeing=seeing)

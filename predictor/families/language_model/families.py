@@ -240,6 +240,17 @@ def _holds(condition: str, values: Mapping[str, Any]) -> bool:
 
 
 def _weights(entry: Mapping[str, Any], values: Mapping[str, Any]) -> Iterator[Weight]:
+    """Yield each weight. Raises ValueError where two sizes of one matrix hold at once: then the
+    conditions were derived from too few models."""
+    names: set[str] = set()
+    for weight in _every_weight(entry, values):
+        if weight.name in names and not weight.name.endswith("vectors"):
+            raise ValueError(f"{weight.name} has two sizes")
+        names.add(weight.name)
+        yield weight
+
+
+def _every_weight(entry: Mapping[str, Any], values: Mapping[str, Any]) -> Iterator[Weight]:
     for part, name, repetitions, condition, product in entry["weights"]:
         if "{}" not in name:
             if _holds(condition, values):
