@@ -62,8 +62,6 @@ class Family:
         self.problems: list[str] = []
         self.samples = SAMPLES.get(model_type, [])
         self.base = self._base()
-        if self.samples and not self._can_be_built():
-            self.base = {**self.base, **self.samples[0]}
         self.resolved = list(self._resolve_many())
         self.traces = list(self._trace_many())
         if self.traces and not isinstance(self.traces[0].values.get(self.layers_key), int):
@@ -103,21 +101,17 @@ class Family:
         return made
 
     def _base(self) -> dict[str, Any]:
-        for inputs in ({self.layers_key: LAYERS}, {}):
-            try:
-                self.cls(**inputs)
-            except Exception:  # noqa: S112 - any class's own  # nosec B112
-                continue
-            return inputs
-        return {}
-
-    def _can_be_built(self) -> bool:
-        """Return whether the class's defaults make a model with a known number of layers."""
-        try:
-            trace(self.model_type, self.base, cache=False)
-            return isinstance(flat(self.cls(**self.base)).get(self.layers_key), int)
-        except Exception:
-            return False
+        """Return the first inputs of which the class makes a model with a known number of layers;
+        else the first that it takes."""
+        few: dict[str, Any] = {self.layers_key: LAYERS}
+        taken: list[dict[str, Any]] = []
+        for inputs in (few, {}, *({**few, **sample} for sample in self.samples)):
+            with contextlib.suppress(Exception):
+                taken.append(inputs if flat(self.cls(**inputs)) else {})
+                values = trace(self.model_type, inputs, cache=False).values
+                if isinstance(values.get(self.layers_key), int):
+                    return inputs
+        return taken[0] if taken else {}
 
     def _layers_by_list(self) -> str:
         """Return the length of the list that has an item for each layer, as an expression."""
