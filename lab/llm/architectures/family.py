@@ -111,7 +111,7 @@ class Family:
                 values = trace(self.model_type, inputs, cache=False).values
                 if isinstance(values.get(self.layers_key), int):
                     return inputs
-        return taken[0] if taken else {}
+        return {**few, **self.samples[0]} if self.samples else (taken or [{}])[0]
 
     def _layers_by_list(self) -> str:
         """Return the length of the list that has an item for each layer, as an expression."""
