@@ -16,9 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from berth.pilot.errors import DocumentError
 from berth.predictor.families.language_model import expressions, families
-from lab.llm.architectures.family import CERTAINLY_HARMLESS, OF_LAYERS, Family
+from lab.llm.architectures.family import CERTAINLY_HARMLESS, Family
 from lab.llm.architectures.rows import Row, rows_of
 from lab.llm.architectures.trace import Trace, flat
 from lab.llm.architectures.values import derived_values
@@ -78,7 +77,7 @@ DRAWS = 12
 def drawn(family: Family, source: random.Random) -> Iterator[Trace]:
     """Yield models of several changed keys that nothing was derived from: pairs of switches, and
     three keys drawn at random."""
-    singles = [{k: v} for k, v in family.variants()]
+    singles = [{k: v} for k, v in family.variants()] + family.layered
     switches = [s for s in singles if not isinstance(next(iter(s.values())), dict | list)]
     pairs = list(itertools.combinations(switches, 2))
     source.shuffle(pairs)
@@ -218,7 +217,6 @@ def check(family: Family, entry: dict[str, Any]) -> Derived:
     )  # fmt: skip
     if base_wrong:
         family.problems.insert(0, f"defaults: {base_wrong}")
-    family.problems += unlike_the_class(family, entry)
     return Derived(entry, family.problems, family.traces)
 
 
@@ -269,35 +267,6 @@ def difference(entry: Mapping[str, Any], one: Trace) -> str:
         if abs(value - kept[part]) > 0.01 * max(kept[part], 1.0):
             return f"cache: {part} {value:g}, true {kept[part]:g}"
     return ""
-
-
-def unlike_the_class(family: Family, entry: Mapping[str, Any], draws: int = 60) -> list[str]:
-    """Return values that the entry fills in otherwise than the class, at configurations of several
-    changed keys that nothing was derived from."""
-    source = random.Random(7)  # noqa: S311 - a draw of test cases  # nosec B311
-    singles = [{k: v} for k, v in family.variants() if not isinstance(v, dict)]
-    singles += [
-        {k: n} for k, v in family.defaults.items() for n in (4, 7)
-        if type(v) is int and OF_LAYERS.search(k) and k != family.layers_key
-    ]  # fmt: skip
-    problems: dict[str, None] = {}
-    for _ in range(draws if singles else 0):
-        inputs = dict(family.base)
-        for one in source.sample(singles, min(3, len(singles))):
-            inputs |= one
-        try:
-            wanted = family.resolve(inputs).values
-        except Exception:  # noqa: S112 - the class refuses such values  # nosec B112
-            continue
-        try:
-            values = families.resolved(entry, inputs, "config")
-        except DocumentError as error:
-            problems.setdefault(f"resolved: {str(error)[:80]}")
-            continue
-        for key in {*entry["scalars"], *entry["lists"]}:
-            if key in wanted and values.get(key) != wanted[key]:
-                problems.setdefault(f"resolved: {key} differs from the class")
-    return list(problems)
 
 
 def causal_types() -> set[str]:

@@ -100,6 +100,14 @@ class Family:
                 self.legacy.setdefault(name, None)
         return made
 
+    @property
+    def layered(self) -> list[dict[str, Any]]:
+        """Return changed values of keys that count or name layers, one at a time."""
+        return [
+            {k: n} for k, v in self.defaults.items() for n in (3, 5, 7)
+            if type(v) is int and OF_LAYERS.search(k) and k != self.layers_key
+        ]  # fmt: skip
+
     def _base(self) -> dict[str, Any]:
         """Return the first inputs of which the class makes a model with a known number of layers;
         else the first that it takes."""
@@ -154,10 +162,7 @@ class Family:
 
     def _resolve_many(self) -> Iterator[Resolved]:
         singles: list[dict[str, Any]] = [{k: v} for k, v in self.variants()]
-        small = [
-            {k: n} for k, v in self.defaults.items() for n in (3, 5)
-            if type(v) is int and OF_LAYERS.search(k) and k != self.layers_key
-        ]  # fmt: skip
+        small = [s for s in self.layered if next(iter(s.values())) < 7]
         switches = [s for s in singles if not isinstance(next(iter(s.values())), int | dict)
                     or isinstance(next(iter(s.values())), bool)]  # fmt: skip
         pairs = [{**a, **b} for a, b in itertools.combinations(singles, 2) if a.keys() != b.keys()]

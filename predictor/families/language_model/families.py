@@ -192,40 +192,33 @@ def _kind(value: Any) -> Any:
     return OLD_KINDS.get(value, value) if isinstance(value, str) else value
 
 
-def _checked(  # noqa: PLR0912 - a case for each kind of value
-    value: Any, default: Any, key: str, source: Path | str
-) -> Any:
+def _checked(value: Any, default: Any, key: str, source: Path | str) -> Any:
     """Return a value whose kind fits its default. Raises DocumentError."""
-    if isinstance(value, bool) or value is None:
-        if isinstance(value, bool) and type(default) in {int, float}:
-            raise DocumentError(source, f"must be a whole number (it is {value})", key=key)
+
+    def refused(problem: str) -> DocumentError:
+        return DocumentError(source, problem[:120], key=key)
+
+    number = type(default) in {int, float}
+    if value is None or (isinstance(value, bool) and not number):
         return value
     if isinstance(value, int | float):
         if isinstance(default, bool) or (isinstance(default, str) and default != "auto"):
-            raise DocumentError(
-                source, f"must be like {default!r} (it is {value!r})"[:120], key=key
-            )
-        if isinstance(value, float) and value.is_integer():
-            value = int(value)
-        if isinstance(value, float) and type(default) is int:
-            raise DocumentError(source, f"must be a whole number (it is {value!r})", key=key)
-        least = 0 if type(default) is int and default > 0 else -1
-        if not least <= value <= _LARGEST:
-            raise DocumentError(source, f"must be a whole number up to {_LARGEST:.0e}", key=key)
-        return value
+            raise refused(f"must be like {default!r} (it is {value!r})")
+        whole = int(value) if isinstance(value, float) and value.is_integer() else value
+        if isinstance(value, bool) or (isinstance(whole, float) and type(default) is int):
+            raise refused(f"must be a whole number (it is {value!r})")
+        if not (0 if type(default) is int and default > 0 else -1) <= whole <= _LARGEST:
+            raise refused(f"must be a whole number up to {_LARGEST:.0e}")
+        return whole
     if isinstance(value, list):
         if len(value) > _LONGEST_LIST:
-            raise DocumentError(source, f"holds more than {_LONGEST_LIST} items", key=key)
-        if type(default) in {int, float, bool, str}:
-            raise DocumentError(source, f"must be like {default!r} (it is a list)"[:120], key=key)
+            raise refused(f"holds more than {_LONGEST_LIST} items")
+        if number or isinstance(default, bool | str):
+            raise refused(f"must be like {default!r} (it is a list)")
         return value
-    if isinstance(value, str):
-        if isinstance(default, int | float | list):
-            raise DocumentError(source, f"must be a whole number (it is {value[:40]!r})", key=key)
-        return value[:_LONGEST_LIST]
-    if isinstance(default, int | float | str | list):
-        raise DocumentError(source, "must not be an object", key=key)
-    return value
+    if isinstance(default, int | float | list) or not isinstance(value, str | type(default)):
+        raise refused(f"must be a whole number (it is {str(value)[:40]!r})")
+    return value[:_LONGEST_LIST] if isinstance(value, str) else value
 
 
 def _try(text: str, values: Mapping[str, Any]) -> Any:
