@@ -202,7 +202,10 @@ def _refuse_other_files_of_models(path: Path) -> None:
     if path.is_dir() and not (path / "config.json").exists():
         model_files.refuse_folder(path)
     if path.suffix.lower() == ".gguf" or path.is_dir() or path.name == "config.json":
-        model_files.read_object(path / "config.json" if path.is_dir() else path)
+        file = path / "config.json" if path.is_dir() else path
+        raw = model_files.read_object(file)
+        if path.is_dir():
+            refusals.refuse_nameless(raw, file)
     elif path.is_file() and path.stat().st_size <= MAX_DOCUMENT_BYTES:
         try:
             raw = json.loads(path.read_bytes())

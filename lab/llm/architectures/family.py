@@ -186,10 +186,10 @@ class Family:
             if type(v) is int and v > 1 and not CERTAINLY_HARMLESS.search(k)
             and k != self.layers_key
         ]  # fmt: skip
-        # Any two keys are doubled apart in one of these, so that equal values are told apart.
+        # Any two keys are tripled apart in one of these, so that equal values are told apart.
         bits = range(len(large).bit_length())
-        self.joint = [{k: 2 * sizes[k] for k in large}] + [
-            {k: 2 * sizes[k] for n, k in enumerate(large) if n >> b & 1} for b in bits
+        self.joint = [{k: 3 * sizes[k] for k in large}] + [
+            {k: 3 * sizes[k] for n, k in enumerate(large) if n >> b & 1} for b in bits
         ]
         for key, value in {**self.defaults, **self.legacy}.items():
             if CERTAINLY_HARMLESS.search(key) or key in {*SKIPPED, self.layers_key}:
@@ -241,7 +241,7 @@ class Family:
         for key in refused:  # sizes that must fit each other are told apart one by one
             with contextlib.suppress(Exception):
                 sizes = {**self.defaults, **self.legacy}
-                yield self.traced({**self.base, key: 2 * sizes[key]})
+                yield self.traced({**self.base, key: 3 * sizes[key]})
 
     def traced(self, inputs: Mapping[str, Any]) -> Trace:
         """Return the model of inputs, built. Raises what its class raises."""

@@ -47,7 +47,9 @@ def object_in(text: bytes, path: Path | str) -> dict[str, Any]:
             hint="give the config.json, not a file of weights or a tokenizer",
         )
     try:
-        raw = json.loads(text, parse_constant=str)
+        raw = json.loads(
+            text, parse_constant=str, object_pairs_hook=lambda pairs: _object(pairs, path)
+        )
     except UnicodeDecodeError as error:
         raise DocumentError(path, f"is not UTF-8 text (byte {error.start})") from None
     except RecursionError:
@@ -61,6 +63,15 @@ def object_in(text: bytes, path: Path | str) -> dict[str, Any]:
     if len(raw) > _MOST_KEYS:
         raise DocumentError(path, f"holds more than {_MOST_KEYS} keys")
     return _finite(raw)  # type: ignore[no-any-return]
+
+
+def _object(pairs: list[tuple[str, Any]], path: Path | str) -> dict[str, Any]:
+    """Return the object of a JSON text. Raises DocumentError for a key with two values."""
+    values = dict(pairs)
+    for key, value in pairs if len(values) < len(pairs) else ():
+        if values[key] != value:
+            raise DocumentError(path, "is there twice, with different values", key=key[:60])
+    return values
 
 
 GGUF_HINT = (

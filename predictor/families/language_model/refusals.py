@@ -58,13 +58,8 @@ def refuse_what_is_no_decoder(raw: Mapping[str, Any], source: Path | str) -> Non
     problem = other_file(raw)
     if problem is not None:
         raise DocumentError(source, problem[0], hint=problem[1])
+    refuse_nameless(raw, source)
     family = family_of(raw)
-    if not family and not raw.get("architectures"):
-        raise DocumentError(
-            source,
-            "has neither model_type nor architectures",
-            hint="give the config.json of a Hugging Face model",
-        )
     if is_encoder(raw):
         classes = raw.get("architectures")
         first = classes[0] if isinstance(classes, list) and classes else None
@@ -73,6 +68,16 @@ def refuse_what_is_no_decoder(raw: Mapping[str, Any], source: Path | str) -> Non
             source,
             f"is of an encoder, {family[:60]!r}{named}, not a decoder; only decoders serve tokens",
             hint=_EXPORT if family in SEEING else _ONE_RUN + _EXPORT,
+        )
+
+
+def refuse_nameless(raw: Mapping[str, Any], source: Path | str) -> None:
+    """Raise DocumentError for a configuration that names no model."""
+    if not family_of(raw) and not raw.get("architectures"):
+        raise DocumentError(
+            source,
+            "has neither model_type nor architectures",
+            hint="give the config.json of a Hugging Face model",
         )
 
 

@@ -189,6 +189,13 @@ def test_what_is_not_json_is_one_sentence(tmp_path: Path, text: str) -> None:
         read_config(path)
 
 
+def test_a_key_with_two_values_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "config.json"
+    path.write_text(json.dumps(LLAMA)[:-1] + ', "hidden_size": 4096, "vocab_size": 7}')
+    with pytest.raises(DocumentError, match="vocab_size: is there twice"):
+        read_config(path)
+
+
 def test_a_file_is_named_after_its_folder(tmp_path: Path) -> None:
     path = tmp_path / "my-model" / "config.json"
     path.parent.mkdir()
