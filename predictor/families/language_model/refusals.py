@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -81,47 +82,40 @@ def refuse_nameless(raw: Mapping[str, Any], source: Path | str) -> None:
         )
 
 
-def other_file(raw: Mapping[str, Any]) -> tuple[str, str] | None:  # noqa: PLR0911
+_BESIDE = "give the config.json beside it"
+_OTHER_FILES: tuple[tuple[tuple[set[str], ...], str, str], ...] = (
+    (({"peft_type"}, {"lora_alpha", "r"}),
+     "is the {peft_type} adapter of {base_model_name_or_path}, not a model",
+     "give the config.json of the base model; an adapter adds less than 1 % to it"),
+    (({"_diffusers_version"}, {"_class_name"}),
+     "is of a diffusers pipeline ({_class_name}), which makes pictures and serves no tokens",
+     "export its network to ONNX (`optimum-cli export onnx`) and give unet/model.onnx "
+     "or transformer/model.onnx"),
+    (({"model_type"}, {"architectures"}), "", ""),
+    (({"weight_map"},), "is the index of a model's weight files, not its configuration", _BESIDE),
+    (({"dim", "n_layers"}, {"dim", "n_heads"}),
+     "is a params.json of the original release of Llama or Mistral, not a config.json",
+     "give the config.json of the model in the Hugging Face format"),
+    (({"quantization", "producer"},),
+     "says how a model's weights are quantised, not what the model is",
+     "give the config.json beside it; Berth reads this file, too"),
+    (({"tokenizer_class"}, {"added_tokens_decoder"}, {"added_tokens"}),
+     "is of a tokenizer, not of a model", _BESIDE),
+    (({"processor_class"}, {"image_processor_type"}, {"feature_extractor_type"}),
+     "is of a preprocessor, not of a model", _BESIDE),
+    (({"transformers_version", "eos_token_id"}, {"transformers_version", "bos_token_id"}),
+     "holds settings of generation, not a model", _BESIDE),
+)  # fmt: skip
+"""Files beside a model's weights: keys that show one, what it is, what to give."""
+
+
+def other_file(raw: Mapping[str, Any]) -> tuple[str, str] | None:
     """Return what a JSON object beside a model's weights is, and what to give instead; None: it may
     be a configuration."""
-    if "peft_type" in raw or ("lora_alpha" in raw and "r" in raw):
-        base = str(raw.get("base_model_name_or_path") or "its base model")[:100]
-        kind = str(raw.get("peft_type") or "LoRA")[:40]
-        return (
-            f"is the {kind} adapter of {base}, not a model",
-            "give the config.json of the base model; an adapter adds less than 1 % to it",
-        )
-    if "_diffusers_version" in raw or "_class_name" in raw:
-        name = str(raw.get("_class_name") or "a part")[:60]
-        return (
-            f"is of a diffusers pipeline ({name}), which makes pictures and serves no tokens",
-            "export its network to ONNX (`optimum-cli export onnx`) and give unet/model.onnx "
-            "or transformer/model.onnx",
-        )
-    if "model_type" in raw or "architectures" in raw:
-        return None
-    if "weight_map" in raw:
-        return (
-            "is the index of a model's weight files, not its configuration",
-            "give the config.json beside it",
-        )
-    if {"dim", "n_layers"} <= raw.keys() or {"dim", "n_heads"} <= raw.keys():
-        return (
-            "is a params.json of the original release of Llama or Mistral, not a config.json",
-            "give the config.json of the model in the Hugging Face format",
-        )
-    if "quantization" in raw and "producer" in raw:
-        return (
-            "says how a model's weights are quantised, not what the model is",
-            "give the config.json beside it; Berth reads this file, too",
-        )
-    if "tokenizer_class" in raw or "added_tokens_decoder" in raw or "added_tokens" in raw:
-        return "is of a tokenizer, not of a model", "give the config.json beside it"
-    if "processor_class" in raw or "image_processor_type" in raw or "feature_extractor_type" in raw:
-        return "is of a preprocessor, not of a model", "give the config.json beside it"
-    if "transformers_version" in raw and any(k.endswith("token_id") for k in raw):
-        return (
-            "holds settings of generation, not a model",
-            "give the config.json beside it",
-        )
+    for ways, problem, hint in _OTHER_FILES:
+        if any(raw.keys() >= keys for keys in ways):
+            shown = {key: str(value)[:100] for key, value in raw.items() if value}
+            return (
+                (problem.format_map(defaultdict(lambda: "a model", shown)), hint) if hint else None
+            )
     return None

@@ -9,6 +9,7 @@ compute at the precision of the activations.
 from __future__ import annotations
 
 import fnmatch
+import json
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -18,11 +19,10 @@ from typing import Any
 
 from berth.pilot.errors import DocumentError
 
-DTYPE_BITS: Mapping[str, float] = {
-    "float64": 64, "float32": 32, "float": 32, "float16": 16, "half": 16, "bfloat16": 16,
-    "float8_e4m3fn": 8, "float8_e5m2": 8, "int8": 8, "auto": 16,
-}  # fmt: skip
-"""Bits of ``dtype`` (``torch_dtype``) of a checkpoint that is not quantised."""
+_TABLE = json.loads(Path(__file__).with_name("weight_formats.json").read_text(encoding="utf-8"))
+"""Bits by name: ``dtypes`` of checkpoints that are not quantised, ``tensors`` of Quark and Quanto;
+stored bits and bits of the products (null: the activations') by ``quant_algo`` of NVIDIA's Model
+Optimizer (``modelopt``) and by the beginning of torchao's type (``torchao``)."""
 _EXCEPTIONS = ("ignore", "ignored_layers", "modules_to_not_convert", "exclude", "exclude_modules",
                "llm_int8_skip_modules", "modules_to_not_quantize", "ignored_modules")  # fmt: skip
 _SCALE_BITS = 16.0
@@ -115,11 +115,11 @@ def formats(raw: Mapping[str, Any], inner: Mapping[str, Any], source: Path | str
         inner.get("dtype") or inner.get("torch_dtype") or raw.get("dtype") or raw.get("torch_dtype")
     )
     name = str(dtype or "auto").removeprefix("torch.")
-    if name not in DTYPE_BITS:
+    if name not in _TABLE["dtypes"]:
         raise DocumentError(
             source, f"is {name[:40]!r}, no type of weights that is known", key="dtype"
         )
-    plain = float(DTYPE_BITS[name])
+    plain = float(_TABLE["dtypes"][name])
     quantised = raw.get("quantization_config") or inner.get("quantization_config")
     if quantised is None:
         quantised = raw.get("compression_config") or inner.get("compression_config")
@@ -185,6 +185,12 @@ class _Reading:
         if default is None:
             raise self.refused(keys[0], "is missing")
         return default
+
+    def known(self, table: str, key: str, name: str) -> Any:
+        """Return what a part of the table has for a name. Raises DocumentError."""
+        if name not in _TABLE[table]:
+            raise self.refused(key, f"is {name[:40]!r}, not known to Berth")
+        return _TABLE[table][name]
 
     def refused(self, key: str, problem: str) -> DocumentError:
         """Return the error about a key of this object."""
@@ -281,21 +287,6 @@ def _compressed_tensors(reading: _Reading) -> Rules:
     return sorted(rules, key=lambda rule: rule[0] == "Linear")
 
 
-MODELOPT: Mapping[str, Format] = {
-    "FP8": Format(8, 8), "FP8_PER_CHANNEL_PER_TOKEN": Format(8, 8), "FP8_PB_WO": Format(8, 8),
-    "FP8_PB_REAL": Format(8, 8), "FP8_BLOCK_SCALES": Format(8, 8), "MXFP8": Format(8.25, 8),
-    "NVFP4": Format(4.5, 4), "NVFP4_AWQ": Format(4.5, 4), "NVFP4_FP8": Format(4.5, 8),
-    "W4A16_NVFP4": Format(4.5), "NVFP4_W4A16": Format(4.5), "NVFP4_W4A8": Format(4.5, 8),
-    "W4A8_NVFP4_FP8": Format(4.5, 8), "MXFP4": Format(4.25, 4), "W4A8_MXFP4_FP8": Format(4.25, 8),
-    "W4A16_MXFP4": Format(4.25), "INT8_SQ": Format(8, 8), "W8A8_SQ_PER_CHANNEL": Format(8, 8),
-    "W8A8_SQ_PER_CHANNEL_PER_TOKEN_PLUGIN": Format(8, 8), "W8A16": Format(8),
-    "INT4_AWQ": Format(4.13),
-    "W4A16": Format(4.13), "W4A16_AWQ": Format(4.13), "W4A16_GPTQ": Format(4.13),
-    "W4A8_AWQ": Format(4.13, 8), "W8A16_GPTQ": Format(8.13),
-}  # fmt: skip
-"""Formats of NVIDIA's Model Optimizer by ``quant_algo``."""
-
-
 def _modelopt(reading: _Reading) -> Rules:
     inner = reading.values.get("quantization")
     values = inner if isinstance(inner, dict) else reading.values
@@ -317,17 +308,7 @@ def _modelopt(reading: _Reading) -> Rules:
 
 
 def _algorithm(reading: _Reading, name: Any) -> Format:
-    known = MODELOPT.get(str(name).upper())
-    if known is None:
-        raise reading.refused("quant_algo", f"is {str(name)[:40]!r}, not known to Berth")
-    return known
-
-
-_DTYPES: Mapping[str, float] = {
-    "fp8_e4m3": 8, "fp8_e5m2": 8, "int8": 8, "uint8": 8, "fp4": 4.25, "mxfp4": 4.25, "int4": 4.13,
-    "uint4": 4.13, "mxfp6": 6.25, "fp6_e2m3": 6.25, "fp6_e3m2": 6.25, "mxfp8": 8.25, "bfloat16": 16,
-    "float16": 16, "int2": 2.25, "float8": 8,
-}  # fmt: skip
+    return Format(*reading.known("modelopt", "quant_algo", str(name).upper()))
 
 
 def _quark(reading: _Reading) -> Rules:
@@ -350,23 +331,12 @@ def _quark_format(reading: _Reading, values: Mapping[str, Any]) -> Format | None
     if weight is None:
         return None
     dtype = str(weight.get("dtype")).lower() if isinstance(weight, dict) else ""
-    if dtype not in _DTYPES:
-        raise reading.refused("global_quant_config.weight.dtype", f"is {dtype[:40]!r}, not known")
+    stored = reading.known("tensors", "global_quant_config.weight.dtype", dtype)
     compute = None
     if isinstance(inputs, dict):
-        bits = _DTYPES.get(str(inputs.get("dtype")).lower(), 16.0)
+        bits = _TABLE["tensors"].get(str(inputs.get("dtype")).lower(), 16.0)
         compute = float(int(bits)) if bits < 16 else None
-    return Format(_DTYPES[dtype], compute)
-
-
-_TORCHAO: tuple[tuple[str, Format], ...] = (
-    ("int8dynamicactivationint4", Format(4.5, 8)), ("int8dynamicactivationint8", Format(8, 8)),
-    ("int8dynamicactivationintx", Format(4.5, 8)), ("float8dynamicactivationint4", Format(4.5, 8)),
-    ("float8dynamicactivationfloat8", Format(8, 8)), ("float8staticactivation", Format(8, 8)),
-    ("float8weightonly", Format(8)), ("int4weightonly", Format(4.5)), ("int8weightonly", Format(8)),
-    ("nvfp4dynamicactivation", Format(4.5, 4)), ("nvfp4weightonly", Format(4.5)),
-    ("mxfp8", Format(8.25, 8)), ("autoquant", Format(8)),
-)  # fmt: skip
+    return Format(stored, compute)
 
 
 def _torchao(reading: _Reading) -> Rules:
@@ -375,17 +345,13 @@ def _torchao(reading: _Reading) -> Rules:
         kinds = kinds.get("default", kinds)
     named = str(kinds.get("_type") if isinstance(kinds, dict) else kinds)
     plain = re.sub(r"[^a-z0-9]", "", named.lower()).removesuffix("config")
-    known = next((form for name, form in _TORCHAO if plain.startswith(name)), None)
-    if known is None:
-        raise reading.refused("quant_type", f"is {named[:40]!r}, not known to Berth")
-    return [("Linear", known)]
+    kind = next((name for name in _TABLE["torchao"] if plain.startswith(name)), named)
+    return [("Linear", Format(*reading.known("torchao", "quant_type", kind)))]
 
 
 def _quanto(reading: _Reading) -> Rules:
     named = str(reading.values.get("weights")).lower()
-    if named not in _DTYPES:
-        raise reading.refused("weights", f"is {named[:40]!r}, not known to Berth")
-    return [("Linear", Format(_DTYPES[named]))]
+    return [("Linear", Format(reading.known("tensors", "weights", named)))]
 
 
 def _fixed(form: Format) -> Callable[[_Reading], Rules]:
