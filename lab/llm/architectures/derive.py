@@ -77,7 +77,7 @@ DRAWS = 12
 def drawn(family: Family, source: random.Random) -> Iterator[Trace]:
     """Yield models of several changed keys that nothing was derived from: pairs of switches, and
     three keys drawn at random."""
-    singles = [{k: v} for k, v in family.variants()] + family.layered
+    singles = [*family.variants(), *family.layered]
     switches = [s for s in singles if not isinstance(next(iter(s.values())), dict | list)]
     pairs = list(itertools.combinations(switches, 2))
     source.shuffle(pairs)

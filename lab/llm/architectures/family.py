@@ -20,7 +20,7 @@ from typing import Any
 
 from berth.predictor.families.language_model import expressions
 from lab.llm.architectures.samples import SAMPLES
-from lab.llm.architectures.symbols import Symbol, SymbolFloat, whole_numbers_kept
+from lab.llm.architectures.symbols import as_symbol, text_of, whole_numbers_kept
 from lab.llm.architectures.trace import Trace, config_class, counts, flat, trace
 
 LAYERS = 16
@@ -66,7 +66,6 @@ class Family:
         self.traces = list(self._trace_many())
         if self.traces and not isinstance(self.traces[0].values.get(self.layers_key), int):
             self.layers = self._layers_by_list()
-        self.derived: dict[str, Any] = {}
         self.lists: dict[str, Any] = {}
 
     def _defaults(self) -> dict[str, Any]:
@@ -148,20 +147,20 @@ class Family:
     def resolve(self, inputs: Mapping[str, Any]) -> Resolved:
         """Return what the configuration's class makes of inputs. Raises what it raises."""
         raw = self.raw(inputs)
-        passed = {k: _symbol(v, k) for k, v in raw.items() if k not in self.legacy or k in inputs}
+        passed = {
+            k: v if CERTAINLY_HARMLESS.search(k) else as_symbol(v, k) for k, v in raw.items()
+            if v != {} and (k not in self.legacy or k in inputs)
+        }  # fmt: skip
         with whole_numbers_kept(self.cls.__module__.rpartition(".")[0]):
-            config = self.cls(**json_safe(passed))
-        texts: dict[str, Any] = {}
-        for name, value in vars(config).items():
-            if name.startswith("_"):
-                continue
-            texts[name] = (
-                [_text_of(v) for v in value] if isinstance(value, list) else _text_of(value)
-            )
+            config = self.cls(**passed)
+        texts = {
+            name: [*map(text_of, value)] if isinstance(value, list) else text_of(value)
+            for name, value in vars(config).items() if not name.startswith("_")
+        }  # fmt: skip
         return Resolved(raw, flat(config), texts)
 
     def _resolve_many(self) -> Iterator[Resolved]:
-        singles: list[dict[str, Any]] = [{k: v} for k, v in self.variants()]
+        singles = self.variants()
         small = [s for s in self.layered if next(iter(s.values())) < 7]
         switches = [s for s in singles if not isinstance(next(iter(s.values())), int | dict)
                     or isinstance(next(iter(s.values())), bool)]  # fmt: skip
@@ -175,35 +174,37 @@ class Family:
             except Exception:  # noqa: S112 - the class refuses such values  # nosec B112
                 continue
 
-    def variants(self) -> list[tuple[str, Any]]:
-        """Return changed values of one key at a time."""
-        base = self.cls(**self.base)
-        filled = flat(base)
-        made: list[tuple[str, Any]] = []
-        sizes = {**self.defaults, **self.legacy}
-        large = [
-            k for k, v in sizes.items()
+    @property
+    def sizes(self) -> dict[str, int]:
+        """Return the sizes that are not changed one by one, at their defaults."""
+        return {
+            k: v for k, v in {**self.defaults, **self.legacy}.items()
             if type(v) is int and v > 1 and not CERTAINLY_HARMLESS.search(k)
             and k != self.layers_key
-        ]  # fmt: skip
-        # Any two keys are tripled apart in one of these, so that equal values are told apart.
-        bits = range(len(large).bit_length())
-        self.joint = [{k: 3 * sizes[k] for k in large}] + [
-            {k: 3 * sizes[k] for n, k in enumerate(large) if n >> b & 1} for b in bits
-        ]
+        }  # fmt: skip
+
+    @property
+    def joint(self) -> list[dict[str, Any]]:
+        """Return inputs with half of the sizes tripled: any two are tripled apart in one of them,
+        so that sizes of equal value are told apart."""
+        bits = range(len(self.sizes).bit_length())
+        tripled = {k: 3 * v for k, v in self.sizes.items()}
+        halves = [{k: v for n, (k, v) in enumerate(tripled.items()) if n >> b & 1} for b in bits]
+        return [tripled, *halves]
+
+    def variants(self) -> list[dict[str, Any]]:
+        """Return changed values of one key at a time."""
+        filled = flat(self.cls(**self.base))
+        made: list[dict[str, Any]] = []
         for key, value in {**self.defaults, **self.legacy}.items():
             if CERTAINLY_HARMLESS.search(key) or key in {*SKIPPED, self.layers_key}:
                 continue
-            made += [(key, v) for v in _changed(key, value, filled.get(key), self.cls)]
+            made += [{key: v} for v in _changed(key, value, filled.get(key), self.cls)]
         for key, value in filled.items():
-            if "." in key:
-                outer, _, inner = key.partition(".")
-                if (
-                    isinstance(value, int)
-                    and not CERTAINLY_HARMLESS.search(key)
-                    and "." not in inner
-                ):
-                    made += [(outer, {inner: v}) for v in _changed(inner, value, value, None)]
+            outer, _, inner = key.partition(".")
+            varied = isinstance(value, int) and not CERTAINLY_HARMLESS.search(key)
+            if varied and inner and "." not in inner:
+                made += [{outer: {inner: v}} for v in _changed(inner, value, value, None)]
         return made
 
     def _trace_many(self) -> Iterator[Trace]:
@@ -230,7 +231,7 @@ class Family:
                     if v is not None and v != self.raw(self.base).get(k)
                 })  # fmt: skip
         tried += self.joint
-        tried += [{key: value} for key, value in self.variants()]
+        tried += self.variants()
         refused: set[str] = set()
         for inputs in tried[:_MOST_TRACES]:
             try:
@@ -240,8 +241,7 @@ class Family:
                 refused |= inputs.keys() if inputs in self.joint else set()
         for key in refused:  # sizes that must fit each other are told apart one by one
             with contextlib.suppress(Exception):
-                sizes = {**self.defaults, **self.legacy}
-                yield self.traced({**self.base, key: 3 * sizes[key]})
+                yield self.traced({**self.base, key: 3 * self.sizes[key]})
 
     def traced(self, inputs: Mapping[str, Any]) -> Trace:
         """Return the model of inputs, built. Raises what its class raises."""
@@ -267,27 +267,6 @@ def _names_attribute(cls: Any, name: str) -> bool:
     path = Path(str(getattr(module, "__file__", ""))).parent
     pattern = re.compile(rf"""getattr\((self\.)?config,\s*["']{name}["']""")
     return any(pattern.search(p.read_text(encoding="utf-8")) for p in path.glob("modeling_*.py"))
-
-
-def json_safe(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return inputs without those that are absent (None where the class has a default)."""
-    return {k: v for k, v in values.items() if not (isinstance(v, dict) and not v)}
-
-
-def _symbol(value: Any, key: str) -> Any:
-    if CERTAINLY_HARMLESS.search(key):
-        return value
-    if type(value) is int:
-        return Symbol(value, key)
-    if type(value) is float:
-        return SymbolFloat(value, key)
-    if isinstance(value, list) and value and all(type(v) is int for v in value):
-        return [Symbol(v, f"{key}[{n}]") for n, v in enumerate(value)]
-    return value
-
-
-def _text_of(value: Any) -> str:
-    return value.text if isinstance(value, Symbol | SymbolFloat) else repr(value)
 
 
 def _changed(  # noqa: PLR0911 - a case for each kind of value

@@ -31,7 +31,7 @@ class _Expression:
         return made
 
     def __getnewargs__(self) -> tuple[float, str]:
-        return _plain(self), self.text
+        return plain(self), self.text
 
     def __ceil__(self) -> Symbol:
         return _whole(self, math.ceil, "ceil")
@@ -40,24 +40,24 @@ class _Expression:
         return _whole(self, math.floor, "int")
 
     def __round__(self, digits: Any = None) -> Any:
-        return _whole(self, round, "round") if digits is None else round(_plain(self), digits)
+        return _whole(self, round, "round") if digits is None else round(plain(self), digits)
 
 
-class Symbol(_Expression, int):
+class Symbol(_Expression, int):  # type: ignore[misc]
     """An integer with its expression."""
 
     def __neg__(self) -> Symbol:
-        return Symbol(-_plain(self), f"-{wrapped(self.text)}")
+        return Symbol(-plain(self), f"-{wrapped(self.text)}")
 
 
-class SymbolFloat(_Expression, float):
+class SymbolFloat(_Expression, float):  # type: ignore[misc]
     """A float with its expression."""
 
 
 def _whole(number: Any, rounded: Callable[[float], int], name: str) -> Symbol:
     if isinstance(number, Symbol):
         return number
-    return Symbol(rounded(_plain(number)), f"{name}({number.text})")
+    return Symbol(rounded(plain(number)), f"{name}({number.text})")
 
 
 def wrapped(text: str) -> str:
@@ -65,14 +65,27 @@ def wrapped(text: str) -> str:
     return text if _ATOM.match(text) else f"({text})"
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
+    """Return a number without its expression."""
     if isinstance(value, Symbol):
         return int.__int__(value)
     return float.__float__(value) if isinstance(value, SymbolFloat) else value
 
 
-def _text(value: Any) -> str:
+def text_of(value: Any) -> str:
+    """Return the expression of a number, or the text of another value."""
     return value.text if isinstance(value, Symbol | SymbolFloat) else repr(value)
+
+
+def as_symbol(value: Any, name: str) -> Any:
+    """Return a number, or a list of integers, as symbols of a name; any other value as it is."""
+    if type(value) is int:
+        return Symbol(value, name)
+    if type(value) is float:
+        return SymbolFloat(value, name)
+    if isinstance(value, list) and value and all(type(v) is int for v in value):
+        return [Symbol(v, f"{name}[{n}]") for n, v in enumerate(value)]
+    return value
 
 
 def _operation(apply: Callable[[Any, Any], Any], sign: str, *, swapped: bool) -> Any:
@@ -80,8 +93,8 @@ def _operation(apply: Callable[[Any, Any], Any], sign: str, *, swapped: bool) ->
         if isinstance(other, bool) or not isinstance(other, int | float):
             return NotImplemented
         left, right = (other, self) if swapped else (self, other)
-        value = apply(_plain(left), _plain(right))
-        texts = _text(left), _text(right)
+        value = apply(plain(left), plain(right))
+        texts = text_of(left), text_of(right)
         if sign == "*" and all(_PRODUCT.match(text) for text in texts):
             text = " * ".join(texts)
         else:

@@ -20,7 +20,14 @@ from berth.predictor.families.language_model.transformers_child import (
     auto_class,
     cache_layers,
 )
-from lab.llm.architectures.symbols import Symbol, SymbolFloat, recorded_shapes, shape_texts
+from lab.llm.architectures.symbols import (
+    Symbol,
+    SymbolFloat,
+    as_symbol,
+    plain,
+    recorded_shapes,
+    shape_texts,
+)
 
 Shape = tuple[str | int, ...]
 
@@ -72,10 +79,8 @@ def flat(config: Any, prefix: str = "") -> dict[str, Any]:
             continue
         if hasattr(value, "attribute_map"):
             values |= flat(value, f"{prefix}{name}.")
-        elif isinstance(value, Symbol):
-            values[prefix + name] = int.__int__(value)
-        elif isinstance(value, SymbolFloat):
-            values[prefix + name] = float.__float__(value)
+        elif isinstance(value, Symbol | SymbolFloat):
+            values[prefix + name] = plain(value)
         elif value is None or isinstance(value, bool | int | float | str | list | tuple):
             values[prefix + name] = list(value) if isinstance(value, tuple) else value
     return values
@@ -86,16 +91,10 @@ def make_symbolic(config: Any, prefix: str = "") -> None:
     for name, value in list(vars(config).items()):
         if name.startswith("_") or name.endswith("token_id"):
             continue
-        symbol: Any = value
         if hasattr(value, "attribute_map"):
             make_symbolic(value, f"{prefix}{name}.")
             continue
-        if type(value) is int:
-            symbol = Symbol(value, prefix + name)
-        elif type(value) is float:
-            symbol = SymbolFloat(value, prefix + name)
-        elif isinstance(value, list) and value and all(type(v) is int for v in value):
-            symbol = [Symbol(v, f"{prefix}{name}[{n}]") for n, v in enumerate(value)]
+        symbol = as_symbol(value, prefix + name)
         if symbol is not value:
             with contextlib.suppress(Exception):
                 setattr(config, name, symbol)
@@ -134,9 +133,9 @@ def trace(
     import transformers  # noqa: PLC0415
     from transformers import initialization  # noqa: PLC0415
 
-    plain = json.loads(json.dumps(inputs))
+    given = json.loads(json.dumps(inputs))
     config = config_class(model_type)(**{
-        k: Symbol(v, k) if k in symbolic and type(v) is int else v for k, v in plain.items()
+        k: Symbol(v, k) if k in symbolic and type(v) is int else v for k, v in given.items()
     })  # fmt: skip
     made = Trace(dict(inputs), flat(config))
     make_symbolic(config)

@@ -207,8 +207,8 @@ def cache_layers(model: Any) -> list[Any]:
 def _layers(result: Any) -> list[Any]:
     """Return the layers of the cache in a model's output. Raises LookupError for none."""
     for name in ("past_key_values", "cache", "cache_params"):
-        cache = getattr(result, name, None)
-        cache = getattr(cache, "self_attention_cache", cache)
+        kept: Any = getattr(result, name, None)
+        cache: Any = getattr(kept, "self_attention_cache", kept)
         if hasattr(cache, "layers"):
             return list(cache.layers)
         states = getattr(cache, "rnn_state", None)
