@@ -168,16 +168,22 @@ def _rows_of_template(
     observed = {place: list(shape[0]) for place, shape in shapes.items()}
     cached = template.startswith("cache")
     _explain_plain(observed, traces, [*_factors(traces), *texts] if cached else texts)
+    # Layers without a cache of their own, at the end, are layers too.
+    layers = [
+        max(n, family.count_of(one.values) or 0) if cached else n
+        for n, one in zip(counts[prefix], traces, strict=True)
+    ] if layered else []  # fmt: skip
     domain = [
         (t, i)
         for t in range(len(traces))
-        for i in (range(counts[prefix][t]) if layered else [None])
+        for i in (range(layers[t]) if layered else [None])
         if not cached or not traces[t].cache_problem
     ]
     key = f"{prefix}|{cached}" if layered else str(len(domain))
     if key not in rules:
         rules[key] = Rules(
-            [_space(traces[t], i, counts[prefix][t]) for t, i in domain], layered=layered
+            [_space(traces[t], i, layers[t] if layered else 0) for t, i in domain],
+            layered=layered,
         )
     repetitions = "1"
     if layered:
