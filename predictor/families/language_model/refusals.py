@@ -38,6 +38,12 @@ def family_of(raw: Mapping[str, Any]) -> str:
     return str(raw.get("model_type") or "").lower()
 
 
+def is_of_texts(raw: Mapping[str, Any]) -> bool:
+    """Return whether an encoder's configuration has no part that sees or hears."""
+    named = f"{family_of(raw)} {' '.join(raw)}"
+    return not re.search("clip|vi[ts]|image|audio|speech|whisper|wav|sam|siglip|detr|swin", named)
+
+
 def is_encoder(raw: Mapping[str, Any]) -> bool:
     """Return whether a configuration is of an encoder or encoder-decoder model, for which only one
     run of the graph can be predicted."""
@@ -68,7 +74,7 @@ def refuse_what_is_no_decoder(raw: Mapping[str, Any], source: Path | str) -> Non
         raise DocumentError(
             source,
             f"is of an encoder, {family[:60]!r}{named}, not a decoder; only decoders serve tokens",
-            hint=_EXPORT if family in SEEING else _ONE_RUN + _EXPORT,
+            hint=_ONE_RUN + _EXPORT if is_of_texts(raw) else _EXPORT,
         )
 
 

@@ -107,11 +107,20 @@ def built(raw: Mapping[str, Any]) -> Any:
     kind = options.pop("model_type")
     if kind not in transformers.CONFIG_MAPPING:
         raise LookupError(f"transformers has no model type {kind}")
-    config = transformers.CONFIG_MAPPING[kind](**options)
+    config = transformers.CONFIG_MAPPING[kind](**{k: _finite(v) for k, v in options.items()})
     with torch.device("meta"), initialization.no_init_weights():
         model = auto_class(kind).from_config(config)
     model.tie_weights()
     return model
+
+
+def _finite(value: Any) -> Any:
+    """Return a value with the infinite numbers that JSON has not."""
+    if isinstance(value, list):
+        return [_finite(v) for v in value]
+    if isinstance(value, dict) and value.keys() == {"__float__"}:
+        return float(value["__float__"])
+    return float(value) if value == "Infinity" else value
 
 
 def auto_class(kind: str, *, seeing: bool = False) -> Any:
