@@ -60,11 +60,6 @@ class BenchRow:
     batch: int
     latency_s: float
 
-    @property
-    def block(self) -> str:
-        """Return what is left out together."""
-        return f"{self.hardware} | {self.framework} | {self.model}"
-
 
 @dataclass(frozen=True, slots=True)
 class ServingRow:
@@ -86,11 +81,6 @@ class ServingRow:
     """Day of the measurement; empty where it is not published."""
     ttft_s: float
     tpot_s: float
-
-    @property
-    def block(self) -> str:
-        """Return what is left out together."""
-        return f"{self.system} | {self.framework} | {self.model}"
 
 
 @cache
@@ -145,8 +135,8 @@ def serving_rows() -> tuple[ServingRow, ...]:
             ttft_s=row["silicon_ttft_ms"] / 1e3,
             tpot_s=row["silicon_tpot_ms"] / 1e3,
         )
-        measured = (one.block, one.precision, one.input_tokens, one.output_tokens, one.ttft_s,
-                    one.tpot_s)  # fmt: skip
+        measured = (one.system, one.framework, one.model, one.precision, one.input_tokens,
+                    one.output_tokens, one.ttft_s, one.tpot_s)  # fmt: skip
         kept = found.get(measured)
         if kept is None or one.tensor * one.data < kept.tensor * kept.data:
             found[measured] = one

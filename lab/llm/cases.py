@@ -53,7 +53,7 @@ class Cases(Table):
     models: tuple[str, ...]
     """Signature of each row's model."""
     blocks: tuple[str, ...]
-    """(hardware, framework, model)."""
+    """(accelerator, framework, signature of the model)."""
     versions: tuple[str, ...]
     """Version of each row's framework; empty: not published."""
     data_sets: tuple[str, ...]
@@ -82,8 +82,6 @@ class Measured:
     framework: str
     version: str
     """Version of the framework, or the month of the measurement; empty: not published."""
-    block: str
-    """(hardware, framework, model)."""
     seconds: float
     data_set: str
 
@@ -99,7 +97,7 @@ def _bench() -> list[Measured]:
         Measured(
             Case(models()[r.model], Load(r.batch, r.length, r.length, tensor_parallel=r.gpus),
                  unit_named(r.hardware)),
-            r.framework, "", r.block, r.latency_s, BENCH.path,
+            r.framework, "", r.latency_s, BENCH.path,
         )
         for r in bench_rows()
     ]  # fmt: skip
@@ -121,7 +119,7 @@ def _tables() -> list[Measured]:
                 _served_load(r, r.requests, pipeline_parallel=r.pipeline, most_sequences=most),
                 unit_named(r.accelerator),
             ),
-            "trtllm", r.version, f"{r.accelerator} | trtllm | {r.model}", r.seconds, TABLES.path,
+            "trtllm", r.version, r.seconds, TABLES.path,
         )
         for r in table_rows()
     ]  # fmt: skip
@@ -132,15 +130,13 @@ def _served(head: str) -> list[Measured]:
     rows = [
         Measured(
             Case(models()[r.model], _served_load(r, r.batch), unit_named(r.system)),
-            r.framework + MEAN * first, r.version, r.block, r.ttft_s if first else r.tpot_s,
-            SERVING.path,
+            r.framework + MEAN * first, r.version, r.ttft_s if first else r.tpot_s, SERVING.path,
         )
         for r in serving_rows()
     ] + [
         Measured(
             Case(models()[r.model], _served_load(r, r.concurrency), unit_named(r.accelerator)),
-            r.framework, r.version, f"{r.accelerator} | {r.framework} | {r.model}",
-            r.ttft_s if first else r.tpot_s, INFERENCEX.path,
+            r.framework, r.version, r.ttft_s if first else r.tpot_s, INFERENCEX.path,
         )
         for r in closed_rows()
     ]  # fmt: skip
@@ -172,7 +168,12 @@ def table_of(head: str, rows: Sequence[Measured]) -> Cases:
         accelerators=accelerators,
         frameworks=frameworks,
         models=signatures,
-        blocks=tuple(r.block for r in rows),
+        blocks=tuple(
+            f"{accelerator} | {framework.removesuffix(MEAN)} | {model}"
+            for accelerator, framework, model in zip(
+                accelerators, frameworks, signatures, strict=True
+            )
+        ),
         versions=tuple(r.version for r in rows),
         data_sets=tuple(r.data_set for r in rows),
         log_terms=log_terms(head, cases),
