@@ -1,8 +1,7 @@
 """Serving of models, pairs and accelerators never seen, and the bundle of language models.
 
 Every part of every split is predicted from the other parts alone; baselines see the same parts.
-Whether the process is used at all, and the width of the interval whose coverage is given, come
-from the other parts, too.
+The width of the interval whose coverage is given comes from the other parts, too.
 """
 
 from __future__ import annotations
@@ -38,10 +37,9 @@ from lab.llm import llm_bundle
 from lab.llm.cases import table
 from lab.llm.llm_baselines import baselines
 from lab.llm.situations import ACCELERATORS, BLOCKS, LOADS, MODELS, ROWS, Held, folds, leave_out
-from lab.llm.widths import calibrated, coverage, nested_log_widths, predicted
+from lab.llm.widths import calibrated, coverage, nested_log_widths
 
-OURS = "physics, calibrated, + process where it helps (shipped)"
-PROCESS = "physics, calibrated, + process"
+OURS = "physics, calibrated, + process (shipped)"
 ALONE = "physics, calibrated"
 QUANTITIES = {
     OFFLINE: "LLM-Inference-Bench, tokens a second",
@@ -141,7 +139,7 @@ def left_out(
     data = table(head)
     parts, key = folds(data, split, seed), key_of(head, split, seed)
     held = leave_out(data, parts, seed, resume=resume, key=key)
-    methods = {OURS: predicted(held), PROCESS: held.process, ALONE: held.physics}
+    methods = {OURS: held.process, ALONE: held.physics}
     for baseline in baselines(seed) if with_baselines else ():
         out = held_out(baseline, data, parts, seed=seed, resume=resume, key=key)
         methods[baseline.name] = out.log_predicted

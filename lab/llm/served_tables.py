@@ -7,8 +7,8 @@
 * First and further tokens, and throughput, of DeepSeek-R1 (InferenceX): every accelerator left out
   in turn, with its rows in other data sets.
 
-Baselines see the same parts. Whether the process is used, and the widths whose coverage is given,
-come from the other parts. ``python -m lab served-tables``.
+Baselines see the same parts. The widths whose coverage is given come from the other parts.
+``python -m lab served-tables``.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from lab.ground.table import Flags
 from lab.llm.cases import Cases, rows_of, table
 from lab.llm.language_models import OURS, left_out
 from lab.llm.situations import ACCELERATORS, MODELS, Held
-from lab.llm.widths import coverage, nested_log_widths, predicted, shipped_widths
+from lab.llm.widths import coverage, nested_log_widths, shipped_widths
 
 _HEADER = ("method", "rows", "median error", "mean error", "tau", "covered", "factor")
 _H100 = "h100-sxm-80gb"
@@ -171,7 +171,7 @@ def _by_service(data: Cases, held: Held, widths: Floats, rows: Flags, title: str
          kind_of(case.model))
         for row, case in enumerate(data.cases)
     ])[held.row]  # fmt: skip
-    off = predicted(held) - held.measured
+    off = held.process - held.measured
     lines = []
     for service in np.unique(services[rows[held.row]], axis=0):
         own = rows[held.row] & (services == service).all(axis=1)

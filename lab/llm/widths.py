@@ -11,7 +11,6 @@ from berth.predictor.core.arrays import Floats
 from berth.predictor.core.intervals import group_quantile
 from berth.predictor.families.language_model.bundle import Width, Widths, verify
 from berth.predictor.families.language_model.situation import Situation
-from lab.ground.splits import group_mean
 from lab.ground.table import Flags
 from lab.llm.situations import ACCELERATORS, BLOCKS, LOADS, MODELS, RELATIVE, ROWS, Held
 
@@ -23,36 +22,9 @@ MEASURED_BY = {
 }
 """The split whose held-out rows measure the width in each situation."""
 FEWEST_BLOCKS = 10
-_ZERO = Width(log_width=0, rows=1, groups=1, split="none", process=True)
+_ZERO = Width(log_width=0, rows=1, groups=1, split="none")
 NOTHING = Widths(situations={}, lengths=_ZERO, sequences=_ZERO, relative=_ZERO)
 """Widths where nothing was calibrated yet."""
-
-
-def process_helps(held: Held, situation: str) -> bool:
-    """Return whether the process has a lesser error than physics alone in a situation; blocks weigh
-    the same."""
-    own = held[held.situation == situation]
-    process, alone = (
-        group_mean(np.abs(each - own.measured), own.block.tolist()) if len(own) else 0.0
-        for each in (own.process, own.physics)
-    )
-    return process < alone
-
-
-def predicted(held: Held) -> Floats:
-    """Return log seconds, [rows], with the process only where it helps on the other folds.
-
-    In a fold and situation for which the other folds show no gain, the prediction is by physics
-    alone. The choice is thus tested on data that it was not made on.
-    """
-    log_seconds = held.process.copy()
-    situations = held.situation
-    for situation in np.unique(situations).tolist():
-        for fold in np.unique(held.fold):
-            if not process_helps(held[held.fold != fold], situation):
-                own = (held.fold == fold) & (situations == situation)
-                log_seconds[own] = held.physics[own]
-    return log_seconds
 
 
 def calibrated(held: Mapping[str, Held], known: Widths = NOTHING) -> Widths:
@@ -122,7 +94,7 @@ def _width(
     blocks = held.block[rows].tolist()
     if len(set(blocks)) < FEWEST_BLOCKS:
         return None
-    off = np.abs(predicted(held) - held.measured)
+    off = np.abs(held.process - held.measured)
     base = np.zeros(len(held)) if widths is None else log_widths(widths, held)
     needed = np.sqrt(np.maximum(off**2 - base**2, 0.0)) / distance
     quantile = group_quantile(needed[rows].tolist(), blocks)
@@ -131,7 +103,6 @@ def _width(
         rows=len(blocks),
         groups=len(set(blocks)),
         split=split,
-        process=all(process_helps(held, each) for each in np.unique(held.situation[rows])),
     )
 
 
@@ -161,6 +132,6 @@ def coverage(held: Held, widths: Floats, rows: Flags | bool = True) -> tuple[flo
     chosen = has_relative(held) & rows
     if not chosen.any():
         return None
-    off = np.abs(predicted(held) - held.measured)
+    off = np.abs(held.process - held.measured)
     inside = (off <= widths)[chosen].mean()
     return float(inside), float(np.exp(np.median(widths[chosen])))

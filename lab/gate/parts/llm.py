@@ -8,7 +8,7 @@ from lab.gate.part import Work
 from lab.llm.cases import rows_of, table
 from lab.llm.language_models import errors
 from lab.llm.situations import ACCELERATORS, BLOCKS, ROWS, folds, leave_out
-from lab.llm.widths import coverage, nested_log_widths, predicted, shipped_widths
+from lab.llm.widths import coverage, nested_log_widths, shipped_widths
 
 HEADS = {"throughput": OFFLINE, "first-token": TTFT, "each-token": TPOT}
 SPLITS = {"rows": ROWS, "blocks": BLOCKS, "accelerators": ACCELERATORS}
@@ -25,7 +25,7 @@ def figures(work: Work) -> dict[str, float]:
             held = leave_out(table(head), folds(table(head), split, work.seed), work.seed)
             work.advance()
             own = rows_of(table(head), FIRST_DATA[head])[held.row]
-            off = errors(head, held.measured[own], predicted(held)[own])
+            off = errors(head, held.measured[own], held.process[own])
             made[f"{name}.{short}.median"] = off.median_error
             made[f"{name}.{short}.mean"] = off.mean_error
             inside = coverage(held, nested_log_widths(held, split, known[head]), own)

@@ -12,7 +12,7 @@ from lab.llm.cases import rows_of, table
 from lab.llm.language_models import errors
 from lab.llm.served_tables import ratio_pairs, tau_of
 from lab.llm.situations import ACCELERATORS, MODELS, Held, folds, leave_out
-from lab.llm.widths import coverage, nested_log_widths, predicted, shipped_widths
+from lab.llm.widths import coverage, nested_log_widths, shipped_widths
 
 
 def figures(work: Work) -> dict[str, float]:
@@ -21,7 +21,7 @@ def figures(work: Work) -> dict[str, float]:
     held = leave_out(data, folds(data, MODELS, work.seed), work.seed)
     work.advance()
     log = np.empty(len(data))
-    log[held.row] = predicted(held)
+    log[held.row] = held.process
     recent = np.array([version != "0.17" for version in data.versions])
     pairs = np.array(ratio_pairs(data))
     own, real = (values[pairs[:, 0]] - values[pairs[:, 1]] for values in (log, data.log_seconds))
@@ -40,7 +40,7 @@ def figures(work: Work) -> dict[str, float]:
         work.advance()
         rows = rows_of(data, INFERENCEX.path)
         of_data = rows[held.row]
-        off = errors(head, held.measured[of_data], predicted(held)[of_data])
+        off = errors(head, held.measured[of_data], held.process[of_data])
         made[f"{name}.median"] = off.median_error
         made[f"{name}.coverage"] = covered(head, held, ACCELERATORS, rows)
     return made

@@ -48,8 +48,6 @@ class Width(Document):
     rows: int = Field(ge=1)
     groups: int = Field(ge=1)
     split: str
-    process: bool
-    """Whether the residual is added; False where it did not improve on the physical model."""
 
 
 class Widths(Document):
@@ -72,11 +70,6 @@ class Widths(Document):
             (self.situations[each] for each in less_similar if each in self.situations),
             max(self.situations.values(), key=lambda width: width.log_width),
         )
-
-    def uses_process(self, similarity: Similarity) -> bool:
-        """Return whether the residual improved on the physical model for such cases."""
-        own = self.of(similarity.situation).process
-        return own and (similarity.is_measured or self.relative.process)
 
     def log_width(self, similarity: Similarity) -> float:
         """Return the half width in log time: the root of the sum of squares of what the situation,

@@ -1,9 +1,8 @@
 """Estimate one learnt quantity (head) of a served language model on devices.
 
-The calibrated physical model and, where it helped on held-out cases, the learnt residual give the
-time; the similarity to the measurements gives the width of its interval. A device that was not
-measured takes the fitted factors and the residual of its nearest relative. No estimate is faster
-than the hardware's roof.
+The calibrated physical model and the learnt residual give the time; the similarity to the
+measurements gives the width of its interval. A device that was not measured takes the fitted
+factors and the residual of its nearest relative. No estimate is faster than the hardware's roof.
 """
 
 from __future__ import annotations
@@ -133,8 +132,7 @@ def _log_times(
         head.codes.accelerator(each.stand_in if case.device.whole else "")
         for case, each in zip(cases, similar, strict=True)
     ]
-    added = np.flatnonzero([head.entry.widths.uses_process(each) for each in similar])
-    log_time[added] += head.residual(tied[added], numbered[added])
+    log_time += head.residual(tied, numbered)
     terms = [head.entry.effects.terms[n] for n in np.argmax(shares, axis=1)]
     bounds = [_BOUNDS.get(term, Bound.LAUNCH) for term in terms]
     return np.clip(log_time, -20.0, 20.0).tolist(), similar, bounds

@@ -23,7 +23,6 @@ from lab.llm.situations import (
     BLOCKS,
     LOADS,
     MODELS,
-    RELATIVE,
     ROWS,
     SPLITS,
     Fit,
@@ -38,8 +37,6 @@ from lab.llm.widths import (
     calibrated,
     coverage,
     nested_log_widths,
-    predicted,
-    process_helps,
 )
 
 Campaign = Callable[..., Cases]
@@ -190,15 +187,3 @@ def test_too_few_blocks_give_no_width() -> None:
 def test_what_no_relative_has_is_in_no_coverage() -> None:
     alone = _held(replace(INSIDE, situation=Situation.APART), 100)
     assert coverage(alone, np.full(len(alone), 9.0)) is None
-
-
-def test_the_process_is_left_out_where_the_other_parts_say_so() -> None:
-    held = _held(ELSEWHERE, 100)
-    assert process_helps(held, RELATIVE)
-    assert (predicted(held) == held.process).all()
-    worse = replace(held, physics=np.zeros(2000))
-    assert not process_helps(worse, RELATIVE)
-    assert (predicted(worse) == 0).all()
-    # One part in which it helps is not a reason in that part.
-    mixed = replace(held, physics=np.where(held.fold == 0, 9.0, 0.0))
-    assert set(predicted(mixed)[held.fold == 0]) == {9.0}
