@@ -149,7 +149,7 @@ R = TypeVar("R")
 def newest(rows: Iterable[R]) -> tuple[R, ...]:
     """Return the newest of the measurements of each configuration, by date and then by version."""
     by_configuration: dict[R, R] = {}
-    dated: Any = sorted(rows, key=lambda row: (row.date, release(row.version)))  # type: ignore[attr-defined]
+    dated: Any = sorted(rows, key=lambda row: (row.date, release(row.version)))
     for row in dated:
         by_configuration[replace(row, version="", date="", ttft_s=0.0, tpot_s=0.0)] = row
     return tuple(by_configuration.values())

@@ -49,10 +49,12 @@ def draws(seed: int) -> Iterator[Draw]:
         model = list(models().values())[generator.integers(len(models()))]
         tensor = int(generator.choice([n for n in (1, 2, 4, 8) if model.heads % n == 0]))
         data, pipeline = int(generator.choice([1, 1, 2, 8])), int(generator.choice([1, 1, 1, 2]))
+        batch, prompt, answer = (
+            int(math.exp(generator.uniform(0, math.log(most)))) for most in _MOST
+        )
         load = Load(
-            *(int(math.exp(generator.uniform(0, math.log(most)))) for most in _MOST),
-            float(generator.choice([4.0, 8.0, 16.0])), float(generator.choice([8.0, 16.0])),
-            tensor, pipeline, data,
+            batch, prompt, answer, float(generator.choice([4.0, 8.0, 16.0])),
+            float(generator.choice([8.0, 16.0])), tensor, pipeline, data,
             int(generator.choice([1, min(model.experts, tensor * data)])),
             prefix_hit_rate=float(generator.choice([0.0, 0.0, 0.9])),
         )  # fmt: skip
