@@ -11,7 +11,7 @@ CHAOS := tests/chaos:tests/support:tests/slurm:tests/flux
 
 .PHONY: help venv tools slurm flux-python clients deep browser demo test test-quick coverage mutation lint typecheck sizes audit \
   gate gate-full bench schemas screenshots site differential differential-flux matrix \
-  mig-sweep simulate soak soak-hour chaos fresh-site day-one replay-fidelity replay-peer fuzz fuzz-models packages packages-check lock \
+  mig-sweep simulate soak soak-hour chaos fresh-site day-one first-week replay-fidelity replay-peer fuzz fuzz-models packages packages-check lock \
   lowest newest-python nightly clean
 
 help:  ## list the targets
@@ -177,6 +177,9 @@ fresh-site: venv tools slurm  ## calibrate two kinds of nodes, place real progra
 
 day-one: venv slurm  ## 60 submissions of unknown programs on a private Slurm, with and without [fit]; 2 minutes
 	cd tests/slurm && PYTHONPATH=../support $(abspath $(PY)) day_one.py
+
+first-week: venv slurm  ## a week of 8 programs with `-p auto`, beside the same after pilots, on a private Slurm of two kinds; 40 minutes
+	cd tests/slurm && PYTHONPATH=../support $(abspath $(PY)) first_week.py
 
 replay-fidelity: venv slurm  ## 500 jobs on a private Slurm and in a replay, three times by FIFO and by backfill; 40 minutes
 	cd tests/slurm && PYTHONPATH=../support $(abspath $(PY)) replay_fidelity.py

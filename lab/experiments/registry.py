@@ -102,10 +102,6 @@ EXPERIMENTS: Mapping[str, Experiment] = {
         "lab.slices.mig_slices", "slow-downs on MIG slices, each model left out", "8 min",
         "the bundle of MIG slices",
     ),
-    "slices-from-use": Experiment(
-        "lab.slices.from_use",
-        "slow-downs on MIG slices of jobs nobody piloted, from recorded utilisation", "20 s",
-    ),
     "lm-architectures": Experiment(
         "lab.llm.architectures.evaluate_counts",
         "language models' weights and cache, counted, beside transformers' own classes", "10 min",

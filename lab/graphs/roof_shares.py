@@ -1,15 +1,12 @@
-"""What share of the roof operators reach, and how far single ones are off: ``roof_shares.json``.
+"""Measure the share of the roof that operators reach, and their spread: ``roof_shares.json``.
 
 GPUs: NeuSight's operators (fp32; P100, V100, A100 40 and 80 GB, MI100, MI210), its rows of the
 split `train`, the same number from each device. CPUs: the whole models of
-``data/model_runs.jsonl``, one core. ``held_out`` says what the figures are worth on a device that
-they were not made from. Run ``python -m lab.graphs.roof_shares`` to make the
-file again.
+``data/model_runs.jsonl``, one core. ``python -m lab.graphs.roof_shares`` makes the file again.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -149,30 +146,6 @@ def reach(rows: list[Rows]) -> Reach:
     )  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
-class HeldOut:
-    """A group on a device that its figures were not made from."""
-
-    group: str
-    device: str
-    median_error: float
-    covered: float
-    """Share of the operators within the 90 % interval."""
-
-
-def held_out(read_rows: dict[str, list[Rows]]) -> list[HeldOut]:
-    """Leave one device out, group by group."""
-    found = []
-    for group, rows in read_rows.items():
-        for own in rows:
-            predicted = reach([other for other in rows if other is not own])
-            off = own.off(predicted.share)
-            inside = float(np.mean((off >= predicted.low) & (off <= predicted.high)))
-            error = float(np.median(np.abs(1 / off - 1)))
-            found.append(HeldOut(group, own.device, error, inside))
-    return found
-
-
 def reach_on_cpu(models: Sequence[OnOneCore]) -> Reach:
     """Return the same of whole models on one core."""
     share = 1 / float(np.median([(m.measured_s - m.calls_s) / m.body_s for m in models]))
@@ -182,19 +155,6 @@ def reach_on_cpu(models: Sequence[OnOneCore]) -> Reach:
         share=round(share, 4), low=round(float(low), 4), high=round(float(high), 4),
         operators=len(models),
     )  # fmt: skip
-
-
-def held_out_on_cpu(models: Sequence[OnOneCore]) -> HeldOut:
-    """Leave one family (the name up to its first digit or underline) out."""
-    family = [re.split(r"[_\d]", m.model)[0] for m in models]
-    errors, inside = [], []
-    for left in sorted(set(family)):
-        predicted = reach_on_cpu([m for m, f in zip(models, family, strict=True) if f != left])
-        off = _off([m for m, f in zip(models, family, strict=True) if f == left], predicted.share)
-        errors.append(np.abs(1 / off - 1))
-        inside.append((off >= predicted.low) & (off <= predicted.high))
-    return HeldOut("cpu", "leave one family out", float(np.median(np.concatenate(errors))),
-                   float(np.mean(np.concatenate(inside))))  # fmt: skip
 
 
 def _off(models: Sequence[OnOneCore], share: float) -> Floats:
@@ -220,7 +180,3 @@ def make(path: Path = SHARES) -> RoofShares:
 if __name__ == "__main__":
     for name, roof in make().groups.items():
         print(f"{name:18} share {roof.share:.3f}, 90 % within {roof.low:.2f} to {roof.high:.2f}")
-    cpus = [held_out_on_cpu(on_one_core(name)) for name in (None, SAME_CORES)]
-    for one in (*held_out(read()), *cpus):
-        print(f"without {one.device:24} {one.group:16} median error {one.median_error:.0%}, "
-              f"covered {one.covered:.0%}")  # fmt: skip

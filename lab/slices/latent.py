@@ -22,6 +22,7 @@ from berth.predictor.families.slices.latent import (
     latents,
 )
 from berth.predictor.families.slices.physics import ShareModel, log_slowdown
+from berth.predictor.families.slices.predictor import TYPICAL
 from lab.slices.slice_cases import SHARES, Case
 
 SHARPNESS = (1.5, 2.0, 3.0)
@@ -39,7 +40,7 @@ _GRID = np.linspace(-5.0, 4.0, 181)
 
 @dataclass(frozen=True, slots=True)
 class FamilySpec:
-    """Which counters a family needs, and its small sets of features."""
+    """Which features a family needs, and its small sets of features."""
 
     name: str
     needs: tuple[str, ...]
@@ -54,27 +55,22 @@ def _subsets(always: tuple[str, ...], others: tuple[str, ...]) -> tuple[tuple[st
 
 FAMILIES = (
     FamilySpec(
-        "counters",
-        ("log_memory", "power", "sm", "log_step"),
-        _subsets(("log_memory",), ("power", "sm", "log_step")),
-    ),
-    FamilySpec(
         "utilisation",
         ("log_memory", "sm", "log_step"),
         _subsets(("log_memory",), ("sm", "log_step")),
     ),
-    FamilySpec("time", ("log_step", "log_batch"), (("log_step",), ("log_step", "log_batch"))),
     FamilySpec("use", ("log_memory", "sm"), _subsets(("log_memory",), ("sm",))),
     FamilySpec("gpu-use", ("sm",), (("sm",),)),
+    FamilySpec(TYPICAL, (), ((),)),
 )
 """Every set that has the memory's utilisation, without which nothing tells a busy GPU from a
-waiting one; ``time`` is for workloads of which one step time is known and nothing else. ``use`` and
-``gpu-use`` are for jobs of which monitoring recorded utilisation and no step time."""
+waiting one. ``use`` and ``gpu-use`` are for jobs of which monitoring recorded utilisation and no
+step time; ``typical`` is the mean of the models, for workloads of which one time is known."""
 
 
 def known(case: Case) -> dict[str, float]:
     """Return the features of a case's load, by name."""
-    return features(case.workload, case.point)
+    return features(case.point)
 
 
 def true_latent(case: Case, shares: ShareModel, sharpness: float) -> float:
@@ -95,7 +91,7 @@ def fit_family(spec: FamilySpec, cases: Sequence[Case], shares: ShareModel) -> F
         for names in spec.sets:
             raw = np.array([[row[name] for name in names] for row in rows])
             for length in LENGTHS:
-                spread = length * math.sqrt(len(names))
+                spread = length * math.sqrt(max(len(names), 1))
                 members.append(_member(names, spread, sharpness, raw, (wanted, trust)))
     every = np.array([[row[name] for name in spec.needs] for row in rows])
     return Family(

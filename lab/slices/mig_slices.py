@@ -1,20 +1,21 @@
 """Slow-downs on MIG slices of models that nothing was fitted on, and the slice predictor's bundle.
 
-Leave-one-model-out, nested: effective shares, the correction and its kind, and every Gaussian
-process are learnt from the other models only. The width of an interval comes from the held-out
+Leave-one-model-out, nested: effective shares, the correction and every Gaussian process are learnt
+from the other models only. The width of an interval comes from the held-out
 scores of the other models (cross-conformal: those scores' predictors had seen this model).
 """
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from berth.plugin.report.progress_bars import step_bar
+from berth.predictor.families.history.times_there import MEMORY_MARGIN
 from berth.predictor.families.slices.bundle import LARGE_BATCH, Width
+from berth.predictor.families.slices.predictor import BATCHES, PAIR, SWEEP, TYPICAL
 from lab.experiments.experiment import Options, learn
 from lab.ground.evaluate import Family, held_out
 from lab.ground.figures import Figures, figures
@@ -23,31 +24,33 @@ from lab.ground.splits import Split, group_mean
 from lab.ground.table import Floats, Strings, stacked
 from lab.slices import slice_baselines, slice_bundle
 from lab.slices.latent import FAMILIES
-from lab.slices.slice_bundle import TIME, cases_of, shares_without
+from lab.slices.slice_bundle import as_recorded, cases_of, shares_without
 from lab.slices.slice_cases import SliceRows, fits_figures, rows_of, sweep_rows, training_cases
 from lab.slices.slice_errors import (
+    FROM_USE,
     Held,
+    each_model,
     large_width,
     latent_left_out,
-    rule_held,
     sweep_held,
+    sweeps_left_out,
     width,
     wrong_picks,
 )
-from lab.slices.sweep import fit_shares, fit_sweep, sweep_model
+from lab.slices.sweep import LOAD_MODEL_ALONE, fit_shares
 
 SPLIT = "leave-one-model-out, nested"
 MISO, PARVA = "MISO, A100 40 GB, training", "ParvaGPU, A100 80 GB, inference"
 MISO_GPU = "A100-40GB"
 STEPS = 6
 _SEES = {
-    "counters": "one step time, SM and memory utilisation, power, all on the whole GPU",
     "utilisation": "one step time, SM and memory utilisation on the whole GPU",
-    TIME: "one step time on the whole GPU",
     "use": "SM and memory utilisation on the whole GPU, as monitoring records them",
     "gpu-use": "SM utilisation on the whole GPU, as monitoring records it",
-    "sweep": "times on the whole GPU over batches and processes",
-    "batches": "times on the whole GPU over batches, one process",
+    TYPICAL: "one time on the whole GPU",
+    SWEEP: "times on the whole GPU over batches and processes",
+    PAIR: "times on the whole GPU over batches, one process, and one with two processes",
+    BATCHES: "times on the whole GPU over batches, one process",
 }
 _SHOWN = ("rows", "median_error", "mean_error", "p90_error", "coverage", "interval_factor")
 
@@ -84,8 +87,8 @@ def train(options: Options) -> str:
 def evaluate(options: Options) -> Report:
     """Report the errors of all methods and baselines on both data sets."""
     with step_bar("evaluating", STEPS) as advance:
-        results, chosen = all_results(options.seed, advance)
-    fits = fits_figures()
+        results = all_results(options.seed, advance)
+    fits, of_jobs = fits_figures(), fits_figures(MEMORY_MARGIN)
     header = ("method", *figure_titles(_SHOWN), "in 95 %", "error of speed", "sees")
     sections = [
         Section(task, header, [_cells(one) for one in results if one.task == task])
@@ -110,42 +113,41 @@ def evaluate(options: Options) -> Report:
         if one.wrong_picks is not None
         for loads, large, small in (one.wrong_picks,)
     ]
-    failed = fits.predicted_but_failed + fits.refused_and_failed
-    ran = fits.refused_but_ran + fits.predicted_and_ran
-    fit_words = (
-        f"Fits, from the memory reserved on the whole GPU: {fits.predicted_but_failed} predicted "
-        f"to fit and failed (of {failed} that failed), {fits.refused_but_ran} refused that would "
-        f"have run (of {ran} that ran)."
-    )
+    fit_words = [
+        f"Fits, from the memory {what}: {one.predicted_but_failed} predicted to fit and failed (of "
+        f"{one.predicted_but_failed + one.refused_and_failed} that failed), {one.refused_but_ran} "
+        f"refused that would have run (of {one.refused_but_ran + one.predicted_and_ran} that ran)."
+        for what, one in (
+            ("reserved on the whole GPU", fits),
+            (f"recorded of jobs, times {MEMORY_MARGIN:g}", of_jobs),
+        )
+    ]
     return Report(
         "Slow-downs on MIG slices",
         (f"Split: {SPLIT}; errors are |predicted / measured - 1| of t_slice / t_whole.",),
         tuple(sections),
-        {"split": SPLIT, "seed": options.seed, "results": results, "chosen": chosen, "fits": fits},
+        {"split": SPLIT, "seed": options.seed, "results": results, "fits": fits},
         shipped,
-        (*by_situation, *picks, fit_words),
+        (*by_situation, *picks, *fit_words),
     )
 
 
-def all_results(
-    seed: int, advance: Callable[[str], None]
-) -> tuple[list[SliceResult], dict[str, int]]:
-    """Return the results of all methods, and how many outer folds chose each correction."""
+def all_results(seed: int, advance: Callable[[str], None]) -> list[SliceResult]:
+    """Return the results of all methods and baselines."""
     results: list[SliceResult] = []
-    held = {spec.name: latent_left_out(spec, cases_of(spec), shares_without) for spec in FAMILIES}
-    for name, one in held.items():
-        # ``time`` is trained on both data sets, and both have a model called bert.
-        results += _both(MISO, name, one[one.gpus == MISO_GPU], one)
+    for spec in FAMILIES:
+        held = latent_left_out(spec, cases_of(spec), shares_without)
+        if spec.name in FROM_USE:
+            held = as_recorded(held)
+        # ``typical`` is fitted on both data sets, and both have a model called bert.
+        results += _both(MISO, spec.name, held[held.gpus == MISO_GPU], held)
     advance("latent")
-    counters = held[FAMILIES[0].name]
-    mean_steps = replace(counters, measured=_mean_steps(counters))
-    results.append(_result(MISO, "counters, mean step time", _SEES["counters"], mean_steps))
-    sweep, alone, chosen = _sweeps(seed, [frozenset({name}) for name in sweep_rows().names])
-    results += [*_both(PARVA, "sweep", sweep, sweep), *_both(PARVA, "batches", alone, alone)]
+    for name, held in sweeps_left_out(each_model(sweep_rows()), seed).items():
+        results += _both(PARVA, name, held, held)
     advance("sweep")
-    by_family, _, _ = _sweeps(seed, slice_baselines.families(sweep_rows()))
-    results.append(_result(PARVA, "sweep, leaving out the family", _SEES["sweep"], by_family))
-    results.append(_result(PARVA, "sweep, load model alone", _SEES["sweep"], load_model_alone()))
+    by_family = sweeps_left_out(slice_baselines.families(sweep_rows()), seed)[SWEEP]
+    results.append(_result(PARVA, "sweep, leaving out the family", _SEES[SWEEP], by_family))
+    results.append(_result(PARVA, "sweep, load model alone", _SEES[SWEEP], load_model_alone()))
     advance("families")
     for task, rows, baselines in (
         (MISO, rows_of(training_cases()), slice_baselines.training_baselines(seed)),
@@ -153,22 +155,7 @@ def all_results(
     ):
         results += [_baseline(task, rows, baseline) for baseline in baselines]
     advance("baselines")
-    return results, chosen
-
-
-def _sweeps(seed: int, parts: Iterable[frozenset[str]]) -> tuple[Held, Held, dict[str, int]]:
-    """Return held-out predictions of each set of models in ``parts``, and the chosen corrections.
-
-    The first predictions use times with all numbers of processes, the second with one process only.
-    """
-    rows, alone = sweep_rows(), sweep_rows(one_process=True)
-    held, held_alone, chosen = [], [], Counter[str]()
-    for away in parts:
-        fitted = fit_sweep(rows.of(set(rows.names) - away), seed)
-        chosen[fitted.choice.name] += 1
-        held.append(sweep_held(fitted.model, rows.of(away), fitted.shares))
-        held_alone.append(rule_held(alone.of(away), fitted.shares))
-    return stacked(held), stacked(held_alone), dict(chosen)
+    return results
 
 
 def load_model_alone() -> Held:
@@ -176,18 +163,10 @@ def load_model_alone() -> Held:
     rows = sweep_rows()
     return stacked(
         [
-            sweep_held(
-                sweep_model(None), rows.of({name}), fit_shares(rows.of(set(rows.names) - {name}))
-            )
-            for name in rows.names
+            sweep_held(LOAD_MODEL_ALONE, rows.of(away), fit_shares(rows.of({*rows.names} - away)))
+            for away in each_model(rows)
         ]
     )
-
-
-def _mean_steps(_: Held) -> Floats:
-    """Return the measured log slow-downs of the rows by mean step times."""
-    cases = sorted(training_cases(), key=lambda case: case.model)
-    return np.array([c.mean_measured[g] for c in cases for g in sorted(c.measured)])
 
 
 def _baseline(task: str, rows: SliceRows, baseline: Family[SliceRows]) -> SliceResult:

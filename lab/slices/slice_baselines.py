@@ -14,6 +14,8 @@ from collections.abc import Callable
 import numpy as np
 from sklearn.ensemble import ExtraTreesRegressor
 
+from berth.predictor.families.slices.from_use import most_log_slowdown
+from lab.datasets.mig import WHOLE
 from lab.ground.evaluate import Family
 from lab.ground.table import Floats
 from lab.slices.slice_cases import Case, SliceRows
@@ -35,6 +37,7 @@ def training_baselines(seed: int) -> tuple[Family[SliceRows], ...]:
     """Return the baselines for MISO; their ``what`` names the data that they use."""
     return (
         MEANS,
+        Family("(1 - u) + u / share", _by_limit, "SM utilisation u on the whole GPU"),
         _trees(_counters, "one step time, utilisation, power, reserved memory", seed),
         EQUIVALENCE,
     )
@@ -53,6 +56,13 @@ def inference_baselines(seed: int) -> tuple[Family[SliceRows], ...]:
 def _means(learnt: SliceRows, asked: SliceRows, _: int) -> Floats:
     slowdown = np.exp(learnt.log_slowdown)
     return np.log([slowdown[learnt.slices == g].mean() for g in asked.slices])
+
+
+def _by_limit(_: SliceRows, asked: SliceRows, _seed: int) -> Floats:
+    shares = zip(asked.cases, asked.slices.tolist(), strict=True)
+    return np.array(
+        [most_log_slowdown(c.point.sm_utilization or 1.0, g / WHOLE) for c, g in shares]
+    )
 
 
 def _trees(features: Callable[[Case], list[float]], what: str, seed: int) -> Family[SliceRows]:
@@ -109,7 +119,7 @@ def _same_waves(case: Case, slices: int) -> float:
     )
     log_b = np.log([p.batch for p in mine])
     log_t = np.maximum.accumulate(np.log([p.seconds for p in mine]))
-    wanted = math.log(point.batch * 7 / slices)
+    wanted = math.log(point.batch * WHOLE / slices)
     reached = float(np.interp(wanted, log_b, log_t)) + max(wanted - float(log_b[-1]), 0.0)
     return reached - math.log(point.seconds)
 

@@ -11,23 +11,20 @@ from pathlib import Path
 import numpy as np
 
 from berth.pilot.documents import to_json
-from berth.predictor.core.bundle import CARD
+from berth.predictor.core.bundle import CARD, Training
 from berth.predictor.core.bundle_writing import made_by, versions, write_bundle
 from berth.predictor.families.slices import bundle as bundles
 from berth.predictor.families.slices.bundle import (
     LATENTS,
-    NO_RESIDUAL,
     RESIDUAL,
     RESIDUAL_FEATURES,
     SLICES_SCHEMA,
     MethodEntry,
     SliceManifest,
-    SliceTraining,
 )
-from berth.predictor.families.slices.from_use import WITH_MEMORY, WITHOUT_MEMORY
 from berth.predictor.families.slices.latent import LATENT_SCHEMA, LatentFile
 from berth.predictor.families.slices.physics import ShareModel
-from berth.predictor.families.slices.predictor import BATCHES, EASE, SWEEP
+from berth.predictor.families.slices.predictor import BATCHES, EASE, PAIR, SWEEP
 from lab.datasets.mig import MISO, PARVAGPU
 from lab.ground.report import (
     library_line,
@@ -44,25 +41,23 @@ from lab.slices.slice_cases import (
     training_cases,
 )
 from lab.slices.slice_errors import (
+    FROM_USE,
     Held,
+    each_model,
     large_width,
     latent_left_out,
-    rule_left_out,
-    sweep_left_out,
+    sweeps_left_out,
     width,
 )
 from lab.slices.sweep import effective, features_of, fit_shares, fit_sweep
 
 LIBRARIES = ("numpy", "onnxmltools", "onnxruntime", "xgboost-cpu")
-TIME = "time"
-FROM_USE = (WITH_MEMORY, WITHOUT_MEMORY)
-"""Methods for jobs of which monitoring recorded utilisation."""
 STEPS = 2 + len(FAMILIES)
 
 
 def cases_of(spec: FamilySpec) -> tuple[Case, ...]:
-    """Return what a family is trained on: ``time`` pools both data sets, counters only MISO has."""
-    if spec.name != TIME:
+    """Return what a family is trained on: both data sets, or MISO, which has utilisation."""
+    if spec.needs:
         return training_cases()
     alone = tuple(c for c in inference_cases() if c.workload.processes == 1)
     return (*training_cases(), *alone)
@@ -86,28 +81,25 @@ def train(
     """Train on both data sets and write the bundle. The same data and seed give the same id."""
     rows = sweep_rows()
     fitted = fit_sweep(rows, seed)
+    data = {SWEEP: "ParvaGPU, 1 to 5 processes", PAIR: "ParvaGPU, 1 process and one run of 2",
+            BATCHES: "ParvaGPU, 1 process"}  # fmt: skip
+    held_out = sweeps_left_out(each_model(rows), seed)
+    methods = [_entry(name, data[name], held) for name, held in held_out.items()]
     advance(SWEEP)
-    alone = sweep_rows(one_process=True)
-    methods = [
-        _entry(SWEEP, "ParvaGPU, 1 to 5 processes", sweep_left_out(fitted, rows)),
-        _entry(BATCHES, "ParvaGPU, 1 process", rule_left_out(fitted, alone)),
-    ]
     families = []
     for spec in FAMILIES:
         cases = cases_of(spec)
         families.append(fit_family(spec, cases, fitted.shares))
-        data = "MISO and ParvaGPU, 1 process" if spec.name == TIME else "MISO"
+        learnt_from = "MISO" if spec.needs else "MISO and ParvaGPU, 1 process"
         held = latent_left_out(spec, cases, shares_without)
         methods.append(
-            _entry(spec.name, data, as_recorded(held) if spec.name in FROM_USE else held)
+            _entry(spec.name, learnt_from, as_recorded(held) if spec.name in FROM_USE else held)
         )
         advance(spec.name)
     files = {LATENTS: to_json(LatentFile(schema=LATENT_SCHEMA, families=tuple(families))).encode()}
-    apart = 0.0
-    if fitted.ensemble is not None:
-        files[RESIDUAL] = trees_to_onnx(fitted.ensemble, len(RESIDUAL_FEATURES))
-        features = features_of(rows, effective(rows, fitted.shares))
-        apart = check_trees_agree(files[RESIDUAL], fitted.ensemble, features)
+    files[RESIDUAL] = trees_to_onnx(fitted.trees, len(RESIDUAL_FEATURES))
+    features = features_of(rows, effective(rows, fitted.shares))
+    apart = check_trees_agree(files[RESIDUAL], fitted.trees, features)
     manifest = SliceManifest(
         schema=SLICES_SCHEMA,
         **made_by(command, figures),
@@ -115,10 +107,9 @@ def train(
         shares=fitted.shares,
         methods=tuple(methods),
         residual_features=RESIDUAL_FEATURES,
-        training=SliceTraining(
+        training=Training(
             sources={d.path: d.sha256 for d in (MISO, PARVAGPU)},
             seed=seed,
-            residual=NO_RESIDUAL if fitted.ensemble is None else fitted.choice.name,
             libraries=versions(LIBRARIES),
         ),
     )
@@ -163,12 +154,13 @@ def card(manifest: SliceManifest, disagreement: float) -> str:
                 "Physics first: a smooth maximum of what a slice does not stretch (launches, the",
                 "host) and of work over the slice's effective share. `sweep` fits that model",
                 "to the workload's own times on the whole GPU and adds a learnt correction",
-                f"(gradient boosting, `{training.residual}`, ONNX; largest difference from the",
-                f"trainer's own output {disagreement:.1e}). `batches` is batch equivalence:",
-                "nothing of it is learnt but the effective shares. `counters`, `utilisation`,",
-                "`time`, `use` and `gpu-use` learn the one unknown of the model from utilisation,",
-                "power and step time (averaged Gaussian processes, JSON); the last two from what",
-                "monitoring records of jobs, without a step time.",
+                "(gradient boosting, ONNX; largest difference from the trainer's own output",
+                f"{disagreement:.1e}); `pair` is the same with one run of two processes beside",
+                "times over batches. `batches` is batch equivalence: nothing of it is learnt but",
+                "the effective shares. `utilisation`, `use` and `gpu-use` learn the one unknown of",
+                "the model from utilisation and step time (averaged Gaussian processes, JSON); the",
+                "last two from what monitoring records of jobs, without a step time. `typical` is",
+                "the mean of all models, for workloads of which one time is known.",
             ],
             "Data": [f"{line} (MIT)" for line in source_lines(training.sources)],
             "Effective shares": [

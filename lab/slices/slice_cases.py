@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 
@@ -11,17 +11,15 @@ import numpy as np
 
 from berth.predictor.core.arrays import Floats
 from berth.predictor.families.slices.physics import Share
+from berth.predictor.families.slices.predictor import load_model_of
 from berth.predictor.families.slices.sweep import LoadModel, Loads
-from berth.predictor.families.slices.sweep import fit as fit_costs
-from berth.predictor.families.slices.workload import MemoryNeed, Point, SliceWorkload
+from berth.predictor.families.slices.workload import Point, SliceWorkload
 from lab.datasets.mig import WHOLE, inference_rows, training_rows
 from lab.ground.table import Places, Strings, Table
 
 SHARES = {1: Share(1 / 7, 1 / 8), 2: Share(2 / 7, 2 / 8), 3: Share(3 / 7, 4 / 8),
           4: Share(4 / 7, 4 / 8)}  # fmt: skip
 """Shares of compute and memory of the slices in both data sets, by number of compute slices."""
-IDLE_W, LIMIT_W = 55.0, 250.0
-"""Idle power and power limit of MISO's A100 40 GB (PCIe); the greatest measured power is 247 W."""
 USABLE_MIB = {"1g.5gb": 4864, "2g.10gb": 9984, "3g.20gb": 20096, "4g.20gb": 20096,
               "7g.40gb": 40448}  # fmt: skip
 """Usable memory of MISO's slices in MiB (``nvidia-smi mig -lgip`` of an A100 40 GB)."""
@@ -36,8 +34,6 @@ class Case:
     workload: SliceWorkload
     measured: Mapping[int, float]
     """Log of t_slice / t_whole, by number of compute slices."""
-    mean_measured: Mapping[int, float]
-    """Log of t_slice / t_whole from mean step times, where the data set has them."""
     reserved_mib: float | None = None
 
     @property
@@ -64,23 +60,17 @@ def training_cases() -> tuple[Case, ...]:
         )  # fmt: skip
     found = []
     for (model, batch), r in whole.items():
-        if r.step_s is None or r.mean_step_s is None:
+        if r.step_s is None:
             continue
         slices = [
             s for s in rows
             if (s.model, s.batch) == (model, batch) and s.compute_slices != WHOLE
         ]  # fmt: skip
         workload = SliceWorkload(
-            name=f"{model}-{batch}", gpu="A100-40GB", points=tuple(points[model]),
-            batch=float(batch), idle_power_w=IDLE_W, power_limit_w=LIMIT_W,
-        )  # fmt: skip
+            name=f"{model}-{batch}", gpu="A100-40GB", points=tuple(points[model]), batch=batch
+        )
         steps = {s.compute_slices: math.log(s.step_s / r.step_s) for s in slices if s.step_s}
-        means = {
-            s.compute_slices: math.log(s.mean_step_s / r.mean_step_s)
-            for s in slices
-            if s.mean_step_s
-        }
-        found.append(Case(model, workload, steps, means, r.reserved_mib))
+        found.append(Case(model, workload, steps, r.reserved_mib))
     return tuple(found)
 
 
@@ -106,7 +96,7 @@ def inference_cases() -> tuple[Case, ...]:
         if workload.target is not None:
             whole_s = workload.target.seconds
             measured = {g: math.log(t / whole_s) for g, t in times.items()}
-            found.append(Case(model, workload, measured, {}))
+            found.append(Case(model, workload, measured))
     return tuple(found)
 
 
@@ -140,41 +130,46 @@ class SliceRows(Table):
         return self[np.isin(self.models, list(models))]
 
 
-def rows_of(cases: Sequence[Case], load_models: Mapping[str, LoadModel] | None = None) -> SliceRows:
+def rows_of(
+    cases: Sequence[Case], load_model: Callable[[Case], LoadModel | None] = lambda _: None
+) -> SliceRows:
     """Return cases one after the other, slices from small to large."""
-    flat = [(c, g, y) for c in cases for g, y in sorted(c.measured.items())]
+    flat = [
+        (c, g, y, fitted)
+        for c, fitted in zip(cases, map(load_model, cases), strict=True)
+        for g, y in sorted(c.measured.items())
+    ]
     return SliceRows(
-        models=np.array([c.model for c, _, _ in flat]),
-        cases=tuple(c for c, _, _ in flat),
-        slices=np.array([g for _, g, _ in flat]),
-        log_slowdown=np.array([y for _, _, y in flat]),
-        batch=np.array([c.point.batch for c, _, _ in flat]),
-        processes=np.array([float(c.point.processes) for c, _, _ in flat]),
-        log_whole_s=np.log([c.point.seconds for c, _, _ in flat]),
-        load_models=tuple((load_models or {}).get(c.model) for c, _, _ in flat),
+        models=np.array([c.model for c, *_ in flat]),
+        cases=tuple(c for c, *_ in flat),
+        slices=np.array([g for _, g, _, _ in flat]),
+        log_slowdown=np.array([y for _, _, y, _ in flat]),
+        batch=np.array([c.point.batch for c, *_ in flat]),
+        processes=np.array([float(c.point.processes) for c, *_ in flat]),
+        log_whole_s=np.log([c.point.seconds for c, *_ in flat]),
+        load_models=tuple(fitted for *_, fitted in flat),
     )
 
 
 @cache
-def load_models(one_process: bool = False) -> dict[str, LoadModel]:
-    """Return a load model for each ParvaGPU model.
-
-    ``one_process``: fit it only on times measured with one process.
-    """
-    found: dict[str, LoadModel] = {}
-    for case in {case.model: case for case in reversed(inference_cases())}.values():
-        points = [p for p in case.workload.points if p.processes == 1 or not one_process]
-        found[case.model] = fit_costs(
-            [p.batch for p in points], [p.processes for p in points], [p.seconds for p in points]
-        )
-    return found
+def sweep_rows() -> SliceRows:
+    """Return ParvaGPU's rows, with load models of all times on the whole GPU."""
+    return rows_of(inference_cases(), lambda case: load_model_of(case.workload.points))
 
 
 @cache
-def sweep_rows(one_process: bool = False) -> SliceRows:
-    """ParvaGPU's rows on slices with the load models of their models."""
-    cases = [c for c in inference_cases() if c.workload.processes == 1 or not one_process]
-    return rows_of(cases, load_models(one_process))
+def pair_rows() -> SliceRows:
+    """Return ParvaGPU's rows with one process, with load models of its times over batches with one
+    process and of the one with two processes at the row's batch."""
+
+    def pair(case: Case) -> LoadModel:
+        loads = ((1, None), (2, case.point.batch))
+        return load_model_of(
+            tuple(p for p in case.workload.points for n, batch in loads
+                  if p.processes == n and batch in (None, p.batch))
+        )  # fmt: skip
+
+    return rows_of([c for c in inference_cases() if c.point.processes == 1], pair)
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,16 +183,15 @@ class FitsFigures:
     refused_and_failed: int
 
 
-def fits_figures() -> FitsFigures:
+def fits_figures(margin: float = 1.0) -> FitsFigures:
     """Return how often the predicted fit of MISO's programs in a slice's memory was right.
 
-    A program is predicted to fit where the slice has at least the upper end of the memory need,
-    which is computed from what the allocator reserved on the whole GPU; nothing is fitted.
+    A program is predicted to fit where the slice has at least what the allocator reserved on the
+    whole GPU, times ``margin``; nothing is fitted.
     """
     count = {(fits, ran): 0 for fits in (True, False) for ran in (True, False)}
     for row in training_rows():
-        need = MemoryNeed(reserved_bytes=row.reserved_mib * MIB).interval
-        count[need.high <= USABLE_MIB[row.profile] * MIB, row.fits] += 1
+        count[row.reserved_mib * margin <= USABLE_MIB[row.profile], row.fits] += 1
     return FitsFigures(
         count[True, True], count[True, False], count[False, True], count[False, False]
     )

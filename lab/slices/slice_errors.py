@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -10,15 +11,22 @@ import numpy as np
 from berth.predictor.core.arrays import Floats
 from berth.predictor.families.slices.bundle import LARGE_BATCH, Width
 from berth.predictor.families.slices.equivalence import Curve, probe_factor
+from berth.predictor.families.slices.from_use import (
+    WITH_MEMORY,
+    WITHOUT_MEMORY,
+    most_log_slowdown,
+)
 from berth.predictor.families.slices.latent import Latents
 from berth.predictor.families.slices.physics import ShareModel
-from berth.predictor.families.slices.predictor import EASE
+from berth.predictor.families.slices.predictor import BATCHES, EASE, PAIR, SWEEP
 from berth.predictor.families.slices.sweep import LoadModel, Loads, SeenProbe, SweepModel
 from lab.ground.table import Places, Strings, Table, stacked
 from lab.slices.latent import FamilySpec, fit_family, predicted, slowdowns
-from lab.slices.slice_cases import SHARES, Case, SliceRows, rows_of
-from lab.slices.sweep import SweepFit, effective, log_slowdowns, model_weights
+from lab.slices.slice_cases import SHARES, Case, SliceRows, pair_rows, rows_of, sweep_rows
+from lab.slices.sweep import effective, fit_sweep, log_slowdowns, model_weights
 
+FROM_USE = (WITH_MEMORY, WITHOUT_MEMORY)
+"""Methods for jobs of which monitoring recorded utilisation."""
 LEAST_MODELS = 5
 """Least number of models with large batches for which these get a separate interval width."""
 
@@ -76,14 +84,17 @@ def latent_held(
     for i, case in enumerate(out):
         if not case.measured:
             continue
+        used = case.point.sm_utilization if spec.name in FROM_USE else None
         probe = min(case.measured)
         one = Latents(found.sharpness, found.values[:, i : i + 1]).probed(
             [case.measured[probe]], [shares.effective(SHARES[probe])], case.point.unsteadiness
         )
         for g in sorted(case.measured):
-            share = np.array([shares.effective(SHARES[g])])
-            plain.append(float(by_slice[g][i]))
-            probed.append(np.nan if g == probe else float(one.log_slowdown(share)[0]))
+            share = shares.effective(SHARES[g])
+            limit = math.inf if used is None else most_log_slowdown(used, share)
+            plain.append(min(float(by_slice[g][i]), limit))
+            again = math.nan if g == probe else float(one.log_slowdown(np.array([share]))[0])
+            probed.append(again)
     return _held(rows_of(out), shares, np.array(plain), np.array(probed))
 
 
@@ -109,11 +120,6 @@ def sweep_held(model: SweepModel, out: SliceRows, shares: ShareModel) -> Held:
     return _held(out, shares, log_slowdowns(model, out, shares), _with_probe(model, out, shares))
 
 
-def sweep_left_out(fit: SweepFit, rows: SliceRows) -> Held:
-    """Return predictions of ``rows``, each by the fold that was fitted without its model."""
-    return stacked([sweep_held(fold.model, rows.of(fold.away), fold.shares) for fold in fit.folds])
-
-
 def rule_held(out: SliceRows, shares: ShareModel) -> Held:
     """Return predictions of ``out`` by batch equivalence, for which only ``shares`` are fitted.
 
@@ -137,9 +143,22 @@ def rule_held(out: SliceRows, shares: ShareModel) -> Held:
     return replace(_held(out, shares, predicted_log, probed), unsteadiness=unsure)
 
 
-def rule_left_out(fit: SweepFit, rows: SliceRows) -> Held:
-    """Return predictions by batch equivalence, with shares fitted without each row's model."""
-    return stacked([rule_held(rows.of(fold.away), fold.shares) for fold in fit.folds])
+def sweeps_left_out(parts: Iterable[frozenset[str]], seed: int) -> dict[str, Held]:
+    """Return predictions of each set of models in ``parts`` by fits on the other models, by
+    method."""
+    rows, alone = sweep_rows(), pair_rows()
+    held: dict[str, list[Held]] = {SWEEP: [], PAIR: [], BATCHES: []}
+    for away in parts:
+        fitted = fit_sweep(rows.of(set(rows.names) - away), seed)
+        held[SWEEP].append(sweep_held(fitted.model, rows.of(away), fitted.shares))
+        held[PAIR].append(sweep_held(fitted.model, alone.of(away), fitted.shares))
+        held[BATCHES].append(rule_held(alone.of(away), fitted.shares))
+    return {name: stacked(parts) for name, parts in held.items()}
+
+
+def each_model(rows: SliceRows) -> list[frozenset[str]]:
+    """Return one set of each model, to leave it out."""
+    return [frozenset({name}) for name in rows.names]
 
 
 def large_width(held: Held) -> Width | None:

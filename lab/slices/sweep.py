@@ -17,30 +17,11 @@ from berth.predictor.families.slices.sweep import (
     load_model_log_slowdown,
     residual_features,
 )
-from lab.ground.splits import folds
 from lab.slices.slice_cases import SHARES, SliceRows
 
 MOST_CORRECTION = 0.4
 """Log residuals are clipped to this in training; larger ones are mostly measurement errors."""
-INNER_FOLDS = 5
 _GRID = np.exp(np.linspace(-0.25, 0.25, 51))
-
-
-@dataclass(frozen=True, slots=True)
-class Correction:
-    """A candidate for the correction of the load model."""
-
-    name: str
-    rounds: int = 0
-    depth: int = 0
-
-
-CORRECTIONS = (
-    Correction("none"),
-    Correction("shallow", rounds=150, depth=3),
-    Correction("deep", rounds=300, depth=5),
-)
-"""Candidates from no correction to a large one; inner folds choose."""
 
 
 def model_weights(models: Sequence[str]) -> Floats:
@@ -101,17 +82,13 @@ def fit_shares(rows: SliceRows) -> ShareModel:
     )
 
 
-def fit_correction(
-    rows: SliceRows, shares: ShareModel, choice: Correction, seed: int
-) -> xgboost.XGBRegressor | None:
-    """Fit the trees of ``choice`` on the residuals of the load model; None: no correction."""
-    if choice.rounds == 0:
-        return None
+def fit_correction(rows: SliceRows, shares: ShareModel, seed: int) -> xgboost.XGBRegressor:
+    """Fit trees on the residuals of the load model."""
     share = effective(rows, shares)
     missed = np.clip(rows.log_slowdown - _bare(rows, share), -MOST_CORRECTION, MOST_CORRECTION)
     model = xgboost.XGBRegressor(
-        n_estimators=choice.rounds,
-        max_depth=choice.depth,
+        n_estimators=300,
+        max_depth=5,
         learning_rate=0.05,
         subsample=0.8,
         colsample_bytree=0.5,
@@ -128,15 +105,6 @@ def fit_correction(
     return model
 
 
-def sweep_model(ensemble: xgboost.XGBRegressor | None) -> SweepModel:
-    """Return the sweep model that is served, with trees evaluated by xgboost."""
-    if ensemble is None:
-        return SweepModel(None)
-    return SweepModel(
-        lambda features: np.asarray(ensemble.predict(features.astype(np.float32)), np.float64)
-    )
-
-
 def log_slowdowns(model: SweepModel, rows: SliceRows, shares: ShareModel) -> Floats:
     """Return predicted log slow-downs of every row."""
     share = effective(rows, shares)
@@ -146,49 +114,28 @@ def log_slowdowns(model: SweepModel, rows: SliceRows, shares: ShareModel) -> Flo
 
 
 @dataclass(frozen=True, slots=True)
-class Fold:
-    """A fit without the models in ``away``, to be tested on these models."""
-
-    away: frozenset[str]
-    shares: ShareModel
-    model: SweepModel
-
-
-@dataclass(frozen=True, slots=True)
 class SweepFit:
-    """The sweep method fitted on some models, and the inner folds that measure its error."""
+    """Effective shares and the trees that correct the load model, fitted on some models."""
 
     shares: ShareModel
-    choice: Correction
-    ensemble: xgboost.XGBRegressor | None
-    folds: tuple[Fold, ...]
-    """Folds with the chosen correction, each fitted without the models in its ``away``."""
+    trees: xgboost.XGBRegressor
 
     @property
     def model(self) -> SweepModel:
-        """Return the model as it is served."""
-        return sweep_model(self.ensemble)
+        """Return the model that is served, with trees evaluated by xgboost."""
+        return SweepModel(
+            lambda features: np.asarray(self.trees.predict(features.astype(np.float32)), np.float64)
+        )
 
 
 def fit_sweep(rows: SliceRows, seed: int) -> SweepFit:
-    """Fit shares and correction on ``rows``; inner folds over models choose the correction."""
-    lost = dict.fromkeys(CORRECTIONS, 0.0)
-    tried: dict[Correction, list[Fold]] = {choice: [] for choice in CORRECTIONS}
-    models = rows.models.tolist()
-    weights = model_weights(models)
-    for part in folds(models, INNER_FOLDS, seed):
-        away = frozenset(models[i] for i in part)
-        rest, out = rows.of(set(rows.names) - away), rows.of(away)
-        shares = fit_shares(rest)
-        for choice in CORRECTIONS:
-            model = sweep_model(fit_correction(rest, shares, choice, seed))
-            off = np.abs(log_slowdowns(model, out, shares) - out.log_slowdown)
-            lost[choice] += float((weights[part] * off).sum())
-            tried[choice].append(Fold(away, shares, model))
-    chosen = min(CORRECTIONS, key=lambda choice: lost[choice])
+    """Fit shares and correction on ``rows``."""
     shares = fit_shares(rows)
-    ensemble = fit_correction(rows, shares, chosen, seed)
-    return SweepFit(shares, chosen, ensemble, tuple(tried[chosen]))
+    return SweepFit(shares, fit_correction(rows, shares, seed))
+
+
+LOAD_MODEL_ALONE = SweepModel(lambda features: np.zeros(len(features)))
+"""The sweep method without a correction."""
 
 
 def _bare(rows: SliceRows, share: Floats) -> Floats:

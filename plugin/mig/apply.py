@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from berth.pilot.errors import UsageError
 from berth.plugin.host import HOST, Host
 from berth.plugin.mig.blueprint import changes, recorded, wanted
 from berth.plugin.mig.errors import NvmlFailure, PlanRefused
@@ -147,6 +148,24 @@ class Applier:
                 f"MIG is asked for on GPU {gpu.index} and needs a reset of the GPU",
                 hint=f"when it is empty: nvidia-smi --gpu-reset -i {gpu.index}; then apply again",
             )
+
+
+def undoing(folder: Path) -> Target:
+    """Return the layouts from before the last apply of this state folder, which the GPUs may leave
+    only as that apply left them. Raises UsageError where there was none.
+    """
+    record = Journal(folder).last_new()
+    if record is None:
+        raise UsageError(
+            "no apply has changed this machine's layouts, so there is nothing to undo",
+            hint=f"they would be in {folder}; `berth mig apply --resume` ends an interrupted one",
+        )
+    terms = Terms.from_record(record)
+    old, new = (
+        {uuid: Layout.of(*(piece.instance for piece in pieces)) for uuid, pieces in layouts.items()}
+        for layouts in (terms.old, terms.new)
+    )
+    return Target(old, new, "the last apply")
 
 
 def read_fleet(nvml: Nvml, folder: Path, *, host: Host = HOST) -> Fleet:

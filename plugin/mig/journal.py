@@ -115,6 +115,14 @@ class Journal:
                 return max(float(t) for t in times if isinstance(t, int | float))
         return None
 
+    def last_new(self) -> Record | None:
+        """Return the first record of the last apply that reached its new layout; None: none did."""
+        for path in [self.path, *reversed(self._history())]:
+            records = list(self._records(path))
+            if records and (records[-1].get("kind"), records[-1].get("outcome")) == ("end", "new"):
+                return records[0]
+        return None
+
     def begin(self, record: Record) -> None:
         """Start a new journal with this first record; the journal before it is archived. Raises
         BerthError.

@@ -116,7 +116,14 @@ def gain_part(measured: Sequence[MeasuredGain], estimated: Gains) -> Part:
     estimates = Table(
         "Run time against the other place", ESTIMATED, estimated.groups, if_empty=nothing
     )
-    return Part("", tables=[estimates], notes=[*grounds, *_estimate_notes(estimated)])
+    lines = []
+    if estimated.groups:
+        lines.append(
+            "Not known: no job was left as written to compare with. Below is an estimate, whose "
+            "time elsewhere is predicted, and whose intervals include no gain. control = 0.05 in "
+            "[policy] of the site file leaves 5 % of the jobs as written and measures it."
+        )
+    return Part("", lines, tables=[estimates], notes=[*grounds, *_estimate_notes(estimated)])
 
 
 def _verdict(gain: MeasuredGain) -> str:
@@ -170,10 +177,4 @@ def _estimate_notes(gains: Gains) -> list[str]:
         lines.append(f"{gains.not_completed} placed jobs did not complete: not counted here")
     if gains.not_comparable:
         lines.append(f"{gains.not_comparable} jobs have no prediction for the other place")
-    if gains.groups:
-        lines.append(
-            "this is an estimate: the time elsewhere is predicted, so whether anything was gained "
-            "is not known, and the intervals include no gain; control = 0.05 in [policy] of the "
-            "site file leaves 5 % of the jobs as written and measures it"
-        )
     return lines

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from berth.pilot.errors import UsageError
@@ -25,10 +24,8 @@ from berth.predictor.core.prediction import Basis, Bound
 
 if TYPE_CHECKING:
     from berth.pilot.platform import Platform
-    from berth.policies.mig.by_memory import ModelProfile
     from berth.predictor.core.forecast import Forecast
     from berth.predictor.core.prediction import Interval
-    from berth.predictor.families.slices.physics import ShareModel
     from berth.predictor.footprint.energy import Energy
     from berth.predictor.footprint.footprint import Footprint, Task
     from berth.predictor.graphs.graph import ModelGraph
@@ -208,7 +205,11 @@ def _notes(ranking: ModelRanking) -> list[str]:
     notes = origins([row.line for row in rows])
     if any(row.line.roof.is_gpu for row in rows):
         notes += ranking.memories.other_tasks()
-    notes += [f"MIG on {name}: {profile.reason}" for name, profile in slices_of(rows).items()]
+    if slices := slices_of(rows):
+        smallest = ", ".join(f"{profile or 'none'} of {name}" for name, profile in slices.items())
+        notes.append(
+            f"Smallest MIG slice that holds it: {smallest}; `berth mig recommend` says how fast."
+        )
     if any(row.line.energy_j for row in rows):
         notes.append(
             "Energy: the platform's power under load while kernels run, idle power while launches "
@@ -269,27 +270,22 @@ def roofline_part(line: Roofline, changes: Sequence[Change]) -> Part:
     return Part(title, tables=[operators_table(line)], notes=notes)
 
 
-@cache
-def _shares() -> ShareModel:
-    from berth.predictor.families.slices.bundle import verify
-
-    return verify().shares
-
-
-def slices_of(rows: Iterable[ModelRow]) -> dict[str, ModelProfile]:
-    """Return the MIG profile that holds the model, for each GPU that supports MIG, by platform."""
-    from berth.policies.mig.by_memory import profile_for
+def slices_of(rows: Iterable[ModelRow]) -> dict[str, str | None]:
+    """Return the smallest MIG profile whose memory holds the model, for each GPU that supports MIG,
+    by platform; None: no profile does."""
+    from berth.predictor.families.slices.physics import plain_profiles
     from berth.predictor.hardware.mig.slices import lookup
 
-    profiles = {}
+    profiles: dict[str, str | None] = {}
     for row in rows:
         if row.line.roof.is_gpu and row.line.roof.parent is None:
             try:
                 geometry = lookup(row.platform)
             except UsageError:
                 continue
-            waiting = row.line.time_share(Bound.LAUNCH)
-            profiles[row.platform] = profile_for(row.footprint.memory, geometry, waiting, _shares())
+            need = row.footprint.memory.high
+            holding = (p.name for p in plain_profiles(geometry) if p.memory_bytes >= need)
+            profiles[row.platform] = next(holding, None)
     return profiles
 
 
@@ -304,8 +300,8 @@ def model_data(ranking: ModelRanking) -> dict[str, Any]:
         "parameters": graph.parameters,
         "unknown_operators": dict(graph.unknown),
         "predictions": [_prediction(ranking, row) for row in ranking.rows],
-        "mig": {name: _slice(profile) for name, profile in slices_of(ranking.rows).items()},
-        "unverified": ["energy_j", "mig slowdown"],
+        "mig": slices_of(ranking.rows),
+        "unverified": ["energy_j"],
         "unit": ranking.forecast.unit.value,
         "amount": ranking.steps,
     }
@@ -346,20 +342,3 @@ def _prediction(ranking: ModelRanking, row: ModelRow) -> dict[str, Any]:
         "energy_idle_share": None if drawn is None else drawn.idle_share,
         "sources": sources_data(ranking.forecast, row.platform),
     }
-
-
-def _slice(profile: ModelProfile) -> dict[str, Any]:
-    return {
-        "gpu": profile.gpu,
-        "profile": None if profile.chosen is None else profile.chosen.profile.name,
-        "reason": profile.reason,
-        "by_memory_rule": profile.by_memory,
-        "by_utilisation_rule": profile.by_utilisation,
-        "slices": [
-            {
-                "profile": cut.profile.name, "fits": cut.fits.value,
-                "memory_bytes": cut.profile.memory_bytes, "slowdown": cut.slowdown,
-            }
-            for cut in profile.slices
-        ],
-    }  # fmt: skip

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from berth.pilot.errors import BerthError
 from berth.pilot.units import counted
 from berth.plugin.doctor.findings import Finding, Status
 from berth.plugin.outcomes.accuracy import MOST_COUNTED, newest_jobs, newest_only, summarise
@@ -83,6 +84,12 @@ def overview_report(
     may raise BerthError; None: not ready yet. ``places``: the daemon's ``places``.
     """
     lead = _MODES[site.mode]
+    try:
+        places()
+    except BerthError as error:
+        if site.mode is not Mode.OFF:
+            lead = f"Berth does not run here, so no job is changed (mode {site.mode.value}): "
+            lead += f"{error.message}."
     if stopped_s is not None:
         at = time.strftime("%Y-%m-%d %H:%M", time.localtime(stopped_s))
         lead = f"Berth is stopped since {at}: {site.daemon.kill_switch} exists, no job is changed."

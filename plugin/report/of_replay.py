@@ -91,12 +91,12 @@ def _hours(seconds: float) -> str:
 
 FIGURES = (
     Figure("mean wait", "mean_wait_s", format_elapsed, "always", brief="Wait h"),
-    Figure("p95 wait", "p95_wait_s", format_elapsed, "always", brief="p95 h"),
+    Figure("p95 wait", "p95_wait_s", format_elapsed, "always", brief="P95 h"),
     Figure("p99 wait", "p99_wait_s", format_elapsed, "always"),
     Figure("mean finish", "mean_finish_s", format_elapsed, "always", brief="Finish h"),
     Figure("makespan", "makespan_s", format_elapsed, "always"),
     Figure("bounded slowdown", "mean_bounded_slowdown", "{:.4g}".format, "known", brief="Slow"),
-    Figure("energy kWh", "energy_kwh", "{:.4g}".format, "known", brief="kWh"),
+    Figure("energy kWh", "energy_kwh", "{:.4g}".format, "known", brief="Energy kWh"),
     Figure("cost", "cost", "{:.4g}".format, "known", brief="Cost"),
     Figure("carbon kg", "carbon_kg", "{:.4g}".format, "known"),
     Figure("cores used", "utilisation", "{:.1%}".format, "known", brief="Used"),
@@ -139,7 +139,7 @@ def brief_table(variants: Sequence[VariantReplays]) -> Table[VariantReplays]:
 
     def column(figure: Figure) -> Column[VariantReplays]:
         return Column(
-            figure.brief or figure.title, figure.key,
+            figure.brief or f"{figure.title[0].upper()}{figure.title[1:]}", figure.key,
             lambda variant: figure.value(variant.metrics),
             _hours if figure.write is format_elapsed else figure.write, is_wide=not figure.brief,
         )  # fmt: skip

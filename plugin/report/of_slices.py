@@ -176,16 +176,12 @@ def recommendation_part(recommendation: Recommendation) -> Part:
     possible = (c.prediction.abstained for c in choices if c.refused is None)
     abstained = next((reason for reason in possible if reason), None)
     notes = [f"Not sure: {abstained}."] if abstained else []
+    if choices[0].prediction.method == "batches":
+        notes.append("One more point, the same batch in 2 processes, would halve the error.")
     if recommendation.smallest is not None:
         notes.append(f"Smallest: {recommendation.smallest.profile.name}.")
     best = recommendation.best
     notes.append(f"Best: {best.profile.name if best else 'none'} ({recommendation.reason}).")
-    baselines = recommendation.baselines
-    if baselines.by_memory or baselines.by_utilisation:
-        notes.append(
-            f"The thesis's rules: by memory {baselines.by_memory or 'none'}, by utilisation "
-            f"{baselines.by_utilisation or 'not known'}."
-        )
     table = Table("Slices", choice_columns(recommendation.unit), choices)
     return Part("", [headline], tables=[table], notes=notes)
 
@@ -202,10 +198,6 @@ def recommendation_data(recommendation: Recommendation) -> dict[str, Any]:
         "best": recommendation.best.profile.name if recommendation.best else None,
         "reason": recommendation.reason,
         "gpu_memory_bytes": plain(recommendation.memory.gpu_bytes),
-        "baselines": {
-            "thesis_memory": recommendation.baselines.by_memory,
-            "thesis_utilisation": recommendation.baselines.by_utilisation,
-        },
         "slices": [_choice_data(recommendation, choice) for choice in recommendation.choices],
     }
 

@@ -6,7 +6,6 @@ A question needs ``--allow-actions``: it takes processor time, and its answer na
 from __future__ import annotations
 
 import re
-import shlex
 import shutil
 from collections.abc import Sequence
 from datetime import datetime
@@ -127,7 +126,7 @@ def reports() -> str | AnyResponse:
     last = page.questions.last
     return render_template(
         "what_if.html", table=_table(page), form=form, last=last, problem=problem,
-        may_ask=page.settings.actions, command=last and shlex.join(last.words),
+        may_ask=page.settings.actions,
     )  # fmt: skip
 
 

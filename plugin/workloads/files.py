@@ -185,6 +185,10 @@ def read_file(path: Path, options: WorkloadOptions | None = None) -> Workload:
     if config is None and (path.is_dir() or path.suffix.lower() in {".gguf", ".json"}):
         _refuse_other_files_of_models(path)
     if path.suffix in MODEL_FILES or (config is not None and _as_graph(config, stated)):
+        if config is not None and not stated.keys().isdisjoint(_SERVING):
+            from berth.predictor.families.language_model import refusals  # noqa: PLC0415 - slow
+
+            refusals.refuse_what_is_no_decoder(config, path)
         _check("model-graph", stated)
         return _graph(path, stated)
     if config is not None:

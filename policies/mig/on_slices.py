@@ -64,8 +64,6 @@ class OnSlices:
     """Units of work in a whole job; None: unknown."""
     on: Mapping[str, OnSlice]
     """The predictions, by profile name."""
-    utilisation: float | None = None
-    """Measured utilisation of the whole GPU, from 0 to 1."""
     is_latency: bool = True
     """False: the time per unit is 1 / throughput at full load, not the duration of one unit."""
 
@@ -173,14 +171,12 @@ def of_slice_workload(
     """
     by_profile = predictions(workload, geometry, predictor)
     whole_s = next(iter(by_profile.values())).whole_s
-    point = workload.target
     return OnSlices(
         workload.name,
         "batch",
         workload.target_batch * workload.processes,
         None if workload.runtime_s is None else workload.runtime_s / whole_s,
         {name: _of_prediction(workload, prediction) for name, prediction in by_profile.items()},
-        utilisation=None if point is None else point.sm_utilization,
     )
 
 

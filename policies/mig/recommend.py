@@ -13,11 +13,6 @@ from enum import StrEnum
 
 from berth.pilot.errors import UsageError
 from berth.pilot.units import format_bytes, format_seconds
-from berth.policies.mig.by_memory import (
-    THESIS_LIMITS_MB,
-    thesis_by_memory,
-    thesis_by_utilisation,
-)
 from berth.policies.mig.demands import Demand, SliceOption
 from berth.policies.mig.layout import GpuState
 from berth.policies.mig.on_slices import OnSlice, OnSlices
@@ -77,16 +72,6 @@ class SliceChoice:
 
 
 @dataclass(frozen=True, slots=True)
-class Baselines:
-    """The profiles that the rules of Panner Selvam's thesis choose; None except on an A100 40
-    GB.
-    """
-
-    by_memory: str | None
-    by_utilisation: str | None
-
-
-@dataclass(frozen=True, slots=True)
 class Recommendation:
     """The recommended slices of one GPU model for one workload, with all candidates."""
 
@@ -103,7 +88,6 @@ class Recommendation:
     smallest: SliceChoice | None
     best: SliceChoice | None
     reason: str
-    baselines: Baselines
 
 
 def recommend(
@@ -130,7 +114,7 @@ def recommend(
     memory = choices[0].prediction.memory
     return Recommendation(
         known.workload, geometry.gpu, terms, known.unit, known.units, memory, choices, smallest,
-        best, reason, _baselines(known, geometry, memory.gpu_bytes),
+        best, reason,
     )  # fmt: skip
 
 
@@ -246,16 +230,6 @@ def _why(best: SliceChoice, terms: Terms, unit: str) -> str:
     return words
 
 
-def _baselines(known: OnSlices, geometry: Geometry, memory: Interval | None) -> Baselines:
-    if not set(THESIS_LIMITS_MB) <= set(geometry.by_name):
-        return Baselines(None, None)
-    used = known.utilisation
-    return Baselines(
-        None if memory is None else thesis_by_memory(memory.mid / 1e6),
-        None if used is None else thesis_by_utilisation(used),
-    )
-
-
 def makeable(fleet: Iterable[GpuState], *, recut: bool) -> frozenset[str]:
     """Return the MIG profiles present in the fleet; with ``recut``, also those its GPUs can be
     given.
@@ -266,22 +240,6 @@ def makeable(fleet: Iterable[GpuState], *, recut: bool) -> frozenset[str]:
     return frozenset(present | plain if recut else present)
 
 
-def demand(
-    recommendation: Recommendation,
-    *,
-    runtime_s: float | None = None,
-    count: int = 1,
-    priority: int = 0,
-) -> Demand:
-    """Return the planner's demand for a workload: its predictions on the slices that may be chosen.
-
-    Throughput is relative to the whole GPU. ``runtime_s`` is the job's run time on the whole GPU
-    (default: from the workload's amount of work). Energy is included where it is known. Raises
-    UsageError where no slice may be chosen.
-    """
-    return demand_on([recommendation], runtime_s=runtime_s, count=count, priority=priority)
-
-
 def demand_on(
     recommendations: Sequence[Recommendation],
     *,
@@ -289,9 +247,12 @@ def demand_on(
     count: int = 1,
     priority: int = 0,
 ) -> Demand:
-    """Return the planner's demand for one workload on slices of several GPU models; see ``demand``.
+    """Return the planner's demand for a workload: its predictions on the slices that may be chosen.
 
-    ``recommendations`` holds one entry per GPU model, at least one.
+    ``recommendations`` holds one entry per GPU model, at least one. Throughput is relative to the
+    whole GPU. ``runtime_s`` is the job's run time on the whole GPU (default: from the workload's
+    amount of work). Energy is included where it is known. Raises UsageError where no slice may be
+    chosen.
     """
     options = tuple(
         option

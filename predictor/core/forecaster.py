@@ -115,17 +115,6 @@ class Forecaster:
         )
         return _of_whole_job(forecast, workload)
 
-    def explain(
-        self,
-        workload: Workload,
-        platform: Platform,
-        known: Mapping[str, Platform],
-        *,
-        reference: str | None = None,
-    ) -> Mapping[str, Explanation]:
-        """Return each family's explanation of its prediction for the platform, by family name."""
-        return self.explain_each(workload, [platform], known, reference=reference)[0]
-
     def explain_each(
         self,
         workload: Workload,

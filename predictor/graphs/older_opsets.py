@@ -31,7 +31,8 @@ def converted(data: bytes) -> bytes:
         ).SerializeToString()
     except Exception as error:
         # The library raises many exception types; each means that the file was not converted.
-        reason = (str(error).strip().splitlines() or [type(error).__name__])[-1][:200]
+        line = (str(error).strip().splitlines() or [type(error).__name__])[-1]
+        reason = line.rpartition("` failed: ")[2][:200]  # without the library's own file and line
         raise Problem(
             f"is of an operator set before {OLDEST_OPSET} and was not converted: {reason}",
             "export it again with a newer operator set",

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import struct
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple, TypeAlias
 
 from berth.pilot import protobuf
@@ -68,6 +68,7 @@ class RawModel:
 
     producer: str
     opset: int
+    """The operator set that the file declares, before it was converted."""
     nodes: list[Node]
     constants: dict[bytes, Tensor]
     inputs: list[Input]
@@ -168,7 +169,7 @@ def _model(data: bytes, limits: Limits, convert: Converter | None = None) -> Raw
     if graph is None:
         raise Problem("holds no graph; it is not an ONNX model")
     if 0 < opset < OLDEST_OPSET and convert is not None:
-        return _model(convert(data), limits)
+        return replace(_model(convert(data), limits), opset=opset)
     if opset < OLDEST_OPSET:
         declared = f"opset {opset}" if opset else "no operator set"
         raise (OlderOpset if opset else Problem)(

@@ -143,6 +143,7 @@ def sorted_nodes(nodes: list[Node], known: Iterable[bytes]) -> list[Node]:
     return in_order
 
 
+_BATCH = re.compile(r"(?i)batch\w*")
 _WORD = re.compile(r"[A-Za-z_][\w.]*|\d+|[+\-*]")
 
 
@@ -151,25 +152,24 @@ def bind(
 ) -> tuple[dict[bytes, Tensor], int]:
     """Return each input by name with all its sizes set, and the batch size.
 
-    The batch is the open first dimension of the inputs, by default 1. A graph whose first
-    dimension is a number has that fixed batch. ``sizes`` are by the name of a dimension; of a
-    dimension without a name by its axis (``"2"``: in all inputs) or by input and axis
-    (``"images:2"``). Raises Problem for a dimension that stays open, for a size that no dimension
-    takes, and for a ``batch`` that differs from the fixed one.
+    The batch is a dimension named ``batch...``, else the open first dimension, by default 1. A
+    graph whose first dimension is a number has that fixed batch. ``sizes`` are by the name of a
+    dimension; of a dimension without a name by its axis (``"2"``: in all inputs) or by input and
+    axis (``"images:2"``). Raises Problem for a dimension that stays open, for a size that no
+    dimension takes, and for a ``batch`` that differs from the fixed one.
     """
     _check_taken(inputs, sizes)
-    name = _batch_name(inputs, sizes)
-    if name is None:
-        port = next((i for i in inputs if i.shape), None)
-        fixed = 1 if port is None or not port.shape else _set_size(port, 0, port.shape[0], sizes)
-        if batch is not None and fixed != batch:
-            raise Problem(
-                f"has its batch fixed at {fixed}, so batch {batch} cannot be predicted",
-                "export it with a dynamic batch dimension, and set it by --batch alone",
-            )
-        batch = fixed
-    batch = 1 if batch is None else batch
     known = dict(sizes)
+    place = _batch_place(inputs, sizes)
+    fixed, name = 1 if place is None else _set_size(*place, sizes), ""
+    if fixed is None and place is not None:
+        name = str(_spelt(place[2]))
+    elif batch not in (None, fixed):
+        raise Problem(
+            f"has its batch fixed at {fixed}, so batch {batch} cannot be predicted",
+            "export it with a dynamic batch dimension, and set it by --batch alone",
+        )
+    batch = fixed or batch or 1
     if name:
         known[name] = batch
     bound = {}
@@ -181,14 +181,17 @@ def bind(
     return bound, batch
 
 
-def _batch_name(inputs: Sequence[Input], sizes: Mapping[str, int]) -> str | None:
-    """Return the name of the inputs' open first dimension: "" if unnamed, None if it is fixed."""
-    for port in inputs:
-        if port.shape:
-            first = _spelt(port.shape[0])
-            if isinstance(first, str) and _set_size(port, 0, first, sizes) is None:
-                return first
-    return None
+def _batch_place(
+    inputs: Sequence[Input], sizes: Mapping[str, int]
+) -> tuple[Input, int, int | str] | None:
+    """Return the input, axis and size of the batch: of a dimension named ``batch...`` (recurrent
+    layers have it second), else of the first dimension that is open, else of the first; None where
+    no input has a dimension."""
+    places = [(port, axis, size) for port in inputs for axis, size in enumerate(port.shape or ())]
+    named = [p for p in places if isinstance(p[2], str) and _BATCH.fullmatch(p[2])]
+    first = [p for p in places if p[1] == 0]
+    still_open = [p for p in first if _set_size(*p, sizes) is None]
+    return next(iter((*named, *still_open, *first)), None)
 
 
 def _spelt(size: int | str) -> int | str:

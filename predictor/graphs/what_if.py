@@ -1,11 +1,11 @@
-"""Predict how much a model on a platform gains by another batch, precision, fusion or slice.
+"""Predict how much a model on a platform gains by another batch, precision or fusion.
 
 The roofline predicts each changed configuration in the same way as the present one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -23,7 +23,6 @@ from berth.predictor.graphs.roofline import (
     roofline,
 )
 from berth.predictor.hardware.device import Numbers
-from berth.predictor.hardware.roofs import Roof
 
 POINTWISE = frozenset({Family.ACTIVATION, Family.ELEMENTWISE, Family.QUANTISATION})
 """Operator families that compilers fuse into the operator that produces their input."""
@@ -37,13 +36,10 @@ AtBatch = Callable[[int], ModelGraph | None]
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A possible change and its predicted gain.
-
-    ``gain`` is the new throughput over the present one; for a slice, throughput per GPU share.
-    """
+    """A possible change and its predicted gain: the new throughput over the present one."""
 
     name: str
-    """The kind of change: batch, precision, fusion or slice."""
+    """The kind of change: batch, precision or fusion."""
     to: str
     gain: float
     note: str = ""
@@ -53,18 +49,15 @@ class Change:
         return f"{self.to}: {self.gain:.2f}x{f' {self.note}' if self.note else ''}"
 
 
-def changes(
-    graph: ModelGraph, now: Roofline, known: Mapping[str, Roof], at_batch: AtBatch
-) -> list[Change]:
+def changes(graph: ModelGraph, now: Roofline, at_batch: AtBatch) -> list[Change]:
     """Return the changes with a gain of at least ``LEAST_GAIN``, largest gain first.
 
-    Batches and slices that do not fit in memory are left out.
+    Batches that do not fit in memory are left out.
     """
     candidates = [
         *_precision(graph, now),
         _batch(now, at_batch),
         _fusion(graph, now),
-        _slice(graph, now, known),
     ]
     helping = [change for change in candidates if change is not None and change.gain >= LEAST_GAIN]
     return sorted(helping, key=lambda change: -change.gain)
@@ -120,26 +113,6 @@ def _fusion(graph: ModelGraph, now: Roofline) -> Change | None:
     then = float(operator_times(load, now.roof, now.numbers).seconds.sum())
     return Change("fusion", f"fusing {merged} pointwise operators into what feeds them",
                   now.seconds.mid / then, "as fast as operator by operator")  # fmt: skip
-
-
-def _slice(graph: ModelGraph, now: Roofline, known: Mapping[str, Roof]) -> Change | None:
-    """Return the MIG slice of this GPU with the most samples per second per share of the GPU.
-
-    None where no known slice of the GPU has enough memory.
-    """
-    tried = [
-        (roofline(graph, roof, now.numbers), roof.share)
-        for roof in known.values()
-        if roof.parent == now.roof.platform
-    ]
-    fitting = [(then, share) for then, share in tried if then.fits]
-    if not fitting:
-        return None
-    best, share = max(fitting, key=lambda pair: pair[0].samples_per_s / pair[1])
-    speed = best.samples_per_s / now.samples_per_s
-    return Change("slice", f"on {best.roof.platform}", speed / share,
-                  f"as many samples a second for the same share of the GPU ({speed:.0%} of the "
-                  f"speed on {share:.0%} of it)")  # fmt: skip
 
 
 def fused(graph: ModelGraph, numbers: Numbers) -> tuple[Load, int]:

@@ -37,7 +37,6 @@ RESNET = {
         }
     ],
     "idle_power_w": 55,
-    "power_limit_w": 250,
     "memory": {"reserved_bytes": 4_500_000_000},
 }  # fmt: skip
 

@@ -196,7 +196,8 @@ def first_day(slurm: Cluster, fit: str, *, unnamed: bool = True) -> Iterator[Non
         "[policy]",
         f'[daemon]\nsocket = "{slurm.berth_socket}"\nstore = "sqlite:///{slurm.work}/berth.db"\n'
         f'kill_switch = "{slurm.work}/off"\nruled_out = "{slurm.work}/ro.json"\n'
-        f'scheduler_users = ["root"]\nstate_refresh_s = 1\n\n[fit]\nmode = "{fit}"\n'
+        f'scheduler_users = ["root"]\nstate_refresh_s = 1\noutcomes_refresh_s = 2\n\n'
+        f'[fit]\nmode = "{fit}"\n'
         f"unnamed_partition = {str(unnamed).lower()}\n\n[policy]",
         1,
     )

@@ -45,6 +45,9 @@ class DoesNotRun(Exception):
 class FreshSite:
     """The commands of the README on one cluster, each timed."""
 
+    rules_of_a = "translation = { max_cores = 1, keep_tasks = false }\n"
+    """A line of A's candidate: it has one core, which jobs of two threads may have, too."""
+
     def __init__(self, cluster: TwoKinds) -> None:
         self.cluster, self.work = cluster, cluster.work
         self.site = cluster.work / "berth.toml"
@@ -57,8 +60,7 @@ class FreshSite:
         """Site file, calibration, daemon and filter in mode enforce; what calibrate printed."""
         self.berth("site", "init", "--output", str(self.site))
         text = self.site.read_text().replace('mode = "shadow"', 'mode = "enforce"')
-        one_core = "translation = { max_cores = 1, keep_tasks = false }"
-        text = text.replace('partition = "full"\nnodes', f'partition = "full"\n{one_core}\nnodes')
+        text = text.replace('partition = "full"\n', f'partition = "full"\n{self.rules_of_a}')
         self.site.write_text(
             f'{text}\n[daemon]\nsocket = "{self.cluster.berth_socket}"\n'
             f'store = "sqlite:///{self.work}/berth.db"\nkill_switch = "{self.work}/off"\n'
@@ -101,7 +103,7 @@ class FreshSite:
 
     def timed(self, program: Program, place: str, runs: int = 3) -> float:
         """Median seconds on a place, in jobs that are not looked at. Raises DoesNotRun."""
-        script = self._script(program, runs)
+        script = self.script(program, runs)
         output = self.work / f"{program.name}-{place}.out"
         cpus = program.threads if place == "pair" else 1
         job = self.cluster.sbatch(
@@ -115,7 +117,8 @@ class FreshSite:
             raise DoesNotRun(f"{shlex.join(program.command)} on {PLACES[place]}: {state}: {said}")
         return statistics.median(took_s)
 
-    def _script(self, program: Program, runs: int) -> Path:
+    def script(self, program: Program, runs: int) -> Path:
+        """Return a script that runs the program so many times, and prints how long each took."""
         script = self.work / f"{program.name}-{runs}.sh"
         script.write_text(
             f"#!/bin/bash\nset -e\nTIMEFORMAT='took %R'\n"
@@ -173,7 +176,7 @@ class FreshSite:
         time.sleep(2.5)  # until the daemon has read that, too
         job = self.cluster.sbatch(
             "-p", "auto", "-n", str(program.threads), f"--comment=berth:{program.name}", *options,
-            script=f"#!/bin/bash\nexec {self._script(program, 1)}\n", user=None,
+            script=f"#!/bin/bash\nexec {self.script(program, 1)}\n", user=None,
         )  # fmt: skip
         return job.id, job.message.strip()
 

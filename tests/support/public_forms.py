@@ -30,6 +30,8 @@ def busy_months(seed: str, count: int, cores: int) -> list[Job]:
         steps = (600, 3_600, 14_400, 43_200, 86_400, 259_200)
         limit_s = next((step for step in steps if step * draw.uniform(0.7, 1.4) > run_s), 259_200)
         is_unlimited = draw.random() < 0.05
+        if is_unlimited and need < cores // 4:
+            run_s = int(draw.uniform(0.1, 4.0) * 86_400)  # past the day that is planned for it
         jobs.append(Job(int(at_s), run_s, need, None if is_unlimited else limit_s,
                         draw.randrange(50)))  # fmt: skip
         # On average as many core-seconds arrive as the machine has.

@@ -3,8 +3,8 @@
 FCFS: jobs start in the order of submission, none before the one ahead of it. EASY (Lifka 1995): the
 first job that cannot start has a reservation at the earliest time at which the planned ends of the
 running jobs leave it enough cores; a job behind it starts now if it ends by then as planned, or if
-it uses only cores that the reservation leaves over. A job that runs past its planned end is
-expected to end at once.
+it uses only cores that the reservation leaves over. When a job has run for as long as was planned,
+it is planned for twice as long from its start, and the reservation is made anew.
 """
 
 from __future__ import annotations
@@ -40,21 +40,25 @@ class Job(NamedTuple):
 def starts(jobs: Sequence[Job], cores: int, *, easy: bool) -> list[float]:
     """When each job starts in a pool of so many cores; the jobs are in order of submission."""
     start: dict[int, float] = {}
-    running: list[int] = []
+    ends: dict[int, float] = {}
+    planned_ends: dict[int, float] = {}
     queue: list[int] = []
     coming = 0
-    while coming < len(jobs) or running:
-        ends = [start[n] + jobs[n].takes_s for n in running]
-        now = min([*ends, *(float(job.submit_s) for job in jobs[coming : coming + 1])])
-        running = [n for n, end_s in zip(running, ends, strict=True) if end_s > now]
+    while coming < len(jobs) or ends:
+        arrivals = [float(job.submit_s) for job in jobs[coming : coming + 1]]
+        now = min([*ends.values(), *planned_ends.values(), *arrivals])
+        for n in [n for n, end_s in ends.items() if end_s <= now]:
+            del ends[n], planned_ends[n]
+        for n, end_s in planned_ends.items():
+            planned_ends[n] = end_s if end_s > now else start[n] + 2 * (end_s - start[n])
         while coming < len(jobs) and jobs[coming].submit_s <= now:
             queue.append(coming)
             coming += 1
-        planned = [(max(now, start[n] + jobs[n].planned_s), jobs[n].cores) for n in running]
-        free = cores - sum(jobs[n].cores for n in running)
+        planned = [(end_s, jobs[n].cores) for n, end_s in planned_ends.items()]
+        free = cores - sum(jobs[n].cores for n in ends)
         for n in list(_starting(jobs, queue, now, free, planned, easy=easy)):
-            start[n] = now
-            running.append(n)
+            start[n], ends[n] = now, now + jobs[n].takes_s
+            planned_ends[n] = now + jobs[n].planned_s
             queue.remove(n)
     return [start.get(n, math.nan) for n in range(len(jobs))]
 

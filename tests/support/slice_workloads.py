@@ -9,7 +9,7 @@ from berth.predictor.families.slices.workload import MemoryNeed, Point, Probe, S
 GIB = 2**30
 
 
-def counters(
+def utilised(
     *,
     memory_gib: tuple[float, float, float] | None = (2.0, 3.0, 4.0),
     memory_utilization: float = 0.3,
@@ -27,7 +27,7 @@ def counters(
         need = MemoryNeed(low_bytes=low, mid_bytes=mid, high_bytes=high)
     return SliceWorkload(
         name="job", gpu=gpu, batch=64.0, memory=need, probes=probes,
-        idle_power_w=55.0, power_limit_w=250.0,
+        idle_power_w=55.0,
         points=(
             Point(
                 batch=64.0, step_s=step_s, mean_step_s=mean_step_s, power_w=power_w,

@@ -7,23 +7,24 @@ from lab.slices.mig_slices import MISO, PARVA, all_results
 from lab.slices.slice_cases import fits_figures
 
 METHODS = {
-    "miso.counters": (MISO, "counters"),
     "miso.utilisation": (MISO, "utilisation"),
-    "miso.time": (MISO, "time"),
-    "miso.time-probe": (MISO, "time + probe"),
+    "miso.use": (MISO, "use"),
+    "miso.gpu-use": (MISO, "gpu-use"),
+    "miso.typical": (MISO, "typical"),
+    "miso.typical-probe": (MISO, "typical + probe"),
     "parva.sweep": (PARVA, "sweep"),
     "parva.sweep-probe": (PARVA, "sweep + probe"),
     "parva.sweep-family": (PARVA, "sweep, leaving out the family"),
+    "parva.pair": (PARVA, "pair"),
     "parva.batches": (PARVA, "batches"),
     "parva.batches-probe": (PARVA, "batches + probe"),
 }
-COVERED = ("miso.counters", "parva.sweep", "parva.batches")
-MEDIANS = ("miso.counters", "parva.sweep")
+COVERED = MEDIANS = ("miso.utilisation", "parva.sweep", "parva.pair", "parva.batches")
 
 
 def figures(work: Work) -> dict[str, float]:
     """Return mean errors of all methods, medians and coverage of those that are used most."""
-    results, _ = all_results(work.seed, work.advance)
+    results = all_results(work.seed, work.advance)
     by_name = {(one.task, one.method): one.figures for one in results}
     made = {f"{name}.mean": by_name[key].mean_error for name, key in METHODS.items()}
     made |= {f"{name}.median": by_name[METHODS[name]].median_error for name in MEDIANS}

@@ -13,13 +13,13 @@ import click
 from berth.pilot.errors import BerthError, UsageError
 from berth.plugin.cli.options import FILE, SentenceJson, json_option, seconds_of
 from berth.plugin.mig.access import open_access
-from berth.plugin.mig.apply import GpuPreview, Report, previews
+from berth.plugin.mig.apply import GpuPreview, Report, previews, undoing
 from berth.plugin.mig.errors import Busy
 from berth.plugin.mig.settings import load
 from berth.plugin.mig.target import checked, read_target
 
 OUTCOMES = {
-    "new": "The new layout stands.",
+    "new": "The new layout stands. Back to the old one: berth mig apply --undo --yes",
     "old": "The unfinished apply was rolled back; the layout from before it stands.",
     "unchanged": "Nothing had to be changed.",
 }
@@ -34,6 +34,7 @@ OUTCOMES = {
 )
 @click.option("--wait", default="0s", help="Wait so long for busy slices.")
 @click.option("--resume", is_flag=True, help="End an apply that was interrupted, without a FILE.")
+@click.option("--undo", is_flag=True, help="Go back to before the last apply, without a FILE.")
 @click.option("--enable-mig", is_flag=True, help="Switch MIG on where FILE needs it.")
 @json_option
 def apply(  # noqa: PLR0917 - one parameter an option
@@ -43,6 +44,7 @@ def apply(  # noqa: PLR0917 - one parameter an option
     selected: str | None,
     wait: str,
     resume: bool,
+    undo: bool,
     enable_mig: bool,
     json_: bool,
 ) -> None:
@@ -51,10 +53,13 @@ def apply(  # noqa: PLR0917 - one parameter an option
     Only instances that are idle and that FILE does not keep are destroyed. Whatever fails, the
     layout is rolled back; an interrupted apply is ended by the next one, or by --resume.
 
-    Example: berth mig apply plan.json --yes
+    \b
+    Example:
+      berth mig apply plan.json --yes
+      berth mig apply --undo --yes
     """
-    if resume == (file is not None):
-        raise UsageError("give a FILE, or --resume without one")
+    if (file is not None) + resume + undo != 1:
+        raise UsageError("give a FILE, or --resume or --undo without one")
     if yes and dry_run:
         raise UsageError("--yes and --dry-run exclude each other")
     settings = load()
@@ -63,7 +68,10 @@ def apply(  # noqa: PLR0917 - one parameter an option
         _show_report(gpus.resume(), json_)
         return
     node = settings.node.node if settings.node else None
-    target = read_target(Path(str(file)), gpus.inventory(), selected=selected, node=node)
+    if undo:
+        target = undoing(Path(settings.state_dir))
+    else:
+        target = read_target(Path(str(file)), gpus.inventory(), selected=selected, node=node)
     if not yes:
         _show_previews(gpus.preview(target), json_)
         return

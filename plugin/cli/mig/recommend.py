@@ -32,7 +32,7 @@ from berth.policies.mig.documents import (
     states_of,
 )
 from berth.policies.mig.layout import GpuState
-from berth.policies.mig.recommend import Aim, Terms, demand, makeable
+from berth.policies.mig.recommend import Aim, Terms, demand_on, makeable
 from berth.policies.mig.recommend import recommend as choose
 from berth.predictor.core.workload import Workload
 from berth.predictor.families.slices.workload import SliceWorkload
@@ -120,7 +120,7 @@ def recommend(
         predictions.on_slices(workload, geometry), geometry, terms, possible=possible
     )
     if jobs_file is not None:
-        write_json(jobs_file, _jobs(demand(recommendation, count=count)))
+        write_json(jobs_file, _jobs(demand_on([recommendation], count=count)))
     answer(
         lambda: recommendation_part(recommendation),
         lambda: recommendation_data(recommendation),

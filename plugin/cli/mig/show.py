@@ -73,7 +73,11 @@ def _show_here(json_: bool) -> None:
     if not states:
         names = ", ".join(f"{r.index} ({r.name}: MIG {'off' if r.capable else 'impossible'})"
                           for r in records)  # fmt: skip
-        raise UsageError(f"no GPU of this machine can be cut now: {names}")
+        raise UsageError(
+            f"no GPU of this machine can be cut now: {names}",
+            hint="nvidia-smi -i INDEX -mig 1 switches MIG on (root, an idle GPU); or write the "
+            "fleet file by hand (docs/mig.md) and give `berth mig apply` --enable-mig",
+        )
     answer(
         Part("", tables=[layouts_table(states)], notes=list(_differences(records))),
         json.loads(to_json(fleet_document(states))),

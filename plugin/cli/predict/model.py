@@ -58,7 +58,7 @@ def predict_model(asked: Asked) -> None:
     if asked.roofline:
         explained = [row.line for row in rows if row.platform in asked.names] or [rows[0].line]
         at_batch = _at_batch(asked.path, asked.sizes)
-        details = [(line, changes(graph, line, known, at_batch)) for line in explained]
+        details = [(line, changes(graph, line, at_batch)) for line in explained]
     name, steps = document.file or document.name, asked.workload.amount.steps
     ranking = ModelRanking(
         name, graph, forecast, steps, rows, memories, details, with_sources=asked.why

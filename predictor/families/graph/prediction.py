@@ -1,6 +1,6 @@
 """Predict time, memory and energy of one run of a model on platforms, in one call.
 
-Needs numpy and onnxruntime. The choice of a MIG profile is in ``policies/mig/by_memory.py``.
+Needs numpy and onnxruntime.
 """
 
 from __future__ import annotations

@@ -42,10 +42,11 @@ _ENCODING_CLASS = re.compile(
     r"|Bert\w*Model|RobertaModel|CLIP\w*|SiglipModel|ViT\w*Model|NewModel|EncoderModel"
     r"|EmbeddingModel|T5ForConditionalGeneration|T5EncoderModel)$"
 )
-_ONNX = (
-    "export it (`optimum-cli export onnx`) and give the model.onnx; where berth[frameworks] is "
-    "installed, `--dim sequence=128` builds one run of its graph from config.json"
+_EXPORT = (
+    "export it to ONNX with `optimum-cli export onnx --model MODEL FOLDER`, then give "
+    "FOLDER/model.onnx"
 )
+_ONE_RUN = "`berth predict config.json --dim sequence=128` predicts one run; or "
 
 
 def family_of(raw: Mapping[str, Any]) -> str:
@@ -88,7 +89,7 @@ def refuse_what_is_no_decoder(raw: Mapping[str, Any], source: Path | str) -> Non
         raise DocumentError(
             source,
             f"is of an encoder, {family[:60]!r}{named}, not a decoder; only decoders serve tokens",
-            hint=_ONNX,
+            hint=_EXPORT if family in SEEING else _ONE_RUN + _EXPORT,
         )
 
 

@@ -34,8 +34,6 @@ LATENTS = "latents.json"
 """File name of the Gaussian processes (``latent``)."""
 RESIDUAL = "sweep-residual.onnx"
 """File name of the learnt correction of the load model (``sweep``)."""
-NO_RESIDUAL = "none"
-"""Name in the manifest for a bundle without a learnt correction."""
 LARGE_BATCH = 64.0
 """Least batch size with interval widths of its own: few training runs used a GPU that fully."""
 RESIDUAL_FEATURES: tuple[str, ...] = (
@@ -85,13 +83,6 @@ class MethodEntry(Document):
         )
 
 
-class SliceTraining(Training):
-    """The data and settings that the slices bundle was trained with."""
-
-    residual: str
-    """Name of the learnt correction that cross-validation chose; ``none``: no correction."""
-
-
 class SliceManifest(BundleManifest):
     """The content of a slices bundle's ``manifest.json``."""
 
@@ -102,7 +93,7 @@ class SliceManifest(BundleManifest):
     shares: ShareModel
     methods: tuple[MethodEntry, ...] = Field(min_length=1)
     residual_features: tuple[str, ...]
-    training: SliceTraining
+    training: Training
 
 
 def verify(folder: Path = DEFAULT_SLICES_BUNDLE) -> SliceManifest:
@@ -111,8 +102,7 @@ def verify(folder: Path = DEFAULT_SLICES_BUNDLE) -> SliceManifest:
     Raises DocumentError.
     """
     manifest = read_manifest(folder, SliceManifest)
-    corrected = manifest.training.residual != NO_RESIDUAL
-    check_complete(folder, manifest, (LATENTS, RESIDUAL) if corrected else (LATENTS,))
+    check_complete(folder, manifest, (LATENTS, RESIDUAL))
     check_features(
         folder,
         same=manifest.residual_features == RESIDUAL_FEATURES,
@@ -152,13 +142,10 @@ def load(folder: Path = DEFAULT_SLICES_BUNDLE) -> SliceModel:
         if family.name not in named:
             raise DocumentError(folder / LATENTS, f"holds {family.name!r}, unknown to the manifest")
         _check_family(family, folder / LATENTS)
-    residual = None
-    if manifest.training.residual != NO_RESIDUAL:
-        residual = partial(regressed, open_model(folder / RESIDUAL))
     return SliceModel(
         shares=manifest.shares,
         families=families,
-        sweep=SweepModel(residual),
+        sweep=SweepModel(partial(regressed, open_model(folder / RESIDUAL))),
         methods={entry.name: entry for entry in manifest.methods},
         gpus=manifest.gpus,
         id=manifest.id,
@@ -170,5 +157,5 @@ def _check_family(family: Family, path: Path) -> None:
     for m in family.members:
         width = len(m.features)
         sizes = {len(m.centre), len(m.scale), *(len(row) for row in m.rows)}
-        if sizes != {width} or len(m.weights) != len(m.rows) or min(m.scale) <= 0:
+        if sizes != {width} or len(m.weights) != len(m.rows) or min(m.scale, default=1.0) <= 0:
             raise DocumentError(path, f"has a member of {family.name!r} that does not fit together")

@@ -1,14 +1,14 @@
-"""Predict from GPU counters how much of a workload's time a smaller MIG slice lengthens.
+"""Predict from GPU utilisation how much of a workload's time a smaller MIG slice lengthens.
 
 The latent value is ``log(B / A)`` on the whole GPU, where
 
 - ``A``: time of kernel launches and host work (seconds, see ``physics``);
 - ``B``: time of GPU work (seconds).
 
-Gaussian processes predict it from memory and kernel activity, power and step time on the whole GPU.
+Gaussian processes predict it from memory and kernel activity and step time on the whole GPU.
 There is one process for each set of features and for several values of the sharpness in
 ``physics``; their log slow-downs are averaged, because the few training models are too few to
-select the best one. If a counter is missing, only the sets without that counter are used. Each
+select the best one. The family ``typical`` has no feature: it is the training models' mean. Each
 process is stored as JSON (training rows and weights) and evaluated with numpy.
 """
 
@@ -24,7 +24,7 @@ from pydantic import Field
 from berth.pilot.documents import Document
 from berth.predictor.core.arrays import Floats
 from berth.predictor.families.slices.physics import LATENT_LEAST, LATENT_MOST, log_slowdown
-from berth.predictor.families.slices.workload import Point, SliceWorkload
+from berth.predictor.families.slices.workload import Point
 
 LATENT_SCHEMA = "berth.slice-latents/1"
 SIGNAL = 1.5
@@ -36,28 +36,27 @@ PROBE_NOISE = 0.03
 """Standard error of the log time of a probe (a run on a slice)."""
 LEAST_UTILIZATION = 0.005
 """Least memory utilisation that is distinguished from 0, before the log is taken."""
+STEP = "log_step"
+"""Name of the feature of the step time."""
 _GRID = np.linspace(LATENT_LEAST, LATENT_MOST, 361)
 """Latent values among which the one that fits the probes is searched."""
 
 
-def features(workload: SliceWorkload, point: Point) -> dict[str, float]:
+def features(point: Point) -> dict[str, float]:
     """Return the features of a measurement on the whole GPU by name; unmeasured features are
     absent."""
-    values = {"log_step": math.log(point.seconds), "log_batch": math.log(point.batch)}
+    values = {STEP: math.log(point.seconds)}
     if point.memory_utilization is not None:
         busy = max(point.memory_utilization, LEAST_UTILIZATION)
         values["log_memory"] = math.log(busy)
     if point.sm_utilization is not None:
         values["sm"] = point.sm_utilization
-    idle, most = workload.idle_power_w, workload.power_limit_w
-    if point.power_w is not None and idle is not None and most is not None:
-        values["power"] = min(max((point.power_w - idle) / (most - idle), 0.0), 1.2)
     return values
 
 
 class Member(Document):
     """A trained Gaussian process that predicts the log ratio of GPU work to host time from
-    counters.
+    utilisation and step time.
 
     It belongs to one sharpness of the time formula (``physics``). Features are standardised.
     """
@@ -77,7 +76,7 @@ class Member(Document):
 
 
 class Family(Document):
-    """Gaussian processes that need the same counters, with the range of their training data."""
+    """Gaussian processes that need the same features, with the range of their training data."""
 
     name: str
     needs: tuple[str, ...]
@@ -169,26 +168,16 @@ def latents(family: Family, known: Sequence[Mapping[str, float]]) -> Latents:
     return Latents(tuple(m.sharpness for m in family.members), np.array(values))
 
 
-def outside(family: Family, known: Mapping[str, float], slack: float = 0.5) -> str | None:
-    """Return a sentence that names a feature far outside its training range; None: all are within.
+def outside(family: Family, known: Mapping[str, float], slack: float = 0.5) -> dict[str, str]:
+    """Return a sentence for each feature far outside its training range, by the feature's name.
 
     ``slack`` is how far outside is allowed, as a share of the width of the range.
     """
+    sentences = {}
     for name, low, high in zip(family.needs, family.low, family.high, strict=True):
         room = slack * (high - low)
         if not low - room <= known[name] <= high + room:
-            return f"{name} is {known[name]:.3g}; the bundle was trained on {low:.3g} to {high:.3g}"
-    return None
-
-
-def whole_job(family: Family, known: Mapping[str, float], slack: float = 0.5) -> bool:
-    """Return whether a family needs the step time, and the measured time is no step's but longer:
-    a whole job's, which says nothing about its steps.
-
-    ``slack`` is how far above the training range a step may be, as a share of that range.
-    """
-    if "log_step" not in family.needs:
-        return False
-    place = family.needs.index("log_step")
-    low, high = family.low[place], family.high[place]
-    return known["log_step"] > high + slack * (high - low)
+            sentences[name] = (
+                f"{name} is {known[name]:.3g}; the bundle was trained on {low:.3g} to {high:.3g}"
+            )
+    return sentences

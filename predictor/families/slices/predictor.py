@@ -11,9 +11,9 @@ Half the width of the interval of the log slow-down is ``q (0.1 - log(e)) + u``,
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache, partial
+from functools import lru_cache
 
 import numpy as np
 
@@ -28,16 +28,8 @@ from berth.predictor.families.slices.from_use import (
     WITHOUT_MEMORY,
     most_log_slowdown,
 )
-from berth.predictor.families.slices.latent import (
-    Family,
-    Latents,
-    features,
-    latents,
-    outside,
-    whole_job,
-)
+from berth.predictor.families.slices.latent import STEP, Family, features, latents, outside
 from berth.predictor.families.slices.physics import (
-    TYPICAL,
     Share,
     launch_share,
     plain_profiles,
@@ -55,12 +47,13 @@ from berth.predictor.families.slices.workload import Point, SliceWorkload
 from berth.predictor.hardware.mig.geometry import Geometry, SliceProfile
 from berth.predictor.hardware.mig.slices import geometry_of, lookup, slice_of
 
-SWEEP, BATCHES = "sweep", "batches"
-"""Methods: a load model fitted to times over batches and processes; batch equivalence."""
-TYPICAL_METHOD = "typical"
-"""Method for whole jobs of which no utilisation was measured: a typical slow-down, as a prior."""
-TYPICAL_WIDTH = Width(q90=0.45, q95=0.5)
-"""Interval width of the typical slow-down: the range of ``TYPICAL`` over models."""
+SWEEP, PAIR, BATCHES = "sweep", "pair", "batches"
+"""Methods: a load model fitted to times over batches and processes; the same where fewer than
+``LEAST_PROCESSES`` numbers of processes were measured; batch equivalence."""
+LEAST_PROCESSES = 3
+TYPICAL = "typical"
+"""Method for workloads of which only one time is known: the mean of the training models, as a
+prior."""
 EASE = 0.1
 """Part of an interval's width that does not depend on the slice's effective share."""
 UNKNOWN_SHARE = 1.25
@@ -130,12 +123,10 @@ class SlicePredictor:
         batches = [p.batch for p in workload.points]
         processes = [p.processes for p in workload.points]
         if len(set(processes)) > 1 and can_fit(batches, processes):
-            names.append(SWEEP)
+            names.append(SWEEP if len(set(processes)) >= LEAST_PROCESSES else PAIR)
         if Curve.of(workload.points, workload.processes) is not None:
             names.append(BATCHES)
         known = [name for name in names if name in self.model.methods]
-        if not known and workload.target is not None:
-            return (TYPICAL_METHOD,)
         return tuple(sorted(known, key=lambda name: self.model.methods[name].width.q90))
 
     def predict(
@@ -165,8 +156,8 @@ class SlicePredictor:
             )
         name = method or allowed[0]
         effective = np.array([self.model.shares.effective(s) for s in shares])
-        by = {SWEEP: self._by_sweep, BATCHES: self._by_batches, TYPICAL_METHOD: self._typical}
-        estimate = by.get(name, partial(self._by_latent, name))(workload, effective, probes)
+        by = {SWEEP: self._by_sweep, PAIR: self._by_sweep, BATCHES: self._by_batches}
+        estimate = by.get(name, self._by_latent)(name, workload, effective, probes)
         estimate = replace(
             estimate, log_slowdown=_ordered(shares, np.maximum(estimate.log_slowdown, 0.0))
         )
@@ -176,12 +167,13 @@ class SlicePredictor:
 
     def _known(self, workload: SliceWorkload, family: Family) -> dict[str, float] | None:
         """Return the workload's features by name; None if a feature that ``family`` needs is
-        missing."""
+        missing, or if the measured time is that of a whole job, which says nothing about its
+        steps."""
         point = workload.target
-        if point is None or point.processes != 1:
+        if point is None or (family.needs and point.processes != 1):
             return None
-        known = features(workload, point)
-        if not all(name in known for name in family.needs) or whole_job(family, known):
+        known = features(point)
+        if not all(name in known for name in family.needs) or STEP in outside(family, known):
             return None
         return known
 
@@ -192,7 +184,7 @@ class SlicePredictor:
         effective: Floats,
         probes: Sequence[tuple[Share, int]],
     ) -> _Estimate:
-        """Return log slow-downs predicted from GPU counters by the Gaussian processes of
+        """Return log slow-downs predicted from utilisation by the Gaussian processes of
         ``latent``."""
         family = next(f for f in self.model.families if f.name == name)
         point, known = workload.target, self._known(workload, family)
@@ -200,49 +192,54 @@ class SlicePredictor:
             raise AssertionError("only asked where the family can answer")
         workload_latents = latents(family, [known])
         width = self.model.methods[name].width_at(workload.target_batch)
-        seen = self._at_target(workload, point, probes)
+        at_target = {(point.batch, point.processes): point.seconds}
+        seen = self._seen(workload, probes, lambda *load: at_target.get(load))
         probed = self.model.methods[name].probed
         if seen and probed is not None:
-            logs_seen, shares_seen = zip(*seen, strict=True)
-            workload_latents, width = (
-                workload_latents.probed(logs_seen, shares_seen, point.unsteadiness),
-                probed,
-            )
-        logs = _for_slices(workload_latents, effective)
+            logs = [probe.log_slowdown for probe in seen]
+            at = [probe.effective for probe in seen]
+            workload_latents = workload_latents.probed(logs, at, point.unsteadiness)
+            width = probed
+        predicted = workload_latents.log_slowdown(effective)
         if name in (WITH_MEMORY, WITHOUT_MEMORY) and point.sm_utilization is not None:
             used = point.sm_utilization
-            logs = np.minimum(logs, [most_log_slowdown(used, float(e)) for e in effective])
+            most = [most_log_slowdown(used, float(e)) for e in effective]
+            predicted = np.minimum(predicted, most)
         latent, sharp = workload_latents.centre()
         launch = np.array([launch_share(latent, float(e), sharp) for e in effective])
         extra = np.full(len(effective), point.unsteadiness)
-        return _Estimate(name, logs, point.seconds, launch, width, extra, outside(family, known))
+        doubt = next(iter(outside(family, known).values()), None)
+        return _Estimate(name, predicted, point.seconds, launch, width, extra, doubt)
 
     def _by_batches(
-        self, workload: SliceWorkload, effective: Floats, probes: Sequence[tuple[Share, int]]
+        self,
+        name: str,
+        workload: SliceWorkload,
+        effective: Floats,
+        probes: Sequence[tuple[Share, int]],
     ) -> _Estimate:
         """Return log slow-downs by batch equivalence, scaled by runs on slices."""
         curve = Curve.of(workload.points, workload.processes)
         if curve is None:
             raise AssertionError("only asked where there is a curve")
-        entry, batch = self.model.methods[BATCHES], workload.target_batch
+        entry, batch = self.model.methods[name], workload.target_batch
         width, factor = entry.width_at(batch), 1.0
-        seen = [
-            (
-                float(curve.log_slowdowns(probe.batch, np.array([share]))[0]),
-                math.log(probe.seconds / curve.whole_s(probe.batch)),
-            )
-            for share, probe in (
-                (self.model.shares.effective(share), workload.probes[number])
-                for share, number in probes
-            )
-            if probe.processes == workload.processes
-        ]
+        seen = self._seen(
+            workload, probes, lambda b, n: curve.whole_s(b) if n == workload.processes else None
+        )
         if seen and entry.probed is not None:
-            width, factor = entry.probed, probe_factor(*zip(*seen, strict=True))
+            width = entry.probed
+            factor = probe_factor(
+                [
+                    float(curve.log_slowdowns(p.load.batch[0], np.array([p.effective]))[0])
+                    for p in seen
+                ],
+                [p.log_slowdown for p in seen],
+            )
         point = workload.target
         extra = 0.0 if point else UNKNOWN_LOAD_WIDTH
         return _Estimate(
-            BATCHES,
+            name,
             factor * curve.log_slowdowns(batch, effective),
             curve.whole_s(batch),
             curve.launch_shares(batch, effective),
@@ -251,21 +248,9 @@ class SlicePredictor:
             None,
         )
 
-    def _typical(
-        self, workload: SliceWorkload, effective: Floats, _: Sequence[tuple[Share, int]]
-    ) -> _Estimate:
-        """Return a typical log slow-down, for whole jobs of which only the time is known."""
-        point = workload.target
-        if point is None:
-            raise AssertionError("only asked where the load was measured")
-        unknown = np.full(len(effective), 0.5)
-        return _Estimate(
-            TYPICAL_METHOD, -TYPICAL * np.log(effective), point.seconds, unknown, TYPICAL_WIDTH,
-            np.zeros(len(effective)), None,
-        )  # fmt: skip
-
     def _by_sweep(
         self,
+        name: str,
         workload: SliceWorkload,
         effective: Floats,
         probes: Sequence[tuple[Share, int]],
@@ -276,9 +261,12 @@ class SlicePredictor:
         point = workload.target
         whole_s = None if point is None else point.seconds
         load = Loads.one(workload.target_batch, workload.processes, whole_s)
-        entry = self.model.methods[SWEEP]
+        entry = self.model.methods[name]
         width, capacity = entry.width_at(workload.target_batch), 0.0
-        seen = tuple(self._seen(workload, share, number) for share, number in probes)
+        measured = {(p.batch, p.processes): p.seconds for p in workload.points}
+        seen = self._seen(
+            workload, probes, lambda *load: measured.get(load) or load_model.whole_s(*load)
+        )
         if seen and entry.probed is not None:
             width, capacity = entry.probed, self.model.sweep.capacity_from(load_model, seen)
         loads = load.times(len(effective))
@@ -288,48 +276,32 @@ class SlicePredictor:
         launch = 1 / (1 + np.exp(np.minimum(load_model.sharpness * (work - host), 700.0)))
         extra = 0.0 if point else UNKNOWN_LOAD_WIDTH
         if whole_s is None:
-            whole_gpu = np.ones(1)
-            whole_s = float(np.exp(load_model.log_time(load.batch, load.processes, whole_gpu)[0]))
+            whole_s = load_model.whole_s(workload.target_batch, workload.processes)
         unfit = None
         if load_model.misfit > MOST_MISFIT:
             unfit = (
                 f"its times on the whole GPU follow no model of batches and processes "
                 f"(off by {math.expm1(load_model.misfit):.0%})"
             )
-        return _Estimate(SWEEP, logs, whole_s, launch, width, np.full(len(effective), extra), unfit)
+        return _Estimate(name, logs, whole_s, launch, width, np.full(len(effective), extra), unfit)
 
-    def _at_target(
-        self, workload: SliceWorkload, point: Point, probes: Sequence[tuple[Share, int]]
-    ) -> list[tuple[float, float]]:
-        """Return (log slow-down, effective share) of the runs on slices at the batch and processes
-        to predict."""
-        seen_at_target = []
+    def _seen(
+        self,
+        workload: SliceWorkload,
+        probes: Sequence[tuple[Share, int]],
+        whole_s: Callable[[float, int], float | None],
+    ) -> list[SeenProbe]:
+        """Return the slow-downs of the workload's runs on slices, of those loads (batch size and
+        processes) whose seconds per batch on the whole GPU ``whole_s`` knows."""
+        seen = []
         for share, number in probes:
             probe = workload.probes[number]
-            if (probe.batch, probe.processes) == (point.batch, point.processes):
-                ratio = math.log(probe.seconds / point.seconds)
-                seen_at_target.append((ratio, self.model.shares.effective(share)))
-        return seen_at_target
-
-    def _seen(self, workload: SliceWorkload, share: Share, number: int) -> SeenProbe:
-        """Return the slow-down of a workload's run on one slice, with its batch size and processes.
-
-        The time on the whole GPU is measured at the probe's load, or else from the load model.
-        """
-        probe = workload.probes[number]
-        whole = next(
-            (
-                p.seconds
-                for p in workload.points
-                if (p.batch, p.processes) == (probe.batch, probe.processes)
-            ),
-            None,
-        )
-        load = Loads.one(probe.batch, probe.processes, whole)
-        if whole is None:
-            load_model = load_model_of(workload.points)
-            whole = float(np.exp(load_model.log_time(load.batch, load.processes, np.ones(1))[0]))
-        return SeenProbe(load, self.model.shares.effective(share), math.log(probe.seconds / whole))
+            whole = whole_s(probe.batch, probe.processes)
+            if whole is not None:
+                load = Loads.one(probe.batch, probe.processes, whole)
+                effective = self.model.shares.effective(share)
+                seen.append(SeenProbe(load, effective, math.log(probe.seconds / whole)))
+        return seen
 
     def _finish(
         self, workload: SliceWorkload, gpu: str, share: Share, estimate: _Estimate, index: int
@@ -345,7 +317,7 @@ class SlicePredictor:
         basis, wider = Basis.CALIBRATED, 1.0
         if not self.model.shares.knows(share):
             basis, wider = Basis.SCALED, UNKNOWN_SHARE
-        if gpu not in self.model.gpus or estimate.name in ("time", TYPICAL_METHOD):
+        if gpu not in self.model.gpus or estimate.name == TYPICAL:
             basis = Basis.PRIOR
             wider = wider if gpu in self.model.gpus else wider * UNKNOWN_GPU
         hard = EASE - math.log(self.model.shares.effective(share))
@@ -365,11 +337,6 @@ def load_model_of(points: tuple[Point, ...]) -> LoadModel:
     return fit(
         [p.batch for p in points], [p.processes for p in points], [p.seconds for p in points]
     )
-
-
-def _for_slices(workload_latents: Latents, effective: Floats) -> Floats:
-    """Return the log slow-downs of one workload on slices with these effective shares."""
-    return np.concatenate([workload_latents.log_slowdown(np.array([e])) for e in effective])
 
 
 def _ordered(shares: Sequence[Share], logs: Floats) -> Floats:

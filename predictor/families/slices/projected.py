@@ -107,7 +107,7 @@ def _ratios(
 
     A slice is never faster than a slice with at least as much compute and memory.
     """
-    width = next(entry.width.q90 for entry in manifest.methods if entry.name == "time")
+    width = next(entry.width.q90 for entry in manifest.methods if entry.name == "typical")
     most = {name: -math.log(manifest.shares.effective(share)) for name, share in shares.items()}
     base = math.log(whole.runtime_s.mid)
     predicted = {

@@ -73,6 +73,11 @@ class LoadModel:
         shares."""
         return log_smooth_max(*self.logs(batch, processes, effective), self.sharpness)
 
+    def whole_s(self, batch: float, processes: float) -> float:
+        """Return the seconds per batch in one process on the whole GPU."""
+        one = np.ones(1)
+        return float(np.exp(self.log_time(batch * one, processes * one, one)[0]))
+
 
 def can_fit(batch: Sequence[float], processes: Sequence[int]) -> bool:
     """Return whether the measured batch sizes and processes are different enough to fit the load
@@ -134,18 +139,11 @@ def _log_time(theta: Floats, b: Floats, n: Floats) -> Floats:
 
 def _jacobian(theta: Floats, b: Floats, n: Floats) -> Floats:
     """Return the derivatives of the log time per batch by the load model's parameters (loads x
-    5)."""
-    log_a, log_b = _logs(theta, b, n, np.ones_like(b))
-    p = 1.0 + np.exp(theta[4])
-    total = np.logaddexp(p * log_a, p * log_b)
-    part_a, part_b = np.exp(p * log_a - total), np.exp(p * log_b - total)
-    grown = np.exp(theta[1] + np.log(b) - log_a)
-    work = np.exp(np.log(n) + np.log(b) - theta[2] - log_b)
-    by_p = (part_a * log_a + part_b * log_b) / p - total / p**2
-    columns = (
-        part_a * (1 - grown), part_a * grown, -part_b * work, part_b * (1 - work), by_p * (p - 1),
-    )  # fmt: skip
-    return np.stack(columns, axis=1)
+    5), by central differences."""
+    steps = 1e-5 * np.eye(len(theta))
+    return np.stack(
+        [(_log_time(theta + h, b, n) - _log_time(theta - h, b, n)) / 2e-5 for h in steps], axis=1
+    )
 
 
 def _descend(
@@ -243,8 +241,8 @@ class SeenProbe:
 class SweepModel:
     """Predictor of slow-downs from a workload's load model and a learnt correction."""
 
-    residual: Residual | None
-    """The learnt correction; None: the load model is used alone."""
+    residual: Residual
+    """The learnt correction."""
 
     def log_slowdown(
         self, load_model: LoadModel, loads: Loads, effective: Floats, capacity: Floats | float = 0.0
@@ -257,8 +255,6 @@ class SweepModel:
         """
         able = np.minimum(effective * np.exp(capacity), 1.0)
         base = load_model_log_slowdown(load_model, loads, able)
-        if self.residual is None:
-            return base
         correction = self.residual(residual_features(load_model, loads, effective))
         return np.asarray(base + correction, dtype=np.float64)
 

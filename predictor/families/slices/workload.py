@@ -142,8 +142,7 @@ class SliceWorkload(Document):
     probes: tuple[Probe, ...] = Field(default=(), max_length=100)
     """Measurements on slices of the same GPU model."""
     idle_power_w: Positive | None = None
-    power_limit_w: Positive | None = None
-    """Power limit of the whole GPU in watts; each point's power is compared with it."""
+    """Power of the idle whole GPU in watts; with a point's ``power_w``, energy is estimated."""
     runtime_s: Positive | None = None
     """Seconds of a whole job on the whole GPU; required if jobs are placed by this document."""
     architecture: Name = "x86_64"
@@ -167,16 +166,12 @@ class SliceWorkload(Document):
 
     @model_validator(mode="after")
     def _is_whole(self) -> Self:
-        """Raise ValueError for an unclear batch size, duplicate points, or idle power above the
-        limit."""
+        """Raise ValueError for an unclear batch size or duplicate points."""
         if self.batch is None and len({p.batch for p in self.points}) > 1:
             raise ValueError("points of several batches need the key batch: which one to place")
         seen = [(p.batch, p.processes) for p in self.points]
         if len(set(seen)) != len(seen):
             raise ValueError("two points have the same batch and processes")
-        idle, most = self.idle_power_w, self.power_limit_w
-        if idle is not None and most is not None and idle >= most:
-            raise ValueError("idle_power_w must be below power_limit_w")
         return self
 
 

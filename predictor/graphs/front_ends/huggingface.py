@@ -1,6 +1,7 @@
 """Read the graph of a Hugging Face model from its ``config.json``, without weights.
 
-The model is built on torch's ``meta`` device and exported to ONNX. Code that a configuration
+Encoders of the BERT kind are written by ``encoder``; others are built on torch's ``meta`` device
+and exported to ONNX. Code that a configuration
 points to is never run. ``families/language_model`` predicts language models from their
 configuration without any framework.
 """
@@ -15,11 +16,17 @@ from typing import Any
 from berth.pilot.documents import MAX_DOCUMENT_BYTES
 from berth.pilot.errors import DocumentError, UsageError
 from berth.predictor.graphs.front_ends import torch_module
+from berth.predictor.graphs.front_ends.encoder import encoder
 from berth.predictor.graphs.front_ends.exported import failed, framework, read_exported
 from berth.predictor.graphs.graph import ModelGraph
 
 SEQUENCE = 128
 """Default number of tokens, where ``sizes`` has no ``sequence``."""
+_EXPORT = (
+    "export it to ONNX with `optimum-cli export onnx --model MODEL FOLDER`, then give "
+    "FOLDER/model.onnx"
+)
+_PARTS = {"text_config": "texts", "vision_config": "pictures", "audio_config": "sounds"}
 _LARGEST_SETTING = 2**27
 _MOST_LAYERS = 1024
 
@@ -33,17 +40,43 @@ def graph_of(
     for a configuration that cannot be read, built or exported; ToolMissing without transformers.
     """
     settings = read_config(path)
-    transformers = framework(
-        "transformers", what="Hugging Face configurations", extra="'berth[frameworks]'"
+    asked = dict(sizes or {})
+    written = encoder(path, settings, asked.get("sequence", SEQUENCE))
+    if written is not None:
+        asked.pop("sequence", None)
+        _check_taken(asked)
+        return read_exported(written, source=str(path), batch=batch or 1, sizes=None)
+    _refuse_several_inputs(path, settings)
+    torch, transformers = (
+        framework(
+            name, what="this configuration", extra=f"'berth[frameworks]'; or without it: {_EXPORT}"
+        )
+        for name in ("torch", "transformers")
     )
-    torch = framework("torch", what="Hugging Face configurations", extra="'berth[frameworks]'")
     module = _build(path, settings, transformers, torch)
-    inputs = _inputs(path, module, torch, batch or 1, dict(sizes or {}))
+    inputs = _inputs(path, module, torch, batch or 1, asked)
     try:
         data = torch_module.to_onnx(module, inputs)
     except DocumentError as error:
-        raise DocumentError(path, error.message.partition(": ")[2]) from None
+        raise DocumentError(path, error.message.partition(": ")[2], hint=_EXPORT) from None
     return read_exported(data, source=str(path), batch=batch or 1, sizes=None)
+
+
+def _refuse_several_inputs(path: Path, settings: Mapping[str, Any]) -> None:
+    """Raise DocumentError for a model that reads texts and pictures (or sounds) at once: which
+    shapes they have, the configuration does not say."""
+    parts = [words for key, words in _PARTS.items() if isinstance(settings.get(key), dict)]
+    if len(parts) > 1:
+        raise DocumentError(
+            path, f"is of an encoder, {settings['model_type']!r}, which reads {' and '.join(parts)}"
+            " at once; it serves no tokens", hint=_EXPORT,
+        )  # fmt: skip
+
+
+def _check_taken(sizes: Mapping[str, int]) -> None:
+    """Raise UsageError for a size that no dimension of the model takes."""
+    if sizes:
+        raise UsageError(f"the model has no dimension {next(iter(sizes))!r} to give a size")
 
 
 def read_config(path: Path) -> dict[str, Any]:
@@ -78,7 +111,7 @@ def _build(path: Path, settings: dict[str, Any], transformers: Any, torch: Any) 
         raise DocumentError(
             path,
             f"names the model type {kind!r}, which transformers does not know",
-            hint="export the model to ONNX (`optimum-cli export onnx`) and give model.onnx",
+            hint=_EXPORT,
         )
     try:
         config = transformers.AutoConfig.for_model(kind, **options)
@@ -116,7 +149,6 @@ def _inputs(
         shape = (batch, getattr(config, "num_channels", 3), height, width)
         inputs = {"pixel_values": torch.zeros(shape, device="meta")}
     else:
-        raise DocumentError(path, f"is of a model that takes {name}; export it to ONNX")
-    if sizes:
-        raise UsageError(f"the model has no dimension {next(iter(sizes))!r} to give a size")
+        raise DocumentError(path, f"is of a model that takes {name}", hint=_EXPORT)
+    _check_taken(sizes)
     return inputs

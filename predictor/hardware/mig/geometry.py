@@ -97,18 +97,10 @@ class Geometry:
     placements_basis: str = ""
 
     @classmethod
-    def from_profiles(
-        cls,
-        gpu: str,
-        profiles: Iterable[SliceProfile],
-        *,
-        memory_slices: int | None = None,
-        compute_slices: int | None = None,
-        source: str = "NVML",
-    ) -> Geometry:
-        """Return the geometry with these profiles, for example those that NVML reports.
+    def from_profiles(cls, gpu: str, profiles: Iterable[SliceProfile]) -> Geometry:
+        """Return the geometry with the profiles that NVML reports; the GPU's numbers of slices are
+        those of its largest profile.
 
-        The GPU's numbers of slices are by default those of its largest profile.
         Raises UsageError for no profiles, or a profile that does not fit on the GPU.
         """
         ordered = tuple(
@@ -116,10 +108,10 @@ class Geometry:
         )
         if not ordered:
             raise UsageError(f"{gpu} offers no MIG profiles")
-        memory = memory_slices or max(max(p.placements) + p.memory_slices for p in ordered)
-        compute = compute_slices or max(p.compute_slices for p in ordered)
-        geometry = cls(gpu, compute, memory, ordered, source=source, memory_basis=source,
-                       placements_basis=source)  # fmt: skip
+        memory = max(max(p.placements, default=0) + p.memory_slices for p in ordered)
+        compute = max(p.compute_slices for p in ordered)
+        geometry = cls(gpu, compute, memory, ordered, source="NVML", memory_basis="NVML",
+                       placements_basis="NVML")  # fmt: skip
         geometry.check()
         return geometry
 

@@ -138,6 +138,22 @@ def test_with_yes_it_is_done_and_assert_agrees(cli: Cli, fleet: FakeFleet) -> No
     assert cli("assert", plan).returncode == 0
 
 
+def test_undo_goes_back_to_before_the_last_apply_and_forth_again(
+    cli: Cli, fleet: FakeFleet
+) -> None:
+    nothing = cli("apply", "--undo")
+    assert (nothing.returncode, "nothing to undo" in nothing.stderr) == (2, True)
+    before = fleet.layout()
+    cli("apply", cli.plan(OLD, NEW), "--yes")
+    shown = cli("apply", "--undo")
+    assert "  destroy    1g.5gb@2 1g.5gb@3" in shown.stdout.splitlines()
+    assert fleet.layout() == SCENE.looks_new
+    assert cli("apply", "--undo", "--yes").returncode == 0
+    assert fleet.layout() == before
+    assert cli("apply", "--undo", "--yes").returncode == 0
+    assert fleet.layout() == SCENE.looks_new
+
+
 def test_a_mig_parted_file_is_placed_around_what_runs(cli: Cli, fleet: FakeFleet) -> None:
     file = cli.write("mig.yaml", PARTED)
     assert cli("assert", file, "-c", "small").returncode == 1

@@ -59,7 +59,6 @@ def test_the_pages_commands_run(workload: Path, capsys: pytest.CaptureFixture[st
         cli.main(words)
     shown = capsys.readouterr().out
     assert "Smallest: 1g.5gb." in shown
-    assert "The thesis's rules: by memory 1g.5gb, by utilisation 2g.10gb." in shown
 
 
 def test_json_holds_every_slice(workload: Path, capsys: pytest.CaptureFixture[str]) -> None:

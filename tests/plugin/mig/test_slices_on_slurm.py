@@ -84,7 +84,6 @@ def workload(name: str, memory_gb: float) -> SliceWorkload:
         points=(point,),
         memory=MemoryNeed(reserved_bytes=memory_gb * 1e9),
         idle_power_w=55,
-        power_limit_w=250,
         runtime_s=60,
     )
 

@@ -15,6 +15,7 @@ from berth.pilot.errors import BerthError
 from berth.pilot.usage.record import Usage
 from berth.plugin.site.load import DEMO_FILE
 from berth.plugin.store import OutcomeRecord, Store
+from berth.plugin.ui import overview
 from berth.plugin.ui.app import create_app
 from berth.plugin.ui.background import Background
 from berth.plugin.ui.guard import UiSettings
@@ -74,7 +75,10 @@ def settings(tmp_path: Path) -> UiSettings:
     return UiSettings(site_file=site)
 
 
-def test_the_first_page_answers_the_four_questions(settings: UiSettings) -> None:
+def test_the_first_page_answers_the_four_questions(
+    settings: UiSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(overview, "ask", lambda *_, **__: {"places": {}})
     page = page_of(settings)("/overview")
     assert "Berth is on: mode enforce" in page
     assert "findings need attention" in page
@@ -84,6 +88,12 @@ def test_the_first_page_answers_the_four_questions(settings: UiSettings) -> None
     assert "Berth's changes help: jobs left as written take 1." in page
     assert "Of 270 jobs changed by Berth 10 failed (3.7%)" in page
     assert "real times lie inside the 90 % interval: holds" in page
+
+
+def test_without_a_daemon_nothing_is_on_whatever_the_mode_says(settings: UiSettings) -> None:
+    page = page_of(settings)("/overview")
+    assert "Berth does not run here, so no job is changed (mode enforce): no daemon answers" in page
+    assert "Berth is on" not in page
 
 
 def test_the_start_leads_there(settings: UiSettings) -> None:

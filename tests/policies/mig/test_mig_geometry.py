@@ -235,7 +235,7 @@ def test_a_geometry_from_plain_data_gives_the_same_states() -> None:
 )
 def test_profiles_that_make_no_sense_are_refused(profile: SliceProfile) -> None:
     with pytest.raises(UsageError, match="does not lie within"):
-        Geometry.from_profiles("odd", [profile], memory_slices=4)
+        Geometry.from_profiles("odd", [profile])
 
 
 def test_a_gpu_without_profiles_is_refused() -> None:

@@ -18,7 +18,6 @@ from berth.policies.mig import GpuState, Instance, Layout, Running, lookup
 from berth.policies.mig import planner as front
 from berth.policies.mig.columns import bundles_by_slots
 from berth.policies.mig.demands import Demand, SliceOption
-from berth.policies.mig.heuristic import first_objective
 from berth.policies.mig.layout import enumerate_states
 from berth.policies.mig.plan import Hysteresis, Plan, gain, ordered, worth_recutting
 from berth.policies.mig.planner import plan
@@ -121,11 +120,8 @@ def test_plans_of_both_planners_hold_what_every_plan_must(order: str, horizon_s:
     assert all(reached.gap == 0 for reached in exact.reached)
     assert exact.reached[-1].bound == exact.recuts
     first, reached = exact.reached[0], quick.reached[0]
-    assert reached.value <= first.value
-    assert reached.bound is not None
-    assert reached.bound >= first.value
-    assert reached.gap is not None
-    assert reached.gap < 0.25
+    assert 0.75 * first.value <= reached.value <= first.value
+    assert reached.gap is None
 
 
 def test_a_plan_is_the_same_however_the_fleet_is_listed() -> None:
@@ -170,14 +166,6 @@ def test_jobs_go_only_to_the_model_that_they_name() -> None:
     wanted = Demand("a", (SliceOption("1g.10gb", gpu="H100 80GB HBM3"),), 9)
     planned = plan(fleet, [wanted], "jobs")
     assert [len(g.placements) for g in planned.gpus] == [0, 7]
-
-
-def test_the_bound_is_never_below_what_is_possible() -> None:
-    for seed in range(6):
-        problem = build(fleet_of(seed, 6), jobs_of(seed, 4, 5), ordered("throughput"))
-        best = solve(problem, time_limit_s=20.0).stages[0].value
-        bound = first_objective(problem, 0, deadline=float("inf"))
-        assert best <= bound <= 1.15 * best + 1
 
 
 def test_a_time_limit_of_nothing_still_gives_a_plan() -> None:

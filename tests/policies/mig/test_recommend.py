@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from slice_workloads import GIB, counters, sweep
+from slice_workloads import GIB, sweep, utilised
 from thorough import examples
 
 from berth.pilot.errors import UsageError
@@ -13,7 +13,7 @@ from berth.policies.mig import GpuState, Layout, known_gpus, lookup
 from berth.policies.mig.layout import enumerate_states
 from berth.policies.mig.on_slices import of_slice_workload
 from berth.policies.mig.planner import plan
-from berth.policies.mig.recommend import Aim, Recommendation, Terms, demand, makeable, recommend
+from berth.policies.mig.recommend import Aim, Recommendation, Terms, demand_on, makeable, recommend
 from berth.predictor.families.slices.bundle import load
 from berth.predictor.families.slices.predictor import SlicePredictor
 from berth.predictor.families.slices.workload import Probe, SliceWorkload
@@ -40,7 +40,7 @@ def ask(
 def test_what_is_recommended_has_the_memory_that_may_be_needed(
     need: tuple[float, float, float], aim: Aim
 ) -> None:
-    answer = ask(counters(memory_gib=need), Terms(aim, price_per_hour=3.0))
+    answer = ask(utilised(memory_gib=need), Terms(aim, price_per_hour=3.0))
     for choice in (answer.smallest, answer.best):
         assert choice is None or choice.profile.memory_bytes >= need[2] * GIB
     if answer.best is None:
@@ -61,8 +61,8 @@ def test_more_memory_never_gets_a_smaller_slice(
 ) -> None:
     more = tuple(v * factor for v in need)
     terms = Terms(aim, price_per_hour=3.0)
-    one = ask(counters(memory_gib=need), terms)
-    other = ask(counters(memory_gib=more), terms)  # type: ignore[arg-type]
+    one = ask(utilised(memory_gib=need), terms)
+    other = ask(utilised(memory_gib=more), terms)  # type: ignore[arg-type]
     if other.smallest is not None:
         assert one.smallest.profile.memory_bytes <= other.smallest.profile.memory_bytes
     fitting = {c.profile.name for c in other.choices if c.fits}
@@ -72,13 +72,13 @@ def test_more_memory_never_gets_a_smaller_slice(
 @pytest.mark.parametrize("aim", AIMS)
 def test_the_same_question_has_the_same_answer(aim: Aim) -> None:
     terms = Terms(aim, price_per_hour=3.0)
-    assert ask(counters(), terms) == ask(counters(), terms)
+    assert ask(utilised(), terms) == ask(utilised(), terms)
 
 
 @settings(deadline=None, max_examples=examples(40))
 @given(st.sets(st.sampled_from([p.name for p in A100.profiles])), st.sampled_from(AIMS))
 def test_only_possible_slices_are_recommended(possible: set[str], aim: Aim) -> None:
-    answer = ask(counters(), Terms(aim, price_per_hour=3.0), possible=possible)
+    answer = ask(utilised(), Terms(aim, price_per_hour=3.0), possible=possible)
     assert answer.best is None or answer.best.profile.name in possible
     assert answer.smallest is None or answer.smallest.profile.name in possible
     if answer.best is None:
@@ -86,7 +86,7 @@ def test_only_possible_slices_are_recommended(possible: set[str], aim: Aim) -> N
 
 
 def test_each_aim_is_best_at_what_it_says() -> None:
-    answers = {aim: ask(counters(), Terms(aim, price_per_hour=3.0)) for aim in AIMS}
+    answers = {aim: ask(utilised(), Terms(aim, price_per_hour=3.0)) for aim in AIMS}
     allowed = [c for c in answers[Aim.FASTEST].choices if c.refused is None]
     best = {aim: answer.best for aim, answer in answers.items()}
     assert all(best.values())
@@ -109,8 +109,8 @@ def test_each_aim_is_best_at_what_it_says() -> None:
 def test_a_latency_limit_is_kept_as_predicted_and_looser_ones_allow_more(
     limit_s: float, looser: float
 ) -> None:
-    tight = ask(counters(), Terms(latency_limit_s=limit_s))
-    loose = ask(counters(), Terms(latency_limit_s=limit_s * looser))
+    tight = ask(utilised(), Terms(latency_limit_s=limit_s))
+    loose = ask(utilised(), Terms(latency_limit_s=limit_s * looser))
     if tight.best is not None:
         assert tight.best.prediction.time_s.mid <= limit_s
         assert ("as predicted" in tight.reason) is (tight.best.prediction.time_s.high > limit_s)
@@ -118,24 +118,18 @@ def test_a_latency_limit_is_kept_as_predicted_and_looser_ones_allow_more(
 
 
 def test_without_a_memory_need_only_the_whole_gpu_is_certain() -> None:
-    answer = ask(counters(memory_gib=None))
+    answer = ask(utilised(memory_gib=None))
     assert answer.smallest.profile.name == "7g.40gb"
     assert all("not known" in (c.refused or "") for c in answer.choices[:-1])
 
 
 def test_media_variants_are_not_recommended() -> None:
-    assert all(c.profile.is_plain for c in ask(counters()).choices)
-
-
-def test_the_baselines_stand_beside_it() -> None:
-    answer = ask(counters(memory_gib=(2, 3, 7), sm_utilization=0.2))
-    assert (answer.baselines.by_memory, answer.baselines.by_utilisation) == ("1g.5gb", "1g.5gb")
-    assert ask(sweep()).baselines.by_memory is None
+    assert all(c.profile.is_plain for c in ask(utilised()).choices)
 
 
 @pytest.mark.parametrize("gpu", [g for g in known_gpus() if lookup(g).profiles])
 def test_every_known_gpu_gets_an_answer(gpu: str) -> None:
-    answer = ask(counters(gpu=gpu, memory_gib=(0.5, 1, 2)))
+    answer = ask(utilised(gpu=gpu, memory_gib=(0.5, 1, 2)))
     assert answer.smallest is not None
     mids = [c.prediction.slowdown.mid for c in answer.choices]
     assert mids[-1] == 1
@@ -143,8 +137,8 @@ def test_every_known_gpu_gets_an_answer(gpu: str) -> None:
 
 
 def test_the_answer_feeds_the_planner() -> None:
-    answer = ask(counters(), Terms(Aim.THROUGHPUT))
-    wanted = demand(answer, runtime_s=3600, count=7)
+    answer = ask(utilised(), Terms(Aim.THROUGHPUT))
+    wanted = demand_on([answer], runtime_s=3600, count=7)
     assert {o.profile for o in wanted.options} == {
         c.profile.name for c in answer.choices if c.refused is None
     }
@@ -154,21 +148,21 @@ def test_the_answer_feeds_the_planner() -> None:
 
 
 def test_no_slice_is_no_demand() -> None:
-    answer = ask(counters(memory_gib=(90, 95, 99)))
+    answer = ask(utilised(memory_gib=(90, 95, 99)))
     assert answer.best is None
     with pytest.raises(UsageError, match="no slice"):
-        demand(answer)
+        demand_on([answer])
 
 
 @pytest.mark.parametrize(
     ("workload", "terms", "words"),
     [
-        (counters(gpu="A30"), Terms(), "measured on"),
-        (counters(probes=(Probe(profile="9g.1gb", step_s=1.0),)), Terms(), "no MIG profile"),
-        (counters(), Terms(Aim.COST), "price"),
-        (counters(), Terms(price_per_hour=-1.0), "price"),
-        (counters(), Terms(latency_limit_s=0.0), "latency"),
-        (counters(), Terms(latency_limit_s=float("nan")), "latency"),
+        (utilised(gpu="A30"), Terms(), "measured on"),
+        (utilised(probes=(Probe(profile="9g.1gb", step_s=1.0),)), Terms(), "no MIG profile"),
+        (utilised(), Terms(Aim.COST), "price"),
+        (utilised(), Terms(price_per_hour=-1.0), "price"),
+        (utilised(), Terms(latency_limit_s=0.0), "latency"),
+        (utilised(), Terms(latency_limit_s=float("nan")), "latency"),
         (sweep(), Terms(Aim.ENERGY), "power"),
     ],
 )
@@ -181,7 +175,7 @@ def test_what_makes_no_sense_is_a_sentence(
 
 
 def test_an_unsure_prediction_falls_back_to_the_smallest_and_says_so() -> None:
-    answer = ask(counters(step_s=1e-5), Terms(Aim.THROUGHPUT))
+    answer = ask(utilised(sm_utilization=0.01), Terms(Aim.THROUGHPUT))
     assert answer.best == answer.smallest
     assert "no prediction" in answer.reason
 
@@ -202,6 +196,6 @@ def test_makeable_profiles_are_those_that_the_fleet_has_or_can_be_cut_to(
 
 def test_a_probe_on_a_named_slice_is_used() -> None:
     slow = Probe(batch=64, profile="2g.10gb", step_s=0.05 * 3.3)
-    with_probe = ask(counters(probes=(slow,)))
-    plain = ask(counters())
+    with_probe = ask(utilised(probes=(slow,)))
+    plain = ask(utilised())
     assert with_probe.choices[0].prediction.slowdown.mid > plain.choices[0].prediction.slowdown.mid

@@ -119,7 +119,7 @@ def test_a_bundle_that_is_none_or_of_nobody_is_refused(tmp_path: Path, toy_bundl
 def test_every_family_explains_itself(forecaster: Forecaster) -> None:
     for workload in WORKLOADS.values():
         place = "rome-7742" if workload.kind != "language-model" else "h100-80gb"
-        found = forecaster.explain(workload, KNOWN[place], KNOWN)
+        (found,) = forecaster.explain_each(workload, [KNOWN[place]], KNOWN)
         assert all(one.summary for one in found.values())
 
 

@@ -25,6 +25,14 @@ def test_an_unnamed_first_dimension_is_the_batch(first) -> None:
     assert graph_of(relu(tensor("x", first, 3)), 5).inputs[0].shape == (5, 3)
 
 
+def test_a_dimension_named_batch_is_the_batch_wherever_it_stands() -> None:
+    made = relu(tensor("x", "length", "batch_size", 3))
+    assert graph_of(made, 5, {"length": 7}).inputs[0].shape == (7, 5, 3)
+    assert graph_of(made, sizes={"length": 7, "batch_size": 5}).batch == 5
+    with pytest.raises(Problem, match="leaves the dimension 'length'"):
+        graph_of(made, 5)
+
+
 def test_a_fixed_batch_is_kept_and_no_other_is_made_up() -> None:
     made = relu(tensor("x", 4, 3))
     assert graph_of(made).batch == 4

@@ -12,6 +12,7 @@ import pytest
 from small_models import convolutional
 
 from berth.pilot.errors import DocumentError, ToolMissing, UsageError
+from berth.predictor.graphs.front_ends import huggingface
 from berth.predictor.graphs.front_ends.any_model import graph_of
 from berth.predictor.graphs.front_ends.huggingface import read_config
 
@@ -85,6 +86,54 @@ def test_a_configuration_is_read_without_weights(torch, tmp_path: Path, kind: st
     assert not graph.unknown
     with pytest.raises(UsageError, match="no dimension 'colour'"):
         graph_of(path, sizes={"colour": 3})
+
+
+ENCODERS = {
+    "bert": (CONFIGS["bert"] | {"num_hidden_layers": 2}, "BertForMaskedLM"),
+    "roberta": (CONFIGS["bert"], "RobertaModel"),
+    "electra": (CONFIGS["bert"] | {"embedding_size": 32}, "ElectraForPreTraining"),
+    "distilbert": ({"n_layers": 2, "dim": 64, "n_heads": 4, "hidden_dim": 128, "vocab_size": 100},
+                   "DistilBertForTokenClassification"),
+}  # fmt: skip
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ENCODERS)
+def test_an_encoder_is_written_as_transformers_builds_it(
+    torch, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    pytest.importorskip("transformers")
+    sizes, named = ENCODERS[kind]
+    path = tmp_path / "config.json"
+    path.write_text(json.dumps({"model_type": kind, "architectures": [named], **sizes}))
+    written = graph_of(path, batch=2, sizes={"sequence": 16})
+    monkeypatch.setattr(huggingface, "encoder", lambda *_: None)
+    built = graph_of(path, batch=2, sizes={"sequence": 16})
+    assert written.total_macs == built.total_macs
+    assert abs(written.parameters / built.parameters - 1) < 0.05
+    for operator in ("LayerNormalization", "Softmax"):
+        assert written.count(operator) == built.count(operator)
+
+
+@pytest.mark.parametrize(
+    ("changes", "sizes", "sentence"),
+    [
+        ({}, {"sequence": 513}, "reads at most 512 tokens, not 513"),
+        ({"num_attention_heads": 5}, {}, "hidden_size: is no multiple of 5 heads"),
+        ({"hidden_size": 64.5}, {}, r"hidden_size: is 64\.5, not a size"),
+        ({"model_type": "clip", "text_config": {}, "vision_config": {}}, {},
+         "is of an encoder, 'clip', which reads texts and pictures at once; it serves no tokens"),
+    ],
+)  # fmt: skip
+def test_an_encoder_that_cannot_be_is_refused(
+    tmp_path: Path, changes: dict[str, object], sizes: dict[str, int], sentence: str
+) -> None:
+    path = tmp_path / "config.json"
+    path.write_text(json.dumps({"model_type": "bert", **CONFIGS["bert"], **changes}))
+    with pytest.raises(DocumentError, match=sentence) as error:
+        graph_of(path, sizes=sizes)
+    if "clip" in sentence:
+        assert "optimum-cli export onnx" in (error.value.hint or "")
 
 
 def test_an_unknown_model_type_is_named(torch, tmp_path: Path) -> None:

@@ -109,7 +109,7 @@ def test_what_two_read_is_not_fused_away() -> None:
 
 def test_changes_are_what_the_roofline_says(wide: ModelGraph) -> None:
     now = roofline(wide, A100)
-    found = {c.name: c for c in changes(wide, now, KNOWN, lambda _: None)}
+    found = {c.name: c for c in changes(wide, now, lambda _: None)}
     assert "batch" not in found  # the batch is fixed
     half = found["precision"]
     told = roofline(wide, A100, Numbers(half.to)).seconds.mid
@@ -121,7 +121,7 @@ def test_changes_are_what_the_roofline_says(wide: ModelGraph) -> None:
 def test_a_larger_batch_helps_where_launches_bound() -> None:
     made = convolutional()
     now = roofline(graph_of(made, batch=1), A100)
-    found = changes(graph_of(made, batch=1), now, KNOWN, lambda n: graph_of(made, batch=n))
+    found = changes(graph_of(made, batch=1), now, lambda n: graph_of(made, batch=n))
     batch = next(c for c in found if c.name == "batch")
     assert batch.to == "batch 16"
     assert 12 < batch.gain <= 16
@@ -140,7 +140,7 @@ def test_no_batch_is_advised_that_does_not_fit(wide: ModelGraph) -> None:
         made.graph.input[0].CopyFrom(tensor("x", "N", 3, 56, 56))
         return graph_of(made, batch=batch)
 
-    assert "batch" not in {c.name for c in changes(wide, now, KNOWN, at_batch)}
+    assert "batch" not in {c.name for c in changes(wide, now, at_batch)}
     assert asked == [64]
 
 

@@ -50,4 +50,4 @@ def test_a_platform_without_the_precision_has_no_explanation_and_says_so() -> No
         name="small", mode=Mode.TRAINING, batch=8, precision="fp16", graph=graph
     )
     with pytest.raises(UsageError, match="epyc-genoa-vm does not compute in fp16"):
-        Forecaster().explain(workload_of(document), KNOWN["epyc-genoa-vm"], KNOWN)
+        Forecaster().explain_each(workload_of(document), [KNOWN["epyc-genoa-vm"]], KNOWN)

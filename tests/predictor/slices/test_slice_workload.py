@@ -56,7 +56,6 @@ def test_the_target_is_the_point_of_its_batch() -> None:
         ({"memory": {}}, "low_bytes"),
         ({"memory": {"low_bytes": 2, "mid_bytes": 1, "high_bytes": 3}}, "mid_bytes"),
         ({"memory": {"reserved_bytes": 2, "high_bytes": 3}}, "either"),
-        ({"idle_power_w": 300, "power_limit_w": 250}, "below power_limit_w"),
         ({"name": "a name with spaces"}, "name"),
         ({"schema": "berth.slice-workload/2"}, "newer"),
         ({"gpu": 5}, "gpu"),
