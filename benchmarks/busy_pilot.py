@@ -35,7 +35,7 @@ from berth.pilot.plausible import contention, noise_of, own_time_s
 from berth.predictor.core.intervals import NORMAL_90
 from berth.predictor.families.program.estimate import LEAST_LOG_WIDTH
 
-NATIVE_RUNS, MOST_ROUNDS = 3, 6
+NATIVE_RUNS, MOST_ROUNDS, LEAST_TO_REFIT = 3, 6, 6
 TOO_LONG = ("sqlite", "numpy", "gcc")
 LOWEST, HIGHEST, WIDEST = 17 / 20, 19 / 20, 2.0
 CONSTANTS = [round(0.02 * k, 2) for k in range(1, 26)]
@@ -149,7 +149,8 @@ def main() -> int:
     print(f"held {inside} of {of}, factor {factor:.2f} (median)")
     print(f"by the wall times and their spread: held {held(pilots, later, plain=True)[0]}")
     print(f"bars: {LOWEST:.0%} to {HIGHEST:.0%}, factor at most {WIDEST:g}")
-    print_refit(pilots, later)
+    if len(pilots) >= LEAST_TO_REFIT:
+        print_refit(pilots, later)
     return int(not LOWEST <= inside / of <= HIGHEST or factor > WIDEST)
 
 

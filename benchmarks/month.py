@@ -15,8 +15,6 @@ days and a week: the rest of the trace) after runs that were cut off or had not 
 from __future__ import annotations
 
 import argparse
-import math
-import statistics
 import sys
 import tempfile
 from collections import Counter
@@ -153,7 +151,6 @@ def _print_answers(jobs: Sequence[Job], answers: Sequence[Answer]) -> list[tuple
     slower = [job for job, kind in alone if (kind == OLD) == (job.ratio > 1)]
     codes = Counter(a.code for a in answers)
     bases = Counter(a.basis or "fit" for _, a in placed)
-    widths = [math.exp(a.half_width) for _, a in placed if a.half_width < math.inf]
     print(f"{count} jobs decided on empty queues\n\n| figure | value |\n|---|---|")
     print(f"| answered | {len(placed) / count:.1%} |")
     for basis, number in bases.most_common():
@@ -161,8 +158,6 @@ def _print_answers(jobs: Sequence[Job], answers: Sequence[Answer]) -> list[tuple
     share = len(slower) / max(len(placed), 1)
     print(f"| sent to one kind alone | {len(alone) / count:.1%} |")
     print(f"| ... to the slower: share of those answered | {share:.1%} |")
-    if widths:
-        print(f"| median factor of the ratio's interval | {statistics.median(widths):.3g} |")
     for code, number in codes.most_common():
         print(f"| code {code} | {number / count:.1%} |")
     print(flush=True)

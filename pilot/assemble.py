@@ -92,7 +92,7 @@ def assemble(plan: Plan, native: Native, extra: Extra) -> Profile:
         ),
         runs_on=runs_on,
         exit_status=exit_status_of(first),
-        complete=first.succeeded and not interrupted,
+        complete=first.succeeded and not interrupted and not first.went_on,
         runtime=native.runtime,
         peak_memory_bytes=memory.bytes if memory is not None else None,
         peak_memory_is_bound=(memory is not None and memory.is_bound) or None,
@@ -121,11 +121,17 @@ def faults(first: Outcome) -> list[str]:
         sentences.append(f"the program {first.describe()}: counters are of that part only")
     if first.exit_code:
         sentences.append(
-            "a pilot gives no terminal and an empty standard input; --stdin gives a file"
+            "if it needs a terminal or input: a pilot gives no terminal, and a standard input that "
+            "is empty without --stdin FILE"
         )
     if first.leftover:
+        left = f"{first.leftover} process{'es' * (first.leftover > 1)}"
         sentences.append(
-            f"the program left {first.leftover} processes behind; they were ended after a grace"
+            f"the program went on in the background: its {left} had computed for "
+            f"{first.leftover_s:.2g} s when the pilot ended them, so that its time and counts are "
+            "not those of its work; let it stay in the foreground (many have an option for that)"
+            if first.went_on
+            else f"the program left {left} behind, which the pilot ended after a grace of 2 s"
         )
     return sentences
 

@@ -27,6 +27,8 @@ from berth.pilot.units import whole_number
 SHEPHERD = Path(__file__).with_name("shepherd.py")
 TAIL_BYTES = 65_536
 TICK_S = 0.2
+BACKGROUND_SHARE = 0.1
+"""Share of a run's processor time above which what outlived the program is its work."""
 LAUNCHERS = frozenset(
     {"mpirun", "mpiexec", "mpiexec.hydra", "srun", "prun", "prterun", "jsrun", "orterun"}
 )
@@ -54,6 +56,9 @@ class Order:
     cpu_limit_s: float | None = None
     stop_file: str | None = None
     """File whose existence ends the run (``Outcome.cut`` is then "settled")."""
+    end_file: str | None = None
+    """File that asks an emulator to write its counts and end; it is made at a limit. SIGTERM comes
+    ``cut_grace_s`` later: programs handle it, and a launcher then kills ranks that still write."""
     cut_grace_s: float = 5.0
     leftover_grace_s: float = 2.0
     nice: int = 0
@@ -83,6 +88,8 @@ class Outcome:
     None."""
     leftover: int = 0
     """Number of processes that outlived the program and were ended."""
+    leftover_s: float = 0.0
+    """Processor time of these processes until then."""
     output_bytes: int = 0
     output_tail: str = ""
     rss_floor: int = 0
@@ -118,6 +125,11 @@ class Outcome:
     def succeeded(self) -> bool:
         """Return whether the program ended with exit status 0 and was not cut short."""
         return self.exit_code == 0 and self.cut is None
+
+    @property
+    def went_on(self) -> bool:
+        """Return whether the program's work went on in the background after its end."""
+        return self.leftover_s > BACKGROUND_SHARE * self.cpu_s
 
     def describe(self) -> str:
         """Return how the program ended as words, such as ``ended with exit status 1``."""

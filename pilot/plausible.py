@@ -212,7 +212,7 @@ def ran_elsewhere(command: tuple[str, ...], outcome: Outcome) -> str | None:
     launcher = PurePath(command[0]).name
     if launcher not in REMOTE_LAUNCHERS | LAUNCHERS or outcome.wall_s < SHORT_S:
         return None
-    if outcome.cpu_s > IDLE_SHARE * outcome.wall_s:
+    if outcome.cpu_s > IDLE_SHARE * own_time_s(outcome):
         return None
     return (
         f"{launcher} used {outcome.cpu_s:.2g} s of processor time in {outcome.wall_s:.3g} s: the "

@@ -28,6 +28,8 @@ from berth.pilot.runs_on import is_rank, ranks_of
 EMULATION_FLOOR_S = 5.0
 """Smallest limit of the emulated runs, in seconds of processor time, also of short programs:
 valgrind takes a second to start."""
+WHOLE_FLOOR_S = 10.0
+"""The same for programs that are so short that caches are simulated throughout."""
 SETTLE_SLOWDOWN = 3.0
 """An emulated run whose counts have settled may end after this many times the native processor
 time: about half of most programs has then run, a third of those that valgrind slows down most."""
@@ -206,7 +208,9 @@ class _Pilot:
         with clocked(self._say, "on one thread", repeats * first.cpu_s):
             runs = self._quietly(self._with_threads(1), repeats)
         alone = runs.first.threads_busy == 1 and runs.first.cpu_s <= ONE_BUSY * runs.first.wall_s
-        if runs.runtime is not None and alone:
+        # More than so much slower it is only on a busy machine.
+        most_s = ONE_BUSY * first.threads_busy * runtime.median_s
+        if runs.runtime is not None and alone and runs.runtime.median_s <= most_s:
             self._extra.one_thread_s = runs.runtime.median_s
 
     def _with_threads(self, threads: int) -> Order:
@@ -222,12 +226,14 @@ class _Pilot:
         if time.monotonic() >= self._end:
             self._extra.warnings.append("the time limit left nothing for the emulated run")
             return
-        budget = max(EMULATION_FLOOR_S, self._options.max_slowdown * first.cpu_s)
+        sampled = first.cpu_s > SAMPLED_S
+        floor_s = EMULATION_FLOOR_S if sampled else WHOLE_FLOOR_S
+        budget = max(floor_s, self._options.max_slowdown * first.cpu_s)
         budget = min(budget, self._options.count_limit_s)
         alone = first.busiest_process_s >= ONE_PROCESS * first.cpu_s
         order = replace(
             self._order(self._plan.main),
-            sampled=first.cpu_s > SAMPLED_S,
+            sampled=sampled,
             settle_after_s=SETTLE_SLOWDOWN * first.cpu_s if alone else None,
             time_limit_s=self._left_s(),
         )

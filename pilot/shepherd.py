@@ -120,6 +120,16 @@ def descendants_of(pid: int) -> list[int]:
     return descendants
 
 
+def processor_s(pids: list[int]) -> float:
+    """Return the processor time in seconds of processes that run, with their ended children."""
+    ticks = 0
+    for pid in pids:
+        words = read_file(f"/proc/{pid}/stat").rpartition(")")[2].split()
+        if len(words) >= 15:
+            ticks += sum(int(word) for word in words[11:15])
+    return ticks / TICKS_PER_S
+
+
 def write_all(descriptor: int, data: bytes) -> None:
     """Write all of ``data``, in several writes where needed. Raises OSError.
 
@@ -309,13 +319,8 @@ class Tree:
 
     def spent_s(self) -> float:
         """Return the processor time in seconds of all processes of the run until now."""
-        ticks = 0
-        for pid in descendants_of(os.getpid()):
-            words = read_file(f"/proc/{pid}/stat").rpartition(")")[2].split()
-            if len(words) >= 15:  # its own user and system time, and those of ended children
-                ticks += sum(int(word) for word in words[11:15])
         ended_s = self.usage.get("ru_utime", 0.0) + self.usage.get("ru_stime", 0.0)
-        return ended_s + ticks / TICKS_PER_S
+        return ended_s + processor_s(descendants_of(os.getpid()))
 
     def waited_s(self) -> float:
         """Return the longest time in seconds that a computing thread waited for a processor."""
@@ -455,6 +460,7 @@ class Run:
         self.cut: str | None = None
         self.root_status: int | None = None
         self.wall_s = 0.0
+        self.leftover_s = 0.0
         self.leash_open = True
         self.ticks: dict[str, int] = {}
 
@@ -490,6 +496,7 @@ class Run:
         deadline = self.started + limit if limit else None
         interval, next_sample = 0.004, self.started + 0.002
         asked_at: float | None = None
+        signal_next: int = signal.SIGKILL
         limited = self.order["cpu_limit_s"] or self.order["stop_file"]
         next_look = self.started + LIMITS_S if limited else math.inf
         while self.root_status is None:
@@ -501,10 +508,10 @@ class Run:
                 self.cut = "time limit"
             if self.cut and asked_at is None:
                 asked_at = now
-                self._signal_all(signal.SIGTERM)
+                signal_next = self._ask_to_end()
             if asked_at is not None and now >= asked_at + self.order["cut_grace_s"]:
-                self._signal_all(signal.SIGKILL)
-                asked_at = now
+                self._signal_all(signal_next)
+                asked_at, signal_next = now, signal.SIGKILL
             if self.order["sample"] and now >= next_sample:
                 cost = self.tree.sample()
                 interval = min(0.1, interval * 1.5)
@@ -519,6 +526,14 @@ class Run:
                 waits.append(deadline - now)
             waits.append(next_look - now)
             self._wait(max(0.0, min(waits)))
+
+    def _ask_to_end(self) -> int:
+        """Ask the program to end; return the signal for what has not ended after the grace."""
+        if self.order["end_file"] and self.cut != "ended":
+            with open(self.order["end_file"], "w", encoding="ascii"):
+                return signal.SIGTERM
+        self._signal_all(signal.SIGTERM)
+        return signal.SIGKILL
 
     def _beyond_limits(self) -> str | None:
         """Return why the run is to end now, or None."""
@@ -585,7 +600,8 @@ class Run:
         if not self._alive():
             return self._finish(0)
         self._until_none(0.0 if self.cut else self.order["leftover_grace_s"])
-        leftover = len(self._alive())
+        alive = self._alive()
+        leftover, self.leftover_s = len(alive), processor_s(alive)
         if leftover:
             self._signal_all(signal.SIGTERM)
             self._until_none(1.0)
@@ -620,6 +636,7 @@ class Run:
             "signal": os.WTERMSIG(status) if os.WIFSIGNALED(status) else None,
             "cut": self.cut,
             "leftover": leftover,
+            "leftover_s": self.leftover_s,
             "output_bytes": self.output.total,
             "output_tail": self.output.tail.decode("utf-8", "replace"),
             "rss_floor": floor,

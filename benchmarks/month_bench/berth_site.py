@@ -36,8 +36,6 @@ class Answer(NamedTuple):
     code: str
     basis: str
     """Basis of the prediction for the first partition; empty: none is used."""
-    half_width: float
-    """Half width, in natural log, of the chosen place's ratio to the others; infinite: none."""
 
 
 def written(folder: Path) -> Path:
@@ -113,8 +111,7 @@ class Daemon:
         decision = self.decisions[0].decision if self.decisions else None
         chosen = decision.ranked[0] if queues and decision and decision.ranked else None
         basis = "" if chosen is None or chosen.basis is None else chosen.basis.value
-        width = getattr(chosen, "ratio_log_width", float("inf"))
-        return Answer(queues, str(reply["code"]), basis, width)
+        return Answer(queues, str(reply["code"]), basis)
 
 
 def idle(_: str) -> CandidateState:

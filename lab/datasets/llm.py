@@ -7,8 +7,11 @@
 * aiconfigurator's silicon measurements: TTFT and TPOT of servers under a closed load. Where the
   published parallelism is a square beyond a node (``moe_tp = moe_ep = g`` and ``g x g`` = 16 or 64
   GPUs), the same measurement often stands there a second time with ``g`` GPUs: it is read as
-  ``g``; equal measurements of one configuration count once. Batch is here over all replicas. Rows
-  without a precision are 16-bit: a step of them takes what reading 16-bit weights takes.
+  ``g``; equal measurements of one configuration count once, and of several measurements the newest
+  (first tokens of one configuration differ up to 40 times between versions). Batch is here over
+  all replicas. Rows without a precision are 16-bit: a step of them takes what reading 16-bit
+  weights takes. GB200 is left out: its rows are of several servers, or contradict each other (8 and
+  42 ms a token).
 
 Model configurations are in ``training/llm/data/configs.json``: the numbers of each model's public
 ``config.json``. DeciLM-7B's 67 KV heads are the published sum.
@@ -17,9 +20,13 @@ Model configurations are in ``training/llm/data/configs.json``: the numbers of e
 from __future__ import annotations
 
 import csv
-from dataclasses import dataclass
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from functools import cache
+from typing import Any, TypeVar
 
+from berth.predictor.families.language_model.framework import release
 from lab.datasets import DataSet, locate
 
 BENCH = DataSet(
@@ -53,11 +60,6 @@ class BenchRow:
     batch: int
     latency_s: float
 
-    @property
-    def block(self) -> str:
-        """Return what is left out together."""
-        return f"{self.hardware} | {self.framework} | {self.model}"
-
 
 @dataclass(frozen=True, slots=True)
 class ServingRow:
@@ -75,13 +77,10 @@ class ServingRow:
     expert: int
     version: str
     """The framework's version; empty where it is not published."""
+    date: str
+    """Day of the measurement; empty where it is not published."""
     ttft_s: float
     tpot_s: float
-
-    @property
-    def block(self) -> str:
-        """Return what is left out together."""
-        return f"{self.system} | {self.framework} | {self.model}"
 
 
 @cache
@@ -104,11 +103,13 @@ def bench_rows() -> tuple[BenchRow, ...]:
 
 @cache
 def serving_rows() -> tuple[ServingRow, ...]:
-    """aiconfigurator's measurements, each once. Needs pyarrow (the ``train`` extra)."""
+    """aiconfigurator's newest measurements, each once. Needs pyarrow (the ``train`` extra)."""
     import pyarrow.parquet  # noqa: PLC0415
 
     found: dict[tuple[object, ...], ServingRow] = {}
     for row in pyarrow.parquet.read_table(locate(SERVING)).to_pylist():
+        if row["system"] == "gb200":
+            continue
         # Rows with dp, tp or ep of 0 or nothing mean 1.
         data, tensor, expert, split = (
             int(row[name] or 1) if row[name] == row[name] else 1
@@ -130,12 +131,25 @@ def serving_rows() -> tuple[ServingRow, ...]:
             data=data,
             expert=min(expert, tensor * data),
             version=row["backend_version"] or "",
+            date=(re.findall(r"measured=([\d-]{10})", row["silicon_data_source"]) or [""])[0],
             ttft_s=row["silicon_ttft_ms"] / 1e3,
             tpot_s=row["silicon_tpot_ms"] / 1e3,
         )
-        measured = (one.block, one.precision, one.input_tokens, one.output_tokens, one.ttft_s,
-                    one.tpot_s)  # fmt: skip
+        measured = (one.system, one.framework, one.model, one.precision, one.input_tokens,
+                    one.output_tokens, one.ttft_s, one.tpot_s)  # fmt: skip
         kept = found.get(measured)
         if kept is None or one.tensor * one.data < kept.tensor * kept.data:
             found[measured] = one
-    return tuple(found.values())
+    return newest(found.values())
+
+
+R = TypeVar("R")
+
+
+def newest(rows: Iterable[R]) -> tuple[R, ...]:
+    """Return the newest of the measurements of each configuration, by date and then by version."""
+    by_configuration: dict[R, R] = {}
+    dated: Any = sorted(rows, key=lambda row: (row.date, release(row.version)))
+    for row in dated:
+        by_configuration[replace(row, version="", date="", ttft_s=0.0, tpot_s=0.0)] = row
+    return tuple(by_configuration.values())

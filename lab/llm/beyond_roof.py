@@ -1,6 +1,6 @@
 """Predictions of drawn models, loads and devices, held to the data sheets.
 
-Each draw is a decoder of random shape (dense, experts or latent attention) under a random load on
+Each draw is a decoder of the data sets (dense, experts or latent attention) under a random load on
 every device of the catalogue. The bounds here are written from the data sheets alone, without the
 code that predicts: tokens a second times the operations of a token, times the bytes of its cache,
 times the bytes that it sends, and the steps a second times the active weights.
@@ -9,23 +9,26 @@ times the bytes that it sends, and the steps a second times the active weights.
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from berth.plugin.report.progress_bars import step_bar
-from berth.predictor.families.language_model.config import LanguageModel, from_mapping
+from berth.predictor.families.language_model.config import LanguageModel
 from berth.predictor.families.language_model.load import Load
 from berth.predictor.families.language_model.predictor import LlmPredictor, ServingPrediction
 from berth.predictor.hardware.catalogue import devices
 from berth.predictor.hardware.unit import Unit, published, unit_named
 from lab.experiments.experiment import Options
 from lab.ground.report import Report, Section
+from lab.llm.cases import models
 
 PREDICTIONS = 100_000
+_MOST = (100_000, 100_000, 30_000)
+"""Largest batch, prompt and answer that are drawn."""
 _SLACK = 1.0 + 1e-9
 _FRAMEWORKS = ("vllm", "trtllm", "sglang", "llama.cpp", "nobody-measured-it")
 
@@ -43,59 +46,29 @@ def draws(seed: int) -> Iterator[Draw]:
     """Yield draws without end; the same seed gives the same ones."""
     generator = np.random.default_rng(seed)
     while True:
-        model = from_mapping(_config(generator), source="draw", name="drawn")
-        tensor = int(generator.choice([1, 2, 4, 8]))
-        data = int(generator.choice([1, 1, 2, 8]))
-        pipeline = int(generator.choice([1, 1, 1, 2]))
-        groups = min(model.experts, tensor * data)
-        bits = float(generator.choice([4.0, 8.0, 16.0]))
+        model = list(models().values())[generator.integers(len(models()))]
+        tensor = int(generator.choice([n for n in (1, 2, 4, 8) if model.heads % n == 0]))
+        data, pipeline = int(generator.choice([1, 1, 2, 8])), int(generator.choice([1, 1, 1, 2]))
+        batch, prompt, answer = (
+            int(math.exp(generator.uniform(0, math.log(most)))) for most in _MOST
+        )
         load = Load(
-            _log_drawn(generator, 1, 100_000), _log_drawn(generator, 1, 100_000),
-            _log_drawn(generator, 1, 30_000), bits, float(generator.choice([8.0, 16.0])), tensor,
-            pipeline, data, int(generator.choice([1, groups])),
+            batch, prompt, answer, float(generator.choice([4.0, 8.0, 16.0])),
+            float(generator.choice([8.0, 16.0])), tensor, pipeline, data,
+            int(generator.choice([1, min(model.experts, tensor * data)])),
+            prefix_hit_rate=float(generator.choice([0.0, 0.0, 0.9])),
         )  # fmt: skip
         yield Draw(model, load, str(generator.choice(_FRAMEWORKS)))
-
-
-def _log_drawn(generator: np.random.Generator, least: int, most: int) -> int:
-    return int(np.exp(generator.uniform(np.log(least), np.log(most))))
-
-
-def _config(generator: np.random.Generator) -> dict[str, Any]:
-    heads = int(generator.choice([8, 16, 32, 64, 128]))
-    layers = int(generator.integers(4, 128))
-    config: dict[str, Any] = {
-        "model_type": "llama",
-        "num_hidden_layers": layers,
-        "hidden_size": 128 * heads,
-        "num_attention_heads": heads,
-        "num_key_value_heads": int(generator.choice([1, 8, heads])) if heads > 1 else 1,
-        "head_dim": 128,
-        "intermediate_size": 128 * heads * int(generator.choice([2, 3, 4])),
-        "vocab_size": int(generator.choice([32_000, 128_256, 256_000])),
-        "max_position_embeddings": 131_072,
-        "tie_word_embeddings": bool(generator.integers(2)),
-    }
-    kind = generator.choice(["dense", "experts", "latent"])
-    if kind == "experts":
-        config |= {"model_type": "mixtral", "num_experts_per_tok": int(generator.integers(1, 9)),
-                   "num_local_experts": int(generator.choice([8, 16, 128]))}  # fmt: skip
-    if kind == "latent":
-        config |= {
-            "model_type": "deepseek_v3", "kv_lora_rank": 512, "q_lora_rank": 1536,
-            "qk_rope_head_dim": 64, "qk_nope_head_dim": 128, "v_head_dim": 128,
-            "n_routed_experts": 64, "num_experts_per_tok": 8, "n_shared_experts": 1,
-            "moe_intermediate_size": 2048, "first_k_dense_replace": min(3, layers - 1),
-        }  # fmt: skip
-    return config
 
 
 def beyond(draw: Draw, device: Unit, prediction: ServingPrediction) -> list[str]:
     """Return the names of the bounds that a prediction exceeds."""
     m, load = draw.model, draw.load
     gpus, bits = load.gpus, load.weight_bits / 8
-    rate = prediction.throughput.high
-    answers = rate * load.output_tokens / (load.input_tokens + load.output_tokens)
+    prompt = max(1.0, load.input_tokens * (1 - load.prefix_hit_rate))
+    answers = prediction.throughput.high * load.output_tokens
+    answers /= load.input_tokens + load.output_tokens
+    rate = answers * (prompt + load.output_tokens) / load.output_tokens
     inner = m.active_parameters - m.embedding_parameters
     cache = m.cached_values(load.context) * load.kv_bits / 8
     bandwidth = device.bytes_per_s * gpus
@@ -108,7 +81,7 @@ def beyond(draw: Draw, device: Unit, prediction: ServingPrediction) -> list[str]
         "cache": answers * cache <= bandwidth * _SLACK,
         "weights": answers * inner * bits <= bandwidth * max(resident, 1.0) * _SLACK,
         "link": rate * sent <= link * load.data_parallel * _SLACK,
-        "first token": 2 * inner * load.input_tokens <= prediction.ttft_s.low * peak * _SLACK,
+        "first token": 2 * inner * prompt <= prediction.ttft_s.low * peak * _SLACK,
         "further token": inner * bits <= prediction.tpot_s.low * bandwidth * _SLACK,
     }  # fmt: skip
     return [name for name, holds in bounds.items() if not holds]

@@ -29,8 +29,15 @@ from berth.predictor.families.language_model.residual import (
     ties,
 )
 from berth.predictor.hardware.unit import unit_named
-from lab.datasets.llm import BENCH, BITS, SERVING, bench_rows, serving_rows
-from lab.datasets.llm_tables import INFERENCEX, TABLES, closed_rows, table_rows
+from lab.datasets.llm import BENCH, BITS, SERVING, ServingRow, bench_rows, serving_rows
+from lab.datasets.llm_tables import (
+    INFERENCEX,
+    TABLES,
+    ClosedRow,
+    TableRow,
+    closed_rows,
+    table_rows,
+)
 from lab.ground.table import Flags, Table, whole
 
 CONFIGS = Path(__file__).with_name("data") / "configs.json"
@@ -46,7 +53,7 @@ class Cases(Table):
     models: tuple[str, ...]
     """Signature of each row's model."""
     blocks: tuple[str, ...]
-    """(hardware, framework, model)."""
+    """(accelerator, framework, signature of the model)."""
     versions: tuple[str, ...]
     """Version of each row's framework; empty: not published."""
     data_sets: tuple[str, ...]
@@ -75,8 +82,6 @@ class Measured:
     framework: str
     version: str
     """Version of the framework, or the month of the measurement; empty: not published."""
-    block: str
-    """(hardware, framework, model)."""
     seconds: float
     data_set: str
 
@@ -90,30 +95,31 @@ def table(head: str) -> Cases:
 def _bench() -> list[Measured]:
     return [
         Measured(
-            Case(
-                models()[r.model],
-                Load(r.batch, r.length, r.length, tensor_parallel=r.gpus),
-                unit_named(r.hardware),
-            ),
-            r.framework, "", r.block, r.latency_s, BENCH.path,
+            Case(models()[r.model], Load(r.batch, r.length, r.length, tensor_parallel=r.gpus),
+                 unit_named(r.hardware)),
+            r.framework, "", r.latency_s, BENCH.path,
         )
         for r in bench_rows()
     ]  # fmt: skip
 
 
+def _served_load(row: TableRow | ServingRow | ClosedRow, batch: int, **more: int) -> Load:
+    return Load(
+        batch, row.input_tokens, row.output_tokens, BITS[row.precision], cache_bits(row.precision),
+        row.tensor, data_parallel=row.data, expert_parallel=row.expert, **more,
+    )  # fmt: skip
+
+
 def _tables() -> list[Measured]:
+    most = MOST_SEQUENCES["trtllm"]
     return [
         Measured(
             Case(
                 models()[r.model],
-                Load(
-                    r.requests, r.input_tokens, r.output_tokens, BITS[r.precision],
-                    cache_bits(r.precision), r.tensor, r.pipeline, r.data, r.expert,
-                    MOST_SEQUENCES["trtllm"],
-                ),
+                _served_load(r, r.requests, pipeline_parallel=r.pipeline, most_sequences=most),
                 unit_named(r.accelerator),
             ),
-            "trtllm", r.version, f"{r.accelerator} | trtllm | {r.model}", r.seconds, TABLES.path,
+            "trtllm", r.version, r.seconds, TABLES.path,
         )
         for r in table_rows()
     ]  # fmt: skip
@@ -123,31 +129,19 @@ def _served(head: str) -> list[Measured]:
     first = head == TTFT
     rows = [
         Measured(
-            Case(
-                models()[r.model],
-                Load(
-                    sequences, r.input_tokens, r.output_tokens, BITS[r.precision],
-                    cache_bits(r.precision), r.tensor, 1, r.data, r.expert,
-                ),
-                unit_named(accelerator),
-            ),
-            r.framework + MEAN * (first and data_set == SERVING.path), r.version,
-            f"{accelerator} | {r.framework} | {r.model}", r.ttft_s if first else r.tpot_s, data_set,
+            Case(models()[r.model], _served_load(r, r.batch), unit_named(r.system)),
+            r.framework + MEAN * first, r.version, r.ttft_s if first else r.tpot_s, SERVING.path,
         )
-        for data_set, accelerator, sequences, r in (
-            *((SERVING.path, r.system, r.batch, r) for r in serving_rows()),
-            *((INFERENCEX.path, r.accelerator, r.concurrency, r) for r in closed_rows()),
+        for r in serving_rows()
+    ] + [
+        Measured(
+            Case(models()[r.model], _served_load(r, r.concurrency), unit_named(r.accelerator)),
+            r.framework, r.version, r.ttft_s if first else r.tpot_s, INFERENCEX.path,
         )
+        for r in closed_rows()
     ]  # fmt: skip
-    # A published number of tensor-parallel GPUs that does not divide the heads (36 or 72 on GB200)
-    # is of several servers together. While requests wait, a published time to the first token is
-    # the queue's, not the server's.
-    return [
-        r
-        for r in rows
-        if r.case.model.heads % r.case.load.tensor_parallel == 0
-        and (not first or _resident(r.case))
-    ]
+    # While requests wait, a published time to the first token is the queue's, not the server's.
+    return [row for row in rows if not first or _resident(row.case)]
 
 
 def _resident(case: Case) -> bool:
@@ -174,12 +168,17 @@ def table_of(head: str, rows: Sequence[Measured]) -> Cases:
         accelerators=accelerators,
         frameworks=frameworks,
         models=signatures,
-        blocks=tuple(r.block for r in rows),
+        blocks=tuple(
+            f"{accelerator} | {framework.removesuffix(MEAN)} | {model}"
+            for accelerator, framework, model in zip(
+                accelerators, frameworks, signatures, strict=True
+            )
+        ),
         versions=tuple(r.version for r in rows),
         data_sets=tuple(r.data_set for r in rows),
         log_terms=log_terms(head, cases),
         ties=ties(cases, frameworks, codes),
-        numbers=numbers(cases),
+        numbers=numbers(cases, with_queue=head == SATURATED),
         log_seconds=np.log(np.array([r.seconds for r in rows], dtype=np.float64)),
         head=head,
         codes=codes,

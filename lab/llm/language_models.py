@@ -1,14 +1,14 @@
 """Serving of models, pairs and accelerators never seen, and the bundle of language models.
 
 Every part of every split is predicted from the other parts alone; baselines see the same parts.
-Whether the process is used at all, and the width of the interval whose coverage is given, come
-from the other parts, too.
+The width of the interval whose coverage is given comes from the other parts, too.
 """
 
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -19,7 +19,7 @@ from berth.pilot.errors import DocumentError
 from berth.pilot.version import VERSION
 from berth.plugin.report.progress_bars import step_bar
 from berth.predictor.core.arrays import Floats
-from berth.predictor.families.language_model.bundle import Width
+from berth.predictor.families.language_model.bundle import Widths
 from berth.predictor.families.language_model.load import memory
 from berth.predictor.families.language_model.physics import (
     HEADS,
@@ -28,31 +28,18 @@ from berth.predictor.families.language_model.physics import (
     TPOT,
     TTFT,
 )
-from berth.predictor.families.language_model.situation import Situation
 from lab.experiments.experiment import Options, learn, read_figures
 from lab.ground.evaluate import Result, held_out
 from lab.ground.figures import Figures, figures
-from lab.ground.report import Report, Section, results_section
+from lab.ground.report import Report, results_section
 from lab.ground.resume import Resume
 from lab.llm import llm_bundle
 from lab.llm.cases import table
 from lab.llm.llm_baselines import baselines
-from lab.llm.situations import (
-    ACCELERATORS,
-    BLOCKS,
-    MODELS,
-    PAIRS,
-    ROWS,
-    Held,
-    coverage,
-    folds,
-    leave_out,
-    predicted,
-    widths_of,
-)
+from lab.llm.situations import ACCELERATORS, BLOCKS, LOADS, MODELS, ROWS, Held, folds, leave_out
+from lab.llm.widths import calibrated, coverage, nested_log_widths
 
-OURS = "physics, calibrated, + process where it helps (shipped)"
-PROCESS = "physics, calibrated, + process"
+OURS = "physics, calibrated, + process (shipped)"
 ALONE = "physics, calibrated"
 QUANTITIES = {
     OFFLINE: "LLM-Inference-Bench, tokens a second",
@@ -64,8 +51,8 @@ SPLITS = {
     ROWS: "rows at random",
     BLOCKS: "unseen (hardware, framework, model)",
     MODELS: "unseen model",
-    PAIRS: "unseen (accelerator, framework)",
     ACCELERATORS: "unseen accelerator, each in turn",
+    LOADS: "unseen ends of lengths, ratios and batches",
 }
 _WITH_BASELINES = {
     (OFFLINE, ROWS), (OFFLINE, BLOCKS), (TTFT, BLOCKS), (TPOT, BLOCKS),
@@ -75,20 +62,11 @@ _SHOWN = ("rows", "median_error", "mean_error", "p90_error", "kendall_tau", "cov
           "interval_factor")  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
-class SplitFound:
-    """One split of one quantity."""
-
-    results: list[Result]
-    held: Held
-
-
 def train(options: Options) -> str:
-    """Write the bundle, fitted on LLM-Inference-Bench and aiconfigurator; return a summary."""
-    widths = None
-    if options.figures is not None:
-        read_figures(options.figures)  # refuses a file that is no evaluation at all
-        widths = read_widths(options.figures)
+    """Write the bundle with the figures and widths of an evaluation; return a summary. Raises
+    DocumentError where ``options.figures`` is not such an evaluation."""
+    read_figures(options.figures)  # refuses a file that is no evaluation at all
+    widths = read_widths(options.figures)
     manifest = learn(options, partial(llm_bundle.train, widths=widths), llm_bundle.STEPS)
     rows = sum(entry.rows for entry in manifest.heads)
     return f"{manifest.id}: {len(manifest.heads)} quantities of {rows} rows"
@@ -96,23 +74,29 @@ def train(options: Options) -> str:
 
 def evaluate(options: Options) -> Report:
     """Report every split of every quantity, with the baselines."""
-    resume, found = Resume(options.unfinished), {}
+    resume = Resume(options.unfinished)
+    sections, shipped, every, widths = [], {}, [], {}
     with step_bar("evaluating", len(HEADS) * len(SPLITS)) as advance:
         for head in HEADS:
+            found = {}
             for split in SPLITS:
-                found[head, split] = split_results(head, split, options.seed, resume)
+                compared = (head, split) in _WITH_BASELINES
+                found[split] = left_out(head, split, options.seed, resume, with_baselines=compared)
                 advance()
-    sections, shipped, by_accelerator, after = [], {}, {}, []
-    for (head, split), one in found.items():
-        title = f"{QUANTITIES[head]}. Split: {SPLITS[split]}"
-        sections.append(results_section(title, one.results, _SHOWN))
-        for name, key in (("median error", "median_error"), ("mean error", "mean_error")):
-            shipped[f"{head}, {SPLITS[split]}: {name}"] = getattr(one.results[0].figures, key)
-        if split == ACCELERATORS:
-            by_accelerator[head] = _by_accelerator(head, one.held)
-            cells = [(name, f"{error:.1%}") for name, error in by_accelerator[head].items()]
-            title = f"{QUANTITIES[head]}. Where the accelerator was unseen"
-            sections.append(Section(title, ("accelerator", "median error"), cells))
+            widths[head] = calibrated({split: held for split, (_, held) in found.items()})
+            for split, (methods, held) in found.items():
+                results = _results(head, split, methods, held, widths[head])
+                sections.append(
+                    results_section(f"{QUANTITIES[head]}. Split: {SPLITS[split]}", results, _SHOWN)
+                )
+                every += [
+                    {"head": head, "split": split, "method": result.family,
+                     "figures": result.figures}
+                    for result in results
+                ]  # fmt: skip
+                ours = results[0].figures
+                shipped[f"{head}, {SPLITS[split]}: median error"] = ours.median_error
+                shipped[f"{head}, {SPLITS[split]}: mean error"] = ours.mean_error
     refused = {head: refused_but_ran(head) for head in (OFFLINE, TPOT)}
     after = [
         f"{head}: {no} of {ran} configurations that ran were predicted not to fit"
@@ -125,47 +109,41 @@ def evaluate(options: Options) -> Report:
         {
             "seed": options.seed,
             "splits": SPLITS,
-            "results": [{"head": h, **_plain(r)} for (h, _), one in found.items()
-                        for r in one.results],
-            "by_accelerator": by_accelerator,
+            "results": every,
             "refused": refused,
-            "widths": {
-                head: {
-                    situation.value: width.model_dump(mode="json")
-                    for situation, width in widths_of(
-                        {split: found[head, split].held for split in SPLITS}
-                    ).items()
-                }
-                for head in HEADS
-            },
+            "widths": {head: each.model_dump(mode="json") for head, each in widths.items()},
         },
         shipped,
         (*after, "Peak memory, energy and carbon have no public labels: not evaluated."),
-    )  # fmt: skip
+    )
 
 
-def split_results(head: str, split: str, seed: int, resume: Resume) -> SplitFound:
-    """Return all methods on one split of one quantity, the shipped one first."""
-    data = table(head)
-    parts = folds(data, split, seed)
-    key = key_of(head, split, seed)
-    held = leave_out(data, parts, seed, resume=resume, key=key)
-    methods = {
-        OURS: predicted(held),
-        PROCESS: held.process,
-        ALONE: held.physics,
-    }
-    if (head, split) in _WITH_BASELINES:
-        for baseline in baselines(seed):
-            out = held_out(baseline, data, parts, seed=seed, resume=resume, key=key)
-            methods[baseline.name] = out.log_predicted
+def _results(
+    head: str, split: str, methods: Mapping[str, Floats], held: Held, widths: Widths
+) -> list[Result]:
+    """Return the figures of each method, and the coverage of the shipped one."""
     results = [
         Result(split, name, errors(head, held.measured, values)) for name, values in methods.items()
     ]
-    if (inside := coverage(held, split)) is not None:
+    if inside := coverage(held, nested_log_widths(held, split, widths)):
         covered = replace(results[0].figures, coverage=inside[0], interval_factor=inside[1])
         results[0] = replace(results[0], figures=covered)
-    return SplitFound(results, held)
+    return results
+
+
+def left_out(
+    head: str, split: str, seed: int, resume: Resume, *, with_baselines: bool
+) -> tuple[dict[str, Floats], Held]:
+    """Return the log seconds of the held-out rows by method, the shipped one first, and the rows
+    themselves; each row is predicted without its part of the split."""
+    data = table(head)
+    parts, key = folds(data, split, seed), key_of(head, split, seed)
+    held = leave_out(data, parts, seed, resume=resume, key=key)
+    methods = {OURS: held.process, ALONE: held.physics}
+    for baseline in baselines(seed) if with_baselines else ():
+        out = held_out(baseline, data, parts, seed=seed, resume=resume, key=key)
+        methods[baseline.name] = out.log_predicted
+    return methods, held
 
 
 def key_of(head: str, split: str, seed: int) -> str:
@@ -189,31 +167,14 @@ def refused_but_ran(head: str) -> tuple[int, int]:
     return no, len(cases)
 
 
-def read_widths(path: Path) -> dict[str, dict[Situation, Width]]:
-    """Head -> situation -> width, of an evaluation's JSON. Raises DocumentError."""
+def read_widths(path: Path | None) -> dict[str, Widths]:
+    """Return the widths of each head in an evaluation's JSON. Raises DocumentError."""
     try:
-        data = json.loads(path.read_text(encoding="utf-8"))["widths"]
-        return {
-            head: {Situation(name): Width(**width) for name, width in found.items()}
-            for head, found in data.items()
-        }
+        data = json.loads((path or Path()).read_text(encoding="utf-8"))["widths"]
+        return {head: Widths.model_validate(widths) for head, widths in data.items()}
     except (OSError, ValueError, KeyError, TypeError, AttributeError, ValidationError):
         raise DocumentError(
-            path,
+            path or "--figures",
             "is not an evaluation of language models",
             hint=f"`{llm_bundle.REPORT}` writes one",
         ) from None
-
-
-def _by_accelerator(head: str, held: Held) -> dict[str, float]:
-    names = np.array(table(head).accelerators)[held.row]
-    own = predicted(held)
-    return {
-        str(name): errors(head, held.measured[here], own[here]).median_error
-        for name in np.unique(names)
-        for here in [names == name]
-    }
-
-
-def _plain(result: Result) -> dict[str, object]:
-    return {"split": result.split, "method": result.family, "figures": result.figures}

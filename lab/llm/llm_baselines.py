@@ -4,8 +4,6 @@
   lengths, parallelism and one-hots of accelerator and framework;
 * ``one-hots``: XGBoost on lengths, batch, count, parameters and one-hots of accelerator,
   framework and model (the data notes' baseline);
-* ``physics + trees``: XGBoost on what calibrated physics misses;
-* ``physics uncalibrated``: every framework at the value where learning starts;
 * ``bandwidth``, ``peak``: the time of reading (of multiplying) at the data sheets' rates, times one
   factor for all rows;
 * ``nearest device x factor``: the most similar measured load on the most similar measured device,
@@ -26,36 +24,26 @@ from berth.pilot.platform import Platform, Precision
 from berth.predictor.core.arrays import Floats
 from berth.predictor.families.language_model.config import LanguageModel
 from berth.predictor.families.language_model.load import Load, memory
-from berth.predictor.families.language_model.physics import TERMS, combine
+from berth.predictor.families.language_model.physics import TERMS
 from berth.predictor.hardware.unit import Unit, unit_named
 from lab.ground.evaluate import Family
 from lab.llm.cases import Cases
-from lab.llm.effects import fit_effects, physics, start_of
 
 THESIS: dict[str, Any] = {"n_estimators": 2000, "max_depth": 8, "learning_rate": 0.1}
 """Section 6.5.3."""
 PLAIN: dict[str, Any] = {"n_estimators": 500, "max_depth": 6, "learning_rate": 0.1}
-RESIDUAL: dict[str, Any] = {"n_estimators": 600, "max_depth": 6, "learning_rate": 0.05,
-                            "subsample": 0.8, "colsample_bytree": 0.5}  # fmt: skip
 Features = Callable[[Cases], Floats]
 
 
 def baselines(seed: int) -> tuple[Family[Cases], ...]:
-    """Return all of them, each fold with the same seed."""
-    return (
-        Family("XGBoost, Table 6.3 (the thesis)", _trees(_thesis, THESIS, seed)),
-        Family("XGBoost, one-hots", _trees(_one_hots, PLAIN, seed)),
-        Family("physics, calibrated, + XGBoost", _physics_and_trees(seed)),
-        Family("physics, uncalibrated", _uncalibrated),
-    )
-
-
-def plain_baselines() -> tuple[Family[Cases], ...]:
-    """Return the baselines that know nothing but data sheets and neighbours."""
+    """Return all baselines, each fold with the same seed: those that know nothing but data sheets
+    and neighbours, then trees."""
     return (
         Family("bandwidth", _by_rate(_read)),
         Family("peak", _by_rate(_multiplied)),
         Family("nearest device x factor", _nearest_device),
+        Family("XGBoost, Table 6.3 (the thesis)", _trees(_thesis, THESIS, seed)),
+        Family("XGBoost, one-hots", _trees(_one_hots, PLAIN, seed)),
     )
 
 
@@ -109,33 +97,15 @@ def _log_rates(name: str) -> Floats:
     return np.log([device.bytes_per_s, device.flops_per_s(16)])
 
 
-def _uncalibrated(_: Cases, asked: Cases, _seed: int) -> Floats:
-    return combine(asked.log_terms, start_of(asked.head))[0]
-
-
-def _physics_and_trees(seed: int) -> Callable[[Cases, Cases, int], Floats]:
-    def predict(learnt: Cases, asked: Cases, _: int) -> Floats:
-        effects = fit_effects(learnt)
-        missed = learnt.log_seconds - physics(learnt, effects)
-        model = _fitted(_terms(learnt), missed, RESIDUAL, seed)
-        return physics(asked, effects) + np.asarray(model.predict(_terms(asked)), np.float64)
-
-    return predict
-
-
 def _trees(
     features: Features, arguments: dict[str, Any], seed: int
 ) -> Callable[[Cases, Cases, int], Floats]:
     def predict(learnt: Cases, asked: Cases, _: int) -> Floats:
-        model = _fitted(features(learnt), learnt.log_seconds, arguments, seed)
+        model = xgboost.XGBRegressor(n_jobs=1, tree_method="hist", random_state=seed, **arguments)
+        model.fit(features(learnt), learnt.log_seconds)
         return np.asarray(model.predict(features(asked)), dtype=np.float64)
 
     return predict
-
-
-def _fitted(features: Floats, wanted: Floats, arguments: dict[str, Any], seed: int) -> Any:
-    model = xgboost.XGBRegressor(n_jobs=1, tree_method="hist", random_state=seed, **arguments)
-    return model.fit(features, wanted)
 
 
 def _thesis(table: Cases) -> Floats:
@@ -149,10 +119,6 @@ def _thesis(table: Cases) -> Floats:
 def _one_hots(table: Cases) -> Floats:
     size = np.array([[c.model.parameters] for c in table.cases])
     return np.hstack([size, _loads(table), _hot(table, 3)])
-
-
-def _terms(table: Cases) -> Floats:
-    return np.hstack([table.log_terms, table.numbers, _hot(table, 3)])
 
 
 def _loads(table: Cases) -> Floats:

@@ -6,19 +6,15 @@ import math
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from berth.pilot.documents import to_json
 from berth.pilot.errors import UsageError
 from berth.predictor.core.bundle import CARD, Training
 from berth.predictor.core.bundle_writing import made_by, versions, write_bundle
 from berth.predictor.families.language_model import bundle as bundles
 from berth.predictor.families.language_model.bundle import (
-    EFFECTS,
-    EFFECTS_SCHEMA,
     LLM_SCHEMA,
-    EffectsFile,
     HeadEntry,
     LlmManifest,
-    Width,
+    Widths,
     residual_file,
 )
 from berth.predictor.families.language_model.physics import (
@@ -27,6 +23,7 @@ from berth.predictor.families.language_model.physics import (
     SATURATED,
     TPOT,
     TTFT,
+    Effects,
 )
 from berth.predictor.families.language_model.residual import NUMBERS, TIES
 from berth.predictor.families.language_model.situation import Situation
@@ -35,21 +32,13 @@ from lab.datasets.llm_tables import INFERENCEX, TABLES
 from lab.ground.report import markdown_table, model_card, source_lines
 from lab.llm.cases import Cases, table
 from lab.llm.process_onnx import check_agreement, to_onnx
-from lab.llm.situations import SPLITS, cells_in, fit, folds, leave_out, widths_of
+from lab.llm.situations import cells_in, fit
+from lab.llm.widths import NOTHING
 
 LIBRARIES = ("numpy", "onnx", "onnxruntime", "scipy")
 STEPS = len(HEADS) + 1
 REPORT = "python -m lab language-models --report DIR"
 SOURCES = (BENCH, TABLES, SERVING, INFERENCEX)
-_NEEDED = (Situation.BLOCK, Situation.PAIR, Situation.APART)
-"""Situations without which a bundle is not written; a missing width of another is that of the next
-less similar one, of the last that of the one before."""
-_CHAINS = (
-    (Situation.BLOCK, Situation.RELATIVE),
-    (Situation.BLOCK, Situation.PAIR, Situation.MODEL, Situation.APART, Situation.NEW),
-)
-"""Situations that are each less similar than the one before."""
-Widths = Mapping[Situation, Width]
 _WHAT = {
     OFFLINE: "latency of a batch of equal requests (LLM-Inference-Bench)",
     SATURATED: "time of more requests than are resident at once (TensorRT-LLM's tables)",
@@ -64,26 +53,22 @@ def train(
     seed: int,
     command: str,
     figures: Mapping[str, float],
-    widths: Mapping[str, Widths] | None = None,
+    widths: Mapping[str, Widths],
     advance: Callable[[str], None] = lambda _: None,
 ) -> LlmManifest:
     """Train all heads and write the bundle. The same data and seed give the same id.
 
-    ``widths`` are an evaluation's (``--report``); without them all parts are left out here once
-    more, which takes as long as the evaluation. Raises UsageError where one is missing.
+    ``widths``: of an evaluation (``--report``). Raises UsageError where a head's are missing.
     """
-    files, effects, entries, apart = {}, [], [], 0.0
+    files, entries, apart = {}, [], 0.0
     for head in HEADS:
         data = table(head)
         found = fit(data, seed)
         raw = to_onnx(found.process)
         apart = max(apart, check_agreement(raw, found.process, data.ties, data.numbers))
         files[residual_file(head)] = raw
-        effects.append(found.effects)
-        entries.append(_entry(data, _widths(data, seed) if widths is None else widths[head]))
+        entries.append(_entry(data, found.effects, widths.get(head, NOTHING)))
         advance(head)
-    file = EffectsFile(schema=EFFECTS_SCHEMA, heads=tuple(effects))
-    files[EFFECTS] = to_json(file).encode()
     manifest = LlmManifest(
         schema=LLM_SCHEMA,
         **made_by(command, figures),
@@ -102,25 +87,12 @@ def train(
     return written
 
 
-def _widths(data: Cases, seed: int) -> Widths:
-    splits = {split: folds(data, split, seed) for split in SPLITS}
-    return widths_of({split: leave_out(data, parts, seed) for split, parts in splits.items()})
-
-
-def _entry(data: Cases, widths: Widths) -> HeadEntry:
-    if absent := [each.value for each in _NEEDED if each not in widths]:
+def _entry(data: Cases, effects: Effects, widths: Widths) -> HeadEntry:
+    if Situation.BLOCK not in widths.situations or not widths.lengths.log_width:
         raise UsageError(
-            f"there is no width for {data.head!r} in the situation {absent[0]!r}",
+            f"there are no widths for {data.head!r}",
             hint=f"give the evaluation.json of `{REPORT}`",
         )
-    # What is less similar is never predicted with more certainty.
-    widened: dict[Situation, Width] = {}
-    for chain in _CHAINS:
-        widest = 0.0
-        for situation in chain:
-            if situation in widths:
-                widest = max(widest, widths[situation].log_width)
-                widened[situation] = widths[situation].model_copy(update={"log_width": widest})
     return HeadEntry(
         head=data.head,
         accelerators=data.codes.accelerators,
@@ -128,17 +100,23 @@ def _entry(data: Cases, widths: Widths) -> HeadEntry:
         models=data.codes.models,
         cells=cells_in(data),
         rows=len(data),
-        widths=widened,
+        widths=widths,
+        effects=effects,
     )
 
 
 def card(manifest: LlmManifest, disagreement: float) -> str:
     """``CARD.md`` as text."""
     widths = [
-        (_WHAT[head.head], situation.value, width.split, str(width.rows), str(width.groups),
+        (_WHAT[head.head], part, width.split, str(width.rows), str(width.groups),
          f"{math.exp(width.log_width):.2f}")
         for head in manifest.heads
-        for situation, width in head.widths.items()
+        for part, width in (
+            *((situation.value, each) for situation, each in head.widths.situations.items()),
+            ("lengths beyond, at a factor e", head.widths.lengths),
+            ("sequences beyond, at a factor e", head.widths.sequences),
+            ("device not measured", head.widths.relative),
+        )
     ]  # fmt: skip
     return model_card(
         "serving of language models",
@@ -167,8 +145,9 @@ def card(manifest: LlmManifest, disagreement: float) -> str:
             "Widths": [
                 "Factor from the middle to an end of the 90 % interval, by how similar a case is",
                 "to what was measured; from parts that nothing was fitted on, each block weighing",
-                "the same. That of an unseen accelerator is of a handful of them: not guaranteed.",
-                "What is less similar is never predicted with more certainty.",
+                "the same. What a load outside the measured range adds, and what a device adds",
+                "that was not measured, are added to it in quadrature (of logarithms). That of an",
+                "unseen accelerator is of a handful of them: not guaranteed.",
                 "",
                 *markdown_table(
                     ("quantity", "situation", "split", "rows", "blocks", "factor"), widths

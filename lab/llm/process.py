@@ -23,9 +23,9 @@ from berth.predictor.core.arrays import Floats
 from berth.predictor.families.language_model.physics import OFFLINE, SATURATED, TPOT, TTFT
 from berth.predictor.families.language_model.residual import NUMBERS, TIES, Integers
 
-LIKELIHOOD_ROWS = {OFFLINE: 1200, SATURATED: 400, TTFT: 400, TPOT: 400}
+LIKELIHOOD_ROWS = {OFFLINE: 300, SATURATED: 400, TTFT: 200, TPOT: 200}
 LIKELIHOOD_STEPS = 20
-SERVED_ROWS = {OFFLINE: 3000, SATURATED: 500, TTFT: 900, TPOT: 900}
+SERVED_ROWS = {OFFLINE: 800, SATURATED: 500, TTFT: 600, TPOT: 600}
 _JITTER = 1e-9
 _PRIOR_SPREAD = 1.5
 _ROBUST_ROUNDS, _OUTLIER = 2, 2.5

@@ -7,8 +7,8 @@
 * First and further tokens, and throughput, of DeepSeek-R1 (InferenceX): every accelerator left out
   in turn, with its rows in other data sets.
 
-Baselines see the same parts. Whether the process is used, and the widths whose coverage is given,
-come from the other parts. ``python -m lab served-tables``.
+Baselines see the same parts. The widths whose coverage is given come from the other parts.
+``python -m lab served-tables``.
 """
 
 from __future__ import annotations
@@ -23,51 +23,55 @@ import numpy as np
 from berth.plugin.report.progress_bars import step_bar
 from berth.predictor.core.arrays import Floats
 from berth.predictor.families.language_model.physics import SATURATED, TPOT, TTFT
+from berth.predictor.families.language_model.situation import LOAD, kind_of, load_of
 from lab.datasets.llm_tables import INFERENCEX
 from lab.experiments.experiment import Options
-from lab.ground.evaluate import held_out
 from lab.ground.report import Report, Section
 from lab.ground.resume import Resume
 from lab.ground.table import Flags
 from lab.llm.cases import Cases, rows_of, table
-from lab.llm.language_models import key_of
-from lab.llm.llm_baselines import baselines, plain_baselines
-from lab.llm.situations import ACCELERATORS, MODELS, Held, coverage, folds, leave_out, predicted
+from lab.llm.language_models import OURS, left_out
+from lab.llm.situations import ACCELERATORS, MODELS, Held
+from lab.llm.widths import coverage, nested_log_widths, shipped_widths
 
-OURS = "physics and relatives (shipped)"
 _HEADER = ("method", "rows", "median error", "mean error", "tau", "covered", "factor")
 _H100 = "h100-sxm-80gb"
-_TREES = ("XGBoost, Table 6.3 (the thesis)", "XGBoost, one-hots")
+_FEW = 8.0
 Predictions = Mapping[str, Floats]
 """Log seconds of all rows of a table, by method."""
 
 
 def evaluate(options: Options) -> Report:
     """Return the tables of models left out, ratios, and accelerators left out."""
-    resume = Resume(options.unfinished)
     sections, figures = [], {}
+    known = shipped_widths()
     with step_bar("evaluating", 3) as advance:
-        by_model, held = left_out(SATURATED, MODELS, options.seed, resume)
+        by_model, held = in_order(SATURATED, MODELS, options)
         advance()
         data = table(SATURATED)
         recent = np.array([version != "0.17" for version in data.versions])
-        covered = coverage(held, MODELS, recent[held.row])
+        widths = nested_log_widths(held, MODELS, known[SATURATED])
+        covered = coverage(held, widths, recent[held.row])
         title = "TensorRT-LLM 1.0 and 1.2, output tokens/s at maximum load. Split: unseen model"
         lines = {name: _line(data, log, recent, tau_of(data, log, recent))
                  for name, log in by_model.items()}  # fmt: skip
         sections.append(_section(title, lines, covered))
+        sections.append(_by_service(data, held, widths, recent, title))
         sections.append(_ratios(data, by_model))
         served = {}
         for head in (TTFT, TPOT):
-            served[head] = left_out(head, ACCELERATORS, options.seed, resume)
+            served[head] = in_order(head, ACCELERATORS, options)
             advance()
     for head, name in ((TTFT, "first token"), (TPOT, "each further token")):
         data, (by_method, held) = table(head), served[head]
         own = rows_of(data, INFERENCEX.path)
         lines = {method: _line(data, log, own) for method, log in by_method.items()}
         title = f"InferenceX, {name}. Split: unseen accelerator"
-        sections.append(_section(title, lines, coverage(held, ACCELERATORS, own[held.row])))
-        sections.append(_by_accelerator(data, by_method, own, f"InferenceX, {name}"))
+        widths = nested_log_widths(held, ACCELERATORS, known[head])
+        sections.append(_section(title, lines, coverage(held, widths, own[held.row])))
+        every = np.full(len(data), True)
+        title = f"{name[0].upper()}{name[1:]}, all data. Split: unseen accelerator"
+        sections.append(_by_service(data, held, widths, every, title))
     first, further = (served[head][0] for head in (TTFT, TPOT))
     sections.append(_throughput(first, further))
     for section in sections:
@@ -81,22 +85,13 @@ def evaluate(options: Options) -> Report:
     )  # fmt: skip
 
 
-def left_out(head: str, split: str, seed: int, resume: Resume) -> tuple[dict[str, Floats], Held]:
-    """Return the log seconds of every row by method, each predicted without its part of the
-    split."""
-    data = table(head)
-    parts = folds(data, split, seed)
-    key = key_of(head, split, seed)
-    held = leave_out(data, parts, seed, resume=resume, key=key)
-    methods = {OURS: predicted(held), "physics alone": held.physics,
-               "physics and process": held.process}  # fmt: skip
-    for baseline in (*plain_baselines(), *(b for b in baselines(seed) if b.name in _TREES)):
-        out = held_out(baseline, data, parts, seed=seed, resume=resume, key=key)
-        methods[baseline.name] = out.log_predicted
-    in_order = {name: np.empty(len(data)) for name in methods}
-    for name, values in methods.items():
-        in_order[name][held.row] = values
-    return in_order, held
+def in_order(head: str, split: str, options: Options) -> tuple[dict[str, Floats], Held]:
+    """Return the log seconds of every row of the head's table by method, each row predicted without
+    its part of the split."""
+    resume = Resume(options.unfinished)
+    methods, held = left_out(head, split, options.seed, resume, with_baselines=True)
+    places = np.argsort(held.row)
+    return {name: values[places] for name, values in methods.items()}, held
 
 
 def tau_of(data: Cases, log_seconds: Floats, rows: Flags) -> float:
@@ -168,18 +163,27 @@ def ratio_pairs(data: Cases) -> list[tuple[int, int]]:
     ]
 
 
-def _by_accelerator(data: Cases, by_method: Predictions, rows: Flags, title: str) -> Section:
-    names = np.array(data.accelerators)
+def _by_service(data: Cases, held: Held, widths: Floats, rows: Flags, title: str) -> Section:
+    """Return error and coverage by accelerator, bits of the weights, load and kind of model."""
+    services = np.array([
+        (data.accelerators[row], f"{case.load.weight_bits:g}",
+         "few" if load_of(case)[LOAD.index("sequences per GPU")] < _FEW else "many",
+         kind_of(case.model))
+        for row, case in enumerate(data.cases)
+    ])[held.row]  # fmt: skip
+    off = held.process - held.measured
     lines = []
-    for name in np.unique(names[rows]).tolist():
-        own = rows & (names == name)
-        off = np.abs(by_method[OURS] - data.log_seconds)[own]
-        lines.append((name, *_line(data, by_method[OURS], own)[:3],
-                      f"{math.exp(np.quantile(off, 0.9)):.2f}"))  # fmt: skip
+    for service in np.unique(services[rows[held.row]], axis=0):
+        own = rows[held.row] & (services == service).all(axis=1)
+        covered = coverage(held, widths, own)
+        shown = ("abstains", "") if covered is None else (f"{covered[0]:.0%}", f"{covered[1]:.2f}")
+        error = np.median(np.abs(np.expm1(off[own])))
+        lines.append((*service.tolist(), str(int(own.sum())), f"{error:.1%}", *shown))
     return Section(
-        f"{title}, by accelerator left out",
-        ("accelerator", "rows", "median error", "mean error", "90 % factor"), lines,
-    )  # fmt: skip
+        f"{title}. By service; few: under {_FEW:g} sequences per GPU",
+        ("accelerator", "bits", "load", "model", "rows", "median error", "covered", "factor"),
+        lines,
+    )
 
 
 def _throughput(first: Predictions, further: Predictions) -> Section:

@@ -1,58 +1,49 @@
-"""Held-out errors of language models by situation, and the interval widths that follow.
+"""Predict measured cases of language models that were left out, and how similar they are.
 
 Nested: effects, kernels, their scales and the rows' noise are all learnt without the part left
 out. Splits, from easy to hard:
 
-* rows at random (a fifth a fold; a third of the serving data);
+* rows at random (a fifth a fold);
 * (hardware, framework, model) blocks;
 * models, on all accelerators and with all frameworks;
-* (accelerator, framework) pairs;
-* one accelerator after the other.
+* one accelerator after the other;
+* the lowest and the highest fifth of the lengths, of their ratio, and of the sequences per GPU.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from berth.predictor.core.arrays import Floats
-from berth.predictor.core.intervals import group_quantile
-from berth.predictor.families.language_model.bundle import Width
-from berth.predictor.families.language_model.physics import OFFLINE, SATURATED, TPOT, TTFT, Effects
+from berth.predictor.families.language_model.physics import SATURATED, Effects
 from berth.predictor.families.language_model.residual import UNKNOWN
 from berth.predictor.families.language_model.situation import (
+    LOAD,
     Cell,
-    Situation,
+    Similarity,
     cells_of,
-    situation_of,
-    stands_for,
+    load_of,
+    similarity_of,
 )
 from lab.ground.evaluate import Family, held_out
 from lab.ground.resume import Resume
-from lab.ground.splits import Fold, Split, group_mean
-from lab.ground.table import Flags, Places, Strings, Table
+from lab.ground.splits import Fold, Split
+from lab.ground.table import Places, Strings, Table
 from lab.llm.cases import Cases
 from lab.llm.effects import fit_effects, physics
 from lab.llm.process import SERVED_ROWS, Process, fit_process, fit_terms
 
-FOLDS = {OFFLINE: 5, SATURATED: 5, TTFT: 3, TPOT: 3}
+FOLDS = 5
+"""Number of folds of a split, except where each accelerator or model is left out in turn."""
 ROWS, BLOCKS, MODELS = "rows", "blocks", "models"
-PAIRS, ACCELERATORS = "pairs", "accelerators"
-SPLITS = (ROWS, BLOCKS, MODELS, PAIRS, ACCELERATORS)
-MEASURED_BY = {
-    Situation.BLOCK: ((ROWS, Situation.BLOCK),),
-    Situation.PAIR: ((BLOCKS, Situation.PAIR), (BLOCKS, Situation.APART)),
-    Situation.MODEL: ((MODELS, Situation.MODEL), (MODELS, Situation.APART)),
-    Situation.RELATIVE: ((ACCELERATORS, Situation.RELATIVE), (ACCELERATORS, Situation.NEW)),
-    Situation.APART: ((PAIRS, Situation.APART), (MODELS, Situation.APART)),
-    Situation.NEW: ((ACCELERATORS, Situation.NEW),),
-}
-"""The held-out rows that measure each situation; the second ones, which are less similar or of
-another split, where the first are of too few blocks."""
-FEWEST_BLOCKS = 10
+ACCELERATORS, LOADS = "accelerators", "loads"
+SPLITS = (ROWS, BLOCKS, MODELS, ACCELERATORS, LOADS)
+_EXTREME = 0.2
+"""Share of the rows at each end of a range of loads that is left out together."""
+RELATIVE = "relative"
 
 
 @dataclass(frozen=True)
@@ -75,12 +66,23 @@ class Held(Table):
     row: Places
     fold: Places
     block: Strings
-    situation: Strings
+    similarity: tuple[Similarity, ...]
     measured: Floats
     physics: Floats
     """By calibrated physics alone."""
     process: Floats
     """With the process."""
+
+    def distance(self, part: str) -> Floats:
+        """Return the distance of each row's load, ``lengths`` or ``sequences``, in natural log."""
+        return np.array([getattr(each, part) for each in self.similarity])
+
+    @property
+    def situation(self) -> Strings:
+        """Return the situation of each row, ``relative`` on a device that was not measured."""
+        return np.array([
+            each.situation.value if each.is_measured else RELATIVE for each in self.similarity
+        ])  # fmt: skip
 
 
 def fit(table: Cases, seed: int) -> Fit:
@@ -94,17 +96,31 @@ def fit(table: Cases, seed: int) -> Fit:
 
 def folds(table: Cases, split: str, seed: int) -> list[Fold]:
     """Return the folds of a split by its name."""
+    if split == LOADS:
+        return _extremes(table)
     by = {
         ROWS: None,
         BLOCKS: "blocks",
         MODELS: "models",
-        PAIRS: lambda t: t.groups("accelerators", "frameworks"),
         ACCELERATORS: "accelerators",
     }[split]
     groups = len(set(Split(split, by).groups(table).tolist()))
-    few = split == MODELS and table.head == SATURATED
-    count = None if split == ACCELERATORS or few else min(FOLDS[table.head], groups)
+    in_turn = split == ACCELERATORS or (split == MODELS and table.head == SATURATED)
+    count = None if in_turn else min(FOLDS, groups)
     return Split(split, by, count).folds(table, seed)
+
+
+def _extremes(table: Cases) -> list[Fold]:
+    """Return a fold for each end of the range of prompts, length ratios and sequences per GPU."""
+    loads = np.array([load_of(case) for case in table.cases])
+    rows = np.arange(len(table))
+    parts = []
+    for name in ("input tokens", "input per output token", "sequences per GPU"):
+        values = loads[:, LOAD.index(name)]
+        low, high = np.quantile(values, [_EXTREME, 1 - _EXTREME])
+        if low < high:
+            parts += [np.flatnonzero(values <= low), np.flatnonzero(values >= high)]
+    return [Fold(np.setdiff1d(rows, part), part) for part in parts]
 
 
 def as_served(learnt: Cases, asked: Cases, seed: int) -> Floats:
@@ -115,20 +131,13 @@ def as_served(learnt: Cases, asked: Cases, seed: int) -> Floats:
 
 def by_relatives(learnt: Cases, asked: Cases) -> Cases:
     """Return the asked cases with the names of the accelerators that stand for theirs."""
-    cells = cells_in(learnt)
-    known: dict[tuple[str, ...], str] = {}
-    names = []
-    for case, framework, model in zip(asked.cases, asked.frameworks, asked.models, strict=True):
-        key = (case.device.sheet.name, framework, model, str(case.load.weight_bits))
-        if key not in known:
-            known[key] = stands_for(case, framework, cells)
-        names.append(known[key])
+    names = tuple(each.stand_in for each in similarities(learnt, asked))
     tied = asked.ties.copy()
     tied[:, 0] = [
         asked.codes.accelerators.index(name) if name in asked.codes.accelerators else UNKNOWN
         for name in names
     ]
-    return replace(asked, accelerators=tuple(names), ties=tied)
+    return replace(asked, accelerators=names, ties=tied)
 
 
 def cells_in(table: Cases) -> tuple[Cell, ...]:
@@ -152,100 +161,19 @@ def leave_out(
         row=out.rows,
         fold=out.fold,
         block=np.array(table.blocks)[out.rows],
-        situation=np.concatenate([situations(table[p.train], table[p.test]) for p in parts]),
+        similarity=tuple(
+            each for p in parts for each in similarities(table[p.train], table[p.test])
+        ),
         measured=table.log_seconds[out.rows],
         physics=out.log_predicted[:, 0],
         process=out.log_predicted[:, 1],
     )
 
 
-def situations(learnt: Cases, asked: Cases) -> Strings:
-    """Return the ``Situation`` of each asked case: how similar it is to the training cases."""
+def similarities(learnt: Cases, asked: Cases) -> list[Similarity]:
+    """Return how similar each asked case is to the training cases."""
     cells = cells_in(learnt)
-    return np.array([
-        situation_of(case, framework, cells).value
+    return [
+        similarity_of(case, framework, cells)
         for case, framework in zip(asked.cases, asked.frameworks, strict=True)
-    ])  # fmt: skip
-
-
-def process_helps(held: Held, situation: Situation) -> bool:
-    """Return whether the process has a lesser error than physics alone in a situation; blocks weigh
-    the same."""
-    own = held[held.situation == situation.value]
-    process, alone = (
-        group_mean(np.abs(each - own.measured), own.block.tolist()) if len(own) else 0.0
-        for each in (own.process, own.physics)
-    )
-    return process < alone
-
-
-def predicted(held: Held) -> Floats:
-    """Return log seconds, [rows], with the process only where it helps on the other folds.
-
-    In a fold and situation for which the other folds show no gain, the prediction is by physics
-    alone. The choice is thus tested on data that it was not made on.
-    """
-    log_seconds = held.process.copy()
-    for situation in np.unique(held.situation).tolist():
-        for fold in np.unique(held.fold):
-            if not process_helps(held[held.fold != fold], Situation(situation)):
-                own = (held.fold == fold) & (held.situation == situation)
-                log_seconds[own] = held.physics[own]
-    return log_seconds
-
-
-def width(held: Held, split: str, situation: Situation) -> Width | None:
-    """Return half width of the 90 % interval in a situation; None: too few blocks."""
-    own = held.situation == situation.value
-    blocks = held.block[own].tolist()
-    if len(set(blocks)) < FEWEST_BLOCKS:
-        return None
-    off = np.abs(predicted(held) - held.measured)[own]
-    quantile = group_quantile(off.tolist(), blocks)
-    return Width(
-        log_width=round(min(max(quantile, 1e-3), math.log(1e3)), 6),
-        rows=len(blocks),
-        groups=len(set(blocks)),
-        split=split,
-        process=process_helps(held, situation),
-    )
-
-
-def widths_of(held: Mapping[str, Held]) -> dict[Situation, Width]:
-    """Return the widths by situation, from the held-out rows of each split."""
-    found = {}
-    for situation in MEASURED_BY:
-        if (own := _first_width(held, situation)) is not None:
-            found[situation] = own
-    return found
-
-
-def _first_width(held: Mapping[str, Held], situation: Situation) -> Width | None:
-    """Return the width of a situation by the first rows of ``MEASURED_BY`` that are enough."""
-    for split, own in MEASURED_BY[situation]:
-        if split in held and (found := width(held[split], split, own)) is not None:
-            return found
-    return None
-
-
-def coverage(held: Held, split: str, rows: Flags | None = None) -> tuple[float, float] | None:
-    """Return the share of rows inside the interval that the other folds gave in their situation,
-    and its median factor; None: too few blocks.
-
-    ``rows``: only these, [rows]; otherwise those in a situation that the split measures.
-    """
-    measured = [each.value for each, rows_of in MEASURED_BY.items() if rows_of[0][0] == split]
-    chosen = np.isin(held.situation, measured) if rows is None else rows
-    off = np.abs(predicted(held) - held.measured)
-    inside, factors = [], []
-    for fold in np.unique(held.fold[chosen]):
-        others = held[held.fold != fold]
-        for situation in np.unique(held.situation[chosen & (held.fold == fold)]).tolist():
-            own = chosen & (held.fold == fold) & (held.situation == situation)
-            calibrated = _first_width({split: others}, Situation(situation))
-            if calibrated is None and rows is None:
-                return None
-            if calibrated is not None:
-                inside += (off[own] <= calibrated.log_width).tolist()
-                factors += [math.exp(calibrated.log_width)] * int(own.sum())
-    return (float(np.mean(inside)), float(np.median(factors))) if inside else None
+    ]

@@ -33,6 +33,8 @@ from berth.pilot.profile import Measurement
 SOURCE = "emulator"
 COUNTED = "counted"
 """Name of the file in which the tool says why counting ended before the program, and when."""
+END = "end"
+"""Name of the file that asks the tool to write its counts and end."""
 UNTIL_CUT = 0.9
 """Share of the limits for which a run is counted that goes on afterwards: the rest is for the ranks
 that are counted beside it."""
@@ -85,13 +87,14 @@ class EmulatorCollector(Collector):
         self._threads = {k: v for k, v in order.env.items() if k in valgrind.THREADS}
         wrapped = valgrind.wrap(order, options, self._folder)
         env = {**wrapped.env, "VALGRIND_LIB": str(self._tool)}
+        wrapped = replace(wrapped, env=env, end_file=str(self._folder / END))
         if order.goes_on:
-            return replace(wrapped, env=env, cpu_limit_s=None)
-        return replace(wrapped, env=env, stop_file=str(self._folder / COUNTED))
+            return replace(wrapped, cpu_limit_s=None)
+        return replace(wrapped, stop_file=str(self._folder / COUNTED))
 
     def _ends_of_counting(self, order: Order) -> list[str]:
         """Return the tool's options that say when counting ends, and how caches are simulated."""
-        options = [f"--counted-file={self._folder / COUNTED}"]
+        options = [f"--counted-file={self._folder / COUNTED}", f"--end-file={self._folder / END}"]
         if order.sampled:
             options.append("--sampled=yes")
             if order.settle_after_s is not None:
@@ -141,7 +144,7 @@ class EmulatorCollector(Collector):
         return counts
 
     def _forget(self) -> None:
-        for pattern in ("out.*", "log.*", COUNTED):
+        for pattern in ("out.*", "log.*", COUNTED, END):
             for path in self._folder.glob(pattern):
                 path.unlink()
 
@@ -151,7 +154,8 @@ class EmulatorCollector(Collector):
         note = valgrind.how_it_ended(outcome, processes, counts.moved)
         total = counts.instructions
         if not total:
-            return Readings(detail=note or "the emulator wrote no counts", failed=True)
+            why = "the emulator was ended before it could write its counts" if outcome.cut else note
+            return Readings(detail=why or "the emulator wrote no counts", failed=True)
         mix = mix_of(counts.segments)
         sets = valgrind.with_avx512(mix.sets, self._program, processes)
         if (unknown := valgrind.illegal_instruction(processes)) is not None:

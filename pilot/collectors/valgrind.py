@@ -20,8 +20,8 @@ VOLATILE = re.compile(
 )
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "BLIS_NUM_THREADS")
 PINNED = {**dict.fromkeys(THREADS, "1"), "OMP_WAIT_POLICY": "passive", "PYTHONHASHSEED": "0"}
-CUT_GRACE_S = 15.0
-"""Seconds between SIGTERM and SIGKILL: valgrind needs time to write its results."""
+CUT_GRACE_S = 20.0
+"""Seconds for valgrind to write its results: before SIGTERM, if it is asked to, and SIGKILL."""
 RULES = {
     "settled": "the shares of the counts had settled",
     "processor time": "that is its limit (raise --max-slowdown and --count-limit, or give a "

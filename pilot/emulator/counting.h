@@ -145,6 +145,9 @@ extern const HChar *counted_file;
 /* Milliseconds of processor time, and on the clock, after which counting ends; 0: it goes on. */
 extern Int count_for, count_until;
 void end_counting(const HChar *why);
+/* Where this file is there, the counts are written and the process ends. */
+extern const HChar *end_file;
+void end_where_asked(void);
 void forget(void);
 /* How often the segments ran that have no counter of their own. */
 void complete_counts(void);

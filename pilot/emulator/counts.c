@@ -225,6 +225,7 @@ static Bool option(const HChar *argument)
           VG_BOOL_CLO(argument, "--sampled", sampled) ||
           VG_BOOL_CLO(argument, "--branches", branches) ||
           VG_STR_CLO(argument, "--counted-file", counted_file) ||
+          VG_STR_CLO(argument, "--end-file", end_file) ||
           VG_INT_CLO(argument, "--count-for", count_for) ||
           VG_INT_CLO(argument, "--count-until", count_until) ||
           VG_INT_CLO(argument, "--settle-after", settle_after) ||
@@ -238,7 +239,8 @@ static void usage(void)
                "    --sampled=yes|no    simulate caches and branches in a part of a long run\n"
                "    --branches=yes|no   predict branches\n"
                "    --counted-file=FILE where to write why counting ended before the program\n"
-               "    --count-for=MS      end after this processor time\n"
+               "    --end-file=FILE     where it appears, processes write their counts and end\n"
+               "    --count-for=MS      end counting after this processor time\n"
                "    --count-until=MS    end after this time on the clock\n"
                "    --settle-after=MS   end when the shares of the code have settled, at the\n"
                "                        earliest after this processor time\n"

@@ -2,6 +2,7 @@
 
 #include "counting.h"
 #include "pub_tool_options.h"
+#include "pub_tool_vki.h"
 
 Bool over = False;
 const HChar *counted_file = NULL;
@@ -17,6 +18,17 @@ void end_counting(const HChar *why)
       return;
    VG_(fprintf)(file, "%s %u\n", why, VG_(get_user_milliseconds)());
    VG_(fclose)(file);
+}
+
+const HChar *end_file = NULL;
+
+void end_where_asked(void)
+{
+   struct vg_stat state;
+   if (!end_file || sr_isError(VG_(stat)(end_file, &state)))
+      return;
+   write_results();
+   VG_(exit)(0);
 }
 
 void forget(void)

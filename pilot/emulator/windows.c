@@ -74,6 +74,7 @@ static Bool is_over(void)
 static void on_client_code(ThreadId thread, ULong done)
 {
    now = done;
+   end_where_asked();
    if (over)
       return;
    if (count_for && VG_(get_user_milliseconds)() >= (UInt)count_for)

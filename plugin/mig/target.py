@@ -45,7 +45,7 @@ def checked(target: Target, fleet: Fleet) -> dict[str, Layout]:
     """Check the target against this machine's GPUs and return its layouts by UUID.
 
     Raises PlanRefused where a GPU is unknown or named twice, has MIG off, does not support the
-    layout, or no longer has the layout that the plan started from.
+    layout, or has neither that layout nor the one that the plan started from.
     """
     layouts: dict[str, Layout] = {}
     for name, layout in target.layouts.items():
@@ -53,7 +53,7 @@ def checked(target: Target, fleet: Fleet) -> dict[str, Layout]:
         if gpu.uuid in layouts:
             raise PlanRefused(f"{target.source}: GPU {name} is named twice")
         _check_mode(gpu)
-        if target.expected is not None:
+        if target.expected is not None and gpu.layout != layout:
             _check_age(target.source, gpu, target.expected.get(name, Layout()))
         _check_layout(gpu, layout)
         layouts[gpu.uuid] = layout

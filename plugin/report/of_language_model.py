@@ -21,12 +21,9 @@ from berth.plugin.report.parts import (
 from berth.predictor.core.forecast import Forecast
 from berth.predictor.core.prediction import Basis, Interval
 from berth.predictor.families.language_model.config import LanguageModel
+from berth.predictor.families.language_model.estimate import WIDEST
 from berth.predictor.families.language_model.load import Load
-from berth.predictor.families.language_model.predictor import (
-    UNVERIFIED,
-    WIDEST,
-    ServingPrediction,
-)
+from berth.predictor.families.language_model.predictor import UNVERIFIED, ServingPrediction
 
 
 @dataclass(frozen=True, slots=True)

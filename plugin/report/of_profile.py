@@ -87,8 +87,8 @@ def profile_facts(profile: Profile) -> Iterator[tuple[str, str]]:
     warnings."""
     runtime, runs_on = profile.runtime, profile.runs_on
     if runtime is not None:
-        spread, count = format_seconds(runtime.spread_s), len(runtime.repeats_s)
-        yield "runtime", f"{format_seconds(runtime.median_s)} (spread {spread}, {count} runs)"
+        spread, runs = format_seconds(runtime.spread_s), counted(len(runtime.repeats_s), "run")
+        yield "runtime", f"{format_seconds(runtime.median_s)} (spread {spread}, {runs})"
     if (peak := profile.peak_memory_bytes) is not None:
         yield "memory", f"{_memory(peak, profile)} of the host"
     if on_gpus := profile.value("gpu_memory_bytes"):
@@ -112,11 +112,12 @@ def profile_facts(profile: Profile) -> Iterator[tuple[str, str]]:
     for collector in profile.collectors:
         if collector.status in ("absent", "failed"):
             yield collector.status, f"{collector.name}: {collector.detail}"
-    yield from (("warning", text) for text in profile.warnings)
+    said = {f"{c.name}: {c.detail}" for c in profile.collectors if c.status == "failed"}
+    yield from (("warning", text) for text in profile.warnings if text not in said)
 
 
 def _memory(peak: float, of: Profile | SizePoint) -> str:
-    return f"{format_bytes(peak)}{' at most' if of.peak_memory_is_bound else ''}"
+    return f"{'at most ' if of.peak_memory_is_bound else ''}{format_bytes(peak)}"
 
 
 def profiles_part(profiles: Sequence[Profile]) -> Part:

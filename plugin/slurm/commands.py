@@ -7,6 +7,7 @@ Also reads slurmctld's configuration, as ``scontrol show config`` prints it.
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Mapping, Sequence
 
 from berth.pilot.errors import SchedulerError
@@ -62,6 +63,25 @@ def _failed(name: str, status: int, stderr: str) -> SchedulerError:
     down = "Unable to contact slurm controller" in stderr or "Connection refused" in stderr
     text = f"{name} failed with status {status}: {reason[:300]}"
     return SchedulerError(text, hint=_DOWN if down else None)
+
+
+_AGAIN = "Resource temporarily unavailable"
+_ATTEMPTS = 20
+_PAUSE_S = 0.25
+
+
+def update_job(job: str, words: Sequence[str]) -> None:
+    """Run ``scontrol update`` of a job; repeat while slurmctld answers that it is busy (seen with
+    26.05). Raises SchedulerError and ToolMissing."""
+    for attempt in range(_ATTEMPTS):
+        try:
+            run(("scontrol", "update", f"JobId={job}", *words))
+        except SchedulerError as error:
+            if _AGAIN not in error.message or attempt == _ATTEMPTS - 1:
+                raise
+            time.sleep(_PAUSE_S)
+        else:
+            return
 
 
 def read_configuration() -> dict[str, str]:

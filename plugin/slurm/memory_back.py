@@ -149,12 +149,8 @@ def _restore(short: ShortJob) -> None:
         words = list(words_back(short.was))
     said = (short.comment.partition("(berth: ")[0].strip(), _SAID[short.kind])
     comment = " ".join(filter(None, said))
-    commands.run(
-        (
-            "scontrol", "update", f"JobId={short.job}", *words,
-            f"AdminComment={short.admin_comment} {MARK}{short.key}", f"Comment={comment}",
-        )
-    )  # fmt: skip
+    mark = f"AdminComment={short.admin_comment} {MARK}{short.key}"
+    commands.update_job(short.job, (*words, mark, f"Comment={comment}"))
 
 
 def round_of(ruled_out: Path, every_s: float, now_s: float) -> Iterator[str]:

@@ -11,8 +11,7 @@ import grp
 import math
 import os
 import re
-import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -23,9 +22,6 @@ from berth.policies.memory import memory_form, own_cores_per_node
 from berth.policies.values import Edit, MemoryForm, Request
 
 _MIB = 2**20
-_AGAIN = "Resource temporarily unavailable"
-_ATTEMPTS = 20
-_PAUSE_S = 0.25
 _GRES = re.compile(r"\bgres[:/]")
 """The prefix of each gres in Slurm's output: ``gres:`` up to 22.05, ``gres/`` in later versions."""
 _NEVER = ("PartitionConfig", "PartitionNodeLimit", "PartitionTimeLimit", "BadConstraints")
@@ -111,14 +107,16 @@ def apply(job: str, change: Change) -> None:
     if before.get("JobState") != "PENDING":
         raise SchedulerError(f"job {job} waits no more: it is {before.get('JobState', 'gone')}")
     try:
-        _update(job, change.update)
+        commands.update_job(job, change.update)
         reason = _record(job).get("Reason", "")
         if reason in _NEVER:
             raise SchedulerError(f"Slurm would keep job {job} waiting there ({reason})")
     except SchedulerError:
         changed = {word.partition("=")[0] for word in change.update}
         with suppress(SchedulerError):  # the first error is raised below
-            _update(job, [w for w in _words_back(before) if w.partition("=")[0] in changed])
+            commands.update_job(
+                job, [w for w in _words_back(before) if w.partition("=")[0] in changed]
+            )
         raise
 
 
@@ -149,19 +147,6 @@ def _group_name(number: int) -> str:
         return grp.getgrgid(number).gr_name
     except KeyError:
         return str(number)
-
-
-def _update(job: str, words: Sequence[str]) -> None:
-    """Run ``scontrol update``; repeat while slurmctld answers that it is busy (seen with 26.05)."""
-    for attempt in range(_ATTEMPTS):
-        try:
-            commands.run(("scontrol", "update", f"JobId={job}", *words))
-        except SchedulerError as error:
-            if _AGAIN not in error.message or attempt == _ATTEMPTS - 1:
-                raise
-            time.sleep(_PAUSE_S)
-        else:
-            return
 
 
 def _record(job: str) -> Mapping[str, str]:

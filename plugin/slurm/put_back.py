@@ -144,7 +144,7 @@ def put_back(stuck: StuckJob, now_s: float) -> RuledOut:
     try:
         if stuck.tried or not FOREIGN.isdisjoint(stuck.was):
             raise SchedulerError("the GPUs that were added to it cannot be taken away")
-        commands.run(("scontrol", "update", f"JobId={stuck.job}", *words_back(stuck.was)))
+        commands.update_job(stuck.job, words_back(stuck.was))
         if stuck.reason == "BadConstraints":  # Slurm holds jobs with this reason
             commands.run(("scontrol", "release", stuck.job))
         log.info("job %s put back: Slurm said %s", stuck.job, stuck.reason)
@@ -153,15 +153,7 @@ def put_back(stuck: StuckJob, now_s: float) -> RuledOut:
         log.warning("job %s cannot be put back: %s", stuck.job, error.message)
     stamp = stuck.admin_comment.partition(f" {_DONE}")[0]
     comment = " ".join(filter(None, (stuck.comment.partition("(berth: ")[0].strip(), note)))
-    commands.run(
-        (
-            "scontrol",
-            "update",
-            f"JobId={stuck.job}",
-            f"AdminComment={stamp} {_DONE}{outcome}",
-            f"Comment={comment}",
-        )
-    )
+    commands.update_job(stuck.job, (f"AdminComment={stamp} {_DONE}{outcome}", f"Comment={comment}"))
     return RuledOut(stuck.candidate, stuck.user, stuck.workload, stuck.reason, stuck.job, now_s)
 
 

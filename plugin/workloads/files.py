@@ -105,6 +105,7 @@ TITLES = {
 _SERVING = (
     "input_tokens", "output_tokens", "concurrency", "framework", "weight_bits", "kv_bits",
     "tensor_parallel", "pipeline_parallel", "data_parallel", "expert_parallel",
+    "serving",
 )  # fmt: skip
 _OF_GRAPHS = ("mode", "precision", "sizes")
 _AMOUNT = ("amount", "steps_per_epoch")
@@ -157,6 +158,8 @@ class WorkloadOptions:
     pipeline_parallel: int | None = None
     data_parallel: int | None = None
     expert_parallel: int | None = None
+    serving: Mapping[str, float] = field(default_factory=dict)
+    """Other fields of a language model's service, by name."""
     amount: str | None = None
     """A count and a unit of work, for example ``90 epochs``."""
     steps_per_epoch: float | None = None
@@ -293,6 +296,7 @@ def _changed(workload: Workload, options: Mapping[str, Any]) -> Document:
         batch = changes.pop("batch")
         if changes.setdefault("concurrency", batch) != batch:
             raise UsageError("batch and requests at a time of a language model are the same thing")
+    changes |= changes.pop("serving", {})
     wanted = changes.pop("amount", None)
     per_epoch = changes.pop("steps_per_epoch", None)
     if wanted is not None or per_epoch is not None:

@@ -24,6 +24,6 @@ def test_only_a_peak_that_is_a_bound_is_said_to_be_one() -> None:
         provenance=provenance(),
     )
     facts = list(profile_facts(profile))
-    assert ("memory", "8.0 MiB at most of the host") in facts
-    assert ("size", "100: 1 s, 8.0 MiB at most") in facts
+    assert ("memory", "at most 8.0 MiB of the host") in facts
+    assert ("size", "100: 1 s, at most 8.0 MiB") in facts
     assert ("size", "200: 2 s, 64.0 MiB") in facts

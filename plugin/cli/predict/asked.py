@@ -52,6 +52,7 @@ class Asked:
     picture: Path | None = None
     roofline: bool = False
     carbon_g_per_kwh: float | None = None
+    fine_tune: str | None = None
 
     def check(self, *allowed: str) -> None:
         """Raise UsageError for an option that does not apply to this type of workload."""
@@ -61,6 +62,7 @@ class Asked:
             "--known": bool(self.known),
             "--probe": self.probe, "--picture": self.picture is not None,
             "--roofline": self.roofline, "--carbon-intensity": self.carbon_g_per_kwh is not None,
+            "--fine-tune": self.fine_tune is not None,
         }  # fmt: skip
         stray = next((name for name, on in given.items() if on and name not in allowed), None)
         if stray is not None:

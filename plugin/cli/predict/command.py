@@ -15,7 +15,6 @@ from berth.plugin.cli.workload.options import workload_options
 from berth.plugin.forecasting import bundles_for, forecaster_for, reference_of, with_slices
 from berth.plugin.installed_site import Installation
 from berth.plugin.workloads.files import WorkloadOptions, read_file
-from berth.plugin.workloads.filing import with_nodes
 from berth.predictor.core.workload import Workload
 from berth.predictor.hardware import platforms as catalogue
 from berth.predictor.hardware.by_sheet import place_named
@@ -78,6 +77,12 @@ RELATIVE = "berth.relative-bundle/1"
     help="Language models: grams of CO2 of a kWh.",
 )
 @click.option(
+    "--fine-tune",
+    cls=Rare,
+    metavar="full|lora|qlora[,no-checkpointing]",
+    help="Language models: show the GPU memory of fine-tuning instead of serving.",
+)
+@click.option(
     "--picture",
     type=PATH,
     help="Draw the explanation, the --roofline, else the ranked times (.svg, .png, .pdf).",
@@ -109,7 +114,11 @@ def predict(
         from berth.plugin.site import load_site
 
         site = load_site(site_file)
-    workload, others = with_nodes(read_file(file, described), others)
+    workload = read_file(file, described)
+    if others:
+        from berth.plugin.workloads.filing import with_nodes  # slow: imports SQLAlchemy
+
+        workload, others = with_nodes(workload, others)
     forecaster = forecaster_for(site, bundles)
     named = bundles_for(forecaster, workload, bundles, site)
     platforms = {**catalogue.load(), **(site.platforms if site else {})}

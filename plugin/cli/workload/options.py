@@ -21,6 +21,29 @@ BITS = {"fp16": 16.0, "bf16": 16.0, "fp32": 32.0, "fp8": 8.0, "int8": 8.0, "fp4"
 import."""
 _GRAPHS, _MODELS = "Model graphs:", "Language models:"
 _PARALLEL = ("tensor", "pipeline", "data", "expert")
+_SERVING = {
+    "max_num_seqs": "most_sequences",
+    "gpu_memory_utilization": "memory_share",
+    "max_num_batched_tokens": "chunk_tokens",
+    "prefix_hit_rate": "prefix_hit_rate",
+}
+"""The workload's field of each option of a server."""
+_NOT_PREDICTED = {
+    ("speculative", "mtp", "draft", "acceptance"): (
+        "speculative decoding is not predicted",
+        "measured beside servers without it (DeepSeek-R1, MTP): each token 1.05 to 1.9 times "
+        "faster, 1.3 in the middle; the first token as late or 1.2 times later",
+    ),
+    ("rate", "arrival"): (
+        "an arrival rate is not predicted",
+        "give --batch: requests a second times the seconds of a request are the requests at once",
+    ),
+    ("disagg", "prefill"): (
+        "servers with prefill and decoding on different GPUs are not predicted",
+        "predict each part: --tokens 1024,1 for prefill, --tokens 1,128 for decoding",
+    ),
+}
+"""Error and hint for keys that contain one of these words."""
 _OPTIONS: tuple[click.Option, ...] = (
     click.Option(["--mode"], type=click.Choice(("inference", "training")),
                  help=f"{_GRAPHS} one run, or a training step [inference]."),
@@ -40,6 +63,9 @@ _OPTIONS: tuple[click.Option, ...] = (
     Rare(["--parallel"], metavar="KIND=N,...",
          help=f"{_MODELS} tensor=N GPUs that share layers, pipeline=N stages of layers, expert=N "
               "groups of experts. These and graphs: data=N copies, of a graph one on each GPU."),
+    Rare(["--serving"], metavar="KEY=VALUE,...",
+         help=f"{_MODELS} options of the server, as vLLM calls them: "
+              "max_num_seqs, gpu_memory_utilization, max_num_batched_tokens, prefix_hit_rate."),
     Rare(["--runs-on"], help="Devices it can run on, of cpu,cuda,hip. Default: the file's."),
     Rare(["--runtime"], help="Slices: of a job on the whole GPU, for example 2h."),
 )  # fmt: skip
@@ -77,6 +103,7 @@ def _described(values: dict[str, Any]) -> WorkloadOptions:
         pipeline_parallel=parallel.get("pipeline"),
         data_parallel=parallel.get("data"),
         expert_parallel=parallel.get("expert"),
+        serving=_serving(values.pop("serving")),
         **values,
     )
 
@@ -89,6 +116,23 @@ def _pairs(option: str, text: str | None, names: Sequence[str]) -> dict[str, str
             shown = ",".join(f"{known}=..." for known in names)
             raise UsageError(f"{option} {text!r}: {name!r}", hint=f"write of: {shown}")
     return pairs
+
+
+def _serving(text: str | None) -> dict[str, float]:
+    """Read ``--serving``: fields of the service by name. Raises UsageError."""
+    for word in (text or "").lower().split(","):
+        key = word.partition("=")[0].strip()
+        for parts, (error, hint) in _NOT_PREDICTED.items():
+            if key not in _SERVING and any(part in key for part in parts):
+                raise UsageError(f"--serving {key}: {error}", hint=hint)
+    fields = {}
+    for name, value in _pairs("--serving", text, tuple(_SERVING)).items():
+        try:
+            number = float(value)
+        except ValueError:
+            raise UsageError(f"--serving {name}: {value!r} is not a number") from None
+        fields[_SERVING[name]] = int(number) if number.is_integer() and number > 1 else number
+    return fields
 
 
 def _count(option: str, text: str) -> int:

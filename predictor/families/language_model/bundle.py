@@ -1,17 +1,18 @@
-"""Read the bundle of language models: manifest, effects (JSON), and one residual (ONNX) for each
-head.
+"""Read the bundle of language models: a manifest with the calibrated effects, and one residual
+(ONNX), for each head.
 
 A head is the learnt model of one quantity: ``offline``, ``saturated``, ``ttft`` or ``tpot`` time.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from pathlib import Path
 
 from pydantic import Field
 
-from berth.pilot.documents import Document, read_json
+from berth.pilot.documents import Document
 from berth.pilot.errors import DocumentError
 from berth.predictor.core.bundle import (
     MANIFEST,
@@ -25,11 +26,12 @@ from berth.predictor.core.bundle import (
 )
 from berth.predictor.families.language_model.physics import HEADS, TERMS, Effects
 from berth.predictor.families.language_model.residual import NUMBERS, TIES, Codes, Residual
-from berth.predictor.families.language_model.situation import Cell, Situation
+from berth.predictor.families.language_model.situation import Cell, Similarity, Situation
 
-LLM_SCHEMA = "berth.llm-bundle/2"
-EFFECTS_SCHEMA = "berth.llm-effects/1"
-EFFECTS = "effects.json"
+LLM_SCHEMA = "berth.llm-bundle/3"
+UNMEASURED = math.log(10.0)
+"""Half width in log time where the framework was not measured (``Situation.APART``): an
+assumption."""
 DEFAULT_LLM_BUNDLE = SHIPPED_BUNDLES / "llm"
 
 
@@ -39,14 +41,47 @@ def residual_file(head: str) -> str:
 
 
 class Width(Document):
-    """Half width of the 90 % interval in log time, calibrated on held-out cases."""
+    """Half width of the 90 % interval in log time, or a part of it, calibrated on held-out
+    cases."""
 
-    log_width: float = Field(gt=0)
+    log_width: float = Field(ge=0)
     rows: int = Field(ge=1)
     groups: int = Field(ge=1)
     split: str
-    process: bool
-    """Whether the residual is added; False where it did not improve on the physical model."""
+
+
+class Widths(Document):
+    """Half widths of the 90 % interval of one head, which add in quadrature."""
+
+    situations: dict[Situation, Width]
+    lengths: Width
+    """For ``Similarity.lengths`` of 1; with its square root, as a random walk."""
+    sequences: Width
+    """For ``Similarity.sequences`` of 1; with its square root."""
+    relative: Width
+    """On a device that was not itself measured."""
+
+    def of(self, situation: Situation) -> Width:
+        """Return the width in a situation; where it was not measured, that of the next less similar
+        one, or the widest."""
+        order = list(Situation)
+        less_similar = order[order.index(situation) :]
+        return next(
+            (self.situations[each] for each in less_similar if each in self.situations),
+            max(self.situations.values(), key=lambda width: width.log_width),
+        )
+
+    def log_width(self, similarity: Similarity) -> float:
+        """Return the half width in log time: the root of the sum of squares of what the situation,
+        the load and the device contribute."""
+        if similarity.situation is Situation.APART:
+            return UNMEASURED
+        return math.hypot(
+            self.of(similarity.situation).log_width,
+            self.lengths.log_width * math.sqrt(similarity.lengths),
+            self.sequences.log_width * math.sqrt(similarity.sequences),
+            self.relative.log_width * (not similarity.is_measured),
+        )
 
 
 class HeadEntry(Document):
@@ -60,7 +95,9 @@ class HeadEntry(Document):
     cells: tuple[Cell, ...]
     """What was measured, and at which loads."""
     rows: int = Field(ge=1)
-    widths: dict[Situation, Width]
+    widths: Widths
+    effects: Effects
+    """Calibrated factors of the physical model."""
 
 
 class LlmManifest(BundleManifest):
@@ -73,29 +110,13 @@ class LlmManifest(BundleManifest):
     training: Training
 
 
-class EffectsFile(Document):
-    """Contents of ``effects.json``: the calibrated factors of each head."""
-
-    schema_: str = Field(default=EFFECTS_SCHEMA, alias="schema")
-    heads: tuple[Effects, ...]
-
-
 @dataclass(frozen=True, slots=True)
 class Head:
     """The learnt model of one quantity (of ``physics.HEADS``), ready to predict."""
 
     entry: HeadEntry
-    effects: Effects
     residual: Residual
     codes: Codes
-
-    def width(self, situation: Situation) -> Width:
-        """Return the interval width in a situation; where it was not measured, that of the next
-        less similar situation, or of the least similar one."""
-        known = self.entry.widths
-        order = list(Situation)
-        later = [known[each] for each in order[order.index(situation) :] if each in known]
-        return later[0] if later else max(known.values(), key=lambda width: width.log_width)
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +131,7 @@ def verify(folder: Path = DEFAULT_LLM_BUNDLE) -> LlmManifest:
     """Return the manifest of a language-model bundle after all checksums match. Raises
     DocumentError."""
     manifest = read_manifest(folder, LlmManifest)
-    check_complete(folder, manifest, (EFFECTS, *(residual_file(h) for h in HEADS)))
+    check_complete(folder, manifest, map(residual_file, HEADS))
     check_features(
         folder,
         same=(manifest.ties, manifest.numbers) == (TIES, NUMBERS),
@@ -119,6 +140,11 @@ def verify(folder: Path = DEFAULT_LLM_BUNDLE) -> LlmManifest:
     )
     if tuple(e.head for e in manifest.heads) != HEADS:
         raise DocumentError(folder / MANIFEST, f"must have the heads {', '.join(HEADS)}")
+    for entry in manifest.heads:
+        effects = entry.effects
+        sizes = {len(effects.terms), len(effects.shared), *map(len, effects.groups.values())}
+        if effects.terms != TERMS[entry.head] or len(sizes) != 1:
+            raise DocumentError(folder / MANIFEST, f"effects do not fit the head {entry.head!r}")
     return manifest
 
 
@@ -126,19 +152,12 @@ def load(folder: Path = DEFAULT_LLM_BUNDLE) -> LlmModel:
     """Return the verified language-model bundle in ``folder``. Raises DocumentError for a broken
     bundle."""
     manifest = verify(folder)
-    effects = {e.head: e for e in read_json(folder / EFFECTS, EffectsFile).heads}
-    heads = {}
-    for entry in manifest.heads:
-        head_effects = effects.get(entry.head)
-        if head_effects is None or head_effects.terms != TERMS[entry.head]:
-            raise DocumentError(folder / EFFECTS, f"does not fit the head {entry.head!r}")
-        sizes = {len(head_effects.shared), *(len(v) for v in head_effects.groups.values())}
-        if sizes != {len(head_effects.terms)}:
-            raise DocumentError(folder / EFFECTS, f"does not fit together in {entry.head!r}")
-        heads[entry.head] = Head(
+    heads = {
+        entry.head: Head(
             entry,
-            head_effects,
             Residual(open_model(folder / residual_file(entry.head))),
             Codes(entry.accelerators, entry.frameworks, entry.models),
         )
+        for entry in manifest.heads
+    }
     return LlmModel(heads, manifest.id)

@@ -88,6 +88,10 @@ def load_of(document: LanguageModelWorkload, model: LanguageModel) -> Load:
         pipeline_parallel=document.pipeline_parallel,
         data_parallel=document.data_parallel,
         expert_parallel=document.expert_parallel,
+        most_sequences=document.most_sequences,
+        memory_share=document.memory_share,
+        prefix_hit_rate=document.prefix_hit_rate,
+        chunk_tokens=document.chunk_tokens,
     )
 
 

@@ -20,6 +20,9 @@ MOST_SEQUENCES = {"vllm": 1024, "trtllm": 2048, "tensorrt-llm": 2048, "sglang": 
 """Number of sequences that a framework serves at the same time at most, by its defaults
 (``max_num_seqs`` of vLLM on data-centre GPUs, ``max_batch_size`` of TensorRT-LLM,
 ``max_running_requests`` of SGLang)."""
+USABLE_SHARE = 0.95
+CHUNK_TOKENS = 8192
+"""Number of prompt tokens that a framework processes at the same time (vLLM's default)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +47,11 @@ class Load:
     most_sequences: int | None = None
     """Number of sequences that one replica serves at the same time at most; None: the framework's
     default."""
+    memory_share: float = USABLE_SHARE
+    """Share of the GPU's memory that the framework may use."""
+    prefix_hit_rate: float = 0.0
+    """Share of the prompts' tokens whose K and V are cached from earlier requests."""
+    chunk_tokens: int = CHUNK_TOKENS
 
     def __post_init__(self) -> None:
         counts = {
@@ -51,6 +59,7 @@ class Load:
             "output tokens": self.output_tokens, "tensor parallel": self.tensor_parallel,
             "pipeline parallel": self.pipeline_parallel, "data parallel": self.data_parallel,
             "expert parallel": self.expert_parallel, "most sequences": self.most_sequences or 1,
+            "tokens of a chunk": self.chunk_tokens,
         }  # fmt: skip
         for name, value in counts.items():
             if type(value) is not int or not 1 <= value <= _MOST:
@@ -58,6 +67,11 @@ class Load:
         for name, bits in (("weights", self.weight_bits), ("cache", self.kv_bits)):
             if not 1 <= bits <= 64:
                 raise UsageError(f"{name} of {bits:g} bits are not known")
+        if not 0 < self.memory_share <= 1 or not 0 <= self.prefix_hit_rate < 1:
+            raise UsageError(
+                f"a share of memory of {self.memory_share:g} or a prefix hit rate of "
+                f"{self.prefix_hit_rate:g} is not from 0 to 1"
+            )
 
     @property
     def gpus(self) -> int:
@@ -68,6 +82,11 @@ class Load:
     def context(self) -> float:
         """Return the mean number of tokens in a sequence's cache over the decoding steps."""
         return self.input_tokens + self.output_tokens / 2
+
+    @property
+    def computed_tokens(self) -> float:
+        """Return the number of tokens of a prompt that are computed: those not cached before."""
+        return max(1.0, self.input_tokens * (1 - self.prefix_hit_rate))
 
     def at_once(self, model: LanguageModel, memory_bytes: float) -> float:
         """Return the mean number of sequences that one replica serves at the same time, on GPUs of
@@ -101,9 +120,6 @@ assumption."""
 SLACK = 0.1
 """Share of memory above the counted bytes, for fragmentation, padding, norms and workspace: an
 assumption."""
-CHUNK_TOKENS = 8192
-"""Number of prompt tokens that a framework processes at the same time (vLLM's default)."""
-USABLE_SHARE = 0.95
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +131,8 @@ class Memory:
     """KV cache of one replica's part of the batch with all sequences at full length."""
     cache_of_one: float
     activations: float
+    share: float
+    """Share of the GPU's memory that the framework may use."""
 
     @property
     def peak(self) -> Interval:
@@ -130,10 +148,14 @@ class Memory:
         need = self.weights + self.cache_of_one + self.activations + RUNTIME_BYTES
         return need * (1 + SLACK)
 
+    def fits(self, memory_bytes: float) -> bool:
+        """Return whether one sequence is certain to fit on a GPU of ``memory_bytes``."""
+        return self.least <= memory_bytes * min(1.0, self.share / USABLE_SHARE)
+
     def resident(self, memory_bytes: float) -> float:
         """Return the number of sequences of one replica whose KV cache fits in ``memory_bytes`` at
         the same time (at least 1)."""
-        room = memory_bytes * USABLE_SHARE - self.weights - self.activations - RUNTIME_BYTES
+        room = memory_bytes * self.share - self.weights - self.activations - RUNTIME_BYTES
         return max(room / self.cache_of_one, 1.0) if self.cache_of_one else 1e9
 
 
@@ -152,10 +174,11 @@ def memory(model: LanguageModel, load: Load) -> Memory:
     )
     each = -(-load.batch // load.data_parallel)
     each = min(each, load.most_sequences or each)
-    at_once = min(each * load.input_tokens, max(CHUNK_TOKENS, load.input_tokens))
+    at_once = min(each * load.input_tokens, max(load.chunk_tokens, load.input_tokens))
     width = 4 * model.hidden_size + (
         2 * model.feed_forward_size * model.experts_per_token
         + 2 * model.heads * model.head_dim
     ) / load.tensor_parallel  # fmt: skip
     logits = each * model.vocabulary * 4 / load.tensor_parallel
-    return Memory(weights, cache_of_one * each, cache_of_one, at_once * width * 2 + logits)
+    activations = at_once * width * 2 + logits
+    return Memory(weights, cache_of_one * each, cache_of_one, activations, load.memory_share)

@@ -95,8 +95,8 @@ def group_names(accelerator: str, framework: str) -> tuple[str, str, str]:
 
 def log_terms(head: str, cases: Sequence[Case]) -> Floats:
     """Return the terms ``q_k`` of a head in log seconds, [cases, terms]."""
-    ask = {OFFLINE: _offline, SATURATED: _saturated, TTFT: _ttft, TPOT: _tpot}[head]
-    rows = [[ask_of[name] for name in TERMS[head]] for ask_of in map(ask, cases)]
+    compute = {OFFLINE: _whole, SATURATED: _whole, TTFT: _ttft, TPOT: _tpot}[head]
+    rows = [[terms[name] for name in TERMS[head]] for terms in map(compute, cases)]
     return np.log(np.maximum(np.array(rows, dtype=np.float64), _NOTHING))
 
 
@@ -197,73 +197,55 @@ def _sent(case: Case, tokens: float, link: float) -> float:
     return tokens * case.model.layers * case.model.hidden_size * 4 * (n - 1) / n / link
 
 
-def _offline(case: Case) -> Mapping[str, float]:
-    m, load, p = case.model, case.load, _parts(case)
-    steps = p.waves * load.output_tokens
-    tokens = steps * p.batch
-    shards = load.tensor_parallel * load.pipeline_parallel
-    heads_all = m.heads * m.head_dim * 2 * m.layers * load.kv_bits / 8 / (p.rate * shards)
-    prompt = load.input_tokens * p.batch * p.waves
-    many = 1.0 if p.gpus > 1 else 0.0
-    routed = 1.0 if m.experts > 1 else 0.0
-    every = 2 * m.parameters / (p.compute * shards)
+def _steps(case: Case, p: _Parts) -> Mapping[str, float]:
+    """Return the seconds of the layers and messages of one step, for any number of sequences."""
+    m = case.model
+    many = math.log2(p.gpus) if p.gpus > 1 else 0.0
     return {
-        "weights": steps * p.read_weights,
-        "weights_one_gpu": many * steps * p.read_weights * load.tensor_parallel,
-        "cache": tokens * p.cached * load.context,
-        "cache_all_heads": tokens * heads_all * load.context * (m.kv_heads < m.heads),
-        "decode": tokens * p.per_token,
-        "prefill": prompt * p.per_token,
-        "experts_all": tokens * every * routed,
-        "layers": steps * m.layers * 1e-4,
-        "expert_layers": steps * m.moe_layers * 1e-4,
-        "steps": steps * 1e-2,
-        "sequences": tokens * 1e-4,
-        "prompt_squared": prompt * load.input_tokens * 1e-7,
-        "messages": many * steps * m.layers * math.log2(max(p.gpus, 2)) * 1e-5,
-        "bytes_sent": _sent(case, tokens, p.link),
-        "vocabulary": tokens * m.vocabulary * 1e-9,
-        "once": 0.05,
+        "layers": m.layers * 1e-4,
+        "expert_layers": m.moe_layers * 1e-4,
+        "messages": many * m.layers * 1e-5,
     }
 
 
-def _saturated(case: Case) -> Mapping[str, float]:
+def _whole(case: Case) -> Mapping[str, float]:
+    """Return the terms of all requests from start to end (``offline``, ``saturated``)."""
     m, load, p = case.model, case.load, _parts(case)
     steps = p.waves * load.output_tokens
     tokens = steps * p.batch
-    prompt = load.input_tokens * p.batch * p.waves
-    both = tokens + prompt
-    many = 1.0 if p.gpus > 1 else 0.0
-    return {
+    prompt = load.computed_tokens * p.batch * p.waves
+    shards = load.tensor_parallel * load.pipeline_parallel
+    heads_all = m.heads * m.head_dim * 2 * m.layers * load.kv_bits / 8 / (p.rate * shards)
+    return {name: steps * seconds for name, seconds in _steps(case, p).items()} | {
         "weights": steps * p.read_weights,
+        "weights_one_gpu": steps * p.read_weights * load.tensor_parallel * (p.gpus > 1),
         "cache": tokens * p.cached * p.copies * load.context,
+        "cache_all_heads": tokens * heads_all * load.context * (m.kv_heads < m.heads),
         "decode": tokens * p.per_token,
         "prefill": prompt * p.per_token,
+        "experts_all": tokens * 2 * m.parameters / (p.compute * shards) * (m.experts > 1),
         "attention": p.attention * (tokens * load.context + prompt * load.input_tokens / 2),
-        "activations": both * p.activations,
-        "routing": both * p.routing,
-        "layers": steps * m.layers * 1e-4,
-        "expert_layers": steps * m.moe_layers * 1e-4,
+        "activations": (tokens + prompt) * p.activations,
+        "routing": (tokens + prompt) * p.routing,
+        "steps": steps * 1e-2,
         "sequences": tokens * 1e-4,
-        "messages": many * steps * m.layers * math.log2(max(p.gpus, 2)) * 1e-5,
-        "bytes_sent": _sent(case, both, p.link),
+        "prompt_squared": prompt * load.input_tokens * 1e-7,
+        "bytes_sent": _sent(case, tokens + prompt, p.link),
+        "vocabulary": tokens * m.vocabulary * 1e-9,
         "once": 0.05,
     }
 
 
 def _ttft(case: Case) -> Mapping[str, float]:
     m, load, p = case.model, case.load, _parts(case)
-    prompt = float(load.input_tokens)
-    pairs = 4 * m.attending_width * prompt * prompt / 2
-    many = 1.0 if p.gpus > 1 else 0.0
+    prompt = load.computed_tokens
+    pairs = 4 * m.attending_width * prompt * (load.input_tokens - prompt / 2)
     return {
+        **_steps(case, p),
         "prefill": prompt * p.per_token,
         "prefill_queue": prompt * p.per_token * p.batch,
         "attention": pairs / (p.compute * load.tensor_parallel * load.pipeline_parallel),
         "weights": p.read_weights,
-        "layers": m.layers * 1e-4,
-        "expert_layers": m.moe_layers * 1e-4,
-        "messages": many * m.layers * math.log2(max(p.gpus, 2)) * 1e-5,
         "bytes_sent": _sent(case, prompt, p.link),
         "queue": p.batch * p.gpus * 1e-4,
         "prompt": prompt * 1e-5,
@@ -273,9 +255,10 @@ def _ttft(case: Case) -> Mapping[str, float]:
 
 def _tpot(case: Case) -> Mapping[str, float]:
     m, load, p = case.model, case.load, _parts(case)
-    many = 1.0 if p.gpus > 1 else 0.0
-    ratio = load.input_tokens / load.output_tokens
+    # While one token is decoded, this many of other requests' prompts are processed.
+    ratio = load.computed_tokens / load.output_tokens
     return {
+        **_steps(case, p),
         "weights": p.read_weights,
         "cache": p.batch * p.cached * p.copies * load.context,
         "decode": p.batch * p.per_token,
@@ -283,9 +266,6 @@ def _tpot(case: Case) -> Mapping[str, float]:
         "activations": p.batch * (1 + ratio) * p.activations,
         "routing": p.batch * (1 + ratio) * p.routing,
         "prefill_between": ratio * p.batch * p.per_token,
-        "layers": m.layers * 1e-4,
-        "expert_layers": m.moe_layers * 1e-4,
-        "messages": many * m.layers * math.log2(max(p.gpus, 2)) * 1e-5,
         "bytes_sent": _sent(case, p.batch * (1 + ratio), p.link),
         "sequences": p.batch * 1e-5,
         "vocabulary": p.batch * m.vocabulary * 1e-9,

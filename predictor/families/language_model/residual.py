@@ -82,22 +82,25 @@ def ties(cases: Sequence[Case], frameworks: Sequence[str], codes: Codes) -> Inte
     return np.array(rows, dtype=np.int64).reshape(len(cases), len(TIES))
 
 
-def numbers(cases: Sequence[Case]) -> Floats:
+def numbers(cases: Sequence[Case], *, with_queue: bool) -> Floats:
     """Return the numeric features of each case, [cases, len(NUMBERS)], mostly logarithms scaled so
-    that a difference of 1 is large."""
+    that a difference of 1 is large.
+
+    ``with_queue``: whether the batch counts sequences that wait for others, too.
+    """
     rows = []
     for case in cases:
         m, load = case.model, case.load
-        each = load.batch / load.data_parallel
         full = memory(m, load).resident(case.device.memory_bytes)
         mean = full * (load.input_tokens + load.output_tokens) / load.context
         at_once = load.at_once(m, case.device.memory_bytes)
+        each = load.batch / load.data_parallel if with_queue else at_once
         length = load.context / 1.5
         cached = m.cached_values(length) / length * load.kv_bits / 8
         room = math.log(min(max(mean, math.exp(-2)), math.exp(3))) - math.log(each)
         rows.append((
-            math.log2(length / 512) / 2, math.log2(load.batch) / 2, math.log2(load.gpus),
-            min(max(room, -3.0), 1.0), math.log(m.active_parameters) - 23,
+            math.log2(length / 512) / 2, math.log2(each * load.data_parallel) / 2,
+            math.log2(load.gpus), min(max(room, -3.0), 1.0), math.log(m.active_parameters) - 23,
             math.log(m.parameters) - 23, math.log(max(cached, 1.0)) - 11.5,
             math.log(m.vocabulary) - 11, math.log(at_once) / 1.4,
             math.log2(load.input_tokens / 1024) / 2, math.log2(load.output_tokens / 1024) / 2,

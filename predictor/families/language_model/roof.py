@@ -18,7 +18,7 @@ def least_seconds(case: Case) -> float:
     load = case.load
     waves = max(load.batch / load.data_parallel / _at_once(case), 1.0)
     steps = waves * load.output_tokens
-    prompts = float(load.batch * load.input_tokens)
+    prompts = load.batch * load.computed_tokens
     answers = float(load.batch * load.output_tokens)
     return max(
         _products(case, prompts, answers), steps * _read(case), _sent(case, prompts + answers)
@@ -27,7 +27,7 @@ def least_seconds(case: Case) -> float:
 
 def least_first_token(case: Case) -> float:
     """Return the least seconds to the first token of one request."""
-    prompt = float(case.load.input_tokens)
+    prompt = case.load.computed_tokens
     return max(_products(case, prompt, 1.0), _sent(case, prompt))
 
 

@@ -1,14 +1,17 @@
 """How similar a language-model service is to the measured ones.
 
 Measurements are summarised in *cells*: one model at one precision on one accelerator with one
-framework, with the range of loads measured. A request is inside a cell's range up to a factor
-``TOLERANCE``. Each situation has interval widths from a held-out split of its own.
+framework, with the range of loads measured. A case has a ``Situation`` (how much of model,
+precision, accelerator and framework was measured together), a stand-in (the accelerator whose
+measurements apply) and a distance of its load from the measured loads. Each of the three widens
+the interval by what cases left out showed (``bundle.Head.log_width``).
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from enum import StrEnum
 
 from pydantic import Field
@@ -20,32 +23,51 @@ from berth.predictor.families.language_model.physics import Case, nearest
 from berth.predictor.families.language_model.residual import signature
 
 TOLERANCE = 1.5
-"""Factor by which a load may leave the measured range."""
+"""Factor by which a load may leave the measured range without a wider interval."""
 _LARGER = 4.0
 """Factor by which a model may be larger or smaller than the measured ones."""
 LOAD = ("input tokens", "output tokens", "input per output token", "sequences per GPU", "GPUs")
 """What a range of loads is over."""
+_LENGTHS = 3
+"""Number of the first ``LOAD`` that are lengths."""
 
 
 class Situation(StrEnum):
-    """Similarity of a case to the measured cases, most similar first."""
+    """What was measured on the accelerator (or its stand-in), most similar first."""
 
     BLOCK = "block"
-    """The model was measured on this accelerator with this framework at this precision, and the
-    load is in the measured range."""
+    """The model with this framework at this precision."""
     PAIR = "pair"
-    """The accelerator and framework were measured together at this precision and load with models
-    of this kind and size; this model was measured on other accelerators."""
+    """Models of this kind and size with this framework at this precision; this model with this
+    framework on other accelerators."""
     MODEL = "model"
-    """As ``PAIR``, but this model was measured nowhere."""
-    RELATIVE = "relative"
-    """The accelerator was never measured, but this model was, with this framework at this precision
-    and load on an accelerator of the same software."""
+    """As ``PAIR``, but this model was not measured with this framework."""
+    UNLIKE = "unlike"
+    """This framework, but at other precisions or versions, or with models of another kind or
+    size."""
     APART = "apart"
-    """Accelerator and framework were measured, but not together, or not at this precision, load,
-    kind or size of model."""
-    NEW = "new"
-    """The accelerator or the framework was never measured, nor this model on a relative."""
+    """Other frameworks only, or nothing: an interval is assumed, and predictions abstain."""
+
+
+@dataclass(frozen=True, slots=True)
+class Similarity:
+    """How similar a case is to the measured cases."""
+
+    situation: Situation
+    stand_in: str
+    """Name of the accelerator whose measurements apply; empty: none do."""
+    is_measured: bool
+    """Whether the case's device is the stand-in itself, and not another device or a slice."""
+    lengths: float
+    """Distance of prompt, answer and their ratio from the measured ones, in natural log; 0: inside,
+    up to ``TOLERANCE``."""
+    sequences: float
+    """The same distance of the sequences per GPU and of the GPUs."""
+
+    @property
+    def is_inside(self) -> bool:
+        """Return whether the load is inside the measured loads."""
+        return not self.lengths and not self.sequences
 
 
 class Cell(Document):
@@ -78,7 +100,7 @@ def load_of(case: Case) -> tuple[float, ...]:
     at_once = load.at_once(case.model, case.device.memory_bytes) * load.data_parallel
     return (
         float(load.input_tokens), float(load.output_tokens),
-        load.input_tokens / load.output_tokens, at_once / load.gpus, float(load.gpus),
+        load.computed_tokens / load.output_tokens, at_once / load.gpus, float(load.gpus),
     )  # fmt: skip
 
 
@@ -106,40 +128,43 @@ def cells_of(rows: Iterable[tuple[Case, str, str]]) -> tuple[Cell, ...]:
     return tuple(cells)
 
 
-def situation_of(case: Case, framework: str, cells: Sequence[Cell], version: str = "") -> Situation:
-    """Return how similar a case is to the measured cells; ``version``: of the framework, empty
-    where any of the measured ones will do."""
-    name = case.device.sheet.name
-    of_framework = [cell for cell in cells if cell.framework == framework]
+def similarity_of(
+    case: Case, framework: str, cells: Sequence[Cell], version: str = ""
+) -> Similarity:
+    """Return how similar a case is to the measured cases; ``version``: of the framework, empty
+    where any of the measured versions will do."""
+    stand_in = stands_for(case, framework, cells)
     model, bits = signature(case.model), float(case.load.weight_bits)
-    loads = load_of(case)
-    if all(cell.accelerator != name for cell in cells):
-        same = [cell for cell in of_framework if (cell.model, cell.bits) == (model, bits)]
-        near = nearest(name, tuple(sorted({cell.accelerator for cell in same})))
-        on_relative = [cell for cell in same if cell.accelerator == near]
-        is_inside = bool(on_relative) and _inside(loads, on_relative)
-        return Situation.RELATIVE if is_inside else Situation.NEW
-    if not of_framework:
-        return Situation.NEW
-    if not case.device.whole:
-        return Situation.APART
-    own = [
+    of_framework = [cell for cell in cells if cell.framework == framework]
+    together = [cell for cell in of_framework if cell.accelerator == stand_in]
+    same = [c for c in together if c.bits == bits and (not version or _was(version, c))]
+    own = [cell for cell in same if cell.model == model]
+    similar = [
         cell
-        for cell in of_framework
-        if (cell.accelerator, cell.bits) == (name, bits) and (not version or _was(version, cell))
-    ]
-    if any(cell.model == model and _inside(loads, [cell]) for cell in own):
-        return Situation.BLOCK
-    alike = [
-        cell
-        for cell in own
+        for cell in same
         if cell.kind == kind_of(case.model)
         and abs(math.log(cell.parameters / case.model.parameters)) <= math.log(_LARGER)
     ]
-    if not alike or not _inside(loads, alike):
-        return Situation.APART
     known = any(cell.model == model for cell in of_framework)
-    return Situation.PAIR if known else Situation.MODEL
+    situation, near = next(
+        (situation, near)
+        for situation, near in (
+            (Situation.BLOCK, own),
+            (Situation.PAIR if known else Situation.MODEL, similar),
+            (Situation.UNLIKE, together),
+            (Situation.APART, of_framework or cells),
+        )
+        if near
+    )
+    is_measured = case.device.whole and case.device.sheet.name == stand_in
+    low = [min(values) for values in zip(*(cell.low for cell in near), strict=True)]
+    high = [max(values) for values in zip(*(cell.high for cell in near), strict=True)]
+    beyond = [
+        max(0.0, math.log(max(least / value, value / most) / TOLERANCE))
+        for value, least, most in zip(load_of(case), low, high, strict=True)
+    ]
+    distances = math.hypot(*beyond[:_LENGTHS]), math.hypot(*beyond[_LENGTHS:])
+    return Similarity(situation, stand_in, is_measured, *distances)
 
 
 def _was(version: str, cell: Cell) -> bool:
@@ -148,30 +173,21 @@ def _was(version: str, cell: Cell) -> bool:
     return bool(known) and known[0] <= release(version) <= known[-1]
 
 
-def _inside(loads: Sequence[float], cells: Sequence[Cell]) -> bool:
-    """Return whether the loads are in the range of all cells together, up to ``TOLERANCE``."""
-    low = [min(values) for values in zip(*(cell.low for cell in cells), strict=True)]
-    high = [max(values) for values in zip(*(cell.high for cell in cells), strict=True)]
-    return all(
-        least / TOLERANCE <= value <= most * TOLERANCE
-        for value, least, most in zip(loads, low, high, strict=True)
-    )
-
-
 def stands_for(case: Case, framework: str, cells: Sequence[Cell]) -> str:
     """Return the name of the accelerator whose measurements apply to a case; empty: none do.
 
-    A measured accelerator stands for itself and its slices. Any other takes its nearest relative
-    (same software) among those measured with the same framework, model and precision; failing
-    these, with the same framework; then any.
+    An accelerator that was measured with the framework stands for itself and its slices. Any other
+    takes its nearest relative (same software) among those measured with the same framework, model
+    and precision; failing these, with the same framework and kind of model; then with the same
+    framework; then itself or its relative among all.
     """
     name = case.device.sheet.name
-    if any(cell.accelerator == name for cell in cells):
-        return name
     model, bits = signature(case.model), float(case.load.weight_bits)
     of_framework = [cell for cell in cells if cell.framework == framework]
+    itself = [cell for cell in of_framework if cell.accelerator == name]
     same = [cell for cell in of_framework if (cell.model, cell.bits) == (model, bits)]
-    for known in (same, of_framework, cells):
+    of_kind = [cell for cell in of_framework if cell.kind == kind_of(case.model)]
+    for known in (itself, same, of_kind, of_framework, cells):
         names = tuple(sorted({cell.accelerator for cell in known}))
         if near := nearest(name, names):
             return near

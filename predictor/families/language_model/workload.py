@@ -14,6 +14,7 @@ from berth.predictor.core.forecast import Unit
 from berth.predictor.core.workload import Amount, Kind, Workload, digest_of
 from berth.predictor.families.graph.workload import plain_name
 from berth.predictor.families.language_model.config import from_mapping, with_count
+from berth.predictor.families.language_model.load import CHUNK_TOKENS, USABLE_SHARE
 from berth.predictor.families.language_model.model_files import read_model_config
 
 LANGUAGE_MODEL_WORKLOAD_SCHEMA = "berth.language-model-workload/1"
@@ -39,6 +40,16 @@ class LanguageModelWorkload(Document):
     pipeline_parallel: int = _COUNT
     data_parallel: int = _COUNT
     expert_parallel: int = _COUNT
+    most_sequences: int | None = Field(default=None, ge=1, le=10_000_000)
+    """Number of sequences that one replica serves at the same time at most (vLLM:
+    ``max_num_seqs``); None: the framework's default."""
+    memory_share: float = Field(default=USABLE_SHARE, gt=0, le=1)
+    """Share of the GPU's memory that the framework may use (vLLM: ``gpu_memory_utilization``)."""
+    prefix_hit_rate: float = Field(default=0.0, ge=0, lt=1)
+    """Share of the prompts' tokens whose K and V are cached from earlier requests."""
+    chunk_tokens: int = Field(default=CHUNK_TOKENS, ge=1, le=10_000_000)
+    """Number of prompt tokens that the framework processes at the same time (vLLM:
+    ``max_num_batched_tokens``)."""
     amount: Amount = Amount(unit=Unit.REQUEST)
     runs_on: RunsOn = RunsOn(targets=(Target.CUDA,))
 

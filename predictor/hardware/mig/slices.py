@@ -10,7 +10,6 @@ from __future__ import annotations
 import difflib
 import json
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -79,11 +78,7 @@ def lookup(name: str) -> Geometry:
 
     Raises UsageError that lists similar names, or the candidates of an ambiguous name.
     """
-    wanted = simplified(name)
-    spellings = {simplified(own): own for own in geometries()}
-    matching = {d.mig for d in candidates(name) if d.mig}
-    if wanted in spellings:
-        matching = {spellings[wanted]}
+    matching = _matching(name)
     if len(matching) == 1:
         return geometries()[matching.pop()]
     if matching:
@@ -91,8 +86,8 @@ def lookup(name: str) -> Geometry:
             f"the GPU {name!r} may be several with different MIG slices",
             hint=f"one of {', '.join(sorted(matching))}",
         )
-    spellings |= {simplified(a): g.gpu for g in geometries().values() for a in g.aliases}
-    near = difflib.get_close_matches(wanted, spellings, n=3, cutoff=0.5)
+    spellings = {simplified(a): g.gpu for g in geometries().values() for a in (g.gpu, *g.aliases)}
+    near = difflib.get_close_matches(simplified(name), spellings, n=3, cutoff=0.5)
     names = dict.fromkeys(spellings[n] for n in near) or known_gpus()
     raise UsageError(
         f"no MIG geometry is known for the GPU {name!r}",
@@ -100,12 +95,18 @@ def lookup(name: str) -> Geometry:
     )
 
 
+def _matching(name: str) -> set[str]:
+    """Return the names of the geometries that a GPU's or geometry's name may mean."""
+    own = {gpu for gpu in geometries() if simplified(gpu) == simplified(name)}
+    return own or {device.mig for device in candidates(name) if device.mig}
+
+
 def geometry_of(platform: Platform) -> Geometry | None:
     """Return the MIG geometry of a GPU platform, or of a slice platform's GPU; None if unknown."""
     for name in (platform.accelerator, platform.parent or platform.name):
-        if name is not None:
-            with suppress(UsageError):
-                return lookup(name)
+        matching = set() if name is None else _matching(name)
+        if len(matching) == 1:
+            return geometries()[matching.pop()]
     return None
 
 

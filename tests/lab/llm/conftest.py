@@ -25,7 +25,7 @@ def campaign() -> Callable[[str], Cases]:
 
     def made(head: str = OFFLINE) -> Cases:
         random = np.random.default_rng(0)
-        cases, frameworks, blocks, quirks = [], [], [], []
+        cases, frameworks, quirks = [], [], []
         for place, (accelerator, framework) in enumerate(PLACES):
             for name in NAMES:
                 for batch in (1, 16, 64):
@@ -33,11 +33,10 @@ def campaign() -> Callable[[str], Cases]:
                         load = Load(batch, length, length, tensor_parallel=4)
                         cases.append(Case(models()[name], load, unit_named(accelerator)))
                         frameworks.append(framework)
-                        blocks.append(f"{accelerator} | {framework} | {name}")
                         quirks.append(0.3 * np.sin(place + np.log(batch)))
         log_time = combine(log_terms(head, cases), start_of(head))[0]
         seconds = np.exp(log_time + np.array(quirks) + 0.02 * random.normal(size=len(cases)))
-        rows = zip(cases, frameworks, blocks, seconds.tolist(), strict=True)
-        return table_of(head, [Measured(c, f, "", b, s, "made up") for c, f, b, s in rows])
+        rows = zip(cases, frameworks, seconds.tolist(), strict=True)
+        return table_of(head, [Measured(c, f, "", s, "made up") for c, f, s in rows])
 
     return made

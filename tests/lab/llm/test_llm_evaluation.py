@@ -4,49 +4,36 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from berth.pilot.errors import DocumentError
+from berth.pilot.errors import DocumentError, UsageError
 from berth.predictor.families.language_model.physics import OFFLINE, TPOT
 from lab.__main__ import main
 from lab.ground.resume import Resume
 from lab.llm import language_models as run
-from lab.llm import llm_baselines
+from lab.llm import llm_bundle
 from lab.llm.cases import Cases
-from lab.llm.situations import ACCELERATORS, BLOCKS, as_served, folds
+from lab.llm.effects import fit_effects
+from lab.llm.situations import ACCELERATORS, as_served
+from lab.llm.widths import NOTHING
 
 Campaign = Callable[..., Cases]
-BASELINES = [one.name for one in llm_baselines.baselines(0)]
-
-
-@pytest.mark.parametrize("name", BASELINES)
-def test_a_baseline_learns_nothing_from_what_is_left_out(
-    campaign: Campaign, name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for arguments in (llm_baselines.THESIS, llm_baselines.PLAIN, llm_baselines.RESIDUAL):
-        monkeypatch.setitem(arguments, "n_estimators", 30)
-    table = campaign()
-    part = folds(table, BLOCKS, 0)[0]
-    baseline = next(one for one in llm_baselines.baselines(0) if one.name == name)
-    changed = table.log_seconds.copy()
-    changed[part.test] += 5.0
-    after = replace(table, log_seconds=changed)
-    one, other = (baseline.predict(rows[part.train], rows[part.test], 0) for rows in (table, after))
-    assert one == pytest.approx(other)
-    assert np.isfinite(one).all()
 
 
 def test_a_second_run_resumes_and_another_seed_starts_anew(
     campaign: Campaign, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(run, "table", campaign)
-    monkeypatch.setattr(run, "_WITH_BASELINES", set())
     resume = Resume(tmp_path)
-    first = run.split_results(OFFLINE, ACCELERATORS, 0, resume)
+
+    def physics_of(seed: int) -> np.ndarray:
+        _, held = run.left_out(OFFLINE, ACCELERATORS, seed, resume, with_baselines=False)
+        return held.physics
+
+    first = physics_of(0)
     calls: list[int] = []
 
     def again(learnt: Cases, asked: Cases, seed: int) -> np.ndarray:
@@ -54,9 +41,9 @@ def test_a_second_run_resumes_and_another_seed_starts_anew(
         return as_served(learnt, asked, seed)
 
     monkeypatch.setattr("lab.llm.situations.as_served", again)
-    assert run.split_results(OFFLINE, ACCELERATORS, 0, resume).results == first.results
+    assert (physics_of(0) == first).all()
     assert not calls
-    run.split_results(OFFLINE, ACCELERATORS, 1, resume)
+    physics_of(1)
     assert calls == [1, 1, 1]
 
 
@@ -85,11 +72,15 @@ def test_training_with_another_evaluation_is_refused(
     assert "evaluation" in capsys.readouterr().err
 
 
-def test_a_missing_width_is_named(tmp_path: Path) -> None:
-    width = {"log_width": 0.1, "rows": 20, "groups": 10, "split": "rows", "process": True}
+def test_widths_are_read_from_an_evaluation(tmp_path: Path) -> None:
     path = tmp_path / "evaluation.json"
-    path.write_text(json.dumps({"widths": {OFFLINE: {"block": width}}}))
-    assert run.read_widths(path)[OFFLINE]["block"].log_width == 0.1  # type: ignore[index]
-    path.write_text(json.dumps({"widths": {OFFLINE: {"block": {**width, "log_width": -1}}}}))
+    path.write_text(json.dumps({"widths": {OFFLINE: NOTHING.model_dump(mode="json")}}))
+    assert run.read_widths(path) == {OFFLINE: NOTHING}
+    path.write_text(json.dumps({"widths": {OFFLINE: {"situations": {}}}}))
     with pytest.raises(DocumentError, match="not an evaluation"):
         run.read_widths(path)
+
+
+def test_a_bundle_without_widths_is_not_written(campaign: Campaign) -> None:
+    with pytest.raises(UsageError, match="no widths"):
+        llm_bundle._entry(campaign(), fit_effects(campaign()), NOTHING)

@@ -12,7 +12,7 @@ import pytest
 from berth.pilot.errors import BerthError
 from berth.predictor.families.language_model.physics import HEADS, OFFLINE, TERMS
 from berth.predictor.families.language_model.residual import Residual
-from berth.predictor.families.language_model.situation import Situation
+from berth.predictor.families.language_model.situation import Similarity, Situation
 from lab.llm.cases import Cases
 from lab.llm.effects import fit_effects, physics
 from lab.llm.process import TERMS as KERNELS
@@ -21,20 +21,22 @@ from lab.llm.process_onnx import check_agreement, to_onnx
 from lab.llm.situations import (
     ACCELERATORS,
     BLOCKS,
+    LOADS,
     MODELS,
-    PAIRS,
     ROWS,
     SPLITS,
     Fit,
     Held,
     by_relatives,
-    coverage,
     fit,
     folds,
     leave_out,
-    predicted,
-    process_helps,
-    width,
+)
+from lab.llm.widths import (
+    NOTHING,
+    calibrated,
+    coverage,
+    nested_log_widths,
 )
 
 Campaign = Callable[..., Cases]
@@ -103,16 +105,14 @@ def test_what_is_left_out_teaches_nothing(campaign: Campaign) -> None:
     assert after.process == pytest.approx(before.process)
 
 
-@pytest.mark.parametrize("split", SPLITS)
+@pytest.mark.parametrize("split", [split for split in SPLITS if split != LOADS])
 def test_every_row_is_left_out_once_and_its_group_with_it(campaign: Campaign, split: str) -> None:
     table = campaign()
     found = folds(table, split, 0)
     assert sorted(i for part in found for i in part.test) == list(range(len(table)))
-    pairs = table.groups("accelerators", "frameworks")
     groups = {
         BLOCKS: table.blocks,
         MODELS: table.models,
-        PAIRS: pairs,
         ACCELERATORS: table.accelerators,
     }.get(split)
     for part in found if groups is not None else ():
@@ -130,40 +130,60 @@ def test_an_unseen_accelerator_takes_its_relative(campaign: Campaign) -> None:
     assert set(by_relatives(learnt, alone).accelerators) == {""}
     part = [one for one in folds(table, ACCELERATORS, 0) if names[one.test[0]] == "mi300x-192gb"]
     held = leave_out(table, part, 0)
-    assert set(held.situation) == {Situation.NEW.value}
+    assert {each.situation for each in held.similarity} == {Situation.APART}
 
 
-def _held(situation: Situation, blocks: int) -> Held:
+def test_the_ends_of_the_loads_are_left_out_in_turn(campaign: Campaign) -> None:
+    table = campaign()
+    found = folds(table, LOADS, 0)
+    assert len(found) == 4  # prompts and sequences; all have the same ratio
+    lengths = np.array([case.load.input_tokens for case in table.cases])
+    assert set(lengths[found[0].test]) == {128}
+    assert set(lengths[found[1].test]) == {2048}
+    held = leave_out(table, found[:1], 0)
+    expected = round(2**0.5 * np.log(4 / 1.5), 2)
+    assert set(np.round(held.distance("lengths"), 2)) == {expected}
+
+
+def _held(similarity: Similarity, blocks: int, spread: float = 1.0) -> Held:
     rows = np.arange(2000)
     return Held(
         row=rows, fold=rows % 5, block=np.array([f"b{i % blocks}" for i in rows]),
-        situation=np.full(2000, situation.value), measured=np.zeros(2000),
-        physics=np.full(2000, 9.0), process=np.random.default_rng(1).normal(size=2000),
+        similarity=(similarity,) * 2000, measured=np.zeros(2000),
+        physics=np.full(2000, 9.0), process=spread * np.random.default_rng(1).normal(size=2000),
     )  # fmt: skip
 
 
+INSIDE = Similarity(Situation.BLOCK, "h100-sxm-80gb", True, 0.0, 0.0)
+FAR, ELSEWHERE = replace(INSIDE, lengths=2.0), replace(INSIDE, is_measured=False)
+
+
 def test_widths_hold_nine_in_ten() -> None:
-    held = _held(Situation.BLOCK, 100)
-    found = width(held, ROWS, Situation.BLOCK)
-    assert found is not None
-    assert found.log_width == pytest.approx(1.645, rel=0.1)
-    inside = coverage(held, ROWS)
+    held = _held(INSIDE, 100)
+    widths = calibrated({ROWS: held})
+    assert widths.situations[Situation.BLOCK].log_width == pytest.approx(1.645, rel=0.1)
+    inside = coverage(held, nested_log_widths(held, ROWS, NOTHING))
     assert inside is not None
     assert inside[0] == pytest.approx(0.9, abs=0.03)
 
 
+def test_far_loads_and_other_devices_add_what_they_need() -> None:
+    held = {ROWS: _held(INSIDE, 100), LOADS: _held(FAR, 100, 2.0),
+            ACCELERATORS: _held(ELSEWHERE, 100, 3.0)}  # fmt: skip
+    widths = calibrated(held)
+    for similarity, spread in ((INSIDE, 1), (FAR, 2), (ELSEWHERE, 3)):
+        assert widths.log_width(similarity) == pytest.approx(1.645 * spread, rel=0.1)
+    for split, rows in held.items():
+        inside = coverage(rows, nested_log_widths(rows, split, widths))
+        assert inside is not None
+        assert inside[0] == pytest.approx(0.9, abs=0.03)
+
+
 def test_too_few_blocks_give_no_width() -> None:
-    assert width(_held(Situation.BLOCK, 9), ROWS, Situation.BLOCK) is None
-    assert width(_held(Situation.BLOCK, 100), BLOCKS, Situation.PAIR) is None
+    assert not calibrated({ROWS: _held(INSIDE, 9)}).situations
+    assert calibrated({ACCELERATORS: _held(ELSEWHERE, 9)}).relative == NOTHING.relative
 
 
-def test_the_process_is_left_out_where_the_other_parts_say_so() -> None:
-    held = _held(Situation.PAIR, 100)
-    assert process_helps(held, Situation.PAIR)
-    assert (predicted(held) == held.process).all()
-    worse = replace(held, physics=np.zeros(2000))
-    assert not process_helps(worse, Situation.PAIR)
-    assert (predicted(worse) == 0).all()
-    # One part in which it helps is not a reason in that part.
-    mixed = replace(held, physics=np.where(held.fold == 0, 9.0, 0.0))
-    assert set(predicted(mixed)[held.fold == 0]) == {9.0}
+def test_what_no_relative_has_is_in_no_coverage() -> None:
+    alone = _held(replace(INSIDE, situation=Situation.APART), 100)
+    assert coverage(alone, np.full(len(alone), 9.0)) is None

@@ -11,8 +11,9 @@ import pytest
 from berth.predictor.families.language_model.physics import SATURATED, TTFT
 from lab import datasets
 from lab.datasets.llm_tables import INFERENCEX, TABLES, closed_rows, table_rows
+from lab.llm import llm_baselines
 from lab.llm.cases import Cases, rows_of, table
-from lab.llm.llm_baselines import plain_baselines
+from lab.llm.llm_baselines import baselines
 from lab.llm.served_tables import ratio_pairs, tau_of
 from lab.llm.situations import MODELS, folds
 
@@ -75,9 +76,13 @@ def test_tau_of_the_measurements_is_one_and_of_their_inverse_minus_one(tables: C
 
 
 @present
-@pytest.mark.parametrize("name", [one.name for one in plain_baselines()])
-def test_a_plain_baseline_learns_nothing_from_what_is_left_out(tables: Cases, name: str) -> None:
-    baseline = next(one for one in plain_baselines() if one.name == name)
+@pytest.mark.parametrize("name", [one.name for one in baselines(0)])
+def test_a_baseline_learns_nothing_from_what_is_left_out(
+    tables: Cases, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for arguments in (llm_baselines.THESIS, llm_baselines.PLAIN):
+        monkeypatch.setitem(arguments, "n_estimators", 30)
+    baseline = next(one for one in baselines(0) if one.name == name)
     part = folds(tables, MODELS, 0)[0]
     changed = tables.log_seconds.copy()
     changed[part.test] += 5.0

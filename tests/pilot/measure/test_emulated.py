@@ -158,14 +158,14 @@ def test_a_rank_is_emulated_only_once(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_a_rank_goes_on_without_counting_after_its_limit(program: Program, tmp_path: Path) -> None:
-    command = f"{program('mixed')} 40000000 && echo whole > {tmp_path}/end"
-    order = Order(("sh", "-c", command), dict(os.environ))
-    counted = emulate(order, tools=("emulator",), budget_s=2, once=True)
+    command = f"{program('mixed')} 8000000 && echo whole > {tmp_path}/end"
+    order = Order(("sh", "-c", command), dict(os.environ), time_limit_s=500.0)
+    counted = emulate(order, tools=("emulator",), budget_s=1, once=True)
     assert (tmp_path / "end").exists()
     instructions = counted.counters["instructions"]
     assert not instructions.complete
     assert "that is its limit" in (instructions.note or "")
-    assert 1e7 < (instructions.value or 0) < 40e6 * 20
+    assert (instructions.value or 0) > 1e5
 
 
 def test_a_rank_leaves_its_counts_before_the_program_ends(program: Program) -> None:
@@ -175,7 +175,7 @@ def test_a_rank_leaves_its_counts_before_the_program_ends(program: Program) -> N
         seen.append(emulation)
         return len(seen) > 2
 
-    order = Order((program("hold"), "1", "600000"), dict(os.environ))
+    order = Order((program("hold"), "1", "600000"), dict(os.environ), time_limit_s=500.0)
     counted = emulate(order, tools=("emulator",), budget_s=1, once=True, early=early)
     assert len(seen) == 3
     assert counted.counters == seen[0].counters
@@ -260,6 +260,14 @@ def test_a_run_that_is_cut_keeps_its_counts_marked_as_a_part(program: Program) -
     assert derived["instructions"].complete is False
     assert derived["load_ratio"].complete is False
     assert any("counting ended after" in warning for warning in found.warnings)
+
+
+def test_a_program_that_handles_sigterm_keeps_its_counts_when_it_is_cut(program: Program) -> None:
+    """So does a launcher, which would kill its ranks while they write theirs."""
+    command = f"trap 'kill -9 $child' TERM; {program('mixed')} 4000000000 & child=$!; wait; wait"
+    order = Order(("sh", "-c", command), dict(os.environ), time_limit_s=500.0)
+    counted = emulate(order, tools=("emulator",), budget_s=2)
+    assert (counted.counters["instructions"].value or 0) > 1e6
 
 
 def test_avx512_is_recognised_and_said(program: Program) -> None:

@@ -254,6 +254,7 @@ def test_a_report_is_whole_when_its_job_was_stopped_in_the_middle_of_it() -> Non
         "command": ["head", "-c", "65536", "/dev/urandom"], "env": dict(os.environ), "cwd": None,
         "stdin": None, "forward_bytes": 0, "tail_bytes": TAIL_BYTES,
         "sample": False, "time_limit_s": None, "cpu_limit_s": None, "stop_file": None,
+        "end_file": None,
         "cut_grace_s": 1.0, "leftover_grace_s": 0.1, "nice": 0, "cgroup": None,
     }  # fmt: skip
     shepherd = subprocess.Popen(

@@ -122,10 +122,17 @@ def test_the_time_limit_is_told_and_what_was_measured_kept(work: Path) -> None:
 
 
 @pytest.mark.slow
+def test_work_that_goes_on_in_the_background_is_not_the_programs_measurement() -> None:
+    work = "(while :; do :; done) &"
+    done = berth("--no-emulation", "--repeats", "1", "--", "sh", "-c", work)
+    assert done.returncode == 1
+    assert "went on in the background" in done.stdout
+
+
 def test_children_left_behind_are_told(program: Program) -> None:
     done = berth("--no-emulation", "--repeats", "1", "--", program("orphan"))
     assert done.returncode == 0
-    assert "left 1 processes behind" in done.stdout
+    assert "left 1 process behind" in done.stdout
 
 
 @pytest.mark.parametrize(

@@ -136,6 +136,8 @@ def test_with_yes_it_is_done_and_assert_agrees(cli: Cli, fleet: FakeFleet) -> No
     assert "The new layout stands." in done.stdout
     assert fleet.layout() == SCENE.looks_new
     assert cli("assert", plan).returncode == 0
+    again = cli("apply", plan, "--yes")
+    assert (again.returncode, "Nothing had to be changed." in again.stdout) == (0, True)
 
 
 def test_undo_goes_back_to_before_the_last_apply_and_forth_again(

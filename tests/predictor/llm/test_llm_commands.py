@@ -80,6 +80,36 @@ def test_four_bits_need_less_and_read_faster(
     assert found[1]["tokens_per_s"]["mid"] > found[0]["tokens_per_s"]["mid"]
 
 
+def test_options_of_the_server_change_what_is_resident_and_computed(
+    config: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def served(serving: str) -> dict[str, Any]:
+        arguments = ("--batch", 64, "--tokens", "4096,128", "--serving", serving, "--json")
+        assert run("predict", config, "--platform", "h100-80gb", *arguments) == 0
+        return dict(json.loads(capsys.readouterr().out)["predictions"][0])
+
+    usual = served("max_num_seqs=1024")
+    assert served("gpu_memory_utilization=0.4")["resident_sequences"] < usual["resident_sequences"]
+    slower, faster = served("max_num_seqs=4"), served("prefix_hit_rate=0.9")
+    assert slower["tokens_per_s"]["mid"] < usual["tokens_per_s"]["mid"]
+    assert usual["tokens_per_s"]["mid"] < faster["tokens_per_s"]["mid"]
+    larger = served("max_num_batched_tokens=65536")
+    assert larger["gpu_memory_least_bytes"] > usual["gpu_memory_least_bytes"]
+    assert not served("gpu_memory_utilization=0.1")["fits"]
+
+
+def test_fine_tuning_says_where_it_fits(config: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    places = ("--platform", "a100-40gb", "--platform", "h100-80gb", "--platform", "t4")
+    assert run("predict", config, "--fine-tune", "full", *places, "--json") == 0
+    data = json.loads(capsys.readouterr().out)
+    fits = {place["platform"]: place["fits"] for place in data["platforms"]}
+    assert fits["h100-80gb"] == "yes"
+    assert fits["a100-40gb"] == "lean"
+    assert "no" in fits.values()
+    assert run("predict", config, "--fine-tune", "qlora,no-checkpointing", *places) == 0
+    assert "the time of fine-tuning is not predicted" in capsys.readouterr().out
+
+
 def test_an_unknown_framework_abstains_everywhere(
     config: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -103,6 +133,15 @@ def test_an_unknown_framework_abstains_everywhere(
         (("--parallel", "tensor=0"), "not a whole number"),
         (("--tokens", "1024"), "is not IN,OUT"),
         (("--tokens", "1024,x"), "not a whole number"),
+        (("--serving", "num_speculative_tokens=3"), "speculative decoding is not predicted"),
+        (("--serving", "request_rate=3"), "an arrival rate is not predicted"),
+        (("--serving", "disaggregated=1"), "different GPUs are not predicted"),
+        (("--serving", "max_seqs=3"), "'max_seqs'"),
+        (("--serving", "max_num_seqs=many"), "'many' is not a number"),
+        (("--serving", "gpu_memory_utilization=1.2"), "memory_share"),
+        (("--serving", "prefix_hit_rate=1"), "prefix_hit_rate"),
+        (("--fine-tune", "dpo"), "write one of full, lora, qlora"),
+        (("--parallel", "tensor=5"), "cannot split 32 heads over 5"),
     ],
 )
 def test_what_makes_no_sense_is_one_sentence(

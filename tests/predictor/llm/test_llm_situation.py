@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import Any
 
@@ -12,13 +13,21 @@ from berth.predictor.families.language_model.config import from_mapping
 from berth.predictor.families.language_model.framework import named, release
 from berth.predictor.families.language_model.load import Load
 from berth.predictor.families.language_model.physics import Case
-from berth.predictor.families.language_model.situation import Situation, cells_of, situation_of
-from berth.predictor.hardware.unit import unit_named
+from berth.predictor.families.language_model.situation import (
+    TOLERANCE,
+    Similarity,
+    Situation,
+    cells_of,
+    similarity_of,
+)
+from berth.predictor.hardware import platforms
+from berth.predictor.hardware.unit import unit_named, units
 
 MODEL = from_mapping(LLAMA, source="test", name="llama")
 OTHER = from_mapping({**LLAMA, "vocab_size": 32_000}, source="test", name="other")
 LARGE = from_mapping({**LLAMA, "num_hidden_layers": 320}, source="test", name="large")
 H100, H200 = unit_named("h100-sxm-80gb"), unit_named("h200-sxm-141gb")
+SLICE = units(platforms.shipped())["h100-mig-3g.40gb"]
 SHORT, LONG = Load(4, 128, 128), Load(64, 2048, 2048)
 MEASURED = cells_of([
     (Case(MODEL, SHORT, H100), "vllm", "0.6.1"),
@@ -28,57 +37,88 @@ MEASURED = cells_of([
 ])  # fmt: skip
 
 
-def at(case: Case, framework: str = "vllm", version: str = "") -> Situation:
-    return situation_of(case, framework, MEASURED, version)
+def at(case: Case, framework: str = "vllm", version: str = "") -> Similarity:
+    return similarity_of(case, framework, MEASURED, version)
 
 
-def test_what_was_measured_is_known() -> None:
-    assert at(Case(MODEL, Load(16, 512, 512), H100)) is Situation.BLOCK
-    assert at(Case(OTHER, Load(16, 512, 512), H100)) is Situation.PAIR
-    new = replace(MODEL, vocabulary=99_999)
-    assert at(Case(new, Load(16, 512, 512), H100)) is Situation.MODEL
-    assert at(Case(MODEL, LONG, unit_named("a100-sxm-40gb"))) is Situation.RELATIVE
-    assert at(Case(MODEL, Load(64, 2048, 16), unit_named("a100-sxm-40gb"))) is Situation.NEW
-    assert at(Case(MODEL, LONG, unit_named("mi300x-192gb"))) is Situation.NEW
-    assert at(Case(MODEL, LONG, H100), "llama.cpp") is Situation.NEW
+INSIDE = Load(16, 512, 512)
+NEW = replace(MODEL, vocabulary=99_999)
+LARGE_ONE = replace(LONG, batch=4)
+
+
+@pytest.mark.parametrize(("case", "framework", "expected"), [
+    (Case(MODEL, INSIDE, H100), "vllm", Similarity(Situation.BLOCK, "h100-sxm-80gb", True, 0, 0)),
+    (Case(OTHER, INSIDE, H100), "vllm", Similarity(Situation.PAIR, "h100-sxm-80gb", True, 0, 0)),
+    (Case(NEW, INSIDE, H100), "vllm", Similarity(Situation.MODEL, "h100-sxm-80gb", True, 0, 0)),
+    (Case(MODEL, LONG, unit_named("a100-sxm-40gb")), "vllm",
+     Similarity(Situation.BLOCK, "h100-sxm-80gb", False, 0, 0)),
+    (Case(NEW, LONG, SLICE), "vllm",
+     Similarity(Situation.MODEL, "h100-sxm-80gb", False, 0, 0)),
+    (Case(MODEL, replace(INSIDE, weight_bits=8.0), H100), "vllm",
+     Similarity(Situation.UNLIKE, "h100-sxm-80gb", True, 0, 0)),
+    (Case(LARGE, LARGE_ONE, H100), "vllm",
+     Similarity(Situation.UNLIKE, "h100-sxm-80gb", True, 0, 0)),
+    (Case(replace(OTHER, experts=8), LARGE_ONE, H100), "vllm",
+     Similarity(Situation.UNLIKE, "h100-sxm-80gb", True, 0, 0)),
+    (Case(MODEL, LONG, H100), "sglang", Similarity(Situation.BLOCK, "h200-sxm-141gb", False, 0, 0)),
+    (Case(MODEL, LONG, unit_named("mi300x-192gb")), "vllm",
+     Similarity(Situation.APART, "", False, 0, 0)),
+    (Case(MODEL, LONG, H100), "llama.cpp",
+     Similarity(Situation.APART, "h100-sxm-80gb", True, 0, 0)),
+], ids=["model", "model elsewhere", "new model", "relative", "slice", "bits", "size", "kind",
+        "framework elsewhere", "no relative", "no framework"])  # fmt: skip
+def test_a_case_is_as_similar_as_what_was_measured(
+    case: Case, framework: str, expected: Similarity
+) -> None:
+    assert replace(at(case, framework), lengths=0, sequences=0) == expected
 
 
 @pytest.mark.parametrize(
-    "load",
+    ("load", "factors"),
     [
-        replace(LONG, weight_bits=8.0),
-        Load(64, 2048, 16),
-        Load(64, 8192, 8192),
-        Load(1024, 128, 128),
-        replace(LONG, batch=512, tensor_parallel=8),
+        (Load(64, 2048, 16), ((128, 8), ())),
+        (Load(64, 2048, 256), ((8,), ())),
+        (Load(64, 8192, 8192), ((4, 4), ())),
+        (Load(1024, 128, 128), ((), (16,))),
+        (replace(LONG, batch=512, tensor_parallel=8), ((), (8,))),
     ],
-    ids=["bits", "length ratio", "lengths", "batch", "GPUs"],
+    ids=["output and ratio", "length ratio", "lengths", "batch", "GPUs"],
 )
-def test_a_load_beyond_the_measured_ones_is_apart(load: Load) -> None:
-    assert at(Case(MODEL, load, H100)) is Situation.APART
+def test_a_load_is_as_far_as_its_factors_beyond_the_measured_ones(
+    load: Load, factors: tuple[tuple[float, ...], tuple[float, ...]]
+) -> None:
+    similarity = at(Case(MODEL, load, H100))
+    assert similarity.situation is Situation.BLOCK
+    lengths, sequences = (
+        math.hypot(*(math.log(factor / TOLERANCE) for factor in part)) for part in factors
+    )
+    assert (similarity.lengths, similarity.sequences) == pytest.approx(
+        (lengths, sequences), rel=1e-3
+    )
 
 
-def test_a_model_of_another_size_or_kind_is_apart() -> None:
-    load = replace(LONG, batch=4)
-    assert at(Case(LARGE, load, H100)) is Situation.APART
-    assert at(Case(replace(OTHER, experts=8), load, H100)) is Situation.APART
+def test_prompts_that_were_cached_before_change_the_ratio() -> None:
+    cached = replace(LONG, prefix_hit_rate=0.9)
+    assert at(Case(MODEL, cached, H100)).lengths == pytest.approx(
+        math.log(10 / TOLERANCE), rel=1e-3
+    )
 
 
 def test_requests_that_wait_do_not_change_the_situation() -> None:
     crowd = Load(1_000_000, 2048, 2048, most_sequences=64)
-    assert at(Case(MODEL, crowd, H100)) is Situation.BLOCK
+    assert at(Case(MODEL, crowd, H100)).is_inside
 
 
 @pytest.mark.parametrize(("version", "expected"), [
-    ("0.6.1", Situation.BLOCK), ("0.8.5", Situation.BLOCK), ("0.19.0", Situation.APART),
-    ("0.5", Situation.APART),
+    ("0.6.1", Situation.BLOCK), ("0.8.5", Situation.BLOCK), ("0.19.0", Situation.UNLIKE),
+    ("0.5", Situation.UNLIKE),
 ])  # fmt: skip
-def test_a_version_outside_the_measured_ones_is_apart(version: str, expected: Situation) -> None:
-    assert at(Case(MODEL, LONG, H100), version=version) is expected
+def test_a_version_outside_the_measured_ones_is_unlike(version: str, expected: Situation) -> None:
+    assert at(Case(MODEL, LONG, H100), version=version).situation is expected
 
 
 def test_no_published_version_vouches_for_none() -> None:
-    assert at(Case(MODEL, LONG, H200), "sglang", "0.5.9") is Situation.APART
+    assert at(Case(MODEL, LONG, H200), "sglang", "0.5.9").situation is Situation.UNLIKE
 
 
 @pytest.mark.parametrize(("text", "expected"), [
