@@ -73,7 +73,7 @@ def replay(
         if recutter is not None:
             recutter.begin(begun)
         used = begun if recutter is not None else _with_used(begun)
-        state = _run_shown(run, _running(used, held), len(trace), recutter)
+        state = _run_shown(run, _running(used, held, pools=cluster.pooled), len(trace), recutter)
         state = state._replace(need=begun.need)
     else:
         state = _run_placed(run, inputs, placement, answers, held=held, recutter=recutter)
@@ -128,8 +128,9 @@ def _with_used(state: State) -> State:
     )
 
 
-def _running(state: State, held: Sequence[Ints]) -> State:
-    """Start the jobs that already run at the begin of the replay, on the nodes that they hold."""
+def _running(state: State, held: Sequence[Ints], *, pools: bool) -> State:
+    """Start the jobs that already run at the begin of the replay, on the nodes that they hold; in
+    ``pools``, in that of their partition."""
     for job, units in enumerate(held):
         submit(state, job)
         state.counters[at.NEXT] = job + 1
@@ -137,8 +138,10 @@ def _running(state: State, held: Sequence[Ints]) -> State:
             continue
         o = int(state.jobs[job, at.J_FIRST])
         if not state.counters[at.POOLED]:
+            pool = state.part_units[state.parts[state.options[o, at.O_PART], at.P_AT]]
             begin = int(state.options[o, at.O_ALLOC_AT])
-            state.claims[begin : begin + int(state.options[o, at.O_UNITS]), at.C_ALLOC] = units
+            end = begin + int(state.options[o, at.O_UNITS])
+            state.claims[begin:end, at.C_ALLOC] = pool if pools else units
         start(state, o)
     if held:  # reservations do not know of these jobs yet
         state.parts[:, [at.P_DELAYED, at.P_DIRTY]] = 1
@@ -162,7 +165,7 @@ def _run_placed(
     filled = site_claims(inputs.cluster)
     for job in range(0 if inputs.in_pools else len(held)):
         state, filled = _allocate(state, job, filled)
-    state = _running(state, held)
+    state = _running(state, held, pools=inputs.cluster.pooled)
     moments = state.moments[:, at.T_SUBMIT].tolist()
     asks = [not reason or REASONS[reason] in _MAY_MOVE for reason in why.tolist()]
     longest = units.longest.tolist()

@@ -21,12 +21,22 @@ def fits(s: State, p: int, o: int) -> bool:
     return not lacks(s.free, u, s.need[o])
 
 
+def preferred(s: State, o: int) -> int:
+    """Return the option by which the job of option ``o``, which can start, starts: the first that
+    is at the head of its partition's queue and has room, else ``o``."""
+    for other in options_of(s.jobs, s.options[o, at.O_JOB]):
+        p = s.options[other, at.O_PART]
+        if other == o or (s.parts[p, at.P_HEAD] == other and fits(s, p, other)):
+            return int(other)
+    return o
+
+
 def start_heads(s: State, p: int) -> int:
     """Start jobs in queue order until one does not fit; return the index of that job's option (the
     job in one partition), or -1 if all started."""
     o = int(s.parts[p, at.P_HEAD])
     while o >= 0 and fits(s, p, o):
-        start(s, o)
+        start(s, preferred(s, o))
         o = int(s.parts[p, at.P_HEAD])
     return o
 
@@ -62,7 +72,10 @@ def backfill(s: State, p: int, o: int) -> None:
     while o >= 0:
         behind = s.options[o, at.O_AFTER_ME]
         if fits(s, p, o):
-            if now + s.spans[o, at.S_PLAN] <= s.part_values[p, at.V_SHADOW]:
+            best = preferred(s, o)
+            if best != o:
+                start(s, best)
+            elif now + s.spans[o, at.S_PLAN] <= s.part_values[p, at.V_SHADOW]:
                 start(s, o)
             elif not lacks(s.extra, p, s.need[o]):
                 for r in range(s.need.shape[1]):

@@ -212,6 +212,26 @@ def test_a_job_in_two_partitions_starts_where_it_can_first(
     assert replayed.counts.adds_up
 
 
+@pytest.mark.parametrize("pooled", POOLED)
+@pytest.mark.parametrize("backfill", [Backfill.FCFS, Backfill.EASY])
+def test_a_job_in_two_partitions_starts_in_the_one_that_it_names_first(
+    backfill: Backfill, pooled: bool
+) -> None:
+    class SecondFirst:
+        def place(self, job: int, present: Present) -> list[Option]:
+            return [Option(p, 1, 1, 0, 0, 10.0, 10.0, 100.0) for p in (1, 0)]
+
+    cluster = Cluster(
+        (NodeKind("a", 1, 1), NodeKind("b", 1, 1)),
+        (Partition("a", ("a",)), Partition("b", ("b",))),
+        pooled=pooled,
+    )
+    trace = replace(jobs((0, 10, 1), (1, 10, 1), (12, 10, 1)), queues=("a",))
+    replayed = replay(trace, cluster, Settings(backfill, compiled=False), SecondFirst())
+    assert replayed.start_s.tolist() == [0, 1, 12]
+    assert replayed.partition.tolist() == [1, 0, 1]
+
+
 def test_jobs_that_cannot_be_replayed_are_refused_with_a_reason() -> None:
     base = jobs((0, 10, 9), (1, -1, 1), (2, 10, 1), (3, 10, 1), (4, 10, 1))
     trace = replace(
