@@ -18,7 +18,7 @@ LONG_S = 20.0
 VERY_LONG_S = 60.0
 """Programs longer than ``LONG_S`` are run at most twice, longer than ``VERY_LONG_S`` once."""
 LEAST_S = 1e-9
-AGREEING_S, AGREEING = 1.0, 0.02
+AGREEING_S, AGREEING = 0.5, 0.02
 """Of programs of at least ``AGREEING_S``, two runs suffice whose times differ by at most 2 %."""
 
 
