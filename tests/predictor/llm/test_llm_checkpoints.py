@@ -85,3 +85,20 @@ def test_modules_of_other_bits_are_counted_with_theirs() -> None:
 def weight_bits(quantised: dict[str, Any]) -> float:
     raw = {**OF_70B, "quantization_config": quantised}
     return from_mapping(raw, source="config.json", name="m").weight_bits
+
+
+@pytest.mark.parametrize(
+    ("name", "values"),
+    [
+        ("Qwen/Qwen3-30B-A3B", 48 * 2 * 4 * 128), ("zai-org/GLM-4.5-Air", 46 * 2 * 8 * 128),
+        ("MiniMaxAI/MiniMax-Text-01", 10 * 2 * 8 * 128),
+        ("ibm-granite/granite-4.0-h-small", 4 * 2 * 8 * 128),
+        ("ibm-granite/granite-4.0-micro", 40 * 2 * 8 * 64),
+        ("tiiuae/Falcon-H1-7B-Instruct", 44 * 2 * 2 * 128),
+        ("LiquidAI/LFM2-1.2B", 6 * 2 * 8 * 64), ("moonshotai/Kimi-K2-Instruct", 61 * 576),
+        ("inclusionAI/Ling-mini-2.0", 20 * 2 * 4 * 128),
+    ],
+)  # fmt: skip
+def test_the_cache_has_the_heads_size_that_the_file_says(name: str, values: int) -> None:
+    model = from_mapping(form(name), source="config.json", name=name)
+    assert model.cached_values(2) - model.cached_values(1) == values
