@@ -27,6 +27,8 @@ def write(names: Sequence[str], folder: Path | None) -> int:
     from lab.llm.architectures.seeing import derive_seeing, holds_a_text_model  # noqa: PLC0415
 
     texts, seeing = known_entries()
+    if folder:
+        folder.mkdir(parents=True, exist_ok=True)
     kept = folder / "entries.jsonl" if folder else None
     done = set()
     for line in kept.read_text(encoding="utf-8").splitlines() if kept and kept.exists() else ():
