@@ -83,13 +83,13 @@ def _add_format(command: click.Command) -> None:
     if "--json" not in known or any(option.name == "output_format" for option in command.params):
         return
     command.params.append(
-        click.Option(
+        Rare(
             ["--columns"],
             type=WORDS,
             expose_value=False,
             callback=_begin_columns,
             metavar="KEY,KEY",
-            help="Show these columns of tables, by their names in CSV.",
+            help="Only these columns, named as in CSV.",
         )
     )
     command.params.append(
@@ -99,7 +99,8 @@ def _add_format(command: click.Command) -> None:
             default=TEXT,
             expose_value=False,
             callback=_begin_csv,
-            help="csv: tables alone, for a spreadsheet.",
+            help="csv: only the tables [text].",
+            show_default=False,
         )
     )
 

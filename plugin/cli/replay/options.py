@@ -74,8 +74,8 @@ _OPTIONS = (
     click.option("--fair-share", cls=Rare, type=click.FloatRange(min=0, min_open=True),
                  help="Use multifactor priority; half-life of usage in days."),
     click.option("--set", "changes", multiple=True, metavar="KEY=VALUE",
-                 help="Change the cluster: nodes.KIND.count=+4, nodes.KIND.mig=10, "
-                 "partitions.NAME.max_time=12h ..."),
+                 help="Change the cluster, as nodes.KIND.mig=10, "
+                 "partitions.NAME.max_time=12h."),
     click.option("--recut", cls=Rare, is_flag=True,
                  help="Cut GPUs anew, as `berth mig auto` would."),
     click.option("--recut-cost", cls=Rare, type=click.FloatRange(min=0), default=60.0,

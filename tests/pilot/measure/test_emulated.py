@@ -76,7 +76,8 @@ def test_a_forked_child_is_counted_once(program: Program) -> None:
 
 @pytest.mark.slow
 def test_what_cachegrind_counts_is_what_ours_counts(program: Program) -> None:
-    order = Order((program("mixed"), "300000"), dict(os.environ))
+    # A program without string instructions, of which cachegrind counts each repetition.
+    order = Order((program("streams_last"), "300000", "4"), dict(os.environ))
     ours, theirs = (
         emulate(order, tools=(tool,), budget_s=240).counters for tool in ("emulator", "cachegrind")
     )
@@ -84,7 +85,7 @@ def test_what_cachegrind_counts_is_what_ours_counts(program: Program) -> None:
     for name, measurement in theirs.items():
         # The dynamic linker reads another environment.
         near = 0.003 if name in {"instructions", "loads", "stores"} else 0.02
-        assert ours[name].value == pytest.approx(measurement.value, rel=near, abs=1000), name
+        assert ours[name].value == pytest.approx(measurement.value, rel=near, abs=2000), name
 
 
 @pytest.mark.slow
@@ -158,7 +159,7 @@ def test_a_rank_is_emulated_only_once(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_a_rank_goes_on_without_counting_after_its_limit(program: Program, tmp_path: Path) -> None:
-    command = f"{program('mixed')} 8000000 && echo whole > {tmp_path}/end"
+    command = f"{program('mixed')} 60000000 && echo whole > {tmp_path}/end"
     order = Order(("sh", "-c", command), dict(os.environ), time_limit_s=500.0)
     counted = emulate(order, tools=("emulator",), budget_s=1, once=True)
     assert (tmp_path / "end").exists()

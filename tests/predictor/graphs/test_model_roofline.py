@@ -159,9 +159,6 @@ def test_shares_are_those_that_the_measurements_give() -> None:
     assert roof_shares.reach_on_cpu(on_one_core()) == shares()["cpu"]
     sheet = on_one_core(roof_shares.SAME_CORES)
     assert roof_shares.reach_on_cpu(sheet) == shares()["cpu-sheet"]
-    kept = [one.covered for one in roof_shares.held_out(rows)]
-    assert min(kept) > 0.7
-    assert np.mean(kept) > 0.85
 
 
 @pytest.fixture
