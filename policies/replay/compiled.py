@@ -24,9 +24,10 @@ from berth.policies.replay.settings import Backfill
 
 _KERNEL = "berth.policies.replay.kernel"
 _MODULES = (
-    "state", "priority", "queues", "claims", "jobs", "passes", "loop",
+    "state", "priority", "queues", "claims", "profile", "holes", "jobs", "passes", "loop",
 )  # fmt: skip
-_PASSES = {Backfill.FCFS: "fcfs", Backfill.EASY: "easy"}
+_PASSES = {Backfill.FCFS: "fcfs", Backfill.EASY: "easy", Backfill.CONSERVATIVE: "conservative",
+           Backfill.REPLANNED: "replanned"}  # fmt: skip
 _OF_NODES = ("pass_nodes", "node_fails", "node_works", "claim", "unclaim")
 _OF_PRIORITY = ("rank", "rank_one", "charge_ended")
 
@@ -38,7 +39,7 @@ _IDLE: dict[int, Any] = {
     5: lambda _1, _2, _3, _4, _5: None,
 }
 """Empty functions for those that the settings never reach, by number of arguments."""
-Run = Callable[[State, int], None]
+Run = Callable[[State, int], bool]
 
 
 def has_numba() -> bool:
@@ -63,6 +64,8 @@ def kernel(
         )
     left_out = set(_OF_NODES if pooled else ())
     left_out |= {name for mode, name in _PASSES.items() if not pooled or mode is not backfill}
+    if not pooled or backfill is not Backfill.CONSERVATIVE:
+        left_out.add("give_back")
     if not multifactor:
         left_out |= set(_OF_PRIORITY)
     return _compiled(frozenset(left_out), allocates=multifactor or not pooled)

@@ -60,7 +60,7 @@ def replay(
     inputs = inputs_of(trace, cluster, settings)
     run = kernel(
         settings.backfill,
-        pooled=inputs.in_pools,
+        pooled=cluster.pooled,
         multifactor=settings.priority is not None,
         compiled=False
         if settings.compiled is None and len(trace) < WORTH_COMPILING
@@ -73,7 +73,7 @@ def replay(
         if recutter is not None:
             recutter.begin(begun)
         used = begun if recutter is not None else _with_used(begun)
-        state = _run_shown(run, _running(used, held, pools=cluster.pooled), len(trace), recutter)
+        state = _run_shown(run, _running(used, held), len(trace), recutter)
         state = state._replace(need=begun.need)
     else:
         state = _run_placed(run, inputs, placement, answers, held=held, recutter=recutter)
@@ -106,7 +106,8 @@ def _run(run: Run, state: State, stop: int, recutter: Recutter | None = None) ->
     while True:
         if recutter is not None:
             state.clock[at.UNTIL] = recutter.next_s
-        run(state, stop)
+        while not run(state, stop):
+            state = _longer(state)
         if recutter is None or state.clock[at.NOW] < recutter.next_s:
             return state
         recutter.act(state)
@@ -123,14 +124,22 @@ def _with_used(state: State) -> State:
     return state._replace(
         **{
             name: np.ascontiguousarray(getattr(state, name)[..., :used])
-            for name in ("need", "extra")
+            for name in ("need", "extra", "seg_free", "hole_free")
         }
     )
 
 
-def _running(state: State, held: Sequence[Ints], *, pools: bool) -> State:
-    """Start the jobs that already run at the begin of the replay, on the nodes that they hold; in
-    ``pools``, in that of their partition."""
+def _longer(state: State) -> State:
+    """Return the state with twice as many segments in the profiles of pools."""
+    wide = state.seg_time.shape[1] * 2
+    time = np.zeros((len(state.seg_time), wide))
+    free = np.zeros((len(time), wide, state.seg_free.shape[2]), np.int64)
+    time[:, : wide // 2], free[:, : wide // 2] = state.seg_time, state.seg_free
+    return state._replace(seg_time=time, seg_free=free)
+
+
+def _running(state: State, held: Sequence[Ints]) -> State:
+    """Start the jobs that already run at the begin of the replay, on the nodes that they hold."""
     for job, units in enumerate(held):
         submit(state, job)
         state.counters[at.NEXT] = job + 1
@@ -138,12 +147,10 @@ def _running(state: State, held: Sequence[Ints], *, pools: bool) -> State:
             continue
         o = int(state.jobs[job, at.J_FIRST])
         if not state.counters[at.POOLED]:
-            pool = state.part_units[state.parts[state.options[o, at.O_PART], at.P_AT]]
             begin = int(state.options[o, at.O_ALLOC_AT])
-            end = begin + int(state.options[o, at.O_UNITS])
-            state.claims[begin:end, at.C_ALLOC] = pool if pools else units
+            state.claims[begin : begin + int(state.options[o, at.O_UNITS]), at.C_ALLOC] = units
         start(state, o)
-    if held:  # reservations do not know of these jobs yet
+    if held:  # the profiles do not contain these jobs yet
         state.parts[:, [at.P_DELAYED, at.P_DIRTY]] = 1
     return state
 
@@ -163,9 +170,9 @@ def _run_placed(
     if recutter is not None:
         recutter.begin(state)
     filled = site_claims(inputs.cluster)
-    for job in range(0 if inputs.in_pools else len(held)):
+    for job in range(0 if units.pooled else len(held)):
         state, filled = _allocate(state, job, filled)
-    state = _running(state, held, pools=inputs.cluster.pooled)
+    state = _running(state, held)
     moments = state.moments[:, at.T_SUBMIT].tolist()
     asks = [not reason or REASONS[reason] in _MAY_MOVE for reason in why.tolist()]
     longest = units.longest.tolist()
@@ -191,7 +198,7 @@ def _run_placed(
                     _write(state, job, answer[:room], inputs, longest)
                 if recutter is not None and isinstance(placement, AsksForSlices):
                     recutter.would_do(job, placement.slices_for(job))
-            if not inputs.in_pools:
+            if not units.pooled:
                 state, filled = _allocate(state, job, filled)
             job += 1
             asked = asked and job < len(moments) and same_at(moments[job])

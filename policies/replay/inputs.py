@@ -30,12 +30,16 @@ LARGER, NO_TIME, NO_PARTITION, NEGATIVE = (
 REASONS = ("", LARGER, NO_TIME, NO_PARTITION, NEGATIVE)
 """Reasons for refusing a job; the index is the number used in columns, 0: not refused."""
 _MODES = {Backfill.FCFS: 0, Backfill.EASY: 1, Backfill.CONSERVATIVE: 2, Backfill.REPLANNED: 3}
+_PROFILED = (Backfill.CONSERVATIVE, Backfill.REPLANNED)
+_HOLES = 32
+_SEGMENTS = 64
 _TRIED = 8
 
 
 class Units:
     """The cluster's nodes (or pools) as rows with their capacities, and the rows of each
-    partition."""
+    partition.
+    """
 
     def __init__(self, cluster: Cluster) -> None:
         rows: list[tuple[int, int, int]] = []
@@ -85,8 +89,8 @@ class Units:
     def need(
         self, part: Ints, nodes: Ints, cores: Ints, gpus: Ints, memory_bytes: Ints
     ) -> tuple[Ints, Ints]:
-        """Return each job's number of nodes and its need per node; in pools, (1, need of the whole
-        job).
+        """Return each job's number of nodes and its need per node; in pools, (1, need of the
+        whole job).
 
         ``need`` is [jobs][cores, GPUs, memory in MiB]; ``part``: the partition of each job.
         """
@@ -176,12 +180,6 @@ class Inputs:
     units: Units
     rows: Columns
 
-    @property
-    def in_pools(self) -> bool:
-        """Return whether jobs take parts of pools; else each job gets particular nodes, or takes
-        part of a pool as of a node."""
-        return self.cluster.pooled and not self.settings.backfill.reserves_all
-
 
 def inputs_of(trace: Trace, cluster: Cluster, settings: Settings) -> Inputs:
     """Return the inputs of a replay: the arguments with their columns."""
@@ -206,17 +204,18 @@ def prepare(inputs: Inputs, room: int | None = None) -> State:
 
     ``room``: number of options that a placement may give for a job; None: there is no placement.
     """
-    trace, cluster, units = inputs.trace, inputs.cluster, inputs.units
+    trace, cluster, settings, units = inputs.trace, inputs.cluster, inputs.settings, inputs.units
     placed, room = room is not None, room or 1
-    jobs, parts = len(trace), len(cluster.partitions)
+    jobs, parts, pooled = len(trace), len(cluster.partitions), cluster.pooled
     members = [np.asarray(rows, np.int64) for rows in units.of]
     most = _most_running(units, jobs)
     options_table, spans, need = _options(inputs, room)
-    size = 0 if inputs.in_pools or placed else int(options_table[:, at.O_UNITS].sum())
+    size = 0 if cluster.pooled or placed else int(options_table[:, at.O_UNITS].sum())
     if size:
         held = options_table[:, at.O_UNITS]
         options_table[:, at.O_ALLOC_AT] = np.cumsum(held) - held
     claims = max(size + site_claims(cluster), 1)
+    wide = _SEGMENTS if pooled and settings.backfill in _PROFILED else 1
     events = _events(most, jobs, cluster)
     state = State(
         counters=np.zeros(at.COUNTERS, np.int64),
@@ -239,6 +238,10 @@ def prepare(inputs: Inputs, room: int | None = None) -> State:
         tried=np.zeros((parts, _TRIED, at.TRIED_COLUMNS), np.int64),
         tried_spans=np.zeros((parts, _TRIED, at.SPANS_TRIED)),
         times=np.zeros(claims + 1),
+        seg_time=np.zeros((parts, wide)),
+        seg_free=np.zeros((parts, wide, at.RESOURCES), np.int64),
+        hole_times=np.zeros((parts, _HOLES, at.HOLE_COLUMNS)),
+        hole_free=np.zeros((parts, _HOLES, at.RESOURCES), np.int64),
         heap_time=np.zeros(events),
         heap_code=np.zeros(events, np.int64),
         failures=np.zeros((len(cluster.failures), 2), np.int64),
@@ -253,7 +256,10 @@ def prepare(inputs: Inputs, room: int | None = None) -> State:
         state.claims[:size, at.C_OWNER] = np.repeat(
             np.arange(len(options_table)), options_table[:, at.O_UNITS]
         )
-    _configure(state, inputs)
+    if pooled and jobs:
+        state.seg_free[:, 0] = units.capacity[np.array([rows[0] for rows in members])]
+        state.seg_time[:, 0] = trace.submit_s[0]
+    _configure(state, settings, pooled=pooled)
     _write_site(state, cluster, size, _site_claims(cluster, units))
     return state
 
@@ -292,6 +298,7 @@ def _parts(members: list[Ints], most: Ints) -> Ints:
     parts[:, [at.P_HEAD, at.P_TAIL, at.P_FRESH]] = -1
     parts[1:, at.P_AT] = np.cumsum([len(rows) for rows in members])
     parts[1:, at.P_RUN_AT] = np.cumsum(most)
+    parts[:, at.P_SEG_COUNT] = 1
     return parts
 
 
@@ -312,7 +319,8 @@ def _users(trace: Trace) -> Floats:
 
 def _most_running(units: Units, jobs: int) -> Ints:
     """Return [partitions] an upper bound on running jobs, since each holds at least a core or a
-    GPU."""
+    GPU.
+    """
     held = [int(units.capacity[rows, :2].sum()) for rows in units.of]
     return np.minimum(np.array(held, np.int64) + 1, max(jobs, 1))
 
@@ -326,7 +334,8 @@ def _events(most: Ints, jobs: int, cluster: Cluster) -> int:
 
 def site_claims(cluster: Cluster) -> int:
     """Return the number of claims for reservations, failures and MIG slices, which precede jobs'
-    claims."""
+    claims.
+    """
     held = sum(len(reservation.nodes) for reservation in cluster.reservations) + len(
         cluster.failures
     )
@@ -362,8 +371,7 @@ def _write_site(
             push(state, begin, at.KINDS * f + at.DOWN)
 
 
-def _configure(state: State, inputs: Inputs) -> None:
-    settings, pooled = inputs.settings, inputs.in_pools
+def _configure(state: State, settings: Settings, *, pooled: bool) -> None:
     state.counters[at.BACKFILL] = _MODES[settings.backfill]
     state.counters[at.POOLED] = int(pooled)
     state.counters[at.REQUEUE] = int(settings.requeue_failed)
@@ -374,8 +382,7 @@ def _configure(state: State, inputs: Inputs) -> None:
     state.clock[at.CYCLE], state.clock[at.BACKFILL_EVERY] = settings.cycle_s, settings.backfill_s
     state.clock[at.RESOLUTION], state.clock[at.UNTIL] = settings.resolution_s, np.inf
     state.part_values[:, at.V_BACKFILL] = -np.inf
-    is_replanned = settings.backfill is Backfill.REPLANNED
-    state.counters[at.WHOLE] = is_replanned and not inputs.cluster.pooled
+    state.counters[at.WHOLE] = settings.backfill is Backfill.REPLANNED and not pooled
     weights = settings.priority
     if weights is not None:
         state.counters[at.MULTIFACTOR] = 1

@@ -24,11 +24,6 @@ class Backfill(StrEnum):
     seconds, all waiting jobs get new reservations in order, and those that can start now do.
     Reservations hold whole nodes; in pools, what the job needs."""
 
-    @property
-    def reserves_all(self) -> bool:
-        """Return whether every waiting job gets a reservation."""
-        return self in (Backfill.CONSERVATIVE, Backfill.REPLANNED)
-
 
 @dataclass(frozen=True, slots=True)
 class Multifactor:

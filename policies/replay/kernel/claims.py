@@ -2,7 +2,8 @@
 
 Claim ``k`` is on node ``claims[k, C_ALLOC]`` for the time in ``claim_times[k]``; the claims of a
 node form a linked list. Nodes are chosen first fit, in the partition's order. ``tried`` records,
-for jobs that found no room in this pass, what each needs per node and how long it runs. A job that
+for
+jobs that found no room in this pass, what each needs per node and how long it runs. A job that
 needs at least as much for at least as long is not tried (a rule of Berth's own).
 """
 
@@ -11,7 +12,8 @@ from __future__ import annotations
 import numpy as np
 
 from berth.policies.replay.kernel import state as at
-from berth.policies.replay.kernel.state import State, claims_of, lacks, options_of, units_of
+from berth.policies.replay.kernel.profile import lacks
+from berth.policies.replay.kernel.state import State, claims_of, options_of, units_of
 from berth.policies.replay.trace import Floats, Ints
 
 
@@ -81,7 +83,8 @@ def has_room(s: State, u: int, o: int, begin: float) -> bool:
 
 def hopeless(s: State, p: int, o: int) -> bool:
     """Return whether an option found no room in this pass that needs and lasts no more than
-    ``o``."""
+    ``o``.
+    """
     for k in range(s.parts[p, at.P_TRIED]):
         if (
             s.options[o, at.O_UNITS] >= s.tried[p, k, at.R_UNITS]
@@ -95,7 +98,8 @@ def hopeless(s: State, p: int, o: int) -> bool:
 
 def remember(s: State, p: int, o: int, full: bool) -> None:
     """Record that option ``o`` found no room now; ``full``: not even if it were arbitrarily
-    short."""
+    short.
+    """
     plan = 0.0 if full else s.spans[o, at.S_PLAN]
     limit = 0.0 if full else s.spans[o, at.S_LIMIT]
     row = s.parts[p, at.P_TRIED]
@@ -116,8 +120,9 @@ def remember(s: State, p: int, o: int, full: bool) -> None:
 
 
 def choose(s: State, o: int, begin: float, now: float) -> bool:
-    """Write the first nodes with room for option ``o`` from ``begin`` into its claims; False: too
-    few."""
+    """Write the first nodes with room for option ``o`` from ``begin`` into its claims; False:
+    too few.
+    """
     p = s.options[o, at.O_PART]
     if begin == now and hopeless(s, p, o):
         return False
@@ -191,7 +196,8 @@ def earliest(s: State, o: int, now: float) -> float:
     """Return when option ``o`` can start, and write its nodes into its claims; infinite: never.
 
     The candidate moments are the ends of claims, as in conservative backfill (Mu'alem and
-    Feitelson, IEEE TPDS 12(6), 2001).
+    Feitelson,
+    IEEE TPDS 12(6), 2001).
     """
     p = s.options[o, at.O_PART]
     # Not before enough nodes have room when reservations for later are ignored.
@@ -266,9 +272,12 @@ def put_tried(
     tried: Ints, spans: Floats, k: int, need: Ints, units: int, plan: float, limit: float
 ) -> None:
     """Write into tried row ``k`` the need per node, number of nodes, planned time and time
-    limit."""
+    limit.
+    """
     for r in range(len(need)):
         tried[k, r] = need[r]
+        tried[k, at.R_HOLE + r] = 0
     tried[k, at.R_UNITS] = units
     spans[k, at.E_PLAN] = plan
     spans[k, at.E_LIMIT] = limit
+    spans[k, at.E_HOLE] = np.inf

@@ -1,5 +1,6 @@
 """The events in a job's life: it becomes eligible, starts, ends, exceeds its plan, or loses its
-node."""
+node.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +8,7 @@ import numpy as np
 
 from berth.policies.replay.kernel import state as at
 from berth.policies.replay.kernel.claims import claim, unclaim
+from berth.policies.replay.kernel.holes import give_back
 from berth.policies.replay.kernel.priority import charge_ended
 from berth.policies.replay.kernel.queues import (
     add_running,
@@ -39,7 +41,8 @@ def submit(s: State, i: int) -> None:
 
 def admit(s: State, i: int) -> None:
     """Put an eligible job into the queue; hold it where its array has reached its limit of live
-    tasks."""
+    tasks.
+    """
     a = s.jobs[i, at.J_ARRAY]
     if a >= 0 and s.arrays[a, at.A_LIVE] >= s.arrays[a, at.A_LIMIT]:
         s.jobs[i, at.J_STATUS] = at.HELD
@@ -91,6 +94,14 @@ def start(s: State, o: int) -> None:
         for other in options_of(s.jobs, i):
             unlink(s, other)
             if other != o:
+                if s.counters[at.BACKFILL] == 2 and s.spans[other, at.S_RESERVED] < np.inf:
+                    give_back(
+                        s,
+                        s.options[other, at.O_PART],
+                        other,
+                        s.spans[other, at.S_RESERVED],
+                        s.spans[other, at.S_PLAN],
+                    )
                 s.parts[s.options[other, at.O_PART], at.P_DIRTY] = 1
         p = s.options[o, at.O_PART]
         for r in range(s.need.shape[1]):
@@ -116,12 +127,15 @@ def start(s: State, o: int) -> None:
 
 def free_units(s: State, o: int) -> None:
     """Free the nodes or the part of the pool that a running job holds."""
+    now = s.clock[at.NOW]
     charge_ended(s, o)
     remove_running(s, o)
     p = s.options[o, at.O_PART]
     if s.counters[at.POOLED]:
         for r in range(s.need.shape[1]):
             s.free[s.part_units[s.parts[p, at.P_AT]], r] += s.need[o, r]
+        if s.counters[at.BACKFILL] == 2 and s.spans[o, at.S_PLAN_END] > now:
+            give_back(s, p, o, now, s.spans[o, at.S_PLAN_END] - now)
     else:
         for k in claims_of(s.options, o):
             for r in range(s.need.shape[1]):

@@ -1,5 +1,6 @@
 """The loop over events: at each moment, first jobs end, then jobs are submitted, then jobs
-start."""
+start.
+"""
 
 from __future__ import annotations
 
@@ -8,14 +9,22 @@ import numpy as np
 from berth.policies.replay.kernel import state as at
 from berth.policies.replay.kernel.claims import claim, unclaim
 from berth.policies.replay.kernel.jobs import exceed, finish, interrupt, submit
-from berth.policies.replay.kernel.passes import easy, fcfs, pass_nodes
+from berth.policies.replay.kernel.passes import conservative, easy, fcfs, pass_nodes, replanned
 from berth.policies.replay.kernel.priority import rank
 from berth.policies.replay.kernel.queues import pop, push
 from berth.policies.replay.kernel.state import State, claims_of
 
 
-def pass_all(s: State) -> None:
-    """Start all jobs that can start now."""
+def grows(s: State, q: int) -> bool:
+    """Return whether a pool's profile may need more segments than its arrays have room for."""
+    # Each job begins and ends a segment at its present reservation and at the one before this
+    # pass; each job that ends before the next pass begins one more segment.
+    most = 8 * (s.parts[q, at.P_WAITING] + s.parts[q, at.P_RUN_COUNT]) + 8
+    return bool(s.counters[at.BACKFILL] >= 2 and most > s.seg_time.shape[1])
+
+
+def pass_all(s: State) -> bool:
+    """Start all jobs that can start now; False: a profile lacks room, so call again with more."""
     rank(s)
     again = True
     while again:
@@ -23,16 +32,26 @@ def pass_all(s: State) -> None:
         for q in range(s.counters[at.QUEUES]):
             if s.parts[q, at.P_HEAD] < 0:
                 s.parts[q, at.P_FRESH] = -1
-                s.parts[q, at.P_DIRTY] = 0
                 s.part_values[q, at.V_WAKE] = np.inf
-            elif s.parts[q, at.P_DIRTY] or s.parts[q, at.P_FRESH] >= 0:
-                again = True
-                if not s.counters[at.POOLED]:
-                    pass_nodes(s)
-                elif s.counters[at.BACKFILL] == 0:
-                    fcfs(s, q)
-                else:
-                    easy(s, q)
+                if s.counters[at.BACKFILL] != 2 or not s.counters[at.POOLED]:
+                    s.parts[q, at.P_DIRTY] = 0
+                    continue
+            if not s.parts[q, at.P_DIRTY] and s.parts[q, at.P_FRESH] < 0:
+                continue
+            again = True
+            if not s.counters[at.POOLED]:
+                pass_nodes(s)
+            elif s.counters[at.BACKFILL] == 0:
+                fcfs(s, q)
+            elif s.counters[at.BACKFILL] == 1:
+                easy(s, q)
+            elif grows(s, q):
+                return False
+            elif s.counters[at.BACKFILL] == 2:
+                conservative(s, q)
+            else:
+                replanned(s, q)
+    return True
 
 
 def node_fails(s: State, f: int) -> None:
@@ -97,13 +116,17 @@ def look(s: State) -> None:
         s.clock[at.PASS_AT] = np.ceil(s.clock[at.NOW] / s.clock[at.CYCLE]) * s.clock[at.CYCLE]
 
 
-def run(s: State, stop: int) -> None:
-    """Run until job ``stop`` is the next to be submitted, or until ``UNTIL``, with all due events
-    handled."""
+def run(s: State, stop: int) -> bool:
+    """Run until job ``stop`` is the next to be submitted, or until ``UNTIL``, with all due
+    events handled.
+
+    False: a profile lacks room, so call again with more.
+    """
     jobs = len(s.jobs)
     while True:
         if s.counters[at.PENDING] and s.clock[at.NOW] >= s.clock[at.PASS_AT]:
-            pass_all(s)
+            if not pass_all(s):
+                return False
             s.counters[at.PENDING] = 0
         i = s.counters[at.NEXT]
         coming = s.moments[i, at.T_SUBMIT] if i < jobs else np.inf
@@ -115,14 +138,14 @@ def run(s: State, stop: int) -> None:
                 due = min(due, s.part_values[q, at.V_WAKE])
         if min(due, coming) > s.clock[at.UNTIL]:
             s.clock[at.NOW] = s.clock[at.UNTIL]
-            return
+            return True
         if due <= coming:
             if due == np.inf:
-                return
+                return True
             happen(s, due)
             look(s)
         elif i >= stop:
-            return
+            return True
         else:
             s.clock[at.NOW] = coming
             submit(s, i)

@@ -1,8 +1,7 @@
 """One pass over the waiting jobs: which of them start now, in pools and on nodes.
 
-In pools, each partition has its own pass, of FCFS or EASY. On nodes, one pass goes over all
-partitions, which may share nodes. Backfill that gives every waiting job a reservation takes each
-pool for a node.
+In pools, each partition has its own pass with its kind of backfill. On nodes, one pass goes over
+all partitions, which may share nodes.
 """
 
 from __future__ import annotations
@@ -11,8 +10,23 @@ import numpy as np
 
 from berth.policies.replay.kernel import state as at
 from berth.policies.replay.kernel.claims import choose, earliest, enough, forget, reserve, try_anew
+from berth.policies.replay.kernel.holes import (
+    find_earlier,
+    forget_old_holes,
+    move,
+    pass_over,
+    remember_it_stays,
+)
 from berth.policies.replay.kernel.jobs import start
-from berth.policies.replay.kernel.state import State, lacks, options_of, units_of
+from berth.policies.replay.kernel.profile import (
+    advance,
+    find,
+    lacks,
+    profile_of,
+    rebuild,
+    take,
+)
+from berth.policies.replay.kernel.state import State, options_of, units_of
 
 
 def fits(s: State, p: int, o: int) -> bool:
@@ -33,7 +47,8 @@ def preferred(s: State, o: int) -> int:
 
 def start_heads(s: State, p: int) -> int:
     """Start jobs in queue order until one does not fit; return the index of that job's option (the
-    job in one partition), or -1 if all started."""
+    job in one partition), or -1 if all started.
+    """
     o = int(s.parts[p, at.P_HEAD])
     while o >= 0 and fits(s, p, o):
         start(s, preferred(s, o))
@@ -65,8 +80,9 @@ def foresee(s: State, p: int, o: int) -> None:
 
 
 def backfill(s: State, p: int, o: int) -> None:
-    """Start the waiting jobs from option ``o`` on that fit now and do not delay the first waiting
-    job."""
+    """Start the waiting jobs from option ``o`` on that fit now and do not delay the first
+    waiting job.
+    """
     u = s.part_units[s.parts[p, at.P_AT]]
     now = s.clock[at.NOW]
     while o >= 0:
@@ -113,6 +129,89 @@ def fcfs(s: State, p: int) -> None:
     s.parts[p, at.P_FRESH] = -1
 
 
+def conservative(s: State, p: int) -> None:
+    """Make one pass of conservative backfill (Mu'alem and Feitelson 2001) over the partition's
+    queue.
+
+    Every waiting job has a reservation. A reservation is moved where it can begin earlier
+    (``holes``).
+    """
+    now = s.clock[at.NOW]
+    f = profile_of(s, p)
+    advance(f, now)
+    fresh = f.counts[at.P_FRESH]
+    again = f.counts[at.P_DIRTY]
+    f.counts[at.P_DIRTY] = 0
+    f.counts[at.P_FRESH] = -1
+    if f.counts[at.P_DELAYED]:
+        rebuild(s, p, now)
+        f.counts[at.P_DELAYED] = 0
+    f.counts[at.P_TRIED] = 0
+    if again:  # holes of this pass are kept for the next pass; the last row stays free for them
+        f.counts[at.P_HOLE_OLD] = min(f.counts[at.P_HOLE_COUNT], len(f.hole_times) - 1)
+    o = f.counts[at.P_HEAD] if again else fresh
+    values = s.part_values[p]
+    values[at.V_WAKE] = np.inf if again else values[at.V_WAKE]
+    o = pass_over(f, s.options, s.spans, s.need, values, o, now)
+    while o >= 0:
+        behind = s.options[o, at.O_AFTER_ME]
+        f.counts[at.P_PLACES] += 1
+        was = s.spans[o, at.S_RESERVED]
+        begin = was
+        if was == np.inf:
+            begin = find(f, s.need[o], now, s.spans[o, at.S_PLAN])
+            take(f, s.need[o], begin, begin + s.spans[o, at.S_PLAN], 1)
+            s.spans[o, at.S_RESERVED] = begin
+        elif was > now:
+            begin = find_earlier(s, f, o, now)
+            if begin == was:
+                remember_it_stays(s, f, o)
+            else:
+                move(s, f, o, begin)
+        s.options[o, at.O_PLACE] = f.counts[at.P_PLACES]
+        if begin <= now and fits(s, p, o):
+            start(s, o)
+        else:
+            values[at.V_WAKE] = min(values[at.V_WAKE], begin)
+        o = pass_over(f, s.options, s.spans, s.need, values, behind, now)
+    if again:
+        forget_old_holes(f)
+
+
+def replanned(s: State, p: int) -> None:
+    """Make one pass as Slurm's main scheduler and its backfill plugin do (``sched/backfill``).
+
+    Jobs start in order until one cannot. If a backfill pass is due, all jobs from this one on
+    get new
+    reservations in order, and those that can start now do.
+    """
+    now = s.clock[at.NOW]
+    s.parts[p, at.P_DIRTY] = 0
+    s.parts[p, at.P_DELAYED] = 0
+    due = now >= s.part_values[p, at.V_BACKFILL]
+    if due:
+        s.part_values[p, at.V_BACKFILL] = now + s.clock[at.BACKFILL_EVERY]
+    o = start_heads(s, p)
+    s.parts[p, at.P_FRESH] = -1
+    s.part_values[p, at.V_WAKE] = np.inf if o < 0 or due else s.part_values[p, at.V_BACKFILL]
+    if o < 0 or not due:
+        return
+    rebuild(s, p, now)
+    f = profile_of(s, p)
+    while o >= 0:
+        behind = s.options[o, at.O_AFTER_ME]
+        lasts = s.spans[o, at.S_PLAN] + s.clock[at.RESOLUTION]
+        begin = find(f, s.need[o], now, lasts)
+        if begin <= now and fits(s, p, o):
+            take(f, s.need[o], begin, begin + lasts, 1)
+            start(s, o)
+        else:
+            take(f, s.need[o], begin, begin + lasts, 1)
+            begin = max(begin, s.part_values[p, at.V_BACKFILL])
+            s.part_values[p, at.V_WAKE] = min(s.part_values[p, at.V_WAKE], begin)
+        o = behind
+
+
 def start_somewhere(s: State, i: int, strict: bool) -> bool:
     """Start the job by its first option with room now; ``strict``: not past a waiting job ahead."""
     now = s.clock[at.NOW]
@@ -137,7 +236,8 @@ def hold_up(s: State, i: int) -> None:
 
 def reserve_earliest(s: State, i: int) -> None:
     """Reserve nodes for the job where it can start first; in EASY, only for a partition's first
-    job."""
+    job.
+    """
     now = s.clock[at.NOW]
     best, begin = -1, np.inf
     for o in options_of(s.jobs, i):
@@ -154,7 +254,8 @@ def reserve_earliest(s: State, i: int) -> None:
 
 def mode_now(s: State) -> int:
     """Return this pass's backfill mode: 0 (in order) between the replanned passes, else the
-    setting."""
+    setting.
+    """
     mode = int(s.counters[at.BACKFILL])
     if mode != 3:
         return mode
@@ -167,7 +268,8 @@ def mode_now(s: State) -> int:
 
 def pass_nodes(s: State) -> None:
     """Try to start the waiting jobs of the whole cluster once; only new jobs if no job ended since
-    the last try."""
+    the last try.
+    """
     mode = mode_now(s)
     o = s.parts[0, at.P_FRESH]
     if s.parts[0, at.P_DIRTY] or s.parts[0, at.P_HEAD] == o:

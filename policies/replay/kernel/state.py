@@ -109,7 +109,9 @@ O_BEFORE_ME: Final = 4
 O_QUEUED: Final = 5
 O_ALLOC_AT: Final = 6
 """Index of the option's first claim."""
-OPTION_COLUMNS: Final = 7
+O_PLACE: Final = 7
+"""Serial number (``P_PLACES``) of the last time that conservative backfill examined the option."""
+OPTION_COLUMNS: Final = 8
 
 # Columns of ``spans`` (rows: options).
 S_RUN: Final = 0
@@ -139,9 +141,15 @@ P_AT: Final = 8
 """Index of the partition's first unit in ``part_units``."""
 P_BLOCKED: Final = 9
 """1: a job further ahead waits for this partition's nodes (unused in pools)."""
-P_TRIED: Final = 10
+P_SEG_COUNT: Final = 10
+P_HOLE_COUNT: Final = 11
+P_TRIED: Final = 12
 """Number of valid rows of ``tried`` in this pass."""
-PART_COLUMNS: Final = 11
+P_HOLE_OLD: Final = 13
+"""Number of the partition's holes that existed before this pass."""
+P_PLACES: Final = 14
+"""Number of examinations of options by conservative backfill up to now."""
+PART_COLUMNS: Final = 15
 
 # Columns of ``part_values``.
 V_WAKE: Final = 0
@@ -171,12 +179,16 @@ D_END: Final = 1
 
 # Columns of ``tried`` (after the resources) and ``tried_spans``.
 R_UNITS: Final = RESOURCES
-TRIED_COLUMNS: Final = RESOURCES + 1
+R_HOLE: Final = RESOURCES + 1
+"""First of the resource columns with the most that is free in any hole that appeared since."""
+TRIED_COLUMNS: Final = 2 * RESOURCES + 1
 E_PLAN: Final = 0
 E_LIMIT: Final = 1
-SPANS_TRIED: Final = 2
+E_HOLE: Final = 2
+"""Earliest begin of the holes that appeared since the row was written."""
+SPANS_TRIED: Final = 3
 
-# Columns of ``failures``, ``arrays`` and ``users``.
+# Columns of ``failures``, ``arrays``, ``users`` and ``hole_times``.
 F_CLAIM: Final = 0
 F_UNIT: Final = 1
 A_LIMIT: Final = 0
@@ -185,6 +197,11 @@ A_HEAD: Final = 2
 A_TAIL: Final = 3
 U_USAGE: Final = 0
 U_SHARES: Final = 1
+H_BEGIN: Final = 0
+H_END: Final = 1
+H_PLACE: Final = 2
+"""Options with a higher ``O_PLACE`` were examined after the hole appeared; infinite: none was."""
+HOLE_COLUMNS: Final = 3
 
 
 class State(NamedTuple):
@@ -227,9 +244,18 @@ class State(NamedTuple):
     """[partitions][rows][R_] need per node and number of nodes of options that found no room now.
     An option that needs at least as much for at least as long finds none either."""
     tried_spans: Floats
-    """[partitions][rows][E_] times of these options; 0: no room for any length."""
+    """[partitions][rows][E_] times of these options; 0: no room for any length. In pools, E_LIMIT
+    is the start of the job's reservation, which could not become earlier."""
     times: Floats
     """[claims + 1] work array for the moments at which a reservation may begin."""
+    seg_time: Floats
+    """[partitions][segments] begins of the segments in the pools' profiles."""
+    seg_free: Ints
+    """[partitions][segments][resources] free in the segment."""
+    hole_times: Floats
+    """[partitions][holes][H_]"""
+    hole_free: Ints
+    """[partitions][holes][resources]"""
     heap_time: Floats
     heap_code: Ints
     failures: Ints
@@ -259,11 +285,3 @@ def running_of(parts: Ints, p: int) -> range:
 def units_of(parts: Ints, p: int) -> range:
     """Return the indices in ``part_units`` of a partition's nodes, or of its pool."""
     return range(parts[p, P_AT], parts[p + 1, P_AT])
-
-
-def lacks(free: Ints, j: int, need: Ints) -> bool:
-    """Return whether row ``j`` of ``free`` has less than the need of some resource."""
-    for r in range(len(need)):
-        if free[j, r] < need[r]:
-            return True
-    return False

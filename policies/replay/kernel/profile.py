@@ -1,0 +1,162 @@
+"""The free resources of a pool from now on, as segments of time beside running and reserved jobs.
+
+This is the *profile* of backfill schedulers (Mu'alem and Feitelson 2001), used by conservative and
+replanned backfill. Functions that are called for many jobs in one pass take the pool's arrays
+(``Profile``), because passing the whole state takes compiled code 0.1 us.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from berth.policies.replay.kernel import state as at
+from berth.policies.replay.kernel.state import State, running_of
+from berth.policies.replay.trace import Floats, Ints
+
+
+class Profile(NamedTuple):
+    """One pool's rows of the arrays of ``State``."""
+
+    counts: Ints
+    """[P_]"""
+    time: Floats
+    """[segments] begin of each segment."""
+    free: Ints
+    """[segments][resources] free in the segment."""
+    hole_times: Floats
+    """[holes][H_]"""
+    hole_free: Ints
+    """[holes][resources]"""
+    tried: Ints
+    """[rows][R_]"""
+    tried_spans: Floats
+    """[rows][E_]"""
+
+
+def profile_of(s: State, p: int) -> Profile:
+    """Return the profile of partition ``p``'s pool."""
+    return Profile(
+        s.parts[p],
+        s.seg_time[p],
+        s.seg_free[p],
+        s.hole_times[p],
+        s.hole_free[p],
+        s.tried[p],
+        s.tried_spans[p],
+    )
+
+
+def segment_from(f: Profile, moment: float) -> int:
+    """Return the index of the first segment that begins at ``moment`` or later; their number if
+    none does.
+    """
+    low, high = 0, f.counts[at.P_SEG_COUNT]
+    while low < high:
+        middle = (low + high) // 2
+        if f.time[middle] < moment:
+            low = middle + 1
+        else:
+            high = middle
+    return int(low)
+
+
+def lacks(free: Ints, j: int, need: Ints) -> bool:
+    """Return whether row ``j`` of ``free`` has less than the need of some resource."""
+    for r in range(len(need)):
+        if free[j, r] < need[r]:
+            return True
+    return False
+
+
+def cut(f: Profile, moment: float) -> int:
+    """Return the index of the segment that begins at ``moment``; a segment is split there if
+    necessary.
+    """
+    low = segment_from(f, moment)
+    n = f.counts[at.P_SEG_COUNT]
+    if low < n and f.time[low] == moment:
+        return low
+    for i in range(n, low, -1):
+        f.time[i] = f.time[i - 1]
+        for r in range(f.free.shape[1]):
+            f.free[i, r] = f.free[i - 1, r]
+    f.time[low] = moment
+    if low > 0:
+        for r in range(f.free.shape[1]):
+            f.free[low, r] = f.free[low - 1, r]
+    f.counts[at.P_SEG_COUNT] = n + 1
+    return int(low)
+
+
+def take(f: Profile, need: Ints, begin: float, end: float, sign: int) -> None:
+    """Subtract a need from what is free in ``[begin, end)``; ``sign`` -1: add it back.
+
+    Adjacent segments that become equal are merged in the next pass (``advance``).
+    """
+    if not begin < end:
+        return
+    first = cut(f, begin)
+    last = cut(f, end)
+    for i in range(first, last):
+        for r in range(len(need)):
+            f.free[i, r] -= sign * need[r]
+
+
+def advance(f: Profile, now: float) -> None:
+    """Drop past segments, so that the first begins now, and merge adjacent segments that are
+    equal.
+    """
+    n = f.counts[at.P_SEG_COUNT]
+    first = 0
+    while first + 1 < n and f.time[first + 1] <= now:
+        first += 1
+    count = 0
+    for i in range(first, n):
+        equal = i > first
+        for r in range(f.free.shape[1]):
+            if equal and f.free[i, r] != f.free[count - 1, r]:
+                equal = False
+        if not equal:
+            f.time[count] = f.time[i]
+            for r in range(f.free.shape[1]):
+                f.free[count, r] = f.free[i, r]
+            count += 1
+    f.counts[at.P_SEG_COUNT] = count
+    f.time[0] = now
+
+
+def find(f: Profile, need: Ints, now: float, lasts: float) -> float:
+    """Return the first moment from ``now`` on with ``need`` free in the pool for ``lasts``
+    seconds.
+    """
+    n = f.counts[at.P_SEG_COUNT]
+    begin = now
+    j = 0
+    while j < n and f.time[j] < begin + lasts:
+        enough = not lacks(f.free, j, need)
+        j += 1
+        if not enough:
+            begin = f.time[j] if j < n else np.inf
+    return float(begin)
+
+
+def rebuild(s: State, p: int, now: float) -> None:
+    """Rebuild the profile from the running jobs alone; all reservations of waiting jobs are
+    dropped.
+    """
+    f = profile_of(s, p)
+    f.counts[at.P_SEG_COUNT] = 1
+    f.time[0] = now
+    f.counts[at.P_HOLE_COUNT] = f.counts[at.P_HOLE_OLD] = 0
+    u = s.part_units[f.counts[at.P_AT]]
+    for r in range(s.need.shape[1]):
+        f.free[0, r] = s.capacity[u, r]
+    for place in running_of(s.parts, p):
+        o = s.run_options[place]
+        take(f, s.need[o], now, s.spans[o, at.S_PLAN_END], 1)
+    o = f.counts[at.P_HEAD]
+    while o >= 0:
+        s.spans[o, at.S_RESERVED] = np.inf
+        o = s.options[o, at.O_AFTER_ME]
