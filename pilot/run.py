@@ -29,7 +29,8 @@ EMULATION_FLOOR_S = 5.0
 """Smallest limit of the emulated runs, in seconds of processor time, also of short programs:
 valgrind takes a second to start."""
 WHOLE_FLOOR_S = 10.0
-"""The same for programs that are so short that caches are simulated throughout."""
+"""Smallest limit of the emulated run, in seconds of processor time, of programs that are so short
+that caches are simulated throughout."""
 SETTLE_SLOWDOWN = 3.0
 """An emulated run whose counts have settled may end after this many times the native processor
 time: about half of most programs has then run, a third of those that valgrind slows down most."""

@@ -10,14 +10,14 @@ from berth.pilot.errors import SchedulerError, ToolMissing
 
 
 class Hints(NamedTuple):
-    """What to do where a scheduler's commands cannot be run."""
+    """The advice that an error gives where a scheduler's command cannot be run."""
 
     needed_for: str
-    """What the command is needed for, such as ``talking to Slurm``."""
+    """Purpose that the error names, such as ``talking to Slurm``."""
     absent: str
-    """What to do where it is not installed."""
+    """Advice where the command is not installed."""
     silent: str
-    """What to do where it does not end in time."""
+    """Advice where the command does not end in time."""
 
 
 def run_command(

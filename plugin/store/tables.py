@@ -51,7 +51,7 @@ _LENGTHS = {
 }  # fmt: skip
 """Maximum numbers of characters of texts by the name of their column; others have none."""
 _AS_RECORDED = {"account": 255, "name": 255, "user": 255}
-"""Those of names that a scheduler's accounting gives."""
+"""Maximum numbers of characters of names that a scheduler's accounting reports."""
 _JOB = ("cluster", "job_id")
 
 

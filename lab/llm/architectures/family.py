@@ -186,7 +186,7 @@ class Family:
     @property
     def joint(self) -> list[dict[str, Any]]:
         """Return inputs with half of the sizes tripled: any two are tripled apart in one of them,
-        so that sizes of equal value are told apart."""
+        so that sizes of equal value can be distinguished."""
         bits = range(len(self.sizes).bit_length())
         tripled = {k: 3 * v for k, v in self.sizes.items()}
         halves = [{k: v for n, (k, v) in enumerate(tripled.items()) if n >> b & 1} for b in bits]
@@ -239,7 +239,7 @@ class Family:
             except Exception as error:
                 self.problems.append(f"{inputs}: {type(error).__name__}: {str(error)[:90]}")
                 refused |= inputs.keys() if inputs in self.joint else set()
-        for key in refused:  # sizes that must fit each other are told apart one by one
+        for key in refused:  # sizes that must fit each other are distinguished one by one
             with contextlib.suppress(Exception):
                 yield self.traced({**self.base, key: 3 * self.sizes[key]})
 

@@ -259,9 +259,9 @@ def show(name: str, *, json_: bool, installation: Installation) -> None:
     for line in learnt_text(learnt):
         click.echo(line)
     for script in scripts:
-        what = "key of the jobs that match" if stored.kind == "history" else "script"
+        label = "key of the jobs that match" if stored.kind == "history" else "script"
         size = "" if script.size is None else f" at size {script.size:g}"
-        click.echo(f"  {what}: {script.digest}{size}")
+        click.echo(f"  {label}: {script.digest}{size}")
 
 
 def _learnt(store: Store | RemoteStore, name: str, installation: Installation) -> list[Moved]:

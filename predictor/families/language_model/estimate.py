@@ -104,7 +104,7 @@ def estimates(
         numbered = numbers(whole, with_queue=head.entry.head == SATURATED)
         known, *_ = _log_times(head, whole, framework, version, numbered)
         limits = dict(zip(relatives, known, strict=True))
-    found = []
+    estimates = []
     for case, log_time, similarity, bound in zip(cases, times, similar, bounds, strict=True):
         if similarity.stand_in in limits and not similarity.is_measured:
             relative, limit = unit_named(similarity.stand_in), limits[similarity.stand_in]
@@ -114,8 +114,8 @@ def estimates(
                 log_time = max(log_time, limit)  # noqa: PLW2901
         seconds = around(math.exp(log_time), head.entry.widths.log_width(similarity))
         least = _ROOFS[head.entry.head](case)
-        found.append(Estimate(under_roof(seconds, least), similarity, bound))
-    return found
+        estimates.append(Estimate(under_roof(seconds, least), similarity, bound))
+    return estimates
 
 
 def _log_times(

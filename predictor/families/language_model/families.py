@@ -153,8 +153,8 @@ def resolved(
         by_layer = isinstance(read, list) and name in indexed
         value = read
         if not by_layer:
-            one = _uniform(read) if type(values[name]) is int else read
-            value = _checked(one, values[name], key, source)
+            reading = _uniform(read) if type(values[name]) is int else read
+            value = _checked(reading, values[name], key, source)
         of_layers = name == layer_types and isinstance(value, list)
         values[name] = [_kind(v) for v in value] if of_layers else value
     raw = dict(values)

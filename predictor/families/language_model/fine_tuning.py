@@ -17,7 +17,7 @@ from berth.predictor.families.language_model.config import LanguageModel
 
 
 class Method(StrEnum):
-    """What is trained."""
+    """The way of fine-tuning, which says which parameters are trained."""
 
     FULL = "full"
     """All weights."""

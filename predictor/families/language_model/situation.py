@@ -33,7 +33,8 @@ _LENGTHS = 3
 
 
 class Situation(StrEnum):
-    """What was measured on the accelerator (or its stand-in), most similar first."""
+    """How similar the measurements on the accelerator (or its stand-in) are to the question, most
+    similar first."""
 
     BLOCK = "block"
     """The model with this framework at this precision."""

@@ -75,8 +75,8 @@ class LoadModel:
 
     def whole_s(self, batch: float, processes: float) -> float:
         """Return the seconds per batch in one process on the whole GPU."""
-        one = np.ones(1)
-        return float(np.exp(self.log_time(batch * one, processes * one, one)[0]))
+        whole = np.ones(1)
+        return float(np.exp(self.log_time(batch * whole, processes * whole, whole)[0]))
 
 
 def can_fit(batch: Sequence[float], processes: Sequence[int]) -> bool:

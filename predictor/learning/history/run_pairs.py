@@ -112,9 +112,9 @@ def likelihoods(pairs: Sequence[Pair]) -> Floats:
     and share, scaled to a maximum of 1."""
     differences, clocks, weights, bounds = np.array(pairs).T
     apart, bounds = differences[:, None] - LOG_RATIOS, bounds[:, None]
-    alike = _likelihood(apart, np.hypot(_SCALES[:, None], clocks)[:, :, None], bounds)
+    similar = _likelihood(apart, np.hypot(_SCALES[:, None], clocks)[:, :, None], bounds)
     unlike = _likelihood(apart, np.hypot(_UNLIKE_SCALE, clocks)[:, None], bounds)
-    each = [np.log((1 - share) * alike + share * unlike) for share in _UNLIKE_SHARES]
+    each = [np.log((1 - share) * similar + share * unlike) for share in _UNLIKE_SHARES]
     log = np.concatenate([np.tensordot(one, weights, axes=(1, 0)) for one in each])
     return np.asarray(np.exp(log - log.max()))
 
