@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import io
 import math
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import numpy as np
 
+from berth.predictor.core.arrays import array_file
 from berth.predictor.core.bundle import CARD
 from berth.predictor.core.bundle_writing import made_by, versions, write_bundle
 from berth.predictor.core.intervals import group_quantile
@@ -73,11 +73,7 @@ def train(
                 name, fitted[name], batch[sample.setting == name], name in usual,
                 group_quantile(score.tolist(), sample.group[mine].tolist()),
             ))  # fmt: skip
-    stream = io.BytesIO()
-    np.savez_compressed(
-        stream, allow_pickle=False,
-        **arrays_of({name: one.process for name, one in fitted.items()}),
-    )  # fmt: skip
+    stored = array_file(arrays_of({name: one.process for name, one in fitted.items()}))
     manifest = LatencyManifest(
         schema=LATENCY_SCHEMA, **made_by(command, figures),
         settings=tuple(sorted(entries, key=lambda one: one.name)), terms=TERMS,
@@ -89,7 +85,7 @@ def train(
             libraries=versions(LIBRARIES),
         ),
     )  # fmt: skip
-    files = {ARRAYS: stream.getvalue(), CARD: card(manifest).encode()}
+    files = {ARRAYS: stored, CARD: card(manifest).encode()}
     return write_bundle(folder, manifest, files, load=bundles.load)
 
 

@@ -145,8 +145,7 @@ def _served(head: str) -> list[Measured]:
 
 
 def _resident(case: Case) -> bool:
-    load = case.load
-    return load.at_once(case.model, case.device.memory_bytes) >= load.batch / load.data_parallel
+    return case.at_once >= case.load.batch / case.load.data_parallel
 
 
 def cache_bits(precision: str) -> float:

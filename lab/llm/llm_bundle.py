@@ -12,10 +12,11 @@ from berth.predictor.core.bundle_writing import made_by, versions, write_bundle
 from berth.predictor.families.language_model import bundle as bundles
 from berth.predictor.families.language_model.bundle import (
     LLM_SCHEMA,
+    RESIDUALS,
     HeadEntry,
     LlmManifest,
     Widths,
-    residual_file,
+    residuals_file,
 )
 from berth.predictor.families.language_model.physics import (
     HEADS,
@@ -23,7 +24,6 @@ from berth.predictor.families.language_model.physics import (
     SATURATED,
     TPOT,
     TTFT,
-    Effects,
 )
 from berth.predictor.families.language_model.residual import NUMBERS, TIES
 from berth.predictor.families.language_model.situation import Situation
@@ -31,11 +31,10 @@ from lab.datasets.llm import BENCH, SERVING
 from lab.datasets.llm_tables import INFERENCEX, TABLES
 from lab.ground.report import markdown_table, model_card, source_lines
 from lab.llm.cases import Cases, table
-from lab.llm.process_onnx import check_agreement, to_onnx
-from lab.llm.situations import cells_in, fit
+from lab.llm.situations import Fit, cells_in, fit
 from lab.llm.widths import NOTHING
 
-LIBRARIES = ("numpy", "onnx", "onnxruntime", "scipy")
+LIBRARIES = ("numpy", "scipy")
 STEPS = len(HEADS) + 1
 REPORT = "python -m lab language-models --report DIR"
 SOURCES = (BENCH, TABLES, SERVING, INFERENCEX)
@@ -60,14 +59,12 @@ def train(
 
     ``widths``: of an evaluation (``--report``). Raises UsageError where a head's are missing.
     """
-    files, entries, apart = {}, [], 0.0
+    residuals, entries = {}, []
     for head in HEADS:
         data = table(head)
-        found = fit(data, seed)
-        raw = to_onnx(found.process)
-        apart = max(apart, check_agreement(raw, found.process, data.ties, data.numbers))
-        files[residual_file(head)] = raw
-        entries.append(_entry(data, found.effects, widths.get(head, NOTHING)))
+        fitted = fit(data, seed)
+        residuals[head] = fitted.process
+        entries.append(_entry(data, fitted, widths.get(head, NOTHING)))
         advance(head)
     manifest = LlmManifest(
         schema=LLM_SCHEMA,
@@ -81,13 +78,13 @@ def train(
             libraries=versions(LIBRARIES),
         ),
     )
-    files[CARD] = card(manifest, apart).encode()
+    files = {RESIDUALS: residuals_file(residuals), CARD: card(manifest).encode()}
     written = write_bundle(folder, manifest, files, load=bundles.load)
     advance("bundle")
     return written
 
 
-def _entry(data: Cases, effects: Effects, widths: Widths) -> HeadEntry:
+def _entry(data: Cases, fitted: Fit, widths: Widths) -> HeadEntry:
     if Situation.BLOCK not in widths.situations or not widths.lengths.log_width:
         raise UsageError(
             f"there are no widths for {data.head!r}",
@@ -101,11 +98,13 @@ def _entry(data: Cases, effects: Effects, widths: Widths) -> HeadEntry:
         cells=cells_in(data),
         rows=len(data),
         widths=widths,
-        effects=effects,
+        effects=fitted.effects,
+        kernels=fitted.process.kernels,
+        mean=fitted.process.mean,
     )
 
 
-def card(manifest: LlmManifest, disagreement: float) -> str:
+def card(manifest: LlmManifest) -> str:
     """``CARD.md`` as text."""
     widths = [
         (_WHAT[head.head], part, width.split, str(width.rows), str(width.groups),
@@ -125,9 +124,8 @@ def card(manifest: LlmManifest, disagreement: float) -> str:
             "What it is": [
                 "Physical shares of the time (weights, cache, products, layers, messages), each",
                 "scaled by what the framework achieves, and a Gaussian process over what that",
-                "misses (ONNX, double precision; largest difference from the trainer's own output",
-                f"{disagreement:.1e} in log seconds). An accelerator that was not measured takes",
-                "both from its nearest relative; without one, an abstention.",
+                "misses, on all measured rows. An accelerator that was not measured takes both",
+                "from its nearest relative; without one, an abstention.",
             ],
             "Data": [
                 *source_lines(manifest.training.sources),

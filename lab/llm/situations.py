@@ -19,7 +19,7 @@ import numpy as np
 
 from berth.predictor.core.arrays import Floats
 from berth.predictor.families.language_model.physics import SATURATED, Effects
-from berth.predictor.families.language_model.residual import UNKNOWN
+from berth.predictor.families.language_model.residual import UNKNOWN, Residual
 from berth.predictor.families.language_model.situation import (
     LOAD,
     Cell,
@@ -34,7 +34,7 @@ from lab.ground.splits import Fold, Split
 from lab.ground.table import Places, Strings, Table
 from lab.llm.cases import Cases
 from lab.llm.effects import fit_effects, physics
-from lab.llm.process import SERVED_ROWS, Process, fit_process, fit_terms
+from lab.llm.process import fit_kernels, fit_process
 
 FOLDS = 5
 """Number of folds of a split, except where each accelerator or model is left out in turn."""
@@ -51,7 +51,7 @@ class Fit:
     """Calibrated physics and the Gaussian process, fitted on the same rows."""
 
     effects: Effects
-    process: Process
+    process: Residual
 
     def log_seconds(self, table: Cases) -> Floats:
         """Return [rows, 2]: by calibrated physics alone, and with the process."""
@@ -89,9 +89,8 @@ def fit(table: Cases, seed: int) -> Fit:
     """Fit the effects, then the Gaussian process on their residuals."""
     effects = fit_effects(table)
     missed = table.log_seconds - physics(table, effects)
-    terms, noise = fit_terms(table.head, table.ties, table.numbers, missed, seed)
-    rows = SERVED_ROWS[table.head]
-    return Fit(effects, fit_process(terms, noise, table.ties, table.numbers, missed, rows=rows)[0])
+    kernels, noise = fit_kernels(table.head, table.ties, table.numbers, missed, seed)
+    return Fit(effects, fit_process(kernels, noise, table.ties, table.numbers, missed)[0])
 
 
 def folds(table: Cases, split: str, seed: int) -> list[Fold]:

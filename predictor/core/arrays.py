@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import math
 import zipfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -38,6 +39,14 @@ def row_of(values: Floats) -> Any:
     if values.ndim > 1:
         return tuple(row_of(row) for row in values)
     return tuple(float(v) if math.isfinite(v) else None for v in values)
+
+
+def array_file(arrays: Mapping[str, NDArray[Any]]) -> bytes:
+    """Return the bytes of a compressed ``.npz`` file of arrays by name, for ``read_arrays``; the
+    same arrays give the same bytes."""
+    stream = io.BytesIO()
+    np.savez_compressed(stream, allow_pickle=False, **arrays)
+    return stream.getvalue()
 
 
 def read_arrays(path: Path, most_bytes: int) -> dict[str, Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from berth.predictor.families.language_model.physics import TTFT
 from berth.predictor.families.program.features import FEATURES
 from berth.predictor.hardware import platforms
 from berth.predictor.learning.onnx_export import agreement
@@ -12,9 +11,6 @@ from lab.ground.trees_as_onnx import check_trees_agree, trees_to_onnx
 from lab.kernels.examples import columns, read_examples
 from lab.kernels.residual_model import fit
 from lab.kernels.select import CANDIDATES
-from lab.llm import process_onnx
-from lab.llm.cases import table
-from lab.llm.situations import fit as fit_llm
 from lab.relative import families
 from lab.relative.data import aiwc_rows
 from lab.steps import step_rows
@@ -27,7 +23,6 @@ def figures(work: Work) -> dict[str, float]:
     return {
         "kernels": _kernels(work.seed),
         "cost-model": _cost_model(work.seed),
-        "llm": _llm(work.seed),
         "training-steps": _steps(work.seed),
     }
 
@@ -44,13 +39,6 @@ def _kernels(seed: int) -> float:
 def _cost_model(seed: int) -> float:
     model = families.COST_MODEL.fit(aiwc_rows(), seed)
     return check_graph(cost_model_onnx(model), model)
-
-
-def _llm(seed: int) -> float:
-    data = table(TTFT)
-    fitted = fit_llm(data, seed)
-    raw = process_onnx.to_onnx(fitted.process)
-    return process_onnx.check_agreement(raw, fitted.process, data.ties, data.numbers)
 
 
 def _steps(seed: int) -> float:

@@ -17,5 +17,5 @@ FAMILY = FamilyEntry(
     "language_model",
     ("language-model",),
     load_from(f"{_HERE}.language_model_family", "LanguageModelFamily"),
-    bundle_readers={"berth.llm-bundle/3": f"{_HERE}.bundle"},
+    bundle_readers={"berth.llm-bundle/4": f"{_HERE}.bundle"},
 )

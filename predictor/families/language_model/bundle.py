@@ -1,5 +1,5 @@
-"""Read the bundle of language models: a manifest with the calibrated effects, and one residual
-(ONNX), for each head.
+"""Read the bundle of language models: a manifest with the calibrated effects and the kernels of
+each head, and an array file with the measured rows that their Gaussian processes stand on.
 
 A head is the learnt model of one quantity: ``offline``, ``saturated``, ``ttft`` or ``tpot`` time.
 """
@@ -7,13 +7,17 @@ A head is the learnt model of one quantity: ``offline``, ``saturated``, ``ttft``
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 from pydantic import Field
 
 from berth.pilot.documents import Document
 from berth.pilot.errors import DocumentError
+from berth.predictor.core.arrays import array_file, read_arrays
 from berth.predictor.core.bundle import (
     MANIFEST,
     SHIPPED_BUNDLES,
@@ -21,23 +25,26 @@ from berth.predictor.core.bundle import (
     Training,
     check_complete,
     check_features,
-    open_model,
     read_manifest,
 )
 from berth.predictor.families.language_model.physics import HEADS, TERMS, Effects
-from berth.predictor.families.language_model.residual import NUMBERS, TIES, Codes, Residual
+from berth.predictor.families.language_model.residual import (
+    NUMBERS,
+    TIES,
+    Codes,
+    Kernel,
+    Residual,
+)
 from berth.predictor.families.language_model.situation import Cell, Similarity, Situation
 
-LLM_SCHEMA = "berth.llm-bundle/3"
+LLM_SCHEMA = "berth.llm-bundle/4"
+RESIDUALS = "residuals.npz"
+_MOST_BYTES = 64 * 2**20
+_PARTS = {"ties": np.int64, "numbers": np.float64, "weights": np.float64}
 UNMEASURED = math.log(10.0)
 """Half width in log time where the framework was not measured (``Situation.APART``): an
 assumption."""
 DEFAULT_LLM_BUNDLE = SHIPPED_BUNDLES / "llm"
-
-
-def residual_file(head: str) -> str:
-    """Return the file name of a head's residual (ONNX)."""
-    return f"residual-{head}.onnx"
 
 
 class Width(Document):
@@ -98,6 +105,9 @@ class HeadEntry(Document):
     widths: Widths
     effects: Effects
     """Calibrated factors of the physical model."""
+    kernels: tuple[Kernel, ...]
+    mean: float
+    """Log seconds that the Gaussian process adds far from all measured rows."""
 
 
 class LlmManifest(BundleManifest):
@@ -131,7 +141,7 @@ def verify(folder: Path = DEFAULT_LLM_BUNDLE) -> LlmManifest:
     """Return the manifest of a language-model bundle after all checksums match. Raises
     DocumentError."""
     manifest = read_manifest(folder, LlmManifest)
-    check_complete(folder, manifest, map(residual_file, HEADS))
+    check_complete(folder, manifest, [RESIDUALS])
     check_features(
         folder,
         same=(manifest.ties, manifest.numbers) == (TIES, NUMBERS),
@@ -152,12 +162,35 @@ def load(folder: Path = DEFAULT_LLM_BUNDLE) -> LlmModel:
     """Return the verified language-model bundle in ``folder``. Raises DocumentError for a broken
     bundle."""
     manifest = verify(folder)
+    stored = read_arrays(folder / RESIDUALS, _MOST_BYTES)
     heads = {
         entry.head: Head(
             entry,
-            Residual(open_model(folder / residual_file(entry.head))),
+            _residual(entry, stored, folder / RESIDUALS),
             Codes(entry.accelerators, entry.frameworks, entry.models),
         )
         for entry in manifest.heads
     }
     return LlmModel(heads, manifest.id)
+
+
+def residuals_file(residuals: Mapping[str, Residual]) -> bytes:
+    """Return the bytes of ``RESIDUALS`` from the residual of each head."""
+    return array_file({
+        f"{part}/{head}": getattr(residual, part).astype(np.int32 if part == "ties" else np.float64)
+        for head, residual in residuals.items()
+        for part in _PARTS
+    })  # fmt: skip
+
+
+def _residual(entry: HeadEntry, stored: Mapping[str, Any], path: Path) -> Residual:
+    try:
+        parts = {name: stored[f"{name}/{entry.head}"].astype(kind) for name, kind in _PARTS.items()}
+    except (KeyError, ValueError) as error:
+        raise DocumentError(path, f"lacks the array {error}") from None
+    shapes = [(entry.rows, len(TIES)), (entry.rows, len(NUMBERS)), (entry.rows,)]
+    if [array.shape for array in parts.values()] != shapes or not all(
+        np.isfinite(array).all() for array in parts.values()
+    ):
+        raise DocumentError(path, f"holds arrays that do not fit the head {entry.head!r}")
+    return Residual(entry.kernels, entry.mean, **parts)

@@ -25,7 +25,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 
 import numpy as np
 from pydantic import Field
@@ -58,13 +58,18 @@ LINK = 5e10
 """Link bandwidth in bytes per second, assumed where the data sheet has none."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Case:
     """One case to predict: a language model under a load on a device."""
 
     model: LanguageModel
     load: Load
     device: Unit
+
+    @cached_property
+    def at_once(self) -> float:
+        """Return the mean number of sequences that one replica serves at the same time."""
+        return self.load.at_once(self.model, self.device.memory_bytes)
 
 
 class Effects(Document):
@@ -144,7 +149,7 @@ class _Parts:
 
 def _parts(case: Case) -> _Parts:
     m, load, device = case.model, case.load, case.device
-    at_once = load.at_once(m, device.memory_bytes)
+    at_once = case.at_once
     tensor, pipeline = load.tensor_parallel, load.pipeline_parallel
     shards = tensor * pipeline
     rate = device.bytes_per_s

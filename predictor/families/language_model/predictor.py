@@ -167,7 +167,7 @@ def _join(
     load, device, name = case.load, case.device, case.device.sheet.name
     ttft, tpot = by_head[TTFT], by_head[TPOT]
     tokens = load.batch * (load.input_tokens + load.output_tokens)
-    at_once = load.at_once(case.model, device.memory_bytes) * load.data_parallel
+    at_once = case.at_once * load.data_parallel
     waves = max(load.batch / at_once, 1.0)
     first, further = ttft.seconds, tpot.seconds.scaled(load.output_tokens - 1)
     served = Interval(

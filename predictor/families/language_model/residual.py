@@ -1,9 +1,10 @@
-"""Correct the calibrated physical model by similar measured cases: a Gaussian process in ONNX.
+"""Correct the calibrated physical model by similar measured cases: a Gaussian process.
 
-The covariance is a sum of kernels. Each kernel is a squared exponential over some of a case's
-``NUMBERS``, multiplied by indicators of equal ``TIES`` (the same accelerator, framework, model,
-...). So cases with the same accelerator and framework share corrections, a model's correction
-applies on other accelerators too, and without similar measured cases the correction goes to 0.
+The covariance is a sum of kernels (Rasmussen and Williams 2006, section 4.2). Each kernel is a
+squared exponential over some of a case's ``NUMBERS``, multiplied by indicators of equal ``TIES``
+(the same accelerator, framework, model, ...). So cases with the same accelerator and framework
+share corrections, a model's correction applies on other accelerators too, and without similar
+measured cases the correction goes to 0.
 """
 
 from __future__ import annotations
@@ -12,18 +13,16 @@ import hashlib
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import Field
 
+from berth.pilot.documents import Document
 from berth.predictor.core.arrays import Floats
 from berth.predictor.families.language_model.config import LanguageModel
 from berth.predictor.families.language_model.load import memory
 from berth.predictor.families.language_model.physics import Case
-
-if TYPE_CHECKING:
-    import onnxruntime
 
 TIES = ("accelerator", "framework", "model", "gpus", "length", "batch", "bits", "experts")
 """Properties that are equal or different between two cases. ``length``: tokens where input and
@@ -93,7 +92,7 @@ def numbers(cases: Sequence[Case], *, with_queue: bool) -> Floats:
         m, load = case.model, case.load
         full = memory(m, load).resident(case.device.memory_bytes)
         mean = full * (load.input_tokens + load.output_tokens) / load.context
-        at_once = load.at_once(m, case.device.memory_bytes)
+        at_once = case.at_once
         each = load.batch / load.data_parallel if with_queue else at_once
         length = load.context / 1.5
         cached = m.cached_values(length) / length * load.kv_bits / 8
@@ -110,19 +109,69 @@ def numbers(cases: Sequence[Case], *, with_queue: bool) -> Floats:
     return np.array(rows, dtype=np.float64).reshape(len(cases), len(NUMBERS))
 
 
+class Kernel(Document):
+    """One kernel of the covariance: cases with the same ties and near numbers miss alike."""
+
+    name: str
+    ties: tuple[int, ...]
+    """Indices in ``TIES`` that must be equal."""
+    numbers: tuple[int, ...]
+    """Indices in ``NUMBERS`` that the distance is over."""
+    variance: float = Field(gt=0)
+    lengths: tuple[float, ...]
+    """Length scale of each of ``numbers``."""
+
+
+@dataclass(frozen=True, slots=True)
 class Residual:
-    """The correction of one head (learnt quantity), computed by an ONNX model."""
+    """The correction of one head (learnt quantity): a Gaussian process on its measured rows."""
 
-    def __init__(self, session: onnxruntime.InferenceSession) -> None:
-        self._session = session
+    kernels: tuple[Kernel, ...]
+    mean: float
+    ties: Integers
+    numbers: Floats
+    weights: Floats
+    """[rows] factors of the covariances with the measured rows."""
 
-    def __call__(self, tied: Integers, numbered: Floats) -> Floats:
+    def __call__(self, ties: Integers, numbers: Floats) -> Floats:
         """Return [cases]: the log seconds to add to the physical model's prediction of each
         case."""
-        if not len(tied):
-            return np.zeros(0)
-        (residuals,) = self._session.run(None, {"ties": tied, "numbers": numbered})
-        return np.asarray(residuals, dtype=np.float64).reshape(-1)
+        # Many devices have the same stand-in and room: equal cases are computed once.
+        cases, place = np.unique(np.column_stack([ties, numbers]), axis=0, return_inverse=True)
+        tied, numbered = cases[:, : len(TIES)].astype(np.int64), cases[:, len(TIES) :]
+        near = covariance(self.kernels, tied, numbered, self.ties, self.numbers)
+        return np.asarray(self.mean + near @ self.weights, dtype=np.float64)[place.reshape(-1)]
+
+
+_BLOCK = 64
+"""Number of cases whose covariances are computed together, so that they stay in the cache."""
+
+
+def covariance(
+    kernels: Sequence[Kernel], ties: Integers, numbers: Floats, others: Integers, other: Floats
+) -> Floats:
+    """Return the covariance between two sets of cases, [cases, others]."""
+    total = np.zeros((len(numbers), len(other)))
+    for start in range(0, len(numbers), _BLOCK):
+        block = slice(start, start + _BLOCK)
+        same = {c: equal(ties[block, c], others[:, c]) for k in kernels for c in k.ties}
+        for kernel in kernels:
+            columns, scale = list(kernel.numbers), np.array(kernel.lengths)
+            tied = np.logical_and.reduce([same[c] for c in kernel.ties]) if kernel.ties else None
+            # Most rows have other ties: the exponentials of those are not computed.
+            near = slice(None) if tied is None else np.flatnonzero(tied.any(axis=0))
+            a, b = numbers[block][:, columns] / scale, other[near][:, columns] / scale
+            power = a @ b.T
+            power -= 0.5 * (a * a).sum(axis=1)[:, None]
+            power -= 0.5 * (b * b).sum(axis=1) - math.log(kernel.variance)
+            each = np.exp(power, out=power)
+            total[block, near] += each if tied is None else each * tied[:, near]
+    return total
+
+
+def equal(codes: Integers, others: Integers) -> NDArray[np.bool_]:
+    """Return [codes, others]: whether two codes are equal and known."""
+    return np.asarray((codes[:, None] == others) & (codes[:, None] >= 0))
 
 
 def _place(names: tuple[str, ...], name: str) -> int:

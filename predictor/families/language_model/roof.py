@@ -16,7 +16,7 @@ _BYTES_SENT = 2.0
 def least_seconds(case: Case) -> float:
     """Return the least seconds in which all requests of a load are served."""
     load = case.load
-    waves = max(load.batch / load.data_parallel / _at_once(case), 1.0)
+    waves = max(load.batch / load.data_parallel / case.at_once, 1.0)
     steps = waves * load.output_tokens
     prompts = load.batch * load.computed_tokens
     answers = float(load.batch * load.output_tokens)
@@ -33,12 +33,8 @@ def least_first_token(case: Case) -> float:
 
 def least_token(case: Case) -> float:
     """Return the least seconds of one further token, of all sequences that are resident."""
-    at_once = _at_once(case) * case.load.data_parallel
+    at_once = case.at_once * case.load.data_parallel
     return max(_products(case, 0.0, at_once), _read(case), _sent(case, at_once))
-
-
-def _at_once(case: Case) -> float:
-    return case.load.at_once(case.model, case.device.memory_bytes)
 
 
 def _products(case: Case, prompts: float, answers: float) -> float:
@@ -53,7 +49,7 @@ def _products(case: Case, prompts: float, answers: float) -> float:
 def _read(case: Case) -> float:
     """Return the seconds to read the weights and the cache of one step once."""
     m, load = case.model, case.load
-    at_once = _at_once(case)
+    at_once = case.at_once
     cache = at_once * m.cached_values(load.context) * load.kv_bits / 8
     shards = load.tensor_parallel * load.pipeline_parallel
     return (weight_bytes(m, load, at_once) + cache) / (case.device.bytes_per_s * shards)

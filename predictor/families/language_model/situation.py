@@ -98,7 +98,7 @@ def kind_of(model: LanguageModel) -> str:
 def load_of(case: Case) -> tuple[float, ...]:
     """Return the values of ``LOAD``; sequences that wait for others are not counted."""
     load = case.load
-    at_once = load.at_once(case.model, case.device.memory_bytes) * load.data_parallel
+    at_once = case.at_once * load.data_parallel
     return (
         float(load.input_tokens), float(load.output_tokens),
         load.computed_tokens / load.output_tokens, at_once / load.gpus, float(load.gpus),

@@ -16,8 +16,7 @@ from lab.ground.resume import Resume
 from lab.llm import language_models as run
 from lab.llm import llm_bundle
 from lab.llm.cases import Cases
-from lab.llm.effects import fit_effects
-from lab.llm.situations import ACCELERATORS, as_served
+from lab.llm.situations import ACCELERATORS, as_served, fit
 from lab.llm.widths import NOTHING
 
 Campaign = Callable[..., Cases]
@@ -83,4 +82,4 @@ def test_widths_are_read_from_an_evaluation(tmp_path: Path) -> None:
 
 def test_a_bundle_without_widths_is_not_written(campaign: Campaign) -> None:
     with pytest.raises(UsageError, match="no widths"):
-        llm_bundle._entry(campaign(), fit_effects(campaign()), NOTHING)
+        llm_bundle._entry(campaign(), fit(campaign(), 0), NOTHING)

@@ -8,7 +8,6 @@ that a site adds appends a few cases.
 
 from __future__ import annotations
 
-import io
 from collections.abc import Sequence
 from dataclasses import fields
 from pathlib import Path
@@ -19,7 +18,7 @@ from pydantic import Field
 
 from berth.pilot.documents import Document
 from berth.pilot.errors import DocumentError
-from berth.predictor.core.arrays import Floats, read_arrays
+from berth.predictor.core.arrays import Floats, array_file, read_arrays
 from berth.predictor.core.bundle import (
     SHIPPED_BUNDLES,
     BundleManifest,
@@ -106,9 +105,7 @@ def arrays_of(posterior: TransferPosterior, residual: Floats, noise: Floats) -> 
         **{name: getattr(scale, name) for name in _SCALES},
         "weights": posterior.weights, "residual": residual, "noise": noise,
     }  # fmt: skip
-    stream = io.BytesIO()
-    np.savez_compressed(stream, allow_pickle=False, **held)
-    return stream.getvalue()
+    return array_file(held)
 
 
 def load(folder: Path = DEFAULT_TRANSFER) -> TransferPosterior:
