@@ -80,7 +80,7 @@ def beyond(draw: Draw, device: Unit, prediction: ServingPrediction) -> list[str]
         "products": rate * 2 * inner <= peak * _SLACK,
         "cache": answers * cache <= bandwidth * _SLACK,
         "weights": answers * inner * bits <= bandwidth * max(resident, 1.0) * _SLACK,
-        "link": rate * sent <= link * load.data_parallel * _SLACK,
+        "link": rate * sent <= link * load.data_parallel * load.pipeline_parallel * _SLACK,
         "first token": 2 * inner * prompt <= prediction.ttft_s.low * peak * _SLACK,
         "further token": inner * bits <= prediction.tpot_s.low * bandwidth * _SLACK,
     }  # fmt: skip

@@ -115,7 +115,9 @@ def card(manifest: LlmManifest) -> str:
             ("lengths beyond, at a factor e", head.widths.lengths),
             ("sequences beyond, at a factor e", head.widths.sequences),
             ("device not measured", head.widths.relative),
+            ("server not measured", head.widths.framework),
         )
+        if width is not None
     ]  # fmt: skip
     return model_card(
         "serving of language models",

@@ -7,6 +7,7 @@ out. Splits, from easy to hard:
 * (hardware, framework, model) blocks;
 * models, on all accelerators and with all frameworks;
 * one accelerator after the other;
+* one server (framework with continuous batching) after the other;
 * the lowest and the highest fifth of the lengths, of their ratio, and of the sequences per GPU.
 """
 
@@ -18,10 +19,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from berth.predictor.core.arrays import Floats
-from berth.predictor.families.language_model.physics import SATURATED, Effects
-from berth.predictor.families.language_model.residual import UNKNOWN, Residual
+from berth.predictor.families.language_model.physics import MEAN, SATURATED, Effects
+from berth.predictor.families.language_model.residual import Residual
 from berth.predictor.families.language_model.situation import (
     LOAD,
+    SERVERS,
     Cell,
     Similarity,
     cells_of,
@@ -39,11 +41,12 @@ from lab.llm.process import fit_kernels, fit_process
 FOLDS = 5
 """Number of folds of a split, except where each accelerator or model is left out in turn."""
 ROWS, BLOCKS, MODELS = "rows", "blocks", "models"
-ACCELERATORS, LOADS = "accelerators", "loads"
-SPLITS = (ROWS, BLOCKS, MODELS, ACCELERATORS, LOADS)
+ACCELERATORS, FRAMEWORKS, LOADS = "accelerators", "frameworks", "loads"
+SPLITS = (ROWS, BLOCKS, MODELS, ACCELERATORS, FRAMEWORKS, LOADS)
 _EXTREME = 0.2
 """Share of the rows at each end of a range of loads that is left out together."""
-RELATIVE = "relative"
+RELATIVE, FRAMEWORK = "relative", "framework"
+"""Situations of rows whose accelerator, or server, another stands for."""
 
 
 @dataclass(frozen=True)
@@ -79,9 +82,12 @@ class Held(Table):
 
     @property
     def situation(self) -> Strings:
-        """Return the situation of each row, ``relative`` on a device that was not measured."""
+        """Return the situation of each row; ``relative`` on a device that was not measured,
+        ``framework`` with a server that was not."""
         return np.array([
-            each.situation.value if each.is_measured else RELATIVE for each in self.similarity
+            (FRAMEWORK if each.framework else each.situation.value) if each.is_measured
+            else RELATIVE
+            for each in self.similarity
         ])  # fmt: skip
 
 
@@ -94,9 +100,14 @@ def fit(table: Cases, seed: int) -> Fit:
 
 
 def folds(table: Cases, split: str, seed: int) -> list[Fold]:
-    """Return the folds of a split by its name."""
+    """Return the folds of a split by its name; none where a single server was measured."""
     if split == LOADS:
         return _extremes(table)
+    if split == FRAMEWORKS:
+        servers = np.array([name.removesuffix(MEAN) for name in table.frameworks])
+        names = sorted(set(servers.tolist()) & set(SERVERS))
+        parts = [(servers != name, servers == name) for name in names if len(names) > 1]
+        return [Fold(*map(np.flatnonzero, part)) for part in parts]
     by = {
         ROWS: None,
         BLOCKS: "blocks",
@@ -129,14 +140,17 @@ def as_served(learnt: Cases, asked: Cases, seed: int) -> Floats:
 
 
 def by_relatives(learnt: Cases, asked: Cases) -> Cases:
-    """Return the asked cases with the names of the accelerators that stand for theirs."""
-    names = tuple(each.stand_in for each in similarities(learnt, asked))
+    """Return the asked cases with the names of the accelerators and servers that stand for
+    theirs."""
+    similar = similarities(learnt, asked)
+    names = tuple(each.stand_in for each in similar)
+    frameworks = tuple(
+        each.framework or own for each, own in zip(similar, asked.frameworks, strict=True)
+    )
     tied = asked.ties.copy()
-    tied[:, 0] = [
-        asked.codes.accelerators.index(name) if name in asked.codes.accelerators else UNKNOWN
-        for name in names
-    ]
-    return replace(asked, accelerators=names, ties=tied)
+    tied[:, 0] = [asked.codes.accelerator(name) for name in names]
+    tied[:, 1] = [asked.codes.framework(name) for name in frameworks]
+    return replace(asked, accelerators=names, frameworks=frameworks, ties=tied)
 
 
 def cells_in(table: Cases) -> tuple[Cell, ...]:

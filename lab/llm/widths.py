@@ -12,7 +12,17 @@ from berth.predictor.core.intervals import group_quantile
 from berth.predictor.families.language_model.bundle import Width, Widths, verify
 from berth.predictor.families.language_model.situation import Situation
 from lab.ground.table import Flags
-from lab.llm.situations import ACCELERATORS, BLOCKS, LOADS, MODELS, RELATIVE, ROWS, Held
+from lab.llm.situations import (
+    ACCELERATORS,
+    BLOCKS,
+    FRAMEWORK,
+    FRAMEWORKS,
+    LOADS,
+    MODELS,
+    RELATIVE,
+    ROWS,
+    Held,
+)
 
 MEASURED_BY = {
     Situation.BLOCK: ROWS,
@@ -32,7 +42,8 @@ def calibrated(held: Mapping[str, Held], known: Widths = NOTHING) -> Widths:
     not measure.
 
     The width of each situation is measured on rows with loads inside the measured range; beside
-    it, what loads outside of that range need; then what unmeasured devices need.
+    it, what loads outside of that range need; then what servers and devices that were not measured
+    need.
     """
     situations = dict(known.situations)
     for situation, split in MEASURED_BY.items():
@@ -42,12 +53,15 @@ def calibrated(held: Mapping[str, Held], known: Widths = NOTHING) -> Widths:
             if measured := _width(held[split], split, own & inside):
                 situations[situation] = measured
     parts = {**dict(known), "situations": in_order(situations)}
-    for part, split in (("lengths", LOADS), ("sequences", LOADS), ("relative", ACCELERATORS)):
+    for part, split in (("lengths", LOADS), ("sequences", LOADS), (FRAMEWORK, FRAMEWORKS),
+                        (RELATIVE, ACCELERATORS)):  # fmt: skip
         if split not in held:
             continue
         rows = held[split]
-        own = (rows.situation == RELATIVE) == (part == "relative")
-        distance = np.ones(len(rows)) if part == "relative" else rows.distance(part)
+        if part in {RELATIVE, FRAMEWORK}:
+            own, distance = rows.situation == part, np.ones(len(rows))
+        else:
+            own, distance = rows.situation != RELATIVE, rows.distance(part)
         if part == "lengths":
             own &= rows.distance("sequences") == 0
         base = Widths(**{**parts, part: _ZERO})

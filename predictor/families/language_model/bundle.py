@@ -57,6 +57,9 @@ class Width(Document):
     split: str
 
 
+_NO_WIDTH = Width(log_width=0, rows=1, groups=1, split="none")
+
+
 class Widths(Document):
     """Half widths of the 90 % interval of one head, which add in quadrature."""
 
@@ -67,6 +70,8 @@ class Widths(Document):
     """For ``Similarity.sequences`` of 1; with its square root."""
     relative: Width
     """On a device that was not itself measured."""
+    framework: Width | None = None
+    """With a server that another stands for; None: too few servers were measured."""
 
     def of(self, situation: Situation) -> Width:
         """Return the width in a situation; where it was not measured, that of the next less similar
@@ -81,13 +86,15 @@ class Widths(Document):
     def log_width(self, similarity: Similarity) -> float:
         """Return the half width in log time: the root of the sum of squares of what the situation,
         the load and the device contribute."""
-        if similarity.situation is Situation.APART:
+        other = self.framework if similarity.framework else _NO_WIDTH
+        if similarity.situation is Situation.APART or other is None:
             return UNMEASURED
         return math.hypot(
             self.of(similarity.situation).log_width,
             self.lengths.log_width * math.sqrt(similarity.lengths),
             self.sequences.log_width * math.sqrt(similarity.sequences),
             self.relative.log_width * (not similarity.is_measured),
+            other.log_width,
         )
 
 

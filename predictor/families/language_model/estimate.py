@@ -69,12 +69,12 @@ class Estimate:
     @property
     def basis(self) -> Basis:
         """Return ``calibrated`` inside the measurements; ``scaled`` where the device, the load, the
-        precision or the kind of model was not measured; ``prior`` where the framework was not
-        measured on the device or a relative of it."""
+        precision, the kind of model or the server was not measured; ``prior`` where no framework
+        that stands for it was measured on the device or a relative of it."""
         similarity = self.similarity
         if similarity.situation is Situation.APART:
             return Basis.PRIOR
-        inside = similarity.is_measured and similarity.is_inside
+        inside = similarity.is_measured and similarity.is_inside and not similarity.framework
         unlike = similarity.situation is Situation.UNLIKE
         return Basis.CALIBRATED if inside and not unlike else Basis.SCALED
 
@@ -125,9 +125,14 @@ def _log_times(
     model and load: only the accelerator differs."""
     key = _name_in(head, framework)
     similar = [similarity_of(case, key, head.entry.cells, version) for case in cases]
-    effects = np.array([head.entry.effects.of(each.stand_in, key) for each in similar])
+    frameworks = [each.framework or key for each in similar]
+    effects = np.array([
+        head.entry.effects.of(each.stand_in, name)
+        for each, name in zip(similar, frameworks, strict=True)
+    ])  # fmt: skip
     log_time, shares = combine(log_terms(head.entry.head, cases), effects)
     tied = np.repeat(ties(cases[:1], [key], head.codes), len(cases), axis=0)
+    tied[:, 1] = [head.codes.framework(name) for name in frameworks]
     tied[:, 0] = [
         head.codes.accelerator(each.stand_in if case.device.whole else "")
         for case, each in zip(cases, similar, strict=True)

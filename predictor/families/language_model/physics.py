@@ -196,8 +196,8 @@ def attention_flops(m: LanguageModel) -> float:
 
 
 def _sent(case: Case, tokens: float, link: float) -> float:
-    """Return the seconds of the all-reduces of ``tokens`` tokens in all layers, at ``link`` bytes
-    per second."""
+    """Return the seconds of the all-reduces of ``tokens`` tokens in all layers, one after another,
+    at ``link`` bytes per second."""
     n = case.load.gpus / case.load.pipeline_parallel
     return tokens * case.model.layers * case.model.hidden_size * 4 * (n - 1) / n / link
 
@@ -205,7 +205,7 @@ def _sent(case: Case, tokens: float, link: float) -> float:
 def _steps(case: Case, p: _Parts) -> Mapping[str, float]:
     """Return the seconds of the layers and messages of one step, for any number of sequences."""
     m = case.model
-    many = math.log2(p.gpus) if p.gpus > 1 else 0.0
+    many = math.log2(p.gpus / case.load.pipeline_parallel)
     return {
         "layers": m.layers * 1e-4,
         "expert_layers": m.moe_layers * 1e-4,
@@ -235,7 +235,8 @@ def _whole(case: Case) -> Mapping[str, float]:
         "steps": steps * 1e-2,
         "sequences": tokens * 1e-4,
         "prompt_squared": prompt * load.input_tokens * 1e-7,
-        "bytes_sent": _sent(case, tokens + prompt, p.link),
+        # The stages of a pipeline send at the same time, each for its own layers.
+        "bytes_sent": _sent(case, tokens + prompt, p.link) / load.pipeline_parallel,
         "vocabulary": tokens * m.vocabulary * 1e-9,
         "once": 0.05,
     }

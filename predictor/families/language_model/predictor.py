@@ -174,14 +174,19 @@ def _join(
         first.low + further.low, first.mid + further.mid, first.high + further.high
     ).scaled(waves)
     latency_basis = max(ttft.basis, tpot.basis, key=lambda basis: basis.rank)
-    combined = combine_estimates([
+    sources = [
         SourceEstimate(source, seconds, basis, abstained=abstained)
         for source, seconds, basis, abstained in (
             *((head, by_head[head].seconds, by_head[head].basis, by_head[head].abstention(name))
               for head in (OFFLINE, SATURATED)),
             (SERVING, served, latency_basis, too_far((ttft, tpot), served, name)),
         )
-    ])  # fmt: skip
+    ]  # fmt: skip
+    # Another server stands for this one only where no measurement of its own answers.
+    stands_in = {head for head, each in by_head.items() if each.similarity.framework}
+    stands_in |= {SERVING} if stands_in & {TTFT, TPOT} else set()
+    own = [s for s in sources if s.source not in stands_in and s.abstained is None]
+    combined = combine_estimates(own or sources)
     source = combined.shares[0].source
     whole = under_roof(combined.seconds, roof.least_seconds(case))
     # All estimates are of the same work: scale the parts so that they add up to the whole.

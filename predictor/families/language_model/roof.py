@@ -60,4 +60,5 @@ def _sent(case: Case, tokens: float) -> float:
     n = load.tensor_parallel
     each = m.layers * m.hidden_size * _BYTES_SENT * (n - 1) / n
     link = case.device.sheet.link_bytes_per_s or LINK
-    return tokens / load.data_parallel * each / link
+    # The stages of a pipeline send at the same time, each for its own layers.
+    return tokens / load.data_parallel * each / link / load.pipeline_parallel

@@ -19,13 +19,16 @@ from pydantic import Field
 from berth.pilot.documents import Document
 from berth.predictor.families.language_model.config import LanguageModel
 from berth.predictor.families.language_model.framework import release
-from berth.predictor.families.language_model.physics import Case, nearest
+from berth.predictor.families.language_model.physics import MEAN, Case, nearest
 from berth.predictor.families.language_model.residual import signature
 
 TOLERANCE = 1.5
 """Factor by which a load may leave the measured range without a wider interval."""
 _LARGER = 4.0
 """Factor by which a model may be larger or smaller than the measured ones."""
+SERVERS = ("vllm", "trtllm", "tensorrt-llm", "sglang", "deepspeed-mii")
+"""Frameworks that batch requests continuously with paged caches: on one accelerator they reach
+similar rates, so that the first that was measured there stands for another of them."""
 LOAD = ("input tokens", "output tokens", "input per output token", "sequences per GPU", "GPUs")
 """What a range of loads is over."""
 _LENGTHS = 3
@@ -64,6 +67,9 @@ class Similarity:
     up to ``TOLERANCE``."""
     sequences: float
     """The same distance of the sequences per GPU and of the GPUs."""
+    framework: str = ""
+    """Name of the framework that stands for the asked one, which was not measured; empty: the
+    asked one was measured, or none stands for it."""
 
     @property
     def is_inside(self) -> bool:
@@ -134,6 +140,8 @@ def similarity_of(
 ) -> Similarity:
     """Return how similar a case is to the measured cases; ``version``: of the framework, empty
     where any of the measured versions will do."""
+    other = _server_for(case, framework, cells)
+    framework, version = (other, "") if other else (framework, version)
     stand_in = stands_for(case, framework, cells)
     model, bits = signature(case.model), float(case.load.weight_bits)
     of_framework = [cell for cell in cells if cell.framework == framework]
@@ -165,7 +173,18 @@ def similarity_of(
         for value, least, most in zip(load_of(case), low, high, strict=True)
     ]
     distances = math.hypot(*beyond[:_LENGTHS]), math.hypot(*beyond[_LENGTHS:])
-    return Similarity(situation, stand_in, is_measured, *distances)
+    return Similarity(situation, stand_in, is_measured, *distances, other)
+
+
+def _server_for(case: Case, framework: str, cells: Sequence[Cell]) -> str:
+    """Return the measured server that stands for ``framework``, on the accelerator itself if there
+    is one; empty: the framework was measured, or is none of ``SERVERS``."""
+    names = {cell.framework for cell in cells}
+    if framework in names or framework.removesuffix(MEAN) not in SERVERS:
+        return ""
+    there = {cell.framework for cell in cells if cell.accelerator == case.device.sheet.name}
+    spellings = [server + ending for server in SERVERS for ending in ("", MEAN)]
+    return next((name for known in (there, names) for name in spellings if name in known), "")
 
 
 def _was(version: str, cell: Cell) -> bool:

@@ -17,6 +17,7 @@ from lab.llm.process import KERNELS, fit_process
 from lab.llm.situations import (
     ACCELERATORS,
     BLOCKS,
+    FRAMEWORKS,
     LOADS,
     MODELS,
     ROWS,
@@ -92,7 +93,7 @@ def test_what_is_left_out_teaches_nothing(campaign: Campaign) -> None:
     assert after.process == pytest.approx(before.process)
 
 
-@pytest.mark.parametrize("split", [split for split in SPLITS if split != LOADS])
+@pytest.mark.parametrize("split", [split for split in SPLITS if split not in {FRAMEWORKS, LOADS}])
 def test_every_row_is_left_out_once_and_its_group_with_it(campaign: Campaign, split: str) -> None:
     table = campaign()
     found = folds(table, split, 0)
@@ -118,6 +119,26 @@ def test_an_unseen_accelerator_takes_its_relative(campaign: Campaign) -> None:
     part = [one for one in folds(table, ACCELERATORS, 0) if names[one.test[0]] == "mi300x-192gb"]
     held = leave_out(table, part, 0)
     assert {each.situation for each in held.similarity} == {Situation.APART}
+
+
+def test_a_server_that_was_left_out_takes_anothers_measurements(campaign: Campaign) -> None:
+    table = campaign()
+    assert not folds(table, FRAMEWORKS, 0)  # llama.cpp is no such server
+    names = np.array(table.accelerators)
+    renamed = tuple(
+        "sglang" if name == "h100-sxm-80gb" else own
+        for name, own in zip(names, table.frameworks, strict=True)
+    )
+    two = replace(
+        table,
+        frameworks=renamed,
+        codes=replace(table.codes, frameworks=tuple(sorted(set(renamed)))),
+    )
+    sglang, vllm = folds(two, FRAMEWORKS, 0)
+    asked = by_relatives(two[sglang.train], two[sglang.test])
+    assert set(asked.frameworks) == {"vllm"}
+    assert set(asked.ties[:, 1].tolist()) == {two.codes.framework("vllm")}
+    assert set(names[vllm.test]) == {"a100-sxm-40gb", "mi300x-192gb"}
 
 
 def test_the_ends_of_the_loads_are_left_out_in_turn(campaign: Campaign) -> None:

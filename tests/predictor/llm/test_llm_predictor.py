@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+from berth.pilot.errors import DocumentError
+from berth.predictor.core.arrays import array_file, read_arrays
+from berth.predictor.core.bundle_writing import write_bundle
 from berth.predictor.core.prediction import Basis
 from berth.predictor.families.language_model import bundle as bundles
-from berth.predictor.families.language_model.bundle import DEFAULT_LLM_BUNDLE
+from berth.predictor.families.language_model.bundle import DEFAULT_LLM_BUNDLE, RESIDUALS
 from berth.predictor.families.language_model.load import Load
 from berth.predictor.families.language_model.physics import OFFLINE, TPOT
 from berth.predictor.families.language_model.predictor import LlmPredictor
@@ -126,9 +131,36 @@ def test_the_data_sets_are_read_as_their_notes_say() -> None:
     assert {r.system for r in served} == {"b200_sxm", "b300_sxm", "h100_sxm"}
 
 
+def test_a_server_that_was_not_measured_is_answered_less_surely(predictor: LlmPredictor) -> None:
+    device = unit_named("h100-sxm-80gb")
+    measured, other = (
+        predictor.predict(LLAMA3, Load(1, 1024, 128), [device], name)[0]
+        for name in ("vllm", "sglang")
+    )
+    assert other.abstained is None
+    assert other.basis is Basis.SCALED
+    assert other.throughput.log_width > measured.throughput.log_width
+    assert abs(math.log(other.throughput.mid / measured.throughput.mid)) < math.log(1.5)
+
+
+@pytest.mark.parametrize("spoil", [
+    lambda arrays: arrays.pop("weights/ttft"),
+    lambda arrays: arrays.update({"ties/tpot": arrays["ties/tpot"][1:]}),
+    lambda arrays: arrays.update({"numbers/offline": arrays["numbers/offline"] * np.nan}),
+    lambda arrays: arrays.update({"weights/ttft": np.array(["a"])}),
+], ids=["missing", "a row too few", "not a number", "a text"])  # fmt: skip
+def test_arrays_that_do_not_fit_are_refused(spoil: Callable[..., object], tmp_path: Path) -> None:
+    arrays = read_arrays(DEFAULT_LLM_BUNDLE / RESIDUALS, 2**30)
+    spoil(arrays)
+    with pytest.raises(DocumentError, match=r"residuals\.npz"):
+        write_bundle(
+            tmp_path / "b", bundles.verify(), {RESIDUALS: array_file(arrays)}, load=bundles.load
+        )
+
+
 def test_the_bundle_is_small_and_says_its_figures() -> None:
     size = sum(p.stat().st_size for p in DEFAULT_LLM_BUNDLE.iterdir())
-    assert size < 4_500_000
+    assert size < 1_000_000
     manifest = bundles.verify()
     assert any("unseen (hardware, framework, model)" in name for name in manifest.figures)
     assert "not verified" in (DEFAULT_LLM_BUNDLE / "CARD.md").read_text(encoding="utf-8")

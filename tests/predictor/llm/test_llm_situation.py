@@ -65,8 +65,13 @@ LARGE_ONE = replace(LONG, batch=4)
      Similarity(Situation.APART, "", False, 0, 0)),
     (Case(MODEL, LONG, H100), "llama.cpp",
      Similarity(Situation.APART, "h100-sxm-80gb", True, 0, 0)),
+    (Case(MODEL, LONG, H100), "trtllm",
+     Similarity(Situation.BLOCK, "h100-sxm-80gb", True, 0, 0, "vllm")),
+    (Case(NEW, LONG, H200), "trtllm",
+     Similarity(Situation.MODEL, "h200-sxm-141gb", True, 0, 0, "vllm")),
 ], ids=["model", "model elsewhere", "new model", "relative", "slice", "bits", "size", "kind",
-        "framework elsewhere", "no relative", "no framework"])  # fmt: skip
+        "framework elsewhere", "no relative", "no framework", "server", "server and model"],
+)  # fmt: skip
 def test_a_case_is_as_similar_as_what_was_measured(
     case: Case, framework: str, expected: Similarity
 ) -> None:
@@ -115,6 +120,14 @@ def test_requests_that_wait_do_not_change_the_situation() -> None:
 ])  # fmt: skip
 def test_a_version_outside_the_measured_ones_is_unlike(version: str, expected: Situation) -> None:
     assert at(Case(MODEL, LONG, H100), version=version).situation is expected
+
+
+def test_a_server_that_was_measured_on_the_accelerator_stands_for_another() -> None:
+    only = [cell for cell in MEASURED if (cell.accelerator, cell.framework) != (
+        "h200-sxm-141gb", "vllm")]  # fmt: skip
+    for name, server in (("h100-sxm-80gb", "vllm"), ("h200-sxm-141gb", "sglang")):
+        case = Case(MODEL, LONG, unit_named(name))
+        assert similarity_of(case, "deepspeed-mii", only, "9.9").framework == server
 
 
 def test_no_published_version_vouches_for_none() -> None:
