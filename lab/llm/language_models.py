@@ -9,16 +9,16 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 
 import numpy as np
 from pydantic import ValidationError
 
 from berth.pilot.errors import DocumentError
-from berth.pilot.version import VERSION
 from berth.plugin.report.progress_bars import step_bar
 from berth.predictor.core.arrays import Floats
+from berth.predictor.families.language_model import bundle
 from berth.predictor.families.language_model.bundle import Widths
 from berth.predictor.families.language_model.load import memory
 from berth.predictor.families.language_model.physics import (
@@ -29,6 +29,7 @@ from berth.predictor.families.language_model.physics import (
     TTFT,
 )
 from lab.experiments.experiment import Options, learn, read_figures
+from lab.gate.sources import digest_of
 from lab.ground.evaluate import Result, held_out
 from lab.ground.figures import Figures, figures
 from lab.ground.report import Report, results_section
@@ -87,15 +88,21 @@ def evaluate(options: Options) -> Report:
     """Report every split of every quantity, with the baselines."""
     resume = Resume(options.unfinished)
     sections, shipped, every, widths = [], {}, [], {}
-    with step_bar("evaluating", len(HEADS) * len(SPLITS)) as advance:
+    splits = {
+        head: [split for split in SPLITS if folds(table(head), split, options.seed)]
+        for head in HEADS
+    }
+    with step_bar("evaluating", sum(map(len, splits.values()))) as advance:
         for head in HEADS:
-            found = {}
-            for split in (each for each in SPLITS if folds(table(head), each, options.seed)):
-                compared = (head, split) in _WITH_BASELINES
-                found[split] = left_out(head, split, options.seed, resume, with_baselines=compared)
+            predicted = {}
+            for split in splits[head]:
+                predicted[split] = left_out(
+                    head, split, options.seed, resume,
+                    with_baselines=(head, split) in _WITH_BASELINES,
+                )  # fmt: skip
                 advance()
-            widths[head] = calibrated({split: held for split, (_, held) in found.items()})
-            for split, (methods, held) in found.items():
+            widths[head] = calibrated({split: held for split, (_, held) in predicted.items()})
+            for split, (methods, held) in predicted.items():
                 results = _results(head, split, methods, held, widths[head])
                 sections.append(
                     results_section(f"{QUANTITIES[head]}. Split: {SPLITS[split]}", results, _SHOWN)
@@ -158,9 +165,15 @@ def left_out(
 
 
 def key_of(head: str, split: str, seed: int) -> str:
-    """Return the name under which the held-out rows of a split are kept for a second run."""
+    """Return the name under which the held-out rows of a split are kept for a second run, of the
+    same code and data."""
     sums = "/".join(source.sha256 for source in llm_bundle.SOURCES)
-    return f"llm/{VERSION}/{sums}/{head}/{split}/{seed}"
+    return f"llm/{_code()}/{sums}/{head}/{split}/{seed}"
+
+
+@cache
+def _code() -> str:
+    return digest_of(Path(module.__file__).parent for module in (llm_bundle, bundle))
 
 
 def errors(head: str, log_measured: Floats, log_predicted: Floats) -> Figures:

@@ -1,6 +1,6 @@
 """Baselines of the predictor of language models, evaluated on the same folds.
 
-* ``thesis``: XGBoost with the thesis's hyper-parameters on the 34 features of Table 6.3, the
+* ``thesis``: XGBoost with the thesis's hyper-parameters on the features of Table 6.3, the
   lengths, parallelism and one-hots of accelerator and framework;
 * ``one-hots``: XGBoost on lengths, batch, count, parameters and one-hots of accelerator,
   framework and model (the data notes' baseline);
@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 import xgboost
 
-from berth.pilot.platform import Platform, Precision
+from berth.pilot.platform import Precision
 from berth.predictor.core.arrays import Floats
 from berth.predictor.families.language_model.config import LanguageModel
 from berth.predictor.families.language_model.load import Load, memory
@@ -140,13 +140,11 @@ def _hot(table: Cases, columns: int) -> Floats:
 MODEL_FEATURES = ("BS", "SL", "QT", "TN", "TE", "TM", "TP", "TMmem", "MPE", "NHL", "NAH", "HS",
                   "VS", "TVS")  # fmt: skip
 HARDWARE_FEATURES = ("PF32", "PBHBM", "CM", "Cm", "MTPB", "MTPM", "RPB", "RPM", "WS", "SMPB",
-                     "SMMP", "SMS", "SMPBO", "CC", "RAM", "LC1", "LC2", "LC3", "NC",
-                     "CA")  # fmt: skip
+                     "SMMP", "SMS", "SMPBO")  # fmt: skip
 NODES_PER_LAYER = 16
 """Two norms, q, k, v, rotation of two, scores, softmax, mix, output, two sums, gate or up,
 activation, down."""
 EDGES_PER_LAYER = 20
-_ARCHITECTURES = {"x86_64": 0.0, "aarch64": 1.0, "ppc64le": 2.0}
 
 
 def model_features(model: LanguageModel, load: Load) -> dict[str, float]:
@@ -173,27 +171,18 @@ def model_features(model: LanguageModel, load: Load) -> dict[str, float]:
     }
 
 
-def hardware_features(device: Unit, host: Platform | None = None) -> dict[str, float]:
-    """Return the 20 hardware features; those of the host are NaN without its platform."""
+def hardware_features(device: Unit) -> dict[str, float]:
+    """Return the 13 features of the accelerator; the seven of its host were not published."""
     sheet, cuda = device.sheet, device.sheet.cuda
     multiprocessors = float(sheet.multiprocessors or math.nan)
-    levels = {} if host is None else {m.level: m.capacity_bytes for m in host.signature.memory}
-    limits = () if cuda is None else (
-        *(sheet.compute_capability or ()), cuda.threads_per_block,
-        cuda.threads_per_multiprocessor, cuda.registers_per_block,
-        cuda.registers_per_multiprocessor, cuda.warp_size, cuda.shared_bytes_per_block,
-        cuda.shared_bytes_per_multiprocessor, multiprocessors, cuda.shared_bytes_opt_in,
-    )  # fmt: skip
-    missing = [math.nan] * 11
-    missing[9] = multiprocessors
-    values = [
-        device.peaks.vector.get(Precision.FP32, math.nan) / 1e9,
-        device.bytes_per_s / 1e9,
-        *(limits or missing),
-        math.nan,  # the clock is no part of a platform
-        math.nan if host is None else float(host.memory_bytes),
-        *(float(levels.get(name, math.nan)) for name in ("l1", "l2", "l3")),
-        math.nan if host is None else float(host.cores),
-        math.nan if host is None else _ARCHITECTURES.get(host.architecture, math.nan),
-    ]
+    limits: tuple[float, ...] = (math.nan,) * 9 + (multiprocessors, math.nan)
+    if cuda is not None:
+        limits = (
+            *(sheet.compute_capability or ()), cuda.threads_per_block,
+            cuda.threads_per_multiprocessor, cuda.registers_per_block,
+            cuda.registers_per_multiprocessor, cuda.warp_size, cuda.shared_bytes_per_block,
+            cuda.shared_bytes_per_multiprocessor, multiprocessors, cuda.shared_bytes_opt_in,
+        )  # fmt: skip
+    fp32 = device.peaks.vector.get(Precision.FP32, math.nan)
+    values = (fp32 / 1e9, device.bytes_per_s / 1e9, *limits)
     return dict(zip(HARDWARE_FEATURES, map(float, values), strict=True))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
 
@@ -15,6 +16,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
         print(help_text())
         return
+    # Looking for plugins, pydantic would read the metadata of every installed distribution.
+    os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
     from berth.plugin.cli.command_line import run  # noqa: PLC0415
 
     run(words)

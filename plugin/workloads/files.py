@@ -180,8 +180,9 @@ def read_file(path: Path, options: WorkloadOptions | None = None) -> Workload:
     option that does not apply to its kind.
     """
     stated = (options or WorkloadOptions()).stated()
-    expect(path, Purpose.WORKLOAD)
     config = configuration(path)
+    if config is None:
+        expect(path, Purpose.WORKLOAD)
     if config is None and (path.is_dir() or path.suffix.lower() in {".gguf", ".json"}):
         _refuse_other_files_of_models(path)
     if path.suffix in MODEL_FILES or (config is not None and _as_graph(config, stated)):

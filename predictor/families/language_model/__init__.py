@@ -3,9 +3,8 @@ configuration.
 
 The input is a Hugging Face ``config.json``, a load (batch, lengths, parallelism, bits) and an
 accelerator. ``config`` counts parameters and ``load`` counts memory; ``physics`` is a cost model
-calibrated for each framework; ``residual`` (ONNX) corrects its errors by similar measurements;
-``predictor`` combines all of these into predictions with intervals. Prediction needs numpy and
-onnxruntime only.
+calibrated for each framework; ``residual`` corrects its errors by similar measurements;
+``predictor`` combines all of these into predictions with intervals. Prediction needs numpy only.
 """
 
 from __future__ import annotations

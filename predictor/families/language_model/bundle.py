@@ -193,8 +193,10 @@ def residuals_file(residuals: Mapping[str, Residual]) -> bytes:
 def _residual(entry: HeadEntry, stored: Mapping[str, Any], path: Path) -> Residual:
     try:
         parts = {name: stored[f"{name}/{entry.head}"].astype(kind) for name, kind in _PARTS.items()}
-    except (KeyError, ValueError) as error:
-        raise DocumentError(path, f"lacks the array {error}") from None
+    except KeyError as missing:
+        raise DocumentError(path, f"lacks the array {missing}") from None
+    except ValueError:  # not of numbers
+        parts = {}
     shapes = [(entry.rows, len(TIES)), (entry.rows, len(NUMBERS)), (entry.rows,)]
     if [array.shape for array in parts.values()] != shapes or not all(
         np.isfinite(array).all() for array in parts.values()

@@ -96,17 +96,23 @@ def estimates(
     slower than that relative; a device with less of every resource, such as a slice, is not
     faster.
     """
-    times, similar, bounds = _log_times(head, cases, framework, version, numbered)
+    key = _name_in(head, framework)
+
+    def similar_to(cases: Sequence[Case]) -> list[Similarity]:
+        return [similarity_of(case, key, head.entry.cells, version) for case in cases]
+
+    similar = similar_to(cases)
     relatives = sorted({s.stand_in for s in similar if s.stand_in and not s.is_measured})
     whole = [replace(cases[0], device=unit_named(name)) for name in relatives]
-    limits = {}
-    if whole:
-        numbered = numbers(whole, with_queue=head.entry.head == SATURATED)
-        known, *_ = _log_times(head, whole, framework, version, numbered)
-        limits = dict(zip(relatives, known, strict=True))
+    of_whole = numbers(whole, with_queue=head.entry.head == SATURATED)
+    times, bounds = _log_times(
+        head, [*cases, *whole], key, [*similar, *similar_to(whole)],
+        np.vstack([numbered, of_whole]),
+    )  # fmt: skip
+    limits = dict(zip(relatives, times[len(cases) :], strict=True))
     estimates = []
-    for case, log_time, similarity, bound in zip(cases, times, similar, bounds, strict=True):
-        if similarity.stand_in in limits and not similarity.is_measured:
+    for case, log_time, similarity, bound in zip(cases, times, similar, bounds, strict=False):
+        if similarity.stand_in and not similarity.is_measured:
             relative, limit = unit_named(similarity.stand_in), limits[similarity.stand_in]
             if _is_better(case.device, relative):
                 log_time = min(log_time, limit)  # noqa: PLW2901
@@ -119,12 +125,10 @@ def estimates(
 
 
 def _log_times(
-    head: Head, cases: Sequence[Case], framework: str, version: str, numbered: Floats
-) -> tuple[list[float], list[Similarity], list[Bound]]:
-    """Return the log seconds, the similarity to the measurements and the bottleneck of cases of one
-    model and load: only the accelerator differs."""
-    key = _name_in(head, framework)
-    similar = [similarity_of(case, key, head.entry.cells, version) for case in cases]
+    head: Head, cases: Sequence[Case], key: str, similar: Sequence[Similarity], numbered: Floats
+) -> tuple[list[float], list[Bound]]:
+    """Return the log seconds and the bottleneck of cases of one model and load: only the
+    accelerator differs."""
     frameworks = [each.framework or key for each in similar]
     effects = np.array([
         head.entry.effects.of(each.stand_in, name)
@@ -140,7 +144,7 @@ def _log_times(
     log_time += head.residual(tied, numbered)
     terms = [head.entry.effects.terms[n] for n in np.argmax(shares, axis=1)]
     bounds = [_BOUNDS.get(term, Bound.LAUNCH) for term in terms]
-    return np.clip(log_time, -20.0, 20.0).tolist(), similar, bounds
+    return np.clip(log_time, -20.0, 20.0).tolist(), bounds
 
 
 def under_roof(seconds: Interval, least: float) -> Interval:

@@ -145,11 +145,12 @@ class LlmPredictor:
             for name, head in self.model.heads.items()
         }
         need = memory(model, work)
+        known = framework in self.frameworks
         return [
             _join(
                 case, framework, need, carbon_g_per_kwh,
                 {name: rows[i] for name, rows in by_head.items()},
-                known=framework in self.frameworks,
+                known=known,
             )
             for i, case in enumerate(cases)
         ]  # fmt: skip

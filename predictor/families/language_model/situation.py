@@ -179,8 +179,10 @@ def similarity_of(
 def _server_for(case: Case, framework: str, cells: Sequence[Cell]) -> str:
     """Return the measured server that stands for ``framework``, on the accelerator itself if there
     is one; empty: the framework was measured, or is none of ``SERVERS``."""
+    if framework.removesuffix(MEAN) not in SERVERS:
+        return ""
     names = {cell.framework for cell in cells}
-    if framework in names or framework.removesuffix(MEAN) not in SERVERS:
+    if framework in names:
         return ""
     there = {cell.framework for cell in cells if cell.accelerator == case.device.sheet.name}
     spellings = [server + ending for server in SERVERS for ending in ("", MEAN)]
@@ -204,11 +206,12 @@ def stands_for(case: Case, framework: str, cells: Sequence[Cell]) -> str:
     name = case.device.sheet.name
     model, bits = signature(case.model), float(case.load.weight_bits)
     of_framework = [cell for cell in cells if cell.framework == framework]
-    itself = [cell for cell in of_framework if cell.accelerator == name]
-    same = [cell for cell in of_framework if (cell.model, cell.bits) == (model, bits)]
-    of_kind = [cell for cell in of_framework if cell.kind == kind_of(case.model)]
-    for known in (itself, same, of_kind, of_framework, cells):
-        names = tuple(sorted({cell.accelerator for cell in known}))
-        if near := nearest(name, names):
-            return near
-    return ""
+    choices = (
+        (cell for cell in of_framework if cell.accelerator == name),
+        (cell for cell in of_framework if (cell.model, cell.bits) == (model, bits)),
+        (cell for cell in of_framework if cell.kind == kind_of(case.model)),
+        of_framework,
+        cells,
+    )
+    every = (tuple(sorted({cell.accelerator for cell in known})) for known in choices)
+    return next((near for names in every if (near := nearest(name, names))), "")

@@ -121,14 +121,10 @@ def test_narrower_operands_are_never_slower() -> None:
 
 
 def test_the_features_are_those_of_table_6_3() -> None:
-    assert len(thesis_features.MODEL_FEATURES) == 14
-    assert len(thesis_features.HARDWARE_FEATURES) == 20
     model = thesis_features.model_features(models()[LLAMA2], Load(8, 512, 128))
     assert tuple(model) == thesis_features.MODEL_FEATURES
     assert (model["BS"], model["SL"], model["NHL"], model["HS"]) == (8, 512, 32, 4096)
-    host = platforms.shipped()["rome-7742"]
-    hardware = thesis_features.hardware_features(unit_named("a100-sxm-40gb"), host)
+    hardware = thesis_features.hardware_features(unit_named("a100-sxm-40gb"))
     assert tuple(hardware) == thesis_features.HARDWARE_FEATURES
     assert (hardware["CM"], hardware["SMS"], hardware["WS"]) == (8, 108, 32)
-    assert hardware["NC"] == 128
     assert math.isnan(thesis_features.hardware_features(unit_named("mi250-128gb"))["CM"])
