@@ -22,7 +22,9 @@ from berth.predictor.core.forecast import Forecast
 from berth.predictor.core.prediction import Basis, Interval
 from berth.predictor.families.language_model.config import LanguageModel
 from berth.predictor.families.language_model.estimate import WIDEST
+from berth.predictor.families.language_model.framework import named
 from berth.predictor.families.language_model.load import Load
+from berth.predictor.families.language_model.physics import OFFLINE
 from berth.predictor.families.language_model.predictor import UNVERIFIED, ServingPrediction
 
 
@@ -53,6 +55,14 @@ class Served:
         """Return the seconds of each further token; None where the predictor abstains from them."""
         return None if self.prediction.tpot_abstained else self.prediction.tpot_s
 
+    def gpu_memory(self) -> Interval:
+        """Return the bytes of memory on one GPU: of the whole batch, or, where only a part of it
+        fits at a time, no more than the GPU has."""
+        peak, most = self.prediction.memory.peak, self.prediction.memory_bytes
+        if not self.prediction.fits:
+            return peak
+        return Interval(min(peak.low, most), min(peak.mid, most), min(peak.high, most))
+
     def fits(self) -> str:
         """Return ``yes`` or ``no``, or the number of sequences that fit at a time, where fewer than
         the load's batch fit."""
@@ -78,13 +88,20 @@ def _mid(
     )
 
 
+def _rate(per_s: float) -> str:
+    """Return a rate with three significant digits and without an exponent: ``24,800``."""
+    return f"{per_s:.3g}" if per_s < _WHOLE else f"{float(f'{per_s:.3g}'):,.0f}"
+
+
+_WHOLE = 100.0
+"""Rate from which on only whole numbers are shown."""
 SERVING: tuple[Column[Served], ...] = (
     Column("Platform", "platform", lambda row: row.prediction.device),
     interval("Tokens/s", "tokens_per_s", lambda row: row.where_it_fits(row.prediction.throughput),
-             "{:.4g}".format, unit="1/s"),
+             _rate, unit="1/s"),
     middle("First token", "ttft_s", Served.first_token),
     middle("Each token", "tpot_s", Served.further_token),
-    at_most("GPU memory <=", "gpu_memory_bytes", lambda row: row.prediction.memory.peak),
+    at_most("GPU memory <=", "gpu_memory_bytes", Served.gpu_memory),
     Column("Fits", "fits", lambda row: row.prediction.fits, words=Served.fits),
     _mid("J/token", "energy_j_per_token", lambda p: p.energy_j_per_token, "J"),
     _mid("Price/M", "price_per_million_tokens", lambda p: p.price_per_million, ""),
@@ -124,6 +141,11 @@ def serving_report(ranking: ServingRanking) -> Report:
         notes.append(
             "A first or further token without a number: its interval is wider than a factor "
             f"{math.exp(WIDEST):.0f} to each side, or nothing was measured there."
+        )
+    if not named(ranking.framework)[1] and any(p.source == OFFLINE for p in predictions):
+        notes.append(
+            "Most tokens/s with 16-bit weights were measured in 2024 (LLM-Inference-Bench); with a "
+            "version, as in --framework 'vllm 0.19', only measurements of that version count."
         )
     if any(p.basis is Basis.PRIOR for p in predictions):
         notes.append("prior: physics only, with what the framework achieves elsewhere.")
