@@ -160,8 +160,11 @@ def table_of(head: str, rows: Sequence[Measured]) -> Cases:
     accelerators = tuple(c.device.sheet.name for c in cases)
     frameworks = tuple(r.framework for r in rows)
     signatures = tuple(signature(c.model) for c in cases)
-    names = (tuple(sorted(set(each))) for each in (accelerators, frameworks, signatures))
-    codes = Codes(*names)
+    codes = Codes(
+        accelerators=tuple(sorted(set(accelerators))),
+        frameworks=tuple(sorted(set(frameworks))),
+        models=tuple(sorted(set(signatures))),
+    )
     return Cases(
         cases=cases,
         accelerators=accelerators,

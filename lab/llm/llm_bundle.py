@@ -92,9 +92,7 @@ def _entry(data: Cases, fitted: Fit, widths: Widths) -> HeadEntry:
         )
     return HeadEntry(
         head=data.head,
-        accelerators=data.codes.accelerators,
-        frameworks=data.codes.frameworks,
-        models=data.codes.models,
+        **dict(data.codes),
         cells=cells_in(data),
         rows=len(data),
         widths=widths,

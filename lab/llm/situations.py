@@ -20,7 +20,7 @@ import numpy as np
 
 from berth.predictor.core.arrays import Floats
 from berth.predictor.families.language_model.physics import MEAN, SATURATED, Effects
-from berth.predictor.families.language_model.residual import Residual
+from berth.predictor.families.language_model.residual import Residual, code
 from berth.predictor.families.language_model.situation import (
     LOAD,
     SERVERS,
@@ -148,8 +148,8 @@ def by_relatives(learnt: Cases, asked: Cases) -> Cases:
         each.framework or own for each, own in zip(similar, asked.frameworks, strict=True)
     )
     tied = asked.ties.copy()
-    tied[:, 0] = [asked.codes.accelerator(name) for name in names]
-    tied[:, 1] = [asked.codes.framework(name) for name in frameworks]
+    tied[:, 0] = [code(asked.codes.accelerators, name) for name in names]
+    tied[:, 1] = [code(asked.codes.frameworks, name) for name in frameworks]
     return replace(asked, accelerators=names, frameworks=frameworks, ties=tied)
 
 

@@ -98,14 +98,10 @@ class Widths(Document):
         )
 
 
-class HeadEntry(Document):
+class HeadEntry(Codes):
     """Manifest entry of one head (learnt quantity): its training data and interval widths."""
 
     head: str
-    accelerators: tuple[str, ...]
-    frameworks: tuple[str, ...]
-    models: tuple[str, ...]
-    """Signatures of the measured models (``residual.signature``)."""
     cells: tuple[Cell, ...]
     """What was measured, and at which loads."""
     rows: int = Field(ge=1)
@@ -133,7 +129,6 @@ class Head:
 
     entry: HeadEntry
     residual: Residual
-    codes: Codes
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,11 +166,7 @@ def load(folder: Path = DEFAULT_LLM_BUNDLE) -> LlmModel:
     manifest = verify(folder)
     stored = read_arrays(folder / RESIDUALS, _MOST_BYTES)
     heads = {
-        entry.head: Head(
-            entry,
-            _residual(entry, stored, folder / RESIDUALS),
-            Codes(entry.accelerators, entry.frameworks, entry.models),
-        )
+        entry.head: Head(entry, _residual(entry, stored, folder / RESIDUALS))
         for entry in manifest.heads
     }
     return LlmModel(heads, manifest.id)

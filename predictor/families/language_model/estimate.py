@@ -30,7 +30,7 @@ from berth.predictor.families.language_model.physics import (
     combine,
     log_terms,
 )
-from berth.predictor.families.language_model.residual import numbers, ties
+from berth.predictor.families.language_model.residual import code, numbers, ties
 from berth.predictor.families.language_model.situation import (
     Similarity,
     Situation,
@@ -135,10 +135,10 @@ def _log_times(
         for each, name in zip(similar, frameworks, strict=True)
     ])  # fmt: skip
     log_time, shares = combine(log_terms(head.entry.head, cases), effects)
-    tied = np.repeat(ties(cases[:1], [key], head.codes), len(cases), axis=0)
-    tied[:, 1] = [head.codes.framework(name) for name in frameworks]
+    tied = np.repeat(ties(cases[:1], [key], head.entry), len(cases), axis=0)
+    tied[:, 1] = [code(head.entry.frameworks, name) for name in frameworks]
     tied[:, 0] = [
-        head.codes.accelerator(each.stand_in if case.device.whole else "")
+        code(head.entry.accelerators, each.stand_in if case.device.whole else "")
         for case, each in zip(cases, similar, strict=True)
     ]
     log_time += head.residual(tied, numbered)
@@ -167,4 +167,4 @@ def _name_in(head: Head, framework: str) -> str:
     tokens are medians or means. Unchanged if the head has none of them."""
     others = {"trtllm": "tensorrt-llm"}.get(framework, framework)
     written = (framework, others, framework + MEAN, others + MEAN)
-    return next((each for each in written if each in head.codes.frameworks), framework)
+    return next((each for each in written if each in head.entry.frameworks), framework)

@@ -106,20 +106,13 @@ class LlmPredictor:
     @property
     def frameworks(self) -> tuple[str, ...]:
         """Return the names of all measured serving frameworks, sorted."""
-        return tuple(
-            sorted(
-                {
-                    named(f.removesuffix(MEAN))[0]
-                    for h in self.model.heads.values()
-                    for f in h.codes.frameworks
-                }
-            )
-        )
+        measured = (name for head in self.model.heads.values() for name in head.entry.frameworks)
+        return tuple(sorted({named(name.removesuffix(MEAN))[0] for name in measured}))
 
     @property
     def accelerators(self) -> frozenset[str]:
         """Return the hardware-catalogue names of all accelerators that were measured."""
-        return frozenset(a for h in self.model.heads.values() for a in h.codes.accelerators)
+        return frozenset(a for h in self.model.heads.values() for a in h.entry.accelerators)
 
     def predict(
         self,

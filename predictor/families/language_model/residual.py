@@ -33,8 +33,7 @@ UNKNOWN = -1
 Integers = NDArray[np.int64]
 
 
-@dataclass(frozen=True, slots=True)
-class Codes:
+class Codes(Document):
     """Names of measured accelerators, frameworks and models; the code of a name is its index."""
 
     accelerators: tuple[str, ...]
@@ -42,17 +41,10 @@ class Codes:
     models: tuple[str, ...]
     """Signatures of the models (``signature``)."""
 
-    def accelerator(self, name: str) -> int:
-        """Return the code of an accelerator; ``UNKNOWN`` if it was not measured."""
-        return _place(self.accelerators, name)
 
-    def framework(self, name: str) -> int:
-        """Return the code of a framework; ``UNKNOWN`` if it was not measured."""
-        return _place(self.frameworks, name)
-
-    def model(self, model: LanguageModel) -> int:
-        """Return the code of a model; ``UNKNOWN`` if no model of this shape was measured."""
-        return _place(self.models, signature(model))
+def code(names: tuple[str, ...], name: str) -> int:
+    """Return the code of a name; ``UNKNOWN`` if it was not measured."""
+    return names.index(name) if name in names else UNKNOWN
 
 
 def signature(model: LanguageModel) -> str:
@@ -73,8 +65,8 @@ def ties(cases: Sequence[Case], frameworks: Sequence[str], codes: Codes) -> Inte
         load = case.load
         same = load.input_tokens == load.output_tokens
         rows.append((
-            codes.accelerator(case.device.sheet.name if case.device.whole else ""),
-            codes.framework(framework), codes.model(case.model),
+            code(codes.accelerators, case.device.sheet.name if case.device.whole else ""),
+            code(codes.frameworks, framework), code(codes.models, signature(case.model)),
             load.gpus, load.input_tokens if same else UNKNOWN, load.batch,
             int(load.weight_bits), load.expert_parallel,
         ))  # fmt: skip
@@ -172,7 +164,3 @@ def covariance(
 def equal(codes: Integers, others: Integers) -> NDArray[np.bool_]:
     """Return [codes, others]: whether two codes are equal and known."""
     return np.asarray((codes[:, None] == others) & (codes[:, None] >= 0))
-
-
-def _place(names: tuple[str, ...], name: str) -> int:
-    return names.index(name) if name in names else UNKNOWN

@@ -132,12 +132,12 @@ def test_a_server_that_was_left_out_takes_anothers_measurements(campaign: Campai
     two = replace(
         table,
         frameworks=renamed,
-        codes=replace(table.codes, frameworks=tuple(sorted(set(renamed)))),
+        codes=table.codes.model_copy(update={"frameworks": tuple(sorted(set(renamed)))}),
     )
     sglang, vllm = folds(two, FRAMEWORKS, 0)
     asked = by_relatives(two[sglang.train], two[sglang.test])
     assert set(asked.frameworks) == {"vllm"}
-    assert set(asked.ties[:, 1].tolist()) == {two.codes.framework("vllm")}
+    assert set(asked.ties[:, 1].tolist()) == {two.codes.frameworks.index("vllm")}
     assert set(names[vllm.test]) == {"a100-sxm-40gb", "mi300x-192gb"}
 
 

@@ -73,13 +73,6 @@ def test_a_load_that_makes_no_sense_is_refused(load: dict[str, int], said: str) 
         Load(**{"batch": 1, "input_tokens": 1, "output_tokens": 1, **load})  # type: ignore[arg-type]
 
 
-def test_a_model_cannot_be_cut_finer_than_it_is() -> None:
-    with pytest.raises(UsageError, match="stages"):
-        Load(1, 1, 1, pipeline_parallel=33).check(models()[LLAMA2])
-    with pytest.raises(UsageError, match="experts"):
-        Load(1, 1, 1, tensor_parallel=16, expert_parallel=16).check(models()[MIXTRAL])
-
-
 def test_every_shipped_gpu_is_a_place_to_serve_from() -> None:
     shipped = platforms.shipped()
     found = units(shipped)

@@ -113,8 +113,8 @@ def test_the_shipped_bundle_knows_what_it_was_trained_on(predictor: LlmPredictor
     for head, worst in ((OFFLINE, 0.05), (TPOT, 0.1)):
         found = predictor.model.heads[head]
         data = table(head)
-        assert set(found.codes.models) == set(data.codes.models)
-        tied = ties(data.cases, data.frameworks, found.codes)
+        assert set(found.entry.models) == set(data.codes.models)
+        tied = ties(data.cases, data.frameworks, found.entry)
         from lab.llm.effects import physics
 
         said = physics(data, found.entry.effects) + found.residual(tied, data.numbers)
