@@ -7,18 +7,18 @@ import numpy as np
 from berth.predictor.families.language_model.physics import SATURATED, TPOT, TTFT
 from lab.datasets.llm_tables import INFERENCEX
 from lab.gate.part import Work
-from lab.gate.parts.llm import scored
+from lab.gate.parts.llm import held_rows, scored
 from lab.llm.cases import table
 from lab.llm.language_models import errors
 from lab.llm.served_tables import ratio_pairs, tau_of
-from lab.llm.situations import ACCELERATORS, MODELS, folds, leave_out
+from lab.llm.situations import ACCELERATORS, MODELS
 from lab.llm.widths import coverage, nested_log_widths, shipped_widths
 
 
 def figures(work: Work) -> dict[str, float]:
     """Return errors, order and coverage."""
     data = table(SATURATED)
-    held = leave_out(data, folds(data, MODELS, work.seed), work.seed)
+    held = held_rows(work, SATURATED, MODELS)
     work.advance()
     log = np.empty(len(data))
     log[held.row] = held.process
@@ -37,7 +37,7 @@ def figures(work: Work) -> dict[str, float]:
         "ratio.tau": float(np.mean(np.sign(own * real))),
     }
     for head, name in ((TTFT, "first-token"), (TPOT, "each-token")):
-        figures_of_head = scored(head, ACCELERATORS, INFERENCEX.path, work.seed)
+        figures_of_head = scored(work, head, ACCELERATORS, INFERENCEX.path)
         made |= {f"{name}.{each}": figures_of_head[each] for each in ("median", "coverage")}
         work.advance()
     return made
