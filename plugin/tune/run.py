@@ -33,7 +33,7 @@ from berth.plugin.tune.workers import LocalWorkers, follow, is_gone, own_name, s
 from berth.policies.settings import PolicySettings
 from berth.policies.tuning.judgement import Judgement, judge
 from berth.policies.tuning.parameters import LAYOUT, PARAMETERS, Values, chosen, values_of
-from berth.policies.tuning.replayer import METRICS, Part
+from berth.policies.tuning.replayer import METRICS, Part, Replayer
 from berth.policies.tuning.storage import (
     Patience,
     Progress,
@@ -145,7 +145,7 @@ def join(folder: Path) -> None:
             f"the site file or the jobs of {folder} have changed since the tune began",
             hint="start another one in another --folder",
         )
-    tuning = tuning_of(order, site)
+    tuning = tuning_of(order, site, open_replayer(site, Path(order.trace), order.options))
     tuning.work(
         _opened(tuning, order.storage),
         order.trials,
@@ -181,7 +181,8 @@ def tune(
     """Run the trials, compare the best one, and write the report and the recommended site file."""
     _check_same(folder, order)
     write_order(folder, order)
-    tuning = tuning_of(order, site)
+    nodes = open_replayer(site, Path(order.trace), order.options)
+    tuning = tuning_of(order, site, nodes)
     study = tuning.study(order.storage)
     stopped: tuple[str, ...] = ()
     if progress_of(study).finished >= order.trials:
@@ -201,7 +202,6 @@ def tune(
         tuning.work(study, order.trials, seed=order.seed, show=show, worker=own_name())
     tuned = storage_answers(lambda: _settled(tuning, study, stopped))
     test = Part(order.train_s, tuning.replayer.span_s + 1.0)
-    nodes = open_replayer(site, Path(order.trace), order.options)
     judgement = judge(
         tuned,
         nodes,
@@ -209,7 +209,6 @@ def tune(
         tuning.metrics,
         train=tuning.train,
         test=test,
-        seed=order.seed,
     )
     difference = _write_site(folder, site, judgement)
     slices = _write_slices(folder, judgement)
@@ -227,9 +226,9 @@ def _settled(tuning: Tuning, study: optuna.Study, stopped: Collection[str]) -> T
     return tuning.found(study)
 
 
-def tuning_of(order: Order, site: Site) -> Tuning:
-    """Return the search that the tune's settings describe."""
-    replayer = open_replayer(site, Path(order.trace), order.options).in_pools()
+def tuning_of(order: Order, site: Site, nodes: Replayer) -> Tuning:
+    """Return the search that the tune's settings describe; ``nodes``: replays single nodes."""
+    replayer = nodes.in_pools()
     return Tuning(
         replayer=replayer,
         today=site.policy,

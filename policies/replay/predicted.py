@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Mapping
+from copy import copy
 from typing import Protocol
 
 import numpy as np
 
 from berth.pilot.bounded import BoundedCache
-from berth.policies.replay.trace import Floats, Trace
+from berth.policies.replay.trace import Floats, Ints, Trace
 from berth.policies.values import Candidate
 from berth.predictor.core.forecast import Forecast
 from berth.predictor.core.intervals import NORMAL_90
@@ -59,6 +60,12 @@ class Columns:
         self._rows: Floats = np.array([*self._times.values(), spreads], float).T.copy()
         self._known: BoundedCache[bytes, Forecast] = BoundedCache(max(_FORECASTS, len(self._rows)))
         """Forecasts by the bytes of a row, because NaN does not equal itself as a key."""
+
+    def rows(self, rows: Ints) -> Columns:
+        """Return the forecasts of the trace's chosen rows; both share the forecasts made so far."""
+        chosen = copy(self)
+        chosen._rows = self._rows[rows]
+        return chosen
 
     def forecast(self, job: int) -> Forecast | None:
         """Return the forecast for the job in this row of the trace; None: no platform has a

@@ -72,7 +72,7 @@ SHORT_S = 10.0
 @dataclass(frozen=True)
 class Figures:
     """Columns of the jobs that ended, in order of submission; times in seconds, NaN where
-    unknown."""
+    unknown. Numbers of jobs are of all that were replayed, whichever rows are chosen."""
 
     submit_s: Floats
     """Seconds after the first submission of the trace."""
@@ -96,6 +96,7 @@ class Figures:
     """Number of jobs that stayed in their queue because their run time elsewhere is unknown."""
     jobs: int = 0
     """Number of all jobs, including those that did not end."""
+    ended: int = 0
     only_here: int = 0
     """Number of jobs whose run time is known on at most one platform."""
     refused: Mapping[str, int] = field(default_factory=dict)
@@ -112,8 +113,13 @@ class Figures:
         longest = np.maximum(self.runtime_s, SHORT_S)
         return np.maximum((self.wait_s + self.runtime_s) / longest, 1.0)
 
+    def within(self, part: Part) -> Figures:
+        """Return the figures of the jobs that were submitted in ``part``."""
+        is_within = (self.submit_s >= part.begin_s) & (self.submit_s < part.end_s)
+        return self.rows(np.flatnonzero(is_within))
+
     def rows(self, chosen: Ints) -> Figures:
-        """Return the figures of the chosen jobs; a job may be chosen several times (bootstrap)."""
+        """Return the figures of the chosen jobs."""
         return replace(
             self, submit_s=self.submit_s[chosen], wait_s=self.wait_s[chosen],
             runtime_s=self.runtime_s[chosen], user=self.user[chosen], cost=self.cost[chosen],

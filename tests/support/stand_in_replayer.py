@@ -75,4 +75,5 @@ class StandIn:
             capacity={"fast": 64.0, "slow": 64.0},
             killed=int(policy.time_margin < 1.0),
             jobs=len(kept),
+            ended=len(kept),
         )

@@ -41,6 +41,7 @@ from berth.plugin.report.of_replay import (
     figures_data,
     replay_report,
     replays_report,
+    unknown_partitions,
     users_data,
 )
 from berth.plugin.report.terminal import report_text
@@ -95,6 +96,7 @@ def replay_command(options: Options) -> None:
     events = _events(options, jobs, place)
     variants = _variants(options, place, jobs)
     found = list(replays_of(jobs, variants, truth, events, options.seeds))
+    _check_any_replayed(found)
     if options.html is not None:
         _write_html(options.html, past, found)
     if options.json_:
@@ -146,6 +148,17 @@ def _write_html(path: Path, past: PastJobs, found: Sequence[VariantReplays]) -> 
     counts = [*summary(past.read), *counted(found[0].metrics.counts)]
     report = replay_report(Path(past.source).name, found, counts)
     write_text(path, page.html(report, made_by="berth replay"))
+
+
+def _check_any_replayed(replays: Sequence[VariantReplays]) -> None:
+    """Raises UsageError where no variant could replay a job."""
+    counts = replays[0].metrics.counts
+    if counts.read and not any(each.metrics.counts.replayed for each in replays):
+        reasons = ", ".join(f"{count} {why}" for why, count in counts.refused.items())
+        raise UsageError(
+            f"none of {counts.read} jobs can be replayed: {reasons}",
+            hint="; ".join(unknown_partitions(replays[0].replays[0])) or None,
+        )
 
 
 def _check_live(options: Options) -> None:

@@ -244,7 +244,7 @@ def test_an_export_of_accounting_is_tuned_on_with_times_elsewhere(tmp_path: Path
     assert len(made.trace) == 60
     ran = made.trace.runtime_s
     assert made.trace.runtime_on["rome-7742"].tolist() == ran.tolist()
-    assert made.predicted["h100-80gb"] == pytest.approx(ran / 5, abs=0.1)
+    assert made.trace.runtime_on["h100-80gb"] == pytest.approx(ran / 5, abs=0.1)
     fast = made.replay(PolicySettings("fastest"), Part(0, 1e9))
     assert {fast.queues[i] for i in fast.queue} == {"gpu"}
     words = ["--site", str(site(tmp_path)), "--folder", str(tmp_path / "tune"), "--json"]
