@@ -124,12 +124,6 @@ class SubmittedWorkers:
         self._scheduler = scheduler
         self.job_ids = tuple(job_ids)
 
-    def __enter__(self) -> SubmittedWorkers:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        pass
-
     def alive(self) -> bool:
         """Return whether any worker job is pending or running."""
         return self._scheduler.any_left(self.job_ids)

@@ -44,7 +44,6 @@ class Decided:
         *,
         trace: Trace,
         cluster: Cluster,
-        states_s: float = STATES_S,
         lookahead: bool = False,
         forgiving: bool = False,
         unscored: Assessments | None = None,
@@ -67,12 +66,12 @@ class Decided:
         self._predictions = predictions
         self._trace = trace
         self._seen = Seen(
-            candidates, partition_of, trace, cluster, every_s=states_s, lookahead=lookahead,
+            candidates, partition_of, trace, cluster, every_s=STATES_S, lookahead=lookahead,
             shares=decider.objective.name == ThroughputFair.name,
         )  # fmt: skip
         self._will_do: Sequence[int] = ()
         self._requests = requests_of(trace) if requests is None else requests
-        self._own_platform = _own_platforms(trace, cluster)
+        self._own_platform = own_platforms(trace, cluster)
         self._truths = {name: column.tolist() for name, column in trace.runtime_on.items()}
         self._own_runtime_s = trace.runtime_s.tolist()
         self._forgiving = forgiving
@@ -200,7 +199,7 @@ def _request(trace: Trace, user: int, account: int, queue: int, *asked: Any) -> 
     )
 
 
-def _own_platforms(trace: Trace, cluster: Cluster) -> list[str]:
+def own_platforms(trace: Trace, cluster: Cluster) -> list[str]:
     """Return [jobs] the platform that each job ran on; empty: unknown, or its partition has
     several."""
     kinds = {

@@ -13,6 +13,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from berth.policies.replay.users import bounded_slowdown
 from berth.policies.settings import PolicySettings
 from berth.policies.tuning.parameters import Slicing
 
@@ -65,8 +66,6 @@ class Replayer(Protocol):
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
-SHORT_S = 10.0
-"""Least run time in the bounded slowdown's divisor, in seconds (Feitelson 2001)."""
 
 
 @dataclass(frozen=True)
@@ -110,8 +109,7 @@ class Figures:
     @property
     def slowdown(self) -> Floats:
         """Return [jobs] the bounded slowdown: max(1, (wait + run) / max(run, 10 s))."""
-        longest = np.maximum(self.runtime_s, SHORT_S)
-        return np.maximum((self.wait_s + self.runtime_s) / longest, 1.0)
+        return bounded_slowdown(self.wait_s, self.runtime_s)
 
     def within(self, part: Part) -> Figures:
         """Return the figures of the jobs that were submitted in ``part``."""

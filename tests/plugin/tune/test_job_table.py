@@ -21,7 +21,7 @@ from berth.plugin.replay.tables import read_job_table
 from berth.plugin.site import load_site
 from berth.plugin.tune.replaying import open_replayer
 from berth.plugin.tune.run import changed_only, join, slices_text
-from berth.policies import PolicySettings
+from berth.policies import PolicySettings, Weights
 from berth.policies.mig.plan import Hysteresis
 from berth.policies.replay.settings import PATIENCE
 from berth.policies.tuning import METRICS, Part
@@ -193,6 +193,37 @@ cores_per_node = 16
 gpus_per_node = 2
 [candidates.slices]
 """
+
+
+def test_trials_that_share_a_replayer_get_what_each_alone_gets(tmp_path: Path) -> None:
+    draw = np.random.default_rng(1)
+    rows = [
+        f"{at * 600},u{at % 3},batch,{draw.integers(1, 9)},{draw.lognormal(9):.0f},"
+        f"{draw.lognormal(7):.0f},{draw.lognormal(7):.0f}"
+        for at in range(60)
+    ]
+    head = "submit_s,user,partition,cores,seconds@rome-7742,seconds@h100-80gb,predicted@h100-80gb"
+    jobs, owner = write(tmp_path, "\n".join([head, *rows])), load_site(site(tmp_path))
+    shared, part = open_replayer(owner, jobs, {}), Part(0, 1e9)
+    first = Part(0, 20_000)
+    for policy in (
+        PolicySettings("fastest", Weights(wait=0.0)), PolicySettings("earliest", alike_within=2.0),
+        PolicySettings("balanced", Weights(energy=1.0)), PolicySettings(max_interval_ratio=1.5),
+        PolicySettings("balanced", Weights(cost=2.0)),
+    ):  # fmt: skip
+        alone = open_replayer(owner, jobs, {})
+        for asked in (first, part):
+            figures, expected = shared.replay(policy, asked), alone.replay(policy, asked)
+            assert figures.finish_s.tolist() == expected.finish_s.tolist()
+            assert figures.queue.tolist() == expected.queue.tolist()
+    assert len(shared.assessed) == 2  # for the plain policies and for the strict one
+
+
+def test_where_no_time_elsewhere_is_known_nothing_can_be_tuned(tmp_path: Path) -> None:
+    jobs = write(tmp_path, "submit_s,partition,cores,seconds@rome-7742\n0,batch,8,60\n")
+    with pytest.raises(UsageError, match="no setting can move one") as caught:
+        open_replayer(load_site(site(tmp_path)), jobs, {})
+    assert "--times" in (caught.value.hint or "")
 
 
 def test_gpus_are_cut_as_a_trial_says(tmp_path: Path) -> None:
