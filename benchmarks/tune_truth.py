@@ -18,7 +18,8 @@ import random
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -29,76 +30,78 @@ from berth.plugin.site import load_site
 from berth.plugin.tune.replaying import open_replayer
 from berth.policies.settings import PolicySettings
 from berth.policies.tuning.differences import DAY_S, student_t
-from berth.policies.tuning.parameters import settings_with
-from berth.policies.tuning.replayer import Part
+from berth.policies.tuning.figures import Floats, Part
+from berth.policies.tuning.parameters import Values, settings_with
 from berth.policies.tuning.trace_replayer import TraceReplayer
 
-OLD, NEW = "rome-7742", "epyc-genoa-9654"
-MONTH_S, TRAIN_SHARE = 28 * DAY_S, 0.7
-HEADER = (
-    "submit_s,user,partition,cores,limit_s,"
-    f"seconds@{OLD},seconds@{NEW},predicted@{OLD},predicted@{NEW}\n"
+MONTH_S, TRAIN_SHARE, LARGE = 28 * DAY_S, 0.7, 0.05
+TRAIN, TEST = Part(0.0, TRAIN_SHARE * MONTH_S), Part(TRAIN_SHARE * MONTH_S, MONTH_S)
+HEADER = "submit_s,user,partition,cores,limit_s," + ",".join(
+    f"{word}@{platform}"
+    for word in ("seconds", "predicted")
+    for platform in ("rome-7742", "epyc-genoa-9654")
 )
-PLACE = """[[candidates]]
-name = "{name}"
-platform = "{platform}"
-partition = "{name}"
-nodes = {nodes}
+SITE = """schema = "berth.site/1"
+[policy]
+{policy}
+[[candidates]]
+name = "old"
+platform = "rome-7742"
+partition = "old"
+nodes = {old}
 cores_per_node = 64
-price_per_core_hour = {price}
-power_per_core_w = {power}
+price_per_core_hour = 0.01
+power_per_core_w = 3.0
+[[candidates]]
+name = "new"
+platform = "epyc-genoa-9654"
+partition = "new"
+nodes = {new}
+cores_per_node = 64
+price_per_core_hour = 0.03
+power_per_core_w = 6.0
 """
-BY_HAND: tuple[dict[str, float | str], ...] = (
-    {"objective": "earliest"}, {"objective": "fastest"}, {"weights.wait": 0.0},
-    {"weights.wait": 1.0}, {"weights.wait": 2.0}, {"alike_within": 1.5}, {"alike_within": 2.0},
+BY_HAND: tuple[Values, ...] = (
+    {}, {"objective": "earliest"}, {"objective": "fastest"}, {"weights.wait": 0.0},
+    {"weights.wait": 1.0}, {"weights.wait": 2.0}, {"alike_within": 1.5}, {"time_margin": 1.0},
 )  # fmt: skip
 
 
 @dataclass(frozen=True)
 class Kind:
-    """What is set today at sites of a kind, and what is special about their jobs."""
+    """What is set today at a site, and what is special about its jobs."""
 
     policy: str
-    """Lines of ``[policy]``."""
     is_wrong: bool = False
-    """Whether something is to be gained by another setting."""
     loads: tuple[float, float] = (0.7, 1.0)
     """Range of the work submitted over the cores' capacity."""
     ratios: tuple[float, float] = (0.55, 0.95)
     """Range of the mean time on new nodes over that on old ones."""
-    ratio_spread: float = 0.4
-    """Deviation, in log, of users' speed ratios of the two kinds of nodes."""
-    users: int = 40
-    cores: tuple[int, ...] = (8, 16, 32, 64, 128)
+    is_equal: bool = False
+    """Whether every job takes the same time on both kinds of nodes."""
     campaign: bool = False
     """Whether the training weeks have a campaign of jobs whose predictions are wrong."""
+    few_large: bool = False
     parameters: str = ""
 
 
+BALANCED = 'objective = "balanced"\nweights = {{time = 1.0, cost = {}, energy = {}, wait = {}}}'
+FASTEST = 'objective = "fastest"\nalike_within = 1.0\nweights = {{wait = {}}}'
+EARLIEST = 'objective = "earliest"'
 KINDS = {
-    "waits ignored": Kind(
-        'objective = "fastest"\nalike_within = 1.0\nweights = {wait = 0.0}', is_wrong=True,
-        loads=(0.5, 0.7), ratios=(0.4, 0.6),
-    ),
-    "cost weighs": Kind(
-        'objective = "balanced"\nweights = {time = 1.0, cost = 2.0, wait = 0.5}', is_wrong=True
-    ),
-    "energy weighs": Kind(
-        'objective = "balanced"\nweights = {time = 1.0, cost = 0.0, energy = 3.0, wait = 0.2}',
-        is_wrong=True,
-    ),
-    "waits count fourfold": Kind(
-        'objective = "fastest"\nalike_within = 1.0\nweights = {wait = 4.0}', is_wrong=True
-    ),
+    "waits ignored": Kind(FASTEST.format(0.0), True, loads=(0.5, 0.7), ratios=(0.4, 0.6)),
+    "cost weighs": Kind(BALANCED.format(2.0, 0.0, 0.5), True),
+    "energy weighs": Kind(BALANCED.format(0.0, 3.0, 0.2), True),
+    "waits count fourfold": Kind(FASTEST.format(4.0), True),
     "margin too strict": Kind(
-        'objective = "earliest"\ntime_margin = 3.0', is_wrong=True,
+        f"{EARLIEST}\ntime_margin = 3.0", True,
         parameters="objective,weights.wait,alike_within,time_margin",
     ),
-    "good already": Kind('objective = "earliest"'),
+    "good already": Kind(EARLIEST),
     "idle": Kind('objective = "fastest"', loads=(0.15, 0.3)),
-    "equal nodes": Kind('objective = "earliest"', ratios=(1.0, 1.0), ratio_spread=0.0),
-    "campaign": Kind('objective = "earliest"', campaign=True),
-    "few large jobs": Kind('objective = "earliest"', users=5, cores=(64, 128, 192)),
+    "equal nodes": Kind(EARLIEST, ratios=(1.0, 1.0), is_equal=True),
+    "campaign": Kind(EARLIEST, campaign=True),
+    "few large jobs": Kind(EARLIEST, few_large=True),
 }  # fmt: skip
 
 
@@ -106,49 +109,42 @@ class Law:
     """The law with a number: its nodes, users, ratios, errors and rate."""
 
     def __init__(self, kind: Kind, number: int) -> None:
-        self.kind = kind
         draw = random.Random(number)  # noqa: S311
-        self.error = draw.choice([0.1, 0.2, 0.4])
+        self.kind, self.error = kind, draw.choice([0.1, 0.2, 0.4])
+        self._spread = 0.0 if kind.is_equal else 0.1
         mean_ratio = draw.uniform(*kind.ratios)
-        self.users = [
-            (
-                math.exp(draw.gauss(0, 1)),
-                draw.gauss(math.log(3600), 1.2),
-                draw.choice(kind.cores),
-                mean_ratio * math.exp(draw.gauss(0, kind.ratio_spread)),
-            )
-            for _ in range(kind.users)
-        ]
-        work = [self.job(draw) for _ in range(4000)]
-        mean_core_s = sum(cores * (old_s + new_s) / 2 for _, cores, old_s, new_s in work) / 4000
-        self.rate = draw.uniform(80.0, 120.0) * (0.25 if kind.users < 10 else 1.0) / DAY_S
-        nodes = self.rate * mean_core_s / draw.uniform(*kind.loads) / 64
+        count, cores = (5, (64, 128, 192)) if kind.few_large else (40, (8, 16, 32, 64, 128))
+        self._weights = [math.exp(draw.gauss(0, 1)) for _ in range(count)]
+        self._users = [
+            (draw.gauss(math.log(3600), 1.2), draw.choice(cores),
+             mean_ratio * math.exp(draw.gauss(0, 4 * self._spread)))
+            for _ in range(count)
+        ]  # fmt: skip
+        jobs = [self._job(draw) for _ in range(4000)]
+        core_s = sum(held * (old_s + new_s) / 2 for _, held, old_s, new_s in jobs) / 4000
+        self._rate = draw.uniform(80.0, 120.0) * (0.25 if kind.few_large else 1.0) / DAY_S
+        nodes = self._rate * core_s / draw.uniform(*kind.loads) / 64
         share = draw.uniform(0.35, 0.65)
-        self.nodes = {
-            "old": max(4, round(share * nodes)),
-            "new": max(4, round(nodes - share * nodes)),
-        }
+        old, new = (max(4, round(nodes * part)) for part in (share, 1 - share))
+        self.site = SITE.format(policy=kind.policy, old=old, new=new)
 
-    def job(self, draw: random.Random) -> tuple[int, int, float, float]:
+    def _job(self, draw: random.Random) -> tuple[int, int, float, float]:
         """Return a job's user, cores and seconds on both kinds of nodes."""
-        weights = [user[0] for user in self.users]
-        number = draw.choices(range(len(weights)), weights)[0]
-        _, log_s, cores, ratio = self.users[number]
+        (number,) = draw.choices(range(len(self._users)), self._weights)
+        log_s, cores, ratio = self._users[number]
         run_s = min(DAY_S, max(30.0, math.exp(draw.gauss(log_s, 0.9))))
         held = min(256, max(1, int(cores * draw.choice([0.5, 1, 1, 2]))))
-        spread = 0.1 if self.kind.ratio_spread else 0.0
-        return number, held, run_s, run_s * ratio * math.exp(draw.gauss(0, spread))
+        return number, held, run_s, run_s * ratio * math.exp(draw.gauss(0, self._spread))
 
-    def lines(self, draw: random.Random) -> Iterator[tuple[float, str]]:
+    def _lines(self, draw: random.Random) -> Iterator[tuple[float, str]]:
         """Yield the lines of a month's jobs with their submission."""
         at_s = 0.0
-        while (at_s := at_s + draw.expovariate(1.9 * self.rate)) < MONTH_S:
+        while (at_s := at_s + draw.expovariate(1.9 * self._rate)) < MONTH_S:
             busy = 1.6 if 8 <= at_s / 3600 % 24 < 19 else 0.6
             if draw.random() > busy * (1.15 if at_s // DAY_S % 7 < 5 else 0.6) / 1.9:
                 continue
-            user, cores, old_s, new_s = self.job(draw)
-            limit_s = 1.05 * max(old_s, new_s) * draw.choice([1.5, 2, 4, 8])
-            times = [old_s, new_s]
+            user, cores, *times = self._job(draw)
+            limit_s = 1.05 * max(times) * draw.choice([1.5, 2, 4, 8])
             times += [time_s * math.exp(draw.gauss(0, self.error)) for time_s in times]
             words = ",".join(f"{time_s:.1f}" for time_s in times)
             yield at_s, f"{at_s:.0f},u{user},old,{cores},{limit_s:.0f},{words}\n"
@@ -156,64 +152,35 @@ class Law:
     def write_month(self, path: Path, seed: int, *, campaign: bool = False) -> int:
         """Write a month of jobs; ``campaign``: with 40 jobs a day, from day 2 to 9, that take twice
         as long on new nodes and are predicted to take half as long there. Return their number."""
-        draw = random.Random(seed)  # noqa: S311
-        lines = list(self.lines(draw))
+        lines = list(self._lines(random.Random(seed)))  # noqa: S311
         for number in range(320 if campaign else 0):
             at_s = (2 + number / 40) * DAY_S
             lines.append((at_s, f"{at_s:.0f},c,old,32,29000,3600,7200,3600,1800\n"))
-        path.write_text(HEADER + "".join(line for _, line in sorted(lines)))
+        path.write_text(f"{HEADER}\n" + "".join(line for _, line in sorted(lines)))
         return len(lines)
-
-    def site_text(self) -> str:
-        """Return the site file."""
-        places = (("old", OLD, 0.01, 3.0), ("new", NEW, 0.03, 6.0))
-        return f'schema = "berth.site/1"\n[policy]\n{self.kind.policy}\n' + "".join(
-            PLACE.format(
-                name=name, platform=platform, nodes=self.nodes[name], price=price, power=power
-            )
-            for name, platform, price, power in places
-        )
 
 
 class Truth:
-    """The months that no tune saw: mean time to the end of a policy's jobs on the test weeks."""
+    """The months that no tune saw, on whose last weeks policies are compared."""
 
     def __init__(self, months: list[TraceReplayer], today: PolicySettings) -> None:
         self._months, self._today = months, today
-        self._sums: dict[PolicySettings, np.ndarray[Any, np.dtype[np.float64]]] = {}
+        self._sums: dict[PolicySettings, Floats] = {}
 
-    def sums_s(self, values: Mapping[str, float | str]) -> np.ndarray[Any, np.dtype[np.float64]]:
+    def _sums_s(self, values: Values) -> Floats:
         """Return [months] the sum of all jobs' times from submission to end."""
         policy = settings_with(self._today, values)
         if policy not in self._sums:
-            test = Part(TRAIN_SHARE * MONTH_S, MONTH_S)
-            self._sums[policy] = np.array(
-                [
-                    month.replay(policy, Part(0.0, MONTH_S)).within(test).finish_s.sum()
-                    for month in self._months
-                ]
-            )
+            whole = [month.replay(policy, Part(0.0, MONTH_S)) for month in self._months]
+            self._sums[policy] = np.array([each.within(TEST).finish_s.sum() for each in whole])
         return self._sums[policy]
 
-    def change(
-        self, values: Mapping[str, float | str], base: Mapping[str, float | str]
-    ) -> tuple[float, float]:
+    def change(self, values: Values, base: Values) -> tuple[float, float]:
         """Return the relative change from the settings ``base`` to ``values``, and its noise."""
-        before, after = self.sums_s(base), self.sums_s(values)
+        before, after = self._sums_s(base), self._sums_s(values)
         ratio, months = after.sum() / before.sum(), len(before)
-        off = after - ratio * before
-        noise = math.sqrt((off**2).sum() * months / (months - 1)) / before.sum()
-        return ratio - 1, student_t(months - 1) * noise
-
-
-def best_by_hand(month: TraceReplayer, today: PolicySettings) -> dict[str, float | str]:
-    """Return the setting of ``BY_HAND`` under which jobs of the training weeks end first."""
-    train = Part(0.0, TRAIN_SHARE * MONTH_S)
-    pools = month.in_pools()
-    return min(
-        ({}, *BY_HAND),
-        key=lambda values: pools.replay(settings_with(today, values), train).finish_s.mean(),
-    )
+        variance = ((after - ratio * before) ** 2).sum() * months / (months - 1)
+        return ratio - 1, student_t(months - 1) * math.sqrt(variance) / before.sum()
 
 
 def tuned(folder: Path, trials: int, parameters: str) -> dict[str, Any]:
@@ -229,6 +196,52 @@ def tuned(folder: Path, trials: int, parameters: str) -> dict[str, Any]:
     return result
 
 
+def examined(number: int, trials: int, months: int) -> dict[str, int]:
+    """Tune the site with this number, print its figures and return what counts for the sums."""
+    name, kind = list(KINDS.items())[number % len(KINDS)]
+    law = Law(kind, number)
+    with tempfile.TemporaryDirectory() as folder_name:
+        folder = Path(folder_name)
+        file, site_file = folder / "month.csv", folder / "berth.toml"
+        site_file.write_text(law.site)
+        site, others = load_site(site_file), []
+        for seed in range(1, months + 1):
+            law.write_month(file, 1000 * number + seed)
+            others.append(open_replayer(site, file, {}))
+        truth = Truth(others, site.policy)
+        jobs = law.write_month(file, 1000 * number, campaign=kind.campaign)
+        seen = open_replayer(site, file, {}).in_pools()
+        hours = [
+            seen.replay(settings_with(site.policy, values), TRAIN).finish_s.mean() / 3600
+            for values in BY_HAND
+        ]
+        result = tuned(folder, trials, kind.parameters)
+    by_hand = BY_HAND[int(np.argmin(hours))]
+    hand, hand_noise = truth.change(by_hand, {})
+    print(f"\nsite {number}, {name}: {jobs} jobs, {hours[0]:.2f} h to the end today; by hand "
+          f"{_text(by_hand)}: true {hand:+.1%} +- {hand_noise:.1%}")  # fmt: skip
+    if not result["recommended"]:
+        is_missed = kind.is_wrong and hand + hand_noise < -LARGE
+        print(f"  as it is{' (MISSED)' * is_missed}: {result['reason']}", flush=True)
+        return {"missed": is_missed}
+    values: dict[str, float | str] = dict(result["values"])
+    claim = result["differences"][0]
+    change, noise = truth.change(values, {})
+    holds, is_better = claim["low"] <= change <= claim["high"], change + noise < 0
+    print(f"  {_text(values)}: claimed {claim['change']:+.1%} ({claim['low']:+.1%} to "
+          f"{claim['high']:+.1%}), true {change:+.1%} +- {noise:.1%}"
+          f"{' NOT BETTER' * (not is_better)}{' OUTSIDE' * (not holds)}")  # fmt: skip
+    idle = 0
+    for key in values:
+        rest = {other: value for other, value in values.items() if other != key}
+        effect, noise = truth.change(rest, values)
+        idle += effect < noise
+        mark = " NOT NEEDED" * (effect < noise)
+        print(f"    without {key}: {effect:+.2%} +- {noise:.2%}{mark}", flush=True)
+    counts = {"recommended": 1, "better": is_better, "held": holds}
+    return {**counts, "lines": len(values), "idle": idle}
+
+
 def main() -> None:
     """Print the figures of each site, and the sums."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -237,66 +250,18 @@ def main() -> None:
     parser.add_argument("--trials", type=int, default=60)
     parser.add_argument("--months", type=int, default=8, help="months of the truth [8]")
     asked = parser.parse_args()
-    recommended = better = held = lines = idle_lines = missed = 0
+    sums: Counter[str] = Counter()
     for number in range(asked.first, asked.first + asked.sites):
-        name, kind = list(KINDS.items())[number % len(KINDS)]
-        law = Law(kind, number)
-        with tempfile.TemporaryDirectory() as folder_name:
-            folder = Path(folder_name)
-            site_file, file = folder / "berth.toml", folder / "month.csv"
-            site_file.write_text(law.site_text())
-            months = []
-            site = load_site(site_file)
-            for seed in range(1, asked.months + 1):
-                law.write_month(file, 1000 * number + seed)
-                months.append(open_replayer(site, file, {}))
-            jobs = law.write_month(file, 1000 * number, campaign=kind.campaign)
-            truth = Truth(months, site.policy)
-            by_hand = best_by_hand(open_replayer(site, file, {}), site.policy)
-            result = tuned(folder, asked.trials, kind.parameters)
-        hours = truth.sums_s({}).sum() / 3600
-        hand, hand_noise = truth.change(by_hand, {})
-        print(
-            f"\nsite {number}, {name}: {jobs} jobs, {len(months)} months; {hours:,.0f} h in all "
-            f"today; by hand {_text(by_hand)}: true change {hand:+.1%} +- {hand_noise:.1%}",
-            flush=True,
-        )
-        if not result["recommended"]:
-            is_missed = kind.is_wrong and hand + hand_noise < -0.05
-            missed += is_missed
-            print(f"  as it is{' (MISSED)' * is_missed}: {result['reason']}", flush=True)
-            continue
-        values: dict[str, float | str] = dict(result["values"])
-        change, noise = truth.change(values, {})
-        claim = result["differences"][0]
-        holds = claim["low"] <= change <= claim["high"]
-        is_better = change + noise < 0
-        print(
-            f"  {_text(values)}: claimed {claim['change']:+.1%} ({claim['low']:+.1%} to "
-            f"{claim['high']:+.1%}), true {change:+.1%} +- {noise:.1%}"
-            f"{'' if is_better else ' NOT BETTER'}{'' if holds else ' OUTSIDE'}",
-            flush=True,
-        )
-        for key in values:
-            rest = {other: value for other, value in values.items() if other != key}
-            effect, noise = truth.change(rest, values)
-            is_idle = effect - noise < 0
-            idle_lines += is_idle
-            print(
-                f"    without {key}: {effect:+.2%} +- {noise:.2%}"
-                f"{' NOT NEEDED' if is_idle else ''}",
-                flush=True,
-            )
-        recommended, better, held = recommended + 1, better + is_better, held + holds
-        lines += len(values)
+        sums.update(examined(number, asked.trials, asked.months))
     print(
-        f"\n{recommended} of {asked.sites} sites get a recommendation: {better} are better on "
-        f"other months, the claim's interval holds {held}; {idle_lines} of {lines} lines change "
-        f"less than their noise; {missed} wrong settings that a hand would mend stay"
+        f"\n{sums['recommended']} of {asked.sites} sites get a recommendation: {sums['better']} "
+        f"are better on other months, the claim's interval holds {sums['held']}; {sums['idle']} "
+        f"of {sums['lines']} lines change less than their noise; {sums['missed']} wrong settings "
+        "that a hand would mend stay"
     )
 
 
-def _text(values: Mapping[str, float | str]) -> str:
+def _text(values: Values) -> str:
     words = (f"{k} = {v if isinstance(v, str) else format(v, '.3g')}" for k, v in values.items())
     return ", ".join(words) or "as it is"
 

@@ -27,7 +27,7 @@ from berth.plugin.report.parts import (
 from berth.policies.replay import UserChange, changes_by_user
 from berth.policies.replay.metrics import Metrics
 from berth.policies.replay.replayed import Counts, Replayed
-from berth.policies.tuning.replayer import Figures
+from berth.policies.tuning.figures import Figures
 from berth.policies.tuning.trace_replayer import figures_of
 
 if TYPE_CHECKING:

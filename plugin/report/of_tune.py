@@ -22,9 +22,9 @@ from berth.plugin.report.parts import (
 from berth.plugin.tune.folder import REPORT, Order
 from berth.policies.carbon import J_PER_KWH
 from berth.policies.tuning.differences import DAY_S, Difference
+from berth.policies.tuning.figures import METRICS, Metric
 from berth.policies.tuning.judgement import Judgement
 from berth.policies.tuning.parameters import PARAMETERS
-from berth.policies.tuning.replayer import METRICS, Metric
 from berth.policies.tuning.study import Tried, Tuned
 
 if TYPE_CHECKING:

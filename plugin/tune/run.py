@@ -31,9 +31,9 @@ from berth.plugin.tune.folder import (
 from berth.plugin.tune.replaying import open_replayer
 from berth.plugin.tune.workers import LocalWorkers, follow, is_gone, own_name, submit
 from berth.policies.settings import PolicySettings
+from berth.policies.tuning.figures import METRICS, Part
 from berth.policies.tuning.judgement import Judgement, judge
 from berth.policies.tuning.parameters import LAYOUT, PARAMETERS, Values, chosen, values_of
-from berth.policies.tuning.replayer import METRICS, Part, Replayer
 from berth.policies.tuning.storage import (
     Patience,
     Progress,
@@ -43,6 +43,7 @@ from berth.policies.tuning.storage import (
     storage_answers,
 )
 from berth.policies.tuning.study import Tuned, Tuning
+from berth.policies.tuning.trace_replayer import TraceReplayer
 
 if TYPE_CHECKING:
     import optuna
@@ -129,7 +130,7 @@ class Result:
     slices: str
     """Recommended MIG layout, as text; empty: no change is recommended."""
     notes: tuple[str, ...] = ()
-    """Notes of the replay, as in ``Replayer``."""
+    """Notes of the replay, as in ``TraceReplayer``."""
 
 
 def join(folder: Path) -> None:
@@ -226,7 +227,7 @@ def _settled(tuning: Tuning, study: optuna.Study, stopped: Collection[str]) -> T
     return tuning.found(study)
 
 
-def tuning_of(order: Order, site: Site, nodes: Replayer) -> Tuning:
+def tuning_of(order: Order, site: Site, nodes: TraceReplayer) -> Tuning:
     """Return the search that the tune's settings describe; ``nodes``: replays single nodes."""
     replayer = nodes.in_pools()
     return Tuning(

@@ -73,15 +73,8 @@ def _runs(pid: int) -> bool:
 def command_of(folder: Path) -> tuple[str, ...]:
     """Return the command that runs a worker on any machine with the folder and this
     installation."""
-    join = f"--join={folder.absolute()}"
-    return (
-        sys.executable,
-        "-c",
-        "from berth.plugin.cli import main; main()",
-        "replay",
-        "tune",
-        join,
-    )
+    code = "from berth.plugin.cli import main; main()"
+    return (sys.executable, "-c", code, "replay", "tune", f"--join={folder.absolute()}")
 
 
 class LocalWorkers:

@@ -9,7 +9,7 @@ from statistics import NormalDist
 
 import numpy as np
 
-from berth.policies.tuning.replayer import Figures, Metric, Part
+from berth.policies.tuning.figures import Figures, Metric, Part
 
 DAY_S = 86_400.0
 WEEK_S = 7 * DAY_S

@@ -6,15 +6,19 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from berth.policies.settings import PolicySettings
 from berth.policies.tuning.differences import Difference, block_s_of, differences
+from berth.policies.tuning.figures import METRICS, Figures, Metric, Part
 from berth.policies.tuning.needed import Elimination
 from berth.policies.tuning.parameters import settings_with
-from berth.policies.tuning.replayer import METRICS, Figures, Metric, Part, Replayer
 from berth.policies.tuning.study import Tried, Tuned
+
+if TYPE_CHECKING:
+    from berth.policies.tuning.trace_replayer import TraceReplayer
 
 WORSE = 0.01
 """Largest relative worsening of a metric against today's policy on the training weeks."""
@@ -83,7 +87,7 @@ def pick(tuned: Tuned) -> Tried | None:
 
 def judge(
     tuned: Tuned,
-    replayer: Replayer,
+    replayer: TraceReplayer,
     today: PolicySettings,
     metrics: Sequence[Metric],
     *,

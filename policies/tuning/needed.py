@@ -10,12 +10,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from berth.policies.settings import PolicySettings
 from berth.policies.tuning.differences import differences
+from berth.policies.tuning.figures import Figures, Metric, Part
 from berth.policies.tuning.parameters import PARAMETERS, Values, matters, settings_with
-from berth.policies.tuning.replayer import Figures, Metric, Part, Replayer
+
+if TYPE_CHECKING:
+    from berth.policies.tuning.trace_replayer import TraceReplayer
 
 LEAST_EFFECT = 0.01
 """Least relative effect on a metric for which a setting is worth a line in the site file."""
@@ -35,7 +38,7 @@ class _Loss(NamedTuple):
 class Elimination:
     """Drops settings one by one (backward elimination), by replays of all weeks."""
 
-    replayer: Replayer
+    replayer: TraceReplayer
     today: PolicySettings
     metrics: Sequence[Metric]
     train: Part

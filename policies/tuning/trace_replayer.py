@@ -1,4 +1,4 @@
-"""A Replayer for tunes that replays a trace on a cluster."""
+"""Replays a trace on a cluster for a tune."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from berth.policies.replay.metrics import spent
 from berth.policies.replay.predicted import Columns
 from berth.policies.replay.settings import PATIENCE, Recutting
 from berth.policies.settings import PolicySettings, Weights
+from berth.policies.tuning.figures import Figures, Part
 from berth.policies.tuning.parameters import Slicing
-from berth.policies.tuning.replayer import Figures, Part
 from berth.policies.values import Candidate, Request
 
 ASSESSED_KEPT = 100_000
@@ -36,7 +36,7 @@ class _JobsOfPart(NamedTuple):
 
 @dataclass(frozen=True)
 class TraceReplayer:
-    """A Replayer of a trace; ``predictions``: of its jobs, used by policies."""
+    """Replays parts of a trace under policies; the same arguments always give the same figures."""
 
     trace: Trace
     cluster: Cluster
@@ -45,6 +45,7 @@ class TraceReplayer:
     partition_of: Mapping[str, int]
     """Index of each candidate's partition, by the candidate's name."""
     predictions: Columns
+    """Predicted run times of the jobs, used by policies."""
     lookahead: bool = False
     """True: expected waits come from the predicted ends of jobs, updated at each submission."""
     notes: tuple[str, ...] = ()

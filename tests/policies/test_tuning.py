@@ -18,9 +18,9 @@ from berth.pilot.errors import BerthError, UsageError
 from berth.policies import PolicySettings, Weights
 from berth.policies.tuning import METRICS, PARAMETERS, Part, Tuning, judge, settings_with, values_of
 from berth.policies.tuning.differences import differences
+from berth.policies.tuning.figures import Figures
 from berth.policies.tuning.judgement import pick
 from berth.policies.tuning.parameters import chosen
-from berth.policies.tuning.replayer import Figures
 from berth.policies.tuning.storage import (
     Patience,
     StorageAway,
@@ -65,7 +65,7 @@ class Turned(StandIn):
     """A replay in which the weight of waiting that is good on the training weeks harms later."""
 
     def replay(self, policy: PolicySettings, part: Part) -> Figures:
-        """See Replayer."""
+        """See TraceReplayer."""
         early, later = (
             StandIn.replay(self, replace(policy, weights=Weights(wait=wait)), part)
             for wait in (policy.weights.wait, policy.weights.wait + 2.0)

@@ -27,8 +27,8 @@ from berth.plugin.tune.folder import (
     Order,
     content_of,
 )
+from berth.policies.tuning.figures import METRICS
 from berth.policies.tuning.parameters import PARAMETERS, chosen
-from berth.policies.tuning.replayer import METRICS
 from berth.policies.tuning.storage import Progress
 
 FOLDER = "tune"

@@ -1,4 +1,4 @@
-"""The replay that a tune needs: figures of a policy on a part of the past jobs, and the metrics.
+"""The figures of a replay of a part of the past jobs, and the metrics that a tune computes of them.
 
 For every metric, smaller is better.
 """
@@ -6,16 +6,14 @@ For every metric, smaller is better.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from berth.policies.replay.users import bounded_slowdown
-from berth.policies.settings import PolicySettings
-from berth.policies.tuning.parameters import Slicing
 
 
 class Part(NamedTuple):
@@ -23,45 +21,6 @@ class Part(NamedTuple):
 
     begin_s: float
     end_s: float
-
-
-class Replayer(Protocol):
-    """Replays past jobs on a cluster; the same arguments always give the same figures."""
-
-    @property
-    def notes(self) -> Sequence[str]:
-        """Return lines for the report on jobs that were changed or left out when they were read."""
-        ...
-
-    @property
-    def span_s(self) -> float:
-        """Return the time from the first submission to the last, in seconds."""
-        ...
-
-    def replay(self, policy: PolicySettings, part: Part) -> Figures:
-        """Return the figures of the jobs in ``part`` if they had been placed by ``policy``."""
-        ...
-
-    @property
-    def layouts(self) -> Sequence[str]:
-        """Return the MIG layouts with no room for another slice that a GPU can have.
-
-        Empty where the cluster has no MIG GPUs, or several models of them.
-        """
-        ...
-
-    @property
-    def slicing(self) -> Slicing:
-        """Return the present layout of the MIG GPUs and the rules for re-partitioning them."""
-        ...
-
-    def cut(self, slicing: Slicing) -> Replayer:
-        """Return a replayer of the same jobs with the MIG GPUs partitioned by ``slicing``."""
-        ...
-
-    def in_pools(self) -> Replayer:
-        """Return a faster replayer that ignores fragmentation of nodes, for comparing trials."""
-        ...
 
 
 Floats = NDArray[np.float64]
