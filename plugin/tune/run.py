@@ -61,14 +61,9 @@ def rounded(values: Values) -> dict[str, float | str]:
     }
 
 
-def changed_only(values: Values, today: PolicySettings) -> dict[str, float | str]:
-    """Return the tuned policy values that differ from the site's present ones."""
-    now = values_of(today, PARAMETERS.values())
-    return {
-        name: value
-        for name, value in rounded(values).items()
-        if not PARAMETERS[name].sliced and (name not in now or _differs(now[name], value))
-    }
+def policy_values(values: Values) -> dict[str, float | str]:
+    """Return the tuned settings of the policy, without those of slices."""
+    return {n: value for n, value in rounded(values).items() if not PARAMETERS[n].sliced}
 
 
 def slices_text(values: Values) -> str:
@@ -104,12 +99,6 @@ def unified(old: str, new: str, name: str) -> str:
     """Return the unified diff of two texts, as ``patch`` takes it; empty where they are equal."""
     before, after = (text.splitlines(keepends=True) for text in (old, new))
     return "".join(difflib.unified_diff(before, after, f"a/{name}", f"b/{name}"))
-
-
-def _differs(now: float | str, value: float | str) -> bool:
-    if isinstance(now, str) or isinstance(value, str):
-        return now != value
-    return abs(value - now) > 10.0**-_DIGITS * max(abs(now), 1e-9)
 
 
 def _comment(name: str, today: PolicySettings) -> str:
@@ -259,7 +248,7 @@ def _write_site(folder: Path, site: Site, judgement: Judgement) -> str:
         return ""
     source = Path(site.source)
     old = source.read_text(encoding="utf-8")
-    values = changed_only(judgement.recommended.values, site.policy)
+    values = policy_values(judgement.recommended.values)
     if not values:
         return ""
     new = tuned_text(old, values, site.policy, source)

@@ -20,7 +20,7 @@ from berth.plugin.replay.past import past_jobs
 from berth.plugin.replay.tables import read_job_table
 from berth.plugin.site import load_site
 from berth.plugin.tune.replaying import open_replayer
-from berth.plugin.tune.run import changed_only, join, slices_text
+from berth.plugin.tune.run import join, policy_values, slices_text
 from berth.policies import PolicySettings, Weights
 from berth.policies.mig.plan import Hysteresis
 from berth.policies.replay.settings import PATIENCE
@@ -265,7 +265,7 @@ def test_what_a_tune_says_about_slices_is_a_file_of_settings() -> None:
     assert found == {"enabled": True, "min_dwell_s": 612.0}
     TriggerSettings.model_validate(found)
     assert slices_text({"weights.wait": 2.0}) == ""
-    assert changed_only(values, PolicySettings()) == {"weights.wait": 2.0}
+    assert policy_values(values) == {"weights.wait": 2.0}
 
 
 def test_an_export_of_accounting_is_tuned_on_with_times_elsewhere(tmp_path: Path) -> None:
