@@ -258,14 +258,14 @@ def test_gpus_are_cut_as_a_trial_says(tmp_path: Path) -> None:
 
 def test_what_a_tune_says_about_slices_is_a_file_of_settings() -> None:
     values = {"layout": "1g.5gb@0", "trigger.enabled": "yes", "trigger.min_dwell_s": 612.34,
-              "weights.wait": 2.0}  # fmt: skip
+              "weights.wait": 1.23456}  # fmt: skip
     text = slices_text(values)
     assert text.startswith("# each GPU at first: 1g.5gb@0\n[trigger]\n")
     found = tomllib.loads(text)["trigger"]
     assert found == {"enabled": True, "min_dwell_s": 612.0}
     TriggerSettings.model_validate(found)
     assert slices_text({"weights.wait": 2.0}) == ""
-    assert policy_values(values) == {"weights.wait": 2.0}
+    assert policy_values(values) == {"weights.wait": 1.23}
 
 
 def test_an_export_of_accounting_is_tuned_on_with_times_elsewhere(tmp_path: Path) -> None:

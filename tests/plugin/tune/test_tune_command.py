@@ -25,7 +25,6 @@ from berth.plugin.scheduler.registry import SCHEDULERS
 from berth.plugin.site import load_site
 from berth.plugin.tune import run, workers
 from berth.plugin.tune.folder import Order, read_order, write_order
-from berth.policies.tuning.parameters import PARAMETERS
 from berth.policies.tuning.storage import Progress, StorageUnusable
 from berth.policies.tuning.study import Tuning
 
@@ -432,15 +431,6 @@ def test_a_site_file_is_changed_in_these_keys_only_or_not_at_all(
     assert set(text.splitlines()) - set(changed.splitlines()) <= {
         line for line in text.splitlines() if line.startswith(("wait", "cost"))
     }
-
-
-def test_only_what_differs_is_written() -> None:
-    from berth.policies import PolicySettings
-
-    today = PolicySettings()
-    assert run.changed_only({"alike_within": 1.25001}, today) == {}
-    assert run.changed_only({"weights.wait": 1.23456}, today) == {"weights.wait": 1.23}
-    assert set(PARAMETERS) >= {"objective", "weights.wait"}
 
 
 @pytest.mark.parametrize("secret", ["", ":sesame"])
