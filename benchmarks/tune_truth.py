@@ -20,9 +20,8 @@ import sys
 import tempfile
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -67,8 +66,7 @@ BY_HAND: tuple[Values, ...] = (
 )  # fmt: skip
 
 
-@dataclass(frozen=True)
-class Kind:
+class Kind(NamedTuple):
     """What is set today at a site, and what is special about its jobs."""
 
     policy: str
@@ -76,18 +74,14 @@ class Kind:
     loads: tuple[float, float] = (0.7, 1.0)
     """Range of the work submitted over the cores' capacity."""
     ratios: tuple[float, float] = (0.55, 0.95)
-    """Range of the mean time on new nodes over that on old ones."""
-    is_equal: bool = False
-    """Whether every job takes the same time on both kinds of nodes."""
-    campaign: bool = False
-    """Whether the training weeks have a campaign of jobs whose predictions are wrong."""
-    few_large: bool = False
+    """Range of the mean time on new nodes over that on old ones; one number: of every job."""
     parameters: str = ""
 
 
 BALANCED = 'objective = "balanced"\nweights = {{time = 1.0, cost = {}, energy = {}, wait = {}}}'
 FASTEST = 'objective = "fastest"\nalike_within = 1.0\nweights = {{wait = {}}}'
 EARLIEST = 'objective = "earliest"'
+CAMPAIGN, FEW_LARGE = "campaign", "few large jobs"
 KINDS = {
     "waits ignored": Kind(FASTEST.format(0.0), True, loads=(0.5, 0.7), ratios=(0.4, 0.6)),
     "cost weighs": Kind(BALANCED.format(2.0, 0.0, 0.5), True),
@@ -99,21 +93,22 @@ KINDS = {
     ),
     "good already": Kind(EARLIEST),
     "idle": Kind('objective = "fastest"', loads=(0.15, 0.3)),
-    "equal nodes": Kind(EARLIEST, ratios=(1.0, 1.0), is_equal=True),
-    "campaign": Kind(EARLIEST, campaign=True),
-    "few large jobs": Kind(EARLIEST, few_large=True),
+    "equal nodes": Kind(EARLIEST, ratios=(1.0, 1.0)),
+    CAMPAIGN: Kind(EARLIEST),
+    FEW_LARGE: Kind(EARLIEST),
 }  # fmt: skip
 
 
 class Law:
     """The law with a number: its nodes, users, ratios, errors and rate."""
 
-    def __init__(self, kind: Kind, number: int) -> None:
-        draw = random.Random(number)  # noqa: S311
-        self.kind, self.error = kind, draw.choice([0.1, 0.2, 0.4])
-        self._spread = 0.0 if kind.is_equal else 0.1
+    def __init__(self, name: str, number: int) -> None:
+        draw, kind = random.Random(number), KINDS[name]  # noqa: S311
+        self.error = draw.choice([0.1, 0.2, 0.4])
+        self._spread = 0.1 if kind.ratios[0] < kind.ratios[1] else 0.0
         mean_ratio = draw.uniform(*kind.ratios)
-        count, cores = (5, (64, 128, 192)) if kind.few_large else (40, (8, 16, 32, 64, 128))
+        is_few = name == FEW_LARGE
+        count, cores = (5, (64, 128, 192)) if is_few else (40, (8, 16, 32, 64, 128))
         self._weights = [math.exp(draw.gauss(0, 1)) for _ in range(count)]
         self._users = [
             (draw.gauss(math.log(3600), 1.2), draw.choice(cores),
@@ -122,7 +117,7 @@ class Law:
         ]  # fmt: skip
         jobs = [self._job(draw) for _ in range(4000)]
         core_s = sum(held * (old_s + new_s) / 2 for _, held, old_s, new_s in jobs) / 4000
-        self._rate = draw.uniform(80.0, 120.0) * (0.25 if kind.few_large else 1.0) / DAY_S
+        self._rate = draw.uniform(80.0, 120.0) * (0.25 if is_few else 1.0) / DAY_S
         nodes = self._rate * core_s / draw.uniform(*kind.loads) / 64
         share = draw.uniform(0.35, 0.65)
         old, new = (max(4, round(nodes * part)) for part in (share, 1 - share))
@@ -199,7 +194,7 @@ def tuned(folder: Path, trials: int, parameters: str) -> dict[str, Any]:
 def examined(number: int, trials: int, months: int) -> dict[str, int]:
     """Tune the site with this number, print its figures and return what counts for the sums."""
     name, kind = list(KINDS.items())[number % len(KINDS)]
-    law = Law(kind, number)
+    law = Law(name, number)
     with tempfile.TemporaryDirectory() as folder_name:
         folder = Path(folder_name)
         file, site_file = folder / "month.csv", folder / "berth.toml"
@@ -209,7 +204,7 @@ def examined(number: int, trials: int, months: int) -> dict[str, int]:
             law.write_month(file, 1000 * number + seed)
             others.append(open_replayer(site, file, {}))
         truth = Truth(others, site.policy)
-        jobs = law.write_month(file, 1000 * number, campaign=kind.campaign)
+        jobs = law.write_month(file, 1000 * number, campaign=name == CAMPAIGN)
         seen = open_replayer(site, file, {}).in_pools()
         hours = [
             seen.replay(settings_with(site.policy, values), TRAIN).finish_s.mean() / 3600
