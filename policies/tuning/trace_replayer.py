@@ -22,8 +22,8 @@ from berth.policies.tuning.figures import Figures, Part
 from berth.policies.tuning.parameters import Slicing
 from berth.policies.values import Candidate, Request
 
-ASSESSED_KEPT = 100_000
-"""Number of jobs for which the assessed candidates are cached: about 1 KiB each and candidate."""
+ASSESSED_KEPT = 200_000
+"""Number of assessments of a candidate for a job that are cached, of 1 to 2 KiB each."""
 
 
 class _JobsOfPart(NamedTuple):
@@ -120,7 +120,7 @@ class TraceReplayer:
         placed = Decided(
             self.candidates, self.partition_of, policy, jobs.predictions,
             trace=jobs.trace, cluster=self.cluster, lookahead=self.lookahead,
-            unscored=self.assessed.setdefault(alike, Assessments(ASSESSED_KEPT)),
+            unscored=self.assessed.setdefault(alike, Assessments(ASSESSED_KEPT // len(self.candidates))),
             requests=jobs.requests,
         )  # fmt: skip
         return replay(jobs.trace, self.cluster, self.settings, placed)
