@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from berth.pilot.bounded import BoundedCache
 from berth.policies.carbon import J_PER_KWH
 from berth.policies.mig.layout import Layout
 from berth.policies.ranking import Assessments
@@ -24,6 +25,9 @@ from berth.policies.values import Candidate, Request
 
 ASSESSED_KEPT = 200_000
 """Number of assessments of a candidate for a job that are cached, of 1 to 2 KiB each."""
+
+MOST_ALIKE = 2
+"""Number of groups of policies for which assessments are cached."""
 
 
 class _JobsOfPart(NamedTuple):
@@ -52,7 +56,9 @@ class TraceReplayer:
     """Lines for the report on jobs that were changed or left out when they were read."""
     parts: dict[Part, _JobsOfPart] = field(default_factory=dict, repr=False)
     """Cache of each part's jobs, which are the same for all policies and clusters."""
-    assessed: dict[PolicySettings, Assessments] = field(default_factory=dict, repr=False)
+    assessed: BoundedCache[PolicySettings, Assessments] = field(
+        default_factory=lambda: BoundedCache(MOST_ALIKE), repr=False
+    )
     """Cache of what decisions on a job share under policies that differ in objective and weights
     only, by one of these policies."""
 
@@ -117,10 +123,11 @@ class TraceReplayer:
             self.parts[part] = self._jobs_of(part)
         jobs = self.parts[part]
         alike = replace(policy, objective="", weights=Weights(), alike_within=1.0)
+        kept = ASSESSED_KEPT // len(self.candidates)
         placed = Decided(
             self.candidates, self.partition_of, policy, jobs.predictions,
             trace=jobs.trace, cluster=self.cluster, lookahead=self.lookahead,
-            unscored=self.assessed.setdefault(alike, Assessments(ASSESSED_KEPT // len(self.candidates))),
+            unscored=self.assessed.get_or_make(alike, lambda: Assessments(kept)),
             requests=jobs.requests,
         )  # fmt: skip
         return replay(jobs.trace, self.cluster, self.settings, placed)
