@@ -199,7 +199,7 @@ def test_jobs_that_are_left_out_or_cannot_move_are_counted(site: Path) -> None:
     assert said in done.stdout
     page = (site.parent / "tune" / "report.html").read_text()
     assert said in page
-    assert re.search(r"Of 15 nobody knows what they take elsewhere", page)
+    assert re.search(r"Of 50 nobody knows what they take elsewhere", page)
     assert not re.search(r"mean time from submission to end</text>", page)
     (site.parent / "jobs.csv").write_text(JOBS + "\n".join(rows[200:207]))
     wrong = problem(tune(site, "--trials", "2", folder="other"))
