@@ -33,7 +33,7 @@ from berth.policies.tuning.figures import Floats, Part
 from berth.policies.tuning.parameters import Values, settings_with
 from berth.policies.tuning.trace_replayer import TraceReplayer
 
-MONTH_S, TRAIN_SHARE, LARGE = 28 * DAY_S, 0.7, 0.05
+MONTH_S, TRAIN_SHARE, LARGE = 28 * DAY_S, 0.5, 0.05
 TRAIN, TEST = Part(0.0, TRAIN_SHARE * MONTH_S), Part(TRAIN_SHARE * MONTH_S, MONTH_S)
 HEADER = "submit_s,user,partition,cores,limit_s," + ",".join(
     f"{word}@{platform}"
@@ -242,8 +242,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--sites", type=int, default=10)
     parser.add_argument("--first", type=int, default=100, help="number of the first site [100]")
-    parser.add_argument("--trials", type=int, default=60)
-    parser.add_argument("--months", type=int, default=8, help="months of the truth [8]")
+    parser.add_argument("--trials", type=int, default=40)
+    parser.add_argument("--months", type=int, default=6, help="months of the truth [6]")
     asked = parser.parse_args()
     sums: Counter[str] = Counter()
     for number in range(asked.first, asked.first + asked.sites):

@@ -15,7 +15,6 @@ from berth.plugin.replay.past import FORMATS, PastJobs, past_jobs
 from berth.plugin.site.site import Site
 from berth.policies.replay import Backfill, Cluster, Settings, Trace
 from berth.policies.replay.compiled import has_numba
-from berth.policies.replay.engine import WORTH_COMPILING
 from berth.policies.replay.predicted import Columns
 from berth.policies.replay.settings import Recutting
 from berth.policies.replay.trace import Floats
@@ -24,6 +23,8 @@ from berth.predictor.core.intervals import NORMAL_90
 
 EXACT_SPREAD = 1.25
 """Ratio of the upper end of an interval to its middle for predictions whose errors are unknown."""
+WORTH_COMPILING = 2_000
+"""Least number of jobs for which compilation saves time, as a tune replays them dozens of times."""
 FEWEST_ERRORS = 20
 """Least number of errors of one user's predictions from which the width of their intervals is
 computed."""

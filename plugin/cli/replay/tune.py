@@ -61,7 +61,7 @@ def _seconds(_context: click.Context, parameter: click.Parameter, value: str) ->
               help="Settings to try [all but time_margin and max_interval_ratio]: "
               f"{', '.join(PARAMETERS)}.")  # fmt: skip
 @click.option("--trials", type=click.IntRange(1, 1_000_000), default=100, help="Settings to try.")
-@click.option("--train", "train_share", cls=Rare, type=click.FloatRange(0.1, 0.9), default=0.7,
+@click.option("--train", "train_share", cls=Rare, type=click.FloatRange(0.1, 0.9), default=0.5,
               help="Part of the time that trains; the rest tests.")  # fmt: skip
 @click.option("--first", "first_share", cls=Rare, type=click.FloatRange(0.0, 1.0), default=0.125,
               help="Part of the training time in which hopeless trials are "
