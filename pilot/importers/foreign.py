@@ -160,9 +160,14 @@ def in_text(text: Text | str, name: str = "") -> Iterator[FileKind]:
     parts = Text(text, text) if isinstance(text, str) else text
     parts = Text(_dense(parts.all), _dense(parts.head))
     marked = [kind for kind in kinds() if _matches(kind, parts)]
-    if not any(kind.read_by for kind in marked):
-        yield from (kind for kind in kinds() if kind.ends and name.endswith(kind.ends))
-    yield from marked
+    sure: list[FileKind] = []
+    if not any(kind.read_by for kind in marked):  # the first bytes and the name prove most
+        sure = [
+            kind
+            for kind in kinds()
+            if (kind.ends and name.endswith(kind.ends)) or (kind.starts and kind in marked)
+        ]
+    yield from dict.fromkeys([*sure, *marked])
 
 
 def _dense(text: str) -> str:
