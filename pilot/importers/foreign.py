@@ -13,6 +13,7 @@ import re
 import tomllib
 import zlib
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -242,12 +243,12 @@ def _ends_of(path: Path) -> Text:
             head, tail = stream.read(HEAD_BYTES), b""
             if head.startswith(_GZIP):
                 stream.seek(0)
-                with gzip.open(stream) as inside:
+                with gzip.open(stream) as inside, suppress(OSError, EOFError, zlib.error):
                     head = inside.read(HEAD_BYTES)
             elif len(head) == HEAD_BYTES:
                 stream.seek(max(HEAD_BYTES, path.stat().st_size - HEAD_BYTES))
                 tail = stream.read(HEAD_BYTES)
-    except (OSError, EOFError, zlib.error):
+    except OSError:
         return Text("", "")
     return _text(head, tail)
 

@@ -95,6 +95,10 @@ def replay_command(options: Options) -> None:
     events = _events(options, jobs, place)
     variants = _variants(options, place, jobs)
     found = list(replays_of(jobs, variants, truth, events, options.seeds))
+    if not any(one.metrics.counts.replayed for one in found):
+        why = "; ".join(counted(found[0].metrics.counts)[1:])
+        hint = "is it the machine that they ran on? --cores N, or nodes with GPUs: --site FILE"
+        raise UsageError(f"no job of {past.source} can run on this machine: {why}", hint=hint)
     if options.html is not None:
         _write_html(options.html, past, found)
     if options.json_:
