@@ -146,10 +146,10 @@ def test_a_file_of_another_form_at_its_end_is_two_files(tmp_path: Path) -> None:
         expect(path, Purpose.PAST_JOBS)
 
 
-def test_what_cannot_be_opened_is_of_no_kind(tmp_path: Path) -> None:
+def test_a_broken_gzip_file_is_one(tmp_path: Path) -> None:
     broken = tmp_path / "x.gz"
     broken.write_bytes(b"\x1f\x8bnothing")
-    assert list(recognised(broken)) == []
+    assert [kind.name for kind in recognised(broken)] == ["a compressed file or an archive"]
     assert list(recognised(tmp_path / "none")) == []
 
 
