@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import click
 
-from berth.pilot.documents import read_json, write_text
+from berth.pilot.documents import json_data, read_json, read_json_or_toml, read_text, write_text
 from berth.pilot.errors import DocumentError, UsageError
 from berth.pilot.units import whole_number
 from berth.plugin.cli.options import FILE, POSITIVE
@@ -17,6 +16,7 @@ from berth.plugin.scheduler.registry import SCHEDULERS
 from berth.policies.mig import Geometry, Layout, lookup
 from berth.policies.mig.documents import FleetDocument, PlanDocument
 
+FLEET_SCHEMA = "berth.mig-fleet/1"
 Device = tuple[int, Geometry, Layout, bool]
 
 
@@ -75,12 +75,15 @@ def _configurations(
 
 
 def _gpus(source: Path) -> list[tuple[str, Geometry, Layout, bool]]:
-    if _schema(source).startswith("berth.mig-fleet/"):
-        fleet = read_json(source, FleetDocument)
+    schema = _schema(source)
+    if schema == FLEET_SCHEMA:
+        fleet = read_json_or_toml(source, FleetDocument)
         rows = [(g.name, g.model, g.layout, g.mig_enabled) for g in fleet.gpus]
-    else:
+    elif schema == "berth.mig-plan/1":
         document = read_json(source, PlanDocument)
         rows = [(g.name, g.model, g.after, True) for g in document.gpus]
+    else:
+        raise DocumentError(source, f"is {schema!r}, no plan and no fleet file", key="schema")
     gpus = []
     for number, (name, model, words, enabled) in enumerate(rows):
         try:
@@ -94,11 +97,9 @@ def _gpus(source: Path) -> list[tuple[str, Geometry, Layout, bool]]:
     return gpus
 
 
-def _schema(source: Path) -> str:
-    """Return the schema that the file names; empty for an unreadable file, which the reader of
-    plans then reports."""
-    try:
-        data = json.loads(source.read_bytes()[:8_388_608])
-    except (OSError, ValueError, RecursionError):
-        return ""
-    return str(data.get("schema", "")) if isinstance(data, dict) else ""
+def _schema(source: Path) -> object:
+    """Return the schema that the file names; a TOML file can only be a fleet."""
+    if source.suffix == ".toml":
+        return FLEET_SCHEMA
+    data = json_data(read_text(source), source=source)
+    return data.get("schema") if isinstance(data, dict) else None
