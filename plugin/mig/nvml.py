@@ -313,7 +313,7 @@ def _table(gpu: str) -> Geometry | None:
 
 def _other_name(profile: str, table: Geometry | None) -> str | None:
     """Return the name of a profile in other versions of the driver; None: it has no other."""
-    known = table and table.named(profile)
+    known = None if table is None else table.named(profile)
     if known is None:
         return None
     return known.other_name if known.name == profile else known.name

@@ -12,6 +12,7 @@ from berth.policies.mig import Geometry, GpuState, SliceProfile, known_gpus, loo
 from berth.policies.mig.layout import enumerate_states
 from berth.policies.mig.recommend import Recommendation, SliceChoice
 from berth.predictor.core.prediction import Interval
+from berth.predictor.hardware.catalogue import candidates
 
 
 class _Profile(NamedTuple):
@@ -118,14 +119,21 @@ def geometry_report(geometry: Geometry, *, with_layouts: bool) -> Report:
         f"memory: {geometry.memory_basis}",
         f"placements: {geometry.placements_basis}",
         f"source: {geometry.source}",
-        f"also called: {', '.join(geometry.aliases) or '-'}",
+        f"also called: {', '.join(filter(_is_of_one_geometry, geometry.aliases)) or '-'}",
     ]
+    if other_names := [p.other_name for p in geometry.profiles if p.other_name]:
+        notes.append(f"profiles in other versions of the driver: {', '.join(other_names)}")
     parts = [Part("", tables=[table], notes=notes)]
     if with_layouts:
         layouts = enumerate_states(geometry.plain()).maximal
         text = "\n".join(map(str, layouts))
         parts.append(Part("Maximal layouts (without media variants)", verbatim=text))
     return Report(f"{table.caption} ({media})", "", parts)
+
+
+def _is_of_one_geometry(gpu: str) -> bool:
+    """Return whether a GPU's name, such as ``H100``, stands for GPUs with the same MIG slices."""
+    return len({device.mig for device in candidates(gpu) if device.mig}) == 1
 
 
 def geometry_data(geometry: Geometry) -> dict[str, Any]:

@@ -131,6 +131,7 @@ def test_without_mig_and_after_an_interrupted_apply_it_says_so(
     fleet.reset("a100-40", mig=False)
     assert "no GPU has MIG on" in site.auto("--yes")
     fleet.reset("a100-40")
+    (site.folder / "state").mkdir()
     Journal(site.folder / "state").begin({"id": "a", "old": {}, "new": {}, "notice": {}})
     assert "`berth mig apply --resume` ends it" in site.auto()
     main(["mig", "show", "--here"])
