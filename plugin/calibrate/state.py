@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import platform
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 
@@ -22,8 +22,8 @@ from berth.pilot.network.links import LinkMeasurement
 from berth.pilot.node import NodeMeasurement
 from berth.pilot.profile import Name, NonNegative
 from berth.plugin.doctor.findings import Findings, warn
+from berth.plugin.scheduler import Scheduler
 from berth.plugin.scheduler.facts import NodeFacts
-from berth.plugin.scheduler.registry import open_scheduler
 from berth.plugin.site.site import Site
 from berth.plugin.store import Store
 from berth.predictor.core.bundle import schema_of_bundle
@@ -179,12 +179,15 @@ class Folder:
         return [result for result in results if result.complete]
 
 
-def check_calibration(site: Site) -> Findings:
-    """Check that nodes still have the kernel and driver of their measurement (``site doctor``)."""
+def check_calibration(site: Site, scheduler: Callable[[], Scheduler]) -> Findings:
+    """Check that nodes still have the kernel and driver of their measurement (``site doctor``).
+
+    ``scheduler`` is called only where there is a calibration to check.
+    """
     folder = Folder(Path(site.source).absolute().parent / FOLDER)
     if not (folder.path / STATE_FILE).exists():
         return
-    nodes = {node.name: node for node in open_scheduler(site).read().nodes}
+    nodes = {node.name: node for node in scheduler().read().nodes}
     again = f"berth site calibrate --site {site.source}"
     drivers = drivers_seen(site)
     for kind in dict.fromkeys(step.kind for step in folder.read().steps):

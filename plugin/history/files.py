@@ -49,7 +49,8 @@ def lines_of(file: Path) -> list[str]:
     except FileNotFoundError:
         raise DocumentError(file, "does not exist") from None
     except (EOFError, zlib.error, gzip.BadGzipFile):
-        raise DocumentError(file, "is a broken gzip file") from None
+        hint = "was it copied whole? gunzip --test says"
+        raise DocumentError(file, "is a broken gzip file", hint=hint) from None
     except OSError as error:
         raise DocumentError(file, f"cannot be read: {error.strerror}") from None
     if data.startswith(_UTF_16):

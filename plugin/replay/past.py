@@ -20,7 +20,7 @@ from berth.pilot.importers.foreign import Purpose
 from berth.plugin.history.files import FORMATS as OWN_FORMATS
 from berth.plugin.history.files import kind_of, lines_of, read_past_jobs
 from berth.plugin.history.openb import OPENB, read_openb
-from berth.plugin.history.reading import SINGLETON, ReadJobs, Unreadable, why_none
+from berth.plugin.history.reading import ENDED, SINGLETON, ReadJobs, Unreadable, why_none
 from berth.plugin.replay.tables import read_job_table, with_times
 from berth.plugin.scheduler import Scheduler
 from berth.plugin.scheduler.registry import SCHEDULERS, open_scheduler
@@ -118,7 +118,7 @@ def _checked(past: PastJobs, times: Path | None, steps: Floats | None, *, strict
             hint="leave out --strict to skip them",
         )  # fmt: skip
     if not len(past.trace):
-        raise DocumentError(past.source, why_none(read), hint=_HINT if read.broken else None)
+        raise DocumentError(past.source, why_none(read), hint=_HINT if read.broken else ENDED)
     return past if times is None else replace(past, trace=with_times(past.trace, times, steps))
 
 

@@ -96,7 +96,13 @@ def replay_command(options: Options) -> None:
     events = _events(options, jobs, place)
     variants = _variants(options, place, jobs)
     found = list(replays_of(jobs, variants, truth, events, options.seeds))
-    _check_any_replayed(found)
+    if not any(one.metrics.counts.replayed for one in found):
+        why = "; ".join(counted(found[0].metrics.counts)[1:])
+        hint = "is it the machine that they ran on? --cores N, or nodes with GPUs: --site FILE"
+        lacking = "; ".join(unknown_partitions(found[0].replays[0]))
+        raise UsageError(
+            f"no job of {past.source} can run on this machine: {why}", hint=lacking or hint
+        )
     if options.html is not None:
         _write_html(options.html, past, found)
     if options.json_:
@@ -148,17 +154,6 @@ def _write_html(path: Path, past: PastJobs, found: Sequence[VariantReplays]) -> 
     counts = [*summary(past.read), *counted(found[0].metrics.counts)]
     report = replay_report(Path(past.source).name, found, counts)
     write_text(path, page.html(report, made_by="berth replay"))
-
-
-def _check_any_replayed(replays: Sequence[VariantReplays]) -> None:
-    """Raises UsageError where no variant could replay a job."""
-    counts = replays[0].metrics.counts
-    if counts.read and not any(each.metrics.counts.replayed for each in replays):
-        reasons = ", ".join(f"{count} {why}" for why, count in counts.refused.items())
-        raise UsageError(
-            f"none of {counts.read} jobs can be replayed: {reasons}",
-            hint="; ".join(unknown_partitions(replays[0].replays[0])) or None,
-        )
 
 
 def _check_live(options: Options) -> None:
