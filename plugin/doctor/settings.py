@@ -209,7 +209,7 @@ def _unknown_users(site: Site) -> Findings:
     """Report users of the site file that this host does not know."""
     named = {
         "daemon.admins": set(site.daemon.admins),
-        "coverage.users": set(site.coverage.users.include | site.coverage.users.exclude),
+        "coverage.users": {*site.coverage.users.include, *site.coverage.users.exclude},
         "right_sizing.users": set(site.right_sizing.users),
         "slices_from_use.users": set(site.slices_from_use.users),
         "candidates: allowed_users": {
