@@ -22,7 +22,6 @@ from warm_berth import FRESH
 
 from berth.plugin.report.parts import text_table
 from berth.plugin.report.terminal import table_text
-from berth.plugin.slurm.filter import FILTER_PATH
 
 _LAYOUT = """\
 NodeName=old1 NodeHostname={host} NodeAddr=127.0.0.1 Port={old1} CPUs=32 Boards=1 \
@@ -202,16 +201,12 @@ def first_day(slurm: Cluster, fit: str, *, unnamed: bool = True) -> Iterator[Non
         1,
     )
     site.write_text(text)
-    slurm.set_filter_config(
-        socket=slurm.berth_socket, kill_switch=slurm.work / "off", deadline_ms=1000,
-        reread_config_s=0,
-    )  # fmt: skip
     slurm.berth_socket.unlink(missing_ok=True)
     slurm.launch("berth", *FRESH, "serve", "--site", str(site))
     try:
         wait_until(slurm.berth_socket.exists, "berth serve listens", 60)
         time.sleep(4)  # until it has read the cluster
-        slurm.set_job_submit(FILTER_PATH.read_text())
+        slurm.install_filter(kill_switch=slurm.work / "off")
         yield
     finally:
         slurm.end("berth")

@@ -23,10 +23,9 @@ from known_programs import known_programs
 from new_programs import new_programs
 from site_programs import Program, installed, packages
 from site_report import PLACES, Answer, Outcome, program_table, report
-from slurm_cluster import ClusterUnavailable, wait_until
-from two_kinds import TwoKinds, two_kinds
+from slurm_cluster import ClusterUnavailable, cluster, wait_until
+from two_kinds import TwoKinds
 
-from berth.plugin.slurm.filter import FILTER_PATH
 from berth.plugin.store import Store
 
 BERTH = str(Path(sys.executable).with_name("berth"))
@@ -72,14 +71,7 @@ class FreshSite:
         )
         daemon = self.cluster.before_others(BERTH, "serve", "--site", str(self.site))
         self.cluster.launch("berth", *daemon)
-        self.cluster.set_filter_config(
-            socket=self.cluster.berth_socket,
-            kill_switch=self.work / "off",
-            deadline_ms=2000,
-            auto_partition="auto",
-            reread_config_s=0,
-        )
-        self.cluster.set_job_submit(FILTER_PATH.read_text())
+        self.cluster.install_filter(kill_switch=self.work / "off")
         wait_until(self.cluster.berth_socket.exists, "the daemon listens", 60)
         return said
 
@@ -256,10 +248,10 @@ def main() -> None:
     if unknown := set(asked.only or ()) - set(names):
         parser.error(f"no program {', '.join(sorted(unknown))} in the set {asked.set}; "
                      f"it has {', '.join(names)}")  # fmt: skip
-    with two_kinds() as cluster:
-        site = FreshSite(cluster)
+    with cluster(TwoKinds) as running:
+        site = FreshSite(running)
         wanted, missing = installed(
-            [one for one in SETS[asked.set](cluster.work) if one.name in (asked.only or names)]
+            [one for one in SETS[asked.set](running.work) if one.name in (asked.only or names)]
         )
         print(site.install(*calibration), flush=True)
         outcomes = piloted(site, wanted)

@@ -483,6 +483,7 @@ REFUSED = {
     "asked nodes more than there are": (move_to("gpu"), {**AUTO, "min_nodes": 5}),
     "more CPUs than there are": (move_to("gpu", tasks=129), AUTO),
     "edits without a partition": ({"v": 1, "action": "edit", "edits": {"tasks": 2}}, AUTO),
+    "an edit without a stamp": ({**move_to("gpu"), "stamp": None}, AUTO),
     "half a task": (move_to("gpu", tasks=1.5), AUTO),
 }
 

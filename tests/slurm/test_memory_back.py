@@ -12,13 +12,12 @@ from pathlib import Path
 
 import pytest
 from fake_daemon import FakeDaemon
-from slurm_cluster import Cluster, ClusterUnavailable, cluster, wait_until
+from slurm_cluster import Cluster, cluster_or_skip, wait_until
 from slurm_conf import NODE_NAMES
 
 from berth.pilot.errors import SchedulerError
 from berth.plugin.right_sizing import guard
 from berth.plugin.slurm import memory_back
-from berth.plugin.slurm.filter import FILTER_PATH
 
 STAMP = "berth/1 id=d1 action=edit code=memory-fit fit=0123456789abcdef"
 
@@ -268,15 +267,9 @@ def strict() -> Iterator[Cluster]:
     if not os.access("/sys/fs/cgroup/memory/cgroup.procs", os.W_OK):
         pytest.skip("SLURM TESTS SKIPPED: no control groups of memory, version 1, can be made here")
     try:
-        with cluster(amend=held_to_memory) as running:
-            running.set_filter_config(
-                socket=running.berth_socket, kill_switch=running.root / "run" / "off",
-                deadline_ms=1000, reread_config_s=0,
-            )  # fmt: skip
-            running.set_job_submit(FILTER_PATH.read_text())
+        with cluster_or_skip(amend=held_to_memory) as running:
+            running.install_filter()
             yield running
-    except ClusterUnavailable as missing:
-        pytest.skip(f"SLURM TESTS SKIPPED: {missing}")
     finally:
         for node in NODE_NAMES:  # slurmd leaves its groups
             for group in Path("/sys/fs/cgroup").glob(f"*/slurm_{node}"):
@@ -347,16 +340,9 @@ def with_gpus_in_auto(files: Mapping[str, str]) -> dict[str, str]:
 
 @pytest.fixture
 def with_slices() -> Iterator[Cluster]:
-    try:
-        with cluster(amend=with_gpus_in_auto) as running:
-            running.set_filter_config(
-                socket=running.berth_socket, kill_switch=running.root / "run" / "off",
-                deadline_ms=1000, reread_config_s=0,
-            )  # fmt: skip
-            running.set_job_submit(FILTER_PATH.read_text())
-            yield running
-    except ClusterUnavailable as missing:
-        pytest.skip(f"SLURM TESTS SKIPPED: {missing}")
+    with cluster_or_skip(amend=with_gpus_in_auto) as running:
+        running.install_filter()
+        yield running
 
 
 @pytest.mark.slurm

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from slurm_cluster import Cluster, ClusterUnavailable, wait_until
+from slurm_cluster import Cluster, cluster_or_skip, wait_until
 
 from berth.pilot.documents import write_json
 from berth.pilot.errors import BerthError
@@ -66,13 +66,8 @@ class TwoSpeeds(Cluster):
 
 @pytest.fixture
 def cluster() -> Iterator[TwoSpeeds]:
-    try:
-        running = TwoSpeeds()
-        running.start()
-    except ClusterUnavailable as missing:
-        pytest.skip(f"NOT TESTED: {missing}")
-    yield running
-    running.stop()
+    with cluster_or_skip(TwoSpeeds) as running:
+        yield running
 
 
 def commands() -> list[str]:
