@@ -14,7 +14,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from random import Random
 
-from real_daemon import SITE, by_time_alone, filled_store
+from real_daemon import SITE, by_time_alone, fill
 from slurm_cluster import OTHER_USER, USER, Cluster, as_user, cluster, wait_until
 from two_controllers import BACKUP, launch_backup, two_controllers, wait_until_both_answer
 from warm_berth import FRESH
@@ -61,7 +61,7 @@ class SlurmPlace:
         self.store = root / "store" / "berth.db"
         self.store.parent.mkdir()
         self.has_disk = remount(self.store.parent, DISK_MIB)
-        self.store.write_bytes(filled_store())
+        fill(self.store)
         self.bundle = copy_bundle(running.etc / "bundle")
         self.wire = Wire(root / "run" / "wire.sock", running.berth_socket)
         running.set_filter_config(

@@ -7,7 +7,8 @@ import socket
 import time
 from pathlib import Path
 
-from berth_daemon import Harbour, forecast, put, wait_until
+from berth_daemon import Harbour, forecast, wait_until
+from made_forecasts import put
 from other_users import ALICE, ASK, FLOOD, MALLORY, needs_root, run_as, running_as
 
 CONNECTIONS, SUBMISSIONS = 300, 100
