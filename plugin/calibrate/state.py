@@ -20,7 +20,7 @@ from berth.pilot.errors import BerthError, UsageError
 from berth.pilot.host import gpu_driver
 from berth.pilot.network.links import LinkMeasurement
 from berth.pilot.node import NodeMeasurement
-from berth.pilot.profile import Name, NonNegative
+from berth.pilot.profile import Name
 from berth.plugin.doctor.findings import Findings, warn
 from berth.plugin.scheduler import Scheduler
 from berth.plugin.scheduler.facts import NodeFacts
@@ -96,7 +96,6 @@ class Step(Document):
     job: str | None = None
     """Identifier of the job; None: not submitted."""
     queue: str = ""
-    submitted_s: NonNegative = 0.0
     problem: str | None = None
     """Why there is no result; None: there is one, or it is still expected."""
 
