@@ -142,11 +142,9 @@ FORECASTS = (
 class ManyPlaces(Cluster):
     """Fifteen nodes of five kinds."""
 
-    node_names = tuple(
-        f"{kind}{n + 1}" for kind, (count, *_) in _KINDS.items() for n in range(count)
-    )
-    nodes = "".join([*(node(name, *_KINDS[name[0]][1], **_KINDS[name[0]][2])
-                       for name in node_names), _PARTITIONS])  # fmt: skip
+    node_names = tuple(f"{kind}{n + 1}" for kind in _KINDS for n in range(_KINDS[kind][0]))
+    nodes = "".join(node(name, *_KINDS[name[0]][1], **_KINDS[name[0]][2]) for name in node_names)
+    nodes += _PARTITIONS
 
     def _prepare(self) -> None:
         super()._prepare()
