@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from berth.pilot.errors import BerthError, UsageError
-from berth.plugin.cli.options import DIRECTORY, PATH, Rare, seconds_of
+from berth.plugin.cli.options import DIRECTORY, PATH, Rare, seconds_of, site_option
 from berth.plugin.installed_site import SITE_FILE, find_site
 from berth.plugin.report.progress_bars import saying
 from berth.plugin.report.terminal import report_text
@@ -46,13 +46,7 @@ def _seconds(_context: click.Context, parameter: click.Parameter, value: str) ->
     epilog="Example: berth replay tune jobs.sacct --site berth.toml --metrics finish,cost"
 )
 @click.argument("jobs", type=PATH, required=False)
-@click.option(
-    "--site",
-    "site_file",
-    type=PATH,
-    envvar="BERTH_SITE",
-    help=f"Site file (berth.toml). Default: {SITE_FILE}.",
-)
+@site_option
 @click.option("--times", type=PATH, metavar="CSV",
               help="CSV of true run times elsewhere: job,platform,runtime_s.")  # fmt: skip
 @click.option("--metrics", callback=_words, default="finish",
