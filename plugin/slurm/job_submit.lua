@@ -9,7 +9,8 @@
 --   * a file (the kill switch) turns it off at once, and `--comment=berth:off` does so for one job.
 -- Install it beside slurm.conf with JobSubmitPlugins=lua; a site with rules of its own loads it from
 -- its job_submit.lua and calls `berth_submit(job_desc, part_list, uid, check)` (docs/slurm.md).
--- Protocol: docs/protocol.md. Lua 5.1 and later.
+-- Protocol: docs/protocol.md. Lua 5.1 and later. All of it is one file, so that no part can be missing
+-- or of another version where a site copies it.
 
 local CONFIG_PATH = os.getenv("BERTH_FILTER_CONFIG") or "/etc/berth/filter.conf"
 local PROTOCOL = 1

@@ -184,22 +184,14 @@ def first_day(slurm: Cluster, fit: str, *, unnamed: bool = True) -> Iterator[Non
     site = slurm.work / "berth.toml"
     slurm.berth("site", "init", "--force", "--output", str(site), timeout_s=120)
     text = site.read_text().replace('mode = "shadow"', 'mode = "enforce"', 1)
-    text = text.replace(
-        "[policy]",
-        f'[daemon]\nsocket = "{slurm.berth_socket}"\nstore = "sqlite:///{slurm.work}/berth.db"\n'
-        f'kill_switch = "{slurm.work}/off"\nruled_out = "{slurm.work}/ro.json"\n'
-        f'scheduler_users = ["root"]\nstate_refresh_s = 1\noutcomes_refresh_s = 2\n\n'
-        f'[fit]\nmode = "{fit}"\n'
-        f"unnamed_partition = {str(unnamed).lower()}\n\n[policy]",
-        1,
-    )
-    site.write_text(text)
+    rules = f'[fit]\nmode = "{fit}"\nunnamed_partition = {str(unnamed).lower()}\n'
+    site.write_text(text + slurm.daemon_table(outcomes_refresh_s=2) + rules)
     slurm.berth_socket.unlink(missing_ok=True)
     slurm.launch("berth", *FRESH, "serve", "--site", str(site))
     try:
         wait_until(slurm.berth_socket.exists, "berth serve listens", 60)
         time.sleep(4)  # until it has read the cluster
-        slurm.install_filter(kill_switch=slurm.work / "off")
+        slurm.install_filter()
         yield
     finally:
         slurm.end("berth")

@@ -61,17 +61,15 @@ class FreshSite:
         text = self.site.read_text().replace('mode = "shadow"', 'mode = "enforce"')
         text = text.replace('partition = "full"\n', f'partition = "full"\n{self.rules_of_a}')
         self.site.write_text(
-            f'{text}\n[daemon]\nsocket = "{self.cluster.berth_socket}"\n'
-            f'store = "sqlite:///{self.work}/berth.db"\nkill_switch = "{self.work}/off"\n'
-            'scheduler_users = ["root"]\nstate_refresh_s = 1\n'
-            f"outcomes_refresh_s = {OUTCOMES_S}\n[learning]\nenabled = false\n"
+            f"{text}{self.cluster.daemon_table(outcomes_refresh_s=OUTCOMES_S)}"
+            "[learning]\nenabled = false\n"
         )
         said = self.berth(
             "site", "calibrate", "--site", str(self.site), "--at-once", "1", *calibration
         )
         daemon = self.cluster.before_others(BERTH, "serve", "--site", str(self.site))
         self.cluster.launch("berth", *daemon)
-        self.cluster.install_filter(kill_switch=self.work / "off")
+        self.cluster.install_filter()
         wait_until(self.cluster.berth_socket.exists, "the daemon listens", 60)
         return said
 

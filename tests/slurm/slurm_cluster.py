@@ -246,12 +246,30 @@ class Cluster:
         if ids:
             self.run("scancel", "--quiet", *sorted(set(ids)), check=False)
 
+    @property
+    def kill_switch(self) -> Path:
+        """The file that turns Berth off on this cluster."""
+        return self.root / "run" / "off"
+
+    def daemon_table(self, **values: object) -> str:
+        """The table of a site file by which ``berth serve`` serves this cluster, and ``values``."""
+        settings = {
+            "socket": str(self.berth_socket),
+            "store": f"sqlite:///{self.work}/berth.db",
+            "kill_switch": str(self.kill_switch),
+            "ruled_out": str(self.work / "ruled-out.json"),
+            "scheduler_users": ["root"],
+            "state_refresh_s": 1,
+        } | values
+        lines = "".join(f"{key} = {json.dumps(value)}\n" for key, value in settings.items())
+        return f"\n[daemon]\n{lines}"
+
     def set_filter_config(self, **values: object) -> None:
         """Write the filter's configuration file: it asks ``berth.sock``, and waits for the answer
         as long as it can, to be heard however busy the machine is. ``values`` change that."""
         settings = {
             "socket": self.berth_socket,
-            "kill_switch": self.root / "run" / "off",
+            "kill_switch": self.kill_switch,
             "deadline_ms": 1000,
             "reread_config_s": 0,
         } | values

@@ -131,7 +131,7 @@ def test_auto_runs_in_its_own_nodes_when_nobody_answers(slurm: Cluster) -> None:
 
 
 def test_the_kill_switch_works_at_once_and_without_restart(slurm: Cluster) -> None:
-    switch = slurm.root / "run" / "off"
+    switch = slurm.kill_switch
     with FakeDaemon(slurm.berth_socket, lambda _: move_to("gpu")) as daemon:
         switch.touch()
         off = slurm.sbatch("--hold")

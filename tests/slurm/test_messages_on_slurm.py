@@ -149,7 +149,7 @@ def test_a_slow_or_absent_scontrol_delays_nobody(slurm: Cluster, daemon: RealDae
 def test_the_word_leaves_no_trace_where_the_kill_switch_is_on(
     slurm: Cluster, daemon: RealDaemon
 ) -> None:
-    switch = slurm.root / "run" / "off"
+    switch = slurm.kill_switch
     switch.touch()
     try:
         read = shell(slurm, f"sbatch --parsable {MOVED} --wrap=true", login_node(slurm))

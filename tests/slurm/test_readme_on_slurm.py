@@ -110,12 +110,7 @@ class Administrator:
 
     def moves_paths(self) -> None:
         """The daemon's own files, which would be the machine's."""
-        root = self.cluster.root
-        self.site.write_text(
-            f'{self.site.read_text()}\n[daemon]\nsocket = "{self.cluster.berth_socket}"\n'
-            f'store = "sqlite:///{self.cluster.work}/berth.db"\nkill_switch = "{root}/off"\n'
-            'scheduler_users = ["root"]\nstate_refresh_s = 1\n'
-        )
+        self.site.write_text(self.site.read_text() + self.cluster.daemon_table())
 
     def has_measured(self) -> None:
         """What calibration's jobs would leave: the site's own kinds, by their nodes."""

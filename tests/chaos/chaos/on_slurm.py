@@ -56,7 +56,7 @@ class SlurmPlace:
         self.setting = Setting("slurm", deadline_s, 3, 0.5, 2.0)
         self.calls = root / "log" / "calls.jsonl"
         self.calls.touch()
-        self.kill_switch = root / "run" / "off"
+        self.kill_switch = running.kill_switch
         self.site_file = running.etc / "berth.toml"
         self.store = root / "store" / "berth.db"
         self.store.parent.mkdir()
@@ -66,7 +66,6 @@ class SlurmPlace:
         self.wire = Wire(root / "run" / "wire.sock", running.berth_socket)
         running.set_filter_config(
             socket=self.wire.path,
-            kill_switch=self.kill_switch,
             deadline_ms=1000 * deadline_s,
             breaker_failures=self.setting.breaker_failures,
             breaker_first_pause_s=self.setting.first_pause_s,
