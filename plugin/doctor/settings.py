@@ -180,7 +180,7 @@ def _coverage(site: Site) -> Findings:
     """Report filters of `[coverage]` that let no job through."""
     cover = site.coverage
     for word, names in (("users", cover.users), ("accounts", cover.accounts)):
-        both = sorted(names.include & names.exclude)
+        both = sorted({*names.include} & {*names.exclude})
         if both:
             yield warn(
                 "coverage",
@@ -189,14 +189,14 @@ def _coverage(site: Site) -> Findings:
             )
     queues = {candidate.queue for candidate in site.candidates}
     known = queues | {site.auto_queue}
-    strange = sorted((cover.queues.include | cover.queues.exclude) - known)
+    strange = sorted({*cover.partitions.include, *cover.partitions.exclude} - known)
     if strange:
         yield warn(
             "coverage",
             f"partitions: {_some(strange)} are no partition of the site file",
             f"there are: {', '.join(sorted(filter(None, known)))}",
         )
-    if site.auto_queue is None and not cover.unnamed_queue:
+    if site.auto_queue is None and not cover.unnamed_partition:
         yield fail(
             "coverage",
             "there is no auto partition, and jobs that name no partition are not covered: no job "

@@ -20,8 +20,8 @@ from berth_daemon import (
     fake_slurm,
     forecast,
     harbour,
-    put,
 )
+from made_forecasts import put
 from ui_store import decision
 
 from berth.pilot.version import VERSION
