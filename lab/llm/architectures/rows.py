@@ -114,6 +114,11 @@ def _known_texts(family: Family) -> list[str]:
     combined += [f"{a} * {b} // {c}" for a in parts for b in wide for c in split if c not in (a, b)]
     combined += [f"{a} - {b}" for a in parts for b in parts if a != b]
     combined += [f"{a} + {b}" for a in simple for b in simple if a < b]
+    combined += [  # patches of a picture, and one for its class
+        f"({picture} // {patch}) ** 2 + 1"
+        for picture in keys if picture.endswith("image_size")
+        for patch in keys if patch.endswith("patch_size")
+    ]  # fmt: skip
     combined += [  # adapters of a block that layers of a kind share in turn
         f"({length} - before({kinds}, i) + {blocks} - 1) // {blocks}"
         for blocks in keys if "block" in blocks for length in lengths for kinds in lists

@@ -47,6 +47,7 @@ SAMPLES: Mapping[str, Sequence[Mapping[str, Any]]] = {
     "zamba2": [{"num_mem_blocks": 2, "use_shared_attention_adapter": True},
                {"num_mem_blocks": 2, "layers_block_type": ["mamba", "hybrid"] * 8,
                 "num_hidden_layers": 16}],
+    "emu3": [{"vocabulary_map": {"<image>": 151851}}],
     "qwen4_exp_text": [_INDEXER],
     "qwen4_exp": [{"text_config": _INDEXER}],
     "lfm2": [{"full_attn_idxs": [2, 5, 8, 10]}, {"full_attn_idxs": [1, 4], "block_ff_dim": 4096}],

@@ -35,6 +35,7 @@ class Seeing(Family):
         base: dict[str, Any] = {self.text_key: {"model_type": text.model_type, layers: 4, **sample}}
         self.towers = [key for key in self.cls.sub_configs if key != self.text_key]
         base |= {key: {} for key in self.towers}  # a part of an encoder's keys: its own defaults
+        base |= {k: v for sample in self.samples for k, v in sample.items() if k != self.text_key}
         try:
             self.cls(**base)
         except Exception:
