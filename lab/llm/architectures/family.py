@@ -326,7 +326,7 @@ def _changed(  # noqa: PLR0911 - a case for each kind of value
         annotation = str(getattr(cls, "__dataclass_fields__", {}).get(key, _NoField).type)
     if isinstance(value, int):
         absent = [None] if "None" in annotation and value else []
-        if value > _LARGEST_SWITCH or "window" in key:
+        if value > _LARGEST_SWITCH or ("window" in key and "pattern" not in key):
             return absent
         return [value + 1, 0, *absent] if value > 0 else [1, 2]
     if value == "auto":
