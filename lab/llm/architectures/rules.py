@@ -53,7 +53,21 @@ class Rules:
         if text is None:
             opposite = self._several(~wanted)
             text = None if opposite is None else f"not ({opposite})"
-        return text
+        return text or self._within(wanted)
+
+    def _within(self, wanted: Booleans) -> str | None:
+        """Return a condition joined with one of two others."""
+        for outer in np.flatnonzero(self._rows[:, wanted].all(axis=1)):
+            rows = self._rows[:, self._rows[outer]]
+            goal = wanted[self._rows[outer]]
+            options = np.flatnonzero(~rows[:, ~goal].any(axis=1) & rows[:, goal].any(axis=1))
+            reached = rows[options][:, goal]
+            for n, first in enumerate(options):
+                match = np.flatnonzero((reached[n] | reached[n + 1 :]).all(axis=1))
+                if match.size:
+                    either = f"{self._names[first]} or {self._names[options[n + 1 + match[0]]]}"
+                    return f"{_part(self._names[outer])} and ({either})"
+        return None
 
     def _joined(self, wanted: Booleans, word: str) -> str | None:
         rows, goal = (self._rows, wanted) if word == "and" else (~self._rows, ~wanted)

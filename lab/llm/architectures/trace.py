@@ -196,7 +196,7 @@ def builder(config: Any, *, seeing: bool = False) -> Callable[[Any], Any]:
     module = importlib.import_module(
         type(config).__module__.replace(".configuration_", ".modeling_")
     )
-    return next(
+    return next(  # type: ignore[no-any-return]
         cls._from_config for name, cls in vars(module).items()
         if name.endswith("TextModel") and getattr(cls, "config_class", None) is type(config)
     )  # fmt: skip

@@ -72,7 +72,8 @@ _ENOUGH = 60
 def _rule_by_layer(family: Family, key: str, needed: set[str]) -> dict[str, Any] | None:
     """Return the rule of a key that differs between layers, where a file gives one number for all:
     expressions with conditions on a layer's index. None: it must be given by layer."""
-    spaces, texts = [], []
+    spaces: list[dict[str, Any]] = []
+    texts: list[str] = []
     for point in family.resolved[:_ENOUGH]:  # the class's own, samples, single changes
         layers = family.count_of(point.values) or 0
         lists = {

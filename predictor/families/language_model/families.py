@@ -180,7 +180,7 @@ def resolved(
                 next((v for c, v in each or rule["kinds"] if _holds(c, {**space, "i": i})), None)
                 for i in indices
             ]
-            values[key] = [evaluate(text, space) for text in kinds] if each else kinds
+            values[key] = [evaluate(str(text), space) for text in kinds] if each else kinds
     return values
 
 
