@@ -39,7 +39,7 @@ from berth.plugin.right_sizing.fitting import (
     slice_key,
     wants_slices,
 )
-from berth.plugin.site.site import Show
+from berth.plugin.site.document import Show
 from berth.plugin.usernames import UserNames
 from berth.plugin.workloads.names import may_use, resolved
 from berth.policies.codes import BY_FIT, Code

@@ -16,7 +16,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from berth_daemon import RunningDaemon, forecast, put, start_daemon, wait_until
+from berth_daemon import RunningDaemon, forecast, start_daemon, wait_until
+from made_forecasts import put
 
 from berth.plugin.store import Store
 
