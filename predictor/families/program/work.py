@@ -162,14 +162,18 @@ class Work:
         )
 
 
+def missing_counters(profile: Profile) -> list[str]:
+    """Return the names of the counters that a roofline needs and the profile lacks."""
+    return [name for name in REQUIRED if profile.value(name) is None]
+
+
 def work_of(profile: Profile) -> Work:
     """Return a program's operations, bytes and cache misses, from the counters of its profile.
 
     Raises UsageError if required counters are missing (the message names them) or if no
     instructions were counted.
     """
-    absent = [name for name in REQUIRED if profile.value(name) is None]
-    if absent:
+    if absent := missing_counters(profile):
         raise UsageError(
             f"profile {profile.name!r} has no {', no '.join(absent)}",
             hint="pilot it again where these can be counted (hardware counters or valgrind)",
