@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 from thorough import examples
 
 from berth.predictor.learning.cells import SHIPPED, Cell, Place, Row, Run, covariance
+from berth.predictor.learning.effects import Information, effects_of
 from berth.predictor.learning.evidence import clock_deviation
-from berth.predictor.learning.posterior import MOST_RUNS, Information, Posterior, effects_of
+from berth.predictor.learning.posterior import MOST_RUNS, Posterior
 from berth.predictor.learning.surprises import (
     FEWEST,
     NORMAL_90,
