@@ -37,7 +37,7 @@ ENDED = Outcome(
     submit_s=NOW_S - 200,
     start_s=NOW_S - 200,
     end_s=NOW_S - 134,
-    node_count=1,
+    nodes=1,
     cores=8,
     gpus=1,
 )
