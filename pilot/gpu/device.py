@@ -135,8 +135,8 @@ class DriverGpu:
             numbers.append(value.value)
         return "sm_{}{}".format(*numbers)
 
-    def _call(self, what: str, *arguments: object) -> None:
-        name = self._vendor.functions[what]
+    def _call(self, action: str, *arguments: object) -> None:
+        name = self._vendor.functions[action]
         status = getattr(self._library, name)(*arguments)
         if status:
             raise PilotError(

@@ -111,9 +111,9 @@ class Threads:
         }
         best = max(rates.values())
 
-        def computed(those: list[tuple[int, str]]) -> int:
-            lesser = [rates[thread] for thread in those if rates[thread] * RATE_SHARE < best]
-            return len(those) - (len(lesser) if sum(lesser) * TEAM_SHARE < best else 0)
+        def computed(alive: list[tuple[int, str]]) -> int:
+            lesser = [rates[thread] for thread in alive if rates[thread] * RATE_SHARE < best]
+            return len(alive) - (len(lesser) if sum(lesser) * TEAM_SHARE < best else 0)
 
         return max(
             computed([(pid, name) for name in names if (pid, name) in rates])

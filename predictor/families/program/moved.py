@@ -113,13 +113,13 @@ def _on_all_cores(
     the program's serial share. ``rows``: table rows of one core of the reference, one core of the
     platform, and of all the cores.
     """
-    home, one, target = rows
+    home, one_core, target = rows
     roofs, scaling = reading.roofs, reading.scaling
     cores = scaling.usable(np.array(float(units)))
     stretch = float(scaling.stretch(cores)) / float(cores)
     share = min(1.0, float(roofs.dram[home]) / own_s)
     serial = min(1.0, scaling.serial_share)
-    memory = serial * float(roofs.dram[one]) + (1 - serial) * float(roofs.dram[target])
+    memory = serial * float(roofs.dram[one_core]) + (1 - serial) * float(roofs.dram[target])
     memory *= min(1.0, own_s / max(float(roofs.dram[home]), _TINY_S))
     together = (1 - share) * one_core_s * stretch + memory + float(roofs.fixed[target])
     return min(together, one_core_s * max(1.0, stretch) + float(roofs.fixed[target]))

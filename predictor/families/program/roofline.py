@@ -153,8 +153,8 @@ def thread_scaling(profile: Profile, work: Work, home: Platform | None) -> Threa
 
     def most_speedup(cores: int) -> float:
         table = Ceilings.of([Point(home, 1), Point(home, cores)])
-        one, several = times(work, table, PERFECT_SCALING).parallel.tolist()
-        return float(min(cores, max(1.0, one / several)))
+        one_core_s, several_s = times(work, table, PERFECT_SCALING).parallel.tolist()
+        return float(min(cores, max(1.0, one_core_s / several_s)))
 
     return ThreadScaling.of(profile, home, most_speedup)
 

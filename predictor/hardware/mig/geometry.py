@@ -202,12 +202,12 @@ class Difference:
     """A field of a profile whose value in NVML differs from Berth's table; NVML is right."""
 
     profile: str
-    what: str
+    field: str
     table: object
     nvml: object
 
     def __str__(self) -> str:
-        return f"{self.profile}: {self.what} is {self.nvml} by NVML, {self.table} by the table"
+        return f"{self.profile}: {self.field} is {self.nvml} by NVML, {self.table} by the table"
 
 
 _COMPARED = (
