@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from berth.pilot.platform import Platform
 from berth.pilot.profile import Profile
-from berth.predictor.families.program.work import busy_cores, run_s
+from berth.predictor.families.program.amdahl import busy_cores, run_s
 from berth.predictor.hardware.ceilings import Point
 
 LEAST_BUSY = 0.5

@@ -19,7 +19,8 @@ from berth.pilot.profile import Profile
 from berth.predictor.core.family import Answer
 from berth.predictor.core.intervals import around
 from berth.predictor.core.prediction import Basis, Bound, Prediction, PredictionCurve
-from berth.predictor.core.sizes import SizeGrowth, memory_on, ran_on_gpu
+from berth.predictor.core.program_memory import memory_on, ran_on_gpu
+from berth.predictor.core.sizes import SizeGrowth
 from berth.predictor.families.program import bundle as bundles
 from berth.predictor.families.program.between_cpus import Shares, TypicalShares
 from berth.predictor.families.program.bundle import Bundle

@@ -10,10 +10,11 @@ import numpy as np
 
 from berth.pilot.profile import Profile
 from berth.predictor.core.arrays import Floats
+from berth.predictor.families.program.amdahl import ThreadScaling
 from berth.predictor.families.program.between_cpus import TypicalShares
 from berth.predictor.families.program.features import Reference, work_features
 from berth.predictor.families.program.roofline import Times, thread_scaling, times
-from berth.predictor.families.program.work import ThreadScaling, Work, work_of
+from berth.predictor.families.program.work import Work, work_of
 from berth.predictor.hardware.ceilings import Ceilings, Point
 
 

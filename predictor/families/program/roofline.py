@@ -22,13 +22,13 @@ from berth.pilot.platform import Platform
 from berth.pilot.profile import Profile
 from berth.predictor.core.arrays import Floats
 from berth.predictor.core.prediction import Bound
+from berth.predictor.families.program.amdahl import ThreadScaling
 from berth.predictor.families.program.work import (
     EMULATED_L1_BYTES,
     EMULATED_L2_BYTES,
     EMULATED_LLC_BYTES,
     LINE_BYTES,
     Levels,
-    ThreadScaling,
     Work,
 )
 from berth.predictor.hardware.ceilings import Ceilings, Point
