@@ -12,13 +12,13 @@ from pathlib import Path
 import pytest
 
 from berth.pilot.assemble import Extra, assemble
+from berth.pilot.host import cores
 from berth.pilot.launch import Order, Outcome, run_one
 from berth.pilot.native import Native
 from berth.pilot.options import PilotOptions, make_plan
 from berth.pilot.plausible import (
     BUSY_NOISE,
     contention,
-    cores,
     impossible,
     is_contention,
     noise_of,
