@@ -68,7 +68,7 @@ NO_EFFECTS = Effects()
 
 @dataclass(frozen=True, slots=True)
 class Information:
-    """What one program's runs say about platform offsets, see ``Posterior.information``."""
+    """What programs' runs say about platform offsets, see ``Posterior.information``."""
 
     precision: Floats
     """[places, places] precision of the offsets."""
@@ -78,13 +78,14 @@ class Information:
 
 def effects_of(
     places: Sequence[tuple[Place, int]],
-    programs: Sequence[Information],
+    information: Information,
     parts: Components = SHIPPED,
 ) -> Effects:
     """Return the log-time offsets of platforms learnt from several programs.
 
-    ``places``: platforms, each with its epoch (number of detected changes). For the forecast of a
-    program pass all other programs, so that its own runs are not counted twice.
+    ``places``: platforms, each with its epoch (number of detected changes); ``information``: the
+    sum over the programs. For the forecast of a program sum over all others, so that its own runs
+    are not counted twice.
     """
     if not places:
         return Effects()
@@ -100,9 +101,8 @@ def effects_of(
         design[n, count + column] = 1.0
     deviation = np.array([parts.site_kind] * len(kinds) + [parts.site_platform] * len(names)
                          + [parts.change] * len(changed))  # fmt: skip
-    zero = np.zeros((len(places), len(places)))
-    precision = design.T @ sum((program.precision for program in programs), zero) @ design
-    shift = design.T @ sum((program.shift for program in programs), np.zeros(len(places)))
+    precision = design.T @ information.precision @ design
+    shift = design.T @ information.shift
     scale = np.ones(len(deviation))
     mean, covariance = np.zeros(len(deviation)), np.diag(deviation**2)
     for _ in range(_EFFECT_ROUNDS):

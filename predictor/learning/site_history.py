@@ -272,7 +272,7 @@ class SiteHistory:
         if not chosen:
             return NO_EFFECTS
         of_these = Information(precision[chosen][:, chosen], shift[chosen])
-        return effects_of([places[n] for n in chosen], [of_these], self._parts)
+        return effects_of([places[n] for n in chosen], of_these, self._parts)
 
     def _alone(self, program: _Program, jobs: int) -> Posterior:
         """Return the posterior of a program's times after its first ``jobs`` jobs, without platform
