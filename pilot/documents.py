@@ -167,11 +167,10 @@ def write_text(
     text: str,
     *,
     mode: int | None = None,
-    owner: tuple[int, int] | None = None,
     durable: bool = False,
 ) -> None:
     """Write a UTF-8 text file atomically; the options are those of :func:`write_bytes`."""
-    write_bytes(path, text.encode("utf-8"), mode=mode, owner=owner, durable=durable)
+    write_bytes(path, text.encode("utf-8"), mode=mode, durable=durable)
 
 
 def write_bytes(

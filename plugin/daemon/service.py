@@ -94,9 +94,8 @@ class Service:
         keep: Keep = _keep_nothing,
         host: Host = HOST,
         identifiers: Identifiers | None = None,
-        draw: Callable[[], float] | None = None,
     ) -> None:
-        self._draw = draw or secrets.SystemRandom().random
+        self._draw = secrets.SystemRandom().random
         """Returns a random number from 0 to 1; jobs with one below ``policy.control`` are control
         jobs."""
         self._clock, self._files = host.clock, host.files
