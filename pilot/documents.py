@@ -117,6 +117,19 @@ def parse_json(raw: bytes | str, model: type[D], *, source: str | Path) -> D:
     return validate(json_data(raw, source=source), model, source=source)
 
 
+def parse_json_lines(raw: bytes | str, model: type[D], *, source: str | Path) -> dict[str, D]:
+    """Return JSON lines as documents by their place, ``SOURCE, line N``; empty lines are left out.
+
+    Raises DocumentError that names the place.
+    """
+    places = {
+        f"{source}, line {number}": line
+        for number, line in enumerate(raw.splitlines(), 1)
+        if line.strip()
+    }
+    return {place: parse_json(line, model, source=place) for place, line in places.items()}
+
+
 def json_data(raw: bytes | str, *, source: str | Path) -> object:
     """Return the value of a JSON text. Raises DocumentError, also for repeated keys and NaN."""
     if len(raw) > MAX_DOCUMENT_BYTES:

@@ -19,7 +19,7 @@ from pathlib import Path
 
 import numpy as np
 
-from berth.pilot.documents import parse_json
+from berth.pilot.documents import parse_json_lines
 from berth.pilot.errors import DocumentError
 from berth.pilot.native import runtime_of
 from berth.pilot.profile import Measurement, Profile
@@ -126,11 +126,11 @@ def suite_profiles() -> Mapping[str, Profile]:
     the file is damaged.
     """
     try:
-        lines = gzip.decompress(COUNTS.read_bytes()).decode("utf-8").splitlines()
-    except (OSError, EOFError, UnicodeDecodeError) as error:
+        lines = gzip.decompress(COUNTS.read_bytes())
+    except (OSError, EOFError) as error:
         raise DocumentError(COUNTS, f"cannot be read: {error}") from None
-    profiles = (parse_json(line, Profile, source=COUNTS) for line in lines)
-    return {profile.name: profile for profile in profiles}
+    profiles = parse_json_lines(lines, Profile, source=COUNTS)
+    return {profile.name: profile for profile in profiles.values()}
 
 
 def timed(platform: str, seconds: Mapping[str, float]) -> list[Profile]:
