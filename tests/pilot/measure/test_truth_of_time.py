@@ -90,7 +90,7 @@ def test_a_helper_beside_the_workers_is_no_core(share: float) -> None:
 def test_a_helper_beside_workers_that_are_started_anew_for_each_batch_is_no_core() -> None:
     helper = {"7": (20.0, 200.0)}
     looks = [{**helper, f"{n}-a": (9.0, 9.0), f"{n}-b": (9.0, 9.0)} for n in range(20)]
-    assert seen(*looks).threads_busy() == 2
+    assert seen(*looks).busy() == 2
 
 
 @pytest.mark.parametrize("share", [0.3, 0.5, 0.9])
@@ -100,12 +100,12 @@ def test_a_worker_with_less_work_is_a_worker(share: float) -> None:
 
 
 def test_a_worker_that_ended_early_is_a_worker() -> None:
-    assert seen({"7": (100.0, 100.0), "8": (12.0, 12.0)}).threads_busy() == 2
+    assert seen({"7": (100.0, 100.0), "8": (12.0, 12.0)}).busy() == 2
 
 
 def test_a_team_of_a_program_that_is_parallel_for_a_short_time_is_counted() -> None:
     team = {f"w{n}": (15.0, 100.0) for n in range(7)}
-    assert seen({"7": (100.0, 100.0), **team}).threads_busy() == 8
+    assert seen({"7": (100.0, 100.0), **team}).busy() == 8
 
 
 @pytest.mark.parametrize(
