@@ -117,7 +117,7 @@ def parse_json(raw: bytes | str, model: type[D], *, source: str | Path) -> D:
     return validate(json_data(raw, source=source), model, source=source)
 
 
-def parse_json_lines(raw: bytes | str, model: type[D], *, source: str | Path) -> dict[str, D]:
+def parse_json_lines(raw: bytes, model: type[D], *, source: str | Path) -> dict[str, D]:
     """Return JSON lines as documents by their place, ``SOURCE, line N``; empty lines are left out.
 
     Raises DocumentError that names the place.

@@ -29,7 +29,6 @@ from berth.predictor.families.program.between_cpus import Shares
 from berth.predictor.families.program.bundle import Bundle, Calibration, Labelled, OwnTime
 from berth.predictor.families.program.features import feature_row
 from berth.predictor.families.program.moved import Moved, moved_between_cpus
-from berth.predictor.families.program.range_check import RangeCheck
 from berth.predictor.families.program.reading import Layout, Reading
 from berth.predictor.hardware.ceilings import Point
 
@@ -124,6 +123,7 @@ class _Program:
         self._shares = Shares.of(reading.roofs)
         self._measured = _measured_log_times(reading.profile)
         self._doubling = SCALED_WIDENING if reading.scaling.measured else GUESSED_SCALING_WIDENING
+        self._unusual = bundle.range_check.widening(reading.work_features)
 
     def estimates(self) -> list[Estimate]:
         points = self._layout.table.points[: self._layout.count]
@@ -188,8 +188,11 @@ class _Program:
         """Return the estimate by the calibrated roofline with the correction learnt from labels."""
         manifest, name = self._bundle.manifest, entry.platform
         apart = abs(math.log2(point.units / (entry.cores or entry.gpus)))
-        check = self._bundle.own_ranges.get(name, self._bundle.range_check)
-        widening = self._widening(check, entry.reference or manifest.reference)
+        own_range = self._bundle.own_ranges.get(name)
+        unusual = self._unusual
+        if own_range is not None:
+            unusual = own_range.widening(self._reading.work_features)
+        widening = self._widening(unusual, entry.reference or manifest.reference)
         return Estimate(
             _calibrated(entry.prior, self._reading, index, self._residuals[name]),
             entry.score_quantile
@@ -204,20 +207,21 @@ class _Program:
         manifest, kind = self._bundle.manifest, "gpu" if point.gpus else "cpu"
         prior = manifest.priors[kind]
         apart = 0.0 if point.gpus else math.log2(point.units)
-        widening = self._widening(self._bundle.range_check, manifest.reference)
+        widening = self._widening(self._unusual, manifest.reference)
         spread = prior.score_quantile * self._difficulties.get(kind, UNKNOWN_DIFFICULTY) * widening
         spread *= 1 + self._doubling * apart
         spread *= NEW_GPU_WIDTH if point.gpus else NEW_PLATFORM_WIDENING
         log_time = _calibrated(prior, self._reading, index, 0.0)
         return Estimate(log_time, math.hypot(spread, self._counting), Basis.PRIOR)
 
-    def _widening(self, check: RangeCheck, reference: str) -> float:
-        """Return the factor on the log interval for an unusual program, a part of a run counted,
-        and a profile from elsewhere than the training profiles (``reference``)."""
+    def _widening(self, unusual: float, reference: str) -> float:
+        """Return the factor on the log interval: ``unusual`` for how far the program is from the
+        training programs, also of a part of a run, and of a profile from elsewhere than the
+        training profiles (``reference``)."""
         partial = 1.0 if self._reading.work.complete else PARTIAL_WIDENING
         is_elsewhere = self._reading.profile.platform != reference
         elsewhere = OTHER_REFERENCE_WIDENING if is_elsewhere else 1.0
-        return check.widening(self._reading.work_features) * partial * elsewhere
+        return unusual * partial * elsewhere
 
 
 def _with_noise(estimated: Estimate, profile: Profile) -> Estimate:

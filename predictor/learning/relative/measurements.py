@@ -140,7 +140,7 @@ def _read(paths: Sequence[Path]) -> _Read:
             for name, platform, taken, source in _labels(file):
                 _add(read.labels, name, platform, taken, source)
         elif file.suffix == ".jsonl":
-            lines = parse_json_lines(_text(file), Profile, source=file)
+            lines = parse_json_lines(_text(file).encode(), Profile, source=file)
             read.profiles.extend(lines.items())
         else:
             read.profiles.append((str(file), read_json(file, Profile)))
