@@ -3,9 +3,10 @@
 import os
 import sys
 
-# The folder above comes last: its module ``platform`` must not hide that of the standard library.
-sys.path.append(os.path.dirname(sys.path.pop(0)))
+if __name__ == "__main__":
+    # The folder above comes last: its ``platform`` must not hide that of the standard library.
+    sys.path.append(os.path.dirname(sys.path.pop(0)))
 
-from shepherd.run import main  # type: ignore[import-not-found]
+    from shepherd.run import main  # type: ignore[import-not-found]
 
-main()
+    main()

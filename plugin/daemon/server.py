@@ -81,6 +81,7 @@ class Server:
         handle: Handle,
         uids: Collection[int],
         *,
+        max_connections: int = MAX_CONNECTIONS,
         tick: Callable[[], None] = lambda: None,
         host: Host = HOST,
     ) -> None:
@@ -89,6 +90,7 @@ class Server:
         self.counts = {"accepted": 0, "wrong-uid": 0, "evicted": 0, "timed-out": 0}
         self._listener = listener
         self._handle = handle
+        self._max_connections = max_connections
         self._tick = tick
         self._connections: dict[int, _Connection] = {}
         self._pipelined: list[_Connection] = []
@@ -174,7 +176,7 @@ class Server:
                 peer.close()
                 self._refused(uid)
                 continue
-            if len(self._connections) >= MAX_CONNECTIONS:
+            if len(self._connections) >= self._max_connections:
                 self._evict()
             connection = _Connection(peer, self._clock.monotonic())
             fd = peer.fileno()

@@ -27,7 +27,7 @@ auto_queue = "auto"
 
 [daemon]
 socket = "berth.sock"
-store = "{store}"
+store = "sqlite:///{folder}/store.db"
 kill_switch = "off"
 scheduler_users = ["{user}"]
 state_refresh_s = {refresh_s}
@@ -95,7 +95,7 @@ class FluxHarbour(SiteFolder):
         """(Re)write the site file, at once for a reader."""
         text = SITE.format(
             mode=mode,
-            store=self.store_url,
+            folder=self.folder,
             user=getpass.getuser(),
             daemon=daemon,
             refresh_s=refresh_s,
