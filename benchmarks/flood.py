@@ -23,7 +23,8 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent / "tests" / "support"))
 
-from berth_daemon import forecast, harbour, put, wait_until  # noqa: E402
+from berth_daemon import forecast, harbour, wait_until  # noqa: E402
+from made_forecasts import put  # noqa: E402
 from other_users import FLOOD, MALLORY, running_as  # noqa: E402
 
 DEADLINE_S = 0.050

@@ -29,9 +29,10 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent / "tests" / "support"))
 
-from berth_daemon import Harbour, RunningDaemon, forecast, put, wait_until  # noqa: E402
+from berth_daemon import Harbour, RunningDaemon, forecast, wait_until  # noqa: E402
 from daemon_bench.process import connected, processor_s  # noqa: E402
 from daemon_bench.site import PROGRAMS, programs_site, request_line, started  # noqa: E402
+from made_forecasts import put  # noqa: E402
 
 BERTH = (sys.executable, "-c", "from berth.plugin.cli import main; main()")
 MINUTE_S = 60.0

@@ -1,10 +1,12 @@
 """Simulated sites whose jobs come from one law: is what a tune recommends really better?
 
-For each of ten sites, ``berth replay tune`` sees 28 days of jobs. Then today's and the recommended
-policy are replayed on a year of other jobs from the same law, and each line of the recommendation
-is taken back there. The table says whether the recommendation is better on the year, whether the
-claim's 95 % interval holds the change on the year, and which lines change no metric by more than
-the noise of the year.
+Each of ten sites has two kinds of nodes whose speeds differ by program, users with long and short
+jobs, and a setting of today. At five, today's setting is wrong at a load at which waiting counts;
+at three, nothing is to be gained; at two, training weeks tempt: one user's campaign, or a few large
+jobs. ``berth replay tune`` sees 28 days. The truth is the change on the same weeks of other months
+from the same law (without the campaign), which are replayed on single nodes; its noise, and that of
+each recommended line, is the 95 % interval over these months. Beside it: the best single setting
+of a list that a person would try on the training weeks.
 """
 
 from __future__ import annotations
@@ -16,144 +18,247 @@ import random
 import subprocess
 import sys
 import tempfile
+from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
 
 from berth.plugin.site import load_site
 from berth.plugin.tune.replaying import open_replayer
-from berth.policies.tuning.differences import DAY_S, WEEK_S, differences
-from berth.policies.tuning.parameters import settings_with
-from berth.policies.tuning.replayer import METRICS, Part
+from berth.policies.settings import PolicySettings
+from berth.policies.tuning.differences import DAY_S, student_t
+from berth.policies.tuning.figures import Floats, Part
+from berth.policies.tuning.parameters import Values, settings_with
+from berth.policies.tuning.trace_replayer import TraceReplayer
 
-OLD, NEW = "rome-7742", "epyc-genoa-9654"
+MONTH_S, TRAIN_SHARE, LARGE = 28 * DAY_S, 0.5, 0.05
+TRAIN, TEST = Part(0.0, TRAIN_SHARE * MONTH_S), Part(TRAIN_SHARE * MONTH_S, MONTH_S)
+HEADER = "submit_s,user,partition,cores,limit_s," + ",".join(
+    f"{word}@{platform}"
+    for word in ("seconds", "predicted")
+    for platform in ("rome-7742", "epyc-genoa-9654")
+)
 SITE = """schema = "berth.site/1"
 [policy]
-objective = "{objective}"
-[policy.weights]
-wait = {wait}
-"""
-PLACE = """[[candidates]]
-name = "{name}"
-platform = "{platform}"
-partition = "{name}"
-nodes = {nodes}
+{policy}
+[[candidates]]
+name = "old"
+platform = "rome-7742"
+partition = "old"
+nodes = {old}
 cores_per_node = 64
+price_per_core_hour = 0.01
+power_per_core_w = 3.0
+[[candidates]]
+name = "new"
+platform = "epyc-genoa-9654"
+partition = "new"
+nodes = {new}
+cores_per_node = 64
+price_per_core_hour = 0.03
+power_per_core_w = 6.0
 """
-HEADER = (
-    "submit_s,user,partition,cores,limit_s,"
-    f"seconds@{OLD},seconds@{NEW},predicted@{OLD},predicted@{NEW}\n"
-)
+BY_HAND: tuple[Values, ...] = (
+    {}, {"objective": "earliest"}, {"objective": "fastest"}, {"weights.wait": 0.0},
+    {"weights.wait": 1.0}, {"weights.wait": 2.0}, {"alike_within": 1.5}, {"time_margin": 1.0},
+)  # fmt: skip
 
 
-def write_jobs(path: Path, days: float, law: int, seed: int) -> int:
-    """Write jobs that come from the law with number ``law``: its users, ratios, errors, rate."""
-    of_law, draw = random.Random(law), random.Random(seed)  # noqa: S311
-    mean_ratio, error = of_law.uniform(0.55, 0.95), of_law.choice([0.1, 0.2, 0.4])
-    rate = of_law.uniform(80.0, 130.0) / DAY_S
-    users = [
-        (
-            math.exp(of_law.gauss(0, 1)),
-            of_law.gauss(math.log(3600), 0.8),
-            of_law.choice([8, 16, 32, 64, 128, 256]),
-            mean_ratio * math.exp(of_law.gauss(0, 0.4)),
-        )
-        for _ in range(40)
-    ]
-    weights, at_s, count = [user[0] for user in users], 0.0, 0
-    with path.open("w") as out:
-        out.write(HEADER)
-        while True:
-            at_s += draw.expovariate(1.9 * rate)
-            hour, day = at_s / 3600 % 24, int(at_s // DAY_S) % 7
-            busy = (1.6 if 8 <= hour < 19 else 0.6) * (1.15 if day < 5 else 0.6)
-            if draw.random() > busy / 1.9:
+class Kind(NamedTuple):
+    """What is set today at a site, and what is special about its jobs."""
+
+    policy: str
+    is_wrong: bool = False
+    loads: tuple[float, float] = (0.7, 1.0)
+    """Range of the work submitted over the cores' capacity."""
+    ratios: tuple[float, float] = (0.55, 0.95)
+    """Range of the mean time on new nodes over that on old ones; one number: of every job."""
+    parameters: str = ""
+
+
+BALANCED = 'objective = "balanced"\nweights = {{time = 1.0, cost = {}, energy = {}, wait = {}}}'
+FASTEST = 'objective = "fastest"\nalike_within = 1.0\nweights = {{wait = {}}}'
+EARLIEST = 'objective = "earliest"'
+CAMPAIGN, FEW_LARGE = "campaign", "few large jobs"
+KINDS = {
+    "waits ignored": Kind(FASTEST.format(0.0), True, loads=(0.5, 0.7), ratios=(0.4, 0.6)),
+    "cost weighs": Kind(BALANCED.format(2.0, 0.0, 0.5), True),
+    "energy weighs": Kind(BALANCED.format(0.0, 3.0, 0.2), True),
+    "waits count fourfold": Kind(FASTEST.format(4.0), True),
+    "margin too strict": Kind(
+        f"{EARLIEST}\ntime_margin = 3.0", True,
+        parameters="objective,weights.wait,alike_within,time_margin",
+    ),
+    "good already": Kind(EARLIEST),
+    "idle": Kind('objective = "fastest"', loads=(0.15, 0.3)),
+    "equal nodes": Kind(EARLIEST, ratios=(1.0, 1.0)),
+    CAMPAIGN: Kind(EARLIEST),
+    FEW_LARGE: Kind(EARLIEST),
+}  # fmt: skip
+
+
+class Law:
+    """The law with a number: its nodes, users, ratios, errors and rate."""
+
+    def __init__(self, name: str, number: int) -> None:
+        draw, kind = random.Random(number), KINDS[name]  # noqa: S311
+        self.error = draw.choice([0.1, 0.2, 0.4])
+        self._spread = 0.1 if kind.ratios[0] < kind.ratios[1] else 0.0
+        mean_ratio = draw.uniform(*kind.ratios)
+        is_few = name == FEW_LARGE
+        count, cores = (5, (64, 128, 192)) if is_few else (40, (8, 16, 32, 64, 128))
+        self._weights = [math.exp(draw.gauss(0, 1)) for _ in range(count)]
+        self._users = [
+            (draw.gauss(math.log(3600), 1.2), draw.choice(cores),
+             mean_ratio * math.exp(draw.gauss(0, 4 * self._spread)))
+            for _ in range(count)
+        ]  # fmt: skip
+        jobs = [self._job(draw) for _ in range(4000)]
+        core_s = sum(held * (old_s + new_s) / 2 for _, held, old_s, new_s in jobs) / 4000
+        self._rate = draw.uniform(80.0, 120.0) * (0.25 if is_few else 1.0) / DAY_S
+        nodes = self._rate * core_s / draw.uniform(*kind.loads) / 64
+        share = draw.uniform(0.35, 0.65)
+        old, new = (max(4, round(nodes * part)) for part in (share, 1 - share))
+        self.site = SITE.format(policy=kind.policy, old=old, new=new)
+
+    def _job(self, draw: random.Random) -> tuple[int, int, float, float]:
+        """Return a job's user, cores and seconds on both kinds of nodes."""
+        (number,) = draw.choices(range(len(self._users)), self._weights)
+        log_s, cores, ratio = self._users[number]
+        run_s = min(DAY_S, max(30.0, math.exp(draw.gauss(log_s, 0.9))))
+        held = min(256, max(1, int(cores * draw.choice([0.5, 1, 1, 2]))))
+        return number, held, run_s, run_s * ratio * math.exp(draw.gauss(0, self._spread))
+
+    def _lines(self, draw: random.Random) -> Iterator[tuple[float, str]]:
+        """Yield the lines of a month's jobs with their submission."""
+        at_s = 0.0
+        while (at_s := at_s + draw.expovariate(1.9 * self._rate)) < MONTH_S:
+            busy = 1.6 if 8 <= at_s / 3600 % 24 < 19 else 0.6
+            if draw.random() > busy * (1.15 if at_s // DAY_S % 7 < 5 else 0.6) / 1.9:
                 continue
-            if at_s > days * DAY_S:
-                return count
-            number = draw.choices(range(len(users)), weights)[0]
-            _, log_s, cores, ratio = users[number]
-            run_s = min(DAY_S, max(30.0, math.exp(draw.gauss(log_s, 0.9))))
-            ratio *= math.exp(draw.gauss(0, 0.1))
-            limit_s = 1.05 * run_s * max(1.0, ratio) * draw.choice([1.5, 2, 4, 8])
-            held = min(1024, max(1, int(cores * draw.choice([0.5, 1, 1, 2]))))
-            times = [run_s, run_s * ratio]
-            times += [time * math.exp(draw.gauss(0, error)) for time in times]
-            words = ",".join(f"{time:.1f}" for time in times)
-            out.write(f"{at_s:.0f},u{number},old,{held},{limit_s:.0f},{words}\n")
-            count += 1
+            user, cores, *times = self._job(draw)
+            limit_s = 1.05 * max(times) * draw.choice([1.5, 2, 4, 8])
+            times += [time_s * math.exp(draw.gauss(0, self.error)) for time_s in times]
+            words = ",".join(f"{time_s:.1f}" for time_s in times)
+            yield at_s, f"{at_s:.0f},u{user},old,{cores},{limit_s:.0f},{words}\n"
+
+    def write_month(self, path: Path, seed: int, *, campaign: bool = False) -> int:
+        """Write a month of jobs; ``campaign``: with 40 jobs a day, from day 2 to 9, that take twice
+        as long on new nodes and are predicted to take half as long there. Return their number."""
+        lines = list(self._lines(random.Random(seed)))  # noqa: S311
+        for number in range(320 if campaign else 0):
+            at_s = (2 + number / 40) * DAY_S
+            lines.append((at_s, f"{at_s:.0f},c,old,32,29000,3600,7200,3600,1800\n"))
+        path.write_text(f"{HEADER}\n" + "".join(line for _, line in sorted(lines)))
+        return len(lines)
 
 
-def write_site(path: Path, law: int) -> None:
-    """Write a site of two kinds of nodes with a policy that may be good or bad for it."""
-    draw = random.Random(1000 + law)  # noqa: S311
-    text = SITE.format(objective=draw.choice(["fastest", "earliest", "balanced"]),
-                       wait=draw.choice([0.0, 0.5, 1.0]))  # fmt: skip
-    for name, platform in (("old", OLD), ("new", NEW)):
-        text += PLACE.format(name=name, platform=platform, nodes=draw.choice([16, 20, 24]))
-    path.write_text(text)
+class Truth:
+    """The months that no tune saw, on whose last weeks policies are compared."""
+
+    def __init__(self, months: list[TraceReplayer], today: PolicySettings) -> None:
+        self._months, self._today = months, today
+        self._sums: dict[PolicySettings, Floats] = {}
+
+    def _sums_s(self, values: Values) -> Floats:
+        """Return [months] the sum of all jobs' times from submission to end."""
+        policy = settings_with(self._today, values)
+        if policy not in self._sums:
+            whole = [month.replay(policy, Part(0.0, MONTH_S)) for month in self._months]
+            self._sums[policy] = np.array([each.within(TEST).finish_s.sum() for each in whole])
+        return self._sums[policy]
+
+    def change(self, values: Values, base: Values) -> tuple[float, float]:
+        """Return the relative change from the settings ``base`` to ``values``, and its noise."""
+        before, after = self._sums_s(base), self._sums_s(values)
+        ratio, months = after.sum() / before.sum(), len(before)
+        variance = ((after - ratio * before) ** 2).sum() * months / (months - 1)
+        return ratio - 1, student_t(months - 1) * math.sqrt(variance) / before.sum()
 
 
-def tuned(folder: Path, trials: int) -> dict[str, object]:
+def tuned(folder: Path, trials: int, parameters: str) -> dict[str, Any]:
     """Return what ``berth replay tune --json`` prints for the site in ``folder``."""
     berth = str(Path(sys.executable).with_name("berth"))
     words = [
         "replay", "tune", str(folder / "month.csv"), "--site", str(folder / "berth.toml"),
-        "--folder", str(folder / "tune"), "--trials", str(trials), "--json",
+        "--folder", str(folder / "tune"), "--trials", str(trials), "--parameters", parameters,
+        "--train", str(TRAIN_SHARE), "--json",
     ]  # fmt: skip
     done = subprocess.run([berth, *words], stdout=subprocess.PIPE, check=True)
-    result: dict[str, object] = json.loads(done.stdout)
+    result: dict[str, Any] = json.loads(done.stdout)
     return result
 
 
+def examined(number: int, trials: int, months: int) -> dict[str, int]:
+    """Tune the site with this number, print its figures and return what counts for the sums."""
+    name, kind = list(KINDS.items())[number % len(KINDS)]
+    law = Law(name, number)
+    with tempfile.TemporaryDirectory() as folder_name:
+        folder = Path(folder_name)
+        file, site_file = folder / "month.csv", folder / "berth.toml"
+        site_file.write_text(law.site)
+        site, others = load_site(site_file), []
+        for seed in range(1, months + 1):
+            law.write_month(file, 1000 * number + seed)
+            others.append(open_replayer(site, file, {}))
+        truth = Truth(others, site.policy)
+        jobs = law.write_month(file, 1000 * number, campaign=name == CAMPAIGN)
+        seen = open_replayer(site, file, {}).in_pools()
+        hours = [
+            seen.replay(settings_with(site.policy, values), TRAIN).finish_s.mean() / 3600
+            for values in BY_HAND
+        ]
+        result = tuned(folder, trials, kind.parameters)
+    by_hand = BY_HAND[int(np.argmin(hours))]
+    hand, hand_noise = truth.change(by_hand, {})
+    print(f"\nsite {number}, {name}: {jobs} jobs, {hours[0]:.2f} h to the end today; by hand "
+          f"{_text(by_hand)}: true {hand:+.1%} +- {hand_noise:.1%}")  # fmt: skip
+    if not result["recommended"]:
+        is_missed = kind.is_wrong and hand + hand_noise < -LARGE
+        print(f"  as it is{' (MISSED)' * is_missed}: {result['reason']}", flush=True)
+        return {"missed": is_missed}
+    values: dict[str, float | str] = dict(result["values"])
+    claim = result["differences"][0]
+    change, noise = truth.change(values, {})
+    holds, is_better = claim["low"] <= change <= claim["high"], change + noise < 0
+    print(f"  {_text(values)}: claimed {claim['change']:+.1%} ({claim['low']:+.1%} to "
+          f"{claim['high']:+.1%}), true {change:+.1%} +- {noise:.1%}"
+          f"{' NOT BETTER' * (not is_better)}{' OUTSIDE' * (not holds)}")  # fmt: skip
+    idle = 0
+    for key in values:
+        rest = {other: value for other, value in values.items() if other != key}
+        effect, noise = truth.change(rest, values)
+        idle += effect < noise
+        mark = " NOT NEEDED" * (effect < noise)
+        print(f"    without {key}: {effect:+.2%} +- {noise:.2%}{mark}", flush=True)
+    counts = {"recommended": 1, "better": is_better, "held": holds}
+    return {**counts, "lines": len(values), "idle": idle}
+
+
 def main() -> None:
-    """Print a line a site, and the sums."""
+    """Print the figures of each site, and the sums."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--sites", type=int, default=10)
-    parser.add_argument("--first", type=int, default=0, help="number of the first site [0]")
-    parser.add_argument("--trials", type=int, default=60)
-    parser.add_argument("--days", type=int, default=364, help="days of the other jobs [364]")
+    parser.add_argument("--first", type=int, default=100, help="number of the first site [100]")
+    parser.add_argument("--trials", type=int, default=40)
+    parser.add_argument("--months", type=int, default=6, help="months of the truth [6]")
     asked = parser.parse_args()
-    finish = METRICS["finish"]
-    recommended = better = held = lines = idle_lines = 0
-    for law in range(asked.first, asked.first + asked.sites):
-        with tempfile.TemporaryDirectory() as name:
-            folder = Path(name)
-            write_site(folder / "berth.toml", law)
-            jobs = write_jobs(folder / "month.csv", 28, law, seed=1)
-            write_jobs(folder / "year.csv", asked.days, law, seed=2)
-            result = tuned(folder, asked.trials)
-            if not result["recommended"]:
-                print(f"site {law}: {jobs} jobs; as it is: {result['reason']}", flush=True)
-                continue
-            site = load_site(folder / "berth.toml")
-            year = open_replayer(site, folder / "year.csv", {})
-            part = Part(0.0, year.span_s + 1.0)
-            values = dict(result["values"])  # type: ignore[call-overload]
-            before = year.replay(site.policy, part)
-            after = year.replay(settings_with(site.policy, values), part)
-            (change,) = differences(before, after, (finish,), WEEK_S)
-            claim = result["differences"][0]  # type: ignore[index]
-            holds = claim["low"] <= change.change <= claim["high"]
-            idle = []
-            for key in values:
-                rest = {other: value for other, value in values.items() if other != key}
-                without = year.replay(settings_with(site.policy, rest), part)
-                (effect,) = differences(after, without, (finish,), WEEK_S)
-                if not (effect.better or effect.worse):
-                    idle.append(key)
-            recommended, better, held = recommended + 1, better + change.better, held + holds
-            lines, idle_lines = lines + len(values), idle_lines + len(idle)
-            print(
-                f"site {law}: {jobs} jobs; {', '.join(f'{k} = {v}' for k, v in values.items())}; "
-                f"claimed {claim['change']:+.1%} ({claim['low']:+.1%} to {claim['high']:+.1%}), "
-                f"on the year {change.change:+.1%} ({change.low:+.1%} to {change.high:+.1%})"
-                f"{'' if holds else ': OUTSIDE'}"
-                f"{'' if not idle else '; without effect there: ' + ', '.join(idle)}",
-                flush=True,
-            )
+    sums: Counter[str] = Counter()
+    for number in range(asked.first, asked.first + asked.sites):
+        sums.update(examined(number, asked.trials, asked.months))
     print(
-        f"{recommended} of {asked.sites} sites get a recommendation: {better} are better on other "
-        f"jobs, the claim's interval holds {held}; {idle_lines} of {lines} lines without effect"
+        f"\n{sums['recommended']} of {asked.sites} sites get a recommendation: {sums['better']} "
+        f"are better on other months, the claim's interval holds {sums['held']}; {sums['idle']} "
+        f"of {sums['lines']} lines change less than their noise; {sums['missed']} wrong settings "
+        "that a hand would mend stay"
     )
+
+
+def _text(values: Values) -> str:
+    words = (f"{k} = {v if isinstance(v, str) else format(v, '.3g')}" for k, v in values.items())
+    return ", ".join(words) or "as it is"
 
 
 if __name__ == "__main__":

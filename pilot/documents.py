@@ -52,6 +52,7 @@ _MARK = "\ufeff"
 """The byte-order mark that some editors write at the begin of a text."""
 MAX_DEPTH = 32
 MAX_KEYS = 100_000
+_TOML = 'text stands between two straight quotes ("), on one line'
 _NOT_FINITE = "holds {}; only finite numbers are accepted"
 
 
@@ -106,7 +107,7 @@ def read_toml(path: Path, model: type[D]) -> D:
     except UnicodeDecodeError as error:
         raise DocumentError(path, f"is not UTF-8 text (byte {error.start})") from None
     except ValueError as error:  # TOMLDecodeError, or a number of thousands of digits
-        raise DocumentError(path, f"is not TOML: {error}") from None
+        raise DocumentError(path, f"is not TOML: {error}", hint=_TOML) from None
     except RecursionError:
         raise DocumentError(path, f"is nested deeper than {MAX_DEPTH} levels") from None
     return validate(data, model, source=path)

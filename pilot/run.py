@@ -37,7 +37,7 @@ time: about half of most programs has then run, a third of those that valgrind s
 ONE_PROCESS = 0.9
 """Only if one process has this share of the native processor time: where several share it, one that
 has settled does not stand for the next."""
-SAMPLED_S = 0.5
+SAMPLED_S = 0.25
 """For programs with more processor time than this, caches are simulated in a part of the run only.
 """
 SLOWDOWN = 5.0

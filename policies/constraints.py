@@ -120,7 +120,7 @@ def own_features(case: Case) -> Exclusion | None:
     if asked == candidate.constraint or _has(candidate, asked):
         return None
     text = f"you asked for nodes with {asked}"
-    if _all_have(candidate, asked):
+    if has_features(candidate, asked):
         text += f", which stays as it is: this place would need {candidate.constraint} beside it"
     return Exclusion(Code.OTHER_FEATURES, text)
 
@@ -129,11 +129,15 @@ def _has(candidate: Candidate, asked: str) -> bool:
     """Return whether all nodes of the candidate have these features and it adds no constraint
     itself.
     """
-    return candidate.constraint is None and _all_have(candidate, asked)
+    return candidate.constraint is None and has_features(candidate, asked)
 
 
-def _all_have(candidate: Candidate, asked: str) -> bool:
-    return all(name in candidate.features for name in asked.replace(",", "&").split("&"))
+def has_features(candidate: Candidate, asked: str) -> bool:
+    """Return whether all nodes have the features of a request such as ``a&b`` or ``a|b``."""
+    return all(
+        any(name.strip("[]") in candidate.features for name in alternatives.split("|"))
+        for alternatives in asked.replace(",", "&").split("&")
+    )
 
 
 def own_gres(case: Case) -> Exclusion | None:

@@ -27,7 +27,7 @@ from berth.policies.lists import listed_beside, with_queues
 from berth.policies.objectives import OBJECTIVES, Estimate, Term
 from berth.policies.objectives.costs import expected_wait_s
 from berth.policies.present import Moment, excluded_now
-from berth.policies.ranking import SHAPES_KEPT, Assessed, Ranking, order
+from berth.policies.ranking import SHAPES_KEPT, Assessed, Assessments, Ranking, order
 from berth.policies.settings import PolicySettings
 from berth.policies.slice_choice import one_of_each
 from berth.policies.values import (
@@ -73,11 +73,13 @@ class Decider:
         *,
         explains: bool = True,
         shapes_kept: int = SHAPES_KEPT,
+        unscored: Assessments | None = None,
     ) -> None:
         """Prepare the objective and the ranking of the site.
 
         ``explains`` False: decisions have neither a digest of their inputs nor a sentence (for
         replays). ``shapes_kept``: size of the cache of rankings; the oldest entry is dropped first.
+        ``unscored``: cache shared with Deciders that differ in objective and weights only.
         Raises ValueError where two candidates have the same name.
         """
         self.candidates = tuple(sorted(candidates, key=lambda candidate: candidate.name))
@@ -88,7 +90,7 @@ class Decider:
         self.objective = OBJECTIVES.load(settings.objective).of(settings, self.candidates)
         self.counts_waits = settings.weights.wait > 0 or self.objective.waits
         """Whether scores include the expected wait."""
-        self.ranking = Ranking(self.candidates, settings, self.objective, shapes_kept)
+        self.ranking = Ranking(self.candidates, settings, self.objective, shapes_kept, unscored)
         self._explains = explains
         self._has_slices = any(one.slice_of is not None for one in self.candidates)
         self._turn, self._now_s = -1, 0.0

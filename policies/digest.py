@@ -7,12 +7,15 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
+from dataclasses import fields
 
 from berth.policies.settings import PolicySettings
 from berth.policies.values import Candidate, CandidateState, Needs, Request
 
 DIGEST_BYTES = 16
 NO_NEEDS = Needs()
+_OF_CANDIDATE = [field.name for field in fields(Candidate)]
+_OF_STATE = [field.name for field in fields(CandidateState) if field.name != "as_of_s"]
 
 
 def of_text(*parts: str) -> str:
@@ -22,27 +25,7 @@ def of_text(*parts: str) -> str:
 
 def of_site(candidates: Sequence[Candidate], settings: PolicySettings) -> str:
     """Return the digest of the site's candidates (in any order) and settings."""
-    lines = sorted(
-        repr(
-            (
-                c.name,
-                c.platform,
-                c.queue,
-                c.constraint,
-                c.gres,
-                c.translation,
-                (c.cores_per_node, c.memory_bytes_per_node, c.gpus_per_node, c.gpu_memory_bytes),
-                (c.slice_of, c.slice_part),
-                (c.nodes, c.features, c.max_time_s, c.default_time_s),
-                (c.price_per_node_hour, c.price_per_gpu_hour, c.price_per_core_hour),
-                (c.power_per_gpu_w, c.power_per_core_w, c.carbon),
-                (c.targets, c.architecture, c.instruction_sets),
-                [_ordered(s) for s in (c.allowed_users, c.allowed_accounts, c.allowed_qos)],
-                (c.speed_rank, c.by_fit),
-            )
-        )
-        for c in candidates
-    )
+    lines = sorted(repr([_stable(getattr(c, name)) for name in _OF_CANDIDATE]) for c in candidates)
     return of_text(repr(settings), *lines)
 
 
@@ -50,15 +33,8 @@ def of_states(states: Mapping[str, CandidateState]) -> str:
     """Return the digest of the candidates' states, without the times when they were read."""
     return of_text(
         *(
-            f"{name} {s.up} {s.idle_cores} {s.idle_gpus} {s.pending_jobs} {s.usable_nodes} "
-            f"{s.gpu_types} {s.bounds} {s.ruled_out} "
-            f"{None if s.rights is None else s.rights.digest}"
-            f"{'' if s.waits is None else s.waits}"
-            f"{'' if s.used_shares is None else s.used_shares.digest}"
-            f"{s.closed or ''}"
-            f"{'' if s.default_memory is None else s.default_memory}"
-            f" {s.is_default} {s.preemptible or ''} {s.node_sizes or ''} {s.refuses_lists}"
-            for name, s in sorted(states.items())
+            f"{candidate} {[_stable(getattr(state, name)) for name in _OF_STATE]}"
+            for candidate, state in sorted(states.items())
         )
     )
 
@@ -70,15 +46,15 @@ def of_request(request: Request) -> str:
         f"{r.nodes} {r.tasks} {r.cpus_per_task} {r.gpus} {r.memory_bytes_per_node} "
         f"{q.wants_placement} {q.time_limit_s} {q.size} {q.opted_out} {q.array or 1} "
         f"{(q.user, q.account, q.qos, q.queue, q.pinned, q.features, q.gres, q.workload)} "
-        f"{_listed(q.allowed_queues)} "
+        f"{_stable(q.allowed_queues)} "
         f"{'' if q.needs is NO_NEEDS or q.needs == NO_NEEDS else q.needs} {q.component} "
-        f"{q.default_memory} {q.default_limit_s} {q.keeps_shape} {q.follows_shape} {q.packs_steps}"
+        f"{q.default_memory} {q.default_limit_s} {q.keeps_shape} {q.follows_shape} {q.packs_steps} "
+        f"{q.slices_from_use}"
     )
 
 
-def _listed(names: frozenset[str] | None) -> str:
-    return str(_ordered(names))
-
-
-def _ordered(names: frozenset[str] | None) -> list[str] | None:
-    return None if names is None else sorted(names)
+def _stable(value: object) -> object:
+    """Return what stands for a value in a digest: sets in order, large tables by their digest."""
+    if isinstance(value, frozenset):
+        return sorted(value)
+    return getattr(value, "digest", value)

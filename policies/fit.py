@@ -22,6 +22,7 @@ from berth.policies.constraints import (
     Exclusion,
     asks_for_none,
     gres_matches,
+    has_features,
     memory_fits,
     names_no_type,
     runs_there,
@@ -191,7 +192,7 @@ def _asks_for_gpus(request: Request) -> bool:
 def _lacks_choice(request: Request, place: Candidate) -> Exclusion | None:
     """Exclude a candidate that lacks the features or GPUs that the user chose."""
     for words, asked in (("asked for", request.features), ("prefer", request.needs.prefer)):
-        if asked and not _has_features(place, asked):
+        if asked and not has_features(place, asked):
             return Exclusion(Code.OTHER_FEATURES, f"you {words} nodes with {asked}")
     if request.gres is not None and not asks_for_none(request.gres):
         if not gres_matches(request.gres, place.gres):
@@ -240,14 +241,6 @@ def _held(request: Request, place: Candidate) -> Resources | Exclusion:
     if isinstance(with_its_memory, str):
         return Exclusion(Code.TOO_FEW_RESOURCES, with_its_memory)
     return translated if request.resources.memory_bytes_per_node is None else with_its_memory
-
-
-def _has_features(place: Candidate, asked: str) -> bool:
-    """Return whether all nodes have the features of a request such as ``a&b`` or ``a|b``."""
-    return all(
-        any(name.strip("[]") in place.features for name in alternatives.split("|"))
-        for alternatives in asked.replace(",", "&").split("&")
-    )
 
 
 def _too_little_memory(case: Case) -> Exclusion | None:

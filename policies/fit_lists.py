@@ -112,8 +112,9 @@ def unpredicted_beside(
     The first list precedes the best place: there the job starts no later, on faster hardware. The
     second follows it.
     """
-    edited = _as_edited(request, edit)
-    if edited is None or not now.settings.list_queues:
+    unpredicted = [ranked for ranked in ruled_out if ranked.code in NOT_PREDICTED]
+    edited = _as_edited(request, edit) if unpredicted and now.settings.list_queues else None
+    if edited is None:
         return [], []
     edited = as_it_is_written(edited)
     by_name = {candidate.name: candidate for candidate in now.candidates}
@@ -122,11 +123,8 @@ def unpredicted_beside(
         return [], []
     fits = [
         fit
-        for ranked in ruled_out
-        if ranked.code in NOT_PREDICTED
-        and isinstance(
-            fit := _fit_on(edited, by_name[ranked.candidate], forecast, ranked, now), Fit
-        )
+        for ranked in unpredicted
+        if isinstance(fit := _fit_on(edited, by_name[ranked.candidate], forecast, ranked, now), Fit)
         and fit.last_resort is None
     ]
     used, _ = _to_use([of_best, *fits], now)

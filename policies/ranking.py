@@ -56,6 +56,10 @@ class Assessed(NamedTuple):
     """The estimate from which the score is computed; None: no prediction for the platform."""
 
 
+Assessments = BoundedCache[object, tuple[Assessed, ...]]
+"""Candidates assessed for requests, without scores: the same for all objectives and weights."""
+
+
 class Ranking:
     """Ranks a site's candidates for requests and caches the ``kept`` newest rankings."""
 
@@ -65,11 +69,14 @@ class Ranking:
         settings: PolicySettings,
         objective: Objective,
         kept: int = SHAPES_KEPT,
+        unscored: Assessments | None = None,
     ) -> None:
+        """``unscored``: cache shared with rankings by other objectives and weights."""
         self._candidates = tuple(candidates)
         self._settings = settings
         self._objective = objective
         self._shapes: BoundedCache[object, tuple[Assessed, ...]] = BoundedCache(kept)
+        self._unscored = unscored
 
     def __len__(self) -> int:
         return len(self._shapes)
@@ -81,11 +88,25 @@ class Ranking:
         key = forecast.content_digest, _what_is_asked(request)
         known = self._shapes.get(key)
         if known is None:
-            predictions = _Predictions(forecast, request.size)
-            assessed = [self._assessed(request, one, predictions) for one in self._candidates]
-            assessed.sort(key=lambda one: order(one.ranked))
-            known = self._shapes.put(key, tuple(assessed))
+            unscored = None if self._unscored is None else self._unscored.get(key)
+            if unscored is None:
+                predictions = _Predictions(forecast, request.size)
+                unscored = tuple(self._assessed(request, c, predictions) for c in self._candidates)
+                if self._unscored is not None:
+                    self._unscored.put(key, unscored)
+            scored = sorted(map(self._scored, unscored), key=lambda each: order(each.ranked))
+            known = self._shapes.put(key, tuple(scored))
         return known
+
+    def _scored(self, assessed: Assessed) -> Assessed:
+        ranked, estimate = assessed.ranked, assessed.estimate
+        if estimate is None or ranked.excluded is not None:
+            return assessed
+        score = self._objective.score(estimate)
+        if score is not None:
+            return assessed._replace(ranked=ranked._replace(score=score))
+        code, sentence = self._objective.why_missing(estimate)
+        return assessed._replace(ranked=ranked._replace(excluded=sentence, code=code.value))
 
     def _assessed(
         self, request: Request, candidate: Candidate, predictions: _Predictions
@@ -112,17 +133,13 @@ class Ranking:
             or first_of(OF_NUMBERS, case)
             or time_fits(case)
         )
-        cost = score = estimate = None
+        cost = estimate = None
         if runtime_s is not None and point is not None:
             cost = None if price is None else price * runtime_s.mid / 3600.0
             estimate = Estimate(
                 candidate, held, runtime_s, runtime_s.mid, cost, memory, point, request,
                 work=work_of(request.array, forecast, held.nodes or 1),
             )  # fmt: skip
-            if excluded is None:
-                score = self._objective.score(estimate)
-                if score is None:
-                    excluded = Exclusion(*self._objective.why_missing(estimate))
         unsure = not_known_to_run(candidate, forecast)
         half_width = math.inf
         if point is not None and runtime_s is not None:
@@ -132,7 +149,7 @@ class Ranking:
             candidate=candidate.name,
             platform=candidate.platform,
             resources=held,
-            score=score,
+            score=None,
             runtime_s=runtime_s,
             speedup=speedup,
             memory=memory,

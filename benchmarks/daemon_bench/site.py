@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from berth_daemon import Harbour, RunningDaemon, fake_slurm, forecast, harbour, put, wait_until
+from berth_daemon import Harbour, RunningDaemon, fake_slurm, forecast, harbour, wait_until
+from made_forecasts import put
 
 from berth.predictor.core.forecast import Forecast
 

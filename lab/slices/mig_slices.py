@@ -32,6 +32,7 @@ from lab.slices.slice_errors import (
     each_model,
     large_width,
     latent_left_out,
+    rule_held,
     sweep_held,
     sweeps_left_out,
     width,
@@ -52,6 +53,7 @@ _SEES = {
     PAIR: "times on the whole GPU over batches, one process, and one with two processes",
     BATCHES: "times on the whole GPU over batches, one process",
 }
+BY_MODEL = ("utilisation", SWEEP, PAIR, BATCHES)
 _SHOWN = ("rows", "median_error", "mean_error", "p90_error", "coverage", "interval_factor")
 
 
@@ -94,6 +96,7 @@ def evaluate(options: Options) -> Report:
         Section(task, header, [_cells(one) for one in results if one.task == task])
         for task in (MISO, PARVA)
     ]
+    sections += [_by_model(task, results) for task in (MISO, PARVA)]
     shipped = {
         f"{one.task.partition(',')[0]}: {one.method}: {words}": getattr(one.figures, key)
         for one in results
@@ -132,6 +135,22 @@ def evaluate(options: Options) -> Report:
     )
 
 
+def _by_model(task: str, results: Sequence[SliceResult]) -> Section:
+    """Return the errors of each model left out, by the methods that are shipped."""
+    shown = [one for one in results if one.task == task and one.method in BY_MODEL]
+    models = sorted({model for one in shown for model in one.by_model})
+    rows = [
+        (model, *(
+            " / ".join(f"{error:.1%}" for error in one.by_model[model])
+            if model in one.by_model else "-"
+            for one in shown
+        ))
+        for model in models
+    ]  # fmt: skip
+    header = ("model left out", *(one.method for one in shown))
+    return Section(f"{task}: median / mean error by model", header, rows)
+
+
 def all_results(seed: int, advance: Callable[[str], None]) -> list[SliceResult]:
     """Return the results of all methods and baselines."""
     results: list[SliceResult] = []
@@ -142,15 +161,19 @@ def all_results(seed: int, advance: Callable[[str], None]) -> list[SliceResult]:
         # ``typical`` is fitted on both data sets, and both have a model called bert.
         results += _both(MISO, spec.name, held[held.gpus == MISO_GPU], held)
     advance("latent")
-    for name, held in sweeps_left_out(each_model(sweep_rows()), seed).items():
+    sweeps = sweeps_left_out(each_model(sweep_rows()), seed)
+    for name, held in sweeps.items():
         results += _both(PARVA, name, held, held)
+    miso = rows_of(training_cases())
+    by_rule = [rule_held(miso.of({name}), shares_without(name)) for name in miso.names]
+    results += _both(MISO, BATCHES, stacked(by_rule), sweeps[BATCHES])
     advance("sweep")
     by_family = sweeps_left_out(slice_baselines.families(sweep_rows()), seed)[SWEEP]
     results.append(_result(PARVA, "sweep, leaving out the family", _SEES[SWEEP], by_family))
     results.append(_result(PARVA, "sweep, load model alone", _SEES[SWEEP], load_model_alone()))
     advance("families")
     for task, rows, baselines in (
-        (MISO, rows_of(training_cases()), slice_baselines.training_baselines(seed)),
+        (MISO, miso, slice_baselines.training_baselines(seed)),
         (PARVA, sweep_rows(), slice_baselines.inference_baselines(seed)),
     ):
         results += [_baseline(task, rows, baseline) for baseline in baselines]

@@ -61,13 +61,19 @@ class Held(Table):
 
 
 def _held(rows: SliceRows, shares: ShareModel, log_predicted: Floats, probed: Floats) -> Held:
+    share = effective(rows, shares)
+    used = [case.point.sm_utilization for case in rows.cases]
+    most = [
+        math.inf if u is None else most_log_slowdown(u, float(e))
+        for u, e in zip(used, share, strict=True)
+    ]
     return Held(
         models=rows.models,
         slices=rows.slices,
         measured=rows.log_slowdown,
-        predicted=np.maximum(log_predicted, 0.0),
-        probed=np.maximum(probed, 0.0),
-        effective=effective(rows, shares),
+        predicted=np.clip(log_predicted, 0.0, most),
+        probed=np.clip(probed, 0.0, most),
+        effective=share,
         unsteadiness=np.array([case.point.unsteadiness for case in rows.cases]),
         gpus=np.array([case.workload.gpu for case in rows.cases]),
         batch=rows.batch,
@@ -84,15 +90,13 @@ def latent_held(
     for i, case in enumerate(out):
         if not case.measured:
             continue
-        used = case.point.sm_utilization if spec.name in FROM_USE else None
         probe = min(case.measured)
         one = Latents(found.sharpness, found.values[:, i : i + 1]).probed(
             [case.measured[probe]], [shares.effective(SHARES[probe])], case.point.unsteadiness
         )
         for g in sorted(case.measured):
             share = shares.effective(SHARES[g])
-            limit = math.inf if used is None else most_log_slowdown(used, share)
-            plain.append(min(float(by_slice[g][i]), limit))
+            plain.append(float(by_slice[g][i]))
             again = math.nan if g == probe else float(one.log_slowdown(np.array([share]))[0])
             probed.append(again)
     return _held(rows_of(out), shares, np.array(plain), np.array(probed))
@@ -140,7 +144,8 @@ def rule_held(out: SliceRows, shares: ShareModel) -> Held:
         factor = probe_factor([float(predicted_log[probe])], [float(out.log_slowdown[probe])])
         rest = index[index != probe]
         probed[rest] = factor * predicted_log[rest]
-    return replace(_held(out, shares, predicted_log, probed), unsteadiness=unsure)
+    held = _held(out, shares, predicted_log, probed)
+    return replace(held, unsteadiness=held.unsteadiness + unsure)
 
 
 def sweeps_left_out(parts: Iterable[frozenset[str]], seed: int) -> dict[str, Held]:

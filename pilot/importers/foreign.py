@@ -13,6 +13,7 @@ import re
 import tomllib
 import zlib
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -160,9 +161,14 @@ def in_text(text: Text | str, name: str = "") -> Iterator[FileKind]:
     parts = Text(text, text) if isinstance(text, str) else text
     parts = Text(_dense(parts.all), _dense(parts.head))
     marked = [kind for kind in kinds() if _matches(kind, parts)]
-    if not any(kind.read_by for kind in marked):
-        yield from (kind for kind in kinds() if kind.ends and name.endswith(kind.ends))
-    yield from marked
+    sure: list[FileKind] = []
+    if not any(kind.read_by for kind in marked):  # the first bytes and the name prove most
+        sure = [
+            kind
+            for kind in kinds()
+            if (kind.ends and name.endswith(kind.ends)) or (kind.starts and kind in marked)
+        ]
+    yield from dict.fromkeys([*sure, *marked])
 
 
 def _dense(text: str) -> str:
@@ -237,12 +243,12 @@ def _ends_of(path: Path) -> Text:
             head, tail = stream.read(HEAD_BYTES), b""
             if head.startswith(_GZIP):
                 stream.seek(0)
-                with gzip.open(stream) as inside:
+                with gzip.open(stream) as inside, suppress(OSError, EOFError, zlib.error):
                     head = inside.read(HEAD_BYTES)
             elif len(head) == HEAD_BYTES:
                 stream.seek(max(HEAD_BYTES, path.stat().st_size - HEAD_BYTES))
                 tail = stream.read(HEAD_BYTES)
-    except (OSError, EOFError, zlib.error):
+    except OSError:
         return Text("", "")
     return _text(head, tail)
 

@@ -153,6 +153,8 @@ def read_printed(source: Source) -> Reading:
         events.append(event)
         number_of, _, what = (count["metric"] or "").strip().partition(" ")
         utilised = _utilised(event, [number_of, what.strip()]) or utilised
+    if events and not any(event.name == _TIMES["time elapsed"] for event in events):
+        raise fault(source.path, None, "ends before perf's 'seconds time elapsed'", "is it whole?")
     return _reading(source, events, "", utilised, tuple(_words(command)))
 
 

@@ -291,14 +291,8 @@ def submitted(
         except BerthError as error:
             refused.append(f"{scheduler.queue_word} {candidate.queue}: {error.message}")
             continue
-        return Step(
-            kind=kind.name,
-            node=part,
-            job=job_id,
-            queue=candidate.queue,
-            submitted_s=time.time(),
-        )
-    return Step(kind=kind.name, node=part, submitted_s=time.time(), problem="; ".join(refused))
+        return Step(kind=kind.name, node=part, job=job_id, queue=candidate.queue)
+    return Step(kind=kind.name, node=part, problem="; ".join(refused))
 
 
 def _script(todo: Todo, folder: Folder, scheduler: Scheduler, settings: Settings) -> str:

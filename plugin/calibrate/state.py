@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import platform
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 
@@ -20,10 +20,10 @@ from berth.pilot.errors import BerthError, UsageError
 from berth.pilot.host import gpu_driver
 from berth.pilot.network.links import LinkMeasurement
 from berth.pilot.node import NodeMeasurement
-from berth.pilot.profile import Name, NonNegative
+from berth.pilot.profile import Name
 from berth.plugin.doctor.findings import Findings, warn
+from berth.plugin.scheduler import Scheduler
 from berth.plugin.scheduler.facts import NodeFacts
-from berth.plugin.scheduler.registry import open_scheduler
 from berth.plugin.site.site import Site
 from berth.plugin.store import Store
 from berth.predictor.core.bundle import schema_of_bundle
@@ -96,7 +96,6 @@ class Step(Document):
     job: str | None = None
     """Identifier of the job; None: not submitted."""
     queue: str = ""
-    submitted_s: NonNegative = 0.0
     problem: str | None = None
     """Why there is no result; None: there is one, or it is still expected."""
 
@@ -179,12 +178,15 @@ class Folder:
         return [result for result in results if result.complete]
 
 
-def check_calibration(site: Site) -> Findings:
-    """Check that nodes still have the kernel and driver of their measurement (``site doctor``)."""
+def check_calibration(site: Site, scheduler: Callable[[], Scheduler]) -> Findings:
+    """Check that nodes still have the kernel and driver of their measurement (``site doctor``).
+
+    ``scheduler`` is called only where there is a calibration to check.
+    """
     folder = Folder(Path(site.source).absolute().parent / FOLDER)
     if not (folder.path / STATE_FILE).exists():
         return
-    nodes = {node.name: node for node in open_scheduler(site).read().nodes}
+    nodes = {node.name: node for node in scheduler().read().nodes}
     again = f"berth site calibrate --site {site.source}"
     drivers = drivers_seen(site)
     for kind in dict.fromkeys(step.kind for step in folder.read().steps):

@@ -11,7 +11,7 @@ from berth.plugin.daemon.messages import Ask, Job
 from berth.plugin.daemon.shelf import Shelf
 from berth.plugin.daemon.view import Kept, SiteView, Snapshot
 from berth.plugin.right_sizing.fitting import Fit
-from berth.plugin.site.site import Show
+from berth.plugin.site.document import Show
 from berth.plugin.workloads.names import may_use
 from berth.policies.codes import Code
 from berth.policies.values import Decision, Mode, Request

@@ -16,7 +16,7 @@ from berth.plugin.history.programs import SHIPPED_ONLY, ProgramRules
 from berth.plugin.host import HOST, Files
 from berth.plugin.right_sizing.guard import Guard
 from berth.plugin.scheduler import Scheduler
-from berth.plugin.site.site import RightSizing, Show, SlicesFromUse
+from berth.plugin.site.document import RightSizing, Show, SlicesFromUse
 from berth.policies.decide import Decider
 from berth.policies.values import CandidateState, DefaultMemory, Mode
 

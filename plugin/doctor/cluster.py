@@ -37,7 +37,7 @@ def _queues(site: Site, facts: ClusterFacts, word: str) -> Findings:
             yield fail(
                 "candidate",
                 f"{candidate.name}: there is no {word} {candidate.queue}",
-                "correct the site file",
+                f"correct the site file: there are {', '.join(sorted(facts.queues)[:20])}",
             )
     if site.auto_queue is not None and site.auto_queue not in facts.queues:
         yield fail(
@@ -54,6 +54,12 @@ def _queues(site: Site, facts: ClusterFacts, word: str) -> Findings:
         nodes = [node for node in facts.nodes if candidate.queue in node.queues]
         if nodes and candidate.slice_of is None:
             yield from _check_candidate(candidate, nodes, word)
+        elif candidate.queue in facts.queues and not nodes:
+            yield warn(
+                "candidate",
+                f"{candidate.name}: {word} {candidate.queue} has no node",
+                "give it nodes, or take the place out of the site file",
+            )
     yield from _slices(site, facts, word)
 
 
@@ -202,6 +208,13 @@ def _check_candidate(candidate: Candidate, nodes: list[NodeFacts], word: str) ->
     if missing:
         text = f"{where} the feature {', '.join(missing)}"
         yield fail("candidate", text, correct)
+    there = sorted({node.architecture for node in nodes})
+    if candidate.architecture not in there:
+        yield fail(
+            "candidate",
+            f"{where} the architecture {candidate.architecture} (there: {', '.join(there)})",
+            "architecture of the candidate, or a platform of that architecture",
+        )
     yield from _counts(candidate, nodes, word)
     if not any(node.cores >= candidate.cores_per_node for node in nodes):
         most = max(node.cores for node in nodes)

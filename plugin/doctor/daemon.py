@@ -37,6 +37,7 @@ LONG_REFRESHES = 3.0
 _PATIENCE_S = 2.0
 _OWN_CHECK = "kill switch"
 """Name of a daemon's problem that another check, that of the site file, reports with advice."""
+_OF_SQLITE = ("", "-wal", "-shm")
 LOGS = (Path("/var/log/audit/audit.log"), Path("/var/log/kern.log"))
 ENFORCING = Path("/sys/fs/selinux/enforce")
 _TAIL_BYTES = 2**20
@@ -57,6 +58,12 @@ def check_daemon(site: Site) -> Findings:
             "daemon",
             f"it is version {answer['version']}, and this is {VERSION}",
             "restart it: systemctl restart berth",
+        )
+    if answer["mode"] != site.mode.value:
+        yield warn(
+            "daemon",
+            f"it runs in mode {answer['mode']}, and {site.source} says {site.mode.value}",
+            "does it read another site file (systemctl cat berth), or is its log about this one?",
         )
     age, patience = answer["state_age_s"], LONG_REFRESHES * site.daemon.state_refresh_s
     if age is None or age > patience:
@@ -140,12 +147,16 @@ def check_rights(site: Site) -> Findings:
             yield fail("site file", f"{clauses[0]}: the daemon does not start again", advice)
             break
     store = Database(site.daemon.store).path
-    for person, clause in barred(store, WRITE, daemon) if store is not None else ():
-        yield fail(
-            "store",
-            f"{clause}: the daemon does not start again, and decisions wait in the spool",
-            f"chown {person.pw_name}: {store}*",
-        )
+    # SQLite's own files beside the store, too: whoever opened it as root may have made them.
+    files = [] if store is None else [store.with_name(store.name + end) for end in _OF_SQLITE]
+    for file in files:
+        for person, clause in barred(file, WRITE, daemon):
+            yield fail(
+                "store",
+                f"{clause}: the daemon does not start again, and decisions wait in the spool",
+                f"chown {person.pw_name}: {store}*",
+            )
+            return
 
 
 def _uid_of_daemon(site: Site) -> int | None:

@@ -6,6 +6,7 @@ A check that raises a BerthError or OSError becomes a finding with status ``fail
 from __future__ import annotations
 
 import tempfile
+import time
 from collections.abc import Callable, Iterable
 from functools import cache, partial
 from pathlib import Path
@@ -71,7 +72,6 @@ def examine(site: Site, newest: Callable[[], NewestJobs] | None = None) -> Findi
         ("paths", lambda: check_paths(site)),
         ("bundle", lambda: check_bundles(site)),
         ("platform", lambda: check_candidates(site)),
-        ("calibration", lambda: check_calibration(site)),
         ("store", lambda: check_store(site)),
         ("disk", lambda: check_disk(site)),
         ("stale state", lambda: check_left_behind(site)),
@@ -82,6 +82,7 @@ def examine(site: Site, newest: Callable[[], NewestJobs] | None = None) -> Findi
         ("socket", lambda: check_socket(site)),
         ("users", lambda: check_users(site)),
         ("scheduler", lambda: check_cluster(site, awake())),
+        ("calibration", lambda: check_calibration(site, awake)),
         ("filter", lambda: scheduler().check_filter(site)),
         ("scheduler", lambda: awake().check_setup(site)),
         ("denials", check_denials),
@@ -139,9 +140,10 @@ def _site(site: Site) -> Findings:
     if site.mode is Mode.OFF:
         yield warn("mode", "Berth is off", 'set mode = "shadow" in the site file')
     if site.daemon.kill_switch.exists():
+        since = time.strftime("%Y-%m-%d", time.localtime(site.daemon.kill_switch.stat().st_mtime))
         yield warn(
             "kill switch",
-            f"{site.daemon.kill_switch} exists: every job is left alone",
+            f"{site.daemon.kill_switch} exists since {since}: every job is left alone",
             "remove the file to let Berth work again",
         )
     if site.auto_queue is None:

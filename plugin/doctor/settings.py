@@ -24,6 +24,8 @@ MOST_GPUS = 16
 """GPUs of a node above which doctor asks whether the number is right."""
 SHORTEST_INTERVAL = 1.2
 """Widest interval, upper over lower end, below which hardly any prediction passes."""
+LEAST_DEADLINE_MS = 5.0
+"""Deadline of the submit filter below which a busy host answers too late."""
 _OF_EVERYBODY = stat.S_IWOTH
 _TEMPORARY = (Path("/tmp"), Path("/var/tmp"), Path("/dev/shm"))  # noqa: S108 - looked for, not used  # nosec B108
 _FEWEST_INODES = 1000
@@ -46,6 +48,12 @@ def check_settings(site: Site) -> Findings:
     yield from _limits(site)
     for candidate in site.candidates:
         yield from _shape(candidate)
+        if candidate.is_gpu and candidate.gres is None:
+            yield fail(
+                "candidate",
+                f"{candidate.name}: {candidate.platform} is a GPU, and jobs sent there get none",
+                'gres = "gpu:TYPE" of the candidate, or a platform that is a CPU',
+            )
     yield from _coverage(site)
     yield from _unknown_users(site)
     names = {candidate.platform for candidate in site.candidates}
@@ -117,6 +125,12 @@ def _limits(site: Site) -> Findings:
             f"{daemon.state_refresh_s:g} s: jobs are left alone between readings (stale-state)",
             "stale_after_s of three times daemon.state_refresh_s or more",
         )
+    if daemon.deadline_ms < LEAST_DEADLINE_MS:
+        yield warn(
+            "daemon",
+            f"deadline_ms = {daemon.deadline_ms:g}: the filter gives up before most answers",
+            "leave it out (50)",
+        )
     if site.learning.enabled and not daemon.outcomes_refresh_s:
         yield warn(
             "learning",
@@ -166,7 +180,7 @@ def _coverage(site: Site) -> Findings:
     """Report filters of `[coverage]` that let no job through."""
     cover = site.coverage
     for word, names in (("users", cover.users), ("accounts", cover.accounts)):
-        both = sorted(names.include & names.exclude)
+        both = sorted({*names.include} & {*names.exclude})
         if both:
             yield warn(
                 "coverage",
@@ -175,14 +189,14 @@ def _coverage(site: Site) -> Findings:
             )
     queues = {candidate.queue for candidate in site.candidates}
     known = queues | {site.auto_queue}
-    strange = sorted((cover.queues.include | cover.queues.exclude) - known)
+    strange = sorted({*cover.partitions.include, *cover.partitions.exclude} - known)
     if strange:
         yield warn(
             "coverage",
             f"partitions: {_some(strange)} are no partition of the site file",
             f"there are: {', '.join(sorted(filter(None, known)))}",
         )
-    if site.auto_queue is None and not cover.unnamed_queue:
+    if site.auto_queue is None and not cover.unnamed_partition:
         yield fail(
             "coverage",
             "there is no auto partition, and jobs that name no partition are not covered: no job "
@@ -195,7 +209,7 @@ def _unknown_users(site: Site) -> Findings:
     """Report users of the site file that this host does not know."""
     named = {
         "daemon.admins": set(site.daemon.admins),
-        "coverage.users": set(site.coverage.users.include | site.coverage.users.exclude),
+        "coverage.users": {*site.coverage.users.include, *site.coverage.users.exclude},
         "right_sizing.users": set(site.right_sizing.users),
         "slices_from_use.users": set(site.slices_from_use.users),
         "candidates: allowed_users": {
@@ -250,6 +264,12 @@ def check_paths(site: Site) -> Findings:
             "leave out daemon.user_socket",
         )
     yield from _switch(daemon.kill_switch)
+    if daemon.store.startswith("~"):
+        yield fail(
+            "store",
+            f"{daemon.store} is another file for each user: the daemon's is not root's",
+            "name its whole path, as /var/lib/berth/berth.db: daemon.store",
+        )
     yield from _store(Database(daemon.store).path)
     for path in (Path(site.source), *site.bundles):
         if _writable_by_all(path):

@@ -267,8 +267,8 @@ def _names(site: Site, stored: _Stored, gathered: Mapping[str, object]) -> Names
     accounts: set[str] = set()
     coverage, sizing = site.coverage, site.right_sizing
     users |= {*site.daemon.admins, *site.policy.explore.excluded_users, *sizing.users}
-    users |= coverage.users.include | coverage.users.exclude
-    accounts |= coverage.accounts.include | coverage.accounts.exclude | sizing.accounts
+    users |= {*coverage.users.include, *coverage.users.exclude}
+    accounts |= {*coverage.accounts.include, *coverage.accounts.exclude, *sizing.accounts}
     for candidate in site.candidates:
         users |= candidate.allowed_users or frozenset()
         accounts |= candidate.allowed_accounts or frozenset()

@@ -49,7 +49,8 @@ def lines_of(file: Path) -> list[str]:
     except FileNotFoundError:
         raise DocumentError(file, "does not exist") from None
     except (EOFError, zlib.error, gzip.BadGzipFile):
-        raise DocumentError(file, "is a broken gzip file") from None
+        hint = "was it copied whole? gunzip --test says"
+        raise DocumentError(file, "is a broken gzip file", hint=hint) from None
     except OSError as error:
         raise DocumentError(file, f"cannot be read: {error.strerror}") from None
     if data.startswith(_UTF_16):
@@ -182,10 +183,10 @@ def _swf_job(line: str, cluster: str, first_s: float) -> PastJobRecord | None:
     return PastJobRecord(
         cluster=cluster,
         job_id=str(int(job)),
-        user=f"user{int(user)}" if user >= 0 else "",
-        account=f"group{int(group)}" if group >= 0 else "",
-        name=f"application{int(executable)}" if executable >= 0 else "",
-        queue=f"queue{int(queue)}" if queue >= 0 else f"partition{int(partition)}",
+        user=_numbered("user", user),
+        account=_numbered("group", group),
+        name=_numbered("application", executable),
+        queue=_numbered("queue", queue) or _numbered("partition", partition),
         state=_STATES.get(int(status), "unknown"),
         submit_s=submit_s,
         start_s=start_s,
@@ -197,6 +198,10 @@ def _swf_job(line: str, cluster: str, first_s: float) -> PastJobRecord | None:
         peak_bytes=_bytes(memory, used if used > 0 else requested),
         peak_source="reported" if memory > 0 else "",
     )
+
+
+def _numbered(word: str, number: float) -> str:
+    return f"{word}{int(number)}" if number >= 0 else ""
 
 
 def _bytes(kib_per_processor: float, processors: float) -> int | None:

@@ -19,7 +19,7 @@ from berth.plugin.store.records import PastJobRecord
 PBS = "pbs"
 _LINE = re.compile(r"\d\d/\d\d/\d{4} \d\d:\d\d:\d\d;(?P<kind>[A-Za-z]);(?P<id>[^;]*);(?P<rest>.*)")
 _ID = re.compile(r"(?P<number>\d{1,18})(?:\[(?P<task>\d{0,18})\]|-(?P<old>\d{1,18}))?(?:\..*)?")
-_KEY = re.compile(r"(?:^|\s)([A-Za-z_][\w.]*)=")
+_KEY = re.compile(r'(?:^|\s)([A-Za-z_][\w.]*)=("[^"]*"(?=\s|$))?')
 _CLOCK = re.compile(r"(?:(\d{1,9}):)?(\d{1,9}):(\d{1,2}(?:\.\d{1,9})?)")
 _SIZE = re.compile(r"(\d{1,18})([kmgtp]?)(b|w)", re.IGNORECASE)
 _UNITS = {"": 0, "k": 10, "m": 20, "g": 30, "t": 40, "p": 50}
@@ -93,7 +93,8 @@ def _fields(text: str) -> Mapping[str, str]:
     ends = [match.start() for match in keys[1:]] + [len(text)]
     found: dict[str, str] = {}
     for match, end in zip(keys, ends, strict=True):
-        found.setdefault(match[1], text[match.end() : end].strip())
+        value = match[2] or text[match.end() : end].strip()
+        found.setdefault(match[1], value.strip('"'))
     return found
 
 

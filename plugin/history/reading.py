@@ -161,6 +161,12 @@ def summary(read: ReadJobs) -> list[str]:
     return [*lines, *unreadable("lines", read.broken, read.examples)]
 
 
+ENDED = (
+    "only jobs that started and ended count: take a longer time, or all users (sacct -a -S DATE)"
+)
+"""What to do about a file without such jobs."""
+
+
 def why_none(read: ReadJobs) -> str:
     """Return the end of a sentence on why no job was read; it begins with the file's name."""
     reasons = []

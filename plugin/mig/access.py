@@ -1,6 +1,5 @@
 """Access to this machine's GPUs for commands and the timer: in this process if privileged,
-otherwise through the helper, over its socket or by a command such as sudo.
-"""
+otherwise through the helper, over its socket or by a command such as sudo."""
 
 from __future__ import annotations
 
@@ -13,7 +12,7 @@ import subprocess
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 from berth.pilot.errors import BerthError
 from berth.plugin.mig import wire
@@ -29,29 +28,12 @@ MAX_ANSWER_BYTES = 16 * 1024 * 1024
 T = TypeVar("T")
 
 
-class GpuAccess(Protocol):
-    """Reads and repartitions this machine's GPUs. All methods raise BerthError."""
-
-    def inventory(self) -> Fleet:
-        """Return the GPUs with their present MIG modes and instances."""
-        ...
-
-    def preview(self, target: Target) -> tuple[GpuPreview, ...]:
-        """Return, per GPU, the instances that ``apply`` would destroy, create and keep; nothing
-        is changed."""
-        ...
-
-    def apply(self, target: Target, *, wait_s: float = 0.0, enable_mig: bool = False) -> Report:
-        """Change the GPUs to the target layouts, or restore the old layouts."""
-        ...
-
-    def resume(self) -> Report:
-        """Complete a change of MIG layouts that was interrupted."""
-        ...
-
-
 class LocalAccess:
-    """Reads and repartitions the GPUs in this process, with this process's rights."""
+    """Reads and repartitions the GPUs in this process, with this process's rights.
+
+    ``preview`` changes nothing, ``apply`` reaches the target layouts or restores the old ones, and
+    ``resume`` ends a change that was interrupted. All methods raise BerthError.
+    """
 
     def __init__(self, settings: MigSettings, tell: Tell = lambda _: None) -> None:
         self._settings = settings
@@ -80,7 +62,7 @@ class LocalAccess:
 
 
 class HelperAccess:
-    """Sends every request to the privileged helper."""
+    """The same methods, each sent as a request to the privileged helper."""
 
     def __init__(self, settings: HelperSettings, tell: Callable[[str], None]) -> None:
         self._settings = settings
@@ -145,10 +127,9 @@ class HelperAccess:
                     child.wait(timeout=1)  # a longer apply is left to finish
 
 
-def open_access(settings: MigSettings, tell: Tell = lambda _: None) -> GpuAccess:
+def open_access(settings: MigSettings, tell: Tell = lambda _: None) -> LocalAccess | HelperAccess:
     """Return HelperAccess where a helper is configured and this process is not root, else
-    LocalAccess.
-    """
+    LocalAccess."""
     helper = settings.helper
     if os.geteuid() != 0 and (helper.socket or helper.command):
         return HelperAccess(helper, tell)
@@ -172,8 +153,7 @@ def _connected(path: str) -> socket.socket:
 
 def _lines(connection: socket.socket, timeout_s: float) -> Iterator[bytes]:
     """Yield whole lines until the helper closes the connection; each line may take ``timeout_s``
-    seconds.
-    """
+    seconds."""
     buffer = b""
     deadline = time.monotonic() + timeout_s
     while len(buffer) < MAX_ANSWER_BYTES:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,7 @@ from berth.plugin.mig.node import Keeper
 from berth.plugin.mig.nvml import Nvml
 from berth.plugin.mig.target import Target, checked, find
 from berth.plugin.mig.transaction import Terms, Transaction
-from berth.policies.mig import Instance, Layout
+from berth.policies.mig import Instance, Layout, lookup
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,8 +51,7 @@ class Report:
     gpus: tuple[GpuPreview, ...] = ()
     resumed: str | None = None
     """The result of an earlier, unfinished apply that was completed first: ``new`` or ``old``;
-    None: no such apply.
-    """
+    None: no such apply."""
 
     def as_json(self) -> dict[str, Any]:
         """Return the report as data for ``--json``."""
@@ -81,8 +80,9 @@ class Applier:
 
     def preview(self, target: Target) -> tuple[GpuPreview, ...]:
         """Return what an apply would change on each GPU; reads only. Raises PlanRefused, and the
-        errors of ``read_fleet``.
-        """
+        errors of ``read_fleet``."""
+        if interruption := self._journal.interruption():
+            self._tell(interruption)
         fleet = read_fleet(self._nvml, self._folder, host=self._host)
         return previews(fleet, checked(target, fleet))
 
@@ -137,28 +137,32 @@ class Applier:
         )
 
     def _enable(self, target: Target) -> None:
+        """Switch MIG on where the target needs it, once the scheduler's part is known to allow the
+        new layouts: a job may hold a GPU that no process uses yet."""
         fleet = self._nvml.read()
-        for name in target.layouts:
-            gpu = find(fleet, name)
-            if not gpu.capable or gpu.enabled:
-                continue
+        layouts = {find(fleet, name).uuid: layout for name, layout in target.layouts.items()}
+        off = [gpu for gpu in fleet if gpu.uuid in layouts and gpu.capable and not gpu.enabled]
+        cut = {g.uuid: replace(g, enabled=True, geometry=lookup(g.name)) for g in off}
+        if cut:
+            self._keeper.prepare(tuple(cut.get(gpu.uuid, gpu) for gpu in fleet), layouts)
+        for gpu in off:
             if not gpu.pending and self._nvml.set_mig_mode(gpu.uuid, on=True):
                 continue
             raise PlanRefused(
-                f"MIG is asked for on GPU {gpu.index} and needs a reset of the GPU",
+                f"MIG is switched on for GPU {gpu.index} only by a reset of the GPU",
                 hint=f"when it is empty: nvidia-smi --gpu-reset -i {gpu.index}; then apply again",
             )
 
 
 def undoing(folder: Path) -> Target:
     """Return the layouts from before the last apply of this state folder, which the GPUs may leave
-    only as that apply left them. Raises UsageError where there was none.
-    """
-    record = Journal(folder).last_new()
+    only as that apply left them. Raises UsageError where there was none."""
+    journal = Journal(folder)
+    record = journal.last_new()
     if record is None:
         raise UsageError(
             "no apply has changed this machine's layouts, so there is nothing to undo",
-            hint=f"they would be in {folder}; `berth mig apply --resume` ends an interrupted one",
+            hint=journal.interruption() or f"they would be in {folder}",
         )
     terms = Terms.from_record(record)
     old, new = (

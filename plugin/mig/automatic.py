@@ -128,11 +128,8 @@ def think(
     """
     pairs = [(gpu, gpu.state(str(gpu.index), held=held)) for gpu in fleet]
     states = [state for _, state in pairs if state is not None]
-    if not states or not demands:
-        reason = (
-            "no GPU has MIG on" if not states else "nobody waits for a slice and none is expected"
-        )
-        return Thought(Verdict(False, 0.0, reason), None)
+    if not demands:
+        return Thought(Verdict(False, 0.0, "nobody waits for a slice and none is expected"), None)
     new = plan(states, demands, rules.objectives, time_limit_s=TIME_LIMIT_S)
     stay = plan(states, demands, rules.objectives, time_limit_s=TIME_LIMIT_S, recut=False)
     patience = Hysteresis(rules.min_dwell_s, rules.min_gain)

@@ -17,8 +17,7 @@ from berth.policies.mig import Instance, Layout
 @dataclass(frozen=True, slots=True)
 class Piece:
     """A wanted GPU instance. ``compute`` None: one compute instance takes all its compute
-    slices.
-    """
+    slices."""
 
     instance: Instance
     compute: tuple[ComputeInstance, ...] | None = None
@@ -63,6 +62,7 @@ class Changes:
     """The instances to destroy, create and keep so that one GPU matches its blueprint."""
 
     uuid: str
+    index: int
     destroy: tuple[InstanceRecord, ...]
     create: tuple[Piece, ...]
     keep: tuple[InstanceRecord, ...]
@@ -78,6 +78,7 @@ def changes(gpu: GpuRecord, pieces: Iterable[Piece]) -> Changes:
     keep = tuple(r for r in gpu.instances if any(p.is_met_by(r) for p in pieces))
     return Changes(
         gpu.uuid,
+        gpu.index,
         destroy=tuple(r for r in gpu.instances if r not in keep),
         create=tuple(p for p in pieces if not any(p.is_met_by(r) for r in keep)),
         keep=keep,

@@ -35,5 +35,4 @@ class RolledBack(BerthError):
 
 class Unfinished(BerthError):
     """Neither the new nor the old layout could be reached; ``resume`` continues from the
-    journal.
-    """
+    journal."""

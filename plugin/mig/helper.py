@@ -35,8 +35,7 @@ _CALLER_VARIABLES = ("SUDO_UID", "PKEXEC_UID")
 
 def main(arguments: list[str] | None = None) -> None:
     """Serve one request. Exit status 0: a request was answered, if only by an error line; 2: no
-    request.
-    """
+    request."""
     logging.basicConfig(stream=sys.stderr, format="%(name)s: %(message)s", level=logging.INFO)
     os.umask(0o022)
     words = sys.argv[1:] if arguments is None else arguments
@@ -78,8 +77,7 @@ def _config(words: list[str]) -> Path:
 
 def _caller() -> int:
     """Return the caller's user id: from sudo's variables, else from the socket's peer, else this
-    process's.
-    """
+    process's."""
     for name in _CALLER_VARIABLES:
         uid = whole_number(os.environ.get(name, ""))
         if uid is not None:
@@ -121,8 +119,7 @@ def _read_line() -> bytes:
 
 def _say(line: dict[str, Any]) -> None:
     """Send one JSON line to the caller; a caller that has gone away does not stop an apply in
-    progress.
-    """
+    progress."""
     data = json.dumps(line).encode() + b"\n"
     try:
         while data:

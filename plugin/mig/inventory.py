@@ -7,10 +7,8 @@ records hold no driver handles.
 
 from __future__ import annotations
 
-import hashlib
-import json
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -92,14 +90,6 @@ class GpuRecord:
 Fleet = tuple[GpuRecord, ...]
 
 
-def digest(fleet: Iterable[GpuRecord]) -> str:
-    """Return a digest of the GPUs, their MIG modes and layouts; running processes do not
-    affect it.
-    """
-    rows = sorted((gpu.uuid, gpu.enabled, str(gpu.layout)) for gpu in fleet)
-    return hashlib.sha256(json.dumps(rows).encode()).hexdigest()[:16]
-
-
 @dataclass(frozen=True, slots=True)
 class DeviceFiles:
     """The folders of the driver's device files and capabilities; tests use other folders."""
@@ -113,8 +103,7 @@ class DeviceFiles:
 
     def of_instance(self, gpu: GpuRecord, record: InstanceRecord) -> tuple[str, ...]:
         """Return the device files of a MIG instance: the GPU's, the instance's capability and those
-        of its compute instances.
-        """
+        of its compute instances."""
         below = self.capabilities / f"gpu{gpu.minor}" / "mig" / f"gi{record.gi_id}"
         grants = [below / "access"]
         grants += [below / f"ci{number}" / "access" for number in record.compute_ids]

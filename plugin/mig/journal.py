@@ -43,7 +43,8 @@ def applier_lock(folder: Path, *, host: Host = HOST) -> Iterator[None]:
     except OSError as error:
         raise BerthError(
             f"{path}: cannot be opened: {error.strerror}",
-            hint="applying keeps its lock and journal there; the owner is who cuts the GPUs",
+            hint="cutting GPUs needs root, or Berth's helper (docs/mig-apply.md): its lock and "
+            "journal are there",
         ) from None
     try:
         try:
@@ -63,8 +64,7 @@ def applier_lock(folder: Path, *, host: Host = HOST) -> Iterator[None]:
 
 def refuse_while_locked(folder: Path, *, host: Host = HOST) -> None:
     """Raise Locked where a process holds the lock of this state folder; do nothing where it is
-    unreadable.
-    """
+    unreadable."""
     files = host.files
     with contextlib.suppress(OSError):
         descriptor = files.open(folder / "lock", os.O_RDONLY)
@@ -105,10 +105,20 @@ class Journal:
             return []
         return records
 
+    def interruption(self) -> str | None:
+        """Return a sentence on an apply that has begun and not ended; None: there is none, or the
+        journal cannot be read."""
+        with suppress(BerthError):
+            if self.unfinished():
+                return (
+                    "An apply has begun and not ended. If none is at work now, it was "
+                    "interrupted: `berth mig apply --resume` ends it"
+                )
+        return None
+
     def last_cut_s(self) -> float | None:
         """Return the Unix time at which MIG instances were last changed; None: no change is
-        recorded.
-        """
+        recorded."""
         for path in [self.path, *reversed(self._history())]:
             times = [r.get("at_s") for r in self._records(path) if r.get("kind") in CHANGES]
             if times:
@@ -125,8 +135,7 @@ class Journal:
 
     def begin(self, record: Record) -> None:
         """Start a new journal with this first record; the journal before it is archived. Raises
-        BerthError.
-        """
+        BerthError."""
         self._archive()
         self.append("begin", **record)
         try:

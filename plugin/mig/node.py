@@ -31,20 +31,17 @@ def _absolute(value: str) -> str:
 AbsolutePath = Annotated[str, AfterValidator(_absolute)]
 Notice = dict[str, Any]
 """``{"old": ..., "new": ...}``: the data that the keeper needs to publish the old or the new
-layout.
-"""
+layout."""
 _WILL_DO = re.compile(r"(?:^|\s)berth/1 .*?\bslices=([^\s]+)")
 
 
 class Keeper(Protocol):
     """Keeps jobs off a node and publishes its slices to the scheduler. All methods raise
-    BerthError.
-    """
+    BerthError."""
 
     def allocated(self, fleet: Fleet) -> frozenset[tuple[str, Instance]]:
-        """Return the MIG instances that the scheduler has allocated to jobs, with their
-        GPU's UUID.
-        """
+        """Return the MIG instances that the scheduler has allocated to jobs, with their GPU's
+        UUID."""
         ...
 
     def prepare(self, fleet: Fleet, target: Mapping[str, Layout]) -> Notice:
@@ -101,16 +98,14 @@ class Asked(Document):
 
 def stamped_profiles(stamp: str, profiles: Collection[str]) -> tuple[str, ...]:
     """Return the members of ``profiles`` that fit the job, as the submit filter recorded in its
-    comment.
-    """
+    comment."""
     match = _WILL_DO.search(stamp)
     return () if match is None else tuple(p for p in match[1].split(",") if p in profiles)
 
 
 class NodeSettings(Document, ABC):
     """Base class of a scheduler's table in ``mig.toml``: this node's settings under that
-    scheduler.
-    """
+    scheduler."""
 
     node: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")
     type_pattern: str = "{profile}"
@@ -134,5 +129,4 @@ class NodeSettings(Document, ABC):
     @abstractmethod
     def asked(self, profiles: Collection[str]) -> Iterable[Asked]:
         """Return the slices requested by all jobs that the scheduler still knows. Raises
-        SchedulerError.
-        """
+        SchedulerError."""

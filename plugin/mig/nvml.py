@@ -10,13 +10,14 @@ from __future__ import annotations
 import contextlib
 import ctypes
 from collections.abc import Iterator
+from dataclasses import replace
 from types import ModuleType, TracebackType
 from typing import Any, Self
 
-from berth.pilot.errors import BerthError, ToolMissing
+from berth.pilot.errors import BerthError, ToolMissing, UsageError
 from berth.plugin.mig.errors import NoPermission, NvmlFailure
 from berth.plugin.mig.inventory import ComputeInstance, Fleet, GpuRecord, InstanceRecord
-from berth.policies.mig import Geometry, Instance, Media, SliceProfile
+from berth.policies.mig import Geometry, Instance, Media, SliceProfile, lookup
 
 MIB = 2**20
 _ABSENT = frozenset({2, 3, 6})
@@ -97,8 +98,7 @@ class Nvml:
         self, uuid: str, instance: Instance, compute: tuple[ComputeInstance, ...] | None = None
     ) -> None:
         """Create a GPU instance at its position, with these compute instances; None: one over the
-        whole instance.
-        """
+        whole instance."""
         device = self._device(uuid)
         profile = next((p for p in self._all_profiles(device) if p.name == instance.profile), None)
         if profile is None:
@@ -124,8 +124,7 @@ class Nvml:
 
     def set_mig_mode(self, uuid: str, *, on: bool) -> bool:
         """Set the MIG mode; return False where the GPU must be reset before the mode takes
-        effect.
-        """
+        effect."""
         return bool(self._call("nvmlDeviceSetMigMode", self._device(uuid), int(on)) == 0)
 
     @property
@@ -167,41 +166,33 @@ class Nvml:
 
     def _all_profiles(self, handle: Any) -> tuple[SliceProfile, ...]:
         """Return the GPU's MIG profiles, read once per session: they do not change while the mode
-        lasts.
-        """
+        lasts."""
         uuid = self._call("nvmlDeviceGetUUID", handle)
         if uuid not in self._profiles:
             kinds = range(self._nvml.NVML_GPU_INSTANCE_PROFILE_COUNT)
             profiles = (self._profile(handle, kind) for kind in kinds)
-            self._profiles[uuid] = tuple(profile for profile in profiles if profile is not None)
+            table = _table(self._call("nvmlDeviceGetName", handle))
+            self._profiles[uuid] = tuple(
+                replace(profile, other_name=_other_name(profile.name, table))
+                for profile in profiles
+                if profile is not None
+            )
         return self._profiles[uuid]
 
     def _profile(self, handle: Any, kind: int) -> SliceProfile | None:
         try:
             info = self._call("nvmlDeviceGetGpuInstanceProfileInfo", handle, kind)
-            name = str(info.name).removeprefix("MIG ")
         except NvmlFailure as failure:
             if failure.code in _ABSENT:
                 return None
             if failure.code != _NO_FUNCTION:
                 raise
-            return self._old_profile(handle, kind)
-        return self._described(handle, info, name)
-
-    def _old_profile(self, handle: Any, kind: int) -> SliceProfile | None:
-        """Return a MIG profile named by its slices and memory rounded up to GiB, for drivers before
-        R525, which report no names; None: no such profile.
-        """
-        try:
-            info = self._call("nvmlDeviceGetGpuInstanceProfileInfo", handle, kind, 1)
-        except NvmlFailure as failure:
-            if failure.code in _ABSENT:
-                return None
-            raise
-        media = "+me" if kind in (7, 8) else ""
-        return self._described(
-            handle, info, f"{info.sliceCount}g.{-(-info.memorySizeMB // 1024)}gb{media}"
-        )
+            raise NvmlFailure(
+                "the NVIDIA driver is older than R525, which first names MIG profiles",
+                failure.code,
+                hint="update the driver",
+            ) from None
+        return self._described(handle, info, str(info.name).removeprefix("MIG "))
 
     def _described(self, handle: Any, info: Any, name: str) -> SliceProfile | None:
         count = ctypes.c_uint(0)
@@ -311,6 +302,21 @@ class Nvml:
                 gi_id = _UNPLACED if row.gpuInstanceId is None else int(row.gpuInstanceId)
                 pids.setdefault(gi_id, set()).add(int(row.pid))
         return pids
+
+
+def _table(gpu: str) -> Geometry | None:
+    """Return Berth's own table of this GPU model; None: it has none."""
+    with contextlib.suppress(UsageError):
+        return lookup(gpu)
+    return None
+
+
+def _other_name(profile: str, table: Geometry | None) -> str | None:
+    """Return the name of a profile in other versions of the driver; None: it has no other."""
+    known = None if table is None else table.named(profile)
+    if known is None:
+        return None
+    return known.other_name if known.name == profile else known.name
 
 
 def _failure(name: str, code: int, text: str) -> BerthError:

@@ -75,9 +75,8 @@ class Config(Document):
 
 
 def named(config: Config, name: str, source: str | Path) -> tuple[Entry, ...]:
-    """Return the entries of one configuration. Raises DocumentError, which lists the
-    known names.
-    """
+    """Return the entries of one configuration. Raises DocumentError, which lists the known
+    names."""
     if name not in config.configs:
         known = ", ".join(config.configs)
         raise DocumentError(source, f"has no configuration {name!r}", hint=f"it has {known}")
@@ -105,9 +104,8 @@ def _load(raw: bytes | str, source: str | Path) -> object:
         raise DocumentError(source, f"is larger than {MAX_BYTES} bytes")
 
     class Strict(yaml.SafeLoader):  # type: ignore[misc, name-defined, unused-ignore]
-        """A YAML loader that rejects aliases, which can expand without limit, and
-        duplicate keys.
-        """
+        """A YAML loader that rejects aliases, which can expand without limit, and duplicate
+        keys."""
 
         def compose_node(self, parent: Any, index: Any) -> Any:
             if self.check_event(yaml.AliasEvent):
@@ -141,9 +139,8 @@ def _yaml() -> Any:
 
 
 def write(configs: Mapping[str, Iterable[Entry]]) -> str:
-    """Return the text of a mig-parted file, with the order and spelling of mig-parted's
-    own files.
-    """
+    """Return the text of a mig-parted file, with the order and spelling of mig-parted's own
+    files."""
     lines = ["version: v1", "mig-configs:" + ("" if configs else " {}")]
     for name, entries in configs.items():
         listed = tuple(entries)
@@ -173,9 +170,8 @@ def _word(name: str) -> str:
 
 
 def entries(gpus: Sequence[tuple[int, Geometry, Layout, bool]]) -> tuple[Entry, ...]:
-    """Return one entry per distinct layout; ``gpus``: (index, geometry, layout, whether MIG
-    is on).
-    """
+    """Return one entry per distinct layout; ``gpus``: (index, geometry, layout, whether MIG is
+    on)."""
     indices_by_layout: dict[tuple[bool, tuple[tuple[str, int], ...]], list[int]] = {}
     for index, geometry, layout, enabled in gpus:
         counts = layout.counts()

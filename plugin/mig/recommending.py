@@ -10,7 +10,7 @@ from pathlib import Path
 from berth.pilot.errors import UsageError
 from berth.pilot.platform import Platform
 from berth.pilot.units import whole_number
-from berth.plugin.forecasting import forecaster_for, platforms_for, reference_of
+from berth.plugin.forecasting import forecaster_for, platforms_for, reference_of, with_slices
 from berth.plugin.site.site import Site
 from berth.plugin.store import Store
 from berth.plugin.workloads.files import MODEL_FILES, WorkloadOptions, read_file
@@ -24,13 +24,14 @@ from berth.predictor.core.workload import Workload
 from berth.predictor.families.slices.predictor import profiles_of
 from berth.predictor.families.slices.slices_family import SlicesFamily
 from berth.predictor.families.slices.workload import SliceWorkload
+from berth.predictor.hardware.by_sheet import platform_of
+from berth.predictor.hardware.catalogue import candidates, devices
 from berth.predictor.hardware.mig.geometry import Geometry
 from berth.predictor.hardware.mig.slices import lookup
 
 FILE_ENDINGS = MODEL_FILES | {".json", ".toml"}
 """File name endings; an argument with one of them is taken for a file even where no such file
-exists.
-"""
+exists."""
 
 
 @dataclass(frozen=True)
@@ -41,29 +42,28 @@ class Predictions:
     platforms: Mapping[str, Platform]
     reference: str | None = None
 
-    def on_slices(self, workload: Workload, geometry: Geometry) -> OnSlices:
+    def on_slices(self, workload: Workload, geometry: Geometry, called: str = "") -> OnSlices:
         """Return the workload's predictions on the slices of one GPU model.
 
-        Raises UsageError where nothing can be predicted for it there.
+        A GPU without a platform file is taken by its data sheet: the device ``called`` so, or the
+        first with this geometry. Raises UsageError where nothing can be predicted for it there.
         """
         for family in self.forecaster.families(workload):
             document = workload.document
             if isinstance(family, SlicesFamily) and isinstance(document, SliceWorkload):
                 return of_slice_workload(document, geometry, family.predictor)
-        names = profiles_of(geometry, self.platforms)
-        if not names:
-            raise UsageError(
-                f"no platform of the whole {geometry.gpu} is known, so nothing is predicted on "
-                "its slices",
-                hint="berth pilot bench there, then berth site platform add",
-            )
+        known = self.platforms
+        if not profiles_of(geometry, known):
+            named = (*candidates(called), *devices().values())
+            sheet = platform_of(next(d for d in named if d.mig == geometry.gpu))
+            known = {**known, **with_slices({sheet.name: sheet})}
         forecast = self.forecaster.forecast(
             workload,
-            {name: self.platforms[name] for name in names},
-            self.platforms,
+            {name: known[name] for name in profiles_of(geometry, known)},
+            known,
             reference=self.reference,
         )
-        return of_forecast(forecast, workload, geometry, self.platforms)
+        return of_forecast(forecast, workload, geometry, known)
 
     def demand(
         self, workload: Workload, gpus: Sequence[Geometry], *, count: int = 1, priority: int = 0
@@ -85,8 +85,7 @@ class Predictions:
 
 def predictions_for(site: Site | None, bundles: Iterable[Path] = ()) -> Predictions:
     """Return the predictions with the site's platforms and bundles. Raises DocumentError and
-    UsageError.
-    """
+    UsageError."""
     return Predictions(forecaster_for(site, bundles), platforms_for(site), reference_of(site))
 
 

@@ -6,6 +6,7 @@ The helper reads the file as root and takes every path and command from it; call
 from __future__ import annotations
 
 import os
+import socket
 import stat
 from pathlib import Path
 from typing import Literal
@@ -53,16 +54,14 @@ class OutlookSettings(Document):
     """Length in seconds of the recent period from which the arrival rate is computed."""
     horizon_s: float = Field(default=1800.0, gt=0, le=30 * 86400.0)
     """Length in seconds of the future period whose jobs are expected. A slice that is requested
-    less than once in this time is not planned for.
-    """
+    less than once in this time is not planned for."""
     memory: AbsolutePath = "/var/lib/berth-mig-auto/arrivals.json"
     """File that records the jobs seen; the user who runs ``berth mig auto`` writes it."""
 
 
 class MigSettings(Document, extra="allow"):
     """All settings of ``mig.toml``. The table named after a scheduler is validated by that
-    scheduler.
-    """
+    scheduler."""
 
     schema_: Literal["berth.mig/1"] = Field(default="berth.mig/1", alias="schema")
     state_dir: AbsolutePath = "/var/lib/berth-mig"
@@ -74,9 +73,14 @@ class MigSettings(Document, extra="allow"):
     @property
     def node(self) -> NodeSettings | None:
         """Return this node's settings under its scheduler; None: no scheduler allocates its
-        slices.
-        """
+        slices."""
         return self._node
+
+    @property
+    def node_name(self) -> str:
+        """Return this machine's name in fleet files and plans: its scheduler's, or the host
+        name."""
+        return self._node.node if self._node else socket.gethostname().partition(".")[0]
 
     def in_scheduler(self, node: NodeSettings) -> MigSettings:
         """Return a copy of the settings with the scheduler's own table added."""

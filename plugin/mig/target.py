@@ -6,7 +6,6 @@ The file is a plan of ``berth mig plan``, or a configuration of mig-parted.
 
 from __future__ import annotations
 
-import socket
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,9 +30,8 @@ class Target:
 
 
 def find(fleet: Fleet, name: str) -> GpuRecord:
-    """Return the GPU with that UUID or index. Raises PlanRefused, which lists this
-    machine's GPUs.
-    """
+    """Return the GPU with that UUID or index. Raises PlanRefused, which lists this machine's
+    GPUs."""
     for gpu in fleet:
         if name in (gpu.uuid, str(gpu.index)):
             return gpu
@@ -53,10 +51,10 @@ def checked(target: Target, fleet: Fleet) -> dict[str, Layout]:
         if gpu.uuid in layouts:
             raise PlanRefused(f"{target.source}: GPU {name} is named twice")
         _check_mode(gpu)
-        if target.expected is not None and gpu.layout != layout:
+        wanted = _possible(gpu, layout)
+        if target.expected is not None and gpu.layout != wanted:
             _check_age(target.source, gpu, target.expected.get(name, Layout()))
-        _check_layout(gpu, layout)
-        layouts[gpu.uuid] = layout
+        layouts[gpu.uuid] = wanted
     return layouts
 
 
@@ -67,12 +65,12 @@ def _check_mode(gpu: GpuRecord) -> None:
         pending = "; it is asked for and needs a reset of the GPU" if gpu.pending else ""
         raise PlanRefused(
             f"MIG is off on GPU {gpu.index} ({gpu.name}){pending}",
-            hint="Berth changes the mode only when told to: --enable-mig",
+            hint="--enable-mig with --yes switches it on; Berth leaves the mode alone otherwise",
         )
 
 
 def _check_age(source: str, gpu: GpuRecord, expected: Layout) -> None:
-    if gpu.layout != expected:
+    if gpu.geometry is None or gpu.layout != expected.spelled(gpu.geometry):
         raise PlanRefused(
             f"{source} is older than the fleet: GPU {gpu.index} was {expected} then "
             f"and is {gpu.layout} now",
@@ -80,29 +78,31 @@ def _check_age(source: str, gpu: GpuRecord, expected: Layout) -> None:
         )
 
 
-def _check_layout(gpu: GpuRecord, layout: Layout) -> None:
+def _possible(gpu: GpuRecord, layout: Layout) -> Layout:
+    """Return the layout in the driver's names of profiles. Raises PlanRefused where the GPU cannot
+    have it."""
     if gpu.geometry is None:
         raise PlanRefused(f"GPU {gpu.index} ({gpu.name}) cannot be cut now")
     try:
-        layout.check(gpu.geometry)
+        return layout.spelled(gpu.geometry).check(gpu.geometry)
     except UsageError as error:
         raise PlanRefused(error.message, hint=error.hint) from None
 
 
 def read_target(
-    path: Path, fleet: Fleet, *, selected: str | None, node: str | None, around_busy: bool = True
+    path: Path, fleet: Fleet, *, selected: str | None, node: str, around_busy: bool = True
 ) -> Target:
     """Return the target that a file describes for this machine.
 
     ``selected``: the configuration's name, required where a mig-parted file has several; ``node``:
-    this machine's name in plans (default: its host name); ``around_busy=False``: new instances of a
-    mig-parted configuration may overlap instances that are in use. Raises UsageError.
+    this machine's name in plans; ``around_busy=False``: new instances of a mig-parted
+    configuration may overlap instances that are in use. Raises UsageError.
     """
     if path.suffix in (".yaml", ".yml"):
         return _from_parted(parted.read(path), str(path), fleet, selected, around_busy)
     if selected is not None:
         raise UsageError("--selected-config is for mig-parted files (.yaml)")
-    return _from_plan(read_json(path, PlanDocument), path, node or _host())
+    return _from_plan(read_json(path, PlanDocument), path, node)
 
 
 def _from_plan(plan: PlanDocument, path: Path, node: str) -> Target:
@@ -131,10 +131,6 @@ def _node(entry: GpuPlanEntry) -> str | None:
 
 def _name(entry: GpuPlanEntry) -> str:
     return entry.uuid or entry.name.rpartition("/")[2]
-
-
-def _host() -> str:
-    return socket.gethostname().partition(".")[0]
 
 
 def _from_parted(

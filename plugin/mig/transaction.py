@@ -17,12 +17,13 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 
 from berth.pilot.errors import BerthError
+from berth.pilot.units import format_seconds
 from berth.plugin.host import HOST, Clock
 from berth.plugin.mig.blueprint import Blueprint, Changes, changes
 from berth.plugin.mig.errors import Busy, RolledBack, Unfinished
 from berth.plugin.mig.inventory import Fleet, GpuRecord, InstanceRecord
 from berth.plugin.mig.journal import Journal, Record
-from berth.plugin.mig.node import Keeper, Notice
+from berth.plugin.mig.node import Keeper, NoKeeper, Notice
 from berth.plugin.mig.nvml import Nvml
 from berth.policies.mig import Instance
 
@@ -33,8 +34,7 @@ POLL_S = 0.5
 @dataclass(frozen=True, slots=True)
 class Terms:
     """The old and the new layout of one apply, and the scheduler's notice; the journal's first
-    record.
-    """
+    record."""
 
     id: str
     old: Blueprint
@@ -92,8 +92,7 @@ class Transaction:
 
     def run(self) -> None:
         """Change the GPUs to the new layout. Raises Busy or RolledBack with the old layout in
-        place, or Unfinished.
-        """
+        place, or Unfinished."""
         self._journal.begin(self.terms.to_record())
         try:
             self._forth_until_published()
@@ -139,7 +138,8 @@ class Transaction:
         self._finish(way)
 
     def _forth_until_published(self) -> None:
-        self._tell("draining the node")
+        if not isinstance(self._keeper, NoKeeper):
+            self._tell("draining the node")
         self._keeper.drain(self.terms.reason)
         self._wait_until_idle()
         self._cut(self.terms.new)
@@ -149,7 +149,8 @@ class Transaction:
     def _publish(self, way: str) -> None:
         self._journal.append("publish", to=way)
         self._published = True
-        self._tell("telling the scheduler")
+        if not isinstance(self._keeper, NoKeeper):
+            self._tell("telling the scheduler")
         self._keeper.publish(self.terms.notice[way], self._nvml.read())
 
     def _finish(self, outcome: str) -> None:
@@ -196,15 +197,19 @@ class Transaction:
 
     def _wait_until_idle(self) -> None:
         deadline = self._clock.monotonic() + self._wait_s
+        waiting_for = ""
         while True:
             fleet = self._nvml.read()
             todo = self._todo(fleet, self.terms.new)
             try:
                 return self._check_idle(fleet, todo)
-            except Busy:
+            except Busy as error:
                 left = deadline - self._clock.monotonic()
                 if left <= 0:
                     raise
+                if waiting_for != error.message:
+                    waiting_for = error.message
+                    self._tell(f"waiting for at most {format_seconds(left)}: {waiting_for}")
                 self._clock.sleep(min(POLL_S, left))
 
     def _todo(self, fleet: Fleet, blueprint: Blueprint) -> list[Changes]:
@@ -239,44 +244,42 @@ class Transaction:
         )
         for needed in todo:
             for record in needed.destroy:
-                self._check_one(needed.uuid, record, record.pids, allocated)
+                self._check_one(needed, record, record.pids, allocated)
 
     def _check_one(
         self,
-        uuid: str,
+        needed: Changes,
         record: InstanceRecord,
         pids: tuple[int, ...],
-        allocated: frozenset[tuple[str, Instance]],
+        allocated: frozenset[tuple[str, Instance]] = frozenset(),
     ) -> None:
+        where, hint = f"{record.instance} on GPU {needed.index}", "--wait 30m waits for its end"
         if pids:
             who = ", ".join(map(str, pids[:4]))
-            raise Busy(f"{record.instance} on {uuid} is in use by process {who}")
-        if (uuid, record.instance) in allocated:
-            raise Busy(f"{record.instance} on {uuid} is allocated to a job")
+            raise Busy(f"{where} is in use by process {who}", hint=hint)
+        if (needed.uuid, record.instance) in allocated:
+            raise Busy(f"{where} is allocated to a job", hint=hint)
 
     def _cut(self, blueprint: Blueprint) -> None:
-        """Destroy and create instances until the GPUs match the blueprint, and verify that
-        they do.
-        """
+        """Destroy and create instances until the GPUs match the blueprint, and verify that they
+        do."""
         fleet = self._nvml.read()
         todo = self._todo(fleet, blueprint)
         self._check_idle(fleet, todo)
         for needed in todo:
             for record in needed.destroy:
-                self._check_one(
-                    needed.uuid, record, self._nvml.pids(needed.uuid, record), frozenset()
-                )
-                self._step("destroy", needed.uuid, record.instance)
+                self._check_one(needed, record, self._nvml.pids(needed.uuid, record))
+                self._step("destroy", needed, record.instance)
                 self._nvml.destroy(needed.uuid, record)
             for piece in needed.create:
-                self._step("create", needed.uuid, piece.instance)
+                self._step("create", needed, piece.instance)
                 self._nvml.create(needed.uuid, piece.instance, piece.compute)
         if not self._stands(blueprint):
             raise BerthError("the driver accepted every step, but the layout is another one")
 
-    def _step(self, kind: str, uuid: str, instance: Instance) -> None:
-        self._tell(f"{kind} {instance} on {uuid}")
-        self._journal.append(kind, gpu=uuid, instance=str(instance))
+    def _step(self, kind: str, needed: Changes, instance: Instance) -> None:
+        self._tell(f"{kind} {instance} on GPU {needed.index}")
+        self._journal.append(kind, gpu=needed.uuid, instance=str(instance))
 
 
 def _sentence(error: Any) -> str:

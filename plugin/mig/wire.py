@@ -35,9 +35,8 @@ _CLASSES = {
 
 
 class Request(Document):
-    """A caller's request to the MIG helper. Layouts are written as ``berth mig show``
-    prints them.
-    """
+    """A caller's request to the MIG helper. Layouts are written as ``berth mig show`` prints
+    them."""
 
     schema_: Literal["berth.mig-request/1"] = Field(default="berth.mig-request/1", alias="schema")
     command: Literal["inventory", "preview", "apply", "resume"]

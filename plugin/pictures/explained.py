@@ -2,7 +2,7 @@
 
 Left, one panel per platform: bars from a typical program's speedup to this program's, each with the
 factor of one group of counters. Right, a radar chart with the share of the roofline's time that
-each resource needs; the shares overlap. SVG or PNG by the file's ending; matplotlib (the `train`
+each resource needs; the shares overlap. SVG or PNG by the file's ending; matplotlib (the `ui`
 extra) is needed.
 """
 

@@ -1,7 +1,7 @@
 """The common style of all pictures, and how they are written.
 
 A picture's file is written completely or not at all, even if the disk is full. matplotlib (the
-`train` extra) is imported when something is drawn.
+`ui` extra) is imported when something is drawn.
 """
 
 from __future__ import annotations
@@ -60,10 +60,10 @@ def drawing(edges: str) -> Iterator[None]:
     """Apply the common style of all pictures while the block runs; ``edges``: colour of axes.
     Raises ToolMissing without matplotlib."""
     try:
-        import matplotlib as mpl  # noqa: PLC0415 - of the `train` extra
+        import matplotlib as mpl  # noqa: PLC0415 - of the `ui` extra
     except ImportError:
         raise ToolMissing(
-            "matplotlib", needed_for="drawing a picture", hint="pip install 'berth[train]'"
+            "matplotlib", needed_for="drawing a picture", hint="pip install 'berth[ui]'"
         ) from None
     style: dict[Any, Any] = {
         "font.family": "DejaVu Sans", "font.size": 9, "text.color": INK, "axes.labelcolor": INK,

@@ -2,7 +2,7 @@
 
 Each disc is one kind of operator: horizontally its flops per byte, vertically its predicted flop/s,
 and its area is its share of the time. A bar below each panel shows which resources limit the time.
-SVG, PNG or PDF by the file's ending; matplotlib (the `train` extra) is needed.
+SVG, PNG or PDF by the file's ending; matplotlib (the `ui` extra) is needed.
 """
 
 from __future__ import annotations

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from berth.plugin.pictures.figure import INK, axes_of, drawing, element, time_ticks, trimmed
+from berth.policies.tuning.figures import Figures, by_user
 from berth.policies.tuning.judgement import Judgement
-from berth.policies.tuning.replayer import Figures, by_user
 from berth.policies.tuning.study import Tuned
 
 GRID, REST, NOW, THEN, UP, DOWN = (

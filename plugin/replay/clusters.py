@@ -64,7 +64,7 @@ def cluster_of(site: Site, *, pooled: bool = False) -> SiteCluster:
         for candidate in candidates if len(candidates) > 1 else ():
             name = candidate.name if candidate.name not in by_queue else f"{queue}/{candidate.name}"
             of[candidate.name] = len(parts)
-            parts.append(Partition(name, (candidate.name,), candidate.max_time_s))
+            parts.append(Partition(name, (candidate.name,), candidate.max_time_s, kind_of=queue))
     kinds = [_kind(candidate, sliced) for candidate in site.candidates]
     cluster = Cluster(
         tuple(kinds),

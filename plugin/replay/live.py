@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -29,6 +29,7 @@ from berth.policies.replay.trace import Floats
 from berth.policies.settings import PolicySettings
 from berth.policies.values import Candidate
 from berth.policies.waits import WaitTable
+from berth.predictor.core.prediction import Interval
 
 RECENT_S = 2 * 86_400.0
 """Largest age in seconds of ended jobs that are used to estimate their user's run times."""
@@ -243,18 +244,9 @@ def wait_tables(
     }  # fmt: skip
 
 
-@dataclass(frozen=True)
-class Figure:
-    """A figure's median and 90 % interval over the samples."""
-
-    low: float
-    mid: float
-    high: float
-
-
-def figures(foreseen: Foreseen, present: PresentQueue) -> dict[str, Figure]:
-    """Return figures of the jobs that wait now: start times in seconds from now, and numbers of
-    jobs."""
+def figures(foreseen: Foreseen, present: PresentQueue) -> dict[str, Interval]:
+    """Return figures of the jobs that wait now, over the samples: start times in seconds from now,
+    and numbers of jobs."""
     now_s, first = present.queue.now_s, present.queue.running
     rows: dict[str, list[float]] = {}
     for replayed in foreseen.replays:
@@ -268,6 +260,6 @@ def figures(foreseen: Foreseen, present: PresentQueue) -> dict[str, Figure]:
         moved = float(np.sum(replayed.moved[first:]))
         rows.setdefault("moved", []).append(moved)
     return {
-        name: Figure(*(float(v) for v in np.percentile(values, (5, 50, 95))))
+        name: Interval(*(float(v) for v in np.percentile(values, (5, 50, 95))))
         for name, values in rows.items()
     }

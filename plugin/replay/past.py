@@ -20,12 +20,13 @@ from berth.pilot.importers.foreign import Purpose
 from berth.plugin.history.files import FORMATS as OWN_FORMATS
 from berth.plugin.history.files import kind_of, lines_of, read_past_jobs
 from berth.plugin.history.openb import OPENB, read_openb
-from berth.plugin.history.reading import SINGLETON, ReadJobs, Unreadable, why_none
+from berth.plugin.history.reading import ENDED, SINGLETON, ReadJobs, Unreadable, why_none
 from berth.plugin.replay.tables import read_job_table, with_times
+from berth.plugin.scheduler import Scheduler
 from berth.plugin.scheduler.registry import SCHEDULERS, open_scheduler
 from berth.plugin.site.site import Site
 from berth.plugin.store.records import PastJobRecord
-from berth.policies.replay.trace import Floats, Ints, Trace, trace_of
+from berth.policies.replay.trace import Floats, Ints, Trace, numbered, trace_of
 
 GAVEL = "gavel"
 TABLE = "table"
@@ -88,17 +89,25 @@ def asked_jobs(
 
     Raises SchedulerError and ToolMissing; UsageError where no scheduler is installed.
     """
-    if site is None:
-        schedulers = (kind() for kind in SCHEDULERS.load_all().values())
-        scheduler = next((installed for installed in schedulers if installed.is_here()), None)
-        if scheduler is None:
-            raise UsageError("no scheduler is on this machine", hint="name a TRACE")
-    else:
-        scheduler = open_scheduler(site)
+    scheduler = site_scheduler(site)
     read = scheduler.past_jobs("replay", time.time() - days * _DAY_S)
     jobs = trace_of_jobs(read.jobs.values(), read.after, read.array_limits)
     source = f"{scheduler.title}'s accounting"
     return _checked(PastJobs(source, read, jobs, {}), times, None, strict=strict)
+
+
+def site_scheduler(site: Site | None) -> Scheduler:
+    """Return the site's scheduler, or without a site the one that is installed here.
+
+    Raises UsageError where there is none.
+    """
+    if site is not None:
+        return open_scheduler(site)
+    for kind in SCHEDULERS.load_all().values():
+        scheduler = kind()
+        if scheduler.is_here():
+            return scheduler
+    raise UsageError("no scheduler is on this machine", hint="run this where its commands are")
 
 
 def _checked(past: PastJobs, times: Path | None, steps: Floats | None, *, strict: bool) -> PastJobs:
@@ -109,7 +118,7 @@ def _checked(past: PastJobs, times: Path | None, steps: Floats | None, *, strict
             hint="leave out --strict to skip them",
         )  # fmt: skip
     if not len(past.trace):
-        raise DocumentError(past.source, why_none(read), hint=_HINT if read.broken else None)
+        raise DocumentError(past.source, why_none(read), hint=_HINT if read.broken else ENDED)
     return past if times is None else replace(past, trace=with_times(past.trace, times, steps))
 
 
@@ -199,13 +208,6 @@ def _waits_for(
             parent_of[row] = max(parents, key=lambda p: rows[p].end_s)
         before[own] = max(row, before.get(own, row), key=lambda p: rows[p].end_s)
     return parent_of
-
-
-def numbered(values: Sequence[str]) -> tuple[tuple[str, ...], Ints]:
-    """Return the distinct values, and for each value its index among them."""
-    index_of: dict[str, int] = {}
-    numbers = [index_of.setdefault(value, len(index_of)) for value in values]
-    return tuple(index_of), np.array(numbers, np.int64)
 
 
 def read_gavel(lines: Sequence[str], read: ReadJobs) -> tuple[Trace, Floats]:

@@ -15,14 +15,13 @@ from typing import NamedTuple
 import numpy as np
 
 from berth.pilot.errors import UsageError
-from berth.plugin.replay.past import numbered
 from berth.plugin.scheduler import ClusterFacts, NodeFacts, PresentJob
 from berth.plugin.scheduler.facts import ReservationFacts
 from berth.plugin.scheduler.states import nodes_of
 from berth.policies.replay import Cluster, NodeKind, Option, Partition, Present, Trace
 from berth.policies.replay.cluster import Reservation
 from berth.policies.replay.live import Queue
-from berth.policies.replay.trace import Ints
+from berth.policies.replay.trace import Ints, numbered
 from berth.policies.values import Candidate
 
 

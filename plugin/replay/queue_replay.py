@@ -11,9 +11,9 @@ import numpy as np
 from berth.pilot.errors import BerthError, UsageError
 from berth.plugin.installed_site import Installation, find_site
 from berth.plugin.replay.live import Known, expected_times, next_hours
+from berth.plugin.replay.past import site_scheduler
 from berth.plugin.replay.present import PresentQueue, present_queue
-from berth.plugin.scheduler import SCHEDULERS, Scheduler
-from berth.plugin.scheduler.registry import open_scheduler
+from berth.plugin.scheduler import Scheduler
 from berth.plugin.site.site import Site
 from berth.plugin.store import Store
 from berth.plugin.users.client import RemoteStore
@@ -55,7 +55,7 @@ def live_replays(
     """Simulate the current queue's next hours; this takes some seconds for many jobs. Raises
     BerthError."""
     site = find_site(site_file)
-    scheduler = _scheduler(site)
+    scheduler = site_scheduler(site)
     present = _present(scheduler, site)
     candidates = () if site is None else site.candidates
     store = None if site is None and store_url is None else _store(site_file, store_url)
@@ -87,7 +87,7 @@ def start_of(
         site = find_site(site_file)
         if site is None:
             return None, None
-        scheduler = _scheduler(site)
+        scheduler = site_scheduler(site)
         present = _present(scheduler, site)
         # For an array, the task that starts first counts.
         rows = [
@@ -108,16 +108,6 @@ def start_of(
     if np.isfinite(mid):
         return Start(low, mid, high), None
     return None, f"in a replay it never starts, {why_never(present, foreseen, row)}"
-
-
-def _scheduler(site: Site | None) -> Scheduler:
-    if site is not None:
-        return open_scheduler(site)
-    for kind in SCHEDULERS.load_all().values():
-        scheduler = kind()
-        if scheduler.is_here():
-            return scheduler
-    raise UsageError("no scheduler is on this machine", hint="run this where its commands are")
 
 
 def _present(scheduler: Scheduler, site: Site | None) -> PresentQueue:

@@ -34,7 +34,7 @@ from berth.plugin.scheduler.facts import ReservationFacts
 from berth.plugin.scheduler.states import nodes_of
 from berth.policies.replay.changes import nodes_in
 from berth.policies.replay.cluster import Cluster, Failure, Reservation
-from berth.policies.replay.trace import Floats, Trace, trace_of
+from berth.policies.replay.trace import Floats, Trace, numbered, trace_of
 from berth.policies.values import Candidate
 
 _WORDS: tuple[str, ...] = ("user", "partition")
@@ -147,15 +147,10 @@ def _job_table(columns: Mapping[str, Floats], words: Mapping[str, Sequence[str]]
     def counts(name: str) -> np.ndarray:
         return columns.get(name, np.full(len(submit), _DEFAULTS[name])).astype(np.int64)
 
-    def named(name: str) -> tuple[np.ndarray, tuple[str, ...]]:
-        texts = words.get(name, [""] * len(submit))
-        names = tuple(dict.fromkeys(texts))
-        place = {text: i for i, text in enumerate(names)}
-        return np.array([place[text] for text in texts]), names
-
     true, predicted = by_platform(TRUE), by_platform(PREDICTED)
-    user, users = named("user")
-    queue, queues = named("partition")
+    nobody = [""] * len(submit)
+    users, user = numbered(words.get("user", nobody))
+    queues, queue = numbered(words.get("partition", nobody))
     trace = trace_of(
         submit,
         np.full(len(submit), np.nan),

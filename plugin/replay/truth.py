@@ -20,7 +20,7 @@ from berth.plugin.store import Store
 from berth.plugin.store.records import OutcomeRecord
 from berth.policies.replay import Cluster, Metrics, Replayed, Settings, Trace, metrics, replay
 from berth.policies.replay.cluster import Failure, Reservation, random_failures
-from berth.policies.replay.deciding import Decided
+from berth.policies.replay.deciding import Decided, own_platforms
 from berth.policies.replay.metrics import over_seeds
 from berth.policies.replay.predicted import Columns, Predictions
 from berth.policies.replay.trace import Floats
@@ -122,7 +122,7 @@ def of_history(trace: Trace, cluster: Cluster) -> dict[str, Floats]:
 
     On the platform where a job ran, it is the job's own time.
     """
-    platforms = _platforms(trace, cluster)
+    platforms = own_platforms(trace, cluster)
     kinds = [
         (int(user), name, int(cores), int(gpus))
         for user, name, cores, gpus in zip(
@@ -197,17 +197,6 @@ def _outcomes(trace: Trace, store: Store) -> Iterable[OutcomeRecord]:
         return ()
     first_s = float(trace.submit_s[0])
     return store.outcomes.between(first_s, float(trace.submit_s[-1]) + 60 * DAY_S)
-
-
-def _platforms(trace: Trace, cluster: Cluster) -> list[str]:
-    """Return the platform where each job ran; empty: its partition is unknown or has several
-    platforms."""
-    by_queue = {}
-    for index, part in enumerate(cluster.partitions):
-        platforms = {cluster.kind(name).platform or name for name in part.kinds}
-        by_queue[part.name] = cluster.platform_of(index) if len(platforms) == 1 else ""
-    names = [by_queue.get(queue, "") for queue in trace.queues]
-    return [names[queue] if queue >= 0 else "" for queue in trace.queue.tolist()]
 
 
 def _count(columns: Mapping[str, Floats], jobs: int) -> int:

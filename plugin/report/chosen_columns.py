@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -42,6 +42,11 @@ def only_columns(names: Sequence[str]) -> Iterator[None]:
             f"--columns: no printed table has a column {unknown[0]!r}",
             hint=f"there are: {known}" if known else "no table was printed",
         )
+
+
+def are_chosen(keys: Iterable[str]) -> bool:
+    """Return whether the user chose a column with one of these keys."""
+    return _choice is not None and not set(_choice.names).isdisjoint(keys)
 
 
 def with_chosen_columns(table: Table[Any]) -> Table[Any]:

@@ -6,6 +6,7 @@ import json
 import math
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from berth.pilot.units import format_elapsed, format_ended, format_seconds
@@ -66,21 +67,22 @@ def job_report(
     ``job``: the scheduler's job, None where it is unknown; ``usages``: what is recorded of its use.
     """
     record, outcomes = decision.record, decision.outcomes
-    parts = [asked_and_answered(decision)]
+    parts = []
     if job is not None:
-        parts.append(now_part(job))
+        lines = [_standing(job), *_problem(job), *_expected(job), *_comparison(job), *job.ground]
+        parts.append(Part("How it stands", [f"{line[0].upper()}{line[1:]}." for line in lines]))
     if usages:
         parts.append(usage_part(usages))
-    parts.append(
-        Part(
-            "Places",
-            pictures=_times(json.loads(record.ranked), outcomes) if pictures else (),
-            tables=[candidates_table(record)],
-        )
-    )
+    ranked = json.loads(record.ranked)
+    if ranked:
+        drawings = _times(ranked, outcomes) if pictures else ()
+        parts.append(Part("Places", pictures=drawings, tables=[candidates_table(record)]))
+    asked = asked_and_answered(decision)
+    facts = [*asked.facts, ("decision", " ".join(heading(record).split()))]
     job_id = outcomes[0].job_id if outcomes else job.job if job is not None else None
-    name = f"decision {' '.join(heading(record).split())}"
-    return Report(f"Job {job_id}: {name}" if job_id else name.capitalize(), record.reason, parts)
+    whose = f"{record.user}, {_start_text(record.time_s)}"
+    title = f"Job {job_id} ({whose})" if job_id else f"Decision {record.id} ({whose})"
+    return Report(title, record.reason, [*parts, replace(asked, facts=facts)])
 
 
 def undecided_report(job: KnownJob) -> Report:
@@ -100,12 +102,13 @@ def why_text(job: KnownJob) -> str:
     return "\n".join([first, *(f"  {line}" for line in more)])
 
 
+def _problem(job: KnownJob) -> list[str]:
+    return [] if job.problem is None else [f"the scheduler could not be asked: {job.problem}"]
+
+
 def _more(job: KnownJob) -> list[str]:
-    lines = []
-    if job.problem is not None:
-        lines.append(f"the scheduler could not be asked: {job.problem}")
     return [
-        *lines,
+        *_problem(job),
         *_expected(job),
         job.not_shown or decided_sentence(job.decision),
         *job.ground,

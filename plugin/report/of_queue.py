@@ -10,12 +10,13 @@ import numpy as np
 
 from berth.pilot.units import format_elapsed
 from berth.plugin.pictures.charts import Row, ranked_times
-from berth.plugin.replay.live import HORIZONS_H, Figure, Known, figures
+from berth.plugin.replay.live import HORIZONS_H, Known, figures
 from berth.plugin.replay.present import PresentQueue
 from berth.plugin.replay.queue_replay import Live, why_never
 from berth.plugin.report.parts import THREE, Column, Part, Picture, Report, Table, drawn
 from berth.policies.replay.live import Foreseen
 from berth.policies.waits import WaitTable
+from berth.predictor.core.prediction import Interval
 
 MOST_JOBS = 200
 """Maximum number of jobs whose start is shown."""
@@ -137,7 +138,7 @@ def live_notes(present: PresentQueue, known: Known) -> list[str]:
     return lines
 
 
-def _figure_text(key: str, figure: Figure) -> str:
+def _figure_text(key: str, figure: Interval) -> str:
     write = format_elapsed if key.endswith("_s") else "{:.0f}".format
     return f"{write(figure.mid)} ({write(figure.low)}..{write(figure.high)})"
 

@@ -13,6 +13,7 @@ import numpy as np
 from berth.pilot.units import format_elapsed, format_seconds
 from berth.plugin.pictures import tuning as pictures
 from berth.plugin.replay.clusters import lacking_partitions, with_jobs
+from berth.plugin.report.chosen_columns import are_chosen
 from berth.plugin.report.parts import (
     Column,
     Part,
@@ -26,7 +27,7 @@ from berth.plugin.report.parts import (
 from berth.policies.replay import UserChange, changes_by_user
 from berth.policies.replay.metrics import Metrics
 from berth.policies.replay.replayed import Counts, Replayed
-from berth.policies.tuning.replayer import Figures
+from berth.policies.tuning.figures import Figures
 from berth.policies.tuning.trace_replayer import figures_of
 
 if TYPE_CHECKING:
@@ -160,10 +161,12 @@ def replays_report(
     """Return the report of replays for a terminal; ``notes``: about the jobs read.
 
     ``most_users``: how many of the users that lose, and that gain, most are listed; 0: none.
-    ``brief``: a line for each replay, without users.
+    ``brief``: a line for each replay, without users; also where the user chose columns of it.
     """
     shown = [(variant.name, variant.metrics) for variant in variants]
-    table: Table[Any] = brief_table(variants) if brief else figures_table(shown)
+    in_brief = brief_table(variants)
+    brief = brief or are_chosen(column.key for column in in_brief.columns)
+    table: Table[Any] = in_brief if brief else figures_table(shown)
     lines = [*notes, *remarks(variants[0].replays[0])]
     parts = [Part("", lines, tables=[table], notes=failures(variants))]
     if most_users and not brief:
@@ -197,7 +200,8 @@ def unknown_partitions(done: Replayed) -> list[str]:
         return []
     return [
         f"unknown partitions: {with_jobs(done.trace, lacking)}; the site file has "
-        f"{', '.join(sorted(present))}: give candidates those names, or the jobs these"
+        f"{', '.join(sorted(done.cluster.queues))}: give candidates those names, or add partitions "
+        "with --set partitions.NAME.nodes=CANDIDATE"
     ]
 
 
@@ -217,9 +221,9 @@ def without_limit(done: Replayed) -> list[str]:
 def empty_partitions(done: Replayed) -> list[str]:
     """Return a warning if partitions of the site had no jobs in the past: what a policy gains there
     is not what it would gain at a site that uses them."""
-    names = [partition.name for partition in done.cluster.partitions]
+    names = [partition.kind_of or partition.name for partition in done.cluster.partitions]
     used = {names[part] for part in done.partition.tolist() if part >= 0}
-    empty = [name for name in names if name not in used]
+    empty = [name for name in done.cluster.queues if name not in used]
     if not used or not empty:
         return []
     return [

@@ -11,6 +11,8 @@ from berth.plugin.report.parts import Column, Part, Report, Table, data_of, midd
 from berth.policies.mig import Geometry, GpuState, SliceProfile, known_gpus, lookup
 from berth.policies.mig.layout import enumerate_states
 from berth.policies.mig.recommend import Recommendation, SliceChoice
+from berth.predictor.core.prediction import Interval
+from berth.predictor.hardware.catalogue import candidates
 
 
 class _Profile(NamedTuple):
@@ -117,14 +119,21 @@ def geometry_report(geometry: Geometry, *, with_layouts: bool) -> Report:
         f"memory: {geometry.memory_basis}",
         f"placements: {geometry.placements_basis}",
         f"source: {geometry.source}",
-        f"also called: {', '.join(geometry.aliases) or '-'}",
+        f"also called: {', '.join(filter(_is_of_one_geometry, geometry.aliases)) or '-'}",
     ]
+    if other_names := [p.other_name for p in geometry.profiles if p.other_name]:
+        notes.append(f"profiles in other versions of the driver: {', '.join(other_names)}")
     parts = [Part("", tables=[table], notes=notes)]
     if with_layouts:
         layouts = enumerate_states(geometry.plain()).maximal
         text = "\n".join(map(str, layouts))
         parts.append(Part("Maximal layouts (without media variants)", verbatim=text))
     return Report(f"{table.caption} ({media})", "", parts)
+
+
+def _is_of_one_geometry(gpu: str) -> bool:
+    """Return whether a GPU's name, such as ``H100``, stands for GPUs with the same MIG slices."""
+    return len({device.mig for device in candidates(gpu) if device.mig}) == 1
 
 
 def geometry_data(geometry: Geometry) -> dict[str, Any]:
@@ -140,9 +149,14 @@ def geometry_data(geometry: Geometry) -> dict[str, Any]:
     }
 
 
-def choice_columns(unit: str) -> tuple[Column[SliceChoice], ...]:
+def choice_columns(unit: str, units: float | None) -> tuple[Column[SliceChoice], ...]:
     """Make the columns of a workload's predictions by slice; ``unit``: the unit of work that a time
-    is for, such as ``step``."""
+    is for, such as ``step``; ``units``: how many a job does, None: unknown."""
+
+    def job_s(choice: SliceChoice) -> Interval | None:
+        return None if units is None else choice.prediction.time_s.scaled(units)
+
+    whole_job = () if unit == "job" else (middle("A job", "job_s", job_s, format_seconds),)
     return (
         Column("Slice", "profile", lambda choice: choice.profile.name),
         Column("Memory", "memory_bytes", lambda choice: choice.profile.memory_bytes, format_bytes,
@@ -151,6 +165,7 @@ def choice_columns(unit: str) -> tuple[Column[SliceChoice], ...]:
                lambda slowdown: f"{slowdown.mid:.2f} ({slowdown.low:.2f} to {slowdown.high:.2f})",
                ends=("low", "mid", "high")),
         middle(f"A {unit}", "time_s", lambda choice: choice.prediction.time_s, format_seconds),
+        *whole_job,
         middle("Items/s", "throughput_per_s", lambda choice: choice.throughput_per_s,
                format_count, unit="1/s"),
         Column("Per GPU", "throughput_per_gpu_s",
@@ -182,7 +197,10 @@ def recommendation_part(recommendation: Recommendation) -> Part:
         notes.append(f"Smallest: {recommendation.smallest.profile.name}.")
     best = recommendation.best
     notes.append(f"Best: {best.profile.name if best else 'none'} ({recommendation.reason}).")
-    table = Table("Slices", choice_columns(recommendation.unit), choices)
+    columns = choice_columns(recommendation.unit, recommendation.units)
+    if recommendation.units is None:
+        columns = tuple(column for column in columns if column.key != "job_s")
+    table = Table("Slices", columns, choices)
     return Part("", [headline], tables=[table], notes=notes)
 
 
@@ -205,7 +223,7 @@ def recommendation_data(recommendation: Recommendation) -> dict[str, Any]:
 def _choice_data(recommendation: Recommendation, choice: SliceChoice) -> dict[str, Any]:
     prediction = choice.prediction
     return {
-        **data_of(choice_columns(recommendation.unit), choice),
+        **data_of(choice_columns(recommendation.unit, recommendation.units), choice),
         "part_of_gpu": choice.part,
         "need_bytes": plain(prediction.memory.gpu_bytes),
         "fits": choice.fits,

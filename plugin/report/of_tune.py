@@ -22,9 +22,9 @@ from berth.plugin.report.parts import (
 from berth.plugin.tune.folder import REPORT, Order
 from berth.policies.carbon import J_PER_KWH
 from berth.policies.tuning.differences import DAY_S, Difference
+from berth.policies.tuning.figures import METRICS, Metric
 from berth.policies.tuning.judgement import Judgement
 from berth.policies.tuning.parameters import PARAMETERS
-from berth.policies.tuning.replayer import METRICS, Metric
 from berth.policies.tuning.study import Tried, Tuned
 
 if TYPE_CHECKING:
@@ -79,7 +79,10 @@ def verdict_report(result: Result, currency: str) -> Report:
         f"{now.finished} trials, {now.stopped} stopped early "
         f"({now.stopped / max(1, now.finished):.0%}), {now.failed} lost or failed{unfinished}"
     )
-    lines = [*result.notes, trials, result.judgement.reason, *_dropped(result.judgement)]
+    lines = [
+        *result.notes, *_counted(result.judgement), trials, result.judgement.reason,
+        *_dropped(result.judgement),
+    ]  # fmt: skip
     parts = [Part("", lines)]
     parts += [Part("", tables=[table]) for table in differences_tables(result.judgement, currency)]
     parts += [
@@ -205,12 +208,12 @@ def _how(order: Order, tuned: Tuned, judgement: Judgement) -> str:
     now = tuned.progress
     share = now.stopped / max(1, now.finished)
     days = (judgement.test.end_s - judgement.test.begin_s) / DAY_S
-    blocks = "weeks" if judgement.block_s > DAY_S else "days"
+    blocks = "week" if judgement.block_s > 2 * DAY_S else "day"
     lost = f" {now.failed} more lost or failed." if now.failed else ""
     return (
         f"{now.finished} trials on jobs of the first {order.train_s / DAY_S:.1f} days, "
         f"{now.stopped} of them ({share:.0%}) stopped early.{lost} Judged on the {days:.1f} days "
-        f"after, which no trial saw; intervals by resampling {blocks}."
+        f"after, which no trial saw; intervals by leaving out one {blocks} after another."
     )
 
 
@@ -219,17 +222,17 @@ def _dropped(judgement: Judgement) -> list[str]:
     if not judgement.dropped:
         return []
     return [
-        f"Without a measurable effect on the training weeks, so left as today: "
+        f"Without a measurable effect on training and test weeks, so left as today: "
         f"{', '.join(judgement.dropped)}."
     ]
 
 
 def _counted(judgement: Judgement) -> list[str]:
     before, after = judgement.today, judgement.figures
-    of = f"Of {before.jobs:,} jobs {len(before.wait_s):,} ended under today's policy"
+    of = f"Of all {before.jobs:,} jobs {before.ended:,} ended under today's policy"
     killed = f"killed by their time limit: {before.killed:,}"
     if judgement.recommended is not None:
-        of += f" and {len(after.wait_s):,} under the tuned one"
+        of += f" and {after.ended:,} under the tuned one"
         killed += f" and {after.killed:,}"
     sentences = [f"{of}; {killed}."]
     sentences += [
@@ -243,9 +246,10 @@ def _counted(judgement: Judgement) -> list[str]:
     else:
         sentences.append("What each takes on another platform is known of all.")
     if before.unjudged or after.unjudged:
+        tuned = f" and {after.unjudged:,} under the tuned one" * (judgement.recommended is not None)
         sentences.append(
-            f"{before.unjudged:,} under today's policy and {after.unjudged:,} under the tuned one "
-            "were sent where nobody knows what they take: they stayed where they were."
+            f"{before.unjudged:,} under today's policy{tuned} were sent where nobody knows what "
+            "they take: they stayed where they were."
         )
     return [" ".join(sentences)]
 

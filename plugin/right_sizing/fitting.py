@@ -20,7 +20,7 @@ from berth.plugin.daemon.messages import Job
 from berth.plugin.history.advice import WORTH_SAYING
 from berth.plugin.history.matching import known_name, workload_key
 from berth.plugin.right_sizing.guard import Guard
-from berth.plugin.site.site import RightSizing, SlicesFromUse
+from berth.plugin.site.document import RightSizing, SlicesFromUse
 from berth.plugin.store.records import MemoryNeedRecord
 from berth.policies.values import Request
 

@@ -5,11 +5,9 @@ is an invented site of shipped platforms, for trying Berth without a scheduler.
 """
 
 from berth.plugin.site.load import Reload, SiteWatcher, demo_site, load_site
-from berth.plugin.site.site import Coverage, DaemonSettings, Site
+from berth.plugin.site.site import Site
 
 __all__ = [
-    "Coverage",
-    "DaemonSettings",
     "Reload",
     "Site",
     "SiteWatcher",

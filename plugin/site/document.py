@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
 from typing import Annotated, Any, Literal
 
 from pydantic import AliasChoices, Field, field_validator
@@ -18,7 +19,7 @@ from berth.pilot.usage.at_job_end import SPOOL
 from berth.plugin.history.programs import FIELDS, compiled_by_re2
 from berth.plugin.scheduler.registry import DEFAULT, SCHEDULERS
 from berth.plugin.site.candidate_tables import CandidateTable, Names, PlatformTable, Text
-from berth.plugin.site.site import Show
+from berth.policies.codes import Code
 from berth.policies.objectives import OBJECTIVES
 from berth.policies.settings import ListBy, SliceAim, UntypedGpus
 from berth.policies.values import Mode
@@ -324,7 +325,11 @@ class LearningTable(Document):
     )
 
 
-class RightSizingTable(Document):
+_BY_ACCOUNT = "likewise, by account"
+_BY_PROGRAM = "likewise, by name of the workload or of the job (digits as `#`)"
+
+
+class RightSizing(Document):
     """`[right_sizing]`: handling of memory requests far above what past jobs needed."""
 
     advise: bool = Field(True, description="say so at submission, in the job's one line")
@@ -333,13 +338,11 @@ class RightSizingTable(Document):
         description="whose batch jobs get a smaller request (any job with "
         "`--comment=berth-memory:fit` does)",
     )
-    accounts: Names = Field((), description="likewise, by account")
-    programs: Names = Field(
-        (), description="likewise, by name of the workload or of the job (digits as `#`)"
-    )
+    accounts: Names = Field((), description=_BY_ACCOUNT)
+    programs: Names = Field((), description=_BY_PROGRAM)
 
 
-class SlicesFromUseTable(Document):
+class SlicesFromUse(Document):
     """`[slices_from_use]`: MIG slices for jobs known from past jobs on whole GPUs."""
 
     everybody: bool = Field(False, description="all covered jobs may get such slices")
@@ -348,10 +351,8 @@ class SlicesFromUseTable(Document):
         description="whose jobs get the smallest slice that will do by what their past jobs used "
         "(any job with `--comment=berth-slice:fit` does)",
     )
-    accounts: Names = Field((), description="likewise, by account")
-    programs: Names = Field(
-        (), description="likewise, by name of the workload or of the job (digits as `#`)"
-    )
+    accounts: Names = Field((), description=_BY_ACCOUNT)
+    programs: Names = Field((), description=_BY_PROGRAM)
 
 
 class PassivePilotsTable(Document):
@@ -419,8 +420,14 @@ class IncludeExclude(Document):
     include: Names = Field((), description="only these; empty: all")
     exclude: Names = Field((), description="never these, even if included")
 
+    def admits(self, name: str | None) -> bool:
+        """Return whether ``name`` passes the filter; None passes unless ``include`` lists names."""
+        if name is None:
+            return not self.include
+        return name not in self.exclude and (not self.include or name in self.include)
 
-class CoverageTable(Document):
+
+class Coverage(Document):
     """`[coverage]`: the jobs that Berth handles."""
 
     users: IncludeExclude = Field(default_factory=IncludeExclude, description="by user name")
@@ -439,6 +446,48 @@ class CoverageTable(Document):
     interactive: bool = Field(False, description="`salloc` and `srun` outside a job are covered")
     arrays: bool = Field(True, description="array jobs are covered (as a whole)")
     het: bool = Field(False, description="components of heterogeneous jobs are covered")
+
+    def why_not(
+        self,
+        *,
+        user: str,
+        account: str | None,
+        queue: str | None,
+        asked: bool = False,
+        interactive: bool = False,
+        array: bool = False,
+        het: bool = False,
+    ) -> tuple[Code, str] | None:
+        """Return the code and message why Berth does not handle such a job; None: Berth handles it.
+
+        ``asked``: the user chose the auto partition, so the filter for partitions does not apply.
+        """
+        if not self.users.admits(user):
+            return Code.NOT_COVERED_USER, f"This site's Berth does not look at jobs of {user}."
+        if not self.accounts.admits(account):
+            return (
+                Code.NOT_COVERED_ACCOUNT,
+                f"This site's Berth does not look at jobs of account {account or '(none)'}.",
+            )
+        named = self.unnamed_partition if queue is None else self.partitions.admits(queue)
+        if not asked and not named:
+            return (
+                Code.NOT_COVERED_QUEUE,
+                f"This site's Berth does not look at jobs for {queue or 'the default partition'}.",
+            )
+        kinds = ((interactive, self.interactive, "interactive"), (array, self.arrays, "array"))
+        for is_one, covered, word in (*kinds, (het, self.het, "heterogeneous")):
+            if is_one and not covered:
+                return Code.NOT_COVERED_KIND, f"This site's Berth does not look at {word} jobs."
+        return None
+
+
+class Show(StrEnum):
+    """Which decisions are reported to users at submission."""
+
+    CHANGED = "changed"
+    ALL = "all"
+    NONE = "none"
 
 
 class MessagesTable(Document):
@@ -469,17 +518,17 @@ class SiteDocument(Document, extra="allow"):
         default_factory=PredictorTable, description="see `[predictor]`"
     )
     learning: LearningTable = Field(default_factory=LearningTable, description="see `[learning]`")
-    right_sizing: RightSizingTable = Field(
-        default_factory=RightSizingTable, description="see `[right_sizing]`"
+    right_sizing: RightSizing = Field(
+        default_factory=RightSizing, description="see `[right_sizing]`"
     )
-    slices_from_use: SlicesFromUseTable = Field(
-        default_factory=SlicesFromUseTable, description="see `[slices_from_use]`"
+    slices_from_use: SlicesFromUse = Field(
+        default_factory=SlicesFromUse, description="see `[slices_from_use]`"
     )
     passive_pilots: PassivePilotsTable = Field(
         default_factory=PassivePilotsTable, description="see `[passive_pilots]`"
     )
     programs: tuple[ProgramTable, ...] = Field((), max_length=200, description="see `[[programs]]`")
-    coverage: CoverageTable = Field(default_factory=CoverageTable, description="see `[coverage]`")
+    coverage: Coverage = Field(default_factory=Coverage, description="see `[coverage]`")
     messages: MessagesTable = Field(default_factory=MessagesTable, description="see `[messages]`")
     platforms: tuple[PlatformTable, ...] = Field(
         (), max_length=1_000, description="see `[[platforms]]`"

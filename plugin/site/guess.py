@@ -29,42 +29,32 @@ _ZEN4 = (
     "avx512ifma", "avx512vbmi",
 )  # fmt: skip
 _ICE_LAKE = tuple(name for name in _ZEN4 if name != "avx512_bf16")
-_SETS: Mapping[str, tuple[str, ...]] = {
-    "nehalem": ("x86-64-v2",),
-    "westmere": ("x86-64-v2",),
-    "sandybridge": ("x86-64-v2", "avx"),
-    "ivybridge": ("x86-64-v2", "avx", "f16c"),
-    "haswell": _V3,
-    "broadwell": _V3,
-    "knl": (*_V3, "avx512f", "avx512cd", "avx512er", "avx512pf"),
-    "knightslanding": (*_V3, "avx512f", "avx512cd", "avx512er", "avx512pf"),
-    "skylake": _V4,
-    "cascadelake": (*_V4, "avx512_vnni"),
-    "cooperlake": (*_V4, "avx512_vnni", "avx512_bf16"),
-    "icelake": _ICE_LAKE,
-    "sapphirerapids": (*_ZEN4, "avx512_fp16", "avx_vnni", "amx_bf16", "amx_int8", "amx_tile"),
-    "emeraldrapids": (*_ZEN4, "avx512_fp16", "avx_vnni", "amx_bf16", "amx_int8", "amx_tile"),
-    "naples": _V3,
-    "rome": _V3,
-    "milan": _V3,
-    "zen": _V3,
-    "zen2": _V3,
-    "zen3": _V3,
-    "genoa": _ZEN4,
-    "bergamo": _ZEN4,
-    "siena": _ZEN4,
-    "zen4": _ZEN4,
-    "turin": (*_ZEN4, "avx512_vp2intersect", "avx_vnni"),
-    "zen5": (*_ZEN4, "avx512_vp2intersect", "avx_vnni"),
-    "thunderx2": ("armv8.1",),
-    "graviton2": ("armv8.2", "dotprod", "fp16", "rcpc"),
-    "graviton3": ("armv8.4", "bf16", "fp16", "i8mm", "sve"),
-    "grace": ("armv9", "bf16", "fp16", "i8mm"),
-    "a64fx": ("armv8.2", "fcma", "fp16", "sve"),
-    "power8": ("power8",),
-    "power9": ("power9",),
-    "power10": ("power10",),
+_KNIGHTS_LANDING = (*_V3, "avx512f", "avx512cd", "avx512er", "avx512pf")
+_RAPIDS = (*_ZEN4, "avx512_fp16", "avx_vnni", "amx_bf16", "amx_int8", "amx_tile")
+_ZEN5 = (*_ZEN4, "avx512_vp2intersect", "avx_vnni")
+_OF_SETS: Mapping[tuple[str, ...], str] = {
+    ("x86-64-v2",): "nehalem westmere",
+    ("x86-64-v2", "avx"): "sandybridge",
+    ("x86-64-v2", "avx", "f16c"): "ivybridge",
+    _V3: "haswell broadwell naples rome milan zen zen2 zen3",
+    _KNIGHTS_LANDING: "knl knightslanding",
+    _V4: "skylake",
+    (*_V4, "avx512_vnni"): "cascadelake",
+    (*_V4, "avx512_vnni", "avx512_bf16"): "cooperlake",
+    _ICE_LAKE: "icelake",
+    _RAPIDS: "sapphirerapids emeraldrapids",
+    _ZEN4: "genoa bergamo siena zen4",
+    _ZEN5: "turin zen5",
+    ("armv8.1",): "thunderx2",
+    ("armv8.2", "dotprod", "fp16", "rcpc"): "graviton2",
+    ("armv8.4", "bf16", "fp16", "i8mm", "sve"): "graviton3",
+    ("armv9", "bf16", "fp16", "i8mm"): "grace",
+    ("armv8.2", "fcma", "fp16", "sve"): "a64fx",
+    ("power8",): "power8",
+    ("power9",): "power9",
+    ("power10",): "power10",
 }
+_SETS = {name: sets for sets, names in _OF_SETS.items() for name in names.split()}
 """Instruction sets by CPU name: the architecture level, and the sets beyond that level that
 compilers use."""
 _SET_FEATURE = re.compile(

@@ -20,25 +20,9 @@ from berth.plugin.scheduler.protocol import Scheduler
 from berth.plugin.scheduler.registry import SCHEDULERS, own_table
 from berth.plugin.site.candidate_tables import PlatformTable
 from berth.plugin.site.candidates import candidates_of, platform_named, unknown_platform
-from berth.plugin.site.document import (
-    CoverageTable,
-    DaemonTable,
-    FitTable,
-    IncludeExclude,
-    PolicyTable,
-    SiteDocument,
-)
+from berth.plugin.site.document import DaemonTable, FitTable, PolicyTable, SiteDocument
 from berth.plugin.site.energy import intensity
-from berth.plugin.site.site import (
-    Coverage,
-    DaemonSettings,
-    LearningSettings,
-    NameFilter,
-    PassivePilots,
-    RightSizing,
-    Site,
-    SlicesFromUse,
-)
+from berth.plugin.site.site import DaemonSettings, PassivePilots, Site
 from berth.plugin.site.speed import with_speed_ranks
 from berth.policies import digest
 from berth.policies.objectives import OBJECTIVES
@@ -79,7 +63,6 @@ def build_site(document: SiteDocument, path: Path) -> Site:
     used_platforms = {name: platforms[name] for name in sorted(used)}
     policy = _policy(document.policy, document.fit, scheduler)
     _check_objective(document.mode, policy, candidates, path)
-    sizing, slices = document.right_sizing, document.slices_from_use
     return Site(
         source=str(path),
         digest=digest.of_text(
@@ -99,19 +82,13 @@ def build_site(document: SiteDocument, path: Path) -> Site:
         policy=policy,
         fit_mode=document.fit.mode,
         daemon=_daemon(document.daemon, scheduler, path),
-        coverage=_coverage(document.coverage),
+        coverage=document.coverage,
         show=document.messages.show,
         platforms=used_platforms,
         bundles=tuple(_beside(path, name) for name in document.predictor.bundles),
-        learning=LearningSettings(**document.learning.model_dump()),
-        right_sizing=RightSizing(
-            sizing.advise,
-            *map(frozenset, (sizing.users, sizing.accounts, sizing.programs)),
-        ),
-        slices_from_use=SlicesFromUse(
-            slices.everybody,
-            *map(frozenset, (slices.users, slices.accounts, slices.programs)),
-        ),
+        learning=document.learning,
+        right_sizing=document.right_sizing,
+        slices_from_use=document.slices_from_use,
         passive_pilots=PassivePilots(
             document.passive_pilots.one_in, _beside(path, document.passive_pilots.spool)
         ),
@@ -260,21 +237,6 @@ def _policy(table: PolicyTable, fit: FitTable, scheduler: type[Scheduler]) -> Po
             fit.mode is not Mode.OFF, fit.unnamed_partition, fit.bills_more, fit.preemptible
         ),
         **table.model_dump(exclude={"weights", "explore"}),
-    )
-
-
-def _coverage(table: CoverageTable) -> Coverage:
-    def names(part: IncludeExclude) -> NameFilter:
-        return NameFilter(frozenset(part.include), frozenset(part.exclude))
-
-    return Coverage(
-        users=names(table.users),
-        accounts=names(table.accounts),
-        queues=names(table.partitions),
-        unnamed_queue=table.unnamed_partition,
-        interactive=table.interactive,
-        arrays=table.arrays,
-        het=table.het,
     )
 
 

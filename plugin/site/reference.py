@@ -23,7 +23,7 @@ from berth.plugin.site.candidate_tables import (
     TranslationTable,
 )
 from berth.plugin.site.document import (
-    CoverageTable,
+    Coverage,
     DaemonTable,
     EnergyTable,
     ExploreTable,
@@ -33,10 +33,10 @@ from berth.plugin.site.document import (
     PassivePilotsTable,
     PolicyTable,
     ProgramTable,
-    RightSizingTable,
+    RightSizing,
     SiteDocument,
     SiteTable,
-    SlicesFromUseTable,
+    SlicesFromUse,
     WeightsTable,
 )
 
@@ -52,11 +52,11 @@ _TABLES: tuple[tuple[str, type[BaseModel]], ...] = (
     ("`[energy]`", EnergyTable),
     ("`[daemon]`", DaemonTable),
     ("`[learning]`", LearningTable),
-    ("`[right_sizing]`", RightSizingTable),
-    ("`[slices_from_use]`", SlicesFromUseTable),
+    ("`[right_sizing]`", RightSizing),
+    ("`[slices_from_use]`", SlicesFromUse),
     ("`[passive_pilots]`", PassivePilotsTable),
     ("`[[programs]]`", ProgramTable),
-    ("`[coverage]`", CoverageTable),
+    ("`[coverage]`", Coverage),
     ("`[messages]`", MessagesTable),
     ("`[[platforms]]`", PlatformTable),
     ("`[[candidates]]`", CandidateTable),

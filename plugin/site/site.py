@@ -4,24 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from enum import StrEnum
 from pathlib import Path
 
 from berth.pilot.documents import Document
 from berth.pilot.platform import Platform
-from berth.pilot.usage.at_job_end import SPOOL
-from berth.plugin.history.programs import SHIPPED_ONLY, ProgramRules
-from berth.policies.codes import Code
+from berth.plugin.history.programs import ProgramRules
+from berth.plugin.site.document import (
+    Coverage,
+    LearningTable,
+    RightSizing,
+    Show,
+    SlicesFromUse,
+)
 from berth.policies.settings import PolicySettings
 from berth.policies.values import Candidate, Mode
-
-
-class Show(StrEnum):
-    """Which decisions are reported to users at submission."""
-
-    CHANGED = "changed"
-    ALL = "all"
-    NONE = "none"
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,110 +39,16 @@ class DaemonSettings:
     waits_refresh_s: float
     breaker_failures: int
     breaker_open_s: float
-    ruled_out: Path = Path("/var/lib/berth-putback/ruled-out.json")
-
-
-@dataclass(frozen=True, slots=True)
-class NameFilter:
-    """Included names (empty: all names) and excluded names."""
-
-    include: frozenset[str] = frozenset()
-    exclude: frozenset[str] = frozenset()
-
-    def admits(self, name: str | None) -> bool:
-        """Return whether ``name`` passes the filter; None passes unless ``include`` lists names."""
-        if name is None:
-            return not self.include
-        return name not in self.exclude and (not self.include or name in self.include)
-
-
-@dataclass(frozen=True, slots=True)
-class Coverage:
-    """Which jobs Berth handles, by user, account, queue and kind of job."""
-
-    users: NameFilter = NameFilter()
-    accounts: NameFilter = NameFilter()
-    queues: NameFilter = NameFilter()
-    unnamed_queue: bool = True
-    interactive: bool = False
-    arrays: bool = True
-    het: bool = False
-
-    def why_not(
-        self,
-        *,
-        user: str,
-        account: str | None,
-        queue: str | None,
-        asked: bool = False,
-        interactive: bool = False,
-        array: bool = False,
-        het: bool = False,
-    ) -> tuple[Code, str] | None:
-        """Return the code and message why Berth does not handle such a job; None: Berth handles it.
-
-        ``asked``: the user chose the auto partition, so the filter for partitions does not apply.
-        """
-        if not self.users.admits(user):
-            return Code.NOT_COVERED_USER, f"This site's Berth does not look at jobs of {user}."
-        if not self.accounts.admits(account):
-            return (
-                Code.NOT_COVERED_ACCOUNT,
-                f"This site's Berth does not look at jobs of account {account or '(none)'}.",
-            )
-        named = self.unnamed_queue if queue is None else self.queues.admits(queue)
-        if not asked and not named:
-            return (
-                Code.NOT_COVERED_QUEUE,
-                f"This site's Berth does not look at jobs for {queue or 'the default partition'}.",
-            )
-        kinds = ((interactive, self.interactive, "interactive"), (array, self.arrays, "array"))
-        for is_one, covered, word in (*kinds, (het, self.het, "heterogeneous")):
-            if is_one and not covered:
-                return Code.NOT_COVERED_KIND, f"This site's Berth does not look at {word} jobs."
-        return None
-
-
-@dataclass(frozen=True, slots=True)
-class LearningSettings:
-    """Settings for learning from finished jobs."""
-
-    enabled: bool = True
-    period_s: float = 20.0
-    everybody: bool = False
-    """Whether all users' jobs adjust the forecasts that everybody gets for shared workloads."""
-
-
-@dataclass(frozen=True, slots=True)
-class RightSizing:
-    """How the site treats memory requests that are far above the measured need."""
-
-    advise: bool = True
-    users: frozenset[str] = frozenset()
-    """Users whose memory requests are reduced; ``accounts`` and ``programs`` likewise."""
-    accounts: frozenset[str] = frozenset()
-    programs: frozenset[str] = frozenset()
-    """Names of workloads, or of jobs (with digits as ``#``)."""
-
-
-@dataclass(frozen=True, slots=True)
-class SlicesFromUse:
-    """Whose jobs, known from past jobs alone, go to MIG slices by what they used of whole GPUs."""
-
-    everybody: bool = False
-    users: frozenset[str] = frozenset()
-    accounts: frozenset[str] = frozenset()
-    programs: frozenset[str] = frozenset()
-    """Names of workloads, or of jobs (with digits as ``#``)."""
+    ruled_out: Path
 
 
 @dataclass(frozen=True, slots=True)
 class PassivePilots:
     """Which jobs the nodes count by perf while they run."""
 
-    one_in: int = 0
+    one_in: int
     """One in so many jobs of the listed users; 0: none."""
-    spool: Path = Path(SPOOL)
+    spool: Path
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,20 +73,20 @@ class Site:
     platforms: Mapping[str, Platform]
     """Platforms of the candidates and the reference, with the site's prices."""
     candidates: tuple[Candidate, ...]
-    fit_mode: Mode = Mode.ENFORCE
+    fit_mode: Mode
     """The strongest mode for jobs that are placed by fit alone."""
-    bundles: tuple[Path, ...] = ()
+    bundles: tuple[Path, ...]
     """Folders of bundles that replace shipped ones."""
-    learning: LearningSettings = LearningSettings()
-    right_sizing: RightSizing = RightSizing()
-    slices_from_use: SlicesFromUse = SlicesFromUse()
-    passive_pilots: PassivePilots = PassivePilots()
-    programs: ProgramRules = SHIPPED_ONLY
+    learning: LearningTable
+    right_sizing: RightSizing
+    slices_from_use: SlicesFromUse
+    passive_pilots: PassivePilots
+    programs: ProgramRules
     """How the programs of jobs are recognised."""
-    show: Show = Show.CHANGED
-    scheduler_settings: Document | None = None
+    show: Show
+    scheduler_settings: Document | None
     """The site file's table for its scheduler; None: defaults apply."""
-    carbon_file: Path | None = None
+    carbon_file: Path | None
     """The file of carbon intensities, where the site uses one."""
 
     @property

@@ -116,6 +116,13 @@ def _plugins(config: Mapping[str, str]) -> Findings:
             f"JobSubmitPlugins=lua: {_RECONFIGURE}",
         )
         return
+    if "all_partitions" in listed(config, "JobSubmitPlugins"):
+        yield warn(
+            "slurm.conf",
+            "JobSubmitPlugins has all_partitions: every job names all partitions, so Berth takes "
+            "none for one that it may place",
+            "take all_partitions out; an auto partition does the same and lets Berth choose",
+        )
     if not _is_here(config):
         return
     folders = [Path(part) for part in config.get("PluginDir", "").split(":") if part]

@@ -168,11 +168,11 @@ def _mib(text: str) -> int | None:
 
 UNUSABLE = re.compile(
     r"\*|\b(?:DOWN|DRAIN(?:ED|ING)?|FAIL(?:ING)?|ERROR|UNKNOWN|FUTURE|INVAL(?:ID)?(?:_REG)?|"
-    r"NOT_RESPONDING|NO_RESPOND|MAINT(?:ENANCE)?|REBOOT(?:_ISSUED|_REQUESTED)?|BLOCKED|"
+    r"NOT_RESPONDING|NO_RESPOND|MAINT(?:ENANCE)?|RESERVED|REBOOT(?:_ISSUED|_REQUESTED)?|BLOCKED|"
     r"POWERING_DOWN)\b"
 )
-"""Words of a node's state that prevent jobs from starting there; ``*``: the node does not
-respond.
+"""Words of a node's state that prevent jobs from starting there; ``*``: the node does not respond,
+``RESERVED``: only jobs that name the reservation start there, and Berth moves none of those.
 """
 
 

@@ -60,6 +60,10 @@ def _failed(name: str, status: int, stderr: str) -> SchedulerError:
             hint="set SLURM_CONF, or run this on a login node of the cluster",
         )
     reason = lines[-1].removeprefix(f"{name}: ").removeprefix("error: ") if lines else "no message"
+    munge = next((line for line in lines if "unge" in line), None)
+    if munge is not None:
+        text = f"{name} is refused by munge: {munge.partition('error: ')[2] or munge}"
+        return SchedulerError(text[:400], hint="is munged running here? munge -n | unmunge")
     down = "Unable to contact slurm controller" in stderr or "Connection refused" in stderr
     text = f"{name} failed with status {status}: {reason[:300]}"
     return SchedulerError(text, hint=_DOWN if down else None)

@@ -9,7 +9,8 @@
 --   * a file (the kill switch) turns it off at once, and `--comment=berth:off` does so for one job.
 -- Install it beside slurm.conf with JobSubmitPlugins=lua; a site with rules of its own loads it from
 -- its job_submit.lua and calls `berth_submit(job_desc, part_list, uid, check)` (docs/slurm.md).
--- Protocol: docs/protocol.md. Lua 5.1 and later.
+-- Protocol: docs/protocol.md. Lua 5.1 and later. All of it is one file, so that no part can be missing
+-- or of another version where a site copies it.
 
 local CONFIG_PATH = os.getenv("BERTH_FILTER_CONFIG") or "/etc/berth/filter.conf"
 local PROTOCOL = 1
@@ -748,6 +749,12 @@ local function reads_tasks(script)
   return false
 end
 
+-- Return whether Slurm chooses the number of nodes (--nodes=2-4): a job that names no tasks has one, or
+-- --ntasks-per-node, on each node that it gets.
+local function ranges_over_nodes(edits, details)
+  return not edits.nodes and (details.max_nodes or 0) > (details.nodes or 1)
+end
+
 -- Return the option that forbids moving this job as the edits say; nil: none.
 local function untranslated(job, edits, details, partitions, fields)
   for _, field in ipairs(DECISIVE) do
@@ -772,13 +779,16 @@ local function untranslated(job, edits, details, partitions, fields)
     return "--gres-flags=enforce-binding"
   end
   if flagged(SPREAD) and not (tasks == 1 and edits.tasks) then return "--spread-job" end
-  if edits.queue and not details.tasks and details.kind == "batch" and not fields.whole_nodes
-    and goes_to_whole_nodes(edits, partitions)
-    and (details.min_cpus_per_node or reads_tasks(fields.script)) then
-    -- Berth would have to set a number of tasks, which the script would read; without it mpirun would
-    -- start one rank per core.
-    return details.min_cpus_per_node and "--mincpus without a number of tasks"
-      or "a script without a number of tasks that reads it, or submits jobs"
+  if edits.queue and not details.tasks and details.kind == "batch" and not fields.whole_nodes then
+    -- Berth would have to set a number of tasks; without it mpirun would start one rank per core.
+    local whole = goes_to_whole_nodes(edits, partitions)
+    if whole and details.min_cpus_per_node then return "--mincpus without a number of tasks" end
+    if (whole or edits.gres) and ranges_over_nodes(edits, details) then
+      return "a range of nodes without a number of tasks"
+    end
+    if whole and reads_tasks(fields.script) then
+      return "a script without a number of tasks that reads it, or submits jobs"
+    end
   end
   if edits.gres and not details.gres then
     -- Seen with 22.05: with GPUs Slurm allocates only the cores of the tasks.
@@ -989,7 +999,8 @@ local function plan(job, edits, details, fields, partitions)
       set("ntasks_per_node", tasks_per_node)
     end
   elseif edits.queue and not named and details.kind == "batch" and not fields.whole_nodes
-    and not details.min_cpus_per_node and not reads_tasks(fields.script) then
+    and not details.min_cpus_per_node and not ranges_over_nodes(edits, details)
+    and not reads_tasks(fields.script) then
     -- A job that names no number of tasks has one per node. In a partition that allocates whole nodes,
     -- or with another default of cores, srun and mpirun would start as many as fit.
     set("num_tasks", tasks)

@@ -15,7 +15,7 @@ from berth.plugin.replay.past import FORMATS, PastJobs, past_jobs
 from berth.plugin.site.site import Site
 from berth.policies.replay import Backfill, Cluster, Settings, Trace
 from berth.policies.replay.compiled import has_numba
-from berth.policies.replay.engine import WORTH_COMPILING
+from berth.policies.replay.predicted import Columns
 from berth.policies.replay.settings import Recutting
 from berth.policies.replay.trace import Floats
 from berth.policies.tuning.trace_replayer import TraceReplayer
@@ -23,6 +23,8 @@ from berth.predictor.core.intervals import NORMAL_90
 
 EXACT_SPREAD = 1.25
 """Ratio of the upper end of an interval to its middle for predictions whose errors are unknown."""
+WORTH_COMPILING = 2_000
+"""Least number of jobs for which compilation saves time, as a tune replays them dozens of times."""
 FEWEST_ERRORS = 20
 """Least number of errors of one user's predictions from which the width of their intervals is
 computed."""
@@ -70,6 +72,8 @@ def open_replayer(site: Site, jobs: Path, options: Mapping[str, str]) -> TraceRe
                 f"{jobs} has no time on {name} of any job that could be replayed",
                 hint="fill its column, or leave it out",
             )
+    if not site_cluster.cluster.sliced:
+        _check_movable(trace, site, jobs)
     return TraceReplayer(
         trace=trace,
         cluster=site_cluster.cluster,
@@ -82,10 +86,27 @@ def open_replayer(site: Site, jobs: Path, options: Mapping[str, str]) -> TraceRe
         ),
         notes=tuple(notes),
         candidates=site.candidates,
-        predicted={**trace.runtime_on, **past.predicted},
-        spread=interval_spreads(trace, past.predicted),
+        predictions=Columns(
+            {**trace.runtime_on, **past.predicted},
+            site.candidates,
+            spread=interval_spreads(trace, past.predicted),
+        ),
         lookahead=True,
     )
+
+
+def _check_movable(trace: Trace, site: Site, jobs: Path) -> None:
+    """Raises UsageError where no job's run time is known in two places: no policy moves any."""
+    places = np.zeros(len(trace), np.int64)
+    for candidate in site.candidates:
+        column = trace.runtime_on.get(candidate.platform)
+        places += 0 if column is None else np.isfinite(column)
+    if places.max(initial=0) < 2:
+        raise UsageError(
+            f"{jobs}: of no job is known how long it takes in another place than where it ran, so "
+            "no setting can move one",
+            hint="give the times elsewhere with --times CSV (job,platform,runtime_s)",
+        )
 
 
 def interval_spreads(trace: Trace, predicted: Mapping[str, Floats]) -> Floats:
@@ -132,7 +153,7 @@ def _there(past: PastJobs, cluster: Cluster, jobs: Path, notes: list[str]) -> Pa
     if not lacking:
         return past
     counts = with_jobs(trace, lacking)
-    hint = f"the site file has {', '.join(sorted(names))}: give candidates those names"
+    hint = f"the site file has {', '.join(sorted(cluster.queues))}: give candidates those names"
     rows = np.flatnonzero(~np.isin(trace.queue, list(lacking)))
     if not len(rows):
         raise UsageError(f"{jobs}: all jobs are of unknown partitions: {counts}", hint=hint)

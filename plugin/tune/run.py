@@ -31,9 +31,9 @@ from berth.plugin.tune.folder import (
 from berth.plugin.tune.replaying import open_replayer
 from berth.plugin.tune.workers import LocalWorkers, follow, is_gone, own_name, submit
 from berth.policies.settings import PolicySettings
+from berth.policies.tuning.figures import METRICS, Part
 from berth.policies.tuning.judgement import Judgement, judge
 from berth.policies.tuning.parameters import LAYOUT, PARAMETERS, Values, chosen, values_of
-from berth.policies.tuning.replayer import METRICS, Part
 from berth.policies.tuning.storage import (
     Patience,
     Progress,
@@ -43,6 +43,7 @@ from berth.policies.tuning.storage import (
     storage_answers,
 )
 from berth.policies.tuning.study import Tuned, Tuning
+from berth.policies.tuning.trace_replayer import TraceReplayer
 
 if TYPE_CHECKING:
     import optuna
@@ -60,14 +61,9 @@ def rounded(values: Values) -> dict[str, float | str]:
     }
 
 
-def changed_only(values: Values, today: PolicySettings) -> dict[str, float | str]:
-    """Return the tuned policy values that differ from the site's present ones."""
-    now = values_of(today, PARAMETERS.values())
-    return {
-        name: value
-        for name, value in rounded(values).items()
-        if not PARAMETERS[name].sliced and (name not in now or _differs(now[name], value))
-    }
+def policy_values(values: Values) -> dict[str, float | str]:
+    """Return the tuned settings of the policy, without those of slices."""
+    return {n: value for n, value in rounded(values).items() if not PARAMETERS[n].sliced}
 
 
 def slices_text(values: Values) -> str:
@@ -105,12 +101,6 @@ def unified(old: str, new: str, name: str) -> str:
     return "".join(difflib.unified_diff(before, after, f"a/{name}", f"b/{name}"))
 
 
-def _differs(now: float | str, value: float | str) -> bool:
-    if isinstance(now, str) or isinstance(value, str):
-        return now != value
-    return abs(value - now) > 10.0**-_DIGITS * max(abs(now), 1e-9)
-
-
 def _comment(name: str, today: PolicySettings) -> str:
     was = values_of(today, PARAMETERS.values()).get(name)
     before = "" if was is None else f"was {json.dumps(was)}; "
@@ -129,7 +119,7 @@ class Result:
     slices: str
     """Recommended MIG layout, as text; empty: no change is recommended."""
     notes: tuple[str, ...] = ()
-    """Notes of the replay, as in ``Replayer``."""
+    """Notes of the replay, as in ``TraceReplayer``."""
 
 
 def join(folder: Path) -> None:
@@ -145,7 +135,7 @@ def join(folder: Path) -> None:
             f"the site file or the jobs of {folder} have changed since the tune began",
             hint="start another one in another --folder",
         )
-    tuning = tuning_of(order, site)
+    tuning = tuning_of(order, site, open_replayer(site, Path(order.trace), order.options))
     tuning.work(
         _opened(tuning, order.storage),
         order.trials,
@@ -181,7 +171,8 @@ def tune(
     """Run the trials, compare the best one, and write the report and the recommended site file."""
     _check_same(folder, order)
     write_order(folder, order)
-    tuning = tuning_of(order, site)
+    nodes = open_replayer(site, Path(order.trace), order.options)
+    tuning = tuning_of(order, site, nodes)
     study = tuning.study(order.storage)
     stopped: tuple[str, ...] = ()
     if progress_of(study).finished >= order.trials:
@@ -201,7 +192,6 @@ def tune(
         tuning.work(study, order.trials, seed=order.seed, show=show, worker=own_name())
     tuned = storage_answers(lambda: _settled(tuning, study, stopped))
     test = Part(order.train_s, tuning.replayer.span_s + 1.0)
-    nodes = open_replayer(site, Path(order.trace), order.options)
     judgement = judge(
         tuned,
         nodes,
@@ -209,7 +199,6 @@ def tune(
         tuning.metrics,
         train=tuning.train,
         test=test,
-        seed=order.seed,
     )
     difference = _write_site(folder, site, judgement)
     slices = _write_slices(folder, judgement)
@@ -227,9 +216,9 @@ def _settled(tuning: Tuning, study: optuna.Study, stopped: Collection[str]) -> T
     return tuning.found(study)
 
 
-def tuning_of(order: Order, site: Site) -> Tuning:
-    """Return the search that the tune's settings describe."""
-    replayer = open_replayer(site, Path(order.trace), order.options).in_pools()
+def tuning_of(order: Order, site: Site, nodes: TraceReplayer) -> Tuning:
+    """Return the search that the tune's settings describe; ``nodes``: replays single nodes."""
+    replayer = nodes.in_pools()
     return Tuning(
         replayer=replayer,
         today=site.policy,
@@ -259,7 +248,7 @@ def _write_site(folder: Path, site: Site, judgement: Judgement) -> str:
         return ""
     source = Path(site.source)
     old = source.read_text(encoding="utf-8")
-    values = changed_only(judgement.recommended.values, site.policy)
+    values = policy_values(judgement.recommended.values)
     if not values:
         return ""
     new = tuned_text(old, values, site.policy, source)

@@ -73,15 +73,8 @@ def _runs(pid: int) -> bool:
 def command_of(folder: Path) -> tuple[str, ...]:
     """Return the command that runs a worker on any machine with the folder and this
     installation."""
-    join = f"--join={folder.absolute()}"
-    return (
-        sys.executable,
-        "-c",
-        "from berth.plugin.cli import main; main()",
-        "replay",
-        "tune",
-        join,
-    )
+    code = "from berth.plugin.cli import main; main()"
+    return (sys.executable, "-c", code, "replay", "tune", f"--join={folder.absolute()}")
 
 
 class LocalWorkers:
@@ -123,12 +116,6 @@ class SubmittedWorkers:
     def __init__(self, scheduler: Scheduler, job_ids: Sequence[str]) -> None:
         self._scheduler = scheduler
         self.job_ids = tuple(job_ids)
-
-    def __enter__(self) -> SubmittedWorkers:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        pass
 
     def alive(self) -> bool:
         """Return whether any worker job is pending or running."""

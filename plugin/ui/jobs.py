@@ -163,16 +163,8 @@ def _why(page: Context, store: Store | RemoteStore, record: DecisionRecord) -> K
     ended = store.outcomes.of_decision(record.id)
     if ended:
         return _asked(page, store, ended[0].job_id)
-    if page.is_demo:
-        return None
-    try:
-        present = open_scheduler(page.site()).present_jobs()
-    except BerthError:
-        return None
-    job = next(
-        (job_present.job_id for job_present in present if job_present.decision == record.id), None
-    )
-    return None if job is None else _asked(page, store, job)
+    job = _live_jobs(page).get(record.id)
+    return None if job is None else _asked(page, store, job.job_id)
 
 
 def _asked(page: Context, store: Store | RemoteStore, job: str) -> KnownJob | None:

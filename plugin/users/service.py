@@ -43,7 +43,6 @@ class UserService:
         self._workloads = workloads
         self._store: Store = workloads.store
         self._operations: Mapping[str, Callable[[Peer, Request], Reply]] = {
-            "whoami": self._whoami,
             "add": self._add,
             "workloads": self._page,
             "workload": self._workload,
@@ -61,9 +60,6 @@ class UserService:
         if operation is None:
             raise UsageError(f"op is not one of {', '.join(self._operations)}")
         return operation(peer, request)
-
-    def _whoami(self, peer: Peer, _request: Request) -> Reply:
-        return {"user": peer.name, "uid": peer.uid, "admin": peer.admin, "store": self._store.name}
 
     def _add(self, peer: Peer, request: Request) -> Reply:
         added = self._workloads.add(

@@ -17,7 +17,7 @@ from typing import Any
 
 from berth.pilot.documents import MAX_DOCUMENT_BYTES, Document, validate
 from berth.pilot.errors import DocumentError, UsageError
-from berth.pilot.importers.foreign import Purpose, expect
+from berth.pilot.importers.foreign import HEAD_BYTES, Purpose, expect, plain_text
 from berth.pilot.profile import Profile, RunsOn, Target
 from berth.predictor.core.forecast import Unit
 from berth.predictor.core.workload import Amount, Workload, read_workload, workload_of
@@ -180,7 +180,11 @@ def read_file(path: Path, options: WorkloadOptions | None = None) -> Workload:
     option that does not apply to its kind.
     """
     stated = (options or WorkloadOptions()).stated()
-    expect(path, Purpose.WORKLOAD)
+    if expect(path, Purpose.WORKLOAD) is None and _is_other_text(path):
+        raise DocumentError(
+            path, "is of no kind of workload that Berth knows",
+            hint="give a profile (berth pilot run), an ONNX model, a config.json or slices in TOML",
+        )  # fmt: skip
     config = configuration(path)
     if config is None and (path.is_dir() or path.suffix.lower() in {".gguf", ".json"}):
         _refuse_other_files_of_models(path)
@@ -195,6 +199,17 @@ def read_file(path: Path, options: WorkloadOptions | None = None) -> Workload:
         _check("language-model", stated)
         return _service(path, stated)
     return with_options(read_workload(path), options)
+
+
+def _is_other_text(path: Path) -> bool:
+    """Return whether a file can be read, and is neither JSON nor, by its name, TOML or a model."""
+    if path.suffix in {".toml", *MODEL_FILES} or not path.is_file():
+        return False
+    try:
+        with path.open("rb") as stream:
+            return not plain_text(stream.read(HEAD_BYTES)).lstrip().startswith("{")
+    except OSError:
+        return False
 
 
 def _refuse_other_files_of_models(path: Path) -> None:

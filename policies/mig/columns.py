@@ -24,8 +24,7 @@ from berth.policies.mig.problem import Counts, Edge, Group, LayoutOption, Proble
 @dataclass(frozen=True, slots=True)
 class Column:
     """One possible layout for a GPU of a bundle: its slots, and the instances to destroy or
-    create.
-    """
+    create."""
 
     counts: Counts
     recuts: int
@@ -45,8 +44,7 @@ class Bundle:
 
 def bundles_by_slots(problem: Problem) -> list[Bundle]:
     """Return bundles of the groups that can offer the same slots, ignoring what must be
-    re-partitioned.
-    """
+    re-partitioned."""
     wanted = frozenset(kind for edges in problem.edges for kind in edges)
     merged: dict[object, list[int]] = defaultdict(list)
     for n, group in enumerate(problem.groups):
@@ -68,8 +66,7 @@ def bundles_by_group(
     """Return one bundle for each group with a start solution that matches the merged solution.
 
     ``taking``: for each merged bundle, how many of its GPUs take each column. The start solution
-    has
-    the same form.
+    has the same form.
     """
     wanted = frozenset(kind for edges in problem.edges for kind in edges)
     bundles = []
@@ -153,8 +150,7 @@ Taken = tuple[tuple[int, SlotKind, int], ...]
 
 def merged(problem: Problem) -> tuple[Problem, list[list[int]]]:
     """Return the problem with equal job types merged, and the original types' numbers per merged
-    type.
-    """
+    type."""
     equal_types: dict[object, list[int]] = defaultdict(list)
     for type_, t in enumerate(problem.types):
         edges = problem.edges[type_]

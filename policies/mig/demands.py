@@ -58,7 +58,8 @@ class Demand:
         """
         general = None
         for option in self.options:
-            if option.profile != profile:
+            known = geometry.named(option.profile)
+            if known is None or known.name != profile:
                 continue
             if option.gpu is None:
                 general = general or option
@@ -70,8 +71,7 @@ class Demand:
 @cache
 def _model(gpu: str) -> str:
     """Return the MIG table's name for a GPU name from NVML; an unknown name is returned
-    unchanged.
-    """
+    unchanged."""
     try:
         return lookup(gpu).gpu
     except UsageError:
@@ -132,12 +132,9 @@ def expected(
     ``window_s``.
 
     The arrival rate in the window is assumed to continue. The number of jobs is the mean of a
-    Poisson
-    process, rounded down, so jobs that arrive less than once per horizon are left out. Expected
-    jobs are
-    uncertain and get a lower priority than queued jobs. Jobs with equal name and options are
-    counted
-    together. Raises UsageError unless window and horizon are positive.
+    Poisson process, rounded down, so jobs that arrive less than once per horizon are left out.
+    Expected jobs are uncertain and get a lower priority than queued jobs. Jobs with equal name and
+    options are counted together. Raises UsageError unless window and horizon are positive.
     """
     if not (window_s > 0 and horizon_s > 0):
         raise UsageError("window and horizon of a forecast must be positive")

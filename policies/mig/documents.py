@@ -5,13 +5,13 @@ Instances are written ``PROFILE@START``, for example ``3g.20gb@4``.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
-from berth.pilot.documents import Document
+from berth.pilot.documents import Document, read_json_or_toml
 from berth.pilot.errors import DocumentError, UsageError
 from berth.policies.digest import of_text
 from berth.policies.mig.demands import Demand, SliceOption
@@ -23,8 +23,7 @@ from berth.predictor.hardware.mig.slices import lookup
 
 class RunningEntry(Document):
     """A MIG instance with work on it; ``free_at_s``: expected end of the work (Unix time), if
-    known.
-    """
+    known."""
 
     instance: str
     free_at_s: float | None = None
@@ -52,8 +51,7 @@ class FleetDocument(Document):
 
 class SliceEntry(Document):
     """A slice profile that a job may run on, with the predictions there that the objectives
-    need.
-    """
+    need."""
 
     profile: str
     gpu: str | None = None
@@ -63,9 +61,8 @@ class SliceEntry(Document):
 
 
 class JobEntry(Document):
-    """``count`` equal jobs, with either the slices that each may use or a workload to predict
-    them from.
-    """
+    """``count`` equal jobs, with either the slices that each may use or a workload to predict them
+    from."""
 
     name: str | None = Field(None, min_length=1)
     """The job's name; required without ``workload``, whose name is the default otherwise."""
@@ -93,8 +90,7 @@ class JobsDocument(Document):
 
 class PlacementEntry(Document):
     """One job on one instance of the target layout; times are seconds after the plan's
-    ``as_of_s``.
-    """
+    ``as_of_s``."""
 
     job: str
     instance: str
@@ -157,6 +153,21 @@ class PlanDocument(Document):
     summary: tuple[str, ...]
 
 
+def read_fleet(paths: Sequence[Path]) -> tuple[FleetDocument, tuple[GpuState, ...]]:
+    """Return the GPUs of all these fleet files as one fleet, and their states.
+
+    Raises DocumentError for a broken file.
+    """
+    fleets = [read_json_or_toml(path, FleetDocument) for path in paths]
+    states = tuple(
+        state
+        for path, fleet in zip(paths, fleets, strict=True)
+        for state in states_of(fleet, source=path)
+    )
+    gpus = tuple(gpu for fleet in fleets for gpu in fleet.gpus)
+    return FleetDocument(as_of_s=max(fleet.as_of_s for fleet in fleets), gpus=gpus), states
+
+
 def states_of(fleet: FleetDocument, *, source: str | Path) -> tuple[GpuState, ...]:
     """Return the states of the fleet's GPUs, in the order of the document, for the planner.
 
@@ -165,12 +176,15 @@ def states_of(fleet: FleetDocument, *, source: str | Path) -> tuple[GpuState, ..
     states = []
     for number, entry in enumerate(fleet.gpus):
         try:
+            geometry = lookup(entry.model)
             state = GpuState(
                 gpu=entry.name,
-                geometry=lookup(entry.model),
-                layout=Layout.parse(" ".join(entry.layout)),
+                geometry=geometry,
+                layout=Layout.parse(" ".join(entry.layout)).spelled(geometry),
                 running=tuple(
-                    Running(Layout.parse(r.instance).instances[0], r.free_at_s, r.uuid)
+                    Running(
+                        Layout.parse(r.instance).spelled(geometry).instances[0], r.free_at_s, r.uuid
+                    )
                     for r in entry.running
                 ),
                 mig_enabled=entry.mig_enabled,
@@ -198,8 +212,7 @@ def check_profiles(jobs: JobsDocument, states: Sequence[GpuState], *, source: st
     fleet.
 
     Raises DocumentError naming the slice, so that a misspelt profile is an error and not an
-    unplaced
-    job.
+    unplaced job.
     """
     known = {p.name for s in states for p in s.geometry.profiles}
     for n, job in enumerate(jobs.jobs):
@@ -208,7 +221,7 @@ def check_profiles(jobs: JobsDocument, states: Sequence[GpuState], *, source: st
             try:
                 if entry.gpu is not None:
                     lookup(entry.gpu).profile(entry.profile)
-                elif entry.profile not in known:
+                elif not any(state.geometry.named(entry.profile) for state in states):
                     raise UsageError(
                         f"no GPU of the fleet has a MIG profile {entry.profile!r}",
                         hint=f"they have {', '.join(sorted(known))}",
@@ -231,16 +244,18 @@ def digest(states: Sequence[GpuState]) -> str:
     return of_text(*sorted(f"{s.gpu} {s.geometry.gpu} {s.layout} {s.mig_enabled}" for s in states))
 
 
-def fleet_document(states: Sequence[GpuState], *, as_of_s: float = 0.0) -> FleetDocument:
-    """Return the GPU states (for example as NVML reads them on this machine) as a fleet
-    document.
-    """
+def fleet_document(
+    states: Sequence[GpuState], *, as_of_s: float = 0.0, uuids: Mapping[str, str] = {}
+) -> FleetDocument:
+    """Return the GPU states (for example as NVML reads them on this machine) as a fleet document;
+    ``uuids``: the GPUs' UUIDs by name."""
     return FleetDocument(
         as_of_s=as_of_s,
         gpus=tuple(
             GpuEntry(
                 name=s.gpu,
                 model=s.geometry.gpu,
+                uuid=uuids.get(s.gpu),
                 layout=_words(s.layout),
                 running=tuple(
                     RunningEntry(instance=str(r.instance), free_at_s=r.free_at_s, uuid=r.uuid)
@@ -254,7 +269,8 @@ def fleet_document(states: Sequence[GpuState], *, as_of_s: float = 0.0) -> Fleet
 
 
 def plan_document(plan: Plan, fleet: FleetDocument) -> PlanDocument:
-    """Return the plan as a document; ``fleet`` gives the GPUs' UUIDs and the time."""
+    """Return the plan as a document, without GPUs that have MIG off; ``fleet`` gives the GPUs'
+    UUIDs and the time."""
     uuids = {entry.name: entry.uuid for entry in fleet.gpus}
     return PlanDocument(
         fleet_digest=digest([g.state for g in plan.gpus]),
@@ -283,6 +299,7 @@ def plan_document(plan: Plan, fleet: FleetDocument) -> PlanDocument:
                 ),
             )
             for g in plan.gpus
+            if g.state.mig_enabled
         ),
         steps=tuple(
             StepEntry(

@@ -112,6 +112,11 @@ class Layout:
             return "the media extensions ask for more engines than the GPU has"
         return None
 
+    def spelled(self, geometry: Geometry) -> Layout:
+        """Return the layout with each profile's other name replaced by the geometry's own."""
+        known = ((geometry.named(i.profile), i) for i in self.instances)
+        return Layout.of(*((p.name, i.start) if p else i for p, i in known))
+
     def check(self, geometry: Geometry) -> Layout:
         """Return the layout unchanged. Raises UsageError where the GPU cannot have this layout."""
         problem = self.problem(geometry)
@@ -121,8 +126,7 @@ class Layout:
 
     def additions(self, geometry: Geometry) -> tuple[Instance, ...]:
         """Return each instance that could be added to this layout on its own, in the profiles'
-        order.
-        """
+        order."""
         free_places = (
             Instance(start, p.name)
             for p in geometry.profiles
@@ -167,8 +171,7 @@ class GpuState:
 
     def check(self) -> GpuState:
         """Return the state unchanged. Raises UsageError for an illegal layout or a missing busy
-        instance.
-        """
+        instance."""
         self.layout.check(self.geometry)
         for r in self.running:
             if r.instance not in self.layout.instances:
@@ -201,8 +204,7 @@ class States:
     @cached_property
     def bit(self) -> dict[Instance, int]:
         """Return a bit for each possible instance (profile and start), for encoding layouts as
-        integers.
-        """
+        integers."""
         places = (Instance(s, p.name) for p in self.geometry.profiles for s in p.placements)
         return {instance: 1 << n for n, instance in enumerate(places)}
 
@@ -213,8 +215,7 @@ class States:
     @cached_property
     def codes(self) -> tuple[tuple[int, Layout, tuple[int, ...]], ...]:
         """Return, for every layout, its code, the layout, and its number of instances of each
-        profile.
-        """
+        profile."""
         return tuple((self.coded(x), x, self.counts(x)) for x in self.layouts)
 
     def counts(self, layout: Layout) -> Counts:
@@ -227,8 +228,7 @@ def enumerate_states(geometry: Geometry) -> States:
     """Return the legal layouts of this geometry; the result is cached.
 
     The first call takes a few milliseconds. NVIDIA's placements give 298 layouts (19 maximal) on
-    GPUs
-    with seven slices, 723 (78 maximal) where the 1g profile with double memory exists, and 26
+    GPUs with seven slices, 723 (78 maximal) where the 1g profile with double memory exists, and 26
     (5 maximal) on an A30, each without the media variants.
     """
     return _enumerate(_Key(geometry))

@@ -20,6 +20,7 @@ from berth.predictor.families.slices.predictor import (
     SlicePrediction,
     SlicePredictor,
     is_whole,
+    memory_of,
     predictions,
 )
 from berth.predictor.families.slices.workload import SliceWorkload
@@ -171,20 +172,23 @@ def of_slice_workload(
     """
     by_profile = predictions(workload, geometry, predictor)
     whole_s = next(iter(by_profile.values())).whole_s
+    memory = memory_of(workload, geometry)
     return OnSlices(
         workload.name,
-        "batch",
+        "job" if workload.runtime_s == whole_s else "batch",
         workload.target_batch * workload.processes,
         None if workload.runtime_s is None else workload.runtime_s / whole_s,
-        {name: _of_prediction(workload, prediction) for name, prediction in by_profile.items()},
+        {name: _of_prediction(workload, point, memory) for name, point in by_profile.items()},
     )
 
 
-def _of_prediction(workload: SliceWorkload, prediction: SlicePrediction) -> OnSlice:
+def _of_prediction(
+    workload: SliceWorkload, prediction: SlicePrediction, memory: MemoryUse
+) -> OnSlice:
     return OnSlice(
         slowdown=prediction.slowdown,
         time_s=prediction.step_s,
-        memory=MemoryUse(gpu_bytes=None if workload.memory is None else workload.memory.interval),
+        memory=memory,
         energy_j=_energy(workload, prediction),
         basis=prediction.basis,
         bound=prediction.bound,

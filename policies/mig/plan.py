@@ -1,6 +1,5 @@
 """A MIG plan: objectives, target layouts, ordered steps, and whether its changes are worth their
-cost.
-"""
+cost."""
 
 from __future__ import annotations
 
@@ -10,7 +9,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from berth.pilot.errors import UsageError
-from berth.pilot.units import format_seconds
+from berth.pilot.units import counted, format_seconds
 from berth.policies.mig.layout import GpuState, Instance, Layout, exclude
 
 
@@ -39,9 +38,8 @@ def ordered(names: Sequence[str] | str) -> tuple[Objective, ...]:
     """Return all objectives of a plan in order, from a list or text such as ``"jobs,throughput"``.
 
     If the first objective is a cost, ``jobs`` goes before it; ``jobs`` and ``recuts`` are appended
-    where they are missing. Raises UsageError for an unknown or repeated objective, an empty
-    list, or a
-    cost that stands before ``jobs``.
+    where they are missing. Raises UsageError for an unknown or repeated objective, an empty list,
+    or a cost that stands before ``jobs``.
     """
     words = names.split(",") if isinstance(names, str) else list(names)
     order: list[Objective] = []
@@ -180,9 +178,8 @@ class Hysteresis:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """Whether to carry out a plan's changes of layouts, the relative gain, and a sentence for
-    the log.
-    """
+    """Whether to carry out a plan's changes of layouts, the relative gain, and a sentence for the
+    log."""
 
     recut: bool
     gain: float
@@ -193,13 +190,10 @@ def gain(new: Plan, stay: Plan) -> tuple[float, Objective | None]:
     """Return the relative improvement of ``new`` over ``stay`` (layouts unchanged), and its
     objective.
 
-    The first objective on which the plans differ is compared; re-cuts are ignored. The
-    improvement is
-    negative where the objective gets worse and infinite from a base of 0; without any difference
-    the
-    result is (0, None). ``stay`` is the plan with ``recut=False``; both plans must have the same
-    order
-    of objectives.
+    The first objective on which the plans differ is compared; re-cuts are ignored. The improvement
+    is negative where the objective gets worse and infinite from a base of 0; without any difference
+    the result is (0, None). ``stay`` is the plan with ``recut=False``; both plans must have the
+    same order of objectives.
     """
     for reached, before in zip(new.reached, stay.reached, strict=True):
         if reached.objective is Objective.RECUTS or reached.value == before.value:
@@ -222,7 +216,9 @@ def worth_recutting(
     """
     improvement, objective = gain(new, stay)
     if not new.recuts:
-        return Verdict(False, improvement, "the layouts already fit")
+        left_out = sum(jobs.count for jobs in new.unplaced)
+        reason = f"no other layout has room for {counted(left_out, 'more job')}"
+        return Verdict(False, improvement, reason if left_out else "the layouts already fit")
     if last_recut_s is not None and abs(now_s - last_recut_s) < rules.min_dwell_s:
         left = format_seconds(rules.min_dwell_s - abs(now_s - last_recut_s))
         return Verdict(False, improvement, f"the layouts were changed just now; wait {left}")
@@ -280,10 +276,8 @@ def gpu_steps(plan: GpuPlan) -> tuple[Step, ...]:
     """Return the steps of one GPU in an order in which every intermediate layout is legal.
 
     Each create directly follows the destroys that make room for it, and steps that need not wait
-    come
-    first: a failure or a long wait then leaves as many instances as possible in use. Whoever
-    carries
-    out a step checks again that the instance is idle.
+    come first: a failure or a long wait then leaves as many instances as possible in use. Whoever
+    carries out a step checks again that the instance is idle.
     """
     geometry = plan.state.geometry
     busy = {r.instance for r in plan.state.running}

@@ -39,10 +39,9 @@ def plan(
 ) -> Plan:
     """Return a plan with a layout for each GPU and a slice for each placed job.
 
-    Running instances stay in place. ``horizon_s``: the planner may wait for running instances
-    known to
-    end within this many seconds and re-cut them. ``recut=False``: only existing idle instances are
-    given to jobs. The result is deterministic unless the time limit cuts a proof short. Raises
+    Running instances stay in place. ``horizon_s``: the planner may wait for running instances known
+    to end within this many seconds and re-cut them. ``recut=False``: only existing idle instances
+    are given to jobs. The result is deterministic unless the time limit cuts a proof short. Raises
     UsageError for impossible input.
     """
     begin = time.perf_counter()
@@ -90,7 +89,10 @@ def _check(states: Sequence[GpuState], solver: str) -> None:
         raise UsageError("the fleet has no GPU")
     name, count = Counter(s.gpu for s in states).most_common(1)[0]
     if count > 1:
-        raise UsageError(f"the GPU {name} is given twice")
+        raise UsageError(
+            f"the GPU {name} is given twice",
+            hint="name each NODE/INDEX, as `berth mig show --here --json` does",
+        )
     if solver not in SOLVERS:
         raise UsageError(f"{solver!r} is not a solver", hint=f"known: {', '.join(SOLVERS)}")
     if solver == "table" and len(states) > 1:
@@ -117,8 +119,7 @@ def _exactly(problem: Problem) -> Solution:
 
 def _named(problem: Problem, solution: Solution) -> list[Cut]:
     """Return the chosen layout for each GPU; a group's GPUs are assigned in their order of
-    names.
-    """
+    names."""
     members = [deque(group.members) for group in problem.groups]
     return [
         Cut(problem.groups[group], members[group].popleft(), option)

@@ -110,8 +110,7 @@ class _Columns:
 
 class _Stages:
     """Solve the objectives one after the other; each reached value is a constraint on the later
-    ones.
-    """
+    ones."""
 
     def __init__(self, problem: Problem, cp: Any, time_limit_s: float, workers: int) -> None:
         self.problem = problem
@@ -206,9 +205,8 @@ class _Stages:
         model.add(expression >= value)
 
     def _least_makespan(self, share: float) -> None:
-        """Find the least makespan by bisection over the possible ends of jobs, each a
-        feasibility problem.
-        """
+        """Find the least makespan by bisection over the possible ends of jobs, each a feasibility
+        problem."""
         ends = sorted({0, *(self.problem.edges[t][k].finish_ms for t, k in self.columns.flows)})
         used = [self.problem.edges[t][k].finish_ms for (t, k), n in self.values.items() if n]
         low, high = 0, ends.index(max(used, default=0))

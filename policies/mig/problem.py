@@ -25,8 +25,7 @@ from berth.predictor.hardware.mig.geometry import Geometry
 @dataclass(frozen=True, slots=True, order=True)
 class SlotKind:
     """A kind of slots that are interchangeable for every job: GPU model, profile and time until
-    ready.
-    """
+    ready."""
 
     gpu: str
     profile: str
@@ -169,8 +168,7 @@ def _by_readiness(view: GpuView, layout: Layout) -> Counts:
 
 def _subsets(view: GpuView) -> Iterator[LayoutOption]:
     """Yield the options of a frozen GPU: its present layout with each subset of its slots
-    offered.
-    """
+    offered."""
     whole = _by_readiness(view, view.layout)
     for numbers in product(*(range(n + 1) for _, n in whole)):
         part = tuple((k, n) for (k, _), n in zip(whole, numbers, strict=True) if n)

@@ -18,14 +18,14 @@ from berth.policies.mig.layout import GpuState
 from berth.policies.mig.on_slices import OnSlice, OnSlices
 from berth.predictor.core.prediction import Basis, Interval, MemoryUse
 from berth.predictor.families.slices.physics import plain_profiles
+from berth.predictor.families.slices.predictor import TYPICAL
 from berth.predictor.hardware.mig.geometry import Geometry, SliceProfile
 from berth.predictor.hardware.mig.slices import part_of_gpu
 
 
 class Aim(StrEnum):
     """The goal by which the best slice is chosen among those that fit and keep the latency
-    limit.
-    """
+    limit."""
 
     SMALLEST = "smallest"
     """Smallest slice: fewest memory slices, then fewest compute slices."""
@@ -56,8 +56,7 @@ class Terms:
 @dataclass(frozen=True, slots=True)
 class SliceChoice:
     """A slice profile with the workload's predictions on it; energy and price are per unit of
-    work.
-    """
+    work."""
 
     profile: SliceProfile
     part: float
@@ -100,8 +99,7 @@ def recommend(
     """Return the smallest slice of ``geometry`` that fits the workload, and the best for the goal.
 
     ``possible``: the profiles that are available (default: all). Media variants are left out.
-    Raises
-    UsageError where the goal needs a number that is missing.
+    Raises UsageError where the goal needs a number that is missing.
     """
     _check(known, terms)
     profiles = [p for p in plain_profiles(geometry) if p.name in known.on]
@@ -158,7 +156,7 @@ def _choice(
         price = time.scaled(terms.price_per_hour / 3600 * part)
     refused = None
     if not possible:
-        refused = "the fleet cannot make it"
+        refused = "the fleet has none"
     elif not enough:
         refused = _too_small(profile, on_slice.memory)
     elif terms.latency_limit_s is not None and time.mid > terms.latency_limit_s:
@@ -217,7 +215,7 @@ _WHY = {
 def _why(best: SliceChoice, terms: Terms, unit: str) -> str:
     words = _WHY[terms.aim]
     if terms.latency_limit_s is not None:
-        words += f" and keep {format_seconds(terms.latency_limit_s)} a {unit}"
+        words += f" within {format_seconds(terms.latency_limit_s)} a {unit}"
         if (most := best.prediction.time_s.high) > terms.latency_limit_s:
             words += f" (as predicted; at most {format_seconds(most)} with 95 % certainty)"
     slowdown = best.prediction.slowdown
@@ -225,15 +223,16 @@ def _why(best: SliceChoice, terms: Terms, unit: str) -> str:
         f"; {slowdown.mid:.2f} ({slowdown.low:.2f} to {slowdown.high:.2f}) times "
         "the whole GPU's time"
     )
-    if best.prediction.basis is Basis.PRIOR:
+    if best.prediction.basis is Basis.PRIOR and best.prediction.method == TYPICAL:
+        words += ", as for other programs: its utilisation, or a run on a slice, would tell its own"
+    elif best.prediction.basis is Basis.PRIOR:
         words += ", by a model that was not checked on this GPU"
     return words
 
 
 def makeable(fleet: Iterable[GpuState], *, recut: bool) -> frozenset[str]:
     """Return the MIG profiles present in the fleet; with ``recut``, also those its GPUs can be
-    given.
-    """
+    given."""
     cut_gpus = [state for state in fleet if state.mig_enabled]
     present = {i.profile for state in cut_gpus for i in state.layout.instances}
     plain = {p.name for state in cut_gpus for p in state.geometry.profiles if p.is_plain}

@@ -54,8 +54,7 @@ class Stage:
 
 def stages_of(problem: Problem, value: tuple[int, ...]) -> tuple[Stage, ...]:
     """Return the stages of the exact planner's value; each value is its own bound, since it is
-    proven.
-    """
+    proven."""
     numbers = iter(value)
     return tuple(Stage(o, n, n) for o, _ in stage_order(problem) for n in (next(numbers),))
 
@@ -74,8 +73,7 @@ def stage_order(problem: Problem) -> list[tuple[Objective, int | None]]:
 
 def in_units(problem: Problem, stages: Iterable[Stage]) -> tuple[Reached, ...]:
     """Return the reached values in the user's units: jobs, seconds, joules; costs become
-    positive.
-    """
+    positive."""
     many = len(problem.priorities) > 1
     return tuple(
         Reached(
@@ -113,8 +111,7 @@ def allot(
     """Return each GPU's plan: its target layout and the jobs on its instances.
 
     ``taken``: for each placed job, the number of its type and its kind of slot. Instances that
-    exist
-    are filled before those to be created, so that as few as possible are created.
+    exist are filled before those to be created, so that as few as possible are created.
     """
     queues: dict[SlotKind, deque[int]] = defaultdict(deque)
     for type_, kind in sorted(taken):
@@ -136,9 +133,8 @@ def allot(
 
 
 def _slots(cut: Cut) -> list[Slot]:
-    """Return the slots that the chosen option offers; a frozen GPU's option may offer only some
-    of them.
-    """
+    """Return the slots that the chosen option offers; a frozen GPU's option may offer only some of
+    them."""
     left = dict(cut.option.counts)
     slots = []
     for slot in cut.group.view.slots(cut.option.layout):
@@ -231,8 +227,7 @@ def _listed(layout: Layout) -> str:
 
 def plan_sentences(plan: Plan) -> tuple[str, ...]:
     """Return one sentence for each objective (value reached, distance to its bound), then the
-    notes.
-    """
+    notes."""
     lines = []
     for r in plan.reached:
         unit = _UNITS.get(r.objective, "")

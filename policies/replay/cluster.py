@@ -58,6 +58,8 @@ class Partition:
     max_time_s: float | None = None
     nodes: tuple[int, ...] | None = None
     """Numbers (from 0) of the partition's nodes within its single kind; None: all nodes."""
+    kind_of: str = ""
+    """Name of the scheduler's partition of which this is one kind of nodes; empty: it is one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,6 +182,11 @@ class Cluster:
         whole = all(len(p.kinds) == 1 and p.nodes is None for p in self.partitions)
         events = self.reservations or self.failures or self.sliced
         return whole and len(set(used)) == len(used) and not events
+
+    @property
+    def queues(self) -> tuple[str, ...]:
+        """Return the names of the partitions that the scheduler has."""
+        return tuple(part.name for part in self.partitions if not part.kind_of)
 
     @property
     def slice_kinds(self) -> frozenset[str]:

@@ -16,6 +16,7 @@ import numpy as np
 from berth.pilot.errors import BerthError, UsageError
 from berth.policies.decide import Decider
 from berth.policies.objectives.throughput_fair import ThroughputFair
+from berth.policies.ranking import Assessments
 from berth.policies.replay.cluster import Cluster
 from berth.policies.replay.placement import Option, Present
 from berth.policies.replay.predicted import Predictions
@@ -43,17 +44,21 @@ class Decided:
         *,
         trace: Trace,
         cluster: Cluster,
-        states_s: float = STATES_S,
         lookahead: bool = False,
         forgiving: bool = False,
+        unscored: Assessments | None = None,
+        requests: Sequence[Request] | None = None,
     ) -> None:
         """Decide as the site's policy does.
 
         ``lookahead``: expected waits from the predicted ends of jobs, updated at each submission.
         ``forgiving``: a job on which the policy raises an error stays in its partition, as in
-        production, and is recorded in ``failed``.
+        production, and is recorded in ``failed``. ``unscored`` as for Decider, and ``requests`` of
+        the trace (``requests_of``): what replays of one trace by several policies share.
         """
-        decider = Decider(candidates, settings, explains=False, shapes_kept=SHAPES_KEPT)
+        decider = Decider(
+            candidates, settings, explains=False, shapes_kept=SHAPES_KEPT, unscored=unscored
+        )
         self._decider = decider
         self._policy = settings.objective
         self._by_name = {candidate.name: candidate for candidate in candidates}
@@ -61,12 +66,12 @@ class Decided:
         self._predictions = predictions
         self._trace = trace
         self._seen = Seen(
-            candidates, partition_of, trace, cluster, every_s=states_s, lookahead=lookahead,
+            candidates, partition_of, trace, cluster, every_s=STATES_S, lookahead=lookahead,
             shares=decider.objective.name == ThroughputFair.name,
         )  # fmt: skip
         self._will_do: Sequence[int] = ()
-        self._requests = _requests(trace)
-        self._own_platform = _own_platforms(trace, cluster)
+        self._requests = requests_of(trace) if requests is None else requests
+        self._own_platform = own_platforms(trace, cluster)
         self._truths = {name: column.tolist() for name, column in trace.runtime_on.items()}
         self._own_runtime_s = trace.runtime_s.tolist()
         self._forgiving = forgiving
@@ -163,7 +168,7 @@ class Decided:
         return self._trace.ids[job] if self._trace.ids else str(job)
 
 
-def _requests(trace: Trace) -> list[Request]:
+def requests_of(trace: Trace) -> list[Request]:
     """Return [jobs] requests as if each job had asked Berth for placement; equal ones share one
     object."""
     limits = np.where(np.isnan(trace.limit_s), 0.0, trace.limit_s)
@@ -194,7 +199,7 @@ def _request(trace: Trace, user: int, account: int, queue: int, *asked: Any) -> 
     )
 
 
-def _own_platforms(trace: Trace, cluster: Cluster) -> list[str]:
+def own_platforms(trace: Trace, cluster: Cluster) -> list[str]:
     """Return [jobs] the platform that each job ran on; empty: unknown, or its partition has
     several."""
     kinds = {

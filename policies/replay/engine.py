@@ -30,7 +30,7 @@ from berth.policies.replay.inputs import (
 from berth.policies.replay.kernel import state as at
 from berth.policies.replay.kernel.jobs import start, submit
 from berth.policies.replay.kernel.state import State
-from berth.policies.replay.placement import AsksForSlices, Option, Placement, Present
+from berth.policies.replay.placement import Option, Placement, Present
 from berth.policies.replay.recutting import Recutter
 from berth.policies.replay.replayed import Counts, Replayed
 from berth.policies.replay.settings import Settings
@@ -177,6 +177,7 @@ def _run_placed(
     asks = [not reason or REASONS[reason] in _MAY_MOVE for reason in why.tolist()]
     longest = units.longest.tolist()
     same_at: Callable[[float], bool] = getattr(placement, "same_at", lambda _: False)
+    slices_for: Callable[[int], Sequence[int]] | None = getattr(placement, "slices_for", None)
     job, every = len(held), max(1, len(moments) // progress.REPORTS)
     reported = job
     while job < len(moments):
@@ -196,8 +197,8 @@ def _run_placed(
                 if answer:
                     answers.memory_bytes[job] = answer[0].memory_bytes
                     _write(state, job, answer[:room], inputs, longest)
-                if recutter is not None and isinstance(placement, AsksForSlices):
-                    recutter.would_do(job, placement.slices_for(job))
+                if recutter is not None and slices_for is not None:
+                    recutter.would_do(job, slices_for(job))
             if not units.pooled:
                 state, filled = _allocate(state, job, filled)
             job += 1

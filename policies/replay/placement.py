@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol, runtime_checkable
+from typing import NamedTuple, Protocol
 
 from berth.policies.replay.trace import Ints
 
@@ -59,16 +59,8 @@ class Placement(Protocol):
         ``job``: row of the trace. None: the job stays in its partition. Empty: the policy cannot
         judge the job, which stays, too, and is counted. A placement may have a method
         ``same_at(moment_s)``; it returns True if a job submitted at that moment would be placed by
-        the same ``Present`` as the last one.
+        the same ``Present`` as the last one. It may have a method ``slices_for(job)``, which
+        returns the partitions of MIG slices that suit the job placed last, whether or not they
+        exist now; empty: it prefers another place.
         """
-        ...
-
-
-@runtime_checkable
-class AsksForSlices(Protocol):
-    """A Placement that says which MIG slices would suit a job, whether or not they exist now."""
-
-    def slices_for(self, job: int) -> Sequence[int]:
-        """Return the partitions of slices that suit the job placed last; empty: it prefers another
-        place."""
         ...

@@ -1,18 +1,18 @@
-"""Predicted run times for the jobs of a trace, as exact columns or with a random error."""
+"""Predicted run times for the jobs of a trace."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Collection, Mapping
+from copy import copy
 from typing import Protocol
 
 import numpy as np
 
 from berth.pilot.bounded import BoundedCache
-from berth.policies.replay.trace import Floats, Trace
+from berth.policies.replay.trace import Floats, Ints
 from berth.policies.values import Candidate
 from berth.predictor.core.forecast import Forecast
-from berth.predictor.core.intervals import NORMAL_90
 from berth.predictor.core.prediction import (
     Basis,
     Bound,
@@ -60,6 +60,12 @@ class Columns:
         self._known: BoundedCache[bytes, Forecast] = BoundedCache(max(_FORECASTS, len(self._rows)))
         """Forecasts by the bytes of a row, because NaN does not equal itself as a key."""
 
+    def rows(self, rows: Ints) -> Columns:
+        """Return the forecasts of the trace's chosen rows; both share the forecasts made so far."""
+        chosen = copy(self)
+        chosen._rows = self._rows[rows]
+        return chosen
+
     def forecast(self, job: int) -> Forecast | None:
         """Return the forecast for the job in this row of the trace; None: no platform has a
         prediction."""
@@ -96,19 +102,3 @@ class Columns:
             memory=MemoryUse(_NOTHING, _NOTHING if on_gpu else None),
             energy_j=None, bound=Bound.UNKNOWN,
         )  # fmt: skip
-
-
-def with_error(
-    trace: Trace, candidates: Collection[Candidate], *, log_error: float = 0.0, seed: int = 0
-) -> Columns:
-    """Return forecasts equal to the trace's true ``runtime_on`` times a log-normal error.
-
-    The error of each job on each platform is one draw of ``exp(N(0, log_error))`` from ``seed``,
-    where ``log_error`` is a standard deviation. The forecasts' 90 % intervals have the matching
-    width.
-    """
-    columns = dict(sorted(trace.runtime_on.items()))
-    draws = np.random.default_rng(seed).standard_normal((len(trace), len(columns)))
-    factors = np.exp(log_error * draws)
-    times = {name: column * factors[:, n] for n, (name, column) in enumerate(columns.items())}
-    return Columns(times, candidates, spread=math.exp(NORMAL_90 * log_error))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 
 import numpy as np
@@ -161,3 +161,10 @@ def trace_of(
         users=tuple(f"user{i}" for i in range(int(users.max(initial=-1)) + 1)),
         queues=queues or tuple(f"queue{i}" for i in range(int(where.max(initial=-1)) + 1)),
     )
+
+
+def numbered(values: Sequence[str]) -> tuple[tuple[str, ...], Ints]:
+    """Return the distinct values, and for each value its index among them."""
+    index_of: dict[str, int] = {}
+    numbers = [index_of.setdefault(value, len(index_of)) for value in values]
+    return tuple(index_of), np.array(numbers, np.int64)

@@ -1,14 +1,13 @@
 """Tuning: search for the policy settings that would have served a site's past jobs best.
 
-``parameters`` lists the tuned settings, ``replayer`` defines the replay and its metrics, ``study``
-searches (with Optuna, imported on use), and ``judgement`` compares the best trial with today's
-policy on weeks that no trial has seen. Replays are run by a ``Replayer``; this package does not
-depend on how.
+``parameters`` lists the tuned settings, ``trace_replayer`` replays past jobs under them,
+``figures`` has the metrics, ``study`` searches (with Optuna, imported on use), and ``judgement``
+compares the best trial with today's policy on weeks that no trial has seen.
 """
 
+from berth.policies.tuning.figures import METRICS, Figures, Metric, Part
 from berth.policies.tuning.judgement import Judgement, judge
 from berth.policies.tuning.parameters import PARAMETERS, Parameter, settings_with, values_of
-from berth.policies.tuning.replayer import METRICS, Figures, Metric, Part, Replayer
 from berth.policies.tuning.storage import Progress
 from berth.policies.tuning.study import Tuned, Tuning
 
@@ -21,7 +20,6 @@ __all__ = [
     "Parameter",
     "Part",
     "Progress",
-    "Replayer",
     "Tuned",
     "Tuning",
     "judge",

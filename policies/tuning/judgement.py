@@ -6,18 +6,26 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from berth.policies.settings import PolicySettings
 from berth.policies.tuning.differences import Difference, block_s_of, differences
+from berth.policies.tuning.figures import METRICS, Figures, Metric, Part
 from berth.policies.tuning.needed import Elimination
 from berth.policies.tuning.parameters import settings_with
-from berth.policies.tuning.replayer import METRICS, Figures, Metric, Part, Replayer
 from berth.policies.tuning.study import Tried, Tuned
+
+if TYPE_CHECKING:
+    from berth.policies.tuning.trace_replayer import TraceReplayer
 
 WORSE = 0.01
 """Largest relative worsening of a metric against today's policy on the training weeks."""
+_NO_EFFECT = (
+    "No setting changes a metric by more than chance on the training weeks, and so on the test "
+    "weeks: keep today's."
+)
 
 
 @dataclass(frozen=True)
@@ -33,14 +41,14 @@ class Judgement:
     differences: tuple[Difference, ...]
     """Differences of the recommended trial; empty: no trial is recommended."""
     block_s: float
-    """Length in seconds of the blocks that the bootstrap resamples."""
+    """Length in seconds of the blocks from which the intervals are computed."""
     reason: str
     """The reason in one sentence."""
     others: tuple[Difference, ...] = ()
     """Differences of the metrics that the tune did not optimise."""
     dropped: tuple[str, ...] = ()
     """Names of the picked trial's settings that stay at today's values, because going back to them
-    made no metric worse beyond chance on the training weeks."""
+    made no metric worse beyond chance."""
 
     @property
     def shown(self) -> bool:
@@ -79,43 +87,46 @@ def pick(tuned: Tuned) -> Tried | None:
 
 def judge(
     tuned: Tuned,
-    replayer: Replayer,
+    replayer: TraceReplayer,
     today: PolicySettings,
     metrics: Sequence[Metric],
     *,
     train: Part,
     test: Part,
-    seed: int = 0,
 ) -> Judgement:
-    """Return how the picked trial, without the settings that change nothing on the training weeks,
-    compares with today's policy on the test weeks."""
-    before = replayer.replay(today, test)
+    """Return how the picked trial, without the settings that change nothing, compares with today's
+    policy on the test weeks.
+
+    All weeks are replayed, so that the test weeks begin with the queue that each policy leaves.
+    """
+    replays = Elimination(replayer, today, metrics, train, test)
+    before = replays.replayed({})
+    now = before.within(test)
+    kept = Judgement(test, now, None, today, now, (), block_s_of(replayer.span_s), "")
     best = pick(tuned)
     if best is None or tuned.today is None:
-        return Judgement(test, before, None, today, before, (), 0.0, _none_better(tuned))
-    values = Elimination(replayer, today, metrics, train).needed(best.values, tuned.today.values)
+        return replace(kept, reason=_none_better(tuned))
+    values = replays.needed(best.values, tuned.today.values)
     dropped = tuple(
         name for name in best.values if name not in values and name in tuned.today.values
     )
-    best = replace(best, values=values)
     if not values:
-        return Judgement(
-            test, before, None, today, before, (), 0.0,
-            "On the training weeks no setting changes a metric by more than chance: keep today's.",
-            dropped=dropped,
-        )  # fmt: skip
-    policy = settings_with(today, values)
-    after = replayer.cut(replayer.slicing.with_values(values)).replay(policy, test)
-    block_s = block_s_of(test)
-    own_differences = differences(before, after, metrics, block_s, seed=seed)
+        return replace(kept, reason=_NO_EFFECT, dropped=dropped)
+    after = replays.replayed(values)
+    then = after.within(test)
     other_metrics = [
         metric
         for metric in METRICS.values()
-        if metric not in metrics and _finite(metric, before, after)
+        if metric not in metrics and _finite(metric, now, then)
     ]
-    others = differences(before, after, other_metrics, block_s, seed=seed)
-    judgement = Judgement(
-        test, before, best, policy, after, own_differences, block_s, "", others, dropped
+    judgement = replace(
+        kept,
+        recommended=replace(best, values=values),
+        policy=settings_with(today, values),
+        figures=then,
+        differences=differences(before, after, metrics, test),
+        others=differences(before, after, other_metrics, test),
+        dropped=dropped,
     )
     return replace(judgement, reason=_reason(judgement))
 

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from berth.pilot.errors import BerthError, ToolMissing, UsageError
 from berth.policies.settings import PolicySettings
+from berth.policies.tuning.figures import Figures, Metric, Part
 from berth.policies.tuning.parameters import (
     ENABLED,
     Parameter,
@@ -28,7 +29,6 @@ from berth.policies.tuning.parameters import (
     settings_with,
     values_of,
 )
-from berth.policies.tuning.replayer import Figures, Metric, Part, Replayer
 from berth.policies.tuning.storage import (
     STOPPED,
     WORKER,
@@ -44,6 +44,8 @@ from berth.policies.tuning.storage import (
 
 if TYPE_CHECKING:
     import optuna
+
+    from berth.policies.tuning.trace_replayer import TraceReplayer
 
 STUDY = "berth-tune"
 FIRST, KILLED, WHY, TODAY = "first", "killed", "why", "today"
@@ -95,7 +97,7 @@ def require_optuna() -> None:
 class Tuning:
     """A tune: the parameters, the metrics and the jobs of the search."""
 
-    replayer: Replayer
+    replayer: TraceReplayer
     today: PolicySettings
     parameters: tuple[Parameter, ...]
     metrics: tuple[Metric, ...]

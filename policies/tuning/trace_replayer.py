@@ -1,31 +1,46 @@
-"""A Replayer for tunes that replays a trace on a cluster."""
+"""Replays a trace on a cluster for a tune."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 import numpy as np
 
+from berth.pilot.bounded import BoundedCache
 from berth.policies.carbon import J_PER_KWH
 from berth.policies.mig.layout import Layout
+from berth.policies.ranking import Assessments
 from berth.policies.replay import Cluster, Replayed, Settings, Trace, replay
 from berth.policies.replay.cluster import full_layouts
-from berth.policies.replay.deciding import Decided
+from berth.policies.replay.deciding import Decided, requests_of
 from berth.policies.replay.metrics import spent
 from berth.policies.replay.predicted import Columns
 from berth.policies.replay.settings import PATIENCE, Recutting
-from berth.policies.replay.trace import Floats
-from berth.policies.settings import PolicySettings
+from berth.policies.settings import PolicySettings, Weights
+from berth.policies.tuning.figures import Figures, Part
 from berth.policies.tuning.parameters import Slicing
-from berth.policies.tuning.replayer import Figures, Part
-from berth.policies.values import Candidate
+from berth.policies.values import Candidate, Request
+
+ASSESSED_KEPT = 200_000
+"""Number of assessments of a candidate for a job that are cached, of 1 to 2 KiB each."""
+
+MOST_ALIKE = 2
+"""Number of groups of policies for which assessments are cached."""
+
+
+class _JobsOfPart(NamedTuple):
+    """The jobs of a part of the trace, as all replays of the part take them."""
+
+    trace: Trace
+    predictions: Columns
+    requests: Sequence[Request]
 
 
 @dataclass(frozen=True)
 class TraceReplayer:
-    """A Replayer of a trace; ``predicted``: [jobs] predicted run times by platform, used by
-    policies."""
+    """Replays parts of a trace under policies; the same arguments always give the same figures."""
 
     trace: Trace
     cluster: Cluster
@@ -33,22 +48,26 @@ class TraceReplayer:
     candidates: tuple[Candidate, ...]
     partition_of: Mapping[str, int]
     """Index of each candidate's partition, by the candidate's name."""
-    predicted: Mapping[str, Floats] = field(default_factory=dict)
-    spread: float | Floats = 1.25
-    """Ratio of an interval's upper end to its central value, of all jobs or [jobs]."""
+    predictions: Columns
+    """Predicted run times of the jobs, used by policies."""
     lookahead: bool = False
     """True: expected waits come from the predicted ends of jobs, updated at each submission."""
     notes: tuple[str, ...] = ()
     """Lines for the report on jobs that were changed or left out when they were read."""
-    known: dict[Part, tuple[Trace, Columns]] = field(default_factory=dict, repr=False)
-    """Cache of each part's jobs and their predictions, which are the same for all policies."""
+    parts: dict[Part, _JobsOfPart] = field(default_factory=dict, repr=False)
+    """Cache of each part's jobs, which are the same for all policies and clusters."""
+    assessed: BoundedCache[PolicySettings, Assessments] = field(
+        default_factory=lambda: BoundedCache(MOST_ALIKE), repr=False
+    )
+    """Cache of what decisions on a job share under policies that differ in objective and weights
+    only, by one of these policies."""
 
     def in_pools(self) -> TraceReplayer:
         """Return a faster replayer of the same jobs in pools of cores and GPUs, where the cluster
         allows pools."""
         if not self.cluster.can_pool:
             return self
-        return replace(self, cluster=replace(self.cluster, pooled=True), known={})
+        return replace(self, cluster=replace(self.cluster, pooled=True))
 
     @property
     def layouts(self) -> tuple[str, ...]:
@@ -100,22 +119,24 @@ class TraceReplayer:
 
     def replayed(self, policy: PolicySettings, part: Part) -> Replayed:
         """Return the replay of a part of the trace under a policy."""
-        if part not in self.known:
-            self.known[part] = self._of(part)
-        trace, predictions = self.known[part]
+        if part not in self.parts:
+            self.parts[part] = self._jobs_of(part)
+        jobs = self.parts[part]
+        alike = replace(policy, objective="", weights=Weights(), alike_within=1.0)
+        kept = ASSESSED_KEPT // len(self.candidates)
         placed = Decided(
-            self.candidates, self.partition_of, policy, predictions,
-            trace=trace, cluster=self.cluster, lookahead=self.lookahead,
+            self.candidates, self.partition_of, policy, jobs.predictions,
+            trace=jobs.trace, cluster=self.cluster, lookahead=self.lookahead,
+            unscored=self.assessed.get_or_make(alike, lambda: Assessments(kept)),
+            requests=jobs.requests,
         )  # fmt: skip
-        return replay(trace, self.cluster, self.settings, placed)
+        return replay(jobs.trace, self.cluster, self.settings, placed)
 
-    def _of(self, part: Part) -> tuple[Trace, Columns]:
+    def _jobs_of(self, part: Part) -> _JobsOfPart:
         since = self.trace.submit_s - (self.trace.submit_s[0] if len(self.trace) else 0.0)
         rows = np.flatnonzero((since >= part.begin_s) & (since < part.end_s))
-        predicted = {name: column[rows] for name, column in self.predicted.items()}
-        spread = self.spread if isinstance(self.spread, float) else self.spread[rows]
-        columns = Columns(predicted, self.candidates, spread=spread)
-        return self.trace.rows(rows), columns
+        trace = self.trace.rows(rows)
+        return _JobsOfPart(trace, self.predictions.rows(rows), requests_of(trace))
 
 
 def figures_of(done: Replayed, first_s: float | None = None) -> Figures:
@@ -146,6 +167,7 @@ def figures_of(done: Replayed, first_s: float | None = None) -> Figures:
         killed=done.counts.killed,
         unjudged=done.counts.not_judged,
         jobs=done.counts.read,
+        ended=len(ended),
         only_here=int(np.sum(np.sum(known, axis=0) < 2)) if known else len(trace),
         refused=done.counts.refused,
     )

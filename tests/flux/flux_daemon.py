@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from berth_daemon import RunningDaemon, SiteFolder, forecast, put
+from berth_daemon import RunningDaemon, SiteFolder, forecast
+from made_forecasts import put
 
 SITE = """\
 schema = "berth.site/1"

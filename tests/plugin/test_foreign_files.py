@@ -117,6 +117,18 @@ def test_what_no_tool_wrote_is_refused(text: str, command: str, tmp_path: Path) 
     assert not (tmp_path / "store.db").exists()
 
 
+def test_perf_that_was_cut_and_jobs_that_fit_nowhere_are_errors(tmp_path: Path) -> None:
+    printed = next(sample for sample in SAMPLES if sample.name == "perf stat's printed table")
+    cut = tmp_path / "cut.txt"
+    cut.write_text(str(printed.content).partition("seconds time elapsed")[0].rpartition("\n")[0])
+    assert "is it whole?" in str(run("pilot import", cut, tmp_path).exception.hint)  # type: ignore[union-attr]
+    wide = tmp_path / "wide.swf"
+    wide.write_text("1 0 10 600 900 -1 -1 900 1200 -1 1 1 1 1 1 -1 -1 -1\n")
+    error = run("replay", wide, tmp_path).exception
+    assert isinstance(error, BerthError)
+    assert "1 refused: larger than its partition" in error.message
+
+
 def test_a_file_in_which_no_job_ran_is_an_error(tmp_path: Path) -> None:
     path = tmp_path / "waiting.txt"
     path.write_text("JobID|User|State|Start|End\n7|ann|PENDING|Unknown|Unknown\n")
@@ -134,10 +146,10 @@ def test_a_file_of_another_form_at_its_end_is_two_files(tmp_path: Path) -> None:
         expect(path, Purpose.PAST_JOBS)
 
 
-def test_what_cannot_be_opened_is_of_no_kind(tmp_path: Path) -> None:
+def test_a_broken_gzip_file_is_one(tmp_path: Path) -> None:
     broken = tmp_path / "x.gz"
     broken.write_bytes(b"\x1f\x8bnothing")
-    assert list(recognised(broken)) == []
+    assert [kind.name for kind in recognised(broken)] == ["a compressed file or an archive"]
     assert list(recognised(tmp_path / "none")) == []
 
 

@@ -81,7 +81,8 @@ def test_a_run_that_nothing_can_be_predicted_from_is_kept_in_a_file(
 def test_a_name_that_is_taken_is_said_before_anything_runs(
     site: Harbour, run, tmp_path: Path
 ) -> None:
-    from berth_daemon import forecast, put
+    from berth_daemon import forecast
+    from made_forecasts import put
 
     put(site.store(), forecast("app"))
     touched = tmp_path / "touched"

@@ -14,8 +14,9 @@ from typing import Any
 
 import pytest
 import toy_profiles
-from berth_daemon import Harbour, fake_slurm, forecast, put, wait_until
+from berth_daemon import Harbour, fake_slurm, forecast, wait_until
 from click.testing import CliRunner, Result
+from made_forecasts import put
 
 from berth.pilot.documents import to_json
 from berth.plugin.cli import main

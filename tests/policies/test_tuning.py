@@ -18,9 +18,9 @@ from berth.pilot.errors import BerthError, UsageError
 from berth.policies import PolicySettings, Weights
 from berth.policies.tuning import METRICS, PARAMETERS, Part, Tuning, judge, settings_with, values_of
 from berth.policies.tuning.differences import differences
+from berth.policies.tuning.figures import Figures
 from berth.policies.tuning.judgement import pick
 from berth.policies.tuning.parameters import chosen
-from berth.policies.tuning.replayer import Figures
 from berth.policies.tuning.storage import (
     Patience,
     StorageAway,
@@ -65,10 +65,13 @@ class Turned(StandIn):
     """A replay in which the weight of waiting that is good on the training weeks harms later."""
 
     def replay(self, policy: PolicySettings, part: Part) -> Figures:
-        """See Replayer."""
-        wait = policy.weights.wait
-        turned = Weights(wait=wait + 2.0 if part == TEST else wait)
-        return super().replay(replace(policy, weights=turned), part)
+        """See TraceReplayer."""
+        early, later = (
+            StandIn.replay(self, replace(policy, weights=Weights(wait=wait)), part)
+            for wait in (policy.weights.wait, policy.weights.wait + 2.0)
+        )
+        is_test = early.submit_s >= TEST.begin_s
+        return replace(early, wait_s=np.where(is_test, later.wait_s, early.wait_s))
 
 
 BETTER = tuned(trial(0, 0.2, 10.0), trial(1, 2.0, 5.0), front=(trial(1, 2.0, 5.0),))
@@ -276,7 +279,7 @@ def test_values_and_settings_go_both_ways() -> None:
 
 def test_equal_policies_differ_by_nothing_and_nothing_is_recommended() -> None:
     figures = StandIn().replay(TODAY, TEST)
-    for one in differences(figures, figures, tuple(METRICS[n] for n in ("finish", "cost")), DAY_S):
+    for one in differences(figures, figures, tuple(METRICS[n] for n in ("finish", "cost")), TEST):
         assert (one.change, one.low, one.high) == (0.0, 0.0, 0.0)
         assert not one.better
         assert not one.worse
@@ -292,7 +295,52 @@ def test_what_is_worse_on_the_test_weeks_is_not_recommended() -> None:
     assert pick(result) == lucky
     verdict = judge(result, Turned(), TODAY, (METRICS["finish"],), train=TRAIN, test=TEST)
     assert not verdict.shown
+    assert (verdict.recommended, verdict.dropped) == (None, ("weights.wait",))
+
+
+def test_a_setting_that_serves_one_metric_and_harms_another_is_not_recommended() -> None:
+    cheap = Tried(1, {"objective": "balanced"}, (10.0, 0.5), 0)
+    result = tuned(Tried(0, {"objective": "fastest"}, (10.0, 1.0), 0), cheap, front=(cheap,))
+    metrics = (METRICS["finish"], METRICS["cost"])
+    verdict = judge(result, StandIn(), TODAY, metrics, train=TRAIN, test=TEST)
+    assert not verdict.shown
     assert verdict.reason.endswith("is worse: keep today's.")
+
+
+def walked(weeks: int, change: float, seed: int) -> tuple[Figures, Figures]:
+    """Two replays of a job an hour whose difference has a luck of its own in each week."""
+    random = np.random.default_rng(seed)
+    before = StandIn(days=7 * weeks, jobs=168 * weeks).replay(TODAY, Part(0, 1e9))
+    before = replace(before, wait_s=np.zeros(len(before.wait_s)), runtime_s=before.wait_s)
+    luck = random.normal(change, 0.1, weeks)[(before.submit_s // (7 * DAY_S)).astype(int)]
+    return before, replace(before, runtime_s=before.runtime_s * (1 + luck))
+
+
+@pytest.mark.parametrize(("weeks", "test_weeks"), [(4, 1), (4, 2), (12, 3)])
+def test_intervals_hold_the_true_change_as_often_as_they_say(weeks: int, test_weeks: int) -> None:
+    part = Part(7 * DAY_S * (weeks - test_weeks), 7 * DAY_S * weeks)
+    held = 0
+    for seed in range(200):
+        (row,) = differences(*walked(weeks, -0.1, seed), (METRICS["finish"],), part)
+        held += row.low <= -0.1 <= row.high
+    assert 180 <= held <= 199
+
+
+def test_an_effect_on_the_training_weeks_alone_is_no_reason_for_a_line() -> None:
+    values: dict[str, float | str] = {"weights.wait": 2.0, "alike_within": 1.5}
+
+    class LuckyList(StandIn):
+        def replay(self, policy: PolicySettings, part: Part) -> Figures:
+            figures = super().replay(replace(policy, alike_within=1.5), part)
+            is_lucky = policy.alike_within != 1.5 and figures.submit_s < TEST.begin_s
+            return replace(figures, wait_s=figures.wait_s * np.where(is_lucky, 2.0, 0.99))
+
+    picked = Tried(1, values, (5.0,), 0)
+    today = Tried(0, {"weights.wait": 0.2, "alike_within": 1.25}, (10.0,), 0)
+    result = tuned(today, picked, front=(picked,))
+    verdict = judge(result, LuckyList(), TODAY, (METRICS["finish"],), train=TRAIN, test=TEST)
+    assert verdict.recommended is not None
+    assert verdict.recommended.values == {"weights.wait": 2.0}
 
 
 def test_settings_that_change_nothing_stay_at_todays_values() -> None:
@@ -311,7 +359,7 @@ def test_nothing_is_judged_where_no_setting_has_an_effect() -> None:
     result = tuned(Tried(0, {"max_interval_ratio": 30.0}, (10.0,), 0), picked, front=(picked,))
     verdict = judge(result, StandIn(), TODAY, (METRICS["finish"],), train=TRAIN, test=TEST)
     assert (verdict.recommended, verdict.dropped) == (None, ("max_interval_ratio",))
-    assert "no setting changes a metric by more than chance" in verdict.reason
+    assert "No setting changes a metric by more than chance" in verdict.reason
 
 
 def test_what_guards_jobs_is_tuned_by_name_only() -> None:

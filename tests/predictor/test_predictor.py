@@ -23,6 +23,7 @@ from berth.predictor.core.intervals import NORMAL_90
 from berth.predictor.core.prediction import Basis, MemoryUse
 from berth.predictor.core.workload import workload_of
 from berth.predictor.families.program.estimate import (
+    LAUNCH_NOISE,
     LEAST_LOG_WIDTH,
     Estimate,
     counting_error,
@@ -70,6 +71,19 @@ def test_the_noise_of_a_busy_pilot_is_in_all_times_and_in_no_ratio(predictor: Pr
         assert wide.runtime_s.mid == pytest.approx(narrow.runtime_s.mid)
         assert wide.runtime_s.half_log_width > narrow.runtime_s.half_log_width
         assert wide.ratio_log_width == pytest.approx(narrow.ratio_log_width)
+
+
+def test_launches_of_ranks_differ_also_on_a_quiet_machine(predictor: Predictor) -> None:
+    alone = profile(threads=2)
+    ranks = alone.model_copy(
+        update={"runs_on": alone.runs_on.model_copy(update={"threads": 1, "ranks": 2})}
+    )
+    one, many = (predictor.predict(own, HERE, reference=HERE, cores=2) for own in (alone, ranks))
+    assert many.runtime_s.mid == pytest.approx(one.runtime_s.mid)
+    assert many.runtime_s.half_log_width == pytest.approx(
+        math.hypot(one.runtime_s.half_log_width, NORMAL_90 * LAUNCH_NOISE)
+    )
+    assert many.ratio_log_width == pytest.approx(one.ratio_log_width)
 
 
 def test_ranks_that_would_share_cores_are_not_predicted(predictor: Predictor) -> None:

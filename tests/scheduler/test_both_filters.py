@@ -10,10 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from berth_daemon import forecast, harbour, put
+from berth_daemon import forecast, harbour
 from fake_daemon import FakeDaemon
 from filter_bench import FilterBench, partition, require_lua
 from flux_bench import FluxBench, asking, flux_config, without_notes
+from made_forecasts import put
 
 PAGE = (Path(__file__).parents[2] / "docs" / "protocol.md").read_text()
 EXAMPLES = [

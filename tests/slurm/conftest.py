@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from accounting_database import DatabaseUnavailable
 from filter_bench import FilterBench, require_lua
-from slurm_cluster import USER, Cluster, ClusterUnavailable, cluster, require_slurm
+from real_daemon import RealDaemon, by_time_alone, real_daemon
+from slurm_cluster import USER, Cluster, cluster_or_skip
 
 from berth.plugin.slurm.filter import FILTER_PATH
 
@@ -37,11 +37,7 @@ def bench(tmp_path: Path) -> FilterBench:
 
 @pytest.fixture(scope="session")
 def running_cluster() -> Iterator[Cluster]:
-    try:
-        require_slurm()
-    except ClusterUnavailable as missing:
-        pytest.skip(f"SLURM TESTS SKIPPED: {missing}")
-    with cluster() as running:
+    with cluster_or_skip() as running:
         yield running
 
 
@@ -51,29 +47,27 @@ def slurm(running_cluster: Cluster) -> Iterator[Cluster]:
     running = running_cluster
     running.timings.unlink(missing_ok=True)
     running.berth_socket.unlink(missing_ok=True)
-    running.set_filter_config(
-        socket=running.berth_socket,
-        kill_switch=running.root / "run" / "off",
-        deadline_ms=1000,  # to be heard however busy the machine is
-        reread_config_s=0,
-    )
+    running.set_filter_config()
     chained = CHAINED_FILTER.format(filter=running.copied(FILTER_PATH), timings=running.timings)
     running.set_job_submit(chained)
     yield running
     running.cancel_everything()
 
 
+@pytest.fixture
+def daemon(slurm: Cluster) -> Iterator[RealDaemon]:
+    """A daemon that enforces, by predicted times alone."""
+    with real_daemon(slurm, amend=by_time_alone) as running:
+        yield running
+
+
 @pytest.fixture(scope="session")
 def accounted_cluster() -> Iterator[Cluster]:
     """A cluster of its own with slurmdbd, where ``games`` has the account ``free``."""
-    try:
-        require_slurm()
-        with cluster(database=()) as running:
-            running.run("sacctmgr", "-i", "add", "account", "free")
-            running.run("sacctmgr", "-i", "add", "user", USER, "account=free")
-            yield running
-    except (ClusterUnavailable, DatabaseUnavailable) as missing:
-        pytest.skip(f"SLURM TESTS SKIPPED: {missing}")
+    with cluster_or_skip(database=()) as running:
+        running.run("sacctmgr", "-i", "add", "account", "free")
+        running.run("sacctmgr", "-i", "add", "user", USER, "account=free")
+        yield running
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -18,29 +18,13 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from slurm_cluster import USER, Cluster, cluster, wait_until
+from slurm_conf import node
 from warm_berth import FRESH
 
 from berth.plugin.report.parts import text_table
 from berth.plugin.report.terminal import table_text
-from berth.plugin.slurm.filter import FILTER_PATH
 
-_LAYOUT = """\
-NodeName=old1 NodeHostname={host} NodeAddr=127.0.0.1 Port={old1} CPUs=32 Boards=1 \
-SocketsPerBoard=2 CoresPerSocket=16 ThreadsPerCore=1 RealMemory=128000 Feature=haswell,avx2
-NodeName=old2 NodeHostname={host} NodeAddr=127.0.0.1 Port={old2} CPUs=32 Boards=1 \
-SocketsPerBoard=2 CoresPerSocket=16 ThreadsPerCore=1 RealMemory=128000 Feature=haswell,avx2
-NodeName=new1 NodeHostname={host} NodeAddr=127.0.0.1 Port={new1} CPUs=64 Boards=1 \
-SocketsPerBoard=2 CoresPerSocket=32 ThreadsPerCore=1 RealMemory=192000 Feature=genoa,avx512
-NodeName=new2 NodeHostname={host} NodeAddr=127.0.0.1 Port={new2} CPUs=64 Boards=1 \
-SocketsPerBoard=2 CoresPerSocket=32 ThreadsPerCore=1 RealMemory=192000 Feature=genoa,avx512
-NodeName=big1 NodeHostname={host} NodeAddr=127.0.0.1 Port={big1} CPUs=64 Boards=1 \
-SocketsPerBoard=2 CoresPerSocket=32 ThreadsPerCore=1 RealMemory=1500000 Feature=genoa,bigmem
-NodeName=gpu1 NodeHostname={host} NodeAddr=127.0.0.1 Port={gpu1} CPUs=64 Boards=1 \
-SocketsPerBoard=2 CoresPerSocket=32 ThreadsPerCore=1 RealMemory=512000 Feature=a100 \
-Gres=gpu:a100:4
-NodeName=mig1 NodeHostname={host} NodeAddr=127.0.0.1 Port={mig1} CPUs=64 Boards=1 \
-SocketsPerBoard=2 CoresPerSocket=32 ThreadsPerCore=1 RealMemory=512000 Feature=mig \
-Gres=gpu:1g.5gb:4,gpu:3g.20gb:2
+_PARTITIONS = """\
 PartitionName=old Nodes=old1,old2 Default=YES MaxTime=7-00:00:00 DefaultTime=01:00:00 \
 DefMemPerCPU=2000
 PartitionName=new Nodes=new1,new2 MaxTime=7-00:00:00 DefaultTime=01:00:00 DefMemPerCPU=2000
@@ -50,6 +34,14 @@ PartitionName=mig Nodes=mig1 MaxTime=2-00:00:00 DefaultTime=01:00:00 DefMemPerCP
 PartitionName=auto Nodes=old1,old2,new1,new2 MaxTime=7-00:00:00 DefaultTime=01:00:00 \
 DefMemPerCPU=2000
 """
+_LAYOUT = (
+    "".join(node(f"old{n}", 32, 128_000, "Feature=haswell,avx2") for n in (1, 2))
+    + "".join(node(f"new{n}", 64, 192_000, "Feature=genoa,avx512") for n in (1, 2))
+    + node("big1", 64, 1_500_000, "Feature=genoa,bigmem")
+    + node("gpu1", 64, 512_000, "Feature=a100 Gres=gpu:a100:4")
+    + node("mig1", 64, 512_000, "Feature=mig Gres=gpu:1g.5gb:4,gpu:3g.20gb:2")
+    + _PARTITIONS
+)
 _GRES = """\
 AutoDetect=off
 NodeName=gpu1 Name=gpu Type=a100 File={root}/dev/gpu[0-3]
@@ -192,26 +184,14 @@ def first_day(slurm: Cluster, fit: str, *, unnamed: bool = True) -> Iterator[Non
     site = slurm.work / "berth.toml"
     slurm.berth("site", "init", "--force", "--output", str(site), timeout_s=120)
     text = site.read_text().replace('mode = "shadow"', 'mode = "enforce"', 1)
-    text = text.replace(
-        "[policy]",
-        f'[daemon]\nsocket = "{slurm.berth_socket}"\nstore = "sqlite:///{slurm.work}/berth.db"\n'
-        f'kill_switch = "{slurm.work}/off"\nruled_out = "{slurm.work}/ro.json"\n'
-        f'scheduler_users = ["root"]\nstate_refresh_s = 1\noutcomes_refresh_s = 2\n\n'
-        f'[fit]\nmode = "{fit}"\n'
-        f"unnamed_partition = {str(unnamed).lower()}\n\n[policy]",
-        1,
-    )
-    site.write_text(text)
-    slurm.set_filter_config(
-        socket=slurm.berth_socket, kill_switch=slurm.work / "off", deadline_ms=1000,
-        reread_config_s=0,
-    )  # fmt: skip
+    rules = f'[fit]\nmode = "{fit}"\nunnamed_partition = {str(unnamed).lower()}\n'
+    site.write_text(text + slurm.daemon_table(outcomes_refresh_s=2) + rules)
     slurm.berth_socket.unlink(missing_ok=True)
     slurm.launch("berth", *FRESH, "serve", "--site", str(site))
     try:
         wait_until(slurm.berth_socket.exists, "berth serve listens", 60)
         time.sleep(4)  # until it has read the cluster
-        slurm.set_job_submit(FILTER_PATH.read_text())
+        slurm.install_filter()
         yield
     finally:
         slurm.end("berth")

@@ -29,7 +29,7 @@ from known_programs import known_programs, write_text
 from new_programs import new_programs
 from site_programs import Program, installed
 from site_report import PLACES, SAME, shown_place
-from slurm_cluster import USER, Cluster, ClusterUnavailable, wait_until
+from slurm_cluster import USER, Cluster, ClusterUnavailable, cluster, wait_until
 from two_kinds import TwoKinds
 
 from berth.plugin.report.parts import text_table
@@ -316,17 +316,13 @@ def main() -> int:
     parser.add_argument("--days", type=int, default=DAYS)
     parser.add_argument("--alone", action="store_true", help="no jobs of other users")
     asked, calibration = parser.parse_known_args()
-    cluster = OneProcessor()
-    cluster.start()
-    try:
-        site = UntouchedSite(cluster)
+    with cluster(OneProcessor) as running:
+        site = UntouchedSite(running)
         print(site.install(*calibration), flush=True)
         programs = real_programs(site)
-        week = Week(cluster, site.site, at_once=1, seed=asked.seed, alone=asked.alone)
+        week = Week(running, site.site, at_once=1, seed=asked.seed, alone=asked.alone)
         week.run(programs, asked.days)
         pilot_all(site, week, programs)
-    finally:
-        cluster.stop()
     print(report(programs))
     fewest = fewest_right(programs)
     fewer = right(programs, [program.piloted for program in programs]) - fewest

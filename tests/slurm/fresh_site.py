@@ -23,10 +23,9 @@ from known_programs import known_programs
 from new_programs import new_programs
 from site_programs import Program, installed, packages
 from site_report import PLACES, Answer, Outcome, program_table, report
-from slurm_cluster import ClusterUnavailable, wait_until
-from two_kinds import TwoKinds, two_kinds
+from slurm_cluster import ClusterUnavailable, cluster, wait_until
+from two_kinds import TwoKinds
 
-from berth.plugin.slurm.filter import FILTER_PATH
 from berth.plugin.store import Store
 
 BERTH = str(Path(sys.executable).with_name("berth"))
@@ -62,24 +61,15 @@ class FreshSite:
         text = self.site.read_text().replace('mode = "shadow"', 'mode = "enforce"')
         text = text.replace('partition = "full"\n', f'partition = "full"\n{self.rules_of_a}')
         self.site.write_text(
-            f'{text}\n[daemon]\nsocket = "{self.cluster.berth_socket}"\n'
-            f'store = "sqlite:///{self.work}/berth.db"\nkill_switch = "{self.work}/off"\n'
-            'scheduler_users = ["root"]\nstate_refresh_s = 1\n'
-            f"outcomes_refresh_s = {OUTCOMES_S}\n[learning]\nenabled = false\n"
+            f"{text}{self.cluster.daemon_table(outcomes_refresh_s=OUTCOMES_S)}"
+            "[learning]\nenabled = false\n"
         )
         said = self.berth(
             "site", "calibrate", "--site", str(self.site), "--at-once", "1", *calibration
         )
         daemon = self.cluster.before_others(BERTH, "serve", "--site", str(self.site))
         self.cluster.launch("berth", *daemon)
-        self.cluster.set_filter_config(
-            socket=self.cluster.berth_socket,
-            kill_switch=self.work / "off",
-            deadline_ms=2000,
-            auto_partition="auto",
-            reread_config_s=0,
-        )
-        self.cluster.set_job_submit(FILTER_PATH.read_text())
+        self.cluster.install_filter()
         wait_until(self.cluster.berth_socket.exists, "the daemon listens", 60)
         return said
 
@@ -256,10 +246,10 @@ def main() -> None:
     if unknown := set(asked.only or ()) - set(names):
         parser.error(f"no program {', '.join(sorted(unknown))} in the set {asked.set}; "
                      f"it has {', '.join(names)}")  # fmt: skip
-    with two_kinds() as cluster:
-        site = FreshSite(cluster)
+    with cluster(TwoKinds) as running:
+        site = FreshSite(running)
         wanted, missing = installed(
-            [one for one in SETS[asked.set](cluster.work) if one.name in (asked.only or names)]
+            [one for one in SETS[asked.set](running.work) if one.name in (asked.only or names)]
         )
         print(site.install(*calibration), flush=True)
         outcomes = piloted(site, wanted)

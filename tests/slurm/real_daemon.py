@@ -7,31 +7,22 @@ times as fast on the GPU, ``serial`` is fastest on CPUs, ``brief`` three times a
 
 from __future__ import annotations
 
-import json
 import shutil
-import socket
-import tempfile
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from empty_stores import open_store
+from made_forecasts import curve, program, put
 from slurm_cluster import Cluster, wait_until
 from warm_berth import FRESH, Forked, can_fork
 
-from berth.plugin.store import Store
-from berth.plugin.store.records import ForecastRecord, WorkloadRecord
+from berth.pilot.errors import BerthError
+from berth.plugin.daemon.client import ask
 from berth.predictor.core.forecast import Forecast
-from berth.predictor.core.prediction import (
-    Basis,
-    Bound,
-    Interval,
-    MemoryUse,
-    Prediction,
-    PredictionCurve,
-)
-from berth.predictor.core.sizes import SizeGrowth
+from berth.predictor.core.prediction import Interval
 
 GIB = 2.0**30
 SITE = """\
@@ -97,30 +88,6 @@ _GPUS = ("lassen-v100", "h200-141gb")
 _LITTLE = Interval(GIB, GIB, 2 * GIB)
 
 
-def _curve(
-    workload: str, platform: str, runtime: Interval, memory: Interval, **gone: Any
-) -> PredictionCurve:
-    gpu = platform in _GPUS
-    return PredictionCurve(
-        tuple(
-            Prediction(
-                workload=workload,
-                platform=platform,
-                cores=0 if gpu else units,
-                gpus=units if gpu else 0,
-                basis=Basis.CALIBRATED,
-                speedup=Interval(1, 1, 1),
-                runtime_s=runtime,
-                memory=MemoryUse(memory, memory if gpu else None),
-                energy_j=None,
-                bound=Bound.MEMORY,
-                **gone,
-            )
-            for units in (1, 2, 4)
-        )
-    )
-
-
 def forecast(
     name: str,
     runtimes_s: Mapping[str, Interval],
@@ -129,26 +96,15 @@ def forecast(
     memory: Interval = _LITTLE,
 ) -> Forecast:
     """A forecast with one time for each platform, whatever the resources."""
-    return Forecast(
-        workload=name,
-        kind="program",
-        digest=f"sha256:{name}",
-        bundle="test",
-        targets=("cpu", "cuda"),
-        architecture="x86_64",
-        instruction_sets=(),
-        threads=1,
-        ranks=1,
-        gpus=0,
-        container=None,
-        reference_platform="quartz",
-        reference_runtime_s=runtimes_s["quartz"].mid,
-        sizes=SizeGrowth(size=None, peak_memory_bytes=GIB),
-        curves={
-            platform: _curve(name, platform, runtime, memory, abstained=abstained)
-            for platform, runtime in runtimes_s.items()
-        },
-    )
+    reference_s = runtimes_s["quartz"].mid
+    curves = {
+        platform: curve(
+            name, platform, dict.fromkeys((1, 2, 4), runtime), gpu=platform in _GPUS,
+            memory=memory, reference_s=reference_s, abstained=abstained,
+        )
+        for platform, runtime in runtimes_s.items()
+    }  # fmt: skip
+    return program(name, curves, reference="quartz", reference_s=reference_s, peak_bytes=GIB)
 
 
 def sure(seconds: float) -> Interval:
@@ -169,28 +125,16 @@ FORECASTS = (
 )
 
 
-def fill(store: Store, forecasts: Sequence[Forecast] = FORECASTS) -> None:
-    """Put the forecasts in, with placeholder workloads of their names."""
-    for one in forecasts:
-        store.add(WorkloadRecord(one.workload, one.kind, one.digest, "{}", "test", 0.0))
-        store.put_forecast(ForecastRecord(one.workload, one.bundle, one.to_json(), 0.0))
-
-
 _FILLING = threading.Lock()
-_FILLED: dict[tuple[str, ...], bytes] = {}
 
 
-def filled_store(forecasts: Sequence[Forecast] = FORECASTS) -> bytes:
-    """The file of a store with the forecasts, made once: each migration costs time."""
-    names = tuple(one.workload for one in forecasts)
+def fill(file: Path, forecasts: Sequence[Forecast] = FORECASTS) -> None:
+    """Make a store with the forecasts."""
+    file.unlink(missing_ok=True)
     with _FILLING:  # Alembic is not made for threads
-        if names not in _FILLED:
-            with tempfile.TemporaryDirectory() as folder:
-                store = Store.open(f"sqlite:///{folder}/berth.db")
-                fill(store, forecasts)
-                store.close()
-                _FILLED[names] = (Path(folder) / "berth.db").read_bytes()
-    return _FILLED[names]
+        store = open_store(f"sqlite:///{file}")
+        put(store, *forecasts)
+        store.close()
 
 
 class RealDaemon:
@@ -248,15 +192,9 @@ class RealDaemon:
 
     def ask(self, request: Mapping[str, Any]) -> dict[str, Any] | None:
         """One request of our own; None where nobody answers."""
-        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as peer:
-            peer.settimeout(2)
-            try:
-                peer.connect(str(self.socket))
-                peer.sendall(json.dumps(request).encode() + b"\n")
-                answer: dict[str, Any] = json.loads(peer.makefile("rb").readline())
-            except (OSError, ValueError):
-                return None
-        return answer
+        with suppress(BerthError):
+            return ask(self.socket, request, timeout_s=2)
+        return None
 
 
 def by_time_alone(site_file: str) -> str:
@@ -283,7 +221,7 @@ def real_daemon(
     daemon.amend = amend
     daemon.store_file.parent.mkdir(exist_ok=True)
     daemon.write_site(mode, **site)
-    daemon.store_file.write_bytes(filled_store(forecasts))
+    fill(daemon.store_file, forecasts)
     try:
         daemon.start()
         yield daemon

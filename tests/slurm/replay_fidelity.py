@@ -10,17 +10,15 @@ it begins, and from its end until its cores are free, and that slurmctld starts 
 from __future__ import annotations
 
 import argparse
-import contextlib
 import re
 import statistics
 import time
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
 from one_pool_cluster import CORES, OnePool
-from slurm_cluster import USER, wait_until
+from slurm_cluster import USER, cluster, wait_until
 
 from berth.plugin.slurm.records import moment_s
 from berth.policies.replay import Backfill, Settings, metrics, one_pool, replay, trace_of
@@ -80,17 +78,6 @@ class Ran:
         """Medians: allocation to begin, end to cores free."""
         begin, end = self.begin_s - self.allocated_s, self.done_s - self.end_s
         return float(np.median(begin)), max(0.0, float(np.median(end)))
-
-
-@contextlib.contextmanager
-def one_pool_slurm(*, backfill: bool) -> Iterator[OnePool]:
-    """A cluster for any number of runs."""
-    running = OnePool(backfill=backfill)
-    running.start()
-    try:
-        yield running
-    finally:
-        running.stop()
 
 
 def on_slurm(slurm: OnePool, jobs: Workload, *, timeout_s: float = 1800.0) -> Ran:
@@ -167,7 +154,7 @@ def in_replay(
 
 def compare(jobs: Workload, runs: int, *, backfill: bool) -> None:
     """Print a line a run, and whether the bar is met."""
-    with one_pool_slurm(backfill=backfill) as slurm:
+    with cluster(OnePool, backfill=backfill) as slurm:
         overheads_s = on_slurm(slurm, workload(30, seed=1, load=1.0)).overheads_s
         print(
             f"sched/{'backfill' if backfill else 'builtin'}, {len(jobs.run_s)} jobs; start "

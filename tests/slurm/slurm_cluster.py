@@ -22,11 +22,14 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
-from accounting_database import AccountingDatabase
+import pytest
+from accounting_database import AccountingDatabase, DatabaseUnavailable
 from slurm_conf import NO_OP_FILTER, NODE_NAMES, NODES, configuration
 from warm_berth import run_berth
+
+from berth.plugin.slurm.filter import FILTER_PATH
 
 OTHER_ROOT = os.environ.get("BERTH_TEST_SLURM_ROOT")
 """A root folder of another distribution whose Slurm is to be used (CONTRIBUTING.md says how)."""
@@ -243,10 +246,40 @@ class Cluster:
         if ids:
             self.run("scancel", "--quiet", *sorted(set(ids)), check=False)
 
+    @property
+    def kill_switch(self) -> Path:
+        """The file that turns Berth off on this cluster."""
+        return self.root / "run" / "off"
+
+    def daemon_table(self, **values: object) -> str:
+        """The table of a site file by which ``berth serve`` serves this cluster, and ``values``."""
+        settings = {
+            "socket": str(self.berth_socket),
+            "store": f"sqlite:///{self.work}/berth.db",
+            "kill_switch": str(self.kill_switch),
+            "ruled_out": str(self.work / "ruled-out.json"),
+            "scheduler_users": ["root"],
+            "state_refresh_s": 1,
+        } | values
+        lines = "".join(f"{key} = {json.dumps(value)}\n" for key, value in settings.items())
+        return f"\n[daemon]\n{lines}"
+
     def set_filter_config(self, **values: object) -> None:
-        """Write the filter's configuration file."""
-        text = "".join(f"{key} = {value}\n" for key, value in values.items())
+        """Write the filter's configuration file: it asks ``berth.sock``, and waits for the answer
+        as long as it can, to be heard however busy the machine is. ``values`` change that."""
+        settings = {
+            "socket": self.berth_socket,
+            "kill_switch": self.kill_switch,
+            "deadline_ms": 1000,
+            "reread_config_s": 0,
+        } | values
+        text = "".join(f"{key} = {value}\n" for key, value in settings.items())
         (self.etc / "filter.conf").write_text(text)
+
+    def install_filter(self, **values: object) -> None:
+        """Make Berth's filter the cluster's job_submit.lua; ``values``: of its configuration."""
+        self.set_filter_config(**values)
+        self.set_job_submit(FILTER_PATH.read_text())
 
     def copied(self, file: Path) -> Path:
         """A file of ours beside the cluster's configuration, where another root folder has it."""
@@ -408,8 +441,11 @@ def wait_until(
         time.sleep(min(0.02 + 0.05 * waited, 0.3))
 
 
+C = TypeVar("C", bound=Cluster)
+
+
 @contextlib.contextmanager
-def cluster(layout: type[Cluster] = Cluster, **options: Any) -> Iterator[Cluster]:
+def cluster(layout: type[C] = Cluster, **options: Any) -> Iterator[C]:  # type: ignore[assignment]
     """Start a cluster; a port that somebody else took meanwhile is worth one more try."""
     for last in (False, True):
         running = layout(**options)
@@ -424,6 +460,16 @@ def cluster(layout: type[Cluster] = Cluster, **options: Any) -> Iterator[Cluster
         yield running
     finally:
         running.stop()
+
+
+@contextlib.contextmanager
+def cluster_or_skip(layout: type[C] = Cluster, **options: Any) -> Iterator[C]:  # type: ignore[assignment]
+    """Start a cluster for a test, which is skipped, loudly, where this machine cannot run one."""
+    try:
+        with cluster(layout, **options) as running:
+            yield running
+    except (ClusterUnavailable, DatabaseUnavailable) as missing:
+        pytest.skip(f"SLURM TESTS SKIPPED: {missing}")
 
 
 def _short_folder() -> Path:

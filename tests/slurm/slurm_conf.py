@@ -15,17 +15,20 @@ return slurm.SUCCESS
 
 NODE_NAMES = ("cpu1", "cpu2", "gpu1", "mig1")
 
-NODES = """\
-NodeName=cpu1 NodeHostname={host} NodeAddr=127.0.0.1 Port={cpu1} CPUs=32 Boards=1 \
-SocketsPerBoard=2 CoresPerSocket=16 ThreadsPerCore=1 RealMemory=128000 Feature=intel,avx512
-NodeName=cpu2 NodeHostname={host} NodeAddr=127.0.0.1 Port={cpu2} CPUs=64 Boards=1 \
-SocketsPerBoard=2 CoresPerSocket=32 ThreadsPerCore=1 RealMemory=256000 Feature=amd,avx2
-NodeName=gpu1 NodeHostname={host} NodeAddr=127.0.0.1 Port={gpu1} CPUs=64 Boards=1 \
-SocketsPerBoard=2 CoresPerSocket=32 ThreadsPerCore=1 RealMemory=512000 Feature=amd,h200 \
-Gres=gpu:h200:4
-NodeName=mig1 NodeHostname={host} NodeAddr=127.0.0.1 Port={mig1} CPUs=32 Boards=1 \
-SocketsPerBoard=2 CoresPerSocket=16 ThreadsPerCore=1 RealMemory=256000 Feature=intel,mig \
-Gres=gpu:1g.10gb:7
+
+def node(
+    name: str, cores: int, memory_mb: int, words: str = "", *, sockets: int = 2, threads: int = 1
+) -> str:
+    """A node's line in slurm.conf, on this host; ``threads`` of each core."""
+    return (
+        f"NodeName={name} NodeHostname={{host}} NodeAddr=127.0.0.1 Port={{{name}}} "
+        f"CPUs={cores * threads} Boards=1 SocketsPerBoard={sockets} "
+        f"CoresPerSocket={cores // sockets} ThreadsPerCore={threads} RealMemory={memory_mb} "
+        f"{words}\n"
+    )
+
+
+_PARTITIONS = """\
 PartitionName=cpu Nodes=cpu1,cpu2 Default=YES MaxTime=2-00:00:00 DefaultTime=01:00:00 \
 DefMemPerCPU=1000
 PartitionName=auto Nodes=cpu1,cpu2 MaxTime=2-00:00:00 DefaultTime=01:00:00 DefMemPerCPU=1000
@@ -34,6 +37,14 @@ PartitionName=mig Nodes=mig1 MaxTime=12:00:00 DefaultTime=00:30:00 DefMemPerCPU=
 PartitionName=reserved Nodes=gpu1 AllowGroups={group} MaxTime=1-00:00:00 DefaultTime=01:00:00
 PartitionName=closed Nodes=gpu1 State=INACTIVE DefaultTime=01:00:00
 """
+
+NODES = (
+    node("cpu1", 32, 128_000, "Feature=intel,avx512")
+    + node("cpu2", 64, 256_000, "Feature=amd,avx2")
+    + node("gpu1", 64, 512_000, "Feature=amd,h200 Gres=gpu:h200:4")
+    + node("mig1", 32, 256_000, "Feature=intel,mig Gres=gpu:1g.10gb:7")
+    + _PARTITIONS
+)
 
 _CONF = """\
 ClusterName=berthtest

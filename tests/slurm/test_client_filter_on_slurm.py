@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import shutil
 import time
 from pathlib import Path
 
@@ -12,9 +13,11 @@ from login_node import login_node
 from real_daemon import FORECASTS, by_time_alone, real_daemon
 from slurm_cluster import Cluster, wait_until
 
+from berth.plugin.slurm.filter import CLIENT_FILTER_PATH
 from berth.plugin.store import Store
 from berth.plugin.store.records import FingerprintRecord
 
+EXAMPLE = Path(__file__).parents[2] / "examples" / "slurm-site-rules" / "cli_filter.lua"
 MODEL = b"a model, as its owner can read it"
 DIGEST = hashlib.sha256(MODEL).hexdigest()
 
@@ -96,6 +99,26 @@ def test_it_is_off_unless_the_site_turns_it_on(slurm: Cluster, client: dict[str,
         assert comment(slurm, client, "berth-file:model.onnx") == "berth-file:model.onnx"
     settings.unlink()
     assert comment(slurm, client, "berth-file:model.onnx") == "berth-file:model.onnx"
+
+
+@pytest.mark.parametrize("berths", ["there", "broken", "missing"])
+def test_a_sites_own_client_filter_works_beside_berths(
+    slurm: Cluster, client: dict[str, str], berths: str
+) -> None:
+    folder = Path(client["SLURM_CONF"]).parent
+    (folder / "cli_filter.lua").write_text(
+        EXAMPLE.read_text().replace("/etc/slurm/berth_cli_filter.lua", str(folder / "berth.lua"))
+    )
+    if berths != "missing":
+        shutil.copy(CLIENT_FILTER_PATH, folder / "berth.lua")
+    if berths == "broken":
+        (folder / "berth.lua").write_text("this is not Lua")
+    (slurm.work / "model.onnx").write_bytes(MODEL)
+    digested = comment(slurm, client, "berth-file:model.onnx")
+    assert digested == f"berth-file:{'sha256-' + DIGEST if berths == 'there' else 'model.onnx'}"
+    refused = slurm.run("sbatch", "--nodelist=none", "--wrap=true", env=client, check=False)
+    assert refused.returncode != 0
+    assert "name a partition with --nodelist" in refused.stderr
 
 
 def test_choices_that_slurmctld_keeps_from_lua_still_opt_out(

@@ -17,8 +17,6 @@ from login_node import login_node
 from real_daemon import by_time_alone, real_daemon
 from slurm_cluster import OTHER_ROOT, Cluster
 
-from berth.plugin.slurm.filter import FILTER_PATH
-
 PROGRAMS = Path(__file__).with_name("clients")
 CLIENTS = Path(
     os.environ.get("BERTH_TEST_CLIENTS", Path(__file__).parents[2] / ".venv" / "clients")
@@ -95,13 +93,7 @@ def without_learning(site_file: str) -> str:
 @pytest.fixture(scope="module")
 def placing_cluster(accounted_cluster: Cluster) -> Iterator[Cluster]:
     slurm = accounted_cluster
-    slurm.set_filter_config(
-        socket=slurm.berth_socket,
-        kill_switch=slurm.root / "run" / "off",
-        deadline_ms=1000,
-        reread_config_s=0,
-    )
-    slurm.set_job_submit(FILTER_PATH.read_text())
+    slurm.install_filter()
     with real_daemon(slurm, amend=without_learning):
         yield slurm
 

@@ -6,18 +6,15 @@ from collections.abc import Iterator
 
 import pytest
 from day_one import BATCH, DayOne, first_day, submit_all, takes
-from slurm_cluster import Cluster, ClusterUnavailable, cluster
+from slurm_cluster import Cluster, cluster_or_skip
 
 pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(params=["", "EnforcePartLimits=ALL", "EnforcePartLimits=ANY"], scope="module")
 def five_partitions(request: pytest.FixtureRequest) -> Iterator[Cluster]:
-    try:
-        with cluster(DayOne, conf=[request.param]) as running:
-            yield running
-    except ClusterUnavailable as missing:
-        pytest.skip(f"SLURM TESTS SKIPPED: {missing}")
+    with cluster_or_skip(DayOne, conf=[request.param]) as running:
+        yield running
 
 
 def test_no_batch_job_is_refused_or_waits_that_some_partition_takes(
@@ -47,21 +44,14 @@ COSTLY = {
 
 
 def test_partitions_that_bill_more_or_are_interrupted_are_not_on_the_list() -> None:
-    try:
-        with (
-            cluster(
-                DayOne,
-                conf=["PreemptType=preempt/partition_prio", "PreemptMode=REQUEUE",
-                      "PartitionName=owner Nodes=big1 PriorityTier=20 PreemptMode=OFF "
-                      "AllowGroups=root"],
-                words=COSTLY,
-            ) as slurm,
-            first_day(slurm, "enforce"),
-        ):  # fmt: skip
-            shapes = ("one core", "AVX-512", "a GPU", "1 TiB")
-            rows = submit_all(slurm, {shape: BATCH[shape] for shape in shapes})
-    except ClusterUnavailable as missing:
-        pytest.skip(f"SLURM TESTS SKIPPED: {missing}")
+    owner = "PartitionName=owner Nodes=big1 PriorityTier=20 PreemptMode=OFF AllowGroups=root"
+    conf = ("PreemptType=preempt/partition_prio", "PreemptMode=REQUEUE", owner)
+    with (
+        cluster_or_skip(DayOne, conf=conf, words=COSTLY) as slurm,
+        first_day(slurm, "enforce"),
+    ):
+        shapes = ("one core", "AVX-512", "a GPU", "1 TiB")
+        rows = submit_all(slurm, {shape: BATCH[shape] for shape in shapes})
     lists = {row.shape: row.asked_partitions for row in rows if row.partition == "auto"}
     assert lists["one core"] == "old"  # new bills more, bigmem is interrupted
     assert lists["AVX-512"] == "new"  # fits nowhere else

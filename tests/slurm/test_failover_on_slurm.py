@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 import pytest
 from fake_daemon import FakeDaemon, move_to
-from slurm_cluster import USER, Cluster, ClusterUnavailable, as_user, cluster, wait_until
+from slurm_cluster import USER, Cluster, as_user, cluster_or_skip, wait_until
 from two_controllers import TAKEOVER_S, launch_backup, two_controllers
 
 from berth.plugin.slurm.filter import FILTER_PATH
@@ -31,12 +31,10 @@ done; wait
 @pytest.fixture
 def pair() -> Iterator[Cluster]:
     """A cluster with a backup controller, which has a host name of its own."""
-    try:
-        with cluster(amend=two_controllers, job_submit=FILTER_PATH.read_text()) as running:
-            launch_backup(running)
-            yield running
-    except ClusterUnavailable as missing:
-        pytest.skip(str(missing))
+    with cluster_or_skip(amend=two_controllers, job_submit=FILTER_PATH.read_text()) as running:
+        launch_backup(running)
+        running.set_filter_config()
+        yield running
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL], ids=lambda one: one.name)
@@ -44,7 +42,6 @@ def test_no_submission_is_rejected_while_the_backup_takes_over(
     pair: Cluster, number: signal.Signals
 ) -> None:
     """Killed at once, slurmctld itself loses jobs that it accepted in its last seconds."""
-    pair.set_filter_config(socket=pair.berth_socket, deadline_ms=1000, reread_config_s=0)
     seconds = 3 * TAKEOVER_S
     with FakeDaemon(pair.berth_socket, lambda _: move_to("gpu")) as daemon:
         loop = subprocess.Popen(

@@ -20,8 +20,6 @@ from slurm_cluster import Cluster, wait_until
 JOBS = 100
 FAILURES_TO_OPEN = 3
 DEADLINE_S = 0.05
-PATIENT_S = 1.0
-"""Where the daemon is to be heard however busy the machine is."""
 ASKED = ("-p", "auto", "-n", "4", "--mem=100", "--comment=berth:stream")
 UNKNOWN = ("-p", "auto", "-n", "4", "--mem=100", "--comment=nightly")
 """A job of whose program nothing is known: placed by fit."""
@@ -33,11 +31,10 @@ Fault = Callable[[Cluster], AbstractContextManager[object]]
 @pytest.fixture
 def cluster_under_fault(slurm: Cluster) -> Cluster:
     slurm.set_filter_config(
-        socket=slurm.berth_socket,
-        kill_switch=slurm.root / "run" / "off",
         deadline_ms=DEADLINE_S * 1000,
         breaker_failures=FAILURES_TO_OPEN,
         breaker_first_pause_s=30,
+        reread_config_s=10,
     )
     return slurm
 
@@ -169,9 +166,7 @@ def test_a_daemon_killed_while_jobs_come_in_harms_none_of_them(
 
 
 def test_after_a_fault_the_daemon_is_asked_again(slurm: Cluster) -> None:
-    slurm.set_filter_config(
-        socket=slurm.berth_socket, breaker_first_pause_s=0.05, breaker_longest_pause_s=0.05
-    )
+    slurm.set_filter_config(breaker_first_pause_s=0.05, breaker_longest_pause_s=0.05)
     slurm.submit_many(5, *ASKED)
     with real_daemon(slurm):
 
@@ -236,7 +231,7 @@ def test_a_fault_behind_the_daemon_changes_no_decision(
 ) -> None:
     """What it knew it still knows: jobs are treated as before, at the same cost."""
     slurm = cluster_under_fault
-    slurm.set_filter_config(socket=slurm.berth_socket, deadline_ms=PATIENT_S * 1000)
+    slurm.set_filter_config()
     with real_daemon(slurm, amend=amend) as daemon, ExitStack() as stack:
         before = slurm.submit_many(1, *ASKED) + slurm.submit_many(1, *UNKNOWN)
         is_by_fit = slurm.shapes(before[1:]) != {unchanged_shape(slurm, UNKNOWN)}

@@ -7,8 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import pytest
-from accounting_database import DatabaseUnavailable
-from slurm_cluster import USER, Cluster, ClusterUnavailable, cluster, wait_until
+from slurm_cluster import USER, Cluster, cluster, cluster_or_skip, wait_until
 
 pytestmark = [pytest.mark.slurm, pytest.mark.slow]
 
@@ -44,11 +43,8 @@ class Pair:
 
 @pytest.fixture(scope="module")
 def pair() -> Iterator[Pair]:
-    try:
-        with cluster(database=(), job_submit=WITNESS.replace("CLUSTER", NAMES[0])) as first:
-            yield from _with_second(first)
-    except (ClusterUnavailable, DatabaseUnavailable) as error:
-        pytest.skip(str(error))
+    with cluster_or_skip(database=(), job_submit=WITNESS.replace("CLUSTER", NAMES[0])) as first:
+        yield from _with_second(first)
 
 
 def _with_second(first: Cluster) -> Iterator[Pair]:

@@ -120,12 +120,6 @@ def test_a_user_is_never_sent_to_a_partition_closed_to_him(slurm: Cluster) -> No
     assert slurm.job(other.id)["Partition"] == "auto"
 
 
-def test_an_inactive_partition_is_no_place(slurm: Cluster) -> None:
-    with FakeDaemon(slurm.berth_socket, lambda _: move_to("closed")):
-        job = slurm.sbatch("-p", "auto")
-    assert slurm.job(job.id)["Partition"] == "auto"
-
-
 def test_auto_runs_in_its_own_nodes_when_nobody_answers(slurm: Cluster) -> None:
     job = slurm.sbatch("-p", "auto")
     assert job.message == ""
@@ -136,17 +130,8 @@ def test_auto_runs_in_its_own_nodes_when_nobody_answers(slurm: Cluster) -> None:
     assert slurm.job(job.id)["NodeList"] in ("cpu1", "cpu2")
 
 
-def test_opting_out_needs_no_daemon(slurm: Cluster) -> None:
-    with FakeDaemon(slurm.berth_socket, lambda _: move_to("gpu")) as daemon:
-        job = slurm.sbatch("-p", "auto", "--comment=berth:off")
-        also = slurm.sbatch("-p", "auto", env={"BERTH_MODE": "off"})
-    assert daemon.requests == []
-    assert slurm.job(job.id)["Partition"] == slurm.job(also.id)["Partition"] == "auto"
-    assert job.message == also.message == ""
-
-
 def test_the_kill_switch_works_at_once_and_without_restart(slurm: Cluster) -> None:
-    switch = slurm.root / "run" / "off"
+    switch = slurm.kill_switch
     with FakeDaemon(slurm.berth_socket, lambda _: move_to("gpu")) as daemon:
         switch.touch()
         off = slurm.sbatch("--hold")
@@ -155,15 +140,6 @@ def test_the_kill_switch_works_at_once_and_without_restart(slurm: Cluster) -> No
     assert len(daemon.requests) == 1
     assert slurm.job(off.id)["Partition"] == "cpu"
     assert slurm.job(on.id)["Partition"] == "gpu"
-
-
-def test_every_task_of_an_array_goes_with_it(slurm: Cluster) -> None:
-    with FakeDaemon(slurm.berth_socket, lambda _: move_to("mig")) as daemon:
-        job = slurm.sbatch("-p", "auto", "--array=1-3")
-    assert len(daemon.requests) == 1
-    for task in (1, 2, 3):
-        slurm.wait_for_state(f"{job.id}_{task}")
-        assert slurm.job(f"{job.id}_{task}")["Partition"] == "mig"
 
 
 def test_each_component_of_a_het_job_is_asked_for_and_the_job_runs(slurm: Cluster) -> None:

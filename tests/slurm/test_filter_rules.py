@@ -362,6 +362,23 @@ def test_a_job_that_names_no_tasks_has_one_on_each_node_wherever_it_goes(
 
 
 @pytest.mark.parametrize(
+    ("edits", "share", "goes"), [({}, 1, True), ({}, 0, False), ({"gres": "gpu:1"}, 1, False)]
+)
+def test_a_range_of_nodes_without_tasks_keeps_its_tasks_on_each_node(
+    bench: FilterBench, edits: dict[str, str], share: int, goes: bool
+) -> None:
+    """Slurm chooses the number of nodes, and with it that of the tasks."""
+    job = {**AUTO, "min_nodes": 2, "max_nodes": 3, "ntasks_per_node": 2}
+    parts = partitions(gpu=partition(max_share=share))
+    moved = answered(bench, move_to("gpu", **edits), job, parts=parts, environment={"HOME": "/"})
+    assert moved.job["partition"] == ("gpu" if goes else "auto")
+    assert "num_tasks" not in moved.job
+    assert moved.environment == {"HOME": "/"}
+    named = answered(bench, move_to("gpu", **edits), {**job, "num_tasks": 6}, parts=parts)
+    assert named.job["partition"] == "gpu"
+
+
+@pytest.mark.parametrize(
     ("asked", "edits"),
     [
         ({"min_mem_per_cpu": 1000}, {"memory_mib_per_node": 4000}),
@@ -483,6 +500,7 @@ REFUSED = {
     "asked nodes more than there are": (move_to("gpu"), {**AUTO, "min_nodes": 5}),
     "more CPUs than there are": (move_to("gpu", tasks=129), AUTO),
     "edits without a partition": ({"v": 1, "action": "edit", "edits": {"tasks": 2}}, AUTO),
+    "an edit without a stamp": ({**move_to("gpu"), "stamp": None}, AUTO),
     "half a task": (move_to("gpu", tasks=1.5), AUTO),
 }
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 from day_one import first_day
 from first_week import Daily, MadeUpKinds, Week, fewest_right, report
-from slurm_cluster import Cluster, ClusterUnavailable, cluster
+from slurm_cluster import Cluster, cluster_or_skip
 
 pytestmark = [pytest.mark.slow, pytest.mark.slurm]
 
@@ -20,11 +20,8 @@ TIMES_S = {
 
 @pytest.fixture
 def two_kinds() -> Iterator[Cluster]:
-    try:
-        with cluster(MadeUpKinds) as running, first_day(running, "enforce"):
-            yield running
-    except ClusterUnavailable as missing:
-        pytest.skip(f"SLURM TESTS SKIPPED: {missing}")
+    with cluster_or_skip(MadeUpKinds) as running, first_day(running, "enforce"):
+        yield running
 
 
 @pytest.mark.timeout(600)

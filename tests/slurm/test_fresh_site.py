@@ -10,8 +10,8 @@ from fresh_site import FreshSite, learnt, piloted
 from known_programs import write_own, write_text
 from site_programs import Program
 from site_report import report
-from slurm_cluster import ClusterUnavailable
-from two_kinds import two_kinds
+from slurm_cluster import cluster_or_skip
+from two_kinds import TwoKinds
 
 CLEARLY = 1.5
 """Other tests run on the same cores: places that differ by less cannot be ordered by one run."""
@@ -19,11 +19,8 @@ CLEARLY = 1.5
 
 @pytest.fixture(scope="module")
 def site() -> Iterator[FreshSite]:
-    try:
-        with two_kinds() as cluster:
-            yield FreshSite(cluster)
-    except ClusterUnavailable as missing:
-        pytest.skip(f"NOT TESTED ON TWO KINDS OF NODES: {missing}")
+    with cluster_or_skip(TwoKinds) as running:
+        yield FreshSite(running)
 
 
 @pytest.mark.slow

@@ -12,13 +12,12 @@ from pathlib import Path
 
 import pytest
 from fake_daemon import FakeDaemon
-from slurm_cluster import Cluster, ClusterUnavailable, cluster, wait_until
+from slurm_cluster import Cluster, cluster_or_skip, wait_until
 from slurm_conf import NODE_NAMES
 
 from berth.pilot.errors import SchedulerError
 from berth.plugin.right_sizing import guard
 from berth.plugin.slurm import memory_back
-from berth.plugin.slurm.filter import FILTER_PATH
 
 STAMP = "berth/1 id=d1 action=edit code=memory-fit fit=0123456789abcdef"
 
@@ -80,6 +79,16 @@ def out_of_memory(**changes: str) -> dict[str, str]:
     } | changes  # fmt: skip
 
 
+SLICE_STAMP = "berth/1 id=d2 action=edit code=placed to=slice-1g.5gb use=fedcba9876543210"
+
+
+def failed_in_slice(**changes: str) -> dict[str, str]:
+    return {
+        **out_of_memory(), "JobState": "FAILED", "Partition": "mig",
+        "AdminComment": f"{SLICE_STAMP} was=partition:auto;num_tasks:-",
+    } | changes  # fmt: skip
+
+
 def a_round(slurm: FakeSlurm, folder: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     monkeypatch.setattr(memory_back.commands, "run", slurm.run)
     return list(memory_back.round_of(folder / "ruled-out.json", 30.0, 1_000.0))
@@ -106,37 +115,58 @@ def test_it_runs_again_once_with_its_own_memory(
     assert memory_back.forget(tmp_path / "ruled-out.json") == 1
 
 
-@pytest.mark.parametrize("killed_before", range(4))
+@pytest.mark.parametrize(
+    ("jobs", "killed_before"),
+    [
+        *(((out_of_memory(), out_of_memory()), number) for number in range(4)),
+        *(((failed_in_slice(),), number) for number in range(3)),
+    ],
+)
 def test_a_helper_that_was_killed_goes_on_where_it_stopped(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, killed_before: int
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    jobs: tuple[dict[str, str], ...],
+    killed_before: int,
 ) -> None:
-    slurm = FakeSlurm({"7": out_of_memory(), "8": out_of_memory()}, killed_before)
+    slurm = FakeSlurm({str(n): dict(job) for n, job in enumerate(jobs)}, killed_before)
     with pytest.raises(Killed):
         a_round(slurm, tmp_path, monkeypatch)
     slurm.killed_before = 10**9
     a_round(slurm, tmp_path, monkeypatch)
     a_round(slurm, tmp_path, monkeypatch)
     for job in slurm.jobs.values():
-        assert job["JobState"] == "PENDING"
-        assert (job["MinMemoryNode"], job["Restarts"], "held" in job) == ("400", "1", False)
+        assert (job["JobState"], job["Restarts"], "held" in job) == ("PENDING", "1", False)
         assert job["AdminComment"].count("memoryback=") == 1
+        if job["AdminComment"].startswith(SLICE_STAMP):
+            assert job["Partition"] == "auto"
+        else:
+            assert job["MinMemoryNode"] == "400"
 
 
 @pytest.mark.parametrize(
-    "changes",
+    "job",
     [
-        {"Requeue": "0"},
-        {"BatchFlag": "0"},
-        {"AdminComment": "berth/1 id=d1 action=edit code=placed to=gpu was=partition:auto"},
-        {"AdminComment": f"{STAMP}"},
-        {"AdminComment": ""},
-        {"JobState": "COMPLETED"},
+        out_of_memory(Requeue="0"),
+        out_of_memory(BatchFlag="0"),
+        out_of_memory(
+            AdminComment="berth/1 id=d1 action=edit code=placed to=gpu was=partition:auto"
+        ),
+        out_of_memory(AdminComment=STAMP),
+        out_of_memory(AdminComment=""),
+        out_of_memory(JobState="COMPLETED"),
+        failed_in_slice(JobState="OUT_OF_MEMORY"),
+        failed_in_slice(JobState="TIMEOUT"),
+        failed_in_slice(AdminComment=f"{STAMP} was=memory_mib_per_node:400"),
+        failed_in_slice(
+            AdminComment="berth/1 action=edit code=placed to=slice-1g.5gb was=partition:auto"
+        ),
+        failed_in_slice(Requeue="0"),
     ],
 )
 def test_other_jobs_are_left_alone(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, changes: dict[str, str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, job: dict[str, str]
 ) -> None:
-    slurm = FakeSlurm({"7": out_of_memory(**changes)})
+    slurm = FakeSlurm({"7": dict(job)})
     assert a_round(slurm, tmp_path, monkeypatch) == []
     assert slurm.changes == []
 
@@ -175,16 +205,6 @@ def test_a_job_that_cannot_be_brought_back_is_said_and_stops_smaller_requests(
     assert list(memory_back.round_of(tmp_path / "ruled-out.json", 30.0, 1_000.0))
 
 
-SLICE_STAMP = "berth/1 id=d2 action=edit code=placed to=slice-1g.5gb use=fedcba9876543210"
-
-
-def failed_in_slice(**changes: str) -> dict[str, str]:
-    return {
-        **out_of_memory(), "JobState": "FAILED", "Partition": "mig",
-        "AdminComment": f"{SLICE_STAMP} was=partition:auto;num_tasks:-",
-    } | changes  # fmt: skip
-
-
 def test_a_job_that_failed_in_a_slice_chosen_by_use_runs_again_as_it_was_asked_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -199,38 +219,6 @@ def test_a_job_that_failed_in_a_slice_chosen_by_use_runs_again_as_it_was_asked_f
     assert told.stopped == {"fedcba9876543210": 1_000.0}
     job["JobState"] = "FAILED"
     assert a_round(slurm, tmp_path, monkeypatch) == [], "it fails of itself"
-
-
-@pytest.mark.parametrize("killed_before", range(3))
-def test_a_helper_killed_over_a_slice_goes_on_where_it_stopped(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, killed_before: int
-) -> None:
-    slurm = FakeSlurm({"7": failed_in_slice()}, killed_before)
-    with pytest.raises(Killed):
-        a_round(slurm, tmp_path, monkeypatch)
-    slurm.killed_before = 10**9
-    a_round(slurm, tmp_path, monkeypatch)
-    job = slurm.jobs["7"]
-    assert (job["Partition"], job["Restarts"]) == ("auto", "1")
-    assert (job["JobState"], "held" in job) == ("PENDING", False)
-
-
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {"JobState": "OUT_OF_MEMORY"},
-        {"JobState": "TIMEOUT"},
-        {"AdminComment": f"{STAMP} was=memory_mib_per_node:400"},
-        {"AdminComment": "berth/1 action=edit code=placed to=slice-1g.5gb was=partition:auto"},
-        {"Requeue": "0"},
-    ],
-)
-def test_jobs_that_failed_otherwise_are_left_alone(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, changes: dict[str, str]
-) -> None:
-    slurm = FakeSlurm({"7": failed_in_slice(**changes)})
-    assert a_round(slurm, tmp_path, monkeypatch) == []
-    assert slurm.changes == []
 
 
 @pytest.mark.parametrize("was", ["gres:gres%3Agpu%3A1", "tres_per_job:gres%3Agpu%3A1"])
@@ -268,15 +256,9 @@ def strict() -> Iterator[Cluster]:
     if not os.access("/sys/fs/cgroup/memory/cgroup.procs", os.W_OK):
         pytest.skip("SLURM TESTS SKIPPED: no control groups of memory, version 1, can be made here")
     try:
-        with cluster(amend=held_to_memory) as running:
-            running.set_filter_config(
-                socket=running.berth_socket, kill_switch=running.root / "run" / "off",
-                deadline_ms=1000, reread_config_s=0,
-            )  # fmt: skip
-            running.set_job_submit(FILTER_PATH.read_text())
+        with cluster_or_skip(amend=held_to_memory) as running:
+            running.install_filter()
             yield running
-    except ClusterUnavailable as missing:
-        pytest.skip(f"SLURM TESTS SKIPPED: {missing}")
     finally:
         for node in NODE_NAMES:  # slurmd leaves its groups
             for group in Path("/sys/fs/cgroup").glob(f"*/slurm_{node}"):
@@ -347,16 +329,9 @@ def with_gpus_in_auto(files: Mapping[str, str]) -> dict[str, str]:
 
 @pytest.fixture
 def with_slices() -> Iterator[Cluster]:
-    try:
-        with cluster(amend=with_gpus_in_auto) as running:
-            running.set_filter_config(
-                socket=running.berth_socket, kill_switch=running.root / "run" / "off",
-                deadline_ms=1000, reread_config_s=0,
-            )  # fmt: skip
-            running.set_job_submit(FILTER_PATH.read_text())
-            yield running
-    except ClusterUnavailable as missing:
-        pytest.skip(f"SLURM TESTS SKIPPED: {missing}")
+    with cluster_or_skip(amend=with_gpus_in_auto) as running:
+        running.install_filter()
+        yield running
 
 
 @pytest.mark.slurm

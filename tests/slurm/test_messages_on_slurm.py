@@ -4,23 +4,16 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Iterator
 
 import pytest
 from login_node import login_node
 from on_terminal import on_terminal
-from real_daemon import RealDaemon, by_time_alone, real_daemon
+from real_daemon import RealDaemon
 from slurm_cluster import OTHER_ROOT, USER, Cluster
 
 MOVED = "-p auto --comment=berth:serial -t 5"
 LINE = re.compile(r"^berth: cpu \(.*\) is predicted fastest.*--comment=berth:off\)$")
 pytestmark = pytest.mark.skipif(OTHER_ROOT is not None, reason="commands of this root only")
-
-
-@pytest.fixture
-def daemon(slurm: Cluster) -> Iterator[RealDaemon]:
-    with real_daemon(slurm, amend=by_time_alone) as running:
-        yield running
 
 
 def shell(slurm: Cluster, line: str, environment: dict[str, str]) -> str:
@@ -156,7 +149,7 @@ def test_a_slow_or_absent_scontrol_delays_nobody(slurm: Cluster, daemon: RealDae
 def test_the_word_leaves_no_trace_where_the_kill_switch_is_on(
     slurm: Cluster, daemon: RealDaemon
 ) -> None:
-    switch = slurm.root / "run" / "off"
+    switch = slurm.kill_switch
     switch.touch()
     try:
         read = shell(slurm, f"sbatch --parsable {MOVED} --wrap=true", login_node(slurm))

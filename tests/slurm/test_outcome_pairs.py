@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 import pytest
-from slurm_cluster import OTHER_ROOT, ClusterUnavailable, require_slurm
+from slurm_cluster import OTHER_ROOT, ClusterUnavailable
 from slurm_differential import forms
 from slurm_differential.opened import WorldVerdicts, verdicts_of
 from slurm_differential.outcome_cases import OUTCOME_CASES, OutcomeCase
@@ -28,7 +28,6 @@ def _opened(world: World) -> WorldVerdicts[Outcome]:
     mine = [case for case in OUTCOME_CASES if case.world is world]
     drawn = forms.asks(SEEDS[world.name], PAIRS)
     try:
-        require_slurm()
         with open_world(world) as slurm:
             verdicts = judge(slurm, [*(case.ask for case in mine), *drawn])
     except ClusterUnavailable as missing:

@@ -50,6 +50,12 @@ def submit(slurm: Cluster, site: RealDaemon, *words: str) -> dict[str, str]:
     return found
 
 
+def refusal(slurm: Cluster, site: RealDaemon, *words: str) -> str:
+    done = slurm.berth("pilot", "submit", "--site", str(site.site_file), *words, check=False)
+    assert done.returncode == 2
+    return done.stderr
+
+
 def log_of(found: dict[str, str]) -> str:
     return Path(found["profile"].replace(".profile.json", ".log")).read_text()
 
@@ -141,18 +147,18 @@ def test_pilots_on_several_numbers_of_nodes_are_one_workload(
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("--then-place", "--", "true"), "--then-place needs one number of nodes"),
-        (("--", "srun", "-n", "4", "true"), "-n of srun is the same on every number of nodes"),
-        (("--", "srun", "-N2", "true"), "-N2 of srun is the same on every number of nodes"),
+        ("-N1,2 --then-place -- true", "--then-place needs one number of nodes"),
+        ("-N1,2 -- srun -n 4 true", "-n of srun is the same on every number of nodes"),
+        ("-N1,2 -- srun -N2 true", "-N2 of srun is the same on every number of nodes"),
+        ("-t 0 -- true", "leave it out"),
+        ("--then-place -t 3d -- true", "in partition auto (MaxTime=2-00:00:00)"),
     ],
 )
-def test_what_fixes_the_number_of_ranks_is_refused_on_several_numbers_of_nodes(
-    slurm: Cluster, site: RealDaemon, words: tuple[str, ...], said: str
+def test_what_no_pilot_job_can_do_is_refused_before_slurm_takes_one(
+    slurm: Cluster, site: RealDaemon, words: str, said: str
 ) -> None:
-    done = slurm.berth("pilot", "submit", "--site", str(site.site_file), "--nodes", "1,2",
-                     *words, check=False)  # fmt: skip
-    assert done.returncode == 2
-    assert said in done.stderr
+    assert said in refusal(slurm, site, *words.split())
+    assert slurm.run("squeue", "-h", "-n", "true,pilot-true").stdout == ""
 
 
 def test_the_real_job_waits_for_the_pilot_and_is_told_where_it_goes(
@@ -211,32 +217,12 @@ def test_time_limits_are_read_as_sbatch_reads_them(
     assert f"--time-limit={seconds}s" in done.stdout
 
 
-def test_a_time_limit_of_nothing_is_refused(slurm: Cluster, site: RealDaemon, app: str) -> None:
-    done = slurm.berth("pilot", "submit", "--site", str(site.site_file), "-t", "0", "--", app,
-                       check=False)  # fmt: skip
-    assert done.returncode == 2
-    assert "leave it out" in done.stderr
-
-
-def test_more_time_than_the_partition_gives_is_refused_before_slurm_takes_it(
-    slurm: Cluster, site: RealDaemon, app: str
-) -> None:
-    done = slurm.berth("pilot", "submit", "--site", str(site.site_file), "--then-place",
-                       "-t", "3d", "--", app, check=False)  # fmt: skip
-    assert done.returncode == 2
-    assert "in partition auto (MaxTime=2-00:00:00)" in done.stderr
-    assert app.rpartition("/")[2] not in slurm.run("squeue", "-h", "-o", "%j").stdout
-
-
 def test_a_site_without_reference_partition_says_what_to_set(
     slurm: Cluster, site: RealDaemon
 ) -> None:
     text = site.site_file.read_text().replace('reference_partition = "cpu"\n', "")
     site.site_file.write_text(text)
-    done = slurm.berth("pilot", "submit", "--site", str(site.site_file), "--", "true",
-                     check=False)  # fmt: skip
-    assert done.returncode == 2
-    assert "site.reference_partition" in done.stderr
+    assert "site.reference_partition" in refusal(slurm, site, "--", "true")
 
 
 @pytest.mark.slow

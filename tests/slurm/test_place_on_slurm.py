@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 from slurm_cluster import Cluster
+from toy_profiles import profile
 
 from berth.pilot.documents import write_json
-from berth.pilot.profile import Measurement, Profile, Provenance, Quality, RunsOn, Runtime, Workload
 from berth.plugin.cli.place.command import place
 from berth.plugin.cli.site.init import init
 from berth.plugin.doctor.cluster import check_cluster
@@ -24,27 +24,6 @@ from berth.plugin.slurm.filter import FILTER_PATH
 from berth.plugin.slurm.scheduler import Slurm
 
 SLEEP = "#!/bin/sh\nexec sleep 60\n"
-COUNTERS = {
-    name: Measurement(value=value, quality=Quality.EMULATED, source="test")
-    for name, value in {
-        "instructions": 2.2e8,
-        "int_ops": 8.3e7,
-        "fp64_ops": 5.4e7,
-        "fp32_ops": 0.0,
-        "branches": 2.7e7,
-        "branch_misses": 9.4e4,
-        "loads": 5.4e7,
-        "stores": 2.7e7,
-        "load_bytes": 4.3e8,
-        "store_bytes": 2.2e8,
-        "l1_load_misses": 3.4e6,
-        "l1_store_misses": 2.3e4,
-        "l2_load_misses": 2.9e4,
-        "llc_load_misses": 1.2e4,
-        "llc_store_misses": 2.3e4,
-    }.items()
-}
-"""Of a small matrix multiplication."""
 
 
 @pytest.fixture
@@ -138,18 +117,8 @@ def test_place_submits_where_it_decided(
     slurm: Cluster, site_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(slurm.work)  # where the job's output goes
-    profile = Profile(
-        schema="berth.profile/1",
-        name="tiny",
-        platform="nowhere",
-        workload=Workload(command=("true",)),
-        runs_on=RunsOn(),
-        runtime=Runtime(median_s=0.1, spread_s=0.0, repeats_s=(0.1,)),
-        peak_memory_bytes=1e6,
-        counters=COUNTERS,
-        provenance=Provenance(created="2026-01-01T00:00:00Z", berth_version="0"),
-    )
-    write_json(tmp_path / "tiny.json", profile)
+    tiny = profile("tiny", runtime_s=0.1, platform="nowhere")
+    write_json(tmp_path / "tiny.json", tiny)
     arguments = [str(tmp_path / "tiny.json"), "--site", str(site_file), "--json", "--submit"]
     done = CliRunner().invoke(place, [*arguments, "--", "true"], catch_exceptions=False)
     answer = json.loads(done.output)

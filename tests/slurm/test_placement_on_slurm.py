@@ -3,23 +3,28 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 
 import pytest
-from real_daemon import RealDaemon, by_time_alone, real_daemon
+from real_daemon import RealDaemon, real_daemon
 from slurm_cluster import OTHER_USER, USER, Cluster, wait_until
 
 from berth.plugin.daemon.replies import parse_stamp
 from berth.plugin.store import Store
+from berth.plugin.store.records import DecisionRecord
 
 
-@pytest.fixture
-def daemon(slurm: Cluster) -> Iterator[RealDaemon]:
-    with real_daemon(slurm, amend=by_time_alone) as running:
-        yield running
+def record_of(slurm: Cluster, daemon: RealDaemon, job_id: int) -> DecisionRecord:
+    """The decision that the job's stamp names, once it is stored."""
+    decision = stamp_of(slurm, job_id)["id"]
+    store = Store.open(f"sqlite:///{daemon.store_file}", create=False)
+    wait_until(lambda: store.decisions.get(decision) is not None, "the decision is stored", 10)
+    record = store.decisions.get(decision)
+    store.close()
+    assert record is not None
+    return record
 
 
-def stamp_of(slurm: Cluster, job_id: int) -> dict[str, str]:
+def stamp_of(slurm: Cluster, job_id: int | str) -> dict[str, str]:
     found = parse_stamp(slurm.job(job_id).get("AdminComment", ""))
     assert found is not None
     return found
@@ -46,11 +51,7 @@ def test_the_stamp_leads_to_the_recorded_decision(slurm: Cluster, daemon: RealDa
     stamp = stamp_of(slurm, job.id)
     assert stamp["action"] == "edit"
     assert stamp["to"] == "gpu"
-    store = Store.open(f"sqlite:///{daemon.store_file}", create=False)
-    wait_until(lambda: store.decisions.get(stamp["id"]) is not None, "the decision is stored", 10)
-    record = store.decisions.get(stamp["id"])
-    store.close()
-    assert record is not None
+    record = record_of(slurm, daemon, job.id)
     assert (record.user, record.workload, record.chosen) == (USER, "stream", "gpu")
     assert record.bundle == "test"
     assert record.inputs_digest
@@ -59,15 +60,11 @@ def test_the_stamp_leads_to_the_recorded_decision(slurm: Cluster, daemon: RealDa
 
 def test_an_inactive_partition_is_said_to_be_inactive(slurm: Cluster, daemon: RealDaemon) -> None:
     """Slurm leaves it out of the partitions that the submitter may use, as if it were forbidden."""
-    store = Store.open(f"sqlite:///{daemon.store_file}", create=False)
 
     def why_not_gpu() -> str:
         job = slurm.sbatch("-p", "auto", "--hold", "--comment=berth:stream")
-        stamp = stamp_of(slurm, job.id)
-        wait_until(lambda: store.decisions.get(stamp["id"]) is not None, "it is stored", 10)
-        record = store.decisions.get(stamp["id"])
-        assert record is not None
-        rows = {row["candidate"]: row for row in json.loads(record.ranked)}
+        ranked = json.loads(record_of(slurm, daemon, job.id).ranked)
+        rows = {row["candidate"]: row for row in ranked}
         return str(rows["gpu"].get("excluded"))
 
     slurm.run("scontrol", "update", "PartitionName=gpu", "State=INACTIVE", user="root")
@@ -79,19 +76,14 @@ def test_an_inactive_partition_is_said_to_be_inactive(slurm: Cluster, daemon: Re
         )
     finally:
         slurm.run("scontrol", "update", "PartitionName=gpu", "State=UP", user="root")
-        store.close()
 
 
 def test_a_list_with_auto_in_it_is_left_and_said_so(slurm: Cluster, daemon: RealDaemon) -> None:
     job = slurm.sbatch("-p", "auto,cpu", "--hold", "--comment=berth:stream")
     assert slurm.job(job.id)["Partition"] == "auto,cpu"
-    store = Store.open(f"sqlite:///{daemon.store_file}", create=False)
-    stamp = stamp_of(slurm, job.id)
-    wait_until(lambda: store.decisions.get(stamp["id"]) is not None, "it is stored", 10)
-    record = store.decisions.get(stamp["id"])
-    store.close()
-    assert record is not None
-    assert record.reason.startswith("-p auto,cpu names partitions beside auto")
+    assert record_of(slurm, daemon, job.id).reason.startswith(
+        "-p auto,cpu names partitions beside auto"
+    )
 
 
 def test_what_became_of_a_job_is_stored_beside_what_was_predicted(
@@ -209,12 +201,13 @@ def test_a_time_limit_that_the_place_would_break_keeps_the_job_away(
 
 def test_arrays_are_placed_and_het_jobs_stay_together(slurm: Cluster, daemon: RealDaemon) -> None:
     array = slurm.sbatch("-p", "auto", "--array=0-3", "--comment=berth:stream")
-    het = slurm.sbatch("-p", "auto", "--comment=berth:stream", ":", "-p", "cpu")
+    het = slurm.sbatch("-p", "auto", "--comment=berth:stream", ":", "-p", "gpu")
     for task in range(4):
         assert slurm.wait_for_state(f"{array.id}_{task}") == "COMPLETED"
         assert slurm.job(f"{array.id}_{task}")["Partition"] == "gpu"
     assert slurm.job(f"{het.id}+0")["Partition"] == "auto"
-    assert slurm.job(f"{het.id}+1")["Partition"] == "cpu"
+    assert slurm.job(f"{het.id}+1")["Partition"] == "gpu"
+    assert stamp_of(slurm, f"{het.id}+0")["code"] == "together"
     slurm.wait_for_state(f"{het.id}+0", "COMPLETED")
 
 

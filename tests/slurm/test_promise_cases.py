@@ -13,12 +13,12 @@ import pytest
 from accounting_database import DatabaseUnavailable
 from differential.verdicts import Verdict
 from fake_daemon import FakeDaemon, move_to
-from slurm_cluster import Cluster, ClusterUnavailable, require_slurm, wait_until
-from slurm_differential.cases import ACCOUNTS, CASES, HET, LIMITS, PLAIN, WORLDS, Case
+from slurm_cluster import Cluster, ClusterUnavailable, wait_until
+from slurm_differential.cases import ACCOUNTS, CASES, LIMITS, PLAIN, WORLDS, Case
 from slurm_differential.opened import WorldVerdicts, verdicts_of
 from slurm_differential.options import asks, option_names
 from slurm_differential.pairs import Seen, judge
-from slurm_differential.worlds import World, open_world, placing
+from slurm_differential.worlds import World, open_world
 
 pytestmark = [pytest.mark.slurm, pytest.mark.timeout(600)]
 RANDOM = ((PLAIN, 1001), (LIMITS, 1002), (ACCOUNTS, 1003))
@@ -32,7 +32,6 @@ AT_ONCE = 3
 def _opened(world: World, seeds: list[int]) -> WorldVerdicts[Seen]:
     mine = [case for case in CASES if case.world is world]
     try:
-        require_slurm()
         with open_world(world) as slurm:
             judged = judge(slurm, [case.ask for case in mine])
             at_random: list[Verdict[Seen]] = []
@@ -106,29 +105,12 @@ def test_every_world_has_cases() -> None:
     assert len({case.name for case in CASES}) == len(CASES)
 
 
-def test_components_of_a_heterogeneous_job_stay_together(slurm: Cluster) -> None:
-    with placing(slurm):
-        job = slurm.sbatch("--comment=berth:stream", *HET)
-        slurm.wait_for_state(f"{job.id}+0", "COMPLETED", timeout_s=120)
-        assert slurm.job(f"{job.id}+0")["Partition"] == "auto"
-        assert " code=together " in slurm.job(f"{job.id}+0")["AdminComment"]
-
-
-def test_an_edit_without_a_stamp_is_not_carried_out(slurm: Cluster) -> None:
-    reply = {key: value for key, value in move_to("gpu").items() if key != "stamp"}
-    with FakeDaemon(slurm.berth_socket, lambda _: reply):
-        job = slurm.sbatch("-p", "auto", "--hold")
-    assert slurm.job(job.id)["Partition"] == "auto"
-
-
 def test_a_kill_switch_that_cannot_be_read_is_on(slurm: Cluster) -> None:
     """As where it was made with ``umask 077`` and slurmctld is not root: here its folder is a
     file's loop, which root cannot look into either."""
     loop = slurm.root / "run" / "loop"
     loop.symlink_to(loop)
-    slurm.set_filter_config(
-        socket=slurm.berth_socket, kill_switch=loop / "off", deadline_ms=1000, reread_config_s=0
-    )
+    slurm.set_filter_config(kill_switch=loop / "off")
     with FakeDaemon(slurm.berth_socket, lambda _: move_to("gpu")) as daemon:
         job = slurm.sbatch("-p", "auto", "--hold")
     loop.unlink()

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from slurm_cluster import Cluster, ClusterUnavailable, wait_until
+from slurm_cluster import Cluster, cluster_or_skip, wait_until
 
 from berth.pilot.documents import write_json
 from berth.pilot.errors import BerthError
@@ -66,13 +66,8 @@ class TwoSpeeds(Cluster):
 
 @pytest.fixture
 def cluster() -> Iterator[TwoSpeeds]:
-    try:
-        running = TwoSpeeds()
-        running.start()
-    except ClusterUnavailable as missing:
-        pytest.skip(f"NOT TESTED: {missing}")
-    yield running
-    running.stop()
+    with cluster_or_skip(TwoSpeeds) as running:
+        yield running
 
 
 def commands() -> list[str]:
@@ -115,12 +110,7 @@ class Administrator:
 
     def moves_paths(self) -> None:
         """The daemon's own files, which would be the machine's."""
-        root = self.cluster.root
-        self.site.write_text(
-            f'{self.site.read_text()}\n[daemon]\nsocket = "{self.cluster.berth_socket}"\n'
-            f'store = "sqlite:///{self.cluster.work}/berth.db"\nkill_switch = "{root}/off"\n'
-            'scheduler_users = ["root"]\nstate_refresh_s = 1\n'
-        )
+        self.site.write_text(self.site.read_text() + self.cluster.daemon_table())
 
     def has_measured(self) -> None:
         """What calibration's jobs would leave: the site's own kinds, by their nodes."""

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import pytest
-from replay_fidelity import in_replay, on_slurm, one_pool_slurm, workload
-from slurm_cluster import ClusterUnavailable, require_slurm
+from one_pool_cluster import OnePool
+from replay_fidelity import in_replay, on_slurm, workload
+from slurm_cluster import cluster_or_skip
 
 
 @pytest.mark.slurm
 def test_a_replay_waits_as_slurms_backfill_does() -> None:
     """`make replay-fidelity` compares 500 jobs; a busy machine shifts these few by its delays."""
-    try:
-        require_slurm()
-    except ClusterUnavailable as missing:
-        pytest.skip(f"SLURM TESTS SKIPPED: {missing}")
     jobs = workload(16, load=4.0, median_s=0.4)
-    with one_pool_slurm(backfill=True) as slurm:
+    with cluster_or_skip(OnePool, backfill=True) as slurm:
         ran = on_slurm(slurm, jobs, timeout_s=60)
     wait_s, makespan_s = in_replay(jobs, ran, ran.overheads_s, backfill=True)
     assert ran.mean_wait_s > 0.5  # jobs did wait

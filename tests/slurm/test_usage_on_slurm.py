@@ -15,7 +15,7 @@ import pytest
 from job_trees import STATS
 from other_users import PYTHON
 from perf_stub import COUNTS, STUB
-from slurm_cluster import OTHER_ROOT, USER, Cluster, ClusterUnavailable, cluster, wait_until
+from slurm_cluster import OTHER_ROOT, USER, Cluster, cluster_or_skip, wait_until
 
 from berth.pilot.usage import at_job_end
 from berth.pilot.usage.line import UsageLine, parse_line
@@ -91,12 +91,8 @@ class Nodes(Cluster):
 
 @pytest.fixture(scope="module")
 def nodes() -> Iterator[Nodes]:
-    try:
-        with cluster(Nodes) as running:
-            assert isinstance(running, Nodes)
-            yield running
-    except ClusterUnavailable as problem:
-        pytest.skip(f"NO PRIVATE SLURM HERE: {problem}")
+    with cluster_or_skip(Nodes) as running:
+        yield running
 
 
 def job_script(nodes: Nodes) -> str:

@@ -10,7 +10,6 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 from slurm_cluster import Cluster, ClusterUnavailable
@@ -92,14 +91,3 @@ def _groups(name: str) -> tuple[Path, Path]:
     if not all(os.access(folder / "cgroup.procs", os.W_OK) for folder in found):
         raise ClusterUnavailable("no control groups can be made here (freezer and cpu, version 1)")
     return found[0] / name, found[1] / name
-
-
-@contextlib.contextmanager
-def two_kinds() -> Iterator[TwoKinds]:
-    """A running cluster of two kinds."""
-    running = TwoKinds()
-    running.start()
-    try:
-        yield running
-    finally:
-        running.stop()

@@ -6,7 +6,6 @@ Slurm's reading commands, so that candidates have a state without a cluster.
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import signal
@@ -21,21 +20,14 @@ from pathlib import Path
 from typing import Any, Self
 
 from empty_stores import open_store
+from made_forecasts import around, curve, program
 from warm_berth import FRESH, Forked, can_fork
 
 from berth.pilot.errors import BerthError
 from berth.plugin.daemon.client import ask
-from berth.plugin.store import ForecastRecord, Store, WorkloadRecord
+from berth.plugin.store import Store
 from berth.predictor.core.forecast import Forecast
-from berth.predictor.core.prediction import (
-    Basis,
-    Bound,
-    Interval,
-    MemoryUse,
-    Prediction,
-    PredictionCurve,
-)
-from berth.predictor.core.sizes import SizeGrowth
+from berth.predictor.core.prediction import Basis
 
 READY_S = 60.0
 
@@ -53,46 +45,6 @@ def wait_until(condition: Callable[[], Any], timeout_s: float = 60.0, what: str 
         time.sleep(min(0.005 + 0.05 * waited, 0.2))
 
 
-# Forecasts and workloads by hand
-
-
-def interval(mid: float, spread: float = 1.2) -> Interval:
-    """``mid`` with a factor of ``spread`` on both sides."""
-    return Interval(mid / spread, mid, mid * spread)
-
-
-def curve(
-    workload: str,
-    platform: str,
-    times_s: Mapping[int, float],
-    *,
-    gpu: bool = False,
-    basis: Basis = Basis.CALIBRATED,
-    abstained: str | None = None,
-    memory_bytes: float = 2e9,
-    reference_s: float = 600.0,
-) -> PredictionCurve:
-    """A curve with the given seconds by cores (or by GPUs)."""
-    return PredictionCurve(
-        tuple(
-            Prediction(
-                workload=workload,
-                platform=platform,
-                cores=1 if gpu else units,
-                gpus=units if gpu else 0,
-                basis=basis,
-                speedup=interval(reference_s / seconds),
-                runtime_s=interval(seconds),
-                memory=MemoryUse(interval(memory_bytes), interval(memory_bytes) if gpu else None),
-                energy_j=None,
-                bound=Bound.MEMORY,
-                abstained=abstained,
-            )
-            for units, seconds in sorted(times_s.items())
-        )
-    )
-
-
 def forecast(
     name: str,
     cpu_s: float = 600.0,
@@ -104,44 +56,18 @@ def forecast(
     bundle: str = "bundle-of-tests",
 ) -> Forecast:
     """A program that takes ``cpu_s`` on one core, scales to 64, and ``gpu_s`` on one GPU."""
+    on_gpu, on_cpu = {1: around(gpu_s)}, {1: around(cpu_s), 64: around(cpu_s / 50)}
     curves = {
         platform: curve(
-            name,
-            platform,
-            {1: gpu_s} if gpu else {1: cpu_s, 64: cpu_s / 50},
-            gpu=gpu,
-            basis=basis,
-            abstained=abstained,
+            name, platform, on_gpu if gpu else on_cpu, gpu=gpu, memory=around(2e9),
+            reference_s=600.0, basis=basis, abstained=abstained,
         )
         for platform, gpu in platforms
-    }
-    return Forecast(
-        workload=name,
-        kind="program",
+    }  # fmt: skip
+    return program(
+        name, curves, reference="rome-7742", reference_s=600.0, bundle=bundle, peak_bytes=2e9,
         digest=f"sha256:{name}-{cpu_s}-{gpu_s}",
-        bundle=bundle,
-        targets=("cpu", "cuda"),
-        architecture="x86_64",
-        instruction_sets=(),
-        threads=1,
-        ranks=1,
-        gpus=0,
-        container=None,
-        reference_platform="rome-7742",
-        reference_runtime_s=600.0,
-        sizes=SizeGrowth(size=None, peak_memory_bytes=2e9),
-        curves=curves,
-    )
-
-
-def put(store: Store, *forecasts: Forecast) -> None:
-    """Store forecasts, each under a workload made up for it."""
-    for made in forecasts:
-        store.add(
-            WorkloadRecord(made.workload, made.kind, made.digest, "{}", "tester", time.time()),
-            replace=True,
-        )
-        store.put_forecast(ForecastRecord(made.workload, made.bundle, made.to_json(), time.time()))
+    )  # fmt: skip
 
 
 # A site and its cluster
@@ -456,9 +382,3 @@ def raw(path: Path, *parts: bytes, timeout_s: float = 10.0) -> bytes:
             while part := peer.recv(65536):
                 received += part
         return received
-
-
-def is_keep(line: bytes) -> bool:
-    """Whether a reply line is a valid keep."""
-    reply = json.loads(line)
-    return bool(reply["v"] == 1 and reply["action"] == "keep" and "edits" not in reply)

@@ -6,7 +6,7 @@ import tempfile
 from pathlib import Path
 
 import pytest
-from berth_daemon import forecast, harbour, put
+from berth_daemon import forecast, harbour
 from calibration import FakeScheduler, measurement
 from calibration import link as link_between
 from calibration import write_site as write_calibrated_site
@@ -14,6 +14,7 @@ from fake_nvml import FakeFleet, build
 from fake_slurm import FakeSlurm
 from imported import SAMPLES
 from live_queue import pretend
+from made_forecasts import put
 from site_profiles import write_site as write_relative_site
 from stand_in_replayer import StandIn
 from toy_profiles import profile

@@ -6,19 +6,13 @@ import json
 import math
 from collections.abc import Mapping
 
+from made_forecasts import around, curve, program
+
 from berth.plugin.learning.learner import Learner
 from berth.plugin.store import Store
 from berth.plugin.store.records import DecisionRecord, ForecastRecord, OutcomeRecord, WorkloadRecord
 from berth.predictor.core.forecast import Forecast
-from berth.predictor.core.prediction import (
-    Basis,
-    Bound,
-    Interval,
-    MemoryUse,
-    Prediction,
-    PredictionCurve,
-)
-from berth.predictor.core.sizes import SizeGrowth
+from berth.predictor.core.prediction import Basis, Interval
 
 NOW_S = 1_800_000_000.0
 CPU, GPU = "quartz", "lassen-v100"
@@ -34,27 +28,16 @@ def forecast(
 ) -> Forecast:
     """``seconds`` by platform, within a factor of ``width``; one and two cores or GPUs."""
 
-    def curve(platform: str, mid: float) -> PredictionCurve:
-        gpu = platform != CPU
-        return PredictionCurve(
-            tuple(
-                Prediction(
-                    name, platform, 0 if gpu else units, units if gpu else 0, basis,
-                    Interval(1, 1, 1), Interval(mid / width, mid, mid * width),
-                    MemoryUse(*((Interval(1e9, 1e9, 2e9),) * (2 if gpu else 1))), None,
-                    Bound.MEMORY, abstained,
-                )
-                for units in (1, 2)
-            )
-        )  # fmt: skip
-
-    return Forecast(
-        workload=name, kind="program", digest=f"sha256:{name}", bundle="test",
-        targets=("cpu", "cuda"), architecture="x86_64", instruction_sets=(), threads=1, ranks=1,
-        gpus=0, container=None, reference_platform=CPU, reference_runtime_s=seconds.get(CPU, 1.0),
-        sizes=SizeGrowth(size=None, peak_memory_bytes=1e9),
-        curves={platform: curve(platform, mid) for platform, mid in seconds.items()},
-    )  # fmt: skip
+    reference_s = seconds.get(CPU, 1.0)
+    memory = Interval(1e9, 1e9, 2e9)
+    curves = {
+        platform: curve(
+            name, platform, dict.fromkeys((1, 2), around(mid, width)), gpu=platform != CPU,
+            memory=memory, reference_s=reference_s, basis=basis, abstained=abstained,
+        )
+        for platform, mid in seconds.items()
+    }  # fmt: skip
+    return program(name, curves, reference=CPU, reference_s=reference_s)
 
 
 class SiteJobs:

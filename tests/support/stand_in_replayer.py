@@ -13,8 +13,8 @@ import numpy as np
 
 from berth.pilot.errors import UsageError
 from berth.policies.settings import PolicySettings
+from berth.policies.tuning.figures import Figures, Part
 from berth.policies.tuning.parameters import Slicing
-from berth.policies.tuning.replayer import Figures, Part
 
 DAY_S = 86_400.0
 
@@ -30,7 +30,7 @@ class StandIn:
 
     @property
     def span_s(self) -> float:
-        """See Replayer."""
+        """See TraceReplayer."""
         return self.days * DAY_S
 
     layouts: tuple[str, ...] = ()
@@ -38,16 +38,16 @@ class StandIn:
     slicing: Slicing = Slicing()  # noqa: RUF009 - frozen
 
     def cut(self, slicing: Slicing) -> StandIn:
-        """See Replayer."""
+        """See TraceReplayer."""
         self.slicing = slicing
         return self
 
     def in_pools(self) -> StandIn:
-        """See Replayer."""
+        """See TraceReplayer."""
         return self
 
     def replay(self, policy: PolicySettings, part: Part) -> Figures:
-        """See Replayer."""
+        """See TraceReplayer."""
         self.asked.append((policy, part))
         if self.broken:
             raise UsageError("the policy raised")
@@ -75,4 +75,5 @@ class StandIn:
             capacity={"fast": 64.0, "slow": 64.0},
             killed=int(policy.time_margin < 1.0),
             jobs=len(kept),
+            ended=len(kept),
         )

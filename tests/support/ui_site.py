@@ -26,7 +26,7 @@ from berth.plugin.workloads.files import WorkloadOptions
 from berth.policies.mig.demands import Demand, SliceOption
 from berth.policies.mig.documents import FleetDocument, plan_document, states_of
 from berth.policies.mig.planner import plan
-from berth.policies.tuning.replayer import Figures
+from berth.policies.tuning.figures import Figures
 
 USERS = ("alice", "bob", "carol")
 JOBS = 60

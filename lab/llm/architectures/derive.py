@@ -11,7 +11,7 @@ import random
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -59,14 +59,14 @@ def derive(model_type: str) -> Derived:
     for _ in range(ROUNDS):
         derived = entry_of(family)
         wrong = [
-            one for one in drawn(family, source)
-            if not derived.entry["fixed"].keys() & family.names(one) and
-            difference(derived.entry, one)
+            traced for traced in drawn(family, source)
+            if not derived.entry["fixed"].keys() & family.names(traced) and
+            difference(derived.entry, traced)
         ]  # fmt: skip
         if not wrong:
             return derived
         family.traces += wrong
-    derived.problems += [f"drawn: {difference(derived.entry, one)}" for one in wrong[:2]]
+    derived.problems += [f"drawn: {difference(derived.entry, traced)}" for traced in wrong[:2]]
     return derived
 
 
@@ -84,8 +84,8 @@ def drawn(family: Family, source: random.Random) -> Iterator[Trace]:
     threes = [source.sample(singles, 3) for _ in range(DRAWS if len(singles) > 2 else 0)]
     for several in [*pairs[:DRAWS], *threes]:
         inputs = dict(family.base)
-        for one in several:
-            inputs |= one
+        for changes in several:
+            inputs |= changes
         with contextlib.suppress(Exception):  # the class refuses such values
             yield family.traced(inputs)
 
@@ -95,10 +95,13 @@ def entry_of(family: Family) -> Derived:
     model_type = family.model_type
     family.problems.clear()
     family.lists.clear()
-    uncached = sorted({t.cache_problem for t in family.traces if t.cache_problem})
+    rows = _with_latents(rows_of(family), family)
     if all(t.cache_problem for t in family.traces):
-        family.problems.append(f"cache: {uncached[0]}")
-    rows = _with_latents(rows_of(family))
+        by_projection = cache_by_projection(rows)
+        windowed = any("window" in key for key in family.traces[0].values)
+        if windowed or not by_projection:
+            family.problems.append(f"cache: {family.traces[0].cache_problem}")
+        rows += by_projection
     if not any(r.part == "head" for r in rows) and model_type not in causal_types():
         # A text model that transformers holds only inside another, whose head is beside it.
         rows.append(
@@ -118,30 +121,36 @@ def entry_of(family: Family) -> Derived:
         key = next((k for k in (reverse.get(k, k) for k in keys) if k in values), None)
         if key is not None:
             sizes[name] = key
-    experts = next((r for r in rows if r.part == "expert"), None)
-    if experts is not None:
-        sizes["experts"] = experts.sizes[0]
+    experts = [r.sizes[0] for r in sorted(rows, key=lambda r: -len(r.sizes)) if r.part == "expert"]
+    if experts:
+        sizes["experts"] = experts[0]
+        rows = [  # matrices of all experts in one tensor, under any name
+            replace(r, part="expert") if len(r.sizes) == 3 and r.sizes[0] == experts[0] else r
+            for r in rows
+        ]
         if "chosen" not in sizes:
             family.problems.append("no key says how many experts a token passes")
     if any(r.name == _LATENT for r in rows):
-        sizes["head_dim"] = "(qk_nope_head_dim + qk_rope_head_dim + v_head_dim) // 2"
+        width = "(qk_nope_head_dim + qk_rope_head_dim + v_head_dim) // 2"
+        sizes["head_dim"] = family.by_layer_text(width).replace("[i]", "[0]")
         sizes["kv_heads"] = sizes["heads"]
     texts = [t for r in rows for t in (r.repetitions, r.condition, r.product) if t]
     needed = {n for text in texts for n in expressions.names(text)}
     needed |= {n for text in sizes.values() for n in expressions.names(text)}
     needed = (needed - {"layers"}) | expressions.names(family.layers)
-    scalars, lists = derived_values(family, needed)
+    scalars, lists, must_be_given = derived_values(family, needed)
     needed -= {"layers", "i"}
     defaults = {
-        key: family.raw({}).get(key, values.get(key)) for key in sorted(needed)
-        if key in family.defaults or key in family.legacy or "." in key
-    }  # fmt: skip
+        key: None if key in must_be_given else family.raw({}).get(key, values.get(key))
+        for key in sorted(needed)
+        if {key} & {*family.defaults, *family.legacy, *must_be_given} or "." in key
+    }
     entry = {
         "model_type": model_type,
         "layers": family.layers,
         "defaults": defaults,
         "aliases": {a: k for a, k in reverse.items() if k in defaults},
-        "nullable": sorted(k for k in defaults if _nullable(family.cls, k)),
+        "nullable": sorted(k for k in defaults if k in must_be_given or _nullable(family.cls, k)),
         "sizes": sizes,
         "scalars": scalars,
         "lists": lists,
@@ -160,6 +169,18 @@ def entry_of(family: Family) -> Derived:
     return check(family, entry)
 
 
+_KEYS_AND_VALUES = re.compile(r"(_|\.)(k|v|key|value|kv)(_proj)?\.weight$")
+
+
+def cache_by_projection(rows: list[Row]) -> list[Row]:
+    """Return the cache of a class whose forward pass shows none on the meta device: what its
+    projections of keys and values yield."""
+    return [
+        Row("token", f"cache.{{}}.token.{r.name}", "layers", r.condition, r.sizes[:1])
+        for r in rows if r.part == "attention" and _KEYS_AND_VALUES.search(r.name)
+    ]  # fmt: skip
+
+
 def _nullable(cls: Any, key: str) -> bool:
     f = getattr(cls, "__dataclass_fields__", {}).get(key)
     return f is None or "None" in str(f.type)
@@ -168,17 +189,15 @@ def _nullable(cls: Any, key: str) -> bool:
 _LATENT = "cache.{}.token.latent"
 
 
-def _with_latents(rows: list[Row]) -> list[Row]:
+def _with_latents(rows: list[Row], family: Family) -> list[Row]:
     """Return the rows with the latent vector of multi-head latent attention in place of the keys
     and values that transformers expands it to: servers keep the latent."""
+    latent_sizes = (family.by_layer_text("kv_lora_rank + qk_rope_head_dim"),)
     down = [r for r in rows if re.search(r"kv_a_proj|kv_down|wkv_a", r.name)
             and r.name.endswith("weight") and "norm" not in r.name]  # fmt: skip
     if not down or not any("kv_lora_rank" in s for r in down for s in r.sizes):
         return rows
-    latent = [
-        Row("token", _LATENT, "layers", r.condition, ("kv_lora_rank + qk_rope_head_dim",))
-        for r in down
-    ]
+    latent = [Row("token", _LATENT, "layers", r.condition, latent_sizes) for r in down]
     conditions = {r.condition for r in down}
     kept = [
         r for r in rows
@@ -192,9 +211,9 @@ def check(family: Family, entry: dict[str, Any]) -> Derived:
     fixed at the default where it was not."""
     harmless, fixed = set(), {}
     base_wrong = ""
-    for one in family.traces:
-        changed = {k: v for k, v in one.inputs.items() if k not in family.base}
-        wrong = difference(entry, one)
+    for traced in family.traces:
+        changed = {k: v for k, v in traced.inputs.items() if k not in family.base}
+        wrong = difference(entry, traced)
         if wrong and not changed:
             base_wrong = wrong
         for key in changed:
@@ -206,8 +225,9 @@ def check(family: Family, entry: dict[str, Any]) -> Derived:
                 harmless.add(name)
     entry["fixed"] = {k: v for k, v in fixed.items() if k not in harmless}
     several = [
-        wrong for one in family.traces if len(family.names(one)) > 1
-        and not family.names(one) & entry["fixed"].keys() and (wrong := difference(entry, one))
+        wrong for traced in family.traces
+        if len(family.names(traced)) > 1 and not family.names(traced) & entry["fixed"].keys()
+        and (wrong := difference(entry, traced))
     ]  # fmt: skip
     family.problems += [f"several keys: {wrong}" for wrong in several[:2]]
     harmless |= without_effect(family.cls, entry)
@@ -224,38 +244,42 @@ def without_effect(cls: Any, entry: Mapping[str, Any]) -> set[str]:
     """Return keys that no expression of an entry uses and that cannot be a size: fractions, and
     values that the class computes itself, whatever a file says."""
     fields = getattr(cls, "__dataclass_fields__", {})
-    found = set()
+    harmless = set()
     for name, value in flat(cls()).items():
         fraction = isinstance(value, float) or (
             isinstance(value, list) and bool(value) and all(isinstance(v, float) for v in value)
         )
         computed = name not in fields and "." not in name and not isinstance(value, list)
         if (fraction or computed) and name not in entry["defaults"]:
-            found.add(name)
-    found |= {  # fractions that are None by default
+            harmless.add(name)
+    harmless |= {  # fractions that are None by default
         name for name, f in fields.items()
         if "float" in str(f.type) and "list" not in str(f.type) and name not in entry["defaults"]
     }  # fmt: skip
-    return found
+    return harmless
 
 
-def difference(entry: Mapping[str, Any], one: Trace) -> str:
+def difference(entry: Mapping[str, Any], traced: Trace) -> str:
     """Return how the count by an entry differs from a model that was built; empty: by nothing that
     matters."""
+    as_written = {  # what follows from no rule is given, as the class fills it in
+        key: value for key, value in traced.values.items()
+        if entry["defaults"].get(key, 0) is None and key not in {*entry["scalars"], *entry["lists"]}
+    }  # fmt: skip
     try:
-        counted = families.count(entry, one.inputs, "config")
+        counted = families.count(entry, {**as_written, **traced.inputs}, "config")
     except Exception as error:
         return f"{type(error).__name__}: {str(error)[:100]}"
-    built = {name for name, _ in one.sizes}
+    built = {name for name, _ in traced.sizes}
     parameters = sum(
         w.count for w in counted.weights if w.part != "head" or w.name in built
     )  # a text model's head is beside it in the model that sees
-    if abs(parameters / one.parameters - 1) > 0.01:
-        return f"{parameters / one.parameters:.3f} of its weights"
-    if one.cache_problem or entry["latent"]:
+    if abs(parameters / traced.parameters - 1) > 0.01:
+        return f"{parameters / traced.parameters:.3f} of its weights"
+    if traced.cache_problem or entry["latent"]:
         return ""
     kept: dict[str, float] = defaultdict(float)
-    for (name, _), size in one.sizes.items():
+    for (name, _), size in traced.sizes.items():
         if name.startswith("cache"):
             kept[name.split(".")[2]] += float(np.prod(size, dtype=float))
     ours = {

@@ -16,17 +16,25 @@ import os
 import warnings
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from berth.pilot.errors import DocumentError
-from berth.predictor.families.language_model.config import LanguageModel, from_mapping, of_class
+from berth.predictor.families.language_model.config import (
+    LanguageModel,
+    from_mapping,
+    is_encoder,
+    of_class,
+)
+from lab.llm.architectures.samples import SAMPLES
 
 LENGTHS = (1024, 32 * 1024, 128 * 1024)
 PARAMETERS_OFF, OTHERS_OFF = 0.03, 0.05
 """Largest relative errors of a right count: of weights, and of active weights and cache."""
 RIGHT, REFUSED, WRONG, UNKNOWN = "right", "refused", "wrong", "cannot be built"
+ENCODER = "encoder"
+"""Rightly refused: a class of an encoder with a causal head, which serves no tokens."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,19 +90,30 @@ def truth(raw: Mapping[str, Any], seconds: int = 60) -> tuple[LanguageModel, boo
 
 
 def verdict(model_type: str) -> Verdict:
-    """Return whether Berth counts a family's defaults right, refuses them, or is wrong."""
-    try:
-        raw = config_of(model_type)
-    except Exception as error:
-        return Verdict(model_type, UNKNOWN, f"{type(error).__name__}: {str(error)[:90]}")
-    try:
-        counted = from_mapping(raw, source="config.json", name=model_type)
-    except DocumentError as error:
-        return Verdict(model_type, REFUSED, str(error.message)[:110])
-    try:
-        return compared(model_type, counted, *truth(raw))
-    except Exception as error:
-        return Verdict(model_type, UNKNOWN, f"{type(error).__name__}: {str(error)[:90]}")
+    """Return whether Berth counts a family's defaults right, refuses them, or is wrong.
+
+    Where its class cannot build or run a model of its defaults (``head_dim`` is null, and the class
+    multiplies by it), the first of the family's samples that it can build is taken.
+    """
+    problem = ""
+    for changes in ({}, *SAMPLES.get(model_type, ())):
+        try:
+            raw = config_of(model_type, changes)
+            if is_encoder(raw):
+                return Verdict(model_type, ENCODER)
+            true, has_cache = truth(raw)
+        except Exception as error:  # any that the class raises
+            problem = problem or f"{type(error).__name__}: {str(error)[:90]}"
+            continue
+        try:
+            counted = from_mapping(raw, source="config.json", name=model_type)
+        except DocumentError as error:
+            return Verdict(model_type, REFUSED, str(error.message)[:110])
+        compared_verdict = compared(model_type, counted, true, has_cache)
+        at = f"at {', '.join(changes)}" if changes else ""
+        detail = "; ".join(filter(None, (compared_verdict.detail, at)))
+        return replace(compared_verdict, detail=detail)
+    return Verdict(model_type, UNKNOWN, problem)
 
 
 def compared(name: str, counted: LanguageModel, true: LanguageModel, cache: bool) -> Verdict:
@@ -166,7 +185,9 @@ def printed(verdicts: Iterable[Verdict]) -> int:
         counts[each.verdict] += 1
         print(f"{each.model_type:28} {each.verdict:8} {each.detail}", flush=True)
     total = sum(counts.values())
-    print(", ".join(f"{counts[v]} {v}" for v in (RIGHT, REFUSED, WRONG, UNKNOWN)), f"of {total}")
+    kinds = ", ".join(f"{counts[v]} {v}" for v in (RIGHT, REFUSED, WRONG, UNKNOWN))
+    encoders = f", {counts[ENCODER]} rightly refused: encoders" if counts[ENCODER] else ""
+    print(f"{kinds}{encoders}, of {total}")
     return counts[WRONG]
 
 
@@ -178,7 +199,7 @@ def derived_types() -> list[str]:
 
     outer = list(modeling_auto.MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES)
     inner = []
-    for name in outer:
+    for name in (*outer, *causal_classes()):
         held = CONFIG_MAPPING[name].sub_configs.get("text_config")
         inner.append(getattr(held, "model_type", "") or "")
     return [n for n in dict.fromkeys([*causal_classes(), *inner, *outer]) if n]

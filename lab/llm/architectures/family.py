@@ -21,7 +21,14 @@ from typing import Any
 from berth.predictor.families.language_model import expressions
 from lab.llm.architectures.samples import SAMPLES
 from lab.llm.architectures.symbols import as_symbol, text_of, whole_numbers_kept
-from lab.llm.architectures.trace import Trace, config_class, counts, flat, trace
+from lab.llm.architectures.trace import (
+    Trace,
+    config_class,
+    counts,
+    flat,
+    trace,
+    values_by_layer,
+)
 
 LAYERS = 16
 """Number of layers of the models that are built; more than any period of layer kinds."""
@@ -48,6 +55,8 @@ class Resolved:
     values: dict[str, Any]
     texts: dict[str, Any]
     """Expression of each value over the raw keys; of a list, of each element."""
+    by_layer: frozenset[str] = frozenset()
+    """Keys that differ between layers."""
 
 
 class Family:
@@ -57,19 +66,29 @@ class Family:
         self.model_type = model_type
         self.cls = config_class(model_type)
         self.defaults = self._defaults()
-        self.layers_key: str = self.cls.attribute_map.get("num_hidden_layers", "num_hidden_layers")
+        self.layers_key = next(
+            key for key in (self.cls.attribute_map.get("num_hidden_layers"), "num_hidden_layers",
+                            "num_layers", None)
+            if key is None or key in self.defaults
+        ) or "num_hidden_layers"  # fmt: skip
         self.layers = self.layers_key
         self.problems: list[str] = []
         self.samples = SAMPLES.get(model_type, [])
         self.base = self._base()
         self.resolved = list(self._resolve_many())
+        self.by_layer = sorted({key for point in self.resolved for key in point.by_layer})
+        """Keys that differ between layers in some configuration."""
+        self._at: dict[tuple[int, int], dict[str, Any]] = {}
         self.traces = list(self._trace_many())
         if self.traces and not isinstance(self.traces[0].values.get(self.layers_key), int):
             self.layers = self._layers_by_list()
+        elif any(n > layers for n, layers in self._cached_layers()):
+            doubled = all(n == 2 * layers for n, layers in self._cached_layers())
+            self.layers = f"2 * {self.layers_key}" if doubled else self.layers_key
         self.lists: dict[str, Any] = {}
 
     def _defaults(self) -> dict[str, Any]:
-        made: dict[str, Any] = {}
+        defaults: dict[str, Any] = {}
         for f in dataclasses.fields(self.cls):
             if f.name in SKIPPED or f.name.startswith("_"):
                 continue
@@ -78,12 +97,12 @@ class Family:
                 value = None if f.default_factory is dataclasses.MISSING else f.default_factory()
             if isinstance(value, tuple):
                 value = list(value)
-            made[self.cls.attribute_map.get(f.name, f.name)] = value
+            defaults[self.cls.attribute_map.get(f.name, f.name)] = value
         self.legacy: dict[str, Any] = {}
         with_source = getattr(self.cls, "__post_init__", None)
         source = inspect.getsource(with_source) if with_source else ""
         for name, default in _LEGACY.findall(source):
-            if name in {*made, *SKIPPED, *self.cls.attribute_map} or CERTAINLY_HARMLESS.search(
+            if name in {*defaults, *SKIPPED, *self.cls.attribute_map} or CERTAINLY_HARMLESS.search(
                 name
             ):
                 continue
@@ -91,13 +110,13 @@ class Family:
                 self.legacy[name] = json.loads(default.replace("_", "")) if default else None
             except ValueError:
                 self.legacy[name] = None
-        own = {*made, *self.cls.attribute_map}
+        own = {*defaults, *self.cls.attribute_map}
         if _names_attribute(self.cls, "head_dim") and "head_dim" not in own:
             self.legacy["head_dim"] = None
         for name, value in flat(self.cls()).items():  # computed, unless a file has the key
             if type(value) is int and name not in {*own, *SKIPPED} and "." not in name:
                 self.legacy.setdefault(name, None)
-        return made
+        return defaults
 
     @property
     def layered(self) -> list[dict[str, Any]]:
@@ -120,6 +139,13 @@ class Family:
                     return inputs
         return {**few, **self.samples[0]} if self.samples else (taken or [{}])[0]
 
+    def _cached_layers(self) -> list[tuple[int, int]]:
+        """Return the layers of the cache of each model that shows one, and the model's layers."""
+        return [
+            (n, traced.values[self.layers_key])
+            for n, traced in zip(counts(self.traces)["cache."], self.traces, strict=True) if n
+        ]  # fmt: skip
+
     def _layers_by_list(self) -> str:
         """Return the length of the list that has an item for each layer, as an expression."""
         most = max(counts(self.traces).values(), key=lambda c: c[0])
@@ -141,15 +167,15 @@ class Family:
     def raw(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
         """Return all raw keys with defaults, and the inputs over them."""
         names = self.cls.attribute_map
-        given = {names.get(k, k): v for k, v in inputs.items()}
-        return {**self.defaults, **self.legacy, **given}
+        renamed = {names.get(k, k): v for k, v in inputs.items()}
+        return {**self.defaults, **self.legacy, **renamed}
 
     def resolve(self, inputs: Mapping[str, Any]) -> Resolved:
         """Return what the configuration's class makes of inputs. Raises what it raises."""
         raw = self.raw(inputs)
         passed = {
             k: v if CERTAINLY_HARMLESS.search(k) else as_symbol(v, k) for k, v in raw.items()
-            if v != {} and (k not in self.legacy or k in inputs)
+            if v != {} and (k not in self.legacy or k in inputs or type(v) is int)
         }  # fmt: skip
         with whole_numbers_kept(self.cls.__module__.rpartition(".")[0]):
             config = self.cls(**passed)
@@ -157,7 +183,25 @@ class Family:
             name: [*map(text_of, value)] if isinstance(value, list) else text_of(value)
             for name, value in vars(config).items() if not name.startswith("_")
         }  # fmt: skip
-        return Resolved(raw, flat(config), texts)
+        by_layer = values_by_layer(config)
+        texts |= {name: [*map(text_of, values)] for name, values in by_layer.items()}
+        return Resolved(raw, flat(config), texts, frozenset(by_layer))
+
+    def by_layer_text(self, text: Any) -> Any:
+        """Return an expression in which keys that differ between layers stand for a layer's value
+        (``head_dim[i]``); a plain size as it is."""
+        if not self.by_layer or not isinstance(text, str):
+            return text
+        return re.sub(rf"\b({'|'.join(self.by_layer)})\b(?!\[)", r"\1[i]", text)
+
+    def values_at(self, t: int, index: int | None) -> Mapping[str, Any]:
+        """Return the values of a model that was built, with a layer's index."""
+        values = self.traces[t].values
+        if index is None:
+            return values
+        if (t, index) not in self._at:
+            self._at[t, index] = {**values, "i": index}
+        return self._at[t, index]
 
     def _resolve_many(self) -> Iterator[Resolved]:
         singles = self.variants()
@@ -168,7 +212,8 @@ class Family:
         pairs = pairs[:: max(1, len(pairs) // _MOST_PAIRS)]
         pairs += [{**a, **b} for a in small for b in switches if a.keys() != b.keys()]
         singles += small
-        for inputs in [{}, *self.samples, *self.joint, *singles, *pairs]:
+        deeper = {self.layers_key: LAYERS + 8} if self.base else {}
+        for inputs in [{}, deeper, *self.samples, *self.joint, *singles, *pairs]:
             try:
                 yield self.resolve({**self.base, **inputs})
             except Exception:  # noqa: S112 - the class refuses such values  # nosec B112
@@ -180,7 +225,7 @@ class Family:
         return {
             k: v for k, v in {**self.defaults, **self.legacy}.items()
             if type(v) is int and v > 1 and not CERTAINLY_HARMLESS.search(k)
-            and k != self.layers_key
+            and k != self.layers_key and not (k.endswith("layers") and 3 * v > LAYERS)
         }  # fmt: skip
 
     @property
@@ -195,17 +240,17 @@ class Family:
     def variants(self) -> list[dict[str, Any]]:
         """Return changed values of one key at a time."""
         filled = flat(self.cls(**self.base))
-        made: list[dict[str, Any]] = []
+        variants: list[dict[str, Any]] = []
         for key, value in {**self.defaults, **self.legacy}.items():
             if CERTAINLY_HARMLESS.search(key) or key in {*SKIPPED, self.layers_key}:
                 continue
-            made += [{key: v} for v in _changed(key, value, filled.get(key), self.cls)]
+            variants += [{key: v} for v in _changed(key, value, filled.get(key), self.cls)]
         for key, value in filled.items():
             outer, _, inner = key.partition(".")
             varied = isinstance(value, int) and not CERTAINLY_HARMLESS.search(key)
             if varied and inner and "." not in inner:
-                made += [{outer: {inner: v}} for v in _changed(inner, value, value, None)]
-        return made
+                variants += [{outer: {inner: v}} for v in _changed(inner, value, value, None)]
+        return variants
 
     def _trace_many(self) -> Iterator[Trace]:
         layers = {k: v for k, v in flat(self.cls(**self.base)).items() if isinstance(v, list)}
@@ -245,20 +290,20 @@ class Family:
 
     def traced(self, inputs: Mapping[str, Any]) -> Trace:
         """Return the model of inputs, built. Raises what its class raises."""
-        given = {k: v for k, v in self.legacy.items() if type(v) is int}
-        one = trace(self.model_type, {**given, **inputs}, symbolic=[*self.legacy])
-        one.inputs = dict(inputs)
+        whole_numbers = {k: v for k, v in self.legacy.items() if type(v) is int}
+        built = trace(self.model_type, {**whole_numbers, **inputs}, symbolic=[*self.legacy])
+        built.inputs = dict(inputs)
         for key, default in self.legacy.items():  # those that the class takes and does not keep
-            one.values.setdefault(key, inputs.get(key, default))
-        return one
+            built.values.setdefault(key, inputs.get(key, default))
+        return built
 
     def name_of(self, key: str) -> str:
         """Return the class's own name of a key."""
         return str(self.cls.attribute_map.get(key, key))
 
-    def names(self, one: Trace) -> set[str]:
+    def names(self, built: Trace) -> set[str]:
         """Return the keys that a model was built with beside the base's."""
-        return {self.name_of(k) for k in one.inputs if k not in self.base}
+        return {self.name_of(k) for k in built.inputs if k not in self.base}
 
 
 def _names_attribute(cls: Any, name: str) -> bool:
@@ -281,7 +326,7 @@ def _changed(  # noqa: PLR0911 - a case for each kind of value
         annotation = str(getattr(cls, "__dataclass_fields__", {}).get(key, _NoField).type)
     if isinstance(value, int):
         absent = [None] if "None" in annotation and value else []
-        if value > _LARGEST_SWITCH or "window" in key:
+        if value > _LARGEST_SWITCH or ("window" in key and "pattern" not in key):
             return absent
         return [value + 1, 0, *absent] if value > 0 else [1, 2]
     if value == "auto":

@@ -6,7 +6,7 @@ from __future__ import annotations
 import itertools
 import re
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -42,12 +42,11 @@ def rows_of(family: Family) -> list[Row]:
     """Return the rows of a family's weights and cache; what stays unexplained is a problem."""
     traces = family.traces
     most = counts(traces)
-    texts, shares = _known_texts(traces), _largest_shares(traces)
+    texts, shares = _known_texts(family), _largest_shares(traces)
     rules: dict[str, Rules] = {}
     by_template: dict[str, list[tuple[int, tuple[int, ...]]]] = defaultdict(list)
-    for t, one in enumerate(traces):
-        for template, indices in one.shapes:
-            by_template[template].append((t, indices))
+    for t, template, indices, _ in _every_shape(traces):
+        by_template[template].append((t, indices))
     rows: list[Row] = []
     for template, places in by_template.items():
         try:
@@ -58,6 +57,15 @@ def rows_of(family: Family) -> list[Row]:
     return rows
 
 
+def _every_shape(
+    traces: Sequence[Trace],
+) -> Iterator[tuple[int, str, tuple[int, ...], tuple[str | int, ...]]]:
+    """Yield each trace's number with the names, indices and shapes that it has."""
+    for t, traced in enumerate(traces):
+        for (template, indices), shape in traced.shapes.items():
+            yield t, template, indices, shape
+
+
 class Unexplained(Exception):
     """No expression or condition agrees with what was observed."""
 
@@ -65,33 +73,36 @@ class Unexplained(Exception):
 def _largest_shares(traces: Sequence[Trace]) -> dict[str, float]:
     """Return the largest share of a model's weights that each name has."""
     largest: dict[str, float] = defaultdict(float)
-    for one in traces:
+    for traced in traces:
         totals: dict[str, float] = defaultdict(float)
-        for (name, _), size in one.sizes.items():
+        for (name, _), size in traced.sizes.items():
             totals[name] += float(np.prod(size, dtype=float))
-        parameters = max(one.parameters, 1)
+        parameters = max(traced.parameters, 1)
         for name, total in totals.items():
             largest[name] = max(largest[name], total / parameters)
     return largest
 
 
-def _known_texts(traces: Sequence[Trace]) -> list[str]:
+def _known_texts(family: Family) -> list[str]:
     """Return expressions that may explain a plain size: those seen, keys, products of keys."""
+    traces = family.traces
     seen: dict[str, None] = {}
-    for one in traces:
-        for shape in one.shapes.values():
-            seen.update(dict.fromkeys(s for s in shape if isinstance(s, str)))
+    for *_, shape in _every_shape(traces):
+        seen.update(dict.fromkeys(s for s in shape if isinstance(s, str)))
     keys = [
         k for k, v in traces[0].values.items() if type(v) is int and v > 0
         and not CERTAINLY_HARMLESS.search(k)
     ]  # fmt: skip
     keys += [
-        k for one in traces for k, v in one.values.items()
+        k for traced in traces for k, v in traced.values.items()
         if type(v) is int and v > 0 and k not in keys and not CERTAINLY_HARMLESS.search(k)
     ]  # fmt: skip
     used = {n for text in seen for n in expressions.names(text)}
-    keys = sorted(dict.fromkeys(keys), key=lambda k: k not in used)
-    simple = [*keys, *(t for t in seen if t not in keys)]
+    keys = sorted(dict.fromkeys([*keys, *family.by_layer]), key=lambda k: k not in used)
+    keys = [family.by_layer_text(k) for k in keys]
+    lists = [k for k, v in traces[0].values.items() if isinstance(v, list)]
+    lengths = [f"len({k})" for k in lists]
+    simple = [*keys, *(t for t in seen if t not in keys), *lengths]
     parts = [k for k in keys if k in used or "head" in k or "size" in k][:24]
     wide = [k for k in simple if re.search(r"size|embd|d_model|hidden|dim|inner|width", k)]
     split = [k for k in parts if re.search(r"head|group|expand|num|kernel", k)]
@@ -99,20 +110,29 @@ def _known_texts(traces: Sequence[Trace]) -> list[str]:
     combined += [f"{a} * {b}" for a, b in itertools.combinations_with_replacement(parts, 2)]
     combined += [f"2 * {a}" for a in parts] + [f"{a} - 1" for a in parts]
     combined += [f"{a} + 1" for a in parts] + [f"{a} + 2" for a in parts]
+    combined += [f"{a} + {b} - 2" for a, b in itertools.combinations(parts, 2)]  # two convolutions
     combined += [f"{a} * {b} // {c}" for a in parts for b in wide for c in split if c not in (a, b)]
     combined += [f"{a} - {b}" for a in parts for b in parts if a != b]
     combined += [f"{a} + {b}" for a in simple for b in simple if a < b]
+    combined += [  # patches of a picture, and one for its class
+        f"({picture} // {patch}) ** 2 + 1"
+        for picture in keys if picture.endswith("image_size")
+        for patch in keys if patch.endswith("patch_size")
+    ]  # fmt: skip
+    combined += [  # adapters of a block that layers of a kind share in turn
+        f"({length} - before({kinds}, i) + {blocks} - 1) // {blocks}"
+        for blocks in keys if "block" in blocks for length in lengths for kinds in lists
+    ]  # fmt: skip
     return [*simple, *combined]
 
 
 def _factors(traces: Sequence[Trace]) -> list[str]:
     """Return the factors of the sizes of key and value projections: a cache's sizes are these."""
     texts: dict[str, None] = {}
-    for one in traces:
-        for (name, _), shape in one.shapes.items():
-            if re.search(r"(\b|_)(k|v|key|value|kv)(_proj|_b_proj)?\.weight", name):
-                for size in (s for s in shape if isinstance(s, str)):
-                    texts.update(dict.fromkeys(expressions.factors(size)))
+    for _, name, _, shape in _every_shape(traces):
+        if re.search(r"(\b|_)(k|v|key|value|kv)(_proj|_b_proj)?\.weight", name):
+            for size in (s for s in shape if isinstance(s, str)):
+                texts.update(dict.fromkeys(expressions.factors(size)))
     return list(texts)
 
 
@@ -135,12 +155,6 @@ def _is(text: str, values: Mapping[str, Any], size: int) -> bool:
         return False
 
 
-def _generalised(text: str | int, index: int | None) -> str | int:
-    if isinstance(text, str) and index is not None:
-        return text.replace(f"[{index}]", "[i]")
-    return text
-
-
 def _rows_of_template(
     family: Family,
     template: str,
@@ -158,7 +172,10 @@ def _rows_of_template(
         groups[t, indices[0] if indices else None].append((indices[1:], shape))
     shapes: dict[tuple[int, int | None], tuple[tuple[str | int, ...], ...]] = {}
     for (t, index), inner in groups.items():
-        general = [tuple(_generalised(s, index) for s in shape) for _, shape in inner]
+        general = [
+            tuple(shape) if index is None else tuple(map(family.by_layer_text, shape))
+            for _, shape in inner
+        ]
         if len(inner) > 1 and len(set(general)) == 1:
             shapes[t, index] = ((len(inner), *general[0]),)
         else:
@@ -167,11 +184,12 @@ def _rows_of_template(
         return _separately(family, template, places, shared)
     observed = {place: list(shape[0]) for place, shape in shapes.items()}
     cached = template.startswith("cache")
-    _explain_plain(observed, traces, [*_factors(traces), *texts] if cached else texts)
+    factors = [family.by_layer_text(text) for text in _factors(traces)] if cached else []
+    _explain_plain(observed, family, [*factors, *texts])
     # Layers without a cache of their own, at the end, are layers too.
     layers = [
-        max(n, family.count_of(one.values) or 0) if cached else n
-        for n, one in zip(counts[prefix], traces, strict=True)
+        max(n, family.count_of(traced.values) or 0) if cached else n
+        for n, traced in zip(counts[prefix], traces, strict=True)
     ] if layered else []  # fmt: skip
     domain = [
         (t, i)
@@ -190,13 +208,13 @@ def _rows_of_template(
         if cached:
             repetitions = "layers"
         else:
-            found = explain(
+            text = explain(
                 [({**traces[t].values, "layers": family.count_of(traces[t].values)}, n)
                  for t, n in enumerate(counts[prefix]) if n], ["layers", *texts],
             )  # fmt: skip
-            if found is None:
+            if text is None:
                 raise Unexplained(f"number of {prefix} is {counts[prefix]}")
-            repetitions = found
+            repetitions = text
     rows: list[Row] = []
     for product in dict.fromkeys(tuple(v) for v in observed.values()):
         wanted = np.array([tuple(observed.get(p, ())) == product for p in domain])
@@ -232,16 +250,16 @@ def _separately(family: Family, template: str, places: Any, shared: Any) -> list
     return rows
 
 
-def _space(one: Trace, index: int | None, layers: int) -> dict[str, Any]:
+def _space(traced: Trace, index: int | None, layers: int) -> dict[str, Any]:
     values = {
-        k: v for k, v in one.values.items()
+        k: v for k, v in traced.values.items()
         if not CERTAINLY_HARMLESS.search(k) and k.rpartition(".")[2] not in SKIPPED
     }  # fmt: skip
     return values if index is None else {**values, "i": index, "layers": layers}
 
 
 def _explain_plain(
-    observed: dict[tuple[int, int | None], list[Any]], traces: Sequence[Trace], texts: Sequence[str]
+    observed: dict[tuple[int, int | None], list[Any]], family: Family, texts: Sequence[str]
 ) -> None:
     """Replace plain sizes by expressions, in place. Raises Unexplained."""
     length = len(next(iter(observed.values())))
@@ -254,21 +272,21 @@ def _explain_plain(
         for place in plain:
             company[tuple(s for s in observed[place] if isinstance(s, str))].append(place)
         for places in company.values():
-            found = explain([(traces[t].values, plain[t, i]) for t, i in places], texts)
-            if found is None:
-                found_by = _explained_by_kind(places, traces, {p: plain[p] for p in places}, texts)
-                for place in places:
-                    observed[place][n] = found_by[place]
-                continue
+            text = explain([(family.values_at(t, i), plain[t, i]) for t, i in places], texts)
+            by_place = (
+                dict.fromkeys(places, text) if text is not None
+                else _explained_by_kind(places, family, plain, texts)
+            )  # fmt: skip
             for place in places:
-                observed[place][n] = found
+                observed[place][n] = by_place[place]
 
 
 def _explained_by_kind(
-    places: Sequence[Any], traces: Sequence[Trace], plain: Mapping[Any, int], texts: Sequence[str]
+    places: Sequence[Any], family: Family, plain: Mapping[Any, int], texts: Sequence[str]
 ) -> dict[Any, str]:
     """Return the expression of each place's size, where kinds of layers, or one or two switches,
     tell places of different expressions apart. Raises Unexplained."""
+    traces = family.traces
     values = traces[0].values
     kinds = [
         k
@@ -287,15 +305,15 @@ def _explained_by_kind(
             groups[tuple(_kind_at(traces[t].values.get(k), i) for k in way)].append((t, i))
         if len(groups) < 2:
             continue
-        made: dict[Any, str] = {}
+        text_of_place: dict[Any, str] = {}
         for some in groups.values():
-            found = explain([(traces[t].values, plain[t, i]) for t, i in some], texts)
-            if found is None:
+            text = explain([(family.values_at(t, i), plain[t, i]) for t, i in some], texts)
+            if text is None:
                 break
-            made |= dict.fromkeys(some, found)
+            text_of_place |= dict.fromkeys(some, text)
         else:
-            return made
-    raise Unexplained(f"size {sorted(set(plain.values()))[:6]}")
+            return text_of_place
+    raise Unexplained(f"size {sorted({plain[place] for place in places})[:6]}")
 
 
 def _kind_at(value: Any, index: int | None) -> str:

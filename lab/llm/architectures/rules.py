@@ -49,11 +49,25 @@ class Rules:
         same = np.flatnonzero((self._rows == wanted).all(axis=1))
         if same.size:
             return str(self._names[same[0]])
-        found = self._joined(wanted, "and") or self._joined(wanted, "or") or self._several(wanted)
-        if found is None:
+        text = self._joined(wanted, "and") or self._joined(wanted, "or") or self._several(wanted)
+        if text is None:
             opposite = self._several(~wanted)
-            found = None if opposite is None else f"not ({opposite})"
-        return found
+            text = None if opposite is None else f"not ({opposite})"
+        return text or self._within(wanted)
+
+    def _within(self, wanted: Booleans) -> str | None:
+        """Return a condition joined with one of two others."""
+        for outer in np.flatnonzero(self._rows[:, wanted].all(axis=1)):
+            rows = self._rows[:, self._rows[outer]]
+            goal = wanted[self._rows[outer]]
+            options = np.flatnonzero(~rows[:, ~goal].any(axis=1) & rows[:, goal].any(axis=1))
+            reached = rows[options][:, goal]
+            for n, first in enumerate(options):
+                match = np.flatnonzero((reached[n] | reached[n + 1 :]).all(axis=1))
+                if match.size:
+                    either = f"{self._names[first]} or {self._names[options[n + 1 + match[0]]]}"
+                    return f"{_part(self._names[outer])} and ({either})"
+        return None
 
     def _joined(self, wanted: Booleans, word: str) -> str | None:
         rows, goal = (self._rows, wanted) if word == "and" else (~self._rows, ~wanted)
@@ -129,40 +143,44 @@ def _conditions(  # noqa: PLR0912 - a case for each kind of value
             switches.append(key)
         elif kinds <= {int, float, bool}:
             numbers.append(key)
-    found = [text for key in autos for text in (f"{key} == 'auto'", f"{key} != 'auto'")]
+    candidates = [text for key in autos for text in (f"{key} == 'auto'", f"{key} != 'auto'")]
     if layered:
         few = [k for k in numbers if all(type(p[k]) is int and 0 <= p[k] <= 8 for p in points)]
-        found += _of_lists(points, lists, texts, few)
+        candidates += _of_lists(points, lists, texts, few)
     for key in switches:
-        found += [key, f"not {key}"]
+        candidates += [key, f"not {key}"]
     for key in (*numbers, *lists):
         values = [p[key] for p in points]
         if any(not v for v in values):
-            found += [key, f"not {key}"]
+            candidates += [key, f"not {key}"]
         if any(v is None for v in values):
-            found += [f"{key} == None", f"{key} != None"]
+            candidates += [f"{key} == None", f"{key} != None"]
         if -1 in values:
-            found += [f"{key} == -1", f"{key} != -1"]
+            candidates += [f"{key} == -1", f"{key} != -1"]
         if key in numbers and len(set(map(str, values))) > 1:
-            found += [f"{key} and {key} > 1", f"not {key} or {key} <= 1"]
+            candidates += [f"{key} and {key} > 1", f"not {key} or {key} <= 1"]
     for key in texts:
         distinct = sorted({p[key] for p in points if p[key] is not None})
         if 1 < len(distinct) <= _MANY_VALUES:
-            found += [f"{key} == {v!r}" for v in distinct] + [f"{key} != {v!r}" for v in distinct]
-        found += [f"{key} == None", f"{key} != None"] if any(p[key] is None for p in points) else []
+            candidates += [f"{key} == {v!r}" for v in distinct] + [
+                f"{key} != {v!r}" for v in distinct
+            ]
+        candidates += (
+            [f"{key} == None", f"{key} != None"] if any(p[key] is None for p in points) else []
+        )
     if layered:
-        found += _of_index(points, numbers)
+        candidates += _of_index(points, numbers)
     widths = [k for k in numbers if k.endswith(("_dim", "_size", "_width"))][:10]
-    found += [
+    candidates += [
         f"{a} {sign} {b}" for a, b in itertools.combinations(widths, 2) for sign in ("==", "!=")
     ]
-    return found
+    return candidates
 
 
 def _of_lists(
     points: Sequence[Mapping[str, Any]], lists: list[str], texts: list[str], counts: list[str]
 ) -> list[str]:
-    found = []
+    candidates = []
     for key in (*lists, *texts):
         values = [p[key] for p in points]
         indexed = all(
@@ -175,15 +193,15 @@ def _of_lists(
                 continue
             plain = all(isinstance(v, str | int) or v is None for v in distinct)
             if plain and len(distinct) <= _MANY_VALUES:
-                found += [f"{key}[i] == {v!r}" for v in distinct]
-                found += [f"{key}[i] != {v!r}" for v in distinct]
+                candidates += [f"{key}[i] == {v!r}" for v in distinct]
+                candidates += [f"{key}[i] != {v!r}" for v in distinct]
                 if key in lists:
-                    found += [f"before({key}, i) < {n}" for n in (1, 2, *counts)]
+                    candidates += [f"before({key}, i) < {n}" for n in (1, 2, *counts)]
     for key in lists:
-        found += [f"i in ({key} or [])", f"i not in ({key} or [])"]
+        candidates += [f"i in ({key} or [])", f"i not in ({key} or [])"]
         if not any(p[key] is None for p in points):
-            found += [f"i + 1 in {key}", f"i + 1 not in {key}"]
-    return found
+            candidates += [f"i + 1 in {key}", f"i + 1 not in {key}"]
+    return candidates
 
 
 def _of_index(points: Sequence[Mapping[str, Any]], numbers: list[str]) -> list[str]:
@@ -191,26 +209,26 @@ def _of_index(points: Sequence[Mapping[str, Any]], numbers: list[str]) -> list[s
         k for k in numbers
         if all(p[k] is None or (type(p[k]) is int and 0 <= p[k] <= _LARGEST_INDEX) for p in points)
     ]  # fmt: skip
-    found = []
+    candidates = []
     for key in counts:
-        found += [f"i < ({key} or 0)", f"i >= ({key} or 0)"]
-        found += [f"i <= ({key} or 0)", f"i > ({key} or 0)"]
-        found += [f"{key} and (i + 1) % {key} {sign} 0" for sign in ("==", "!=")]
-        found += [f"{key} and i % {key} {sign} 0" for sign in ("==", "!=")]
-        found += [f"i < layers - ({key} or 0)", f"i >= layers - ({key} or 0)"]
+        candidates += [f"i < ({key} or 0)", f"i >= ({key} or 0)"]
+        candidates += [f"i <= ({key} or 0)", f"i > ({key} or 0)"]
+        candidates += [f"{key} and (i + 1) % {key} {sign} 0" for sign in ("==", "!=")]
+        candidates += [f"{key} and i % {key} {sign} 0" for sign in ("==", "!=")]
+        candidates += [f"i < layers - ({key} or 0)", f"i >= layers - ({key} or 0)"]
     for period in counts:
         for offset in counts:
             if period != offset:
-                found += [
+                candidates += [
                     f"{period} and i % {period} == {offset}",
                     f"{period} and i % {period} != {offset}",
                     f"{period} and (i - {offset}) % {period} == 0",
                     f"{period} and (i - 3) % {period} == {offset}",
                 ]
     for constant in (1, 2, 3):
-        found += [f"i < {constant}", f"i >= {constant}", f"i >= layers - {constant}"]
-        found += [f"i < layers - {constant}"]
+        candidates += [f"i < {constant}", f"i >= {constant}", f"i >= layers - {constant}"]
+        candidates += [f"i < layers - {constant}"]
     for every in range(2, 9):
         for rest in range(every):
-            found += [f"i % {every} == {rest}", f"i % {every} != {rest}"]
-    return found
+            candidates += [f"i % {every} == {rest}", f"i % {every} != {rest}"]
+    return candidates

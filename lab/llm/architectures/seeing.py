@@ -10,6 +10,7 @@ from berth.predictor.families.language_model import expressions, families
 from lab.llm.architectures.derive import Derived
 from lab.llm.architectures.family import CERTAINLY_HARMLESS, Family, Resolved
 from lab.llm.architectures.rows import rows_of
+from lab.llm.architectures.samples import SAMPLES
 from lab.llm.architectures.trace import Trace, config_class, flat, trace
 
 
@@ -30,12 +31,11 @@ class Seeing(Family):
         text = getattr(config, self.text_key)
         self.text_family = text.model_type
         layers = type(text).attribute_map.get("num_hidden_layers", "num_hidden_layers")
-        base: dict[str, Any] = {self.text_key: {"model_type": text.model_type, layers: 4}}
-        base |= {
-            key: {}
-            for key in self.cls.sub_configs
-            if key != self.text_key and hasattr(getattr(config, key, None), "model_type")
-        }  # a file with a part of an encoder's keys means that encoder's own defaults
+        sample = next(iter(SAMPLES.get(text.model_type, ())), {})
+        base: dict[str, Any] = {self.text_key: {"model_type": text.model_type, layers: 4, **sample}}
+        self.towers = [key for key in self.cls.sub_configs if key != self.text_key]
+        base |= {key: {} for key in self.towers}  # a part of an encoder's keys: its own defaults
+        base |= {k: v for sample in self.samples for k, v in sample.items() if k != self.text_key}
         try:
             self.cls(**base)
         except Exception:
@@ -70,15 +70,15 @@ class Seeing(Family):
             tried.append(dict(changed))
         for inputs in tried:
             try:
-                one = trace(self.model_type, {**self.base, **inputs}, cache=False, seeing=True)
+                traced = trace(self.model_type, {**self.base, **inputs}, cache=False, seeing=True)
             except Exception as error:
                 self.problems.append(f"{inputs}: {type(error).__name__}: {str(error)[:90]}")
                 continue
-            for place in list(one.shapes):
+            for place in list(traced.shapes):
                 name = place[0]
-                if name.startswith((*one.text_prefixes, "lm_head")) or not one.text_prefixes:
-                    del one.shapes[place], one.sizes[place]
-            yield one
+                if name.startswith((*traced.text_prefixes, "lm_head")) or not traced.text_prefixes:
+                    del traced.shapes[place], traced.sizes[place]
+            yield traced
 
 
 def derive_seeing(model_type: str) -> Derived:
@@ -91,11 +91,8 @@ def derive_seeing(model_type: str) -> Derived:
     values = family.traces[0].values
     texts = [t for r in rows for t in (r.repetitions, r.condition, r.product) if t]
     needed = {n for text in texts for n in expressions.names(text)} - {"layers"}
-    config = family.cls()
-    towers = {
-        key: getattr(config, key).model_type for key in family.cls.sub_configs
-        if key != family.text_key and hasattr(getattr(config, key, None), "model_type")
-    }  # fmt: skip
+    config, filled = family.cls(), family.cls(**family.base)
+    towers = {key: getattr(filled, key).model_type for key in family.towers}
     tied = getattr(config, "tie_word_embeddings", None)
     if tied is None:
         tied = getattr(getattr(config, family.text_key), "tie_word_embeddings", False)
@@ -104,6 +101,7 @@ def derive_seeing(model_type: str) -> Derived:
         "family": family.text_family,
         "tied": bool(tied),
         "towers": towers,
+        "optional": [key for key in towers if getattr(config, key, None) is None],
         "entry": {
             "model_type": model_type,
             "layers": "1",
@@ -113,11 +111,13 @@ def derive_seeing(model_type: str) -> Derived:
             "cache": [], "latent": False, "fixed": {}, "harmless": [],
         },
     }  # fmt: skip
-    for one in family.traces:
-        counted = families.count(entry["entry"], one.inputs, "config")
+    for traced in family.traces:
+        counted = families.count(entry["entry"], traced.inputs, "config")
         total = sum(w.count for w in counted.weights)
-        if abs(total / one.parameters - 1) > 0.01:
-            family.problems.append(f"{one.inputs}: {total / one.parameters:.3f} of its weights")
+        if abs(total / traced.parameters - 1) > 0.01:
+            family.problems.append(
+                f"{traced.inputs}: {total / traced.parameters:.3f} of its weights"
+            )
     return Derived(entry, family.problems, family.traces)
 
 

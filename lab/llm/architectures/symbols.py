@@ -26,9 +26,9 @@ class _Expression:
     text: str
 
     def __new__(cls, value: float, text: str) -> Self:
-        made = super().__new__(cls, value)  # type: ignore[call-arg]
-        made.text = text
-        return made
+        number = super().__new__(cls, value)  # type: ignore[call-arg]
+        number.text = text
+        return number
 
     def __getnewargs__(self) -> tuple[float, str]:
         return plain(self), self.text

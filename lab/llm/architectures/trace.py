@@ -7,18 +7,19 @@ with its shape, and every tensor that a forward pass leaves in the cache.
 from __future__ import annotations
 
 import contextlib
+import importlib
 import json
 import re
 import signal
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from berth.predictor.families.language_model.transformers_child import (
-    TOKENS,
     auto_class,
     cache_layers,
+    sizes_per_token,
 )
 from lab.llm.architectures.symbols import (
     Symbol,
@@ -83,11 +84,29 @@ def flat(config: Any, prefix: str = "") -> dict[str, Any]:
             values[prefix + name] = plain(value)
         elif value is None or isinstance(value, bool | int | float | str | list | tuple):
             values[prefix + name] = list(value) if isinstance(value, tuple) else value
+    for name, by_layer in values_by_layer(config).items():
+        values[prefix + name] = [plain(value) for value in by_layer]
     return values
+
+
+def values_by_layer(config: Any) -> dict[str, list[Any]]:
+    """Return the values of the keys that differ between layers (``per_layer_config``)."""
+    spec = vars(config).get("_heterogeneity_spec")
+    return {} if spec is None else {
+        name: [
+            spec.per_layer_overrides.get(i, {}).get(name, vars(config)[name])
+            for i in range(config.num_hidden_layers)
+        ]
+        for name in spec.explicit_per_layer_attributes
+    }  # fmt: skip
 
 
 def make_symbolic(config: Any, prefix: str = "") -> None:
     """Replace each number of a configuration by a symbol that has the key's name."""
+    for name, by_layer in values_by_layer(config).items():
+        for i, value in enumerate(by_layer):
+            overrides = vars(config)["_heterogeneity_spec"].per_layer_overrides.setdefault(i, {})
+            overrides[name] = as_symbol(plain(value), f"{prefix}{name}[{i}]")
     for name, value in list(vars(config).items()):
         if name.startswith("_") or name.endswith("token_id"):
             continue
@@ -130,69 +149,88 @@ def trace(
     ``symbolic``, which the class takes and does not keep, before.
     """
     import torch  # noqa: PLC0415
-    import transformers  # noqa: PLC0415
     from transformers import initialization  # noqa: PLC0415
 
-    given = json.loads(json.dumps(inputs))
+    copied = json.loads(json.dumps(inputs))
     config = config_class(model_type)(**{
-        k: Symbol(v, k) if k in symbolic and type(v) is int else v for k, v in given.items()
+        k: Symbol(v, k) if k in symbolic and type(v) is int else v for k, v in copied.items()
     })  # fmt: skip
-    made = Trace(dict(inputs), flat(config))
+    traced = Trace(dict(inputs), flat(config))
     make_symbolic(config)
     package = type(config).__module__.rpartition(".")[0]
-    try:
-        auto = auto_class(model_type, seeing=seeing)
-    except LookupError:  # a text model that transformers has only inside others
-        auto = transformers.AutoModel
-    auto._model_mapping.get(type(config), None)  # imports the module before its ``int`` is replaced
+    build = builder(config, seeing=seeing)  # imports the module before its ``int`` is replaced
     with (
         at_most(seconds), recorded_shapes(package), torch.device("meta"),
         initialization.no_init_weights(),
     ):  # fmt: skip
-        model = auto.from_config(config)
+        model = build(config)
     model.tie_weights()
     text = config.get_text_config(decoder=True)
-    made.text_prefixes = tuple(
+    traced.text_prefixes = tuple(
         f"{name}." for name, module in model.named_modules()
         if text is not config and getattr(module, "config", None) is text and name
     )  # fmt: skip
     for name, weight in model.named_parameters():
-        _add(made, name, shape_texts(weight), tuple(map(int, weight.shape)))
-    made.cache_problem = "not asked for"
+        _add(traced, name, shape_texts(weight), tuple(map(int, weight.shape)))
+    traced.cache_problem = "not asked for"
     if cache:
-        made.cache_problem = ""
+        traced.cache_problem = ""
         try:
             with at_most(seconds):
-                record_cache(made, model)
+                record_cache(traced, model)
         except Exception as error:  # any of torch's or the model's own
-            made.cache_problem = f"{type(error).__name__}: {str(error)[:120]}"
-    return made
+            traced.cache_problem = f"{type(error).__name__}: {str(error)[:120]}"
+    return traced
 
 
-def _add(made: Trace, name: str, texts: Shape, sizes: tuple[int, ...]) -> None:
+def builder(config: Any, *, seeing: bool = False) -> Callable[[Any], Any]:
+    """Return what builds the model of a configuration: the auto class of its type, else the model
+    that a module has of a text part which transformers holds only inside others."""
+    import transformers  # noqa: PLC0415
+
+    auto = transformers.AutoModel
+    with contextlib.suppress(LookupError):
+        auto = auto_class(config.model_type, seeing=seeing)
+    if auto._model_mapping.get(type(config), None) is not None:
+        return auto.from_config  # type: ignore[no-any-return]
+    module = importlib.import_module(
+        type(config).__module__.replace(".configuration_", ".modeling_")
+    )
+    return next(  # type: ignore[no-any-return]
+        cls._from_config for name, cls in vars(module).items()
+        if name.endswith("TextModel") and getattr(cls, "config_class", None) is type(config)
+    )  # fmt: skip
+
+
+def _add(traced: Trace, name: str, texts: Shape, sizes: tuple[int, ...]) -> None:
     indices = tuple(int(part) for part in name.split(".") if part.isdigit())
     template = re.sub(r"(?<=\.)\d+(?=\.|$)", "{}", name)
-    made.shapes[template, indices] = texts
-    made.sizes[template, indices] = sizes
+    if indices:  # a size by layer is the same expression in every layer
+        texts = tuple(
+            text.replace(f"[{indices[0]}]", "[i]") if isinstance(text, str) else text
+            for text in texts
+        )
+    traced.shapes[template, indices] = texts
+    traced.sizes[template, indices] = sizes
 
 
-def record_cache(made: Trace, model: Any) -> None:
+def record_cache(traced: Trace, model: Any) -> None:
     """Add the sizes of the cache's tensors, without batch and tokens, to a trace."""
     import torch  # noqa: PLC0415
 
     for index, layer in enumerate(cache_layers(model)):
         for name, tensors in vars(layer).items():
             if name == "sliding_window" and isinstance(tensors, int):
-                _add(made, f"cache.{index}.window", (int(tensors),), (int(tensors),))
+                _add(traced, f"cache.{index}.window", (int(tensors),), (int(tensors),))
             listed = list(tensors.values()) if isinstance(tensors, dict) else tensors
             for n, tensor in enumerate(listed if isinstance(listed, list | tuple) else [tensors]):
                 if not torch.is_tensor(tensor) or tensor.dim() < 2:
                     continue
-                shape = tuple(int(size) for size in tensor.shape[1:])
-                kind = "token" if TOKENS in shape else "state"
-                rest = tuple(size for size in shape if size != TOKENS) or (1,)
+                sizes = sizes_per_token(name, tensor)
+                kind = "state" if sizes is None else "token"
+                rest = tuple(map(int, tensor.shape[1:])) if sizes is None else sizes or (1,)
                 suffix = f"_{n}" if n else ""
-                _add(made, f"cache.{index}.{kind}.{name}{suffix}", rest, rest)
+                _add(traced, f"cache.{index}.{kind}.{name}{suffix}", rest, rest)
 
 
 def prefix_of(template: str) -> str:
@@ -202,8 +240,8 @@ def prefix_of(template: str) -> str:
 def counts(traces: Sequence[Trace]) -> dict[str, list[int]]:
     """Return the number of first indices under each prefix, by trace."""
     most: dict[str, list[int]] = defaultdict(lambda: [0] * len(traces))
-    for t, one in enumerate(traces):
-        for template, indices in one.shapes:
+    for t, traced in enumerate(traces):
+        for template, indices in traced.shapes:
             if indices:
                 prefix = prefix_of(template)
                 most[prefix][t] = max(most[prefix][t], indices[0] + 1)

@@ -21,7 +21,8 @@ def write(names: Sequence[str], folder: Path | None) -> int:
     """Derive families, and write the table with what it already has of others. Returns the exit
     status.
 
-    With a folder, derived entries are also kept there, and an unfinished run goes on from them.
+    An entry of which something stays unexplained replaces none that was there. With a folder,
+    derived entries are also kept there, and an unfinished run goes on from them.
     """
     from lab.llm.architectures.derive import derive  # noqa: PLC0415 - imports torch
     from lab.llm.architectures.seeing import derive_seeing, holds_a_text_model  # noqa: PLC0415
@@ -34,18 +35,22 @@ def write(names: Sequence[str], folder: Path | None) -> int:
     for line in kept.read_text(encoding="utf-8").splitlines() if kept and kept.exists() else ():
         read = json.loads(line)
         done.add(read["name"])
-        (seeing if read["sees"] else texts)[read["name"]] = read
+        entries = seeing if read["sees"] else texts
+        if listed(read) or read["name"] not in entries:
+            entries[read["name"]] = read
     passed_over = {*done, *OTHER_ENCODERS, *encoders()}
     for name in names:
         if name in passed_over:
             continue
         sees = holds_a_text_model(name)
         derived = derive_seeing(name) if sees else derive(name)
-        made = {"entry": derived.entry, "problems": derived.problems}
-        (seeing if sees else texts)[name] = made
+        result = {"entry": derived.entry, "problems": derived.problems}
+        entries = seeing if sees else texts
+        if listed(result) or name not in entries:
+            entries[name] = result
         if kept is not None:
             with kept.open("a", encoding="utf-8") as stream:
-                stream.write(json.dumps({"name": name, "sees": sees, **made}) + "\n")
+                stream.write(json.dumps({"name": name, "sees": sees, **result}) + "\n")
         shown = "; ".join(derived.problems[:2]) or "explained"
         print(
             f"{name:28} {len(derived.traces):3} models  {shown[:160]}", file=sys.stderr, flush=True
@@ -66,9 +71,9 @@ def known_entries() -> tuple[Entries, Entries]:
     return texts, seeing
 
 
-def listed(made: Mapping[str, Any]) -> bool:
+def listed(result: Mapping[str, Any]) -> bool:
     """Return whether an entry is complete: a key that is fixed at its default is no problem."""
-    return bool(made["entry"]) and all(p.startswith("{") for p in made["problems"])
+    return bool(result["entry"]) and all(p.startswith("{") for p in result["problems"])
 
 
 _COULD_BE_A_SIZE = re.compile(
@@ -136,14 +141,14 @@ def encoders() -> list[str]:
 def text_of(texts: Mapping[str, Any], seeing: Mapping[str, Any]) -> str:
     """Return the table as JSON text, a line for each family and each model that sees."""
     entries = {
-        name: compact(made["entry"])
-        for name, made in sorted(texts.items())
-        if listed(made) and name not in LEFT_OUT
+        name: compact(result["entry"])
+        for name, result in sorted(texts.items())
+        if listed(result) and name not in LEFT_OUT
     }
     outer = {
-        n: {**made["entry"], "entry": compact(made["entry"]["entry"])}
-        for n, made in sorted(seeing.items())
-        if listed(made)
+        name: {**result["entry"], "entry": compact(result["entry"]["entry"])}
+        for name, result in sorted(seeing.items())
+        if listed(result)
     }
     structural = {
         key

@@ -18,7 +18,7 @@ from berth.plugin.history.files import FORMATS, SWF, lines_of, read_past_jobs
 from berth.plugin.history.passive_pilots import write_list
 from berth.plugin.history.pbs import PBS
 from berth.plugin.history.programs import SHIPPED_ONLY
-from berth.plugin.history.reading import ReadJobs, summary, why_none
+from berth.plugin.history.reading import ENDED, ReadJobs, summary, why_none
 from berth.plugin.history.seen_nodes import present_node_kinds
 from berth.plugin.history.workloads import HistorySummary, make_workloads
 from berth.plugin.installed_site import Installation
@@ -135,7 +135,7 @@ def _read_file(file: Path, cluster: str, formats: list[str], *, utc: bool) -> Re
     """Return the jobs of a file. Raises DocumentError, also where no job in it has run."""
     read = read_past_jobs(lines_of(file), str(file), cluster, formats, utc=utc)
     if not read.jobs:
-        raise DocumentError(file, why_none(read))
+        raise DocumentError(file, why_none(read), hint=ENDED)
     return read
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,6 +11,7 @@ from typing import Any
 import click
 
 from berth.pilot.errors import BerthError, UsageError
+from berth.pilot.units import counted
 from berth.plugin.cli.options import FILE, SentenceJson, json_option, seconds_of
 from berth.plugin.mig.access import open_access
 from berth.plugin.mig.apply import GpuPreview, Report, previews, undoing
@@ -18,6 +19,7 @@ from berth.plugin.mig.errors import Busy
 from berth.plugin.mig.settings import load
 from berth.plugin.mig.target import checked, read_target
 
+UNDONE = "The layout from before the last apply stands. Forth again: the same command."
 OUTCOMES = {
     "new": "The new layout stands. Back to the old one: berth mig apply --undo --yes",
     "old": "The unfinished apply was rolled back; the layout from before it stands.",
@@ -60,23 +62,23 @@ def apply(  # noqa: PLR0917 - one parameter an option
     """
     if (file is not None) + resume + undo != 1:
         raise UsageError("give a FILE, or --resume or --undo without one")
-    if yes and dry_run:
-        raise UsageError("--yes and --dry-run exclude each other")
+    if dry_run and (yes or resume):
+        raise UsageError("--dry-run excludes --yes and --resume")
     settings = load()
     gpus = open_access(settings, lambda text: click.echo(f"  {text}", err=True))
     if resume:
         _show_report(gpus.resume(), json_)
         return
-    node = settings.node.node if settings.node else None
-    if undo:
+    if file is None:
         target = undoing(Path(settings.state_dir))
     else:
-        target = read_target(Path(str(file)), gpus.inventory(), selected=selected, node=node)
+        target = read_target(file, gpus.inventory(), selected=selected, node=settings.node_name)
     if not yes:
         _show_previews(gpus.preview(target), json_)
         return
     wait_s = seconds_of("--wait", wait)
-    _show_report(gpus.apply(target, wait_s=wait_s, enable_mig=enable_mig), json_)
+    report = gpus.apply(target, wait_s=wait_s, enable_mig=enable_mig)
+    _show_report(report, json_, OUTCOMES | {"new": UNDONE} if undo else OUTCOMES)
 
 
 def _show_previews(previews: tuple[GpuPreview, ...], json_: bool) -> None:
@@ -93,14 +95,14 @@ def _show_previews(previews: tuple[GpuPreview, ...], json_: bool) -> None:
         )
 
 
-def _show_report(report: Report, json_: bool) -> None:
+def _show_report(report: Report, json_: bool, outcomes: Mapping[str, str] = OUTCOMES) -> None:
     if json_:
         click.echo(json.dumps(report.as_json()))
         return
     lines = preview_text(report.gpus) if report.gpus else []
     if report.resumed and report.gpus:
         lines.insert(0, f"An interrupted apply was ended first: its {report.resumed} layout.")
-    click.echo("\n".join([*lines, OUTCOMES[report.outcome]]))
+    click.echo("\n".join([*lines, outcomes[report.outcome]]))
 
 
 def preview_text(previews: tuple[GpuPreview, ...]) -> list[str]:
@@ -138,17 +140,16 @@ def assert_(file: Path, selected: str | None, json_: bool) -> None:
     """
     settings = load()
     fleet = open_access(settings).inventory()
-    node = settings.node.node if settings.node else None
+    target = read_target(file, fleet, selected=selected, node=settings.node_name, around_busy=False)
     # Only the layout that the plan leads to matters here, not the fleet from which it was made.
-    target = read_target(file, fleet, selected=selected, node=node, around_busy=False)
     target = replace(target, expected=None)
     needed = previews(fleet, checked(target, fleet))
     different = tuple(p for p in needed if p.destroy or p.create)
     if json_:
         click.echo(json.dumps({"holds": not different, "gpus": [p.as_json() for p in different]}))
     elif not different:
-        click.echo(f"All {len(needed)} GPUs are as {file} says.")
+        click.echo(f"As {file} says: {counted(len(needed), 'GPU')}.")
     else:
         click.echo("\n".join(preview_text(different)))
     if different:
-        raise BerthError(f"{len(different)} of {len(needed)} GPUs are not as {file} says")
+        raise BerthError(f"not as {file} says: {len(different)} of {counted(len(needed), 'GPU')}")

@@ -17,6 +17,7 @@ from berth.plugin.cli.options import FILE, json_option, store_options
 from berth.plugin.installed_site import Installation
 from berth.plugin.mig.access import open_access
 from berth.plugin.mig.automatic import expected_demands, think
+from berth.plugin.mig.errors import Locked
 from berth.plugin.mig.inventory import Fleet
 from berth.plugin.mig.journal import Journal
 from berth.plugin.mig.recommending import demands_of, predictions_for, with_workloads
@@ -66,14 +67,28 @@ def auto(
         _say("automatic re-cutting is off", False, json_)
         return
     gpus = open_access(settings, lambda text: click.echo(f"  {text}", err=True))
+    journal = Journal(Path(settings.state_dir))
+    if interruption := journal.interruption():
+        if not yes:
+            _say(interruption, False, json_)
+            return
+        try:
+            gpus.resume()
+        except Locked as error:
+            _say(error.message, False, json_)
+            return
     fleet = gpus.inventory()
+    models = [gpu.geometry.gpu for gpu in fleet if gpu.geometry]
+    if not models:
+        _say("no GPU has MIG on", False, json_)
+        return
     jobs = None if jobs_file is None else read_json_or_toml(jobs_file, JobsDocument)
     if jobs is None and not named:
         demands = _queue(settings, fleet)
     else:
         demands = demands_of(
             with_workloads(jobs, named),
-            [gpu.geometry.gpu for gpu in fleet if gpu.geometry],
+            models,
             lambda: predictions_for(installation.site()),
             lambda: installation.store(create=False),
         )
@@ -83,7 +98,7 @@ def auto(
         demands,
         settings.trigger,
         now_s=time.time(),
-        last_cut_s=Journal(Path(settings.state_dir)).last_cut_s(),
+        last_cut_s=journal.last_cut_s(),
     )
     if thought.target is None:
         _say(thought.verdict.reason, False, json_)

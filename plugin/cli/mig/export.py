@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import click
 
-from berth.pilot.documents import read_json, write_text
+from berth.pilot.documents import json_data, read_json, read_text, write_text
 from berth.pilot.errors import DocumentError, UsageError
 from berth.pilot.units import whole_number
 from berth.plugin.cli.options import FILE, POSITIVE
 from berth.plugin.mig.parted import Entry, entries, write
 from berth.plugin.scheduler.registry import SCHEDULERS
 from berth.policies.mig import Geometry, Layout, lookup
-from berth.policies.mig.documents import FleetDocument, PlanDocument
+from berth.policies.mig.documents import PlanDocument, read_fleet
 
+FLEET_SCHEMA = "berth.mig-fleet/1"
 Device = tuple[int, Geometry, Layout, bool]
 
 
@@ -75,30 +75,28 @@ def _configurations(
 
 
 def _gpus(source: Path) -> list[tuple[str, Geometry, Layout, bool]]:
-    if _schema(source).startswith("berth.mig-fleet/"):
-        fleet = read_json(source, FleetDocument)
-        rows = [(g.name, g.model, g.layout, g.mig_enabled) for g in fleet.gpus]
-    else:
-        document = read_json(source, PlanDocument)
-        rows = [(g.name, g.model, g.after, True) for g in document.gpus]
+    schema = _schema(source)
+    if schema == FLEET_SCHEMA:
+        states = read_fleet((source,))[1]
+        return [(s.gpu, s.geometry, s.layout, s.mig_enabled) for s in states]
+    if schema != "berth.mig-plan/1":
+        raise DocumentError(source, f"is {schema!r}, no plan and no fleet file", key="schema")
     gpus = []
-    for number, (name, model, words, enabled) in enumerate(rows):
+    for number, gpu in enumerate(read_json(source, PlanDocument).gpus):
         try:
-            geometry = lookup(model)
-            layout = Layout.parse(" ".join(words)).check(geometry)
+            geometry = lookup(gpu.model)
+            layout = Layout.parse(" ".join(gpu.after)).check(geometry)
         except UsageError as error:
             raise DocumentError(
                 source, error.message, key=f"gpus.{number}", hint=error.hint
             ) from None
-        gpus.append((name, geometry, layout, enabled))
+        gpus.append((gpu.name, geometry, layout, True))
     return gpus
 
 
-def _schema(source: Path) -> str:
-    """Return the schema that the file names; empty for an unreadable file, which the reader of
-    plans then reports."""
-    try:
-        data = json.loads(source.read_bytes()[:8_388_608])
-    except (OSError, ValueError, RecursionError):
-        return ""
-    return str(data.get("schema", "")) if isinstance(data, dict) else ""
+def _schema(source: Path) -> object:
+    """Return the schema that the file names; a TOML file can only be a fleet."""
+    if source.suffix == ".toml":
+        return FLEET_SCHEMA
+    data = json_data(read_text(source), source=source)
+    return data.get("schema") if isinstance(data, dict) else None

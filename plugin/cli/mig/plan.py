@@ -15,11 +15,10 @@ from berth.plugin.report.of_fleet import plan_parts
 from berth.plugin.report.parts import Report
 from berth.plugin.report.terminal import report_text
 from berth.policies.mig.documents import (
-    FleetDocument,
     JobsDocument,
     check_profiles,
     plan_document,
-    states_of,
+    read_fleet,
 )
 from berth.policies.mig.planner import SOLVERS
 from berth.policies.mig.planner import plan as make_plan
@@ -38,10 +37,11 @@ workload_jobs_option = click.option(
 @click.command()
 @click.option(
     "--fleet",
-    "fleet_file",
+    "fleet_files",
     required=True,
+    multiple=True,
     type=FILE,
-    help="The GPUs as they stand (berth.mig-fleet/1; JSON or TOML).",
+    help="The GPUs as they stand (berth.mig-fleet/1; JSON or TOML); may be repeated.",
 )
 @click.option(
     "--jobs",
@@ -72,7 +72,7 @@ workload_jobs_option = click.option(
 @click.option("--output", type=FILE, help="Write the plan document (berth.mig-plan/1) here.")
 @store_options
 def plan(  # noqa: PLR0917 - one parameter an option
-    fleet_file: Path,
+    fleet_files: tuple[Path, ...],
     jobs_file: Path | None,
     named: tuple[str, ...],
     objectives: str,
@@ -96,9 +96,8 @@ def plan(  # noqa: PLR0917 - one parameter an option
     """
     if jobs_file is None and not named:
         raise UsageError("there are no jobs to plan for", hint="give --jobs FILE or --workload")
-    fleet = read_json_or_toml(fleet_file, FleetDocument)
+    fleet, states = read_fleet(fleet_files)
     jobs = None if jobs_file is None else read_json_or_toml(jobs_file, JobsDocument)
-    states = states_of(fleet, source=fleet_file)
     if jobs is not None and jobs_file is not None:
         check_profiles(jobs, states, source=jobs_file)
     demands = demands_of(

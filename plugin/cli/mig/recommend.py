@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from berth.pilot.documents import read_json_or_toml, write_json
+from berth.pilot.documents import write_json
 from berth.pilot.errors import UsageError
 from berth.plugin.cli.options import (
     FILE,
@@ -24,19 +24,12 @@ from berth.plugin.mig.recommending import predictions_for, workload_named
 from berth.plugin.report.of_slices import recommendation_data, recommendation_part
 from berth.plugin.workloads.files import WorkloadOptions
 from berth.policies.mig.demands import Demand
-from berth.policies.mig.documents import (
-    FleetDocument,
-    JobEntry,
-    JobsDocument,
-    SliceEntry,
-    states_of,
-)
+from berth.policies.mig.documents import JobEntry, JobsDocument, SliceEntry, read_fleet
 from berth.policies.mig.layout import GpuState
 from berth.policies.mig.recommend import Aim, Terms, demand_on, makeable
 from berth.policies.mig.recommend import recommend as choose
 from berth.predictor.core.workload import Workload
 from berth.predictor.families.slices.workload import SliceWorkload
-from berth.predictor.hardware.mig.geometry import Geometry
 from berth.predictor.hardware.mig.slices import lookup
 
 
@@ -57,7 +50,11 @@ from berth.predictor.hardware.mig.slices import lookup
     "--price-per-hour", cls=Rare, type=float, help="Price of the whole GPU, for the aim cost."
 )
 @click.option(
-    "--fleet", "fleet_file", type=FILE, help="Only slices that this fleet has (berth.mig-fleet/1)."
+    "--fleet",
+    "fleet_files",
+    multiple=True,
+    type=FILE,
+    help="Only slices that this fleet has (berth.mig-fleet/1); may be repeated.",
 )
 @click.option(
     "--recut", cls=Rare, is_flag=True, help="With --fleet: or slices that it can be cut to."
@@ -83,7 +80,7 @@ def recommend(
     aim: str,
     latency_limit_ms: float | None,
     price_per_hour: float | None,
-    fleet_file: Path | None,
+    fleet_files: tuple[Path, ...],
     recut: bool,
     jobs_file: Path | None,
     count: int,
@@ -102,14 +99,17 @@ def recommend(
       berth mig recommend bert.json --aim throughput --latency-limit-ms 100
       berth mig recommend resnet50.onnx --batch 64 --mode training --gpu A100-40GB
     """
-    if fleet_file is None and recut:
+    if recut and not fleet_files:
         raise UsageError("--recut needs --fleet")
     if jobs_file is None and count != 1:
         raise UsageError("--count needs --jobs")
     workload = workload_named(name, lambda: installation.store(create=False), described)
-    states = () if fleet_file is None else _fleet(fleet_file)
+    states = read_fleet(fleet_files)[1] if fleet_files else ()
     geometry = lookup(gpu or _gpu_of(workload, states))
-    possible = None if fleet_file is None else _possible(states, geometry, recut=recut)
+    same_model = [state for state in states if state.geometry.gpu == geometry.gpu]
+    if states and not same_model:
+        raise UsageError(f"the fleet has no {geometry.gpu}", hint=f"it has {_models(states)}")
+    possible = makeable(same_model, recut=recut) if fleet_files else None
     terms = Terms(
         Aim(aim),
         None if latency_limit_ms is None else latency_limit_ms / 1000,
@@ -117,7 +117,7 @@ def recommend(
     )
     predictions = predictions_for(installation.site(), bundles)
     recommendation = choose(
-        predictions.on_slices(workload, geometry), geometry, terms, possible=possible
+        predictions.on_slices(workload, geometry, gpu or ""), geometry, terms, possible=possible
     )
     if jobs_file is not None:
         write_json(jobs_file, _jobs(demand_on([recommendation], count=count)))
@@ -128,24 +128,20 @@ def recommend(
     )
 
 
-def _fleet(path: Path) -> tuple[GpuState, ...]:
-    return states_of(read_json_or_toml(path, FleetDocument), source=path)
-
-
 def _gpu_of(workload: Workload, states: Iterable[GpuState]) -> str:
     if isinstance(workload.document, SliceWorkload):
         return workload.document.gpu
-    models = sorted({state.geometry.gpu for state in states})
-    if len(models) != 1:
+    models = _models(states)
+    if not models or " or " in models:
         raise UsageError(
             f"which GPU model to slice for {workload.name} is not known",
-            hint=f"give --gpu {' or '.join(models) or 'A100-40GB'}; berth mig show lists models",
+            hint=f"give --gpu {models or 'A100-40GB'}; berth mig show lists models",
         )
-    return models[0]
+    return models
 
 
-def _possible(states: Iterable[GpuState], geometry: Geometry, *, recut: bool) -> frozenset[str]:
-    return makeable((s for s in states if s.geometry.gpu == geometry.gpu), recut=recut)
+def _models(states: Iterable[GpuState]) -> str:
+    return " or ".join(sorted({state.geometry.gpu for state in states}))
 
 
 def _jobs(wanted: Demand) -> JobsDocument:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import click
 
-from berth.pilot.documents import read_json_or_toml, to_json
+from berth.pilot.documents import to_json
 from berth.pilot.errors import UsageError
 from berth.plugin.cli.options import FILE, answer, table_json_option
 from berth.plugin.mig.inventory import Fleet
@@ -20,19 +21,29 @@ from berth.plugin.report.of_slices import (
 )
 from berth.plugin.report.parts import Part
 from berth.policies.mig import diff, lookup
-from berth.policies.mig.documents import FleetDocument, fleet_document, states_of
+from berth.policies.mig.documents import fleet_document, read_fleet
 
 
 @click.command()
 @click.option("--gpu", help="A GPU model, for example A100-40GB.")
-@click.option("--fleet", type=FILE, help="A fleet file (berth.mig-fleet/1; JSON or TOML).")
+@click.option(
+    "--fleet",
+    "fleet_files",
+    multiple=True,
+    type=FILE,
+    help="A fleet file (berth.mig-fleet/1; JSON or TOML); may be repeated.",
+)
 @click.option(
     "--here", "this_machine", is_flag=True, help="The GPUs of this machine, read by NVML."
 )
 @click.option("--layouts", is_flag=True, help="With --gpu: list its maximal layouts, too.")
 @table_json_option
 def show(
-    gpu: str | None, fleet: Path | None, this_machine: bool, layouts: bool, json_: bool
+    gpu: str | None,
+    fleet_files: tuple[Path, ...],
+    this_machine: bool,
+    layouts: bool,
+    json_: bool,
 ) -> None:
     """Show what a GPU model can be cut into, or how a fleet is cut and what room is left.
 
@@ -41,7 +52,7 @@ def show(
 
     Example: berth mig show --gpu A100-40GB --layouts
     """
-    if sum((gpu is not None, fleet is not None, this_machine)) > 1:
+    if sum((gpu is not None, bool(fleet_files), this_machine)) > 1:
         raise UsageError("--gpu, --fleet and --here exclude each other")
     if layouts and gpu is None:
         raise UsageError("--layouts needs --gpu")
@@ -52,9 +63,8 @@ def show(
             lambda: geometry_data(geometry),
             json_=json_,
         )
-    elif fleet is not None:
-        document = read_json_or_toml(fleet, FleetDocument)
-        states = states_of(document, source=fleet)
+    elif fleet_files:
+        document, states = read_fleet(fleet_files)
         answer(layouts_table(states), json.loads(to_json(document)), json_=json_)
     elif this_machine:
         _show_here(json_)
@@ -66,34 +76,46 @@ def show(
 
 def _show_here(json_: bool) -> None:
     from berth.plugin.mig.access import open_access  # noqa: PLC0415 - needs the driver's binding
+    from berth.plugin.mig.journal import Journal  # noqa: PLC0415
     from berth.plugin.mig.settings import load  # noqa: PLC0415
 
-    records = open_access(load()).inventory()
-    states = tuple(s for r in records if (s := r.state(f"{r.index}")) is not None)
+    settings = load()
+    records = open_access(settings).inventory()
+    names = {f"{settings.node_name}/{record.index}": record for record in records}
+    states = tuple(s for name, r in names.items() if (s := r.state(name)) is not None)
+    left_out = ", ".join(f"{r.index} ({r.name}: MIG {'off' if r.capable else 'impossible'})"
+                         for r in records if r.geometry is None)  # fmt: skip
     if not states:
-        names = ", ".join(f"{r.index} ({r.name}: MIG {'off' if r.capable else 'impossible'})"
-                          for r in records)  # fmt: skip
-        raise UsageError(
-            f"no GPU of this machine can be cut now: {names}",
-            hint="nvidia-smi -i INDEX -mig 1 switches MIG on (root, an idle GPU); or write the "
-            "fleet file by hand (docs/mig.md) and give `berth mig apply` --enable-mig",
+        switch_on = (
+            "nvidia-smi -i INDEX -mig 1 switches MIG on (root, an idle GPU); or write the "
+            "fleet file by hand (docs/mig.md) and give `berth mig apply` --enable-mig --yes"
         )
+        raise UsageError(
+            f"no GPU of this machine can be cut now: {left_out}",
+            hint=switch_on if any(r.capable for r in records) else None,
+        )
+    notes = [*_differences(records)]
+    if left_out:
+        notes.append(f"Left out: {left_out}.")
+    if interruption := Journal(Path(settings.state_dir)).interruption():
+        notes.append(f"{interruption}.")
+    uuids = {name: record.uuid for name, record in names.items()}
+    document = fleet_document(states, as_of_s=round(time.time()), uuids=uuids)
     answer(
-        Part("", tables=[layouts_table(states)], notes=list(_differences(records))),
-        json.loads(to_json(fleet_document(states))),
+        Part("", tables=[layouts_table(states)], notes=notes),
+        json.loads(to_json(document)),
         json_=json_,
     )
 
 
 def _differences(records: Fleet) -> Iterator[str]:
-    """Yield sentences on differences between the MIG geometry that the driver reports and
-    Berth's own table."""
-    for record in records:
-        if record.geometry is None:
-            continue
+    """Yield a sentence for each GPU model of which the driver reports another MIG geometry than
+    Berth's own table has."""
+    for name, geometry in {r.name: r.geometry for r in records if r.geometry}.items():
         try:
-            table = lookup(record.name)
+            differences = diff(lookup(name), geometry)
         except UsageError:
-            yield f"{record.name} is not in Berth's table; NVML's word is taken"
+            yield f"{name} is not in Berth's table; NVML's word is taken."
             continue
-        yield from (f"{record.index}: {text}" for text in diff(table, record.geometry))
+        if differences:
+            yield f"{name}, of which NVML's word is taken: {'; '.join(map(str, differences))}."

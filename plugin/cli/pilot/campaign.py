@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -57,18 +58,16 @@ from berth.plugin.cli.pilot.common import progress
     "--nice", cls=Rare, type=click.IntRange(0, 19), default=0, help="Lower the priority by so much."
 )
 @json_option
-def campaign(  # noqa: PLR0917
-    kernels: tuple[str, ...],
+def campaign(
+    *,
     sizes: tuple[int, ...],
     output: Path,
     platform: str,
     native_only: bool,
     emulated_only: bool,
     no_openmp: bool,
-    refresh: bool,
-    nice: int,
-    *,
     json_: bool,
+    **settings: Any,
 ) -> None:
     """Profile every kernel of the reference suite at every size, one repetition each.
 
@@ -82,13 +81,11 @@ def campaign(  # noqa: PLR0917
     options = CampaignOptions(
         output=output,
         sizes=sizes,
-        kernels=kernels,
         platform=platform,
         native=not emulated_only,
         emulated=not native_only,
         openmp=not (native_only or no_openmp),
-        refresh=refresh,
-        nice=nice,
+        **settings,
     )
     with progress() as say:
         result = run_campaign(options, build_suite(), say)

@@ -7,6 +7,7 @@ import json
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -80,7 +81,6 @@ MEMORY_SHARE = 0.9
     "--input-shape",
     cls=Rare,
     type=COUNTS,
-    default=(),
     help="Shape of one input of a Python factory, as 3,224,224.",
 )
 @click.option(
@@ -148,14 +148,11 @@ MEMORY_SHARE = 0.9
     help="Measure nothing: name the N MODELs that would tell most about --platform.",
 )
 @click.option("--json", "json_", is_flag=True, help="Print the documents of all points.")
-def dl(  # noqa: PLR0917
-    models: tuple[str, ...], plan: Path | None, batches: tuple[int, ...],
-    precisions: tuple[Precision, ...], tasks: tuple[Task, ...], threads: tuple[int, ...],
-    device: str, framework: str | None, sizes: tuple[str, ...], input_shape: tuple[int, ...],
-    optimizer: str, shares: tuple[int, ...], warmup: int, repeats: int, cool_down: float,
-    energy_window: float,
-    memory_limit: str | None, run_limit: float, time_limit: float | None, platform: str,
-    output: Path | None, advise: int | None, json_: bool,
+def dl(
+    models: tuple[str, ...], *, plan: Path | None, sizes: tuple[str, ...], shares: tuple[int, ...],
+    warmup: int, repeats: int, cool_down: float, energy_window: float, memory_limit: str | None,
+    run_limit: float, time_limit: float | None, platform: str, output: Path | None,
+    advise: int | None, json_: bool, **settings: Any,
 ) -> None:  # fmt: skip
     """Measure each MODEL: latency, peak memory and energy, warm, repeated, in its own process.
 
@@ -176,12 +173,8 @@ def dl(  # noqa: PLR0917
     else:
         folder = Path()
         asked = Plan(
-            models=models, batches=batches,
-            precisions=precisions, tasks=tasks,
-            threads=threads, framework=framework, device=Device(device), optimizer=optimizer,
-            sm_percentages=_shares(shares), sizes=read_sizes(sizes),
-            input_shape=input_shape or None,
-        )  # fmt: skip
+            models=models, sm_percentages=_shares(shares), sizes=read_sizes(sizes), **settings
+        )
     protocol = Protocol(
         warmup=warmup, repeats=repeats, cool_down_s=cool_down, energy_s=energy_window
     )

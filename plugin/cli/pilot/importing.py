@@ -6,6 +6,7 @@ import json
 import os
 import re
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -76,21 +77,20 @@ from berth.plugin.report.terminal import part_text
     help="A file (several profiles: one a line), or a folder, one file a profile.",
 )
 @click.option("--json", "json_", is_flag=True, help="Print the Profiles, one a line.")
-def import_(  # noqa: PLR0917
+def import_(
     files: tuple[Path, ...],
+    *,
     kind: str,
     platform: str | None,
     regions: tuple[str, ...],
     sizes: tuple[float, ...],
-    name: str | None,
     runtime: float | None,
     time_unit: str | None,
     processor: str | None,
     targets: tuple[str, ...],
-    threads: int | None,
-    ranks: int | None,
     output: Path | None,
     json_: bool,
+    **wished: Any,
 ) -> None:
     """Make Profiles from FILES of Caliper, Hatchet, HPCToolkit, LIKWID, perf, ncu, valgrind.
 
@@ -111,13 +111,11 @@ def import_(  # noqa: PLR0917
         source, readings = read_file(path, kind, options)
         wishes = Wishes(
             platform=platform,
-            name=name,
             size=sizes[index % len(sizes)] if sizes else None,
             runtime_s=runtime,
             targets=tuple(Target(target) for target in targets),
-            threads=threads,
-            ranks=ranks,
             regions=regions,
+            **wished,
         )
         profiles += [profile(r, region, source, wishes) for r, region in chosen(readings, regions)]
         unknown = sorted({name for reading in readings for name in left_out(reading)})

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -57,7 +57,7 @@ TARGETS = Listed("targets", Target)
     "--threads-sweep", cls=Rare, type=COUNTS, default=(), help="Also time with 1,2,4 threads."
 )
 @click.option("--repeats", default=3, help="Native runs; fewer of long ones, or if two agree.")
-@click.option("--time-limit", default=600.0, help="Seconds for the whole pilot.")
+@click.option("--time-limit", "time_limit_s", default=600.0, help="Seconds for the whole pilot.")
 @click.option(
     "--max-slowdown",
     cls=Rare,
@@ -66,6 +66,7 @@ TARGETS = Listed("targets", Target)
 )
 @click.option(
     "--count-limit",
+    "count_limit_s",
     cls=Rare,
     default=60.0,
     help="Counting takes at most this much processor time (s): counts are then of the first part.",
@@ -112,19 +113,12 @@ TARGETS = Listed("targets", Target)
     help="With --store: in place of a workload of that name.",
 )
 @site_option
-def run(  # noqa: PLR0917
+def run(
     command: tuple[str, ...],
-    name: str | None,
+    *,
     platform: str,
     output: Path | None,
     json_: bool,
-    size: float | None,
-    sizes: tuple[float, ...],
-    threads_sweep: tuple[int, ...],
-    repeats: int,
-    time_limit: float,
-    max_slowdown: float,
-    count_limit: float,
     collectors: tuple[str, ...],
     no_emulation: bool,
     runs_on: tuple[Target, ...],
@@ -132,12 +126,11 @@ def run(  # noqa: PLR0917
     threads: int | None,
     ranks: int | None,
     follows_shape: bool,
-    stdin: str | None,
-    in_place: bool,
     quiet: bool,
     to_store: bool,
     replaces: bool,
     site_file: Path | None,
+    **settings: Any,
 ) -> None:
     """Run COMMAND here, measure it, and describe it in a Profile.
 
@@ -150,20 +143,11 @@ def run(  # noqa: PLR0917
         chosen = tuple(word for word in chosen if word not in emulators)
     options = PilotOptions(
         command=command,
-        name=name,
         platform=platform,
-        size=size,
-        sizes=sizes,
-        threads_sweep=threads_sweep,
-        repeats=repeats,
-        time_limit_s=time_limit,
-        max_slowdown=max_slowdown,
-        count_limit_s=count_limit,
         collectors=chosen,
-        stdin=stdin,
         show_output=not quiet,
-        in_place=in_place,
         overrides=Overrides(runs_on, needs, threads, ranks, follows_shape=follows_shape),
+        **settings,
     )
     check_output(output)
     if replaces and not to_store:

@@ -41,6 +41,7 @@ from berth.plugin.report.of_replay import (
     figures_data,
     replay_report,
     replays_report,
+    unknown_partitions,
     users_data,
 )
 from berth.plugin.report.terminal import report_text
@@ -95,6 +96,13 @@ def replay_command(options: Options) -> None:
     events = _events(options, jobs, place)
     variants = _variants(options, place, jobs)
     found = list(replays_of(jobs, variants, truth, events, options.seeds))
+    if not any(one.metrics.counts.replayed for one in found):
+        why = "; ".join(counted(found[0].metrics.counts)[1:])
+        hint = "is it the machine that they ran on? --cores N, or nodes with GPUs: --site FILE"
+        lacking = "; ".join(unknown_partitions(found[0].replays[0]))
+        raise UsageError(
+            f"no job of {past.source} can run on this machine: {why}", hint=lacking or hint
+        )
     if options.html is not None:
         _write_html(options.html, past, found)
     if options.json_:

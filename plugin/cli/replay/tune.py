@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from berth.pilot.errors import BerthError, UsageError
-from berth.plugin.cli.options import DIRECTORY, PATH, Rare, seconds_of
+from berth.plugin.cli.options import DIRECTORY, PATH, Rare, seconds_of, site_option
 from berth.plugin.installed_site import SITE_FILE, find_site
 from berth.plugin.report.progress_bars import saying
 from berth.plugin.report.terminal import report_text
@@ -27,8 +27,8 @@ from berth.plugin.tune.folder import (
     Order,
     content_of,
 )
+from berth.policies.tuning.figures import METRICS
 from berth.policies.tuning.parameters import PARAMETERS, chosen
-from berth.policies.tuning.replayer import METRICS
 from berth.policies.tuning.storage import Progress
 
 FOLDER = "tune"
@@ -46,13 +46,7 @@ def _seconds(_context: click.Context, parameter: click.Parameter, value: str) ->
     epilog="Example: berth replay tune jobs.sacct --site berth.toml --metrics finish,cost"
 )
 @click.argument("jobs", type=PATH, required=False)
-@click.option(
-    "--site",
-    "site_file",
-    type=PATH,
-    envvar="BERTH_SITE",
-    help=f"Site file (berth.toml). Default: {SITE_FILE}.",
-)
+@site_option
 @click.option("--times", type=PATH, metavar="CSV",
               help="CSV of true run times elsewhere: job,platform,runtime_s.")  # fmt: skip
 @click.option("--metrics", callback=_words, default="finish",
@@ -61,7 +55,7 @@ def _seconds(_context: click.Context, parameter: click.Parameter, value: str) ->
               help="Settings to try [all but time_margin and max_interval_ratio]: "
               f"{', '.join(PARAMETERS)}.")  # fmt: skip
 @click.option("--trials", type=click.IntRange(1, 1_000_000), default=100, help="Settings to try.")
-@click.option("--train", "train_share", cls=Rare, type=click.FloatRange(0.1, 0.9), default=0.7,
+@click.option("--train", "train_share", cls=Rare, type=click.FloatRange(0.1, 0.9), default=0.5,
               help="Part of the time that trains; the rest tests.")  # fmt: skip
 @click.option("--first", "first_share", cls=Rare, type=click.FloatRange(0.0, 1.0), default=0.125,
               help="Part of the training time in which hopeless trials are "

@@ -23,7 +23,7 @@ from berth.plugin.calibrate.state import (
     is_ours,
     program_bundle,
 )
-from berth.plugin.cli.options import DIRECTORY, PATH, Rare, as_seconds, table_json_option
+from berth.plugin.cli.options import DIRECTORY, Rare, as_seconds, site_option, table_json_option
 from berth.plugin.cli.train.training_input import command_line
 from berth.plugin.installed_site import SITE_FILE, find_site
 from berth.plugin.report.parts import Part
@@ -35,13 +35,7 @@ from berth.plugin.site.site import Site
 
 
 @click.command(epilog="Example: berth site calibrate --site /etc/berth/berth.toml --dry-run")
-@click.option(
-    "--site",
-    "site_file",
-    type=PATH,
-    envvar="BERTH_SITE",
-    help=f"Site file (berth.toml). Default: {SITE_FILE}.",
-)
+@site_option
 @click.option("--dry-run", is_flag=True, help="Say what would be measured; submit nothing.")
 @click.option(
     "--kind", "kinds", multiple=True, help="Measure only this platform, or that of this place."
@@ -49,7 +43,11 @@ from berth.plugin.site.site import Site
 @click.option("--quick", is_flag=True, help="Few kernels: a minute a node.")
 @click.option("--full", is_flag=True, help="Every step longer: nine minutes a node.")
 @click.option(
-    "--nodes", type=click.IntRange(1, 100), default=3, help="Measure so many nodes of each kind."
+    "--nodes",
+    "nodes_per_kind",
+    type=click.IntRange(1, 100),
+    default=3,
+    help="Measure so many nodes of each kind.",
 )
 @click.option("--at-once", type=click.IntRange(1, 1000), default=8,
               help="Measure at most so many nodes at a time.")  # fmt: skip
@@ -81,16 +79,11 @@ def calibrate(
     kinds: tuple[str, ...],
     quick: bool,
     full: bool,
-    nodes: int,
-    at_once: int,
-    time_limit_s: float,
     wait_s: float,
     results: Path | None,
-    account: str | None,
-    qos: str | None,
     links: bool,
-    again: bool,
     json_: bool,
+    **options: Any,
 ) -> None:
     """Measure each kind of node by jobs, and make the predictor know them.
 
@@ -119,13 +112,8 @@ def calibrate(
         ) from None
     settings = Settings(
         depth="quick" if quick else "full" if full else "normal",
-        nodes_per_kind=nodes,
-        time_limit_s=time_limit_s,
-        at_once=at_once,
-        account=account,
-        qos=qos,
-        again=again,
         links=links and scheduler.pair_launcher is not None,
+        **options,
     )
     folder = Folder(results or Path(site.source).absolute().parent / FOLDER)
     todo = plan(chosen, facts, folder, settings, drivers_seen(site))

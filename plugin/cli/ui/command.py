@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -69,11 +70,8 @@ def ui(
     root_path: str,
     user_header: str | None,
     admins: tuple[str, ...],
-    reports: Path | None,
-    fleet: Path | None,
-    plan: Path | None,
-    actions: bool,
     installation: Installation,
+    **shown: Any,
 ) -> None:
     """Show predictions, placements, jobs, the site, MIG and reports in a browser.
 
@@ -114,10 +112,7 @@ def ui(
         root_path=root_path.rstrip("/"),
         user_header=user_header,
         admins=admins,
-        reports=reports,
-        fleet=fleet,
-        plan=plan,
-        actions=actions,
+        **shown,
     )
     serve_ui(
         settings,

@@ -53,8 +53,7 @@ class ControllerSettings(Document):
 
 def publish(settings: ControllerSettings, node: str, request: Any) -> None:
     """Carry out one request of ``node``: write its gres and restart slurmctld. Raises
-    BerthError.
-    """
+    BerthError."""
     if not _NODE.fullmatch(node) or ".." in node:
         raise UsageError(f"{node!r} is not a node's name")
     conf, own = Path(settings.slurm_conf), Path(settings.gres_conf.format(node=node))
@@ -73,8 +72,7 @@ def publish(settings: ControllerSettings, node: str, request: Any) -> None:
 
 def _checked(request: Any, node: str, before: str | None) -> tuple[str, str]:
     """Return ``gres`` and ``lines`` from the request after checking that they describe only this
-    node's GPUs. Raises UsageError.
-    """
+    node's GPUs. Raises UsageError."""
     if not isinstance(request, dict) or set(request) != {"v", "gres", "lines"}:
         raise UsageError("the request is not v, gres and lines")
     gres, lines = request["gres"], request["lines"]
@@ -97,9 +95,8 @@ def _aside(own: Path) -> Path:
 
 
 def _before(own: Path) -> str | None:
-    """Return the node's gres.conf text from before Berth's first change: a request may
-    restore it.
-    """
+    """Return the node's gres.conf text from before Berth's first change: a request may restore
+    it."""
     aside = _aside(own)
     if aside.exists():
         return publishing.read_config_file(aside)

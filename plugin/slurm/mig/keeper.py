@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from berth.pilot.documents import write_text
 from berth.pilot.errors import BerthError, SchedulerError
@@ -21,38 +21,31 @@ from berth.plugin.mig.errors import PlanRefused
 from berth.plugin.mig.inventory import DeviceFiles, Fleet, GpuRecord
 from berth.plugin.mig.node import Notice
 from berth.plugin.slurm.commands import run
-from berth.plugin.slurm.mig.publishing import LocalPublisher, Publisher, read_config_file
+from berth.plugin.slurm.mig.publishing import (
+    CommandRestarter,
+    ControllerPublisher,
+    LocalPublisher,
+    read_config_file,
+)
 from berth.plugin.slurm.mig.queue import STRANDED, waiting
 from berth.plugin.slurm.mig.slots import (
     HEADER,
     SLOTS,
     Slot,
     arrange,
+    foreign_line,
     gres_conf,
     gres_of,
     node_gres,
     numbers,
     read_slots,
     type_name,
+    with_node_gres,
 )
 from berth.plugin.slurm.records import gres, records
 from berth.policies.mig import Instance, Layout
 
 POLL_S = 0.1
-
-
-class Restarter(Protocol):
-    """Restarts Slurm's daemons; returns once the restart was requested, before the daemons
-    are up.
-    """
-
-    def controller(self) -> None:
-        """Restart slurmctld: only a restart makes it read a changed ``Gres=``."""
-        ...
-
-    def node(self) -> None:
-        """Restart the node's slurmd, which reads gres.conf."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,19 +68,18 @@ class NodeFiles:
 
 class SlurmKeeper:
     """Keeps jobs off one Slurm node while its GPUs are repartitioned, and publishes the new
-    slices.
-    """
+    slices."""
 
     def __init__(
         self,
         files: NodeFiles,
-        restarter: Restarter,
+        restarter: CommandRestarter,
         *,
         command: Callable[[list[str]], str] = run,
-        publisher: Publisher | None = None,
+        publisher: ControllerPublisher | None = None,
     ) -> None:
         self._files = files
-        self._publisher: Publisher = publisher or LocalPublisher(
+        self._publisher = publisher or LocalPublisher(
             files.node,
             files.slurm_conf,
             files.gres_conf,
@@ -114,9 +106,17 @@ class SlurmKeeper:
 
     def prepare(self, fleet: Fleet, target: Mapping[str, Layout]) -> Notice:
         """Return the old and the new gres arrangement, for ``publish``. Raises PlanRefused where
-        running or pending jobs do not allow the new one.
-        """
+        running or pending jobs do not allow the new one."""
         used, slots = self._used(), self._slots()
+        conf = self._files.slurm_conf
+        with_node_gres(read_config_file(conf), self._files.node, "", source=str(conf))
+        other = None if slots else foreign_line(self._lines(), self._files.node)
+        if other:
+            raise PlanRefused(
+                f"{self._files.gres_conf} would lose its line {other!r}",
+                hint=f"give the GPUs of {self._files.node} a file of their own, which gres.conf "
+                "includes, and name it in mig.toml: gres_conf (docs/mig-apply.md)",
+            )
         old: dict[str, Any] = {"gres": self._gres(), "lines": self._lines()}
         if slots is not None:
             old = {"slots": _data(slots)}
@@ -132,7 +132,9 @@ class SlurmKeeper:
             return {"old": old, "new": {"slots": _data(wanted)}}
         total = len(slots) if used and slots else sum(map(_most, fleet))
         held = {n: slots[n] for n in used if n < len(slots)} if slots else {}
-        return {"old": old, "new": {"slots": _data(arrange(wanted, total, held))}}
+        numbered = arrange(wanted, total, held)
+        self._refuse_without_padding(numbered)
+        return {"old": old, "new": {"slots": _data(numbered)}}
 
     def drain(self, reason: str) -> None:
         """Drain the node, unless somebody has drained it already: then only they resume it."""
@@ -144,8 +146,7 @@ class SlurmKeeper:
 
     def publish(self, part: Any, fleet: Fleet) -> None:
         """Write the node's gres, restart slurmctld and slurmd, and wait until the node is
-        registered with it.
-        """
+        registered with it."""
         slots = SLOTS.validate_python(part["slots"]) if "slots" in part else None
         value, lines = part.get("gres"), part.get("lines")
         if slots is not None:
@@ -173,6 +174,18 @@ class SlurmKeeper:
         self._command(["scontrol", "update", f"NodeName={self._files.node}", "State=RESUME"])
         return "DRAIN" not in self._node()["State"]
 
+    def _refuse_without_padding(self, slots: Iterable[Slot]) -> None:
+        """Raise PlanRefused where a device file of the padding is missing: slurmd would not
+        start."""
+        for number, slot in enumerate(slots):
+            path = Path(self._files.padding.format(number=number))
+            if slot.is_padding and not path.exists():
+                raise PlanRefused(
+                    f"{path} is missing, without which slurmd refuses the node's gres.conf",
+                    hint="deploy/berth-mig-tmpfiles.conf and systemd-tmpfiles --create make these "
+                    "files: one for each slice that the node's GPUs can have",
+                )
+
     def _refuse_to_strand(self, types: set[str]) -> None:
         """Raise PlanRefused where pending jobs need a slice type that no node would have any more.
 
@@ -193,8 +206,7 @@ class SlurmKeeper:
 
     def _refuse_to_move(self, gres: str, slots: tuple[Slot, ...] | None) -> None:
         """Raise PlanRefused where a job has started since ``prepare`` and its gres number would
-        change.
-        """
+        change."""
         used, before = self._used(), self._slots()
         if not used or (before is None and gres == self._gres()):
             return
@@ -211,9 +223,8 @@ class SlurmKeeper:
             )
 
     def _release_stranded(self) -> None:
-        """Release jobs that Slurm held because their slice type was missing, where it
-        exists again.
-        """
+        """Release jobs that Slurm held because their slice type was missing, where it exists
+        again."""
         present_types = {name.removeprefix("gpu:") for name in gres(self._gres())}
         for job in waiting(self._command):
             if job.reason == STRANDED and {name for name, _ in job.types} <= present_types:
@@ -308,6 +319,5 @@ def _data(slots: Iterable[Slot]) -> Any:
 
 def _most(gpu: GpuRecord) -> int:
     """Return the most slices that the GPU can be partitioned into; 1 where it cannot be
-    partitioned.
-    """
+    partitioned."""
     return 1 if gpu.geometry is None else gpu.geometry.compute_slices

@@ -34,8 +34,7 @@ class SlurmNode(NodeSettings):
     """The command that sends a request to ``berth-mig-node`` on the controller."""
     restart_controller: Program = ()
     """The command that restarts slurmctld, set instead of ``controller`` where this node writes
-    slurm.conf itself.
-    """
+    slurm.conf itself."""
     restart_node: Program
     padding: AbsolutePath = "/dev/berth-off{number}"
     device_map: AbsolutePath | None = None

@@ -12,10 +12,9 @@ import os
 import subprocess
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
 
 from berth.pilot.documents import write_text
 from berth.pilot.errors import BerthError
@@ -26,9 +25,8 @@ ENVIRONMENT = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL": "C"}
 
 @dataclass(frozen=True, slots=True)
 class CommandEnd:
-    """The exit status of a command and the last line that it wrote to standard error
-    (empty: none).
-    """
+    """The exit status of a command and the last line that it wrote to standard error (empty:
+    none)."""
 
     status: int
     last_line: str
@@ -36,8 +34,7 @@ class CommandEnd:
 
 def run_site_command(command: Sequence[str], *, timeout_s: float, sent: bytes = b"") -> CommandEnd:
     """Run a command, with ``sent`` on its standard input. Raises BerthError where it does not end
-    in time.
-    """
+    in time."""
     try:
         done = subprocess.run(
             command,
@@ -129,8 +126,7 @@ def read_config_file(path: Path) -> str:
 
 def replace_config_file(path: Path, text: str) -> None:
     """Replace a file atomically and flush it to disk; a symbolic link stays, and its target is
-    replaced.
-    """
+    replaced."""
     try:
         write_text(path.resolve(), text, durable=True)
     except OSError as error:
@@ -140,18 +136,9 @@ def replace_config_file(path: Path, text: str) -> None:
 CONTROLLER_TIMEOUT_S = 300.0
 
 
-class Publisher(Protocol):
-    """Changes one node's ``Gres=`` and gres.conf lines and makes slurmctld read them."""
-
-    def published(self, gres: str, lines: str) -> AbstractContextManager[None]:
-        """Publish the gres when the ``with`` block begins. Raises BerthError."""
-        ...
-
-
 class LocalPublisher:
     """Writes Slurm's configuration files on this node, which may change the whole cluster's
-    configuration.
-    """
+    configuration."""
 
     def __init__(
         self,
@@ -169,8 +156,7 @@ class LocalPublisher:
     @contextmanager
     def published(self, gres: str, lines: str) -> Iterator[None]:
         """Write the files and restart slurmctld; no other node's change begins before the context
-        ends.
-        """
+        ends."""
         conf = self._slurm_conf
         with one_writer(conf, timeout_s=self._timeout_s):
             whole = with_node_gres(read_config_file(conf), self._node, gres, source=str(conf))
@@ -182,8 +168,7 @@ class LocalPublisher:
 
 class ControllerPublisher:
     """Sends the change to ``berth-mig-node`` on the controller, which can change only this node's
-    gres.
-    """
+    gres."""
 
     def __init__(self, command: Sequence[str]) -> None:
         self._command = tuple(command)
@@ -191,8 +176,7 @@ class ControllerPublisher:
     @contextmanager
     def published(self, gres: str, lines: str) -> Iterator[None]:
         """Send the gres to the controller, which writes and restarts. Raises BerthError where it
-        refuses.
-        """
+        refuses."""
         request = json.dumps({"v": 1, "gres": gres, "lines": lines}).encode() + b"\n"
         done = run_site_command(self._command, timeout_s=CONTROLLER_TIMEOUT_S, sent=request)
         if done.status != 0:

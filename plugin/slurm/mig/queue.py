@@ -15,8 +15,7 @@ from berth.policies.mig.demands import Demand, SliceOption
 MAX_JOBS = 100_000
 MAX_SLICES = 10_000
 """The most slices counted for one job: a job with more can never run, and would slow the
-planner.
-"""
+planner."""
 GRES_FIELDS = (
     "NumNodes:|,NumTasks:|,tres-per-node:|,tres-per-job:|,tres-per-task:|,tres-per-socket:|"
 )
@@ -54,8 +53,7 @@ class Waiting:
 
 def waiting(command: Callable[[list[str]], str] = run) -> Iterator[Waiting]:
     """Yield pending jobs that request GPU types, each array task on its own. Raises
-    SchedulerError.
-    """
+    SchedulerError."""
     for line in command(list(_SQUEUE)).splitlines()[:MAX_JOBS]:
         job, *rest = line.split("|")
         if len(rest) != 1 + GRES_COLUMNS + 1:
@@ -83,9 +81,8 @@ def asked_types(columns: Sequence[str]) -> tuple[tuple[str, int], ...]:
 
 
 def types_in(gres: str) -> tuple[tuple[str, int], ...]:
-    """Return GPU types and counts from a gres text; a count without a type (``gpu:2``) is
-    left out.
-    """
+    """Return GPU types and counts from a gres text; a count without a type (``gpu:2``) is left
+    out."""
     types = ((m["type"], int(m["count"] or 1)) for m in _GRES.finditer(gres))
     return tuple((name, count) for name, count in types if not name.isdecimal())
 

@@ -42,16 +42,14 @@ class Slot:
     @property
     def device(self) -> tuple[str | None, Instance | None]:
         """Return the GPU's UUID and the MIG instance behind this gres number, without the type's
-        name.
-        """
+        name."""
         return self.gpu, self.instance
 
 
 @dataclass(frozen=True, slots=True)
 class _Block:
     """The consecutive numbers of one gres type: as many as ``slots``, including all of
-    ``fixed``.
-    """
+    ``fixed``."""
 
     type: str
     slots: tuple[Slot, ...]
@@ -72,12 +70,17 @@ def arrange(devices: Iterable[Slot], total: int, held: Mapping[int, Slot]) -> tu
         )
     lost = [slot for slot in held.values() if not slot.is_padding and slot not in wanted]
     if lost:
-        raise PlanRefused(f"a running job holds {lost[0].instance} on {lost[0].gpu}")
+        held_device = lost[0].instance or "the whole GPU"
+        raise PlanRefused(f"a running job holds {held_device} on {lost[0].gpu}")
     blocks = [_block(name, wanted, held) for name in dict.fromkeys(s.type for s in wanted)]
     # Blocks with fixed numbers first, then the longest: so a hopeless search ends early.
     blocks.sort(key=lambda b: (not b.fixed, -len(b.slots), b.type))
     numbered: list[Slot | None] = [held.get(n) for n in range(total)]
-    starts = _search(blocks, [s is not None and s.is_padding for s in numbered])
+    occupied = [s is not None and s.is_padding for s in numbered]
+    # Room behind each type lets it grow later, beside jobs that hold numbers of the next type.
+    most_room = (total - len(wanted)) // max(len(blocks), 1)
+    rooms = (_search(blocks, occupied, room) for room in range(most_room, -1, -1))
+    starts = next((starts for starts in rooms if starts is not None), None)
     if starts is None:
         raise PlanRefused(
             "running jobs hold slices whose numbers in Slurm do not allow this layout",
@@ -98,8 +101,9 @@ def _block(name: str, wanted: Sequence[Slot], held: Mapping[int, Slot]) -> _Bloc
     )
 
 
-def _search(blocks: Sequence[_Block], occupied: Sequence[bool]) -> list[int] | None:
-    """Return the first number of each block, by exhaustive search; None: no arrangement exists."""
+def _search(blocks: Sequence[_Block], occupied: Sequence[bool], room: int) -> list[int] | None:
+    """Return the first number of each block, with ``room`` free numbers behind it, by exhaustive
+    search; None: no arrangement exists."""
     if not blocks:
         return []
     block, others = blocks[0], blocks[1:]
@@ -108,10 +112,10 @@ def _search(blocks: Sequence[_Block], occupied: Sequence[bool]) -> list[int] | N
     low = max(block.fixed, default=size - 1) - size + 1
     high = min(block.fixed, default=len(occupied) - size)
     for start in range(max(low, 0), min(high, len(occupied) - size) + 1):
-        numbers = range(start, start + size)
-        if any(occupied[n] or n in reserved for n in numbers):
+        numbers = range(start, start + size + room)
+        if numbers.stop > len(occupied) or any(occupied[n] or n in reserved for n in numbers):
             continue
-        rest = _search(others, [o or n in numbers for n, o in enumerate(occupied)])
+        rest = _search(others, [o or n in numbers for n, o in enumerate(occupied)], room)
         if rest is not None:
             return [start, *rest]
     return None
@@ -177,8 +181,7 @@ def gres_conf(
     padding_file: Callable[[int], str],
 ) -> str:
     """Return the node's lines of gres.conf, one per gres number; a comment names the device behind
-    each.
-    """
+    each."""
     lines = [HEADER]
     for number, slot in enumerate(slots):
         begin = f"NodeName={node} AutoDetect=off Name=gpu Type={slot.type}"
@@ -194,8 +197,7 @@ def gres_conf(
 
 def read_slots(text: str, node: str) -> tuple[Slot, ...] | None:
     """Return the slots in text that ``gres_conf`` wrote; None where the text was not written by
-    Berth.
-    """
+    Berth."""
     if not text.startswith(HEADER):
         return None
     slots = []
@@ -227,9 +229,11 @@ def with_node_gres(text: str, node: str, gres: str, *, source: str) -> str:
         ending = "\n" if line.endswith("\n") else ""
         body, mark, comment = match["rest"].partition("#")
         body = " " + body
-        new = _GRES.sub(lambda _: f"Gres={gres}", body)
-        if new == body and not _GRES.search(body):
+        present = _GRES.search(body)
+        if present is None:
             new = f"{body.rstrip()} Gres={gres}{' ' if mark else ''}"
+        else:
+            new = body.replace(present.group(), f"Gres={_beside_others(present.group(), gres)}")
         lines.append(f"{match['head']}{new[1:]}{mark}{comment}{ending}")
     if node_lines != 1:
         node_lines_text = "no line" if node_lines == 0 else f"{node_lines} lines"
@@ -238,6 +242,26 @@ def with_node_gres(text: str, node: str, gres: str, *, source: str) -> str:
             hint="the node needs exactly one line of its own (not a range such as node[1-4])",
         )
     return "".join(lines)
+
+
+def _beside_others(present: str, gres: str) -> str:
+    """Return ``gres`` with the parts of the present ``Gres=`` setting that are no GPUs."""
+    parts = [*gres.split(","), *present.partition("=")[2].split(",")]
+    new = gres.split(",")
+    kept = (p for p in dict.fromkeys(parts) if p in new or not re.match("gpu(:|$)", p))
+    return ",".join(p for p in kept if p != "(null)") or "(null)"
+
+
+def foreign_line(text: str, node: str) -> str | None:
+    """Return the first line of gres.conf text that is not about this node's GPUs; None: none."""
+    for line in text.splitlines():
+        keys = dict(
+            part.lower().split("=", 1) for part in line.split("#")[0].split() if "=" in part
+        )
+        of_node = keys.get("nodename", node.lower()) == node.lower()
+        if keys and not (of_node and ("autodetect" in keys or keys.get("name") == "gpu")):
+            return line.strip()
+    return None
 
 
 def node_gres(text: str, node: str) -> str:
@@ -252,8 +276,7 @@ def node_gres(text: str, node: str) -> str:
 
 def numbers(gres_used: str) -> tuple[int, ...]:
     """Return the gres numbers in use, from
-    ``GresUsed=gpu:1g.5gb:2(IDX:0-1),gpu:3g.20gb:1(IDX:4)``.
-    """
+    ``GresUsed=gpu:1g.5gb:2(IDX:0-1),gpu:3g.20gb:1(IDX:4)``."""
     in_use: set[int] = set()
     for inside in re.findall(r"gpu:[^()]*\(IDX:([0-9,-]+)\)", gres_used):
         for part in inside.split(","):

@@ -251,7 +251,12 @@ def _check_shape(model: LanguageModel, counted: Counted, source: Path | str) -> 
     """Raise DocumentError for heads that the model's class would refuse, too."""
     sizes = counted.entry["sizes"]
     heads = str(sizes.get("heads", "num_attention_heads"))
-    derived = model.head_dim == model.hidden_size // model.heads
+    if "defaults" not in counted.entry:
+        return  # its class has built it
+    # A class whose own heads do not divide its width takes any.
+    own = counted.entry["defaults"]
+    takes_any = (own.get(sizes.get("hidden")) or 0) % (own.get(heads) or 1)
+    derived = not takes_any and model.head_dim == model.hidden_size // model.heads
     if derived and model.hidden_size % model.heads and not model.latent_attention:
         raise DocumentError(
             source, f"is {model.heads}, which does not divide hidden_size {model.hidden_size}",

@@ -61,7 +61,7 @@ def _value(node: ast.expr, values: Mapping[str, Any]) -> Any:  # noqa: PLR0911, 
                 raise MissingKey(name)
             return values[name]
         case ast.BinOp(left=left, op=op, right=right):
-            return _BINARY[type(op)](_value(left, values), _value(right, values))
+            return _BINARY[type(op)](_present(left, values), _present(right, values))
         case ast.UnaryOp(op=ast.Not(), operand=operand):
             return not _value(operand, values)
         case ast.UnaryOp(op=ast.USub(), operand=operand):
@@ -79,7 +79,7 @@ def _value(node: ast.expr, values: Mapping[str, Any]) -> Any:  # noqa: PLR0911, 
         case ast.IfExp(test=test, body=body, orelse=orelse):
             return _value(body if _value(test, values) else orelse, values)
         case ast.Subscript(value=inner, slice=index):
-            whole = _value(inner, values)
+            whole = _present(inner, values)
             # One number stands for the same number in every layer.
             return whole if isinstance(whole, int | float) else whole[_value(index, values)]
         case ast.List(elts=elements) | ast.Tuple(elts=elements):
@@ -87,6 +87,14 @@ def _value(node: ast.expr, values: Mapping[str, Any]) -> Any:  # noqa: PLR0911, 
         case ast.Call(func=ast.Name(id=name), args=arguments, keywords=[]):
             return _FUNCTIONS[name](*(_value(argument, values) for argument in arguments))
     raise TypeError(f"{ast.unparse(node)!r} is no expression of the table")
+
+
+def _present(node: ast.expr, values: Mapping[str, Any]) -> Any:
+    """Return the value of a node. Raises MissingKey where a configuration gives null for it."""
+    value = _value(node, values)
+    if value is None:
+        raise MissingKey(ast.unparse(node))
+    return value
 
 
 def factors(text: str) -> list[str]:

@@ -1,6 +1,6 @@
 """Count a model's weights and cache by the table of families, ``families.json``.
 
-``python -m lab lm-architectures --train`` derives the table from transformers' own classes. An
+``python -m lab lm-architectures --write`` derives the table from transformers' own classes. An
 entry holds, for one ``model_type``: defaults and other spellings of keys; how values that are not
 given follow from others (``scalars``, ``lists``); each weight as (part, name, repetitions,
 condition, product of sizes); each cached tensor; keys that are known to change nothing.
@@ -157,6 +157,7 @@ def resolved(
             value = _checked(reading, values[name], key, source)
         of_layers = name == layer_types and isinstance(value, list)
         values[name] = [_kind(v) for v in value] if of_layers else value
+    values |= _by_layer(entry, config, values, source)
     raw = dict(values)
     for key, cases in entry["scalars"].items():
         for condition, text in cases:
@@ -164,7 +165,8 @@ def resolved(
                 values[key] = _try(text, raw)
                 break
     for key, rule in entry["lists"].items():
-        if raw.get(key) is not None:
+        each = rule.get("each")
+        if isinstance(raw.get(key), list) or (raw.get(key) is not None and not each):
             continue
         layers = _try(rule.get("count", entry["layers"]), values)
         if layers is None:
@@ -174,11 +176,38 @@ def resolved(
         if "members" in rule:
             values[key] = [i for i in indices if _holds(rule["members"], {**space, "i": i})]
         else:
-            values[key] = [
-                next((v for c, v in rule["kinds"] if _holds(c, {**space, "i": i})), None)
+            kinds = [
+                next((v for c, v in each or rule["kinds"] if _holds(c, {**space, "i": i})), None)
                 for i in indices
             ]
+            values[key] = [evaluate(str(text), space) for text in kinds] if each else kinds
     return values
+
+
+def _by_layer(
+    entry: Mapping[str, Any], config: Mapping[str, Any], values: Mapping[str, Any],
+    source: Path | str,
+) -> dict[str, list[Any]]:  # fmt: skip
+    """Return the values by layer of the keys that ``per_layer_config`` overrides in some layers.
+    Raises DocumentError."""
+    overrides = config.get("per_layer_config") or {}
+    layers = _try(entry["layers"], values)
+    try:
+        by_index = {int(index): dict(changed) for index, changed in overrides.items()}
+    except (AttributeError, TypeError, ValueError):
+        raise DocumentError(
+            source, "must hold an object for each layer that differs", key="per_layer_config"
+        ) from None
+    keys = {key for changed in by_index.values() for key in changed if key in entry["defaults"]}
+    if type(layers) is not int or layers > LAYERS_AT_MOST:
+        return {}
+    return {
+        key: [
+            _checked(by_index.get(i, {}).get(key, values[key]), entry["defaults"][key], key, source)
+            for i in range(layers)
+        ]
+        for key in keys
+    }
 
 
 def _uniform(value: Any) -> Any:

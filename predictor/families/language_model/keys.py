@@ -8,13 +8,14 @@ from pathlib import Path
 from typing import Any
 
 from berth.pilot.errors import DocumentError
+from berth.predictor.families.language_model.towers import is_tower
 
 _HARMLESS = re.compile(
     r"(^|[_.])("
     r"token_ids?|token_index|dropout|pdrop|drop_?rate|layerdrop|eps|epsilon|rope_theta|rope_scaling"
     r"|rope_parameters|rope_local_base_freq|rotary_base|rotary_emb_base|rope_base"
     r"|partial_rotary_factor|rotary_dim|rotary_pct|rotary_percent|initializer_range|initializer_factor"
-    r"|init_std|loss_coef|loss_weight|z_loss|loss_alpha|softcapping|softcap|logit_scale"
+    r"|init_std|loss_coef|balance_coeff|loss_weight|z_loss|loss_alpha|softcapping|softcap|logit_scale"
     r"|logits_scaling|jitter_noise|jitter_eps|(embedding|residual|attention|logits?|key|lm_head"
     r"|ssm|mlp)_multipliers?|scaling_factor|no_repeat_ngram_size|max_position_embeddings"
     r"|attn_scale|floor_scale|query_pre_attn_scalar|swiglu_limit"
@@ -26,10 +27,10 @@ _HARMLESS = re.compile(
     r"|compression_config|task_specific_params|generation_config|auto_map|clip_qkv|scale_emb"
     r"|scale_depth|dim_model_base|mup_\w+|n_ctx|n_positions|max_seq_len|max_sequence_length"
     r"|model_max_length|seq_length|max_seq_length|original_max_position_embeddings"
-    r"|time_step_(min|max|limit|floor)|beta_fast|beta_slow|n_group|topk_group|topk_groups"
+    r"|time_step_(min|max|limit|floor)|beta_fast|beta_slow|n_group|topk_group|topk_groups|num_(expert|limited)_groups"
     r"|num_nextn_predict_layers|num_mtp_\w+|mtp_\w+|num_mtp_modules|ep_size|begin_suppress_tokens"
     r"|suppress_tokens|max_window_layers|chunk_size_feed_forward|problem_type|freeze_\w+"
-    r"|use_\w+|ignore_index|norm_topk_prob|seed|init_\w+|router_bias_update_rate|alpha|beta"
+    r"|use_\w+|\w+_bp_cycles|ignore_index|norm_topk_prob|seed|init_\w+|router_bias_update_rate|alpha|beta"
     r"|transformers\.js_config|_\w+|unsloth_\w+|num_logits_to_keep|no_bias|base_model_\w+"
     r")$"
 )
@@ -100,8 +101,13 @@ def _unused(
         name = aliases.get(prefix + key, prefix + key)
         if name in used:
             continue
+        if name == "per_layer_config" and isinstance(value, dict):
+            for changed in value.values():
+                yield from _unused(entry, changed, prefix)
+            continue
         if isinstance(value, dict) and any(k.startswith(f"{name}.") for k in used):
-            yield from _unused(entry, value, f"{name}.")
+            if not is_tower(name):
+                yield from _unused(entry, value, f"{name}.")
             continue
         yield name, prefix + key, value
 

@@ -15,7 +15,8 @@ from berth.predictor.families.language_model.refusals import family_of
 TEXT_KEYS = ("text_config", "llm_config", "language_config", "language_model_config",
              "text_model_config")  # fmt: skip
 _WORDS = ("vision", "visual", "audio", "speech", "vit_config", "img_", "sound", "whisper")
-_FROM_OUTSIDE = ("tie_word_embeddings", "torch_dtype", "dtype")
+_FROM_OUTSIDE = ("torch_dtype", "dtype")
+_TIED = "tie_word_embeddings"
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +25,11 @@ class Towers:
 
     parameters: float = 0.0
     names: str = ""
+
+
+def is_tower(key: str) -> bool:
+    """Return whether the object under a key describes an encoder of pictures or sound."""
+    return any(word in key for word in _WORDS) and key.endswith(("config", "vision", "vit"))
 
 
 def text_part(raw: Mapping[str, Any], known: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
@@ -36,15 +42,10 @@ def text_part(raw: Mapping[str, Any], known: Mapping[str, Any]) -> tuple[str, di
         nested = around.get(key)
         if isinstance(nested, dict):
             outside = {k: around[k] for k in _FROM_OUTSIDE if around.get(k) is not None}
-            if "tie_word_embeddings" not in outside and "tied" in composite:
-                outside["tie_word_embeddings"] = composite["tied"]
             family = str(nested.get("model_type") or composite.get("family") or outer).lower()
-            own = {k: v for k, v in nested.items() if k != "tie_word_embeddings" or v is not None}
-            return family, {
-                **outside,
-                **own,
-                **{k: v for k, v in outside.items() if k == "tie_word_embeddings"},
-            }
+            said = (around.get(_TIED), nested.get(_TIED), composite.get("tied"))
+            tied = next(({_TIED: value} for value in said if value is not None), {})
+            return family, {**outside, **{k: v for k, v in nested.items() if k != _TIED}, **tied}
     if composite and outer not in known["families"]:
         outside = {k: v for k, v in raw.items() if k not in composite["towers"]}
         return str(composite["family"]), outside
@@ -65,19 +66,27 @@ def beside(
     named = str(classes[0]) if isinstance(classes, list) and classes else ""
     if composite is not None and named.endswith("ForCausalLM"):
         return Towers()  # transformers' class of the language model alone
+    own = known["families"].get(family_of(around), {"defaults": ()})["defaults"]
     nested = {
         key: value for key, value in around.items()
-        if isinstance(value, dict) and any(word in key for word in _WORDS)
-        and key.endswith(("config", "vision", "vit"))
+        if isinstance(value, dict) and is_tower(key)
+        and not any(name.startswith(f"{key}.") for name in own)  # counted with the language model
     }  # fmt: skip
     if composite is not None and "entry" in composite:
         expected = composite["towers"]
+        named_as = {None, family_of(around)}  # files before transformers 5 name the whole model
         same = all(
-            value.get("model_type") in (None, expected.get(key)) for key, value in nested.items()
+            value.get("model_type") in {*named_as, expected.get(key)}
+            for key, value in nested.items()
         )
         if same:
             filled = {**around, composite["text"]: dict(text)}
-            counted = families.count(composite["entry"], filled, source)
+            absent = [key for key in composite.get("optional", ()) if around.get(key) is None]
+            weights = [
+                row for row in composite["entry"]["weights"]
+                if not any(f"{key}." in row[-1] for key in absent)
+            ]  # fmt: skip
+            counted = families.count({**composite["entry"], "weights": weights}, filled, source)
             total = sum(w.count for w in counted.weights)
             return Towers(total, _names(expected or nested, total))
     total = 0.0

@@ -9,16 +9,20 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import os
 import re
 import resource
 import sys
 from collections.abc import Iterator, Mapping
+from operator import attrgetter
 from types import SimpleNamespace
 from typing import Any
 
 TOKENS = 37
 """Length of the forward pass; no size of a configuration equals this prime."""
+LONGER = TOKENS + 256
+"""Length of a second pass, which shows what grows by a value for several tokens."""
 _SECONDS = 80
 _NOBODY = 65534
 _SIZES = {
@@ -27,9 +31,10 @@ _SIZES = {
     "expert_width": ("moe_intermediate_size", "intermediate_size"),
     "positions": ("max_position_embeddings",), "kv_heads": ("num_key_value_heads",),
     "head_dim": ("head_dim",),
-    "experts": ("n_routed_experts", "num_local_experts", "num_experts", "moe_num_experts"),
+    "experts": ("n_routed_experts", "num_local_experts", "num_experts", "moe_num_experts",
+                "ffn_config.moe_num_experts"),
     "chosen": ("num_experts_per_tok", "moe_topk", "moe_top_k", "moe_k", "num_experts_per_token",
-               "top_k_experts", "num_selected_experts"),
+               "top_k_experts", "num_selected_experts", "ffn_config.moe_top_k"),
 }  # fmt: skip
 PARTS = (
     ("tower", re.compile(r"vision|visual|audio|image|speech|projector|connector|patch|aligner"
@@ -148,16 +153,23 @@ def weighed(model: Any) -> dict[str, Any]:
         if (value := next((v for k in keys if (v := _whole(text, k))), None))
     }
     return {
-        "weights": [[part_of(n), n, w.numel()] for n, w in model.named_parameters()],
+        "weights": [
+            [
+                "expert" if w.dim() == 3 and w.shape[0] == sizes.get("experts") else part_of(n),
+                n,
+                w.numel(),
+            ]
+            for n, w in model.named_parameters()
+        ],
         "sizes": sizes,
-        "latent": bool(getattr(text, "kv_lora_rank", None)),
+        "latent": bool(vars(text).get("kv_lora_rank")),
     }
 
 
 def _whole(config: Any, key: str) -> int | None:
     """Return a whole number of a configuration; None: it has none, or layers differ in it."""
     try:
-        value = getattr(config, key, None)
+        value = attrgetter(key)(config)
     except Exception:
         return None
     return value if type(value) is int else None
@@ -172,45 +184,104 @@ def cached(model: Any) -> Iterator[Kept]:
     import torch  # noqa: PLC0415
 
     text = model.config.get_text_config(decoder=True)
-    rank = getattr(text, "kv_lora_rank", None)
-    for layer in cache_layers(model):
-        token = state = heads = size = 0.0
-        for name, value in vars(layer).items():
-            for tensor in value.values() if isinstance(value, dict) else [value]:
-                if not torch.is_tensor(tensor) or tensor.dim() < 2:
-                    continue
-                if TOKENS not in tensor.shape:
-                    state += tensor.numel()
-                elif rank and name in {"keys", "values"}:
-                    token += (rank + text.qk_rope_head_dim) * (name == "keys")
-                else:
-                    token += tensor.numel() / TOKENS
-                    if name == "keys" and tensor.dim() == 4:
-                        heads, size = tensor.shape[1], tensor.shape[3]
-        yield token, getattr(layer, "sliding_window", None), state, heads, size
+    rank = vars(text).get("kv_lora_rank")  # of all layers; with getattr, of layers that are equal
+    layers = cache_layers(model)
+    others = [_other_values(layer) for layer in layers]
+    if any(".models." in type(layer).__module__ for layer in layers):
+        longer = cache_layers(model, LONGER)  # a family's own cache can compress tokens
+        others = [
+            _by_length(*map(_other_values, pair)) for pair in zip(layers, longer, strict=True)
+        ]
+    for n, layer in enumerate(layers):
+        token = heads = size = 0.0
+        for name in ("keys", "values"):
+            tensor = getattr(layer, name, None)
+            sizes = sizes_per_token(name, tensor) if torch.is_tensor(tensor) else None
+            if not sizes:
+                continue
+            if rank and sizes[0] > 1:
+                token += (rank + text.qk_rope_head_dim) * (name == "keys")
+                continue
+            token += math.prod(sizes)
+            if name == "keys" and len(sizes) == 2:
+                heads, size = sizes
+        (growing, state), window = others[n], getattr(layer, "sliding_window", None)
+        if growing and window:  # beside a full window
+            state, token, window = state + token * window, 0.0, None
+        yield token + growing, window, state, heads, size
 
 
-def cache_layers(model: Any) -> list[Any]:
-    """Return the layers of the cache that a forward pass over ``TOKENS`` tokens leaves. Raises
+def _other_values(layer: Any) -> tuple[float, float]:
+    """Return how many values a layer keeps beside keys and values: per token (of an index), and of
+    any sequence."""
+    import torch  # noqa: PLC0415
+
+    growing = state = 0.0
+    for name, value in vars(layer).items():
+        for tensor in value.values() if isinstance(value, dict) else [value]:
+            if name in {"keys", "values"} or not torch.is_tensor(tensor) or tensor.dim() < 2:
+                continue
+            sizes = sizes_per_token(name, tensor)
+            growing += 0 if sizes is None else math.prod(sizes)
+            state += tensor.numel() if sizes is None else 0
+    return growing, state
+
+
+def _by_length(short: tuple[float, float], long: tuple[float, float]) -> tuple[float, float]:
+    """Return what grows with each token and what does not, from passes of two lengths."""
+    first, second = short[0] * TOKENS + short[1], long[0] * TOKENS + long[1]
+    growing = (second - first) / (LONGER - TOKENS)
+    return growing, first - growing * TOKENS
+
+
+def sizes_per_token(name: str, tensor: Any) -> tuple[int, ...] | None:
+    """Return the sizes of a cached tensor without batch and tokens; None: it does not grow with the
+    tokens. Keys and values of a window shorter than the pass, or with a prompt of the model's own
+    before it, have another number of tokens."""
+    sizes = [int(size) for size in tensor.shape[1:]]
+    if TOKENS in sizes:
+        sizes.remove(TOKENS)
+    elif name in {"keys", "values"} and len(sizes) == 3:
+        del sizes[1]
+    else:
+        return None
+    return tuple(sizes)
+
+
+def cache_layers(model: Any, tokens: int = TOKENS) -> list[Any]:
+    """Return the layers of the cache that a forward pass over so many tokens leaves. Raises
     LookupError where there is none, and what the pass raises."""
     import torch  # noqa: PLC0415
+    import transformers  # noqa: PLC0415
     from transformers import masking_utils  # noqa: PLC0415
 
     # Both look at the mask's values, which the meta device has not.
     masking_utils._ignore_causal_mask_sdpa = lambda *_, **__: False
     masking_utils.find_packed_sequence_indices = lambda *_, **__: None
     model = model.to(torch.bfloat16).eval()
-    result: Any = None
+    with contextlib.suppress(LookupError):
+        return _layers(_forward_pass(model, tokens))
+    # A class that fills a cache which it is given, and does not return its own.
+    cache = transformers.DynamicCache(config=model.config.get_text_config(decoder=True))
+    _forward_pass(model, tokens, cache=cache)
+    if not any(getattr(layer, "keys", None) is not None for layer in cache.layers):
+        raise LookupError("no cache")
+    return list(cache.layers)
+
+
+def _forward_pass(model: Any, tokens: int, **options: Any) -> Any:
+    """Return the output of a pass over so many tokens. Raises what the last way of it raises."""
+    import torch  # noqa: PLC0415
+
+    problem: Exception | None = None
     for passed_over in _PASSED_OVER:
         try:
             with torch.no_grad(), torch.device("meta"), _passing(model, passed_over), _faked():
-                ids = torch.zeros((1, TOKENS), dtype=torch.long)
-                result = model(input_ids=ids, use_cache=True)
-            break
-        except (RuntimeError, NotImplementedError, ValueError, TypeError):
-            if passed_over == _PASSED_OVER[-1]:
-                raise
-    return _layers(result)
+                ids = torch.zeros((1, tokens), dtype=torch.long)
+                return model(input_ids=ids, use_cache=True, **options)
+        except _OTHER_WAY as error:
+            problem = error
+    raise problem or LookupError("no cache")
 
 
 def _layers(result: Any) -> list[Any]:
@@ -234,6 +305,9 @@ def _layers(result: Any) -> list[Any]:
 
 _PASSED_OVER = (r"Experts$|MLP$|Norm$", r"Experts$|Norm$", r"Experts$|MoE|Moe|MLP$|Norm$", r"\Z.")
 """Modules that a forward pass leaves out, by class, in the order in which it is tried."""
+_OTHER_WAY = (RuntimeError, ValueError, TypeError)
+"""Errors after which the next way is tried: torch raises the first for values that the meta device
+has not; the caller of a module that was left out raises the others where it unpacks the result."""
 
 
 @contextlib.contextmanager

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
 import numpy as np
@@ -20,14 +20,10 @@ import numpy as np
 from berth.pilot.errors import UsageError
 from berth.pilot.platform import Platform, PlatformKind
 from berth.predictor.core.arrays import Floats
-from berth.predictor.core.prediction import Basis, Bound, Interval
+from berth.predictor.core.prediction import Basis, Bound, Interval, MemoryUse
 from berth.predictor.families.slices.bundle import SliceModel, Width
 from berth.predictor.families.slices.equivalence import Curve, probe_factor
-from berth.predictor.families.slices.from_use import (
-    WITH_MEMORY,
-    WITHOUT_MEMORY,
-    most_log_slowdown,
-)
+from berth.predictor.families.slices.from_use import most_log_slowdown
 from berth.predictor.families.slices.latent import STEP, Family, features, latents, outside
 from berth.predictor.families.slices.physics import (
     Share,
@@ -43,7 +39,7 @@ from berth.predictor.families.slices.sweep import (
     can_fit,
     fit,
 )
-from berth.predictor.families.slices.workload import Point, SliceWorkload
+from berth.predictor.families.slices.workload import Point, Probe, SliceWorkload
 from berth.predictor.hardware.mig.geometry import Geometry, SliceProfile
 from berth.predictor.hardware.mig.slices import geometry_of, lookup, slice_of
 
@@ -64,6 +60,8 @@ UNKNOWN_LOAD_WIDTH = 0.05
 """Half width added to the log interval where the load was not measured on the whole GPU."""
 LEAST_SLOWDOWN = 0.9
 """Lower limit of intervals: no measured slice was faster than the whole GPU by more than noise."""
+PROBE_HALF_WIDTH = 0.05
+"""Half width of the 90 % interval of a measured log slow-down: 1.645 times ``PROBE_NOISE``."""
 MEMORY_BOUND = 0.5
 """Share of the kernels' time with memory accesses from which on a workload counts as
 memory-bound."""
@@ -108,6 +106,8 @@ class _Estimate:
     extra: Floats
     """Half width added to each slice's log interval: unsteadiness, or an unmeasured load."""
     abstained: str | None
+    measured: Mapping[Share, float] = field(default_factory=dict)
+    """Log slow-downs that were measured on slices at the load to predict."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,6 +141,10 @@ class SlicePredictor:
         """Return one prediction of a workload's slow-down per slice in ``shares``, in the same
         order.
 
+        A slice on which the load was measured gets the measured slow-down, and bounds those of
+        larger and smaller slices. No slow-down is predicted above its limit by the utilisation of
+        the whole GPU (``from_use``).
+
         - ``gpu``: canonical name of the GPU model;
         - ``probes``: runs on slices, as (share, index into ``workload.probes``);
         - ``method``: name of the method; None: the one with the narrowest intervals.
@@ -158,8 +162,14 @@ class SlicePredictor:
         effective = np.array([self.model.shares.effective(s) for s in shares])
         by = {SWEEP: self._by_sweep, PAIR: self._by_sweep, BATCHES: self._by_batches}
         estimate = by.get(name, self._by_latent)(name, workload, effective, probes)
+        logs, point = np.maximum(estimate.log_slowdown, 0.0), workload.target
+        if point is not None and point.sm_utilization is not None:
+            most = [most_log_slowdown(point.sm_utilization, float(e)) for e in effective]
+            logs = np.minimum(logs, most)
         estimate = replace(
-            estimate, log_slowdown=_ordered(shares, np.maximum(estimate.log_slowdown, 0.0))
+            estimate,
+            log_slowdown=_ordered(shares, logs),
+            measured=_measured(workload, [(share, workload.probes[n]) for share, n in probes]),
         )
         return tuple(
             self._finish(workload, gpu, share, estimate, i) for i, share in enumerate(shares)
@@ -201,10 +211,6 @@ class SlicePredictor:
             workload_latents = workload_latents.probed(logs, at, point.unsteadiness)
             width = probed
         predicted = workload_latents.log_slowdown(effective)
-        if name in (WITH_MEMORY, WITHOUT_MEMORY) and point.sm_utilization is not None:
-            used = point.sm_utilization
-            most = [most_log_slowdown(used, float(e)) for e in effective]
-            predicted = np.minimum(predicted, most)
         latent, sharp = workload_latents.centre()
         launch = np.array([launch_share(latent, float(e), sharp) for e in effective])
         extra = np.full(len(effective), point.unsteadiness)
@@ -237,7 +243,7 @@ class SlicePredictor:
                 [p.log_slowdown for p in seen],
             )
         point = workload.target
-        extra = 0.0 if point else UNKNOWN_LOAD_WIDTH
+        extra = point.unsteadiness if point else UNKNOWN_LOAD_WIDTH
         return _Estimate(
             name,
             factor * curve.log_slowdowns(batch, effective),
@@ -317,17 +323,24 @@ class SlicePredictor:
         basis, wider = Basis.CALIBRATED, 1.0
         if not self.model.shares.knows(share):
             basis, wider = Basis.SCALED, UNKNOWN_SHARE
-        if gpu not in self.model.gpus or estimate.name == TYPICAL:
+        smaller = [log for seen, log in estimate.measured.items() if seen.within(share)]
+        larger = [log for seen, log in estimate.measured.items() if share.within(seen)]
+        if gpu not in self.model.gpus:
+            basis, wider = Basis.PRIOR, wider * UNKNOWN_GPU
+        elif estimate.name == TYPICAL and not smaller:
             basis = Basis.PRIOR
-            wider = wider if gpu in self.model.gpus else wider * UNKNOWN_GPU
+        abstained = estimate.abstained
+        if share in estimate.measured:
+            basis, abstained = Basis.MEASURED, None
         hard = EASE - math.log(self.model.shares.effective(share))
         extra = float(estimate.extra[index])
         half = wider * (estimate.width.q90 * hard + extra)
         half_95 = wider * (estimate.width.q95 * hard + extra)
-        slowdown, wide = _interval(log, half), _interval(log, max(half, half_95))
+        bounds = max(larger, default=-math.inf), min(smaller, default=math.inf)
+        slowdown, wide = (_interval(log, h, *bounds) for h in (half, max(half, half_95)))
         return SlicePrediction(
             share, slowdown, wide, slowdown.scaled(estimate.whole_s), estimate.whole_s,
-            _bound(workload, launch), launch, basis, estimate.name, estimate.abstained,
+            _bound(workload, launch), launch, basis, estimate.name, abstained,
         )  # fmt: skip
 
 
@@ -350,11 +363,27 @@ def _ordered(shares: Sequence[Share], logs: Floats) -> Floats:
     )
 
 
-def _interval(log: float, half: float) -> Interval:
-    """Return the slow-down ``exp(log)`` with an interval of half width ``half`` in log."""
-    mid = math.exp(log)
-    factor = math.exp(min(half, 20.0))
-    return Interval(min(mid, max(mid / factor, LEAST_SLOWDOWN)), mid, mid * factor)
+def _measured(workload: SliceWorkload, probes: Sequence[tuple[Share, Probe]]) -> dict[Share, float]:
+    """Return the measured log slow-down on each slice that ran the load to predict."""
+    point = workload.target
+    if point is None:
+        return {}
+    return {
+        share: max(math.log(probe.seconds / point.seconds), 0.0)
+        for share, probe in probes
+        if (probe.batch, probe.processes) == (point.batch, point.processes)
+    }
+
+
+def _interval(log: float, half: float, least: float, most: float) -> Interval:
+    """Return the slow-down ``exp(log)`` with an interval of half width ``half`` in log.
+
+    ``least`` and ``most`` are log slow-downs that were measured on a larger and a smaller slice.
+    """
+    log = max(min(log, most), least)
+    low = max(log - half, least - PROBE_HALF_WIDTH, math.log(LEAST_SLOWDOWN))
+    high = max(min(log + min(half, 20.0), most + PROBE_HALF_WIDTH), log)
+    return Interval(math.exp(min(low, log)), math.exp(log), math.exp(high))
 
 
 def _bound(workload: SliceWorkload, launch: float) -> Bound:
@@ -395,6 +424,22 @@ def predictions(
         workload, [share_of(geometry, p) for p in profiles], gpu=geometry.gpu, probes=probes
     )
     return {p.name: prediction for p, prediction in zip(profiles, by_slice, strict=True)}
+
+
+def memory_of(workload: SliceWorkload, geometry: Geometry) -> MemoryUse:
+    """Return the workload's GPU memory as measured, and the memory of the smallest slice on which a
+    load at least as large ran; without measured memory, at most that of the whole GPU."""
+    held_in = [
+        geometry.profile(probe.profile).memory_bytes
+        for probe in workload.probes
+        if probe.batch >= workload.target_batch and probe.processes >= workload.processes
+    ]
+    if workload.memory is None:
+        held_in.append(max(p.memory_bytes for p in geometry.profiles))
+    return MemoryUse(
+        gpu_bytes=None if workload.memory is None else workload.memory.interval,
+        gpu_held_in_bytes=float(min(held_in)) if held_in else None,
+    )
 
 
 def profiles_of(geometry: Geometry, platforms: Mapping[str, Platform]) -> dict[str, SliceProfile]:

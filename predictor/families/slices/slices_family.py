@@ -16,11 +16,11 @@ from berth.predictor.families.slices.predictor import (
     SlicePrediction,
     SlicePredictor,
     is_whole,
+    memory_of,
     predictions,
     profiles_of,
 )
 from berth.predictor.families.slices.workload import SliceWorkload
-from berth.predictor.hardware.mig.geometry import Geometry
 from berth.predictor.hardware.mig.slices import lookup
 
 
@@ -52,7 +52,7 @@ class SlicesFamily:
         geometry = lookup(document.gpu)
         by_profile = predictions(document, geometry, self.predictor)
         places = profiles_of(geometry, question.platforms)
-        memory = _memory(document, geometry)
+        memory = memory_of(document, geometry)
         curves = {
             name: PredictionCurve((_point(document, by_profile[profile.name], memory, name),))
             for name, profile in places.items()
@@ -93,14 +93,6 @@ class SlicesFamily:
             situation = "unseen model" if gpu in self.predictor.model.gpus else "unseen device"
         width = prediction.slowdown.log_width
         return (SourceShare(f"{self.name}: {prediction.method}", 1.0, width, situation),)
-
-
-def _memory(workload: SliceWorkload, geometry: Geometry) -> MemoryUse:
-    """Return the workload's GPU memory as measured, or else the size of the whole GPU where it
-    ran."""
-    if workload.memory is not None:
-        return MemoryUse(gpu_bytes=workload.memory.interval)
-    return MemoryUse(gpu_held_in_bytes=float(max(p.memory_bytes for p in geometry.profiles)))
 
 
 def _point(

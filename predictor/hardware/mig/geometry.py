@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 
 from berth.pilot.errors import UsageError
+from berth.pilot.units import format_bytes
 
 _NAME = re.compile(r"(\d+)g\.(\d+)gb((?:[+-][a-z]+(?:\.[a-z]+)*)*)")
 
@@ -207,6 +208,9 @@ class Difference:
     nvml: object
 
     def __str__(self) -> str:
+        if self.field == "memory_bytes":
+            sizes = [format_bytes(float(str(size))) for size in (self.nvml, self.table)]
+            return f"{self.profile} has {sizes[0]} by NVML, {sizes[1]} by the table"
         return f"{self.profile}: {self.field} is {self.nvml} by NVML, {self.table} by the table"
 
 

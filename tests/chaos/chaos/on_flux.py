@@ -13,9 +13,9 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from random import Random
 
-from berth_daemon import put
 from flux_daemon import FORECASTS, SITE
 from flux_instance import LiveFlux, frobnicators, live_flux
+from made_forecasts import put
 from warm_berth import FRESH
 
 from berth.plugin.store import Store

@@ -14,7 +14,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from random import Random
 
-from real_daemon import SITE, by_time_alone, filled_store
+from real_daemon import SITE, by_time_alone, fill
 from slurm_cluster import OTHER_USER, USER, Cluster, as_user, cluster, wait_until
 from two_controllers import BACKUP, launch_backup, two_controllers, wait_until_both_answer
 from warm_berth import FRESH
@@ -56,17 +56,16 @@ class SlurmPlace:
         self.setting = Setting("slurm", deadline_s, 3, 0.5, 2.0)
         self.calls = root / "log" / "calls.jsonl"
         self.calls.touch()
-        self.kill_switch = root / "run" / "off"
+        self.kill_switch = running.kill_switch
         self.site_file = running.etc / "berth.toml"
         self.store = root / "store" / "berth.db"
         self.store.parent.mkdir()
         self.has_disk = remount(self.store.parent, DISK_MIB)
-        self.store.write_bytes(filled_store())
+        fill(self.store)
         self.bundle = copy_bundle(running.etc / "bundle")
         self.wire = Wire(root / "run" / "wire.sock", running.berth_socket)
         running.set_filter_config(
             socket=self.wire.path,
-            kill_switch=self.kill_switch,
             deadline_ms=1000 * deadline_s,
             breaker_failures=self.setting.breaker_failures,
             breaker_first_pause_s=self.setting.first_pause_s,

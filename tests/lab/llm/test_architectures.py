@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lab.llm.architectures.evaluate_counts import REFUSED, RIGHT, form_verdicts
+from lab.llm.architectures.evaluate_counts import ENCODER, REFUSED, RIGHT, form_verdicts
 
 
 def test_published_files_are_counted_as_on_their_cards_or_refused() -> None:
@@ -18,7 +18,8 @@ def test_published_files_are_counted_as_on_their_cards_or_refused() -> None:
 @pytest.mark.parametrize(
     "model_type",
     ["llama", "qwen3_moe", "gemma3_text", "deepseek_v3", "nemotron_h", "falcon_h1", "gpt_oss",
-     "granitemoehybrid", "jamba", "mamba2", "falcon"],
+     "granitemoehybrid", "jamba", "mamba2", "falcon", "nemotron",
+     "laguna", "recurrent_gemma"],
 )  # fmt: skip
 def test_a_family_is_counted_as_its_class_counts_it(model_type: str) -> None:
     pytest.importorskip("transformers")
@@ -26,6 +27,7 @@ def test_a_family_is_counted_as_its_class_counts_it(model_type: str) -> None:
 
     quiet()
     assert verdict(model_type).verdict == RIGHT
+    assert verdict("bert").verdict == ENCODER
 
 
 @pytest.mark.slow

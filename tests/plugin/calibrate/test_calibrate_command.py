@@ -331,7 +331,7 @@ def test_a_calibration_older_than_the_gpus_driver_is_said_and_made_again(
     scheduler = FakeScheduler(with_gpus)
     calibrate(scheduler)
     site = load_site(tmp_path / "berth.toml")
-    assert not list(check_calibration(site))
+    assert not list(check_calibration(site, lambda: scheduler))
     profile = toy_profile("app")
     there = Machine(host="s1.site", gpu_driver="550.90")
     document = profile.model_copy(update={"machine": there}).model_dump_json(by_alias=True)
@@ -340,7 +340,7 @@ def test_a_calibration_older_than_the_gpus_driver_is_said_and_made_again(
     store.close()
     told = "s1 was measured with GPU driver 535.54 and has 550.90 now"
     assert told in calibrate(scheduler, "--dry-run").output
-    (finding,) = check_calibration(site)
+    (finding,) = check_calibration(site, lambda: scheduler)
     assert (finding.status, finding.text) == (Status.WARN, told)
 
 
@@ -395,9 +395,9 @@ def test_doctor_names_stubs_places_never_acted_on_and_old_measurements(
     after = [f.text for f in check_candidates(site)]
     assert len(after) == 1
     assert after[0].startswith("gpu: programs are never placed there")
-    assert not list(check_calibration(site))
+    assert not list(check_calibration(site, lambda: scheduler))
     scheduler._cluster = facts(node("s1", "slow", system="Linux 7.0"))
-    assert [f.text for f in check_calibration(site)] == [
+    assert [f.text for f in check_calibration(site, lambda: scheduler)] == [
         "s1 was measured under Linux 6.1.0-18-amd64 and runs Linux 7.0 now"
     ]
 

@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from berth_daemon import Harbour, forecast, put, wait_until
+from berth_daemon import Harbour, forecast, wait_until
+from made_forecasts import put
 from stored import STORED_DECISION
 from views import knowing_service, site_of
 

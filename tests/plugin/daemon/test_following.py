@@ -8,7 +8,8 @@ import time
 from pathlib import Path
 
 import pytest
-from berth_daemon import forecast, put, wait_until
+from berth_daemon import forecast, wait_until
+from made_forecasts import put
 from views import quiet_service, site_of, snapshot_of
 
 from berth.pilot.errors import SchedulerError

@@ -10,9 +10,10 @@ import time
 from pathlib import Path
 
 import pytest
-from berth_daemon import Harbour, forecast, put, wait_until
+from berth_daemon import Harbour, forecast, wait_until
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from made_forecasts import put
 from views import site_of
 
 from berth.pilot.errors import StoreError

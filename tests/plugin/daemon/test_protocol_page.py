@@ -6,7 +6,8 @@ import json
 import re
 from pathlib import Path
 
-from berth_daemon import Harbour, forecast, put, raw
+from berth_daemon import Harbour, forecast, raw
+from made_forecasts import put
 
 from berth.plugin.daemon import messages
 from berth.plugin.daemon.filter_breaker import Streak

@@ -17,7 +17,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from berth_daemon import Harbour, RunningDaemon, fake_slurm, forecast, put, raw, wait_until
+from berth_daemon import Harbour, RunningDaemon, fake_slurm, forecast, raw, wait_until
+from made_forecasts import put
 from warm_berth import run_berth
 
 from berth.pilot.errors import BerthError

@@ -10,7 +10,8 @@ from types import MappingProxyType
 from typing import Any
 
 import pytest
-from berth_daemon import SITE, curve, forecast
+from berth_daemon import SITE, forecast
+from made_forecasts import around, curve
 from views import knowing_service, snapshot_of
 
 from berth.pilot.documents import validate
@@ -44,7 +45,10 @@ def service_of(site: Site | None = None, *, types: tuple[str, ...] = TYPES) -> S
     site = site or site_with_slices()
     made = forecast("net", platforms=())
     times = {"a100-40gb-mig-1g.5gb": 900.0, "a100-40gb-mig-2g.10gb": 500.0, "a100-80gb": 100.0}
-    curves = {p: curve("net", p, {1: s}, gpu=True) for p, s in times.items()}
+    curves = {
+        p: curve("net", p, {1: around(s)}, gpu=True, memory=around(2e9), reference_s=600.0)
+        for p, s in times.items()
+    }
     service, _ = knowing_service(replace(made, curves=curves), site=site)
     states = snapshot_of(site).states
     there = {name: replace(state, gpu_types=types) for name, state in states.items()}

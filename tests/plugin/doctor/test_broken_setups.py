@@ -85,6 +85,11 @@ CASES: dict[str, tuple[str, str, str]] = {
     "too many nodes": ("nodes = 2", "nodes = 20", "nodes = 20, and partition cpu has 2 such"),
     "too many GPUs": ("gpus_per_node = 4", "gpus_per_node = 8", "no node has more than 4 gpu:a100"),
     "too much memory": ('"256G"\nnodes = 2', '"2T"\nnodes = 2', "no node has more than 256"),
+    "store at home": ('store = "', 'store = "~/store.db"  # ', "another file for each user"),
+    "hasty filter": ("state_refresh_s = 1.0", "state_refresh_s = 1.0\ndeadline_ms = 1",
+                     "gives up before most answers"),
+    "GPU place without GPUs": ('gres = "gpu:a100"\n', "", "a100-80gb is a GPU, and jobs sent there get none"),
+    "other name": ('partition = "gpu"', 'partition = "GPU"', "there is no partition GPU"),
     "control beside shadow": ("[fit]", "[policy]\ncontrol = 0.05\n[fit]", "moves none"),
 }  # fmt: skip
 CLUSTERS: dict[str, tuple[str, str, str]] = {
@@ -131,6 +136,20 @@ def test_an_auto_partition_that_refuses_what_the_site_can_run_is_named(
     named = [finding for finding in found if says in finding.text]
     assert named, found
     assert all(finding.advice for finding in named)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "says"),
+    [
+        ("Partitions=gpu", "Partitions=other", "gpu: partition gpu has no node"),
+        ("Arch=x86_64", "Arch=aarch64", "cpu has the architecture x86_64 (there: aarch64)"),
+    ],
+)
+def test_nodes_that_take_none_of_the_jobs_are_named(
+    old: str, new: str, says: str, site: Harbour
+) -> None:
+    found = wrong_of(site, text_of(site), PARTITIONS, NODES.replace(old, new))
+    assert any(says in finding.text and finding.advice for finding in found), found
 
 
 def test_nodes_that_are_all_down_are_named(site: Harbour) -> None:

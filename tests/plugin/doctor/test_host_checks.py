@@ -20,8 +20,8 @@ from berth_daemon import (
     fake_slurm,
     forecast,
     harbour,
-    put,
 )
+from made_forecasts import put
 from ui_store import decision
 
 from berth.pilot.version import VERSION
@@ -168,6 +168,11 @@ def test_what_the_daemons_user_may_not_read_or_write_is_a_failure(site: Harbour)
     assert f"{person.pw_name} may not write to {store}" in unwritable.text
     os.chown(store, person.pw_uid, -1)
     assert list(check_rights(found)) == []
+    log = state / "store.db-wal"  # as root leaves it behind who opened the store first
+    log.touch(0o644)
+    (unwritable,) = check_rights(found)
+    assert f"{person.pw_name} may not write to {log}" in unwritable.text
+    log.unlink()
     platform = settings / "platforms" / "quartz.json"
     platform.parent.mkdir()
     platform.touch(0o600)
@@ -220,9 +225,9 @@ def test_a_daemon_that_knows_an_old_state_or_has_problems_is_named(
 ) -> None:
     found = load_site(site.site_file)
 
-    def said(age_s: float | None) -> list[str]:
+    def said(age_s: float | None, mode: str = "enforce") -> list[str]:
         answer = {
-            "version": VERSION, "mode": "shadow", "forecasts": 0, "state_age_s": age_s,
+            "version": VERSION, "mode": mode, "forecasts": 0, "state_age_s": age_s,
             "problems": {"learning": "it failed"}, "recorder": {"problem": "the disk is full"},
         }  # fmt: skip
         monkeypatch.setattr("berth.plugin.doctor.daemon.ask", lambda *_: answer)
@@ -233,6 +238,7 @@ def test_a_daemon_that_knows_an_old_state_or_has_problems_is_named(
     assert said(1.0) == ["learning: it failed", "recorder: the disk is full"]
     assert "it last read the cluster's state never" in said(None)
     assert "it last read the cluster's state 60 s ago" in said(60.0)
+    assert f"it runs in mode shadow, and {found.source} says enforce" in said(1.0, "shadow")
 
 
 def test_a_store_without_workloads_open_to_all_or_damaged_is_named(site: Harbour) -> None:

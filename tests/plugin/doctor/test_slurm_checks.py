@@ -74,6 +74,7 @@ def test_a_sound_configuration_has_no_findings(check: Check) -> None:
     [
         ({"JobSubmitPlugins": "(null)"}, Status.WARN, "the filter is never asked"),
         ({"JobSubmitPlugins": "partition,throttle"}, Status.WARN, "the filter is never asked"),
+        ({"JobSubmitPlugins": "lua,all_partitions"}, Status.WARN, "every job names all partitions"),
         ({"SLURM_VERSION": "20.11.9"}, Status.WARN, "tested with 22.05 to 26.05"),
         ({"SLURM_VERSION": "27.11.0"}, Status.WARN, "tested with 22.05 to 26.05"),
         ({"GresTypes": "(null)"}, Status.FAIL, "GresTypes has no gpu"),

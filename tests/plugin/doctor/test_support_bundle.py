@@ -9,8 +9,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from berth_daemon import Harbour, fake_slurm, forecast, harbour, put
+from berth_daemon import Harbour, fake_slurm, forecast, harbour
 from click.testing import CliRunner
+from made_forecasts import put
 from ui_store import decision
 
 from berth.plugin.cli.site.doctor import support_bundle

@@ -7,8 +7,9 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from berth_daemon import Harbour, forecast, put, wait_until
+from berth_daemon import Harbour, forecast, wait_until
 from click.testing import CliRunner
+from made_forecasts import put
 
 from berth.plugin.cli.command_line import berth
 from berth.plugin.history.advice import advise

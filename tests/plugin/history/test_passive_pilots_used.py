@@ -141,4 +141,4 @@ def test_refresh_writes_the_list_that_nodes_read_and_takes_it_back(tmp_path: Pat
 
 
 def test_a_site_that_never_counted_needs_no_spool(tmp_path: Path) -> None:
-    write_list(PassivePilots(spool=tmp_path / "none"), ["ada"])
+    write_list(PassivePilots(one_in=0, spool=tmp_path / "none"), ["ada"])

@@ -24,7 +24,8 @@ import yaml
 
 pytest.importorskip("prometheus_client", reason="needs the extra `metrics`")
 
-from berth_daemon import Harbour, forecast, put
+from berth_daemon import Harbour, forecast
+from made_forecasts import put
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 from ui_store import decision

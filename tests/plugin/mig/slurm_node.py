@@ -16,6 +16,7 @@ from berth.plugin.mig.inventory import DeviceFiles
 from berth.plugin.mig.nvml import Nvml
 from berth.plugin.mig.target import Target
 from berth.plugin.slurm.mig.keeper import NodeFiles, SlurmKeeper
+from berth.plugin.slurm.mig.publishing import CommandRestarter
 from berth.plugin.slurm.mig.slots import Slot, read_slots
 from berth.policies.mig import Layout
 
@@ -24,7 +25,7 @@ SLEEPER = "#!/bin/sh\nexec sleep 600\n"
 MAX_GIS, CAPS_PER_GI = 16, 10
 
 
-class ClusterRestarter:
+class ClusterRestarter(CommandRestarter):
     """Restarts daemons of the private cluster; slurmctld keeps its state."""
 
     def __init__(self, slurm: Cluster) -> None:

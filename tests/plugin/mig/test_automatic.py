@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from berth.pilot.documents import to_json
 from berth.plugin.cli import main
 from berth.plugin.mig.automatic import Thought, think
-from berth.plugin.mig.journal import Journal
+from berth.plugin.mig.journal import Journal, applier_lock
 from berth.plugin.mig.nvml import Nvml
 from berth.plugin.mig.settings import TriggerSettings
 from berth.plugin.slurm.mig.queue import MAX_SLICES, pending
@@ -72,11 +72,11 @@ def test_a_small_gain_is_not_worth_it(fleet: FakeFleet) -> None:
     assert "less than 50 %" in found.verdict.reason
 
 
-@pytest.mark.parametrize("demands", [(), SMALL])
-def test_nothing_waits_or_nothing_can_be_cut(fleet: FakeFleet, demands: tuple[Demand, ...]) -> None:
-    if demands:
-        fleet.reset("a100-40", mig=False)
-    assert thought(demands).target is None
+def test_where_nobody_waits_or_no_layout_has_room_nothing_is_cut(fleet: FakeFleet) -> None:
+    assert thought(()).target is None
+    fleet.fill(0, [("7g.40gb", 0)])
+    fleet.start_process(0, 0, 1)
+    assert "no other layout has room for 4 more jobs" in thought(SMALL).verdict.reason
 
 
 class Site:
@@ -122,6 +122,22 @@ def test_switched_on_it_cuts_once_and_then_waits(site: Site, fleet: FakeFleet) -
     assert abs(time.time() - last) < 60
     again = json.loads(site.auto("--yes", "--triggered", "--json"))
     assert again["recut"] is False
+
+
+def test_without_mig_and_after_an_interrupted_apply_it_says_so(
+    site: Site, fleet: FakeFleet, capsys: pytest.CaptureFixture[str]
+) -> None:
+    site.trigger("enabled = true")
+    fleet.reset("a100-40", mig=False)
+    assert "no GPU has MIG on" in site.auto("--yes")
+    fleet.reset("a100-40")
+    (site.folder / "state").mkdir()
+    Journal(site.folder / "state").begin({"id": "a", "old": {}, "new": {}, "notice": {}})
+    assert "`berth mig apply --resume` ends it" in site.auto()
+    main(["mig", "show", "--here"])
+    assert "berth mig apply --resume" in capsys.readouterr().out
+    with applier_lock(site.folder / "state"):
+        assert "another apply is under way" in site.auto("--yes")
 
 
 SQUEUE = """\

@@ -6,6 +6,7 @@ import contextlib
 import io
 import json
 import os
+import socket
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -130,7 +131,7 @@ def test_with_yes_it_is_done_and_assert_agrees(cli: Cli, fleet: FakeFleet) -> No
     plan = cli.plan(OLD, NEW)
     before = cli("assert", plan)
     assert before.returncode == 1
-    assert "1 of 1 GPUs are not as" in before.stderr
+    assert "plan.json says: 1 of 1 GPU" in before.stderr
     done = cli("apply", plan, "--yes")
     assert done.returncode == 0, done.stderr
     assert "The new layout stands." in done.stdout
@@ -152,7 +153,9 @@ def test_undo_goes_back_to_before_the_last_apply_and_forth_again(
     assert fleet.layout() == SCENE.looks_new
     assert cli("apply", "--undo", "--yes").returncode == 0
     assert fleet.layout() == before
-    assert cli("apply", "--undo", "--yes").returncode == 0
+    forth = cli("apply", "--undo", "--yes")
+    assert "from before the last apply stands" in forth.stdout
+    assert "drain" not in forth.stderr + forth.stdout
     assert fleet.layout() == SCENE.looks_new
 
 
@@ -177,6 +180,8 @@ def test_an_interrupted_apply_is_ended_by_resume(cli: Cli, fleet: FakeFleet) -> 
     fault = "nvmlDeviceCreateGpuInstanceWithPlacement:2:kill"
     with cli.start("apply", plan, "--yes", faults=fault) as killed:
         assert killed.wait() < 0
+    for words in (("apply", "--undo"), ("apply", plan)):
+        assert "`berth mig apply --resume` ends it" in cli(*words).stderr
     done = cli("apply", "--resume")
     assert done.returncode == 0, done.stderr
     assert "rolled back" in done.stdout
@@ -190,9 +195,10 @@ def test_what_is_in_use_is_refused_and_said_beforehand(cli: Cli, fleet: FakeFlee
     shown = cli("apply", plan)
     assert shown.returncode == 1
     assert "in use!    1g.5gb@1 3g.20gb@4" in shown.stdout
-    done = cli("apply", plan, "--yes")
+    done = cli("apply", plan, "--yes", "--wait", "0.2s")
     assert done.returncode == 1
-    assert "in use by process" in done.stderr
+    assert "waiting for at most 200 ms: 1g.5gb@1 on GPU 0 is in use by process" in done.stderr
+    assert "--wait 30m" in done.stderr
     assert (fleet.layout(), fleet.touched) == (look, 0)
 
 
@@ -270,7 +276,7 @@ def test_mig_off_is_refused_unless_told_to_switch_it_on(cli: Cli, fleet: FakeFle
     assert {s.profile for s in fleet.seen()} == {"3g.40gb"}
     fleet.reset("a100-40", mig=False)
     needs_reset = cli("apply", cli.plan("", "3g.20gb@0"), "--yes", "--enable-mig")
-    assert "needs a reset of the GPU" in needs_reset.stderr
+    assert "only by a reset of the GPU" in needs_reset.stderr
 
 
 def test_no_permission_is_one_sentence(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -315,8 +321,10 @@ def test_gpus_that_another_apply_has_just_cut_are_read_again(cli: Cli, fleet: Fa
 
 
 @pytest.mark.parametrize(
-    "words", [("apply",), ("apply", "x.json", "--resume"), ("apply", "x", "--yes", "--dry-run")]
-)
+    "words",
+    [("apply",), ("apply", "x.json", "--resume"), ("apply", "x", "--yes", "--dry-run"),
+     ("apply", "--resume", "--dry-run")],
+)  # fmt: skip
 def test_wrong_usage_is_said(cli: Cli, words: tuple[str, ...]) -> None:
     done = cli(*words)
     assert done.returncode == 2
@@ -332,8 +340,24 @@ def test_a_fleet_read_here_feeds_the_planner(cli: Cli, fleet: FakeFleet) -> None
     assert GpuState("0", lookup(document.gpus[0].model), Layout.parse(OLD)).check()
 
 
+def test_show_here_names_what_is_left_out_and_each_difference_once(
+    cli: Cli, fleet: FakeFleet
+) -> None:
+    fleet.reset("h100-80", "h100-80", "v100")
+    shown = cli("show", "--here").stdout
+    assert shown.count("1g.10gb has 9.8 GiB by NVML") == 1
+    assert "Left out: 2 (Tesla V100-SXM2-16GB: MIG impossible)" in shown
+    fleet.reset("v100")
+    refused = cli("show", "--here").stderr
+    assert "MIG impossible" in refused
+    assert "nvidia-smi" not in refused
+
+
 def test_show_here_writes_the_fleet_that_plan_reads(cli: Cli) -> None:
     shown = cli("show", "--here", "--json")
+    (gpu,) = json.loads(shown.stdout)["gpus"]
+    assert gpu["name"] == f"{socket.gethostname().partition('.')[0]}/0"
+    assert gpu["uuid"].startswith("GPU-")
     assert shown.returncode == 0, shown.stderr
     fleet_file = cli.write("fleet.json", shown.stdout)
     jobs = cli.write("jobs.json", json.dumps({

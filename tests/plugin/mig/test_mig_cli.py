@@ -117,6 +117,30 @@ def test_export_writes_a_configuration_for_each_node(
     assert yaml.safe_load((files / "mig.yaml").read_text())["version"] == "v1"
 
 
+def test_a_gpu_with_mig_off_is_in_no_plan(capsys: pytest.CaptureFixture[str], files: Path) -> None:
+    """A plan that named it would switch MIG on by mig-parted or --enable-mig."""
+    gpus = [*FLEET["gpus"], {"name": "n2/1", "model": "H100 PCIe", "mig_enabled": False}]
+    (files / "mixed.json").write_text(json.dumps({**FLEET, "gpus": gpus}))
+    shown = berth(capsys, "plan", "--fleet", "mixed.json", "--jobs", "jobs.json",
+                  "--output", "plan.json")  # fmt: skip
+    assert "n2/1: MIG mode is off" in shown
+    data = yaml.safe_load(berth(capsys, "export", "plan.json"))
+    assert [entry["devices"] for entry in data["mig-configs"]["berth-n2"]] == [[0]]
+
+
+def test_several_fleet_files_are_one_fleet(capsys: pytest.CaptureFixture[str], files: Path) -> None:
+    (files / "other.toml").write_text(
+        'schema = "berth.mig-fleet/1"\n[[gpus]]\nname = "n3/0"\nmodel = "GB200"\n'
+        'layout = ["1g.24gb@0"]\n'
+    )
+    both = ("--fleet", "fleet.json", "--fleet", "other.toml")
+    assert "1g.23gb@0" in berth(capsys, "show", *both)
+    assert "n3/0" in berth(capsys, "plan", *both, "--jobs", "jobs.json")
+    same = ("--fleet", "fleet.json", "--fleet", "fleet.json", "--jobs", "jobs.json")
+    assert "the GPU n1/0 is given twice" in refused(capsys, "plan", *same)
+    assert '"1g.23gb": 1' in berth(capsys, "export", "other.toml")
+
+
 def test_bad_input_is_refused_in_a_sentence(
     capsys: pytest.CaptureFixture[str], files: Path
 ) -> None:
@@ -134,7 +158,7 @@ def test_bad_input_is_refused_in_a_sentence(
     assert "wrong.json: gpus.0: no MIG geometry" in refused(
         capsys, "plan", "--fleet", "wrong.json", "--jobs", "jobs.json"
     )
-    assert "schema" in refused(capsys, "export", "jobs.json")
+    assert "no plan and no fleet file" in refused(capsys, "export", "jobs.json")
 
 
 def test_show_here_without_a_driver_says_so(

@@ -27,8 +27,9 @@ PAGE = Path(__file__).resolve().parents[3] / "docs" / "mig-recommend.md"
 
 @pytest.fixture
 def workload(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    (block,) = re.findall(r"```json\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.S)
-    (tmp_path / "resnet.json").write_text(block)
+    blocks = re.findall(r"```json\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.S)
+    for name, block in zip(("resnet.json", "gromacs.json"), blocks, strict=True):
+        (tmp_path / name).write_text(block)
     onnx.save(convolutional(blocks=8, channels=64), tmp_path / "resnet50.onnx")
     (tmp_path / "llama").mkdir()
     (tmp_path / "llama" / "config.json").write_text(json.dumps(LLAMA))
@@ -93,6 +94,8 @@ def test_only_the_fleets_slices_are_named(
     asked = ["mig", "recommend", "resnet.json", "--fleet", "fleet.json", "--json"]
     cli.main(asked)
     assert json.loads(capsys.readouterr().out)["best"] == "3g.20gb"
+    elsewhere = fails([*asked, "--gpu", "H100-PCIE-80GB"], capsys)
+    assert "the fleet has no H100-PCIE-80GB" in elsewhere
     cli.main([*asked, "--recut"])
     assert json.loads(capsys.readouterr().out)["best"] == "1g.5gb"
 
@@ -177,6 +180,30 @@ UNITS = {
 }  # fmt: skip
 
 
+def test_the_pages_simulation_has_its_measured_slices_and_the_time_of_its_job(
+    workload: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cli.main(["mig", "recommend", "gromacs.json", "--json"])
+    shown = json.loads(capsys.readouterr().out)
+    slices = {one["profile"]: one for one in shown["slices"]}
+    assert (shown["smallest"], slices["1g.5gb"]["basis"]) == ("1g.5gb", "measured")
+    assert slices["2g.10gb"]["job_s"]["mid"] == pytest.approx(2 * 86400)
+    cli.main(["mig", "recommend", "gromacs.json"])
+    assert "A JOB" in capsys.readouterr().out
+
+
+def test_a_gpu_without_a_platform_file_is_taken_by_its_data_sheet(
+    workload: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    times = {}
+    for gpu in ("H20", "GH200", "A30"):
+        cli.main(["mig", "recommend", "llama/config.json", "--gpu", gpu, "--json"])
+        slices = json.loads(capsys.readouterr().out)["slices"]
+        assert {one["basis"] for one in slices} == {"prior"}
+        times[gpu] = slices[-1]["time_s"]["mid"]
+    assert times["H20"] > times["GH200"]
+
+
 def test_a_program_for_cpus_only_gets_no_slice(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -248,8 +275,8 @@ def test_a_history_is_taken_by_the_name_that_the_list_prints_and_by_its_gpu_memo
 
 def test_which_gpu_model_must_be_known(workload: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "--gpu" in fails(["mig", "recommend", "llama/config.json"], capsys)
-    assert "no platform of the whole A30" in fails(
-        ["mig", "recommend", "llama/config.json", "--gpu", "A30"], capsys
+    assert "were not published" in fails(
+        ["mig", "recommend", "llama/config.json", "--gpu", "RTX-PRO-5000"], capsys
     )
     asked = ["mig", "recommend", "llama/config.json", "--gpu", "A100-40GB"]
     assert "several GPUs" not in fails([*asked, "--latency-limit-ms", "5"], capsys)

@@ -13,7 +13,6 @@ from fake_nvml import GRAPHICS, MPS, PROFILE_IDS, FakeFleet
 
 from berth.pilot.errors import BerthError
 from berth.plugin.mig.errors import NvmlFailure
-from berth.plugin.mig.inventory import digest
 from berth.plugin.mig.nvml import Nvml
 from berth.policies.mig import Instance, diff, lookup
 from berth.policies.mig.layout import enumerate_states
@@ -91,17 +90,6 @@ def test_an_instance_that_was_replaced_is_not_destroyed(fleet: FakeFleet) -> Non
     assert [s.start for s in fleet.seen()] == [3]
 
 
-def test_an_old_driver_without_profile_names_is_read(fleet: FakeFleet) -> None:
-    with Nvml() as nvml:
-        (new,) = nvml.read()
-    fleet.faults("nvmlDeviceGetGpuInstanceProfileInfoV:1+:fail:13")
-    with Nvml() as nvml:
-        (old,) = nvml.read()
-    assert old.geometry is not None
-    assert new.geometry is not None
-    assert set(old.geometry.by_name) == set(new.geometry.by_name)
-
-
 def test_mig_off_and_gpus_that_cannot_are_told_apart(fleet: FakeFleet) -> None:
     fleet.reset("a100-40", "v100", mig=False)
     with Nvml() as nvml:
@@ -110,21 +98,12 @@ def test_mig_off_and_gpus_that_cannot_are_told_apart(fleet: FakeFleet) -> None:
     assert (v100.capable, v100.enabled, v100.state()) == (False, False, None)
 
 
-def test_the_digest_follows_the_layout_and_not_what_runs(fleet: FakeFleet) -> None:
-    fleet.fill(0, [("3g.20gb", 4)])
-    with Nvml() as nvml:
-        first = digest(nvml.read())
-        fleet.start_process(0, 4, 1)
-        assert digest(nvml.read()) == first
-        fleet.create(0, "1g.5gb", 0)
-        assert digest(nvml.read()) != first
-
-
 @pytest.mark.parametrize(
     ("faults", "message"),
     [
         ("nvmlInitWithFlags:1:fail:9", "driver does not answer"),
         ("nvmlInitWithFlags:1:fail:18", "driver does not answer"),
+        ("nvmlDeviceGetGpuInstanceProfileInfoV:1:fail:13", "older than R525"),
         ("nvmlDeviceGetCount_v2:1:fail:999", "NVML refused nvmlDeviceGetCount"),
         ("nvmlDeviceGetGpuInstances:2:fail:4", "privileged user"),
         ("nvmlDeviceGetUUID:1:fail:15", "driver does not answer"),

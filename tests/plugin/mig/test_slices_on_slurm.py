@@ -18,7 +18,6 @@ from berth.plugin.mig.automatic import think
 from berth.plugin.mig.nvml import Nvml
 from berth.plugin.mig.recommending import demands_of, predictions_for, with_workloads
 from berth.plugin.mig.settings import TriggerSettings
-from berth.plugin.slurm.filter import FILTER_PATH
 from berth.plugin.slurm.mig.queue import seen_now
 from berth.plugin.store import Store
 from berth.plugin.workloads.filing import add_workload
@@ -148,14 +147,8 @@ class SliceDaemon(RealDaemon):
 @pytest.fixture(scope="module")
 def running(slurm: Cluster) -> Iterator[SliceDaemon]:
     """The real filter and a daemon, for all tests of this file."""
-    slurm.set_filter_config(
-        socket=slurm.berth_socket,
-        kill_switch=slurm.root / "run" / "off",
-        deadline_ms=1000,
-        reread_config_s=0,
-    )
     before = (slurm.etc / "job_submit.lua").read_text()
-    slurm.set_job_submit(FILTER_PATH.read_text())
+    slurm.install_filter()
     daemon = SliceDaemon(slurm)
     try:
         daemon.start()

@@ -98,6 +98,13 @@ def test_the_order_that_gave_a_slice_to_two_jobs_is_not_made() -> None:
     assert after[1] == before[1]
 
 
+def test_a_type_can_grow_beside_jobs_that_hold_the_next_one() -> None:
+    before = arrange(devices([Layout.parse("1g.5gb@0 2g.10gb@2 2g.10gb@4")]), 7, {})
+    held = {n: slot for n, slot in enumerate(before) if slot.gpu and slot.type == "2g.10gb"}
+    more = arrange(devices([Layout.parse("1g.5gb@0 1g.5gb@1 2g.10gb@2 2g.10gb@4")]), 7, held)
+    assert all(more[n] == slot for n, slot in held.items())
+
+
 def test_impossible_numbers_are_refused_with_a_reason() -> None:
     one, other = (Slot("1g.5gb", "GPU-a", Instance(n, "1g.5gb")) for n in (0, 6))
     with pytest.raises(PlanRefused, match="do not allow this layout"):
@@ -146,6 +153,9 @@ def test_only_the_gres_of_the_node_changes() -> None:
     after = with_node_gres(CONF, "n1", "gpu:2g:1", source="slurm.conf")
     assert after == CONF.replace("gpu:1g.5gb:7,gpu:a:1", "gpu:2g:1")
     assert node_gres(after, "n1") == "gpu:2g:1"
+    for gres, result in (("gpu:b:2", "gpu:b:2,nic:2"), ("(null)", "nic:2"), ("nic:2", "nic:2")):
+        beside = with_node_gres("NodeName=n1 Gres=gpu:a:1,nic:2\n", "n1", gres, source="s")
+        assert beside == f"NodeName=n1 Gres={result}\n"
     added = with_node_gres("NodeName=n1 CPUs=2\n", "n1", "gpu:a:1", source="slurm.conf")
     assert added == "NodeName=n1 CPUs=2 Gres=gpu:a:1\n"
 

@@ -124,10 +124,15 @@ def test_larger_jobs_and_unknown_partitions_are_refused_and_counted(
     assert found["counts"]["refused"] == {"larger than its partition": 1}  # type: ignore[index]
     site.write_text(SITE.replace("queue1", "other") + SITE.split("[[candidates]]")[1].join(
         ("[[candidates]]", "")).replace("thin", "second").replace("queue1", "third"))  # fmt: skip
-    done = run(trace, "--site", site)
-    assert "4 refused: an unknown partition" in done.output
-    assert "4 jobs read, 0 replayed" in done.output
-    assert "unknown partitions: queue1 (4 jobs); the site file has other, third:" in done.output
+    error = failure(trace, "--site", site)
+    assert error.message.endswith("can run on this machine: 4 refused: an unknown partition")
+    assert error.hint is not None
+    assert error.hint.startswith(
+        "unknown partitions: queue1 (4 jobs); the site file has other, third:"
+    )
+    named = run(trace, "--site", site, "--set", "partitions.queue1.nodes=thin")
+    assert "easy, changed" in named.output
+    assert "4 refused: an unknown partition" in named.output
 
 
 GAVEL = (
@@ -251,6 +256,20 @@ def test_jobs_without_a_limit_and_empty_partitions_are_said(tmp_path: Path) -> N
     assert "all past jobs ran in queue1" in (tmp_path / "page.html").read_text()
 
 
+def test_a_partition_of_several_kinds_of_nodes_is_one_partition(tmp_path: Path) -> None:
+    trace, site = tmp_path / "days.swf", tmp_path / "berth.toml"
+    trace.write_text("1 0 0 60 4 -1 -1 4 -1 -1 1 1 1 -1 1 -1 -1 -1\n")
+    kinds = (("fat", "queue1", 'constraint = "fat"'), ("small", "debug", ""))
+    more = [thin_site(queue, 1, line).replace("thin", name) for name, queue, line in kinds]
+    tables = [text[text.index("[[candidates]]") :] for text in more]
+    site.write_text(SITE + "".join(tables))
+    assert "all past jobs ran in queue1, none in debug:" in run(trace, "--site", site).output
+    trace.write_text("1 0 0 60 4 -1 -1 4 -1 -1 1 1 1 -1 -1 -1 -1 -1\n")
+    hint = failure(trace, "--site", site).hint
+    assert hint is not None
+    assert hint.startswith("unknown partitions: none (1 jobs); the site file has debug, queue1:")
+
+
 def test_swf_with_columns_of_its_own_and_long_numbers_of_users_is_read(tmp_path: Path) -> None:
     trace = tmp_path / "long.swf"
     line = "1 0 0 60 4 -1 -1 4 -1 -1 1 {user} 98765432109876 -1 -1 -1 -1 -1 7 8 9\n"
@@ -270,4 +289,5 @@ def test_a_line_for_each_replay_fits_a_terminal(trace: Path) -> None:
     chosen = run(trace, "--cores", 4, *ways, "--brief", "--columns", "replay,fairness").output
     assert "REPLAY        FAIRNESS" in chosen
     assert "WAIT" not in chosen
+    assert run(trace, "--cores", 4, *ways, "--columns", "replay,fairness").output == chosen
     assert "without --brief" in failure("--live", "--brief").message

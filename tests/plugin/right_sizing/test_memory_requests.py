@@ -17,7 +17,7 @@ from berth.plugin.right_sizing import guard
 from berth.plugin.right_sizing.fitting import Fit, Watch, fit, sizes_itself
 from berth.plugin.right_sizing.guard import Guard
 from berth.plugin.right_sizing.needs import learn_needs, needs_of
-from berth.plugin.site.site import RightSizing
+from berth.plugin.site.document import RightSizing
 from berth.plugin.store import OutcomeRecord, Store
 from berth.plugin.store.records import MemoryNeedRecord, PastJobRecord
 from berth.policies.codes import Code
@@ -33,7 +33,7 @@ NEED = MemoryNeedRecord(
 )
 SAID = "It asks 64.0 GiB a node, needed at most 3.0 GiB in 14 runs."
 WATCHED = Guard(alive_s=1_000.0, requeue=True)
-ALICE = RightSizing(users=frozenset(("alice",)))
+ALICE = RightSizing(users=("alice",))
 
 
 def ran(number: int, peak_bytes: int = 3 * GIB, **changes: object) -> PastJobRecord:
@@ -105,8 +105,8 @@ def test_advice_changes_nothing_and_a_site_may_want_silence() -> None:
     ("settings", "comment"),
     [
         (ALICE, None),
-        (RightSizing(accounts=frozenset(("phys",))), None),
-        (RightSizing(programs=frozenset(("align_#.sh",))), None),
+        (RightSizing(accounts=("phys",)), None),
+        (RightSizing(programs=("align_#.sh",)), None),
         (RightSizing(), "a note, berth-memory:fit"),
     ],
 )

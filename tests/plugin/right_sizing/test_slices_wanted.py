@@ -8,7 +8,7 @@ from berth.pilot.profile import RunsOn, Target
 from berth.plugin.daemon.messages import Job
 from berth.plugin.forecasting import platforms_for
 from berth.plugin.right_sizing.fitting import wants_slices
-from berth.plugin.site.site import SlicesFromUse
+from berth.plugin.site.document import SlicesFromUse
 from berth.policies import Candidate, CandidateState, Request, Resources, Translation
 from berth.policies.codes import Code
 from berth.policies.decide import decide
@@ -36,11 +36,11 @@ NOBODY = SlicesFromUse()
         (NOBODY, "berth-slice:fitting", False),
         (NOBODY, "berth-memory:fit", False),
         (SlicesFromUse(everybody=True), None, True),
-        (SlicesFromUse(users=frozenset({"alice"})), None, True),
-        (SlicesFromUse(users=frozenset({"bob"})), None, False),
-        (SlicesFromUse(accounts=frozenset({"lab"})), None, True),
-        (SlicesFromUse(programs=frozenset({"infer_#.sh"})), None, True),
-        (SlicesFromUse(programs=frozenset({"other"})), None, False),
+        (SlicesFromUse(users=("alice",)), None, True),
+        (SlicesFromUse(users=("bob",)), None, False),
+        (SlicesFromUse(accounts=("lab",)), None, True),
+        (SlicesFromUse(programs=("infer_#.sh",)), None, True),
+        (SlicesFromUse(programs=("other",)), None, False),
     ],
 )
 def test_who_wants_slices_by_use(

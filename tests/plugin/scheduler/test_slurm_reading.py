@@ -137,6 +137,7 @@ def test_states_are_of_the_candidates_own_nodes(slurm: FakeSlurm) -> None:
         ("DOWN*+DRAIN", False),
         ("MIXED+DRAIN", False),
         ("IDLE+MAINTENANCE+RESERVED", False),
+        ("MIXED+RESERVED", False),
         ("DOWN+NOT_RESPONDING", False),
         ("IDLE+INVALID_REG", False),
         ("FUTURE", False),

@@ -20,8 +20,8 @@ from berth.plugin.replay.past import past_jobs
 from berth.plugin.replay.tables import read_job_table
 from berth.plugin.site import load_site
 from berth.plugin.tune.replaying import open_replayer
-from berth.plugin.tune.run import changed_only, join, slices_text
-from berth.policies import PolicySettings
+from berth.plugin.tune.run import join, policy_values, slices_text
+from berth.policies import PolicySettings, Weights
 from berth.policies.mig.plan import Hysteresis
 from berth.policies.replay.settings import PATIENCE
 from berth.policies.tuning import METRICS, Part
@@ -195,6 +195,37 @@ gpus_per_node = 2
 """
 
 
+def test_trials_that_share_a_replayer_get_what_each_alone_gets(tmp_path: Path) -> None:
+    draw = np.random.default_rng(1)
+    rows = [
+        f"{at * 600},u{at % 3},batch,{draw.integers(1, 9)},{draw.lognormal(9):.0f},"
+        f"{draw.lognormal(7):.0f},{draw.lognormal(7):.0f}"
+        for at in range(60)
+    ]
+    head = "submit_s,user,partition,cores,seconds@rome-7742,seconds@h100-80gb,predicted@h100-80gb"
+    jobs, owner = write(tmp_path, "\n".join([head, *rows])), load_site(site(tmp_path))
+    shared, part = open_replayer(owner, jobs, {}), Part(0, 1e9)
+    first = Part(0, 20_000)
+    for policy in (
+        PolicySettings("fastest", Weights(wait=0.0)), PolicySettings("earliest", alike_within=2.0),
+        PolicySettings("balanced", Weights(energy=1.0)), PolicySettings(max_interval_ratio=1.5),
+        PolicySettings("balanced", Weights(cost=2.0)),
+    ):  # fmt: skip
+        alone = open_replayer(owner, jobs, {})
+        for asked in (first, part):
+            figures, expected = shared.replay(policy, asked), alone.replay(policy, asked)
+            assert figures.finish_s.tolist() == expected.finish_s.tolist()
+            assert figures.queue.tolist() == expected.queue.tolist()
+    assert len(shared.assessed) == 2  # for the plain policies and for the strict one
+
+
+def test_where_no_time_elsewhere_is_known_nothing_can_be_tuned(tmp_path: Path) -> None:
+    jobs = write(tmp_path, "submit_s,partition,cores,seconds@rome-7742\n0,batch,8,60\n")
+    with pytest.raises(UsageError, match="no setting can move one") as caught:
+        open_replayer(load_site(site(tmp_path)), jobs, {})
+    assert "--times" in (caught.value.hint or "")
+
+
 def test_gpus_are_cut_as_a_trial_says(tmp_path: Path) -> None:
     small, whole = "a100-40gb-mig-1g.5gb", "a100-40gb-mig-7g.40gb"
     jobs = f"submit_s,user,partition,cores,gpus,seconds@{small},seconds@{whole}\n" + "".join(
@@ -227,14 +258,14 @@ def test_gpus_are_cut_as_a_trial_says(tmp_path: Path) -> None:
 
 def test_what_a_tune_says_about_slices_is_a_file_of_settings() -> None:
     values = {"layout": "1g.5gb@0", "trigger.enabled": "yes", "trigger.min_dwell_s": 612.34,
-              "weights.wait": 2.0}  # fmt: skip
+              "weights.wait": 1.23456}  # fmt: skip
     text = slices_text(values)
     assert text.startswith("# each GPU at first: 1g.5gb@0\n[trigger]\n")
     found = tomllib.loads(text)["trigger"]
     assert found == {"enabled": True, "min_dwell_s": 612.0}
     TriggerSettings.model_validate(found)
     assert slices_text({"weights.wait": 2.0}) == ""
-    assert changed_only(values, PolicySettings()) == {"weights.wait": 2.0}
+    assert policy_values(values) == {"weights.wait": 1.23}
 
 
 def test_an_export_of_accounting_is_tuned_on_with_times_elsewhere(tmp_path: Path) -> None:
@@ -244,7 +275,7 @@ def test_an_export_of_accounting_is_tuned_on_with_times_elsewhere(tmp_path: Path
     assert len(made.trace) == 60
     ran = made.trace.runtime_s
     assert made.trace.runtime_on["rome-7742"].tolist() == ran.tolist()
-    assert made.predicted["h100-80gb"] == pytest.approx(ran / 5, abs=0.1)
+    assert made.trace.runtime_on["h100-80gb"] == pytest.approx(ran / 5, abs=0.1)
     fast = made.replay(PolicySettings("fastest"), Part(0, 1e9))
     assert {fast.queues[i] for i in fast.queue} == {"gpu"}
     words = ["--site", str(site(tmp_path)), "--folder", str(tmp_path / "tune"), "--json"]

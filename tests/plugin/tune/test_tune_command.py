@@ -25,7 +25,6 @@ from berth.plugin.scheduler.registry import SCHEDULERS
 from berth.plugin.site import load_site
 from berth.plugin.tune import run, workers
 from berth.plugin.tune.folder import Order, read_order, write_order
-from berth.policies.tuning.parameters import PARAMETERS
 from berth.policies.tuning.storage import Progress, StorageUnusable
 from berth.policies.tuning.study import Tuning
 
@@ -117,7 +116,7 @@ def test_the_same_command_goes_on_and_more_trials_are_more(stand_in: object, sit
     again = tune(site, "--trials", "4")
     assert again.exit_code == 0
     ends_s = [part.end_s for _, part in stand_in.asked[asked:]]  # type: ignore[attr-defined]
-    whole_s = 0.7 * stand_in.span_s  # type: ignore[attr-defined]
+    whole_s = 0.5 * stand_in.span_s  # type: ignore[attr-defined]
     assert min(ends_s) >= whole_s, "the judgement replays whole parts, and no trial is replayed"
     more = tune(site, "--trials", "6")
     assert more.exit_code == 0
@@ -127,7 +126,7 @@ def test_the_same_command_goes_on_and_more_trials_are_more(stand_in: object, sit
 @pytest.mark.usefixtures("unpainted")
 def test_a_folder_holds_one_tune(stand_in: object, site: Path) -> None:
     assert tune(site, "--trials", "2").exit_code == 0
-    assert "holds a tune of other jobs" in problem(tune(site, "--trials", "2", "--train", "0.5"))
+    assert "holds a tune of other jobs" in problem(tune(site, "--trials", "2", "--train", "0.6"))
     site.write_text(SITE.replace("0.2", "0.3"))
     assert "holds a tune of other jobs" in problem(tune(site, "--trials", "2"))
     assert tune(site, "--trials", "2", folder="other").exit_code == 0
@@ -200,7 +199,7 @@ def test_jobs_that_are_left_out_or_cannot_move_are_counted(site: Path) -> None:
     assert said in done.stdout
     page = (site.parent / "tune" / "report.html").read_text()
     assert said in page
-    assert re.search(r"Of 15 nobody knows what they take elsewhere", page)
+    assert re.search(r"Of 50 nobody knows what they take elsewhere", page)
     assert not re.search(r"mean time from submission to end</text>", page)
     (site.parent / "jobs.csv").write_text(JOBS + "\n".join(rows[200:207]))
     wrong = problem(tune(site, "--trials", "2", folder="other"))
@@ -432,15 +431,6 @@ def test_a_site_file_is_changed_in_these_keys_only_or_not_at_all(
     assert set(text.splitlines()) - set(changed.splitlines()) <= {
         line for line in text.splitlines() if line.startswith(("wait", "cost"))
     }
-
-
-def test_only_what_differs_is_written() -> None:
-    from berth.policies import PolicySettings
-
-    today = PolicySettings()
-    assert run.changed_only({"alike_within": 1.25001}, today) == {}
-    assert run.changed_only({"weights.wait": 1.23456}, today) == {"weights.wait": 1.23}
-    assert set(PARAMETERS) >= {"objective", "weights.wait"}
 
 
 @pytest.mark.parametrize("secret", ["", ":sesame"])

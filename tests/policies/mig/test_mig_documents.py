@@ -181,6 +181,9 @@ def test_the_pages_fleet_and_jobs_make_a_plan(
     text = PAGE.read_text(encoding="utf-8")
     blocks = {json.loads(b)["schema"]: b for b in re.findall(r"```json\n(.*?)```", text, re.S)}
     (tmp_path / "fleet.json").write_text(blocks["berth.mig-fleet/1"])
+    for name in ("gpu01", "gpu02"):
+        other = blocks["berth.mig-fleet/1"].replace("gpu01/", f"{name}-a/")
+        (tmp_path / f"{name}.json").write_text(other)
     (tmp_path / "jobs.json").write_text(blocks["berth.mig-jobs/1"])
     onnx.save(convolutional(blocks=8, channels=64), tmp_path / "resnet50.onnx")
     (tmp_path / "llama").mkdir()

@@ -9,6 +9,7 @@ import pytest
 from replay_validation import problems
 
 from berth.pilot.errors import UsageError
+from berth.plugin.replay.truth import Truth
 from berth.policies import Candidate, PolicySettings
 from berth.policies.objectives.fastest import Fastest
 from berth.policies.replay import (
@@ -22,7 +23,7 @@ from berth.policies.replay import (
     trace_of,
 )
 from berth.policies.replay.deciding import Decided
-from berth.policies.replay.predicted import with_error
+from berth.policies.replay.predicted import Columns
 
 CLUSTER = Cluster(
     (NodeKind("old", 1, 4, platform="slow"), NodeKind("new", 1, 4, platform="quick")),
@@ -44,9 +45,20 @@ def trace(slow: list[float], quick: list[float], gap: float = 100.0) -> Trace:
     return replace(base, runtime_on={"slow": np.array(slow), "quick": np.array(quick)})
 
 
+def exact(jobs: Trace) -> Columns:
+    return Columns(jobs.runtime_on, PLACES, spread=1.0)
+
+
 def placed(jobs: Trace, **policy: object) -> Replayed:
     settings = PolicySettings(**policy)  # type: ignore[arg-type]
-    decided = Decided(PLACES, AT, settings, with_error(jobs, PLACES), trace=jobs, cluster=CLUSTER)
+    decided = Decided(
+        PLACES,
+        AT,
+        settings,
+        exact(jobs),
+        trace=jobs,
+        cluster=CLUSTER,
+    )
     replayed = replay(jobs, CLUSTER, Settings(compiled=False), decided)
     assert replayed.counts.adds_up
     assert problems(replayed) == []
@@ -69,7 +81,12 @@ def test_a_job_whose_time_elsewhere_nobody_knows_stays_and_is_counted() -> None:
     known = trace([50, 50], [10, 10])
     truth = replace(known, runtime_on={"quick": np.array([10, np.nan])})
     decided = Decided(
-        PLACES, AT, PolicySettings(), with_error(known, PLACES), trace=truth, cluster=CLUSTER
+        PLACES,
+        AT,
+        PolicySettings(),
+        exact(known),
+        trace=truth,
+        cluster=CLUSTER,
     )
     replayed = replay(truth, CLUSTER, Settings(compiled=False), decided)
     assert replayed.partition.tolist() == [1, 0]
@@ -99,7 +116,7 @@ def test_the_error_of_predictions_follows_the_seed_and_its_size() -> None:
     jobs = trace([50] * 200, [50] * 200)
 
     def mids(error: float, seed: int) -> list[float]:
-        oracle = with_error(jobs, PLACES, log_error=error, seed=seed)
+        _, oracle = Truth(jobs, error).drawn(PLACES, seed)
         forecasts = [oracle.forecast(job) for job in range(len(jobs))]
         return [f.curves["slow"].points[0].runtime_s.mid for f in forecasts if f is not None]
 
@@ -121,7 +138,12 @@ def test_jobs_that_are_asked_for_together_go_where_each_alone_goes() -> None:
 
     def run(together: bool) -> Replayed:
         decided = Decided(
-            PLACES, AT, PolicySettings(), with_error(jobs, PLACES), trace=jobs, cluster=CLUSTER
+            PLACES,
+            AT,
+            PolicySettings(),
+            exact(jobs),
+            trace=jobs,
+            cluster=CLUSTER,
         )
         how = decided if together else OneByOne(decided)
         return replay(jobs, CLUSTER, Settings(compiled=False), how)

@@ -90,3 +90,17 @@ def test_transformers_counts_in_a_child_without_the_configurations_code(tmp_path
     assert not mark.exists()
     with pytest.raises(DocumentError, match="has no model type"):
         count_by_transformers(NEW, "config.json")
+
+
+@pytest.mark.slow
+def test_tokens_that_a_cache_compresses_count_by_its_rate(tmp_path: Path) -> None:
+    pytest.importorskip("transformers")
+    raw = {
+        "model_type": "deepseek_v4",
+        "num_hidden_layers": 2,
+        "vocab_size": 100,
+        "layer_types": ["heavily_compressed_attention", "compressed_sparse_attention"],
+    }
+    counted = counted_before(count_by_transformers(raw, tmp_path / "config.json"), "v4", "c")
+    # One value of 512 for 128 tokens; for 4 tokens one of 512 and one of the index's 128.
+    assert [(c.per_token, c.window) for c in counted.cache] == [(4, None), (160, None)]

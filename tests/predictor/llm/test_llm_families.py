@@ -72,6 +72,26 @@ def test_published_forms_have_their_cards_sizes(name: str) -> None:
     assert model.cached_values(2) - model.cached_values(1) == per_token
 
 
+def test_a_value_that_follows_from_nothing_must_be_given() -> None:
+    with pytest.raises(DocumentError, match="layer_types: is missing"):
+        read({"model_type": "lfm2_moe", "layer_types": None})
+    with pytest.raises(DocumentError, match="head_dim: is missing"):
+        read({"model_type": "hunyuan_v1_dense", "head_dim": None})
+
+
+def test_heads_divide_the_width_where_the_class_wants_it() -> None:
+    with pytest.raises(DocumentError, match="does not divide hidden_size"):
+        read({**DENSE, "num_attention_heads": 60})
+    assert read({"model_type": "glm4_moe"}).head_dim == 4096 // 96  # the class's own defaults
+
+
+def test_the_text_model_says_whether_its_ends_are_tied_where_the_file_around_it_does_not() -> None:
+    inner = {"model_type": "ministral3", "tie_word_embeddings": False}
+    untied = read({"model_type": "mistral3", "text_config": inner})
+    assert not untied.tied
+    assert read({"model_type": "mistral3", "text_config": inner, "tie_word_embeddings": True}).tied
+
+
 def test_chunks_windows_and_states_bound_the_cache() -> None:
     chunked = read(FORMS["Llama 4 Maverick"][2])
     assert chunked.cached_values(100_000) < 0.35 * 100_000 * 2 * 8 * 128 * 48

@@ -14,8 +14,9 @@ from berth.pilot.errors import UsageError
 from berth.predictor.core.prediction import Basis, Bound
 from berth.predictor.families.slices.bundle import load
 from berth.predictor.families.slices.physics import Share
-from berth.predictor.families.slices.predictor import SlicePredictor
+from berth.predictor.families.slices.predictor import SlicePredictor, memory_of, predictions
 from berth.predictor.families.slices.workload import Point, Probe, SliceWorkload
+from berth.predictor.hardware.mig.slices import lookup
 
 SHARES = tuple(Share(c / 7, m / 8) for c, m in ((1, 1), (2, 2), (3, 4), (4, 4), (7, 8)))
 PREDICTOR = SlicePredictor(load())
@@ -108,6 +109,39 @@ def test_a_probe_moves_the_other_slices() -> None:
     informed = PREDICTOR.predict(told, SHARES, gpu="A100-80GB", probes=((SHARES[0], 0),))
     plain = PREDICTOR.predict(swept, SHARES, gpu="A100-80GB")
     assert informed[1].slowdown.mid > plain[1].slowdown.mid
+
+
+def test_slices_that_ran_the_load_are_measured_and_bound_the_others() -> None:
+    """A simulation whose throughput on some slices stands in its site's own table."""
+    rates = {"1g.5gb": 11.5, "2g.10gb": 21.0, "3g.20gb": 31.0}
+    simulation = SliceWorkload(
+        name="md", gpu="A100-40GB", points=(Point(throughput_per_s=42.0),),
+        probes=tuple(Probe(profile=p, throughput_per_s=rate) for p, rate in rates.items()),
+    )  # fmt: skip
+    geometry = lookup("A100-40GB")
+    made = predictions(simulation, geometry, PREDICTOR)
+    for profile, rate in rates.items():
+        assert made[profile].basis is Basis.MEASURED
+        assert made[profile].slowdown.mid == pytest.approx(42.0 / rate)
+        assert made[profile].slowdown.high < 1.06 * 42.0 / rate
+    assert made["4g.20gb"].basis is Basis.CALIBRATED
+    assert made["4g.20gb"].slowdown.high < 1.06 * 42.0 / 31.0
+    assert made["1g.10gb"].slowdown.low > 0.94 * 42.0 / 21.0
+    # Where it ran, it fits, whether or not its memory was measured.
+    assert memory_of(simulation, geometry).fits_gpus(geometry.profile("1g.5gb").memory_bytes)
+    larger = simulation.model_copy(update={"batch": 2.0})
+    assert not memory_of(larger, geometry).fits_gpus(geometry.profile("3g.20gb").memory_bytes)
+
+
+def test_a_gpu_that_waits_limits_every_methods_slow_down() -> None:
+    """Its time may grow with the batch on the host."""
+    plain = sweep(batch=64.0, most=1)
+    waiting = tuple(p.model_copy(update={"sm_utilization": 0.2}) for p in plain.points)
+    (made,) = PREDICTOR.predict(
+        plain.model_copy(update={"points": waiting}), SHARES[:1], gpu="A100-80GB"
+    )
+    assert PREDICTOR.predict(plain, SHARES[:1], gpu="A100-80GB")[0].slowdown.mid > 4
+    assert made.slowdown.mid == pytest.approx(0.8 + 0.2 / 0.147, rel=0.01)
 
 
 def test_unsteady_steps_widen_the_interval() -> None:

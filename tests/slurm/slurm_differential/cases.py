@@ -188,6 +188,3 @@ CASES = (
     Case("cores of a GPU that is not asked for", ACCOUNTS, ("--cpus-per-gpu=2",),
          refused="did not request any GPU"),
 )  # fmt: skip
-
-HET = ("-p", "auto", ":", "-p", "gpu")
-"""V7: two components, the first to be placed on the only node of the second."""

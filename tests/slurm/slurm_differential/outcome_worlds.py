@@ -12,6 +12,7 @@ from pathlib import Path
 
 from real_daemon import GIB, forecast, sure
 from slurm_cluster import Cluster
+from slurm_conf import node
 from slurm_differential.worlds import World
 
 from berth.predictor.core.forecast import Forecast
@@ -21,18 +22,14 @@ AUTO_MEMORY_MB_PER_CPU = 200
 """What a job in ``auto`` holds that asks for no memory."""
 
 _TOOLS = Path(__file__).with_name("job_tools")
-_OF_32 = "CPUs=32 Boards=1 SocketsPerBoard=2 CoresPerSocket=16 ThreadsPerCore=1 RealMemory=128000"
-_OF_64 = "CPUs=64 Boards=1 SocketsPerBoard=2 CoresPerSocket=32 ThreadsPerCore=1 RealMemory=256000"
-_OF_4 = "CPUs=4 Boards=1 SocketsPerBoard=1 CoresPerSocket=4 ThreadsPerCore=1 RealMemory=16000"
-_TWICE = "CPUs=64 Boards=1 SocketsPerBoard=2 CoresPerSocket=16 ThreadsPerCore=2 RealMemory=128000"
-_KINDS = (
-    ("c", 4, f"{_OF_32} Weight=1"),
-    ("w", 3, f"{_OF_64} Weight=50"),
-    ("g", 3, f"{_OF_64} Gres=gpu:h200:4 Weight=100"),
-    ("s", 3, _OF_4),
-    ("h", 2, _TWICE),
-)
-"""Letter, number and slurm.conf words of each kind of node."""
+_KINDS: dict[str, tuple[int, tuple[int, int, str], dict[str, int]]] = {
+    "c": (4, (32, 128_000, "Weight=1"), {}),
+    "w": (3, (64, 256_000, "Weight=50"), {}),
+    "g": (3, (64, 256_000, "Gres=gpu:h200:4 Weight=100"), {}),
+    "s": (3, (4, 16_000, ""), {"sockets": 1}),
+    "h": (2, (32, 128_000, ""), {"threads": 2}),
+}
+"""Of each kind of node, by its letter: how many, and what ``slurm_conf.node`` takes."""
 _TIMES = "MaxTime=2-00:00:00 DefaultTime=01:00:00"
 _PARTITIONS = f"""\
 PartitionName=auto Nodes=c[1-4],g[1-3] {_TIMES} DefMemPerCPU={AUTO_MEMORY_MB_PER_CPU} Default=YES
@@ -145,16 +142,9 @@ FORECASTS = (
 class ManyPlaces(Cluster):
     """Fifteen nodes of five kinds."""
 
-    node_names = tuple(f"{letter}{i + 1}" for letter, count, _ in _KINDS for i in range(count))
-    nodes = (
-        "".join(
-            f"NodeName={letter}{i + 1} NodeHostname={{host}} NodeAddr=127.0.0.1 "
-            f"Port={{{letter}{i + 1}}} {words}\n"
-            for letter, count, words in _KINDS
-            for i in range(count)
-        )
-        + _PARTITIONS
-    )
+    node_names = tuple(f"{kind}{n + 1}" for kind in _KINDS for n in range(_KINDS[kind][0]))
+    nodes = "".join(node(name, *_KINDS[name[0]][1], **_KINDS[name[0]][2]) for name in node_names)
+    nodes += _PARTITIONS
 
     def _prepare(self) -> None:
         super()._prepare()

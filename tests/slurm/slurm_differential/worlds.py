@@ -67,12 +67,7 @@ def open_world(world: World) -> Iterator[Cluster]:
     ) as slurm:
         for words in world.accounting or ():
             slurm.run("sacctmgr", "-i", *words)
-        slurm.set_filter_config(
-            socket=slurm.berth_socket,
-            kill_switch=slurm.root / "run" / "off",
-            deadline_ms=1000,  # the most there is: to be heard however busy the machine is
-            reread_config_s=0,
-        )
+        slurm.set_filter_config()
         slurm.set_job_submit(CHAINED.format(filter=slurm.copied(FILTER_PATH)))
         with placing(slurm, world.site, world.site_text, world.forecasts):
             yield slurm

@@ -1,4 +1,4 @@
-"""The replay that a tune needs: figures of a policy on a part of the past jobs, and the metrics.
+"""The figures of a replay of a part of the past jobs, and the metrics that a tune computes of them.
 
 For every metric, smaller is better.
 """
@@ -6,15 +6,14 @@ For every metric, smaller is better.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from berth.policies.settings import PolicySettings
-from berth.policies.tuning.parameters import Slicing
+from berth.policies.replay.users import bounded_slowdown
 
 
 class Part(NamedTuple):
@@ -24,55 +23,14 @@ class Part(NamedTuple):
     end_s: float
 
 
-class Replayer(Protocol):
-    """Replays past jobs on a cluster; the same arguments always give the same figures."""
-
-    @property
-    def notes(self) -> Sequence[str]:
-        """Return lines for the report on jobs that were changed or left out when they were read."""
-        ...
-
-    @property
-    def span_s(self) -> float:
-        """Return the time from the first submission to the last, in seconds."""
-        ...
-
-    def replay(self, policy: PolicySettings, part: Part) -> Figures:
-        """Return the figures of the jobs in ``part`` if they had been placed by ``policy``."""
-        ...
-
-    @property
-    def layouts(self) -> Sequence[str]:
-        """Return the MIG layouts with no room for another slice that a GPU can have.
-
-        Empty where the cluster has no MIG GPUs, or several models of them.
-        """
-        ...
-
-    @property
-    def slicing(self) -> Slicing:
-        """Return the present layout of the MIG GPUs and the rules for re-partitioning them."""
-        ...
-
-    def cut(self, slicing: Slicing) -> Replayer:
-        """Return a replayer of the same jobs with the MIG GPUs partitioned by ``slicing``."""
-        ...
-
-    def in_pools(self) -> Replayer:
-        """Return a faster replayer that ignores fragmentation of nodes, for comparing trials."""
-        ...
-
-
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
-SHORT_S = 10.0
-"""Least run time in the bounded slowdown's divisor, in seconds (Feitelson 2001)."""
 
 
 @dataclass(frozen=True)
 class Figures:
     """Columns of the jobs that ended, in order of submission; times in seconds, NaN where
-    unknown."""
+    unknown. Numbers of jobs are of all that were replayed, whichever rows are chosen."""
 
     submit_s: Floats
     """Seconds after the first submission of the trace."""
@@ -96,6 +54,7 @@ class Figures:
     """Number of jobs that stayed in their queue because their run time elsewhere is unknown."""
     jobs: int = 0
     """Number of all jobs, including those that did not end."""
+    ended: int = 0
     only_here: int = 0
     """Number of jobs whose run time is known on at most one platform."""
     refused: Mapping[str, int] = field(default_factory=dict)
@@ -109,11 +68,15 @@ class Figures:
     @property
     def slowdown(self) -> Floats:
         """Return [jobs] the bounded slowdown: max(1, (wait + run) / max(run, 10 s))."""
-        longest = np.maximum(self.runtime_s, SHORT_S)
-        return np.maximum((self.wait_s + self.runtime_s) / longest, 1.0)
+        return bounded_slowdown(self.wait_s, self.runtime_s)
+
+    def within(self, part: Part) -> Figures:
+        """Return the figures of the jobs that were submitted in ``part``."""
+        is_within = (self.submit_s >= part.begin_s) & (self.submit_s < part.end_s)
+        return self.rows(np.flatnonzero(is_within))
 
     def rows(self, chosen: Ints) -> Figures:
-        """Return the figures of the chosen jobs; a job may be chosen several times (bootstrap)."""
+        """Return the figures of the chosen jobs."""
         return replace(
             self, submit_s=self.submit_s[chosen], wait_s=self.wait_s[chosen],
             runtime_s=self.runtime_s[chosen], user=self.user[chosen], cost=self.cost[chosen],
