@@ -26,7 +26,7 @@ from berth.pilot.collectors.base import Stage, measured
 from berth.pilot.collectors.proc import peak_memory
 from berth.pilot.collectors.registry import names_of
 from berth.pilot.derive import derive
-from berth.pilot.documents import parse_json, write_text
+from berth.pilot.documents import parse_json_lines, write_text
 from berth.pilot.emulate import Emulation, emulate
 from berth.pilot.errors import BerthError, DocumentError, PilotError, UsageError
 from berth.pilot.launch import Order, Outcome, run_one
@@ -165,14 +165,10 @@ def profile_name(kernel: str, size: int) -> str:
 def read_profiles(path: Path) -> list[Profile]:
     """Return the profiles in a campaign file. Raises DocumentError that names the faulty line."""
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
+        lines = path.read_bytes()
+    except OSError as error:
         raise DocumentError(path, f"cannot be read: {error}") from None
-    return [
-        parse_json(line, Profile, source=f"{path}, line {number}")
-        for number, line in enumerate(lines, 1)
-        if line.strip()
-    ]
+    return list(parse_json_lines(lines, Profile, source=path).values())
 
 
 def write_profiles(path: Path, profiles: Iterable[Profile]) -> None:

@@ -7,7 +7,6 @@ manifests) are JSON; the file that people write (the site file) is TOML.
 
 from __future__ import annotations
 
-import difflib
 import json
 import math
 import os
@@ -15,14 +14,12 @@ import re
 import stat
 import tempfile
 import tomllib
-import types
-import typing
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from berth.pilot.document_errors import explain, kind_of
 from berth.pilot.errors import DocumentError
 from berth.pilot.units import whole_number
 
@@ -121,6 +118,19 @@ def parse_json(raw: bytes | str, model: type[D], *, source: str | Path) -> D:
     return validate(json_data(raw, source=source), model, source=source)
 
 
+def parse_json_lines(raw: bytes, model: type[D], *, source: str | Path) -> dict[str, D]:
+    """Return JSON lines as documents by their place, ``SOURCE, line N``; empty lines are left out.
+
+    Raises DocumentError that names the place.
+    """
+    places = {
+        f"{source}, line {number}": line
+        for number, line in enumerate(raw.splitlines(), 1)
+        if line.strip()
+    }
+    return {place: parse_json(line, model, source=place) for place, line in places.items()}
+
+
 def json_data(raw: bytes | str, *, source: str | Path) -> object:
     """Return the value of a JSON text. Raises DocumentError, also for repeated keys and NaN."""
     if len(raw) > MAX_DOCUMENT_BYTES:
@@ -142,7 +152,7 @@ def json_data(raw: bytes | str, *, source: str | Path) -> object:
 def validate(data: object, model: type[D], *, source: str | Path) -> D:
     """Return parsed data as a ``model``. Raises DocumentError that names the first invalid key."""
     if not isinstance(data, dict):
-        raise DocumentError(source, f"holds {_kind(data)} where an object is needed")
+        raise DocumentError(source, f"holds {kind_of(data)} where an object is needed")
     infinite = _check_shape(data, source)
     _check_schema(data, model, source)
     try:
@@ -150,7 +160,7 @@ def validate(data: object, model: type[D], *, source: str | Path) -> D:
         # tuples and strings as enums, and still refuses "5" as a number.
         document = model.model_validate_json(json.dumps(data, default=str), strict=True)
     except ValidationError as error:
-        raise _explain(error, data, model, source) from None
+        raise explain(error, data, model, source) from None
     if infinite is not None:  # in a field that takes anything
         raise DocumentError(source, _NOT_FINITE.format(infinite))
     return document
@@ -171,11 +181,10 @@ def write_text(
     text: str,
     *,
     mode: int | None = None,
-    owner: tuple[int, int] | None = None,
     durable: bool = False,
 ) -> None:
     """Write a UTF-8 text file atomically; the options are those of :func:`write_bytes`."""
-    write_bytes(path, text.encode("utf-8"), mode=mode, owner=owner, durable=durable)
+    write_bytes(path, text.encode("utf-8"), mode=mode, durable=durable)
 
 
 def write_bytes(
@@ -348,81 +357,3 @@ def _check_schema(data: dict[str, Any], model: type[Document], source: str | Pat
         )
     if version != known:
         raise DocumentError(source, f'is {schema!r}, not "{field.default}"', key="schema")
-
-
-def _explain(
-    error: ValidationError, data: dict[str, Any], model: type[Document], source: str | Path
-) -> DocumentError:
-    problems = error.errors(include_url=False, include_input=True)
-    # A misspelt key also leaves the right one missing: the misspelling is the news.
-    first = next((e for e in problems if e["type"] == "extra_forbidden"), problems[0])
-    location = [part for part in first["loc"] if not _is_union_tag(part, data)]
-    key = ".".join(str(part) for part in location) or None
-    kind = first["type"]
-    if kind == "extra_forbidden":
-        return unknown_key(source, str(key), model, location)
-    if kind == "missing":
-        return DocumentError(source, "is missing", key=key)
-    message = first["msg"].removeprefix("Value error, ")
-    message = message[:1].lower() + message[1:]
-    shown = _shown(first["input"])
-    inside = _known_keys(model, location) if kind == "model_type" else []
-    hint = f"write an object (a table) with the keys {', '.join(inside)}" if inside else None
-    return DocumentError(source, f"{message}{shown}", key=key, hint=hint)
-
-
-def unknown_key(
-    source: str | Path, key: str, model: type[Document], location: Sequence[int | str] = ()
-) -> DocumentError:
-    """Return the error for a key that ``model`` lacks; it suggests the most similar valid key."""
-    *above, last = location or (key,)
-    near = _nearest(str(last), _known_keys(model, above))
-    return DocumentError(
-        source, "is not a known key", key=key, hint=f"did you mean {near!r}?" if near else None
-    )
-
-
-def _is_union_tag(part: int | str, data: dict[str, Any]) -> bool:
-    return isinstance(part, str) and part.startswith("function-") and part not in data
-
-
-def _shown(value: object) -> str:
-    if isinstance(value, str | int | float | bool) or value is None:
-        text = repr(value)
-        return f" (it is {text if len(text) <= 60 else text[:57] + '...'})"
-    return f" (it is {_kind(value)})"
-
-
-def _kind(value: object) -> str:
-    names = {dict: "an object", list: "a list", str: "a string", bool: "true/false"}
-    return names.get(type(value), "nothing" if value is None else f"a {type(value).__name__}")
-
-
-def _nearest(name: str, known: list[str]) -> str | None:
-    matches = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
-    return matches[0] if matches else None
-
-
-def _known_keys(model: type[BaseModel], location: Sequence[int | str]) -> list[str]:
-    """Return the keys that a document type accepts at ``location``, a path of keys and indices."""
-    current: type[BaseModel] | None = model
-    annotation: object = None
-    for part in location:
-        if current is not None and isinstance(part, str):
-            field = next((f for n, f in current.model_fields.items() if part in (n, f.alias)), None)
-            annotation = field.annotation if field else None
-        current = _inner_model(annotation)
-    if current is None:
-        return []
-    return [field.alias or name for name, field in current.model_fields.items()]
-
-
-def _inner_model(annotation: object) -> type[BaseModel] | None:
-    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-        return annotation
-    if isinstance(annotation, types.UnionType) or typing.get_origin(annotation) is not None:
-        for argument in typing.get_args(annotation):
-            inner = _inner_model(argument)
-            if inner is not None:
-                return inner
-    return None

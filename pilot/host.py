@@ -35,16 +35,20 @@ def machine() -> Machine:
     return Machine(host=platform.node(), gpu_driver=gpu_driver())
 
 
-def cpu_model(cpuinfo: Path = Path("/proc/cpuinfo")) -> str:
-    """Return the processor's model name, or the architecture if /proc/cpuinfo has no model name."""
+def cpu_info() -> list[str]:
+    """Return the lines of /proc/cpuinfo; empty where it cannot be read."""
     try:
-        with cpuinfo.open(encoding="utf-8", errors="replace") as stream:
-            for line in stream:
-                key, _, value = line.partition(":")
-                if key.strip() in ("model name", "cpu", "Model"):
-                    return value.strip()
+        return Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:
-        pass
+        return []
+
+
+def cpu_model() -> str:
+    """Return the processor's model name, or the architecture if /proc/cpuinfo has no model name."""
+    for line in cpu_info():
+        key, _, value = line.partition(":")
+        if key.strip() in ("model name", "cpu", "Model"):
+            return value.strip()
     return platform.machine()
 
 

@@ -12,7 +12,8 @@ import re
 from collections.abc import Iterable, Mapping
 from enum import Enum
 from functools import lru_cache
-from pathlib import Path
+
+from berth.pilot.host import cpu_info
 
 BASELINE = "x86-64-v1"
 _LEVELS: Mapping[str, tuple[str, ...]] = {
@@ -210,12 +211,9 @@ def has(place: tuple[str, ...], need: str) -> Has:
     return Has.UNKNOWN if named else Has.NO
 
 
-def of_this_machine(cpuinfo: Path = Path("/proc/cpuinfo")) -> tuple[str, ...]:
+def of_this_machine() -> tuple[str, ...]:
     """Return this machine's level and further instruction sets; empty where Linux lists none."""
-    try:
-        lines = cpuinfo.read_text(encoding="ascii", errors="replace").splitlines()
-    except OSError:
-        return ()
-    flags = next((line for line in lines if line.lower().startswith(("flags", "features"))), "")
+    lines = (line for line in cpu_info() if line.lower().startswith(("flags", "features")))
+    flags = next(lines, "")
     names = {canonical(word) for word in flags.partition(":")[2].split()}
     return compact(name for name in names if name in KNOWN)

@@ -24,7 +24,7 @@ from berth.pilot.errors import PilotError, UsageError
 from berth.pilot.private_folder import PrivateFolders, original
 from berth.pilot.units import whole_number
 
-SHEPHERD = Path(__file__).with_name("shepherd.py")
+SHEPHERD = Path(__file__).with_name("shepherd")
 TAIL_BYTES = 65_536
 TICK_S = 0.2
 BACKGROUND_SHARE = 0.1

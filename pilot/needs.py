@@ -16,8 +16,6 @@ A file's architecture, libraries and sections are read with pyelftools.
 from __future__ import annotations
 
 import re
-import shutil
-import subprocess
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -28,6 +26,7 @@ from typing import Any
 
 from berth.pilot.collectors.x86 import classify
 from berth.pilot.instruction_sets import canonical, expanded, needed
+from berth.pilot.objdump import disassembled
 
 MACHINES = {
     "EM_386": "i686",
@@ -114,13 +113,11 @@ SYSTEM = ("/bin", "/sbin", "/lib", "/lib64", "/usr/bin", "/usr/sbin", "/usr/lib"
 EVERY_X86 = expanded(["x86-64-v2"])
 MOST_BYTES = 8 << 20
 """Larger files are not disassembled, to save time; only what they executed counts."""
-TIME_LIMIT_S = 20.0
 FEWEST = 3
 """Smallest number of instructions of a set that count: fewer may be data that the disassembler
 took for code."""
 ASKING = re.compile(r"__x86_get_cpu|__cpu_model|__cpu_indicator_init|^getauxval$|cpu_flags|cpuid")
 _BEYOND = re.compile(r"v[a-z]|k(?:mov|or|and|xor|not|xnor|test|unpck|add|shift)|[mrsbaplt]")
-_LINE = re.compile(rb"^ *[0-9a-f]+:\t(.+)$", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,8 +195,7 @@ _read: dict[tuple[str, int, int], Code | None] = {}
 def read_code(path: str) -> Code | None:
     """Return the instruction sets in an executable's or library's disassembled code (cached).
 
-    None if the file has no x86-64 code, is larger than ``MOST_BYTES``, or cannot be disassembled in
-    ``TIME_LIMIT_S`` seconds.
+    None if the file has no x86-64 code, is larger than ``MOST_BYTES``, or cannot be disassembled.
     """
     with suppress(OSError):
         state = Path(path).stat()
@@ -214,20 +210,13 @@ def _disassembled(path: Path, size: int) -> Code | None:
     facts = read_elf(path)
     if facts is None or facts.machine != "x86_64" or size > MOST_BYTES:
         return None
-    if shutil.which("objdump") is None:
+    lines = disassembled("-d", file=str(path))
+    if lines is None:
         return None
-    command = ["objdump", "-d", "--no-show-raw-insn", "-w", "-M", "att", "--", str(path)]
-    try:
-        done = subprocess.run(
-            command, capture_output=True, timeout=TIME_LIMIT_S, check=False, env={"LC_ALL": "C"}
-        )
-    except (OSError, subprocess.TimeoutExpired):
-        return None
-    texts = Counter(match.group(1) for match in _LINE.finditer(done.stdout))
+    texts = Counter(text for _, text in lines)
     seen: Counter[str] = Counter()
     asks = facts.resolves or any(ASKING.search(name) for name in facts.imports)
-    for raw, times in texts.items():
-        text = raw.decode("utf-8", "replace").strip()
+    for text, times in texts.items():
         asks = asks or text in ("cpuid", "xgetbv")
         if _BEYOND.match(text) and (name := classify(text).extension) is not None:
             seen[name] += times

@@ -28,7 +28,7 @@ from berth.pilot.host import cpu_model, gpu_driver
 from berth.pilot.platform import Platform
 from berth.pilot.profile import NonNegative, Positive
 from berth.pilot.progress import Say, say_nothing
-from berth.pilot.shepherd import TICKS_PER_S, machine_ticks
+from berth.pilot.shepherd.proc import TICKS_PER_S, machine_ticks
 from berth.pilot.suite import Suite
 
 NODE_SCHEMA = "berth.node/1"

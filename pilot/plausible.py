@@ -20,6 +20,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePath
 
+from berth.pilot.host import cores
 from berth.pilot.launch import LAUNCHERS, Outcome
 from berth.pilot.profile import Measurement, Quality, RunsOn, Runtime, Target
 from berth.pilot.runs_on import REMOTE_LAUNCHERS
@@ -101,11 +102,6 @@ class Contention:
             f"{runtime.median_s:.3g} s{taken_off}, is known to within a factor of {factor:.2f} "
             "only (nine of ten times), as are the predicted times; measure again on an idle node"
         )
-
-
-def cores() -> int:
-    """Return the number of processors that this process may use."""
-    return len(os.sched_getaffinity(0))
 
 
 def is_contention(warning: str) -> bool:

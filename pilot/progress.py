@@ -69,16 +69,13 @@ def steps(activity: str, items: Sequence[T]) -> Iterator[T]:
         report(activity, len(items), len(items))
 
 
-def lasting(
-    activity: str, seconds: float, at_most_s: float | None = None
-) -> AbstractContextManager[None]:
+def lasting(activity: str, seconds: float) -> AbstractContextManager[None]:
     """Report the elapsed milliseconds of the ``with`` block, for work without countable steps.
 
-    ``seconds``: expected duration, shown as the total. ``at_most_s``: time limit, shown as the
-    total once the work takes longer than expected.
+    ``seconds``: expected duration, shown as the total.
     """
     show = _show.get()
-    return nullcontext() if show is None else clocked(show, activity, seconds, at_most_s)
+    return nullcontext() if show is None else clocked(show, activity, seconds)
 
 
 @contextmanager
@@ -87,6 +84,7 @@ def clocked(
 ) -> Iterator[None]:
     """Report the elapsed time of the ``with`` block to ``show``, as ``lasting`` does.
 
+    ``at_most_s``: time limit, shown as the total once the work takes longer than ``seconds``.
     Nothing is done if ``show`` is ``say_nothing``.
     """
     if show is say_nothing:

@@ -20,7 +20,7 @@ import signal
 import statistics
 import subprocess
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -259,16 +259,7 @@ def parse_run(answer: Any) -> KernelRun:
 
 
 def _work(entry: Any) -> KernelWork:
-    return KernelWork(
-        name=entry["name"],
-        target_size=entry["target_size"],
-        size=entry["size"],
-        iterations_per_rep=entry["iterations_per_rep"],
-        bytes_per_rep=entry["bytes_per_rep"],
-        flops_per_rep=entry["flops_per_rep"],
-        kernels_per_rep=entry["kernels_per_rep"],
-        bytes_allocated=entry["bytes_allocated"],
-    )
+    return KernelWork(**{column.name: entry[column.name] for column in fields(KernelWork)})
 
 
 _PINNED = {"OMP_PLACES": "cores", "OMP_PROC_BIND": "spread"}

@@ -25,7 +25,7 @@ from berth.policies.values import CandidateState
 from berth.predictor.core.forecast import Forecast
 from berth.predictor.core.forecaster import Forecaster
 from berth.predictor.core.workload import Workload
-from berth.predictor.families.program.predictor import size_doubt
+from berth.predictor.families.program.problem_size import size_doubt
 from berth.predictor.hardware import platforms as known_platforms
 
 

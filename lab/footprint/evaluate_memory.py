@@ -11,7 +11,7 @@ import numpy as np
 
 from berth.pilot.documents import write_text
 from berth.plugin.report.progress_bars import step_bar
-from berth.predictor.core.sizes import GPU_CONTEXT_BYTES
+from berth.predictor.core.program_memory import GPU_CONTEXT_BYTES
 from berth.predictor.footprint.footprint import Task
 from berth.predictor.footprint.runtimes import (
     DeviceMemory,

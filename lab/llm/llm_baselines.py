@@ -12,9 +12,11 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Callable
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -171,17 +173,30 @@ def model_features(model: LanguageModel, load: Load) -> dict[str, float]:
     }
 
 
+_THREADS_PER_BLOCK, _REGISTERS_PER_BLOCK = 1024, 65536
+_WARP_SIZE, _SHARED_BYTES_PER_BLOCK = 32, 49152
+# CUDA's limits that all compute capabilities share, as in cudaDeviceProp.
+
+
+@cache
+def _cuda_limits() -> dict[str, dict[str, int]]:
+    """Return CUDA's other limits by compute capability, such as ``sm_90``."""
+    text = Path(__file__).with_name("cuda_limits.json").read_text(encoding="utf-8")
+    limits: dict[str, dict[str, int]] = json.loads(text)["limits"]
+    return limits
+
+
 def hardware_features(device: Unit) -> dict[str, float]:
     """Return the 13 features of the accelerator; the seven of its host were not published."""
-    sheet, cuda = device.sheet, device.sheet.cuda
-    multiprocessors = float(sheet.multiprocessors or math.nan)
+    isa = device.sheet.isa or ""
+    cuda, multiprocessors = _cuda_limits().get(isa), float(device.sheet.multiprocessors or math.nan)
     limits: tuple[float, ...] = (math.nan,) * 9 + (multiprocessors, math.nan)
     if cuda is not None:
         limits = (
-            *(sheet.compute_capability or ()), cuda.threads_per_block,
-            cuda.threads_per_multiprocessor, cuda.registers_per_block,
-            cuda.registers_per_multiprocessor, cuda.warp_size, cuda.shared_bytes_per_block,
-            cuda.shared_bytes_per_multiprocessor, multiprocessors, cuda.shared_bytes_opt_in,
+            int(isa[3:-1]), int(isa[-1]), _THREADS_PER_BLOCK, cuda["threads_per_multiprocessor"],
+            _REGISTERS_PER_BLOCK, cuda["registers_per_multiprocessor"], _WARP_SIZE,
+            _SHARED_BYTES_PER_BLOCK, cuda["shared_bytes_per_multiprocessor"], multiprocessors,
+            cuda["shared_bytes_opt_in"],
         )  # fmt: skip
     fp32 = device.peaks.vector.get(Precision.FP32, math.nan)
     values = (fp32 / 1e9, device.bytes_per_s / 1e9, *limits)

@@ -27,7 +27,8 @@ from berth.predictor.families.language_model.residual import (
     equal,
 )
 
-LIKELIHOOD_ROWS = {OFFLINE: 600, SATURATED: 400, TTFT: 400, TPOT: 400}
+LIKELIHOOD_ROWS = {OFFLINE: 600, SATURATED: 400, TTFT: 200, TPOT: 200}
+"""Of more, the times to a token get lengths that extrapolate badly (``lab/tried.md``)."""
 LIKELIHOOD_STEPS = 20
 _PRIOR_SPREAD = 1.5
 _ROBUST_ROUNDS, _OUTLIER = 2, 2.5

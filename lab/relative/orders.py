@@ -15,7 +15,6 @@ from sklearn.metrics import roc_auc_score
 
 from berth.predictor.core.arrays import Floats
 from berth.predictor.families.relative.rows import Rows
-from berth.predictor.learning.relative.figures import orders_right
 
 FOUR = ("xeon_es-2697v2", "i7-6700k", "polaris-rx480", "gtx1080ti")
 
@@ -63,3 +62,12 @@ def usual_order_roc(measured: Floats, predicted: Floats) -> float | None:
     if positive.all():
         return None
     return float(roc_auc_score(positive, np.diff(predicted[:, order], axis=1).min(axis=1)))
+
+
+def orders_right(measured: Floats, predicted: Floats) -> Floats:
+    """Return for each row 1.0 where all columns are predicted in the measured order, else 0.0."""
+    first, second = np.triu_indices(measured.shape[1], 1)
+    real = measured[:, first] - measured[:, second]
+    guess = predicted[:, first] - predicted[:, second]
+    wrong = (np.sign(real) != np.sign(guess)) & (np.abs(real) > 0)
+    return np.asarray((~wrong.any(axis=1)).astype(np.float64))

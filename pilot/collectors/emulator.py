@@ -22,12 +22,12 @@ from berth.pilot.collectors.instruction_mix import (
     LEAST_CLASSIFIED,
     OPERATIONS,
     mix_of,
-    objdump_missing,
 )
 from berth.pilot.emulator import tool
 from berth.pilot.emulator.tool import DATA_MISSES, Counts, read_counts
 from berth.pilot.errors import PilotError, ToolMissing
 from berth.pilot.launch import Order, Outcome
+from berth.pilot.objdump import objdump_missing
 from berth.pilot.profile import Measurement
 
 SOURCE = "emulator"

@@ -10,32 +10,15 @@ at least once per execution.
 from __future__ import annotations
 
 import re
-import shutil
-import subprocess
 import tempfile
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from berth.pilot.collectors.x86 import Kind, classify
 from berth.pilot.emulator.tool import Segment, Segments
+from berth.pilot.objdump import disassembled
 from berth.pilot.private_folder import original
-
-LINE = re.compile(r"^ *([0-9a-f]+):\t(.+)$")
-TIME_LIMIT_S = 20.0
-
-
-def objdump_missing() -> str | None:
-    """Return why instructions cannot be disassembled, or None if objdump is installed."""
-    return None if shutil.which("objdump") else "objdump (binutils) is not installed"
-
-
-def parse_objdump(text: str) -> Iterator[tuple[int, str]]:
-    """Yield (address, instruction) for the lines of objdump's output that have an instruction."""
-    for line in text.splitlines():
-        match = LINE.match(line)
-        if match:
-            yield int(match.group(1), 16), match.group(2).strip()
 
 
 def texts_of(code: Iterable[bytes]) -> dict[bytes, str]:
@@ -49,16 +32,8 @@ def texts_of(code: Iterable[bytes]) -> dict[bytes, str]:
     with tempfile.NamedTemporaryFile(prefix="berth-code-") as file:
         file.write(b"".join(ordered))
         file.flush()
-        command = ["objdump", "-D", "-b", "binary", "-m", "i386:x86-64", "-M", "att"]
-        command += ["--no-show-raw-insn", "-w", "--", file.name]
-        try:
-            done = subprocess.run(
-                command, capture_output=True, timeout=TIME_LIMIT_S, check=False, env={"LC_ALL": "C"}
-            )
-        except (OSError, subprocess.TimeoutExpired):
-            return {}
-    text = done.stdout.decode("utf-8", "replace")
-    return {starts[address]: words for address, words in parse_objdump(text) if address in starts}
+        lines = disassembled("-D", "-b", "binary", "-m", "i386:x86-64", file=file.name)
+        return {starts[address]: text for address, text in lines or () if address in starts}
 
 
 STRING = re.compile(r"rep\w* (?:movs|stos|lods|scas|cmps)([bwlq]?)\b(.*)")

@@ -10,7 +10,7 @@ from typing import Any
 from berth.pilot.collectors.base import Collector, Readings, measured
 from berth.pilot.launch import Order, Outcome
 from berth.pilot.profile import Measurement
-from berth.pilot.shepherd import descendants_of
+from berth.pilot.shepherd.proc import descendants_of
 
 SOURCE = "nvml"
 KIB = 1024

@@ -36,7 +36,7 @@ from berth.pilot.dl.document import (
     run_key,
 )
 from berth.pilot.dl.measure import measure
-from berth.pilot.documents import Document, parse_json
+from berth.pilot.documents import Document, parse_json_lines
 from berth.pilot.errors import DocumentError, UsageError
 from berth.pilot.host import sha256_of
 from berth.pilot.progress import Say, say_nothing
@@ -122,15 +122,7 @@ def read_runs(path: Path) -> list[ModelRun]:
         data = path.read_bytes()
     except OSError as error:
         raise DocumentError(path, f"cannot be read: {error.strerror}") from None
-    return _parsed(path, data)
-
-
-def _parsed(path: Path, data: bytes) -> list[ModelRun]:
-    return [
-        parse_json(line, ModelRun, source=f"{path}, line {number}")
-        for number, line in enumerate(data.splitlines(), 1)
-        if line.strip()
-    ]
+    return list(parse_json_lines(data, ModelRun, source=path).values())
 
 
 @contextlib.contextmanager
@@ -153,10 +145,10 @@ def _opened(path: Path) -> Iterator[tuple[int, list[ModelRun]]]:
             ) from None
         data = path.read_bytes()
         whole = data[: data.rfind(b"\n") + 1]
-        known = _parsed(path, whole)
+        known = parse_json_lines(whole, ModelRun, source=path)
         if len(whole) < len(data):
             os.ftruncate(handle, len(whole))
-        yield handle, known
+        yield handle, list(known.values())
     finally:
         os.close(handle)
 

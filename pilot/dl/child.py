@@ -19,7 +19,7 @@ from berth.pilot.dl.onnx_engine import OnnxSubject, Refused
 from berth.pilot.dl.protocol import energy_measurements, follow
 from berth.pilot.documents import parse_json
 from berth.pilot.errors import BerthError
-from berth.pilot.shepherd import PR_SET_PDEATHSIG
+from berth.pilot.shepherd.run import PR_SET_PDEATHSIG
 
 MEMORY_WORDS = ("out of memory", "can't allocate", "failed to allocate", "bad_alloc", "bad alloc")
 """Phrases in frameworks' error messages that mean out of memory."""

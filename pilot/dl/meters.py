@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from berth.pilot.profile import Measurement, Quality
+from berth.pilot.shepherd.proc import numbers_of, read_file
 
 POWERCAP = Path("/sys/class/powercap")
 SAMPLE_S = 0.02
@@ -163,34 +164,18 @@ def integrate(samples: Sequence[tuple[float, float]], start: float, end: float) 
     return joules
 
 
-_STATUS = Path("/proc/self/status")
 _CLEAR = Path("/proc/self/clear_refs")
 SOURCE = "proc"
 
 
-def resident() -> dict[str, int]:
-    """Return this process's resident memory and its high-water mark, in bytes.
-
-    The keys are ``VmRSS`` and ``VmHWM``, as in ``/proc/self/status``.
-    """
-    sizes = {}
-    for line in _STATUS.read_text().splitlines():
-        name, _, value = line.partition(":")
-        if name in ("VmRSS", "VmHWM"):
-            sizes[name] = int(value.split()[0]) * 1024
-    return sizes
+def resident_bytes(which: str) -> int:
+    """Return this process's resident memory (``VmRSS``), or its high-water mark (``VmHWM``)."""
+    return 1024 * numbers_of(read_file("/proc/self/status"))[which]
 
 
 def memory_bytes(which: str = "MemTotal") -> int:
-    """Return a line of ``/proc/meminfo`` in bytes, by default the machine's total memory.
-
-    Raises OSError where the file has no such line.
-    """
-    for line in Path("/proc/meminfo").read_text().splitlines():
-        name, _, value = line.partition(":")
-        if name == which:
-            return int(value.split()[0]) * 1024
-    raise OSError(f"/proc/meminfo has no {which}")
+    """Return a line of ``/proc/meminfo`` in bytes, by default the machine's total memory."""
+    return 1024 * numbers_of(read_file("/proc/meminfo"))[which]
 
 
 def forget_peak() -> bool:
@@ -206,18 +191,18 @@ class HostMemory:
     """Measures the peak host memory of this process, for loading and running a model."""
 
     def __init__(self) -> None:
-        self._empty = resident()["VmRSS"]
+        self._empty = resident_bytes("VmRSS")
         self._loaded = 0
         self._apart = False
 
     def loaded(self) -> None:
         """Record the peak memory of loading the model, before the model runs."""
-        self._loaded = resident()["VmHWM"]
+        self._loaded = resident_bytes("VmHWM")
         self._apart = forget_peak()
 
     def measurements(self) -> dict[str, Measurement]:
         """Return host memory in bytes: before loading, the overall peak, and the run's peak."""
-        peak = resident()["VmHWM"]
+        peak = resident_bytes("VmHWM")
         run = Measurement(
             value=peak if self._apart else None,
             quality=Quality.MEASURED if self._apart else Quality.MISSING,

@@ -45,11 +45,16 @@ def rule(*names: str) -> Callable[[Rule], Rule]:
 
 
 def _enter_plain() -> None:
-    """Register the operators that are a single torch function of their inputs."""
+    """Register the operators that are a single torch function of their inputs, and ``alpha``."""
     for name in ("Relu", "Sigmoid", "Tanh", "Sqrt", "Exp", "Log", "Erf", "Sin", "Cos", "Neg",
                  "Abs", "Floor", "Ceil", "Reciprocal"):  # fmt: skip
         called = name.lower()
         OPERATORS[name] = lambda t, n, x, called=called: getattr(t, called)(x)
+    OPERATORS["Not"] = lambda t, n, x: t.logical_not(x)
+    OPERATORS["HardSwish"] = lambda t, n, x: t.nn.functional.hardswish(x)
+    OPERATORS["Softplus"] = lambda t, n, x: t.nn.functional.softplus(x)
+    OPERATORS["LeakyRelu"] = lambda t, n, x: t.nn.functional.leaky_relu(x, n.get("alpha", 0.01))
+    OPERATORS["Elu"] = lambda t, n, x: t.nn.functional.elu(x, n.get("alpha", 1.0))
     for name, called in (("Add", "add"), ("Sub", "sub"), ("Mul", "mul"), ("Pow", "pow"),
                          ("MatMul", "matmul"), ("Equal", "eq"), ("Greater", "gt"), ("Less", "lt"),
                          ("And", "logical_and"), ("Or", "logical_or")):  # fmt: skip
@@ -92,11 +97,6 @@ def _div(t: Any, n: Node, a: Any, b: Any) -> Any:
     return t.div(*_near(a, b), rounding_mode="trunc" if whole else None)
 
 
-@rule("Not")
-def _not(t: Any, n: Node, x: Any) -> Any:
-    return t.logical_not(x)
-
-
 @rule("Identity", "Dropout")
 def _identity(t: Any, n: Node, x: Any, *_: Any) -> Any:
     return x
@@ -107,29 +107,9 @@ def _gelu(t: Any, n: Node, x: Any) -> Any:
     return t.nn.functional.gelu(x, approximate=n.get("approximate", "none"))
 
 
-@rule("HardSwish")
-def _hard_swish(t: Any, n: Node, x: Any) -> Any:
-    return t.nn.functional.hardswish(x)
-
-
 @rule("HardSigmoid")
 def _hard_sigmoid(t: Any, n: Node, x: Any) -> Any:
     return t.clamp(n.get("alpha", 0.2) * x + n.get("beta", 0.5), 0, 1)
-
-
-@rule("LeakyRelu")
-def _leaky(t: Any, n: Node, x: Any) -> Any:
-    return t.nn.functional.leaky_relu(x, n.get("alpha", 0.01))
-
-
-@rule("Elu")
-def _elu(t: Any, n: Node, x: Any) -> Any:
-    return t.nn.functional.elu(x, n.get("alpha", 1.0))
-
-
-@rule("Softplus")
-def _softplus(t: Any, n: Node, x: Any) -> Any:
-    return t.nn.functional.softplus(x)
 
 
 @rule("Clip")

@@ -58,15 +58,13 @@ def measured_platform(gpu: Gpu, base: Platform, *, say: Say = say_nothing) -> Pl
     return base.model_copy(update={"signature": signature})
 
 
-def kernel_times(
-    gpu: Gpu, sizes: Sequence[int], *, wanted_s: float = STEP_S, say: Say = say_nothing
-) -> dict[str, float]:
+def kernel_times(gpu: Gpu, sizes: Sequence[int], *, say: Say = say_nothing) -> dict[str, float]:
     """Return seconds of one repetition by kernel and size, such as ``Stream_TRIAD-1048576``."""
     both = [(kernel, size) for size in sizes for kernel in KERNELS]
     seconds = {}
     for number, (kernel, size) in enumerate(both):
         say(f"kernel {kernel}", number, len(both))
-        seconds[f"{kernel}-{size}"] = kernel_seconds(gpu, kernel, size, wanted_s)
+        seconds[f"{kernel}-{size}"] = kernel_seconds(gpu, kernel, size, STEP_S)
     return seconds
 
 

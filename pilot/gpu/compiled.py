@@ -53,10 +53,10 @@ def _call(library: Any, vendor: Vendor, name: str, *arguments: object) -> None:
         raise PilotError(f"{vendor.name}: {name} failed with status {status}")
 
 
-def _bytes(library: Any, vendor: Vendor, program: ctypes.c_void_p, what: str) -> bytes:
+def _bytes(library: Any, vendor: Vendor, program: ctypes.c_void_p, result: str) -> bytes:
     """Return a result of the compiler, such as its log or the machine code."""
     size = ctypes.c_size_t()
-    _call(library, vendor, f"Get{what}Size", program, ctypes.byref(size))
+    _call(library, vendor, f"Get{result}Size", program, ctypes.byref(size))
     buffer = ctypes.create_string_buffer(size.value)
-    _call(library, vendor, f"Get{what}", program, buffer)
+    _call(library, vendor, f"Get{result}", program, buffer)
     return buffer.raw

@@ -6,7 +6,7 @@ import ctypes
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 from berth.pilot.errors import PilotError, UsageError
 from berth.pilot.gpu.compiled import compiled
@@ -31,36 +31,8 @@ Argument = int | float | Array
 """What a kernel takes: a whole number of 64 bits, a double, or memory on the GPU."""
 
 
-class Gpu(Protocol):
-    """What the benchmark needs of a GPU."""
-
-    name: str
-    """As the driver calls it."""
-    memory_bytes: int
-
-    def array(self, count: int) -> Array:
-        """Return new memory for ``count`` elements of 8 bytes, all of them zero."""
-        ...
-
-    def launch(self, kernel: str, threads: int, *arguments: Argument) -> None:
-        """Start a kernel on ``threads`` threads; return without waiting for it."""
-        ...
-
-    def wait(self) -> None:
-        """Wait until all kernels have ended."""
-        ...
-
-    def first(self, array: Array) -> float:
-        """Wait, and return the first element of ``array`` as a double."""
-        ...
-
-    def free_all(self) -> None:
-        """Free all memory that ``array`` returned."""
-        ...
-
-
-class DriverGpu:
-    """A GPU by its vendor's driver library."""
+class Gpu:
+    """A GPU by its vendor's driver library; ``name`` is the driver's name of it."""
 
     def __init__(self, vendor: Vendor, library: Any, number: int) -> None:
         self._vendor, self._library = vendor, library
@@ -135,8 +107,8 @@ class DriverGpu:
             numbers.append(value.value)
         return "sm_{}{}".format(*numbers)
 
-    def _call(self, what: str, *arguments: object) -> None:
-        name = self._vendor.functions[what]
+    def _call(self, action: str, *arguments: object) -> None:
+        name = self._vendor.functions[action]
         status = getattr(self._library, name)(*arguments)
         if status:
             raise PilotError(
@@ -174,7 +146,7 @@ def opened(number: int = 0) -> Iterator[Gpu]:
         )
     if not 0 <= number < count.value:
         raise UsageError(f"there is no GPU {number}: this job has {count.value}, from 0")
-    gpu = DriverGpu(vendor, library, number)
+    gpu = Gpu(vendor, library, number)
     try:
         yield gpu
     finally:

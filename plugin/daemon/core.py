@@ -8,7 +8,7 @@ from pathlib import Path
 from berth.plugin.daemon.background import STORE_PERIOD_S, Periodic, follow_store
 from berth.plugin.daemon.identifiers import Identifiers
 from berth.plugin.daemon.journal import Journal
-from berth.plugin.daemon.listener import Listening
+from berth.plugin.daemon.listener import Listener
 from berth.plugin.daemon.recorder import Recorder
 from berth.plugin.daemon.server import Server
 from berth.plugin.daemon.service import Service
@@ -31,7 +31,7 @@ class Core:
         site: SiteView,
         store: Store,
         spool: Path,
-        listener: Listening,
+        listener: Listener,
         uids: Collection[int],
         *,
         background: Callable[[], Mapping[str, object]] = dict,

@@ -14,7 +14,6 @@ import socket
 import stat
 from enum import Enum
 from pathlib import Path
-from typing import Protocol
 
 from berth.pilot.errors import BerthError, UsageError
 
@@ -23,41 +22,12 @@ _MAX_PATH = 107
 """The longest socket path in bytes that ``sockaddr_un`` can hold without the final zero."""
 
 
-Socket = socket.socket
-"""An alias of ``socket.socket``, because the attribute ``socket`` below hides the module's name."""
-
-
 class Standing(Enum):
     """The state of the socket's path: whether it still refers to the daemon's own socket."""
 
     OURS = "ours"
     MISSING = "missing"
     REPLACED = "replaced"
-
-
-class Listening(Protocol):
-    """The interface of the listening socket that the server uses."""
-
-    path: Path
-    socket: Socket
-
-    def fileno(self) -> int:
-        """Return the file descriptor for polling."""
-        ...
-
-    def standing(self) -> Standing:
-        """Return whether the path still refers to this socket."""
-        ...
-
-    def renew(self) -> Socket:
-        """Listen again at the path; return the old socket, which the caller closes. Raises
-        BerthError.
-        """
-        ...
-
-    def close(self) -> None:
-        """Close the daemon's socket, so that no further client connects."""
-        ...
 
 
 class Listener:

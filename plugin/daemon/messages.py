@@ -7,7 +7,8 @@ as a newer filter may send more.
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, fields
 from typing import Any, NoReturn
 
 from berth.plugin.daemon.filter_breaker import Streak, streak_in
@@ -89,51 +90,6 @@ class Ask:
     """Consecutive earlier submissions that got no answer, as the filter counted them."""
 
 
-_TEXTS = frozenset(
-    [
-        "user",
-        "account",
-        "default_account",
-        "qos",
-        "reservation",
-        "name",
-        "queue",
-        "comment",
-        "workload",
-        "mode",
-        "kind",
-        "gres",
-        "features",
-        "prefer",
-        "array",
-        "script_path",
-        "modules",
-    ]
-)
-_NUMBERS = frozenset(
-    [
-        "uid",
-        "nodes",
-        "max_nodes",
-        "requeue",
-        "tasks",
-        "cpus_per_task",
-        "tasks_per_node",
-        "gpus",
-        "memory_mib_per_node",
-        "memory_mib_per_cpu",
-        "memory_mib_per_gpu",
-        "cpus_per_gpu",
-        "min_cpus_per_node",
-        "exclusive",
-        "time_limit_min",
-        "time_limit_s",
-        "het",
-        "scheduler_since_s",
-        "script_unread",
-    ]
-)
-_LISTS = frozenset(("queues", "pinned", "arguments"))
 _KINDS = (None, "batch", "interactive")
 _OPS = ("decide", "ping", "stats")
 
@@ -176,27 +132,21 @@ def parse(line: bytes) -> Ask:
     return Ask(op, scheduler, asked, asked.user is not None, streak)
 
 
-def _job(fields: dict[str, Any]) -> Job:
+def _job(described: dict[str, Any]) -> Job:
     job = Job()
-    for key, value in fields.items():
-        if value is None:
-            continue
-        if key in _TEXTS:
-            setattr(job, key, _text(key, value, MAX_TEXT))
-        elif key in _NUMBERS:
-            setattr(job, key, _number(key, value))
-        elif key in _LISTS:
-            setattr(job, key, _list(key, value))
-        elif key == "script":
-            job.script = _text(key, value, MAX_SCRIPT_BYTES)
+    for key, value in described.items():
+        read = _READERS.get(key)
+        if read is not None and value is not None:
+            setattr(job, key, read(key, value))
     if job.kind not in _KINDS:
         raise Refusal("job.kind is not batch or interactive")
     return job
 
 
-def _text(key: str, value: Any, longest: int) -> str:
+def _text(key: str, value: Any) -> str:
     if type(value) is not str:
         raise Refusal(f"job.{key} is not a string")
+    longest = MAX_SCRIPT_BYTES if key == "script" else MAX_TEXT
     if len(value) > longest:
         raise Refusal(f"job.{key} is longer than {longest} characters")
     return value
@@ -219,3 +169,14 @@ def _list(key: str, value: Any) -> tuple[str, ...]:
         if type(item) is not str or len(item) > MAX_TEXT:
             raise Refusal(f"job.{key} is not a list of strings")
     return tuple(value)
+
+
+_READER_OF = {
+    "str | None": _text,
+    "int | None": _number,
+    "tuple[str, ...] | None": _list,
+}
+_READERS: dict[str, Callable[[str, Any], object]] = {
+    field.name: _READER_OF[str(field.type)] for field in fields(Job)
+}
+"""The function that checks a key's value, by the type of the field."""

@@ -12,8 +12,8 @@ from contextlib import suppress
 class Notifier:
     """Sends ``READY=1``, ``WATCHDOG=1`` and ``STOPPING=1`` to the service manager; never blocks."""
 
-    def __init__(self, address: str | None = None) -> None:
-        address = os.environ.get("NOTIFY_SOCKET") if address is None else address
+    def __init__(self) -> None:
+        address = os.environ.get("NOTIFY_SOCKET")
         self._address = "\0" + address[1:] if address and address[0] == "@" else address
         self._socket = (
             socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK)

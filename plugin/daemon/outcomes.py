@@ -43,6 +43,8 @@ index and the memory late.
 """
 _ASKED_OTHERWISE = (Code.OTHER_GRES, Code.OTHER_FEATURES)
 """Codes of candidates that the job's own request ruled out, so that the job did not run there."""
+_MEASURED = {*Outcome.__slots__} & {*OutcomeRecord.__slots__} - {"decision", "queue"}
+"""Names of the values that a record takes from the outcome as they are."""
 _STAMP_AGE_S = 3_600.0
 _CLOCKS_S = 60.0
 """The largest expected difference in seconds between the clocks of two hosts."""
@@ -196,28 +198,15 @@ def record_of(
     job ran.
     """
     queues = {candidate.name: candidate.queue for candidate in kinds.candidates}
-    ran_on = RanOn(outcome.queue, outcome.nodes, outcome.gpus, outcome.gpu_type)
+    ran_on = RanOn(outcome.queue, outcome.node_list, outcome.gpus, outcome.gpu_type)
     row = predicted_row(outcome.queue, decision, queues, kinds.candidates_of(ran_on))
     low_s, mid_s, high_s = row["runtime_s"] if row else (None, None, None)
+    measured = {name: getattr(outcome, name) for name in _MEASURED}
     return OutcomeRecord(
+        **measured,
         cluster=cluster,
-        job_id=outcome.job_id,
-        user=outcome.user,
-        state=outcome.state,
         decision=decision.id,
         queue=outcome.queue or None,
-        exit_status=outcome.exit_status,
-        submit_s=outcome.submit_s,
-        start_s=outcome.start_s,
-        end_s=outcome.end_s,
-        nodes=outcome.node_count,
-        cores=outcome.cores,
-        gpus=outcome.gpus,
-        time_limit_s=outcome.time_limit_s,
-        max_rss_bytes=outcome.peak_memory_bytes,
-        gpu_peak_bytes=outcome.peak_gpu_memory_bytes,
-        energy_j=outcome.energy_j,
-        elapsed_s=outcome.elapsed_s,
         workload=decision.workload,
         bundle=decision.bundle,
         candidate=row["candidate"] if row else None,
@@ -225,13 +214,6 @@ def record_of(
         predicted_low_s=low_s,
         predicted_s=mid_s,
         predicted_high_s=high_s,
-        node_list=outcome.nodes,
-        gpu_type=outcome.gpu_type,
-        cpu_time_s=outcome.cpu_time_s,
-        disk_read_bytes=outcome.disk_read_bytes,
-        disk_written_bytes=outcome.disk_written_bytes,
-        gpu_utilisation=outcome.gpu_utilisation,
-        gpu_utilisation_peak=outcome.gpu_utilisation_peak,
     )
 
 

@@ -128,16 +128,16 @@ def sizes_of_tasks(text: str, indices: str | None) -> tuple[tuple[float, int], .
     rule = _SIZE_BY_INDEX.fullmatch(text)
     if rule is not None:
         start, step = float(rule[1] or 0), float(rule[2])
-        found = [start + step * index for part in ranges for index in part]
-        if not all(0 < size < math.inf for size in found):
+        sizes = [start + step * index for part in ranges for index in part]
+        if not all(0 < size < math.inf for size in sizes):
             raise ValueError("the size of a task would not be a positive number")
     elif "i" in text:
         raise ValueError("a size from the index i is written as 100+10i")
     else:
-        found = [_size(one) for one in text.split(":")]
-        if len(found) != tasks:
-            raise ValueError(f"it names {len(found)} sizes for an array of {tasks} tasks")
-    return _grouped(found)
+        sizes = [_size(word) for word in text.split(":")]
+        if len(sizes) != tasks:
+            raise ValueError(f"it names {len(sizes)} sizes for an array of {tasks} tasks")
+    return _grouped(sizes)
 
 
 def _grouped(sizes: list[float]) -> tuple[tuple[float, int], ...]:
@@ -234,8 +234,8 @@ def gpus_in(gres: str | None) -> int:
     """
     if not gres or "gpu" not in gres:
         return 0
-    found = (_GPU.fullmatch(part.strip()) for part in gres.split(","))
-    return sum(int(match[1] or 1) for match in found if match is not None)
+    matches = (_GPU.fullmatch(part.strip()) for part in gres.split(","))
+    return sum(int(match[1] or 1) for match in matches if match is not None)
 
 
 def task_array(indices: str | None) -> TaskArray | None:
@@ -256,14 +256,14 @@ def _task_array(indices: str | None, sizes: tuple[tuple[float, int], ...]) -> Ta
 
 def _ranges(indices: str) -> list[range]:
     """Return the index ranges in a job array's text, by first index; empty: unreadable."""
-    found = []
+    ranges = []
     for part in indices.partition("%")[0].split(","):
         match = _RANGE.fullmatch(part.strip())
         if match is None:
             return []
         first, last, step = int(match[1]), int(match[2] or match[1]), int(match[3] or 1)
-        found.append(range(first, last + 1, max(1, step)))
-    return sorted(found, key=lambda one: one.start)
+        ranges.append(range(first, last + 1, max(1, step)))
+    return sorted(ranges, key=lambda indices: indices.start)
 
 
 def shape(job: Job) -> tuple[int, int]:
@@ -285,15 +285,16 @@ def _deadline_s(job: Job) -> float | None:
     """
     if not job.comment or DEADLINE not in job.comment:
         return None
-    found = _DEADLINE.search(job.comment)
-    if found is None:
+    match = _DEADLINE.search(job.comment)
+    if match is None:
         return None
+    option = f"--comment={DEADLINE}{match[1][:40]}"
     try:
-        within_s = parse_duration_s(found[1])
+        within_s = parse_duration_s(match[1])
     except ValueError as error:
-        raise ValueError(f"--comment={DEADLINE}{found[1][:40]} {error}.") from None
+        raise ValueError(f"{option} {error}.") from None
     if within_s <= 0:
-        raise ValueError(f"--comment={DEADLINE}{found[1][:40]} is over at once.")
+        raise ValueError(f"{option} is over at once.")
     return within_s
 
 

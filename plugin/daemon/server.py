@@ -16,7 +16,7 @@ from enum import Enum
 
 from berth.pilot.errors import BerthError
 from berth.plugin.daemon import replies
-from berth.plugin.daemon.listener import Listening, Standing
+from berth.plugin.daemon.listener import Listener, Standing
 from berth.plugin.daemon.messages import MAX_REQUEST_BYTES
 from berth.plugin.host import HOST, Host
 from berth.plugin.usernames import peer_uid
@@ -77,7 +77,7 @@ class Server:
 
     def __init__(
         self,
-        listener: Listening,
+        listener: Listener,
         handle: Handle,
         uids: Collection[int],
         *,

@@ -12,26 +12,35 @@ import itertools
 import logging
 import secrets
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
-from typing import NamedTuple
+from dataclasses import replace
 
 from berth.pilot.version import VERSION
 from berth.plugin.daemon import replies, requests
 from berth.plugin.daemon.filter_breaker import Breakers
 from berth.plugin.daemon.identifiers import Identifiers
 from berth.plugin.daemon.matched import PastJobKeys, matched_workload
-from berth.plugin.daemon.messages import Ask, Job, Refusal, parse
+from berth.plugin.daemon.messages import Ask, Refusal, parse
 from berth.plugin.daemon.own_queue import in_own_queue
 from berth.plugin.daemon.record import Answered
 from berth.plugin.daemon.script_shape import with_shape
 from berth.plugin.daemon.shelf import Shelf
 from berth.plugin.daemon.stats import Stats
+from berth.plugin.daemon.verdicts import (
+    MEMORY_EDITS,
+    TELLS_USERS,
+    Question,
+    Verdict,
+    as_control,
+    kept_at_once,
+    message_to_user,
+    no_forecast,
+    verdict_of,
+)
 from berth.plugin.daemon.view import Kept, SiteView, Snapshot, killed
 from berth.plugin.history.matching import JobDescription, workload_key
 from berth.plugin.host import HOST, Host
 from berth.plugin.outcomes.exploring import Ledger, allowance_for
 from berth.plugin.right_sizing.fitting import (
-    Fit,
     Watch,
     failed_in_slice,
     fit,
@@ -39,12 +48,11 @@ from berth.plugin.right_sizing.fitting import (
     slice_key,
     wants_slices,
 )
-from berth.plugin.site.document import Show
 from berth.plugin.usernames import UserNames
-from berth.plugin.workloads.names import may_use, resolved
+from berth.plugin.workloads.names import resolved
 from berth.policies.codes import BY_FIT, Code
 from berth.policies.slice_choice import profiles_that_will_do
-from berth.policies.values import Candidate, CandidateState, Decision, Mode, Request
+from berth.policies.values import Candidate, CandidateState, Mode, Request
 
 log = logging.getLogger("berth.serve")
 
@@ -55,43 +63,17 @@ request line, reply line, and the user's name where the request has only the uid
 """
 
 
+_NOT_LOOKED_AT = frozenset(
+    (Code.OPTED_OUT, Code.BAD_MODE, Code.NOT_COVERED_USER, Code.NOT_COVERED_ACCOUNT,
+     Code.NOT_COVERED_QUEUE, Code.NOT_COVERED_KIND)
+)  # fmt: skip
+"""Codes of jobs whose requested memory is not compared with what past jobs needed."""
+
+
 def _keep_nothing(
     _time_s: float, _mode: str, _request: bytes, _reply: bytes, _user: str | None
 ) -> None:
     """Discard the answer: for services that keep no journal."""
-
-
-class _Question(NamedTuple):
-    """One submission, and the tables that answer it."""
-
-    line: bytes
-    ask: Ask
-    mode: Mode
-    site: SiteView
-    shelf: Shelf
-    snapshot: Snapshot
-    past: PastJobKeys
-    started_ns: int
-
-    @property
-    def job(self) -> Job:
-        return self.ask.job
-
-
-@dataclass(slots=True)
-class _Verdict:
-    """The action for one job, with its reason."""
-
-    code: str
-    reason: str
-    decision: Decision | None = None
-    changes: replies.Edits = field(default_factory=dict)
-    memory: Fit | None = None
-    """The memory check's message or change; None where the check has nothing to report."""
-    slice_key: str = ""
-    """The key of the job and similar jobs, where it gets a slice by what past runs used."""
-    is_control: bool = False
-    """True: the changes are recorded and not made, to compare other jobs with this one."""
 
 
 class Service:
@@ -112,9 +94,8 @@ class Service:
         keep: Keep = _keep_nothing,
         host: Host = HOST,
         identifiers: Identifiers | None = None,
-        draw: Callable[[], float] | None = None,
     ) -> None:
-        self._draw = draw or secrets.SystemRandom().random
+        self._draw = secrets.SystemRandom().random
         """Returns a random number from 0 to 1; jobs with one below ``policy.control`` are control
         jobs."""
         self._clock, self._files = host.clock, host.files
@@ -165,7 +146,7 @@ class Service:
             "learnt": self.shelf.learnt,
             "store_revision": self.shelf.revision,
             "places": {
-                candidate.name: _standing(candidate, snapshot.states[candidate.name])
+                candidate.name: _state_of(candidate, snapshot.states[candidate.name])
                 for candidate in self.site.decider.candidates
                 if candidate.name in snapshot.states
             },
@@ -191,7 +172,7 @@ class Service:
         if job.user is None and job.uid is not None:
             job.user = self._names.of(job.uid)
         mode = requests.effective_mode(site.mode, job.mode)
-        question = _Question(
+        question = Question(
             line,
             ask,
             mode,
@@ -202,7 +183,7 @@ class Service:
             started_ns,
         )
         named = requests.choice(job)
-        kept = _kept_at_once(question, named)
+        kept = kept_at_once(question, named)
         choice = named
         if named.workload is not None:
             name = resolved(job.user or "", named.workload, question.shelf.names)
@@ -214,7 +195,7 @@ class Service:
             auto_queue=site.auto_queue, default_memory=question.snapshot.default_memory,
             default_limits_s=question.snapshot.default_limits_s,
         )  # fmt: skip
-        verdict = None if kept is None else _Verdict(kept.code, kept.sentence)
+        verdict = None if kept is None else Verdict(kept.code, kept.sentence)
         if verdict is None:
             share = site.decider.settings.control
             is_drawn = share > 0 and self._draw() < share
@@ -223,7 +204,7 @@ class Service:
                 mode = requests.effective_mode(mode, site.fit_mode.value)
                 question = question._replace(mode=mode)
             if is_drawn and mode is Mode.ENFORCE and request.workload and verdict.changes:
-                verdict = _control(verdict, share)
+                verdict = as_control(verdict, share)
         if not verdict.is_control:
             self._look_at_memory(question, request, verdict)
         described = None
@@ -232,8 +213,8 @@ class Service:
         return self._answer(question, request, verdict, described)
 
     def _judged(
-        self, question: _Question, request: Request, *, may_explore: bool
-    ) -> tuple[Request, _Verdict]:
+        self, question: Question, request: Request, *, may_explore: bool
+    ) -> tuple[Request, Verdict]:
         """Return the verdict on a job, and the request in the form that the decision used."""
         site, shelf, job, states = (
             question.site, question.shelf, question.job, question.snapshot.states,
@@ -245,8 +226,8 @@ class Service:
                 site=site, shelf=shelf, snapshot=question.snapshot, now_s=now_s,
             )  # fmt: skip
             if isinstance(decided, Kept):
-                return request, _Verdict(decided.code, decided.sentence)
-            return request, _of_decision(job, request, decided)
+                return request, Verdict(decided.code, decided.sentence)
+            return request, verdict_of(job, request, decided)
         name = request.workload
         forecast = None if name is None else shelf.forecast(name, request.user)
         follows = forecast is not None and forecast.follows_shape
@@ -265,8 +246,8 @@ class Service:
             allowance = allowance_for(self.ledger, job.kind, job.comment, request, forecast)
         decision = site.decider.decide(request, states, forecast, now_s, allowance)
         if decision.code == Code.NO_WORKLOAD and name is not None:
-            return request, _no_forecast(name, is_known=name in shelf.names)
-        verdict = _of_decision(job, request, decision)
+            return request, no_forecast(name, is_known=name in shelf.names)
+        verdict = verdict_of(job, request, decision)
         if (
             by_use
             and verdict.code not in BY_FIT
@@ -275,20 +256,20 @@ class Service:
             verdict.slice_key = by_use
         return request, verdict
 
-    def _look_at_memory(self, question: _Question, request: Request, verdict: _Verdict) -> None:
+    def _look_at_memory(self, question: Question, request: Request, verdict: Verdict) -> None:
         """Compare the requested memory with the measured need; put a message or an edit into the
         verdict.
         """
         needs, mode, changes = question.shelf.memory_needs, question.mode, verdict.changes
         asked = request.resources.memory_bytes_per_node
-        if not needs or not asked or mode not in _ANSWERED or verdict.code in _NOT_LOOKED_AT:
+        if not needs or not asked or mode not in TELLS_USERS or verdict.code in _NOT_LOOKED_AT:
             return
         own = (workload_key(request.user, request.workload),) if request.workload else ()
         need = need_of(needs.get, itertools.chain(question.past, own))
         if need is None:
             return
         nodes = max(1, request.resources.nodes)
-        shared_anew = not _MEMORY.isdisjoint(changes) or changes.get("nodes", nodes) != nodes
+        shared_anew = not MEMORY_EDITS.isdisjoint(changes) or changes.get("nodes", nodes) != nodes
         enforced = mode is Mode.ENFORCE
         watch = Watch(
             question.snapshot.guard, self._clock.time(), enforced,
@@ -307,9 +288,9 @@ class Service:
 
     def _answer(
         self,
-        question: _Question,
+        question: Question,
         request: Request,
-        verdict: _Verdict,
+        verdict: Verdict,
         described: JobDescription | None,
     ) -> bytes:
         """Count, record and journal the answer to a submission, and return the reply line."""
@@ -342,7 +323,7 @@ class Service:
                 fit="" if fitted is None else fitted.key,
                 use=verdict.slice_key if action == "edit" else "",
             ),
-            message=_message(question, request, verdict),
+            message=message_to_user(question, request, verdict),
             decision=name,
             code=verdict.code,
         )
@@ -354,75 +335,7 @@ class Service:
         return (self._clock.perf_counter_ns() - started_ns) // 1000
 
 
-def _kept_at_once(question: _Question, named: requests.Choice) -> Kept | None:
-    """Return why the job is left unchanged whatever its workload is; None: no such reason."""
-    job = question.job
-    if named.opted_out:
-        return Kept(Code.OPTED_OUT, "You asked Berth to leave this job alone.")
-    if question.mode is Mode.OFF:
-        return Kept(Code.BAD_MODE, "BERTH_MODE is not off, shadow, advise or enforce.")
-    if named.problem is not None:
-        return Kept(named.code, named.problem)
-    if job.user is None and job.uid is not None:
-        return Kept(Code.NOT_COVERED_USER, f"The name of user {job.uid} is not known yet.")
-    if named.workload is not None and not may_use(job.user or "", named.workload):
-        return Kept(Code.NO_WORKLOAD, f"{named.workload} is another user's workload.")
-    return question.site.covers(job)
-
-
-def _no_forecast(workload: str, *, is_known: bool) -> _Verdict:
-    if is_known:
-        return _Verdict(
-            Code.NO_FORECAST,
-            f"Nothing is predicted yet of {workload}: berth workload refresh {workload}.",
-        )
-    return _Verdict(Code.NO_WORKLOAD, f"There is no workload named {workload} in the store.")
-
-
-def _of_decision(job: Job, request: Request, decision: Decision) -> _Verdict:
-    """Return the verdict for a decision; without edits where they would alter a fixed job shape."""
-    changes = replies.edits(request, decision)
-    verdict = _Verdict(decision.code, decision.reason, decision, changes)
-    if job.kind == "interactive":
-        if request.resources.nodes == 0 and changes.get("nodes") == 1:
-            del changes["nodes"]  # every node has the requested GPUs
-        asked_memory = request.needs.memory_form is not None
-        if not (_SHAPE if asked_memory else _LAYOUT).isdisjoint(changes):
-            verdict.code, verdict.reason, verdict.changes = *_INTERACTIVE_SHAPE, {}
-    if "shape" in request.pinned and not _SHAPE.isdisjoint(verdict.changes):
-        verdict.code, verdict.reason, verdict.changes = *_PINNED_SHAPE, {}
-    return verdict
-
-
-def _control(verdict: _Verdict, share: float) -> _Verdict:
-    """Return the verdict for a job that was drawn to be left as written."""
-    reason = (
-        f"This job is left as written: {100 * share:.3g} % of the jobs that Berth would change, "
-        f"drawn at random, show what its choices are worth. Otherwise: {verdict.reason}"
-    )
-    return replace(verdict, code=Code.CONTROL, reason=reason, is_control=True)
-
-
-def _message(question: _Question, request: Request, verdict: _Verdict) -> str | None:
-    """Return the message that the site's ``show`` setting allows for the user; None: no message."""
-    site, mode = question.site, question.mode
-    is_silent = site.show is Show.NONE or (verdict.is_control and site.show is not Show.ALL)
-    if is_silent or mode not in _ANSWERED:
-        return None
-    if verdict.changes and mode is Mode.ENFORCE:
-        opt_out = site.schedulers[question.ask.scheduler].opt_out
-        return replies.message(verdict.reason, opt_out=opt_out)
-    if verdict.changes:
-        return replies.message(f"Berth would choose: {verdict.reason}")
-    if site.show is not Show.ALL:
-        return None
-    asked = request.wants_placement or request.workload or verdict.code == Code.UNTYPED_GPU
-    if asked and verdict.code not in _NOT_AT_SUBMISSION:
-        return replies.message(verdict.reason)
-    return None if verdict.memory is None else replies.message(verdict.memory.sentence)
-
-
-def _standing(candidate: Candidate, state: CandidateState) -> dict[str, object]:
+def _state_of(candidate: Candidate, state: CandidateState) -> dict[str, object]:
     return {
         "platform": candidate.platform,
         "slices": candidate.slice_of is not None,
@@ -432,25 +345,3 @@ def _standing(candidate: Candidate, state: CandidateState) -> dict[str, object]:
         "pending_jobs": state.pending_jobs,
         "expects_waits": state.waits is not None,
     }
-
-
-_ANSWERED = (Mode.ADVISE, Mode.ENFORCE)
-_NOT_LOOKED_AT = frozenset(
-    (Code.OPTED_OUT, Code.BAD_MODE, Code.NOT_COVERED_USER, Code.NOT_COVERED_ACCOUNT,
-     Code.NOT_COVERED_QUEUE, Code.NOT_COVERED_KIND)
-)  # fmt: skip
-_NOT_AT_SUBMISSION = frozenset((Code.OPTED_OUT, Code.NO_WORKLOAD, Code.NO_FORECAST))
-"""Codes that only `berth why` reports: users whose programs Berth does not know need no message at
-submission.
-"""
-_INTERACTIVE_SHAPE = Kept(
-    Code.INTERACTIVE_SHAPE,
-    "srun and salloc keep the tasks, cores and memory that you gave them.",
-)
-_PINNED_SHAPE = Kept(
-    Code.PINNED_SHAPE,
-    "You asked for whole nodes, or in a form that Berth cannot write anew.",
-)
-_LAYOUT = frozenset(("nodes", "tasks", "cpus_per_task"))
-_MEMORY = frozenset(("memory_mib_per_node", "memory_mib_per_cpu"))
-_SHAPE = _LAYOUT | _MEMORY

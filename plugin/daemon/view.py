@@ -57,11 +57,11 @@ class SiteView:
     """Whether the site allows, for any candidate, changing a job's number of tasks."""
 
     def __post_init__(self) -> None:
-        found: dict[str, tuple[str, ...]] = {}
+        slice_queues: dict[str, tuple[str, ...]] = {}
         for c in self.decider.candidates:
             if c.slice_of is not None and ":" in (c.gres or ""):
-                found[c.queue] = (*found.get(c.queue, ()), c.name)
-        object.__setattr__(self, "slice_queues", MappingProxyType(found))
+                slice_queues[c.queue] = (*slice_queues.get(c.queue, ()), c.name)
+        object.__setattr__(self, "slice_queues", MappingProxyType(slice_queues))
         may = any(c.translation.keep_tasks is False for c in self.decider.candidates)
         object.__setattr__(self, "changes_shapes", may)
 

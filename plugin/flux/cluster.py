@@ -103,7 +103,7 @@ def banks_of(answer: Mapping[str, Any]) -> Banks | None:
         return None
     try:
         return Banks(answer)
-    except (LookupError, TypeError, ValueError, AttributeError):
+    except commands.UNEXPECTED:
         raise SchedulerError(
             f"{PLUGIN} answered something unreadable: {json.dumps(answer)[:80]}"
         ) from None
@@ -153,7 +153,7 @@ def parse_cluster(answers: Mapping[str, Any], *, as_of_s: float) -> ClusterFacts
     """Parse the answers of Flux's services. Raises SchedulerError where an answer is unexpected."""
     try:
         return _cluster(answers, as_of_s)
-    except (LookupError, TypeError, ValueError, AttributeError) as error:
+    except commands.UNEXPECTED as error:
         raise SchedulerError(
             f"Flux answered something unreadable: {type(error).__name__} {error}"[:200]
         ) from None

@@ -19,6 +19,8 @@ _HINTS = Hints(
 )  # fmt: skip
 _UNREACHED = ("flux_open", "Unable to connect to Flux", "Unable to connect to broker")
 _MOST_SAID = 300
+UNEXPECTED = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError)
+"""What is raised where an answer of Flux is read that has another form than expected."""
 
 
 def run(

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -58,8 +59,22 @@ def flux_submit(job: Job, request: Request, edit: Edit | None) -> tuple[str, ...
         "bank": request.account,
         "setattr": workload_attribute(job),
     }
-    words = [f"--{name}={value}" for name, value in options.items() if value is not None]
-    return ("flux", "batch" if job.is_script else "submit", *words, *job.words)
+    return ("flux", "batch" if job.is_script else "submit", *_words(options), *job.words)
+
+
+def _words(options: Mapping[str, object]) -> list[str]:
+    """Return options as words of a command; those that are None are left out."""
+    return [f"--{name}={value}" for name, value in options.items() if value is not None]
+
+
+def _batch_options(job: NodeJob | WorkersJob) -> dict[str, object]:
+    return {
+        "job-name": job.name,
+        "queue": None if job.queue == ANONYMOUS else job.queue,
+        "time-limit": f"{math.ceil(job.time_limit_s)}s",
+        "bank": job.account,
+        "setattr": "user.berth.mode=off",
+    }
 
 
 def node_batch(job: NodeJob) -> tuple[str, ...]:
@@ -67,29 +82,13 @@ def node_batch(job: NodeJob) -> tuple[str, ...]:
     two.
     """
     nodes = [job.node, *([job.second_node] if job.second_node else [])]
-    options = {
-        "job-name": job.name,
-        "queue": None if job.queue == ANONYMOUS else job.queue,
-        "requires": f"host:{','.join(nodes)}",
-        "time-limit": f"{math.ceil(job.time_limit_s)}s",
-        "bank": job.account,
-        "output": job.output,
-        "setattr": "user.berth.mode=off",
-    }
-    words = [f"--{name}={value}" for name, value in options.items() if value is not None]
-    return ("flux", "batch", f"-N{len(nodes)}", "--exclusive", *words, str(job.script))
+    options = _batch_options(job) | {"requires": f"host:{','.join(nodes)}", "output": job.output}
+    return ("flux", "batch", f"-N{len(nodes)}", "--exclusive", *_words(options), str(job.script))
 
 
 def workers_batches(job: WorkersJob) -> tuple[tuple[str, ...], ...]:
     """Return one ``flux batch`` command per copy of a worker script."""
-    options = {
-        "job-name": job.name,
-        "queue": None if job.queue == ANONYMOUS else job.queue,
-        "time-limit": f"{math.ceil(job.time_limit_s)}s",
-        "bank": job.account,
-        "setattr": "user.berth.mode=off",
-    }
-    words = [f"--{name}={value}" for name, value in options.items() if value is not None]
+    words = _words(_batch_options(job))
     return tuple(
         (
             "flux", "batch", "-n1", f"-c{job.cores}", *words,

@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 from berth.pilot.errors import SchedulerError
+from berth.plugin.flux import commands
 from berth.plugin.flux.frobnicator import ANONYMOUS, one_line, value_at
 from berth.plugin.scheduler import EndedJobs, Outcome, stamped_decision
 from berth.plugin.usernames import name_of
@@ -20,9 +21,6 @@ _LONGEST_PROBLEM = 300
 _RUN, _INACTIVE = 16, 64
 """Job states (RFC 21) as job-list numbers them; CLEANUP (32) still counts as running."""
 _RESULTS = {1: "completed", 2: "failed", 4: "cancelled", 8: "timeout"}
-_UNREADABLE = (
-    LookupError, TypeError, ValueError, AttributeError, RecursionError, OverflowError,
-)  # fmt: skip
 
 
 def parse_ended(lines: Iterable[str]) -> EndedJobs:
@@ -37,7 +35,7 @@ def parse_ended(lines: Iterable[str]) -> EndedJobs:
             if error is None:
                 outcomes.append(_ended(answer))
                 continue
-        except _UNREADABLE as error:
+        except commands.UNEXPECTED as error:
             refused = f"Flux's record of a job cannot be read: {type(error).__name__} {error}"
         else:
             refused = f"Flux does not tell the jobspec of job {answer.get('id')}: {error}"
@@ -68,7 +66,7 @@ def parse_outcomes(answers: Mapping[str, Any]) -> dict[str, Outcome]:
                 outcomes[job_id] = _listed(job_id, answer["job"])
             elif "eventlog" in answer:
                 outcomes[job_id] = _logged(job_id, answer)
-        except _UNREADABLE as error:
+        except commands.UNEXPECTED as error:
             problem = f"record of job {job_id} cannot be read: {type(error).__name__} {error}"
             raise SchedulerError(one_line(f"Flux's {problem}", _LONGEST_PROBLEM)) from None
     return outcomes
@@ -88,13 +86,13 @@ def _listed(job_id: str, job: Mapping[str, Any]) -> Outcome:
         state=state,
         queue=str(job.get("queue", "")),
         elapsed_s=_elapsed_s(started_s, ended_s),
-        nodes=str(job.get("nodelist", "")),
+        node_list=str(job.get("nodelist", "")),
         user=name_of(int(job["userid"])) if "userid" in job else "",
         exit_status=_exit_status(job.get("waitstatus")),
         submit_s=_number(job.get("t_submit")),
         start_s=_number(started_s),
         end_s=_number(ended_s),
-        node_count=_count(job.get("nnodes")),
+        nodes=_count(job.get("nnodes")),
         cores=_count(job.get("ncores")),
         time_limit_s=_number(job.get("duration")) or None,
     )

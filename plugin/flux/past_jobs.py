@@ -127,7 +127,6 @@ _MORE = ("t_cleanup", "eventlog", "bank")
 _ENDS = ("afterany", "afterok", "afternotok", "afterexcept")
 _NO_JOB = ("begin-time",)
 """Dependency schemes that refer to no other job and are satisfied once the job runs."""
-_FAULTS = (ValueError, LookupError, TypeError, AttributeError, RecursionError, SchedulerError)
 
 
 def read_archive(file: Path, cluster: str) -> ReadJobs:
@@ -193,7 +192,7 @@ def _archived_job(row: Mapping[str, Any], cluster: str) -> PastJobRecord | None:
         duration = float(system.get("duration") or 0)
         name = value_at(spec, "attributes", "system", "job", "name") or _command(spec)
         state = _state(str(number), row)
-    except _FAULTS:
+    except (*commands.UNEXPECTED, SchedulerError):
         raise Unreadable("its resource set, jobspec or eventlog is not one of Flux's") from None
     return PastJobRecord(
         cluster=cluster,
@@ -246,7 +245,7 @@ def _state(job_id: str, row: Mapping[str, Any]) -> str:
 def _object(row: Mapping[str, Any], key: str) -> Mapping[str, Any]:
     try:
         value = json.loads(row[key])
-    except (ValueError, TypeError, RecursionError):
+    except commands.UNEXPECTED:
         value = None
     if not isinstance(value, dict):
         raise Unreadable(f"{key} is no JSON object")

@@ -61,7 +61,7 @@ def parse(text: str) -> tuple[PresentJob, ...]:
         parsed_jobs = tuple((_job(job), job) for job in commands.listed_jobs(text))
         ids = {job_number(present.job_id): present.job_id for present, _ in parsed_jobs}
         return tuple(_after(present, job, ids) for present, job in parsed_jobs)
-    except (LookupError, TypeError, ArithmeticError, ValueError, AttributeError, RecursionError):
+    except commands.UNEXPECTED:
         raise SchedulerError(f"flux jobs answered something unreadable: {text[:80]!r}") from None
 
 

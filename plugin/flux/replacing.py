@@ -35,7 +35,6 @@ from berth.plugin.site.site import Site
 
 _STAMP = re.compile(r"\bberth/1 id=([0-9a-z]{1,32}) action=edit\b")
 _STARTED = ("RUN", "CLEANUP", "INACTIVE")
-_NOT_THAT_FORM = (LookupError, TypeError, ValueError, AttributeError)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +75,7 @@ def pending(job_ids: Sequence[str] = ()) -> list[Pending]:
             for job in jobs
             if job["state"] not in _STARTED
         ]
-    except _NOT_THAT_FORM:
+    except commands.UNEXPECTED:
         raise SchedulerError(f"flux jobs answered something unreadable: {text[:80]!r}") from None
     return [
         Pending(job_id, userid, jobspec_of(job_id, original=True), jobspec_of(job_id))
@@ -107,7 +106,7 @@ def as_asked(job: Pending, queues: Mapping[str, Queue]) -> dict[str, Any] | None
     spec = dict(job.original)
     try:
         return describe(spec, job.userid, Shape(spec), dict(queues))
-    except _NOT_THAT_FORM:
+    except commands.UNEXPECTED:
         return None
 
 
@@ -128,7 +127,7 @@ def obstacle(
         carry_out(spec, dict(edits), shape, dict(queues))
     except Refused as problem:
         return str(problem)
-    except _NOT_THAT_FORM:
+    except commands.UNEXPECTED:
         return "its jobspec has a form that Berth does not know"
     if spec["resources"] != job.current.get("resources"):
         return "it would need other resources; cancel it and submit it again"

@@ -219,6 +219,6 @@ def sentence(change: Changed) -> str:
     way = "longer" if change.slower else "shorter"
     moment = time.strftime("%Y-%m-%d %H:%M", time.localtime(change.since_s))
     return (
-        f"{kind} {change.what}: jobs take clearly {way} than before since {moment} (noticed after "
+        f"{kind} {change.name}: jobs take clearly {way} than before since {moment} (noticed after "
         f"{change.jobs} jobs); what was learnt before counts less"
     )

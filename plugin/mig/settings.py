@@ -13,7 +13,8 @@ from typing import Literal
 
 from pydantic import Field, PrivateAttr
 
-from berth.pilot.documents import Document, read_toml, unknown_key
+from berth.pilot.document_errors import unknown_key
+from berth.pilot.documents import Document, read_toml
 from berth.pilot.errors import DocumentError, UsageError
 from berth.plugin.mig.node import AbsolutePath, NodeSettings
 from berth.plugin.scheduler.registry import SCHEDULERS, own_table, scheduler_named

@@ -70,11 +70,9 @@ class Ledger:
         self,
         explore: Explore,
         *,
-        clock: Callable[[], float] = time.time,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self.explore = explore
-        self._clock = clock
         self._monotonic = monotonic
         self._book = SpendingBook()
         self._own: dict[str, Spent] = {}
@@ -84,7 +82,7 @@ class Ledger:
     def read(self, decisions: Decisions) -> None:
         """Read from the store the hours that are not cached, and the newest ones again. Raises
         StoreError."""
-        read_s, now_s = self._monotonic(), self._clock()
+        read_s, now_s = self._monotonic(), time.time()
         last = math.floor(now_s / HOUR_S)
         first = math.floor((now_s - self.explore.period_s) / HOUR_S)
         hours = {}
@@ -115,7 +113,7 @@ class Ledger:
 
     def take(self, decision: str, workload: str, core_hours: float) -> None:
         """Record that a job's placement was exploratory, with its cost in core hours."""
-        self._own[decision] = Spent(self._clock(), workload, core_hours)
+        self._own[decision] = Spent(time.time(), workload, core_hours)
 
     def summary(self) -> dict[str, object]:
         """Return the budget's figures for the daemon's ``stats``."""
@@ -132,7 +130,7 @@ class Ledger:
         return self._monotonic() - book.read_s > STALE_S
 
     def _spent(self, book: SpendingBook) -> list[Spent]:
-        since_s = self._clock() - self.explore.period_s
+        since_s = time.time() - self.explore.period_s
         self._own = {
             name: job
             for name, job in self._own.items()

@@ -100,8 +100,6 @@ def measured_gains(
     outcomes: Sequence[EndedJob],
     decisions: Mapping[str, Ranking],
     candidates: Collection[Candidate] = (),
-    *,
-    seed: int = 0,
 ) -> list[MeasuredGain]:
     """Return the time, cost and energy of the changed jobs against their control jobs, then the
     time by program; empty: there are no control jobs.
@@ -126,7 +124,7 @@ def measured_gains(
     gains = [
         replace(gain, quantity=quantity, days=days)
         for quantity, of_quantity in jobs.items()
-        if (gain := gain_of(of_quantity, seed=seed)) is not None
+        if (gain := gain_of(of_quantity)) is not None
     ]
     by_program: dict[str, list[Job]] = {}
     for job in jobs["time"]:
@@ -134,7 +132,7 @@ def measured_gains(
     programs = [
         replace(gain, program=program, days=days)
         for program, of_program in by_program.items()
-        if len(by_program) > 1 and (gain := gain_of(of_program, seed=seed)) is not None
+        if len(by_program) > 1 and (gain := gain_of(of_program)) is not None
     ]
     return [*gains, *sorted(programs, key=lambda gain: (-gain.total, gain.program or ""))]
 
@@ -154,7 +152,7 @@ def _values(outcome: EndedJob, candidate: Candidate | None) -> list[tuple[str, f
     return values
 
 
-def gain_of(jobs: Sequence[Job], *, seed: int = 0) -> MeasuredGain | None:
+def gain_of(jobs: Sequence[Job]) -> MeasuredGain | None:
     """Return the gain of the changed jobs against the control jobs of the same programs; None:
     no program has both."""
     both = {j.program for j in jobs if j.is_control} & {j.program for j in jobs if not j.is_control}
@@ -178,7 +176,7 @@ def gain_of(jobs: Sequence[Job], *, seed: int = 0) -> MeasuredGain | None:
     clusters = len(users) if table.by_user else len(controls)
     if clusters < FEWEST or len(changed) < FEWEST:
         return gain
-    generator = np.random.default_rng(seed)
+    generator = np.random.default_rng(0)
     share = np.full(table.clusters, 1 / table.clusters)
     drawn = table.log_ratios(generator.multinomial(table.clusters, share, DRAWS).astype(float))
     wide = _SIGMAS * _small_sample_factor(clusters - 1)

@@ -71,10 +71,11 @@ class Outcome:
     queue: str
     elapsed_s: float
     """Seconds from the job's start to its end, or until now, without the time it was suspended."""
-    nodes: str = ""
-    peak_memory_bytes: int | None = None
+    node_list: str = ""
+    """The job's nodes as a compressed list, for example ``cn[001-004]``."""
+    max_rss_bytes: int | None = None
     """The highest host memory on any one node, in bytes."""
-    peak_gpu_memory_bytes: int | None = None
+    gpu_peak_bytes: int | None = None
     """The highest memory of any one GPU or slice, in bytes; None also where the job had no GPU."""
     user: str = ""
     decision: str | None = None
@@ -83,7 +84,8 @@ class Outcome:
     submit_s: float | None = None
     start_s: float | None = None
     end_s: float | None = None
-    node_count: int | None = None
+    nodes: int | None = None
+    """Number of nodes."""
     cores: int | None = None
     """CPUs as the scheduler counts them; on Slurm these may be hardware threads."""
     gpus: int | None = None

@@ -184,7 +184,7 @@ class Scheduler(Protocol):
             outcome.state,
             outcome.queue,
             start_s=outcome.start_s,
-            nodes=outcome.nodes,
+            nodes=outcome.node_list,
             elapsed_s=outcome.elapsed_s,
             time_limit_s=outcome.time_limit_s,
         )

@@ -11,7 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from berth.pilot.documents import Document, read_json, read_toml, unknown_key
+from berth.pilot.document_errors import unknown_key
+from berth.pilot.documents import Document, read_json, read_toml
 from berth.pilot.errors import BerthError, DocumentError, UsageError
 from berth.pilot.platform import Platform
 from berth.plugin.history.programs import FIELDS, ProgramRules, compiled_by_re2, rule

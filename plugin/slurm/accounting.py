@@ -167,8 +167,8 @@ def _read_sacct(text: str) -> _Reading:
             outcome = reading.outcomes[job_id]
             reading.outcomes[job_id] = replace(
                 outcome,
-                peak_memory_bytes=usage.host_bytes or None,
-                peak_gpu_memory_bytes=usage.gpu_bytes or None,
+                max_rss_bytes=usage.host_bytes or None,
+                gpu_peak_bytes=usage.gpu_bytes or None,
                 disk_read_bytes=usage.disk_read_bytes or None,
                 disk_written_bytes=usage.disk_written_bytes or None,
                 gpu_utilisation=usage.gpu_mean(outcome.gpus, outcome.elapsed_s),
@@ -185,7 +185,7 @@ def _outcome(job_id: str, record: Record) -> Outcome:
         state=state_of(record["State"]),
         queue=record["Partition"],
         elapsed_s=duration_s(record["Elapsed"]) or 0.0,
-        nodes=recorded_nodes(record["NodeList"]),
+        node_list=recorded_nodes(record["NodeList"]),
         user=record["User"],
         decision=stamp,
         stamp_lost=stamp is None and record["AdminComment"] != "",
@@ -193,7 +193,7 @@ def _outcome(job_id: str, record: Record) -> Outcome:
         submit_s=moment_s(record["Submit"], utc=True),
         start_s=moment_s(record["Start"], utc=True),
         end_s=moment_s(record["End"], utc=True),
-        node_count=nodes,
+        nodes=nodes,
         cores=count(record["NCPUS"].partition("-")[0]),
         gpus=gpus_in(record["AllocTRES"]) or _requested_gpus(record.get("ReqTRES", ""), nodes),
         gpu_type=gpu_type_in(record["AllocTRES"]),

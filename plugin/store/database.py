@@ -61,6 +61,7 @@ class Database:
         """Create the SQLite file if it is absent, readable for its owner and group only.
 
         A file that root creates gets the folder's owner: the daemon's user, who must write to it.
+        Raises StoreError where it cannot be created.
         """
         if self.path is None or self.path.exists():
             return

@@ -111,10 +111,6 @@ class Learning:
             evidence += self._select(select(*_EVIDENCE).where(table.c.job_id.in_(piece)))
         return {(record.cluster, record.job_id): record for record in evidence}
 
-    def of_workload(self, workload: str, count: int) -> list[EvidenceRecord]:
-        """Return the evidence of the last ``count`` jobs of a workload, ordered by end time."""
-        return self._last(tables.evidence.c.workload == workload, count)
-
     def of_user(self, user: str, count: int) -> list[EvidenceRecord]:
         """Return the evidence of the last ``count`` jobs of a user, ordered by end time."""
         return self._last(tables.evidence.c.user == user, count)

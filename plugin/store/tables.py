@@ -191,7 +191,6 @@ evidence = Table(
     metadata,
     *_columns(records.EvidenceRecord, *_JOB),
     Index("ix_evidence_user_ended_s", "user", "ended_s"),
-    Index("ix_evidence_workload_ended_s", "workload", "ended_s"),
     Index("ix_evidence_job_id", "job_id"),
     Index("ix_evidence_ended_s", "ended_s"),
     comment="'use': used, censored, or why the job is left out; 'score': standard deviations "

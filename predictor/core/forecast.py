@@ -173,12 +173,12 @@ class Forecast:
         cores or GPUs of all ``nodes`` together. Exactly 1 for the same platform and units; None
         where one of the platforms was not forecast.
         """
-        here, there = self.at(platform, units, nodes), self.at(other, other_units, nodes)
-        if here is None or there is None:
+        first, second = self.at(platform, units, nodes), self.at(other, other_units, nodes)
+        if first is None or second is None:
             return None
         if (platform, units) == (other, other_units):
             return Interval(1.0, 1.0, 1.0)
-        return here.times_faster_than(there)
+        return first.times_faster_than(second)
 
     def growth(self, size: float | None, nodes: int = 1) -> Growth:
         """Return the effect of problem ``size`` (None: as profiled) on time and memory on ``nodes``

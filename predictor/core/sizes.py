@@ -1,4 +1,4 @@
-"""How time and peak memory change with the problem size, and peak memory on another platform.
+"""How time and peak memory change with the problem size.
 
 The model is ``y(n) = a + b * n**p``: ``y`` is the time in seconds or the peak memory in bytes,
 ``n`` the problem size, and ``a``, ``b`` and ``p`` are fitted to the measured runs. Two runs fix
@@ -10,12 +10,6 @@ Outside the measured sizes an interval covers every exponent that fits the measu
 ``p`` does: a program whose constant part still dominates may grow with the cube of the size later
 on. Beyond ten times the largest measured size memory is unknown.
 
-On another platform, GPU platforms included, host memory is the program's peak on the reference. GPU
-memory is the pilot's measurement where the program ran on a GPU. For a program that ran on CPUs
-only, Berth assumes that its data moves to GPU memory and that the GPU runtime's context is added.
-That build was never seen, so the interval is wide: from half of the host's lower bound (some data
-stays on the host) to the host's upper bound plus a large context. Where a program ran on a GPU
-without a measurement of GPU memory, only the model of that GPU is known.
 """
 
 from __future__ import annotations
@@ -27,8 +21,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from berth.pilot.errors import UsageError
-from berth.pilot.platform import Platform
-from berth.pilot.profile import Profile, Target
+from berth.predictor.core.power_law import PowerLaw, fit_power_law, possible_values
 from berth.predictor.core.prediction import Interval, MemoryUse
 
 MEASURED_MARGIN = 1.10
@@ -39,35 +32,13 @@ SINGLE_SIZE_MARGIN = 1.25
 """Ratio of the memory's upper bound to the measured peak where only one size was run."""
 FURTHEST = 10.0
 """Memory is unknown beyond this multiple of the largest measured size."""
-NOISE = 0.02
-"""Relative difference between the times or peaks of identical runs. Exponents that fit within this
-tolerance are possible.
-"""
 _SLOPE_UNCERTAINTY = 0.15
 """Uncertainty of the exponent outside the measured sizes, per unit of log(size / nearest measured
 size).
 """
-_POSSIBLE_EXPONENTS = (0.25, 0.5, 0.75, 1.0, 1.25, 1.5, 1.75, 2.0, 2.5, 3.0)
 _UNKNOWN_EXPONENTS = (0.0, 1.0, 3.0)
 """Exponents assumed with one measured size: constant (low), linear (middle), and cubic (high; dense
 solvers)."""
-_MAX_EXPONENT = 4.0
-
-
-@dataclass(frozen=True, slots=True)
-class PowerLaw:
-    """The power law ``constant + factor * size**exponent`` and its largest error at the measured
-    sizes."""
-
-    constant: float
-    factor: float
-    exponent: float
-    misfit: float
-    """Largest absolute log of the ratio of measured to fitted values."""
-
-    def __call__(self, size: float) -> float:
-        """Return the fitted value at ``size``."""
-        return float(self.constant + self.factor * size**self.exponent)
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,8 +105,8 @@ class SizeGrowth:
             size=size,
             peak_memory_bytes=peak_memory_bytes,
             measured=measured,
-            runtime=_fit([(s, t) for s, t, _ in ordered]),
-            memory=_fit(known) if len(known) > 1 else None,
+            runtime=fit_power_law([(s, t) for s, t, _ in ordered]),
+            memory=fit_power_law(known) if len(known) > 1 else None,
             peak_is_bound=bound,
             gpu_peak_bytes=gpu_peak_bytes,
         )
@@ -227,7 +198,7 @@ class SizeGrowth:
         inside = self.measured[0] <= size <= self.measured[-1]
         distance = 0.0 if inside else abs(math.log(size / nearest))
         widen = math.exp(2 * growth.misfit + _SLOPE_UNCERTAINTY * distance)
-        others = [] if inside else _possible(growth, self.measured, size)
+        others = [] if inside else possible_values(growth, self.measured, size)
         low = min([mid, *(value / growth(own) for value in others)])
         high = max([mid, *(value / growth(own) for value in others)])
         return Interval(low / widen, mid, high * widen)
@@ -306,100 +277,3 @@ def _grown(own: Interval | None, old: Interval | None, new: Interval | None) -> 
     if own is None or old is None:
         return own
     return None if new is None else own.moved(old, new)
-
-
-def _possible(growth: PowerLaw, measured: Sequence[float], size: float) -> list[float]:
-    """Return the values at ``size`` of every ``constant + slope * size**exponent`` that fits the
-    measured sizes within NOISE.
-
-    The curves are fitted to the values of ``growth`` instead of the raw measurements, so that a law
-    read from the store gives the same result as a fresh fit. The last value may be off by NOISE,
-    which matters where the program has hardly grown.
-    """
-    first, last = measured[0], measured[-1]
-    values = [growth(at) for at in measured]
-    values_there = []
-    for exponent in _POSSIBLE_EXPONENTS:
-        reach = last**exponent - first**exponent
-        for noise in (-NOISE, NOISE):
-            slope = max(0.0, (values[-1] * (1 + noise) - values[0]) / reach)
-            constant = values[-1] - slope * last**exponent
-            misfit = max(
-                abs(constant + slope * at**exponent - value)
-                for at, value in zip(measured, values, strict=True)
-            )
-            if misfit <= (1.01 * NOISE + 2 * growth.misfit) * values[-1]:
-                values_there.append(max(0.0, constant + slope * size**exponent))
-    return values_there
-
-
-def _fit(points: Sequence[tuple[float, float]]) -> PowerLaw:
-    """Return the power law fitted by least squares on logs, trying constants below the smallest
-    value."""
-    smallest = min(value for _, value in points)
-    if len(points) == 2:
-        # Two points cannot separate a constant from an exponent: assume no constant.
-        return _fit_power(points, 0.0)
-    best = _best(points, smallest, [i / 10 for i in range(10)])
-    near = best.constant / smallest
-    return _best(points, smallest, [min(max(near + i / 50, 0.0), 0.98) for i in range(-4, 5)])
-
-
-def _best(points: Sequence[tuple[float, float]], smallest: float, shares: list[float]) -> PowerLaw:
-    """Return the power law of least misfit over constants that are ``shares`` of the smallest
-    value."""
-    return min((_fit_power(points, share * smallest) for share in shares), key=_badness)
-
-
-def _badness(growth: PowerLaw) -> tuple[float, float]:
-    return (round(growth.misfit, 6), growth.constant)
-
-
-def _fit_power(points: Sequence[tuple[float, float]], constant: float) -> PowerLaw:
-    """Return the power law with the given constant, fitted by least squares on logs."""
-    xs = [math.log(size) for size, _ in points]
-    ys = [math.log(value - constant) for _, value in points]
-    mean_x, mean_y = sum(xs) / len(xs), sum(ys) / len(ys)
-    variance = sum((x - mean_x) ** 2 for x in xs)
-    slope = sum((x - mean_x) * (y - mean_y) for x, y in zip(xs, ys, strict=True)) / variance
-    slope = min(max(slope, 0.0), _MAX_EXPONENT)
-    factor = math.exp(mean_y - slope * mean_x)
-    misfit = max(abs(math.log(value / (constant + factor * size**slope))) for size, value in points)
-    return PowerLaw(constant, factor, slope, misfit)
-
-
-GPU_CONTEXT_BYTES = 350 * 2**20
-"""Typical memory of a GPU runtime's context, in bytes."""
-GPU_CONTEXT_MOST_BYTES = 600 * 2**20
-"""Largest memory of a GPU runtime's context, in bytes."""
-RESIDENT_AT_LEAST = 0.5
-"""Least share of a CPU program's host memory that a GPU build holds in GPU memory."""
-
-
-def memory_on(
-    platform: Platform, profile: Profile, sizes: SizeGrowth, ran_on: Platform | None
-) -> MemoryUse:
-    """Return the peak memory of a program with a pilot run on a platform, at the profile's own
-    size.
-
-    ``ran_on``: the platform of the pilot run; None: unknown.
-    """
-    host = sizes.memory_bytes()
-    if not platform.is_gpu:
-        return MemoryUse(host_bytes=host)
-    if not ran_on_gpu(profile):
-        return MemoryUse(host, None if host is None else _moved_to_gpu(host))
-    held_in = ran_on.memory_bytes if ran_on is not None and ran_on.is_gpu else None
-    return MemoryUse(host, sizes.gpu_memory_bytes(), held_in)
-
-
-def ran_on_gpu(profile: Profile) -> bool:
-    """Return whether the pilot run used a GPU; its host memory then says nothing about GPU
-    memory."""
-    return profile.runs_on.gpus > 0 or Target.CPU not in profile.runs_on.targets
-
-
-def _moved_to_gpu(host: Interval) -> Interval:
-    """Return the GPU memory estimated for a program that ran on CPUs only, from its host memory."""
-    low = RESIDENT_AT_LEAST * host.low
-    return Interval(low, host.mid + GPU_CONTEXT_BYTES, host.high + GPU_CONTEXT_MOST_BYTES)

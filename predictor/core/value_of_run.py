@@ -39,13 +39,11 @@ class Place(NamedTuple):
     """Standard deviation of the log time; 0: the time is known."""
 
 
-def slopes(places: Sequence[Place], run: int, noise: float = RUN_NOISE) -> list[float]:
+def slopes(places: Sequence[Place], run: int) -> list[float]:
     """Return, for each place, how far its expected log time moves if a run at place ``run`` is one
     deviation slower."""
     candidate = places[run]
-    seen = math.hypot(candidate.deviation, noise)
-    if seen == 0:
-        return [0.0] * len(places)
+    seen = math.hypot(candidate.deviation, RUN_NOISE)
     return [
         _correlation(candidate, other) * candidate.deviation * other.deviation / seen
         for other in places
@@ -83,14 +81,14 @@ def expected_least(means: Sequence[float], moved: Sequence[float]) -> float:
     )
 
 
-def value_of_run(places: Sequence[Place], run: int, noise: float = RUN_NOISE) -> float:
+def value_of_run(places: Sequence[Place], run: int) -> float:
     """Return by how much a run at place ``run`` lowers the expected log time of the place chosen
     afterwards.
 
     The value is scaled by ``REGRET_SHARE``; 0 where nothing can be learnt.
     """
     means = [place.mean for place in places]
-    least = expected_least(means, slopes(places, run, noise))
+    least = expected_least(means, slopes(places, run))
     return REGRET_SHARE * max(0.0, min(means) - least)
 
 

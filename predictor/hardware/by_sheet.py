@@ -179,15 +179,15 @@ def like(
     nor HIP, for sockets of anything but a data sheet of a CPU, and for a name that another device
     of the catalogue has.
     """
-    base = place_named(model, known)
-    if sockets is not None:
-        processor = None if model in known else find_processor(model)
-        if processor is None:
-            raise UsageError(
-                f"{model!r} is not a CPU of the catalogue, so its sockets are not known",
-                hint="`berth site platform list --processors` shows those that are",
-            )
+    if sockets is None:
+        base = place_named(model, known)
+    elif model not in known and (processor := find_processor(model)) is not None:
         base = platform_of_processor(processor, sockets=sockets)
+    else:
+        raise UsageError(
+            f"{model!r} is not a CPU of the catalogue, so its sockets are not known",
+            hint="`berth site platform list --processors` shows those that are",
+        )
     own = device_of(base) if base.is_gpu else None
     if own is not None and own.software not in _L1_BYTES:
         raise UsageError(

@@ -6,10 +6,7 @@ not published is None, never guessed.
 
 from __future__ import annotations
 
-import json
 from enum import StrEnum
-from functools import cache
-from pathlib import Path
 
 from pydantic import Field, model_validator
 
@@ -70,23 +67,9 @@ def joined(sheet: Peaks | None, own: Peaks | None) -> Peaks | None:
     return Peaks(vector={**sheet.vector, **own.vector}, matrix={**sheet.matrix, **own.matrix})
 
 
-CUDA_LIMITS = Path(__file__).with_name("cuda_limits.json")
 SHEET = "sheet"
 """Key in ``Device.sources`` for all groups of figures without an entry of their own."""
 GROUPS = frozenset({SHEET, "clock", "memory", "l2", "link", "power", "peaks", "launch", "mig"})
-
-
-class CudaLimits(Document):
-    """CUDA's limits of a compute capability, as in ``cudaDeviceProp``."""
-
-    threads_per_multiprocessor: int
-    registers_per_multiprocessor: int
-    shared_bytes_per_multiprocessor: int
-    shared_bytes_opt_in: int
-    threads_per_block: int = 1024
-    registers_per_block: int = 65536
-    shared_bytes_per_block: int = 49152
-    warp_size: int = 32
 
 
 class Device(Document):
@@ -150,21 +133,3 @@ class Device(Document):
         if self.isa is None:
             return None
         return int(self.isa[3:-1] if self.isa.startswith("sm_") else self.isa[3:-2])
-
-    @property
-    def compute_capability(self) -> tuple[int, int] | None:
-        """Return the device's CUDA compute capability (major, minor); None without CUDA."""
-        if self.isa is None or not self.isa.startswith("sm_"):
-            return None
-        return int(self.isa[3:-1]), int(self.isa[-1])
-
-    @property
-    def cuda(self) -> CudaLimits | None:
-        """Return CUDA's limits for the device's compute capability; None where they are unknown."""
-        return _cuda_limits().get(self.isa or "")
-
-
-@cache
-def _cuda_limits() -> dict[str, CudaLimits]:
-    raw = json.loads(CUDA_LIMITS.read_text(encoding="utf-8"))
-    return {isa: CudaLimits(**limits) for isa, limits in raw["limits"].items()}

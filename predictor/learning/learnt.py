@@ -13,8 +13,9 @@ from berth.predictor.core.intervals import NORMAL_90, around
 from berth.predictor.core.nodes import NodeRatio, NodeScaling, NodeTime
 from berth.predictor.core.prediction import Basis, Interval, Prediction, PredictionCurve
 from berth.predictor.learning.cells import SHIPPED, Cell, Components, Run
+from berth.predictor.learning.effects import NO_EFFECTS, Effects
 from berth.predictor.learning.evidence import cell_of, place_of
-from berth.predictor.learning.posterior import NO_EFFECTS, Effects, Posterior
+from berth.predictor.learning.posterior import Posterior
 
 SOURCE = "finished jobs"
 """First words of the source text of times that were learnt from finished jobs."""

@@ -13,9 +13,7 @@ from onnx import (
     NodeProto,
     TensorProto,
     checker,
-    compose,
     helper,
-    load_model_from_string,
     numpy_helper,
 )
 
@@ -67,20 +65,6 @@ class OnnxGraph:
         array = np.ascontiguousarray(values) if np.ndim(values) else np.asarray(values)
         self.constants.append(numpy_helper.from_array(array, name))
         return name
-
-    def inlined(self, raw: bytes, feed: str) -> str:
-        """Add all nodes of the one-input ONNX file ``raw``, fed by ``feed``; return its first
-        output's name."""
-        part = compose.add_prefix(load_model_from_string(raw), f"{self.stem}{len(self.nodes)}-")
-        self.add("Identity", feed, to=part.graph.input[0].name)
-        self.nodes.extend(part.graph.node)
-        self.constants.extend(part.graph.initializer)
-        self.domains |= {
-            operator_set.domain: operator_set.version
-            for operator_set in part.opset_import
-            if operator_set.domain
-        }
-        return str(part.graph.output[0].name)
 
     def model(
         self,

@@ -1,5 +1,4 @@
-"""Robust Bayesian correction of run-time forecasts from finished jobs, per program and per
-platform.
+"""Robust Bayesian correction of the run-time forecasts of one program by its finished jobs.
 
 A run's residual is the log of its time over the forecast without learning. Residuals of runs of a
 program are correlated (``cells.Components``). The noise of runs follows Student's t with few
@@ -8,13 +7,6 @@ the t distribution", 1989), so that one outlier has little weight. The overall s
 forecast's error is averaged over a grid by likelihood, so that an overconfident forecast is
 overruled after few runs. Runs of one cell (platform, size, resources) share one unknown: the cost
 is cubic in cells and linear in runs.
-
-The effect of a platform is a log-time offset common to all programs, learnt from all programs of a
-site. Each program contributes a precision matrix and a vector about the platforms, beside its own
-offset. Their sum with the prior is the exact Gaussian posterior. A program's contribution can be
-subtracted again, so that its own runs are not counted twice for it. A platform that many programs
-find slower than forecast gets a wider prior (again a scale mixture): a bundle that is wrong by a
-factor of three on a platform is corrected within a few jobs.
 """
 
 from __future__ import annotations
@@ -22,7 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from copy import copy
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -31,12 +23,12 @@ from berth.predictor.learning.cells import (
     SHIPPED,
     Cell,
     Components,
-    Place,
     Run,
     changes,
     covariance,
     job_covariance,
 )
+from berth.predictor.learning.effects import NO_EFFECTS, Effects, Information
 
 DEGREES = 3.0
 """Degrees of freedom of Student's t distribution of a run's noise."""
@@ -53,47 +45,6 @@ _SETTLED = 0.005
 """Change of weights between two iterations below which the iteration ends."""
 _JITTER = 1e-9
 _LEAST_BEND = 1e-6
-
-
-@dataclass(frozen=True, slots=True)
-class Effects:
-    """Gaussian distribution of the log-time offset that each platform of a site adds to every
-    program."""
-
-    places: tuple[tuple[str, int], ...] = ()
-    """(platform, epoch) in the order of ``mean`` and ``covariance``."""
-    mean: Floats = field(default_factory=lambda: np.zeros(0))
-    """[places] expected offset of log time."""
-    covariance: Floats = field(default_factory=lambda: np.zeros((0, 0)))
-    """[places, places] covariance of the offsets."""
-
-    def at(self, cells: Sequence[Cell]) -> Floats:
-        """Return the expected log-time offset of the platform of each cell; 0 for platforms without
-        data."""
-        return np.asarray(self._design(cells) @ self.mean)
-
-    def between(self, left: Sequence[Cell], right: Sequence[Cell]) -> Floats:
-        """Return the [left, right] covariance of the platform offsets of two lists of cells."""
-        return np.asarray(self._design(left) @ self.covariance @ self._design(right).T)
-
-    def _design(self, cells: Sequence[Cell]) -> Floats:
-        """Return a 0/1 matrix [cells, places]: 1 where the cell is on the place's platform in its
-        epoch."""
-        design = np.zeros((len(cells), len(self.places)))
-        for n, cell in enumerate(cells):
-            key = (cell.place.platform, cell.place_epoch)
-            if key in self.places:
-                design[n, self.places.index(key)] = 1.0
-        return design
-
-    @property
-    def platforms(self) -> frozenset[str]:
-        """Return the names of the platforms whose offset was learnt."""
-        return frozenset(name for name, _ in self.places)
-
-
-NO_EFFECTS = Effects()
-"""Effects before any program: every offset is 0."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,15 +197,15 @@ class Posterior:
         mixed = self.shares @ self._fits.weights
         return [float(weight) for weight in np.minimum(mixed, 1.0)]
 
-    def information(self, places: Sequence[tuple[str, int]]) -> tuple[Floats, Floats]:
-        """Return what the runs say about platform offsets: precision, and precision times mean.
+    def information(self, places: Sequence[tuple[str, int]]) -> Information:
+        """Return what the runs say about platform offsets.
 
         ``places``: (platform, epoch). The program's own offset is marginalised out; results of
         several programs are added up.
         """
         count = len(places)
         if self._fits is None:
-            return np.zeros((count, count)), np.zeros(count)
+            return Information(np.zeros((count, count)), np.zeros(count))
         fits = self._fits
         design = np.zeros((len(self.cells), count))
         for n, cell in enumerate(self.cells):
@@ -265,7 +216,7 @@ class Posterior:
         precision = fits.weights / self._each_noise(fits.noise)
         seen = (precision * fits.filled) @ self._member / (precision @ self._member)
         shift = np.einsum("s,sij,sj->i", self.shares, inverse, seen)
-        return np.asarray(design.T @ mixed @ design), np.asarray(design.T @ shift)
+        return Information(np.asarray(design.T @ mixed @ design), np.asarray(design.T @ shift))
 
     def _priors(self, left: Sequence[Cell], right: Sequence[Cell]) -> Floats:
         """Return the [scales, left, right] covariance of forecast errors before any run."""
@@ -384,69 +335,3 @@ class Posterior:
 def _diagonal(values: Floats) -> Floats:
     """Return an array [scales, n] as diagonal matrices [scales, n, n]."""
     return np.asarray(values[:, :, None] * np.eye(values.shape[1]))
-
-
-_EFFECT_DEGREES = 2.0
-_EFFECT_ROUNDS = 10
-_EFFECT_SETTLED = 1e-3
-"""Change of the log of scales between two iterations below which the iteration ends."""
-_WIDEST = 100.0
-"""Largest factor on the prior variance of a platform effect."""
-
-
-@dataclass(frozen=True, slots=True)
-class Information:
-    """What one program's runs say about platform offsets, see ``Posterior.information``."""
-
-    precision: Floats
-    """[places, places] precision of the offsets."""
-    shift: Floats
-    """[places] precision times mean of the offsets."""
-
-
-def effects_of(
-    places: Sequence[tuple[Place, int]],
-    programs: Sequence[Information],
-    parts: Components = SHIPPED,
-) -> Effects:
-    """Return the log-time offsets of platforms learnt from several programs.
-
-    ``places``: platforms, each with its epoch (number of detected changes). For the forecast of a
-    program pass all other programs, so that its own runs are not counted twice.
-    """
-    if not places:
-        return Effects()
-    kinds = sorted({place.kind for place, _ in places})
-    names = sorted({place.platform for place, _ in places})
-    changed = [n for n, (place, _) in enumerate(places) if _epochs(places, place) > 1]
-    count = len(kinds) + len(names)
-    design = np.zeros((len(places), count + len(changed)))
-    for n, (place, _) in enumerate(places):
-        design[n, kinds.index(place.kind)] = 1.0
-        design[n, len(kinds) + names.index(place.platform)] = 1.0
-    for column, n in enumerate(changed):
-        design[n, count + column] = 1.0
-    deviation = np.array([parts.site_kind] * len(kinds) + [parts.site_platform] * len(names)
-                         + [parts.change] * len(changed))  # fmt: skip
-    zero = np.zeros((len(places), len(places)))
-    precision = design.T @ sum((program.precision for program in programs), zero) @ design
-    shift = design.T @ sum((program.shift for program in programs), np.zeros(len(places)))
-    scale = np.ones(len(deviation))
-    mean, covariance = np.zeros(len(deviation)), np.diag(deviation**2)
-    for _ in range(_EFFECT_ROUNDS):
-        covariance = np.linalg.inv(np.diag(1 / (scale * deviation**2)) + precision)
-        mean = covariance @ shift
-        second = (mean**2 + np.diag(covariance)) / deviation**2
-        # An EM step of the scale mixture; the variance of changes stays fixed.
-        before = scale
-        scale = np.clip((_EFFECT_DEGREES + second) / (_EFFECT_DEGREES + 1.0), 0.5, _WIDEST)
-        scale[count:] = 1.0
-        if np.abs(np.log(scale / before)).max() < _EFFECT_SETTLED:
-            break
-    keys = tuple((place.platform, epoch) for place, epoch in places)
-    spread = design @ covariance @ design.T
-    return Effects(keys, design @ mean, (spread + spread.T) / 2)
-
-
-def _epochs(places: Sequence[tuple[Place, int]], place: Place) -> int:
-    return sum(other.platform == place.platform for other, _ in places)

@@ -15,16 +15,10 @@ import numpy as np
 
 from berth.predictor.core.forecast import Forecast
 from berth.predictor.learning.cells import SHIPPED, Components, Place, Run, phase
+from berth.predictor.learning.effects import NO_EFFECTS, Effects, Information, effects_of
 from berth.predictor.learning.evidence import Evidence, place_of, run_of
 from berth.predictor.learning.learnt import Standing
-from berth.predictor.learning.posterior import (
-    MOST_RUNS,
-    NO_EFFECTS,
-    Effects,
-    Information,
-    Posterior,
-    effects_of,
-)
+from berth.predictor.learning.posterior import MOST_RUNS, Posterior
 from berth.predictor.learning.surprises import (
     Change,
     Cusum,
@@ -93,7 +87,7 @@ class _Platform:
 class Changed:
     """A detected change of a workload or a platform."""
 
-    what: str
+    name: str
     """Name of the workload or of the platform."""
     is_platform: bool
     slower: bool
@@ -264,7 +258,7 @@ class SiteHistory:
             if program.information is None or len(program.information.shift) != len(places):
                 looked_at = len(program.jobs) - program.count + _looked_at(program.count)
                 posterior = self._alone(program, looked_at)
-                program.information = Information(*posterior.information(keys))
+                program.information = posterior.information(keys)
             others.append(program.information)
         if not others:
             return NO_EFFECTS
@@ -278,7 +272,7 @@ class SiteHistory:
         if not chosen:
             return NO_EFFECTS
         of_these = Information(precision[chosen][:, chosen], shift[chosen])
-        return effects_of([places[n] for n in chosen], [of_these], self._parts)
+        return effects_of([places[n] for n in chosen], of_these, self._parts)
 
     def _alone(self, program: _Program, jobs: int) -> Posterior:
         """Return the posterior of a program's times after its first ``jobs`` jobs, without platform

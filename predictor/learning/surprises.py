@@ -91,14 +91,11 @@ class Cusum:
 
 
 class OnlineLevel:
-    """Factor on the 90 % half width, adjusted after each job so that a share ``level`` of jobs is
-    inside."""
+    """Factor on the 90 % half width, adjusted after each job so that 90 % of jobs are inside."""
 
-    def __init__(self, level: float = LEVEL, factor: float = 1.0) -> None:
-        """Start at ``factor``; ``level`` is the share of jobs that shall be inside the interval."""
-        self.factor = factor
+    def __init__(self) -> None:
+        self.factor = 1.0
         """Factor on the half width of a normal 90 % interval."""
-        self._level = level
 
     def add(self, surprise: float) -> bool:
         """Widen or narrow the factor after a job; return whether the job was inside the interval
@@ -107,7 +104,7 @@ class OnlineLevel:
         ``surprise``: log time minus expected log time, in standard deviations.
         """
         inside = abs(surprise) <= NORMAL_90 * self.factor
-        moved = STEP * ((0.0 if inside else 1.0) - (1.0 - self._level))
+        moved = STEP * ((0.0 if inside else 1.0) - (1.0 - LEVEL))
         self.factor = min(max(self.factor * math.exp(moved), _LEAST), _MOST)
         return inside
 

@@ -7,19 +7,14 @@ slice, and nothing is known of any other workload.
 from __future__ import annotations
 
 import getpass
-import shutil
-import signal
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from berth_daemon import RunningDaemon, forecast, start_daemon, wait_until
+from berth_daemon import RunningDaemon, SiteFolder, forecast
 from made_forecasts import put
-
-from berth.plugin.store import Store
 
 SITE = """\
 schema = "berth.site/1"
@@ -90,31 +85,14 @@ FORECASTS = (
 
 
 @dataclass
-class FluxHarbour:
+class FluxHarbour(SiteFolder):
     """A site, its store and its daemon, for one instance."""
 
-    folder: Path
-    uri: str
-    daemons: list[RunningDaemon] = field(default_factory=list)
-
-    @property
-    def site_file(self) -> Path:
-        """The site file."""
-        return self.folder / "berth.toml"
-
-    @property
-    def socket(self) -> Path:
-        """Where the daemon listens."""
-        return self.folder / "berth.sock"
-
-    @property
-    def kill_switch(self) -> Path:
-        """Make this file to stop every placement."""
-        return self.folder / "off"
+    uri: str = ""
 
     def write_site(
         self, *, mode: str = "enforce", daemon: str = "", refresh_s: float = 1.0
-    ) -> None:
+    ) -> Path:
         """(Re)write the site file, at once for a reader."""
         text = SITE.format(
             mode=mode,
@@ -123,26 +101,11 @@ class FluxHarbour:
             daemon=daemon,
             refresh_s=refresh_s,
         )
-        fresh = self.site_file.with_suffix(".new")
-        fresh.write_text(text)
-        fresh.replace(self.site_file)
-
-    def store(self) -> Store:
-        """The store."""
-        return Store.open(f"sqlite:///{self.folder}/store.db")
+        return self.write(text)
 
     def start(self, *, wait: bool = True) -> RunningDaemon:
         """A daemon; with ``wait``, once it knows the instance's state."""
-        daemon = start_daemon(
-            self.site_file, self.socket, environment={"FLUX_URI": self.uri}, wait=wait
-        )
-        self.daemons.append(daemon)
-        if wait:
-            wait_until(
-                lambda: daemon.stats()["state_age_s"] is not None,
-                what=f"the instance's state\n{daemon.log}",
-            )
-        return daemon
+        return self.start_daemon(state=wait, environment={"FLUX_URI": self.uri}, wait=wait)
 
     def settings(self, **more: Any) -> dict[str, Any]:
         """Of the frobnicator."""
@@ -152,16 +115,10 @@ class FluxHarbour:
 @contextmanager
 def flux_harbour(uri: str = "") -> Iterator[FluxHarbour]:
     """A FluxHarbour with a filled store; its daemons end with the block."""
-    folder = Path(tempfile.mkdtemp(prefix="berth-"))
-    folder.chmod(0o755)
-    made = FluxHarbour(folder, uri)
-    made.write_site()
-    store = made.store()
-    put(store, *FORECASTS)
-    store.close()
-    try:
-        yield made
-    finally:
-        for daemon in made.daemons:
-            daemon.stop(signal.SIGKILL)
-        shutil.rmtree(folder, ignore_errors=True)
+    with FluxHarbour.open() as opened:
+        opened.uri = uri
+        opened.write_site()
+        store = opened.store()
+        put(store, *FORECASTS)
+        store.close()
+        yield opened

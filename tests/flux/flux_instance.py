@@ -18,6 +18,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 READY_S = 60.0
 
 RESOURCES = """\
@@ -63,6 +65,14 @@ def why_no_flux() -> str | None:
     if shutil.which("flux") is None:
         return "no `flux` on PATH (flux-core has no Debian package; build it and add it to PATH)"
     return None
+
+
+ONLY_ON_FLUX = [
+    pytest.mark.flux,
+    pytest.mark.timeout(300),
+    pytest.mark.skipif(why_no_flux() is not None, reason=f"NOT TESTED LIVE: {why_no_flux()}"),
+]
+"""Marks of tests that need a real Flux."""
 
 
 def frobnicators(*plugins: str, **settings: object) -> str:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
-from flux_instance import LiveFlux, live_flux, why_no_flux
+from flux_instance import ONLY_ON_FLUX, LiveFlux, live_flux
 
 from berth.pilot.documents import write_json
 from berth.pilot.node import NodeMeasurement
@@ -23,11 +23,7 @@ from berth.predictor.families.program.bundle import load
 from berth.predictor.families.program.time_only import suite_profiles
 from berth.predictor.hardware import platforms
 
-pytestmark = [
-    pytest.mark.flux,
-    pytest.mark.timeout(300),
-    pytest.mark.skipif(why_no_flux() is not None, reason=f"NOT TESTED LIVE: {why_no_flux()}"),
-]
+pytestmark = ONLY_ON_FLUX
 
 STAND_IN = """#!/bin/sh
 [ "$2" = link ] && exec {berth} "$@"

@@ -12,7 +12,7 @@ from berth_daemon import wait_until
 from click.testing import CliRunner, Result
 from flux_bench import FORMS, asking, recorded
 from flux_daemon import FluxHarbour, flux_harbour
-from flux_instance import LiveFlux, frobnicators, live_flux, why_no_flux
+from flux_instance import ONLY_ON_FLUX, LiveFlux, frobnicators, live_flux
 
 from berth.plugin.cli.jobs.decisions import decisions
 from berth.plugin.cli.place.replace import replace
@@ -24,11 +24,7 @@ from berth.plugin.scheduler import Job, scheduler_named
 from berth.plugin.site import load_site
 from berth.policies.values import Edit, Request, Resources
 
-pytestmark = [
-    pytest.mark.flux,
-    pytest.mark.timeout(300),
-    pytest.mark.skipif(why_no_flux() is not None, reason=f"NOT TESTED LIVE: {why_no_flux()}"),
-]
+pytestmark = ONLY_ON_FLUX
 
 
 @pytest.fixture(scope="module")

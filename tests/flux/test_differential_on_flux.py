@@ -11,13 +11,9 @@ from flux_differential.cases import CASES, Case
 from flux_differential.options import asks, option_names
 from flux_differential.pairs import Seen, judge
 from flux_differential.worlds import PLAIN, World, open_world
-from flux_instance import why_no_flux
+from flux_instance import ONLY_ON_FLUX
 
-pytestmark = [
-    pytest.mark.flux,
-    pytest.mark.timeout(300),
-    pytest.mark.skipif(why_no_flux() is not None, reason=f"NOT TESTED LIVE: {why_no_flux()}"),
-]
+pytestmark = ONLY_ON_FLUX
 PAIRS, SEED = 60, 1001
 
 

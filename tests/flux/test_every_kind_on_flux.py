@@ -9,7 +9,7 @@ import pytest
 from berth_daemon import wait_until
 from every_kind import workloads
 from flux_daemon import FORECASTS, flux_harbour
-from flux_instance import LiveFlux, frobnicators, live_flux, why_no_flux
+from flux_instance import ONLY_ON_FLUX, LiveFlux, frobnicators, live_flux
 from small_network import NETWORK
 
 from berth.plugin.flux.filter import FILTER_PATH
@@ -17,11 +17,7 @@ from berth.plugin.forecasting import forecaster_for, platforms_for
 from berth.plugin.site import load_site
 from berth.plugin.workloads.filing import add_workload
 
-pytestmark = [
-    pytest.mark.flux,
-    pytest.mark.timeout(300),
-    pytest.mark.skipif(why_no_flux() is not None, reason=f"NOT TESTED LIVE: {why_no_flux()}"),
-]
+pytestmark = ONLY_ON_FLUX
 GPU = "h100-80gb"
 PLACES = {
     "program": "cpu",

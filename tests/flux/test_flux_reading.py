@@ -160,7 +160,7 @@ def test_states_of_listed_jobs(changes: dict[str, Any], state_: str) -> None:
 
 def test_a_listed_job_tells_where_and_how_long() -> None:
     outcome = parse_outcomes(listed(state=64, result=1, t_cleanup=1795211659.9042034))["f1"]
-    assert (outcome.queue, outcome.nodes, outcome.elapsed_s) == ("gpu", "node2", 10.0)
+    assert (outcome.queue, outcome.node_list, outcome.elapsed_s) == ("gpu", "node2", 10.0)
     assert parse_outcomes(listed(state=8, t_run=None))["f1"].elapsed_s == 0.0
 
 
@@ -241,7 +241,7 @@ def test_a_job_that_ended_tells_whose_it_was_and_who_placed_it() -> None:
     assert (outcome.job_id, outcome.state, outcome.decision) == ("f1", "completed", "1m7y4")
     assert (outcome.user, outcome.queue, outcome.exit_status) == ("root", "gpu", 0)
     assert (outcome.elapsed_s, outcome.end_s, outcome.gpus) == (10.0, 1795211660.0, 2)
-    assert (outcome.node_count, outcome.submit_s) == (1, recorded_job()["t_submit"])
+    assert (outcome.nodes, outcome.submit_s) == (1, recorded_job()["t_submit"])
 
 
 def recorded_job() -> dict[str, Any]:

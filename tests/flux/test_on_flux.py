@@ -14,15 +14,11 @@ from berth_daemon import wait_until
 from burst_check import submit, verify
 from fake_daemon import FakeDaemon, move_to
 from flux_daemon import FluxHarbour, flux_harbour
-from flux_instance import LiveFlux, frobnicators, live_flux, why_no_flux
+from flux_instance import ONLY_ON_FLUX, LiveFlux, frobnicators, live_flux
 
 from berth.plugin.flux.filter import FILTER_PATH
 
-pytestmark = [
-    pytest.mark.flux,
-    pytest.mark.timeout(300),
-    pytest.mark.skipif(why_no_flux() is not None, reason=f"NOT TESTED LIVE: {why_no_flux()}"),
-]
+pytestmark = ONLY_ON_FLUX
 FAULTY = Path(__file__).with_name("faulty.py")
 PATIENT = {"deadline_ms": 1000}  # on a busy machine
 ASKS = ("--queue=auto", "--setattr=user.berth.workload=stream")

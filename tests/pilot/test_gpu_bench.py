@@ -17,7 +17,7 @@ from berth.pilot.errors import PilotError, ToolMissing, UsageError
 from berth.pilot.gpu import device, libraries, suite_kernels
 from berth.pilot.gpu.bench import kernel_times, measured_platform
 from berth.pilot.gpu.compiled import compiled, source
-from berth.pilot.gpu.device import Argument, Array, DriverGpu, Gpu
+from berth.pilot.gpu.device import Argument, Array, Gpu
 from berth.pilot.gpu.libraries import CUDA, HIP
 from berth.pilot.gpu.suite_kernels import KERNELS
 from berth.pilot.node import (
@@ -275,7 +275,7 @@ def no_compiler(monkeypatch: pytest.MonkeyPatch) -> list[str | None]:
 
 def test_arguments_reach_the_driver_as_the_kernel_takes_them(no_compiler: list[str | None]) -> None:
     library = Library()
-    gpu = DriverGpu(CUDA, library, 0)
+    gpu = Gpu(CUDA, library, 0)
     array = gpu.array(10)
     gpu.launch("daxpy", 1000, 1000, array, array)
     assert no_compiler == ["sm_90"]
@@ -287,7 +287,7 @@ def test_arguments_reach_the_driver_as_the_kernel_takes_them(no_compiler: list[s
 
 
 def test_a_failing_driver_is_an_error_with_its_number(no_compiler: list[str | None]) -> None:
-    gpu = DriverGpu(CUDA, Library(fails="cuMemAlloc_v2"), 0)
+    gpu = Gpu(CUDA, Library(fails="cuMemAlloc_v2"), 0)
     with pytest.raises(PilotError, match="cuMemAlloc_v2 returned 700"):
         gpu.array(10)
 

@@ -17,11 +17,12 @@ from berth.pilot.documents import write_json
 from berth.pilot.errors import DocumentError, UsageError
 from berth.pilot.profile import Profile
 from berth.predictor.core.prediction import Basis
+from berth.predictor.families.program.amdahl import ThreadScaling
 from berth.predictor.families.program.bundle import DEFAULT_BUNDLE, Calibration, load
 from berth.predictor.families.program.features import work_features
 from berth.predictor.families.program.predictor import Predictor
 from berth.predictor.families.program.time_only import suite_profiles, timed
-from berth.predictor.families.program.work import ThreadScaling, work_of
+from berth.predictor.families.program.work import work_of
 from berth.predictor.hardware import platforms
 from berth.predictor.learning.programs.adapt import adapt, adapted
 from berth.predictor.learning.programs.columns import pair_columns, pairs_of

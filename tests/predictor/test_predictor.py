@@ -29,7 +29,8 @@ from berth.predictor.families.program.estimate import (
     counting_error,
     estimate,
 )
-from berth.predictor.families.program.predictor import Predictor, at_size
+from berth.predictor.families.program.predictor import Predictor
+from berth.predictor.families.program.problem_size import at_size
 from berth.predictor.families.program.time_only import combined, stand_ins
 from berth.predictor.hardware import platforms
 from berth.predictor.hardware.ceilings import Point

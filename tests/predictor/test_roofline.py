@@ -13,8 +13,9 @@ from toy_profiles import profile
 from berth.pilot.errors import UsageError
 from berth.pilot.profile import Profile, ScalingPoint
 from berth.predictor.core.prediction import Bound
+from berth.predictor.families.program.amdahl import ThreadScaling
 from berth.predictor.families.program.roofline import thread_scaling, times, traffic_bytes
-from berth.predictor.families.program.work import ThreadScaling, work_of
+from berth.predictor.families.program.work import work_of
 from berth.predictor.hardware import platforms
 from berth.predictor.hardware.ceilings import DEFAULT_LAUNCH_S, Ceilings, Point, core_grid
 

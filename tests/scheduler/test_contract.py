@@ -152,7 +152,7 @@ def test_a_job_that_has_ended_is_told_of_until_it_is_known(
     assert outcome.queue == case.cpu
     assert outcome.user
     assert begin_s - 60 < outcome.submit_s <= outcome.end_s < begin_s + 60
-    assert outcome.node_count == 1
+    assert outcome.nodes == 1
     if isinstance(case.fake, FakeFlux):
         return  # there Flux's own Python leaves out what is known
     assert job_id not in found({job_id: outcome.end_s})

@@ -131,8 +131,8 @@ class Week:
             self._run_day(programs)
             if day < days:
                 self._learn()
-            answers = "  ".join(f"{one.name}: {shown_place(one.answers[day])}" for one in programs)
-            print(f"day {day}: {answers}", flush=True)
+            answers = [f"{each.name}: {shown_place(each.answers[day])}" for each in programs]
+            print(f"day {day}: {'  '.join(answers)}", flush=True)
 
     def place_of(self, program: Daily, *options: str, user: str | None = USER) -> str:
         """Return the partitions of a held job, which is cancelled."""
@@ -149,17 +149,17 @@ class Week:
 
     def _run_day(self, programs: Sequence[Daily]) -> None:
         """Run each program once, those that find the same place full together."""
-        for one in programs:
-            before = self._full.get(one.name)
+        for program in programs:
+            before = self._full.get(program.name)
             if self._alone:
-                self._full[one.name] = ""
-            elif len(one.ran) == 1:
-                self._full[one.name] = next(place for place in PLACES if place != before)
+                self._full[program.name] = ""
+            elif len(program.ran) == 1:
+                self._full[program.name] = next(place for place in PLACES if place != before)
             else:
                 drawn = [*PLACES] if before is None else [*PLACES, "", ""]
-                self._full[one.name] = self._draws.choice(drawn)
+                self._full[program.name] = self._draws.choice(drawn)
         for full in ("", *PLACES):
-            group = [one for one in programs if self._full[one.name] == full]
+            group = [program for program in programs if self._full[program.name] == full]
             for start in range(0, len(group), self._at_once):
                 self._run_group(group[start : start + self._at_once], full)
 
@@ -228,14 +228,16 @@ class Week:
 def right(programs: Sequence[Daily], answers: Sequence[str]) -> int:
     """Return how many of the programs that differ between the kinds went to the faster one."""
     return sum(
-        one.is_right(answer) for one, answer in zip(programs, answers, strict=True) if one.apart
+        program.is_right(answer)
+        for program, answer in zip(programs, answers, strict=True)
+        if program.apart
     )
 
 
 def fewest_right(programs: Sequence[Daily]) -> int:
     """Return the fewest that were right on a day that counts."""
     days = [day for day in programs[0].answers if day >= FROM_DAY]
-    return min(right(programs, [one.answers[day] for one in programs]) for day in days)
+    return min(right(programs, [program.answers[day] for program in programs]) for day in days)
 
 
 def report(programs: Sequence[Daily]) -> str:
@@ -244,19 +246,19 @@ def report(programs: Sequence[Daily]) -> str:
     header = ("program", "on A, s", "on B, s", *(f"day {day}" for day in days), "piloted", "ran on")
     rows = [
         (
-            one.name + ("" if one.apart else " (either)"),
-            *(f"{one.took_s[place]:.1f}" for place in PLACES),
-            *(shown_place(one.answers[day]) for day in days),
-            shown_place(one.piloted) if one.piloted else "",
-            "".join(PLACES.get(place, "?") for place in one.ran),
+            program.name + ("" if program.apart else " (either)"),
+            *(f"{program.took_s[place]:.1f}" for place in PLACES),
+            *(shown_place(program.answers[day]) for day in days),
+            shown_place(program.piloted) if program.piloted else "",
+            "".join(PLACES.get(place, "?") for place in program.ran),
         )
-        for one in programs
+        for program in programs
     ]
-    of = sum(one.apart for one in programs)
-    counted = {f"day {day}": [one.answers[day] for one in programs] for day in days}
+    of = sum(program.apart for program in programs)
+    counted = {f"day {day}": [program.answers[day] for program in programs] for day in days}
     counted |= {f"always {name}": [place] * len(programs) for place, name in PLACES.items()}
-    if any(one.piloted for one in programs):
-        counted["piloted"] = [one.piloted for one in programs]
+    if any(program.piloted for program in programs):
+        counted["piloted"] = [program.piloted for program in programs]
     lines = [
         f"{name}: {right(programs, answers)} of {of} right" for name, answers in counted.items()
     ]
@@ -267,18 +269,20 @@ def _wanted(folder: Path) -> dict[str, Program]:
     """Return the programs of ``REAL`` by name: four of one thread, four of two."""
     command = ("zstd", "-q", "-T2", "-7", "-c", str(folder / "text"))
     zstd = Program("zstd-2", "zstd", command, 2, write_text, "zstd")
-    every = {one.name: one for one in (*known_programs(folder), *new_programs(folder), zstd)}
+    every = {
+        program.name: program for program in (*known_programs(folder), *new_programs(folder), zstd)
+    }
     return {name: every[name] for name in REAL}
 
 
 def real_programs(site: FreshSite) -> list[Daily]:
     """Return those of ``REAL`` that are installed, timed on both kinds. Raises DoesNotRun."""
     folder = site.work
-    there, missing = installed(list(_wanted(folder).values()))
+    installed_programs, missing = installed(list(_wanted(folder).values()))
     if missing:
-        print("not installed: " + ", ".join(one.name for one in missing), flush=True)
+        print("not installed: " + ", ".join(program.name for program in missing), flush=True)
     daily = []
-    for program in there:
+    for program in installed_programs:
         program.prepare(folder)
         times = {place: site.timed(program, place) for place in PLACES}
         repeats = math.ceil(LEAST_S / min(times.values()))
@@ -296,13 +300,13 @@ def real_programs(site: FreshSite) -> list[Daily]:
 def pilot_all(site: FreshSite, week: Week, programs: Sequence[Daily]) -> None:
     """Pilot each program, and ask for its place with the profile."""
     by_name = _wanted(site.work)
-    for one in programs:
-        failed = site.pilot(by_name[one.name])
+    for program in programs:
+        failed = site.pilot(by_name[program.name])
         if failed:
-            print(f"{one.name}: {failed}", flush=True)
+            print(f"{program.name}: {failed}", flush=True)
     week.when_idle()
-    for one in programs:
-        one.piloted = week.place_of(one, f"--comment=berth:{one.name}", user=None)
+    for program in programs:
+        program.piloted = week.place_of(program, f"--comment=berth:{program.name}", user=None)
 
 
 def main() -> int:
@@ -321,7 +325,7 @@ def main() -> int:
         pilot_all(site, week, programs)
     print(report(programs))
     fewest = fewest_right(programs)
-    fewer = right(programs, [one.piloted for one in programs]) - fewest
+    fewer = right(programs, [program.piloted for program in programs]) - fewest
     print(f"fewest right from day {FROM_DAY} on: {fewest}; fewer than piloted: {fewer}")
     return 1 if fewer > 1 else 0
 

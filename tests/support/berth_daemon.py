@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from empty_stores import open_store
 from made_forecasts import around, curve, program
@@ -270,8 +270,8 @@ def start_daemon(
 
 
 @dataclass
-class Harbour:
-    """A site, its store and what is needed to start daemons on them; in a short folder."""
+class SiteFolder:
+    """A folder for a site, its store and its daemons."""
 
     folder: Path
     store_url: str
@@ -288,6 +288,51 @@ class Harbour:
         return self.folder / "berth.sock"
 
     @property
+    def kill_switch(self) -> Path:
+        """Make this file to stop every placement."""
+        return self.folder / "off"
+
+    def write(self, text: str) -> Path:
+        """(Re)write the site file, at once for a reader."""
+        fresh = self.site_file.with_suffix(".new")
+        fresh.write_text(text)
+        fresh.replace(self.site_file)
+        return self.site_file
+
+    def store(self) -> Store:
+        """The store, made if need be."""
+        return open_store(self.store_url)
+
+    def start_daemon(self, *, state: bool, **options: Any) -> RunningDaemon:
+        """A daemon; with ``state`` also wait until it knows the cluster's state."""
+        daemon = start_daemon(self.site_file, self.socket, **options)
+        self.daemons.append(daemon)
+        if state:
+            wait_until(
+                lambda: daemon.stats()["state_age_s"] is not None,
+                what=f"the cluster's state\n{daemon.log}",
+            )
+        return daemon
+
+    @classmethod
+    @contextmanager
+    def open(cls, store_url: str | None = None) -> Iterator[Self]:
+        """A new folder with a short path (socket paths are limited), removed afterwards."""
+        folder = Path(tempfile.mkdtemp(prefix="berth-"))
+        folder.chmod(0o755)
+        opened = cls(folder, store_url or f"sqlite:///{folder}/store.db")
+        try:
+            yield opened
+        finally:
+            for daemon in opened.daemons:
+                daemon.stop(signal.SIGKILL)
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+class Harbour(SiteFolder):
+    """A site on a (fake) Slurm, its store and what is needed to start daemons on them."""
+
+    @property
     def user_socket(self) -> Path:
         """Where users are served, once ``serve_users`` was called."""
         return self.folder / "users.sock"
@@ -299,11 +344,6 @@ class Harbour:
         wait_until(self.user_socket.exists, 60, what=f"the users' socket\n{server.log}")
         return server
 
-    @property
-    def kill_switch(self) -> Path:
-        """Make this file to stop every placement."""
-        return self.folder / "off"
-
     def write_site(
         self, *, mode: str = "enforce", user: str = "root", daemon: str = "", coverage: str = ""
     ) -> Path:
@@ -311,42 +351,21 @@ class Harbour:
         text = SITE.format(
             mode=mode, store=self.store_url, user=user, daemon=daemon, coverage=coverage
         )
-        fresh = self.site_file.with_suffix(".new")
-        fresh.write_text(text)
-        fresh.replace(self.site_file)
-        return self.site_file
-
-    def store(self) -> Store:
-        """The store, made if need be."""
-        return open_store(self.store_url)
+        return self.write(text)
 
     def start(self, *, state: bool = True, **options: Any) -> RunningDaemon:
         """A daemon; with ``state`` also wait until it knows the (fake) cluster's state."""
         if state:
             options.setdefault("path", fake_slurm(self.folder / "bin"))
-        daemon = start_daemon(self.site_file, self.socket, **options)
-        self.daemons.append(daemon)
-        if state:
-            wait_until(
-                lambda: daemon.stats()["state_age_s"] is not None,
-                what=f"the cluster's state\n{daemon.log}",
-            )
-        return daemon
+        return self.start_daemon(state=state, **options)
 
 
 @contextmanager
 def harbour(store_url: str | None = None) -> Iterator[Harbour]:
-    """A Harbour in a folder with a short path (socket paths are limited), removed afterwards."""
-    folder = Path(tempfile.mkdtemp(prefix="berth-"))
-    folder.chmod(0o755)
-    made = Harbour(folder, store_url or f"sqlite:///{folder}/store.db")
-    made.write_site()
-    try:
-        yield made
-    finally:
-        for daemon in made.daemons:
-            daemon.stop(signal.SIGKILL)
-        shutil.rmtree(folder, ignore_errors=True)
+    """A Harbour with its site file."""
+    with Harbour.open(store_url) as opened:
+        opened.write_site()
+        yield opened
 
 
 def raw(path: Path, *parts: bytes, timeout_s: float = 10.0) -> bytes:

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import onnx
+from onnx import compose
 
 from berth.predictor.core.arrays import Floats
 from berth.predictor.learning.onnx_export import OnnxGraph, agreement
@@ -39,8 +40,8 @@ def one_graph(embedding: bytes, blind: bytes, trees: bytes | None, beside: Float
     features, width = (int(shape[1].dim_value) for shape in shapes)
     count = len(beside)
     graph = OnnxGraph("x")
-    place = graph.inlined(embedding, "features")
-    found = graph.inlined(blind, place)
+    place = inlined(graph, embedding, "features")
+    found = inlined(graph, blind, place)
     if trees is not None:
         known = np.asarray(np.isfinite(beside).all(axis=1))
         machines = np.where(known[:, None], beside, 0.0).astype(np.float32)
@@ -51,11 +52,28 @@ def one_graph(embedding: bytes, blind: bytes, trees: bytes | None, beside: Float
         padded = np.hstack([np.zeros((count, width), np.float32), machines])
         each = graph.add("Add", graph.add("Unsqueeze", wide, np.array([1])), padded)
         inputs = graph.add("Reshape", each, np.array([-1, padded.shape[1]]))
-        by_target = graph.add("Reshape", graph.inlined(trees, inputs), np.array([-1, count]))
+        by_target = graph.add("Reshape", inlined(graph, trees, inputs), np.array([-1, count]))
         found = graph.add("Where", known[None, :], by_target, found)
     every = graph.add("Add", found, np.zeros((1, count), np.float32))
     graph.cast(every, "float64", to="log_speedup")
     return graph.model("xamm", {"features": (features, "float32")}, ("log_speedup", count))
+
+
+def inlined(graph: OnnxGraph, raw: bytes, feed: str) -> str:
+    """Add all nodes of the one-input ONNX file ``raw``, fed by ``feed``; return its first output's
+    name.
+    """
+    prefix = f"{graph.stem}{len(graph.nodes)}-"
+    part = compose.add_prefix(onnx.load_model_from_string(raw), prefix)
+    graph.add("Identity", feed, to=part.graph.input[0].name)
+    graph.nodes.extend(part.graph.node)
+    graph.constants.extend(part.graph.initializer)
+    graph.domains |= {
+        operator_set.domain: operator_set.version
+        for operator_set in part.opset_import
+        if operator_set.domain
+    }
+    return str(part.graph.output[0].name)
 
 
 def _ends(raw: bytes) -> tuple[Any, Any]:

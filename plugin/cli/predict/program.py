@@ -32,13 +32,9 @@ from berth.predictor.core.prediction import Interval, Prediction
 from berth.predictor.families.program.bundle import BUNDLE_SCHEMA
 from berth.predictor.families.program.estimate import LEAST_LOG_WIDTH
 from berth.predictor.families.program.node_runs import one_node
-from berth.predictor.families.program.predictor import (
-    Predictor,
-    at_size,
-    size_doubt,
-    usable_cores,
-)
-from berth.predictor.families.program.time_only import missing_counters
+from berth.predictor.families.program.predictor import Predictor, usable_cores
+from berth.predictor.families.program.problem_size import at_size, size_doubt
+from berth.predictor.families.program.work import missing_counters
 
 if TYPE_CHECKING:
     from berth.predictor.families.program.explain import Explanation

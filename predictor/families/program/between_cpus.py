@@ -22,8 +22,9 @@ import numpy as np
 
 from berth.pilot.platform import CoreScore, Platform
 from berth.predictor.core.arrays import Floats
+from berth.predictor.families.program.amdahl import ThreadScaling
 from berth.predictor.families.program.roofline import Times, times
-from berth.predictor.families.program.work import ThreadScaling, Work
+from berth.predictor.families.program.work import Work
 from berth.predictor.hardware.ceilings import INSTRUCTIONS_AT_SCORE_1, Ceilings, Point
 from berth.predictor.hardware.core_speed import (
     BENCHMARK_DEVIATION,

@@ -24,9 +24,10 @@ from berth.predictor.core.arrays import Floats
 from berth.predictor.core.prediction import Bound
 from berth.predictor.families.program.attribution import Attribution, attribute
 from berth.predictor.families.program.bundle import Bundle
-from berth.predictor.families.program.estimate import Layout, Reading, log_times
+from berth.predictor.families.program.estimate import log_times
 from berth.predictor.families.program.features import WORK_FEATURES, Reference
 from berth.predictor.families.program.predictor import Predictor
+from berth.predictor.families.program.reading import Layout, Reading
 from berth.predictor.families.program.roofline import times
 from berth.predictor.families.program.work import COUNTS, WORD_BYTES, Levels, Work
 from berth.predictor.hardware.ceilings import Point

@@ -14,8 +14,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from berth.predictor.core.arrays import Floats
+from berth.predictor.families.program.amdahl import ThreadScaling
 from berth.predictor.families.program.roofline import Times
-from berth.predictor.families.program.work import LINE_BYTES, ThreadScaling, Work
+from berth.predictor.families.program.work import LINE_BYTES, Work
 
 WORK_FEATURES = (
     "flops_f64_ratio", "flops_f32_ratio", "int_arith_ratio", "load_ratio", "store_ratio",

@@ -19,38 +19,28 @@ from berth.pilot.profile import Profile
 from berth.predictor.core.family import Answer
 from berth.predictor.core.intervals import around
 from berth.predictor.core.prediction import Basis, Bound, Prediction, PredictionCurve
-from berth.predictor.core.sizes import SizeGrowth, growth_to, memory_on, ran_on_gpu
+from berth.predictor.core.program_memory import memory_on, ran_on_gpu
+from berth.predictor.core.sizes import SizeGrowth
 from berth.predictor.families.program import bundle as bundles
 from berth.predictor.families.program.between_cpus import Shares, TypicalShares
 from berth.predictor.families.program.bundle import Bundle
-from berth.predictor.families.program.estimate import (
-    Estimate,
-    Layout,
-    Reading,
-    estimate,
-    moved_between_cpus,
-    read,
-)
+from berth.predictor.families.program.doubts import crowded, doubt_anywhere
+from berth.predictor.families.program.estimate import Estimate, estimate
+from berth.predictor.families.program.moved import moved_between_cpus
+from berth.predictor.families.program.problem_size import own_size, size_growth
+from berth.predictor.families.program.reading import Layout, Reading, read
 from berth.predictor.families.program.time_only import (
     combined,
     is_time_only,
     mispredicts_per_instruction,
     stand_ins,
 )
-from berth.predictor.families.program.work import busy_cores, run_s
 from berth.predictor.hardware.ceilings import Ceilings, Point, core_grid
 from berth.predictor.hardware.same_hardware import same_as, same_hardware
 
 WIDEST_USEFUL_FACTOR = 20.0
 """Largest useful interval: Berth abstains if its upper end exceeds this many times the predicted
 time."""
-LEAST_BUSY = 0.5
-"""Average number of busy cores below which a program is considered to be mostly waiting."""
-LEAST_JUDGED_S = 0.1
-"""Shortest run time in seconds for which ``LEAST_BUSY`` is checked.
-
-A shorter run is mostly program start, which waits for files.
-"""
 
 
 class Predictor:
@@ -128,12 +118,12 @@ class Predictor:
     ) -> list[Prediction]:
         """Return one prediction per point (platform and number of cores or GPUs), in order of the
         points."""
-        layout, growth = self.layout(profile, points, reference), _own_size(profile)
+        layout, growth = self.layout(profile, points, reference), own_size(profile)
         if is_time_only(profile):
             readings = self._uncounted(profile, layout)
             estimates = combined([estimate(each, layout, self._bundle) for each in readings])
             reading = readings[0]
-            doubts = dict.fromkeys(_names(points), _doubt(profile, reference))
+            doubts = dict.fromkeys(_names(points), doubt_anywhere(profile, reference))
             launches = layout.table.fork_s
         else:
             reading = self.read(profile, layout)
@@ -148,7 +138,7 @@ class Predictor:
                 growth=growth,
                 launch_s=float(launches[index]),
                 ran_on=reference,
-                doubt=doubts[point.platform.name] or _crowded(profile, point),
+                doubt=doubts[point.platform.name] or crowded(profile, point),
             )
             for index, (point, point_estimate) in enumerate(zip(points, estimates, strict=True))
         ]
@@ -241,7 +231,7 @@ class Predictor:
     ) -> dict[str, str | None]:
         """Return by platform name why its predictions should not be acted on; None: no reason."""
         names = _names(points)
-        if (why := _doubt(reading.profile, reference)) is not None:
+        if (why := doubt_anywhere(reading.profile, reference)) is not None:
             return dict.fromkeys(names, why)
         values = reading.work_features
         general = self._bundle.range_check.unlike(values)
@@ -249,79 +239,9 @@ class Predictor:
         return {name: own[name].unlike(values) if name in own else general for name in names}
 
 
-def _doubt(profile: Profile, reference: Platform | None) -> str | None:
-    """Return why predictions on any platform should not be acted on; None: no reason."""
-    return (
-        _incomplete(profile)
-        or _undescribed(profile, reference)
-        or _elsewhere(profile, reference)
-        or _waiting(profile, reference)
-    )
-
-
-def _undescribed(profile: Profile, reference: Platform | None) -> str | None:
-    """Return a sentence if the platform that the profile was measured on is unknown; None:
-    it is known."""
-    if reference is not None:
-        return None
-    return (
-        f"it was measured on {profile.platform!r}, of which there is no platform file: how fast "
-        "that is was assumed (berth pilot bench makes one)"
-    )
-
-
 def _names(points: Sequence[Point]) -> list[str]:
     """Return the names of the points' platforms, without duplicates."""
     return list(dict.fromkeys(point.platform.name for point in points))
-
-
-def _waiting(profile: Profile, reference: Platform | None) -> str | None:
-    """Return a sentence if the program mostly waits for something other than a processor; None: no.
-
-    A faster processor hardly changes the run time of such a program.
-    """
-    runs_on, took = profile.runs_on, run_s(profile)
-    busy = busy_cores(profile, reference)
-    if busy is None or took is None or runs_on.gpus or runs_on.ranks > 1:
-        return None
-    if took < LEAST_JUDGED_S or busy >= LEAST_BUSY:
-        return None
-    return f"it computed for {busy:.0%} of its time, and how long it waits elsewhere is not known"
-
-
-def _incomplete(profile: Profile) -> str | None:
-    """Return a sentence if the pilot run failed or was cut short; None: the run completed."""
-    failed = not profile.complete or profile.exit_status != 0
-    return "the pilot run did not complete" if failed else None
-
-
-def _crowded(profile: Profile, point: Point) -> str | None:
-    """Return a sentence if several MPI ranks would have to share a core; None: each rank has a
-    core.
-
-    A rank that busy-waits keeps the other ranks on its core from running.
-    """
-    ranks = profile.runs_on.ranks
-    if point.platform.is_gpu or point.units >= ranks:
-        return None
-    cores = "1 core" if point.units == 1 else f"{point.units} cores"
-    return f"its {ranks} ranks would share {cores}, and ranks that wait keep a core busy"
-
-
-def _elsewhere(profile: Profile, reference: Platform | None) -> str | None:
-    """Return a sentence if the pilot ran on another processor model than its stated platform has.
-
-    None: the processors are the same, or one of them is unknown.
-    """
-    origin = profile.provenance
-    if reference is None or origin.imported is not None:
-        return None
-    ran_on, expected = (
-        " ".join(processor.split()) for processor in (origin.host_cpu, reference.processor or "")
-    )
-    if not ran_on or not expected or ran_on == expected:
-        return None
-    return f"it ran on {ran_on}, but platform {reference.name!r} is {expected}: pilot it there"
 
 
 def _grid(profile: Profile, platform: Platform) -> list[int]:
@@ -344,84 +264,6 @@ def usable_cores(profile: Profile, platform: Platform) -> int:
     if len({p.threads for p in profile.scaling}) >= 2:
         return platform.cores
     return max(1, min(platform.cores, profile.runs_on.threads * profile.runs_on.ranks))
-
-
-def at_size(prediction: Prediction, profile: Profile, size: float | None) -> Prediction:
-    """Return the prediction for another problem size, by the growth measured in the profile.
-
-    Time, energy and memory are scaled; the speedup stays, because nothing is known of its change.
-    """
-    sizes = size_growth(profile)
-    if size is None or sizes.memory_bytes() is None:
-        return prediction
-    growth, energy = growth_to(sizes, size), prediction.energy_j
-    return replace(
-        prediction,
-        runtime_s=growth.runtime(prediction.runtime_s, prediction.launch_s),
-        energy_j=None if energy is None else energy.times(growth.time),
-        memory=growth.memory(prediction.memory),
-    )
-
-
-def size_growth(profile: Profile) -> SizeGrowth:
-    """Return how run time and memory grow with the problem size, fitted to the profile's runs."""
-    return SizeGrowth.fit(
-        _size_points(profile),
-        size=profile.workload.size,
-        peak_memory_bytes=profile.peak_memory_bytes,
-        bounds=_bounds(profile),
-        gpu_peak_bytes=_gpu_peak(profile),
-    )
-
-
-def size_doubt(profile: Profile, size: float | None) -> str | None:
-    """Return a warning about a prediction at problem size ``size``; None: no warning.
-
-    Always None for profiles of runs on several nodes, which have size checks of their own.
-    """
-    return None if profile.node_scaling else size_growth(profile).doubt(size)
-
-
-def _own_size(profile: Profile) -> SizeGrowth:
-    """Return how memory grows with the problem size, without fitting power laws.
-
-    This is sufficient for the profile's own problem size, and much faster than ``size_growth``.
-    """
-    points = _size_points(profile)
-    if profile.peak_memory_bytes is None and points:
-        return size_growth(profile)
-    sizes = tuple(point[0] for point in points)
-    bound = bool(profile.peak_memory_is_bound)
-    return SizeGrowth(
-        profile.workload.size,
-        profile.peak_memory_bytes,
-        sizes,
-        peak_is_bound=bound,
-        gpu_peak_bytes=_gpu_peak(profile),
-    )
-
-
-def _gpu_peak(profile: Profile) -> float | None:
-    """Return the peak memory of all GPUs together in bytes; None: not measured or reported as 0."""
-    return profile.value("gpu_memory_bytes") or None
-
-
-def _bounds(profile: Profile) -> set[float | None]:
-    """Return the problem sizes whose memory peak is only an upper bound.
-
-    None in the set stands for the run without a stated size.
-    """
-    own = {profile.workload.size} if profile.peak_memory_is_bound else set()
-    return own | {point.size for point in profile.sizes if point.peak_memory_is_bound}
-
-
-def _size_points(profile: Profile) -> list[tuple[float, float, float]]:
-    """Return (problem size, run time in seconds, peak memory in bytes) of the profile's runs."""
-    points = [(p.size, p.runtime_s, p.peak_memory_bytes) for p in profile.sizes]
-    own, peak = profile.workload.size, profile.peak_memory_bytes
-    if own and peak and profile.runtime and not any(math.isclose(own, p[0]) for p in points):
-        points.append((own, profile.runtime.median_s, peak))
-    return points
 
 
 def _prediction(

@@ -22,13 +22,13 @@ from berth.pilot.platform import Platform
 from berth.pilot.profile import Profile
 from berth.predictor.core.arrays import Floats
 from berth.predictor.core.prediction import Bound
+from berth.predictor.families.program.amdahl import ThreadScaling
 from berth.predictor.families.program.work import (
     EMULATED_L1_BYTES,
     EMULATED_L2_BYTES,
     EMULATED_LLC_BYTES,
     LINE_BYTES,
     Levels,
-    ThreadScaling,
     Work,
 )
 from berth.predictor.hardware.ceilings import Ceilings, Point
@@ -153,8 +153,8 @@ def thread_scaling(profile: Profile, work: Work, home: Platform | None) -> Threa
 
     def most_speedup(cores: int) -> float:
         table = Ceilings.of([Point(home, 1), Point(home, cores)])
-        one, several = times(work, table, PERFECT_SCALING).parallel.tolist()
-        return float(min(cores, max(1.0, one / several)))
+        one_core_s, several_s = times(work, table, PERFECT_SCALING).parallel.tolist()
+        return float(min(cores, max(1.0, one_core_s / several_s)))
 
     return ThreadScaling.of(profile, home, most_speedup)
 

@@ -19,12 +19,12 @@ from pathlib import Path
 
 import numpy as np
 
-from berth.pilot.catalogue import REQUIRED
-from berth.pilot.documents import parse_json
+from berth.pilot.documents import parse_json_lines
 from berth.pilot.errors import DocumentError
 from berth.pilot.native import runtime_of
 from berth.pilot.profile import Measurement, Profile
 from berth.predictor.families.program.estimate import Estimate
+from berth.predictor.families.program.work import missing_counters
 
 SPREAD = 0.9
 """Share of the kernels whose predictions lie within the interval before it is widened."""
@@ -42,11 +42,6 @@ Counters = dict[str, Measurement]
 def is_time_only(profile: Profile) -> bool:
     """Return whether a profile has a run time but not all counters required for a roofline."""
     return profile.runtime is not None and bool(missing_counters(profile))
-
-
-def missing_counters(profile: Profile) -> list[str]:
-    """Return the names of the counters that a roofline needs and the profile lacks."""
-    return [name for name in REQUIRED if profile.value(name) is None]
 
 
 def missing_counters_sentence(profile: Profile) -> str | None:
@@ -131,11 +126,11 @@ def suite_profiles() -> Mapping[str, Profile]:
     the file is damaged.
     """
     try:
-        lines = gzip.decompress(COUNTS.read_bytes()).decode("utf-8").splitlines()
-    except (OSError, EOFError, UnicodeDecodeError) as error:
+        lines = gzip.decompress(COUNTS.read_bytes())
+    except (OSError, EOFError) as error:
         raise DocumentError(COUNTS, f"cannot be read: {error}") from None
-    profiles = (parse_json(line, Profile, source=COUNTS) for line in lines)
-    return {profile.name: profile for profile in profiles}
+    profiles = parse_json_lines(lines, Profile, source=COUNTS)
+    return {profile.name: profile for profile in profiles.values()}
 
 
 def timed(platform: str, seconds: Mapping[str, float]) -> list[Profile]:

@@ -1,34 +1,17 @@
-"""A program's measured work, and how its run time falls with more cores.
+"""A program's measured work.
 
 ``Work`` holds counts of operations, bytes and cache misses: the quantities that a platform's peak
 rates limit. A counter that the pilot run could not measure is None in the profile; this module
 derives it from other counters where possible.
-
-Thread scaling: with two or more measured thread counts, Amdahl's law is fitted, ``t(c) = t(1) (s +
-(1 - s) / c)``, where
-
-- ``c``: number of cores;
-- ``t(c)``: run time on ``c`` cores (seconds, measured);
-- ``s``: serial share (fitted).
-
-With one thread count, the program is assumed to use the cores that it declared and to gain nothing
-from more. Its serial share then comes from its run on one thread or, without such a run, from its
-processor time: a program that kept 1.3 of 2 cores busy on average has a serial share of 0.54.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable
 from dataclasses import dataclass, replace
-
-import numpy as np
 
 from berth.pilot.catalogue import REQUIRED
 from berth.pilot.errors import UsageError
-from berth.pilot.platform import Platform
 from berth.pilot.profile import Profile
-from berth.predictor.core.arrays import Floats
 
 LINE_BYTES = 64
 """Cache line size in bytes, as emulated; true of all x86-64 machines and of most Arm machines."""
@@ -162,14 +145,18 @@ class Work:
         )
 
 
+def missing_counters(profile: Profile) -> list[str]:
+    """Return the names of the counters that a roofline needs and the profile lacks."""
+    return [name for name in REQUIRED if profile.value(name) is None]
+
+
 def work_of(profile: Profile) -> Work:
     """Return a program's operations, bytes and cache misses, from the counters of its profile.
 
     Raises UsageError if required counters are missing (the message names them) or if no
     instructions were counted.
     """
-    absent = [name for name in REQUIRED if profile.value(name) is None]
-    if absent:
+    if absent := missing_counters(profile):
         raise UsageError(
             f"profile {profile.name!r} has no {', no '.join(absent)}",
             hint="pilot it again where these can be counted (hardware counters or valgrind)",
@@ -224,154 +211,3 @@ def _levels(profile: Profile, kind: str) -> Levels:
 def _scaled(levels: Levels, factor: float) -> Levels:
     near, middle, far = levels
     return (near * factor, middle * factor, far * factor)
-
-
-MOST_SERIAL = 2.0
-"""Upper limit of the serial share; above 1, busy-waiting threads cost more time than they save."""
-
-
-@dataclass(frozen=True, slots=True)
-class ThreadScaling:
-    """A program's serial share, and the number of cores that the program can use."""
-
-    serial_share: float
-    """Share of the one-core run time that more cores do not shorten.
-
-    Values above 1, up to ``MOST_SERIAL``, mean that the threads slow each other down.
-    """
-    most_cores: float
-    """Number of cores beyond which more cores do not help; infinity where Amdahl's law was fitted.
-    """
-    measured: bool
-    """Whether the serial share was fitted to runs with two or more thread counts."""
-
-    @classmethod
-    def of(
-        cls,
-        profile: Profile,
-        reference: Platform | None = None,
-        most_speedup: Callable[[int], float] = float,
-    ) -> ThreadScaling:
-        """Return a program's thread scaling, fitted to its runs or else derived from its main run.
-
-        ``reference`` is the platform that the profile was measured on. None: assume a node without
-        a processor quota that has at least as many cores as the program declares.
-        ``most_speedup`` returns the speedup over one core that a number of cores gives the program
-        at most, where memory bandwidth does not grow with the cores.
-        """
-        declared = profile.runs_on.threads * profile.runs_on.ranks
-        points = {p.threads: p.runtime_s for p in profile.scaling}
-        took = run_s(profile)
-        if took is not None and declared in points:
-            # The main run is the median of several; a sweep's one run may have been disturbed.
-            points[declared] = min(points[declared], took)
-        if len(points) < 2:
-            if took is not None and profile.one_thread_s is not None:
-                ratio = took / profile.one_thread_s
-                share = _serial_by_ratio(ratio, declared, reference, most_speedup)
-            else:
-                share = _seen_serial(profile, declared, reference)
-            return cls(share, float(declared), measured=False)
-        return cls(_amdahl(points, most_speedup), math.inf, measured=True)
-
-    def usable(self, cores: Floats) -> Floats:
-        """Return ``cores``, limited to the number of cores that the program can use."""
-        return np.minimum(cores, self.most_cores)
-
-    def stretch(self, cores: Floats) -> Floats:
-        """Return the run time on ``cores`` cores, divided by that of a program without a serial
-        share, where nothing but the cores limits it.
-
-        The factor is 1 for a fully parallel program and ``cores`` for a fully serial one.
-        """
-        return (1 - self.serial_share) + self.serial_share * cores
-
-    def serial_s(self, one_core_s: Floats, parallel_s: Floats) -> Floats:
-        """Return the seconds that the serial share adds to a program's time.
-
-        ``one_core_s``: the time on one core; ``parallel_s``: the time without a serial share on the
-        cores in use.
-        """
-        return np.asarray(self.serial_share * (one_core_s - parallel_s))
-
-
-def _serial_by_ratio(
-    ratio: float,
-    declared: int,
-    reference: Platform | None,
-    most_speedup: Callable[[int], float],
-) -> float:
-    """Return the serial share from two run times: on ``declared`` threads and on one thread.
-
-    ``ratio`` is the measured time on ``declared`` threads over that on one thread. Under a quota of
-    processor time, one thread may also use the time that idle threads leave.
-    """
-    cores = declared if reference is None else min(declared, reference.cores)
-    if cores < 2:
-        return 0.0
-    together = cores * _processor_share(reference)
-    without_serial_share = 1 / most_speedup(cores)
-    if without_serial_share >= 1:
-        return 0.0
-    measured = ratio * together / min(1.0, together) / cores
-    serial_share = (measured - without_serial_share) / (1 - without_serial_share)
-    return min(max(serial_share, 0.0), MOST_SERIAL)
-
-
-def run_s(profile: Profile) -> float | None:
-    """Return a profile's run time in seconds, minus waits for a processor (run queue); None:
-    unknown."""
-    if profile.runtime is None:
-        return None
-    took = profile.runtime.median_s
-    if profile.runtime.noise is None:  # a pilot on a busy machine took the waits off already
-        took -= profile.value("run_queue_s") or 0.0
-    return took if took > 0 else None
-
-
-def busy_cores(profile: Profile, reference: Platform | None) -> float | None:
-    """Return how many cores the run kept busy on average; None: unknown.
-
-    Under a quota of processor time, cores count in proportion to the granted share.
-    """
-    spent, took = profile.value("cpu_time_s"), run_s(profile)
-    return None if spent is None or took is None else spent / (took * _processor_share(reference))
-
-
-def _processor_share(reference: Platform | None) -> float:
-    """Return the share of its cores' time that a platform's quota grants (1: no quota)."""
-    return 1.0 if reference is None else reference.signature.processor_share or 1.0
-
-
-def _seen_serial(profile: Profile, declared: int, reference: Platform | None) -> float:
-    """Return the serial share that explains how many of the ``declared`` cores were busy on
-    average.
-
-    0 where processor time was not measured. Threads that busy-wait count as busy.
-    """
-    busy_on_average = busy_cores(profile, reference)
-    cores = declared if reference is None else min(declared, reference.cores)
-    if cores < 2 or not busy_on_average:
-        return 0.0
-    busy = min(max(busy_on_average, 1.0), float(cores))
-    return (1 / busy - 1 / cores) / (1 - 1 / cores)
-
-
-def _amdahl(points: dict[int, float], most_speedup: Callable[[int], float]) -> float:
-    """Return Amdahl's serial share, fitted to run times in seconds by number of threads.
-
-    The parallel share speeds up by ``most_speedup`` of the number of threads.
-
-    Least squares in log time over a grid of shares; t(1) is eliminated in closed form.
-    """
-    threads = np.array(sorted(points), dtype=np.float64)
-    times = np.array([points[int(n)] for n in threads])
-    speedups = np.array([most_speedup(int(n)) for n in threads])
-    best, best_error = 0.0, math.inf
-    for share in np.linspace(0.0, 1.0, 201):
-        shape = share + (1 - share) / speedups
-        logs = np.log(times) - np.log(shape)
-        error = float(((logs - logs.mean()) ** 2).sum())
-        if error < best_error - 1e-12:
-            best, best_error = float(share), error
-    return best

@@ -8,9 +8,10 @@ from berth.pilot.profile import Profile
 from berth.predictor.core.family import Answer, Bundles, Effect, Explanation, Question
 from berth.predictor.core.forecast import SourceShare
 from berth.predictor.core.prediction import Bound, Prediction, PredictionCurve
-from berth.predictor.core.sizes import memory_on
+from berth.predictor.core.program_memory import memory_on
 from berth.predictor.core.workload import Workload
-from berth.predictor.families.program.predictor import size_growth, usable_cores
+from berth.predictor.families.program.predictor import usable_cores
+from berth.predictor.families.program.problem_size import size_growth
 from berth.predictor.families.relative.bundle import RELATIVE_SCHEMA, RelativeModel, load
 from berth.predictor.families.relative.explain import explain_row
 from berth.predictor.families.relative.predictor import answer

@@ -203,15 +203,15 @@ class Difference:
     """A field of a profile whose value in NVML differs from Berth's table; NVML is right."""
 
     profile: str
-    what: str
+    field: str
     table: object
     nvml: object
 
     def __str__(self) -> str:
-        if self.what == "memory_bytes":
+        if self.field == "memory_bytes":
             sizes = [format_bytes(float(str(size))) for size in (self.nvml, self.table)]
             return f"{self.profile} has {sizes[0]} by NVML, {sizes[1]} by the table"
-        return f"{self.profile}: {self.what} is {self.nvml} by NVML, {self.table} by the table"
+        return f"{self.profile}: {self.field} is {self.nvml} by NVML, {self.table} by the table"
 
 
 _COMPARED = (

@@ -114,8 +114,8 @@ def likelihoods(pairs: Sequence[Pair]) -> Floats:
     apart, bounds = differences[:, None] - LOG_RATIOS, bounds[:, None]
     similar = _likelihood(apart, np.hypot(_SCALES[:, None], clocks)[:, :, None], bounds)
     unlike = _likelihood(apart, np.hypot(_UNLIKE_SCALE, clocks)[:, None], bounds)
-    each = [np.log((1 - share) * similar + share * unlike) for share in _UNLIKE_SHARES]
-    log = np.concatenate([np.tensordot(one, weights, axes=(1, 0)) for one in each])
+    of_shares = [np.log((1 - share) * similar + share * unlike) for share in _UNLIKE_SHARES]
+    log = np.concatenate([np.tensordot(of_pairs, weights, axes=(1, 0)) for of_pairs in of_shares])
     return np.asarray(np.exp(log - log.max()))
 
 

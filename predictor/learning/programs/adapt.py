@@ -94,7 +94,7 @@ def adapt(
         raise UsageError(f"the bundle {manifest.id} has no prior for {kind} platforms")
     pairs = pairs_of(profiles, platform, platforms)
     units = units_of(pairs, platform)
-    counted = [pair for pair in pairs if not is_time_only(pair.here)]
+    counted = [pair for pair in pairs if not is_time_only(pair.reference)]
     if platform.is_gpu and len(counted) < len(pairs):
         raise UsageError(
             f"profile {_uncounted(pairs)!r} lacks counters, which a GPU's calibration needs",
@@ -107,7 +107,7 @@ def adapt(
         data = pair_columns(counted, platform, platforms)
         fitted = adapted(data, start)
         own_range = _own_range(data, bundles.read_range(source / bundles.RANGE))
-    if not platform.is_gpu and not any(platforms[p.here.platform].is_gpu for p in pairs):
+    if not platform.is_gpu and not any(platforms[p.reference.platform].is_gpu for p in pairs):
         rival = fitted if len(counted) == len(pairs) else None
         own_time = _own_time(
             Predictor.load(source), pairs, Point(platform, units), platforms, rival
@@ -151,7 +151,7 @@ def adapt(
 
 
 def _uncounted(pairs: Sequence[Pair]) -> str:
-    return next(pair.here.name for pair in pairs if is_time_only(pair.here))
+    return next(pair.reference.name for pair in pairs if is_time_only(pair.reference))
 
 
 def _own_time(

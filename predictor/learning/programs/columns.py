@@ -104,22 +104,22 @@ def stacked(rows: Sequence[Row]) -> Columns:
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """Two profiles of one workload: ``here`` gives the counters, ``there`` the run time to
-    predict."""
+    """Two profiles of one workload: ``reference`` gives the counters, ``target`` the run time
+    to predict."""
 
-    here: Profile
-    there: Profile
+    reference: Profile
+    target: Profile
 
     @property
     def kernel(self) -> str:
         """Return the name of the workload without its size."""
-        parsed = kernel_and_size(self.here.name)
-        return self.here.name if parsed is None else parsed[0]
+        parsed = kernel_and_size(self.reference.name)
+        return self.reference.name if parsed is None else parsed[0]
 
     @property
-    def there_s(self) -> float:
+    def target_s(self) -> float:
         """Return the run time to predict, in seconds."""
-        return _seconds(self.there)
+        return _seconds(self.target)
 
 
 def pairs_of(
@@ -158,7 +158,7 @@ def pairs_of(
                 hint="`berth pilot bench` there, then `berth site platform add`",
             )
         pairs.append(Pair(partners[0], profile))
-    names = [pair.here.name for pair in pairs]
+    names = [pair.reference.name for pair in pairs]
     if double := sorted({name for name in names if names.count(name) > 1}):
         raise UsageError(f"{double[0]!r} was run on {platform.name!r} twice")
     return tuple(pairs)
@@ -170,9 +170,9 @@ def units_of(pairs: Sequence[Pair], platform: Platform) -> int:
     Raises UsageError where the runs differ in this number.
     """
     used = {
-        max(1, p.there.runs_on.gpus)
+        max(1, p.target.runs_on.gpus)
         if platform.is_gpu
-        else p.there.runs_on.threads * p.there.runs_on.ranks
+        else p.target.runs_on.threads * p.target.runs_on.ranks
         for p in pairs
     }
     if len(used) != 1:
@@ -192,10 +192,10 @@ def pair_columns(
     units = units_of(pairs, platform)
     rows = []
     for pair in pairs:
-        runs_on, here_s = pair.here.runs_on, _seconds(pair.here)
-        anchor = Point(platforms[pair.here.platform], runs_on.threads * runs_on.ranks)
+        runs_on, reference_s = pair.reference.runs_on, _seconds(pair.reference)
+        anchor = Point(platforms[pair.reference.platform], runs_on.threads * runs_on.ranks)
         ceilings = Ceilings.of([Point(platform, units), anchor])
-        rows.append(Row(pair.here, ceilings, here_s, _seconds(pair.there), pair.kernel))
+        rows.append(Row(pair.reference, ceilings, reference_s, _seconds(pair.target), pair.kernel))
     return stacked(rows)
 
 

@@ -50,9 +50,11 @@ def log_errors(
     """
 
     def predicted(pair: Pair) -> float:
-        return predictor.between_cpus(pair.here, point, home[pair.here.platform], share_weight)
+        return predictor.between_cpus(
+            pair.reference, point, home[pair.reference.platform], share_weight
+        )
 
-    return np.array([math.log(pair.there_s) - predicted(pair) for pair in pairs])
+    return np.array([math.log(pair.target_s) - predicted(pair) for pair in pairs])
 
 
 def start_deviation(
@@ -61,7 +63,9 @@ def start_deviation(
     """Return how well the speeds of the cores are known without labels, as a standard error of log
     time."""
     ratios = [
-        core_ratio(home[pair.here.platform], platform, mispredicts_per_instruction(pair.here))
+        core_ratio(
+            home[pair.reference.platform], platform, mispredicts_per_instruction(pair.reference)
+        )
         for pair in pairs
     ]
     return factor_deviation(

@@ -138,15 +138,6 @@ def pairs_right(measured: Floats, predicted: Floats) -> float:
     return float((np.sign(real) == np.sign(guess))[counted].mean()) if counted.any() else math.nan
 
 
-def orders_right(measured: Floats, predicted: Floats) -> Floats:
-    """Return for each row 1.0 where all columns are predicted in the measured order, else 0.0."""
-    first, second = np.triu_indices(measured.shape[1], 1)
-    real = measured[:, first] - measured[:, second]
-    guess = predicted[:, first] - predicted[:, second]
-    wrong = (np.sign(real) != np.sign(guess)) & (np.abs(real) > 0)
-    return np.asarray((~wrong.any(axis=1)).astype(np.float64))
-
-
 def per_application(
     values: Floats, applications: Sequence[str], reduce: Callable[[Floats], Floats]
 ) -> Floats:

@@ -20,7 +20,7 @@ from pathlib import Path
 import numpy as np
 
 from berth.pilot.catalogue import BY_NAME
-from berth.pilot.documents import parse_json, read_json
+from berth.pilot.documents import parse_json_lines, read_json
 from berth.pilot.errors import DocumentError, UsageError
 from berth.pilot.profile import NAME_PATTERN, Profile
 from berth.predictor.core.arrays import Floats
@@ -140,7 +140,8 @@ def _read(paths: Sequence[Path]) -> _Read:
             for name, platform, taken, source in _labels(file):
                 _add(read.labels, name, platform, taken, source)
         elif file.suffix == ".jsonl":
-            read.profiles.extend(_lines(file))
+            lines = parse_json_lines(_text(file).encode(), Profile, source=file)
+            read.profiles.extend(lines.items())
         else:
             read.profiles.append((str(file), read_json(file, Profile)))
     if not read.profiles:
@@ -163,15 +164,6 @@ def _files(path: Path) -> list[Path]:
     return files
 
 
-def _lines(file: Path) -> list[tuple[str, Profile]]:
-    text = _text(file)
-    return [
-        (f"{file}: line {number}", parse_json(line, Profile, source=f"{file}: line {number}"))
-        for number, line in enumerate(text.splitlines(), 1)
-        if line.strip()
-    ]
-
-
 def _labels(file: Path) -> Iterable[tuple[str, str, float, str]]:
     reader = csv.DictReader(_text(file).splitlines(), restkey="", strict=True)
     try:
@@ -183,7 +175,7 @@ def _labels(file: Path) -> Iterable[tuple[str, str, float, str]]:
     if sorted(header) != sorted(_LABELS):
         raise DocumentError(file, f"has columns {', '.join(header)}, not {', '.join(_LABELS)}")
     for number, row in lines:
-        source = f"{file}: line {number}"
+        source = f"{file}, line {number}"
         if None in row.values() or "" in row:
             raise DocumentError(source, "has another number of cells than the header")
         try:

@@ -12,13 +12,13 @@ from pathlib import Path
 import pytest
 
 from berth.pilot.assemble import Extra, assemble
+from berth.pilot.host import cores
 from berth.pilot.launch import Order, Outcome, run_one
 from berth.pilot.native import Native
 from berth.pilot.options import PilotOptions, make_plan
 from berth.pilot.plausible import (
     BUSY_NOISE,
     contention,
-    cores,
     impossible,
     is_contention,
     noise_of,
@@ -28,7 +28,8 @@ from berth.pilot.plausible import (
 from berth.pilot.private_folder import PrivateFolders, original, why_not
 from berth.pilot.profile import Measurement, Profile, Quality, RunsOn, Runtime, Target
 from berth.pilot.run import run_pilot
-from berth.pilot.shepherd import Tree, age_of, threads_at_exit
+from berth.pilot.shepherd.proc import age_of
+from berth.pilot.shepherd.threads import Threads, threads_at_exit
 
 Program = Callable[[str], str]
 
@@ -56,55 +57,55 @@ def test_threads_that_only_exist_are_not_counted(program: Program) -> None:
 
 
 def test_threads_that_come_one_after_another_are_not_added_up() -> None:
-    tree = Tree()
+    threads = Threads()
     for phase in range(8):
         workers = [f"{phase}-{worker}" for worker in range(2)]
-        tree.threads_together.setdefault(7, set()).add(frozenset(["7", *workers]))
-        tree.threads_run.update({(7, name): (10**9, 0) for name in workers})
-    tree.threads_run[7, "7"] = (10**6, 0)
-    assert tree.threads_busy() == 2
+        threads.together.setdefault(7, set()).add(frozenset(["7", *workers]))
+        threads.times.update({(7, name): (10**9, 0) for name in workers})
+    threads.times[7, "7"] = (10**6, 0)
+    assert threads.busy() == 2
 
 
 SECOND = 10**9
 
 
-def seen(*looks: dict[str, tuple[float, float]]) -> Tree:
+def seen(*looks: dict[str, tuple[float, float]]) -> Threads:
     """One process; of each look the threads there, with seconds that they ran and were there."""
-    tree = Tree()
+    threads = Threads()
     for look in looks:
-        tree.threads_together.setdefault(7, set()).add(frozenset(look))
+        threads.together.setdefault(7, set()).add(frozenset(look))
         for name, (ran_s, age_s) in look.items():
-            tree.threads_run[7, name] = (int(ran_s * SECOND), 0)
-            tree.threads_age[7, name] = int(age_s * SECOND)
-    return tree
+            threads.times[7, name] = (int(ran_s * SECOND), 0)
+            threads.ages[7, name] = int(age_s * SECOND)
+    return threads
 
 
 @pytest.mark.parametrize("share", [0.1, 0.15, 0.2])
 def test_a_helper_beside_the_workers_is_no_core(share: float) -> None:
     workers = {"8": (100.0, 100.0), "9": (98.0, 100.0)}
-    tree = seen({"7": (0.1, 100.0), "10": (share * 100, 100.0), **workers})
-    assert tree.threads_busy() == 2
+    threads = seen({"7": (0.1, 100.0), "10": (share * 100, 100.0), **workers})
+    assert threads.busy() == 2
 
 
 def test_a_helper_beside_workers_that_are_started_anew_for_each_batch_is_no_core() -> None:
     helper = {"7": (20.0, 200.0)}
     looks = [{**helper, f"{n}-a": (9.0, 9.0), f"{n}-b": (9.0, 9.0)} for n in range(20)]
-    assert seen(*looks).threads_busy() == 2
+    assert seen(*looks).busy() == 2
 
 
 @pytest.mark.parametrize("share", [0.3, 0.5, 0.9])
 def test_a_worker_with_less_work_is_a_worker(share: float) -> None:
-    tree = seen({"7": (100.0, 100.0), "8": (100.0, 100.0), "9": (share * 100, 100.0)})
-    assert tree.threads_busy() == 3
+    threads = seen({"7": (100.0, 100.0), "8": (100.0, 100.0), "9": (share * 100, 100.0)})
+    assert threads.busy() == 3
 
 
 def test_a_worker_that_ended_early_is_a_worker() -> None:
-    assert seen({"7": (100.0, 100.0), "8": (12.0, 12.0)}).threads_busy() == 2
+    assert seen({"7": (100.0, 100.0), "8": (12.0, 12.0)}).busy() == 2
 
 
 def test_a_team_of_a_program_that_is_parallel_for_a_short_time_is_counted() -> None:
     team = {f"w{n}": (15.0, 100.0) for n in range(7)}
-    assert seen({"7": (100.0, 100.0), **team}).threads_busy() == 8
+    assert seen({"7": (100.0, 100.0), **team}).busy() == 8
 
 
 @pytest.mark.parametrize(
@@ -127,9 +128,9 @@ def test_threads_that_no_sample_showed_are_known_at_exit(
 
 
 def test_threads_of_unknown_age_count_by_their_time() -> None:
-    tree = seen({"7": (100.0, 100.0), "8": (20.0, 100.0)})
-    tree.threads_age.clear()
-    assert tree.threads_busy() == 2
+    threads = seen({"7": (100.0, 100.0), "8": (20.0, 100.0)})
+    threads.ages.clear()
+    assert threads.busy() == 2
 
 
 def test_the_age_of_a_thread_is_read_from_the_kernel() -> None:

@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from berth.pilot.collectors import cachegrind, instruction_mix, valgrind
+from berth.pilot.collectors import cachegrind, valgrind
 from berth.pilot.collectors.valgrind import Process
+from berth.pilot.objdump import parse_objdump
 
 CACHEGRIND = """\
 desc: I1 cache:         32768 B, 64 B, 8-way associative
@@ -44,7 +45,7 @@ noise = st.text(alphabet=st.sampled_from("0123456789abxIVF:=,.<>% \n\tsummary ev
 @given(noise)
 def test_any_text_is_read_without_an_exception(text: str) -> None:
     assert all(value >= 0 for value in cachegrind.parse(text).values())
-    list(instruction_mix.parse_objdump(text))
+    list(parse_objdump(text.encode()))
 
 
 @given(st.dictionaries(st.sampled_from(["Ir", "Dr", "Dw", "Bc", "Bim"]), st.integers(0, 10**17)))

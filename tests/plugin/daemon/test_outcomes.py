@@ -37,7 +37,7 @@ ENDED = Outcome(
     submit_s=NOW_S - 200,
     start_s=NOW_S - 200,
     end_s=NOW_S - 134,
-    node_count=1,
+    nodes=1,
     cores=8,
     gpus=1,
 )
@@ -107,7 +107,7 @@ def test_a_job_that_ended_is_stored_beside_its_prediction(decided: Store) -> Non
 
 def test_its_nodes_say_on_which_candidate_of_an_auto_queue_a_job_ran(decided: Store) -> None:
     gpu = NodeFacts("g1", ("gpu", "auto"), True, 8, 8, 2**30, gpus={"gpu:a100": 4})
-    left = replace(ENDED, queue="auto", nodes="g1", cpu_time_s=99.0, gpu_utilisation=0.5)
+    left = replace(ENDED, queue="auto", node_list="g1", cpu_time_s=99.0, gpu_utilisation=0.5)
     for nodes, candidate in (((), None), ((gpu,), "gpu")):
         following = Following(decided, left)
         following.scheduler.nodes = nodes
@@ -133,7 +133,7 @@ def test_what_accounting_tells_by_and_by_is_put_together(decided: Store) -> None
     following = Following(decided, replace(last, user="", decision=PLACED.id))
     following.step()
     assert decided.outcomes.of_job("7") is None
-    for more in ({}, {"peak_memory_bytes": 2**30}):
+    for more in ({}, {"max_rss_bytes": 2**30}):
         following.now_s += 10
         following.scheduler.jobs = [replace(last, **more)]  # type: ignore[arg-type]
         following.step()

@@ -21,17 +21,6 @@ from berth.predictor.core.forecast import Forecast
 from berth.predictor.core.prediction import Basis
 
 
-@pytest.fixture
-def store_url(tmp_path: Path) -> str:
-    """Most of this is arithmetic; what databases differ in is in ``test_evidence_stored``."""
-    return f"sqlite:///{tmp_path}/store.db"
-
-
-@pytest.fixture
-def jobs(store: Store) -> SiteJobs:
-    return SiteJobs(store)
-
-
 def documents(store: Store) -> list[tuple[str, str, str]]:
     return [(r.workload, r.user, r.document) for r in store.learning.forecasts()]
 

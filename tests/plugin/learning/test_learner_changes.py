@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from pathlib import Path
 
 import pytest
 from site_jobs import CPU, GPU, NOW_S, SiteJobs, factor, forecast, learner, width
@@ -11,17 +10,6 @@ from site_jobs import CPU, GPU, NOW_S, SiteJobs, factor, forecast, learner, widt
 from berth.plugin.learning.shown import changes_since, moved
 from berth.plugin.report.of_store import learnt_text
 from berth.plugin.store import Store
-
-
-@pytest.fixture
-def store_url(tmp_path: Path) -> str:
-    """Most of this is arithmetic; what databases differ in is in ``test_evidence_stored``."""
-    return f"sqlite:///{tmp_path}/store.db"
-
-
-@pytest.fixture
-def jobs(store: Store) -> SiteJobs:
-    return SiteJobs(store)
 
 
 def test_a_change_is_noticed_within_ten_jobs_and_recovered_from(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from site_jobs import CPU, SiteJobs, forecast, learner
@@ -12,17 +11,6 @@ from berth.plugin.store import Store
 from berth.predictor.core.forecast import Forecast
 from berth.predictor.core.nodes import NodeRatio, NodeScaling
 from berth.predictor.core.prediction import Basis, Interval
-
-
-@pytest.fixture
-def store_url(tmp_path: Path) -> str:
-    """Most of this is arithmetic; what databases differ in is in ``test_evidence_stored``."""
-    return f"sqlite:///{tmp_path}/store.db"
-
-
-@pytest.fixture
-def jobs(store: Store) -> SiteJobs:
-    return SiteJobs(store)
 
 
 def on_nodes(*ratios: NodeRatio) -> Forecast:

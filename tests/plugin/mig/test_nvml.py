@@ -28,7 +28,7 @@ def test_the_driver_and_the_table_agree_on_the_geometry(fleet: FakeFleet, model:
     assert gpu.geometry is not None
     found = diff(lookup(gpu.name), gpu.geometry)
     # Usable memory differs by some MiB between drivers.
-    assert [d for d in found if d.profile in PROFILE_IDS[model] and d.what != "memory_bytes"] == []
+    assert [d for d in found if d.profile in PROFILE_IDS[model] and d.field != "memory_bytes"] == []
 
 
 @pytest.mark.parametrize("model", ["a30", "a100-40"])

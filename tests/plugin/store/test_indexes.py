@@ -32,7 +32,6 @@ ASKED_BY: dict[str, Callable[[Store], object]] = {
     "ix_outcomes_job_id": lambda s: s.outcomes.of_job("17"),
     "ix_outcomes_unseen": lambda s: s.learning.pending(0.0, 5),
     "ix_evidence_user_ended_s": lambda s: s.learning.of_user("alice", 5),
-    "ix_evidence_workload_ended_s": lambda s: s.learning.of_workload("app", 5),
     "ix_evidence_job_id": lambda s: s.learning.of_job("17"),
     "ix_evidence_ended_s": lambda s: s.learning.of_all(5),
     "ix_past_jobs_user_end_s": lambda s: list(s.past_jobs.of_users("alice")),

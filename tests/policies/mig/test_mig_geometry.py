@@ -278,4 +278,4 @@ def test_a_profile_goes_by_each_of_its_vendors_names() -> None:
         gb200, profiles=tuple(replace(p, name=p.other_name or p.name) for p in gb200.profiles)
     )
     assert diff(gb200, early) == ()
-    assert [d.what for d in diff(gb200, lookup("GB300"))].count("profile") > 5
+    assert [d.field for d in diff(gb200, lookup("GB300"))].count("profile") > 5

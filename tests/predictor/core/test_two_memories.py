@@ -7,8 +7,9 @@ from toy_profiles import profile
 
 from berth.pilot.profile import Measurement, Profile, Quality, Target
 from berth.predictor.core.prediction import Interval, MemoryUse
-from berth.predictor.core.sizes import growth_to, memory_on, ran_on_gpu
-from berth.predictor.families.program.predictor import size_growth
+from berth.predictor.core.program_memory import memory_on, ran_on_gpu
+from berth.predictor.core.sizes import growth_to
+from berth.predictor.families.program.problem_size import size_growth
 from berth.predictor.hardware import platforms
 
 GIB = 2.0**30

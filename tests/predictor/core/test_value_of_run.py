@@ -13,7 +13,6 @@ from berth.predictor.core.value_of_run import (
     REGRET_SHARE,
     Place,
     expected_least,
-    slopes,
     value_of_run,
 )
 
@@ -38,7 +37,6 @@ def test_of_two_equal_places_one_unknown_half_a_density_is_gained() -> None:
 
 def test_what_is_known_is_worth_no_run() -> None:
     places = [Place("a", False, 0.0, 0.0), Place("b", True, 0.1, 0.0)]
-    assert slopes(places, 0, noise=0.0) == [0.0, 0.0]
     assert value_of_run(places, 0) == value_of_run(places, 1) == 0.0
 
 

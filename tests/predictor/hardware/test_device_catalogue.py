@@ -44,8 +44,6 @@ def test_a_file_is_called_like_its_device(name: str) -> None:
 def test_a_data_sheet_makes_sense(device: Device) -> None:
     assert all(len(source) > 5 for source in device.sources.values())
     assert device.mig is None or device.mig in geometries()
-    if device.vendor == "nvidia":
-        assert (device.cuda is None) is (device.isa is None)
     if device.peaks is not None:
         peaks = device.peaks
         for table in (peaks.vector, peaks.matrix):

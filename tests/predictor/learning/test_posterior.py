@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 from thorough import examples
 
 from berth.predictor.learning.cells import SHIPPED, Cell, Place, Row, Run, covariance
+from berth.predictor.learning.effects import Information, effects_of
 from berth.predictor.learning.evidence import clock_deviation
-from berth.predictor.learning.posterior import MOST_RUNS, Information, Posterior, effects_of
+from berth.predictor.learning.posterior import MOST_RUNS, Posterior
 from berth.predictor.learning.surprises import (
     FEWEST,
     NORMAL_90,
@@ -118,8 +119,11 @@ def test_covariances_are_those_of_something() -> None:
 
 def test_platforms_are_corrected_by_what_programs_agree_on() -> None:
     keys = [("c", 0), ("g", 0)]
-    one = Information(*Posterior(runs(1.1, 1.1, place=GPU)).information(keys))
-    means = [effects_of([(CPU, 0), (GPU, 0)], [one] * count).mean for count in (1, 3, 8)]
+    one = Posterior(runs(1.1, 1.1, place=GPU)).information(keys)
+    means = [
+        effects_of([(CPU, 0), (GPU, 0)], Information(one.precision * n, one.shift * n)).mean
+        for n in (1, 3, 8)
+    ]
     assert [m[1] for m in means] == sorted(m[1] for m in means)
     assert means[-1][1] == pytest.approx(1.0, abs=0.25)
     assert abs(means[-1][0]) < 0.05

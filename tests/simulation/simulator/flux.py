@@ -10,10 +10,11 @@ from typing import Any
 
 from berth.plugin.daemon.replies import parse_stamp
 from berth.plugin.flux.filter import FILTER_PATH
-from simulator.jobs import Job, Ledger, flux_job
+from simulator.jobs import Job, flux_job
 from simulator.machine import SOCKET, SWITCH, Machine
 from simulator.network import Client, garbled
-from simulator.world import Process, SimClock, Task, World
+from simulator.scheduler import Scheduler
+from simulator.world import Process, SimClock, World
 
 DEADLINE_S = 0.05
 SOURCE = FILTER_PATH.read_text()
@@ -41,20 +42,14 @@ class Jobspec:
         self.jobspec = spec
 
 
-class Worker:
+class Worker(Scheduler):
     """One `flux job-frobnicator`, which takes one job after another."""
 
     source = SOURCE
 
-    def __init__(self, machine: Machine, ledger: Ledger) -> None:
-        self.machine, self.world, self.ledger = machine, machine.world, ledger
-        self._waiting: list[Task] = []
-        self._start()
-
     def _start(self) -> None:
         machine = self.machine
         self.process = process = Process(self.world, f"{machine.name}'s frobnicator")
-        self._busy = False
         module: Any = types.ModuleType("frobnicator")
         exec(compile(self.source, str(FILTER_PATH), "exec"), module.__dict__)  # noqa: S102
         module.socket = _Sockets(process, machine)
@@ -66,34 +61,10 @@ class Worker:
         self._plugin = module.Frobnicator(None)
         self._plugin.configure(None, _CONFIG)
 
-    def crash(self) -> None:
-        """The worker dies and is started again."""
-        self.process.kill()
-        self._start()
-
     def submit(self, world: World) -> None:
         """What somebody's `flux submit` does."""
         job = flux_job(world.random, self.ledger.name())
         world.spawn(self.process, lambda: self._handle(job))
-
-    def _handle(self, job: Job) -> None:
-        world, process = self.world, self.process
-        self.ledger.attempts += 1
-        if world.faults.at("scheduler.request") is not None:
-            return
-        while self._busy:
-            task = world.current()
-            assert task is not None
-            self._waiting.append(task)
-            world.wait(None)
-        self._busy = True
-        try:
-            self._decide(job)
-        finally:
-            if process is self.process:
-                self._busy = False
-                if self._waiting:
-                    world.wake(self._waiting.pop(0))
 
     def _decide(self, job: Job) -> None:
         world, process, machine = self.world, self.process, self.machine
@@ -108,18 +79,7 @@ class Worker:
         if job.took_s > DEADLINE_S + 1e-3:
             world.violate(f"{job.name} waited {job.took_s:.3f} s for Berth")
         changed = self._check(job, before, jobspec.jobspec)
-        if off and machine.switched_off and changed:
-            world.violate(f"{job.name} was changed while the kill switch was thrown")
-        kind = world.faults.at("scheduler.save")
-        if kind == "die":
-            self.crash()
-            process.check()
-        self.ledger.accept(job, changed, machine)
-        if kind == "dieafter":
-            self.crash()
-            process.check()
-        if world.faults.at("scheduler.reply") is None:
-            self.ledger.confirm(job)
+        self._save(job, changed, process, off=off)
 
     def _check(self, job: Job, before: dict[str, Any], now: dict[str, Any]) -> dict[str, Any]:
         """What must hold of each job; what was changed, as for Slurm."""

@@ -15,7 +15,8 @@ from berth.plugin.slurm.filter import FILTER_PATH
 from simulator.jobs import Job, Ledger, slurm_job
 from simulator.machine import SOCKET, SWITCH, USERS, Machine
 from simulator.network import Client, garbled
-from simulator.world import EPOCH_S, Process, Task, World
+from simulator.scheduler import Scheduler
+from simulator.world import EPOCH_S, Process, World
 
 HERE = Path(__file__).parent
 DEADLINE_S = 0.05
@@ -39,24 +40,18 @@ def partitions() -> dict[str, dict[str, Any]]:
     }
 
 
-class Slurmctld:
+class Slurmctld(Scheduler):
     """One controller. ``jobs``: what it has accepted, as it is."""
 
     source = SOURCE
 
     def __init__(self, machine: Machine, ledger: Ledger) -> None:
-        self.machine, self.world, self.ledger = machine, machine.world, ledger
         self.parts = partitions()
-        self.process = Process(self.world, "slurmctld")
-        self._waiting: list[Task] = []
         self._last: Job | None = None
-        self._busy = False
-        self.restarts = 0
-        self._start()
+        super().__init__(machine, ledger)
 
     def _start(self) -> None:
         self.process = process = Process(self.world, f"{self.machine.name}'s slurmctld")
-        self._busy = False
         self._lua = lua51.LuaRuntime(
             encoding="latin-1", unpack_returned_tuples=True, register_eval=False
         )
@@ -75,12 +70,6 @@ class Slurmctld:
         """A partition is another one now."""
         self._allowed = None
 
-    def crash(self) -> None:
-        """The daemon dies and is started again."""
-        self.process.kill()
-        self.restarts += 1
-        self._start()
-
     def submit(self, world: World) -> None:
         """What somebody's sbatch does."""
         job = slurm_job(world.random, self.ledger.name())
@@ -88,25 +77,6 @@ class Slurmctld:
             job = replace(self._last, name=job.name)  # a loop around sbatch
         self._last = job
         world.spawn(self.process, lambda: self._handle(job))
-
-    def _handle(self, job: Job) -> None:
-        world, process, faults = self.world, self.process, self.world.faults
-        self.ledger.attempts += 1
-        if faults.at("scheduler.request") is not None:
-            return
-        while self._busy:
-            task = world.current()
-            assert task is not None
-            self._waiting.append(task)
-            world.wait(None)
-        self._busy = True
-        try:
-            self._decide(job)
-        finally:
-            if process is self.process:
-                self._busy = False
-                if self._waiting:
-                    world.wake(self._waiting.pop(0))
 
     def _decide(self, job: Job) -> None:
         world, process, machine = self.world, self.process, self.machine
@@ -128,18 +98,7 @@ class Slurmctld:
         if code != 0:
             world.violate(f"the filter rejects {job.name}: {code}")
         self._check(job, changed, parts)
-        if off and machine.switched_off and changed:
-            world.violate(f"{job.name} was changed while the kill switch was thrown")
-        kind = world.faults.at("scheduler.save")
-        if kind == "die":
-            self.crash()
-            process.check()
-        self.ledger.accept(job, changed, machine)
-        if kind == "dieafter":
-            self.crash()
-            process.check()
-        if world.faults.at("scheduler.reply") is None:
-            self.ledger.confirm(job)
+        self._save(job, changed, process, off=off)
 
     def _check(self, job: Job, changed: dict[str, Any], states: dict[str, int]) -> None:
         """What must hold of each job, whatever has failed."""

@@ -52,7 +52,7 @@ class LocalJob:
             submit_s=self.submit_s,
             start_s=start_s,
             end_s=None if end is None else end.end_s,
-            node_count=1,
+            nodes=1,
             cores=self.cores,
         )
 

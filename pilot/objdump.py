@@ -1,0 +1,39 @@
+"""Disassemble x86-64 code by objdump (binutils)."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator, Sequence
+
+TIME_LIMIT_S = 20.0
+_LINE = re.compile(rb"^ *([0-9a-f]+):\t(.+)$", re.MULTILINE)
+
+
+def objdump_missing() -> str | None:
+    """Return why instructions cannot be disassembled, or None if objdump is installed."""
+    return None if shutil.which("objdump") else "objdump (binutils) is not installed"
+
+
+def disassembled(*options: str, file: str) -> Iterator[tuple[int, str]] | None:
+    """Return (address, instruction in AT&T syntax) of the code in ``file``.
+
+    None where objdump is not installed, or takes longer than ``TIME_LIMIT_S`` seconds.
+    """
+    command: Sequence[str] = (
+        *("objdump", *options, "-M", "att", "--no-show-raw-insn", "-w", "--", file),
+    )
+    try:
+        done = subprocess.run(
+            command, capture_output=True, timeout=TIME_LIMIT_S, check=False, env={"LC_ALL": "C"}
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return parse_objdump(done.stdout)
+
+
+def parse_objdump(text: bytes) -> Iterator[tuple[int, str]]:
+    """Yield (address, instruction) for the lines of objdump's output that have an instruction."""
+    for match in _LINE.finditer(text):
+        yield int(match.group(1), 16), match.group(2).decode("utf-8", "replace").strip()

@@ -1,0 +1,86 @@
+"""Reasons in one sentence why a program's predictions should not be acted on."""
+
+from __future__ import annotations
+
+from berth.pilot.platform import Platform
+from berth.pilot.profile import Profile
+from berth.predictor.families.program.amdahl import busy_cores, run_s
+from berth.predictor.hardware.ceilings import Point
+
+LEAST_BUSY = 0.5
+"""Average number of busy cores below which a program is considered to be mostly waiting."""
+LEAST_JUDGED_S = 0.1
+"""Shortest run time in seconds for which ``LEAST_BUSY`` is checked.
+
+A shorter run is mostly program start, which waits for files.
+"""
+
+
+def doubt_anywhere(profile: Profile, reference: Platform | None) -> str | None:
+    """Return why predictions on any platform should not be acted on; None: no reason."""
+    return (
+        _incomplete(profile)
+        or _undescribed(profile, reference)
+        or _elsewhere(profile, reference)
+        or _waiting(profile, reference)
+    )
+
+
+def _undescribed(profile: Profile, reference: Platform | None) -> str | None:
+    """Return a sentence if the platform that the profile was measured on is unknown; None:
+    it is known."""
+    if reference is not None:
+        return None
+    return (
+        f"it was measured on {profile.platform!r}, of which there is no platform file: how fast "
+        "that is was assumed (berth pilot bench makes one)"
+    )
+
+
+def _waiting(profile: Profile, reference: Platform | None) -> str | None:
+    """Return a sentence if the program mostly waits for something other than a processor; None: no.
+
+    A faster processor hardly changes the run time of such a program.
+    """
+    runs_on, took = profile.runs_on, run_s(profile)
+    busy = busy_cores(profile, reference)
+    if busy is None or took is None or runs_on.gpus or runs_on.ranks > 1:
+        return None
+    if took < LEAST_JUDGED_S or busy >= LEAST_BUSY:
+        return None
+    return f"it computed for {busy:.0%} of its time, and how long it waits elsewhere is not known"
+
+
+def _incomplete(profile: Profile) -> str | None:
+    """Return a sentence if the pilot run failed or was cut short; None: the run completed."""
+    failed = not profile.complete or profile.exit_status != 0
+    return "the pilot run did not complete" if failed else None
+
+
+def crowded(profile: Profile, point: Point) -> str | None:
+    """Return a sentence if several MPI ranks would have to share a core; None: each rank has a
+    core.
+
+    A rank that busy-waits keeps the other ranks on its core from running.
+    """
+    ranks = profile.runs_on.ranks
+    if point.platform.is_gpu or point.units >= ranks:
+        return None
+    cores = "1 core" if point.units == 1 else f"{point.units} cores"
+    return f"its {ranks} ranks would share {cores}, and ranks that wait keep a core busy"
+
+
+def _elsewhere(profile: Profile, reference: Platform | None) -> str | None:
+    """Return a sentence if the pilot ran on another processor model than its stated platform has.
+
+    None: the processors are the same, or one of them is unknown.
+    """
+    origin = profile.provenance
+    if reference is None or origin.imported is not None:
+        return None
+    ran_on, expected = (
+        " ".join(processor.split()) for processor in (origin.host_cpu, reference.processor or "")
+    )
+    if not ran_on or not expected or ran_on == expected:
+        return None
+    return f"it ran on {ran_on}, but platform {reference.name!r} is {expected}: pilot it there"

@@ -1,0 +1,96 @@
+"""A profile as the estimator needs it: its work, thread scaling and roofline times at the points of
+a table of peak rates."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from berth.pilot.profile import Profile
+from berth.predictor.core.arrays import Floats
+from berth.predictor.families.program.amdahl import ThreadScaling
+from berth.predictor.families.program.between_cpus import TypicalShares
+from berth.predictor.families.program.features import Reference, work_features
+from berth.predictor.families.program.roofline import Times, thread_scaling, times
+from berth.predictor.families.program.work import Work, work_of
+from berth.predictor.hardware.ceilings import Ceilings, Point
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """A table of peak rates: requested platforms first, then the reference, then the bundle's
+    platforms.
+
+    Each row is a platform with a number of cores or GPUs (a point).
+    """
+
+    table: Ceilings
+    count: int
+    """Number of requested points, which are the first rows of the table."""
+    reference: int
+    """Table row of the platform that the profile was measured on, with the cores of that run."""
+    reference_core: int
+    """Table row of one core of that platform."""
+    assumed: bool
+    """Whether that platform is unknown, so that one of the bundle's is taken in its place."""
+    labelled: dict[str, int]
+    """Table row by labelled platform, at the core count of its measured times."""
+    at_home: frozenset[str]
+    """Names of the requested platforms with the hardware that the profile was measured on."""
+    labels_of: dict[str, str]
+    """Name of the labelled platform with the same hardware, by requested platform."""
+    one_core: dict[str, int]
+    """Table row of one core, by name of each requested CPU platform."""
+    typical: TypicalShares
+    """How a typical program's time splits into core and memory, by table row."""
+
+    def is_between_cpus(self, point: Point) -> bool:
+        """Return whether a point is of a CPU and the profile was measured on a CPU."""
+        return not point.gpus and not self.table.points[self.reference].gpus
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """A profile with its work, thread scaling and roofline times, as the estimator needs it."""
+
+    profile: Profile
+    work: Work
+    scaling: ThreadScaling
+    run: Reference
+    roofs: Times
+    log_roofs: Floats
+    log_efficiency: float
+    """Log of the measured time on the reference over the roofline time there."""
+    counted: bool = True
+    """False: the counters are those of another program, only the time is this program's."""
+    mispredicts: float | None = None
+    """Mispredicted branches per instruction where ``counted`` is False; None: not counted."""
+
+    @property
+    def work_features(self) -> Floats:
+        """Return the ``WORK_FEATURES`` of the program, which the range check compares with
+        training."""
+        return np.array(work_features(self.work, self.scaling))
+
+
+def read(profile: Profile, runtime_s: float, layout: Layout, typical: float) -> Reading:
+    """Return a profile with its work and with roofline times on all platforms of ``layout``.
+
+    ``runtime_s`` is the measured time in seconds. If the counters cover only a part of the run,
+    they are scaled to the whole run: the program then has the efficiency ``exp(typical)``, the
+    training set's mean. Raises UsageError where required counters are missing.
+    """
+    home = None if layout.assumed else layout.table.points[layout.reference].platform
+    work = work_of(profile)
+    scaling = thread_scaling(profile, work, home)
+    run = Reference(runtime_s, layout.reference)
+    roofs = times(work, layout.table, scaling)
+    if not work.complete:
+        wanted = math.exp(math.log(runtime_s) - typical)
+        work = work.scaled(wanted / float(roofs.total[layout.reference]))
+        roofs = times(work, layout.table, scaling)
+    logs = np.log(roofs.total)
+    efficiency = math.log(runtime_s) - float(logs[layout.reference])
+    return Reading(profile, work, scaling, run, roofs, logs, efficiency)
