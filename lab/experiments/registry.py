@@ -109,7 +109,7 @@ EXPERIMENTS: Mapping[str, Experiment] = {
     ),
     "language-models": Experiment(
         "lab.llm.language_models",
-        "serving of language models: unseen models, frameworks and accelerators", "1 h",
+        "serving of language models: unseen models, frameworks and accelerators", "10 min",
         "the bundle of language models",
     ),
     "served-tables": Experiment(

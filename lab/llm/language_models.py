@@ -173,7 +173,7 @@ def key_of(head: str, split: str, seed: int) -> str:
 
 @cache
 def _code() -> str:
-    return digest_of(Path(module.__file__).parent for module in (llm_bundle, bundle))
+    return digest_of(Path(str(module.__file__)).parent for module in (llm_bundle, bundle))
 
 
 def errors(head: str, log_measured: Floats, log_predicted: Floats) -> Figures:
