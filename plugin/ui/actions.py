@@ -235,7 +235,7 @@ ACTIONS: Mapping[str, Action] = {
     "forget": Action(
         "Forget a workload",
         "Takes {target} and its forecasts out of the store: its jobs are left alone from then on.",
-        "Workload", _forget, _workloads, style="outline-danger",
+        "Workload", _forget, _workloads,
     ),
     "mode": Action(
         "Set the site's mode", "Writes mode {target} into the site file, for every job.", "Mode",
