@@ -3,10 +3,10 @@
 Each of ten sites has two kinds of nodes whose speeds differ by program, users with long and short
 jobs, and a setting of today. At five, today's setting is wrong at a load at which waiting counts;
 at three, nothing is to be gained; at two, training weeks tempt: one user's campaign, or a few large
-jobs. ``berth replay tune`` sees 28 days. The truth is the change on the same weeks of other months
-from the same law (without the campaign), which are replayed on single nodes; its noise, and that of
-each recommended line, is the 95 % interval over these months. Beside it: the best single setting
-of a list that a person would try on the training weeks.
+jobs. ``berth replay tune`` sees eight weeks. The truth is the change on the same weeks of other
+periods from the same law (without the campaign), which are replayed on single nodes; its noise, and
+that of each recommended line, is the 95 % interval over these periods. Beside it: the best single
+setting of a list that a person would try on the training weeks.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ from berth.policies.tuning.figures import Floats, Part
 from berth.policies.tuning.parameters import Values, settings_with
 from berth.policies.tuning.trace_replayer import TraceReplayer
 
-MONTH_S, TRAIN_SHARE, LARGE = 28 * DAY_S, 0.5, 0.05
-TRAIN, TEST = Part(0.0, TRAIN_SHARE * MONTH_S), Part(TRAIN_SHARE * MONTH_S, MONTH_S)
+PERIOD_S, TRAIN_SHARE, LARGE = 56 * DAY_S, 0.5, 0.05
+TRAIN, TEST = Part(0.0, TRAIN_SHARE * PERIOD_S), Part(TRAIN_SHARE * PERIOD_S, PERIOD_S)
 HEADER = "submit_s,user,partition,cores,limit_s," + ",".join(
     f"{word}@{platform}"
     for word in ("seconds", "predicted")
@@ -117,7 +117,7 @@ class Law:
         ]  # fmt: skip
         jobs = [self._job(draw) for _ in range(4000)]
         core_s = sum(held * (old_s + new_s) / 2 for _, held, old_s, new_s in jobs) / 4000
-        self._rate = draw.uniform(80.0, 120.0) * (0.25 if is_few else 1.0) / DAY_S
+        self._rate = draw.uniform(40.0, 60.0) * (0.25 if is_few else 1.0) / DAY_S
         nodes = self._rate * core_s / draw.uniform(*kind.loads) / 64
         share = draw.uniform(0.35, 0.65)
         old, new = (max(4, round(nodes * part)) for part in (share, 1 - share))
@@ -132,9 +132,9 @@ class Law:
         return number, held, run_s, run_s * ratio * math.exp(draw.gauss(0, self._spread))
 
     def _lines(self, draw: random.Random) -> Iterator[tuple[float, str]]:
-        """Yield the lines of a month's jobs with their submission."""
+        """Yield the lines of a period's jobs with their submission."""
         at_s = 0.0
-        while (at_s := at_s + draw.expovariate(1.9 * self._rate)) < MONTH_S:
+        while (at_s := at_s + draw.expovariate(1.9 * self._rate)) < PERIOD_S:
             busy = 1.6 if 8 <= at_s / 3600 % 24 < 19 else 0.6
             if draw.random() > busy * (1.15 if at_s // DAY_S % 7 < 5 else 0.6) / 1.9:
                 continue
@@ -144,45 +144,48 @@ class Law:
             words = ",".join(f"{time_s:.1f}" for time_s in times)
             yield at_s, f"{at_s:.0f},u{user},old,{cores},{limit_s:.0f},{words}\n"
 
-    def write_month(self, path: Path, seed: int, *, campaign: bool = False) -> int:
-        """Write a month of jobs; ``campaign``: with 40 jobs a day, from day 2 to 9, that take twice
-        as long on new nodes and are predicted to take half as long there. Return their number."""
+    def write_period(self, path: Path, seed: int, *, campaign: bool = False) -> int:
+        """Write a period of jobs and return their number.
+
+        ``campaign``: with 20 jobs a day, from day 2 to 17, that take twice as long on new nodes and
+        are predicted to take half as long there.
+        """
         lines = list(self._lines(random.Random(seed)))  # noqa: S311
         for number in range(320 if campaign else 0):
-            at_s = (2 + number / 40) * DAY_S
+            at_s = (2 + number / 20) * DAY_S
             lines.append((at_s, f"{at_s:.0f},c,old,32,29000,3600,7200,3600,1800\n"))
         path.write_text(f"{HEADER}\n" + "".join(line for _, line in sorted(lines)))
         return len(lines)
 
 
 class Truth:
-    """The months that no tune saw, on whose last weeks policies are compared."""
+    """The periods that no tune saw, on whose last weeks policies are compared."""
 
-    def __init__(self, months: list[TraceReplayer], today: PolicySettings) -> None:
-        self._months, self._today = months, today
+    def __init__(self, periods: list[TraceReplayer], today: PolicySettings) -> None:
+        self._periods, self._today = periods, today
         self._sums: dict[PolicySettings, Floats] = {}
 
     def _sums_s(self, values: Values) -> Floats:
-        """Return [months] the sum of all jobs' times from submission to end."""
+        """Return [periods] the sum of all jobs' times from submission to end."""
         policy = settings_with(self._today, values)
         if policy not in self._sums:
-            whole = [month.replay(policy, Part(0.0, MONTH_S)) for month in self._months]
+            whole = [period.replay(policy, Part(0.0, PERIOD_S)) for period in self._periods]
             self._sums[policy] = np.array([each.within(TEST).finish_s.sum() for each in whole])
         return self._sums[policy]
 
     def change(self, values: Values, base: Values) -> tuple[float, float]:
         """Return the relative change from the settings ``base`` to ``values``, and its noise."""
         before, after = self._sums_s(base), self._sums_s(values)
-        ratio, months = after.sum() / before.sum(), len(before)
-        variance = ((after - ratio * before) ** 2).sum() * months / (months - 1)
-        return ratio - 1, student_t(months - 1) * math.sqrt(variance) / before.sum()
+        ratio, periods = float(after.sum() / before.sum()), len(before)
+        variance = float(((after - ratio * before) ** 2).sum()) * periods / (periods - 1)
+        return ratio - 1, student_t(periods - 1) * math.sqrt(variance) / float(before.sum())
 
 
 def tuned(folder: Path, trials: int, parameters: str) -> dict[str, Any]:
     """Return what ``berth replay tune --json`` prints for the site in ``folder``."""
     berth = str(Path(sys.executable).with_name("berth"))
     words = [
-        "replay", "tune", str(folder / "month.csv"), "--site", str(folder / "berth.toml"),
+        "replay", "tune", str(folder / "jobs.csv"), "--site", str(folder / "berth.toml"),
         "--folder", str(folder / "tune"), "--trials", str(trials), "--parameters", parameters,
         "--train", str(TRAIN_SHARE), "--json",
     ]  # fmt: skip
@@ -191,20 +194,20 @@ def tuned(folder: Path, trials: int, parameters: str) -> dict[str, Any]:
     return result
 
 
-def examined(number: int, trials: int, months: int) -> dict[str, int]:
+def examined(number: int, trials: int, periods: int) -> dict[str, int]:
     """Tune the site with this number, print its figures and return what counts for the sums."""
     name, kind = list(KINDS.items())[number % len(KINDS)]
     law = Law(name, number)
     with tempfile.TemporaryDirectory() as folder_name:
         folder = Path(folder_name)
-        file, site_file = folder / "month.csv", folder / "berth.toml"
+        file, site_file = folder / "jobs.csv", folder / "berth.toml"
         site_file.write_text(law.site)
         site, others = load_site(site_file), []
-        for seed in range(1, months + 1):
-            law.write_month(file, 1000 * number + seed)
+        for seed in range(1, periods + 1):
+            law.write_period(file, 1000 * number + seed)
             others.append(open_replayer(site, file, {}))
         truth = Truth(others, site.policy)
-        jobs = law.write_month(file, 1000 * number, campaign=name == CAMPAIGN)
+        jobs = law.write_period(file, 1000 * number, campaign=name == CAMPAIGN)
         seen = open_replayer(site, file, {}).in_pools()
         hours = [
             seen.replay(settings_with(site.policy, values), TRAIN).finish_s.mean() / 3600
@@ -241,16 +244,16 @@ def main() -> None:
     """Print the figures of each site, and the sums."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--sites", type=int, default=10)
-    parser.add_argument("--first", type=int, default=100, help="number of the first site [100]")
-    parser.add_argument("--trials", type=int, default=40)
-    parser.add_argument("--months", type=int, default=6, help="months of the truth [6]")
+    parser.add_argument("--first", type=int, default=200, help="number of the first site [200]")
+    parser.add_argument("--trials", type=int, default=25)
+    parser.add_argument("--periods", type=int, default=4, help="periods of the truth [4]")
     asked = parser.parse_args()
     sums: Counter[str] = Counter()
     for number in range(asked.first, asked.first + asked.sites):
-        sums.update(examined(number, asked.trials, asked.months))
+        sums.update(examined(number, asked.trials, asked.periods))
     print(
         f"\n{sums['recommended']} of {asked.sites} sites get a recommendation: {sums['better']} "
-        f"are better on other months, the claim's interval holds {sums['held']}; {sums['idle']} "
+        f"are better on other periods, the claim's interval holds {sums['held']}; {sums['idle']} "
         f"of {sums['lines']} lines change less than their noise; {sums['missed']} wrong settings "
         "that a hand would mend stay"
     )

@@ -56,6 +56,12 @@ def fail(check: str, text: str, advice: str | None) -> Finding:
     return Finding(check, Status.FAIL, text, advice)
 
 
+def worst_first(findings: Iterable[Finding]) -> list[Finding]:
+    """Return findings by status, failures first; those of one status stay in their order."""
+    statuses = [Status.FAIL, Status.WARN, Status.OK]
+    return sorted(findings, key=lambda finding: statuses.index(finding.status))
+
+
 def persons(uids: Iterable[int]) -> Iterator[pwd.struct_passwd]:
     """Yield the password entries of those users that this host knows."""
     for uid in sorted(uids):

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class There:
-    """The prediction for the candidate that the job was sent to."""
+    """The prediction for the candidate that the job was sent to, or that it asked for itself."""
 
     runtime_s: tuple[float, float, float]
     """Low, middle and high of the predicted run time, in seconds."""
@@ -91,7 +91,8 @@ def known_job(store: Store | RemoteStore, job: str, site_file: Path | None = Non
     if isinstance(store, Store) and outcome is not None:
         evidence = store.learning.of_job(outcome.job_id, cluster=outcome.cluster)
     ranked: list[dict[str, Any]] = [] if decision is None else json.loads(decision.ranked)
-    chosen = None if decision is None else decision.chosen
+    is_there = decision is not None and (decision.action == "edit" or decision.edits == "{}")
+    chosen = decision.chosen if decision is not None and is_there else None
     ran_at = outcome.candidate if outcome is not None and outcome.candidate else chosen
     elsewhere = tuple(_elsewhere(row) for row in ranked if row["candidate"] != ran_at)
     expected, unexpected = None, None

@@ -199,10 +199,11 @@ def asked_and_answered(decision: Decided) -> Part:
     request, edits = json.loads(record.request), json.loads(record.edits)
     size = f", size {request['size']:g}" if request.get("size") else ""
     account = f" ({record.account})" if record.account else ""
+    answer = "changed" if record.action == "edit" else "as written"
     facts = [
         ("asked", f"by {record.user}{account}: {_asked(record, request)}"),
         ("workload", f"{record.workload or 'none'}{size}"),
-        ("answer", f"{record.action} ({record.code}), {record.latency_us} us"),
+        ("answer", f"{answer} ({record.code}), within {record.latency_us} us"),
     ]
     if edits:
         verb = "changed" if record.action == "edit" else "would change"

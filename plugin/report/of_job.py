@@ -21,7 +21,7 @@ from berth.plugin.report.of_decision import (
 )
 from berth.plugin.report.of_outcomes import in_a_line
 from berth.plugin.report.of_usage import usage_part
-from berth.plugin.report.parts import Column, Part, Picture, Report, drawn, seconds
+from berth.plugin.report.parts import Column, Part, Picture, Report, drawn, seconds, sentence
 from berth.plugin.scheduler.jobs import NO_WAITING_ENDS
 from berth.plugin.store import DecisionRecord, OutcomeRecord
 
@@ -70,9 +70,10 @@ def job_report(
     parts = []
     if job is not None:
         lines = [_standing(job), *_problem(job), *_expected(job), *_comparison(job), *job.ground]
-        parts.append(Part("How it stands", [f"{line[0].upper()}{line[1:]}." for line in lines]))
-    if usages:
-        parts.append(usage_part(usages))
+        parts.append(Part("How it stands", list(map(sentence, lines))))
+    if usages and outcomes:
+        asked_bytes = json.loads(record.request).get("memory_bytes_per_node")
+        parts.append(usage_part(usages, outcomes[0], asked_bytes))
     ranked = json.loads(record.ranked)
     if ranked:
         drawings = _times(ranked, outcomes) if pictures else ()

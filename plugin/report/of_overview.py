@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from berth.pilot.errors import BerthError
 from berth.pilot.units import counted
-from berth.plugin.doctor.findings import Finding, Status
+from berth.plugin.doctor.findings import Finding, Status, worst_first
 from berth.plugin.outcomes.accuracy import MOST_COUNTED, newest_jobs, newest_only, summarise
 from berth.plugin.report.of_gain import GROUNDS, gain_part
 from berth.plugin.report.of_installation import FINDINGS
-from berth.plugin.report.parts import Column, Part, Report, Table, part
+from berth.plugin.report.parts import Column, Part, Report, Table, part, sentence
 from berth.plugin.site import Site
 from berth.plugin.store import Store
 from berth.plugin.store.records import EndedJob
@@ -22,6 +22,8 @@ from berth.policies.values import Mode
 
 DAY_S = 86_400.0
 WEEK = "last 7 days"
+AGAIN = "look again in some seconds."
+"""The end of a sentence in the place of figures that are being made."""
 MOST_REASONS = 8
 """Number of reasons for which jobs were left alone that have a line of their own."""
 _MODES: Mapping[Mode, str] = {
@@ -98,7 +100,7 @@ def overview_report(
         def read() -> Part:
             known = figures()
             if known is None:
-                return Part("", ["The store is being read: look again in some seconds."])
+                return Part("", [f"The store is being read: {AGAIN}"])
             section: Part = getattr(known, name)
             return section
 
@@ -120,11 +122,11 @@ def overview_report(
 
 def _wrong(findings: Sequence[Finding] | None, link: str) -> Part:
     if findings is None:
-        return Part("", ["The doctor is looking: look again in some seconds."])
-    bad = [finding for finding in findings if finding.status is not Status.OK]
+        return Part("", [f"The doctor is looking: {AGAIN}"])
+    bad = [finding for finding in worst_first(findings) if finding.status is not Status.OK]
     if not bad:
         return Part("", [f"Nothing: berth site doctor made {counted(len(findings), 'check')}."])
-    worst = sorted(bad, key=lambda finding: finding.status is not Status.FAIL)[:3]
+    worst = bad[:3]
     table = Table("The worst findings of berth site doctor", FINDINGS, worst,
                   links=[link or None] * len(worst))  # fmt: skip
     return Part("", [f"{len(bad)} of {len(findings)} findings need attention."], tables=[table])
@@ -141,17 +143,21 @@ def store_figures(store: Store, site: Site, link: Links) -> Figures:
     gain = gain_part(measured, estimated)
     all_jobs = summarise(ended, "state")[-1:]
     lines = [
-        f"{row.coverage:.0%} of {row.compared} real times lie inside the 90 % interval: "
+        f"{row.coverage:.0%} of {row.compared:,} real times lie inside the 90 % interval: "
         f"{row.verdict}; median error {row.median_error or 0:.0%}."
         for row in all_jobs
         if row.coverage is not None
     ]
     bound = newest_only("jobs", min(len(ended), MOST), count)
+    failures = _failures(store, ended)
     return Figures(
         _answers(store, now_s, link),
-        Part("", [*gain.lines, *bound], tables=gain.tables, notes=gain.notes),
+        Part("", [*gain.lines, *map(sentence, bound)], tables=gain.tables, notes=gain.notes),
         Part("", lines or ["No job with a predicted time has completed."]),
-        _failures(store, ended),
+        replace(
+            failures,
+            lines=[*failures.lines, *map(sentence, newest_only("jobs", len(ended), count))],
+        ),
     )
 
 
@@ -166,6 +172,7 @@ def _answers(store: Store, now_s: float, link: Links) -> Part:
                 _sum(day, "edit", ground=ground), _sum(week, "edit", ground=ground))
         for ground in dict.fromkeys(ground for action, _, ground in week if action == "edit")
     ]  # fmt: skip
+    rows.sort(key=lambda row: -row.week)
     left = {code: _sum(week, "keep", code=code) for action, code, _ in week if action == "keep"}
     by_size = sorted(left, key=lambda code: (-left[code], code))
     rows += [
@@ -184,7 +191,11 @@ def _answers(store: Store, now_s: float, link: Links) -> Part:
         in_week = sum(left[code] for code in rest)
         rows.append(Answers("left alone: other reasons", "keep", "", in_day, in_week))
     links = [link("code", r.code) if r.code else link("action", r.action) for r in rows]
-    return Part("", tables=[Table("Jobs by answer", _ANSWERS, rows, links=links)])
+    lines = [
+        f"Last {span}: {_sum(counts, 'edit'):,} of {sum(counts.values()):,} jobs were changed."
+        for span, counts in (("day", day), ("7 days", week))
+    ]
+    return Part("", lines, tables=[Table("Jobs by answer", _ANSWERS, rows, links=links)])
 
 
 _ANSWERS: tuple[Column[Answers], ...] = (

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from berth.plugin.calibrate.state import FOLDER, Folder, program_bundle
-from berth.plugin.doctor.findings import Finding
+from berth.plugin.doctor.findings import Finding, worst_first
 from berth.plugin.learning.shown import NewestJobs
 from berth.plugin.outcomes.accuracy import (
     MOST,
@@ -30,7 +30,16 @@ from berth.plugin.pictures.charts import MOST_POINTS, Compared, Share, real_time
 from berth.plugin.report.of_gain import gain_part
 from berth.plugin.report.of_installation import findings_table
 from berth.plugin.report.of_outcomes import accuracy_table
-from berth.plugin.report.parts import Column, Part, Picture, Report, Table, drawn, part
+from berth.plugin.report.parts import (
+    Column,
+    Part,
+    Picture,
+    Report,
+    Table,
+    drawn,
+    part,
+    sentence,
+)
 from berth.plugin.site import Site
 from berth.plugin.site.stub import STUB_MARK
 from berth.plugin.store import Store
@@ -136,7 +145,7 @@ _COUNTS: tuple[Column[_Count], ...] = (
     Column("Mode", "mode", lambda count: count.mode),
     Column("Action", "action", lambda count: count.action),
     Column("Code", "code", lambda count: count.code),
-    Column("Jobs", "jobs", lambda count: count.jobs),
+    Column("Jobs", "jobs", lambda count: count.jobs, "{:,}".format),
     Column("Share", "share", lambda count: count.share, "{:.0%}".format),
 )
 
@@ -170,7 +179,7 @@ def _sound(findings: Sequence[Finding]) -> Part:
     return Part(
         "Is it sound?",
         [f"{bad} of {len(findings)} findings need attention." if bad else "Nothing is wrong."],
-        tables=[findings_table(findings)],
+        tables=[findings_table(worst_first(findings))],
     )
 
 
@@ -180,7 +189,7 @@ def _decided(store: Store, since_s: float) -> Part:
     every = total if total < MOST else store.decisions.count_since(since_s, MOST_COUNTED)
     lines = [
         f"{number(every)} jobs were decided upon.",
-        *_below(newest_only("decisions", total, every)),
+        *map(sentence, newest_only("decisions", total, every)),
     ]
     counts = [_Count(*kind, kind[-1] / total) for kind in counted]
     shadow = [count for count in counts if count.mode == _SHADOW]
@@ -194,10 +203,6 @@ def _decided(store: Store, since_s: float) -> Part:
     return Part("What was decided", lines, tables=[Table("Decisions", _COUNTS, counts)])
 
 
-def _below(sentences: Sequence[str]) -> list[str]:
-    return [f"{sentence[0].upper()}{sentence[1:]}." for sentence in sentences]
-
-
 def _accuracy(ended: Sequence[EndedJob], count: int, *, pictures: bool) -> Part:
     by_platform, by_workload = (summarise(ended, by) for by in ("platform", "workload"))
     tables = [accuracy_table(by_platform, "platform"), accuracy_table(by_workload, "workload")]
@@ -205,7 +210,7 @@ def _accuracy(ended: Sequence[EndedJob], count: int, *, pictures: bool) -> Part:
         "How good predictions were",
         [
             f"Intervals promise to hold {NOMINAL:.0%} of real times.",
-            *_below(newest_only("jobs", len(ended), count)),
+            *map(sentence, newest_only("jobs", len(ended), count)),
         ],
         [*_compared(ended), *_coverage(by_platform)] if pictures else (),
         tables,
@@ -243,7 +248,7 @@ def _coverage(rows: Sequence[Accuracy]) -> tuple[Picture, ...]:
 
 def _changes(newest: NewestJobs, since_s: float) -> Part:
     changes = newest.changes_since(since_s)
-    lines = [*(changes.sentences or ["Nothing was noticed."]), *_below(changes.bound)]
+    lines = [*(changes.sentences or ["Nothing was noticed."]), *map(sentence, changes.bound)]
     return Part("What changed", lines)
 
 
@@ -254,5 +259,7 @@ def _gain(store: Store, ended: Sequence[EndedJob], count: int, site: Site) -> Pa
     bound = newest_only("jobs", min(len(ended), MOST), count)
     part_of_gain = gain_part(measured, estimated)
     return replace(
-        part_of_gain, lines=[*part_of_gain.lines, *_below([*part_of_gain.notes, *bound])], notes=()
+        part_of_gain,
+        lines=[*part_of_gain.lines, *map(sentence, [*part_of_gain.notes, *bound])],
+        notes=(),
     )

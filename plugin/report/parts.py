@@ -259,6 +259,13 @@ class Report:
     parts: Sequence[Part]
 
 
+def sentence(text: str) -> str:
+    """Return a clause as a sentence: with a full stop, and a capital letter unless it begins with
+    the name of a file, a platform or a source."""
+    first = text[:1].upper() if text.partition(" ")[0].isalpha() else text[:1]
+    return f"{first}{text[1:]}{'' if text[-1:] in '.:!?' else '.'}"
+
+
 def part(title: str, read: Callable[[], Part]) -> Part:
     """Return the section that ``read`` makes, under ``title``; where ``read`` raises BerthError, a
     section with the error."""

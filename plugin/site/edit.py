@@ -12,7 +12,7 @@ from typing import Any
 import tomlkit
 from tomlkit.container import Container
 from tomlkit.exceptions import TOMLKitError
-from tomlkit.items import AoT, Table
+from tomlkit.items import AoT, InlineTable, Table
 
 from berth.pilot.documents import validate, write_text
 from berth.pilot.errors import DocumentError, UsageError
@@ -118,12 +118,14 @@ def _put(document: tomlkit.TOMLDocument, setting: Setting) -> None:
             new_table.trivia.indent = "\n"
             _add(table, name, new_table)
         table = table[name]
-    if setting.key in table:
+    is_inline = isinstance(table, InlineTable)
+    if setting.key in table or is_inline:
         table[setting.key] = setting.value
     else:
         _add(table, setting.key, setting.value)
     if setting.comment:
-        _lines(table).item(setting.key).comment(setting.comment).trivia.comment_ws = "  "
+        on_line = table if is_inline else _lines(table).item(setting.key)
+        on_line.comment(setting.comment).trivia.comment_ws = "  "
 
 
 def _add(table: Any, new: str, value: object) -> None:

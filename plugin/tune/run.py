@@ -240,8 +240,8 @@ def _check_same(folder: Path, order: Order) -> None:
 
 
 def _write_site(folder: Path, site: Site, judgement: Judgement) -> str:
-    """Write the recommended site file and its diff; return the diff, empty where nothing
-    changes."""
+    """Write the recommended site file and its diff; return the diff, empty where nothing changes,
+    or what to write by hand where the file cannot be changed safely."""
     for name in (TUNED, DIFFERENCE):
         (folder / name).unlink(missing_ok=True)
     if not judgement.shown or judgement.recommended is None:
@@ -251,7 +251,10 @@ def _write_site(folder: Path, site: Site, judgement: Judgement) -> str:
     values = policy_values(judgement.recommended.values)
     if not values:
         return ""
-    new = tuned_text(old, values, site.policy, source)
+    try:
+        new = tuned_text(old, values, site.policy, source)
+    except UsageError as error:  # the report of a long tune is written all the same
+        return f"{error.message}: {error.hint}\n"
     difference = unified(old, new, source.name)
     write_text(folder / TUNED, new)
     write_text(folder / DIFFERENCE, difference)

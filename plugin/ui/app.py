@@ -13,6 +13,7 @@ from werkzeug.exceptions import HTTPException
 from werkzeug.wrappers import Response
 
 from berth.pilot.errors import BerthError
+from berth.plugin.report.parts import sentence
 from berth.plugin.ui import actions, jobs, mig, overview, place, predict, site, what_if
 from berth.plugin.ui.context import KEY, Context, close_store
 from berth.plugin.ui.guard import UiSettings, guard
@@ -44,6 +45,7 @@ def create_app(settings: UiSettings) -> Flask:
         APPLICATION_ROOT=settings.root_path or "/",
     )
     app.extensions[KEY] = Context(settings)
+    app.add_template_filter(sentence)
     Bootstrap5(app)
     app.teardown_appcontext(close_store)
     guard(app, settings)

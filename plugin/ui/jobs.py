@@ -5,6 +5,7 @@ The forecast is a live replay, made in the background.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -57,7 +58,7 @@ def jobs() -> str:
     """Show the page of decisions, newest first."""
     page = context()
     asked = {key: request.args.get(key, "").strip() for key in _FILTERS}
-    table, following, problem = None, None, None
+    table, following, problem, states = None, None, None, ""
     try:
         store = page.a_store()
         if asked["job"]:
@@ -66,7 +67,7 @@ def jobs() -> str:
         if len(records) > PAGE:
             beyond = urlencode({**asked, "before": records[PAGE - 1].id})
             following = f"{url_for('jobs.jobs')}?{beyond}"
-        live = _live_jobs(page)
+        live, states = _live_jobs(page)
         shown = [
             replace(each, now=live.get(each.record.id)) for each in decided(store, records[:PAGE])
         ]
@@ -76,7 +77,7 @@ def jobs() -> str:
         problem = error
     return render_template(
         "jobs.html", table=table, asked=asked, following=following, problem=problem,
-        alone=page.viewer().only is not None,
+        alone=page.viewer().only is not None, states=states,
     )  # fmt: skip
 
 
@@ -110,15 +111,19 @@ def queue() -> str:
     return render_template("queue.html", report=report, problem=problem, ready=ready)
 
 
-def _live_jobs(page: Context) -> Mapping[str, PresentJob]:
-    """Return the jobs of the scheduler by decision; empty where it is not there or slow."""
+def _live_jobs(page: Context) -> tuple[Mapping[str, PresentJob], str]:
+    """Return the jobs of the scheduler by decision, and a sentence on when it told them; no jobs
+    where it has not answered."""
     if page.is_demo:
-        return {}
+        return {}, ""
     try:
         made = _jobs_now.newest(page.settings.site_file)
-    except BerthError:
-        return {}
-    return {} if made is None or made.value is None else made.value
+    except BerthError as error:
+        return {}, f"The scheduler does not tell the jobs' states: {error.message}."
+    if made is None or made.value is None:
+        return {}, "The scheduler has not told the jobs' states yet: look again in some seconds."
+    at = time.strftime("%H:%M:%S", time.localtime(made.unix_s))
+    return made.value, f"States as the scheduler told them at {at}."
 
 
 def _job(page: Context, store: Store | RemoteStore, job: str) -> str:
@@ -163,7 +168,7 @@ def _why(page: Context, store: Store | RemoteStore, record: DecisionRecord) -> K
     ended = store.outcomes.of_decision(record.id)
     if ended:
         return _asked(page, store, ended[0].job_id)
-    job = _live_jobs(page).get(record.id)
+    job = _live_jobs(page)[0].get(record.id)
     return None if job is None else _asked(page, store, job.job_id)
 
 

@@ -14,7 +14,7 @@ from berth.plugin.daemon.client import ask
 from berth.plugin.doctor.examine import examine
 from berth.plugin.doctor.findings import Finding
 from berth.plugin.installed_site import Installation
-from berth.plugin.report.of_overview import Figures, overview_report, store_figures
+from berth.plugin.report.of_overview import AGAIN, Figures, overview_report, store_figures
 from berth.plugin.site import Site
 from berth.plugin.ui.background import Background
 from berth.plugin.ui.context import DAEMON_S, Context, context
@@ -58,7 +58,11 @@ def overview() -> str:
         if page.viewer().only is not None:
             raise BerthError("figures of the whole site are for its administrators",
                              hint="your own jobs: Jobs")  # fmt: skip
-        return render_template("overview.html", report=_report(page), problem=None, made_s=_now())
+        report = _report(page)
+        waits = any(line.endswith(AGAIN) for part in report.parts for line in part.lines)
+        return render_template(
+            "overview.html", report=report, problem=None, made_s=_now(), waits=waits
+        )
     except BerthError as error:
         return render_template("overview.html", report=None, problem=error, made_s=_now())
 

@@ -15,7 +15,8 @@ from statistics import NormalDist
 import numpy as np
 
 from berth.policies.replay.cluster import Cluster
-from berth.policies.replay.engine import replay
+from berth.policies.replay.compiled import has_numba
+from berth.policies.replay.engine import WORTH_COMPILING, replay
 from berth.policies.replay.inputs import Units
 from berth.policies.replay.placement import Placement
 from berth.policies.replay.replayed import Replayed
@@ -128,6 +129,8 @@ def foresee(
     """
     rng = np.random.default_rng(seed)
     replays = []
+    if settings.compiled is None and (samples + 1) * len(queue.trace) >= WORTH_COMPILING:
+        settings = replace(settings, compiled=has_numba())
     for number in range(samples + 1):
         share = rng.uniform(size=len(queue.trace)) if number else 0.5
         trace = queue.ahead(times.at(share, queue.elapsed_s, queue.trace.limit_s))

@@ -18,6 +18,10 @@ LEAST_BLOCKS = 4
 LEAST_PART_S = 2 * DAY_S
 """Least length of a part for which intervals are computed."""
 LEVEL = 0.95
+SMALLEST = 1e-9
+"""Added to both metrics in a ratio, because a mean wait may be 0."""
+LARGEST_LOG = 700.0
+"""Largest log of a ratio whose exponential is a finite number."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,15 +66,16 @@ def differences(
 
     The variance comes from all jobs: one block of submission times after another is left out of
     both replays (jackknife; Efron and Tibshirani 1993, chapter 11), because jobs of one week are
-    not independent. It is scaled to the length of the part. Blocks are few, so the interval has
-    Student's t. It is infinite where the part is shorter than ``LEAST_PART_S``.
+    not independent. It is scaled to the length of the part. Blocks are few, so the interval (of the
+    log of the ratio) has Student's t. It is infinite where the part is shorter than
+    ``LEAST_PART_S``.
     """
     replays = (before, after)
     ends_s = [figures.submit_s[[0, -1]] for figures in replays if len(figures.submit_s)]
     first_s, last_s = (float(np.min(ends_s)), float(np.max(ends_s))) if ends_s else (0.0, 0.0)
     span_s = last_s - first_s
     part_s = min(part.end_s, last_s) - max(part.begin_s, first_s)
-    compared = _changes([figures.within(part) for figures in replays], metrics)
+    parts = [figures.within(part) for figures in replays]
     half_widths = np.full(len(metrics), math.inf)
     if part_s >= LEAST_PART_S:
         blocks = round(span_s / block_s_of(span_s))
@@ -81,26 +86,22 @@ def differences(
         left_out = []
         for block in range(blocks):
             rest = [f.rows(np.flatnonzero(o != block)) for f, o in zip(replays, own, strict=True)]
-            left_out.append([change for _, _, change in _changes(rest, metrics)])
+            left_out.append([_log_ratio(*map(metric.of, rest)) for metric in metrics])
         variance = (blocks - 1) * np.var(left_out, axis=0) * span_s / part_s
         half_widths = student_t(blocks - 1) * np.sqrt(variance)
-    return tuple(
-        Difference(metric, now, then, change, max(change - half, -1.0), change + half)
-        for metric, (now, then, change), half in zip(
-            metrics, compared, half_widths.tolist(), strict=True
-        )
-    )
+    compared = []
+    for metric, half_width in zip(metrics, half_widths.tolist(), strict=True):
+        now, then = map(metric.of, parts)
+        log_ratio = _log_ratio(now, then)
+        ends = (log_ratio + shift for shift in (0.0, -half_width, half_width))
+        change, low, high = (math.expm1(end) if end < LARGEST_LOG else math.inf for end in ends)
+        compared.append(Difference(metric, now, then, change, low, high))
+    return tuple(compared)
 
 
-def _changes(
-    replays: Sequence[Figures], metrics: Sequence[Metric]
-) -> list[tuple[float, float, float]]:
-    """Return each metric's value in both replays and its relative change."""
-    changes = []
-    for metric in metrics:
-        now, then = (metric.of(figures) for figures in replays)
-        changes.append((now, then, then / now - 1 if now else float(then > 0)))
-    return changes
+def _log_ratio(now: float, then: float) -> float:
+    """Return the natural log of then / now; two metrics of zero are equal."""
+    return math.log((then + SMALLEST) / (now + SMALLEST))
 
 
 def student_t(freedom: int) -> float:

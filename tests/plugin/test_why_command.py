@@ -98,6 +98,18 @@ def test_a_running_job_says_how_much_is_left(
     assert "which it has reached" in run(jobs, jobs.job("app", 120))
 
 
+def test_a_job_left_as_written_has_no_time_of_the_place_that_it_was_not_sent_to(
+    jobs: SiteJobs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stands(monkeypatch, JobNow("running", "auto", nodes="n1", elapsed_s=0.5))
+    job = jobs.job("app", 120)
+    with jobs.store.database.write() as connection:
+        connection.exec_driver_sql(
+            """UPDATE decisions SET action = 'keep', code = 'control', edits = '{"queue": "x"}'"""
+        )
+    assert "left by its prediction" not in run(jobs, job)
+
+
 def test_a_scheduler_that_does_not_answer_is_said(
     jobs: SiteJobs, monkeypatch: pytest.MonkeyPatch
 ) -> None:

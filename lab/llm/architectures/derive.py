@@ -99,7 +99,8 @@ def entry_of(family: Family) -> Derived:
     if all(t.cache_problem for t in family.traces):
         by_projection = cache_by_projection(rows)
         windowed = any("window" in key for key in family.traces[0].values)
-        if windowed or not by_projection:
+        recurrent = any(_KEEPS_MORE.search(r.name) for r in rows)
+        if windowed or recurrent or not by_projection:
             family.problems.append(f"cache: {family.traces[0].cache_problem}")
         rows += by_projection
     if not any(r.part == "head" for r in rows) and model_type not in causal_types():
@@ -169,6 +170,7 @@ def entry_of(family: Family) -> Derived:
     return check(family, entry)
 
 
+_KEEPS_MORE = re.compile("conv|A_log|indexer|mamba|ssm|rnn|linear_attn")
 _KEYS_AND_VALUES = re.compile(r"(_|\.)(k|v|key|value|kv)(_proj)?\.weight$")
 
 
@@ -220,7 +222,8 @@ def check(family: Family, entry: dict[str, Any]) -> Derived:
             name = family.name_of(key)
             if wrong and len(changed) == 1:
                 fixed[name] = family.raw({}).get(name)
-                family.problems.append(f"{changed}: {wrong}")
+                counted = name in entry["defaults"] and not wrong.startswith("DocumentError")
+                family.problems.append(f"{'counted: ' * counted}{changed}: {wrong}")
             elif not wrong and name not in entry["defaults"]:
                 harmless.add(name)
     entry["fixed"] = {k: v for k, v in fixed.items() if k not in harmless}

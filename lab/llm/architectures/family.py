@@ -66,11 +66,8 @@ class Family:
         self.model_type = model_type
         self.cls = config_class(model_type)
         self.defaults = self._defaults()
-        self.layers_key = next(
-            key for key in (self.cls.attribute_map.get("num_hidden_layers"), "num_hidden_layers",
-                            "num_layers", None)
-            if key is None or key in self.defaults
-        ) or "num_hidden_layers"  # fmt: skip
+        named = self.cls.attribute_map.get("num_hidden_layers", "num_hidden_layers")
+        self.layers_key = next((k for k in (named, "num_layers") if k in self.defaults), named)
         self.layers = self.layers_key
         self.problems: list[str] = []
         self.samples = SAMPLES.get(model_type, [])

@@ -200,7 +200,7 @@ def _rows_of_template(
     key = f"{prefix}|{cached}" if layered else str(len(domain))
     if key not in rules:
         rules[key] = Rules(
-            [_space(traces[t], i, layers[t] if layered else 0) for t, i in domain],
+            [_space(traces[t], family.by_layer, i, layers[t] if layered else 0) for t, i in domain],
             layered=layered,
         )
     repetitions = "1"
@@ -250,10 +250,13 @@ def _separately(family: Family, template: str, places: Any, shared: Any) -> list
     return rows
 
 
-def _space(traced: Trace, index: int | None, layers: int) -> dict[str, Any]:
+def _space(
+    traced: Trace, by_layer: Sequence[str], index: int | None, layers: int
+) -> dict[str, Any]:
     values = {
         k: v for k, v in traced.values.items()
         if not CERTAINLY_HARMLESS.search(k) and k.rpartition(".")[2] not in SKIPPED
+        and k not in by_layer
     }  # fmt: skip
     return values if index is None else {**values, "i": index, "layers": layers}
 

@@ -125,18 +125,18 @@ class TookTooLong(Exception):
 
 @contextlib.contextmanager
 def at_most(seconds: int) -> Iterator[None]:
-    """Raise TookTooLong in the body after so many seconds."""
+    """Raise TookTooLong in the body after so many seconds of the processor's time."""
 
     def stop(*_: Any) -> None:
         raise TookTooLong(f"over {seconds} s")
 
-    before = signal.signal(signal.SIGALRM, stop)
-    signal.alarm(seconds)
+    before = signal.signal(signal.SIGPROF, stop)
+    signal.setitimer(signal.ITIMER_PROF, seconds)
     try:
         yield
     finally:
-        signal.alarm(0)
-        signal.signal(signal.SIGALRM, before)
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.signal(signal.SIGPROF, before)
 
 
 def trace(

@@ -126,7 +126,7 @@ def tune(
         return
     click.echo(report_text(verdict_report(result, site.currency)))
     click.echo(f"\nReport: {folder / REPORT}")
-    if result.difference:
+    if (folder / TUNED).is_file():
         click.echo(f"Recommended site file: {folder / TUNED}; what changes: {folder / DIFFERENCE}")
     if result.slices:
         click.echo(f"Recommended settings of slices: {folder / SLICES}")

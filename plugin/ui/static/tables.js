@@ -33,5 +33,8 @@ for (const table of document.querySelectorAll("table.cards")) {
   });
 }
 
-// A page that shows work in progress is loaded again until the work is done.
-if (document.querySelector("[data-again]")) setTimeout(() => location.reload(), 2000);
+// A page that shows work in progress is loaded again until the work is done, or the reader leaves.
+if (document.querySelector("[data-again]")) {
+  const again = setTimeout(() => location.reload(), 2000);
+  addEventListener("beforeunload", () => clearTimeout(again));
+}

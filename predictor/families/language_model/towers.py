@@ -3,7 +3,7 @@ these towers."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -88,7 +88,8 @@ def beside(
             ]  # fmt: skip
             counted = families.count({**composite["entry"], "weights": weights}, filled, source)
             total = sum(w.count for w in counted.weights)
-            return Towers(total, _names(expected or nested, total))
+            present = [key for key in expected or nested if key not in absent]
+            return Towers(total, _names(present, total))
     total = 0.0
     for key, value in nested.items():
         usual = known["towers"].get(str(value.get("model_type")), {})
@@ -96,7 +97,7 @@ def beside(
     return Towers(total, _names(nested, total))
 
 
-def _names(nested: Mapping[str, Any], total: float) -> str:
+def _names(nested: Iterable[str], total: float) -> str:
     if not total:
         return ""
     kinds = sorted(key.removesuffix("_config") for key in nested) or ["vision"]

@@ -110,6 +110,25 @@ def test_it_recommends_judges_and_reports(stand_in: object, site: Path) -> None:
 
 
 @pytest.mark.usefixtures("unpainted")
+def test_weights_on_one_line_are_changed_and_an_unusual_file_costs_no_report(
+    stand_in: object, site: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    site.write_text(SITE.replace("[policy.weights]\nwait = 0.2", "weights = {wait = 0.2}"))
+    done = tune(site, "--trials", "16")
+    assert re.search(r"\+weights = \{wait = [\d.]+\}  # tuned: was 0.2; ", done.stdout)
+
+    def unusual(*_: object) -> str:
+        raise UsageError("cannot be changed safely", hint="write there yourself: wait = 2")
+
+    monkeypatch.setattr(run, "tuned_text", unusual)
+    done = tune(site, "--trials", "16")
+    assert done.exit_code == 0
+    assert "cannot be changed safely: write there yourself: wait = 2" in done.stdout
+    assert "Recommended site file" not in done.stdout
+    assert "write there yourself" in (site.parent / "tune" / "report.html").read_text()
+
+
+@pytest.mark.usefixtures("unpainted")
 def test_the_same_command_goes_on_and_more_trials_are_more(stand_in: object, site: Path) -> None:
     assert tune(site, "--trials", "4").exit_code == 0
     asked = len(stand_in.asked)  # type: ignore[attr-defined]

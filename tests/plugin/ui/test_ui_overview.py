@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from html import unescape
 from pathlib import Path
@@ -13,9 +13,10 @@ from ui_store import decision
 
 from berth.pilot.errors import BerthError
 from berth.pilot.usage.record import Usage
+from berth.plugin.scheduler import PresentJob
 from berth.plugin.site.load import DEMO_FILE
 from berth.plugin.store import OutcomeRecord, Store
-from berth.plugin.ui import overview
+from berth.plugin.ui import jobs, overview
 from berth.plugin.ui.app import create_app
 from berth.plugin.ui.background import Background
 from berth.plugin.ui.guard import UiSettings
@@ -73,6 +74,18 @@ def settings(tmp_path: Path) -> UiSettings:
     store.usages.put([Usage("demo", "1", "job-end", node="n1", peak_bytes=3 * 2**30)])
     store.close()
     return UiSettings(site_file=site)
+
+
+def test_jobs_say_where_their_states_come_from(
+    settings: UiSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def silent(_site: Path | None) -> Mapping[str, PresentJob]:
+        raise BerthError("squeue did not answer within 60 s")
+
+    monkeypatch.setattr(jobs, "_jobs_now", Background("jobs", silent))
+    assert "states: squeue did not answer within 60 s." in page_of(settings)("/jobs")
+    monkeypatch.setattr(jobs, "_jobs_now", Background("jobs", lambda _site: {}))
+    assert "States as the scheduler told them at " in page_of(settings)("/jobs")
 
 
 def test_the_first_page_answers_the_four_questions(

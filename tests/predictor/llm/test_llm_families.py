@@ -85,6 +85,32 @@ def test_heads_divide_the_width_where_the_class_wants_it() -> None:
     assert read({"model_type": "glm4_moe"}).head_dim == 4096 // 96  # the class's own defaults
 
 
+def test_layers_that_differ_are_counted_as_either_form_says() -> None:
+    layers = (["sliding_attention"] * 5 + ["full_attention"]) * 2
+    text = {"model_type": "gemma4_text", "num_hidden_layers": 12, "layer_types": layers}
+    published = read({**text, "global_head_dim": 128})
+    written = read({**text, "per_layer_config": {"05": {"head_dim": 128}, "11": {"head_dim": 128}}})
+    assert published.parameters == written.parameters < read(text).parameters
+    assert published.attention == written.attention
+    assert {a.values_per_token for a in read(text).attention} == {2 * 4 * 256, 2 * 4 * 512}
+    for broken in ([1], {"first": {"head_dim": 128}}, {"5": [128]}, {"5": {"head_dim": "wide"}}):
+        with pytest.raises(DocumentError):
+            read({**text, "per_layer_config": broken})
+    with pytest.raises(DocumentError, match="window_of_audio"):
+        read({**text, "per_layer_config": {"5": {"window_of_audio": 3}}})
+
+
+def test_towers_are_counted_where_the_file_has_them() -> None:
+    text = {"model_type": "gemma4_text", "num_hidden_layers": 6}
+    alone = {"model_type": "gemma4", "text_config": text, "audio_config": None}
+    assert read(alone).tower_parameters == 0
+    assert read({**alone, "vision_config": {}}).tower_parameters > 1e8
+    depth = {"model_type": "glm4v", "depth": 24, "intermediate_size": 13696}
+    glm = read({"model_type": "glm4v", "text_config": {"model_type": "glm4v_text"},
+                "vision_config": depth})  # fmt: skip
+    assert glm.tower_parameters == pytest.approx(0.89e9, rel=0.01)
+
+
 def test_the_text_model_says_whether_its_ends_are_tied_where_the_file_around_it_does_not() -> None:
     inner = {"model_type": "ministral3", "tie_word_embeddings": False}
     untied = read({"model_type": "mistral3", "text_config": inner})
