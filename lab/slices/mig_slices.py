@@ -166,7 +166,10 @@ def all_results(seed: int, advance: Callable[[str], None]) -> list[SliceResult]:
         results += _both(PARVA, name, held, held)
     miso = rows_of(training_cases())
     by_rule = [rule_held(miso.of({name}), shares_without(name)) for name in miso.names]
-    results += _both(MISO, BATCHES, stacked(by_rule), sweeps[BATCHES])
+    results += [
+        replace(one, sees=f"{one.sees}; SM utilisation")
+        for one in _both(MISO, BATCHES, stacked(by_rule), sweeps[BATCHES])
+    ]
     advance("sweep")
     by_family = sweeps_left_out(slice_baselines.families(sweep_rows()), seed)[SWEEP]
     results.append(_result(PARVA, "sweep, leaving out the family", _SEES[SWEEP], by_family))

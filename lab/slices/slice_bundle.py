@@ -37,6 +37,7 @@ from lab.slices.latent import FAMILIES, FamilySpec, fit_family
 from lab.slices.slice_cases import (
     Case,
     inference_cases,
+    pair_rows,
     sweep_rows,
     training_cases,
 )
@@ -80,7 +81,7 @@ def train(
 ) -> SliceManifest:
     """Train on both data sets and write the bundle. The same data and seed give the same id."""
     rows = sweep_rows()
-    fitted = fit_sweep(rows, seed)
+    fitted = fit_sweep(rows, pair_rows(), seed)
     data = {SWEEP: "ParvaGPU, 1 to 5 processes", PAIR: "ParvaGPU, 1 process and one run of 2",
             BATCHES: "ParvaGPU, 1 process"}  # fmt: skip
     held_out = sweeps_left_out(each_model(rows), seed)

@@ -60,9 +60,18 @@ class Held(Table):
         return np.asarray(np.maximum(off - self.unsteadiness, 0.0) / self.difficulty)
 
 
-def _held(rows: SliceRows, shares: ShareModel, log_predicted: Floats, probed: Floats) -> Held:
+def _held(
+    rows: SliceRows,
+    shares: ShareModel,
+    log_predicted: Floats,
+    probed: Floats,
+    *,
+    knows_use: bool = True,
+) -> Held:
+    """Return predictions as they are served; ``knows_use``: the method is given the utilisation of
+    the GPU, where the data set has it."""
     share = effective(rows, shares)
-    used = [case.point.sm_utilization for case in rows.cases]
+    used = [case.point.sm_utilization if knows_use else None for case in rows.cases]
     most = [
         math.inf if u is None else most_log_slowdown(u, float(e))
         for u, e in zip(used, share, strict=True)
@@ -99,7 +108,9 @@ def latent_held(
             plain.append(float(by_slice[g][i]))
             again = math.nan if g == probe else float(one.log_slowdown(np.array([share]))[0])
             probed.append(again)
-    return _held(rows_of(out), shares, np.array(plain), np.array(probed))
+    return _held(
+        rows_of(out), shares, np.array(plain), np.array(probed), knows_use=bool(spec.needs)
+    )
 
 
 def latent_left_out(
@@ -154,7 +165,8 @@ def sweeps_left_out(parts: Iterable[frozenset[str]], seed: int) -> dict[str, Hel
     rows, alone = sweep_rows(), pair_rows()
     held: dict[str, list[Held]] = {SWEEP: [], PAIR: [], BATCHES: []}
     for away in parts:
-        fitted = fit_sweep(rows.of(set(rows.names) - away), seed)
+        others = set(rows.names) - away
+        fitted = fit_sweep(rows.of(others), alone.of(others), seed)
         held[SWEEP].append(sweep_held(fitted.model, rows.of(away), fitted.shares))
         held[PAIR].append(sweep_held(fitted.model, alone.of(away), fitted.shares))
         held[BATCHES].append(rule_held(alone.of(away), fitted.shares))

@@ -17,6 +17,7 @@ from berth.predictor.families.slices.sweep import (
     load_model_log_slowdown,
     residual_features,
 )
+from lab.ground.table import stacked
 from lab.slices.slice_cases import SHARES, SliceRows
 
 MOST_CORRECTION = 0.4
@@ -128,10 +129,11 @@ class SweepFit:
         )
 
 
-def fit_sweep(rows: SliceRows, seed: int) -> SweepFit:
-    """Fit shares and correction on ``rows``."""
+def fit_sweep(rows: SliceRows, pairs: SliceRows, seed: int) -> SweepFit:
+    """Fit shares on ``rows``, which have load models of whole sweeps, and the correction on them
+    and on ``pairs``."""
     shares = fit_shares(rows)
-    return SweepFit(shares, fit_correction(rows, shares, seed))
+    return SweepFit(shares, fit_correction(stacked([rows, pairs]), shares, seed))
 
 
 LOAD_MODEL_ALONE = SweepModel(lambda features: np.zeros(len(features)))
