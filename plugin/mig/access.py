@@ -90,7 +90,9 @@ class HelperAccess:
                     if kind == "result":
                         return read(answer["result"])
                 except (ValueError, KeyError, TypeError, BerthError) as error:
-                    raise _unreadable(line) from error
+                    raise BerthError(
+                        f"the MIG helper answered something unreadable: {line[:60]!r}"
+                    ) from error
                 if kind == "error":
                     raise wire.to_error(answer)
                 self._tell(str(answer.get("text")))
@@ -175,7 +177,3 @@ def _lines(connection: socket.socket, timeout_s: float) -> Iterator[bytes]:
             deadline = time.monotonic() + timeout_s
         yield from whole
     raise BerthError("the MIG helper's answer is too long")
-
-
-def _unreadable(line: bytes) -> BerthError:
-    return BerthError(f"the MIG helper answered something unreadable: {line[:60]!r}")

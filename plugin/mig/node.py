@@ -14,7 +14,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Mapping
 from typing import Annotated, Any, Protocol
 
-from pydantic import AfterValidator, Field, field_validator
+from pydantic import AfterValidator, Field
 
 from berth.pilot.documents import Document
 from berth.plugin.mig.inventory import Fleet
@@ -26,6 +26,17 @@ def _absolute(value: str) -> str:
     if not value.startswith("/"):
         raise ValueError("must be an absolute path")
     return value
+
+
+def holding(key: str) -> AfterValidator:
+    """Return a validator of text that must hold ``{key}`` once and no other key."""
+
+    def check(value: str) -> str:
+        if value.count("{") != 1 or f"{{{key}}}" not in value:
+            raise ValueError(f"must hold {{{key}}} once")
+        return value
+
+    return AfterValidator(check)
 
 
 AbsolutePath = Annotated[str, AfterValidator(_absolute)]
@@ -108,15 +119,8 @@ class NodeSettings(Document, ABC):
     scheduler."""
 
     node: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")
-    type_pattern: str = "{profile}"
+    type_pattern: Annotated[str, holding("profile")] = "{profile}"
     """The scheduler's name for slices of a profile; ``{profile}`` stands for the profile."""
-
-    @field_validator("type_pattern")
-    @classmethod
-    def _profiled(cls, value: str) -> str:
-        if value.count("{") != 1 or "{profile}" not in value:
-            raise ValueError("must hold {profile} once")
-        return value
 
     @abstractmethod
     def keeper(self) -> Keeper:

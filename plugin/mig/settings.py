@@ -111,7 +111,8 @@ def load(path: Path | None = None) -> MigSettings:
 
     ``BERTH_MIG_CONFIG`` names another file for unprivileged callers. Raises DocumentError.
     """
-    named = path or (Path(os.environ["BERTH_MIG_CONFIG"]) if _named() else None)
+    variable = os.environ.get("BERTH_MIG_CONFIG")
+    named = path or (Path(variable) if variable else None)
     if named is None and not PATH.exists():
         return MigSettings(schema=SCHEMA)
     return read_settings(named or PATH)
@@ -144,7 +145,3 @@ def refuse_if_shared(path: Path) -> None:
                 f"can be changed by others ({checked})",
                 hint=f"chown root {checked}; chmod go-w {checked}",
             )
-
-
-def _named() -> bool:
-    return bool(os.environ.get("BERTH_MIG_CONFIG"))

@@ -227,7 +227,6 @@ def _choice_data(recommendation: Recommendation, choice: SliceChoice) -> dict[st
         "part_of_gpu": choice.part,
         "need_bytes": plain(prediction.memory.gpu_bytes),
         "fits": choice.fits,
-        "slowdown_95": plain(prediction.slowdown_95),
         "launch_share": prediction.launch_share,
         "method": prediction.method,
         "abstained": prediction.abstained,

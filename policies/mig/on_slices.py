@@ -11,21 +11,19 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from berth.pilot.errors import UsageError
-from berth.pilot.platform import Platform
+from berth.pilot.platform import Platform, PlatformKind
 from berth.predictor.core.forecast import Forecast, Unit
 from berth.predictor.core.prediction import Basis, Bound, Interval, MemoryUse, Prediction
 from berth.predictor.core.workload import Workload
-from berth.predictor.families.slices.physics import plain_profiles
 from berth.predictor.families.slices.predictor import (
     SlicePrediction,
     SlicePredictor,
-    is_whole,
     memory_of,
     predictions,
+    profiles_of,
 )
 from berth.predictor.families.slices.workload import SliceWorkload
 from berth.predictor.hardware.mig.geometry import Geometry
-from berth.predictor.hardware.mig.slices import slice_of
 
 LEAST_LOG_WIDTH = 0.05
 """Least half-width, as a natural logarithm, of a slowdown's interval when the errors of the two
@@ -47,7 +45,6 @@ class OnSlice:
     bound: Bound
     method: str
     abstained: str | None
-    slowdown_95: Interval | None = None
     launch_share: float | None = None
     """Part of the time on the slice, bound by launches, that a larger slice would not shorten."""
 
@@ -118,18 +115,15 @@ def _points(
 
     The latter is None where the forecast does not cover the whole GPU.
     """
-    plain = {p.name for p in plain_profiles(geometry)}
     points: dict[str, Prediction] = {}
     whole = None
-    for name in sorted(forecast.curves):
-        platform = known.get(name)
-        if platform is None:
-            continue
-        cut = slice_of(platform)
-        if cut is not None and cut[0].gpu == geometry.gpu and cut[1].name in plain:
-            points.setdefault(cut[1].name, forecast.curves[name].nearest(1))
-        elif is_whole(geometry, platform):
-            whole = whole or forecast.curves[name].nearest(1)
+    covered = {name: known[name] for name in sorted(forecast.curves) if name in known}
+    for name, profile in profiles_of(geometry, covered).items():
+        point = forecast.curves[name].nearest(1)
+        if known[name].kind is PlatformKind.MIG:
+            points.setdefault(profile.name, point)
+        else:
+            whole = whole or point
     return points, whole
 
 
@@ -194,7 +188,6 @@ def _of_prediction(
         bound=prediction.bound,
         method=prediction.method,
         abstained=prediction.abstained,
-        slowdown_95=prediction.slowdown_95,
         launch_share=prediction.launch_share,
     )
 

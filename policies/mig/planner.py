@@ -34,7 +34,6 @@ def plan(
     horizon_s: float = 0.0,
     solver: str = "auto",
     time_limit_s: float = 30.0,
-    workers: int = 1,
     recut: bool = True,
 ) -> Plan:
     """Return a plan with a layout for each GPU and a slice for each placed job.
@@ -53,7 +52,7 @@ def plan(
         if used == "table":
             solution = _exactly(problem)
         elif used == "cp-sat":
-            solution = planner_fleet.solve(problem, time_limit_s=time_limit_s, workers=workers)
+            solution = planner_fleet.solve(problem, time_limit_s=time_limit_s)
         else:
             solution = heuristic.solve(problem, time_limit_s=time_limit_s)
     taken = [(t, kind) for t, kind, n in solution.taken for _ in range(n)]

@@ -29,7 +29,7 @@ MANY_FLOWS = 2000
 """Above this number of (job type, slot kind) pairs, re-cuts get a heuristic start solution."""
 
 
-def solve(problem: Problem, *, time_limit_s: float, workers: int = 1) -> Solution:
+def solve(problem: Problem, *, time_limit_s: float) -> Solution:
     """Return the best solution found within ``time_limit_s`` seconds, with a bound for each
     objective.
 
@@ -43,7 +43,7 @@ def solve(problem: Problem, *, time_limit_s: float, workers: int = 1) -> Solutio
             "OR-tools", needed_for="planning a fleet exactly", hint="pip install 'berth[mig]'"
         ) from None
     fewer, groups = merged(problem)
-    solution = _Stages(fewer, cp_model, time_limit_s, workers).run()
+    solution = _Stages(fewer, cp_model, time_limit_s).run()
     return replace(solution, taken=dealt_out(problem, groups, solution.taken))
 
 
@@ -112,11 +112,10 @@ class _Stages:
     """Solve the objectives one after the other; each reached value is a constraint on the later
     ones."""
 
-    def __init__(self, problem: Problem, cp: Any, time_limit_s: float, workers: int) -> None:
+    def __init__(self, problem: Problem, cp: Any, time_limit_s: float) -> None:
         self.problem = problem
         self.cp = cp
         self.deadline = time.monotonic() + time_limit_s
-        self.workers = workers
         self.stages: list[Stage] = []
         assert Objective.RECUTS in problem.order  # noqa: S101 - objectives.ordered sees to it
         self.fixed: list[tuple[Objective, int | None, int]] = []
@@ -176,7 +175,7 @@ class _Stages:
     def _solver(self, seconds: float) -> Any:
         solver = self.cp.CpSolver()
         solver.parameters.max_time_in_seconds = seconds
-        solver.parameters.num_workers = self.workers
+        solver.parameters.num_workers = 1
         solver.parameters.random_seed = SEED
         # The linear relaxation is tight already: cuts, symmetry and probing only cost time.
         solver.parameters.cut_level = 0

@@ -13,15 +13,15 @@ import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import Field, field_validator
+from pydantic import Field
 
 from berth.pilot.documents import Document, read_toml
 from berth.pilot.errors import BerthError, UsageError
+from berth.plugin.mig.node import holding
 from berth.plugin.mig.settings import refuse_if_shared
 from berth.plugin.slurm.mig import publishing, slots
-from berth.plugin.slurm.mig.publishing import CommandRestarter
 
 PATH = Path("/etc/berth/mig-nodes.toml")
 MAX_BYTES = 256 * 1024
@@ -40,15 +40,9 @@ class ControllerSettings(Document):
 
     schema_: Literal["berth.mig-nodes/1"] = Field(default="berth.mig-nodes/1", alias="schema")
     slurm_conf: str = "/etc/slurm/slurm.conf"
-    gres_conf: str = "/etc/slurm/gres-{node}.conf"
+    gres_conf: Annotated[str, holding("node")] = "/etc/slurm/gres-{node}.conf"
+    """Each node has a file of its own."""
     restart: tuple[str, ...] = ("/usr/bin/systemctl", "restart", "slurmctld")
-
-    @field_validator("gres_conf")
-    @classmethod
-    def _of_one_node(cls, value: str) -> str:
-        if value.count("{") != 1 or "{node}" not in value:
-            raise ValueError("must hold {node} once: each node has a file of its own")
-        return value
 
 
 def publish(settings: ControllerSettings, node: str, request: Any) -> None:
@@ -67,7 +61,7 @@ def publish(settings: ControllerSettings, node: str, request: Any) -> None:
             _keep_before(own, present_lines)
         publishing.replace_config_file(own, lines)
         publishing.replace_config_file(conf, whole)
-        CommandRestarter(settings.restart, ()).controller()
+        publishing.run_site_command(settings.restart, timeout_s=publishing.RESTART_TIMEOUT_S)
 
 
 def _checked(request: Any, node: str, before: str | None) -> tuple[str, str]:

@@ -155,7 +155,8 @@ class SlurmKeeper:
         if slots is not None:
             self._write_map(slots, fleet)
         with self._publisher.published(str(value), str(lines)):
-            self._wait("slurmctld answers", self._answers)
+            ping = ["scontrol", "ping"]
+            self._wait("slurmctld answers", lambda: " is UP" in self._command(ping))
             self._restarter.node()
             registered = f"{self._files.node} is registered with its new slices"
             self._wait(registered, self._registered)
@@ -285,9 +286,6 @@ class SlurmKeeper:
 
     def _used(self) -> tuple[int, ...]:
         return numbers(self._node().get("GresUsed", ""))
-
-    def _answers(self) -> bool:
-        return " is UP" in self._command(["scontrol", "ping"])
 
     def _registered(self) -> bool:
         node = self._node()

@@ -6,9 +6,9 @@ from collections.abc import Collection, Iterable
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, Field, field_validator, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
-from berth.plugin.mig.node import AbsolutePath, Asked, Keeper, NodeSettings
+from berth.plugin.mig.node import AbsolutePath, Asked, Keeper, NodeSettings, holding
 from berth.plugin.slurm.mig import queue
 from berth.plugin.slurm.mig.keeper import NodeFiles, SlurmKeeper
 from berth.plugin.slurm.mig.publishing import CommandRestarter, ControllerPublisher
@@ -36,16 +36,9 @@ class SlurmNode(NodeSettings):
     """The command that restarts slurmctld, set instead of ``controller`` where this node writes
     slurm.conf itself."""
     restart_node: Program
-    padding: AbsolutePath = "/dev/berth-off{number}"
+    padding: Annotated[AbsolutePath, holding("number")] = "/dev/berth-off{number}"
     device_map: AbsolutePath | None = None
     ready_timeout_s: float = Field(default=120.0, gt=0)
-
-    @field_validator("padding")
-    @classmethod
-    def _numbered(cls, value: str) -> str:
-        if value.replace("{number}", "", 1).count("{") or "{number}" not in value:
-            raise ValueError("must hold {number} once")
-        return value
 
     @model_validator(mode="after")
     def _one_way(self) -> SlurmNode:

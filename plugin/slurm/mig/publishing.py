@@ -13,7 +13,6 @@ import subprocess
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
 from berth.pilot.documents import write_text
@@ -23,18 +22,9 @@ from berth.plugin.slurm.mig.slots import with_node_gres
 ENVIRONMENT = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL": "C"}
 
 
-@dataclass(frozen=True, slots=True)
-class CommandEnd:
-    """The exit status of a command and the last line that it wrote to standard error (empty:
-    none)."""
-
-    status: int
-    last_line: str
-
-
-def run_site_command(command: Sequence[str], *, timeout_s: float, sent: bytes = b"") -> CommandEnd:
-    """Run a command, with ``sent`` on its standard input. Raises BerthError where it does not end
-    in time."""
+def run_site_command(command: Sequence[str], *, timeout_s: float, sent: bytes = b"") -> None:
+    """Run a command, with ``sent`` on its standard input. Raises BerthError where it fails, with
+    the last line of its standard error, or does not end in time."""
     try:
         done = subprocess.run(
             command,
@@ -48,8 +38,10 @@ def run_site_command(command: Sequence[str], *, timeout_s: float, sent: bytes = 
         raise BerthError(f"{command[0]} did not end within {timeout_s:.0f} s") from None
     except OSError as error:
         raise BerthError(f"{command[0]} could not be started: {error.strerror}") from None
-    lines = done.stderr.decode(errors="replace").strip().splitlines()
-    return CommandEnd(done.returncode, lines[-1] if lines else "")
+    if done.returncode != 0:
+        lines = done.stderr.decode(errors="replace").strip().splitlines()
+        said = lines[-1][:300] if lines else "no reason"
+        raise BerthError(f"{' '.join(command)} failed with status {done.returncode}: {said}")
 
 
 RESTART_TIMEOUT_S = 120.0
@@ -63,17 +55,11 @@ class CommandRestarter:
 
     def controller(self) -> None:
         """Restart slurmctld by ``restart_controller``. Raises BerthError."""
-        self._run(self._controller)
+        run_site_command(self._controller, timeout_s=RESTART_TIMEOUT_S)
 
     def node(self) -> None:
         """Restart the node's slurmd by ``restart_node``. Raises BerthError."""
-        self._run(self._node)
-
-    def _run(self, command: Sequence[str]) -> None:
-        done = run_site_command(command, timeout_s=RESTART_TIMEOUT_S)
-        if done.status != 0:
-            last = f": {done.last_line[:200]}" if done.last_line else ""
-            raise BerthError(f"{' '.join(command)} failed with status {done.status}{last}")
+        run_site_command(self._node, timeout_s=RESTART_TIMEOUT_S)
 
 
 POLL_S = 0.05
@@ -178,7 +164,5 @@ class ControllerPublisher:
         """Send the gres to the controller, which writes and restarts. Raises BerthError where it
         refuses."""
         request = json.dumps({"v": 1, "gres": gres, "lines": lines}).encode() + b"\n"
-        done = run_site_command(self._command, timeout_s=CONTROLLER_TIMEOUT_S, sent=request)
-        if done.status != 0:
-            raise BerthError(f"the controller refused: {done.last_line[:300] or 'no reason'}")
+        run_site_command(self._command, timeout_s=CONTROLLER_TIMEOUT_S, sent=request)
         yield

@@ -67,6 +67,10 @@ MEMORY_BOUND = 0.5
 memory-bound."""
 
 
+Probes = Sequence[tuple[Share, Probe]]
+"""A workload's runs on slices, with the slices' shares of the GPU."""
+
+
 @dataclass(frozen=True, slots=True)
 class SlicePrediction:
     """The prediction for one slice. Slow-downs are t_slice / t_whole (> 1: slower than the whole
@@ -76,8 +80,6 @@ class SlicePrediction:
     """The slice's shares of the GPU's compute and memory slices."""
     slowdown: Interval
     """90 % interval of the slow-down."""
-    slowdown_95: Interval
-    """95 % interval of the slow-down."""
     step_s: Interval
     """90 % interval of the seconds per batch in one process on the slice."""
     whole_s: float
@@ -135,8 +137,7 @@ class SlicePredictor:
         shares: Sequence[Share],
         *,
         gpu: str,
-        probes: Sequence[tuple[Share, int]] = (),
-        method: str | None = None,
+        probes: Probes = (),
     ) -> tuple[SlicePrediction, ...]:
         """Return one prediction of a workload's slow-down per slice in ``shares``, in the same
         order.
@@ -146,19 +147,19 @@ class SlicePredictor:
         the whole GPU (``from_use``).
 
         - ``gpu``: canonical name of the GPU model;
-        - ``probes``: runs on slices, as (share, index into ``workload.probes``);
-        - ``method``: name of the method; None: the one with the narrowest intervals.
+        - ``probes``: the workload's runs on slices.
 
-        Raises UsageError if the method is impossible with the workload's measurements.
+        The method is the one with the narrowest intervals. Raises UsageError if none is possible
+        with the workload's measurements.
         """
         allowed = self.methods(workload)
-        if not allowed or (method is not None and method not in allowed):
+        if not allowed:
             raise UsageError(
                 f"{workload.name}: nothing was measured on the whole GPU at batch "
                 f"{workload.target_batch:g} with {workload.processes} process(es)",
                 hint="add that point (one process), or at least four loads with a range of 8",
             )
-        name = method or allowed[0]
+        name = allowed[0]
         effective = np.array([self.model.shares.effective(s) for s in shares])
         by = {SWEEP: self._by_sweep, PAIR: self._by_sweep, BATCHES: self._by_batches}
         estimate = by.get(name, self._by_latent)(name, workload, effective, probes)
@@ -169,7 +170,7 @@ class SlicePredictor:
         estimate = replace(
             estimate,
             log_slowdown=_ordered(shares, logs),
-            measured=_measured(workload, [(share, workload.probes[n]) for share, n in probes]),
+            measured=_measured(workload, probes),
         )
         return tuple(
             self._finish(workload, gpu, share, estimate, i) for i, share in enumerate(shares)
@@ -192,7 +193,7 @@ class SlicePredictor:
         name: str,
         workload: SliceWorkload,
         effective: Floats,
-        probes: Sequence[tuple[Share, int]],
+        probes: Probes,
     ) -> _Estimate:
         """Return log slow-downs predicted from utilisation by the Gaussian processes of
         ``latent``."""
@@ -203,7 +204,7 @@ class SlicePredictor:
         workload_latents = latents(family, [known])
         width = self.model.methods[name].width_at(workload.target_batch)
         at_target = {(point.batch, point.processes): point.seconds}
-        seen = self._seen(workload, probes, lambda *load: at_target.get(load))
+        seen = self._seen(probes, lambda *load: at_target.get(load))
         probed = self.model.methods[name].probed
         if seen and probed is not None:
             logs = [probe.log_slowdown for probe in seen]
@@ -222,7 +223,7 @@ class SlicePredictor:
         name: str,
         workload: SliceWorkload,
         effective: Floats,
-        probes: Sequence[tuple[Share, int]],
+        probes: Probes,
     ) -> _Estimate:
         """Return log slow-downs by batch equivalence, scaled by runs on slices."""
         curve = Curve.of(workload.points, workload.processes)
@@ -231,7 +232,7 @@ class SlicePredictor:
         entry, batch = self.model.methods[name], workload.target_batch
         width, factor = entry.width_at(batch), 1.0
         seen = self._seen(
-            workload, probes, lambda b, n: curve.whole_s(b) if n == workload.processes else None
+            probes, lambda b, n: curve.whole_s(b) if n == workload.processes else None
         )
         if seen and entry.probed is not None:
             width = entry.probed
@@ -259,7 +260,7 @@ class SlicePredictor:
         name: str,
         workload: SliceWorkload,
         effective: Floats,
-        probes: Sequence[tuple[Share, int]],
+        probes: Probes,
     ) -> _Estimate:
         """Return log slow-downs predicted by a load model fitted to the workload's times
         (``sweep``)."""
@@ -270,9 +271,7 @@ class SlicePredictor:
         entry = self.model.methods[name]
         width, capacity = entry.width_at(workload.target_batch), 0.0
         measured = {(p.batch, p.processes): p.seconds for p in workload.points}
-        seen = self._seen(
-            workload, probes, lambda *load: measured.get(load) or load_model.whole_s(*load)
-        )
+        seen = self._seen(probes, lambda *load: measured.get(load) or load_model.whole_s(*load))
         if seen and entry.probed is not None:
             width, capacity = entry.probed, self.model.sweep.capacity_from(load_model, seen)
         loads = load.times(len(effective))
@@ -292,16 +291,12 @@ class SlicePredictor:
         return _Estimate(name, logs, whole_s, launch, width, np.full(len(effective), extra), unfit)
 
     def _seen(
-        self,
-        workload: SliceWorkload,
-        probes: Sequence[tuple[Share, int]],
-        whole_s: Callable[[float, int], float | None],
+        self, probes: Probes, whole_s: Callable[[float, int], float | None]
     ) -> list[SeenProbe]:
         """Return the slow-downs of the workload's runs on slices, of those loads (batch size and
         processes) whose seconds per batch on the whole GPU ``whole_s`` knows."""
         seen = []
-        for share, number in probes:
-            probe = workload.probes[number]
+        for share, probe in probes:
             whole = whole_s(probe.batch, probe.processes)
             if whole is not None:
                 load = Loads.one(probe.batch, probe.processes, whole)
@@ -317,7 +312,7 @@ class SlicePredictor:
         if share.is_whole:
             unity = Interval(1.0, 1.0, 1.0)
             return SlicePrediction(
-                share, unity, unity, unity.scaled(estimate.whole_s), estimate.whole_s,
+                share, unity, unity.scaled(estimate.whole_s), estimate.whole_s,
                 _bound(workload, launch), launch, Basis.MEASURED, estimate.name,
             )  # fmt: skip
         basis, wider = Basis.CALIBRATED, 1.0
@@ -335,11 +330,10 @@ class SlicePredictor:
         hard = EASE - math.log(self.model.shares.effective(share))
         extra = float(estimate.extra[index])
         half = wider * (estimate.width.q90 * hard + extra)
-        half_95 = wider * (estimate.width.q95 * hard + extra)
         bounds = max(larger, default=-math.inf), min(smaller, default=math.inf)
-        slowdown, wide = (_interval(log, h, *bounds) for h in (half, max(half, half_95)))
+        slowdown = _interval(log, half, *bounds)
         return SlicePrediction(
-            share, slowdown, wide, slowdown.scaled(estimate.whole_s), estimate.whole_s,
+            share, slowdown, slowdown.scaled(estimate.whole_s), estimate.whole_s,
             _bound(workload, launch), launch, basis, estimate.name, abstained,
         )  # fmt: skip
 
@@ -363,7 +357,7 @@ def _ordered(shares: Sequence[Share], logs: Floats) -> Floats:
     )
 
 
-def _measured(workload: SliceWorkload, probes: Sequence[tuple[Share, Probe]]) -> dict[Share, float]:
+def _measured(workload: SliceWorkload, probes: Probes) -> dict[Share, float]:
     """Return the measured log slow-down on each slice that ran the load to predict."""
     point = workload.target
     if point is None:
@@ -416,10 +410,7 @@ def predictions(
             hint="measure it on the whole GPU that is to be sliced",
         )
     profiles = plain_profiles(geometry)
-    probes = [
-        (share_of(geometry, geometry.profile(probe.profile)), number)
-        for number, probe in enumerate(workload.probes)
-    ]
+    probes = [(share_of(geometry, geometry.profile(p.profile)), p) for p in workload.probes]
     by_slice = predictor.predict(
         workload, [share_of(geometry, p) for p in profiles], gpu=geometry.gpu, probes=probes
     )

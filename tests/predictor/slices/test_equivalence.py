@@ -78,7 +78,7 @@ def test_times_over_batches_alone_are_enough() -> None:
     small = Share(1 / 7, 1 / 8)
     plain, moved = (
         PREDICTOR.predict(one, [small], gpu="A100-80GB", probes=probes)[0]
-        for one, probes in ((workload, ()), (told, ((small, 0),)))
+        for one, probes in ((workload, ()), (told, ((small, told.probes[0]),)))
     )
     assert moved.slowdown.mid == pytest.approx(1.5, rel=0.02)
     assert plain.slowdown.mid > 3

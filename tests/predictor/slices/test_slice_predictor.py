@@ -44,8 +44,6 @@ def test_a_smaller_slice_is_never_said_to_be_faster(
     assert mids[-1] == 1
     for p in made:
         assert 0.9 <= p.slowdown.low <= p.slowdown.mid <= p.slowdown.high
-        assert p.slowdown_95.low <= p.slowdown.low
-        assert p.slowdown_95.high >= p.slowdown.high
         assert p.step_s.mid == pytest.approx(step_s * p.slowdown.mid)
         assert 0 <= p.launch_share <= 1
 
@@ -95,7 +93,7 @@ def test_a_probe_moves_the_other_slices() -> None:
     quick = Probe(batch=64, profile="1g.5gb", step_s=0.05 * 1.5)
     said = [
         PREDICTOR.predict(
-            utilised(probes=(probe,)), SHARES, gpu="A100-40GB", probes=((SHARES[0], 0),)
+            utilised(probes=(probe,)), SHARES, gpu="A100-40GB", probes=((SHARES[0], probe),)
         )
         for probe in (slow, quick)
     ]
@@ -106,7 +104,7 @@ def test_a_probe_moves_the_other_slices() -> None:
     swept = sweep(batch=64.0)
     probe = Probe(batch=64, profile="1g.10gb", step_s=saturating_s(64, 1, 0.11))
     told = swept.model_copy(update={"probes": (probe,)})
-    informed = PREDICTOR.predict(told, SHARES, gpu="A100-80GB", probes=((SHARES[0], 0),))
+    informed = PREDICTOR.predict(told, SHARES, gpu="A100-80GB", probes=((SHARES[0], probe),))
     plain = PREDICTOR.predict(swept, SHARES, gpu="A100-80GB")
     assert informed[1].slowdown.mid > plain[1].slowdown.mid
 
