@@ -213,7 +213,14 @@ def has(place: tuple[str, ...], need: str) -> Has:
 
 def of_this_machine() -> tuple[str, ...]:
     """Return this machine's level and further instruction sets; empty where Linux lists none."""
-    lines = (line for line in cpu_info() if line.lower().startswith(("flags", "features")))
+    return listed_in(cpu_info())
+
+
+def listed_in(cpu_info_lines: Iterable[str]) -> tuple[str, ...]:
+    """Return the level and further instruction sets in the lines of a ``/proc/cpuinfo``; empty
+    where it lists none.
+    """
+    lines = (line for line in cpu_info_lines if line.lower().startswith(("flags", "features")))
     flags = next(lines, "")
     names = {canonical(word) for word in flags.partition(":")[2].split()}
     return compact(name for name in names if name in KNOWN)
