@@ -52,10 +52,7 @@ def open_replayer(site: Site, jobs: Path, options: Mapping[str, str]) -> TraceRe
         )
     recut, utc = (_said_yes(options, name) for name in ("recut", "utc"))
     times = options.get("times")
-    past = past_jobs(
-        jobs, options.get("format"), None if times is None else Path(times),
-        utc=utc,
-    )  # fmt: skip
+    past = past_jobs(jobs, options.get("format"), Path(times) if times else None, utc=utc)
     site_cluster = cluster_of(site)
     notes = summary(past.read)
     past = _there(past, site_cluster.cluster, jobs, notes)
@@ -81,7 +78,7 @@ def open_replayer(site: Site, jobs: Path, options: Mapping[str, str]) -> TraceRe
         # The first parts of long traces are compiled too: compiling costs time only once.
         settings=Settings(
             backfill,
-            compiled=_compiles(len(trace)),
+            compiled=(has_numba() and len(trace) >= WORTH_COMPILING) or None,
             recutting=Recutting() if recut else None,
         ),
         notes=tuple(notes),
@@ -129,12 +126,6 @@ def interval_spreads(trace: Trace, predicted: Mapping[str, Floats]) -> Floats:
     variances = np.where(is_enough, totals / np.maximum(counts, 1), total.sum() / count.sum())
     spreads: Floats = np.exp(NORMAL_90 * np.sqrt(variances))
     return spreads[trace.user]
-
-
-def _compiles(jobs: int) -> bool | None:
-    """Return True to replay all parts of a trace with the compiled kernel; None: only long
-    parts."""
-    return True if has_numba() and jobs >= WORTH_COMPILING else None
 
 
 def _said_yes(options: Mapping[str, str], name: str) -> bool:

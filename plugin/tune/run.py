@@ -48,7 +48,6 @@ from berth.policies.tuning.trace_replayer import TraceReplayer
 if TYPE_CHECKING:
     import optuna
 
-POLICY = "policy"
 _DIGITS = 3
 """Number of significant digits of tuned values in files; a tune is not more accurate."""
 
@@ -90,7 +89,7 @@ def tuned_text(text: str, values: Values, today: PolicySettings, path: Path) -> 
     """
     settings = []
     for name, value in values.items():
-        table, _, key = f"{POLICY}.{name}".rpartition(".")
+        table, _, key = f"policy.{name}".rpartition(".")
         settings.append(Setting(table, key, value, _comment(name, today)))
     return with_settings(text, settings, path)
 

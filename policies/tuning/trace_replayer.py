@@ -25,7 +25,6 @@ from berth.policies.values import Candidate, Request
 
 ASSESSED_KEPT = 200_000
 """Number of assessments of a candidate for a job that are cached, of 1 to 2 KiB each."""
-
 MOST_ALIKE = 2
 """Number of groups of policies for which assessments are cached."""
 
