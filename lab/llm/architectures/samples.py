@@ -67,5 +67,6 @@ SAMPLES: Mapping[str, Sequence[Mapping[str, Any]]] = {
               {"use_sliding_window": True, "max_window_layers": 7, "sliding_window": 64}],
 }  # fmt: skip
 
-LEFT_OUT = frozenset({"deepseek_v4", "inkling2_loop_text"})
-"""Families whose cache no row of the table says: tokens compressed to one, layers passed again."""
+LEFT_OUT = frozenset({"deepseek_v4", "inkling2_loop_text", "longcat_flash", "moshi"})
+"""Families whose cache no row of the table says (tokens compressed to one, layers passed again), or
+whose class holds more than the checkpoint (experts that do nothing) or less (a second decoder)."""

@@ -74,6 +74,7 @@ def _rule_by_layer(family: Family, key: str, needed: set[str]) -> dict[str, Any]
     expressions with conditions on a layer's index. None: it must be given by layer."""
     spaces: list[dict[str, Any]] = []
     texts: list[str] = []
+    values: list[Any] = []
     for point in family.resolved[:_ENOUGH]:  # the class's own, samples, single changes
         layers = family.count_of(point.values) or 0
         lists = {
@@ -85,6 +86,13 @@ def _rule_by_layer(family: Family, key: str, needed: set[str]) -> dict[str, Any]
         ]
         text = point.texts.get(key, "None")
         texts += text if key in point.by_layer else [text] * layers
+        values += point.values[key] if key in point.by_layer else [None] * layers
+    constants = {text for text in texts if text.isdigit()}
+    told_apart = [  # a constant is hidden where the key has the same value
+        n for n, (text, value) in enumerate(zip(texts, values, strict=True))
+        if text != key or str(value) not in constants
+    ]  # fmt: skip
+    spaces, texts = [spaces[n] for n in told_apart], [texts[n] for n in told_apart]
     rules = Rules(spaces, layered=True)
     cases = [
         (rules.condition(np.array([t == text for t in texts])), text)

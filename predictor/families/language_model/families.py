@@ -165,23 +165,25 @@ def resolved(
                 values[key] = _try(text, raw)
                 break
     for key, rule in entry["lists"].items():
-        each = rule.get("each")
-        if isinstance(raw.get(key), list) or (raw.get(key) is not None and not each):
-            continue
-        layers = _try(rule.get("count", entry["layers"]), values)
-        if layers is None:
-            continue
-        indices = range(layers if type(layers) is int and layers <= LAYERS_AT_MOST else 0)
-        space = {**values, "layers": layers}
-        if "members" in rule:
-            values[key] = [i for i in indices if _holds(rule["members"], {**space, "i": i})]
-        else:
-            kinds = [
-                next((v for c, v in each or rule["kinds"] if _holds(c, {**space, "i": i})), None)
-                for i in indices
-            ]
-            values[key] = [evaluate(str(text), space) for text in kinds] if each else kinds
+        read = raw.get(key)
+        one_for_all = "each" in rule and not isinstance(read, list)
+        if read is None or (one_for_all and config.get("per_layer_config") is None):
+            values[key] = _by_rule(key, rule, entry["layers"], values)
     return values
+
+
+def _by_rule(key: str, rule: Mapping[str, Any], count: str, values: Mapping[str, Any]) -> Any:
+    """Return the list that a rule makes of other values; the value itself without a count."""
+    layers = _try(rule.get("count", count), values)
+    if layers is None:
+        return values.get(key)
+    indices = range(layers if type(layers) is int and layers <= LAYERS_AT_MOST else 0)
+    space = {**values, "layers": layers}
+    if "members" in rule:
+        return [i for i in indices if _holds(rule["members"], {**space, "i": i})]
+    cases = rule.get("each") or rule["kinds"]
+    kinds = [next((v for c, v in cases if _holds(c, {**space, "i": i})), None) for i in indices]
+    return [evaluate(str(text), space) for text in kinds] if "each" in rule else kinds
 
 
 def _by_layer(

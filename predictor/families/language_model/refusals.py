@@ -67,6 +67,12 @@ def refuse_what_is_no_decoder(raw: Mapping[str, Any], source: Path | str) -> Non
         raise DocumentError(source, problem[0], hint=problem[1])
     refuse_nameless(raw, source)
     family = family_of(raw)
+    if family.endswith("_assistant"):
+        raise DocumentError(
+            source,
+            f"is of {family[:60]!r}, which proposes tokens to another model and serves none alone",
+            hint="give the config.json of the model that it assists",
+        )
     if is_encoder(raw):
         classes = raw.get("architectures")
         first = classes[0] if isinstance(classes, list) and classes else None

@@ -209,6 +209,7 @@ def test_nvidias_file_beside_the_configuration_counts(tmp_path: Path) -> None:
     ("raw", "said"),
     [
         ({"peft_type": "LORA", "base_model_name_or_path": "org/base"}, "adapter of org/base"),
+        ({"model_type": "gemma4_assistant", "text_config": {}}, "proposes tokens to another"),
         ({"_class_name": "FluxPipeline", "_diffusers_version": "0.30"}, "diffusers"),
         ({"dim": 4096, "n_layers": 32, "n_heads": 32, "vocab_size": 128256}, r"params\.json"),
         ({"metadata": {"total_size": 1}, "weight_map": {"a": "b"}}, "index of a model's weight"),
