@@ -15,7 +15,7 @@ _HARMLESS = re.compile(
     r"token_ids?|token_index|dropout|pdrop|drop_?rate|layerdrop|eps|epsilon|rope_theta|rope_scaling"
     r"|rope_parameters|rope_local_base_freq|rotary_base|rotary_emb_base|rope_base"
     r"|partial_rotary_factor|rotary_dim|rotary_pct|rotary_percent|initializer_range|initializer_factor"
-    r"|init_std|loss_coef|balance_coeff|loss_weight|z_loss|loss_alpha|softcapping|softcap|logit_scale"
+    r"|init_std|loss_coef|balance_coeff|loss_weight|z_loss|loss_alpha|soft_?cap(ping)?|logit_scale"
     r"|logits_scaling|jitter_noise|jitter_eps|(embedding|residual|attention|logits?|key|lm_head"
     r"|ssm|mlp)_multipliers?|scaling_factor|no_repeat_ngram_size|max_position_embeddings"
     r"|attn_scale|floor_scale|query_pre_attn_scalar|swiglu_limit"
