@@ -132,9 +132,13 @@ class Residual:
         cases, place = np.unique(np.column_stack([ties, numbers]), axis=0, return_inverse=True)
         tied, numbered = cases[:, : len(TIES)].astype(np.int64), cases[:, len(TIES) :]
         near = covariance(self.kernels, tied, numbered, self.ties, self.numbers)
-        return np.asarray(self.mean + near @ self.weights, dtype=np.float64)[place.reshape(-1)]
+        # Products of matrices of other sizes differ in the last bits: a case's number must not.
+        residuals = np.round(self.mean + near @ self.weights, _DIGITS)
+        return np.asarray(residuals, dtype=np.float64)[place.reshape(-1)]
 
 
+_DIGITS = 7
+"""Decimal places of a correction, in log seconds."""
 _BLOCK = 64
 """Number of cases whose covariances are computed together, so that they stay in the cache."""
 
