@@ -18,8 +18,8 @@ def test_published_files_are_counted_as_on_their_cards_or_refused() -> None:
 @pytest.mark.parametrize(
     "model_type",
     ["llama", "qwen3_moe", "gemma3_text", "deepseek_v3", "nemotron_h", "falcon_h1", "gpt_oss",
-     "granitemoehybrid", "jamba", "mamba2", "falcon", "nemotron",
-     "laguna", "recurrent_gemma"],
+     "granitemoehybrid", "jamba", "mamba2", "falcon", "nemotron", "laguna", "recurrent_gemma",
+     "gemma4_text", "dots3_note", "zamba2", "xlstm"],
 )  # fmt: skip
 def test_a_family_is_counted_as_its_class_counts_it(model_type: str) -> None:
     pytest.importorskip("transformers")
