@@ -38,7 +38,7 @@ def test_its_commands_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     recommend = (DOCS / "mig-recommend.md").read_text(encoding="utf-8")
-    (block,) = re.findall(r"```json\n(.*?)```", recommend, re.DOTALL)
+    block, _gromacs = re.findall(r"```json\n(.*?)```", recommend, re.DOTALL)
     (tmp_path / "resnet.json").write_text(block)
     monkeypatch.chdir(tmp_path)
     (words,) = (x.split()[1:] for x in re.findall(r"^    (berth .*)$", PAGE, re.MULTILINE))

@@ -448,7 +448,7 @@ def test_a_site_file_is_changed_in_these_keys_only_or_not_at_all(
     for name, value in values.items():
         assert after["policy"]["weights"].pop(name.split(".")[1]) == value
     assert set(text.splitlines()) - set(changed.splitlines()) <= {
-        line for line in text.splitlines() if line.startswith(("wait", "cost"))
+        line for line in text.splitlines() if line.startswith(("wait", "cost", "weights = {"))
     }
 
 
