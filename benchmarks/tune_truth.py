@@ -221,7 +221,7 @@ def examined(number: int, trials: int, periods: int) -> dict[str, int]:
     if not result["recommended"]:
         is_missed = kind.is_wrong and hand + hand_noise < -LARGE
         print(f"  as it is{' (MISSED)' * is_missed}: {result['reason']}", flush=True)
-        return {"missed": is_missed}
+        return {"missed": int(is_missed)}
     values: dict[str, float | str] = dict(result["values"])
     claim = result["differences"][0]
     change, noise = truth.change(values, {})
@@ -236,7 +236,7 @@ def examined(number: int, trials: int, periods: int) -> dict[str, int]:
         idle += effect < noise
         mark = " NOT NEEDED" * (effect < noise)
         print(f"    without {key}: {effect:+.2%} +- {noise:.2%}{mark}", flush=True)
-    counts = {"recommended": 1, "better": is_better, "held": holds}
+    counts = {"recommended": 1, "better": int(is_better), "held": int(holds)}
     return {**counts, "lines": len(values), "idle": idle}
 
 

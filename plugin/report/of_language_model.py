@@ -136,7 +136,12 @@ def serving_report(ranking: ServingRanking) -> Report:
     model, load, rows = ranking.model, ranking.load, ranking.rows
     predictions = ranking.predictions
     reasons = dict.fromkeys(p.abstained for p in predictions if p.abstained and p.fits)
-    notes = [f"abstains: {reason}" for reason in reasons]
+    each = load.input_tokens + load.output_tokens
+    notes = [
+        "Tokens/s, energy, price and carbon count the tokens of prompt and answer alike: of "
+        f"{each:,} of a request, {load.output_tokens:,} are generated."
+    ]
+    notes += [f"abstains: {reason}" for reason in reasons]
     if any(p.fits and (p.ttft_abstained or p.tpot_abstained) for p in predictions):
         notes.append(
             "A first or further token without a number: its interval is wider than a factor "
