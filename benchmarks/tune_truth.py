@@ -67,7 +67,7 @@ BY_HAND: tuple[Values, ...] = (
 
 
 class Kind(NamedTuple):
-    """What is set today at a site, and what is special about its jobs."""
+    """Says what is set today at a site, and what is special about its jobs."""
 
     policy: str
     is_wrong: bool = False

@@ -1,4 +1,4 @@
-"""What is done with one submission, and why: the verdict, and the message for the job's user."""
+"""Makes the verdict on one submission (what is done, and why) and the message for its user."""
 
 from __future__ import annotations
 

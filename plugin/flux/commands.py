@@ -20,7 +20,7 @@ _HINTS = Hints(
 _UNREACHED = ("flux_open", "Unable to connect to Flux", "Unable to connect to broker")
 _MOST_SAID = 300
 UNEXPECTED = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError)
-"""What is raised where an answer of Flux is read that has another form than expected."""
+"""Errors that reading an answer of Flux raises if it has another form than expected."""
 
 
 def run(

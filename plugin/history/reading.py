@@ -164,7 +164,7 @@ def summary(read: ReadJobs) -> list[str]:
 ENDED = (
     "only jobs that started and ended count: take a longer time, or all users (sacct -a -S DATE)"
 )
-"""What to do about a file without such jobs."""
+"""Hint that says what to do about a file without such jobs."""
 
 
 def why_none(read: ReadJobs) -> str:

@@ -62,7 +62,7 @@ class LocalAccess:
 
 
 class HelperAccess:
-    """The same methods, each sent as a request to the privileged helper."""
+    """Sends each of the same methods as a request to the privileged helper."""
 
     def __init__(self, settings: HelperSettings, tell: Callable[[str], None]) -> None:
         self._settings = settings

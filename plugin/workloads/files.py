@@ -202,8 +202,9 @@ def read_file(path: Path, options: WorkloadOptions | None = None) -> Workload:
 
 
 def _is_other_text(path: Path) -> bool:
-    """Return whether a file can be read, and is neither JSON nor, by its name, TOML or a model."""
-    if path.suffix in {".toml", *MODEL_FILES} or not path.is_file():
+    """Return whether a file can be read, and is neither JSON nor, by its name, TOML, JSON or a
+    model: what is wrong in those, their reader says."""
+    if path.suffix in {".json", ".toml", *MODEL_FILES} or not path.is_file():
         return False
     try:
         with path.open("rb") as stream:

@@ -68,7 +68,7 @@ NO_EFFECTS = Effects()
 
 @dataclass(frozen=True, slots=True)
 class Information:
-    """What programs' runs say about platform offsets, see ``Posterior.information``."""
+    """Holds what programs' runs say about platform offsets, see ``Posterior.information``."""
 
     precision: Floats
     """[places, places] precision of the offsets."""

@@ -42,6 +42,7 @@ def files(tmp_path: Path) -> Path:
     (tmp_path / "nothing.json").write_text("{}")
     (tmp_path / "list.json").write_text("[]")
     (tmp_path / "text.json").write_text("hello")
+    (tmp_path / "notes.txt").write_text("hello")
     return tmp_path
 
 
@@ -72,8 +73,9 @@ def refused(capsys: pytest.CaptureFixture[str], folder: Path, *words: object) ->
         ("unknown.json", "'berth.teapot/1', which is no workload's"),
         ("newer.json", "berth.profile/2"),
         ("nothing.json", "names no schema"),
-        ("list.json", "is of no kind of workload"),
-        ("text.json", "is of no kind of workload"),
+        ("list.json", "names no schema"),
+        ("text.json", "is not JSON: Expecting value: line 1"),
+        ("notes.txt", "is of no kind of workload that Berth knows"),
         ("absent.json", "does not exist"),
         ("broken.json", "does not hold a model graph"),
         ("other.json", "does not hold a model graph"),

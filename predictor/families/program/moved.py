@@ -26,7 +26,7 @@ from berth.predictor.families.program.reading import Layout, Reading
 MEASURED_SCALING_DEVIATION = 0.05
 """Standard error of the log time on a CPU without labels, for each doubling of cores."""
 GUESSED_SCALING_DEVIATION = 0.1
-"""The same for a program that was run with only one number of threads."""
+"""The same standard error, if the program was run with only one number of threads."""
 MOST_SCALING_DEVIATION = 0.6
 """Largest standard error by the number of cores: a node is limited by its bandwidth or cores."""
 OWN_SCALING = 0.5

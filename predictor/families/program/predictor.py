@@ -119,7 +119,8 @@ class Predictor:
         """Return one prediction per point (platform and number of cores or GPUs), in order of the
         points."""
         layout, growth = self.layout(profile, points, reference), own_size(profile)
-        if is_time_only(profile):
+        time_only = is_time_only(profile)
+        if time_only:
             readings = self._uncounted(profile, layout)
             estimates = combined([estimate(each, layout, self._bundle) for each in readings])
             reading = readings[0]
@@ -142,7 +143,7 @@ class Predictor:
             )
             for index, (point, point_estimate) in enumerate(zip(points, estimates, strict=True))
         ]
-        if is_time_only(profile):
+        if time_only:
             return [replace(prediction, bound=Bound.UNKNOWN) for prediction in predictions]
         return predictions
 

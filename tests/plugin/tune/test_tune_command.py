@@ -445,8 +445,11 @@ def test_a_site_file_is_changed_in_these_keys_only_or_not_at_all(
         assert "write there yourself" in (error.hint or "")
         return
     after = tomllib.loads(changed)
+    before = tomllib.loads(text).get("policy", {}).get("weights", {})
+    kept = {key: value for key, value in before.items() if f"weights.{key}" not in values}
     for name, value in values.items():
         assert after["policy"]["weights"].pop(name.split(".")[1]) == value
+    assert after["policy"]["weights"] == kept
     assert set(text.splitlines()) - set(changed.splitlines()) <= {
         line for line in text.splitlines() if line.startswith(("wait", "cost", "weights = {"))
     }
