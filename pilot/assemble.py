@@ -70,9 +70,9 @@ def assemble(plan: Plan, native: Native, extra: Extra) -> Profile:
         warnings.extend(filter(None, [shared.sentence(native.runtime)]))
     counters = {**native.counters, **extra.counters}
     elsewhere = ran_elsewhere(command, first)
-    why = elsewhere or (
-        impossible(counters, first.usage.get("ru_utime"), runs_on) if native.runtime else None
-    )
+    user_s = first.usage.get("ru_utime") if native.runtime else None
+    counts = {name: m.value for name, m in counters.items() if m.value is not None}
+    why = elsewhere or impossible(counts, runs_on, user_s, user_s)
     if why is not None:
         counters = without_counts(counters, f"refused: {why}")
         warnings.append(f"counters are refused, time and memory stay: {why}")

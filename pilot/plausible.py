@@ -6,9 +6,10 @@ the run, the time that the host of a virtual machine took ("stolen"), and the ti
 program was stopped. Waits for other work are taken off the measured time; what remains of the
 contention makes the time uncertain (its noise).
 
-Instruction counts are compared with the processor time of the native run. An emulated run can miss
-the program: the launcher starts the program outside the process tree, a script's children are not
-followed, or the emulator does not know an instruction. Such counts are dropped, because a
+Counts are compared with the processor time of their run and with each other, whatever gave them:
+perf, the emulator or an imported file. An emulated run can miss the program: the launcher starts
+the program outside the process tree, a script's children are not followed, or the emulator does not
+know an instruction. Counters of virtual machines overflow. Such counts are dropped, because a
 prediction from them is worse than a prediction from time and memory alone.
 """
 
@@ -16,10 +17,11 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePath
 
+from berth.pilot.catalogue import BY_NAME
 from berth.pilot.host import cores
 from berth.pilot.launch import LAUNCHERS, Outcome
 from berth.pilot.profile import Measurement, Quality, RunsOn, Runtime, Target
@@ -158,8 +160,21 @@ def noise_of(times_s: Sequence[float], shared: Contention | None) -> float | Non
     return math.sqrt(variance * (1 + 1 / len(logs)))
 
 
-MOST_PER_S = 4e10
-"""Upper bound of instructions per second of one core: 8 per cycle at 5 GHz."""
+MOST_PER_CYCLE, MOST_HZ = 16.0, 5e9
+"""Upper bounds of one core: eight instructions per cycle are decoded by the widest cores (Zen 5,
+Lion Cove), each of which may be a compare fused with a jump; most run below 5 GHz."""
+MOST_PER_S = MOST_PER_CYCLE * MOST_HZ
+MOST_WIDE = {"count": 1.0, "byte": 256.0, "flop": 128.0}
+"""Upper bound per instruction, by the counter's unit: the longest vectors (2048 bits, SVE) have 256
+bytes and 64 lanes, of which each may be multiplied and added."""
+NO_COUNT = 2.0**63
+"""No count is as large: a 64-bit counter that is set back below zero shows nearly 2^64."""
+NEVER_NONE = frozenset(("instructions", "cycles", "branches"))
+"""Counters that are above zero in every program."""
+OF_NO_CORE = frozenset(("io", "parallel", "gpu"))
+"""Groups of counters that are not bounded by what a core does."""
+KERNEL = frozenset(("proc", "cgroup"))
+"""Sources that are the kernel's own accounting."""
 LEAST_PER_S = 2.5e8
 """Lower bound of instructions per second of one core, without the misses of ``MISS_S``."""
 MISS_S = {"l2_load_misses": 40e-9, "llc_load_misses": 250e-9, "branch_misses": 20e-9}
@@ -172,35 +187,51 @@ IDLE_SHARE = 0.05
 """A launcher whose processor time / wall time is below this only waited."""
 
 
-def impossible(
-    counters: Mapping[str, Measurement], user_s: float | None, runs_on: RunsOn
-) -> str | None:
-    """Return why the counted instructions cannot belong to the native run; None: they can.
+def no_count(value: float) -> str | None:
+    """Return why a number can be no count of anything; None: it can."""
+    if math.isnan(value):
+        return "a part of it is not a number (nan): some thread, channel or launch was not counted"
+    return None if 0 <= value < NO_COUNT else f"{value:.4g} is no count: a counter overflowed"
 
-    ``user_s``: processor time of the native run in user mode, in seconds; None: unknown, so that
-    nothing is checked. Programs on GPUs are not checked.
+
+def impossible(
+    counts: Mapping[str, float], runs_on: RunsOn, cpu_s: float | None, user_s: float | None = None
+) -> str | None:
+    """Return why these counts cannot all be of one run; None: they can.
+
+    ``counts``: by counter of the catalogue, or by perf event; ``cpu_s`` and ``user_s``: processor
+    time of the run, and that in user mode, which is what counters count, in seconds; None: unknown,
+    and not judged by. Programs on GPUs are not judged.
     """
-    counted = counters.get("instructions")
-    if counted is None or counted.value is None or user_s is None or runs_on.gpus:
+    if runs_on.gpus or Target.CPU not in runs_on.targets:
         return None
-    if Target.CPU not in runs_on.targets:
-        return None
-    most = MOST_PER_S * (user_s + SHORT_S)
-    if counted.value > most:
-        return (
-            f"{counted.value:.3g} instructions were counted, more than a processor runs in the "
-            f"{user_s:.3g} s that the program took"
+    return next(_contradictions(counts, cpu_s, user_s), None)
+
+
+def _contradictions(
+    counts: Mapping[str, float], cpu_s: float | None, user_s: float | None
+) -> Iterator[str]:
+    for name, value in counts.items():
+        known = BY_NAME.get(name)
+        wide = MOST_WIDE.get(known.unit if known else "count")
+        if cpu_s is None or wide is None or (known and known.group in OF_NO_CORE):
+            continue
+        if value > MOST_PER_S * wide * (cpu_s + SHORT_S):
+            yield f"{value:.3g} {name} are more than a processor does in {cpu_s:.3g} s"
+        if value == 0 and name in NEVER_NONE:
+            yield f"no {name} in {cpu_s:.3g} s"
+    done, cycles = counts.get("instructions"), counts.get("cycles")
+    if done is None:
+        return
+    if cycles is not None and done > MOST_PER_CYCLE * cycles:
+        each = f"{done / cycles:.3g} in each cycle" if cycles else "without a cycle"
+        yield f"{done:.3g} instructions, {each}, are more than any processor does"
+    slowest_s = done / LEAST_PER_S + sum(each * counts.get(n, 0.0) for n, each in MISS_S.items())
+    if user_s is not None and user_s > DOUBT * slowest_s + SHORT_S:
+        yield (
+            f"only {done:.3g} instructions were counted, at most {slowest_s:.3g} s of work, where "
+            f"the program took {user_s:.3g} s of processor time: it was not this that was counted"
         )
-    slowest_s = counted.value / LEAST_PER_S + sum(
-        each * (counters[name].value or 0.0) for name, each in MISS_S.items() if name in counters
-    )
-    if user_s > DOUBT * slowest_s + SHORT_S:
-        return (
-            f"only {counted.value:.3g} instructions were counted, at most {slowest_s:.3g} s of "
-            f"work, where the program took {user_s:.3g} s of processor time: it was not this that "
-            "was counted"
-        )
-    return None
 
 
 def ran_elsewhere(command: tuple[str, ...], outcome: Outcome) -> str | None:
@@ -218,13 +249,13 @@ def ran_elsewhere(command: tuple[str, ...], outcome: Outcome) -> str | None:
 
 
 def without_counts(counters: Mapping[str, Measurement], why: str) -> dict[str, Measurement]:
-    """Return the counters with values only from the kernel's accounting (sources proc, cgroup).
+    """Return the counters with values only of what the kernel accounts for (times, page faults).
 
     All other counters are missing, with the reason ``why``.
     """
     return {
-        name: Measurement(value=None, quality=Quality.MISSING, source="none", note=why)
-        if measurement.source not in {"proc", "cgroup"}
-        else measurement
+        name: measurement
+        if name in BY_NAME and not KERNEL.isdisjoint(BY_NAME[name].sources)
+        else Measurement(value=None, quality=Quality.MISSING, source="none", note=why)
         for name, measurement in counters.items()
     }

@@ -21,8 +21,8 @@ from berth.pilot.catalogue import from_source
 from berth.pilot.collectors.base import Collector, Readings, Stage, measured
 from berth.pilot.derive import missing
 from berth.pilot.launch import Order, Outcome
-from berth.pilot.plausible import MOST_PER_S, SHORT_S
-from berth.pilot.profile import Measurement
+from berth.pilot.plausible import impossible
+from berth.pilot.profile import Measurement, RunsOn
 
 SOURCE = "perf"
 PROBE_TIMEOUT_S = 10.0
@@ -30,8 +30,6 @@ TRIVIAL = ("true",)
 BUSY = ("sh", "-c", "i=0; while [ $i -lt 30000 ]; do i=$((i+1)); done")
 """Runs about 50 ms: long enough for perf to multiplex all events several times."""
 ROUNDS = 3
-NEVER_NONE = frozenset(("instructions", "cycles", "branches"))
-"""Events whose count is above 0 in every program."""
 TERM = re.compile(r"(?:(\d+)\*)?([A-Za-z][\w-]*)", re.ASCII)
 CORES = r"cpu|cpu_core|cpu_atom|armv[89]\w*|apple_\w+"
 """Names of the counters of cores; hybrid processors have one for each of their kinds of core."""
@@ -217,7 +215,7 @@ class PerfCollector(Collector):
         for _ in range(ROUNDS):
             begun_s = time.monotonic()
             events = _try_out(self._events, BUSY)
-            why = cannot_be(totals(events), time.monotonic() - begun_s)
+            why = cannot_be(events, time.monotonic() - begun_s)
             if why is not None:
                 return f"the counters count wrongly here (virtual machine?): {why}"
         return None
@@ -235,29 +233,27 @@ class PerfCollector(Collector):
         text = self._output.read_text(errors="replace")
         if COMMA.search(text):
             return Readings(detail="perf wrote decimal commas: run with LC_ALL=C", failed=True)
-        events = totals(parse(text))
-        why = cannot_be(events, outcome.cpu_s)
+        parsed = parse(text)
+        why = cannot_be(parsed, outcome.cpu_s)
         if why is not None:
             return Readings(detail=f"the counters count wrongly: {why}", failed=True)
+        events = totals(parsed)
         counters = {name: evaluate(text, events) for name, text in self._formulas.items()}
         counted = sum(1 for m in counters.values() if m.value is not None)
         return Readings(counters, f"{counted} of {len(counters)} counters", failed=not counted)
 
 
-def cannot_be(events: Mapping[str, Event], cpu_s: float) -> str | None:
+def cannot_be(events: list[Event], cpu_s: float) -> str | None:
     """Return why these counts are impossible for a program with ``cpu_s`` seconds of CPU time.
 
     None where they are possible.
     """
-    most = MOST_PER_S * (cpu_s + SHORT_S)
-    for event in events.values():
-        if event.value is None or event.unit:
-            continue
-        if event.value > most:
-            return f"{event.value:.3g} {event.name} in {cpu_s:.2g} s"
-        if event.value == 0 and event.share > 0 and event.name in NEVER_NONE:
-            return f"no {event.name} in {cpu_s:.2g} s"
-    return None
+    counts = {
+        name: event.value
+        for name, event in totals(events).items()
+        if event.value is not None and event.share > 0 and not event.unit
+    }
+    return impossible(counts, RunsOn(), cpu_s)
 
 
 def _try_out(events: Sequence[str], command: Sequence[str]) -> list[Event]:

@@ -122,7 +122,8 @@ def _record(
 ) -> Record:
     record = Record(path, {}, {}, index)
     for name, value in row.items():
-        if name in skip or not isinstance(value, str | int | float):
+        # In a dataframe nan stands where a region has no such value.
+        if name in skip or not isinstance(value, str | int | float) or str(value) == "nan":
             continue
         record.put(name, value)
     return record

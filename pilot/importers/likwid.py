@@ -8,6 +8,7 @@ begin with the region's run time. Source: printOutput in LIKWID's ``likwid.lua``
 
 from __future__ import annotations
 
+import math
 import re
 from collections import defaultdict
 from dataclasses import dataclass, field
@@ -18,14 +19,15 @@ from berth.pilot.importers.reading import (
     Reading,
     Region,
     Source,
+    count_of,
     fault,
-    number,
 )
 
 TABLE = re.compile(r"TABLE,(?:Region (?P<region>[^,]*),)?Group (?P<group>\d+) (?P<kind>Raw|Metric)")
 STAT = re.compile(r"TABLE,.*(Raw|Metric) STAT")
 RUNTIMES = ("Runtime (RDTSC) [s]", "RDTSC Runtime [s]")
-ABSENT = frozenset(["-", "", "nan", "-nan", "inf"])
+ABSENT = frozenset(["-", ""])
+"""Values of an event that the hardware thread does not count, because another counts it."""
 PLACES = ("HWThread", "Core")
 SUMMED_METRICS = ("data volume",)
 """Words in the names of metrics that are totals; all other metrics are rates or ratios."""
@@ -38,6 +40,8 @@ class _Group:
     metrics: dict[str, float] = field(default_factory=lambda: defaultdict(float))
     runtime_s: float = 0.0
     threads: int = 0
+    kinds: set[str] = field(default_factory=set)
+    """The kinds of the group's tables that were read: Raw, Metric."""
 
 
 def read(source: Source) -> Reading:
@@ -59,6 +63,9 @@ def read(source: Source) -> Reading:
             groups = regions.setdefault(match.group("region") or "", {})
             current = groups.setdefault(match.group("group"), _Group())
             raw, columns = match.group("kind") == "Raw", 0
+            if match.group("kind") in current.kinds:
+                raise fault(source.path, line, "begins the tables of a second run", "a file a run")
+            current.kinds.add(match.group("kind"))
             if len(regions) > MAX_REGIONS:
                 raise fault(source.path, line, f"is beyond {MAX_REGIONS} regions")
         elif text.startswith("TABLE,"):
@@ -104,13 +111,13 @@ def _row(
         raise fault(source.path, line, f"has {len(texts)} values for {columns} hardware threads")
     values = []
     for text in texts:
-        value = number(text)
+        value = count_of(text)
         if value is None and text not in ABSENT:
             raise fault(source.path, line, f"{name}: {text[:40]!r} is not a number")
         if value is not None:
             values.append(value)
     if name in RUNTIMES:
-        group.runtime_s = max([group.runtime_s, *values])
+        group.runtime_s = max([group.runtime_s, *filter(math.isfinite, values)])
     elif name == "call count":
         return
     elif raw and values:

@@ -24,6 +24,7 @@ from berth.pilot.importers.reading import (
     Reading,
     Region,
     Source,
+    count_of,
     fault,
 )
 from berth.pilot.profile import Target
@@ -151,11 +152,9 @@ def _put(launch: _Launch, cell: tuple[str, str, str], source: Source, line: int)
             )
         launch.left_out.setdefault(name, f"is {text[:40]!r}")
         return
-    value = float(text.replace(",", "")) * factor
+    value = (count_of(text.replace(",", "")) or 0.0) * factor
     rate = name.removesuffix(".per_second")
-    if value < 0:
-        launch.left_out[name] = "is negative"
-    elif rate != name and ADDITIVE.fullmatch(rate):
+    if rate != name and ADDITIVE.fullmatch(rate):
         launch.values[name] = value
     elif ADDITIVE.fullmatch(name):
         launch.values[DURATION if name.startswith("gpu__time_duration") else name] = value

@@ -15,7 +15,16 @@ from collections.abc import Iterator
 from typing import Any
 
 from berth.pilot.collectors.perf import COMMA, WHOLE_PERCENT, Event, parse, plain, totals
-from berth.pilot.importers.reading import SECONDS, Metric, Reading, Region, Source, fault, number
+from berth.pilot.importers.reading import (
+    SECONDS,
+    Metric,
+    Reading,
+    Region,
+    Source,
+    count_of,
+    fault,
+    number,
+)
 
 INTERVAL = re.compile(r"\s*\d+\.\d{9},")
 STARTED = re.compile(r"# started on (.+)")
@@ -26,6 +35,7 @@ LEAST_COUNTED = 0.05
 """Share of the time below which an event's scaled count has a standard error."""
 WINDOW = 0.05
 """Standard error over the count of an event that was counted half of the time, by assumption."""
+SECOND_RUN, A_FILE = "begins the counts of a second run", "a file a run, so cut this one in two"
 LOCALE = "has numbers with a decimal comma, which shifts the fields"
 
 
@@ -37,8 +47,7 @@ def read_text(source: Source) -> Reading:
     events: list[Event] = []
     started, utilised = "", None
     for line, text in enumerate(source.text.splitlines(), start=1):
-        match = STARTED.match(text)
-        started = match.group(1) if match else started
+        started = _started(source, line, text, started)
         if not text.strip() or text.startswith("#") or not text.replace(",", " ").split():
             continue
         if INTERVAL.match(text):
@@ -62,8 +71,7 @@ def read_json(source: Source) -> Reading:
     events: list[Event] = []
     started, utilised = "", None
     for line, text in enumerate(source.text.splitlines(), start=1):
-        match = STARTED.match(text)
-        started = match.group(1) if match else started
+        started = _started(source, line, text, started)
         if not text.strip() or text.startswith("#"):
             continue
         try:
@@ -85,6 +93,17 @@ def read_json(source: Source) -> Reading:
     return _reading(source, events, started, utilised)
 
 
+def _started(source: Source, line: int, text: str, started: str) -> str:
+    """Return when the run began: the line's ``# started on``, or else ``started``.
+
+    Raises DocumentError where a second run begins, as ``perf stat --append`` writes it.
+    """
+    match = STARTED.match(text)
+    if match and started:
+        raise fault(source.path, line, SECOND_RUN, A_FILE)
+    return match.group(1) if match else started
+
+
 def _event(data: dict[str, Any]) -> Event | None:
     text = str(data.get("counter-value", ""))
     unit = str(data.get("unit", ""))
@@ -94,8 +113,8 @@ def _event(data: dict[str, Any]) -> Event | None:
     name, share = plain(data["event"]), min(1.0, max(0.0, share / 100))
     if text.startswith("<") and text.endswith(">"):
         return Event(name, None, text.strip("<>"), share, unit)
-    value = number(text)
-    return None if value is None or value < 0 else Event(name, value, None, share, unit)
+    value = count_of(text)
+    return None if value is None else Event(name, value, None, share, unit)
 
 
 def _utilised(event: Event, metric: list[str]) -> float | None:
@@ -109,7 +128,7 @@ def _utilised(event: Event, metric: list[str]) -> float | None:
     return event.value * SECONDS.get(event.unit, 1e-3) / share
 
 
-PRINTED = " Performance counter stats for "
+PRINTED = "Performance counter stats for "
 _COUNT = re.compile(
     r"\s*(?P<value>\d[\d.,\u00a0\u202f']*|<not \w+>)\s+(?:(?P<unit>msec|ns|Joules|MiB|\w?iB)\s+)?"
     r"(?P<event>[A-Za-z][^\s#]*/?)\s*(?:#\s*(?P<metric>.*?))?\s*(?:\(\s*\+-.*?\))?"
@@ -130,10 +149,17 @@ def read_printed(source: Source) -> Reading:
     events: list[Event] = []
     command, utilised = "", None
     for line, text in _printed_lines(source):
-        if text.startswith(PRINTED):
+        if text.lstrip().startswith(PRINTED):
             if command:
-                raise fault(source.path, line, "begins the table of a second run", "a file a run")
-            command = text.removeprefix(PRINTED).rstrip().rstrip(":").partition(" (")[0].strip("'")
+                raise fault(source.path, line, SECOND_RUN, A_FILE)
+            command = (
+                text.lstrip()
+                .removeprefix(PRINTED)
+                .rstrip()
+                .rstrip(":")
+                .partition(" (")[0]
+                .strip("'")
+            )
             continue
         time = _TIME.fullmatch(text)
         if time:
@@ -162,7 +188,7 @@ def _printed_lines(source: Source) -> Iterator[tuple[int, str]]:
     """Yield the numbered lines from perf's heading to the end of its table."""
     inside = False
     for line, text in enumerate(source.text.splitlines(), start=1):
-        inside = inside or text.startswith(PRINTED)
+        inside = inside or text.lstrip().startswith(PRINTED)
         if inside and text.strip():
             yield line, text
         kind = _TIME.fullmatch(text)

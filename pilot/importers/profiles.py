@@ -10,7 +10,7 @@ import hashlib
 import math
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pydantic import ValidationError
@@ -20,6 +20,7 @@ from berth.pilot.catalogue import BY_NAME, REQUIRED, Term, alternatives, from_so
 from berth.pilot.derive import derive, missing
 from berth.pilot.errors import DocumentError, UsageError
 from berth.pilot.importers.reading import Metric, Reading, Region, Source
+from berth.pilot.plausible import impossible, no_count, without_counts
 from berth.pilot.profile import (
     CollectorReport,
     Imported,
@@ -99,12 +100,29 @@ def profile(reading: Reading, region: Region, source: Source, wishes: Wishes) ->
 
 
 def _profile(reading: Reading, region: Region, source: Source, wishes: Wishes) -> Profile:
-    counters, unused = _counters(reading, region)
+    faults = {n: why for n, m in region.metrics.items() if (why := no_count(m.value)) is not None}
+    usable = {name: metric for name, metric in region.metrics.items() if name not in faults}
+    region = replace(region, metrics=usable, problems={**region.problems, **faults})
     runtime, warnings = _runtime(region, wishes)
+    warnings += [f"{name}: {why}" for name, why in faults.items()]
+    kinds = wishes.targets or reading.targets or (Target.CPU,)
+    threads = wishes.threads or reading.threads
+    runs_on = RunsOn(
+        targets=kinds,
+        architecture=reading.architecture or "x86_64",
+        threads=threads or 1,
+        ranks=wishes.ranks or reading.ranks or 1,
+        gpus=0 if Target.CPU in kinds else 1,
+    )
+    measured, missing_because, unused = _counters(reading, region)
+    why = _impossible(measured, runs_on, runtime.median_s if threads and runtime else None)
+    if why is not None:
+        measured = without_counts(measured, f"refused: {why}")
+        warnings.append(f"counters are refused, times stay: {why}")
+    counters = _with_missing(measured, missing_because, reading)
     stem = wishes.name or source.path.name.partition(".")[0]
     name = plain_name(f"{stem}.{region.path[-1]}" if region.path else stem)
-    targets = wishes.targets or reading.targets
-    if targets is None:
+    if not wishes.targets and reading.targets is None:
         warnings.append("the file does not say what it runs on: taken as cpu (--runs-on)")
     valued = sum(1 for m in counters.values() if m.value is not None)
     if not valued and runtime is None:
@@ -118,7 +136,6 @@ def _profile(reading: Reading, region: Region, source: Source, wishes: Wishes) -
         detail += f"; not in the catalogue: {', '.join(unused)}"
     if len(detail) > MOST_DETAIL:
         detail = f"{detail[:MOST_DETAIL]}..."
-    kinds = targets or (Target.CPU,)
     return Profile(
         name=name,
         platform=wishes.platform,
@@ -126,13 +143,7 @@ def _profile(reading: Reading, region: Region, source: Source, wishes: Wishes) -
             command=reading.command or (source.path.name,),
             size=wishes.size or region.size,
         ),
-        runs_on=RunsOn(
-            targets=kinds,
-            architecture=reading.architecture or "x86_64",
-            threads=wishes.threads or reading.threads or 1,
-            ranks=wishes.ranks or reading.ranks or 1,
-            gpus=0 if Target.CPU in kinds else 1,
-        ),
+        runs_on=runs_on,
         runtime=runtime,
         peak_memory_bytes=None,
         counters=counters,
@@ -199,29 +210,51 @@ def _runtime(region: Region, wishes: Wishes) -> tuple[Runtime | None, list[str]]
     return runtime, [f"runtime: {how}; of one run, so its spread is not known"]
 
 
-def _counters(reading: Reading, region: Region) -> tuple[dict[str, Measurement], list[str]]:
-    formulas = {key: from_source(key) for key in reading.sources}
+def _counters(
+    reading: Reading, region: Region
+) -> tuple[dict[str, Measurement], dict[str, str], list[str]]:
+    """Return the region's counters, why others are missing, and the names that none uses."""
     measured: dict[str, Measurement] = {}
     why: dict[str, str] = {}
     used: set[str] = set()
-    for key, by_name in formulas.items():
-        for counter, formula in by_name.items():
+    for key in reading.sources:
+        for counter, formula in from_source(key).items():
             used |= names(formula)
             measurement, problem = _evaluate(key, formula, region)
             if measurement is not None:
                 measured.setdefault(counter, measurement)
             elif why.get(counter, ABSENT).startswith(ABSENT):
                 why[counter] = problem
-    derived = derive(measured)
-    source = f"import:{reading.tool}"
-    result = {
+    unused = (set(region.metrics) | set(region.problems)) - used
+    return measured, why, sorted(unused - READ_OTHERWISE)
+
+
+def _impossible(
+    measured: Mapping[str, Measurement], runs_on: RunsOn, seconds: float | None
+) -> str | None:
+    """Return why the counts cannot all be of one run, or None.
+
+    ``seconds``: wall time of all its threads; None: unknown.
+    """
+    counts = {name: m.value for name, m in measured.items() if m.value is not None}
+    cpu_s, system_s = counts.get("cpu_time_s"), counts.get("cpu_system_s")
+    user_s = None if cpu_s is None or system_s is None else cpu_s - system_s
+    if cpu_s is None and seconds is not None:
+        cpu_s = seconds * runs_on.threads * runs_on.ranks
+    return impossible(counts, runs_on, cpu_s, user_s)
+
+
+def _with_missing(
+    measured: Mapping[str, Measurement], why: Mapping[str, str], reading: Reading
+) -> dict[str, Measurement]:
+    """Return all counters of the catalogue, missing ones with the reason."""
+    derived, source = derive(measured), f"import:{reading.tool}"
+    return {
         counter: derived[counter]
         if counter in derived
         else missing(source, why.get(counter, _why(counter, reading)))
         for counter in BY_NAME
     }
-    unused = (set(region.metrics) | set(region.problems)) - used
-    return result, sorted(unused - READ_OTHERWISE)
 
 
 def _why(counter: str, reading: Reading) -> str:
@@ -246,13 +279,9 @@ def _evaluate(key: str, formula: str, region: Region) -> tuple[Measurement | Non
     return None, problem
 
 
-def _measurement(
-    key: str, terms: tuple[Term, ...], metrics: Mapping[str, Metric]
-) -> Measurement | None:
+def _measurement(key: str, terms: tuple[Term, ...], metrics: Mapping[str, Metric]) -> Measurement:
     used = [metrics[name] for term in terms for name in term.names]
     value = sum(term.weight * math.prod(metrics[n].value for n in term.names) for term in terms)
-    if not math.isfinite(value) or value < 0:
-        return None
     notes = list(dict.fromkeys(m.note for m in used if m.note))
     quality = Quality.EMULATED if key in EMULATED else Quality.MEASURED
     if key in OWN_ACCOUNT:

@@ -152,7 +152,7 @@ class Record:
 
     def put(self, name: str, value: str | float) -> None:
         """Add a column's value: to the numbers if it is one, else to the labels."""
-        parsed = number(value)
+        parsed = count_of(value)
         if parsed is None:
             self.labels[name] = str(value)
         else:
@@ -179,3 +179,16 @@ def number(value: str | float) -> float | None:
     except (ValueError, OverflowError):
         return None
     return parsed if math.isfinite(parsed) else None
+
+
+def count_of(value: str | float) -> float | None:
+    """Return the value as a float; None where it is not a number.
+
+    A negative value, which is no count either, becomes nan, so that no sum hides it:
+    :mod:`berth.pilot.plausible` judges what importers read.
+    """
+    try:
+        parsed = float(value)
+    except (ValueError, OverflowError):
+        return None
+    return parsed if parsed >= 0 else math.nan

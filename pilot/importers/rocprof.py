@@ -20,6 +20,7 @@ from berth.pilot.importers.reading import (
     Reading,
     Region,
     Source,
+    count_of,
     fault,
     number,
 )
@@ -107,8 +108,8 @@ def _add_launch(
     counter = row.get("Counter_Name", "")
     if not counter:
         return
-    value = number(row.get("Counter_Value", ""))
-    if value is None or value < 0:
+    value = count_of(row.get("Counter_Value", ""))
+    if value is None:
         raise fault(source.path, line, f"{counter} has no value", HINT)
     kernel.counters[counter] = kernel.counters.get(counter, 0.0) + value
     if len(kernel.counters) > MAX_NAMES:

@@ -14,7 +14,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from berth.pilot.collectors.perf import cannot_be, parse, totals
+from berth.pilot.collectors.perf import cannot_be, parse
 from berth.pilot.documents import write_text
 from berth.pilot.errors import BerthError, UsageError
 from berth.pilot.importers.perf_stat import read_text
@@ -63,7 +63,7 @@ def newest_profile(name: str, jobs: Iterable[PlacedJob], counted: Counted) -> Pr
 
 def _profile(name: str, placed: PlacedJob, usage: Usage, best: Usage) -> Profile | None:
     job, cpu_s = placed.job, best.cpu_time_s
-    if cpu_s is None or cannot_be(totals(parse(usage.counts)), cpu_s) is not None:
+    if cpu_s is None or cannot_be(parse(usage.counts), cpu_s) is not None:
         return None
     raw = usage.counts.encode()
     source = Source(Path(f"job-{job.job_id}"), raw, hashlib.sha256(raw).hexdigest())

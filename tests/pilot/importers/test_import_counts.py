@@ -32,6 +32,63 @@ def test_likwid_counts_are_summed_over_threads_and_channels(sample: Sample) -> N
     assert triad.provenance.host_cpu == "Example CPU @ 2.10GHz"
 
 
+LIKWID = """\
+TABLE,Region triad,Group 1 Raw,MEM,6,
+Region Info,HWThread 0,HWThread 1,,
+RDTSC Runtime [s],3.411000,3.400000,,
+Event,Counter,HWThread 0,HWThread 1,
+INSTR_RETIRED_ANY,FIXC0,4725209000,4725209001,
+CPU_CLK_UNHALTED_CORE,FIXC1,10272400000,10272400000,
+CAS_COUNT_RD,MBOX0C0,337786500,0,
+CAS_COUNT_WR,MBOX0C1,112551600,0,
+CAS_COUNT_RD,MBOX2C0,337786500,-,
+CAS_COUNT_WR,MBOX2C1,112551600,-,
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "counter", "word"),
+    [
+        ("MBOX2C0,337786500,-", "MBOX2C0,nan,nan", "dram_bytes", "not a number"),
+        ("FIXC0,4725209000,4725209001", "FIXC0,4725209000,nan", "instructions", "not a number"),
+        ("FIXC0,4725209000", "FIXC0,1.844674e+19", "instructions", "no count"),
+        ("MBOX0C0,337786500", "MBOX0C0,1.844674e+19", "dram_bytes", "no count"),
+        ("FIXC0,4725209000", "FIXC0,-5", "instructions", "not a number"),
+    ],
+)
+def test_a_likwid_count_that_a_thread_or_channel_lacks_is_missing_with_a_word(
+    written: Callable[[str, str], Path], old: str, new: str, counter: str, word: str
+) -> None:
+    whole = profiles_of(written("whole.csv", LIKWID))["triad"]
+    assert whole.value("dram_bytes") == 64 * 2 * (337786500 + 112551600)
+    profile = profiles_of(written("part.csv", LIKWID.replace(old, new)))["triad"]
+    assert profile.value(counter) is None
+    assert word in (profile.counters[counter].note or "")
+    assert any(word in warning for warning in profile.warnings)
+    assert profile.value("cycles") == whole.value("cycles")
+
+
+def test_the_tables_of_two_likwid_runs_are_refused(written: Callable[[str, str], Path]) -> None:
+    with pytest.raises(DocumentError, match="a second run"):
+        profiles_of(written("two.csv", LIKWID + LIKWID))
+
+
+def test_counts_that_cannot_be_of_one_run_are_refused_and_its_times_stay(
+    written: Callable[[str, str], Path],
+) -> None:
+    text = (
+        "3200020432,,instructions:u,38363000,100.00,,\n3444794,,cycles:u,38363000,100.00,,\n"
+        "40959000,ns,duration_time,40959000,100.00,,\n38.36,msec,task-clock:u,38363000,100.00,,\n"
+    )
+    profile = profiles_of(written("x.csv", text))["(program)"]
+    assert profile.value("instructions") is None
+    assert profile.value("cycles") is None
+    assert "929 in each cycle" in (profile.counters["instructions"].note or "")
+    assert profile.value("cpu_time_s") == pytest.approx(0.03836)
+    assert profile.runtime is not None
+    assert any("counters are refused" in warning for warning in profile.warnings)
+
+
 def test_each_likwid_region_is_a_profile(sample: Sample) -> None:
     dot = sample("likwid_regions.csv")["Dot"]
     assert dot.value("instructions") == 15
@@ -93,6 +150,7 @@ def test_raw_events_mean_something_only_with_the_processors_family(
         ("     0.100146731,0.72,msec,task-clock,719930,100.00,,\n", "of one interval"),
         ("CPU0,1.04,msec,task-clock,1041429,100.00,1.007,CPUs utilized\n", "not a line of"),
         ("# started\n\n", "holds no event"),
+        ("# started on Mon\n1,,cycles,9,100.00,,\n# started on Tue\n", "a second run"),
     ],
 )
 def test_perf_lines_that_are_no_totals_are_refused(
@@ -116,7 +174,7 @@ PRINTED = """\
  Performance counter stats for './app --n 4' (3 runs):
 
           2,500.12 msec task-clock:u          #    1.923 CPUs utilized   ( +-  0.10% )
-       123,456,789      instructions:u        #    2.22  insn per cycle              (83.31%)
+     9,123,456,789      instructions:u        #    2.22  insn per cycle              (83.31%)
      <not supported>      LLC-load-misses:u
              1,024      L1-dcache-load-misses #    0.3% of L1-dcache  ( +-  1.2% )  (4.10%)
 
@@ -170,7 +228,7 @@ def test_a_printed_table_is_read_amid_the_programs_output(
     written: Callable[[str, str], Path],
 ) -> None:
     program = profiles_of(written("x.txt", PRINTED))["(program)"]
-    assert program.value("instructions") == 123_456_789
+    assert program.value("instructions") == 9_123_456_789
     assert (
         program.counters["instructions"].note == "multiplexed: counted 83% of the time and scaled"
     )
@@ -190,6 +248,7 @@ def test_a_printed_table_is_read_amid_the_programs_output(
         ("2,500.12", "2.500,12", "another locale"),
         ("1.3000 +-", "1,3000 +-", "another locale"),
         ("77 cycles", " Performance counter stats for 'b':\n 77 cycles", "a second run"),
+        ("77 cycles", "Performance counter stats for './b.out':\n 77 cycles", "a second run"),
     ],
 )
 def test_a_printed_table_that_could_be_misread_is_refused(
