@@ -13,6 +13,7 @@ import statistics
 from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
 
+from berth.pilot.control_groups import ProcessorTime, cpu_groups, quota_share
 from berth.pilot.errors import PilotError
 from berth.pilot.host import Topology, cpu_model, topology
 from berth.pilot.instruction_sets import of_this_machine
@@ -35,7 +36,7 @@ FULL_SIZES = (1_048_576, 8_388_608)
 SAMPLED_FRACTION = 0.05
 """Fraction of a repetition that is run of kernels that support fractions, to save time."""
 FULL_SHARE = 0.95
-"""A processor share above this counts as 1: the rest is the operating system's own work."""
+"""A processor share above this counts as 1: a host takes a few per cent in passing."""
 RATES = (
     "flops_f64_per_s", "flops_f32_per_s", "flops_f64_core_per_s", "flops_f32_core_per_s",
     "int_ops_core_per_s", "scalar_chain_core_per_s", "branch_misses_core_per_s",
@@ -66,15 +67,21 @@ def measure_signature(
     cores = machine.cores if suite.openmp else 1
     anchors = _anchor_steps(suite, machine, cores, full=full) if kernels else []
     scaling = _thread_counts(cores)
-    steps = _Steps(progress, total=16 + len(scaling) + len(anchors))
+    steps = _Steps(progress, total=15 + len(scaling) + len(anchors))
     seconds = None if full else 0.12
+    groups = cpu_groups()
+    on_all_cores = ProcessorTime()
 
     def bench(part: str, threads: int = 1, *, sweep_s: float | None = None) -> BenchResult:
         steps.next(f"{part} on {threads} core{'s' if threads > 1 else ''}")
         chosen = seconds if sweep_s is None or full else sweep_s
-        return suite.bench(part, threads, seconds=chosen, openmp=threads > 1)
+        begin = ProcessorTime.now(groups)
+        result = suite.bench(part, threads, seconds=chosen, openmp=threads > 1)
+        if threads == cores:
+            nonlocal on_all_cores
+            on_all_cores = on_all_cores.plus(begin, ProcessorTime.now(groups))
+        return result
 
-    share = bench("share", cores)
     f64 = bench("flops_f64")
     f64_all = bench("flops_f64", cores)
     f32 = bench("flops_f32")
@@ -111,7 +118,7 @@ def measure_signature(
         thread_scaling=tuple(_scaling(suite, machine, scaling, steps)),
         kernel_times_s=_anchor_times(suite, anchors, steps, full=full),
     )
-    return _sustained(signature, share.value or 1.0)
+    return _sustained(signature, on_all_cores.share(cores, quota_share(cores, groups)))
 
 
 def platform_here(name: str, signature: Signature, *, description: str = "") -> Platform:

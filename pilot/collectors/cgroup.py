@@ -13,28 +13,13 @@ from dataclasses import replace
 from pathlib import Path
 
 from berth.pilot.collectors.base import Collector, Readings, measured
+from berth.pilot.control_groups import own_group
 from berth.pilot.launch import Order, Outcome
 from berth.pilot.profile import Measurement
 from berth.pilot.units import whole_number
 
 SOURCE = "cgroup"
 PAIR = re.compile(r"([a-z_]+)[= ](\d+)", re.ASCII)
-
-
-def own_group(
-    membership: Path = Path("/proc/self/cgroup"), mounts: Path = Path("/proc/self/mountinfo")
-) -> Path | None:
-    """Return the folder of this process's control group (version 2), or None."""
-    try:
-        lines = membership.read_text().splitlines()
-        mounted = mounts.read_text().splitlines()
-    except OSError:
-        return None
-    path = next((line[3:] for line in lines if line.startswith("0::")), None)
-    mount = next((m.split()[4] for m in mounted if " - cgroup2 " in m), None)
-    if path is None or mount is None:
-        return None
-    return Path(mount) / path.lstrip("/")
 
 
 def parse_pairs(text: str) -> dict[str, int]:

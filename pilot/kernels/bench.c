@@ -22,7 +22,7 @@ static const struct {
     {"reduction", bench_reduction},       {"branchy", bench_branchy},
     {"gather", bench_gather},             {"int_ops", bench_int_ops},
     {"scalar_chain", bench_scalar_chain}, {"atomic", bench_atomic},
-    {"fork_join", bench_fork_join},       {"share", bench_share},
+    {"fork_join", bench_fork_join},
 };
 
 static int bench_team(void)
@@ -42,7 +42,7 @@ double computed_s(void)
 }
 
 /* By processor time of each thread: what others on this machine or a quota take of the seconds is
- * none of the work's (bench_share says how much a quota takes). */
+ * none of the work's (the quota is read by pilot/control_groups.py). */
 static double timed(burst_fn burst, void *context, int64_t count)
 {
     const double start = computed_s();

@@ -36,7 +36,6 @@ void bench_scalar_chain(int threads, double seconds);
 void bench_branchy(int threads, double seconds);
 void bench_atomic(int threads, double seconds);
 void bench_fork_join(int threads, double seconds);
-void bench_share(int threads, double seconds);
 void bench_bandwidth(int threads, double seconds);
 void bench_latency(int threads, double seconds);
 void bench_reduction(int threads, double seconds);

@@ -14,9 +14,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from berth.pilot.collectors.cgroup import CgroupCollector, own_group, parse_pairs
+from berth.pilot.collectors.cgroup import CgroupCollector, parse_pairs
 from berth.pilot.collectors.nvml import NvmlCollector
 from berth.pilot.collectors.proc import page_table_levels
+from berth.pilot.control_groups import ProcessorTime, own_group, quota_share
 from berth.pilot.launch import Order, Outcome, run_one
 from berth.pilot.needs import read_elf
 from berth.pilot.profile import Target
@@ -142,12 +143,68 @@ def test_a_group_without_delegation_says_so(tmp_path: Path, controllers: str, wh
     assert why in (CgroupCollector(parent=tmp_path).probe() or "")
 
 
-def test_the_own_group_is_found_in_proc(tmp_path: Path) -> None:
-    (tmp_path / "cgroup").write_text("4:memory:/old\n0::/user.slice/s.scope\n")
-    (tmp_path / "mounts").write_text("29 23 0:26 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n")
-    found = own_group(tmp_path / "cgroup", tmp_path / "mounts")
-    assert found == Path("/sys/fs/cgroup/user.slice/s.scope")
-    assert own_group(tmp_path / "none", tmp_path / "mounts") is None
+MOUNTS = (
+    "32 31 0:29 {root} /groups/cpu rw - cgroup cgroup rw,cpu,cpuacct\n"
+    "29 23 0:26 {root} /groups/all rw - cgroup2 cgroup2 rw\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("controller", "root", "folder"),
+    [
+        ("", "/", "/groups/all/user.slice/s.scope"),
+        ("cpu", "/", "/groups/cpu/old/job_1"),
+        ("", "/user.slice/s.scope", "/groups/all"),  # in a container
+        ("cpu", "/elsewhere", "/groups/cpu"),
+        ("memory", "/", None),
+    ],
+)
+def test_the_own_group_is_found_in_proc(
+    tmp_path: Path, controller: str, root: str, folder: str | None
+) -> None:
+    (tmp_path / "cgroup").write_text("4:cpu,cpuacct:/old/job_1\n0::/user.slice/s.scope\n")
+    (tmp_path / "mounts").write_text(MOUNTS.format(root=root))
+    found = own_group(controller, tmp_path / "cgroup", tmp_path / "mounts")
+    assert found == (None if folder is None else Path(folder))
+    assert own_group(controller, tmp_path / "none", tmp_path / "mounts") is None
+
+
+@pytest.mark.parametrize(
+    ("files", "share"),
+    [
+        ({"cpu.max": "150000 100000"}, 0.75),
+        ({"cpu.max": "max 100000"}, 1),
+        ({"cpu.max": "400000 100000"}, 1),
+        ({"cpu.cfs_quota_us": "50000\n", "cpu.cfs_period_us": "100000\n"}, 0.25),
+        ({"cpu.cfs_quota_us": "-1\n", "cpu.cfs_period_us": "100000\n"}, 1),
+        ({"cpu.max": "?"}, 1),
+        ({}, 1),
+    ],
+)
+def test_the_share_of_two_cores_is_that_of_the_quotas(
+    tmp_path: Path, files: dict[str, str], share: float
+) -> None:
+    for name, text in files.items():
+        (tmp_path / name).write_text(text)
+    assert quota_share(2, [tmp_path / "inner", tmp_path]) == share
+
+
+@pytest.mark.parametrize(
+    ("text", "quota", "share"),
+    [
+        ("throttled_usec 0", 1.0, 0.9),
+        ("throttled_usec 1000000", 1.0, 0.675),  # a quota outside the container
+        ("throttled_time 1000000000", 1.0, 0.675),
+        ("throttled_usec 3000000", 0.5, 0.45),  # programs in the same group took of the quota
+    ],
+)
+def test_withheld_and_stolen_time_are_no_share(
+    tmp_path: Path, text: str, quota: float, share: float
+) -> None:
+    (tmp_path / "cpu.stat.local").write_text(text + "\n")
+    begin, end = ProcessorTime(), ProcessorTime.now([tmp_path])
+    end = replace(end, elapsed_s=2.0, busy=360, stolen=40)
+    assert ProcessorTime().plus(begin, end).share(2, quota) == pytest.approx(share)
 
 
 @given(st.text(max_size=200))
