@@ -1,10 +1,9 @@
-"""The one emulated run against complete simulations by valgrind's own tools, on real programs.
+"""The one emulated run against the processor's own counters, on real programs.
 
 Bars: at most 10 times the program's processor time; instructions exact; misses of each level and
-mispredicted branches within 5 % (median) and 15 % (worst) of the complete simulation. Programs
-are named as arguments (all by default); ``--cost`` leaves out the complete simulations, which take
-nearly all of the half hour. ``--hardware`` holds the emulated run against the processor's counters
-in their place, each event in a run of its own, so that nothing is multiplexed.
+mispredicted branches within 5 % (median) and 15 % (worst). Each event has a run of its own, so that
+nothing is multiplexed. Programs are named as arguments (all by default); ``--cost`` leaves out the
+processor's counters.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from pathlib import Path
 from real_programs import RealProgram, programs
 
 from berth.pilot.catalogue import from_source
-from berth.pilot.collectors import cachegrind, perf, valgrind
+from berth.pilot.collectors import perf
 from berth.pilot.collectors.base import Collector
 from berth.pilot.collectors.emulator import EmulatorCollector
 from berth.pilot.launch import Order, Outcome, run_one
@@ -55,26 +54,6 @@ def seconds(outcome: Outcome) -> float:
     return outcome.usage.get("ru_utime", 0.0) + outcome.usage.get("ru_stime", 0.0)
 
 
-def simulated(order: Order, level: cachegrind.Level, folder: Path) -> dict[str, float]:
-    """Counts of cachegrind's complete simulation with that last level.
-
-    Callgrind would give both levels in less time, but it counts up to 2 % fewer instructions and
-    more branches than cachegrind and lackey, which agree.
-    """
-    folder.mkdir()
-    branches = [] if level is cachegrind.LLC else ["--branch-sim=no"]
-    tool = ["--tool=cachegrind", *cachegrind.simulation(level), *branches]
-    run_one(valgrind.wrap(order, [*tool, f"--cachegrind-out-file={folder}/out.%p"], folder))
-    total = cachegrind.add_up(
-        cachegrind.parse(path.read_text(errors="replace")) for path in folder.glob("out.*")
-    )
-    return {
-        name: float(sum(total[column] for column in columns))
-        for name, columns in level.columns.items()
-        if all(column in total for column in columns)
-    }
-
-
 def on_hardware(order: Order, folder: Path) -> dict[str, float]:
     """Counts of the processor for each counter that is one event of perf's."""
     folder.mkdir()
@@ -95,7 +74,7 @@ def on_hardware(order: Order, folder: Path) -> dict[str, float]:
 Pairs = dict[str, tuple[float, float, float]]
 
 
-def one(program: RealProgram, folder: Path, against: str) -> tuple[float, float, Pairs]:
+def one(program: RealProgram, folder: Path, *, cost: bool) -> tuple[float, float, Pairs]:
     """(native seconds, slow-down, counter -> (counted, its error, what it is held against))."""
     order = Order(program.command, dict(os.environ), cwd=str(folder / program.name))
     runs = [run_one(order) for _ in range(NATIVE_RUNS)]
@@ -106,14 +85,10 @@ def one(program: RealProgram, folder: Path, against: str) -> tuple[float, float,
     if (why := collector.probe()) is not None:
         sys.exit(f"the emulator cannot be used here: {why}")
     outcome = run_one(collector.prepare(replace(order, sampled=native > SAMPLED_S)))
-    if against == "--cost":
+    if cost:
         return native, seconds(outcome) / native, {}
     counted = {n: m for n, m in collector.finish(outcome).counters.items() if m.value is not None}
-    if against == "--hardware":
-        complete = on_hardware(order, folder / f"{program.name}-hardware")
-    else:
-        complete = simulated(order, cachegrind.L2, folder / f"{program.name}-l2")
-        complete |= simulated(order, cachegrind.LLC, folder / f"{program.name}-llc")
+    complete = on_hardware(order, folder / f"{program.name}-hardware")
     pairs = {
         name: (counted[name].value or 0.0, counted[name].standard_error or 0.0, complete[name])
         for name in SHOWN
@@ -128,18 +103,17 @@ def one(program: RealProgram, folder: Path, against: str) -> tuple[float, float,
 def main() -> int:
     """Print one row a program and the bars."""
     chosen = set(sys.argv[1:])
-    against = next((word for word in ("--cost", "--hardware") if word in chosen), "")
-    chosen.discard(against)
+    cost = "--cost" in chosen
+    chosen.discard("--cost")
     apart: dict[str, list[float]] = {}
     inside: list[bool] = []
     slowest = 0.0
     with tempfile.TemporaryDirectory(prefix="berth-emulation-") as name:
-        what = "hardware's counts" if against == "--hardware" else "the complete simulation"
-        print(f"{'program':10} {'native s':>9} {'times':>6}  off by, of {what}")
+        print(f"{'program':10} {'native s':>9} {'times':>6}  off by, of hardware's counts")
         for program in programs(Path(name)):
             if chosen and program.name not in chosen:
                 continue
-            native, factor, pairs = one(program, Path(name), against)
+            native, factor, pairs = one(program, Path(name), cost=cost)
             slowest = max(slowest, factor)
             words = []
             for counter, (counted, error, complete) in pairs.items():

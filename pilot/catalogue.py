@@ -128,19 +128,30 @@ meaning, whatever measured it. The Profile says which source gave a value, and w
 measured, emulated or derived. What no source could give is *missing*, with the reason, never zero.
 
 - *pilot*: what `berth pilot run` measures it with: `perf` (hardware events), `emulator` (Berth's
-  valgrind tool; `cachegrind` stands in), `proc` (/proc and getrusage), `cgroup`,
+  valgrind tool), `proc` (/proc and getrusage), `cgroup`,
   `nvml`, `derived` (from other counters), `suite` (a reference kernel's own account). The formulas
   are in `pilot/counters.json`.
 - Names that [importers](import.md) look for: `papi` (in Caliper, Hatchet and HPCToolkit files),
-  `caliper`, `rajaperf` (a kernel's own account), `likwid`, `perf`, `ncu`, `nsys`, `rocprof`,
-  `imported`.
+  `caliper`, `rajaperf` (a kernel's own account), `likwid`, `perf`, `cachegrind`, `ncu`, `nsys`,
+  `rocprof`, `imported`.
 
 Of alternatives divided by `|` the first that a file can answer counts.
 """
 
 
 _OF_TOOLS = frozenset(
-    ("papi", "caliper", "rajaperf", "likwid", "perf", "ncu", "nsys", "rocprof", "imported")
+    [
+        "papi",
+        "caliper",
+        "rajaperf",
+        "likwid",
+        "perf",
+        "cachegrind",
+        "ncu",
+        "nsys",
+        "rocprof",
+        "imported",
+    ]
 )
 """Sources whose names the page shows, because users run these tools themselves."""
 
@@ -153,9 +164,7 @@ def _entry(entry: Counter) -> list[str]:
             sources_of.setdefault(formula, []).append(source)
     in_tools = "; ".join(f"{', '.join(by)} `{formula}`" for formula, by in sources_of.items())
     own = dict.fromkeys(
-        source.partition(":")[0]
-        for source in entry.sources
-        if source not in _OF_TOOLS and source != "cachegrind"
+        source.partition(":")[0] for source in entry.sources if source not in _OF_TOOLS
     )
     return [
         f"### `{entry.name}` ({entry.unit})\n",

@@ -1,4 +1,4 @@
-"""The emulated run of a pilot, with a limit: Berth's valgrind tool, else valgrind's cachegrind."""
+"""The emulated run of a pilot, with a limit, under Berth's valgrind tool."""
 
 from __future__ import annotations
 
@@ -180,11 +180,7 @@ def _usable(tools: Sequence[str], folder: Path) -> tuple[list[Collector], list[C
     usable: list[Collector] = []
     reports = []
     for collector in (collector_of(tool, folder) for tool in tools):
-        covering = [c.name for c in usable if c.name in collector.covered_by]
-        if covering:
-            why = f"{covering[0]} counts the same in its run"
-            reports.append(CollectorReport(name=collector.name, status="skipped", detail=why))
-        elif (absent := collector.probe()) is not None:
+        if (absent := collector.probe()) is not None:
             reports.append(CollectorReport(name=collector.name, status="absent", detail=absent))
         else:
             usable.append(collector)

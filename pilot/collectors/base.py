@@ -66,11 +66,6 @@ class Collector(Protocol):
     """Template of the reason for a missing counter that only this collector can measure."""
     not_seen: ClassVar[str] = "not counted"
     """The template's ``detail`` if the collector was used but did not return the counter."""
-    covered_by: tuple[str, ...] = ()
-    """Names of collectors that return the same counters and more.
-
-    This collector is skipped if one of them is used.
-    """
 
     def __init__(self, folder: Path | None = None) -> None:
         """Create the collector; its files go to ``folder``, which ``prepare`` creates."""

@@ -1,9 +1,9 @@
 """Collector of all emulated counters in one run, with Berth's own valgrind tool.
 
-The run takes 5 to 30 times the program's processor time, most for short loops; cachegrind takes
-30 to 60 times. Counts of instructions, bytes and branches are
-exact. For longer programs caches and branches are simulated in a part of the run only, so misses
-have a standard error. See ``pilot/emulator/windows.c``, and ``settled.c`` for when counting ends.
+The run takes 5 to 30 times the program's processor time, most for short loops. Counts of
+instructions, bytes and branches are exact. For longer programs caches and branches are simulated in
+a part of the run only, so misses have a standard error. See ``pilot/emulator/windows.c``, and
+``settled.c`` for when counting ends.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ from berth.pilot.profile import Measurement
 SOURCE = "emulator"
 COUNTED = "counted"
 """Name of the file in which the tool says why counting ended before the program, and when."""
+NATIVELY = "the pilot measures natively only (time, processor time, memory)"
 END = "end"
 """Name of the file that asks the tool to write its counts and end."""
 UNTIL_CUT = 0.9
@@ -58,7 +59,8 @@ class EmulatorCollector(Collector):
 
     name = "emulator"
     stage = Stage.EMULATED
-    why_missing = "no emulated run counted it"
+    why_missing = "no run counted it: {detail}"
+    not_seen = "the emulated run did not"
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -69,12 +71,16 @@ class EmulatorCollector(Collector):
     def probe(self) -> str | None:
         machine = os.uname().machine
         if machine not in ("x86_64", "amd64"):
-            return f"instructions of {machine} are not classified yet; cachegrind stands in"
+            return (
+                f"it counts instructions of x86-64 only, and this machine is {machine}; {NATIVELY}"
+            )
         try:
             self._tool = tool.built()
         except (ToolMissing, PilotError) as error:
-            return f"{error.message}; cachegrind stands in"
-        return objdump_missing()
+            hint = f" ({error.hint})" if error.hint else ""
+            return f"{error.message}{hint}; {NATIVELY}"
+        missing = objdump_missing()
+        return f"{missing}; {NATIVELY}" if missing else None
 
     def prepare(self, order: Order) -> Order:
         self._folder.mkdir(parents=True, exist_ok=True)

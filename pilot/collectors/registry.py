@@ -36,7 +36,6 @@ class Guarded(Collector):
     def __init__(self, collector: Collector) -> None:
         self._collector = collector
         self.name = collector.name
-        self.covered_by = collector.covered_by
         self._failure: str | None = None
 
     def probe(self) -> str | None:

@@ -1,4 +1,4 @@
-"""Functions shared by the valgrind collectors: environment, command line, logs, warnings.
+"""Running a program under a valgrind tool: environment, command line, logs, warnings.
 
 Emulated counts of a deterministic program are the same in every run: the simulated caches have
 fixed sizes, the program gets one thread, and variables that differ between shells are removed.
@@ -35,11 +35,6 @@ def pinned_environment(env: Mapping[str, str]) -> dict[str, str]:
     """Return an environment for emulated runs: sorted, one thread, no shell-specific variables."""
     stable = {key: value for key, value in env.items() if not VOLATILE.fullmatch(key)}
     return dict(sorted((stable | PINNED).items()))
-
-
-def probe() -> str | None:
-    """Return why valgrind cannot be used, or None if it is installed."""
-    return None if shutil.which("valgrind") else "valgrind is not installed"
 
 
 def wrap(order: Order, tool: list[str], folder: Path) -> Order:

@@ -1,6 +1,6 @@
 """Read ``cachegrind.out`` and ``callgrind.out`` files: one region, the whole program, emulated.
 
-The cachegrind collector's parser reads the totals. Cache misses depend on the size of the emulated
+Cache misses depend on the size of the emulated
 cache, which the file's ``desc:`` lines state. Misses of the catalogue's cache sizes (32 KiB first
 level; 1 or 32 MiB last level) become counters; others are listed with their size.
 """
@@ -10,7 +10,6 @@ from __future__ import annotations
 import re
 import shlex
 
-from berth.pilot.collectors.cachegrind import parse
 from berth.pilot.importers.reading import Metric, Reading, Region, Source, fault
 
 DESCRIPTION = re.compile(r"desc: (I1|D1|LL) cache:\s+(\d{1,12}) B, (\d{1,4}) B, (\d{1,4})-way")
@@ -76,3 +75,16 @@ def _words(command: str) -> tuple[str, ...]:
         return tuple(shlex.split(command))[:10_000]
     except ValueError:
         return tuple(command.split())[:10_000]
+
+
+def parse(text: str) -> dict[str, int]:
+    """Return the totals by event in a cachegrind or callgrind file; empty if it has no totals."""
+    names: list[str] = []
+    for line in text.splitlines():
+        if line.startswith("events:"):
+            names = line.split()[1:]
+        elif line.startswith(("summary:", "totals:")) and names:
+            values = [word.replace(",", "") for word in line.split()[1:]]
+            if len(values) == len(names) and all(re.fullmatch(r"[0-9]{1,18}", v) for v in values):
+                return {name: int(value) for name, value in zip(names, values, strict=True)}
+    return {}

@@ -58,7 +58,7 @@ def pilot(*collectors: str) -> Profile:
 def test_every_collector_of_berth_has_its_name_and_a_stage(tmp_path: Path) -> None:
     assert names_of(Stage.OWN_RUN) == ("perf",)
     assert names_of(Stage.NATIVE) == ("proc", "cgroup", "nvml")
-    assert names_of(Stage.EMULATED) == ("emulator", "cachegrind")
+    assert names_of(Stage.EMULATED) == ("emulator",)
     for name in COLLECTORS.own():
         collector = collector_of(name, tmp_path)
         assert collector.name == name

@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from berth.pilot.collectors import cachegrind, valgrind
+from berth.pilot.collectors import valgrind
 from berth.pilot.collectors.valgrind import Process
+from berth.pilot.importers.valgrind_out import parse
 from berth.pilot.objdump import parse_objdump
 
 CACHEGRIND = """\
@@ -25,18 +26,14 @@ PREFIXED = "==9== Command: ./app\n==9== Parent PID: 3\n"
 
 
 def test_cachegrind_totals_are_by_event() -> None:
-    found = cachegrind.parse(CACHEGRIND)
+    found = parse(CACHEGRIND)
     assert found["Ir"] == 6_128_627
     assert (found["D1mr"], found["DLmw"], found["Bim"]) == (1231, 348, 165)
 
 
 def test_a_cachegrind_file_without_its_summary_counts_nothing() -> None:
-    assert cachegrind.parse(CACHEGRIND.partition("summary:")[0]) == {}
-    assert cachegrind.parse(CACHEGRIND.replace(" 165\n", "\n")) == {}
-
-
-def test_processes_are_added_up() -> None:
-    assert cachegrind.add_up([{"Ir": 2, "Dr": 1}, {"Ir": 3}]) == {"Ir": 5, "Dr": 1}
+    assert parse(CACHEGRIND.partition("summary:")[0]) == {}
+    assert parse(CACHEGRIND.replace(" 165\n", "\n")) == {}
 
 
 noise = st.text(alphabet=st.sampled_from("0123456789abxIVF:=,.<>% \n\tsummary events calls ob fn"))
@@ -44,14 +41,14 @@ noise = st.text(alphabet=st.sampled_from("0123456789abxIVF:=,.<>% \n\tsummary ev
 
 @given(noise)
 def test_any_text_is_read_without_an_exception(text: str) -> None:
-    assert all(value >= 0 for value in cachegrind.parse(text).values())
+    assert all(value >= 0 for value in parse(text).values())
     list(parse_objdump(text.encode()))
 
 
 @given(st.dictionaries(st.sampled_from(["Ir", "Dr", "Dw", "Bc", "Bim"]), st.integers(0, 10**17)))
 def test_what_cachegrind_writes_is_what_is_read(values: dict[str, int]) -> None:
     text = f"events: {' '.join(values)}\nsummary: {' '.join(str(v) for v in values.values())}\n"
-    assert cachegrind.parse(text) == values
+    assert parse(text) == values
 
 
 def _process(pid: int, parent: int, command: str, text: str = "") -> Process:
