@@ -13,7 +13,6 @@ class Code(StrEnum):
     """Why a job was placed or left alone, or why a candidate was ruled out."""
 
     PLACED = "placed"
-    EXPLORED = "explored"
     CONTROL = "control"
     FITS = "fits"
     FITS_ONE = "fits-one"
@@ -166,5 +165,5 @@ NOT_PREDICTED = NOT_ACTED_ON | {
 """Reasons by which a candidate is not compared with others, although the job may fit there."""
 BY_FIT = frozenset({Code.FITS, Code.FITS_ONE})
 """Codes of decisions that choose queues by fit alone."""
-PLACES = BY_FIT | {Code.PLACED, Code.EXPLORED}
+PLACES = BY_FIT | {Code.PLACED}
 """Codes of decisions that choose a candidate."""

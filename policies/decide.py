@@ -19,7 +19,6 @@ from berth.policies.arrays import makespan
 from berth.policies.codes import Code
 from berth.policies.constraints import Exclusion, present_limit_s
 from berth.policies.edits import edit_of, raised_limit_s, without_needless_type
-from berth.policies.exploring import Allowance, place_to_learn
 from berth.policies.fit import Fit, asks_for_fit
 from berth.policies.fit_lists import Now, fit_list, joined, unpredicted_beside, with_fitting
 from berth.policies.grounds import ground_of, ground_of_ratios
@@ -35,7 +34,6 @@ from berth.policies.values import (
     CandidateState,
     Decision,
     Edit,
-    Explored,
     Ranked,
     Request,
 )
@@ -104,16 +102,13 @@ class Decider:
         states: Mapping[str, CandidateState],
         forecast: Forecast | None,
         now_s: float,
-        allowance: Allowance | None = None,
     ) -> Decision:
         """Return the Decision for one request at ``now_s`` (Unix time), as the function
         ``decide`` does.
-
-        ``allowance``: the exploration budget that this job may use; None: no exploration.
         """
         self._now_s = now_s
         self._turn += self.objective.turns
-        inputs = self._inputs_digest(request, states, forecast, allowance)
+        inputs = self._inputs_digest(request, states, forecast)
         by_fit = asks_for_fit(request, self.settings)
         left_alone = _left_alone(request, forecast, by_fit=by_fit)
         if left_alone is not None:
@@ -129,10 +124,6 @@ class Decider:
             return placed or self._decision(
                 inputs, forecast, *self._nothing_fits(request, ruled_out), ranked=ranked
             )
-        if allowance is not None and forecast.whole_job:
-            to_learn = self._place_to_learn(request, fitting, allowance)
-            if to_learn is not None:
-                return self._sent_to_learn(inputs, request, forecast, to_learn, ranked)
         best = fitting[0]
         place = self._by_name[best.candidate]
         edit = without_needless_type(
@@ -277,19 +268,6 @@ class Decider:
             makespan=expected,
         )  # fmt: skip
 
-    def _place_to_learn(
-        self, request: Request, fitting: Sequence[Ranked], allowance: Allowance
-    ) -> tuple[Ranked, Explored] | None:
-        candidates, settings = self._by_name, self.settings
-
-        def keeps_limit(ranked: Ranked) -> bool:
-            candidate = candidates[ranked.candidate]
-            return raised_limit_s(request, candidate, ranked, settings) is None
-
-        return place_to_learn(
-            request, fitting, candidates, settings, allowance, keeps_limit=keeps_limit
-        )
-
     def _placed_by_fit(
         self,
         inputs: str,
@@ -317,29 +295,6 @@ class Decider:
     def _now(self, states: Mapping[str, CandidateState]) -> Now:
         return Now(self.candidates, states, self.settings, self._now_s)
 
-    def _sent_to_learn(
-        self,
-        inputs: str,
-        request: Request,
-        forecast: Forecast,
-        to_learn: tuple[Ranked, Explored],
-        ranked: tuple[Ranked, ...],
-    ) -> Decision:
-        """Return the Decision for a candidate that is not the best, chosen to learn from the
-        job's run.
-        """
-        chosen, explored = to_learn
-        candidate = self._by_name[chosen.candidate]
-        decision = self._decision(
-            inputs,
-            forecast,
-            Code.EXPLORED,
-            sentences.explored(chosen, ranked[0], self.settings.explore.worst),
-            ranked=(chosen, *(other for other in ranked if other is not chosen)),
-            edit=edit_of(request, candidate, chosen, forecast, self.settings),
-        )
-        return replace(decision, explored=explored)
-
     def _reason(
         self,
         request: Request,
@@ -366,7 +321,6 @@ class Decider:
         request: Request,
         states: Mapping[str, CandidateState],
         forecast: Forecast | None,
-        allowance: Allowance | None,
     ) -> str:
         """Return the digest of all inputs of the decision."""
         if not self._explains:
@@ -381,7 +335,7 @@ class Decider:
             self._states_digest,
             "" if forecast is None else forecast.content_digest,
             digest.of_request(request),
-            f"{stale} {live} {allowance}",
+            f"{stale} {live}",
         )
 
     def _decision(

@@ -141,22 +141,6 @@ def short_of_memory(asked_bytes_per_node: int | None, best: Ranked) -> str:
     )
 
 
-EXPLORE_OPT_OUT = "--comment=berth-explore:off"
-
-
-def explored(ranked: Ranked, best: Ranked, worst: float) -> str:
-    """Return why a candidate that is not the best is tried, and how the user can opt out."""
-    assert ranked.runtime_s is not None and best.runtime_s is not None  # noqa: S101, PT018
-    time, best_time = ranked.runtime_s, best.runtime_s
-    return (
-        f"{ranked.candidate} ({resources(ranked.resources)} of {ranked.platform}) is tried, to "
-        f"learn how long such jobs take there: {format_seconds(time.mid)} "
-        f"({format_seconds(time.low)} to {format_seconds(time.high)}) is predicted, "
-        f"{format_seconds(best_time.mid)} in {best.candidate}; at most {worst:g} times that is "
-        f"risked ({EXPLORE_OPT_OUT} to be left out)."
-    )
-
-
 def _array(ranked: Ranked) -> str:
     """Return ``60 tasks, 4 at a time: 30 s; each takes `` for an array; empty for a single job."""
     if ranked.makespan is None:

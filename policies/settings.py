@@ -57,30 +57,6 @@ class Weights:
 
 
 @dataclass(frozen=True, slots=True)
-class Explore:
-    """The budget for sending jobs to candidates from whose runs the predictor learns most."""
-
-    core_hours: float = 0.0
-    """Core-hours in each period, computed from upper predicted times; 0: exploration is off."""
-    period_s: float = 7 * 86_400.0
-    share: float = 0.05
-    """Largest fraction of a workload's jobs that may be sent elsewhere to learn."""
-    worst: float = 2.0
-    """Largest ratio of the candidate's upper predicted time to the best candidate's median time."""
-    next_jobs: int = 20
-    """Most future jobs of the workload for which a run's information is valued.
-
-    A workload with fewer jobs in the last period counts with that number.
-    """
-    excluded_users: tuple[str, ...] = ()
-
-    @property
-    def on(self) -> bool:
-        """Return whether exploration is enabled."""
-        return self.core_hours > 0
-
-
-@dataclass(frozen=True, slots=True)
 class FitSettings:
     """Which jobs without a usable prediction get the queues where they fit as written."""
 
@@ -132,7 +108,6 @@ class PolicySettings:
     deadline_limits: float | None = None
     """Objective deadline: deadline of a job without one of its own, as a multiple of its time
     limit, counted from submission. None: such a job has no deadline."""
-    explore: Explore = Explore()
     fit: FitSettings = FitSettings()
     order: tuple[str, ...] = ()
     """Objective static-best: names of the candidates, best first."""

@@ -441,21 +441,6 @@ class Edit:
 
 
 @dataclass(frozen=True, slots=True)
-class Explored:
-    """Why a job was sent to another candidate than the best to learn from its run, and the cost."""
-
-    instead_of: str
-    """The candidate with the best prediction."""
-    core_hours: float
-    """Core-hours taken from the exploration budget."""
-    value: float
-    """Expected gain of the workload's next jobs together, as a natural logarithm of time (or
-    score)."""
-    loss: float
-    """Expected loss of this job compared with the best candidate, in the unit of ``value``."""
-
-
-@dataclass(frozen=True, slots=True)
 class Decision:
     """The chosen candidate (None: Berth abstained), the alternatives, the edit and the reason."""
 
@@ -473,6 +458,3 @@ class Decision:
     """Stable code of the reason, explained in docs/reasons.md."""
     ground: Ground | None = None
     """What the choice is based on; None: none was made."""
-    explored: Explored | None = None
-    """Set where the job was sent elsewhere to learn; None: the best candidate was chosen, or
-    none."""

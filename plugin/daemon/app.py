@@ -17,7 +17,7 @@ from pathlib import Path
 from berth.pilot.errors import BerthError, DocumentError
 from berth.pilot.units import whole_number
 from berth.plugin.daemon import requests
-from berth.plugin.daemon.background import SITE_PERIOD_S, Periodic, follow_cluster, follow_ledger
+from berth.plugin.daemon.background import SITE_PERIOD_S, Periodic, follow_cluster
 from berth.plugin.daemon.beside import ExpectedWaits, follow_jobs, follow_waits, with_waits
 from berth.plugin.daemon.core import Core
 from berth.plugin.daemon.listener import Listener
@@ -27,7 +27,6 @@ from berth.plugin.daemon.outcomes import follow_outcomes
 from berth.plugin.daemon.server import End
 from berth.plugin.daemon.spool import spool_path
 from berth.plugin.daemon.view import Kept, SiteView, killed
-from berth.plugin.outcomes.exploring import READ_EVERY_S, Ledger
 from berth.plugin.right_sizing.guard import beside, load_or_nobody
 from berth.plugin.scheduler import SCHEDULERS, ReadStates, state_reader
 from berth.plugin.scheduler.registry import open_scheduler
@@ -53,8 +52,6 @@ Python's defaults (700, 10, 10).
 _DESCRIPTORS = 4096
 _OUTCOMES_AFTER_S = 10.0
 """The first accounting query is delayed until the daemon has been serving for this many seconds."""
-_LEDGER_AFTER_S = 1.0
-"""Seconds of delay until the decisions that a killed daemon left behind are in the store."""
 
 ReaderOf = Callable[[Site], ReadStates]
 """A function that returns, for a site, the function that reads the candidates' states."""
@@ -251,13 +248,6 @@ class Daemon:
             period_s = min(site.learning.period_s, max(1.0, settings.outcomes_refresh_s))
             step = follow_jobs(self._store, site)
             threads.append(Periodic("learning", period_s, step, delay_s=soon_s))
-        explore = site.policy.explore
-        service.ledger = ledger = Ledger(explore) if explore.on else None
-        if ledger is not None:
-            step = follow_ledger(ledger, self._store)
-            threads.append(
-                Periodic("exploration's budget", READ_EVERY_S, step, delay_s=_LEDGER_AFTER_S)
-            )
         return threads
 
     def _summary(self) -> dict[str, object]:

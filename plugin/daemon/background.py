@@ -16,7 +16,6 @@ from berth.plugin.daemon.shelf import Shelf
 from berth.plugin.daemon.view import Snapshot
 from berth.plugin.daemon.worker import Worker
 from berth.plugin.host import HOST, Clock, Host
-from berth.plugin.outcomes.exploring import Ledger
 from berth.plugin.right_sizing.guard import Guard
 from berth.plugin.scheduler.states import ReadStates
 from berth.plugin.store.store import Store
@@ -108,13 +107,6 @@ def follow_store(service: Service, store: Store) -> Callable[[], None]:
         log.info("store revision %d: %d forecasts", revision, len(service.shelf))
 
     return step
-
-
-def follow_ledger(ledger: Ledger, store: Store) -> Callable[[], None]:
-    """Return a function, to be called periodically, that reads from the store how much of the
-    exploration budget is used.
-    """
-    return lambda: ledger.read(store.decisions)
 
 
 def follow_cluster(

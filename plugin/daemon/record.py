@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 from berth.plugin.daemon.replies import Edits
@@ -141,8 +141,6 @@ def _alternatives(decision: Decision) -> list[dict[str, Any]]:
                 {"candidate": ranked.candidate, "platform": ranked.platform,
                  "score": _rounded(ranked.score, 9)}
             )  # fmt: skip
-    if decision.explored is not None:
-        rows[0]["explored"] = asdict(decision.explored)
     return rows
 
 

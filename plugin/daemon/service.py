@@ -39,7 +39,6 @@ from berth.plugin.daemon.verdicts import (
 from berth.plugin.daemon.view import Kept, SiteView, Snapshot, killed
 from berth.plugin.history.matching import JobDescription, workload_key
 from berth.plugin.host import HOST, Host
-from berth.plugin.outcomes.exploring import Ledger, allowance_for
 from berth.plugin.right_sizing.fitting import (
     Watch,
     failed_in_slice,
@@ -102,8 +101,6 @@ class Service:
         self.site = site
         self.shelf = Shelf()
         self.snapshot = Snapshot()
-        self.ledger: Ledger | None = None
-        """The ledger of jobs that were placed for exploration; None where exploration is off."""
         self.stats = Stats(host.clock)
         self.breakers = Breakers()
         self._record = record
@@ -150,7 +147,6 @@ class Service:
                 for candidate in self.site.decider.candidates
                 if candidate.name in snapshot.states
             },
-            **({} if self.ledger is None else {"explored": self.ledger.summary()}),
             **self._background(),
         }
 
@@ -199,7 +195,7 @@ class Service:
         if verdict is None:
             share = site.decider.settings.control
             is_drawn = share > 0 and self._draw() < share
-            request, verdict = self._judged(question, request, may_explore=not is_drawn)
+            request, verdict = self._judged(question, request)
             if verdict.code in BY_FIT:
                 mode = requests.effective_mode(mode, site.fit_mode.value)
                 question = question._replace(mode=mode)
@@ -212,9 +208,7 @@ class Service:
             described = question.past.described
         return self._answer(question, request, verdict, described)
 
-    def _judged(
-        self, question: Question, request: Request, *, may_explore: bool
-    ) -> tuple[Request, Verdict]:
+    def _judged(self, question: Question, request: Request) -> tuple[Request, Verdict]:
         """Return the verdict on a job, and the request in the form that the decision used."""
         site, shelf, job, states = (
             question.site, question.shelf, question.job, question.snapshot.states,
@@ -241,10 +235,7 @@ class Service:
             if by_use and failed_in_slice(question.snapshot.guard, by_use, now_s):
                 allowed, by_use = False, ""
             request = replace(request, slices_from_use=allowed)
-        allowance = None
-        if may_explore and self.ledger is not None and question.mode is Mode.ENFORCE:
-            allowance = allowance_for(self.ledger, job.kind, job.comment, request, forecast)
-        decision = site.decider.decide(request, states, forecast, now_s, allowance)
+        decision = site.decider.decide(request, states, forecast, now_s)
         if decision.code == Code.NO_WORKLOAD and name is not None:
             return request, no_forecast(name, is_known=name in shelf.names)
         verdict = verdict_of(job, request, decision)
@@ -282,7 +273,7 @@ class Service:
             return
         verdict.reason = f"{verdict.reason} {memory.sentence}".lstrip()
         if memory.memory_mib is not None:
-            if not changes and verdict.code != Code.EXPLORED:
+            if not changes:
                 verdict.code = Code.MEMORY_FIT
             changes["memory_mib_per_node"] = memory.memory_mib
 
@@ -298,8 +289,6 @@ class Service:
         makes_changes = mode is Mode.ENFORCE and not verdict.is_control
         action = "edit" if verdict.changes and makes_changes else "keep"
         name, now_s = self._identifiers.next(), self._clock.time()
-        if decision is not None and decision.explored is not None and self.ledger is not None:
-            self.ledger.take(name, request.workload or "", decision.explored.core_hours)
         latency_us = self._took_us(question.started_ns)
         self.stats.decided(mode, action, verdict.code, latency_us)
         self._record(

@@ -31,7 +31,6 @@ from berth.plugin.doctor.findings import Finding, Findings, Status, fail, ok, wa
 from berth.plugin.doctor.settings import check_paths, check_settings
 from berth.plugin.doctor.store import (
     check_disk,
-    check_exploring,
     check_learning,
     check_left_behind,
     check_store,
@@ -76,7 +75,6 @@ def examine(site: Site, newest: Callable[[], NewestJobs] | None = None) -> Findi
         ("disk", lambda: check_disk(site)),
         ("stale state", lambda: check_left_behind(site)),
         ("learning", lambda: check_learning(site, newest)),
-        ("exploring", lambda: check_exploring(site)),
         ("usage", lambda: check_usage(site)),
         ("daemon", lambda: check_daemon(site)),
         ("socket", lambda: check_socket(site)),

@@ -13,11 +13,9 @@ from typing import TYPE_CHECKING
 from berth.plugin.daemon.spool import spool_path
 from berth.plugin.doctor.bundles import check_forecasts
 from berth.plugin.doctor.findings import Findings, fail, ok, warn
-from berth.plugin.outcomes.exploring import Ledger
 from berth.plugin.site.site import Site
 from berth.plugin.store import Store
 from berth.plugin.store.database import Database
-from berth.policies.values import Mode
 
 if TYPE_CHECKING:
     from berth.plugin.learning.shown import NewestJobs
@@ -147,34 +145,6 @@ def file_system_of(folder: Path, mounts: str) -> str:
         if folder.is_relative_to(at) and len(at.parts) >= best:
             best, kind = len(at.parts), words[2]
     return kind
-
-
-def check_exploring(site: Site) -> Findings:
-    """Report how much of the budget for exploratory placements (``policy.explore``) is used."""
-    explore = site.policy.explore
-    if not explore.on:
-        return
-    if site.mode is not Mode.ENFORCE:
-        yield warn(
-            "exploring",
-            f"[policy.explore] has a budget, and mode {site.mode.value} moves no job",
-            'mode = "enforce", or core_hours = 0',
-        )
-    if not site.learning.enabled or not site.daemon.outcomes_refresh_s:
-        yield warn(
-            "exploring",
-            "[policy.explore] has a budget, and the daemon does not learn from finished jobs",
-            "[learning] enabled = true and daemon.outcomes_refresh_s above 0",
-        )
-    ledger = Ledger(explore)
-    with closing(opened(site)) as store:
-        ledger.read(store.decisions)
-    spent = ledger.summary()
-    text = (
-        f"{spent['jobs']} jobs were sent somewhere to learn in the last {spent['days']:g} days, "
-        f"with {spent['core_hours']:g} of {spent['budget']:g} core-hours"
-    )
-    yield ok("exploring", text)
 
 
 def check_learning(site: Site, newest: Callable[[], NewestJobs] | None = None) -> Findings:

@@ -266,7 +266,7 @@ def _names(site: Site, stored: _Stored, gathered: Mapping[str, object]) -> Names
     users = {person.pw_name for person in pwd.getpwall() if person.pw_uid >= _FIRST_PERSON}
     accounts: set[str] = set()
     coverage, sizing = site.coverage, site.right_sizing
-    users |= {*site.daemon.admins, *site.policy.explore.excluded_users, *sizing.users}
+    users |= {*site.daemon.admins, *sizing.users}
     users |= {*coverage.users.include, *coverage.users.exclude}
     accounts |= {*coverage.accounts.include, *coverage.accounts.exclude, *sizing.accounts}
     for candidate in site.candidates:

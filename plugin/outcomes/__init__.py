@@ -1,2 +1,1 @@
-"""Evaluates decisions by their jobs' outcomes: accuracy of predictions, gain of placements, cost
-of exploratory placements."""
+"""Evaluates decisions by their jobs' outcomes: accuracy of predictions, gain of placements."""

@@ -79,40 +79,6 @@ class WeightsTable(Document):
     )
 
 
-class ExploreTable(Document):
-    """`[policy.explore]`: jobs sent to places to learn their speed there (mode `enforce`)."""
-
-    core_hours: NonNegative = Field(
-        0.0,
-        description="core-hours that such jobs may hold in a period, by their upper "
-        "predicted times (a GPU counts as its share of its node's cores); 0: "
-        "off",
-    )
-    days: Positive = Field(
-        7.0, description="period of the budget, and of `share`: the last so many"
-    )
-    share: float = Field(
-        0.05, gt=0, le=0.5, description="at most this part of the jobs of each workload"
-    )
-    worst: float = Field(
-        2.0,
-        ge=1,
-        le=10,
-        description="a job is sent only where its upper predicted time is at most so many "
-        "times the best place's middle one",
-    )
-    next_jobs: int = Field(
-        20,
-        ge=1,
-        le=10_000,
-        description="at most so many next jobs of the workload count in the value of what "
-        "is learnt",
-    )
-    excluded_users: Names = Field(
-        (), description="never their jobs (nor any with `--comment=berth-explore:off`)"
-    )
-
-
 class PolicyTable(Document):
     """`[policy]`: how a place is chosen for a job."""
 
@@ -183,9 +149,6 @@ class PolicyTable(Document):
     )
     weights: WeightsTable = Field(
         default_factory=WeightsTable, description="see `[policy.weights]`"
-    )
-    explore: ExploreTable = Field(
-        default_factory=ExploreTable, description="see `[policy.explore]`"
     )
 
     @field_validator("objective")

@@ -26,7 +26,7 @@ from berth.plugin.site.site import DaemonSettings, PassivePilots, Site
 from berth.plugin.site.speed import with_speed_ranks
 from berth.policies import digest
 from berth.policies.objectives import OBJECTIVES
-from berth.policies.settings import Explore, FitSettings, PolicySettings, Weights
+from berth.policies.settings import FitSettings, PolicySettings, Weights
 from berth.policies.values import Candidate, Mode
 from berth.predictor.hardware import platforms as known_platforms
 
@@ -227,16 +227,13 @@ def _daemon(table: DaemonTable, scheduler: type[Scheduler], path: Path) -> Daemo
 
 
 def _policy(table: PolicyTable, fit: FitTable, scheduler: type[Scheduler]) -> PolicySettings:
-    explore = table.explore.model_dump(exclude={"days"})
-    explore["excluded_users"] = tuple(sorted(table.explore.excluded_users))
     return PolicySettings(
         list_queues=scheduler.lists_queues,
         weights=Weights(**table.weights.model_dump()),
-        explore=Explore(period_s=86_400.0 * table.explore.days, **explore),
         fit=FitSettings(
             fit.mode is not Mode.OFF, fit.unnamed_partition, fit.bills_more, fit.preemptible
         ),
-        **table.model_dump(exclude={"weights", "explore"}),
+        **table.model_dump(exclude={"weights"}),
     )
 
 

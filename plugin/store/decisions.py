@@ -17,7 +17,6 @@ from berth.plugin.store.database import Database
 from berth.plugin.store.pruning import delete_before
 from berth.plugin.store.records import DecisionInputs, DecisionRecord, Ranking
 from berth.plugin.store.statements import count_of, in_pieces
-from berth.policies.codes import Code
 
 T = TypeVar("T")
 
@@ -239,32 +238,6 @@ class Decisions:
         table = tables.decisions
         query = select(table.c.id).where(table.c.action == "edit")
         return set(self._by_id(query, in_pieces(ids), lambda row: row.id))
-
-    def enforced(
-        self, since_s: float, until_s: float
-    ) -> tuple[dict[str, int], list[DecisionRecord]]:
-        """Return the number of jobs of each workload in mode enforce, and the decisions made to
-        explore.
-
-        Counts decisions between two Unix times (the second excluded). A decision made to explore
-        sends a job to a place in order to learn its speed there.
-        """
-        table = tables.decisions
-        of_then = (table.c.time_s >= since_s, table.c.time_s < until_s, table.c.mode == "enforce")
-        counts = (
-            select(table.c.workload, table.c.code, func.count())
-            .where(*of_then, table.c.workload.is_not(None), table.c.chosen.is_not(None))
-            .group_by(table.c.workload, table.c.code)
-        )
-        jobs: dict[str, int] = {}
-        with self._database.read() as connection:
-            counted_jobs = connection.execute(counts).all()
-            for workload, _, count in counted_jobs:
-                jobs[workload] = jobs.get(workload, 0) + count
-            if all(code != Code.EXPLORED for _, code, _ in counted_jobs):
-                return jobs, []
-            query = _records().where(*of_then, table.c.code == Code.EXPLORED.value)
-            return jobs, [DecisionRecord(*row) for row in connection.execute(query)]
 
     def count(self) -> int:
         """Return the number of stored decisions."""

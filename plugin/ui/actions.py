@@ -115,13 +115,11 @@ def _state(page: Context) -> list[tuple[str, str]]:
         daemon = f"answers, in mode {stats.get('mode', '?')}"
     except BerthError as error:
         daemon = error.message
-    excluded = site.policy.explore.excluded_users
     return [
         ("Kill switch", f"set: {switch} exists, every job is left as it is" if switch.exists()
          else "not set"),
         ("Mode of the site file", site.mode.value),
         ("Daemon", daemon),
-        ("Never sent anywhere to learn", ", ".join(excluded) or "nobody"),
     ]  # fmt: skip
 
 
@@ -182,13 +180,6 @@ def _modes(page: Context) -> list[str]:
     return [mode.value for mode in (now, *(other for other in Mode if other is not now))]
 
 
-def _no_exploring(page: Context, target: str) -> str:
-    path = _site_file(page)
-    known = set(page.site().policy.explore.excluded_users)
-    edit(path, "policy.explore", "excluded_users", sorted({*known, target}))
-    return f"no job of {target} is sent anywhere to learn"
-
-
 def _stop(page: Context, _: str) -> str:
     switch = _switch(page)
     try:
@@ -240,10 +231,5 @@ ACTIONS: Mapping[str, Action] = {
     "mode": Action(
         "Set the site's mode", "Writes mode {target} into the site file, for every job.", "Mode",
         _mode, _modes,
-    ),
-    "no-exploring": Action(
-        "Never send a user's jobs anywhere to learn",
-        "Writes into the site file that jobs of {target} are not explored with.", "User",
-        _no_exploring,
     ),
 }  # fmt: skip

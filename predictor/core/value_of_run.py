@@ -3,15 +3,13 @@
 The expected value of sample information for the best of correlated normals (Raiffa and Schlaifer
 1961) after one measurement: the knowledge gradient with correlated beliefs (Frazier, Powell and
 Dayanik, "The knowledge-gradient policy for correlated normal beliefs", 2009, algorithm 1). All
-times are natural logs; less is better. The submit path uses this module, so it does not import
-numpy.
+times are natural logs; less is better.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import NamedTuple
 
 GPU_CORRELATION = 0.85
 """Correlation of the log errors of two GPUs; on held-out AIWC applications: 0.87 to 0.92."""
@@ -26,28 +24,6 @@ REGRET_SHARE = 0.4
 expected."""
 RUN_NOISE = 0.05
 """Standard deviation of log time of one run around the workload's typical time."""
-
-
-class Place(NamedTuple):
-    """A place where a run could go, with the expected log time there."""
-
-    platform: str
-    is_gpu: bool
-    mean: float
-    """Expected log time, or another score that differs from it by a constant."""
-    deviation: float
-    """Standard deviation of the log time; 0: the time is known."""
-
-
-def slopes(places: Sequence[Place], run: int) -> list[float]:
-    """Return, for each place, how far its expected log time moves if a run at place ``run`` is one
-    deviation slower."""
-    candidate = places[run]
-    seen = math.hypot(candidate.deviation, RUN_NOISE)
-    return [
-        _correlation(candidate, other) * candidate.deviation * other.deviation / seen
-        for other in places
-    ]
 
 
 def expected_least(means: Sequence[float], moved: Sequence[float]) -> float:
@@ -79,24 +55,6 @@ def expected_least(means: Sequence[float], moved: Sequence[float]) -> float:
         mean * (_below(end) - _below(start)) + slope * (_density(start) - _density(end))
         for (slope, mean), start, end in zip(envelope, begins, ends, strict=True)
     )
-
-
-def value_of_run(places: Sequence[Place], run: int) -> float:
-    """Return by how much a run at place ``run`` lowers the expected log time of the place chosen
-    afterwards.
-
-    The value is scaled by ``REGRET_SHARE``; 0 where nothing can be learnt.
-    """
-    means = [place.mean for place in places]
-    least = expected_least(means, slopes(places, run))
-    return REGRET_SHARE * max(0.0, min(means) - least)
-
-
-def _correlation(first: Place, second: Place) -> float:
-    """Return the correlation of the log errors of two places."""
-    if first.platform == second.platform:
-        return 1.0
-    return GPU_CORRELATION if first.is_gpu and second.is_gpu else OTHER_CORRELATION
 
 
 def _below(z: float) -> float:

@@ -36,9 +36,8 @@ TESTS = {
         "tests/policies/test_decide.py", "tests/policies/test_translate.py",
         "tests/policies/test_job_limits.py", "tests/policies/test_objectives.py",
         "tests/policies/test_slices.py", "tests/policies/test_forecast_decided.py",
-        "tests/policies/test_exploring.py", "tests/policies/test_digest.py",
+        "tests/policies/test_digest.py", "tests/policies/test_lists.py",
         "tests/policies/test_properties.py", "tests/policies/test_memory.py",
-        "tests/policies/test_lists.py",
         "tests/policies/test_drawn_decisions.py",
     ),
     "plugin": (

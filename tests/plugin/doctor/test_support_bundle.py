@@ -71,7 +71,7 @@ PEOPLE = {
     "zoelle": "decided a job", "yann": "owns a workload", "xenia": "is an admin",
     "walther": "is covered", "vincenz": "is not covered", "ulrike": "may use a place",
     "timotheus": "has memory requests made smaller", "svenja": "stands in the log only",
-    "marguerite": "is not explored with", "quentin": "had a job that ended",
+    "quentin": "had a job that ended",
 }  # fmt: skip
 ACCOUNTS = ("physics-1", "chem-lab", "bio-lab", "geo-lab", "hist-lab")
 
@@ -93,8 +93,6 @@ def a_site_with_names_everywhere(site: Harbour) -> None:
     text = site.site_file.read_text()
     text = text.replace("[daemon]", '[daemon]\nadmins = ["xenia"]')
     text = text.replace("[coverage]", """\
-[policy.explore]
-excluded_users = ["marguerite"]
 [right_sizing]
 users = ["timotheus"]
 accounts = ["bio-lab"]

@@ -231,25 +231,6 @@ def test_pruning_deletes_what_is_older_and_nothing_else(store: Store) -> None:
     assert store.workload("stream") == PROFILE
 
 
-def test_jobs_of_a_time_are_counted_by_workload_and_those_sent_to_learn_are_given(
-    store: Store,
-) -> None:
-    changes: list[dict[str, str | None]] = [
-        {}, {}, {"workload": "wide"}, {"workload": None}, {"chosen": None}, {"mode": "advise"},
-        {"code": "explored"}, {"code": "explored", "mode": "shadow"},
-    ]  # fmt: skip
-    made = [
-        replace(DECISION, **{"id": f"{n:016d}", "time_s": 100.0 + n, "mode": "enforce", **one})
-        for n, one in enumerate(changes)
-    ]
-    store.decisions.add(made)
-    jobs, explored = store.decisions.enforced(100.0, 107.0)
-    assert jobs == {"stream": 3, "wide": 1}
-    assert explored == [made[6]]
-    assert store.decisions.enforced(0.0, 100.0) == ({}, [])
-    assert store.decisions.enforced(100.0, 106.0)[1] == []
-
-
 def test_outcomes_are_found_by_job_and_by_decision(store: Store) -> None:
     first = OutcomeRecord("lab", "17", "alice", "RUNNING", decision=DECISION.id)
     store.outcomes.put([first, replace(first, job_id="18"), replace(first, cluster="other")])
