@@ -1,36 +1,40 @@
-/* Multiplies two n x n matrices of doubles, row by row in tiles that stay in the cache. */
+/* Multiplies small matrices of doubles, which stay in the first-level cache of a core: chains of products. */
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { TILE = 32 };
+enum { N = 32, STEPS = 100 };
 
-static void multiply_tile(size_t n, size_t i0, size_t k0, const double *a, const double *b, double *c) {
-    for (size_t i = i0; i < i0 + TILE; i++)
-        for (size_t k = k0; k < k0 + TILE; k++) {
-            const double factor = a[i * n + k];
-            for (size_t j = 0; j < n; j++)
-                c[i * n + j] += factor * b[k * n + j];
+static double chain(long seed) {
+    double a[N][N], b[N][N], c[N][N], trace = 0.0;
+    for (int i = 0; i < N; i++)
+        for (int j = 0; j < N; j++) {
+            a[i][j] = (double)((seed + i + j) % 7);
+            b[i][j] = (double)((seed + i * j) % 5) / (3 * N); /* products neither vanish nor overflow */
         }
+    for (int step = 0; step < STEPS; step++) {
+        for (int i = 0; i < N; i++) {
+            double row[N] = {0.0};
+            for (int k = 0; k < N; k++)
+                for (int j = 0; j < N; j++)
+                    row[j] += a[i][k] * b[k][j];
+            for (int j = 0; j < N; j++)
+                c[i][j] = row[j];
+        }
+        for (int i = 0; i < N; i++)
+            for (int j = 0; j < N; j++)
+                a[i][j] = c[i][j];
+    }
+    for (int i = 0; i < N; i++)
+        trace += a[i][i];
+    return trace;
 }
 
 int main(int argc, char **argv) {
-    const size_t n = (argc > 1 ? strtoul(argv[1], NULL, 10) : 1792) / TILE * TILE;
-    double *a = malloc(n * n * sizeof *a), *b = malloc(n * n * sizeof *b), *c = calloc(n * n, sizeof *c);
-    if (!a || !b || !c) {
-        fputs("matmul: not enough memory\n", stderr);
-        return 1;
-    }
-    for (size_t i = 0; i < n * n; i++) {
-        a[i] = (double)(i % 7);
-        b[i] = (double)(i % 5);
-    }
-#pragma omp parallel for
-    for (size_t i0 = 0; i0 < n; i0 += TILE)
-        for (size_t k0 = 0; k0 < n; k0 += TILE)
-            multiply_tile(n, i0, k0, a, b, c);
-    printf("matmul: last element %g\n", c[n * n - 1]);
-    free(a);
-    free(b);
-    free(c);
+    const long chains = argc > 1 ? strtol(argv[1], NULL, 10) : 8000;
+    double traces = 0.0;
+#pragma omp parallel for reduction(+ : traces)
+    for (long seed = 0; seed < chains; seed++)
+        traces += chain(seed);
+    printf("matmul: sum of all traces %g\n", traces);
     return 0;
 }

@@ -3,8 +3,8 @@
 #include <stdlib.h>
 
 int main(int argc, char **argv) {
-    const size_t n = argc > 1 ? strtoul(argv[1], NULL, 10) : 24000000;
-    const int repeats = argc > 2 ? atoi(argv[2]) : 20;
+    const size_t n = argc > 1 ? strtoul(argv[1], NULL, 10) : 40000000;
+    const int repeats = argc > 2 ? atoi(argv[2]) : 80;
     double *a = malloc(n * sizeof *a), *b = malloc(n * sizeof *b), *c = malloc(n * sizeof *c);
     if (!a || !b || !c) {
         fputs("stream: not enough memory\n", stderr);
