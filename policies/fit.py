@@ -15,7 +15,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from berth.pilot.units import format_bytes, format_seconds
-from berth.policies.bounds import billing, cores_on_node, memory_on_node
+from berth.policies.bounds import billing
 from berth.policies.codes import Code
 from berth.policies.constraints import (
     Case,
@@ -27,7 +27,7 @@ from berth.policies.constraints import (
     names_no_type,
     runs_there,
 )
-from berth.policies.memory import held_where_it_was, own_cores_per_node, with_memory
+from berth.policies.memory import held_where_it_was, with_memory
 from berth.policies.objectives.costs import expected_wait_s
 from berth.policies.present import Moment, excluded_now
 from berth.policies.settings import PolicySettings, UntypedGpus
@@ -138,11 +138,11 @@ def fit_on(
 def _excluded_at_present(moment: Moment) -> tuple[Exclusion | None, Exclusion | None]:
     """Return why the job cannot go to the candidate, and why it cannot start there until nodes work
     again; None: no such reason."""
-    excluded = excluded_now(moment) or _too_few_nodes(moment)
+    excluded = excluded_now(moment)
     state = moment.state
     if excluded is None or state is None or not state.up or excluded.code not in _MAY_PASS:
         return excluded, None
-    later = replace(state, usable_nodes=None, node_sizes=None)
+    later = replace(state, usable_nodes=None, node_sizes=state.all_node_sizes)
     return excluded_now(replace(moment, state=later)), excluded
 
 
@@ -289,27 +289,4 @@ def _less_time(request: Request, place: Candidate) -> Exclusion | None:
         Code.LESS_TIME,
         f"jobs without a time limit get {format_seconds(before)} where this one was submitted; "
         f"{place.queue} allows {format_seconds(longest)}",
-    )
-
-
-def _too_few_nodes(moment: Moment) -> Exclusion | None:
-    """Exclude a candidate where too few working nodes have the cores and memory of the job."""
-    state, request, held = moment.state, moment.request, moment.resources
-    if state is None or state.node_sizes is None:
-        return None
-    cores = cores_on_node(request, held, moment.candidate, state.bounds)
-    if request.needs.exclusive or state.bounds.exclusive:
-        cores = own_cores_per_node(held)  # a whole node, whichever it is
-    bounds, memory = state.bounds, 0  # by default all memory of the node, however much that is
-    by_default = bounds.default_memory_bytes_per_core or bounds.default_memory_bytes_per_node
-    if held.memory_bytes_per_node is not None or by_default:
-        memory = memory_on_node(request, held, moment.candidate, bounds)
-    needed = max(1, held.nodes)
-    there = sum(n for cpus, size, n in state.node_sizes if cpus >= cores and size >= memory)
-    if there >= needed:
-        return None
-    return Exclusion(
-        Code.TOO_FEW_RESOURCES,
-        f"it needs {needed} node{'s' * (needed != 1)} with {cores} cores and "
-        f"{format_bytes(memory)}, and {there or 'none'} can be used now",
     )

@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from berth.pilot.units import format_seconds
-from berth.policies.bounds import holds, over_bounds
+from berth.pilot.units import format_bytes, format_seconds
+from berth.policies.bounds import cores_on_node, holds, memory_on_node, over_bounds
 from berth.policies.codes import Code
 from berth.policies.constraints import Exclusion
 from berth.policies.limits import Denied, Scope, broken
+from berth.policies.memory import own_cores_per_node
 from berth.policies.settings import PolicySettings
 from berth.policies.values import Candidate, CandidateState, Request, Resources
 
@@ -165,6 +166,31 @@ def within_account_limits(moment: Moment) -> Exclusion | None:
     return Exclusion(Code.ACCOUNT_LIMIT, f"{limit.source} {what}")
 
 
+def nodes_hold_it(moment: Moment) -> Exclusion | None:
+    """Exclude a candidate where too few working nodes have the cores and memory of the job,
+    whatever the site file says of its nodes.
+    """
+    state, request, held = moment.state, moment.request, moment.resources
+    if state is None or state.node_sizes is None:
+        return None
+    cores = cores_on_node(request, held, moment.candidate, state.bounds)
+    if request.needs.exclusive or state.bounds.exclusive:
+        cores = own_cores_per_node(held)  # a whole node, whichever it is
+    bounds, memory = state.bounds, 0  # by default all memory of the node, however much that is
+    by_default = bounds.default_memory_bytes_per_core or bounds.default_memory_bytes_per_node
+    if held.memory_bytes_per_node is not None or (by_default and not request.needs.all_memory):
+        memory = memory_on_node(request, held, moment.candidate, bounds)
+    needed = max(1, held.nodes)
+    there = sum(n for cpus, size, n in state.node_sizes if cpus >= cores and size >= memory)
+    if there >= needed:
+        return None
+    return Exclusion(
+        Code.TOO_FEW_RESOURCES,
+        f"it needs {needed} node{'s' * (needed != 1)} with {cores} cores and "
+        f"{format_bytes(memory)}, and {there or 'none'} can be used now",
+    )
+
+
 PRESENT: tuple[PresentConstraint, ...] = (
     allowed,
     cut_now,
@@ -173,6 +199,7 @@ PRESENT: tuple[PresentConstraint, ...] = (
     not_ruled_out,
     within_queue_bounds,
     within_account_limits,
+    nodes_hold_it,
 )
 """The present constraints in checking order: the first exclusion gives the reason."""
 

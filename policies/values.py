@@ -288,6 +288,8 @@ class CandidateState:
     """(CPUs, memory in bytes, number of nodes) of the working nodes; None: not known."""
     refuses_lists: bool = False
     """True: the scheduler refuses a list of queues where one of them refuses the job."""
+    all_node_sizes: tuple[tuple[int, int, int], ...] | None = None
+    """``node_sizes`` with the nodes that do not work at present; None: not known."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -88,7 +88,7 @@ def chosen_nodes(
     ordered = sorted(
         works,
         key=lambda n: (
-            n.cores != size,
+            n.installed_cores != size,
             bool(n.gpus) != kind.platform.is_gpu,
             n.idle_cores < n.cores,
         ),

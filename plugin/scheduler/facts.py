@@ -12,7 +12,7 @@ from berth.policies.values import DefaultMemory, QueueBounds
 @dataclass(frozen=True, slots=True)
 class NodeFacts:
     """The state of one node. Cores are physical; GPUs are counted by the scheduler's name of their
-    type.
+    type. Cores and memory are those that jobs can have.
     """
 
     name: str
@@ -34,6 +34,21 @@ class NodeFacts:
     """Memory allocated to jobs; 0 also where the scheduler does not allocate memory."""
     cpus_per_core: int = 1
     """Hardware threads of a core, where the scheduler allocates threads; else 1."""
+    reserved_cores: int = 0
+    """Further cores of the hardware, which the scheduler gives to no job (Slurm:
+    ``CoreSpecCount``); ``reserved_memory_bytes`` (``MemSpecLimit``) likewise.
+    """
+    reserved_memory_bytes: int = 0
+
+    @property
+    def installed_cores(self) -> int:
+        """Return the cores of the hardware, as a benchmark counts them."""
+        return self.cores + self.reserved_cores
+
+    @property
+    def installed_memory_bytes(self) -> int:
+        """Return the memory of the hardware in bytes."""
+        return self.memory_bytes + self.reserved_memory_bytes
 
 
 @dataclass(frozen=True, slots=True)

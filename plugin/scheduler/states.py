@@ -102,7 +102,8 @@ def _state(
     candidate: Candidate, facts: ClusterFacts, by_queue: Mapping[str, list[NodeFacts]]
 ) -> CandidateState:
     queue = facts.queues.get(candidate.queue)
-    working = [n for n in by_queue.get(candidate.queue, ()) if n.usable]
+    in_queue = by_queue.get(candidate.queue, ())
+    working = [n for n in in_queue if n.usable]
     nodes = [n for n in working if _is_of(candidate, n)]
     _, _, idle_cores, idle_gpus = room_of(candidate, nodes)
     return CandidateState(
@@ -121,6 +122,7 @@ def _state(
         preemptible=None if queue is None else queue.preemptible,
         node_sizes=_sizes(nodes),
         refuses_lists=facts.refuses_lists,
+        all_node_sizes=_sizes(n for n in in_queue if _is_of(candidate, n)),
     )
 
 

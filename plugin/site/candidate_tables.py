@@ -138,7 +138,10 @@ class CandidateTable(Document):
     )
     nodes: int | None = Field(None, ge=1, description="number of such nodes")
     cores_per_node: int | None = Field(
-        None, ge=1, le=1_000_000, description="default: the platform's cores (CPU platforms)"
+        None,
+        ge=1,
+        le=1_000_000,
+        description="that jobs can have; default: the platform's (CPU platforms)",
     )
     memory_per_node: Memory | None = Field(
         None, description='for example `"256G"`; default: the platform\'s (CPU platforms)'

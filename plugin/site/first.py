@@ -205,8 +205,9 @@ def _added(stub: Platform, node: NodeFacts, known: Mapping[str, Platform]) -> Gu
     similar = [
         p
         for p in own.values()
-        if (p.kind, p.architecture, p.cores) == (PlatformKind.CPU, node.architecture, node.cores)
-        and abs(p.memory_bytes / max(1, node.memory_bytes) - 1) <= SAME_MEMORY
+        if (p.kind, p.architecture, p.cores)
+        == (PlatformKind.CPU, node.architecture, node.installed_cores)
+        and abs(p.memory_bytes / max(1, node.installed_memory_bytes) - 1) <= SAME_MEMORY
     ]
     if len(similar) != 1:
         return None
@@ -229,11 +230,11 @@ def _own_stub(site: FirstSite, queue: QueueFacts, kind: Sequence[NodeFacts]) -> 
 
 def _cpu_stub(kind: Sequence[NodeFacts]) -> Platform:
     node = min(kind, key=lambda n: n.cores)
-    memory = min(n.memory_bytes for n in kind)
-    words = [*sorted(f for f in family(node)), f"{node.cores}c", f"{memory // 2**30}g"]
+    cores, memory = node.installed_cores, min(n.installed_memory_bytes for n in kind)
+    words = [*sorted(f for f in family(node)), f"{cores}c", f"{memory // 2**30}g"]
     return cpu_stub(
         _name("-".join(["cpu", *words])),
-        cores=node.cores,
+        cores=cores,
         memory_bytes=max(1, memory),
         architecture=_name(node.architecture),
         instruction_sets=instruction_sets(shared_features(kind)),
@@ -344,7 +345,7 @@ def _kinds(
             guess = guess_gpu(gres, node, known)
             models[node.features] = None if guess is None else guess.platform.name
         gpus = None if gres is None else (node.gpus[gres], models[node.features])
-        key = (node.architecture, node.cores, gpus, family(node))
+        key = (node.architecture, node.installed_cores, node.cores, gpus, family(node))
         groups.setdefault(key, []).append(node)
     return list(groups.values())
 

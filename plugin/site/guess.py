@@ -119,9 +119,9 @@ def _sets_of(feature: str) -> tuple[str, ...]:
 
 def guess_cpu(node: NodeFacts, known: Mapping[str, Platform]) -> Guess | None:
     """Return the known CPU platform that the node's features name; None: they name none."""
-    words = model_words(" ".join(node.features))
+    words, cores = model_words(" ".join(node.features)), node.installed_cores
     scored = [
-        (len(words & model_words(f"{p.name} {p.description}")), -abs(p.cores - node.cores), p.name)
+        (len(words & model_words(f"{p.name} {p.description}")), -abs(p.cores - cores), p.name)
         for p in known.values()
         if p.kind is PlatformKind.CPU and p.architecture == node.architecture
     ]
@@ -131,7 +131,7 @@ def guess_cpu(node: NodeFacts, known: Mapping[str, Platform]) -> Guess | None:
     platform = known[name]
     if apart == 0:
         return Guess(platform)
-    return Guess(platform, f"{name} has {platform.cores} cores, these nodes have {node.cores}")
+    return Guess(platform, f"{name} has {platform.cores} cores, these nodes have {cores}")
 
 
 def device_named(gres: str) -> Device | None:

@@ -306,10 +306,13 @@ def _bounds(record: Record) -> QueueBounds:
 
 def _node(record: Record) -> NodeFacts:
     cpus = whole(record, "CPUTot", 1)
-    cores = max(1, whole(record, "Sockets") * whole(record, "CoresPerSocket") or cpus)
+    installed = max(1, whole(record, "Sockets") * whole(record, "CoresPerSocket") or cpus)
     # Slurm counts hardware threads as CPUs, or cores where slurm.conf sets CPUs to the core count.
-    cpus_per_core = max(1, cpus // cores)
-    idle_cpus = (whole(record, "CPUEfctv") or cpus) - whole(record, "CPUAlloc")
+    cpus_per_core = max(1, cpus // installed)
+    job_cpus = whole(record, "CPUEfctv") or cpus
+    cores = min(installed, max(1, job_cpus // cpus_per_core))
+    idle_cpus = job_cpus - whole(record, "CPUAlloc")
+    memory, reserved = whole(record, "RealMemory"), whole(record, "MemSpecLimit")
     total = gres(record.get("Gres"))
     used = gres(record.get("GresUsed"))
     return NodeFacts(
@@ -318,7 +321,7 @@ def _node(record: Record) -> NodeFacts:
         usable=UNUSABLE.search(record.get("State", "UNKNOWN")) is None,
         cores=cores,
         idle_cores=max(0, min(cores, idle_cpus // cpus_per_core)),
-        memory_bytes=whole(record, "RealMemory") * _MIB,
+        memory_bytes=max(0, memory - reserved) * _MIB,
         architecture=record.get("Arch") or "x86_64",
         features=names(record, "ActiveFeatures") or names(record, "AvailableFeatures"),
         gpus=total,
@@ -326,6 +329,8 @@ def _node(record: Record) -> NodeFacts:
         system=system_of(record.get("OS")),
         used_memory_bytes=whole(record, "AllocMem") * _MIB,
         cpus_per_core=cpus_per_core,
+        reserved_cores=installed - cores,
+        reserved_memory_bytes=min(memory, reserved) * _MIB,
     )
 
 

@@ -35,7 +35,8 @@ def test_a_matching_one_is_read(slurm: FakeSlurm, monkeypatch: pytest.MonkeyPatc
     queue, node = facts.queues["gpu"], facts.nodes[0]
     assert (queue.max_time_s, queue.default_time_s, queue.pending_jobs) == (7200.0, None, 1)
     assert (queue.allowed_accounts, queue.allowed_qos) == (None, ("high",))
-    assert (node.cores, node.idle_cores, node.usable) == (32, 20, True)
+    assert (node.cores, node.idle_cores, node.usable) == (30, 20, True)
+    assert node.memory_bytes == 500_000 * MIB  # and 12,000 for the system
     assert (node.gpus, node.idle_gpus) == ({"gpu:h100": 4}, {"gpu:h100": 3})
     assert node.system == "Linux 6.1.0-18-amd64"
     assert (queue.bounds.max_nodes, queue.bounds.max_cores_per_node) == (2, None)

@@ -84,6 +84,19 @@ def test_unknown_hardware_gets_a_stub_that_says_so(slurm: FakeSlurm, tmp_path: P
     assert (tmp_path / "platforms" / "cpu-12c-62g.json").exists()
 
 
+def test_a_candidate_offers_what_the_scheduler_keeps_for_jobs(
+    slurm: FakeSlurm, tmp_path: Path
+) -> None:
+    slurm.says("node", "NodeName=n CPUTot=12 CPUEfctv=10 RealMemory=64000 MemSpecLimit=9000 "
+               "State=IDLE Partitions=cpu\n")  # fmt: skip
+    output = tmp_path / "berth.toml"
+    assert run("--output", str(output)).exit_code == 0
+    site = load_site(output)
+    (candidate,), (stub,) = site.candidates, site.platforms.values()
+    assert (candidate.cores_per_node, candidate.memory_bytes_per_node) == (10, 55000 * 2**20)
+    assert (stub.name, stub.cores, stub.memory_bytes) == ("cpu-12c-62g", 12, 64000 * 2**20)
+
+
 def test_an_existing_stub_is_not_overwritten_either(slurm: FakeSlurm, tmp_path: Path) -> None:
     slurm.says("node", "NodeName=n CPUTot=12 RealMemory=64000 State=IDLE Partitions=cpu\n")
     measured = tmp_path / "platforms" / "cpu-12c-62g.json"

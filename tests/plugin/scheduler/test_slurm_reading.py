@@ -23,6 +23,7 @@ def candidate(name: str, queue: str, **changes: object) -> Candidate:
     return Candidate(name=name, platform="p", queue=queue, **changes)  # type: ignore[arg-type]
 
 
+MIB = 2**20
 GPU = candidate("gpu", "gpu", gres="gpu:h100", gpus_per_node=4)
 
 
@@ -42,6 +43,34 @@ def test_partitions_and_nodes_are_read(slurm: FakeSlurm) -> None:
     assert (gpu1.gpus, gpu1.idle_gpus) == ({"gpu:h100": 4}, {"gpu:h100": 3})
     assert gpu1.queues == ("gpu", "old")
     assert cpu1.memory_bytes == 128000 * 2**20
+
+
+@pytest.mark.parametrize(
+    ("words", "cores", "idle_cores", "memory_mib", "installed"),
+    [
+        # CoreSpecCount=1 MemSpecLimit=1000, as Slurm 22.05 shows it
+        ("CoresPerSocket=4 CPUAlloc=0 CPUEfctv=3 CPUTot=4 RealMemory=4000 Sockets=1 "
+         "CoreSpecCount=1 CPUSpecList=3 MemSpecLimit=1000 ThreadsPerCore=1", 3, 3, 3000, (4, 4000)),
+        ("CoresPerSocket=4 CPUAlloc=4 CPUEfctv=6 CPUTot=8 RealMemory=4000 Sockets=1 "
+         "CoreSpecCount=1 CPUSpecList=6-7 MemSpecLimit=5000 ThreadsPerCore=2", 3, 1, 0, (4, 4000)),
+        # a Raspberry Pi whose slurm.conf counts one CPU
+        ("CoresPerSocket=4 CPUAlloc=0 CPUEfctv=1 CPUTot=1 RealMemory=4096 Sockets=1 "
+         "ThreadsPerCore=1", 1, 1, 4096, (4, 4096)),
+    ],
+)  # fmt: skip
+def test_a_node_offers_what_slurm_gives_to_jobs(
+    words: str, cores: int, idle_cores: int, memory_mib: int, installed: tuple[int, int]
+) -> None:
+    nodes = f"NodeName=n {words} State=IDLE Partitions=cpu\n"
+    (node,) = (facts := parse_cluster(PARTITIONS, nodes, "", "v", as_of_s=0.0)).nodes
+    assert (node.cores, node.idle_cores, node.memory_bytes) == (cores, idle_cores, memory_mib * MIB)
+    assert (node.installed_cores, node.installed_memory_bytes // MIB) == installed
+    state = states_of(facts, (candidate("cpu", "cpu"),))["cpu"]
+    assert (
+        state.node_sizes
+        == state.all_node_sizes
+        == ((cores * node.cpus_per_core, memory_mib * MIB, 1),)
+    )
 
 
 _SHARED = "SelectTypeParameters    = CR_CORE_MEMORY\n"

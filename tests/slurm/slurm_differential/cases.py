@@ -73,7 +73,17 @@ OVERLAP = World(
     ),
 )
 """Partitions over the same nodes; the GPUs by a feature, and by whole nodes."""
-WORLDS = (PLAIN, KEEP, LIMITS, MANY_NODES, OVERLAP, ACCOUNTS)
+
+
+def _reserving(files: dict[str, str]) -> dict[str, str]:
+    words = " CoreSpecCount=8 MemSpecLimit=300000"
+    text = files["slurm.conf"].replace("Feature=amd,h200", f"Feature=amd,h200{words}")
+    return {**files, "slurm.conf": text}
+
+
+RESERVED = World("reserved-for-the-system", edit_files=_reserving)
+"""Of 64 cores and 512,000 MB of the GPU node jobs get 56 and 212,000; the site file names all."""
+WORLDS = (PLAIN, KEEP, LIMITS, MANY_NODES, OVERLAP, RESERVED, ACCOUNTS)
 
 
 @dataclass(frozen=True)
@@ -169,6 +179,13 @@ CASES = (
         ("a least time over the default of the place", "-c4 --time-min=30", False),
         ("a least time below it", "-c4 --time-min=10", True),
         ("a least time and a limit", "-c4 --time-min=30 -t 40", True),
+    ),
+    *cases(
+        Case,
+        RESERVED,
+        ("memory of the node that jobs do not get", "--mem=220G", False),
+        ("memory that they get", "--mem=200G", True),
+        ("cores of the node that jobs do not get", "--mincpus=60", False),
     ),
     Case("no time limit, beside a partition with one", OVERLAP, ("-n1", "--time=0"), None),
     Case("a core's memory in a partition of whole nodes", OVERLAP, ("-n4", "--mem-per-cpu=64G"),
