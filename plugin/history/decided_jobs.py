@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import time
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import fields, replace
 from typing import Any
@@ -67,7 +68,7 @@ def with_usage(store: Store, jobs: list[PastJobRecord]) -> list[PastJobRecord]:
 
 
 def _using(job: PastJobRecord, usages: Sequence[Usage]) -> PastJobRecord:
-    usage = of_job(usages, job.user)
+    usage = of_job(_of_all_nodes(usages, job.nodes), job.user)
     if usage is None:
         return job
     values: dict[str, Any] = {
@@ -81,6 +82,16 @@ def _using(job: PastJobRecord, usages: Sequence[Usage]) -> PastJobRecord:
     if "gpu_utilisation" in values:
         values["gpu_utilisation_peak"] = None  # a mean over time is known in its place
     return replace(job, **values)
+
+
+def _of_all_nodes(usages: Sequence[Usage], nodes: int) -> list[Usage]:
+    """Return the usages without those of sources that tell of some of the job's nodes only."""
+    reported = {(usage.source, usage.reporter, usage.node) for usage in usages}
+    count = Counter((source, reporter) for source, reporter, _ in reported)
+    return [
+        usage for usage in usages
+        if not usage.node or count[usage.source, usage.reporter] >= nodes
+    ]  # fmt: skip
 
 
 def of_outcome(

@@ -158,22 +158,15 @@ def _read_sacct(text: str) -> _Reading:
         record = dict(zip(SACCT_FIELDS, parts, strict=True))
         job_id, dot, _ = record["JobID"].partition(".")
         if dot:
-            largest_bytes = count(record["MaxRSS"]) or 0
-            steps.setdefault(job_id, StepUsage()).add(largest_bytes, record["NNodes"], record)
+            steps.setdefault(job_id, StepUsage()).add(record)
         else:
             reading.add(job_id, record)
-    for job_id, usage in steps.items():
-        if job_id in reading.outcomes:
-            outcome = reading.outcomes[job_id]
-            reading.outcomes[job_id] = replace(
-                outcome,
-                max_rss_bytes=usage.host_bytes or None,
-                gpu_peak_bytes=usage.gpu_bytes or None,
-                disk_read_bytes=usage.disk_read_bytes or None,
-                disk_written_bytes=usage.disk_written_bytes or None,
-                gpu_utilisation=usage.gpu_mean(outcome.gpus, outcome.elapsed_s),
-                gpu_utilisation_peak=usage.gpu_peak,
-            )
+    for job_id in steps.keys() & reading.outcomes.keys():
+        job = reading.outcomes[job_id]
+        used = steps[job_id].used(nodes=job.nodes or 1, gpus=job.gpus, elapsed_s=job.elapsed_s)
+        values = used._asdict()
+        peak_bytes = values.pop("peak_bytes")
+        reading.outcomes[job_id] = replace(job, max_rss_bytes=peak_bytes, **values)
     return reading
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 import secrets
 import time
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import takewhile
@@ -17,7 +18,6 @@ from pathlib import PurePosixPath
 
 from berth.pilot import progress
 from berth.pilot.errors import DocumentError
-from berth.pilot.units import whole_number
 from berth.plugin.history.matching import JobDescription, describe_job, plain_name
 from berth.plugin.history.programs import LONGEST_TEXT, JobTexts, image_in, texts_of_script
 from berth.plugin.history.reading import SINGLETON, ReadJobs, Unreadable, checked_times, name_of
@@ -26,6 +26,7 @@ from berth.plugin.history.usage_files.reading import ReadUsages
 from berth.plugin.scheduler.node_kinds import recorded_nodes
 from berth.plugin.slurm import commands, submitted
 from berth.plugin.slurm.records import (
+    bytes_of,
     count,
     duration_s,
     gpu_type_in,
@@ -51,9 +52,13 @@ _ASKED = (*COLUMNS, "JobIDRaw", "Comment", "SubmitLine")
 _NEEDED = ("JobID", "User", "State", "Start", "End")
 _ENDED = frozenset(("completed", "failed", "timeout", "out-of-memory", "cancelled"))
 BROKEN_SUMMARIES = "jobs have a jobstats summary (AdminComment) that cannot be read"
+INCOMPLETE = (
+    "jobs ran steps whose memory together cannot be told (columns MaxRSS, NTasks, Start, End and "
+    "NodeList of every step): their peak is unknown"
+)
 IMPOSSIBLE = "jobs have a recorded GPU utilisation below 0 or above 100 %: it does not count"
+OTHER_CLUSTERS = "jobs are of other clusters (column Cluster): left out"
 _NEVER = frozenset(("", "Unknown", "None", "N/A"))
-_SIZE = re.compile(r"(\d{1,19}(?:\.\d{1,9})?)([KMGTP]?)B?([nc]?)")
 _FLAG_32, _FLAG_64 = 2**31, 2**63
 """Slurm's flag MEM_PER_CPU in numbers of 32 and of 64 bits."""
 _FLAGGED_BYTES = 2.0**50
@@ -67,7 +72,6 @@ _MINUTE_S = 60.0
 _MOST = 2**31
 _SCRIPTS_OF_KIND = 50
 """The most scripts that are read for one user and job name: those of the latest jobs."""
-_UNITS = {"": 0, "K": 10, "M": 20, "G": 30, "T": 40, "P": 50}
 
 Fields = Mapping[str, str]
 
@@ -136,7 +140,7 @@ def read_sacct(
 
     ``bar``: the separator between fields. Raises DocumentError where the header is missing.
     """
-    reading, header = RecordReading(cluster, utc=utc), None
+    reading, header = RecordReading(cluster, source, utc=utc), None
     for number, raw in enumerate(progress.steps("lines read", list(lines)), 1):
         line = raw.rstrip("\r\n")
         if not line.strip():
@@ -159,22 +163,35 @@ def read_sacct(
 
 
 class RecordReading:
-    """Reads records of jobs and steps, one mapping of sacct's columns each."""
+    """Reads records of jobs and steps, one mapping of sacct's columns each.
 
-    def __init__(self, cluster: str, *, utc: bool) -> None:
-        self.read = ReadJobs()
-        self._cluster, self._utc = cluster, utc
-        self._summaries, self._now_s = ReadUsages(), time.time()
+    Two clusters give one id to different jobs: where records name several clusters, those of
+    ``cluster`` alone are read.
+    """
+
+    def __init__(self, cluster: str, source: str, *, utc: bool) -> None:
+        self._cluster, self._source, self._utc = cluster, source, utc
+        self._now_s = time.time()
+        self._jobs_of: Counter[str] = Counter()
+        """Number of jobs by the cluster that their records name."""
+        self._begin("", ReadJobs())
+
+    def _begin(self, of: str, read: ReadJobs) -> None:
+        self._of, self.read, self._summaries = of, read, ReadUsages()
         self._steps: dict[str, StepUsage] = {}
 
     def take(self, number: int, line: str, fields: Fields) -> None:
         """Add the job or step in ``fields``; ``number`` and ``line`` name it in messages."""
-        read = self.read
         job_id, dot, _ = fields["JobID"].partition(".")
+        of = fields.get("Cluster") or self._of
+        if of != self._of and (of == self._cluster or not self._jobs_of):
+            self._begin(of, ReadJobs(broken=self.read.broken, examples=self.read.examples))
+        self._jobs_of[of] += not dot
+        if of != self._of:
+            return
+        read = self.read
         if dot:
-            nodes = fields.get("NNodes") or fields.get("AllocNodes", "")
-            largest_bytes = _bytes(fields.get("MaxRSS", "")) or 0
-            self._steps.setdefault(job_id, StepUsage()).add(largest_bytes, nodes, fields)
+            self._steps.setdefault(job_id, StepUsage()).add(fields)
             return
         try:
             arguments = _submitted_arguments(
@@ -196,8 +213,18 @@ class RecordReading:
             read.with_arguments.add(job_id)
 
     def done(self) -> ReadJobs:
-        """Return the jobs, with what their steps used."""
+        """Return the jobs, with what their steps used. Raises DocumentError for jobs of several
+        clusters of which none is called ``cluster``."""
         read, summaries = self.read, self._summaries
+        others = self._jobs_of.total() - self._jobs_of[self._of]
+        if others and self._of != self._cluster:
+            raise DocumentError(
+                self._source,
+                f"has jobs of several clusters: {', '.join(sorted(self._jobs_of))}",
+                hint=f"write a file for each (sacct -M {self._of}), or give one: --cluster NAME",
+            )
+        if others:
+            read.changed[OTHER_CLUSTERS] = others
         _add_usage(read, self._steps)
         read.usages = summaries.usages
         read.changed |= summaries.left_out
@@ -221,21 +248,17 @@ def _add_summary(
 def _add_usage(read: ReadJobs, steps: Mapping[str, StepUsage]) -> None:
     """Add to the jobs what their steps used, and count what cannot be."""
     for job_id in steps.keys() & read.jobs.keys():
-        job, usage = read.jobs[job_id], steps[job_id]
-        peak_bytes = max(usage.host_bytes, job.peak_bytes or 0)
-        read.jobs[job_id] = replace(
-            job,
-            peak_bytes=peak_bytes or None,
-            peak_source="polled" if peak_bytes else "",
-            gpu_peak_bytes=usage.gpu_bytes or None,
-            disk_read_bytes=usage.disk_read_bytes or None,
-            disk_written_bytes=usage.disk_written_bytes or None,
-            gpu_utilisation=usage.gpu_mean(job.gpus, job.elapsed_s),
-            gpu_utilisation_peak=usage.gpu_peak,
-        )
-    impossible = sum(usage.impossible for job_id, usage in steps.items() if job_id in read.jobs)
-    if impossible:
-        read.changed[IMPOSSIBLE] = impossible
+        job = read.jobs[job_id]
+        used = steps[job_id].used(nodes=job.nodes, gpus=job.gpus, elapsed_s=job.elapsed_s)
+        source = "polled" if used.peak_bytes else ""
+        read.jobs[job_id] = replace(job, **used._asdict(), peak_source=source)
+    of_jobs = [usage for job_id, usage in steps.items() if job_id in read.jobs]
+    for sentence, jobs in (
+        (IMPOSSIBLE, sum(usage.impossible for usage in of_jobs)),
+        (INCOMPLETE, sum(usage.incomplete for usage in of_jobs)),
+    ):
+        if jobs:
+            read.changed[sentence] = jobs
 
 
 def _header(line: str, source: str, bar: str) -> tuple[str, ...]:
@@ -251,7 +274,7 @@ def _header(line: str, source: str, bar: str) -> tuple[str, ...]:
     return header
 
 
-_OLDER = ("Elapsed", "Timelimit", "NCPUS", "AllocNodes", "JobIDRaw")
+_OLDER = ("Cluster", "Elapsed", "Timelimit", "NCPUS", "AllocNodes", "JobIDRaw")
 
 
 def _fields(parts: list[str], header: Sequence[str], bar: str) -> Fields:
@@ -311,8 +334,6 @@ def _job(
         energy_j=count(fields.get("ConsumedEnergyRaw", "")) or None,  # 0: it is not measured
         time_limit_s=_limit_s(fields),
         request_bytes=_request(fields.get("ReqMem", ""), cores, nodes),
-        peak_bytes=_bytes(fields.get("MaxRSS", "")),
-        peak_source="polled" if _bytes(fields.get("MaxRSS", "")) else "",
     )
 
 
@@ -395,13 +416,15 @@ def _request(text: str, cores: int, nodes: int) -> int | None:
     Accounting of old versions may hold Slurm's own flag for "per core" within the number, which is
     then above 2,048 TiB (2^31 MiB).
     """
-    match = _SIZE.fullmatch(text)
-    if match is None or not float(match[1]):
+    number = text.rstrip("nc")
+    form = text[len(number) :]
+    in_mib = number[-1:].isdigit() or number.endswith("M")
+    size: float = bytes_of(f"{number.rstrip('M')}M" if in_mib else number) or 0
+    if not size or len(form) > 1:
         return None
-    size, form = float(match[1]) * 2.0 ** _UNITS[match[2] or "M"], match[3]
     if size / (1 if form else max(nodes, 1)) >= _FLAGGED_BYTES:
         plain_mib = int(size) // 2**20 - (_FLAG_64 if size >= _FLAG_64 * 2.0**20 else _FLAG_32)
-        if match[2] not in ("", "M") or not 0 < plain_mib < _FLAG_32:
+        if not in_mib or not 0 < plain_mib < _FLAG_32:
             return None
         size, form = float(plain_mib) * 2**20, "c"
     if form == "c":
@@ -411,22 +434,8 @@ def _request(text: str, cores: int, nodes: int) -> int | None:
     return int(size) if size < 2**60 else None
 
 
-def _bytes(text: str) -> int | None:
-    match = _SIZE.fullmatch(text)
-    if match is None or match[3]:
-        return None
-    size = float(match[1]) * 2.0 ** _UNITS[match[2]]
-    return int(size) if 1 <= size < 2**60 else None
-
-
 def _moment(text: str, *, utc: bool) -> float:
-    """Return a time that sacct wrote (``2026-11-21T19:00:00``, or Unix seconds) as Unix time.
-
-    Raises Unreadable. sacct writes Unix seconds with SLURM_TIME_FORMAT=%s.
-    """
-    seconds = whole_number(text, 10**11 - 1)
-    if seconds is not None:
-        return float(seconds)
+    """Return a time that sacct wrote as Unix time. Raises Unreadable."""
     moment = moment_s(text, utc=utc)
     if moment is None:
         raise Unreadable(f"{text[:30]!r} is no time")

@@ -16,7 +16,8 @@ from berth.pilot.units import whole_number
 
 _KEY = re.compile(r"(?:^|\s)([A-Za-z][A-Za-z0-9_/:]*)=")
 _MEMORY = re.compile(r"(?:^|,)mem=(\d{1,12}(?:\.\d{1,9})?)([KMGTP]?)(?=,|$)", re.ASCII)
-_POWERS = {"K": 10, "": 20, "M": 20, "G": 30, "T": 40, "P": 50}
+_SIZE = re.compile(r"(\d{1,19}(?:\.\d{1,9})?)([KMGTP]?)B?", re.ASCII)
+_POWERS = {"": 0, "K": 10, "M": 20, "G": 30, "T": 40, "P": 50}
 _CLOCK = re.compile(r"(?:(\d{1,9})-)?(?:(\d{1,9}):)?(\d{1,9}):(\d{1,9})(?:\.\d{1,9})?")
 _GRES = re.compile(r"(?P<name>[^:(,=]+)(?::(?P<type>[^:(,=]+))?[:=](?P<count>\d+)(?P<unit>[KMG]?)")
 
@@ -84,8 +85,11 @@ def duration_s(text: str | None) -> float | None:
 
 def moment_s(text: str, *, utc: bool) -> float | None:
     """Return ``2026-11-21T19:00:00``, in UTC or local time, as Unix time; None where ``text`` is no
-    time.
+    time. Unix seconds, which sacct writes with SLURM_TIME_FORMAT=%s, are read, too.
     """
+    seconds = whole_number(text, 10**11 - 1)
+    if seconds is not None:
+        return float(seconds)
     try:
         parsed = time.strptime(text, "%Y-%m-%dT%H:%M:%S")
         return float(calendar.timegm(parsed) if utc else time.mktime(parsed))
@@ -136,6 +140,12 @@ def memory_in(tres: str) -> int | None:
     ``mem=``.
     """
     match = _MEMORY.search(tres)
+    return None if match is None else bytes_of(match[1] + (match[2] or "M"))
+
+
+def bytes_of(text: str) -> int | None:
+    """Return ``4096``, ``12000K`` or ``1.5G`` in bytes; None where ``text`` is no such size."""
+    match = _SIZE.fullmatch(text)
     return None if match is None else int(float(match[1]) * 2.0 ** _POWERS[match[2]])
 
 

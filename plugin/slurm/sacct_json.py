@@ -45,7 +45,7 @@ def read_sacct_json(text: str, cluster: str, *, source: str) -> ReadJobs:
     jobs = data.get("jobs") if isinstance(data, dict) else None
     if not isinstance(jobs, list):
         raise DocumentError(source, "has no list of jobs", hint=HINT)
-    reading = RecordReading(cluster, utc=True)
+    reading = RecordReading(cluster, source, utc=True)
     for number, job in enumerate(progress.steps("jobs read", jobs), 1):
         try:
             records = list(_records(job))
@@ -73,7 +73,9 @@ def _records(job: Any) -> Iterator[Fields]:
     comment = job.get("comment") or {}
     states = job["state"]["current"]
     limit = _number(times.get("limit"))
+    of = str(job.get("cluster") or (job.get("association") or {}).get("cluster") or "")
     yield {
+        "Cluster": of,
         "JobID": job_id,
         "JobIDRaw": str(_number(job["job_id"])),
         "User": str((job.get("association") or {}).get("user") or job.get("user") or ""),
@@ -96,21 +98,25 @@ def _records(job: Any) -> Iterator[Fields]:
         "SubmitLine": str(job.get("submit_line") or ""),
         "JobName": str(job.get("name") or ""),
     }
-    for index, step in enumerate(job.get("steps") or []):
-        yield _step(f"{job_id}.{index}", step)
+    for step in job.get("steps") or []:
+        yield {"Cluster": of, **_step(job_id, step)}
 
 
-def _step(step_id: str, step: Any) -> Fields:
-    tres = step.get("tres") or {}
+def _step(job_id: str, step: Any) -> Fields:
+    tres, times = step.get("tres") or {}, step.get("time") or {}
+    name = str((step.get("step") or {}).get("id") or "").rpartition(".")[2]
     used = {
         column: _tres_text((tres.get(above) or {}).get(key) or [], mib=False)
         for column, (above, key) in _USED.items()
     }
     return {
-        "JobID": step_id,
+        "JobID": f"{job_id}.{name}",
         "NNodes": str(_number((step.get("nodes") or {}).get("count")) or ""),
+        "NodeList": str((step.get("nodes") or {}).get("range") or ""),
         "NTasks": str(_number((step.get("tasks") or {}).get("count")) or ""),
-        "ElapsedRaw": str(_number((step.get("time") or {}).get("elapsed")) or 0),
+        "Start": _moment(times.get("start")),
+        "End": _moment(times.get("end")),
+        "ElapsedRaw": str(_number(times.get("elapsed")) or 0),
         "MaxRSS": _count((tres.get("requested") or {}).get("max") or [], "mem"),
         "AllocTRES": _tres_text(tres.get("allocated") or [], mib=True),
         **used,
@@ -153,7 +159,7 @@ def _moment(value: Any) -> str:
 
 def _count(tres: Sequence[Mapping[str, Any]], kind: str) -> str:
     counts = (_number(each.get("count")) for each in tres if each.get("type") == kind)
-    return str(next((count for count in counts if count), ""))
+    return str(next((count for count in counts if count is not None), ""))
 
 
 def _tres_text(tres: Sequence[Mapping[str, Any]], *, mib: bool) -> str:
@@ -171,7 +177,7 @@ def _tres_text(tres: Sequence[Mapping[str, Any]], *, mib: bool) -> str:
 def _asked_memory(asked: Sequence[Mapping[str, Any]], required: Mapping[str, Any]) -> str:
     """Return ReqMem: of the whole job, else per node (n) or per core (c)."""
     whole = _count(asked, "mem")
-    if whole:
+    if whole not in {"", "0"}:
         return f"{whole}M"
     for key, form in (("memory_per_node", "Mn"), ("memory_per_cpu", "Mc")):
         memory = _number(required.get(key))

@@ -68,7 +68,8 @@ def history() -> None:
 @_formats
 @click.option("--days", type=click.FloatRange(min=0), default=30.0,
               help="Ask for so many days the first time; later only for what is new.")  # fmt: skip
-@click.option("--cluster", help="Name under which job ids are unique. Default: the site's.")
+@click.option("--cluster", help="Name under which job ids are unique, also within a file of "
+              "several clusters. Default: the site's.")  # fmt: skip
 @click.option("--utc", is_flag=True, help="Times in sacct's FILE are UTC, not local.")
 @json_option
 @store_options

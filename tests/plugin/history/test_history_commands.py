@@ -77,8 +77,9 @@ def test_the_rules_of_a_workflow_are_programs_in_history_and_when_placed(
     for number, uuid in enumerate(UUIDS[:6]):
         start = 1_793_527_200 + 5000 * number
         lines.append(
-            f"{number}|alice|cpu|COMPLETED|{start}|{start + 600}|60|16|1|64G|3G|"
-            f"rule_align_wildcards_S{number}|{uuid}"
+            f"{number}|alice|cpu|COMPLETED|{start}|{start + 600}|60|16|1|64G||"
+            f"rule_align_wildcards_S{number}|{uuid}\n"
+            f"{number}.batch||||{start}|{start + 600}||16|1||3G||batch"
         )
     file = site.folder / "jobs.txt"
     file.write_text("\n".join(lines) + "\n")

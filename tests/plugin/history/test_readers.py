@@ -61,7 +61,7 @@ def step(job_id: str, peak: str, *, tasks: str = "1", nodes: str = "1") -> str:
 
 
 def test_a_job_with_its_steps() -> None:
-    read = sacct(row(), step("7.batch", "1000K"), step("7.0", "3G"), step("7.extern", ""))
+    read = sacct(row(), step("7.batch", "1G"), step("7.0", "2G"), step("7.extern", ""))
     job = read.jobs["7"]
     assert (job.user, job.account, job.queue, job.name) == ("alice", "phys", "cpu", "align.sh")
     assert (job.elapsed_s, job.cores, job.gpus, job.time_limit_s) == (600.0, 4, 2, 3600.0)
@@ -81,8 +81,8 @@ def test_a_job_with_its_steps() -> None:
         ("gres/gpumem=-5,mem=60G", "1", None),
         ("gres/gpumem=99999999999999999999,mem=60G", "1", None),
         ("gres/gpumem=900000P,mem=60G", "1", None),
-        ("gres/gpumem=", "", None),
-        ("", "", None),
+        ("gres/gpumem=", "1", None),
+        ("", "1", None),
     ],
 )
 def test_gpu_memory_is_read_beside_the_hosts_and_never_taken_from_it(
@@ -91,7 +91,7 @@ def test_gpu_memory_is_read_beside_the_hosts_and_never_taken_from_it(
     step = row("7.0", user="", peak="60G", tasks=tasks, name="batch", usage=usage)
     job = sacct(row(), step).jobs["7"]
     assert job.gpu_peak_bytes == peak
-    assert job.peak_bytes == 60 * GIB * max(1, int(tasks or 1))
+    assert job.peak_bytes == 60 * GIB * int(tasks)
 
 
 def test_nodes_processor_time_disk_and_energy_are_read() -> None:

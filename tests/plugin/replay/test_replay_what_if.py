@@ -41,10 +41,11 @@ def job(
     queue: str = "batch",
 ) -> str:  # fmt: skip
     moments = [f"{1_700_000_000 + at}" for at in (submit, submit, submit + run)]
-    return "|".join([
-        str(number), user, queue, state, *moments, "10", str(cores), "1", asked, peak, tres, name,
-        line,
-    ]) + "\n"  # fmt: skip
+    shape = ["10", str(cores), "1", asked]
+    lines = [[str(number), user, queue, state, *moments, *shape, "", tres, name, line]]
+    if peak:
+        lines.append([f"{number}.batch", "", "", state, *moments, *shape, peak, tres, "batch", ""])
+    return "".join("|".join(fields) + "\n" for fields in lines)
 
 
 @pytest.fixture

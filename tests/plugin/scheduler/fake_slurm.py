@@ -59,6 +59,7 @@ def accounted(job: str, state: str = "COMPLETED", **fields: object) -> str:
         "End": "2026-11-21T18:01:11",
         "ExitCode": "0:0",
         "NNodes": 1,
+        "NTasks": 1 if "." in job else "",
         "NCPUS": 4,
         "AllocTRES": "billing=4,cpu=4,gres/gpu=2,gres/gpu:h200=2,mem=1G,node=1",
         "Timelimit": "" if "." in job else "01:00:00",

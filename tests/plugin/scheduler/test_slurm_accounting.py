@@ -61,7 +61,7 @@ def test_steps_add_their_peak_memory_to_their_job(slurm: FakeSlurm) -> None:
     steps = [accounted("7.batch", MaxRSS=2048), accounted("7.0", MaxRSS=4096), accounted("8.0")]
     slurm.says("sacct", accounted("7") + "".join(steps) + accounted("9", "OUT_OF_MEMORY"))
     found = Slurm().outcomes(("7", "9"))
-    assert {job: o.max_rss_bytes for job, o in found.items()} == {"7": 4096, "9": None}
+    assert {job: o.max_rss_bytes for job, o in found.items()} == {"7": 2048 + 4096, "9": None}
     assert found["9"].state == "out-of-memory"
 
 
@@ -74,7 +74,7 @@ def test_gpu_memory_is_that_of_a_gpu_beside_the_hosts(slurm: FakeSlurm) -> None:
         + accounted("8") + accounted("8.0", MaxRSS=4096, TRESUsageInMax="odd"),
     )  # fmt: skip
     found = Slurm().outcomes(("7", "8"))
-    assert (found["7"].max_rss_bytes, found["7"].gpu_peak_bytes) == (3000, 4000)
+    assert (found["7"].max_rss_bytes, found["7"].gpu_peak_bytes) == (3000 + 4 * 100, 4000)
     assert (found["8"].max_rss_bytes, found["8"].gpu_peak_bytes) == (4096, None)
 
 
@@ -84,10 +84,12 @@ def test_memory_is_that_of_a_node_and_of_each_task_of_an_array(slurm: FakeSlurm)
         "sacct",
         accounted("7_0") + accounted("7_0.0", MaxRSS=1000, NTasks=8, NNodes=2)
         + accounted("7_1") + accounted("7_1.batch", MaxRSS=3000, NTasks=1)
-        + accounted("7_1.0", MaxRSS=500, NTasks="x"),
+        + accounted("7_1.0", MaxRSS=500)
+        + accounted("7_2") + accounted("7_2.0", MaxRSS=500, NTasks="x"),
     )  # fmt: skip
-    found = Slurm().outcomes(("7_0", "7_1"))
-    assert {job: o.max_rss_bytes for job, o in found.items()} == {"7_0": 4000, "7_1": 3000}
+    found = Slurm().outcomes(("7_0", "7_1", "7_2"))
+    peaks = {job: o.max_rss_bytes for job, o in found.items()}
+    assert peaks == {"7_0": 4000, "7_1": 3500, "7_2": None}
 
 
 @pytest.mark.parametrize(
