@@ -9,7 +9,7 @@ PYTEST := $(PY) -m pytest --numprocesses auto --dist loadfile --no-loadscope-reo
 SELECTION ?= -m 'not slow'
 CHAOS := tests/chaos:tests/support:tests/slurm:tests/flux
 
-.PHONY: help venv tools slurm flux-python clients deep browser demo test test-quick coverage mutation lint typecheck sizes audit \
+.PHONY: help venv tools emulators slurm flux-python clients deep browser demo test test-quick coverage mutation lint typecheck sizes audit \
   gate gate-full bench schemas screenshots site differential differential-flux matrix \
   mig-sweep simulate soak soak-hour chaos fresh-site day-one first-week replay-fidelity replay-peer fuzz fuzz-models packages packages-check lock \
   lowest newest-python nightly clean
@@ -32,6 +32,9 @@ venv: $(VENV)/.ready  ## the development environment in .venv
 
 tools:  ## a C compiler and valgrind, installed when missing and allowed
 	@deploy/system-packages gcc libc6-dev valgrind
+
+emulators:  ## qemu-user and a cross compiler for the tests on other CPUs; optional
+	@deploy/system-packages --optional qemu-user-static gcc-aarch64-linux-gnu libc6-dev-arm64-cross
 
 slurm:  ## Slurm's daemons for the tests on a private cluster, likewise
 	@deploy/system-packages --optional slurmctld slurmd slurm-client slurm-wlm-basic-plugins munge \
@@ -74,7 +77,7 @@ screenshots: venv browser  ## the pictures of the page in the documentation, by 
 schemas: venv  ## docs/schemas: what commands print with --json
 	PYTHONPATH=tests/support:tests/nvml:tests/slurm:tests/flux:tests/plugin/scheduler:. $(PY) tests/support/json_outputs.py
 
-test: venv tools slurm flux-python clients deep browser  ## every test but the slow ones; all of them with SELECTION=
+test: venv tools emulators slurm flux-python clients deep browser  ## every test but the slow ones; all of them with SELECTION=
 	$(PYTEST) --durations 15 $(SELECTION)
 
 test-quick: venv  ## the tests that need no Slurm and no valgrind

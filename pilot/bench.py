@@ -255,6 +255,8 @@ def _measured_on(suite: Suite, machine: Topology, *, full: bool) -> str:
     ]
     if suite.openmp is None:
         parts.append("no OpenMP: rates of the whole platform are of one core")
+    if suite.left_out:
+        parts.append(suite.left_out)
     return "; ".join(parts)
 
 
@@ -282,7 +284,7 @@ def _anchor_steps(
     suite: Suite, machine: Topology, cores: int, *, full: bool
 ) -> list[tuple[str, int, int]]:
     """Return (kernel, size, threads) of the kernel runs that need at most half of the memory."""
-    names = [kernel.name for kernel in suite.kernels] if full else list(ANCHORS)
+    names = [kernel.name for kernel in suite.chosen(() if full else ANCHORS)]
     teams = (1, cores) if full and cores > 1 else (1,)
     steps = []
     for size in FULL_SIZES if full else QUICK_SIZES:

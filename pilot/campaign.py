@@ -120,7 +120,7 @@ def _alone(path: Path) -> Iterator[None]:
 
 
 def _run(options: CampaignOptions, suite: Suite, say: Say) -> CampaignResult:
-    kernels = [suite.kernel(name) for name in options.kernels] or list(suite.kernels)
+    kernels = suite.chosen(options.kernels)
     known = {p.name: p for p in read_profiles(options.output)} if options.output.exists() else {}
     failed: list[str] = []
     done = 0

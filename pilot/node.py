@@ -131,7 +131,9 @@ def measure_node(
     result = begin(into, node=node)
     try:
         suite = build()
-        wanted = [suite.kernel(k).name for k in kernels] or [k.name for k in suite.kernels]
+        wanted = [kernel.name for kernel in suite.chosen(kernels)]
+        if suite.left_out:
+            result = result.model_copy(update={"problems": (suite.left_out,)})
         large = () if kernels else _large(suite)
         if result.platform is None or result.platform.name != name:
             signature = measure_signature(

@@ -19,7 +19,7 @@ import os
 import signal
 import statistics
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
@@ -66,8 +66,6 @@ class KernelRun:
     outer_total: int
     seconds: tuple[float, ...]
     """Measured seconds of each repetition; divided by ``fraction``, those of a whole repetition."""
-    checksum: float | None
-    """Sum over the kernel's output values; None if the sum is not finite."""
 
     @property
     def fraction(self) -> float:
@@ -111,7 +109,8 @@ class BenchResult:
 class Suite:
     """The built reference suite, which runs the kernels and the parts of the machine benchmark.
 
-    If the OpenMP build failed, ``openmp_problem`` has the reason.
+    If the OpenMP build failed, ``openmp_problem`` has the reason. Kernels whose results are wrong
+    on this machine are not among ``kernels``; ``left_out`` names them.
     """
 
     build: Build
@@ -132,13 +131,33 @@ class Suite:
         """Return why there is no OpenMP binary, or None if there is one."""
         return self.build.openmp_problem
 
+    @property
+    def left_out(self) -> str | None:
+        """Return a sentence about the kernels that are left out as wrong, or None."""
+        if not self.build.wrong:
+            return None
+        return (
+            f"left out, as {self.build.compiler} gets them wrong on this machine: "
+            f"{', '.join(self.build.wrong)} ('{self.serial} check' says how)"
+        )
+
     def kernel(self, name: str) -> Kernel:
-        """Return the suite's kernel with this name. Raises UsageError for unknown names."""
+        """Return the suite's kernel with this name. Raises UsageError where there is none."""
         for kernel in self.kernels:
             if kernel.name == name:
                 return kernel
         known = ", ".join(kernel.name for kernel in self.kernels)
-        raise UsageError(f"no kernel {name!r} in the suite", hint=f"there are: {known}")
+        left_out = f"; {self.left_out}" if name in self.build.wrong else ""
+        raise UsageError(f"no kernel {name!r} in the suite{left_out}", hint=f"there are: {known}")
+
+    def chosen(self, names: Sequence[str] = ()) -> tuple[Kernel, ...]:
+        """Return the kernels of these names (none: all of the suite), without those left out.
+
+        Raises UsageError for unknown names.
+        """
+        if not names:
+            return self.kernels
+        return tuple(self.kernel(name) for name in names if name not in self.build.wrong)
 
     def work(self, size: int) -> dict[str, KernelWork]:
         """Return the work of one repetition at the target size ``size``, by kernel name."""
@@ -242,6 +261,7 @@ def build_suite(*, sources: Path | None = None, cache: Path | None = None) -> Su
     kernels = tuple(
         Kernel(entry["name"], entry["group"], entry["sampled"], tuple(entry["default_sizes"]))
         for entry in entries
+        if entry["name"] not in binaries.wrong
     )
     return Suite(binaries, kernels)
 
@@ -254,7 +274,6 @@ def parse_run(answer: Any) -> KernelRun:
         outer_executed=answer["outer_executed"],
         outer_total=answer["outer_total"],
         seconds=tuple(answer["seconds"]),
-        checksum=answer["checksum"],
     )
 
 

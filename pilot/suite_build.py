@@ -17,7 +17,7 @@ import subprocess
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from importlib import resources
 from pathlib import Path
 
@@ -26,7 +26,8 @@ from berth.pilot.errors import PilotError, ToolMissing
 SERIAL_NAME = "berth-kernels"
 OPENMP_NAME = "berth-kernels-omp"
 _MANIFEST = "build.json"
-_COMPILE_TIMEOUT_S = 300
+_TIMEOUT_S = 1200
+"""Of a compiler or a check that hangs; both take seconds on an idle machine."""
 
 _INSTALL_HINT = (
     "install one (Debian, Ubuntu: apt install gcc libc6-dev; Red Hat, SUSE: dnf or zypper "
@@ -36,7 +37,7 @@ _INSTALL_HINT = (
 _V3_FEATURES = frozenset({"avx", "avx2", "fma", "bmi1", "bmi2", "f16c", "movbe"})
 # haswell names the same level to compilers that are too old to know it as x86-64-v3.
 _V3_FLAGS = ("-march=x86-64-v3", "-march=haswell")
-_COMMON_FLAGS = ("-std=c11", "-O3", "-ffast-math", "-fno-math-errno")
+COMMON_FLAGS = ("-std=c11", "-O3", "-ffast-math", "-fno-math-errno")
 
 
 @dataclass(frozen=True)
@@ -49,6 +50,8 @@ class Build:
     flags: tuple[str, ...]
     openmp_problem: str | None
     """Why the OpenMP binary could not be built; None if it was built."""
+    wrong: tuple[str, ...] = ()
+    """Kernels whose results, as built here, are not those of their references."""
 
     @property
     def serial(self) -> Path:
@@ -169,7 +172,7 @@ def _has_v3() -> bool:
 
 def _digest(sources: Path, command: list[str], identity: str) -> str:
     digest = hashlib.sha256()
-    for part in (*command, identity, *_COMMON_FLAGS, platform.machine(), str(_has_v3())):
+    for part in (*command, identity, *COMMON_FLAGS, platform.machine(), str(_has_v3())):
         digest.update(part.encode() + b"\0")
     for path in sorted([*sources.glob("*.c"), *sources.glob("*.h")]):
         digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
@@ -180,8 +183,9 @@ def _read(folder: Path) -> Build | None:
     try:
         manifest = json.loads((folder / _MANIFEST).read_text(encoding="utf-8"))
         build = Build(
-            folder, manifest["compiler"], tuple(manifest["flags"]), manifest["openmp_problem"]
-        )
+            folder, manifest["compiler"], tuple(manifest["flags"]), manifest["openmp_problem"],
+            tuple(manifest["wrong"]),
+        )  # fmt: skip
     except (OSError, ValueError, KeyError, TypeError):
         return None
     complete = build.serial.is_file() and (build.openmp is None or build.openmp.is_file())
@@ -191,18 +195,23 @@ def _read(folder: Path) -> Build | None:
 def _build_into(
     temporary: Path, folder: Path, sources: Path, command: list[str], identity: str
 ) -> Build:
-    flags = [*_COMMON_FLAGS, *_instruction_set(command)]
+    flags = [*COMMON_FLAGS, *_instruction_set(command)]
     openmp = _start(command, [*flags, "-fopenmp"], sources, temporary / OPENMP_NAME)
     serial = _start(command, flags, sources, temporary / SERIAL_NAME)
-    openmp_problem = _outcome(openmp, temporary / OPENMP_NAME)
-    problem = _outcome(serial, temporary / SERIAL_NAME)
+    openmp_problem = _outcome(openmp)
+    problem = _outcome(serial)
+    wrong: set[str] = set()
+    if not problem:
+        problem = _check(temporary / SERIAL_NAME, wrong)
+    if not problem and not openmp_problem:
+        openmp_problem = _check(temporary / OPENMP_NAME, wrong)
     if problem:
         missing_headers = "No such file" in problem or "not found" in problem
         raise PilotError(
             f"{shlex.join(command)} cannot build the reference kernels: {problem}",
             hint=_INSTALL_HINT if missing_headers else "try another compiler in the variable CC",
         )
-    unplaced = Build(temporary, identity, tuple(flags), openmp_problem)
+    unplaced = Build(temporary, identity, tuple(flags), openmp_problem, tuple(sorted(wrong)))
     manifest = {k: v for k, v in asdict(unplaced).items() if k != "folder"}
     (temporary / _MANIFEST).write_text(json.dumps(manifest, indent=1) + "\n", encoding="utf-8")
     temporary.chmod(0o755)
@@ -216,7 +225,7 @@ def _build_into(
             f"the reference kernels cannot be put into {folder}: {error.strerror}",
             hint="remove that folder and try again",
         ) from error
-    return Build(folder, unplaced.compiler, unplaced.flags, unplaced.openmp_problem)
+    return replace(unplaced, folder=folder)
 
 
 def _instruction_set(command: list[str]) -> list[str]:
@@ -250,25 +259,36 @@ def _start(
     )
 
 
-def _outcome(compiling: subprocess.Popen[str], target: Path) -> str | None:
-    """Return why building a binary failed, or None if the binary works."""
+def _outcome(compiling: subprocess.Popen[str]) -> str | None:
+    """Return why building a binary failed, or None."""
     with compiling:
         try:
-            _, errors = compiling.communicate(timeout=_COMPILE_TIMEOUT_S)
+            _, errors = compiling.communicate(timeout=_TIMEOUT_S)
         except subprocess.TimeoutExpired:
             compiling.kill()
-            return f"took longer than {_COMPILE_TIMEOUT_S} s"
-    if compiling.returncode != 0:
-        lines = [line.strip() for line in errors.splitlines() if line.strip()]
-        telling = [line for line in lines if "error" in line.lower()]
-        return (telling or lines or [f"exit status {compiling.returncode}"])[0]
+            return f"took longer than {_TIMEOUT_S} s"
+    if compiling.returncode == 0:
+        return None
+    lines = [line.strip() for line in errors.splitlines() if line.strip()]
+    telling = [line for line in lines if "error" in line.lower()]
+    return (telling or lines or [f"exit status {compiling.returncode}"])[0]
+
+
+def _check(binary: Path, wrong: set[str]) -> str | None:
+    """Add the kernels that are wrong to ``wrong``; return why none can be used, or None."""
     # Few threads that sleep while waiting: the machine may be busy or have very many cores.
     environment = {**os.environ, "OMP_NUM_THREADS": "4", "OMP_WAIT_POLICY": "passive"}
-    environment["TMPDIR"] = str(target.parent)  # the kernels of files make theirs there
+    environment["TMPDIR"] = str(binary.parent)  # the kernels of files make theirs there
     try:
-        subprocess.run(
-            [str(target), "check"], capture_output=True, timeout=60, check=True, env=environment
-        )
-    except (OSError, subprocess.SubprocessError) as error:
-        return f"what it built does not pass its own check ({error})"
+        done = subprocess.run(
+            [str(binary), "check"], capture_output=True, text=True, timeout=_TIMEOUT_S,
+            check=False, env=environment,
+        )  # fmt: skip
+        answer = json.loads(done.stdout)
+        passed, failed = answer["passed"], answer["wrong"]
+    except (OSError, subprocess.SubprocessError, ValueError, KeyError) as error:
+        return f"what it built does not run its own check ({error})"
+    if not passed:
+        return f"what it built does not pass its own check ({done.stderr.splitlines()[0]})"
+    wrong.update(failed)
     return None

@@ -43,7 +43,7 @@ struct array_plan {
     int64_t count;
     enum element element;
     enum fill fill;
-    bool output; /* part of the checksum */
+    bool output; /* checked against the reference */
 };
 
 struct plan {
@@ -63,7 +63,7 @@ struct work {
     struct plan plan;
     int64_t outer_run; /* how many of plan.outer iterations a repetition executes */
     void *array[MAX_ARRAYS];
-    double result[MAX_RESULTS]; /* what reductions leave; part of the checksum */
+    double result[MAX_RESULTS]; /* what reductions leave */
 };
 
 struct kernel {
@@ -107,7 +107,7 @@ void plan_loop(struct plan *plan, int64_t n, int64_t bytes, int64_t flops);
 /* Add arrays to the plan; arrays are numbered in the order they are added.
  *
  * plan_arrays adds one array of reals for each letter, which says how it is filled: z zero, o one,
- * r ramp, s ramp with random signs, p position; in capitals if it is part of the checksum. */
+ * r ramp, s ramp with random signs, p position; in capitals if it is an output. */
 void plan_arrays(struct plan *plan, int64_t count, const char *letters);
 void plan_ints(struct plan *plan, int64_t count, enum fill fill);
 void plan_indices(struct plan *plan, int64_t count);
@@ -139,10 +139,17 @@ static inline uint64_t mix(uint64_t value)
 int64_t plan_memory(const struct plan *plan);
 struct work *work_new(const struct kernel *kernel, int64_t target, double fraction);
 void work_free(struct work *work);
-double work_checksum(const struct work *work);
 bool work_within_bounds(const struct work *work); /* no array was written past its end */
 
 double now_s(void);
+
+/* references.c: leaves in the work set, all of whose reals are doubles, what one repetition of the kernel
+ * should leave there. False: there is no reference of that kernel. */
+bool reference_run(const char *name, struct work *work);
+
+/* check.c: the value with a small relative error at random, when the check asks how errors grow; else
+ * the value. References disturb what they compute with large terms that cancel. */
+double disturbed(double value);
 
 /* Subcommands outside main.c; each returns the exit status. */
 int run_check(void);

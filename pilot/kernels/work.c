@@ -1,4 +1,4 @@
-/* Plans and work sets: sizes, allocation, first touch and checksums. */
+/* Plans and work sets: sizes, allocation and first touch. */
 #define _POSIX_C_SOURCE 200809L
 #include <stdlib.h>
 #include <string.h>
@@ -204,34 +204,6 @@ bool work_within_bounds(const struct work *work)
                 return false;
     }
     return true;
-}
-
-/* A sum weighted by position, so that neighbours which changed places change it. */
-double work_checksum(const struct work *work)
-{
-    double total = 0.0;
-    for (int k = 0; k < work->plan.array_count; k++) {
-        const struct array_plan *array = &work->plan.arrays[k];
-        const double *reals = work->array[k];
-        const float *singles = work->array[k];
-        const int *ints = work->array[k];
-        if (!array->output)
-            continue;
-        double sum = 0.0;
-        if (array->element == INT32)
-            for (int64_t i = 0; i < array->count; i++)
-                sum += (double)ints[i] * (double)(1 + i % 8);
-        else if (array->element == SINGLE)
-            for (int64_t i = 0; i < array->count; i++)
-                sum += (double)singles[i] * (double)(1 + i % 8);
-        else
-            for (int64_t i = 0; i < array->count; i++)
-                sum += reals[i] * (double)(1 + i % 8);
-        total += (double)(k + 1) * sum;
-    }
-    for (int k = 0; k < MAX_RESULTS; k++)
-        total += (double)(k + 1) * work->result[k];
-    return total;
 }
 
 double now_s(void)

@@ -85,11 +85,16 @@ class FakeSuite:
         for name in ("Stream_TRIAD", "Polybench_GEMM", "Lcals_BIG", "Integer_SORT")
     )
 
+    left_out: str | None = None
+
     def __init__(self) -> None:
         self.ran: list[tuple[str, int]] = []
 
     def kernel(self, name: str) -> Kernel:
         return next(kernel for kernel in self.kernels if kernel.name == name)
+
+    def chosen(self, names: tuple[str, ...]) -> tuple[Kernel, ...]:
+        return tuple(map(self.kernel, names)) or self.kernels
 
     def work(self, size: int) -> dict[str, KernelWork]:
         held = {"Lcals_BIG": 2 * node.LARGE_BYTES}
@@ -103,7 +108,7 @@ class FakeSuite:
         each_s = 0.2 if name == "Polybench_GEMM" else size * 1e-9
         if name == "Stream_TRIAD" and size == node.LARGE_SIZE and self.refuses:
             raise PilotError("the kernel was killed")
-        return KernelRun(self.work(size)[name], 1, 1, 1, (each_s,) * reps, 0.0)
+        return KernelRun(self.work(size)[name], 1, 1, 1, (each_s,) * reps)
 
     refuses = False
 
@@ -121,6 +126,14 @@ def test_loops_that_are_short_and_small_are_timed_at_a_second_size(tmp_path: Pat
     assert set(found.seconds) == {*names, f"Stream_TRIAD-{node.LARGE_SIZE}"}
     assert found.complete
     assert found.seconds[f"Stream_TRIAD-{node.LARGE_SIZE}"] == pytest.approx(8.39e-3, rel=0.01)
+
+
+def test_kernels_left_out_as_wrong_are_a_problem_that_stops_nothing(measured: Path) -> None:
+    suite = FakeSuite()
+    suite.left_out = "left out: Single_PAIRS"
+    found = measured_by(suite, measured)
+    assert found.problems == ("left out: Single_PAIRS",)
+    assert found.complete
 
 
 def test_named_kernels_have_one_size(tmp_path: Path) -> None:

@@ -58,6 +58,8 @@ def bench(
         _show(_of_gpu(name, description, gpu), output, [], json_=json_)
         return
     suite = build_suite()
+    if suite.left_out:
+        click.echo(f"warning: {suite.left_out}", err=True)
     busy = os.getloadavg()[0]
     if busy > BUSY_LOAD * (os.cpu_count() or 1):
         click.echo(f"warning: this machine is busy (load {busy:.1f}): rates may be low", err=True)

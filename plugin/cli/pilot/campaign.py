@@ -87,8 +87,11 @@ def campaign(
         openmp=not (native_only or no_openmp),
         **settings,
     )
+    suite = build_suite()
+    if suite.left_out:
+        click.echo(f"warning: {suite.left_out}", err=True)
     with progress() as say:
-        result = run_campaign(options, build_suite(), say)
+        result = run_campaign(options, suite, say)
     answer(
         f"{output}: {result.profiles} profiles, {result.measured} measured now",
         {
