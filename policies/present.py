@@ -112,7 +112,8 @@ def enough_nodes_work(moment: Moment) -> Exclusion | None:
 
 
 def not_ruled_out(moment: Moment) -> Exclusion | None:
-    """Exclude a candidate that sent back a job of this user, until the entry is cleared.
+    """Exclude a candidate that sent back a job of this user, until the entry is cleared, or where
+    the user's program failed at once.
 
     Jobs of this workload from at least two users also exclude it; those of one other user do not,
     because the cause may be that user's own options.
@@ -120,14 +121,18 @@ def not_ruled_out(moment: Moment) -> Exclusion | None:
     if moment.state is None or not moment.state.ruled_out:
         return None
     request, there = moment.request, moment.state.ruled_out
-    found = [one for one in there if one.user == request.user]
     alike = [one for one in there if one.workload and one.workload == request.workload]
+    found = [
+        one for one in there
+        if one.user == request.user and (not one.of_workload or one in alike)
+    ]  # fmt: skip
     if len({one.user for one in alike}) > 1:
         found += alike
     if not found:
         return None
     one = found[0]
-    return Exclusion(Code.RULED_OUT, f"job {one.job} was put back from here ({one.reason})")
+    said = one.reason if one.of_workload else f"was put back from here ({one.reason})"
+    return Exclusion(Code.RULED_OUT, f"job {one.job} {said}")
 
 
 def within_queue_bounds(moment: Moment) -> Exclusion | None:

@@ -238,7 +238,8 @@ UNBOUNDED = QueueBounds()
 
 @dataclass(frozen=True, slots=True)
 class RuledOut:
-    """A candidate from which the scheduler's refusal sent a job back.
+    """A candidate from which the scheduler's refusal sent a job back, or where a program failed at
+    once.
 
     Berth does not use it for this user, nor for this workload, until the entry is cleared.
     """
@@ -247,9 +248,12 @@ class RuledOut:
     user: str
     workload: str
     reason: str
-    """The scheduler's reason, for example ``QOSMaxCpuPerJobLimit``."""
+    """The scheduler's reason, for example ``QOSMaxCpuPerJobLimit``; with ``of_workload`` how it
+    failed."""
     job: str
     since_s: float
+    of_workload: bool = False
+    """True: only this user's jobs of this workload are meant."""
 
 
 @dataclass(frozen=True, slots=True)

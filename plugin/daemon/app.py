@@ -27,9 +27,11 @@ from berth.plugin.daemon.outcomes import follow_outcomes
 from berth.plugin.daemon.server import End
 from berth.plugin.daemon.spool import spool_path
 from berth.plugin.daemon.view import Kept, SiteView, killed
+from berth.plugin.outcomes.failed_at_once import FailedAtOnce
 from berth.plugin.right_sizing.guard import beside, load_or_nobody
 from berth.plugin.scheduler import SCHEDULERS, ReadStates, state_reader
 from berth.plugin.scheduler.registry import open_scheduler
+from berth.plugin.scheduler.ruled_out import load as load_ruled_out
 from berth.plugin.scheduler.ruled_out import with_ruled_out
 from berth.plugin.site.load import SiteWatcher
 from berth.plugin.site.site import Site
@@ -151,6 +153,7 @@ class Daemon:
         )
         self.service, self.server = self._core.service, self._core.server
         self._waits = ExpectedWaits(site.daemon.waits_refresh_s)
+        self._failed = FailedAtOnce()
         self._threads = self._threads_of(site)
         self._site_thread = Periodic("site watcher", SITE_PERIOD_S, self._look_at_site)
         self._hup = False
@@ -230,7 +233,9 @@ class Daemon:
                 settings.state_refresh_s,
                 follow_cluster(
                     service,
-                    with_waits(self._reader_of(site), self._waits),
+                    with_waits(
+                        with_ruled_out(self._reader_of(site), self._failed.entries), self._waits
+                    ),
                     partial(load_or_nobody, beside(settings.ruled_out)),
                 ),
             )
@@ -240,7 +245,7 @@ class Daemon:
             delay_s = min(_OUTCOMES_AFTER_S, settings.waits_refresh_s)
             threads.append(Periodic("look-ahead", settings.waits_refresh_s, step, delay_s=delay_s))
         if settings.outcomes_refresh_s:
-            step = follow_outcomes(self._store, site, open_scheduler(site))
+            step = follow_outcomes(self._store, site, open_scheduler(site), self._failed)
             threads.append(
                 Periodic("outcome reader", settings.outcomes_refresh_s, step, delay_s=soon_s)
             )
@@ -275,4 +280,4 @@ def _raise_descriptor_limit() -> None:
 def read_states_of(site: Site) -> ReadStates:
     """Return the function that reads the candidates' states from this site's scheduler."""
     read = state_reader(open_scheduler(site), site.candidates)
-    return with_ruled_out(read, site.daemon.ruled_out)
+    return with_ruled_out(read, partial(load_ruled_out, site.daemon.ruled_out))

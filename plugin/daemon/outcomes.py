@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 from berth.pilot.errors import SchedulerError
 from berth.plugin.history.seen_nodes import present_node_kinds
+from berth.plugin.outcomes.failed_at_once import MOST_READ, REMEMBERED_S, FailedAtOnce
 from berth.plugin.scheduler import Outcome, Scheduler
 from berth.plugin.scheduler.node_kinds import NodeKinds, RanOn
 from berth.plugin.site.site import Site
@@ -59,10 +60,15 @@ to a second.
 
 
 def follow_outcomes(
-    store: Store, site: Site, scheduler: Scheduler, *, clock: Callable[[], float] = time.time
+    store: Store,
+    site: Site,
+    scheduler: Scheduler,
+    failed: FailedAtOnce | None = None,
+    *,
+    clock: Callable[[], float] = time.time,
 ) -> Callable[[], None]:
     """Return a function, to be called periodically, that stores the outcomes of jobs which ended
-    since its last call.
+    since its last call, and adds them to ``failed``.
 
     The function raises SchedulerError, ToolMissing or StoreError where outcomes cannot be read or
     stored.
@@ -77,6 +83,9 @@ def follow_outcomes(
         now_s = clock()
         if read_until_s is None:
             read_until_s = _beginning(store, site.name, now_s)
+            if failed is not None:
+                stored = store.outcomes.last(now_s - REMEMBERED_S, now_s, MOST_READ)
+                failed.take(stored, store.decisions)
         # A clock that was wrong for a while must not move the start into the future or years back.
         read_until_s = min(now_s, max(read_until_s, now_s - LONGEST_S))
         problem = None
@@ -90,6 +99,8 @@ def follow_outcomes(
                 nodes_read_s = now_s
             linked = link(ended.outcomes, store, site, scheduler, kinds)
             store.outcomes.put(linked.records)
+            if failed is not None:
+                failed.take(linked.records, store.decisions)
             settled_s = until_s - SETTLES_S
             known.update({job: end_s for job, end_s in linked.done.items() if end_s < settled_s})
             read_until_s = until_s

@@ -5,6 +5,7 @@ The list is a small file that the restoring helper writes and the daemon reads.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
@@ -48,17 +49,22 @@ def clear(path: Path, candidate: str | None) -> int:
     return len(before) - len(left)
 
 
-def with_ruled_out(read: ReadStates, path: Path) -> ReadStates:
-    """Return a function that calls ``read`` and adds the ruled-out entries in ``path`` to its
+def with_ruled_out(
+    read: ReadStates, present_entries: Callable[[], tuple[RuledOut, ...]]
+) -> ReadStates:
+    """Return a function that calls ``read`` and adds the present ruled-out entries to its
     states.
     """
 
     def both() -> Reading:
-        reading, entries = read(), load(path)
+        reading, entries = read(), present_entries()
         if not entries:
             return reading
         states = {
-            name: replace(state, ruled_out=tuple(r for r in entries if r.candidate == name))
+            name: replace(
+                state,
+                ruled_out=(*state.ruled_out, *(r for r in entries if r.candidate == name)),
+            )
             for name, state in reading.states.items()
         }
         return replace(reading, states=MappingProxyType(states))

@@ -233,6 +233,15 @@ def test_one_user_alone_does_not_close_a_place_for_a_shared_profile() -> None:
     assert on_both(replace(job, workload="other"), both).chosen == "gpu"
 
 
+def test_a_place_where_a_program_failed_at_once_is_out_for_that_program_only() -> None:
+    job = replace(ASKED, workload="iqtree")
+    entry = RuledOut("gpu", job.user, "iqtree", "failed here after 0 s", "7", 0.0, of_workload=True)
+    there = state(ruled_out=(entry,))
+    assert reason(on_both(job, there)) == ("ruled-out", "job 7 failed here after 0 s")
+    assert on_both(replace(job, workload="other"), there).chosen == "gpu"
+    assert on_both(replace(job, user="bob"), there).chosen == "gpu"
+
+
 def test_what_is_remembered_of_a_shape_is_forgotten_with_the_states() -> None:
     """The same Decider, asked again and again: only the present states count."""
     decider = Decider(BOTH, PolicySettings())

@@ -21,6 +21,7 @@ from berth.plugin.daemon.outcomes import (
     WINDOW_S,
     follow_outcomes,
 )
+from berth.plugin.outcomes.failed_at_once import FailedAtOnce
 from berth.plugin.scheduler import ClusterFacts, EndedJobs, NodeFacts, Outcome
 from berth.plugin.store import Store
 
@@ -79,11 +80,13 @@ class Following:
     def __init__(self, store: Store, *jobs: Outcome) -> None:
         self.now_s = NOW_S
         self.scheduler = FakeScheduler(list(jobs))
+        self.failed = FailedAtOnce()
         self.step = follow_outcomes(
             store,
             site_of(),
-            self.scheduler,
-            clock=lambda: self.now_s,  # type: ignore[arg-type]
+            self.scheduler,  # type: ignore[arg-type]
+            self.failed,
+            clock=lambda: self.now_s,
         )
 
 
@@ -103,6 +106,18 @@ def test_a_job_that_ended_is_stored_beside_its_prediction(decided: Store) -> Non
     assert (found.candidate, found.platform) == ("gpu", "platform-of-gpu")
     assert (found.predicted_low_s, found.predicted_s, found.predicted_high_s) == (30, 60, 120)
     assert (found.workload, found.bundle, found.nodes, found.gpus) == ("stream", "bundle-1", 1, 1)
+
+
+def test_a_place_where_a_job_failed_at_once_is_ruled_out_also_after_a_restart(
+    decided: Store,
+) -> None:
+    for following in (
+        Following(decided, replace(ENDED, state="failed", elapsed_s=0.0)),
+        Following(decided),
+    ):
+        following.step()
+        (entry,) = following.failed.entries(NOW_S)
+        assert (entry.candidate, entry.user, entry.workload) == ("gpu", "alice", "stream")
 
 
 def test_its_nodes_say_on_which_candidate_of_an_auto_queue_a_job_ran(decided: Store) -> None:
