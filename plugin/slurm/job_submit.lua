@@ -818,6 +818,24 @@ local function untranslated(job, edits, details, partitions, fields)
   return hidden_choice(fields)
 end
 
+-- Take out of the edits' list of partitions those to which the job cannot be moved. Return the option that
+-- forbids moving it to any; nil and the members taken out: it can go to the others.
+local function drop_untranslated(job, edits, details, partitions, fields)
+  local option = untranslated(job, edits, details, partitions, fields)
+  local listed = edits.queue
+  if not option or type(listed) ~= "string" or not listed:find(",", 1, true) then return option end
+  local kept, dropped = {}, {}
+  for name in listed:gmatch("[^,]+") do
+    edits.queue = name
+    local forbids = untranslated(job, edits, details, partitions, fields)
+    local members = forbids and dropped or kept
+    members[#members + 1] = name
+  end
+  edits.queue = #kept > 0 and table.concat(kept, ",") or listed
+  if #kept == 0 then return option end
+  return nil, " (not in " .. table.concat(dropped, ",") .. ": " .. option .. ")"
+end
+
 ---------------------------------------------------------------------------------------------------
 -- The answer: checked completely, then applied completely.
 
@@ -1278,8 +1296,11 @@ local function consider(job, comment, audience, site)
   local own_part = own_partition(fields, site.part_list)
   fields.whole_nodes = details.exclusive or own_part.max_share == 0
   fields.limit_min = limit_by_default(own_part)
-  local option = not only_fits_memory(reply.edits, details)
-    and untranslated(job, reply.edits, details, partitions, fields)
+  local option, without
+  if not only_fits_memory(reply.edits, details) then
+    option, without = drop_untranslated(job, reply.edits, details, partitions, fields)
+  end
+  if without and text_of(reply.message) then audience.text = reply.message .. without end
   if option then
     stamp_unmoved(job, reply.stamp, "untranslated")
     audience.text = config.messages == "all"

@@ -276,13 +276,58 @@ def test_tasks_that_share_a_core_get_no_gpus_of_slurm_26(
     assert (outcome.job["partition"] == "gpu") is moved
 
 
-@pytest.mark.parametrize(("job", "moved"), [({"min_mem_per_cpu": 2000}, False), ({}, True)])
-def test_memory_of_a_core_is_not_carried_to_partitions_of_whole_nodes(
-    bench: FilterBench, job: dict[str, Any], moved: bool
+WHOLE = partition(max_share=0)
+
+
+@pytest.mark.parametrize(
+    ("job", "gpu", "listed", "kept"),
+    [
+        ({}, WHOLE, "cpu,gpu", "cpu,gpu"),
+        ({"min_mem_per_cpu": 2000}, WHOLE, "cpu,gpu", "cpu"),
+        ({"min_mem_per_cpu": 2000}, WHOLE, "gpu,cpu,mig", "cpu,mig"),
+        ({"min_mem_per_cpu": 2000}, WHOLE, "gpu", None),
+        ({"pn_min_cpus": 8}, WHOLE, "cpu,gpu", "cpu"),
+        ({"min_nodes": 2, "max_nodes": 3}, WHOLE, "gpu,cpu", "cpu"),
+        ({"time_min": 61}, partition(default_time=90), "cpu,gpu", "gpu"),
+        ({"time_min": 61}, partition(), "cpu,gpu", None),
+        ({"burst_buffer": "x"}, partition(), "cpu,gpu", None),  # an option that no place takes
+    ],
+)
+def test_partitions_to_which_an_option_cannot_be_carried_leave_the_list(
+    bench: FilterBench, job: dict[str, Any], gpu: dict[str, Any], listed: str, kept: str | None
 ) -> None:
-    parts = partitions(gpu=partition(max_share=0))
-    outcome = answered(bench, move_to("cpu,gpu"), {**AUTO, **job}, parts=parts)
-    assert (outcome.job["partition"] != "auto") is moved
+    reply = {**move_to(listed), "stamp": "berth/1 id=x action=edit code=placed"}
+    outcome = answered(bench, reply, {**AUTO, **job}, parts=partitions(gpu=gpu))
+    assert outcome.job["partition"] == (kept or "auto")
+    assert ("action=keep code=untranslated" in outcome.job["admin_comment"]) is (kept is None)
+    assert any("(not in " in line for line in outcome.user) is (kept not in (None, listed))
+
+
+UNTRANSLATED = {
+    "batch_features": "fast", "burst_buffer": "x", "clusters": "other", "network": "ib",
+    "power_flags": 1, "reboot": 1, "req_context": "u:r", "selinux_context": "u:r",
+    "ntasks_per_board": 2, "core_spec": 1, "thread_spec": 1, "bitflags": 0x100,
+    "min_mem_per_cpu": 0, "contiguous": 1, "req_switch": 1, "segment_size": 2,
+}  # fmt: skip
+ON_SEVERAL_NODES = ("contiguous", "req_switch", "segment_size")
+
+
+@pytest.mark.parametrize("field", UNTRANSLATED)
+def test_each_option_that_cannot_be_carried_keeps_the_job(bench: FilterBench, field: str) -> None:
+    job = {**AUTO, "num_tasks": 4, field: UNTRANSLATED[field]}
+    reply = {**move_to("gpu"), "stamp": "berth/1 id=x action=edit code=placed"}
+    kept = answered(bench, reply, {**job, "min_nodes": 2})
+    assert kept.job["partition"] == "auto"
+    assert "action=keep code=untranslated" in kept.job["admin_comment"]
+    on_one = answered(bench, reply, job).job["partition"]
+    assert on_one == ("gpu" if field in ON_SEVERAL_NODES else "auto")
+
+
+def test_gpus_bound_to_sockets_keep_a_job_that_would_get_some(bench: FilterBench) -> None:
+    job = {**AUTO, "bitflags": 0x10}
+    assert answered(bench, move_to("gpu"), job).job["partition"] == "gpu"
+    with_gpus = answered(bench, move_to("gpu", gres="gpu:h200:1"), job)
+    assert with_gpus.job["partition"] == "auto"
 
 
 def test_the_users_name_is_looked_up_once_a_minute(bench: FilterBench) -> None:
