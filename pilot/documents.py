@@ -222,8 +222,10 @@ def write_bytes(
             if durable:
                 os.fsync(stream.fileno())
         Path(temporary).replace(path)
-    except BaseException:
+    except BaseException as error:
         Path(temporary).unlink(missing_ok=True)
+        if isinstance(error, OSError) and error.filename is None:
+            error.filename = str(path)  # a full disk names no file
         raise
     if durable:
         _sync_folder(path.parent)

@@ -71,7 +71,7 @@ def emulate(
                 other = collector.again(_limited(prepared, left_s))
                 if other is not None:
                     outcome, interrupted = _run(other)
-            readings = _of_whole_program(collector.finish(outcome), outcome)
+            readings = _of_whole_program(_finished(collector, outcome), outcome)
             finished.append((collector, readings))
             if readings.sets and not executed.sets:
                 executed = Executed(readings.sets, stopped=readings.stopped)
@@ -84,6 +84,15 @@ def emulate(
             if interrupted:
                 break
     return _emulation(finished, reports, executed, interrupted=interrupted)
+
+
+def _finished(collector: Collector, outcome: Outcome) -> Readings:
+    """Return what a run counted; failed readings where its files do not fit on the disk."""
+    try:
+        return collector.finish(outcome)
+    except OSError as error:
+        why = f"{error.strerror}: counting needs a folder with more room in the variable TMPDIR"
+        return Readings(detail=f"{tempfile.gettempdir()}: {why}", failed=True)
 
 
 def _run(order: Order, watch: Watch | None = None) -> tuple[Outcome, bool]:

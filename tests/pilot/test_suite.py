@@ -317,17 +317,6 @@ def test_without_openmp_the_serial_suite_goes_on(
         suite.run("Stream_ADD", SMALL, threads=2)
 
 
-def test_a_cache_that_cannot_be_written_is_named(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "file").write_text("")
-    monkeypatch.setenv("BERTH_CACHE", str(tmp_path / "file" / "cache"))
-    with pytest.raises(PilotError, match="cannot be built in") as caught:
-        build_suite()
-    assert caught.value.hint is not None
-    assert "BERTH_CACHE" in caught.value.hint
-
-
 def test_a_damaged_binary_says_what_to_remove(tmp_path: Path, suite: Suite) -> None:
     copy = tmp_path / suite.build.folder.name
     shutil.copytree(suite.build.folder, copy)

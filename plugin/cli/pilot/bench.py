@@ -9,7 +9,7 @@ import click
 
 from berth.pilot.bench import measure_signature, platform_here
 from berth.pilot.collectors.nvml import NvmlCollector
-from berth.pilot.documents import to_json, write_json
+from berth.pilot.documents import to_json
 from berth.pilot.errors import UsageError
 from berth.pilot.gpu.bench import measured_platform
 from berth.pilot.gpu.device import opened
@@ -17,7 +17,7 @@ from berth.pilot.options import check_name
 from berth.pilot.platform import Platform
 from berth.pilot.suite import build_suite
 from berth.plugin.cli.options import PATH
-from berth.plugin.cli.pilot.common import check_output, progress
+from berth.plugin.cli.pilot.common import check_output, keep, progress
 from berth.plugin.cli.pilot.gpu import base_platform
 from berth.plugin.report.of_platform import signature_report
 from berth.plugin.report.terminal import report_text
@@ -84,7 +84,7 @@ def _of_gpu(name: str, description: str, number: int) -> Platform:
 
 def _show(platform: Platform, output: Path | None, notes: list[str], *, json_: bool) -> None:
     if output is not None:
-        write_json(output, platform)
+        keep(output, platform)
     if json_:
         click.echo(to_json(platform), nl=False)
         return

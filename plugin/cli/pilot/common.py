@@ -5,12 +5,15 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from types import FrameType
 
-from berth.pilot.errors import UsageError
+from berth.pilot.documents import Document, to_json, write_json
+from berth.pilot.errors import BerthError, UsageError
 from berth.pilot.progress import Say
+from berth.pilot.suite_build import cache_folder
 from berth.plugin.report.progress_bars import saying
 
 
@@ -25,6 +28,28 @@ def check_output(output: Path | None) -> None:
         raise UsageError(f"--output: the folder {folder} does not exist")
     if not os.access(folder, os.W_OK):
         raise UsageError(f"--output: no right to write in {folder}")
+
+
+def keep(output: Path, measured: Document) -> None:
+    """Write what was measured to ``output``; where that fails, into another folder.
+
+    That is the working folder, the cache or the folder for temporary files, the first that takes
+    it. Where none does, the document is printed. Raises BerthError that says where it is.
+    """
+    try:
+        write_json(output, measured)
+    except OSError as error:
+        problem = f"{output} cannot be written: {error.strerror}"
+    else:
+        return
+    for folder in (Path.cwd(), cache_folder(), Path(tempfile.gettempdir())):
+        other = folder / output.name
+        with contextlib.suppress(OSError):
+            if not other.exists():
+                write_json(other, measured)
+                raise BerthError(problem, hint=f"what was measured is kept in {other}")
+    print(to_json(measured), end="")
+    raise BerthError(problem, hint="what was measured is on standard output")
 
 
 @contextlib.contextmanager

@@ -11,7 +11,7 @@ import click
 
 from berth.pilot.collectors.base import Stage
 from berth.pilot.collectors.registry import COLLECTORS, names_of
-from berth.pilot.documents import to_json, write_json
+from berth.pilot.documents import to_json
 from berth.pilot.errors import BerthError, UsageError
 from berth.pilot.options import PilotOptions, make_plan
 from berth.pilot.profile import Profile, Target
@@ -29,7 +29,7 @@ from berth.plugin.cli.options import (
     platform_option,
     site_option,
 )
-from berth.plugin.cli.pilot.common import check_output, progress
+from berth.plugin.cli.pilot.common import check_output, keep, progress
 from berth.plugin.installed_site import Installation
 from berth.plugin.report.of_profile import profile_report
 from berth.plugin.report.terminal import report_text
@@ -158,7 +158,7 @@ def run(
     with progress() as say:
         profile = run_pilot(options, say)
     if output is not None:
-        write_json(output, profile)
+        keep(output, profile)
     if json_:
         click.echo(to_json(profile), nl=False)
     else:
@@ -208,6 +208,6 @@ def _file(home: Destination, profile: Profile, output: Path | None, *, quiet: bo
     except BerthError:
         if output is None:
             output = Path(f"{profile.name}.profile.json")
-            write_json(output, profile)
+            keep(output, profile)
         click.echo(f"the profile is kept in {output}", err=True)
         raise
