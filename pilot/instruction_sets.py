@@ -16,6 +16,9 @@ from functools import lru_cache
 from berth.pilot.host import cpu_info
 
 BASELINE = "x86-64-v1"
+NOT_NAMED = "unknown"
+"""In the place of instruction sets that a program may need and the pilot cannot name. No place is
+known to have it (:func:`has`), so places rank last where the program did not run."""
 _LEVELS: Mapping[str, tuple[str, ...]] = {
     BASELINE: ("fpu", "cx8", "cmov", "mmx", "fxsr", "sse", "sse2"),
     "x86-64-v2": (BASELINE, "cx16", "lahf_lm", "popcnt", "sse3", "sse4_1", "sse4_2", "ssse3"),
@@ -47,6 +50,8 @@ _IMPLIED: Mapping[str, tuple[str, ...]] = {
     "avx512f": ("avx2", "fma", "f16c"),
     "sve2": ("sve",),
     "sve": ("neon",),
+    "svei8mm": ("sve", "i8mm"),
+    "svebf16": ("sve", "bf16"),
     "mma": ("vsx",),
     "vsx": ("altivec",),
     "avx_vnni": ("avx2",),
@@ -61,8 +66,8 @@ _VECTOR_PARTS = frozenset(
         "avx512ifma", "avx512vbmi", "avx512_vbmi2", "avx512_vnni", "avx512_bitalg",
         "avx512_vpopcntdq", "avx512_bf16", "avx512_fp16", "avx512er", "avx512pf",
         "avx512_vp2intersect", "avx512_4vnniw", "avx512_4fmaps",
-        "avx_vnni", "avx_ifma", "avx_vnni_int8", "fma4", "xop", "sve", "sve2", "bf16", "i8mm",
-        "dotprod", "fp16", "mma",
+        "avx_vnni", "avx_ifma", "avx_vnni_int8", "avx_vnni_int16", "avx_ne_convert", "fma4",
+        "xop", "sve", "sve2", "bf16", "i8mm", "dotprod", "fp16", "asimdfhm", "mma",
     ]
 )  # fmt: skip
 """Instruction sets outside the levels that compilers use on their own, for example for
@@ -75,7 +80,8 @@ _OTHERS = frozenset(
         "xsavec", "xsaves", "prefetchwt1", "cldemote", "wbnoinvd", "mwaitx", "amx_tile",
         "amx_int8", "amx_bf16", "amx_fp16", "fp", "sha1", "sha2", "sha3", "sha512", "sm3", "sm4",
         "pmull", "sveaes", "svebitperm", "svebf16", "svei8mm", "sme", "sme2", "rng", "dcpodp",
-        "ssbs", "bti", "paca", "pacg", "fphp", "dit", "uscat",
+        "ssbs", "bti", "paca", "pacg", "fphp", "dit", "uscat", "mops", "3dnow", "cmpccxadd",
+        "raoint", "enqcmd", "mte",
     ]
 )  # fmt: skip
 _ALIASES: Mapping[str, str] = {
@@ -172,11 +178,16 @@ def compact(names: Iterable[str]) -> tuple[str, ...]:
 def needed(names: Iterable[str]) -> tuple[str, ...]:
     """Return ``names`` in Berth's spelling without redundant names, sorted.
 
-    Redundant are names that the baseline (x86-64-v1, armv8) or another name includes.
+    Redundant are names that the baseline (x86-64-v1, armv8, power8) or another name includes.
     """
     own = frozenset(canonical(name) for name in names)
     implied = {part for name in own for part in _expanded(frozenset({name})) - {name}}
-    return tuple(sorted(own - implied - _expanded(frozenset({BASELINE, "armv8"}))))
+    return tuple(sorted(own - implied - _expanded(frozenset({BASELINE, "armv8", "power8"}))))
+
+
+def described(need: str) -> str:
+    """Return the name of a needed instruction set for a sentence."""
+    return "instructions that the pilot could not name" if need == NOT_NAMED else need
 
 
 @lru_cache(maxsize=4096)
@@ -220,7 +231,8 @@ def listed_in(cpu_info_lines: Iterable[str]) -> tuple[str, ...]:
     """Return the level and further instruction sets in the lines of a ``/proc/cpuinfo``; empty
     where it lists none.
     """
-    lines = (line for line in cpu_info_lines if line.lower().startswith(("flags", "features")))
-    flags = next(lines, "")
-    names = {canonical(word) for word in flags.partition(":")[2].split()}
-    return compact(name for name in names if name in KNOWN)
+    lines = (line.lower() for line in cpu_info_lines)
+    about = (line for line in lines if line.startswith(("flags", "features", "cpu\t")))
+    # POWER has no list, but a name: POWER9 (architected), altivec supported.
+    words = next(about, "").partition(":")[2].replace(",", " ").split()
+    return compact(name for word in words if (name := canonical(word)) in KNOWN)

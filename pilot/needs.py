@@ -10,22 +10,28 @@ AVX-512 only if present. The needs of each file (executable or library) of a pro
 - any other file: the instruction sets that it executed on an emulated x86-64-v2 processor, if that
   was tried, else all that it executed.
 
+Where nothing was emulated, code of a file that queries counts as chosen by it. What cannot be named
+then is ``NOT_NAMED``: code of a processor without tables here, instructions that objdump does not
+know, and code beyond the oldest processors in a file that may or may not choose it.
+
 A file's architecture, libraries and sections are read with pyelftools.
 """
 
 from __future__ import annotations
 
 import re
+import time
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from berth.pilot.collectors.x86 import classify
-from berth.pilot.instruction_sets import canonical, expanded, needed
+from berth.pilot.collectors.arm_and_power import of_arm, of_power
+from berth.pilot.collectors.x86 import extension_of
+from berth.pilot.instruction_sets import NOT_NAMED, canonical, expanded, needed
 from berth.pilot.objdump import disassembled
 
 MACHINES = {
@@ -38,8 +44,10 @@ MACHINES = {
     "EM_RISCV": "riscv64",
 }
 LITTLE_PPC = "ppc64le"
-IRELATIVE = 37
-"""Number of the relocation type R_X86_64_IRELATIVE."""
+IRELATIVE = {"EM_X86_64": 37, "EM_AARCH64": 1032, "EM_PPC64": 248}
+"""Number of the relocation type IRELATIVE, by machine."""
+NAMED_BY = {"x86_64": extension_of, "aarch64": of_arm, "ppc64le": of_power}
+"""Functions that name the instruction set of a disassembled instruction, by machine."""
 SYMBOLS_MAX = 20_000
 COUNT_MAX = 4096
 """Largest number of sections, segments or dynamic entries; a file with more is taken as damaged."""
@@ -58,7 +66,9 @@ class Elf:
     imports: tuple[str, ...] = ()
     """Symbols that the file uses from other files."""
     resolves: bool = False
-    """Whether functions are selected by the processor at load time (R_X86_64_IRELATIVE)."""
+    """Whether functions are selected by the processor at load time (IRELATIVE)."""
+    text: tuple[int, int] = (0, 0)
+    """First address of the section of code, and its number of bytes."""
 
 
 def read_elf(path: Path) -> Elf | None:
@@ -72,7 +82,9 @@ def read_elf(path: Path) -> Elf | None:
                 return None
             sections = (section.name for section in file.iter_sections())
             named = tuple(name for name in sections if name)
-            return Elf(_machine(file), _needed(file), named, _imports(file), _resolves(file))
+            code = file.get_section_by_name(".text")
+            text = (code["sh_addr"], code["sh_size"]) if code is not None else (0, 0)
+            return Elf(_machine(file), _needed(file), named, _imports(file), _resolves(file), text)
     except Exception:  # for damaged files pyelftools raises many types
         return None
 
@@ -96,11 +108,9 @@ def _imports(file: Any) -> tuple[str, ...]:
 
 
 def _resolves(file: Any) -> bool:
-    if file["e_machine"] != "EM_X86_64":
-        return False
     sections = (file.get_section_by_name(name) for name in (".rela.plt", ".rela.dyn", ".rela.iplt"))
     return any(
-        relocation["r_info_type"] == IRELATIVE
+        relocation["r_info_type"] == IRELATIVE.get(file["e_machine"])
         for section in sections
         if section is not None
         for relocation in islice(section.iter_relocations(), SYMBOLS_MAX)
@@ -110,14 +120,25 @@ def _resolves(file: Any) -> bool:
 Sets = Mapping[str, frozenset[str]]
 """Instruction sets of the executed code, by path of the executable or library."""
 SYSTEM = ("/bin", "/sbin", "/lib", "/lib64", "/usr/bin", "/usr/sbin", "/usr/lib", "/usr/lib64")
-EVERY_X86 = expanded(["x86-64-v2"])
+EVERY = expanded(["x86-64-v2", "armv8", "power8"])
 MOST_BYTES = 8 << 20
-"""Larger files are not disassembled, to save time; only what they executed counts."""
+"""Of larger code, ``WINDOWS`` parts are disassembled that are together as large, to save time."""
+WINDOWS = 8
+LOOKING_S = 20.0
+"""Time for disassembling the libraries of a program of which nothing was emulated."""
 FEWEST = 3
-"""Smallest number of instructions of a set that count: fewer may be data that the disassembler
-took for code."""
+"""Smallest number of instructions beyond the oldest processors that count: fewer may be data that
+the disassembler took for code."""
+NEVER_DATA = re.compile(
+    r"sse4a|rd(?:rand|seed|pid)|clzero|sha_ni|aes|pclmulqdq|adx|gfni|movdir\w+|serialize|waitpkg"
+    r"|fsgsbase|clwb|clflushopt|rtm|pku|mwaitx|enqcmd"
+)
+"""Instruction sets whose long opcodes hardly occur in data, so that one instruction counts."""
 ASKING = re.compile(r"__x86_get_cpu|__cpu_model|__cpu_indicator_init|^getauxval$|cpu_flags|cpuid")
-_BEYOND = re.compile(r"v[a-z]|k(?:mov|or|and|xor|not|xnor|test|unpck|add|shift)|[mrsbaplt]")
+ASKING_FOR_ATOMICS = "__getauxval"
+"""What gcc's atomics for Arm import, which choose by the processor whether they use LSE."""
+QUERIES = re.compile(r"cpuid|xgetbv|mrs\t.*\bid_aa64\w+")
+"""Instructions that query the processor's features."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +148,9 @@ class Code:
     sets: frozenset[str]
     asks: bool
     """Whether the code may query the processor's features and select code by them."""
+    unsure: bool = False
+    """Whether it may be only a part of the code that is selected so: the C library in a static
+    executable queries for itself, and of a large file not all was read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,19 +186,27 @@ def may_choose(sets: Sets) -> bool:
 
 
 def beyond(names: Iterable[str]) -> frozenset[str]:
-    """Return the instruction sets in ``names`` that x86-64-v2 does not include."""
-    return frozenset(canonical(name) for name in names) - EVERY_X86
+    """Return the instruction sets in ``names`` beyond x86-64-v2, Armv8.0 and POWER8."""
+    return frozenset(canonical(name) for name in names) - EVERY
 
 
-def needed_sets(files: Sequence[str], executed: Executed) -> tuple[str, ...]:
-    """Return the instruction sets beyond x86-64-v2 that a program needs.
+def needed_sets(
+    files: Sequence[str], executed: Executed, libraries: Sequence[str] = ()
+) -> tuple[str, ...]:
+    """Return the instruction sets beyond x86-64-v2 (Armv8.0, POWER8) that a program needs.
 
-    ``files``: its executables; libraries and others are taken from ``executed``.
+    ``files``: its executables; libraries and others are taken from ``executed``, or where nothing
+    was emulated from ``libraries``.
     """
     need: set[str] = set()
     programs = frozenset(files)
-    for path in dict.fromkeys((*files, *executed.sets)):
+    began_s = time.monotonic()
+    for path in dict.fromkeys((*files, *(executed.sets or libraries))):
         if not path or is_system(path):
+            continue
+        if not executed.sets:
+            over = path not in programs and time.monotonic() > began_s + LOOKING_S
+            need |= {NOT_NAMED} if over else _without_emulation(path)
             continue
         seen = beyond(executed.sets.get(path, ()))
         code = read_code(path) if seen or path in programs else None
@@ -189,35 +221,68 @@ def needed_sets(files: Sequence[str], executed: Executed) -> tuple[str, ...]:
     return needed(need)
 
 
+def _without_emulation(path: str) -> frozenset[str]:
+    """Return the instruction sets that a file of a program needs that was not emulated."""
+    code = read_code(path)
+    if code is None:  # a script needs nothing itself
+        return frozenset({NOT_NAMED}) if read_elf(Path(path)) is not None else frozenset()
+    sets = beyond(code.sets)
+    if not code.asks:
+        return sets
+    return frozenset({NOT_NAMED}) if code.unsure and sets else frozenset()
+
+
 _read: dict[tuple[str, int, int], Code | None] = {}
 
 
 def read_code(path: str) -> Code | None:
     """Return the instruction sets in an executable's or library's disassembled code (cached).
 
-    None if the file has no x86-64 code, is larger than ``MOST_BYTES``, or cannot be disassembled.
+    None if the file has no code of x86-64, Arm or POWER, or cannot be disassembled.
     """
     with suppress(OSError):
         state = Path(path).stat()
         key = (path, state.st_size, state.st_mtime_ns)
         if key not in _read:
-            _read[key] = _disassembled(Path(path), state.st_size)
+            _read[key] = _disassembled(Path(path))
         return _read[key]
     return None
 
 
-def _disassembled(path: Path, size: int) -> Code | None:
+def _disassembled(path: Path) -> Code | None:
     facts = read_elf(path)
-    if facts is None or facts.machine != "x86_64" or size > MOST_BYTES:
+    named_by = NAMED_BY.get(facts.machine) if facts is not None else None
+    if facts is None or named_by is None:
         return None
-    lines = disassembled("-d", file=str(path))
-    if lines is None:
+    texts: Counter[str] = Counter()
+    for options in _parts(facts.text):
+        lines = disassembled("-d", *options, file=str(path), machine=facts.machine)
+        if lines is None:
+            return None
+        texts.update(text for _, text in lines)
+    if not texts:
         return None
-    texts = Counter(text for _, text in lines)
+    is_whole = facts.text[1] <= MOST_BYTES
+    asks = facts.resolves or any(ASKING.search(name) for name in facts.imports) or not is_whole
+    asks = asks or any(QUERIES.match(text) for text in texts)
     seen: Counter[str] = Counter()
-    asks = facts.resolves or any(ASKING.search(name) for name in facts.imports)
     for text, times in texts.items():
-        asks = asks or text in ("cpuid", "xgetbv")
-        if _BEYOND.match(text) and (name := classify(text).extension) is not None:
+        if (name := named_by(text)) is not None:
             seen[name] += times
-    return Code(frozenset(name for name, times in seen.items() if times >= FEWEST), asks)
+    if ASKING_FOR_ATOMICS in facts.imports:
+        del seen["lse"]
+    unsure = not facts.needed or not is_whole
+    is_code = sum(seen[name] for name in beyond(seen)) >= FEWEST
+    sets = frozenset(name for name in seen if is_code or NEVER_DATA.fullmatch(name))
+    return Code(sets, asks, unsure)
+
+
+def _parts(text: tuple[int, int]) -> Iterator[tuple[str, ...]]:
+    """Yield objdump's options for all code, or for ``WINDOWS`` parts of the section of code."""
+    first, size = text
+    if size <= MOST_BYTES:
+        yield ()
+        return
+    for start in range(first, first + size, size // WINDOWS + 1):
+        stop = start + MOST_BYTES // WINDOWS
+        yield f"--start-address={start:#x}", f"--stop-address={stop:#x}"

@@ -1,7 +1,8 @@
-"""Disassemble x86-64 code by objdump (binutils)."""
+"""Disassemble code by objdump (binutils)."""
 
 from __future__ import annotations
 
+import platform
 import re
 import shutil
 import subprocess
@@ -16,13 +17,18 @@ def objdump_missing() -> str | None:
     return None if shutil.which("objdump") else "objdump (binutils) is not installed"
 
 
-def disassembled(*options: str, file: str) -> Iterator[tuple[int, str]] | None:
-    """Return (address, instruction in AT&T syntax) of the code in ``file``.
+def disassembled(
+    *options: str, file: str, machine: str = "x86_64"
+) -> Iterator[tuple[int, str]] | None:
+    """Return (address, instruction) of the code in ``file``, of x86-64 in AT&T syntax.
 
     None where objdump is not installed, or takes longer than ``TIME_LIMIT_S`` seconds.
     """
+    cross = f"{machine.replace('ppc', 'powerpc')}-linux-gnu-objdump"
+    program = cross if machine != platform.machine() and shutil.which(cross) else "objdump"
+    syntax = ("-M", "att") if machine == "x86_64" else ()
     command: Sequence[str] = (
-        *("objdump", *options, "-M", "att", "--no-show-raw-insn", "-w", "--", file),
+        *(program, *options, *syntax, "--no-show-raw-insn", "-w", "--", file),
     )
     try:
         done = subprocess.run(

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePath
 from shutil import which
 
-from berth.pilot.instruction_sets import needed, unknown
+from berth.pilot.instruction_sets import NOT_NAMED, needed, unknown
 from berth.pilot.launch import LAUNCHERS, Outcome
 from berth.pilot.needs import NOTHING, Elf, Executed, needed_sets, read_elf
 from berth.pilot.private_folder import original
@@ -58,7 +58,9 @@ def detect(
     targets, warnings = _targets(facts, outcome, gpus_used)
     named = which(command[0], path=env.get("PATH")) or command[0]
     own = (os.path.realpath(named), *(original(name) for name in outcome.executables))
-    sets = needed_sets(own, executed)
+    sets = needed_sets(own, executed, [original(name) for name in outcome.libraries])
+    if overrides.needs:  # what the pilot cannot name, its user has named
+        sets = tuple(name for name in sets if name != NOT_NAMED)
     if overrides.targets:
         targets, warnings = overrides.targets, ()
     runs_on = RunsOn(
@@ -71,6 +73,12 @@ def detect(
         container=container_of(command),
         follows_shape=overrides.follows_shape or None,
     )
+    if NOT_NAMED in sets:
+        warnings = (
+            *warnings,
+            "the pilot cannot name all instructions that the program needs: places rank last but "
+            "where it ran; --needs x86-64-v3 (or what it is built for) says them",
+        )
     if strange := unknown(overrides.needs):
         warnings = (
             *warnings,

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from berth.pilot.instruction_sets import Has, has
+from berth.pilot.instruction_sets import Has, described, has
 from berth.pilot.units import format_bytes, format_seconds, whole_number
 from berth.policies.codes import Code
 from berth.policies.settings import PolicySettings, UntypedGpus
@@ -89,7 +89,7 @@ def not_known_to_run(candidate: Candidate, forecast: Forecast) -> str | None:
         return None
     for name in forecast.instruction_sets:
         if has(candidate.instruction_sets, name) is Has.UNKNOWN:
-            return f"it needs {name}, which this place is not known to have"
+            return f"it needs {described(name)}, which this place is not known to have"
     return None
 
 

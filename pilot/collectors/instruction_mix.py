@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from berth.pilot.collectors.x86 import Kind, classify
+from berth.pilot.collectors.x86 import Kind, classify, extension_of
 from berth.pilot.emulator.tool import Segment, Segments
 from berth.pilot.objdump import disassembled
 from berth.pilot.private_folder import original
@@ -145,7 +145,7 @@ def _add_strings(
 
 def sets_of(texts: Iterable[str]) -> frozenset[str]:
     """Return the instruction sets beyond x86-64-v1 that these disassembled instructions need."""
-    return frozenset(name for text in texts if (name := classify(text).extension) is not None)
+    return frozenset(name for text in texts if (name := extension_of(text)) is not None)
 
 
 def _width(suffix: str, operands: str) -> int:

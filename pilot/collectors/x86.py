@@ -14,6 +14,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 
+from berth.pilot.instruction_sets import NOT_NAMED
+
 FP_ARITHMETIC = re.compile(
     r"v?(?:add|sub|mul|div|sqrt|max|min|rcp|rsqrt|hadd|hsub|addsub|dp)(ss|sd|ps|pd)"
 )
@@ -32,9 +34,9 @@ CONTROL = re.compile(r"j\w+|callq?|retq?|loop\w*")
 PREFIXES = frozenset(
     ["lock", "rep", "repz", "repe", "repnz", "repne", "bnd", "notrack"]
 ) | frozenset(["data16", "addr32", "cs", "ds", "es", "fs", "gs", "ss", "xacquire", "xrelease"])
-BMI2 = frozenset(["mulx", "rorx", "shlx", "shrx", "sarx", "pdep", "pext", "bzhi"])
-BMI1 = frozenset(["andn", "bextr", "blsi", "blsr", "blsmsk"])
-AVX2 = re.compile(r"vp.*|vbroadcasti\w+|vinserti128|vextracti128|vgather\w+|vmovntdqa")
+AVX2 = re.compile(
+    r"vp(?!ermil|erm2f|test).*|vbroadcasti\w+|vinserti128|vextracti128|vgather\w+|vmovntdqa|vmpsadbw"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,20 +52,15 @@ class Kind:
     loads: int = 0
     stores: int = 0
     extension: str | None = None
-    """Instruction set beyond x86-64-v1 (SSE2) by its name in /proc/cpuinfo; None: none needed."""
+    """The result of :func:`extension_of`."""
 
 
 @lru_cache(maxsize=65_536)
 def classify(text: str) -> Kind:
     """Return the operations of a disassembled instruction in AT&T syntax, prefixes included."""
-    words = [word for word in text.split() if not word.startswith("{")]
-    locked = False
-    while words and (words[0] in PREFIXES or words[0].startswith("rex")):
-        locked |= words[0] == "lock"
-        words.pop(0)
-    if not words:
+    mnemonic, operands = _parts(text)
+    if not mnemonic:
         return Kind()
-    mnemonic, operands = words[0], " ".join(words[1:]).partition("#")[0]
     fp32 = fp64 = 0
     packed = False
     match = FP_ARITHMETIC.fullmatch(mnemonic) or FUSED.fullmatch(mnemonic)
@@ -86,9 +83,17 @@ def classify(text: str) -> Kind:
         integer=vector_integer or bool(SCALAR_INTEGER.fullmatch(mnemonic)),
         control=bool(CONTROL.fullmatch(mnemonic)),
         vector=packed or vector_integer,
-        atomic=locked or (mnemonic.startswith("xchg") and "(" in operands),
-        extension=_extension(mnemonic, operands),
+        atomic=text.startswith("lock ") or (mnemonic.startswith("xchg") and "(" in operands),
+        extension=extension_of(text),
     )
+
+
+def _parts(text: str) -> tuple[str, str]:
+    """Return an instruction's mnemonic and operands, without prefixes and comments."""
+    words = [word for word in text.split() if not word.startswith("{")]
+    while words and (words[0] in PREFIXES or words[0].startswith("rex")):
+        words.pop(0)
+    return (words[0], " ".join(words[1:]).partition("#")[0]) if words else ("", "")
 
 
 def _vector_bytes(operands: str) -> int:
@@ -97,19 +102,44 @@ def _vector_bytes(operands: str) -> int:
     return 32 if "%ymm" in operands else 16
 
 
-def _extension(mnemonic: str, operands: str) -> str | None:
-    named = _OF_STEM.get(mnemonic) or _OF_STEM.get(mnemonic[:-1])
+def extension_of(text: str) -> str | None:
+    """Return the instruction set beyond x86-64-v1 that a disassembled instruction needs.
+
+    The names are those of /proc/cpuinfo. None: none is needed; ``NOT_NAMED``: objdump does not know
+    the instruction.
+    """
+    first = text.partition(" ")[0]
+    if first not in PREFIXES and not first.startswith(("v", "k", "{", "rex", "bextr")):
+        return _by_mnemonic(first)
+    mnemonic, operands = _parts(text)
+    named = _by_mnemonic(mnemonic)
     if named is not None:
-        return named
-    if not mnemonic.startswith(("v", "k")):
-        return _matching(_LEGACY, mnemonic, None)
+        return _AS_VEX.get(named, named) if "{vex}" in text else named
+    if mnemonic.startswith("bextr"):
+        return "tbm" if operands.startswith("$") else "bmi1"
+    return _of_vectors(mnemonic, operands, text) if mnemonic.startswith(("v", "k")) else None
+
+
+def _of_vectors(mnemonic: str, operands: str, text: str) -> str | None:
+    """Return the instruction set of an instruction with the encoding of AVX or AVX-512."""
     wide = "%zmm" in operands
-    if mnemonic[0] == "k" or wide or _EVEX.search(operands) or _ONLY_EVEX.fullmatch(mnemonic):
-        return _matching(_AVX512, mnemonic, "avx512f" if wide or mnemonic[0] == "k" else "avx512vl")
+    # From a general register, which only AVX-512 does.
+    evex = mnemonic.startswith("vpbroadcast") and operands.startswith(("%e", "%r"))
+    evex = evex or wide or "{evex}" in text or _EVEX.search(operands) is not None
+    if mnemonic[0] == "k" or evex or _ONLY_EVEX.fullmatch(mnemonic):
+        scalar = wide or mnemonic[0] == "k" or mnemonic.endswith(("ss", "sd", "si", "sil", "siq"))
+        return _matching(_AVX512, mnemonic, "avx512f" if scalar else "avx512vl")
     if not ("%ymm" in operands or "%xmm" in operands):
-        return None
-    plain = "avx2" if "%ymm" in operands and AVX2.fullmatch(mnemonic) else "avx"
+        return "avx" if mnemonic.startswith(("vzero", "vldmx", "vstmx", "vcvt")) else None
+    # AVX broadcasts from memory only.
+    copies = mnemonic.startswith("vbroadcasts") and operands.startswith("%xmm")
+    plain = "avx2" if copies or ("%ymm" in operands and AVX2.fullmatch(mnemonic)) else "avx"
     return "fma" if FUSED.fullmatch(mnemonic) else _matching(_VEX, mnemonic, plain)
+
+
+@lru_cache(maxsize=4096)
+def _by_mnemonic(mnemonic: str) -> str | None:
+    return _matching(_BY_MNEMONIC, mnemonic, None)
 
 
 def _matching(
@@ -119,41 +149,51 @@ def _matching(
     return next((name for name, pattern in sets if pattern.fullmatch(mnemonic)), otherwise)
 
 
-_OF_STEM = {
-    **dict.fromkeys(BMI1, "bmi1"),
-    **dict.fromkeys(BMI2, "bmi2"),
-    **{name: name for name in ("popcnt", "lzcnt", "movbe")},
-}
-"""Instruction set by mnemonic without size suffix.
-
-tzcnt is left out: older processors execute it as bsf, and compilers use it for all processors.
-"""
-_LEGACY = tuple(
+_BY_MNEMONIC = tuple(
     (name, re.compile(pattern))
     for name, pattern in (
-        ("aes", r"aes\w+"),
+        ("bmi1", r"(?:andn|blsi|blsr|blsmsk)[lq]?"),
+        ("bmi2", r"(?:mulx|rorx|shlx|shrx|sarx|pdep|pext|bzhi)[lq]?"),
+        ("popcnt", r"popcnt[wlq]?"),
+        ("lzcnt", r"lzcnt[wlq]?"),
+        ("movbe", r"movbe[wlq]?"),
+        ("aes", r"aes(?:enc|dec)(?:last)?|v?aesimc|v?aeskeygenassist"),
         ("pclmulqdq", r"pclmul\w+"),
         ("sha_ni", r"sha(?:1|256)\w+"),
         ("adx", r"ad[co]x[lq]?"),
-        ("amx_tile", r"tile\w+|td(?:p\w+)"),
-    )
-)
-_EVEX = re.compile(r"%[xy]mm(?:1[6-9]|2\d|3[01])|%k[0-7]")
-"""Registers and masks that only AVX-512 has."""
-_ONLY_EVEX = re.compile(
-    r"vpternlog[dq]|vmovdq[au](?:8|16|32|64)|vpsraq|vprol\w*|vpror\w*|vperm[it]2\w+|vp?compress\w+"
-    r"|vp?expand\w+|vrndscale\w+|vgetexp\w+|vgetmant\w+|vscalef\w+|vpmov\w2m|vpmovm2\w|valign[dq]"
-    r"|vrcp14\w+|vrsqrt14\w+|vrange\w+|vreduce\w+|vpconflict[dq]|vplzcnt[dq]|vfixupimm\w+|vpabsq"
-    r"|vp(?:max|min)[su]q|vp(?:and|andn|or|xor)[dq]|vpmullq|vpmov(?:qd|qw|qb|dw|db|wb)|vdbpsadbw"
-    r"|vp(?:dpbus|dpws)ds?|vpopcnt[bwdq]|vpsh[lr]d\w+|vpmultishiftqb|vpshufbitqmb|vpmadd52\w+|vpermb"
-    r"|vcvt\w*(?:uqq|qq|udq|usi)\w*|vcvtne\w*bf16\w*|vdpbf16ps|v\w+[ps]h|vextract[fi](?:32|64)\w+"
-    r"|vinsert[fi](?:32|64)\w+|vbroadcast[fi](?:32|64)\w+|vshuf[fi](?:32|64)\w+|vp?blendm\w+"
-)
-_AVX512 = tuple(
-    (name, re.compile(pattern))
-    for name, pattern in (
-        ("avx512_vnni", r"vpdp(?:bus|ws)ds?"),
-        ("avx512_bf16", r"vcvtne\w*bf16\w*|vdpbf16ps"),
+        ("sse4a", r"extrq|insertq|movnts[sd]"),
+        ("gfni", r"v?gf2p8\w+"),
+        ("fsgsbase", r"(?:rd|wr)[fg]sbase[lq]?"),
+        ("rtm", r"xbegin\w?|xend|xabort|xtest"),
+        ("waitpkg", r"tpause|umwait|umonitor"),
+        ("mwaitx", r"mwaitx|monitorx"),
+        ("pku", r"(?:rd|wr)pkru"),
+        ("tbm", r"(?:blc(?:fill|i|ic|msk|s)|bls(?:fill|ic)|t1mskc|tzmsk)[lq]?"),
+        ("lwp", r"[ls]lwpcb|lwp(?:ins|val)[lq]?"),
+        ("3dnow", r"pf\w+|pi2f[wd]|pavgusb|pmulhrw|pswapd|femms"),
+        ("enqcmd", r"enqcmds?"),
+        ("cmpccxadd", r"cmp\w+xadd"),
+        ("raoint", r"a(?:add|and|or|xor)"),
+        ("amx_int8", r"tdpb[su][su]d"),
+        ("amx_bf16", r"tdpbf16ps"),
+        ("amx_fp16", r"tdpfp16ps"),
+        ("amx_tile", r"tile\w+|[ls][dt]tilecfg"),
+        ("fma4", r"vfn?m(?:add|sub|addsub|subadd)[ps][sd]"),
+        (
+            "xop",
+            r"vpermil2p[sd]|vpcom(?!press)\w+|vprot[bwdq]|vpsh[al][bwdq]|vph(?:add|sub)u?[bwd][wdq]"
+            r"|vpmad?cs\w+|vpcmov|vpperm|vfrcz\w+",
+        ),
+        ("avx_ne_convert", r"vcvtne[eo]\w+2ps|vbcstne\w+"),
+        ("avx_vnni_int8", r"vpdpb(?:ss|su|uu)ds?"),
+        ("avx_vnni_int16", r"vpdpw(?:us|su|uu)ds?"),
+        ("avx512er", r"v(?:exp2|rcp28|rsqrt28)[ps][sd]"),
+        ("avx512pf", r"v(?:gather|scatter)pf\w+"),
+        ("avx512_4fmaps", r"v4fn?madd\w+"),
+        ("avx512_4vnniw", r"vp4dp\w+"),
+        ("avx512_vp2intersect", r"vp2intersect[dq]"),
+        ("avx512_vnni", r"vpdp(?:bus|wss)ds?"),
+        ("avx512_bf16", r"vcvtne2?ps2bf16[xy]?|vdpbf16ps"),
         ("avx512_vpopcntdq", r"vpopcnt[dq]"),
         ("avx512_bitalg", r"vpopcnt[bw]|vpshufbitqmb"),
         ("avx512_vbmi2", r"vpcompress[bw]|vpexpand[bw]|vpsh[lr]dv?[wdq]"),
@@ -161,19 +201,53 @@ _AVX512 = tuple(
         ("avx512ifma", r"vpmadd52\w+"),
         ("avx512cd", r"vpconflict[dq]|vplzcnt[dq]|vpbroadcastm\w+"),
         (
+            "avx512_fp16",
+            r"vmovw|v(?!cvtps2ph)\w+[ps]h|vcvtt?[ps]h2(?!ps$)\w+|vcvt(?!ps2ph)\w+2[ps]h[xyzlq]?|vcvtps2phx\w?"
+            r"|vfpclassph[xyz]",
+        ),
+        (NOT_NAMED, r"\(bad\)"),
+        *((name, name) for name in ("rdrand", "rdseed", "rdpid", "clzero", "clwb", "serialize")),
+        *((name, name) for name in ("clflushopt", "movdiri", "movdir64b")),
+    )
+)
+"""Instruction sets of mnemonics that no other set has, by their names in /proc/cpuinfo.
+
+tzcnt is left out: older processors execute it as bsf, and compilers use it for all processors. So
+are instructions of the operating system (xsave, vmcall) and those that older processors ignore.
+"""
+_AS_VEX = {
+    "avx512_vnni": "avx_vnni",
+    "avx512ifma": "avx_ifma",
+    "avx512_bf16": "avx_ne_convert",
+}
+"""Instruction set of the same mnemonic without AVX-512's encoding."""
+_EVEX = re.compile(r"%[xy]mm(?:1[6-9]|2\d|3[01])|%k[0-7]")
+"""Registers and masks that only AVX-512 has."""
+_ONLY_EVEX = re.compile(
+    r"vpternlog[dq]|vmovdq[au](?:8|16|32|64)|vpsraq|vprol\w*|vpror\w*|vperm[it]2\w+|vp?compress\w+"
+    r"|vp?expand\w+|vrndscale\w+|vgetexp\w+|vgetmant\w+|vscalef\w+|vpmov\w2m|vpmovm2\w|valign[dq]"
+    r"|vrcp14\w+|vrsqrt14\w+|vrange\w+|vreduce\w+|vpconflict[dq]|vplzcnt[dq]|vfixupimm\w+|vpabsq"
+    r"|vp(?:max|min)[su]q|vp(?:and|andn|or|xor)[dq]|vpmullq|vpmovu?s?(?:qd|qw|qb|dw|db|wb)|vps[rl][la]vw|vdbpsadbw"
+    r"|vp(?:dpbus|dpws)ds?|vpopcnt[bwdq]|vpsh[lr]d\w+|vpmultishiftqb|vpshufbitqmb|vpmadd52\w+|vperm[bw]"
+    r"|vcvt\w*(?:uqq|qq|udq|usi)\w*|vcvtne\w*bf16\w*|vdpbf16ps|v\w+[ps]h|vextract[fi](?:32|64)\w+"
+    r"|vinsert[fi](?:32|64)\w+|vbroadcast[fi](?:32|64)\w+|vshuf[fi](?:32|64)\w+|vp?blendm\w+"
+)
+_AVX512 = tuple(
+    (name, re.compile(pattern))
+    for name, pattern in (
+        (
             "avx512dq",
-            r"vpmullq|vrange\w+|vreduce\w+|vfpclass\w+|k\w+b|vpmov[dq]2m|vpmovm2[dq]"
+            r"vpmullq|k(?:test|add)w|vpinsr[dq]|vpextr[dq]|vrange\w+|vreduce\w+|vfpclass\w+|k\w+b|vpmov[dq]2m|vpmovm2[dq]"
             r"|v(?:and|andn|or|xor)p[sd]|vextract[fi](?:64x2|32x8)|vinsert[fi](?:64x2|32x8)"
             r"|vbroadcast[fi](?:32x2|32x8|64x2)|vcvt\w*(?:qq2|2u?qq)\w*",
         ),
         (
             "avx512bw",
-            r"vmovdqu(?:8|16)|k\w+[dq]|vdbpsadbw|vpmov[bw]2m|vpmovm2[bw]|vpmovu?s?wb|vpblendm[bw]"
+            r"vmovdqu(?:8|16)|vpinsr[bw]|vpextr[bw]|vps[lr]ldq|k\w+[dq]|vdbpsadbw|vpmov[sz]xbw|vpmov[bw]2m|vpmovm2[bw]|vpmovu?s?wb|vpblendm[bw]"
             r"|vp(?:add|sub)u?s?[bw]|vp(?:max|min|cmp|abs|avg)\w*[bw]|vpshuf(?:b|hw|lw)|vpsadbw"
             r"|vpmadd(?:wd|ubsw)|vpmul[hl]\w*w|vpack\w+|vpunpck[hl](?:bw|wd)|vps[rl][la]v?w"
             r"|vptestn?m[bw]|vperm[it]?2?w|vpbroadcast[bw]|vpalignr",
         ),
-        ("avx512_fp16", r"v(?!broad|ext|ins|shuf|p|alig|gath|scat)\w+[ps]h"),
     )
 )
 _VEX = tuple(
@@ -182,7 +256,6 @@ _VEX = tuple(
         ("f16c", r"vcvtph2ps|vcvtps2ph"),
         ("vaes", r"vaes(?:enc|dec)(?:last)?"),
         ("vpclmulqdq", r"vpclmul\w+"),
-        ("gfni", r"vgf2p8\w+"),
         ("avx2", r"vps[lr][la]v[dq]|vpgather\w+|vgather\w+|vpmaskmov[dq]|vpbroadcast\w+|vpblendd"),
     )
 )

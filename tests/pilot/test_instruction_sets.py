@@ -7,7 +7,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from berth.pilot import instruction_sets
-from berth.pilot.instruction_sets import KNOWN, Has, canonical, compact, expanded, has, needed
+from berth.pilot.instruction_sets import (
+    KNOWN,
+    NOT_NAMED,
+    Has,
+    canonical,
+    compact,
+    expanded,
+    has,
+    needed,
+)
 from berth.pilot.instruction_sets import unknown as unknown_names
 from berth.predictor.hardware.platforms import shipped
 
@@ -84,6 +93,12 @@ def test_any_names_can_be_asked_and_compacting_loses_none(names: list[str]) -> N
         assert has(tuple(names), name) is Has.YES
 
 
+def test_no_place_is_known_to_have_what_the_pilot_cannot_name() -> None:
+    for place in ((), ("x86-64-v4", "aes"), ("armv9",), ("avx2",)):
+        assert has(place, NOT_NAMED) is Has.UNKNOWN
+    assert needed(["power8", "armv8", NOT_NAMED]) == (NOT_NAMED,)
+
+
 def test_every_shipped_cpu_platform_names_its_level() -> None:
     for platform in shipped().values():
         assert unknown_names(platform.instruction_sets) == ()
@@ -102,5 +117,7 @@ def test_a_machine_is_described_by_level_and_what_is_beyond() -> None:
     assert instruction_sets.listed_in(["processor: 0", flags]) == ("x86-64-v2", "avx", "rdrand")
     of_arm = ["processor: 0", "Features\t: fp asimd sve"]
     assert instruction_sets.listed_in(of_arm) == ("armv8", "fp", "sve")
+    of_power = ["processor\t: 0", "cpu\t\t: POWER9 (architected), altivec supported"]
+    assert instruction_sets.listed_in(of_power) == ("power9",)
     assert instruction_sets.listed_in(["\ufffd\ufffd flags"]) == ()
     assert instruction_sets.listed_in([]) == ()

@@ -141,6 +141,15 @@ def test_a_place_that_may_lack_what_the_program_needs_comes_last_and_says_so() -
     assert alone.chosen == "gpu"
 
 
+def test_a_program_whose_instructions_have_no_name_stays_first_where_it_ran() -> None:
+    unnamed = replace(PREDICTED, instruction_sets=("unknown",), ran_on=("cpu",))
+    assert run(predicted=PREDICTED).chosen == "gpu"
+    decision = run(predicted=unnamed)
+    assert [row.candidate for row in decision.ranked] == ["cpu", "gpu"]
+    warning = decision.ranked[1].warning or ""
+    assert "instructions that the pilot could not name" in warning
+
+
 def test_a_build_for_v3_never_goes_to_a_node_that_lacks_avx2() -> None:
     built = replace(PREDICTED, instruction_sets=("avx2", "bmi2"))
     old = replace(GPU, instruction_sets=("x86-64-v2", "avx"))

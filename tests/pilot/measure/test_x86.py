@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from berth.pilot.collectors.x86 import classify
+from berth.pilot.collectors.x86 import _AS_VEX, _AVX512, _BY_MNEMONIC, _VEX, classify
+from berth.pilot.instruction_sets import KNOWN, NOT_NAMED
 
 
 @pytest.mark.parametrize(
@@ -117,12 +118,35 @@ def test_moves_and_hints_are_of_no_kind(text: str) -> None:
         ("vmovdqu8 (%rax),%zmm0", "avx512bw"),
         ("vpdpbusd %zmm0,%zmm1,%zmm2", "avx512_vnni"),
         ("aesenc %xmm0,%xmm1", "aes"),
+        ("vpdpwssd %ymm1,%ymm1,%ymm0", "avx512_vnni"),
+        ("{vex} vpdpbusd %xmm1,%xmm1,%xmm0", "avx_vnni"),
+        ("vpermilps %ymm1,%ymm1,%ymm0", "avx"),
+        ("vpbroadcastd %eax,%ymm0", "avx512vl"),
+        ("vfmaddps %xmm0,%xmm1,%xmm1,%xmm0", "fma4"),
+        ("vprotb $0x3,%xmm1,%xmm0", "xop"),
+        ("bextr $0x3,%eax,%ebx", "tbm"),
+        ("tdpbssd %tmm1,%tmm2,%tmm0", "amx_int8"),
+        ("vzeroupper", "avx"),
+        ("insertq %xmm0,%xmm1", "sse4a"),
+        ("extrq %xmm0,%xmm1", "sse4a"),
+        ("movntsd %xmm0,(%rax)", "sse4a"),
+        ("gf2p8mulb %xmm0,%xmm1", "gfni"),
+        ("rdpid %rax", "rdpid"),
+        ("rdrand %rax", "rdrand"),
+        ("clzero", "clzero"),
+        ("repz (bad)", NOT_NAMED),
+        ("xgetbv", None),
         ("tzcnt %rax,%rbx", None),
         ("addsd %xmm0,%xmm1", None),
     ],
 )
 def test_instruction_sets_are_named_as_in_cpuinfo(text: str, extension: str | None) -> None:
     assert classify(text).extension == extension
+
+
+def test_what_the_pilot_names_is_of_the_vocabulary() -> None:
+    named = {name for table in (_BY_MNEMONIC, _AVX512, _VEX) for name, _ in table}
+    assert (named | set(_AS_VEX.values())) - {NOT_NAMED} <= KNOWN
 
 
 @given(st.text(max_size=60))
