@@ -40,6 +40,8 @@ class Code(StrEnum):
     PINNED_RESERVATION = "pinned-reservation"
     UNTRANSLATED = "untranslated"
     SITE_RULE = "site-rule"
+    COUNTED_BY_QUEUE = "counted-by-queue"
+    MOVED_BY_HAND = "moved-by-hand"
     TOGETHER = "together"
     NO_CANDIDATE = "no-candidate"
 

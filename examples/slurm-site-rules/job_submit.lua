@@ -25,7 +25,7 @@ function slurm_job_submit(job_desc, part_list, uid)
 end
 
 function slurm_job_modify(job_desc, job_rec, part_list, modify_uid)
-  return slurm.SUCCESS
+  return berth_modify and berth_modify(job_desc, job_rec, part_list, modify_uid) or slurm.SUCCESS
 end
 
 return slurm.SUCCESS

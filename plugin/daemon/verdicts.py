@@ -10,6 +10,7 @@ from berth.plugin.daemon.matched import PastJobKeys
 from berth.plugin.daemon.messages import Ask, Job
 from berth.plugin.daemon.shelf import Shelf
 from berth.plugin.daemon.view import Kept, SiteView, Snapshot
+from berth.plugin.history.programs import manager_that_asks_by_queue
 from berth.plugin.right_sizing.fitting import Fit
 from berth.plugin.site.document import Show
 from berth.plugin.workloads.names import may_use
@@ -81,7 +82,22 @@ def kept_at_once(question: Question, named: requests.Choice) -> Kept | None:
         return Kept(Code.NOT_COVERED_USER, f"The name of user {job.uid} is not known yet.")
     if named.workload is not None and not may_use(job.user or "", named.workload):
         return Kept(Code.NO_WORKLOAD, f"{named.workload} is another user's workload.")
-    return question.site.covers(job)
+    return question.site.covers(job) or _counted_by_queue(job, question.site)
+
+
+def _counted_by_queue(job: Job, site: SiteView) -> Kept | None:
+    """Return that the job must stay in the queue that its workflow manager named; None: it need
+    not.
+    """
+    if not job.queue or job.queue != site.auto_queue:
+        return None
+    manager = manager_that_asks_by_queue(job.name or "", job.script or "")
+    if manager is None:
+        return None
+    return Kept(
+        Code.COUNTED_BY_QUEUE,
+        f"{manager} looks for its jobs in the partition that it named, {job.queue}: name none.",
+    )
 
 
 def no_forecast(workload: str, *, is_known: bool) -> Verdict:

@@ -132,6 +132,20 @@ SHIPPED = (
 """What workflow managers, portals and three widespread programs write, tried after the site's."""
 
 
+def manager_that_asks_by_queue(job_name: str, script: str) -> str | None:
+    """Return the workflow manager that submitted the job, where it later asks the scheduler for the
+    jobs of the queue that it named; None: another submitted it.
+
+    Nextflow (``queueGlobalStatus`` off) takes a job that is not there for dead; FireWorks counts
+    none, and submits without end.
+    """
+    if job_name.startswith("nf-") and "nxf_" in script:
+        return "Nextflow"
+    if "CommonAdapter (SLURM) completed writing Template" in script:
+        return "FireWorks"
+    return None
+
+
 class ProgramRules:
     """The site's rules, then Berth's own; the first that applies names the program."""
 

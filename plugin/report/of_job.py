@@ -111,22 +111,25 @@ def _more(job: KnownJob) -> list[str]:
     return [
         *_problem(job),
         *_expected(job),
-        job.not_shown or decided_sentence(job.decision),
+        job.not_shown or decided_sentence(job.decision, _of_now_else_outcome(job, "queue")),
         *job.ground,
         *_comparison(job),
         *others_sentences(job.elsewhere),
     ]
 
 
-def decided_sentence(decision: DecisionRecord | None) -> str:
+def decided_sentence(decision: DecisionRecord | None, queue: str | None = None) -> str:
     """Return a sentence on what Berth decided about the job; None as ``decision``: Berth did not
-    decide."""
+    decide. ``queue``: the queues where the job is, None where that is not known."""
     if decision is None:
         return (
             "the submit filter decided nothing about it: it opted out (berth:off), was submitted "
             "without Berth, or was placed by berth place or berth pilot submit --then-place"
         )
     if decision.action == "edit":
+        written = json.loads(decision.edits).get("queue")
+        if written and queue and not set(queue.split(",")) <= set(written.split(",")):
+            return f"moved again since Berth sent it to {written}: {decision.reason}"
         return f"why there: {decision.reason}"
     if decision.chosen is None:
         reason = decision.reason.removeprefix("Left as it is: ")

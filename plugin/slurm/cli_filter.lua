@@ -1,12 +1,14 @@
--- Berth's client filter for Slurm: sets `berth:off` for jobs with options of sbatch, srun and salloc that
--- slurmctld's Lua does not see, and prints one line for the user after the job is accepted.
+-- Berth's client filter for Slurm: tells job_submit.lua what slurmctld's Lua does not see of sbatch, srun
+-- and salloc, and prints one line for the user after the job is accepted.
 --
 -- * `--gres=none`, `--gpus-per-task=0` (since 24.11), `--deadline`, `--core-spec` and `--thread-spec`
 --   are choices that job_submit.lua cannot see on the command line. A job with one of them that Berth
 --   might move gets the word `berth:off` in its comment.
 -- * A word at the end of the comment (`berth-client:tty`, `berth-client:quiet`) tells job_submit.lua
 --   that this filter is installed; job_submit.lua removes the word and prints nothing itself. On a
---   terminal its sentence is passed on in the job's AdminComment and printed here, after the id.
+--   terminal its sentence is passed on in the job's AdminComment and printed here, with the job's id.
+-- * The same word carries BERTH_MODE and BERTH_WORKLOAD of the user's environment, which `--export=NONE`
+--   keeps from the job, as do srun and salloc. A file `~/.config/berth/off` counts as BERTH_MODE=off.
 -- * Where the site turns it on (`file_digests = on` in the file below), `berth-file:PATH` in a comment
 --   becomes `berth-file:sha256-...`: only here can the user's files be read.
 --
@@ -16,7 +18,7 @@
 local AUTO = os.getenv("BERTH_AUTO_PARTITION") or "auto"
 local CONFIG_PATH = os.getenv("BERTH_CLIENT_CONFIG") or "/etc/berth/client.conf"
 local MESSAGE_WITHIN_S = "0.5" -- the longest wait for the line, after the job is accepted
-local MAX_COMMENT_BYTES = 1000 -- Slurm takes 1024
+local MAX_COMMENT_BYTES = 1024 -- what Slurm takes
 local MAX_MOUNT_LINES = 20000
 local DIGEST_WITHIN_S = "0.04" -- a file that takes longer keeps its name, by which no job is matched
 local UNSET = { [""] = true, ["unset"] = true, ["Unknown"] = true, ["N/A"] = true }
@@ -105,18 +107,33 @@ local function adjust(options)
   end
 end
 
+-- Return the user's choices for all jobs, as job_submit.lua reads them after the client's word.
+local function standing_choices()
+  local choices = ""
+  local function add(key, value)
+    if value and value ~= "" then
+      value = value:gsub("[^%w_.]", function(c) return string.format("%%%03o", c:byte()) end)
+      choices = choices .. ";" .. key .. "=" .. value
+    end
+  end
+  local file = io.open((os.getenv("HOME") or "") .. "/.config/berth/off", "r")
+  if file then file:close() end
+  add("mode", file and "off" or os.getenv("BERTH_MODE"))
+  add("workload", os.getenv("BERTH_WORKLOAD"))
+  return choices
+end
+
 local submission = {} -- values that pre_submit passes to post_submit
 
 local function announce(options)
   if option_of(options, "type") == "srun" and os.getenv("SLURM_JOB_ID") then return end -- a job step, not a job
   local comment = option_of(options, "comment")
   local shows_line = not wants_quiet(options) and is_watched()
-  local word = shows_line and "berth-client:tty" or "berth-client:quiet"
+  local word = "berth-client:" .. (shows_line and "tty" or "quiet") .. standing_choices()
   local text = comment and comment .. " " .. word or word
   if #text > MAX_COMMENT_BYTES then return end
   options["comment"] = text
   submission.shows_line = shows_line
-  submission.type, submission.waits = option_of(options, "type"), option_of(options, "wait") ~= nil
   submission.elsewhere = option_of(options, "clusters") ~= nil -- a local job may have the same number
 end
 
@@ -137,21 +154,7 @@ local function show(job_id)
   if not submission.shows_line or submission.elsewhere then return end
   submission.shows_line = false -- once, however many components a job has
   local message = message_of(job_id)
-  if not message then return end
-  if submission.type ~= "sbatch" then -- srun and salloc have printed the id already
-    io.stderr:write(message, "\n")
-    return
-  end
-  -- sbatch prints the id only after this function, so a background program waits for sbatch's end (with
-  -- --wait: a moment). It must not keep sbatch's standard output open, since `$(sbatch ...)` reads it to
-  -- its end.
-  local wait = submission.waits and "sleep 0.1" or "cat"
-  local pipe = io.popen("exec >/dev/null; IFS= read -r said; " .. wait
-    .. '; printf "%s\\n" "$said" >&2', "w")
-  if not pipe then return end
-  pipe:write(message, "\n")
-  pipe:flush()
-  submission.pipe = pipe -- referenced until the process ends: collecting it as garbage would wait for the program
+  if message then io.stderr:write("berth: job ", job_id, ": ", message, "\n") end
 end
 
 function slurm_cli_setup_defaults(options, early_pass)

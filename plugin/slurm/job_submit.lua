@@ -564,7 +564,7 @@ local WHOLE_NODES = { [0] = true, [2] = true, [3] = true, [4] = true }
 
 -- Return the fields that several functions need, read once: for each read of a job's field slurmctld
 -- searches by name.
-local function read_fields(job, comment)
+local function read_fields(job, comment, choices)
   local fields = { comment = comment, reservation = job.reservation, script = job.script }
   for _, field in ipairs(DECISIVE) do fields[field] = job[field] end
   if not fields.account then fields.default_account = job.default_account end
@@ -575,6 +575,9 @@ local function read_fields(job, comment)
     fields.workload, fields.mode = environment["BERTH_WORKLOAD"], environment["BERTH_MODE"]
     fields.quiet = environment["BERTH_QUIET"]
   end
+  -- A job with --export=NONE, srun and salloc have these only from the client filter.
+  fields.workload = fields.workload or choices.workload
+  fields.mode = fields.mode or choices.mode
   return fields
 end
 
@@ -646,8 +649,8 @@ local function describe(job, partitions, fields)
     details.modules = text_of(fields.environment["LOADEDMODULES"], MAX_ARGUMENT_BYTES)
     -- The daemon must know that there is a script which cannot be sent.
     if not details.script then details.script_unread = 1 end
-    details.workload, details.mode = text_of(fields.workload), text_of(fields.mode)
   end
+  details.workload, details.mode = text_of(fields.workload), text_of(fields.mode)
   -- Later components of a heterogeneous batch job have no script, but are batch jobs too.
   local component = details.het and details.het > 0
   details.kind = (script or component) and "batch" or "interactive"
@@ -1062,9 +1065,10 @@ local function carry_out(steps)
   return done
 end
 
--- Return the values that the edits replace, for `berth site slurm putback`:
--- `was=partition:auto;gres:-;...`. `-` means unset; special characters of a value are written %XX.
-local function replaced_values(job, steps, details)
+-- Return the values that the edits replace, and the partitions that they name, for `berth site slurm
+-- putback` and berth_modify: `was=partition:auto;gres:-;... in=gpu`. `-` means unset; special characters
+-- of a value are written %XX.
+local function replaced_values(job, edits, steps, details)
   local values = {}
   local function note(key, value)
     local text = "-"
@@ -1083,7 +1087,7 @@ local function replaced_values(job, steps, details)
   end
   note("memory_mib_per_node", details.memory_mib_per_node)
   note("memory_mib_per_cpu", details.memory_mib_per_cpu)
-  return " was=" .. table.concat(values, ";")
+  return " was=" .. table.concat(values, ";") .. (edits.queue and " in=" .. edits.queue or "")
 end
 
 local function stamped(job, text, addition)
@@ -1102,24 +1106,28 @@ end
 -- installed, it adds a word to the comment, and prints the line from AdminComment once the job is
 -- accepted.
 
-local CLIENT_WORD = "^(.-)%s?berth%-client:(%l+)$"
+local CLIENT_WORD = "^(.-)%s?berth%-client:(%l+)([^%s]*)$"
 
 -- Return the client filter's word (`tty`: a person at a terminal; another word: no person; nil: not
--- installed), and the comment without that word, which is removed from the job.
+-- installed), the comment without that word, which is removed from the job, and the values that follow
+-- the word: `mode` and `workload` of the environment in which the job is submitted.
 local function client_of(job)
-  local comment = job.comment
-  if type(comment) ~= "string" then return nil, nil end
-  local own_words, client = comment:match(CLIENT_WORD)
-  if not client then return nil, comment end
+  local comment, choices = job.comment, {}
+  if type(comment) ~= "string" then return nil, nil, choices end
+  local own_words, client, rest = comment:match(CLIENT_WORD)
+  if not client then return nil, comment, choices end
+  for key, value in rest:gmatch(";(%l+)=([^;]+)") do
+    choices[key] = value:gsub("%%(%d%d%d)", function(octal) return string.char(tonumber(octal, 8) % 256) end)
+  end
   job.comment = own_words
-  return client, own_words ~= "" and own_words or nil
+  return client, own_words ~= "" and own_words or nil, choices
 end
 
 local function tell(audience, job, text)
   if not text_of(text, MAX_REPLY_BYTES) then return end
   text = one_line(text:gsub("^[Bb]erth: *", ""), MAX_MESSAGE_BYTES - #"berth: note: ")
   if audience.client == "tty" then
-    local encoded = ("berth: " .. text):gsub("[^%w_.]", function(c) return string.format("%%%03o", c:byte()) end)
+    local encoded = text:gsub("[^%w_.]", function(c) return string.format("%%%03o", c:byte()) end)
     local before = job.admin_comment
     if #(before or "") + #encoded > 4 * MAX_STAMP_BYTES then return end
     job.admin_comment = (before and before .. " " or "") .. "said=" .. encoded
@@ -1249,7 +1257,7 @@ local function make_edit(job, reply, details, partitions, fields, site)
   if problem then return nil, problem end
   local steps = plan(job, reply.edits, details, fields, partitions)
   -- The decision id is written first: no job is changed without it.
-  local text = stamped(job, reply.stamp, replaced_values(job, steps, details))
+  local text = stamped(job, reply.stamp, replaced_values(job, reply.edits, steps, details))
   table.insert(steps, 1, { job, "admin_comment", text })
   local messages = {}
   if site.check then
@@ -1272,7 +1280,7 @@ end
 
 -- Decide about one job. Return whether the daemon answered, and whether the site's check has accepted
 -- the job as it now is.
-local function consider(job, comment, audience, site)
+local function consider(job, comment, choices, audience, site)
   if not libraries_loaded then return false end
   read_config()
   if switched_off() then return false end
@@ -1280,7 +1288,7 @@ local function consider(job, comment, audience, site)
     breaker.passed_by()
     return false
   end
-  local fields = read_fields(job, comment)
+  local fields = read_fields(job, comment, choices)
   audience.quiet = fields.quiet or false
   if opted_out(fields) then return true end
   local names, partitions = usable_partitions(job, site.part_list, fields)
@@ -1322,10 +1330,10 @@ end
 -- slurm_job_submit, is called with the job as Berth would change it. Unless it returns slurm.SUCCESS,
 -- the job stays as its user wrote it, and check is called with that job as if Berth were not there.
 function berth_submit(job_desc, part_list, uid, check)
-  local audience, comment, accepted = {}, nil, false
-  pcall(function() audience.client, comment = client_of(job_desc) end)
+  local audience, comment, choices, accepted = {}, nil, {}, false
+  pcall(function() audience.client, comment, choices = client_of(job_desc) end)
   local site = { check = check, part_list = part_list, uid = uid }
-  local fine, answered, agreed = pcall(consider, job_desc, comment, audience, site)
+  local fine, answered, agreed = pcall(consider, job_desc, comment, choices, audience, site)
   if fine then
     accepted = agreed
   else
@@ -1349,8 +1357,82 @@ function slurm_job_submit(job_desc, part_list, submit_uid)
   return berth_submit(job_desc, part_list, submit_uid)
 end
 
-function slurm_job_modify(job_desc, job_rec, part_list, modify_uid)
+---------------------------------------------------------------------------------------------------
+-- `scontrol update Partition=...` of a pending job that Berth moved: the job goes there as its user wrote
+-- it. Slurm refuses the whole update where its user may not write a field (AdminComment, tasks per node),
+-- and takes no empty text from Lua (features): `berth site slurm putback` writes these afterwards. It
+-- never takes GPUs or their type away from a job (seen with 22.05 and 24.11).
+
+local ROOT = 0
+local CONFIGURATION_UNAVAILABLE = 2014 -- "Requested node configuration is not available"
+local UNSET_AS = { num_tasks = 1, cpus_per_task = 1, min_cpus = 1, pn_min_cpus = 1, min_nodes = 1 }
+
+-- Return the values before Berth's edits, by field, where the job is still in a partition that Berth
+-- wrote; nil: Berth did not move it, or somebody has moved it since.
+local function values_before(job_rec)
+  local stamp = tostring(job_rec.admin_comment):match("berth/1 .*$")
+  local was, written = (stamp or ""):match(" action=edit .* was=(%S+) in=(%S+)")
+  if not was then return nil end
+  for name in tostring(job_rec.partition):gmatch("[^,]+") do
+    if not in_list(written, name) then return nil end
+  end
+  local before = {}
+  for key, value in was:gmatch("([%w_]+):([^;]*)") do
+    before[key] = value:gsub("%%(%x%x)", function(hex) return string.char(tonumber(hex, 16)) end)
+  end
+  return before
+end
+
+-- Write the job's own values beside its new partition. Return the code for Slurm: a job whose GPUs Berth
+-- added would wait for ever elsewhere, so only root may move it, and an operator who writes AdminComment.
+local function undo_edits(job_desc, before, target, modify_uid)
+  for _, field in ipairs(GRES_FIELDS) do
+    if before[field] and modify_uid ~= ROOT and not is_written(job_desc.admin_comment) then
+      slurm.log_user("berth: %s", "Slurm cannot take back the GPUs that Berth gave this job: scancel it, and "
+        .. "submit it with --comment=berth:off")
+      return CONFIGURATION_UNAVAILABLE
+    end
+  end
+  local function restore(field, unset)
+    local value = before[field] ~= "-" and tonumber(before[field]) or unset
+    if before[field] and value and not is_set(job_desc[field]) then job_desc[field] = value end
+  end
+  for field, unset in pairs(UNSET_AS) do restore(field, unset) end
+  restore("max_nodes", target.total_nodes)
+  restore("time_limit", limit_by_default(target))
+  if before.features and before.features ~= "-" and not is_written(job_desc.features) then
+    job_desc.features = before.features
+  end
+  if before.min_mem_per_cpu or before.min_mem_per_node then
+    local by_cpu, by_node = tonumber(before.memory_mib_per_cpu), tonumber(before.memory_mib_per_node)
+    if not (by_cpu or by_node) then
+      by_cpu, by_node = count_of(target.def_mem_per_cpu, 2 ^ 53), count_of(target.def_mem_per_node, 2 ^ 53)
+    end
+    if not (job_desc.min_mem_per_cpu or job_desc.min_mem_per_node) then
+      if by_cpu then
+        job_desc.min_mem_per_cpu = by_cpu
+      elseif by_node then
+        job_desc.min_mem_per_node = by_node
+      end
+    end
+  end
   return slurm.SUCCESS
+end
+
+-- Decide about an update of a job. A site with a slurm_job_modify of its own calls this from it.
+function berth_modify(job_desc, job_rec, part_list, modify_uid)
+  local fine, code = pcall(function()
+    local wanted = job_desc.partition
+    if not is_written(wanted) or wanted == job_rec.partition then return nil end
+    local before = values_before(job_rec)
+    return before and undo_edits(job_desc, before, part_list[wanted:match("^[^,]+")] or {}, modify_uid)
+  end)
+  if not fine then pcall(log, "error", code) end
+  return fine and code or slurm.SUCCESS
+end
+
+function slurm_job_modify(job_desc, job_rec, part_list, modify_uid)
+  return berth_modify(job_desc, job_rec, part_list, modify_uid)
 end
 
 pcall(function()

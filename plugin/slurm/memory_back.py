@@ -82,7 +82,7 @@ class ShortJob:
     @property
     def typed(self) -> bool:
         """Return whether Berth wrote the type of the job's GPUs, which Slurm cannot take back."""
-        return self.kind == "use" and not (FOREIGN | {"gres"}).isdisjoint(self.was)
+        return self.kind == "use" and not FOREIGN.isdisjoint(self.was)
 
 
 def short_jobs(begun: Mapping[str, str]) -> Iterator[ShortJob]:

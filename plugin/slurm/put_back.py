@@ -6,6 +6,10 @@ Such a job gets its original request back, once, from what the filter saved in A
 (``was=``; no user can write AdminComment), and its comment says so. The place is then ruled out for
 the same user and the same workload until an administrator clears it.
 
+A job whose user or administrator moved it by hand stays where it is; what the filter could not
+restore at that moment (``berth_modify``) is restored here, and AdminComment no longer names the
+place that Berth had chosen.
+
 Runs as SlurmUser or as an operator, separate from the daemon, and acts on the job's own record
 only.
 """
@@ -23,6 +27,7 @@ from berth.plugin.scheduler.ruled_out import RuledOut
 from berth.plugin.slurm import commands
 from berth.plugin.slurm.present_jobs import listed
 from berth.plugin.slurm.records import Record, moment_s, records
+from berth.policies.codes import Code
 
 log = logging.getLogger("berth.putback")
 
@@ -46,21 +51,24 @@ _SAID = "(berth: put back, Slurm said {reason})"
 _SORRY = "(berth: cannot be put back, cancel it and submit it with --comment=berth:off)"
 _UPDATES = {
     "features": "Features",
-    "gres": "Gres",
     "num_tasks": "NumTasks",
     "cpus_per_task": "CPUsPerTask",
     "min_cpus": "NumCPUs",
     "pn_min_cpus": "MinCPUsNode",
-    "ntasks_per_node": "NtasksPerNode",
+    "ntasks_per_node": "TasksPerNode",
 }
 """Keys of ``scontrol update`` for the fields that the filter sets, besides nodes, memory
 and time.
 """
-_UNSET = {"features": "", "gres": "", "num_tasks": "1", "cpus_per_task": "1", "min_cpus": "1",
+_UNSET = {"features": "", "num_tasks": "1", "cpus_per_task": "1", "min_cpus": "1",
           "pn_min_cpus": "1", "ntasks_per_node": None}  # fmt: skip
-_FIELDS = ("JobID", "Reason", "SubmitTime", "UserName", "admin_comment", "comment")
-FOREIGN = frozenset(("tres_per_job", "tres_per_task"))
-"""Fields that ``scontrol update`` cannot restore."""
+_FIELDS = ("JobID", "Reason", "SubmitTime", "UserName", "Partition", "admin_comment", "comment")
+_ONLY_OPERATORS = ("features", "ntasks_per_node")
+"""Fields that the filter cannot restore when a user moves the job by hand."""
+FOREIGN = frozenset(("gres", "tres_per_job", "tres_per_task", "tres_per_socket"))
+"""Fields that ``scontrol update`` cannot restore: it takes no GPUs and no type of GPU away (seen
+with Slurm 22.05 and 24.11).
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,24 +83,38 @@ class StuckJob:
     was: Mapping[str, str]
     admin_comment: str
     comment: str
-    tried: bool = False
-    """True where the job was put back before and still cannot start: GPUs that were added to a
-    pending job cannot be removed (seen with Slurm 22.05).
-    """
 
 
 def stuck_jobs(now_s: float) -> Iterator[StuckJob]:
-    """Yield the pending jobs whose request must be restored now. Raises SchedulerError or
-    ToolMissing.
+    """Yield the pending jobs whose request must be restored now, and finish what is left to restore
+    of jobs that were moved by hand. Raises SchedulerError or ToolMissing.
     """
     rows: dict[str, Record] = {}
     for row in listed(_FIELDS, "PENDING"):
         rows.setdefault(row["JobID"], row)  # all tasks of an array have its number
     for row in rows.values():
-        if _is_due(row["Reason"], moment_s(row["SubmitTime"], utc=True), now_s):
-            stuck = _stuck(row)
-            if stuck is not None:
-                yield stuck
+        words, was = stamped(row["admin_comment"])
+        if words.get("action") != "edit" or not was or _DONE[:-1] in words:
+            continue
+        written = words.get("in", row["Partition"]).split(",")
+        if not set(row["Partition"].split(",")) <= set(written):
+            _moved_by_hand(row, words, was)
+        elif _is_due(row["Reason"], moment_s(row["SubmitTime"], utc=True), now_s):
+            yield _stuck(row, words, was)
+
+
+def _moved_by_hand(row: Record, words: Mapping[str, str], was: Mapping[str, str]) -> None:
+    """Restore the fields that only an operator can, and write that the job is where its user put
+    it.
+    """
+    stamp = _STAMP.sub("", row["admin_comment"]).strip()
+    about = " ".join(f"{key}={words[key]}" for key in ("workload", "bundle") if key in words)
+    text = f"{stamp} berth/1 id={words['id']} action=keep code={Code.MOVED_BY_HAND} {about}".strip()
+    restored = words_back({key: was[key] for key in _ONLY_OPERATORS if key in was})
+    try:
+        commands.update_job(row["JobID"], (*restored, f"AdminComment={text}"))
+    except BerthError as error:
+        log.warning("job %s was moved by hand, and %s", row["JobID"], error.message)
 
 
 def _is_due(reason: str, submit_s: float | None, now_s: float) -> bool:
@@ -102,13 +124,7 @@ def _is_due(reason: str, submit_s: float | None, now_s: float) -> bool:
     return waits and _IN_TIME.fullmatch(reason) is not None
 
 
-def _stuck(row: Record) -> StuckJob | None:
-    words, was = stamped(row["admin_comment"])
-    tried = words.get("putback")
-    if words.get("action") != "edit" or not was or tried == _FAILED:
-        return None
-    if tried is not None and row["Reason"] != "BadConstraints":
-        return None  # restored once already: the job waits with its own request
+def _stuck(row: Record, words: Mapping[str, str], was: Mapping[str, str]) -> StuckJob:
     return StuckJob(
         job=row["JobID"],
         user=row["UserName"],
@@ -118,7 +134,6 @@ def _stuck(row: Record) -> StuckJob | None:
         was=was,
         admin_comment=row["admin_comment"],
         comment=row["comment"],
-        tried=tried is not None,
     )
 
 
@@ -137,24 +152,29 @@ def stamped(admin_comment: str) -> tuple[dict[str, str], dict[str, str]]:
 def put_back(stuck: StuckJob, now_s: float) -> RuledOut:
     """Restore the job's request, note it in the job's comment, and return the place to rule out.
 
-    A job that Slurm does not allow to change is only marked as failed, so that nobody tries again.
-    Raises SchedulerError where not even that works.
+    A job that keeps GPUs that Berth added, or that Slurm does not allow to change, is told how to
+    go on. Raises SchedulerError where not even that works.
     """
-    outcome, note = stuck.reason, _SAID.format(reason=stuck.reason)
+    said = _SAID.format(reason=stuck.reason)
+    stays = not FOREIGN.isdisjoint(stuck.was)
     try:
-        if stuck.tried or not FOREIGN.isdisjoint(stuck.was):
-            raise SchedulerError("the GPUs that were added to it cannot be taken away")
-        commands.update_job(stuck.job, words_back(stuck.was))
+        words = _told(stuck, _FAILED, _SORRY) if stays else _told(stuck, stuck.reason, said)
+        commands.update_job(stuck.job, (*words_back(stuck.was), *words))
         if stuck.reason == "BadConstraints":  # Slurm holds jobs with this reason
             commands.run(("scontrol", "release", stuck.job))
         log.info("job %s put back: Slurm said %s", stuck.job, stuck.reason)
     except BerthError as error:
-        outcome, note = _FAILED, _SORRY
         log.warning("job %s cannot be put back: %s", stuck.job, error.message)
-    stamp = stuck.admin_comment.partition(f" {_DONE}")[0]
-    comment = " ".join(filter(None, (stuck.comment.partition("(berth: ")[0].strip(), note)))
-    commands.update_job(stuck.job, (f"AdminComment={stamp} {_DONE}{outcome}", f"Comment={comment}"))
+        commands.update_job(stuck.job, _told(stuck, _FAILED, _SORRY))
     return RuledOut(stuck.candidate, stuck.user, stuck.workload, stuck.reason, stuck.job, now_s)
+
+
+def _told(stuck: StuckJob, outcome: str, note: str) -> Sequence[str]:
+    """Return the ``scontrol update`` words that write the outcome to AdminComment and a note to the
+    job's comment.
+    """
+    comment = " ".join(filter(None, (stuck.comment.partition("(berth: ")[0].strip(), note)))
+    return (f"AdminComment={stuck.admin_comment} {_DONE}{outcome}", f"Comment={comment}")
 
 
 def words_back(was: Mapping[str, str]) -> Sequence[str]:
@@ -179,7 +199,7 @@ def words_back(was: Mapping[str, str]) -> Sequence[str]:
         if value == "-":
             value = _UNSET[key]
         if value is not None:
-            words.append(f"{name}={re.sub(r'^gres[:/]', '', value)}")
+            words.append(f"{name}={value}")
     words += _memory_back(was, partition)
     if "time_limit" in was:
         default = partition.get("DefaultTime", "NONE")

@@ -277,3 +277,13 @@ def test_what_berth_did_is_told_from_what_it_would_have_done(
     reason = {"reason": "gpu is fastest.", "chosen": "gpu", "mode": "enforce"}
     assert decided_sentence(dataclasses.replace(record, **{**reason, **changes})) == sentence
     assert "it opted out (berth:off), was submitted without Berth" in decided_sentence(None)
+
+
+def test_a_job_that_somebody_moved_again_is_not_where_berth_says(jobs: SiteJobs) -> None:
+    jobs.job("app", 120)
+    edit = {"action": "edit", "edits": '{"queue":"gpu,old"}', "reason": "gpu is fastest."}
+    record = dataclasses.replace(jobs.store.decisions.last(1)[0], **edit)
+    for queue in (None, "gpu,old", "old"):
+        assert decided_sentence(record, queue) == "why there: gpu is fastest."
+    moved = "moved again since Berth sent it to gpu,old: gpu is fastest."
+    assert decided_sentence(record, "auto") == moved

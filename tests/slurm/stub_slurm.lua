@@ -102,7 +102,9 @@ for index = 1, order.submissions or 1 do
   result.seconds[index] = socket.gettime() - begun
   if order.pause_s then socket.sleep(order.pause_s) end
 end
+local reads = result.reads
 result.modify = slurm_job_modify(job, {}, order.partitions, 0)
+result.reads = reads
 fields.script = order.script_bytes and "bytes" or fields.script
 fields.argv = nil
 result.job, result.environment = fields, environment

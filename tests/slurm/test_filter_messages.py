@@ -43,7 +43,7 @@ def test_the_client_filters_word_is_taken_off_and_nothing_is_printed(
         assert outcome.user == []
         assert outcome.job.get("comment") == own_words
         assert outcome.job["partition"] == "gpu"
-        assert said(outcome) == (f"berth: {SENTENCE}" if says == "tty" else None)
+        assert said(outcome) == (SENTENCE if says == "tty" else None)
 
 
 def test_the_word_is_taken_off_also_where_berth_does_nothing(bench: FilterBench) -> None:
@@ -60,6 +60,19 @@ def test_the_daemon_does_not_see_the_word(bench: FilterBench) -> None:
         bench.submit({**AUTO, "comment": "mine berth-client:tty"})
         bench.submit({**AUTO, "comment": "berth-client:tty"})
     assert [request["job"].get("comment") for request in daemon.requests] == ["mine", None]
+
+
+def test_the_word_carries_what_a_user_set_for_all_jobs(bench: FilterBench) -> None:
+    """With ``--export=NONE``, and of ``srun`` and ``salloc``, nothing else does."""
+    comment = "mine berth-client:tty;mode=advise;workload=a%040b%0641"
+    with FakeDaemon(bench.socket, lambda _: KEEP) as daemon:
+        left = bench.submit({**AUTO, "comment": "mine berth-client:quiet;mode=off"})
+        for batch in (True, False):
+            assert bench.submit({**AUTO, "comment": comment}, batch=batch).job["comment"] == "mine"
+        bench.submit({**AUTO, "comment": comment}, environment={"BERTH_MODE": "shadow"})
+    assert (left.job["comment"], left.job["partition"]) == ("mine", "auto")
+    asked = [(job["job"].get("mode"), job["job"].get("workload")) for job in daemon.requests]
+    assert asked == [("advise", "a b41"), ("advise", "a b41"), ("shadow", "a b41")]
 
 
 @pytest.mark.parametrize(("value", "told"), [("1", False), ("yes", False), ("0", True), ("", True)])

@@ -12,7 +12,7 @@ from real_daemon import RealDaemon
 from slurm_cluster import OTHER_ROOT, USER, Cluster
 
 MOVED = "-p auto --comment=berth:serial -t 5"
-LINE = re.compile(r"^berth: cpu \(.*\) is predicted fastest.*--comment=berth:off\)$")
+LINE = re.compile(r"^berth: job \d+: cpu \(.*\) is predicted fastest.*--comment=berth:off\)$")
 pytestmark = pytest.mark.skipif(OTHER_ROOT is not None, reason="commands of this root only")
 
 
@@ -79,17 +79,16 @@ def test_a_refusal_of_slurms_own_is_not_berths(slurm: Cluster, daemon: RealDaemo
     assert [line for line in shown if "berth" in line] == []
 
 
-def test_on_a_terminal_the_line_comes_after_the_id_and_before_the_next_prompt(
+def test_on_a_terminal_the_line_names_the_job_and_comes_with_sbatchs_own(
     slurm: Cluster, daemon: RealDaemon
 ) -> None:
-    shown = on_terminal(
-        slurm, f"sbatch {MOVED} --wrap=true; sleep 0.3; echo next", login_node(slurm)
-    )
-    submitted, line, following = shown.splitlines()
-    assert submitted.startswith("Submitted batch job ")
+    shown = on_terminal(slurm, f"sbatch {MOVED} --wrap=true; echo next", login_node(slurm))
+    line, submitted, following = shown.splitlines()
+    read = submitted.removeprefix("Submitted batch job ")
     assert LINE.match(line)
+    assert line.startswith(f"berth: job {read}: ")
     assert following == "next"
-    job = slurm.job(submitted.split()[-1])
+    job = slurm.job(read)
     assert job["Comment"] == "berth:serial"
     assert " was=partition:auto" in job["AdminComment"]
 
@@ -97,10 +96,10 @@ def test_on_a_terminal_the_line_comes_after_the_id_and_before_the_next_prompt(
 @pytest.mark.parametrize(
     ("line", "environment"),
     [
-        (f"sbatch {MOVED} --wrap=true; sleep 0.3", {"BERTH_QUIET": "1"}),
-        (f"sbatch --quiet {MOVED} --wrap=true; sleep 0.3", {}),
-        (f"sbatch {MOVED} --comment=berth:off --wrap=true; sleep 0.3", {}),
-        ("sbatch -p auto --wrap=true; sleep 0.3", {}),
+        (f"sbatch {MOVED} --wrap=true", {"BERTH_QUIET": "1"}),
+        (f"sbatch --quiet {MOVED} --wrap=true", {}),
+        (f"sbatch {MOVED} --comment=berth:off --wrap=true", {}),
+        ("sbatch -p auto --wrap=true", {}),
         (f'echo "$(sbatch {MOVED} --wrap=true 2>&1)"', {}),
     ],
 )
@@ -112,11 +111,33 @@ def test_nothing_is_said_where_nothing_changed_or_nobody_wants_or_reads_it(
     assert "berth:" not in shown
 
 
-def test_a_captured_id_does_not_wait_for_the_line(slurm: Cluster, daemon: RealDaemon) -> None:
-    line = f'id=$(sbatch --parsable {MOVED} --wrap=true); echo "[$id]"; sleep 0.3'
-    shown = on_terminal(slurm, line, login_node(slurm)).splitlines()
-    assert re.fullmatch(r"\[\d+\]", shown[0]) or re.fullmatch(r"\[\d+\]", shown[1])
-    assert sum(bool(LINE.match(one)) for one in shown) == 1
+def test_a_captured_id_is_the_id_alone(slurm: Cluster, daemon: RealDaemon) -> None:
+    line = f'id=$(sbatch --parsable {MOVED} --wrap=true); echo "[$id]"'
+    said, captured = on_terminal(slurm, line, login_node(slurm)).splitlines()
+    assert LINE.match(said)
+    assert re.fullmatch(r"\[\d+\]", captured)
+
+
+NO = {"a file": {}, "BERTH_MODE": {"BERTH_MODE": "off"}}
+
+
+@pytest.mark.parametrize("how", NO)
+@pytest.mark.parametrize("command", ["sbatch --export=NONE", "sbatch", "srun -n1", "salloc -n1"])
+def test_a_user_can_say_no_for_all_jobs(
+    slurm: Cluster, daemon: RealDaemon, how: str, command: str
+) -> None:
+    home = slurm.work / how.replace(" ", "-")
+    (home / ".config/berth").mkdir(parents=True, exist_ok=True)
+    if not NO[how]:
+        (home / ".config/berth/off").touch()
+    script = slurm.work / "true.sh"
+    script.write_text("#!/bin/sh\n")
+    script.chmod(0o755)
+    environment = {**login_node(slurm), "HOME": str(home), **NO[how]}
+    shown = on_terminal(slurm, f"{command} -J no-{home.name} {MOVED} {script}", environment)
+    assert "berth:" not in shown
+    found = slurm.run("squeue", "-h", "-a", "-t", "all", "-n", f"no-{home.name}", "-o", "%P|%k")
+    assert set(found.stdout.splitlines()) == {"auto|berth:serial"}
 
 
 def test_srun_salloc_and_a_waiting_sbatch_say_it_too(slurm: Cluster, daemon: RealDaemon) -> None:
@@ -127,8 +148,8 @@ def test_srun_salloc_and_a_waiting_sbatch_say_it_too(slurm: Cluster, daemon: Rea
         assert "done" in shown
     job = f"sbatch --wait {MOVED} --wrap='sleep 0.5'"
     shown = on_terminal(slurm, job, environment).splitlines()
-    assert shown[0].startswith("Submitted batch job")
-    assert LINE.match(shown[1])
+    assert LINE.match(shown[0])
+    assert shown[1].startswith("Submitted batch job")
 
 
 def test_a_slow_or_absent_scontrol_delays_nobody(slurm: Cluster, daemon: RealDaemon) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 from fake_daemon import FakeDaemon, move_to
 from real_daemon import RealDaemon, real_daemon
-from slurm_cluster import OTHER_USER, Cluster, wait_until
+from slurm_cluster import OTHER_USER, USER, Cluster, wait_until
 
 KEYS = ("Partition", "NumTasks", "CPUs/Task", "TresPerNode", "Features", "TimeLimit", "NumCPUs",
         "MinMemoryCPU", "MinMemoryNode", "NumNodes")  # fmt: skip
@@ -67,16 +67,9 @@ def test_gpus_that_cannot_be_taken_away_are_told_to_the_user(narrow: Cluster) ->
     job = moved(narrow, "-n", "8", gres="gpu:h200:1", tasks=1, cpus_per_task=4, nodes=1)
     wait_until(lambda: reason(narrow, job) not in ("None", "Priority"), "Slurm gave a reason", 60)
     putback(narrow, "run")
-    wait_until(
-        lambda: reason(narrow, job) == "BadConstraints" or narrow.job(job)["JobState"] != "PENDING",
-        "Slurm has looked at it again",
-        30,
-    )
-    putback(narrow, "run")
     found = narrow.job(job)
-    if found["JobState"] == "PENDING":  # a Slurm that cannot take GPUs away
-        assert "submit it with --comment=berth:off" in found["Comment"]
-        assert found["AdminComment"].rstrip().endswith("putback=failed")
+    assert "submit it with --comment=berth:off" in found["Comment"]
+    assert found["AdminComment"].rstrip().endswith("putback=failed")
     assert putback(narrow, "run") == ""
     putback(narrow, "clear", "--all")
 
@@ -120,6 +113,56 @@ def test_the_user_of_a_job_that_is_put_back_is_its_own(narrow: Cluster) -> None:
     wait_until(lambda: reason(narrow, job) not in ("None", "Priority"), "Slurm gave a reason", 60)
     assert f"job {job} of games" in putback(narrow, "run")
     putback(narrow, "clear", "--all")
+
+
+MOVES = {
+    "time, tasks, memory": (
+        ("-n", "8", "-t", "30"),
+        {"tasks": 1, "cpus_per_task": 4, "nodes": 1, "memory_mib_per_cpu": 2500,
+         "time_limit_min": 90, "features": "amd"},
+    ),
+    "memory of a node": (("-n", "8", "--mem=3000"), {"memory_mib_per_node": 5000}),
+    "tasks of a node": (
+        ("-N", "1", "-n", "4", "--ntasks-per-node=4"), {"tasks": 1, "cpus_per_task": 4},
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("to", ["auto", "cpu"])
+@pytest.mark.parametrize("move", MOVES)
+def test_a_job_moved_by_hand_is_as_its_user_wrote_it(slurm: Cluster, move: str, to: str) -> None:
+    options, edits = MOVES[move]
+    options = (*options, "--begin=now+1hour")
+    wanted = slurm.job(slurm.sbatch("-p", to, *options).id)
+    job = moved(slurm, *options, **edits)
+    slurm.run("scontrol", "update", f"JobId={job}", f"Partition={to}", user=USER)
+    assert putback(slurm, "run") == ""
+    found = slurm.job(job)
+    for key in KEYS:
+        if key != "NumNodes":
+            assert found.get(key) == wanted.get(key), key
+    stamp = "berth/1 id=d1 action=keep code=moved-by-hand workload=stream bundle=test"
+    assert found["AdminComment"] == stamp
+
+
+def test_what_a_user_writes_beside_the_partition_holds(slurm: Cluster) -> None:
+    job = moved(slurm, "-t", "30", "--begin=now+1hour", time_limit_min=90)
+    words = ("Partition=cpu", "TimeLimit=45", "MinMemoryNode=700")
+    slurm.run("scontrol", "update", f"JobId={job}", *words, user=USER)
+    found = slurm.job(job)
+    assert (found["TimeLimit"], found["MinMemoryNode"]) == ("00:45:00", "700M")
+    slurm.run("scontrol", "update", f"JobId={job}", "Partition=auto", user=USER)
+    assert slurm.job(job)["TimeLimit"] == "00:45:00", "moved by hand once already"
+
+
+def test_a_job_with_added_gpus_is_not_let_go_where_it_would_wait_for_ever(slurm: Cluster) -> None:
+    """No Slurm takes them away again."""
+    job = moved(slurm, "--begin=now+1hour", gres="gpu:h200:1")
+    words = ("scontrol", "update", f"JobId={job}", "Partition=cpu")
+    done = slurm.run(*words, user=USER, check=False)
+    assert "Requested node configuration is not available" in done.stderr
+    assert slurm.job(job)["Partition"] == "gpu"
+    assert slurm.run(*words, check=False).returncode == 0, "root may"
 
 
 def test_what_berth_did_not_move_is_left_alone(narrow: Cluster) -> None:

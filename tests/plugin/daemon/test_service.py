@@ -162,6 +162,23 @@ def test_coverage_names_who_is_looked_at() -> None:
     assert decide(service, account="biology")["code"] == "not-covered-account"
 
 
+NEXTFLOW = {"name": "nf-ALIGN_(S1)", "script": "#!/bin/bash\nnxf_launch() {\n}\n"}
+FIREWORKS = {
+    "name": "FW_job",
+    "script": "#!/bin/bash\nrlaunch\n# CommonAdapter (SLURM) completed writing Template\n",
+}
+
+
+@pytest.mark.parametrize("manager", [NEXTFLOW, FIREWORKS], ids=["Nextflow", "FireWorks"])
+def test_a_manager_that_asks_by_queue_finds_its_jobs(manager: dict[str, Any]) -> None:
+    service, _ = knowing_service()
+    named = decide(service, **manager, queue="auto", comment="berth:stream")
+    assert (named["action"], named["code"]) == ("keep", "counted-by-queue")
+    assert decide(service, **manager, queue=None, comment="berth:stream")["action"] == "edit"
+    other = {**manager, "script": "#!/bin/bash\n./app\n"}
+    assert decide(service, **other, queue="auto", comment="berth:stream")["action"] == "edit"
+
+
 def test_only_what_the_submitter_may_use_is_chosen() -> None:
     service, _ = knowing_service()
     assert decide(service, queues=["cpu"])["edits"]["queue"] == "cpu"
