@@ -4,7 +4,9 @@
 each source (``perf:intel``, ``papi``, ...) to the counter's name in that source; for ``perf:*`` and
 the importers this is a formula. ``rNNNN`` is a raw event code, umask before event, from the
 vendors' public event lists (Intel SDM volume 3 and perfmon; AMD PPR for family 17h/19h; Arm ARM
-chapter D; Power ISA user's guides).
+chapter D; Power ISA user's guides). Names in ``perf`` are those of Linux' tools/perf/pmu-events
+(amdzen1 to amdzen5 and others), names in ``likwid`` those of its groups CACHE, L2, L3, MEM and
+FLOPS (zen2 to zen5, Ice Lake to Granite Rapids; github.com/RRZE-HPC/likwid, groups/).
 
 A formula computes a counter from the names of a tool, for example ``"a + 2*b | c"``:
 

@@ -68,6 +68,74 @@ def test_a_likwid_count_that_a_thread_or_channel_lacks_is_missing_with_a_word(
     assert profile.value("cycles") == whole.value("cycles")
 
 
+ZEN = ("RETIRED_INSTRUCTIONS", "CPU_CLOCKS_UNHALTED")
+INTEL = ("INSTR_RETIRED_ANY", "CPU_CLK_UNHALTED_CORE")
+CHANNELS = tuple(f"DRAM_CHANNEL_{number}" for number in range(8))
+
+
+@pytest.mark.parametrize(
+    ("events", "counter", "value"),
+    [
+        ((*ZEN, "DATA_CACHE_ACCESSES", "DATA_CACHE_REFILLS_ALL"), "l1_load_misses", 400),
+        ((*ZEN, "DATA_CACHE_ACCESSES", "ANY_DATA_CACHE_FILLS_ALL"), "l1_load_misses", 400),
+        (
+            (*ZEN, "L2_PF_HIT_IN_L3", "L2_PF_MISS_IN_L3", "L2_CACHE_MISS_AFTER_L1_MISS"),
+            "l2_load_misses",
+            500,
+        ),
+        ((*ZEN, "L3_ACCESS_ALL_TYPES", "L3_ACCESS_MISS"), "llc_load_misses", 400),
+        ((*ZEN, "L3_LOOKUP_STATE_ALL_TYPES", "L3_LOOKUP_STATE_MISS"), "llc_load_misses", 400),
+        ((*ZEN, *CHANNELS), "dram_bytes", 64 * (300 + 1000) * 4),
+        ((*ZEN, *CHANNELS[:4]), "dram_bytes", None),
+        ((*ZEN, "CAS_CMD_RD", "CAS_CMD_WR"), "dram_bytes", 64 * 700),
+        ((*ZEN, "RETIRED_SSE_AVX_FLOPS_ALL"), "fp_ops", 300),
+        (
+            (
+                *ZEN,
+                "RETIRED_SSE_AVX_FLOPS_ALL_DP_SCALAR",
+                "RETIRED_SSE_AVX_FLOPS_ALL_DP_PACKED",
+            ),
+            "fp64_ops",
+            700,
+        ),
+        (
+            (*ZEN, "ICACHE_FETCHES", "ICACHE_L2_REFILLS", "ICACHE_SYSTEM_REFILLS"),
+            "l1_instruction_misses",
+            900,
+        ),
+        (
+            (*INTEL, "L1D_REPLACEMENT", "L2_TRANS_L1D_WB", "ICACHE_64B_IFTAG_MISS"),
+            "l1_load_misses",
+            300,
+        ),
+        ((*INTEL, "L2_LINES_IN_ALL", "L2_TRANS_L2_WB"), "l2_load_misses", 300),
+        ((*INTEL, "L2_REQUEST_ALL", "L2_REQUEST_MISS"), "l2_load_misses", 400),
+        ((*INTEL, "MEM_LOAD_RETIRED_L3_HIT", "MEM_LOAD_RETIRED_L3_MISS"), "llc_load_misses", 400),
+        ((*INTEL, "DRAM_READS", "DRAM_WRITES"), "dram_bytes", 64 * 700),
+        (
+            (
+                *INTEL,
+                "CAS_COUNT_SCH0_RD",
+                "CAS_COUNT_SCH0_WR",
+                "CAS_COUNT_SCH1_RD",
+                "CAS_COUNT_SCH1_WR",
+            ),
+            "dram_bytes",
+            64 * 1800,
+        ),
+    ],
+)
+def test_likwids_groups_of_zen_and_of_ice_lake_and_later_are_known(
+    written: Callable[[str, str], Path], events: tuple[str, ...], counter: str, value: float | None
+) -> None:
+    rows = [f"{event},PMC{n},{100 * (n + 1)}," for n, event in enumerate(events)]
+    head = "TABLE,Group 1 Raw,X,9\nEvent,Counter,HWThread 0,\n"
+    program = profiles_of(written("x.csv", head + "\n".join(rows) + "\n"))["(program)"]
+    assert program.value("instructions") == 100
+    assert program.value("cycles") == 200
+    assert program.value(counter) == value
+
+
 def test_the_tables_of_two_likwid_runs_are_refused(written: Callable[[str, str], Path]) -> None:
     with pytest.raises(DocumentError, match="a second run"):
         profiles_of(written("two.csv", LIKWID + LIKWID))
@@ -211,10 +279,13 @@ def test_both_core_types_of_a_hybrid_processor_count_by_their_share_of_the_time(
         ("ex_ret_instr", "ls_dispatch.ld_dispatch", "ls_dispatch.store_dispatch",
          "L1-dcache-load-misses", "ls_dmnd_fills_from_sys.mem_io_local",
          "ls_dmnd_fills_from_sys.mem_io_remote"),
+        ("ex_ret_instr", "ls_dispatch.ld_dispatch", "ls_dispatch.ld_st_dispatch",
+         "ls_dispatch.store_dispatch", "ls_dmnd_fills_from_sys.all",
+         "ls_dmnd_fills_from_sys.dram_io_all"),
         ("inst_retired.any", "mem_inst_retired.all_loads", "mem_inst_retired.all_stores",
          "mem_load_retired.l1_miss", "mem_load_retired.l3_miss"),
     ],
-    ids=["arm", "amd", "intel"],
+    ids=["arm", "amd", "zen 4", "intel"],
 )  # fmt: skip
 def test_vendors_own_names_of_events_give_what_a_prediction_needs(
     written: Callable[[str, str], Path], events: tuple[str, ...]

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from berth.pilot.catalogue import BY_NAME, COUNTERS, counter, from_source, page
+from berth.pilot.catalogue import BY_NAME, COUNTERS, REQUIRED, counter, from_source, page
 from berth.pilot.collectors.perf import terms
 from berth.pilot.derive import FORMULAS
 from berth.pilot.errors import UsageError
@@ -79,6 +79,11 @@ def test_every_hardware_formula_can_be_evaluated(family: str) -> None:
     assert {"instructions", "branches", "branch_misses", "loads"} <= set(formulas)
     for text in formulas.values():
         assert terms(text)
+
+
+@pytest.mark.parametrize("family", ["perf:intel", "perf:amd", "perf:arm", "perf:power"])
+def test_hardware_counters_give_what_a_prediction_needs(family: str) -> None:
+    assert set(REQUIRED) <= set(from_source(family))
 
 
 def test_an_unknown_counter_is_answered_with_the_nearest() -> None:
