@@ -1,13 +1,11 @@
-"""Whether predicted times hold where the pilot ran on a busy machine, in at most nine minutes.
+"""Whether other programs on the machine change what is measured, in a few minutes.
 
-Pilots real programs of about a second each by their native runs, then runs all of them again and
-again until the time is over (``--minutes``, 9 by default). A later run counts by its time without
-the waits for other work: what a job takes on cores of its own. Bar: the 90 % interval holds for 17
-to 19 of 20, and its upper end is at most twice its lower one. Beside it: the interval by the
-measured wall times and their spread, and the noise constant (``plausible.BUSY_NOISE``) that one
-half of the programs would choose, with what it gives on the other half. ``--load N`` keeps N
-processors busy meanwhile, half of them with memory; without it, keep the machine as busy as you
-like to know. The load is printed.
+Starts ``--loops`` endless loops (30; 0: take the machine as it is) and prints two bars. The first
+one: the processor share (``berth pilot bench``), which nothing but a quota or a host may lower, in
+ten runs. The second one: whether the 90 % interval of busy pilots holds the program's time on an
+idle machine, for seven programs of 3 ms to 2 s, three pilots each. That time is the least of three
+to ten runs at real-time priority, before which all other work gives way (as root, or with
+CAP_SYS_NICE); otherwise, the least of as many runs, with a word. ``--pilots N`` takes N of each.
 """
 
 from __future__ import annotations
@@ -15,143 +13,127 @@ from __future__ import annotations
 import argparse
 import math
 import os
-import shutil
-import statistics
+import signal
 import subprocess
 import sys
 import tempfile
-import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from pilot_cost import KINDS
-from real_programs import written_text
-
-from berth.pilot import plausible
-from berth.pilot.launch import Order, Outcome, run_one
-from berth.pilot.native import runtime_of
-from berth.pilot.plausible import contention, noise_of, own_time_s
+from berth.pilot.control_groups import ProcessorTime, cpu_groups, quota_share
+from berth.pilot.host import topology
+from berth.pilot.launch import Order, run_one
+from berth.pilot.options import PilotOptions
+from berth.pilot.run import run_pilot
+from berth.pilot.suite import Suite, build_suite
 from berth.predictor.core.intervals import NORMAL_90
-from berth.predictor.families.program.estimate import LEAST_LOG_WIDTH
 
-NATIVE_RUNS, MOST_ROUNDS, LEAST_TO_REFIT = 3, 6, 6
-TOO_LONG = ("sqlite", "numpy", "gcc")
-LOWEST, HIGHEST, WIDEST = 17 / 20, 19 / 20, 2.0
-CONSTANTS = [round(0.02 * k, 2) for k in range(1, 26)]
-SPIN = "while True: pass"
-STREAM = "a = bytearray(2**27)\nwhile True: a[:2**26] = a[2**26:]"
-
-Runs = Mapping[str, Sequence[Outcome]]
+SHARES, SHARE_OFF, HELD = 10, 0.02, 19 / 21
+SOURCE = """
+#include <stdio.h>
+#include <stdlib.h>
+int main(int n, char **words)
+{
+    const long count = atol(words[1]), rounds = atol(words[2]);
+    double *a = calloc(count, sizeof *a), sum = 0;
+    for (long r = 0; r < rounds; r++) {
+#pragma omp parallel for
+        for (long k = 0; k < count; k++)
+            a[k] = a[k] * 0.999 + 0.5 / (1 + a[k]);
+        sum += a[r % count];
+    }
+    printf("%g\\n", sum);
+    return 0;
+}
+"""
+PROGRAMS: Mapping[str, tuple[str, ...]] = {
+    "3 ms": ("./one", "10000", "60"),
+    "30 ms": ("./one", "10000", "1400"),
+    "memory": ("./one", "8000000", "10"),
+    "threads": ("./team", "3000000", "100"),
+    "barriers": ("./team", "10000", "10000"),
+    "Python": (sys.executable, "-c", "sum(k * k for k in range(20_000_000))"),
+    "pauses": ("sh", "-c", "for k in 1 2 3; do ./one 10000 1400; sleep 0.1; done"),
+}
 
 
 @contextmanager
-def load_of(processors: int) -> Iterator[None]:
-    """Keep so many processors busy during the block, every other one with memory."""
-    programs = [(SPIN, STREAM)[k % 2] for k in range(processors)]
-    running = [subprocess.Popen([sys.executable, "-c", program]) for program in programs]
+def endless_loops(count: int) -> Iterator[None]:
+    """Run so many endless loops during the block, in a session of their own."""
+    script = f"for k in $(seq {count}); do while :; do :; done & done; wait"
+    loops = subprocess.Popen(["sh", "-c", script], start_new_session=True)
     try:
         yield
     finally:
-        for process in running:
-            process.kill()
-            process.wait()
+        os.killpg(loops.pid, signal.SIGKILL)
+        loops.wait()
 
 
-def intervals(runs: Sequence[Outcome]) -> tuple[tuple[float, float], tuple[float, float]]:
-    """Return (seconds, half width in log) with and without what the machine's load tells."""
-    times_s = [own_time_s(run) for run in runs]
-    noise = noise_of(times_s, contention(runs[0])) or 0.0
-    plain = runtime_of([run.wall_s for run in runs])
-    spread = 2 * plain.spread_s / plain.median_s
-    return (
-        (statistics.median(times_s), math.hypot(LEAST_LOG_WIDTH, NORMAL_90 * noise)),
-        (plain.median_s, max(LEAST_LOG_WIDTH, spread)),
-    )
-
-
-def held(pilots: Runs, later: Runs, *, plain: bool = False) -> tuple[int, int, float]:
-    """Return how many later times are inside their interval, of how many, and its median factor."""
-    inside, of, factors = 0, 0, []
-    for name, runs in pilots.items():
-        seconds, width = intervals(runs)[plain]
-        factors.append(math.exp(2 * width))
-        of += len(later[name])
-        inside += sum(abs(math.log(own_time_s(run) / seconds)) <= width for run in later[name])
-    return inside, of, statistics.median(factors)
-
-
-def chosen_on(pilots: Runs, later: Runs) -> float:
-    """Return the smallest noise constant with which 90 % of the later times are inside."""
-    before = plausible.BUSY_NOISE
+def idle_s(command: tuple[str, ...]) -> float:
+    """Return the least wall time of some runs of a program, ahead of other work if allowed."""
     try:
-        for constant in CONSTANTS:
-            plausible.BUSY_NOISE = constant
-            inside, of, _ = held(pilots, later)
-            if inside >= 0.9 * of:
-                return constant
-        return CONSTANTS[-1]
+        os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(10))
+    except PermissionError:
+        print("no right to real-time priority: the least time of busy runs stands for idle ones")
+    try:
+        first_s = run_one(Order(command, os.environ)).wall_s
+        repeats = 9 if first_s < 0.2 else 2
+        return min(first_s, *(run_one(Order(command, os.environ)).wall_s for _ in range(repeats)))
     finally:
-        plausible.BUSY_NOISE = before
+        os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
 
 
-def print_refit(pilots: Runs, later: Runs) -> None:
-    """Print the constant that each half of the programs chooses, tried on the other half."""
-    names = list(pilots)
-    before = plausible.BUSY_NOISE
-    for mine, other in ((names[::2], names[1::2]), (names[1::2], names[::2])):
-        constant = chosen_on({n: pilots[n] for n in mine}, {n: later[n] for n in mine})
-        plausible.BUSY_NOISE = constant
-        inside, of, factor = held({n: pilots[n] for n in other}, {n: later[n] for n in other})
-        plausible.BUSY_NOISE = before
-        print(f"constant {constant:.2f} chosen on {', '.join(mine)}:")
-        print(f"  on the other {len(other)} programs held {inside} of {of}, factor {factor:.2f}")
+def print_shares(suite: Suite) -> bool:
+    """Print the processor share in ten runs; return whether all are within the bar."""
+    cores, groups = topology().cores, cpu_groups()
+    quota, shares = quota_share(cores, groups), []
+    for _ in range(SHARES):
+        begin = ProcessorTime.now(groups)
+        suite.bench("flops_f64", cores, seconds=0.02, openmp=True)
+        time = ProcessorTime().plus(begin, ProcessorTime.now(groups))
+        shares.append(time.share(cores, quota))
+    print(f"processor share (bar: {quota:.2f} +- {SHARE_OFF}):", *(f"{s:.3f}" for s in shares))
+    return all(abs(share - quota) <= SHARE_OFF for share in shares)
+
+
+def print_pilots(pilots: int) -> bool:
+    """Print a row a program; return whether enough intervals hold the idle time."""
+    held = of = 0
+    print(f"{'program':10}{'idle s':>9}  pilots: seconds, factor either way (* outside)")
+    for name, command in PROGRAMS.items():
+        truth_s, row = idle_s(command), []
+        for _ in range(pilots):
+            options = PilotOptions(command, collectors=("proc",), show_output=False, in_place=True)
+            runtime = run_pilot(options).runtime
+            if runtime is None:
+                raise SystemExit(f"{name}: the program failed")
+            factor = math.exp(NORMAL_90 * (runtime.noise or 0.03))
+            inside = truth_s / factor <= runtime.median_s <= truth_s * factor
+            held, of = held + inside, of + 1
+            row.append(f"{runtime.median_s:.4f} {factor:.2f}{'' if inside else '*'}")
+        print(f"{name:10}{truth_s:9.4f}  {'   '.join(row)}", flush=True)
+    print(f"held {held} of {of} (bar: {math.ceil(HELD * of)})")
+    return held >= HELD * of
 
 
 def main() -> int:
-    """Print a row a program, then the bars; 1 where one is missed."""
+    """Print both bars; 1 where one is missed."""
     words = argparse.ArgumentParser(description=__doc__)
-    words.add_argument("--minutes", type=float, default=9.0)
-    words.add_argument("--load", type=int, default=0)
+    words.add_argument("--loops", type=int, default=30)
+    words.add_argument("--pilots", type=int, default=3)
     options = words.parse_args()
-    until = time.monotonic() + 60 * options.minutes
-    text = written_text(9_000_000)
-    with tempfile.TemporaryDirectory(prefix="berth-busy-") as scratch, load_of(options.load):
-        orders: dict[str, Order] = {}
-        for name, kind in KINDS.items():
-            if shutil.which(kind.needs) is not None and name not in TOO_LONG:
-                folder = Path(scratch) / name
-                folder.mkdir()
-                (folder / "text").write_text(text)
-                (folder / "words").write_text(text.replace(" ", "\n"))
-                command = tuple(kind.command(folder))
-                orders[name] = Order(command, dict(os.environ), cwd=str(folder))
-        print(f"load {os.getloadavg()[0]:.1f}", flush=True)
-        pilots: dict[str, list[Outcome]] = {}
-        for name, order in orders.items():
-            if time.monotonic() < until - 30 * options.minutes:  # half of the time for the pilots
-                pilots[name] = [run_one(order) for _ in range(NATIVE_RUNS)]
-        later: dict[str, list[Outcome]] = {name: [] for name in pilots}
-        for name in MOST_ROUNDS * list(pilots):
-            if time.monotonic() < until:
-                later[name].append(run_one(orders[name]))
-        print(f"load {os.getloadavg()[0]:.1f}")
-    if left := sorted(orders.keys() - {name for name in later if later[name]}):
-        print(f"left out, as the time was over: {', '.join(left)}")
-    pilots = {name: runs for name, runs in pilots.items() if later[name]}
-    print(f"{'program':9}{'wall s':>8}{'own s':>8}{'factor':>8}  later runs s (* outside)")
-    for name, runs in pilots.items():
-        (own_s, width), (wall_s, _) = intervals(runs)
-        later_s = [own_time_s(run) for run in later[name]]
-        marked = (f"{s:.2f}{'' if abs(math.log(s / own_s)) <= width else '*'}" for s in later_s)
-        print(f"{name:9}{wall_s:8.2f}{own_s:8.2f}{math.exp(2 * width):8.2f}  {' '.join(marked)}")
-    inside, of, factor = held(pilots, later)
-    print(f"held {inside} of {of}, factor {factor:.2f} (median)")
-    print(f"by the wall times and their spread: held {held(pilots, later, plain=True)[0]}")
-    print(f"bars: {LOWEST:.0%} to {HIGHEST:.0%}, factor at most {WIDEST:g}")
-    if len(pilots) >= LEAST_TO_REFIT:
-        print_refit(pilots, later)
-    return int(not LOWEST <= inside / of <= HIGHEST or factor > WIDEST)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
+    with tempfile.TemporaryDirectory(prefix="berth-busy-") as scratch:
+        os.chdir(scratch)
+        Path("work.c").write_text(SOURCE)
+        for program, flags in (("one", ()), ("team", ("-fopenmp",))):
+            subprocess.run(["cc", "-O2", *flags, "work.c", "-o", program], check=True)
+        suite = build_suite()
+        with endless_loops(options.loops):
+            good = print_shares(suite) & print_pilots(options.pilots)
+        print(f"load {os.getloadavg()[0]:.1f} on {os.cpu_count()} processors")
+    return int(not good)
 
 
 if __name__ == "__main__":

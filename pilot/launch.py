@@ -112,6 +112,15 @@ class Outcome:
     """Largest processor time of one process, until its last sample; 0: unknown."""
     waited_s: float = 0.0
     """Longest time that a computing thread waited for a processor, until the last sample."""
+    seen_late_s: float = 0.0
+    """Part of ``wall_s`` for which the shepherd waited for a processor when the program had ended.
+    """
+    first_thread_s: float = 0.0
+    """Longest processor time of the first thread of a process; 0: unknown."""
+    processes_busy: int = 0
+    """Largest number of processes seen to be runnable at about the same time; 0: unknown."""
+    blocked_s: float = 0.0
+    """Time for which no thread was seen to run or to wait for a processor."""
     machine_s: Mapping[str, float] = field(default_factory=dict)
     """Processor time of the whole machine during the run: ``busy``, and ``stolen`` by the host of
     a virtual machine."""
@@ -259,6 +268,7 @@ class _Shepherd:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             pass_fds=launcher_ends(order.env),
+            start_new_session=True,  # Linux schedules each session as one group: it wakes up sooner
         )
         stdin, stdout = self._process.stdin, self._process.stdout
         if stdin is None or stdout is None:

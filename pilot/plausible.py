@@ -1,10 +1,12 @@
 """Plausibility checks of a run: contention for the machine, and impossible counts.
 
 Contention is measured in four ways: how long the program's computing threads waited for a
-processor (as the kernel's CPU scheduler accounts it), the processor time of other programs during
-the run, the time that the host of a virtual machine took ("stolen"), and the time for which the
-program was stopped. Waits for other work are taken off the measured time; what remains of the
-contention makes the time uncertain (its noise).
+processor (``/proc/PID/schedstat``), the processor time of other programs during the run and the
+time that the host of a virtual machine took (``/proc/stat``), and the time for which the program
+was stopped. Waits for other work are taken off the measured time. The time is then known between
+two bounds: the program's processor time by the number of its threads, with the time for which it
+was seen to want no processor, and the wall time without the waits that were seen. Their distance
+and what remains of the contention make the time uncertain (its noise).
 
 Counts are compared with the processor time of their run and with each other, whatever gave them:
 perf, the emulator or an imported file. An emulated run can miss the program: the launcher starts
@@ -47,6 +49,13 @@ NORMAL_90 = 1.645
 """Half width of a 90 % interval, in standard deviations."""
 EXPECTED_RUNS = 4
 """The expected noise counts as much as so many runs beside those that were measured."""
+FIRST_SHARE = 0.9
+"""Only where one first thread has this share of the processor time, all waits are known: those of
+threads and children that ended between two samples are not."""
+TICK_S = 1 / os.sysconf("SC_CLK_TCK")
+"""Step in which the kernel tells the processor time of the machine."""
+LEAST_S = 1e-6
+"""Shorter times are not told from none."""
 BLOCKED_S = 0.1
 """Time for which a program that gives up its processor itself is taken to wait each time."""
 
@@ -63,8 +72,12 @@ class Contention:
     waited_s: float
     other_cores: float
     stolen_share: float
-    idle_s: float
-    """Estimated wall time of the run on an idle machine."""
+    most_s: float
+    """Wall time without the waits that were seen: at most this long on an idle machine."""
+    least_s: float
+    """Processor time of the critical thread, and time for which none was wanted."""
+    threads: int = 1
+    """Number of its threads that computed."""
     stopped_share: float = 0.0
     """Part of the wall time for which the program neither ran nor waited for a processor, nor had
     given up its processor itself: it was stopped or frozen."""
@@ -74,14 +87,31 @@ class Contention:
     @property
     def noticeable(self) -> bool:
         """Return whether contention made the run over 5 % longer than on an idle machine."""
-        return self.idle_s + self.waited_s > (1 + NOTICEABLE) * self.idle_s
+        return self.waited_s > NOTICEABLE * self.most_s
+
+    @property
+    def taken_off(self) -> bool:
+        """Return whether the waits are taken off the time of the run."""
+        return self.noticeable and self.by_others
+
+    @property
+    def idle_s(self) -> float:
+        """Return the estimated wall time of the run on an idle machine.
+
+        That of several threads is the lower bound: each also waits for the others' waits.
+        """
+        return self.least_s if self.threads > 1 else math.sqrt(self.least_s * self.most_s)
 
     @property
     def expected_noise(self) -> float:
         """Return the standard deviation of log time that this contention leads to expect."""
         share = min(1.0, self.other_cores / max(1, (os.cpu_count() or 1) - 1))
+        half_width = math.log(self.most_s / self.least_s) / 2 if self.taken_off else 0.0
         return math.hypot(
-            BUSY_NOISE * share, STOPPED_NOISE * self.stopped_share, STOLEN_NOISE * self.stolen_share
+            BUSY_NOISE * share,
+            STOPPED_NOISE * self.stopped_share,
+            STOLEN_NOISE * self.stolen_share,
+            half_width / NORMAL_90,
         )
 
     def sentence(self, runtime: Runtime) -> str | None:
@@ -98,7 +128,7 @@ class Contention:
         if self.stopped_share >= NOTICEABLE:
             signs.append(f"it did not run for {self.stopped_share:.0%} of its time")
         factor = math.exp(NORMAL_90 * runtime.noise)
-        taken_off = " without its waits" if self.noticeable and self.by_others else ""
+        taken_off = " without its waits" if self.taken_off else ""
         return (
             f"{NOT_ITS_OWN} ({', '.join(signs) or 'its runs differ'}): the profile's time, "
             f"{runtime.median_s:.3g} s{taken_off}, is known to within a factor of {factor:.2f} "
@@ -119,29 +149,61 @@ def contention(outcome: Outcome) -> Contention | None:
     other = max(0.0, outcome.machine_s.get("busy", 0.0) - outcome.cpu_s) / wall_s
     capacity = outcome.machine_s.get("busy", 0.0) + outcome.machine_s.get("stolen", 0.0)
     stolen = outcome.machine_s.get("stolen", 0.0) / capacity if capacity else 0.0
-    waited = min(outcome.waited_s, 0.99 * wall_s)
+    waited = min(outcome.waited_s + outcome.seen_late_s, 0.99 * wall_s)
     running = wall_s - waited
     # The kernel's waiting times do not include the time that the host stole.
     taken = min(running, outcome.cpu_s) * stolen
+    waited_s = waited + taken
+    least = max(_critical_s(outcome) * (1 - stolen), LEAST_S)
+    most = max(running - taken, least)
+    if _alone(outcome):
+        least = max(least, most - waited_s)
     gave_up = used.get("ru_nvcsw", 0.0) * BLOCKED_S
     computes = outcome.cpu_s >= COMPUTES * running
     stopped = max(0.0, running - outcome.cpu_s - gave_up) / wall_s if computes else 0.0
     return Contention(
-        waited + taken,
+        waited_s,
         other,
         stolen,
-        running - taken,
+        most,
+        least,
+        max(1, outcome.threads_busy),
         stopped,
-        other * wall_s >= BY_OTHERS * waited and outcome.threads_busy <= cores(),
+        other * wall_s + TICK_S >= BY_OTHERS * waited and outcome.threads_busy <= cores(),
     )
+
+
+def _critical_s(outcome: Outcome) -> float:
+    """Return the processor time in seconds of the run's critical path, at least, and the time for
+    which it was seen to want no processor."""
+    processes = max(1, min(outcome.processes_busy, cores()))
+    threads = max(1, outcome.threads_busy)
+    each_s = outcome.cpu_s / (threads * processes)
+    busiest_s = outcome.busiest_process_s / threads if processes > 1 else 0.0
+    first_s = min(outcome.first_thread_s, outcome.cpu_s)
+    return min(max(each_s, busiest_s, first_s) + outcome.blocked_s, outcome.wall_s)
+
+
+def _alone(outcome: Outcome) -> bool:
+    """Return whether the run was one thread, of which the kernel told all waits."""
+    several = max(outcome.processes_busy, outcome.threads_busy) > 1
+    return not several and outcome.first_thread_s > FIRST_SHARE * outcome.cpu_s
 
 
 def own_time_s(outcome: Outcome) -> float:
     """Return the wall time of a run without the time for which other work kept it waiting."""
     shared = contention(outcome)
-    if shared is None or not (shared.noticeable and shared.by_others):
-        return outcome.wall_s
-    return shared.idle_s
+    return outcome.wall_s if shared is None or not shared.taken_off else shared.idle_s
+
+
+def least_disturbed(runs: Sequence[Outcome]) -> Outcome:
+    """Return the run whose time on an idle machine has the lowest upper bound."""
+
+    def most_s(run: Outcome) -> float:
+        shared = contention(run)
+        return run.wall_s if shared is None or not shared.taken_off else shared.most_s
+
+    return min(runs, key=most_s)
 
 
 def noise_of(times_s: Sequence[float], shared: Contention | None) -> float | None:

@@ -35,6 +35,12 @@ def stat_fields(path: str) -> list[str]:
     return read_file(path).rpartition(")")[2].split()
 
 
+def schedstat(path: str) -> tuple[int, int]:
+    """Return the nanoseconds that a thread ran and waited for a processor; zeros if unknown."""
+    words = read_file(path).split()
+    return (int(words[0]), int(words[1])) if len(words) >= 2 else (0, 0)
+
+
 def children_of(pid: int) -> list[int]:
     """Return the process ids of the direct children of all threads of ``pid``."""
     children: list[int] = []
@@ -93,14 +99,20 @@ def numbers_of(text: str) -> dict[str, int]:
     return result
 
 
-def age_of(stat: str) -> int:
-    """Return a thread's age in nanoseconds from the text of its ``stat`` file; 0 if unknown."""
-    fields = stat_fields(stat)
+def age_of(fields: list[str]) -> int:
+    """Return a thread's age in nanoseconds by its :func:`stat_fields`; 0 if unknown."""
     if len(fields) < 20:
         return 0
     started = int(fields[19]) * TICK_NS
     now = time.clock_gettime_ns(time.CLOCK_BOOTTIME)
     return now - started if 0 < started < now else 0
+
+
+def machine_runnable() -> int:
+    """Return how many threads of the machine run or wait for a processor now, this one included."""
+    _, _, after = read_file("/proc/stat").partition("procs_running ")
+    word = after.partition("\n")[0]
+    return int(word) if word.isascii() and word.isdigit() else 1
 
 
 def machine_ticks() -> dict[str, int]:

@@ -20,9 +20,10 @@ from .proc import (
     numbers_of,
     processor_s,
     read_file,
+    schedstat,
     stat_fields,
 )
-from .tree import SAMPLE_SHARE, Tree
+from .tree import SAMPLE_SHARE, SUMMED, Tree
 
 PR_SET_PDEATHSIG = 1
 PR_SET_CHILD_SUBREAPER = 36
@@ -66,29 +67,34 @@ class Output:
         self.tail = (self.tail + chunk)[-self.tail_bytes :]
 
 
-def start(order: dict[str, Any], output_end: int) -> tuple[int, str | None]:
+def start(order: dict[str, Any], output_end: int) -> tuple[int, dict[str, Any]]:
     """Fork and exec the program in its own session.
 
-    Returns the pid, and None or the reason why exec failed as ``errno message``.
+    Returns the pid, and what the child had used when it called exec: ``monotonic_s``, ``usage``
+    and the nanoseconds that it had run and waited, or else ``problem``, the reason why exec failed
+    as ``errno message``.
     """
     report_read, report_write = os.pipe2(os.O_CLOEXEC)
     shepherd = os.getpid()
     pid = os.fork()
     if pid == 0:
         try:
-            _become_program(order, output_end, shepherd)
+            _become_program(order, output_end, shepherd, report_write)
         except OSError as error:
-            os.write(report_write, f"{error.errno} {error.strerror}".encode())
+            _report(report_write, problem=f"{error.errno} {error.strerror}")
         except BaseException as error:
-            os.write(report_write, f"0 {error}".encode())
+            _report(report_write, problem=f"0 {error}")
         os._exit(127)
     os.close(report_write)
-    problem = os.read(report_read, 4096).decode("utf-8", "replace")
-    os.close(report_read)
-    return pid, problem or None
+    with open(report_read, encoding="utf-8") as reports:
+        return pid, {key: value for line in reports for key, value in json.loads(line).items()}
 
 
-def _become_program(order: dict[str, Any], output_end: int, shepherd: int) -> None:
+def _report(descriptor: int, **values: Any) -> None:
+    write_all(descriptor, json.dumps(values).encode() + b"\n")
+
+
+def _become_program(order: dict[str, Any], output_end: int, shepherd: int, report: int) -> None:
     os.setsid()
     niceness = os.nice(order["nice"])
     try:
@@ -112,6 +118,9 @@ def _become_program(order: dict[str, Any], output_end: int, shepherd: int) -> No
     os.dup2(output_end, 2)
     if order["cwd"]:
         os.chdir(order["cwd"])
+    used, clock = resource.getrusage(resource.RUSAGE_SELF), schedstat("/proc/self/schedstat")
+    usage = {name: getattr(used, name) for name in SUMMED}
+    _report(report, usage=usage, clock=clock, monotonic_s=time.monotonic())
     # Running the user's own program is the purpose of this process.
     os.execvpe(order["command"][0], order["command"], order["env"])  # nosec B606
 
@@ -131,6 +140,8 @@ class Run:
         self.cut: str | None = None
         self.root_status: int | None = None
         self.wall_s = 0.0
+        self.seen_late_s = 0.0
+        self.own_wait_ns = 0
         self.leftover_s = 0.0
         self.leash_open = True
         self.ticks: dict[str, int] = {}
@@ -146,12 +157,14 @@ class Run:
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         out_read, out_write = os.pipe2(os.O_CLOEXEC)
         before = machine_ticks()
-        self.started = time.monotonic()
-        self.root, problem = start(self.order, out_write)
+        self.own_wait_ns = schedstat("/proc/self/schedstat")[1]
+        self.root, begin = start(self.order, out_write)
         os.close(out_write)
-        if problem:
+        if "problem" in begin:
             os.wait4(self.root, 0)
-            return {"exec_error": problem}
+            return {"exec_error": begin["problem"]}
+        self.started = begin["monotonic_s"]
+        self.tree.begin(self.root, begin["usage"], begin["clock"])
         self.poll = select.poll()
         for end in (wake_read, out_read, 0):
             self.poll.register(end, select.POLLIN)
@@ -197,6 +210,7 @@ class Run:
                 waits.append(deadline - now)
             waits.append(next_look - now)
             self._wait(max(0.0, min(waits)))
+            self.own_wait_ns = schedstat("/proc/self/schedstat")[1]
 
     def _ask_to_end(self) -> int:
         """Ask the program to end; return the signal for what has not ended after the grace."""
@@ -242,6 +256,8 @@ class Run:
                 return
             if dead.si_pid == self.root:
                 self.wall_s = time.monotonic() - self.started
+                own_wait_ns = schedstat("/proc/self/schedstat")[1] - self.own_wait_ns
+                self.seen_late_s = min(own_wait_ns / 1e9, self.wall_s)
             status = self.tree.reap(dead.si_pid)
             if dead.si_pid == self.root:
                 self.root_status = status
@@ -320,6 +336,10 @@ class Run:
             "threads_busy": tree.threads.busy(),
             "busiest_process_s": tree.threads.busiest_process_s(),
             "waited_s": tree.threads.waited_s(),
+            "seen_late_s": self.seen_late_s,
+            "first_thread_s": tree.threads.first_thread_s(),
+            "processes_busy": tree.threads.processes_busy,
+            "blocked_s": tree.threads.blocked_s,
             "machine_s": {key: ticks / TICKS_PER_S for key, ticks in self.ticks.items()},
             "samples": tree.samples,
             "sampling_cost_s": tree.cost_s,

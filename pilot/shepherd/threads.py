@@ -16,7 +16,7 @@ from __future__ import annotations
 import math
 import os
 
-from .proc import TICK_NS, age_of, read_file, stat_fields
+from .proc import TICK_NS, age_of, schedstat, stat_fields
 
 BUSY_SHARE = 10
 RATE_SHARE = 4
@@ -29,6 +29,10 @@ LEAST_OTHERS_NS = 25_000_000
 in steps of 10 ms."""
 BEYOND_SEEN = 0.3
 """Processor time over wall time may exceed the number of computing threads seen by so much."""
+
+
+Look = tuple[float, dict[int, int], dict[int, int], bool]
+NO_LOOK: Look = (0.0, {}, {}, False)
 
 
 def threads_at_exit(process_ns: int, leader_ns: int, age_ns: int, seen: int) -> int:
@@ -50,9 +54,17 @@ class Threads:
     """Times of the threads of all processes of a run, from samples and from each process's end."""
 
     def __init__(self) -> None:
+        self.before: dict[tuple[int, str], tuple[int, int]] = {}
+        """(pid, thread id) -> nanoseconds that a thread ran and waited before it was the program.
+        """
         self.times: dict[tuple[int, str], tuple[int, int]] = {}
         """(pid, thread id) -> nanoseconds run and nanoseconds waited for a processor, at the last
         sample of the thread."""
+        self.last: Look = NO_LOOK
+        self.processes_busy = 0
+        """Largest number of processes that were runnable between the same two samples."""
+        self.blocked_s = 0.0
+        """Time for which no thread of any process ran or waited for a processor, as far as seen."""
         self.ages: dict[tuple[int, str], int] = {}
         """(pid, thread id) -> age of the thread in nanoseconds at that sample, where known."""
         self.together: dict[int, set[frozenset[str]]] = {}
@@ -63,31 +75,67 @@ class Threads:
         """Process ID -> nanoseconds run by all its threads and by its first one, and its age, when
         it ended."""
 
-    def sample(self, pid: int, count: int, *, slow: bool) -> None:
-        """Read the times of the ``count`` threads of a process; of many only if ``slow``."""
+    def sample(self, pid: int, count: int, *, slow: bool) -> bool:
+        """Read the times of the ``count`` threads of a process; of many only if ``slow``.
+
+        Returns whether all its threads were seen to sleep, and to want no processor.
+        """
         if count > LOOKED_AT_OFTEN and not slow:
-            return
+            return False
         try:
             names = os.listdir(f"/proc/{pid}/task") if count > 1 else [str(pid)]
         except OSError:
-            return
+            return True  # it has ended
+        asleep = len(names) <= THREADS_MAX
         names = names[:THREADS_MAX]
         self.together.setdefault(pid, set()).add(frozenset(names))
         for name in names:
-            words = read_file(f"/proc/{pid}/task/{name}/schedstat").split()
-            if len(words) >= 2:
-                self.times[pid, name] = (int(words[0]), int(words[1]))
-                if age := age_of(f"/proc/{pid}/task/{name}/stat"):
+            clock = self._clock(pid, name)
+            if clock != (0, 0):
+                self.times[pid, name] = clock
+                fields = stat_fields(f"/proc/{pid}/task/{name}/stat")
+                asleep &= fields[:1] != ["R"]
+                if age := age_of(fields):
                     self.ages[pid, name] = age
+        return asleep
+
+    def look(self, now_s: float, children_ended: dict[int, int], *, asleep: bool) -> None:
+        """Compare the times of the processes with those at the last sample.
+
+        ``children_ended``: a number for each process that changes when it has waited for a child;
+        ``asleep``: whether no thread wants a processor now.
+        """
+        runnable = dict.fromkeys(children_ended, 0)
+        for (pid, _), (ran, waited) in self.times.items():
+            if pid in runnable:
+                runnable[pid] += ran + waited
+        before_s, before, before_ended, was_asleep = self.last
+        self.last = (now_s, runnable, children_ended, asleep)
+        if not before:
+            return
+        elapsed_ns = (now_s - before_s) * 1e9
+        changes = [ns - before.get(pid, 0) for pid, ns in runnable.items()]
+        self.processes_busy = max(
+            self.processes_busy, sum(change * BUSY_SHARE >= elapsed_ns for change in changes)
+        )
+        same = all(children_ended.get(pid) == count for pid, count in before_ended.items())
+        if same and asleep and was_asleep:
+            self.blocked_s += max(0.0, elapsed_ns - sum(changes)) / 1e9
 
     def ended(self, pid: int) -> None:
         """Read the times of a process that has ended and is not reaped yet."""
         stat = stat_fields(f"/proc/{pid}/stat")
-        leader = read_file(f"/proc/{pid}/task/{pid}/schedstat").split()
-        if len(stat) >= 20 and len(leader) >= 2:
+        leader = self._clock(pid, str(pid))
+        if len(stat) >= 20 and leader != (0, 0):
             process_ns = (int(stat[11]) + int(stat[12])) * TICK_NS
-            self.leaders[pid] = (int(leader[0]), int(leader[1]))
-            self.at_exit[pid] = (process_ns, int(leader[0]), age_of(f"/proc/{pid}/stat"))
+            self.leaders[pid] = leader
+            self.at_exit[pid] = (process_ns, leader[0], age_of(stat))
+
+    def _clock(self, pid: int, name: str) -> tuple[int, int]:
+        """Return the nanoseconds that a thread of the program ran and waited; zeros if unknown."""
+        before = self.before.get((pid, name), (0, 0))
+        ran, waited = schedstat(f"/proc/{pid}/task/{name}/schedstat")
+        return max(0, ran - before[0]), max(0, waited - before[1])
 
     def busy(self) -> int:
         """Return the largest number of threads of one process that computed at the same time.
@@ -134,6 +182,11 @@ class Threads:
         longest = self._longest()
         every = (*self.times.values(), *self.leaders.values())
         return max((wait for ran, wait in every if ran * BUSY_SHARE >= longest), default=0) / 1e9
+
+    def first_thread_s(self) -> float:
+        """Return the longest time in seconds that the first thread of a process ran until its end;
+        0: unknown."""
+        return max((ran for ran, _ in self.leaders.values()), default=0) / 1e9
 
     def _longest(self) -> int:
         return max((ran for ran, _ in self.times.values()), default=0)

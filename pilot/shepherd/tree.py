@@ -5,13 +5,15 @@ from __future__ import annotations
 import os
 import time
 
-from .proc import descendants_of, numbers_of, processor_s, read_file
+from .proc import descendants_of, numbers_of, processor_s, read_file, stat_fields
 from .threads import Threads
 
 SAMPLE_SHARE = 0.004
 """Largest share of one core that sampling may take, after the first samples."""
 SLOW_SAMPLE_S = 1.0
 LIBRARIES_MAX = 2_000
+SUMMED = ("ru_utime", "ru_stime", "ru_minflt", "ru_majflt", "ru_nvcsw", "ru_nivcsw")
+"""Fields of the kernel's resource use that are summed over the processes of a run."""
 
 
 class Tree:
@@ -32,14 +34,23 @@ class Tree:
         self.io_seen = False
         self.io_total: dict[str, int] = {}
         self.usage: dict[str, float] = {}
+        self.before: dict[tuple[int, str], float] = {}
         self.next_slow = 0.0
         self.threads = Threads()
+
+    def begin(self, pid: int, usage: dict[str, float], clock: tuple[int, int]) -> None:
+        """Take off what the process had used before it became the program: time in seconds, counts,
+        and nanoseconds that it ran and waited for a processor."""
+        self.before = {(pid, name): value for name, value in usage.items()}
+        self.threads.before = {(pid, str(pid)): clock}
 
     def sample(self) -> float:
         """Sample every process of the tree once; return how long the sampling took in seconds."""
         before = time.perf_counter()
         slow = before >= self.next_slow
         rss = page_tables = files = processes = 0
+        children_ended: dict[int, int] = {}
+        asleep = True
         for pid in descendants_of(os.getpid()):
             status = numbers_of(read_file(f"/proc/{pid}/status"))
             if "VmRSS" not in status:
@@ -51,7 +62,10 @@ class Tree:
             self.threads_peak = max(self.threads_peak, status.get("Threads", 1))
             if slow or pid not in self.seen:
                 files += self._look_closely(pid)
-            self.threads.sample(pid, status.get("Threads", 1), slow=slow)
+            asleep &= self.threads.sample(pid, status.get("Threads", 1), slow=slow)
+            # The page faults of the children for which a process has waited.
+            children_ended[pid] = int((stat_fields(f"/proc/{pid}/stat") or ["0"] * 9)[8])
+        self.threads.look(before, children_ended, asleep=asleep)
         self.samples += 1
         self.rss_peak = max(self.rss_peak, rss)
         self.page_tables_peak = max(self.page_tables_peak, page_tables)
@@ -98,7 +112,8 @@ class Tree:
                 self.io_total[key] = self.io_total.get(key, 0) + value
         self.threads.ended(pid)
         _, status, used = os.wait4(pid, 0)
-        for name in ("ru_utime", "ru_stime", "ru_minflt", "ru_majflt", "ru_nvcsw", "ru_nivcsw"):
-            self.usage[name] = self.usage.get(name, 0) + getattr(used, name)
+        for name in SUMMED:
+            before = self.before.get((pid, name), 0.0)
+            self.usage[name] = self.usage.get(name, 0) + max(0, getattr(used, name) - before)
         self.usage["ru_maxrss"] = max(self.usage.get("ru_maxrss", 0), used.ru_maxrss * 1024)
         return status

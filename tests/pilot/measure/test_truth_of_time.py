@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import shutil
 import subprocess
 import time
@@ -11,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from berth.pilot import plausible
 from berth.pilot.assemble import Extra, assemble
 from berth.pilot.host import cores
 from berth.pilot.launch import Order, Outcome, run_one
@@ -28,7 +30,7 @@ from berth.pilot.plausible import (
 from berth.pilot.private_folder import PrivateFolders, original, why_not
 from berth.pilot.profile import Measurement, Profile, Quality, RunsOn, Runtime, Target
 from berth.pilot.run import run_pilot
-from berth.pilot.shepherd.proc import age_of
+from berth.pilot.shepherd.proc import age_of, stat_fields
 from berth.pilot.shepherd.threads import Threads, threads_at_exit
 
 Program = Callable[[str], str]
@@ -78,6 +80,22 @@ def seen(*looks: dict[str, tuple[float, float]]) -> Threads:
             threads.times[7, name] = (int(ran_s * SECOND), 0)
             threads.ages[7, name] = int(age_s * SECOND)
     return threads
+
+
+@pytest.mark.parametrize(
+    ("asleep", "waited_for", "blocked_s"),
+    [((True, True), 7, 0.9), ((True, False), 7, 0.0), ((True, True), 8, 0.0)],
+)
+def test_time_between_two_samples_that_show_nothing_running_is_asleep(
+    asleep: tuple[bool, bool], waited_for: int, blocked_s: float
+) -> None:
+    threads = Threads()
+    threads.times[5, "5"] = (SECOND, 0)
+    threads.look(10.0, {5: 7}, asleep=asleep[0])
+    threads.times[5, "5"] = (SECOND + SECOND // 20, SECOND // 20)
+    threads.look(11.0, {5: waited_for}, asleep=asleep[1])
+    assert threads.blocked_s == pytest.approx(blocked_s)
+    assert threads.processes_busy == 1
 
 
 @pytest.mark.parametrize("share", [0.1, 0.15, 0.2])
@@ -134,9 +152,9 @@ def test_threads_of_unknown_age_count_by_their_time() -> None:
 
 
 def test_the_age_of_a_thread_is_read_from_the_kernel() -> None:
-    age_s = age_of("/proc/self/stat") / SECOND
+    age_s = age_of(stat_fields("/proc/self/stat")) / SECOND
     assert 0 < age_s < time.clock_gettime(time.CLOCK_BOOTTIME)
-    assert age_of("/proc/self/none") == 0
+    assert age_of(stat_fields("/proc/self/none")) == 0
 
 
 def test_a_quiet_machine_gives_no_warning_and_no_noise() -> None:
@@ -156,7 +174,7 @@ def test_waits_for_other_work_are_taken_off_the_time_and_said() -> None:
     run = outcome(waited_s=5.0, machine_s=BUSY, usage={"ru_utime": 4.8, "ru_nvcsw": 3})
     shared = contention(run)
     assert shared is not None
-    assert own_time_s(run) == pytest.approx(5.0)
+    assert 4.8 < own_time_s(run) < 5.0  # the processor time, and the time without the waits
     noise = noise_of([5.0, 5.1, 4.9], shared)
     assert noise is not None
     assert 0.5 * BUSY_NOISE < noise < 1.5 * BUSY_NOISE
@@ -164,6 +182,39 @@ def test_waits_for_other_work_are_taken_off_the_time_and_said() -> None:
     assert is_contention(said)
     assert "5 s without its waits" in said
     assert "waited 5 s for a processor" in said
+
+
+SHORT = {
+    "wall_s": 0.212, "waited_s": 0.05, "machine_s": {"busy": 0.42, "stolen": 0.0},
+    "usage": {"ru_utime": 0.0031, "ru_nvcsw": 1}, "first_thread_s": 0.0031,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("seen_late_s", [0.158, 0.2, 0.1])
+def test_a_short_program_has_its_processor_time_however_late_its_end_was_seen(
+    seen_late_s: float,
+) -> None:
+    run = outcome(**SHORT, seen_late_s=seen_late_s)
+    shared = contention(run)
+    assert shared is not None
+    factor = math.exp(1.645 * (noise_of([own_time_s(run)], shared) or 0.0))
+    assert own_time_s(run) / factor < 0.0031 < own_time_s(run) * factor
+
+
+@pytest.mark.parametrize(
+    ("changed", "seconds"),
+    [
+        ({"threads_busy": 2, "waited_s": 8.0, "first_thread_s": 3.0}, (3.0, 3.0)),
+        ({"processes_busy": 2, "waited_s": 4.0, "busiest_process_s": 3.5}, (3.5, 6.0)),
+        ({"blocked_s": 2.0, "waited_s": 2.0}, (7.9, 8.0)),
+    ],
+)
+def test_processor_time_by_threads_and_time_asleep_bound_the_time_from_below(
+    monkeypatch: pytest.MonkeyPatch, changed: dict[str, float], seconds: tuple[float, float]
+) -> None:
+    monkeypatch.setattr(plausible, "cores", lambda: 2)
+    run = outcome(machine_s=BUSY, **{"usage": {"ru_utime": 5.9, "ru_nvcsw": 9}, **changed})
+    assert seconds[0] * 0.999 <= own_time_s(run) <= seconds[1]
 
 
 def test_waits_for_its_own_threads_or_a_quota_stay_in_the_time() -> None:
