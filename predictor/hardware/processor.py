@@ -24,6 +24,9 @@ TABLE = Path(__file__).with_name("processors.json")
 _NOISE = re.compile(
     r"\((?:r|tm)\)|@.*|\b(?:amd|intel|aws|ibm|cpu|processor|\d+-core|\d+th gen|with .*graphics)\b"
 )
+_FIRST_VERSION = re.compile(r"\b(e[357]-\d{4}l?) 0\b")
+"""Linux calls the first version of an Intel E5 ``E5-2670 0``, its second ``E5-2670 v2``."""
+_FAMILY = re.compile(r"\(family (\d+) model (\d+)\)")
 _BRANDS = re.compile(r"\b(?:xeon|platinum|gold|silver|bronze|max|core|ryzen [3579])\b")
 
 
@@ -43,6 +46,10 @@ class Core(Document):
     l2_bytes: Positive
     models: str
     """Regular expression of simplified model names of processors with this core."""
+    family_models: tuple[tuple[int, int, int], ...] = ()
+    """(family, first and last model) that an x86 processor with this core reports by ``cpuid``:
+    Intel's Software Developer's Manual, volume 4, table 2-1, and AMD's Processor Programming
+    References."""
 
 
 class Processor(Document):
@@ -132,6 +139,7 @@ def simplified_model(name: str, *, brands: bool = True) -> str:
     Clock, number of cores and vendor are dropped, and without ``brands`` also words such as Xeon.
     """
     words = _NOISE.sub(" ", name.lower().replace("_", " "))
+    words = _FIRST_VERSION.sub(r"\1", words)
     if not brands:
         words = _BRANDS.sub(" ", words.replace("-", " ") if "xeon-" in words else words)
     return re.sub(r"[^a-z0-9+]+", "", words)
@@ -180,7 +188,45 @@ def nearest_processors(name: str) -> tuple[str, ...]:
 
 
 def core_named(name: str) -> Core | None:
-    """Return the microarchitecture of a processor that the catalogue may not list, by the pattern
-    of its model name; None: unknown."""
-    model = simplified_model(name, brands=True).removeprefix("xeon")
-    return next((core for core in cores().values() if re.match(core.models, model)), None)
+    """Return the microarchitecture of a processor, by its model in the catalogue, else by the
+    pattern of its model name or by its family and model (``AMD EPYC (family 25 model 1)``); None:
+    unknown."""
+    if (processor := find_processor(name)) is not None:
+        return cores()[processor.core]
+    if (hidden := _FAMILY.search(name)) is not None:
+        family, model = int(hidden[1]), int(hidden[2])
+        return next(
+            (
+                core
+                for core in cores().values()
+                for its_family, first, last in core.family_models
+                if family == its_family and first <= model <= last
+            ),
+            None,
+        )
+    simple = simplified_model(name).removeprefix("xeon")
+    return next((core for core in cores().values() if re.match(core.models, simple)), None)
+
+
+def may_be_same_processor(first: str, second: str) -> bool:
+    """Return whether two names can mean one processor model.
+
+    They can if they are equal but for the family, if the catalogue has one model with both names,
+    or if one of them tells only the core that the other has (``Neoverse-N1``, ``AMD EPYC (family
+    25 model 1)``).
+    """
+    names = [
+        name if all(map(_FAMILY.search, (first, second))) else _FAMILY.sub("", name)
+        for name in (first, second)
+    ]
+    if simplified_model(names[0]) == simplified_model(names[1]):
+        return True
+    models = find_processor(first), find_processor(second)
+    if all(models):
+        return models[0] is models[1]
+    one, other = core_named(first), core_named(second)
+    return one is not None and one is other and (_only_core(first, one) or _only_core(second, one))
+
+
+def _only_core(name: str, core: Core) -> bool:
+    return bool(_FAMILY.search(name)) or simplified_model(name) == simplified_model(core.name)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -53,34 +52,6 @@ def test_a_cache_as_large_as_the_sweep_leaves_main_memory_the_largest_set() -> N
     points = sweep((32 * KIB, 300e9), (256 * MIB, 60e9), (2**40, 50e9))
     levels = bench.memory_levels(huge, 1, points, points, points)
     assert levels[-1].core_bytes_per_s == 50e9
-
-
-def write_cache(index: Path, **files: str) -> None:
-    index.mkdir(parents=True)
-    for name, text in files.items():
-        (index / name).write_text(text + "\n")
-
-
-def test_topology_counts_cores_not_their_threads(tmp_path: Path) -> None:
-    for number in range(8):  # four cores of two threads; two last-level caches
-        caches, core = tmp_path / f"cpu{number}" / "cache", number // 2
-        own = f"{2 * core}-{2 * core + 1}"
-        half = "0-3" if number < 4 else "4-7"
-        write_cache(caches / "index0", level="1", type="Data", size="48K", shared_cpu_list=own)
-        write_cache(
-            caches / "index1", level="1", type="Instruction", size="32K", shared_cpu_list=own
-        )
-        write_cache(caches / "index2", level="3", type="Unified", size="16M", shared_cpu_list=half)
-    machine = topology(range(8), sysfs=tmp_path)
-    assert machine.cores == 4
-    assert machine.caches == (Cache(1, 48 * KIB, 4), Cache(3, 16 * MIB, 2))
-    assert machine.private(machine.caches[0])
-    assert not machine.private(machine.caches[1])
-    assert topology([0, 1], sysfs=tmp_path).cores == 1
-
-
-def test_topology_without_sysfs_takes_processors_for_cores(tmp_path: Path) -> None:
-    assert topology([0, 1, 2], sysfs=tmp_path) == Topology(3, topology().memory_bytes, ())
 
 
 def test_a_rate_that_was_not_measured_is_not_invented(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from berth.pilot.errors import UsageError
 from berth.pilot.host import cpu_model, topology
 from berth.pilot.platform import Platform, PlatformKind
+from berth.predictor.hardware.processor import may_be_same_processor
 
 
 def platform_of_this_machine(platforms: Mapping[str, Platform]) -> str | None:
@@ -16,9 +17,9 @@ def platform_of_this_machine(platforms: Mapping[str, Platform]) -> str | None:
     alone decides. None: no platform names this processor. Raises UsageError where several platforms
     have it.
     """
-    model = cpu_model().split()
+    model = cpu_model()
     nodes = [platform for platform in platforms.values() if platform.kind is PlatformKind.CPU]
-    same = [platform for platform in nodes if (platform.processor or "").split() == model]
+    same = [p for p in nodes if p.processor and may_be_same_processor(p.processor, model)]
     whole = [platform for platform in same if platform.cores == topology().cores] or same
     if len(whole) > 1:
         names = ", ".join(sorted(platform.name for platform in whole))

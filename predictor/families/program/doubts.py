@@ -6,6 +6,7 @@ from berth.pilot.platform import Platform
 from berth.pilot.profile import Profile
 from berth.predictor.families.program.amdahl import busy_cores, run_s
 from berth.predictor.hardware.ceilings import Point
+from berth.predictor.hardware.processor import may_be_same_processor
 
 LEAST_BUSY = 0.5
 """Average number of busy cores below which a program is considered to be mostly waiting."""
@@ -73,14 +74,12 @@ def crowded(profile: Profile, point: Point) -> str | None:
 def _elsewhere(profile: Profile, reference: Platform | None) -> str | None:
     """Return a sentence if the pilot ran on another processor model than its stated platform has.
 
-    None: the processors are the same, or one of them is unknown.
+    None: the processors can be the same, or one of them is unknown.
     """
     origin = profile.provenance
     if reference is None or origin.imported is not None:
         return None
-    ran_on, expected = (
-        " ".join(processor.split()) for processor in (origin.host_cpu, reference.processor or "")
-    )
-    if not ran_on or not expected or ran_on == expected:
+    ran_on, expected = origin.host_cpu, reference.processor
+    if not ran_on or not expected or may_be_same_processor(ran_on, expected):
         return None
     return f"it ran on {ran_on}, but platform {reference.name!r} is {expected}: pilot it there"
