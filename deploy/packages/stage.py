@@ -167,7 +167,7 @@ def _system_files(root: Path, project: Path) -> None:
     )
     for kind in ("sysusers", "tmpfiles"):
         _copy([deploy / f"berth-{kind}.conf"], root / f"usr/lib/{kind}.d", name="berth.conf")
-    named = ("mig-epilog", "mig-task-prolog", "usage-epilog", "usage-prolog")
+    named = ("mig-epilog", "mig-task-prolog", "usage-epilog")
     scripts = [deploy / f"berth-{name}" for name in named]
     _copy(scripts, root / "usr/libexec/berth", executable=True)
     share = root / HOME / "share"

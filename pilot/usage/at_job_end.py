@@ -31,20 +31,15 @@ SPOOL = "/shared/berth-spool"
 CGROUPS = "/sys/fs/cgroup"
 DEADLINE_S = 0.035
 """Longest wait for the reading, in seconds; the start of Python is not in it."""
-COUNTED_DEADLINE_S = 0.25
-"""The same for a job that perf counts, since perf reads all events of all processors at its end."""
 MOST_BYTES = 65_536
 """Most bytes read of one file."""
 LONGEST_NAME = 200
 SUFFIX = ".usage"
-LIST = "perf-list"
-"""Name of the file in the spool that says whose jobs ``at_job_start`` counts by perf."""
 _BATCH_STEP = "4294967291"
 _GPUS = ("SLURM_JOB_GPUS", "SLURM_STEP_GPUS")
 _PLAIN = frozenset("_-.+@=,")
 _LIMIT = 2**63
 _MOST_ANCESTORS = 8
-MOST_COUNTS = 20
 
 
 def main() -> None:
@@ -79,12 +74,10 @@ def _in_child(unused: int) -> None:
         fields = measured(os.environ)
         if fields is None:
             os._exit(0)
-        slow = [("perf", add_counts)] if is_counted(fields, os.environ) else []
-        slow += [("nvml", add_gpus)] if has_gpus(os.environ) else []
-        for source, add in slow:
-            # Written first without it: perf or a driver may take longer than the deadline.
-            write({**fields, "lacks": [*fields["lacks"], source + ": no answer in time"]}, spool)
-            add(fields, os.environ)
+        if has_gpus(os.environ):
+            # Written first without it: a driver may take longer than the deadline.
+            write({**fields, "lacks": [*fields["lacks"], "nvml: no answer in time"]}, spool)
+            add_gpus(fields, os.environ)
         write(fields, spool)
     except BaseException:  # noqa: S110
         pass
@@ -95,8 +88,7 @@ def _deadline_s(environ: Environment) -> float:
     try:
         return min(max(float(environ.get("BERTH_USAGE_DEADLINE_MS", "")) / 1000.0, 0.001), 10.0)
     except ValueError:
-        folder = counts_folder(environ, name_in(environ, "SLURM_JOB_ID"))
-        return COUNTED_DEADLINE_S if os.access(folder, os.F_OK) else DEADLINE_S
+        return DEADLINE_S
 
 
 def measured(environ: Environment) -> Fields | None:
@@ -250,53 +242,6 @@ def stalled_usec(text: bytes) -> int | None:
         if words and words[0] == b"some" and words[-1].startswith(b"total="):
             return whole(words[-1][6:])
     return None
-
-
-# The passive pilot
-
-
-def counts_folder(environ: Environment, job: str) -> str:
-    """Return the folder that ``at_job_start`` makes for perf's counts of a job, by user, since
-    anybody may make folders in /tmp."""
-    user = os.geteuid()
-    parent = environ.get("BERTH_USAGE_RUN") or ("/run/berth" if user == 0 else "/tmp")  # noqa: S108  # nosec B108
-    return f"{parent}/berth-perf-{user}-{job}"
-
-
-def is_counted(fields: Fields, environ: Environment) -> bool:
-    """Return whether perf counts this job, and this is the end of the whole job."""
-    try:
-        folder = os.lstat(counts_folder(environ, fields["job"]))
-    except OSError:
-        return False
-    is_own_folder = folder.st_mode & 0o170000 == 0o040000 and folder.st_uid == os.geteuid()
-    return is_own_folder and fields["step"] in {"", "batch"}
-
-
-def add_counts(fields: Fields, environ: Environment) -> None:
-    """End perf and add the lines that it wrote, without the name of the control group."""
-    folder = counts_folder(environ, fields["job"])
-    written = folder + "/counts"
-    pid = whole(content(folder + "/pid").strip()) or 0
-    if pid and written.encode() in content(f"/proc/{pid}/cmdline").split(b"\0"):
-        os.kill(pid, 2)
-        while content(f"/proc/{pid}/stat").rpartition(b") ")[2][:1] not in {b"", b"Z", b"X"}:
-            time.sleep(0.001)
-    counts = []
-    for line in content(written).split(b"\n")[:MOST_COUNTS]:
-        parts = line.split(b",")
-        if len(parts) > 5 and parts[3].startswith(b"/"):
-            counts.append(b",".join(parts[:3] + parts[4:]).decode("ascii", "replace"))
-    fields["counts"] = [count[:LONGEST_NAME] for count in counts]
-    if not counts:
-        errors = content(folder + "/errors")[:150].decode("ascii", "replace").replace(";", ",")
-        fields["lacks"].append("perf: " + (" ".join(errors.split()) or "it wrote no counts"))
-    for remove, name in ((os.unlink, "/pid"), (os.unlink, "/counts"), (os.unlink, "/errors"),
-                         (os.rmdir, "")):  # fmt: skip
-        try:
-            remove(folder + name)
-        except OSError:
-            continue
 
 
 # The GPUs

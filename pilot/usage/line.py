@@ -54,8 +54,6 @@ class UsageLine(Document):
     cpu_stalled_usec: _Count | None = None
     memory_stalled_usec: _Count | None = None
     io_stalled_usec: _Count | None = None
-    counts: tuple[_Text, ...] = Field((), max_length=20)
-    """Lines of ``perf stat -x,`` of the job's control group (``at_job_start``)."""
     gpus: tuple[GpuUsage, ...] = Field((), max_length=64)
     lacks: tuple[_Text, ...] = Field((), max_length=16)
 
@@ -91,7 +89,6 @@ def usage_of(line: UsageLine, cluster: str, job_id: str, reporter: str, received
         cpu_stalled_s=_seconds(line.cpu_stalled_usec),
         memory_stalled_s=_seconds(line.memory_stalled_usec),
         io_stalled_s=_seconds(line.io_stalled_usec),
-        counts="\n".join(line.counts),
         lacks="; ".join(lacks),
     )
 

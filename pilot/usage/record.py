@@ -51,14 +51,12 @@ class Usage:
     """Time for which some process waited for a core; likewise memory and storage."""
     memory_stalled_s: float | None = None
     io_stalled_s: float | None = None
-    counts: str = ""
-    """Lines of ``perf stat -x,`` of the whole job, where it was counted."""
     lacks: str = ""
     """What the source could not read, and why, in clauses separated by ``; ``."""
 
 
 _IDENTITY = frozenset(
-    ("cluster", "job_id", "source", "node", "step", "reporter", "received_s", "counts", "lacks")
+    ("cluster", "job_id", "source", "node", "step", "reporter", "received_s", "lacks")
 )
 VALUES = tuple(field.name for field in fields(Usage) if field.name not in _IDENTITY)
 _OF_ONE = frozenset(("peak_bytes", "gpu_peak_bytes"))

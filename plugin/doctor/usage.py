@@ -16,7 +16,6 @@ _REMEDIES = (
     ("cgroup: the job's group is gone", "PrologFlags=RunInJob, or a TaskEpilog: docs/usage.md"),
     ("cgroup: version 1", "only control groups of version 2 are read: docs/usage.md"),
     ("cgroup: none mounted", "mount cgroup2 at /sys/fs/cgroup"),
-    ("perf:", "docs/usage.md says what passive pilots need"),
     ("nvml: accounting is off", "nvidia-smi -am 1 on the nodes with GPUs, as root"),
     ("nvml: a GPU here is cut", "nothing: what jobs used of slices is not read"),
     ("nvml: no answer in time", "nvidia-persistenced, or a longer BERTH_USAGE_DEADLINE_MS"),

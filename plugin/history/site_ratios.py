@@ -98,21 +98,6 @@ class SiteRatios:
                 ratios += self._to(name, user, program_of(jobs[-1].job), ran_on=counts)
         return tuple(ratios)
 
-    @staticmethod
-    def home_of(jobs: Sequence[PlacedJob]) -> str:
-        """Return the platform where most of the jobs ran, of several the one that ran last."""
-        counts = Counter(placed.platform for placed in reversed(jobs))
-        return max(counts, key=counts.__getitem__)
-
-    def exchangeable_with(self, home: str, kinds: Iterable[str]) -> set[str]:
-        """Return those of ``kinds`` that run the same executables as ``home``, but for ``home``."""
-        return {
-            name
-            for name in kinds
-            if name != home and name in self._platforms and home in self._platforms
-            and self._exchangeable(name, home)
-        }  # fmt: skip
-
     def of_unknown_programs(self) -> list[HistoryWorkload]:
         """Return one workload for jobs of unknown programs without GPUs and one for those with
         GPUs, where the site's ratios are known."""

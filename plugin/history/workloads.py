@@ -14,14 +14,12 @@ import re
 import time
 from collections import Counter, OrderedDict, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 
 from berth.pilot.errors import DocumentError, UsageError
 from berth.pilot.platform import Platform
 from berth.pilot.profile import RunsOn, Target
 from berth.pilot.progress import report, steps
-from berth.plugin.history import passive_pilots
 from berth.plugin.history.decided_jobs import by_user, description_of
 from berth.plugin.history.matching import Match, known_name, match_keys
 from berth.plugin.history.run_times import JOBS, PlacedJob, RunTimes
@@ -32,10 +30,9 @@ from berth.plugin.site.site import Site
 from berth.plugin.store import Store
 from berth.plugin.store.records import FingerprintRecord, PastJobRecord
 from berth.plugin.workloads.filing import add_workload
-from berth.predictor.core.forecast import Forecast
 from berth.predictor.core.forecaster import Forecaster
 from berth.predictor.core.workload import workload_of
-from berth.predictor.families.history.workload import HistoryWorkload, KindRatio, PastRun
+from berth.predictor.families.history.workload import HistoryWorkload, PastRun
 
 PREFIX = "history-"
 LEAST_RUNS = 2
@@ -71,8 +68,6 @@ class HistorySummary:
     runs: int
     unplaced: Mapping[Unplaced, int]
     """Number of jobs whose platform is not known, by reason."""
-    wide_users: frozenset[str] = frozenset()
-    """Users with programs whose ratios between the site's kinds of CPU node are wide."""
     knows_nodes: bool = True
     """Whether the scheduler has told of any node of the site."""
 
@@ -129,10 +124,7 @@ def make_workloads(
             writer.write_workloads(user, _groups(learnt), times)
         writer.write_workloads("", _groups(everybody, accounts=True), times)
     writer.write_unknown_programs()
-    wide_users = frozenset(writer.wide_users)
-    return HistorySummary(
-        writer.workloads, writer.runs, unplaced, wide_users, knows_nodes=bool(kinds.nodes)
-    )
+    return HistorySummary(writer.workloads, writer.runs, unplaced, knows_nodes=bool(kinds.nodes))
 
 
 def _writer(
@@ -141,10 +133,7 @@ def _writer(
     at_site = dict.fromkeys(candidate.platform for candidate in site.candidates)
     now_s = time.time()
     ratios = SiteRatios(platforms, at_site=at_site, everybody=site.learning.everybody, now_s=now_s)
-    return HistoryWriter(
-        store, forecaster, platforms, now_s, ratios, store.usages.counted(),
-        frozenset(at_site), site.policy.allow_prior,
-    )  # fmt: skip
+    return HistoryWriter(store, forecaster, platforms, now_s, ratios)
 
 
 def add_unknown_programs(
@@ -278,19 +267,14 @@ class HistoryWriter:
     platforms: Mapping[str, Platform]
     now_s: float
     ratios: SiteRatios
-    counted: passive_pilots.Counted
-    site_platforms: frozenset[str]
-    allow_prior: bool
     workloads: int = 0
     runs: int = 0
-    wide_users: set[str] = field(default_factory=set)
 
     def write_workloads(
         self, user: str, groups: Sequence[tuple[str, Group]], times: RunTimes
     ) -> None:
         """Store the user's most recently used workloads; the empty user stands for workloads
         that all users share."""
-        counted = self._of_counted_jobs(user, groups[-KEYS_OF_USER:])
         for digest, group in groups[-KEYS_OF_USER:]:
             runs = tuple(run_of(placed) for placed in group.jobs)
             owner = f"{user}/" if user else ""
@@ -301,55 +285,13 @@ class HistoryWriter:
                     runs=runs,
                     runs_on=_runs_on(runs, self.platforms),
                     predicted=tuple(times.of_match(group.match, group.jobs, self.now_s)),
-                    ratios=self._ratios(user, group, counted.get(_program(group.jobs[0].job))),
+                    ratios=self.ratios.of_program(user, group.jobs),
                 )
             except ValueError:
                 continue
             if self._put(document, name, user, digest):
                 self.workloads += 1
                 self.runs += len(runs)
-
-    def _of_counted_jobs(
-        self, user: str, groups: Sequence[tuple[str, Group]]
-    ) -> dict[str, Forecast]:
-        """Store the Profile of the last counted job of each of a user's programs; return the
-        forecasts by the program's name."""
-        jobs: dict[str, dict[str, PlacedJob]] = {}
-        for _, group in groups if user and self.counted else ():
-            of_program = jobs.setdefault(_program(group.jobs[0].job), {})
-            of_program.update({placed.job.job_id: placed for placed in group.jobs})
-        forecasts = {}
-        for title, of_title in jobs.items():
-            name = f"{user}/{passive_pilots.PREFIX}{title}"
-            in_order = sorted(of_title.values(), key=lambda placed: placed.job.end_s)
-            counted = passive_pilots.newest_profile(name.replace("/", "."), in_order, self.counted)
-            if counted is None:
-                continue
-            workload = dataclasses.replace(workload_of(counted), name=name)
-            with suppress(DocumentError, UsageError):
-                forecasts[title] = add_workload(
-                    self.store, workload, forecaster=self.forecaster, platforms=self.platforms,
-                    owner=user, replace=True,
-                )  # fmt: skip
-        return forecasts
-
-    def _ratios(
-        self, user: str, group: Group, of_counted_job: Forecast | None
-    ) -> tuple[KindRatio, ...]:
-        """Return the ratios of a program, with those of its last counted job where these are
-        narrower; note the user where a ratio is wide."""
-        ratios, home = self.ratios.of_program(user, group.jobs), self.ratios.home_of(group.jobs)
-        newest = group.jobs[-1].job
-        if not user or newest.gpus:
-            return ratios
-        if of_counted_job is not None:
-            ratios = passive_pilots.with_narrower(
-                ratios, of_counted_job, home, newest.cores, allow_prior=self.allow_prior
-            )
-        kinds = self.ratios.exchangeable_with(home, self.site_platforms)
-        if passive_pilots.are_wide(ratios, kinds, home):
-            self.wide_users.add(user)
-        return ratios
 
     def write_unknown_programs(self) -> None:
         """Store the workloads that stand for jobs of programs without past jobs."""

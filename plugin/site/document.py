@@ -15,7 +15,6 @@ from berth.pilot.documents import Document
 from berth.pilot.errors import UsageError
 from berth.pilot.plugins import Registry
 from berth.pilot.profile import Name, NonNegative, Positive
-from berth.pilot.usage.at_job_end import SPOOL
 from berth.plugin.history.programs import FIELDS, compiled_by_re2
 from berth.plugin.scheduler.registry import DEFAULT, SCHEDULERS
 from berth.plugin.site.candidate_tables import CandidateTable, Names, PlatformTable, Text
@@ -318,21 +317,6 @@ class SlicesFromUse(Document):
     programs: Names = Field((), description=_BY_PROGRAM)
 
 
-class PassivePilotsTable(Document):
-    """`[passive_pilots]`: jobs whose counters the nodes count by perf while they run."""
-
-    one_in: int = Field(
-        0,
-        ge=0,
-        le=1_000_000,
-        description="one in so many jobs of users whose programs have wide ratios is counted; 0: "
-        "none is",
-    )
-    spool: Text = Field(
-        SPOOL, description="the spool of `berth pilot usage`, where nodes read whose jobs to count"
-    )
-
-
 _Expression = Annotated[str, Field(min_length=1, max_length=500)]
 
 
@@ -486,9 +470,6 @@ class SiteDocument(Document, extra="allow"):
     )
     slices_from_use: SlicesFromUse = Field(
         default_factory=SlicesFromUse, description="see `[slices_from_use]`"
-    )
-    passive_pilots: PassivePilotsTable = Field(
-        default_factory=PassivePilotsTable, description="see `[passive_pilots]`"
     )
     programs: tuple[ProgramTable, ...] = Field((), max_length=200, description="see `[[programs]]`")
     coverage: Coverage = Field(default_factory=Coverage, description="see `[coverage]`")

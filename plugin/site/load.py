@@ -22,7 +22,7 @@ from berth.plugin.site.candidate_tables import PlatformTable
 from berth.plugin.site.candidates import candidates_of, platform_named, unknown_platform
 from berth.plugin.site.document import DaemonTable, FitTable, PolicyTable, SiteDocument
 from berth.plugin.site.energy import intensity
-from berth.plugin.site.site import DaemonSettings, PassivePilots, Site
+from berth.plugin.site.site import DaemonSettings, Site
 from berth.plugin.site.speed import with_speed_ranks
 from berth.policies import digest
 from berth.policies.objectives import OBJECTIVES
@@ -89,9 +89,6 @@ def build_site(document: SiteDocument, path: Path) -> Site:
         learning=document.learning,
         right_sizing=document.right_sizing,
         slices_from_use=document.slices_from_use,
-        passive_pilots=PassivePilots(
-            document.passive_pilots.one_in, _beside(path, document.passive_pilots.spool)
-        ),
         programs=_programs(document, path),
         candidates=candidates,
         carbon_file=None

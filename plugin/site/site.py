@@ -43,15 +43,6 @@ class DaemonSettings:
 
 
 @dataclass(frozen=True, slots=True)
-class PassivePilots:
-    """Which jobs the nodes count by perf while they run."""
-
-    one_in: int
-    """One in so many jobs of the listed users; 0: none."""
-    spool: Path
-
-
-@dataclass(frozen=True, slots=True)
 class Site:
     """The content of one site file, validated, with all references resolved."""
 
@@ -80,7 +71,6 @@ class Site:
     learning: LearningTable
     right_sizing: RightSizing
     slices_from_use: SlicesFromUse
-    passive_pilots: PassivePilots
     programs: ProgramRules
     """How the programs of jobs are recognised."""
     show: Show

@@ -39,13 +39,6 @@ class Usages:
                 usages.setdefault(row.job_id, []).append(Usage(**row._mapping))
         return usages
 
-    def counted(self) -> dict[tuple[str, str], list[Usage]]:
-        """Return what is recorded of jobs that perf counted, by cluster and job id."""
-        usages: dict[tuple[str, str], list[Usage]] = {}
-        for row in self._database.rows(select(tables.usages).where(tables.usages.c.counts != "")):
-            usages.setdefault((row.cluster, row.job_id), []).append(Usage(**row._mapping))
-        return usages
-
     def rename(self, cluster: str, job_ids: Mapping[str, str]) -> None:
         """Give records of the jobs that are keys in ``job_ids`` the ids that are its values."""
         known = self.of_jobs(cluster, job_ids)

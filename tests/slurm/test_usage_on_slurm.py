@@ -14,8 +14,7 @@ from pathlib import Path
 import pytest
 from job_trees import STATS
 from other_users import PYTHON
-from perf_stub import COUNTS, STUB
-from slurm_cluster import OTHER_ROOT, USER, Cluster, cluster_or_skip, wait_until
+from slurm_cluster import OTHER_ROOT, Cluster, cluster_or_skip, wait_until
 
 from berth.pilot.usage import at_job_end
 from berth.pilot.usage.line import UsageLine, parse_line
@@ -57,30 +56,7 @@ class Nodes(Cluster):
             script.write_text(text)
             script.chmod(0o755)
             lines.append(f"{key}={script}\n")
-        lines.append(self._task_prolog(copy))
         return {**files, "slurm.conf": files["slurm.conf"] + "".join(lines)}
-
-    @property
-    def perf(self) -> Path:
-        """The stub, in a folder where the jobs' user may write what it was called with."""
-        return self.root / "stub" / "perf"
-
-    def _task_prolog(self, copy: Path) -> str:
-        """A passive pilot of each job, by a stub of perf; the group is there before the job."""
-        self.perf.parent.mkdir(exist_ok=True)
-        self.perf.parent.chmod(0o1777)
-        self.perf.write_text(STUB)
-        self.perf.chmod(0o755)
-        self.perf.with_name("perf.csv").write_text(COUNTS)
-        script, group = self.root / "usage-prolog", f"{self.groups}/system.slice/slurmstepd.scope"
-        set_up = (
-            f"export BERTH_USAGE_CGROUPS={self.groups} BERTH_USAGE_PERF={self.perf}\n"
-            f"mkdir -p {group}/job_$SLURM_JOB_ID\n"
-        )
-        text = script_text(self.spools["task"], "at_job_start").replace("run=", f"{set_up}run=", 1)
-        script.write_text(text.replace(sys.executable, PYTHON).replace(str(FOLDER), str(copy)))
-        script.chmod(0o755)
-        return f"TaskProlog={script}\n"
 
     def lines(self, kind: str) -> dict[str, UsageLine]:
         """What was left, by job id."""
@@ -121,24 +97,6 @@ def test_each_job_is_told_of_once_by_root_and_once_by_its_user(nodes: Nodes) -> 
         assert lacking == {gpu}, "this machine has no NVML"
     stats = [file.stat() for folder in nodes.spools.values() for file in folder.iterdir()]
     assert {oct(stat.st_mode & 0o777) for stat in stats} == {"0o644"}
-
-
-def test_perf_counts_each_listed_users_job_from_task_prolog_to_task_epilog(nodes: Nodes) -> None:
-    """perf runs beside the job as its user, holds nothing up, and is gone after it."""
-    listed = nodes.spools["task"] / at_job_end.LIST
-    listed.write_text(f"one in 1\n{USER}\n")
-    script = job_script(nodes) + "sleep 0.5\n"  # the stub is a shell script that needs to begin
-    jobs = [str(nodes.sbatch("-p", "cpu", script=script).id) for _ in range(3)]
-    wait_until(lambda: set(jobs) <= set(nodes.lines("task")), "all TaskEpilogs have run", 120)
-    for job in jobs:
-        assert nodes.wait_for_state(job) == "COMPLETED"
-    by_task, by_root = nodes.lines("task"), nodes.lines("epilog")
-    for job in jobs:
-        assert len(by_task[job].counts) == 3, by_task[job].lacks
-        assert by_root.get(job) is None or by_root[job].counts == ()
-    listed.unlink()
-    shown = nodes.run("ps", "-eo", "args").stdout
-    assert str(nodes.perf) not in shown
 
 
 def test_no_node_is_drained_where_nothing_can_be_read_or_written(nodes: Nodes) -> None:

@@ -15,7 +15,6 @@ from berth.plugin.cli.options import PATH, answer, json_option, store_options
 from berth.plugin.forecasting import forecaster_for, platforms_for
 from berth.plugin.history.disagreements import of_accounting, sentences
 from berth.plugin.history.files import FORMATS, SWF, lines_of, read_past_jobs
-from berth.plugin.history.passive_pilots import write_list
 from berth.plugin.history.pbs import PBS
 from berth.plugin.history.programs import SHIPPED_ONLY
 from berth.plugin.history.reading import ENDED, ReadJobs, summary, why_none
@@ -180,15 +179,13 @@ def _predicting(workloads: HistorySummary | None) -> list[str]:
 
 def _workloads(site: Site, installation: Installation, *, create: bool = True) -> HistorySummary:
     store = installation.store(create=create)
-    made = make_workloads(
+    return make_workloads(
         store,
         site,
         forecaster=forecaster_for(site),
         platforms=platforms_for(site),
         kinds=present_node_kinds(store, site, open_scheduler(site), time.time()),
     )
-    write_list(site.passive_pilots, made.wide_users)
-    return made
 
 
 def unplaced_by_name(workloads: HistorySummary) -> dict[str, int]:

@@ -112,11 +112,6 @@ def show(*, job_id: str, cluster: str | None, json_: bool, installation: Install
         if values:
             best = value_text(name, values[0].value)
             lines.append(f"{name}: {best} ({values[0].source}{others})")
-    lines += [
-        f"perf counted the job on {one.node}: {len(one.counts.splitlines())} events"
-        for one in usages
-        if one.counts
-    ]
     lines += [f"{one.source} lacks: {one.lacks}" for one in usages if one.lacks]
     written = {
         "job": job_id,

@@ -14,25 +14,18 @@ from berth.plugin.cli.options import DIRECTORY
 
 SCRIPT = """\
 #!/bin/sh
-# {purpose}
-# Never fails: a failing Prolog or Epilog drains the node.
+# What each job used, read when it ends: Slurm's Epilog (with PrologFlags=RunInJob) or TaskEpilog.
+# Never fails: a failing Epilog drains the node.
 BERTH_USAGE_SPOOL=${{BERTH_USAGE_SPOOL:-{spool}}}
 export BERTH_USAGE_SPOOL
-run='import sys; sys.path.append(sys.argv[1]); import {module}; {module}.main()'
+run='import sys; sys.path.append(sys.argv[1]); import at_job_end; at_job_end.main()'
 '{python}' -I -S -c "$run" '{folder}' </dev/null >/dev/null 2>&1
 exit 0
 """
-PURPOSES = {
-    "at_job_end": "What each job used, read when it ends: Slurm's Epilog (with "
-    "PrologFlags=RunInJob) or TaskEpilog.",
-    "at_job_start": "Counts a few jobs by perf while they run: Slurm's Prolog (with "
-    "PrologFlags=RunInJob) or TaskProlog.",
-}
 
 
 @click.command()
 @click.option("--script", is_flag=True, help="Print the script for slurm.conf, and do nothing.")
-@click.option("--start-script", is_flag=True, help="Print the script that starts passive pilots.")
 @click.option("--show", is_flag=True, help="Print the line instead of leaving it in the spool.")
 @click.option("--job", help="Job id. Default: as Slurm or Flux has set it.")
 @click.option(
@@ -42,22 +35,20 @@ PURPOSES = {
     show_default=True,
     help="Folder that `berth workload collect` reads.",
 )
-def usage(*, script: bool, start_script: bool, show: bool, job: str | None, spool: Path) -> None:
+def usage(*, script: bool, show: bool, job: str | None, spool: Path) -> None:
     """Record what a job used on this node, from its control group and NVML's accounting.
 
     It runs when the job ends, and takes some milliseconds. It exits with status 0 whatever happens,
     and writes nothing where no job is named. `--script` prints a script for Slurm's Epilog or
-    TaskEpilog that starts faster than this command; `--start-script` one for Prolog or TaskProlog,
-    for passive pilots.
+    TaskEpilog that starts faster than this command.
 
     \b
     Example:
       berth pilot usage --script > /etc/slurm/berth-usage-epilog
       berth pilot usage --show --job 4242    # on the node, while the job runs
     """
-    if script or start_script:
-        module = "at_job_start" if start_script else "at_job_end"
-        click.echo(script_text(spool, module), nl=False)
+    if script:
+        click.echo(script_text(spool), nl=False)
         return
     environ = {**os.environ, "BERTH_USAGE_SPOOL": str(spool)}
     if job is not None:
@@ -74,12 +65,10 @@ def usage(*, script: bool, start_script: bool, show: bool, job: str | None, spoo
     at_job_end.main()
 
 
-def script_text(spool: Path, module: str = "at_job_end") -> str:
-    """Return the script that runs a module of ``pilot.usage`` of this installation. Raises
-    UsageError for a path with a quote."""
+def script_text(spool: Path) -> str:
+    """Return the script that runs ``at_job_end`` of this installation. Raises UsageError for a path
+    with a quote."""
     folder = Path(at_job_end.__file__).resolve().parent
     if "'" in f"{sys.executable}{folder}{spool}":
         raise UsageError("Berth's folder or --spool has a quote in its name")
-    return SCRIPT.format(
-        spool=spool, python=sys.executable, folder=folder, module=module, purpose=PURPOSES[module]
-    )
+    return SCRIPT.format(spool=spool, python=sys.executable, folder=folder)

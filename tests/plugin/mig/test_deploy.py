@@ -64,7 +64,7 @@ def test_the_task_prolog_names_the_mig_devices(tmp_path: Path) -> None:
     assert said(SLURM_JOB_GPUS="1") == said() == said(BERTH_MIG_DEVICES="/none") == ""
 
 
-@pytest.mark.parametrize("name", ["berth-mig-epilog", "berth-usage-epilog", "berth-usage-prolog"])
+@pytest.mark.parametrize("name", ["berth-mig-epilog", "berth-usage-epilog"])
 def test_the_epilogs_never_fail_and_say_nothing(name: str) -> None:
     done = subprocess.run(
         [DEPLOY / name],
