@@ -33,8 +33,9 @@ venv: $(VENV)/.ready  ## the development environment in .venv
 tools:  ## a C compiler and valgrind, installed when missing and allowed
 	@deploy/system-packages gcc libc6-dev valgrind
 
-emulators:  ## qemu-user and a cross compiler for the tests on other CPUs; optional
-	@deploy/system-packages --optional qemu-user-static gcc-aarch64-linux-gnu libc6-dev-arm64-cross
+emulators:  ## qemu-user and cross compilers for the tests on other CPUs; optional
+	@deploy/system-packages --optional qemu-user-static gcc-aarch64-linux-gnu libc6-dev-arm64-cross \
+	  gcc-powerpc64le-linux-gnu libc6-dev-ppc64el-cross
 
 slurm:  ## Slurm's daemons for the tests on a private cluster, likewise
 	@deploy/system-packages --optional slurmctld slurmd slurm-client slurm-wlm-basic-plugins munge \

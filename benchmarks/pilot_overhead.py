@@ -1,15 +1,13 @@
-"""What measuring costs: native time with and without the pilot's collectors, and emulation.
+"""What measuring costs: native time with and without the pilot's collectors.
 
-Bars: /proc, control groups and hardware counters at most 2 % slower than native; all emulated
-runs within ``--max-slowdown``; emulated counts the same twice. On a busy machine wall time tells
-little (the pilot runs the program in a session of its own, which the kernel schedules as a group
-of its own); processor time tells more.
+Bar: /proc, control groups and hardware counters at most 2 % slower than native. On a busy machine
+wall time tells little (the pilot runs the program in a session of its own, which the kernel
+schedules as a group of its own); processor time tells more. ``pilot_cost.py`` has a whole pilot's.
 """
 
 from __future__ import annotations
 
 import os
-import shutil
 import statistics
 import subprocess
 import sys
@@ -18,24 +16,18 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from berth.pilot import host
-from berth.pilot.collectors.base import Collector, Stage
+from berth.pilot.collectors.base import Collector
 from berth.pilot.collectors.cgroup import CgroupCollector
 from berth.pilot.collectors.nvml import NvmlCollector
 from berth.pilot.collectors.perf import PerfCollector
 from berth.pilot.collectors.proc import ProcCollector
-from berth.pilot.collectors.registry import names_of
-from berth.pilot.emulate import emulate
 from berth.pilot.launch import Order, Outcome, run_one
-from berth.pilot.options import PilotOptions
 from berth.pilot.suite import build_suite
 
-KERNELS = (("Stream_TRIAD", 8_388_608, 100, 20), ("Polybench_GEMM", 65_536, 15, 3))
-"""Kernel, size, repetitions when timed, repetitions when emulated."""
+KERNELS = (("Stream_TRIAD", 8_388_608, 100), ("Polybench_GEMM", 65_536, 15))
+"""Kernel, size, repetitions."""
 ROUNDS = int(os.environ.get("BERTH_BENCH_ROUNDS", "11"))
 BAR = 0.02
-MAX_SLOWDOWN = PilotOptions(command=()).max_slowdown
-TOOLS = names_of(Stage.EMULATED)
 
 
 Times = tuple[float, float]
@@ -103,38 +95,6 @@ def compare(command: Sequence[str], ways: dict[str, Callable[[Sequence[str]], Ti
         print(f"  {name:26s} {median:8.3f} s {wall:+8.2%} {cpu:+9.2%}  {bar}")
 
 
-def emulation(command: Sequence[str]) -> None:
-    """Slow-down of the whole emulated part."""
-    least = min(plain(command)[0] for _ in range(3))
-    budget = max(10.0, MAX_SLOWDOWN * least)
-    started = time.perf_counter()
-    emulate(_order(command), tools=TOOLS, budget_s=budget, jobs=host.cores())
-    taken = time.perf_counter() - started
-    verdict = "met" if taken <= budget else "missed"
-    print(
-        f"  {'emulated, all tools':26s} {taken:8.3f} s {taken / least:7.1f}x"
-        f"   budget {budget:6.1f} s  {verdict}"
-    )
-
-
-def twice(command: Sequence[str]) -> None:
-    """Whether two emulated runs of a program that does the same twice count the same.
-
-    (The kernels print how long they took: other digits, other instructions.)
-    """
-    one, two = (
-        emulate(_order(command), tools=TOOLS, budget_s=120, jobs=host.cores()).counters
-        for _ in range(2)
-    )
-    differ = [name for name in one if one[name] != two.get(name)]
-    verdict = "met" if one and not differ else f"missed: {', '.join(differ) or 'no counts'}"
-    print(f"the same {len(one)} emulated counts twice: {verdict}")
-
-
-def _order(command: Sequence[str]) -> Order:
-    return Order(tuple(command), dict(os.environ))
-
-
 def main() -> int:
     """Print the tables; 1 where the kernels cannot be built."""
     suite = build_suite()
@@ -143,16 +103,12 @@ def main() -> int:
         why = PerfCollector(Path(folder)).probe()
     if why is None:
         ways["hardware counters (perf)"] = under_perf
-    for kernel, size, reps, fewer in KERNELS:
+    for kernel, size, reps in KERNELS:
         print(f"{kernel} at {size}, {reps} repetitions, {ROUNDS} interleaved rounds")
         print(f"  {'':26s} {'median':>10s} {'wall':>8s} {'processor':>9s}  {'bar':>7s}")
         compare(suite.command(kernel, size, reps), ways)
         if why is not None:
             print(f"  hardware counters: not measured: {why}")
-        if shutil.which("valgrind"):
-            emulation(suite.command(kernel, size, fewer))
-    if shutil.which("valgrind"):
-        twice([str(suite.serial), "list", "--size", "8388608"])
     return 0
 
 
