@@ -1385,7 +1385,7 @@ end
 
 -- Write the job's own values beside its new partition. Return the code for Slurm: a job whose GPUs Berth
 -- added would wait for ever elsewhere, so only root may move it, and an operator who writes AdminComment.
-local function undo_edits(job_desc, before, target, modify_uid)
+local function undo_edits(job_desc, job_rec, before, target, modify_uid)
   for _, field in ipairs(GRES_FIELDS) do
     if before[field] and modify_uid ~= ROOT and not is_written(job_desc.admin_comment) then
       slurm.log_user("berth: %s", "Slurm cannot take back the GPUs that Berth gave this job: scancel it, and "
@@ -1396,6 +1396,9 @@ local function undo_edits(job_desc, before, target, modify_uid)
   local function restore(field, unset)
     local value = before[field] ~= "-" and tonumber(before[field]) or unset
     if before[field] and value and not is_set(job_desc[field]) then job_desc[field] = value end
+  end
+  if tonumber(before.min_cpus) == job_rec.min_cpus then
+    before.pn_min_cpus = nil -- 24.11 lowers both where only this one changes
   end
   for field, unset in pairs(UNSET_AS) do restore(field, unset) end
   restore("max_nodes", target.total_nodes)
@@ -1425,7 +1428,7 @@ function berth_modify(job_desc, job_rec, part_list, modify_uid)
     local wanted = job_desc.partition
     if not is_written(wanted) or wanted == job_rec.partition then return nil end
     local before = values_before(job_rec)
-    return before and undo_edits(job_desc, before, part_list[wanted:match("^[^,]+")] or {}, modify_uid)
+    return before and undo_edits(job_desc, job_rec, before, part_list[wanted:match("^[^,]+")] or {}, modify_uid)
   end)
   if not fine then pcall(log, "error", code) end
   return fine and code or slurm.SUCCESS
