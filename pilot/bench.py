@@ -15,11 +15,12 @@ from datetime import UTC, datetime
 
 from berth.pilot.control_groups import ProcessorTime, cpu_groups, quota_share
 from berth.pilot.errors import PilotError
-from berth.pilot.host import Topology, cpu_model, topology
+from berth.pilot.host import Cache, Topology, cpu_model, topology
 from berth.pilot.instruction_sets import of_this_machine
 from berth.pilot.platform import MemoryLevel, Platform, PlatformKind, Signature, SignatureSource
 from berth.pilot.profile import Target
 from berth.pilot.suite import BenchResult, Suite, SweepPoint
+from berth.pilot.units import format_bytes
 
 Progress = Callable[[str, int, int], None]
 """Function called with the next step's name, the number of completed steps, and the total."""
@@ -35,6 +36,10 @@ QUICK_SIZES = (1_048_576,)
 FULL_SIZES = (1_048_576, 8_388_608)
 SAMPLED_FRACTION = 0.05
 """Fraction of a repetition that is run of kernels that support fractions, to save time."""
+USUAL_WORKING_SET = 512 * 2**20
+"""Bytes of the largest working set where no cache asks for a larger one."""
+BEYOND_CACHE = 4
+"""A working set of so many times the last-level cache is in main memory."""
 FULL_SHARE = 0.95
 """A processor share above this counts as 1: a host takes a few per cent in passing."""
 RATES = (
@@ -76,7 +81,13 @@ def measure_signature(
         steps.next(f"{part} on {threads} core{'s' if threads > 1 else ''}")
         chosen = seconds if sweep_s is None or full else sweep_s
         begin = ProcessorTime.now(groups)
-        result = suite.bench(part, threads, seconds=chosen, openmp=threads > 1)
+        result = suite.bench(
+            part,
+            threads,
+            seconds=chosen,
+            openmp=threads > 1,
+            largest_bytes=largest_working_set(machine, threads),
+        )
         if threads == cores:
             nonlocal on_all_cores
             on_all_cores = on_all_cores.plus(begin, ProcessorTime.now(groups))
@@ -97,6 +108,13 @@ def measure_signature(
     chain = bench("scalar_chain")
     atomic = bench("atomic", cores)
     region = bench("fork_join", cores)
+    memory = memory_levels(machine, cores, bandwidth.points, bandwidth_all.points, latency.points)
+    if not memory or memory[-1].level != "dram":
+        raise PilotError(
+            f"main memory cannot be measured: with {format_bytes(machine.memory_bytes)} of it no "
+            f"working set is {BEYOND_CACHE} times the last-level cache",
+            hint="measure on a node with more memory",
+        )
     signature = Signature(
         source=SignatureSource.BENCHMARK,
         measured_on=_measured_on(suite, machine, full=full),
@@ -104,9 +122,7 @@ def measure_signature(
         flops_f32_per_s=max(_value(f32_all), _value(f32)),
         flops_f64_core_per_s=_value(f64),
         flops_f32_core_per_s=_value(f32),
-        memory=memory_levels(
-            machine, cores, bandwidth.points, bandwidth_all.points, latency.points
-        ),
+        memory=memory,
         int_ops_core_per_s=integers.value,
         scalar_chain_core_per_s=chain.value,
         branch_misses_core_per_s=branchy.details.get("misses_per_s"),
@@ -148,14 +164,15 @@ def memory_levels(
     """Return the memory levels from L1 cache to main memory, measured by working-set sweeps.
 
     ``core_points``: byte/s of one core; ``total_points``: byte/s of ``cores`` cores together;
-    ``latency_points``: ns per access.
+    ``latency_points``: ns per access. Main memory is left out where no working set is so large that
+    the caches cannot hold much of it.
     """
     levels = []
     smaller_core = smaller_total = 0
     for cache in machine.caches:
         name = _CACHE_NAMES.get(cache.level)
         private = machine.private(cache)
-        in_use = min(cache.total_bytes, cache.instance_bytes * cores if private else 2**63)
+        in_use = min(cache.total_bytes, cache.instance_bytes * cores)
         core = _within(core_points, smaller_core, cache.instance_bytes)
         total = _within(total_points, smaller_total, in_use)
         latency = _within(latency_points, smaller_core, cache.instance_bytes)
@@ -171,16 +188,35 @@ def memory_levels(
                 latency_s=None if latency is None else latency * 1e-9,
             )
         )
-    levels.append(
-        MemoryLevel(
-            level="dram",
-            capacity_bytes=machine.memory_bytes,
-            core_bytes_per_s=_beyond(core_points, smaller_core),
-            total_bytes_per_s=_beyond(total_points, smaller_total),
-            latency_s=_beyond(latency_points, smaller_core) * 1e-9,
+    total = _beyond(total_points, smaller_total)
+    if total is not None:
+        latency = _beyond(latency_points, smaller_core)
+        levels.append(
+            MemoryLevel(
+                level="dram",
+                capacity_bytes=machine.memory_bytes,
+                core_bytes_per_s=_beyond(core_points, smaller_core),
+                total_bytes_per_s=total,
+                latency_s=None if latency is None else latency * 1e-9,
+            )
         )
-    )
     return tuple(levels)
+
+
+def largest_working_set(machine: Topology, threads: int) -> int:
+    """Return the bytes of the largest working set that benchmarks use on so many threads.
+
+    It is in main memory: 512 MiB, or ``BEYOND_CACHE`` times the last-level cache in use where that
+    is more, but at most a quarter of the memory.
+    """
+    last = machine.caches[-1] if machine.caches else Cache(1, 0, 1)
+    in_use = last.instance_bytes if threads == 1 else last.total_bytes
+    largest = USUAL_WORKING_SET
+    while largest < BEYOND_CACHE * in_use:
+        largest *= 2
+    while largest > max(machine.memory_bytes // 4, 2**20):
+        largest //= 2
+    return largest
 
 
 def _within(points: Sequence[SweepPoint], smaller: int, capacity: int) -> float | None:
@@ -193,13 +229,16 @@ def _within(points: Sequence[SweepPoint], smaller: int, capacity: int) -> float 
     return statistics.median(fitting) if fitting else None
 
 
-def _beyond(points: Sequence[SweepPoint], last_cache: int) -> float:
+def _beyond(points: Sequence[SweepPoint], last_cache: int) -> float | None:
     """Return a sweep's median rate or latency for working sets in main memory.
 
-    These have at least 4 x ``last_cache`` bytes; without any, the largest working set is used.
+    These have at least ``BEYOND_CACHE`` times ``last_cache`` bytes, or are the largest one where
+    no cache is known (0). None: the sweep has no such working set.
     """
-    clear = [p.value for p in points if p.working_set_bytes >= 4 * last_cache]
-    return statistics.median(clear or [points[-1].value])
+    if not last_cache:
+        return points[-1].value
+    clear = [p.value for p in points if p.working_set_bytes >= BEYOND_CACHE * last_cache]
+    return statistics.median(clear) if clear else None
 
 
 class _Steps:
@@ -272,7 +311,7 @@ def _scaling(
 ) -> Iterable[tuple[int, float]]:
     """Yield (threads, byte/s of the STREAM triad in main memory) for each number of threads."""
     last = machine.caches[-1].total_bytes if machine.caches else 0
-    wanted = max(_SCALING_SIZE, 4 * last // _TRIAD_BYTES)
+    wanted = max(_SCALING_SIZE, BEYOND_CACHE * last // _TRIAD_BYTES)
     size = min(wanted, machine.memory_bytes // 4 // _TRIAD_BYTES)
     for threads in counts:
         steps.next(f"memory bandwidth on {threads} cores")

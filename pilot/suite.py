@@ -211,16 +211,25 @@ class Suite:
         return parse_run(_ask(command, timeout_s, pinned=pinned))
 
     def bench(
-        self, part: str, threads: int = 1, *, seconds: float | None = None, openmp: bool = False
+        self,
+        part: str,
+        threads: int = 1,
+        *,
+        seconds: float | None = None,
+        openmp: bool = False,
+        largest_bytes: int | None = None,
     ) -> BenchResult:
         """Run one part of the machine benchmark and return its result.
 
-        ``seconds``: approximate length of the run; by default up to 1 s.
+        ``seconds``: approximate length of the run; by default up to 1 s. ``largest_bytes``: the
+        largest working set, by default 512 MiB.
         """
         binary = self._binary(threads, openmp=openmp or threads > 1)
         command = [str(binary), "bench", part, "--threads", str(threads)]
         if seconds is not None:
             command += ["--seconds", f"{seconds:g}"]
+        if largest_bytes is not None:
+            command += ["--largest", str(largest_bytes)]
         answer = _ask(command, pinned=True)
         points = answer.get("points", ())
         known = {"what", "threads", "value", "unit", "points"}

@@ -79,14 +79,11 @@ void *bench_memory(size_t bytes)
     return memory;
 }
 
+static size_t largest = (size_t)512 << 20;
+
 size_t bench_ceiling(void)
 {
-    const size_t usual = (size_t)512 << 20;
-    const size_t eighth = (size_t)sysconf(_SC_PHYS_PAGES) / 8 * (size_t)sysconf(_SC_PAGESIZE);
-    size_t ceiling = usual;
-    while (ceiling > eighth && ceiling > (size_t)1 << 20)
-        ceiling /= 2;
-    return ceiling;
+    return largest;
 }
 
 void print_rate(const char *unit, struct rate rate)
@@ -94,8 +91,10 @@ void print_rate(const char *unit, struct rate rate)
     printf("\"unit\": \"%s\", \"value\": %.6g, \"spread\": %.4f", unit, rate.per_s, rate.spread);
 }
 
-int run_bench(const char *what, int threads, double seconds)
+int run_bench(const char *what, int threads, double seconds, int64_t ceiling)
 {
+    if (ceiling)
+        largest = (size_t)ceiling;
     const size_t count = sizeof benches / sizeof *benches;
     for (size_t k = 0; k < count; k++) {
         if (strcmp(what, benches[k].name))

@@ -25,7 +25,7 @@ double computed_s(void);
 /* Zeroed memory, first touched by nobody; ends the program when there is none. */
 void *bench_memory(size_t bytes);
 
-/* The largest working set the sweeps use: 512 MiB, or an eighth of a small machine's memory. */
+/* Bytes of the largest working set that the benchmarks use: --largest, else 512 MiB. */
 size_t bench_ceiling(void);
 
 /* Each prints the members of a JSON object after "what" and "threads". */

@@ -221,7 +221,8 @@ static struct rate gather(int64_t length, int64_t picks, double seconds)
 void bench_gather(int threads, double seconds)
 {
     const double half = seconds > 0 ? seconds / 2 : 0.25;
-    const int64_t large = (int64_t)(bench_ceiling() / 2 / sizeof(double));
+    const int64_t cells = (int64_t)(bench_ceiling() / 2 / sizeof(double));
+    const int64_t large = cells < INT32_MAX ? cells : INT32_MAX; /* indices are 32 bits */
     const struct rate far = gather(large, INT64_C(1) << 20, half);
     /* In cache: a table of 16 KiB and the indices of 8 KiB a thread. */
     const struct rate near = gather(2048, INT64_C(2048) * threads, half);

@@ -153,6 +153,6 @@ double disturbed(double value);
 
 /* Subcommands outside main.c; each returns the exit status. */
 int run_check(void);
-int run_bench(const char *what, int threads, double seconds);
+int run_bench(const char *what, int threads, double seconds, int64_t ceiling);
 
 #endif

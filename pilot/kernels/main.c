@@ -2,7 +2,7 @@
  *
  *   berth-kernels list [--size N]
  *   berth-kernels run NAME [--size N] [--reps R] [--fraction F] [--threads T]
- *   berth-kernels bench WHAT [--threads T] [--seconds S]
+ *   berth-kernels bench WHAT [--threads T] [--seconds S] [--largest BYTES]
  *   berth-kernels check
  *
  * Exit status: 0 done, 1 failed (memory, a failed check), 2 wrong usage.
@@ -35,6 +35,7 @@ struct options {
     double fraction;
     int64_t threads;
     double seconds;
+    int64_t largest;
 };
 
 static _Noreturn void fail(int status, const char *format, ...)
@@ -90,7 +91,7 @@ static int64_t usual_threads(void)
 /* `allowed` lists the options of the subcommand, each with a space after it. */
 static struct options parse(int count, char **words, const char *allowed)
 {
-    struct options options = {0, 1, 1.0, usual_threads(), 0.0};
+    struct options options = {0, 1, 1.0, usual_threads(), 0.0, 0};
     for (int k = 0; k < count; k += 2) {
         const char *name = words[k];
         char wanted[24];
@@ -109,6 +110,8 @@ static struct options parse(int count, char **words, const char *allowed)
             options.fraction = real(name, value, 1.0);
         else if (!strcmp(name, "--seconds"))
             options.seconds = real(name, value, 60.0);
+        else if (!strcmp(name, "--largest"))
+            options.largest = whole(name, value, 1 << 20, INT64_C(1) << 40);
         else if (most_threads() == 1 && strcmp(value, "1"))
             fail(USAGE, "--threads must be 1: this is the serial build");
         else
@@ -239,9 +242,9 @@ int main(int count, char **words)
         return run(subject, &options);
     }
     if (!strcmp(command, "bench") && count > 2) {
-        const struct options options = parse(count - 3, words + 3, "--threads --seconds ");
+        const struct options options = parse(count - 3, words + 3, "--threads --seconds --largest ");
         use_threads(options.threads);
-        return run_bench(subject, (int)options.threads, options.seconds);
+        return run_bench(subject, (int)options.threads, options.seconds, options.largest);
     }
     fail(USAGE, "usage: berth-kernels list | run NAME | bench WHAT | check, each with options");
 }

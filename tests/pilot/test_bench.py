@@ -41,17 +41,35 @@ def test_each_level_gets_the_rate_of_its_working_sets() -> None:
     assert levels["dram"].capacity_bytes == 64 * GIB
 
 
-def test_without_known_caches_there_is_only_main_memory() -> None:
-    points = sweep((2**40, 10e9))
-    (only,) = bench.memory_levels(Topology(1, GIB, ()), 1, points, points, points)
-    assert only.level == "dram"
+def test_without_known_caches_main_memory_has_the_rate_of_the_largest_working_set() -> None:
+    points = sweep((32 * KIB, 200e9), (32 * MIB, 50e9), (2**40, 12e9))
+    latency = sweep((32 * KIB, 1.2), (32 * MIB, 14.0), (2**40, 95.0))
+    (only,) = bench.memory_levels(Topology(2, 16 * GIB, ()), 2, points, points, latency)
+    assert (only.level, only.core_bytes_per_s, only.total_bytes_per_s) == ("dram", 12e9, 12e9)
+    assert only.latency_s == pytest.approx(95e-9)
 
 
-def test_a_cache_as_large_as_the_sweep_leaves_main_memory_the_largest_set() -> None:
-    huge = Topology(1, 64 * GIB, (Cache(1, 32 * KIB, 1), Cache(3, GIB, 1)))
-    points = sweep((32 * KIB, 300e9), (256 * MIB, 60e9), (2**40, 50e9))
-    levels = bench.memory_levels(huge, 1, points, points, points)
-    assert levels[-1].core_bytes_per_s == 50e9
+@pytest.mark.parametrize(
+    ("l3", "memory", "largest"),
+    [
+        (Cache(3, 32 * MIB, 16), 512 * GIB, 2 * GIB),  # two EPYC 7763
+        (Cache(3, 96 * MIB, 24), 768 * GIB, 16 * GIB),  # two EPYC 9684X
+        (Cache(3, 32 * MIB, 1), 16 * GIB, 512 * MIB),
+        (Cache(3, 96 * MIB, 24), 8 * GIB, 2 * GIB),  # a quarter of the memory
+    ],
+)
+def test_working_sets_reach_main_memory_or_its_rate_is_unknown(
+    l3: Cache, memory: int, largest: int
+) -> None:
+    cores = 8 * l3.instances
+    machine = Topology(cores, memory, (Cache(1, 32 * KIB, cores), Cache(2, MIB, cores), l3))
+    assert bench.largest_working_set(machine, cores) == largest
+    assert bench.largest_working_set(machine, 1) == 512 * MIB
+    sizes = [size for size in (MIB * 2**k for k in range(18)) if size <= largest]
+    total = [SweepPoint(size, 2e12 if size <= l3.total_bytes else 350e9) for size in sizes]
+    levels = bench.memory_levels(machine, cores, total, total, total)
+    dram = [level.total_bytes_per_s for level in levels if level.level == "dram"]
+    assert dram == ([350e9] if largest >= 4 * l3.total_bytes else [])
 
 
 def test_a_rate_that_was_not_measured_is_not_invented(monkeypatch: pytest.MonkeyPatch) -> None:
