@@ -8,7 +8,8 @@ mean over time.
 
 A job's peak is that of its fullest node: a step holds its largest task's memory times its tasks on
 a node, and steps that ran on one node at the same time hold theirs together. Where a step's part
-cannot be told, the job's peak is unknown: it is never the sum of the other parts.
+cannot be told, the job's peak is unknown: it is never the sum of the other parts. Slurm has no
+sample of most steps of under some seconds: such a step counts for nothing beside much longer ones.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from typing import NamedTuple
 from berth.pilot.errors import SchedulerError
 from berth.plugin.scheduler.host_lists import hostlist
 from berth.plugin.scheduler.node_kinds import recorded_nodes
-from berth.plugin.slurm.records import Record, bytes_of, count, gpus_in, moment_s
+from berth.plugin.slurm.records import Record, bytes_of, count, duration_s, gpus_in, moment_s
 
 _GPU_MEMORY = re.compile(r"(?:^|,)gres/gpumem=(\d{1,15}(?:\.\d{1,9})?[KMGTP]?)(?=,|$)", re.ASCII)
 _GPU_USE = re.compile(r"(?:^|,)gres/gpuutil=(-?\d{1,15}(?:\.\d{1,9})?)(?=,|$)", re.ASCII)
@@ -32,6 +33,10 @@ _MOST_BYTES = 2**60
 _PERCENT = 100.0
 _ROUNDING = 1.01
 """Largest utilisation that is taken for 1: percentages are rounded."""
+_SAMPLED_S = 30.0
+"""Slurm samples a step this often by default (JobAcctGatherFrequency): of a shorter one it may have
+no sample."""
+_MUCH_LONGER = 10.0
 _EXTERN = "extern"
 _BESIDE_OTHERS = frozenset(("batch", _EXTERN, "interactive"))
 """Steps of one task each that last as long as their job."""
@@ -54,6 +59,8 @@ class _Held(NamedTuple):
 
     size_bytes: int | None
     """None: not known."""
+    lasted_s: float
+    sampled: bool
     beside_others: bool
     gpus: int
     nodes: int
@@ -89,11 +96,20 @@ class StepUsage:
         tasks = count(record.get("NTasks", "")) or (1 if beside_others else None)
         nodes = max(count(record.get("NNodes") or record.get("AllocNodes", "")) or 1, 1)
         largest = bytes_of(record.get("MaxRSS", ""))
-        if largest is None and (step == _EXTERN or count(record.get("ElapsedRaw", "")) == 0):
-            largest = 0  # nobody logged in, or the step ended at once
+        if largest is None and step == _EXTERN:
+            largest = 0  # nobody logged in
         node_list = recorded_nodes(record.get("NodeList", ""))
         times = record.get("Start", ""), record.get("End", "")
-        held = _Held(_shared(largest, tasks, nodes), beside_others, 0, nodes, node_list, *times)
+        held = _Held(
+            _shared(largest, tasks, nodes),
+            _lasted_s(record),
+            largest is not None,
+            beside_others,
+            0,
+            nodes,
+            node_list,
+            *times,
+        )
         self._host.append(held)
         self._sampled |= bool(largest)
         most = record.get("TRESUsageInMax", "")
@@ -113,10 +129,9 @@ class StepUsage:
         largest = self._share(most, gpus)
         if largest is not None:
             self._gpu_peak = max(self._gpu_peak or 0.0, min(largest * (tasks or 1) / gpus, 1.0))
-        mean = self._share(record.get("TRESUsageInAve", ""), gpus)
-        seconds = count(record.get("ElapsedRaw", ""))
-        if mean is not None and seconds is not None:
-            self._gpu_seconds = (self._gpu_seconds or 0.0) + mean * (tasks or 1) * seconds
+        mean, lasted_s = self._share(record.get("TRESUsageInAve", ""), gpus), _lasted_s(record)
+        if mean is not None and lasted_s < math.inf:
+            self._gpu_seconds = (self._gpu_seconds or 0.0) + mean * (tasks or 1) * lasted_s
 
     def _share(self, tres: str, gpus: int) -> float | None:
         """Return a task's utilisation (1: one GPU all the time); None: not recorded, or it cannot
@@ -168,12 +183,21 @@ def _on_fullest_node(steps: Sequence[_Held], job_nodes: int) -> int | None:
     """Return the largest memory that steps held together on one node; None: not known."""
     if len(steps) == 1:
         return steps[0].size_bytes
+    if not all(step.sampled for step in steps):
+        steps = _without_short_ones(steps)
     if any(step.size_bytes is None for step in steps):
         return None
     several = [step for step in steps if step.size_bytes and not step.beside_others]
     if len(several) < 2 or all(step.nodes >= job_nodes for step in several):
         return _at_once(steps)  # they meet on one node at least
     return None if any(not step.node_list for step in several) else _on_named_nodes(steps)
+
+
+def _without_short_ones(steps: Sequence[_Held]) -> list[_Held]:
+    """Return the steps without those that were too short for a sample, beside much longer ones."""
+    longest_s = max((step.lasted_s for step in steps if step.sampled), default=0.0)
+    least_s = min(_SAMPLED_S, longest_s / _MUCH_LONGER)
+    return [step for step in steps if step.sampled or step.lasted_s > least_s]
 
 
 def _on_named_nodes(steps: Sequence[_Held]) -> int | None:
@@ -233,6 +257,13 @@ def _at_once(steps: Iterable[_Held]) -> int | None:
             now += change
         most = max(most, now + (change if kind == 2 else 0))
     return beside + most
+
+
+def _lasted_s(record: Record) -> float:
+    """Return for how long a step ran; infinite: not known."""
+    seconds = count(record.get("ElapsedRaw", ""))
+    lasted_s = duration_s(record.get("Elapsed")) if seconds is None else float(seconds)
+    return math.inf if lasted_s is None else lasted_s
 
 
 def _possible(size_bytes: int | None) -> int | None:

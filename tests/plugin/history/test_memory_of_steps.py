@@ -78,8 +78,11 @@ SECOND = {"NodeList": "n2"}
         ([step(0, 2, NodeList="n[1"), step(1, 3)], 2, None),
         ([step(0, 0), step(1, 0)], 1, None),  # not sampled
         ([], 1, None),
-        # nothing is missing of a step that ended at once, or that has not ended
+        ([step("batch", 0.01), step(0, None, end=29)], 1, None),  # half of the job
+        # nothing is missing of a step too short for a sample, or that has not ended
         ([step(0, 2), step(1, None, end=0)], 1, 2),
+        ([step("batch", 2), step(0, None, end=6)], 1, 2),
+        ([step("batch", None), step(0, None, end=0)], 1, None),
         ([step(0, 2), step(1, 3, begin=50, End="Unknown")], 1, 5),
     ],
 )
