@@ -88,7 +88,7 @@ def chosen_nodes(
     ordered = sorted(
         works,
         key=lambda n: (
-            n.installed_cores != size,
+            size not in n.benchmarked_cores,
             bool(n.gpus) != kind.platform.is_gpu,
             n.idle_cores < n.cores,
         ),

@@ -42,8 +42,15 @@ class NodeFacts:
 
     @property
     def installed_cores(self) -> int:
-        """Return the cores of the hardware, as a benchmark counts them."""
+        """Return the cores of the hardware."""
         return self.cores + self.reserved_cores
+
+    @property
+    def benchmarked_cores(self) -> tuple[int, int]:
+        """Return the two numbers of cores that a benchmark on the node may count: the scheduler
+        confines its job to those that jobs can have, or does not.
+        """
+        return self.installed_cores, self.cores
 
     @property
     def installed_memory_bytes(self) -> int:

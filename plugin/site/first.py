@@ -205,8 +205,8 @@ def _added(stub: Platform, node: NodeFacts, known: Mapping[str, Platform]) -> Gu
     similar = [
         p
         for p in own.values()
-        if (p.kind, p.architecture, p.cores)
-        == (PlatformKind.CPU, node.architecture, node.installed_cores)
+        if (p.kind, p.architecture) == (PlatformKind.CPU, node.architecture)
+        and p.cores in node.benchmarked_cores
         and abs(p.memory_bytes / max(1, node.installed_memory_bytes) - 1) <= SAME_MEMORY
     ]
     if len(similar) != 1:

@@ -119,19 +119,24 @@ def _sets_of(feature: str) -> tuple[str, ...]:
 
 def guess_cpu(node: NodeFacts, known: Mapping[str, Platform]) -> Guess | None:
     """Return the known CPU platform that the node's features name; None: they name none."""
-    words, cores = model_words(" ".join(node.features)), node.installed_cores
+    words = model_words(" ".join(node.features))
+
+    def apart(platform: Platform) -> int:
+        return min(abs(platform.cores - cores) for cores in node.benchmarked_cores)
+
     scored = [
-        (len(words & model_words(f"{p.name} {p.description}")), -abs(p.cores - cores), p.name)
+        (len(words & model_words(f"{p.name} {p.description}")), -apart(p), p.name)
         for p in known.values()
         if p.kind is PlatformKind.CPU and p.architecture == node.architecture
     ]
-    hits, apart, name = max(scored, default=(0, 0, ""))
+    hits, _, name = max(scored, default=(0, 0, ""))
     if hits == 0:
         return None
     platform = known[name]
-    if apart == 0:
+    if apart(platform) == 0:
         return Guess(platform)
-    return Guess(platform, f"{name} has {platform.cores} cores, these nodes have {cores}")
+    there = node.installed_cores
+    return Guess(platform, f"{name} has {platform.cores} cores, these nodes have {there}")
 
 
 def device_named(gres: str) -> Device | None:
