@@ -121,7 +121,7 @@ Sets = Mapping[str, frozenset[str]]
 """Instruction sets of the executed code, by path of the executable or library."""
 SYSTEM = ("/bin", "/sbin", "/lib", "/lib64", "/usr/bin", "/usr/sbin", "/usr/lib", "/usr/lib64")
 EVERY = expanded(["x86-64-v2", "armv8", "power8"])
-MOST_BYTES = 8 << 20
+MOST_BYTES, MOST_BYTES_OF_LIBRARY = 8 << 20, 1 << 20
 """Of larger code, ``WINDOWS`` parts are disassembled that are together as large, to save time."""
 WINDOWS = 8
 LOOKING_S = 20.0
@@ -129,6 +129,8 @@ LOOKING_S = 20.0
 FEWEST = 3
 """Smallest number of instructions beyond the oldest processors that count: fewer may be data that
 the disassembler took for code."""
+BOTH = 0.1
+"""Least number of instructions of SSE, as a share of the newer ones, in code with both."""
 NEVER_DATA = re.compile(
     r"sse4a|rd(?:rand|seed|pid)|clzero|sha_ni|aes|pclmulqdq|adx|gfni|movdir\w+|serialize|waitpkg"
     r"|fsgsbase|clwb|clflushopt|rtm|pku|mwaitx|enqcmd"
@@ -148,9 +150,11 @@ class Code:
     sets: frozenset[str]
     asks: bool
     """Whether the code may query the processor's features and select code by them."""
-    unsure: bool = False
-    """Whether it may be only a part of the code that is selected so: the C library in a static
-    executable queries for itself, and of a large file not all was read."""
+    is_part: bool = False
+    """Whether not all code was read, and it is not known what code is selected so."""
+    has_loader: bool = True
+    """Whether the dynamic linker loads it; if not, an executable has its C library in it, which
+    queries for itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,8 +209,12 @@ def needed_sets(
         if not path or is_system(path):
             continue
         if not executed.sets:
-            over = path not in programs and time.monotonic() > began_s + LOOKING_S
-            need |= {NOT_NAMED} if over else _without_emulation(path)
+            if path in programs:
+                need |= _without_emulation(path)
+            elif time.monotonic() > began_s + LOOKING_S:
+                need.add(NOT_NAMED)
+            else:
+                need |= _without_emulation(path, is_library=True)
             continue
         seen = beyond(executed.sets.get(path, ()))
         code = read_code(path) if seen or path in programs else None
@@ -221,21 +229,22 @@ def needed_sets(
     return needed(need)
 
 
-def _without_emulation(path: str) -> frozenset[str]:
+def _without_emulation(path: str, *, is_library: bool = False) -> frozenset[str]:
     """Return the instruction sets that a file of a program needs that was not emulated."""
-    code = read_code(path)
+    code = read_code(path, MOST_BYTES_OF_LIBRARY if is_library else MOST_BYTES)
     if code is None:  # a script needs nothing itself
         return frozenset({NOT_NAMED}) if read_elf(Path(path)) is not None else frozenset()
     sets = beyond(code.sets)
     if not code.asks:
         return sets
-    return frozenset({NOT_NAMED}) if code.unsure and sets else frozenset()
+    may_be_chosen = not code.is_part and (is_library or code.has_loader)
+    return frozenset() if may_be_chosen or not sets else frozenset({NOT_NAMED})
 
 
 _read: dict[tuple[str, int, int], Code | None] = {}
 
 
-def read_code(path: str) -> Code | None:
+def read_code(path: str, most_bytes: int = MOST_BYTES) -> Code | None:
     """Return the instruction sets in an executable's or library's disassembled code (cached).
 
     None if the file has no code of x86-64, Arm or POWER, or cannot be disassembled.
@@ -244,45 +253,50 @@ def read_code(path: str) -> Code | None:
         state = Path(path).stat()
         key = (path, state.st_size, state.st_mtime_ns)
         if key not in _read:
-            _read[key] = _disassembled(Path(path))
+            _read[key] = _disassembled(Path(path), most_bytes)
         return _read[key]
     return None
 
 
-def _disassembled(path: Path) -> Code | None:
+def _disassembled(path: Path, most_bytes: int) -> Code | None:
     facts = read_elf(path)
     named_by = NAMED_BY.get(facts.machine) if facts is not None else None
     if facts is None or named_by is None:
         return None
     texts: Counter[str] = Counter()
-    for options in _parts(facts.text):
+    for options in _parts(facts.text, most_bytes):
         lines = disassembled("-d", *options, file=str(path), machine=facts.machine)
         if lines is None:
             return None
         texts.update(text for _, text in lines)
     if not texts:
         return None
-    is_whole = facts.text[1] <= MOST_BYTES
-    asks = facts.resolves or any(ASKING.search(name) for name in facts.imports) or not is_whole
-    asks = asks or any(QUERIES.match(text) for text in texts)
+    is_whole = facts.text[1] <= most_bytes
     seen: Counter[str] = Counter()
+    older = 0
     for text, times in texts.items():
         if (name := named_by(text)) is not None:
             seen[name] += times
+        elif "%xmm" in text:
+            older += times
     if ASKING_FOR_ATOMICS in facts.imports:
         del seen["lse"]
-    unsure = not facts.needed or not is_whole
-    is_code = sum(seen[name] for name in beyond(seen)) >= FEWEST
-    sets = frozenset(name for name in seen if is_code or NEVER_DATA.fullmatch(name))
-    return Code(sets, asks, unsure)
+    newer = sum(seen[name] for name in beyond(seen))
+    asks = facts.resolves or any(ASKING.search(name) for name in facts.imports)
+    asks = asks or any(QUERIES.match(text) for text in texts)
+    # Compilers for AVX write no SSE: where both are, one is chosen.
+    asks = asks or (not is_whole and (facts.machine != "x86_64" or older > BOTH * newer))
+    is_part = not is_whole and facts.machine != "x86_64"
+    sets = frozenset(name for name in seen if newer >= FEWEST or NEVER_DATA.fullmatch(name))
+    return Code(sets, asks, is_part, ".interp" in facts.sections)
 
 
-def _parts(text: tuple[int, int]) -> Iterator[tuple[str, ...]]:
+def _parts(text: tuple[int, int], most_bytes: int) -> Iterator[tuple[str, ...]]:
     """Yield objdump's options for all code, or for ``WINDOWS`` parts of the section of code."""
     first, size = text
-    if size <= MOST_BYTES:
+    if size <= most_bytes:
         yield ()
         return
     for start in range(first, first + size, size // WINDOWS + 1):
-        stop = start + MOST_BYTES // WINDOWS
+        stop = start + most_bytes // WINDOWS
         yield f"--start-address={start:#x}", f"--stop-address={stop:#x}"

@@ -77,7 +77,7 @@ def detect(
         warnings = (
             *warnings,
             "the pilot cannot name all instructions that the program needs: places rank last but "
-            "where it ran; --needs x86-64-v3 (or what it is built for) says them",
+            "where it ran; --needs x86-64-v3 (or what it is built for) names them",
         )
     if strange := unknown(overrides.needs):
         warnings = (

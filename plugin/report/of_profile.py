@@ -8,6 +8,7 @@ from typing import NamedTuple
 from berth.pilot.catalogue import BY_NAME, GROUPS
 from berth.pilot.dl.document import Device, ModelRun, Outcome
 from berth.pilot.importers.profiles import SHOWN
+from berth.pilot.instruction_sets import NOT_NAMED
 from berth.pilot.profile import Measurement, Profile, Quality, SizePoint
 from berth.pilot.units import counted, format_bytes, format_count, format_seconds
 from berth.plugin.report.parts import Column, Part, Report, Table, seconds
@@ -94,7 +95,10 @@ def profile_facts(profile: Profile) -> Iterator[tuple[str, str]]:
     if on_gpus := profile.value("gpu_memory_bytes"):
         yield "", f"{format_bytes(on_gpus)} of the GPUs"
     kinds = ", ".join(target.value for target in runs_on.targets)
-    extensions = f" {' '.join(runs_on.instruction_sets)}" if runs_on.instruction_sets else ""
+    extensions = "".join(
+        f" {'and unknown instructions' if name == NOT_NAMED else name}"
+        for name in runs_on.instruction_sets
+    )
     yield (
         "runs on",
         f"{kinds} ({runs_on.architecture}{extensions}), {counted(runs_on.threads, 'thread')}, "

@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from berth.pilot import needs
 from berth.pilot.collectors.arm_and_power import _ARM, _POWER, _SVE, of_arm, of_power
-from berth.pilot.instruction_sets import KNOWN, NOT_NAMED, Has, has
+from berth.pilot.instruction_sets import KNOWN, NOT_NAMED, Has, expanded, has
 from berth.pilot.needs import NOTHING, needed_sets
 
 LOOP = """
@@ -102,7 +103,7 @@ def test_a_build_with_sve_needs_sve(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("compiler", "flags", "needs"),
+    ("compiler", "flags", "sets"),
     [
         ("aarch64-linux-gnu-gcc", ("-O3",), ()),
         # Its C library has code with SVE, too, and chooses it by the processor.
@@ -114,9 +115,9 @@ def test_a_build_with_sve_needs_sve(tmp_path: Path) -> None:
     ],
 )
 def test_builds_need_what_they_are_built_for(
-    tmp_path: Path, compiler: str, flags: tuple[str, ...], needs: tuple[str, ...]
+    tmp_path: Path, compiler: str, flags: tuple[str, ...], sets: tuple[str, ...]
 ) -> None:
-    assert needs_of(tmp_path, compiler, LOOP, *flags) == needs
+    assert needs_of(tmp_path, compiler, LOOP, *flags) == sets
 
 
 @pytest.mark.parametrize(
@@ -136,6 +137,25 @@ def test_one_instruction_of_a_set_is_enough(
 ) -> None:
     source = ONE_INSTRUCTION.replace("BODY", body)
     assert needs_of(tmp_path, "x86_64-linux-gnu-gcc", source, "-O2", flag) == (name,)
+
+
+@pytest.mark.parametrize(
+    ("flags", "needs_avx"), [(("-march=x86-64-v3",), True), (("-march=x86-64-v2",), False)]
+)
+@pytest.mark.parametrize("most_bytes", [1 << 20, 256])
+def test_without_emulation_a_programs_own_libraries_are_read_or_parts_of_them(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    flags: tuple[str, ...],
+    needs_avx: bool,
+    most_bytes: int,
+) -> None:
+    monkeypatch.setattr(needs, "MOST_BYTES_OF_LIBRARY", most_bytes)
+    needs_of(tmp_path, "x86_64-linux-gnu-gcc", LOOP, "-O3", "-shared", "-fPIC", *flags)
+    library = str(tmp_path / "program")
+    monkeypatch.setattr(needs, "_read", {})
+    assert ("avx" in expanded(needed_sets((), NOTHING, (library,)))) is needs_avx
+    assert needed_sets((), NOTHING, ("/usr/lib/x86_64-linux-gnu/libm.so.6",)) == ()
 
 
 def test_of_a_processor_without_tables_nothing_is_named(tmp_path: Path) -> None:
