@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 from real_daemon import RealDaemon, real_daemon
-from slurm_cluster import OTHER_USER, USER, Cluster, wait_until
+from slurm_cluster import OTHER_USER, USER, Cluster, Submitted, wait_until
 
 from berth.plugin.daemon.replies import parse_stamp
 from berth.plugin.store import Store
@@ -241,3 +242,26 @@ def test_a_reloaded_site_file_changes_the_mode_without_restart(
     wait_until(lambda: (daemon.ask({"v": 1, "op": "ping"}) or {}).get("mode") == "shadow", "reload")
     job = slurm.sbatch("-p", "auto", "--comment=berth:stream", "--hold")
     assert slurm.job(job.id)["Partition"] == "auto"
+
+
+def test_a_program_that_failed_at_once_where_it_was_sent_is_not_sent_there_again(
+    slurm: Cluster, daemon: RealDaemon
+) -> None:
+    script = '#!/bin/sh\n[ "$SLURM_JOB_PARTITION" = gpu ] && exit 2\nexit 0\n'
+
+    def submitted() -> Submitted:
+        return slurm.sbatch("-p", "auto", "--comment=berth:stream", script=script)
+
+    first = submitted()
+    assert slurm.wait_for_state(first.id) == "FAILED"
+    assert slurm.job(first.id)["Partition"] == "gpu"
+    wait_until(
+        lambda: slurm.job(submitted().id)["Partition"] != "gpu", "the place is ruled out", 60
+    )
+    kept = submitted()
+    assert slurm.wait_for_state(kept.id) == "COMPLETED"
+    other = slurm.sbatch("-p", "auto", "--comment=berth:brief")
+    assert slurm.job(other.id)["Partition"] == "gpu"
+    store = f"sqlite:///{daemon.store_file}"
+    said = slurm.berth("why", str(kept.id), "--store", store).stdout
+    assert re.search(r"job \d+ failed here after \d s", said), said
