@@ -10,30 +10,9 @@ from hypothesis import strategies as st
 
 from berth.pilot.collectors import valgrind
 from berth.pilot.collectors.valgrind import Process
-from berth.pilot.importers.valgrind_out import parse
 from berth.pilot.objdump import parse_objdump
 
-CACHEGRIND = """\
-desc: I1 cache:         32768 B, 64 B, 8-way associative
-cmd: ./triad 100
-events: Ir I1mr ILmr Dr D1mr DLmr Dw D1mw DLmw Bc Bcm Bi Bim
-fl=triad.c
-fn=main
-12 9 0 0 3 0 0 1 0 0 1 0 0 0
-summary: 6128627 1264 1243 1029408 1231 1008 1010837 377 348 1025349 3259 307 165
-"""
 PREFIXED = "==9== Command: ./app\n==9== Parent PID: 3\n"
-
-
-def test_cachegrind_totals_are_by_event() -> None:
-    found = parse(CACHEGRIND)
-    assert found["Ir"] == 6_128_627
-    assert (found["D1mr"], found["DLmw"], found["Bim"]) == (1231, 348, 165)
-
-
-def test_a_cachegrind_file_without_its_summary_counts_nothing() -> None:
-    assert parse(CACHEGRIND.partition("summary:")[0]) == {}
-    assert parse(CACHEGRIND.replace(" 165\n", "\n")) == {}
 
 
 noise = st.text(alphabet=st.sampled_from("0123456789abxIVF:=,.<>% \n\tsummary events calls ob fn"))
@@ -41,14 +20,7 @@ noise = st.text(alphabet=st.sampled_from("0123456789abxIVF:=,.<>% \n\tsummary ev
 
 @given(noise)
 def test_any_text_is_read_without_an_exception(text: str) -> None:
-    assert all(value >= 0 for value in parse(text).values())
     list(parse_objdump(text.encode()))
-
-
-@given(st.dictionaries(st.sampled_from(["Ir", "Dr", "Dw", "Bc", "Bim"]), st.integers(0, 10**17)))
-def test_what_cachegrind_writes_is_what_is_read(values: dict[str, int]) -> None:
-    text = f"events: {' '.join(values)}\nsummary: {' '.join(str(v) for v in values.values())}\n"
-    assert parse(text) == values
 
 
 def _process(pid: int, parent: int, command: str, text: str = "") -> Process:
