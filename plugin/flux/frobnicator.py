@@ -588,6 +588,7 @@ def describe(spec: Spec, userid: Any, shape: Shape, queues: Dict[str, Queue]) ->
         "tasks": shape.tasks,
         "cpus_per_task": shape.cpus_per_task,
         "gpus": shape.gpus or None,
+        "exclusive": int(shape.exclusive) or None,
         "features": features,
         "time_limit_s": None if duration_s is None else max(1, int(duration_s)),
         "pinned": pinned + (["nodelist"] if places else []) or None,
@@ -690,6 +691,10 @@ class Refused(Exception):
     """The daemon's edits must not be applied."""
 
 
+class Impossible(Refused):
+    """Flux has no form for the edits, or would refuse the job in that queue."""
+
+
 def check(edits: Edits, details: Dict[str, Any], shape: Shape, auto: str) -> None:
     """Raise Refused where an edit is invalid or would override a choice of the user."""
     if details.get("queue") not in (None, auto):
@@ -725,7 +730,7 @@ def carry_out(spec: Spec, edits: Edits, shape: Shape, queues: Dict[str, Queue]) 
         duration_s = 60.0 * edits["time_limit_min"]
     problem = queue.refuses(reshape(spec, edits, shape), duration_s)
     if problem is not None:
-        raise Refused(problem)
+        raise Impossible("%s: %s" % (edits["queue"], problem))
     if edits["queue"] == ANONYMOUS:
         system.pop("queue", None)
     else:
@@ -751,15 +756,19 @@ def reshape(spec: Spec, edits: Edits, shape: Shape) -> Dict[str, int]:
         gpus = int(edits["gres"].rpartition(":")[2]) * max(1, nodes)
         if shape.gpus and gpus != shape.gpus:
             raise Refused("the user chose the GPUs")
-    if gpus % slots:
-        raise Refused("%d GPUs cannot be given to %d tasks alike" % (gpus, slots))
     sizes = shape.sizes(max(1, nodes), slots, cores, gpus)
+    if gpus % slots:
+        if nodes > 1 or gpus > slots or shape.gpus or shape.fixed:
+            raise Impossible("%d GPUs cannot be given to %d tasks alike" % (gpus, slots))
+        if not is_broker(spec["tasks"][0]["command"]):
+            spec["tasks"][0]["count"] = {"total": slots}
+        slots, cores = 1, slots * cores  # all tasks share one slot, and its GPUs
     before = (shape.nodes, shape.slots, shape.cores_per_slot, shape.gpus)
     if (nodes, slots, cores, gpus) == before:
         return sizes
     if nodes and slots % nodes:
         if shape.node is not None:
-            raise Refused("%d tasks cannot be spread over %d nodes alike" % (slots, nodes))
+            raise Impossible("%d tasks cannot be spread over %d nodes alike" % (slots, nodes))
         nodes = 0  # the scheduler distributes the tasks over nodes
     if slots == 1 and shape.node is None:
         nodes = 0  # one task needs one node without a request for it
@@ -778,13 +787,12 @@ def reshape(spec: Spec, edits: Edits, shape: Shape) -> Dict[str, int]:
     return sizes
 
 
-def kept_reply(reply: Dict[str, Any], option: str) -> Dict[str, Any]:
-    """Return the notes for a job that stays unchanged because of its attribute ``option``."""
+def kept_reply(reply: Dict[str, Any], reason: object) -> Dict[str, Any]:
+    """Return the notes for a job that stays unchanged although the daemon would move it."""
     stamp = text_of(reply.get("stamp"), MAX_STAMP_BYTES) or ""
     stamp = re.sub(r" action=\S+", " action=keep", stamp, count=1)
     stamp = re.sub(r" code=\S+", " code=untranslated", stamp, count=1)
-    message = "the job stays as it is: Berth cannot carry %s to another place" % option
-    return {"stamp": stamp, "message": message}
+    return {"stamp": stamp, "message": "the job stays as it is: %s" % reason}
 
 
 def write_down(spec: Spec, reply: Dict[str, Any]) -> Dict[str, str]:
@@ -852,12 +860,18 @@ class Filter:
         if reply["action"] == "edit" and isinstance(edits, dict) and edits:
             option = untranslated(spec, self.settings["leave_alone"])
             if option is not None:
-                return bool(write_down(spec, kept_reply(reply, option)))
+                reason = "Berth cannot carry %s to another place" % option
+                return bool(write_down(spec, kept_reply(reply, reason)))
+            before = copied(spec)
             try:
                 check(edits, details, shape, self.settings["auto_queue"])
                 carry_out(spec, edits, shape, self.queues)
                 if "decision" not in write_down(spec, reply):
                     raise Refused("no decision would explain it")
+            except Impossible as problem:
+                spec.clear()
+                spec.update(before)
+                return bool(write_down(spec, kept_reply(reply, problem)))
             except Refused as problem:
                 log("refused", "an answer was not carried out: %s" % problem)
                 return False

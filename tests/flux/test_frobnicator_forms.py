@@ -12,11 +12,11 @@ SENT: dict[str, dict[str, Any]] = {
     "n1": {"tasks": 1, "cpus_per_task": 1},
     "attr": {"tasks": 1, "cpus_per_task": 1},
     "dep": {"tasks": 1, "cpus_per_task": 1},
-    "N1x": {"nodes": 1, "tasks": 1, "cpus_per_task": 1, "pinned": ["shape"]},
+    "N1x": {"nodes": 1, "tasks": 1, "cpus_per_task": 1, "exclusive": 1, "pinned": ["shape"]},
     "N2n4c2": {"nodes": 2, "tasks": 4, "cpus_per_task": 2, "time_limit_s": 1800},
     "n2g1_gpu": {"tasks": 2, "cpus_per_task": 1, "gpus": 2},
     "shape": {"nodes": 1, "tasks": 2, "cpus_per_task": 2, "gpus": 2},
-    "tpn": {"nodes": 2, "tasks": 4, "cpus_per_task": 1, "pinned": ["shape"]},
+    "tpn": {"nodes": 2, "tasks": 4, "cpus_per_task": 1, "exclusive": 1, "pinned": ["shape"]},
     "requires": {"tasks": 1, "cpus_per_task": 1, "gpus": 1},
     "alloc": {
         "kind": "interactive",
@@ -25,6 +25,7 @@ SENT: dict[str, dict[str, Any]] = {
         "cpus_per_task": 1,
         "gpus": 2,
         "time_limit_s": 3600,
+        "exclusive": 1,
         "pinned": ["shape"],
     },
     "batch": {
@@ -32,6 +33,7 @@ SENT: dict[str, dict[str, Any]] = {
         "tasks": 1,
         "cpus_per_task": 1,
         "time_limit_s": 600,
+        "exclusive": 1,
         "pinned": ["shape"],
         "name": "/etc/flux/plugin.py",
         "script": "#!/bin/sh\n#flux: -N1\n#flux: -t 10m\nflux run hostname\n",
@@ -138,6 +140,19 @@ def test_an_edited_shape_is_written_as_flux_would(
     assert found["resources"] == resources
     assert found["tasks"] == recorded(form)["tasks"]
     assert found["attributes"]["system"]["queue"] == "gpu"
+
+
+@pytest.mark.parametrize("nested", [False, True])
+def test_tasks_share_a_gpu_in_one_slot(bench: FluxBench, nested: bool) -> None:
+    spec = asking("N2n4c2")
+    if nested:  # one broker, whose programs have all of the cores
+        spec["tasks"][0]["command"] = ["flux", "broker"]
+        spec["attributes"]["system"]["files"] = {"script": {"data": "true"}}
+    with FakeDaemon(bench.socket, lambda _: move_to("gpu", nodes=1, gres="gpu:1")):
+        found = bench.frob(spec)
+    slot = {**SLOT, "count": 1, "with": [{**CORE, "count": 8}, GPU]}
+    assert found["resources"] == [{"type": "node", "count": 1, "with": [slot]}]
+    assert found["tasks"][0]["count"] == ({"per_slot": 1} if nested else {"total": 4})
 
 
 def test_constraints_and_duration_are_written_as_flux_reads_them(bench: FluxBench) -> None:

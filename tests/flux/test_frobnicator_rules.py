@@ -7,13 +7,24 @@ from typing import Any
 
 import pytest
 from fake_daemon import KEEP, FakeDaemon, move_to
-from flux_bench import FluxBench, asking, flux_config, recorded
+from flux_bench import FluxBench, asking, flux_config, recorded, without_notes
 
 
 def refused(bench: FluxBench, spec: dict[str, Any], answer: Any) -> None:
     """The answer is not carried out, and nothing of it is written down."""
     with FakeDaemon(bench.socket, lambda _: answer):
         assert bench.frob(spec) == spec
+
+
+def impossible(bench: FluxBench, spec: dict[str, Any], answer: Any, reason: str) -> None:
+    """Flux cannot carry the answer out: the job stays, and says why."""
+    stamp = "berth/1 id=x action=edit code=placed to=gpu"
+    with FakeDaemon(bench.socket, lambda _: {**answer, "stamp": stamp}):
+        found = bench.frob(spec)
+    notes = found["attributes"]["user"]["berth"]
+    assert without_notes(found) == spec
+    assert notes["decision"] == "berth/1 id=x action=keep code=untranslated to=gpu"
+    assert reason in notes["message"]
 
 
 @pytest.mark.parametrize(
@@ -25,7 +36,6 @@ def refused(bench: FluxBench, spec: dict[str, Any], answer: Any) -> None:
         {"queue": "gpu", "gres": "gpu:1;rm"},
         {"queue": "gpu", "features": "a|b"},
         {"queue": "gpu", "features": "a&"},
-        {"queue": "gpu", "gres": "gpu:3", "nodes": 1, "tasks": 2},
     ],
     ids=json.dumps,
 )
@@ -53,6 +63,20 @@ def test_what_the_user_chose_stays(
     spec = asking()
     spec["attributes"]["system"].update(change)
     refused(bench, spec, {"v": 1, "action": "edit", "edits": edits})
+
+
+@pytest.mark.parametrize(
+    ("form", "edits"),
+    [
+        ("n1", {"gres": "gpu:3", "nodes": 1, "tasks": 2}),
+        ("N2n4c2", {"gres": "gpu:1"}),
+        ("N2n4c2", {"nodes": 3}),
+    ],
+)
+def test_what_cannot_be_divided_alike_keeps_the_job(
+    bench: FluxBench, form: str, edits: dict[str, Any]
+) -> None:
+    impossible(bench, asking(form), move_to("gpu", **edits), "alike")
 
 
 @pytest.mark.parametrize("gres", ["gpu:1", "gpu:4"])
@@ -89,7 +113,7 @@ def test_a_job_is_not_sent_where_flux_would_refuse_it(
     bench.config = config
     spec = asking("N2n4c2")
     spec["attributes"]["system"]["duration"] = 7200.0
-    refused(bench, spec, move_to("gpu"))
+    impossible(bench, spec, move_to("gpu"), "gpu: ")
 
 
 def test_within_the_limits_it_is_sent(bench: FluxBench) -> None:
@@ -109,7 +133,7 @@ def test_without_a_limit_a_job_does_not_go_where_it_needs_one(bench: FluxBench) 
     del config["policy"]["jobspec"]["defaults"]["system"]["duration"]
     config["queues"]["gpu"]["policy"] = {"limits": {"duration": 3600}}
     bench.config = config
-    refused(bench, asking(), move_to("gpu"))
+    impossible(bench, asking(), move_to("gpu"), "over the queue's time limit")
     with FakeDaemon(bench.socket, lambda _: move_to("gpu", time_limit_min=30)):
         assert bench.frob(asking())["attributes"]["system"]["duration"] == 1800.0
 
@@ -249,11 +273,4 @@ def test_an_attribute_that_cannot_be_carried_keeps_the_job_and_is_named(
     bench.settings.update(settings)
     spec = asking()
     spec["attributes"]["system"][key] = {"R": {}}
-    answer = {**move_to("gpu"), "stamp": "berth/1 id=x action=edit code=placed to=gpu"}
-    with FakeDaemon(bench.socket, lambda _: answer):
-        found = bench.frob(spec)
-    notes = found["attributes"]["user"]["berth"]
-    assert found["attributes"]["system"] == spec["attributes"]["system"]
-    assert found["resources"] == spec["resources"]
-    assert notes["decision"] == "berth/1 id=x action=keep code=untranslated to=gpu"
-    assert f"system.{key}" in notes["message"]
+    impossible(bench, spec, move_to("gpu"), f"system.{key}")

@@ -40,7 +40,7 @@ CASES = (
         ("V8 several modes", '--setattr=user.berth.mode=["off"]', False),
         ("V8 a queue that is none", "--setattr=system.queue=5", None),
         ("whole nodes", "-N2", False),
-        ("tasks of a node", "-N1 --tasks-per-node=2", False),
+        ("tasks of a node", "-N1 --tasks-per-node=2", True),
         ("a node by name", "--requires=host:node0", False),
         ("a property that GPU nodes have not", "--requires=cpunode", False),
         ("held", "--urgency=hold", True),
@@ -50,7 +50,7 @@ CASES = (
         ("without validation", "-n2 --flags=novalidate", True),
     ),
     Case("a nested instance", PLAIN, ("-n2",), True, command="batch"),
-    Case("an allocation", PLAIN, ("-N1",), False, command="alloc"),
+    Case("an allocation", PLAIN, ("-N1",), True, command="alloc"),
     *cases(
         Case,
         LIMITS,

@@ -191,6 +191,9 @@ def _choices_changed(
     ask: FluxAsk, plain: Mapping[str, Any], placed: Mapping[str, Any], required: Mapping[str, Any]
 ) -> list[str]:
     before, after = _without_notes(plain), _without_notes(placed)
+    in_all = after["tasks"][0]["count"].get("total")
+    if in_all == _counted(before["resources"])["slot"]:  # as many tasks, in one slot
+        after["tasks"][0]["count"] = {"per_slot": 1}
     found = _system_changed(before["attributes"]["system"], after["attributes"]["system"], required)
     found += [
         f"{key} was {before.get(key)}, is {after.get(key)}"
