@@ -10,7 +10,7 @@ SELECTION ?= -m 'not slow'
 CHAOS := tests/chaos:tests/support:tests/slurm:tests/flux
 
 .PHONY: help venv tools emulators slurm flux-python clients deep browser demo test test-quick coverage mutation lint typecheck sizes audit \
-  gate gate-full bench schemas screenshots site differential differential-flux matrix \
+  gate gate-full bench schemas screenshots site differential test-flux differential-flux matrix \
   mig-sweep simulate soak soak-hour chaos fresh-site day-one first-week replay-fidelity replay-peer fuzz fuzz-models packages packages-check lock \
   lowest newest-python nightly clean
 
@@ -123,6 +123,10 @@ typecheck: venv  ## mypy --strict
 
 differential: venv tools slurm  ## 5,000 random jobs with and without Berth on real Slurms, and 1,000 that run to their end; goes on where it was stopped
 	PYTHONPATH=tests/slurm:tests/support $(PY) -m slurm_differential.run --pairs 5000 --outcomes 1000
+
+test-flux: venv  ## every test on a real Flux; fails where no `flux` is on PATH
+	@command -v flux || { echo 'NOT TESTED: no `flux` on PATH; build flux-core and add it' >&2; exit 1; }
+	$(PYTEST) tests/flux
 
 differential-flux: venv  ## 2,000 random jobs with and without Berth on real Flux instances, likewise
 	PYTHONPATH=tests/flux:tests/support $(PY) -m flux_differential.run --pairs 2000

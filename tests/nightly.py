@@ -17,8 +17,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 TARGETS = (
     "demo", "audit", "simulate", "soak", "soak-hour", "fuzz-models", "fuzz", "mutation", "gate",
-    "lowest", "coverage", "mig-sweep", "chaos", "differential", "differential-flux", "fresh-site",
-    "replay-fidelity", "packages-check", "newest-python", "matrix",
+    "lowest", "coverage", "mig-sweep", "chaos", "differential", "test-flux", "differential-flux",
+    "fresh-site", "replay-fidelity", "packages-check", "newest-python", "matrix",
 )  # fmt: skip
 """Those that need Python alone come before those that need a scheduler or root."""
 
