@@ -760,9 +760,8 @@ def reshape(spec: Spec, edits: Edits, shape: Shape) -> Dict[str, int]:
     if gpus % slots:
         if nodes > 1 or gpus > slots or shape.gpus or shape.fixed:
             raise Impossible("%d GPUs cannot be given to %d tasks alike" % (gpus, slots))
-        if not is_broker(spec["tasks"][0]["command"]):
-            spec["tasks"][0]["count"] = {"total": slots}
-        slots, cores = 1, slots * cores  # all tasks share one slot, and its GPUs
+        share_one_slot(spec["tasks"][0], slots)
+        slots, cores = 1, slots * cores
     before = (shape.nodes, shape.slots, shape.cores_per_slot, shape.gpus)
     if (nodes, slots, cores, gpus) == before:
         return sizes
@@ -785,6 +784,12 @@ def reshape(spec: Spec, edits: Edits, shape: Shape) -> Dict[str, int]:
     elif nodes:
         spec["resources"] = [{"type": "node", "count": nodes, "with": [shape.slot]}]
     return sizes
+
+
+def share_one_slot(task: Dict[str, Any], slots: int) -> None:
+    """Let the tasks of all slots run in one; a nested instance keeps its one broker."""
+    if not is_broker(task["command"]):
+        task["count"] = {"total": slots}
 
 
 def kept_reply(reply: Dict[str, Any], reason: object) -> Dict[str, Any]:
