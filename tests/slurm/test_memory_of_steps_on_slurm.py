@@ -9,6 +9,7 @@ from other_users import PYTHON
 from slurm_cluster import USER, cluster_or_skip, wait_until
 
 from berth.plugin.slurm.past_jobs import ask
+from berth.plugin.slurm.sacct_json import read_sacct_json
 
 pytestmark = pytest.mark.slow
 MIB = 2**20
@@ -36,7 +37,11 @@ def test_steps_at_once_add_up_and_steps_in_turn_do_not(monkeypatch: pytest.Monke
         )
         wait_until(lambda: ask("lab", begun_s).jobs.keys() >= {at_once, in_turn}, "both ended", 90)
         jobs = ask("lab", begun_s).jobs
-        print(slurm.run("sacct", "-a", "-P", "-o", "JobID,Start,End,NTasks,MaxRSS").stdout)
+        as_json = slurm.run("sacct", "-a", "--json").stdout
+    of_json = read_sacct_json(as_json, "lab", source="sacct --json").jobs
+    assert {job: of_json[job].peak_bytes for job in jobs} == {
+        job: one.peak_bytes for job, one in jobs.items()
+    }
     together, alone = (jobs[job].peak_bytes for job in (at_once, in_turn))
     assert together is not None
     assert alone is not None
