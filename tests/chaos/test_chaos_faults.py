@@ -64,7 +64,7 @@ def test_what_is_written_while_the_database_moves_is_not_lost(
     with vanished.block(field, Random(1)):
         assert not store.exists()
         write(store, written)
-    reader.communicate(timeout=60)
+    reader.communicate()
     write(store, written)
     with closing(sqlite3.connect(store)) as last:
         assert [row[0] for row in last.execute("SELECT * FROM decisions")] == written

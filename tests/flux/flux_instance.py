@@ -102,7 +102,7 @@ class LiveFlux:
         return self.folder / "config"
 
     def run(
-        self, *words: str, stdin: str | None = None, timeout_s: float = 60, status: int = 0
+        self, *words: str, stdin: str | None = None, timeout_s: float | None = None, status: int = 0
     ) -> str:
         """Standard output of ``flux WORDS``; AssertionError where it ends otherwise."""
         done = subprocess.run(
@@ -118,7 +118,7 @@ class LiveFlux:
         assert done.returncode == status, f"flux {' '.join(words)}: {done.stderr}{done.stdout}"
         return done.stdout
 
-    def python(self, code: str, *words: str, timeout_s: float = 120) -> Any:
+    def python(self, code: str, *words: str, timeout_s: float | None = None) -> Any:
         """What a Python program with Flux's bindings prints, as JSON."""
         return json.loads(self.run("python", "-c", code, *words, timeout_s=timeout_s))
 

@@ -59,7 +59,6 @@ class Shell:
             cwd=self.flux.folder,
             capture_output=True,
             text=True,
-            timeout=120,
             check=False,
         )
         assert done.returncode == 0 or "berth site doctor" in block, f"{block}\n{done.stderr}"

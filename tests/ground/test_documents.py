@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from machine_speed import million_steps_s
 
 from berth.pilot.documents import (
     MAX_DOCUMENT_BYTES,
@@ -146,7 +147,7 @@ def test_dots_in_strings_and_comments_are_no_keys(text: str) -> None:
 def test_looking_for_deep_keys_is_quick_whatever_the_text(piece: str) -> None:
     began_s = time.thread_time()
     has_deeper_key(piece * (100_000 // len(piece)), 10**6)
-    assert time.thread_time() - began_s < 1
+    assert time.thread_time() - began_s < 100 * million_steps_s()
 
 
 def depth_of(data: object) -> int:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import errno
 import re
-import resource
-import statistics
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -24,16 +22,9 @@ from berth.plugin.cli.tree import COMMANDS
 BERTH = Path(sys.executable).parent / "berth"
 
 
-def test_help_names_every_command_and_stays_quick() -> None:
-    seconds = []
-    for _ in range(5):
-        before = resource.getrusage(resource.RUSAGE_CHILDREN)
-        shown = subprocess.run([BERTH, "--help"], capture_output=True, text=True, check=True)
-        after = resource.getrusage(resource.RUSAGE_CHILDREN)
-        seconds.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
+def test_help_names_every_command() -> None:
+    shown = subprocess.run([BERTH, "--help"], capture_output=True, text=True, check=True)
     assert all(f"  {n} " in shown.stdout for n in COMMANDS)
-    # The bar is 80 ms on an idle machine (`make bench`); here it is processor time, with slack.
-    assert statistics.median(seconds) < 0.3
 
 
 @pytest.mark.parametrize("words", [[], ["pilot"], ["jobs"], ["site"]], ids=" ".join)

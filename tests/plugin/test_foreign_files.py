@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 from foreign_samples import PAST, PROFILE, SAMPLES, TRACE, WORKLOAD, Sample
+from machine_speed import million_steps_s
 
 from berth.pilot.errors import BerthError, DocumentError
 from berth.pilot.importers.foreign import INSTEAD, Purpose, expect, in_text, kinds, recognised
@@ -161,7 +162,7 @@ def test_no_text_takes_long_to_recognise(text: str) -> None:
     begun_s = time.process_time()
     for head in ("", "1,,a,b=", "{", "JobID "):
         list(in_text(head + text * (2**16 // len(text))))
-    assert time.process_time() - begun_s < 5.0
+    assert time.process_time() - begun_s < 500 * million_steps_s()
 
 
 def test_every_kind_is_read_or_says_what_to_do() -> None:

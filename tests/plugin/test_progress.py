@@ -105,7 +105,7 @@ def test_work_that_nobody_counts_is_shown_by_the_clock(monkeypatch: pytest.Monke
             ticked.set()
 
     with showing(show), lasting("planning", 100.0):
-        assert ticked.wait(60)
+        assert ticked.wait()
     assert seen[0] == ("planning", 0, 100_000)
     assert seen[-1] == ("planning", 1, 1)
     assert [done for _, done, _ in seen[:-1]] == sorted(done for _, done, _ in seen[:-1])

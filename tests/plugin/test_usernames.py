@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import pwd
 import threading
-import time
 
 from berth_daemon import wait_until
 
@@ -29,19 +28,17 @@ def test_numbers_are_those_of_the_system() -> None:
         assert wait_until(lambda who=nobody: numbers.of(who)) == UserNumbers.NOBODY
 
 
-def test_a_directory_that_hangs_costs_milliseconds_and_is_asked_once() -> None:
+def test_a_directory_that_hangs_is_not_waited_for_and_asked_once() -> None:
     asked: list[int] = []
     gate = threading.Event()
 
     def hangs(uid: int) -> str:
         asked.append(uid)
-        gate.wait(10)
+        gate.wait()
         return "alice"
 
     names = UserNames(hangs)
-    started = time.monotonic()
     assert [names.of(7) for _ in range(5)] == [None] * 5
-    assert time.monotonic() - started < 8
     assert asked == [7]
     gate.set()
     assert wait_until(lambda: names.of(7)) == "alice"

@@ -175,7 +175,7 @@ def test_a_killed_worker_costs_its_own_trial_only(tmp_path: Path) -> None:
     for one in workers:
         one.start()
     for one in workers:
-        one.join(60)
+        one.join()
     assert [one.exitcode for one in workers] == [-signal.SIGKILL, 0]
     progress = progress_of(study)
     assert progress.finished >= 12

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import statistics
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,11 +21,6 @@ class Submitted:
     seconds: list[float]
     """How long each took."""
     log: str
-
-    @property
-    def later_s(self) -> float:
-        """The median time of a submission from the fourth on."""
-        return statistics.median(self.seconds[3:])
 
 
 class FilterPort(Protocol):

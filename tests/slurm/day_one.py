@@ -182,7 +182,7 @@ def interactive(slurm: Cluster) -> list[Row]:
 def first_day(slurm: Cluster, fit: str, *, unnamed: bool = True) -> Iterator[None]:
     """Berth as a site has it on its first day: the site file of ``berth site init``, enforced."""
     site = slurm.work / "berth.toml"
-    slurm.berth("site", "init", "--force", "--output", str(site), timeout_s=120)
+    slurm.berth("site", "init", "--force", "--output", str(site))
     text = site.read_text().replace('mode = "shadow"', 'mode = "enforce"', 1)
     rules = f'[fit]\nmode = "{fit}"\nunnamed_partition = {str(unnamed).lower()}\n'
     site.write_text(text + slurm.daemon_table(outcomes_refresh_s=2) + rules)

@@ -102,7 +102,6 @@ class FilterBench:
             env={**os.environ, "BERTH_FILTER_CONFIG": str(path)},
             capture_output=True,
             text=True,
-            timeout=60,
             check=False,
         )
         assert done.returncode == 0, done.stderr + done.stdout

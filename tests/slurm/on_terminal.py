@@ -32,5 +32,5 @@ def on_terminal(slurm: Cluster, line: str, environment: dict[str, str]) -> str:
             break
         shown += part
     os.close(controller)
-    shell.wait(timeout=60)
+    shell.wait()
     return re.sub(r"\r+\n", "\n", shown.decode(errors="replace"))

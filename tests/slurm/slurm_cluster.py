@@ -26,6 +26,7 @@ from typing import Any, TypeVar
 
 import pytest
 from accounting_database import AccountingDatabase, DatabaseUnavailable
+from machine_speed import is_over
 from slurm_conf import NO_OP_FILTER, NODE_NAMES, NODES, configuration
 from warm_berth import run_berth
 
@@ -154,7 +155,7 @@ class Cluster:
         env: Mapping[str, str] | None = None,
         check: bool = True,
         stdin: str | None = None,
-        timeout_s: float = 30,
+        timeout_s: float | None = None,
     ) -> subprocess.CompletedProcess[str]:
         """Run a command against this cluster, as ``user`` where given."""
         words = inside(argv, cwd=self.work, user=user)
@@ -177,7 +178,7 @@ class Cluster:
         return done
 
     def berth(
-        self, *words: str, check: bool = True, timeout_s: float = 30
+        self, *words: str, check: bool = True, timeout_s: float | None = None
     ) -> subprocess.CompletedProcess[str]:
         """Run a command of ours against this cluster, from a process that has imported it."""
         done = run_berth(*words, env=self.environment, cwd=self.work, timeout_s=timeout_s)
@@ -204,7 +205,7 @@ class Cluster:
         loop = 'n=$1; shift; while [ $n -gt 0 ]; do sbatch "$@" || exit 1; n=$((n-1)); done'
         done = self.run(
             "sh", "-c", loop, "sh", str(count), "--hold", "--parsable", "--wrap=true", *options,
-            user=user, timeout_s=90,
+            user=user,
         )  # fmt: skip
         return [int(line) for line in done.stdout.split()]
 
@@ -436,8 +437,8 @@ def wait_until(
     began = time.monotonic()
     while not reached():
         waited = time.monotonic() - began
-        if waited > timeout_s:
-            raise AssertionError(f"not within {timeout_s:.0f} s: {what}. {note()}")
+        if is_over(waited, timeout_s):
+            raise AssertionError(f"not within {waited:.0f} s: {what}. {note()}")
         time.sleep(min(0.02 + 0.05 * waited, 0.3))
 
 

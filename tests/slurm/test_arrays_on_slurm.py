@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Iterator
 
 import pytest
@@ -54,7 +53,6 @@ def decision_of(slurm: Cluster, daemon: RealDaemon, job: Submitted) -> DecisionR
 def test_an_array_stays_where_all_its_tasks_run_at_a_time(
     slurm: Cluster, daemon: RealDaemon
 ) -> None:
-    started = time.monotonic()
     job = slurm.sbatch("-p", "auto", "--comment=berth:brief", script=ARRAY)
     assert "60 tasks, all at a time: 6 s" in job.message
     assert "gpu with 2 s a task and 30 s (4 at a time) for all ranks behind it" in job.message
@@ -76,7 +74,6 @@ def test_an_array_stays_where_all_its_tasks_run_at_a_time(
         return set(states.stdout.split()) == {"COMPLETED|cpu"}
 
     wait_until(ended, "all tasks have run on CPUs", 60)
-    assert time.monotonic() - started < 30  # what four GPUs would take
 
 
 def test_a_single_job_an_own_throttle_and_few_tasks_go_to_the_faster_place(

@@ -63,7 +63,7 @@ def test_however_the_owner_ends_nothing_of_the_cluster_is_left(ending: str) -> N
     if ending.startswith("SIG"):
         assert processes_of(root)
         os.kill(owner.pid, getattr(signal, ending))
-    owner.wait(timeout=30)
+    owner.wait()
     wait_until(lambda: not Path(root).exists(), "the cluster's folder is gone", 60)
     wait_until(lambda: processes_of(root) == [], "its processes are gone", 60)
 

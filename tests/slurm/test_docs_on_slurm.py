@@ -47,7 +47,7 @@ class Shell:
             command = text.rstrip().removesuffix("&").split()
             self._slurm.launch("berth-docs", *command, env={"PATH": path})
             return subprocess.CompletedProcess(command, 0, "", "")
-        return self._slurm.run("sh", "-e", "-c", text, env={"PATH": path}, timeout_s=60)
+        return self._slurm.run("sh", "-e", "-c", text, env={"PATH": path})
 
     def edit_site(self) -> None:
         """What the page asks the administrator to look through."""

@@ -58,8 +58,8 @@ def test_no_submission_is_rejected_while_the_backup_takes_over(
         began = time.monotonic()
         wait_until(lambda: len(daemon.requests) > asked + PER_SECOND, "the backup's filter asks")
         print(f"placed again {time.monotonic() - began:.1f} s after the primary died")
-        loop.wait(timeout=200)
-        reader.join(timeout=10)
+        loop.wait()
+        reader.join()
     states = [line for line in said if line.startswith("status ")]
     taken = states.count("status 0\n")
     refused = [line for line in said if line.startswith("sbatch: error")]

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from empty_stores import open_store
+from machine_speed import is_over
 from made_forecasts import around, curve, program
 from warm_berth import FRESH, Forked, can_fork
 
@@ -40,8 +41,8 @@ def wait_until(condition: Callable[[], Any], timeout_s: float = 60.0, what: str 
         if found:
             return found
         waited = time.monotonic() - began
-        if waited > timeout_s:
-            raise AssertionError(f"not within {timeout_s} s: {what or condition}")
+        if is_over(waited, timeout_s):
+            raise AssertionError(f"not within {waited:.0f} s: {what or condition}")
         time.sleep(min(0.005 + 0.05 * waited, 0.2))
 
 

@@ -62,7 +62,7 @@ def _as(uid: int) -> tuple[str, ...]:
 
 
 def run_as(
-    uid: int, code: str, *arguments: str, given: bytes = b"", timeout_s: float = 30.0
+    uid: int, code: str, *arguments: str, given: bytes = b"", timeout_s: float | None = None
 ) -> subprocess.CompletedProcess[bytes]:
     """Run Python code as that user, with no other group than one of its own."""
     return subprocess.run(

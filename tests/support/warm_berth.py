@@ -134,7 +134,7 @@ def run_berth(
     env: Mapping[str, str] | None = None,
     cwd: Path | str | None = None,
     given: str = "",
-    timeout_s: float = 100,
+    timeout_s: float | None = None,
     uid: int | None = None,
 ) -> subprocess.CompletedProcess[str]:
     """``berth`` with these words, ``given`` on its standard input; never raises by its status.

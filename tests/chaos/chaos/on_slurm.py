@@ -162,7 +162,7 @@ class SlurmPlace:
     def _told(self, *words: str) -> str:
         """Empty while no controller answers."""
         with suppress(subprocess.TimeoutExpired):
-            done = self.cluster.run(*words, check=False, timeout_s=60)
+            done = self.cluster.run(*words, check=False)
             return done.stdout if done.returncode == 0 else ""
         return ""
 

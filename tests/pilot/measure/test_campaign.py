@@ -49,7 +49,6 @@ def test_counts_are_of_one_repetition(suite: Suite, tmp_path: Path, valgrind: No
     assert profile.value("gpu_kernels") == 1
     assert profile.value("dram_bytes") is not None
     assert profile.runtime is not None
-    assert profile.runtime.median_s < 0.5
     assert (profile.peak_memory_bytes or 0) > 3 * 8 * N
     assert [point.size for point in profile.sizes] == [N]
 

@@ -207,7 +207,7 @@ class Shaped:
             )
             for i, space in enumerate(self._spaces, 1)
         ]
-        return "".join(end.communicate(timeout=100)[0] for end in ends)
+        return "".join(end.communicate()[0] for end in ends)
 
 
 def _ip(*words: str) -> None:

@@ -196,7 +196,7 @@ def test_being_told_to_stop_keeps_a_partial_profile_and_leaves_no_process(
     ) as pilot:
         sleeping = _await_sleeper(pilot.pid)
         pilot.send_signal(told)
-        out, _ = pilot.communicate(timeout=30)
+        out, _ = pilot.communicate()
     assert pilot.returncode == 1
     assert b"interrupted" in out
     assert not sleeping.is_running() or sleeping.status() == psutil.STATUS_ZOMBIE
@@ -226,7 +226,7 @@ def test_an_interrupted_emulation_keeps_the_native_part(
         while not _runs_valgrind(pilot.pid) and time.monotonic() < until:
             time.sleep(0.02)
         pilot.send_signal(signal.SIGINT)
-        pilot.wait(60)
+        pilot.wait()
     profile = read_json(work / "p.json", Profile)
     assert profile.runtime is not None
     assert not profile.complete

@@ -112,7 +112,7 @@ def test_a_bug_in_a_step_does_not_end_the_thread(caplog: pytest.LogCaptureFixtur
     assert thread.problem is not None
     assert "ZeroDivisionError" in thread.problem
     thread.stop()
-    thread.join(10)
+    thread.join()
     assert not thread.is_alive()
     assert caplog.text.count("Traceback") == 1
 
@@ -125,4 +125,4 @@ def test_a_poke_does_the_next_step_now() -> None:
     thread.poke()
     wait_until(lambda: len(calls) == 2)
     thread.stop()
-    thread.join(10)
+    thread.join()

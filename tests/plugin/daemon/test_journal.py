@@ -6,7 +6,6 @@ import errno
 import json
 import os
 import signal
-import time
 from pathlib import Path
 
 import pytest
@@ -189,18 +188,6 @@ def test_a_long_script_is_left_out_and_the_rest_is_kept(tmp_path: Path) -> None:
     found: list[DecisionRecord] = []
     Journal(tmp_path / "bringing").bring_in(path, found.extend)
     assert found[0].user == "alice"
-    journal.close(remove=True)
-
-
-def test_writing_an_entry_takes_microseconds(tmp_path: Path) -> None:
-    journal = Journal(tmp_path / "journal")
-    answer = reply("a1")
-    seconds = []
-    for _ in range(2000):
-        started = time.perf_counter()
-        journal.write(1.0, "enforce", REQUEST, answer)
-        seconds.append(time.perf_counter() - started)
-    assert sorted(seconds)[1000] < 2e-4
     journal.close(remove=True)
 
 

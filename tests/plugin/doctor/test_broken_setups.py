@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -183,20 +182,18 @@ def test_a_byte_order_mark_is_no_fault(site: Harbour) -> None:
     assert load_site(site.site_file).name == "tests"
 
 
-def test_a_controller_that_is_down_costs_two_seconds_and_one_line(site: Harbour) -> None:
+def test_a_controller_that_is_down_costs_one_line_and_is_not_waited_for(site: Harbour) -> None:
     fake_slurm(site.folder / "bin")
     scontrol = site.folder / "bin" / "scontrol"
     scontrol.write_text(
         '#!/bin/sh\ncase "$*" in *ping*) echo "Slurmctld(primary) at head is DOWN"; echo "**"; exit 1;; '
-        "esac\nexec sleep 20\n"
+        "esac\nexec sleep 1000\n"
     )
-    begun_s = time.monotonic()
     found = [f for f in examine(load_site(site.site_file)) if f.check == "scheduler"]
-    assert time.monotonic() - begun_s < 10
     assert [f.status for f in found] == [Status.FAIL]
     assert "Slurmctld(primary) at head is DOWN" in found[0].text
     assert found[0].advice
-    scontrol.write_text("#!/bin/sh\nexec sleep 20\n")
+    scontrol.write_text("#!/bin/sh\nexec sleep 1000\n")
     assert "did not answer within 2 s" in (Slurm().why_silent() or "")
 
 

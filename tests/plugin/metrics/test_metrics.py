@@ -123,7 +123,7 @@ def test_over_a_socket_until_it_is_ended(ready: Harbour, tmp_path: Path) -> None
             assert "berth_daemon_up 0.0" in text
             assert path.stat().st_mode & 0o777 == 0o660
             process.send_signal(signal.SIGTERM)
-            assert process.wait(20) == 0
+            assert process.wait() == 0
         finally:
             process.kill()
     assert not path.exists()

@@ -8,6 +8,7 @@ from contextlib import suppress
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from machine_speed import million_steps_s
 
 from berth.pilot.errors import SchedulerError
 from berth.plugin.scheduler.host_lists import compressed, hostlist, idset
@@ -81,7 +82,7 @@ def test_lists_of_hosts_that_cannot_be_take_no_time(text: str) -> None:
     with pytest.raises(SchedulerError) as refused:
         hostlist(text)
     assert len(refused.value.message) < 300
-    assert time.process_time() - began_s < 5  # hours, where each end is looked for from each begin
+    assert time.process_time() - began_s < 500 * million_steps_s()  # else hours
 
 
 @given(st.text(max_size=30))

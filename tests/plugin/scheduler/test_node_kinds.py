@@ -8,6 +8,7 @@ import pytest
 from cluster_facts import node
 from hypothesis import given
 from hypothesis import strategies as st
+from machine_speed import million_steps_s
 
 from berth.plugin.scheduler.node_kinds import NodeKinds, RanOn, Unplaced, recorded_nodes
 from berth.policies.values import Candidate
@@ -84,7 +85,7 @@ def test_lists_of_10000_nodes_are_read_once_each() -> None:
     begun_s = time.process_time()
     for _ in range(1_000):
         assert kinds.platform_of(RanOn("auto", "cn[00000-09999]", None)) == "skylake"
-    assert time.process_time() - begun_s < 1.0
+    assert time.process_time() - begun_s < 100 * million_steps_s()
 
 
 @pytest.mark.parametrize("text", ["None assigned", "(null)", "", "None", " ", "x" * 70_000])

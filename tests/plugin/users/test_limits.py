@@ -61,7 +61,7 @@ def serving(path: Path, limits: Limits) -> Iterator[UserServer]:
     thread.start()
     yield server
     server.stop()
-    thread.join(10)
+    thread.join()
     assert not thread.is_alive()
 
 

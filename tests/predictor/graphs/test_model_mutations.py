@@ -25,7 +25,6 @@ def test_broken_models_are_read_or_refused_in_a_sentence() -> None:
     assert not tally.failed
     assert tally.graphs > COUNT / 10
     assert len(tally.refused) > 30
-    assert tally.slowest_s < 5
 
 
 def test_the_child_survives_them_within_its_memory(tmp_path: Path) -> None:

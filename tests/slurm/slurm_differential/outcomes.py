@@ -149,7 +149,7 @@ def _submit(slurm: Cluster, ask: OutcomeAsk, *, off: bool) -> Outcome:
         words.append(f"--job-name={name}")
     body = ask.body.replace("{tools}", str(slurm.work / "job_tools"))
     command, stdin = _command(slurm, ask, words, body)
-    done = slurm.run(*command, user=USER, env=environment, stdin=stdin, check=False, timeout_s=90)
+    done = slurm.run(*command, user=USER, env=environment, stdin=stdin, check=False)
     outcome = Outcome(done.returncode == 0, done.stderr, printed=done.stdout)
     number = re.search(r"(?:^|Submitted batch job )(\d+)$", done.stdout, re.MULTILINE)
     if outcome.accepted and (number is not None or name is not None):
