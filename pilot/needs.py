@@ -19,8 +19,8 @@ A file's architecture, libraries and sections are read with pyelftools.
 
 from __future__ import annotations
 
+import os
 import re
-import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -125,7 +125,7 @@ MOST_BYTES, MOST_BYTES_OF_LIBRARY = 8 << 20, 1 << 20
 """Of larger code, ``WINDOWS`` parts are disassembled that are together as large, to save time."""
 WINDOWS = 8
 LOOKING_S = 20.0
-"""Time for disassembling the libraries of a program of which nothing was emulated."""
+"""Processor time for disassembling the libraries of a program of which nothing was emulated."""
 FEWEST = 3
 """Smallest number of instructions beyond the oldest processors that count: fewer may be data that
 the disassembler took for code."""
@@ -194,6 +194,11 @@ def beyond(names: Iterable[str]) -> frozenset[str]:
     return frozenset(canonical(name) for name in names) - EVERY
 
 
+def _used_s() -> float:
+    """Return the processor time of this process and of the children that it waited for."""
+    return sum(os.times()[:4])
+
+
 def needed_sets(
     files: Sequence[str], executed: Executed, libraries: Sequence[str] = ()
 ) -> tuple[str, ...]:
@@ -204,14 +209,14 @@ def needed_sets(
     """
     need: set[str] = set()
     programs = frozenset(files)
-    began_s = time.monotonic()
+    began_s = _used_s()
     for path in dict.fromkeys((*files, *(executed.sets or libraries))):
         if not path or is_system(path):
             continue
         if not executed.sets:
             if path in programs:
                 need |= _without_emulation(path)
-            elif time.monotonic() > began_s + LOOKING_S:
+            elif _used_s() > began_s + LOOKING_S:
                 need.add(NOT_NAMED)
             else:
                 need |= _without_emulation(path, is_library=True)

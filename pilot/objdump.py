@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import platform
 import re
+import resource
 import shutil
 import subprocess
 from collections.abc import Iterator, Sequence
 
-TIME_LIMIT_S = 20.0
+CPU_LIMIT_S = 20
 _LINE = re.compile(rb"^ *([0-9a-f]+):\t(.+)$", re.MULTILINE)
 
 
@@ -17,12 +18,16 @@ def objdump_missing() -> str | None:
     return None if shutil.which("objdump") else "objdump (binutils) is not installed"
 
 
+def _limited() -> None:
+    resource.setrlimit(resource.RLIMIT_CPU, (CPU_LIMIT_S, CPU_LIMIT_S))
+
+
 def disassembled(
     *options: str, file: str, machine: str = "x86_64"
 ) -> Iterator[tuple[int, str]] | None:
     """Return (address, instruction) of the code in ``file``, of x86-64 in AT&T syntax.
 
-    None where objdump is not installed, or takes longer than ``TIME_LIMIT_S`` seconds.
+    None where objdump is not installed, or takes more than ``CPU_LIMIT_S`` of processor time.
     """
     cross = f"{machine.replace('ppc', 'powerpc')}-linux-gnu-objdump"
     program = cross if machine != platform.machine() and shutil.which(cross) else "objdump"
@@ -32,9 +37,11 @@ def disassembled(
     )
     try:
         done = subprocess.run(
-            command, capture_output=True, timeout=TIME_LIMIT_S, check=False, env={"LC_ALL": "C"}
+            command, capture_output=True, check=False, env={"LC_ALL": "C"}, preexec_fn=_limited
         )
-    except (OSError, subprocess.TimeoutExpired):
+    except OSError:
+        return None
+    if done.returncode < 0:
         return None
     return parse_objdump(done.stdout)
 

@@ -16,6 +16,7 @@ from berth.pilot.assemble import Extra, assemble
 from berth.pilot.collectors.base import Collector, Stage
 from berth.pilot.collectors.proc import peak_memory
 from berth.pilot.collectors.registry import collector_of, names_of
+from berth.pilot.collectors.valgrind import CUT_GRACE_S
 from berth.pilot.emulate import emulate
 from berth.pilot.launch import Order, Outcome, run_one
 from berth.pilot.native import Native, repeats_for, run_native
@@ -232,14 +233,15 @@ class _Pilot:
         budget = max(floor_s, self._options.max_slowdown * first.cpu_s)
         budget = min(budget, self._options.count_limit_s)
         alone = first.busiest_process_s >= ONE_PROCESS * first.cpu_s
+        # On a busy machine a run takes longer than its processor time.
+        stretch = max(1.0, first.wall_s * first.threads_busy / max(first.cpu_s, 1e-9))
         order = replace(
             self._order(self._plan.main),
             sampled=sampled,
+            cut_grace_s=min(stretch * CUT_GRACE_S, self._left_s()),
             settle_after_s=SETTLE_SLOWDOWN * first.cpu_s if alone else None,
             time_limit_s=self._left_s(),
         )
-        # On a busy machine a run takes longer than its processor time.
-        stretch = max(1.0, first.wall_s * first.threads_busy / max(first.cpu_s, 1e-9))
         usual_s = stretch * min(budget, TOOL_START_S + SLOWDOWN * first.cpu_s)
         activity = f"counting, at most {budget:.0f} s of processor time"
         with clocked(self._say, activity, usual_s, min(stretch * budget, self._left_s())):

@@ -54,7 +54,7 @@ def wrap(order: Order, tool: list[str], folder: Path) -> Order:
         command=command,
         env=pinned_environment(order.env),
         sample=False,
-        cut_grace_s=CUT_GRACE_S,
+        cut_grace_s=max(order.cut_grace_s, CUT_GRACE_S),
     )
 
 
