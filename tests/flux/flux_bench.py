@@ -84,7 +84,7 @@ class FluxBench:
             settings = {
                 "socket": str(self.socket),
                 "kill_switch": str(self.kill_switch),
-                "deadline_ms": 500,
+                "deadline_ms": 1000,
                 **self.settings,
             }
             config = flux_config() if self.config is None else self.config

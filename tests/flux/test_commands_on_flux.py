@@ -30,7 +30,7 @@ pytestmark = ONLY_ON_FLUX
 @pytest.fixture(scope="module")
 def port() -> Iterator[tuple[LiveFlux, FluxHarbour]]:
     with flux_harbour() as harbour:
-        settings = harbour.settings(deadline_ms=500)
+        settings = harbour.settings(deadline_ms=1000)
         with live_flux(frobnicators(str(FILTER_PATH), **settings)) as flux:
             harbour.uri = flux.uri
             harbour.start()

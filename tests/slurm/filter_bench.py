@@ -78,7 +78,7 @@ class FilterBench:
         config = {
             "socket": self.socket,
             "kill_switch": self.folder / "off",
-            "deadline_ms": 200,
+            "deadline_ms": 1000,
             **self.settings,
         }
         path = self.folder / "filter.conf"
