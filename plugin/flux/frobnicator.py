@@ -758,9 +758,7 @@ def reshape(spec: Spec, edits: Edits, shape: Shape) -> Dict[str, int]:
             raise Refused("the user chose the GPUs")
     sizes = shape.sizes(max(1, nodes), slots, cores, gpus)
     if gpus % slots:
-        if nodes > 1 or gpus > slots or shape.gpus or shape.fixed:
-            raise Impossible("%d GPUs cannot be given to %d tasks alike" % (gpus, slots))
-        share_one_slot(spec["tasks"][0], slots)
+        share_one_slot(spec["tasks"][0], shape, nodes, slots, gpus)
         slots, cores = 1, slots * cores
     before = (shape.nodes, shape.slots, shape.cores_per_slot, shape.gpus)
     if (nodes, slots, cores, gpus) == before:
@@ -786,8 +784,14 @@ def reshape(spec: Spec, edits: Edits, shape: Shape) -> Dict[str, int]:
     return sizes
 
 
-def share_one_slot(task: Dict[str, Any], slots: int) -> None:
-    """Let the tasks of all slots run in one; a nested instance keeps its one broker."""
+def share_one_slot(task: Dict[str, Any], shape: Shape, nodes: int, slots: int, gpus: int) -> None:
+    """Let the tasks of all slots run in one, with fewer GPUs than tasks; a nested instance keeps
+    its one broker.
+
+    Raises Impossible.
+    """
+    if nodes > 1 or gpus > slots or shape.gpus or shape.fixed:
+        raise Impossible("%d GPUs cannot be given to %d tasks alike" % (gpus, slots))
     if not is_broker(task["command"]):
         task["count"] = {"total": slots}
 
