@@ -109,7 +109,7 @@ def _moved_by_hand(row: Record, words: Mapping[str, str], was: Mapping[str, str]
     """
     stamp = _STAMP.sub("", row["admin_comment"]).strip()
     about = " ".join(f"{key}={words[key]}" for key in ("workload", "bundle") if key in words)
-    text = f"{stamp} berth/1 id={words['id']} action=keep code={Code.MOVED_BY_HAND} {about}".strip()
+    text = f"{stamp} berth/1 id={words.get('id', '-')} action=keep code={Code.MOVED_BY_HAND} {about}".strip()
     restored = words_back({key: was[key] for key in _ONLY_OPERATORS if key in was})
     try:
         commands.update_job(row["JobID"], (*restored, f"AdminComment={text}"))
