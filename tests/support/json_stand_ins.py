@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from berth_daemon import forecast, harbour
@@ -179,17 +180,20 @@ def gpus(patch: pytest.MonkeyPatch, folder: Path) -> None:
     patch.setenv("BERTH_MIG_CONFIG", str(folder / "mig.toml"))
 
 
+_SUITE = SimpleNamespace(left_out="")
+
+
 def bench(patch: pytest.MonkeyPatch, _folder: Path) -> None:
     """This machine was benchmarked."""
     here = platforms.load()["quartz"].signature
-    patch.setattr("berth.plugin.cli.pilot.bench.build_suite", lambda: None)
+    patch.setattr("berth.plugin.cli.pilot.bench.build_suite", lambda: _SUITE)
     patch.setattr("berth.plugin.cli.pilot.bench.measure_signature", lambda *_, **_more: here)
 
 
 def campaign(patch: pytest.MonkeyPatch, _folder: Path) -> None:
     """The suite was measured, but for one kernel."""
     done = CampaignResult(12, 3, ("Stream_TRIAD: it crashed",))
-    patch.setattr("berth.plugin.cli.pilot.campaign.build_suite", lambda: None)
+    patch.setattr("berth.plugin.cli.pilot.campaign.build_suite", lambda: _SUITE)
     patch.setattr("berth.plugin.cli.pilot.campaign.run_campaign", lambda *_: done)
 
 
