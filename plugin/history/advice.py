@@ -58,7 +58,9 @@ class Advice:
                 f"{format_bytes(self.peak_bytes)} in {_runs(self.peak_runs)}{polled}"
             )
         elif self.asked_bytes is not None:
-            parts.append(f"asks {format_bytes(self.asked_bytes)} a node, what it needed is not known")
+            parts.append(
+                f"asks {format_bytes(self.asked_bytes)} a node, what it needed is not known"
+            )
         if self.asked_s is not None:
             parts.append(
                 f"asks {format_elapsed(self.asked_s)}, ran at most {format_elapsed(self.longest_s)}"

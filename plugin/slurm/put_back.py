@@ -23,6 +23,7 @@ from dataclasses import dataclass
 from urllib.parse import unquote
 
 from berth.pilot.errors import BerthError, SchedulerError
+from berth.plugin.daemon.replies import stamp
 from berth.plugin.scheduler.ruled_out import RuledOut
 from berth.plugin.slurm import commands
 from berth.plugin.slurm.present_jobs import listed
@@ -107,9 +108,11 @@ def _moved_by_hand(row: Record, words: Mapping[str, str], was: Mapping[str, str]
     """Restore the fields that only an operator can, and write that the job is where its user put
     it.
     """
-    stamp = _STAMP.sub("", row["admin_comment"]).strip()
-    about = " ".join(f"{key}={words[key]}" for key in ("workload", "bundle") if key in words)
-    text = f"{stamp} berth/1 id={words.get('id', '-')} action=keep code={Code.MOVED_BY_HAND} {about}".strip()
+    text = stamp(
+        words.get("id", "-"), "keep", Code.MOVED_BY_HAND,
+        chosen=None, workload=words.get("workload"), bundle=words.get("bundle", ""),
+    )  # fmt: skip
+    text = f"{_STAMP.sub('', row['admin_comment'])} {text}".strip()
     restored = words_back({key: was[key] for key in _ONLY_OPERATORS if key in was})
     try:
         commands.update_job(row["JobID"], (*restored, f"AdminComment={text}"))
@@ -141,10 +144,10 @@ def stamped(admin_comment: str) -> tuple[dict[str, str], dict[str, str]]:
     """Return two mappings from the comment that Berth wrote to AdminComment: all its ``key=value``
     words, and the job's original request (``was=``). Both are empty where Berth wrote nothing.
     """
-    stamp = _STAMP.search(admin_comment)
-    if stamp is None:
+    written = _STAMP.search(admin_comment)
+    if written is None:
         return {}, {}
-    words = dict(word.split("=", 1) for word in stamp["words"].split() if "=" in word)
+    words = dict(word.split("=", 1) for word in written["words"].split() if "=" in word)
     pairs = (pair.partition(":") for pair in words.get("was", "").split(";"))
     return words, {key: unquote(value) for key, mark, value in pairs if mark}
 
