@@ -42,7 +42,7 @@ EMULATED_INSTRUCTIONS = 1e8
 OPENMP_ITERATIONS = 400_000
 """Approximate number of emulated iterations of a repetition of the OpenMP build."""
 INSTRUCTIONS_PER_S = 5e9
-"""Upper bound of the instructions per second of a core, to estimate instructions from a time."""
+"""Instructions per second of a core, to estimate from a time about how many will be emulated."""
 NATIVE_S = 1.0
 """Total time of the repetitions for one native measurement."""
 NATIVE_REPS = (5, 25)

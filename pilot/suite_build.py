@@ -26,7 +26,7 @@ from berth.pilot.errors import PilotError, ToolMissing
 SERIAL_NAME = "berth-kernels"
 OPENMP_NAME = "berth-kernels-omp"
 _MANIFEST = "build.json"
-_TIMEOUT_S = 1200
+TIMEOUT_S = 1200
 """Of a compiler or a check that hangs; both take seconds on an idle machine."""
 
 _INSTALL_HINT = (
@@ -263,10 +263,10 @@ def _outcome(compiling: subprocess.Popen[str]) -> str | None:
     """Return why building a binary failed, or None."""
     with compiling:
         try:
-            _, errors = compiling.communicate(timeout=_TIMEOUT_S)
+            _, errors = compiling.communicate(timeout=TIMEOUT_S)
         except subprocess.TimeoutExpired:
             compiling.kill()
-            return f"took longer than {_TIMEOUT_S} s"
+            return f"took longer than {TIMEOUT_S} s"
     if compiling.returncode == 0:
         return None
     lines = [line.strip() for line in errors.splitlines() if line.strip()]
@@ -281,7 +281,7 @@ def _check(binary: Path, wrong: set[str]) -> str | None:
     environment["TMPDIR"] = str(binary.parent)  # the kernels of files make theirs there
     try:
         done = subprocess.run(
-            [str(binary), "check"], capture_output=True, text=True, timeout=_TIMEOUT_S,
+            [str(binary), "check"], capture_output=True, text=True, timeout=TIMEOUT_S,
             check=False, env=environment,
         )  # fmt: skip
         answer = json.loads(done.stdout)

@@ -41,7 +41,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from berth.pilot.errors import PilotError, ToolMissing
-from berth.pilot.suite_build import cache_folder, find_compiler, folder_to_build_in
+from berth.pilot.suite_build import TIMEOUT_S, cache_folder, find_compiler, folder_to_build_in
 
 SOURCES = tuple(sorted(Path(__file__).parent.glob("*.c")))
 HEADERS = tuple(sorted(Path(__file__).parent.glob("*.h")))
@@ -63,8 +63,6 @@ FLAGS = (
 LINK = ("-m64", "-static", "-no-pie", "-nodefaultlibs", "-nostartfiles", "-u", "_start")
 LOAD_ADDRESS = 0x58000000
 """Load address of valgrind's own tools, which keeps them apart from the programs they run."""
-COMPILE_LIMIT_S = 120
-TRIAL_LIMIT_S = 30
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,18 +170,15 @@ def _build(valgrind: Valgrind, compiler: Sequence[str], folder: Path) -> None:
     _run(
         [str(valgrind.program), "-q", f"--tool={NAME}", f"--counts-file={counts}", "/bin/true"],
         env={**os.environ, "VALGRIND_LIB": str(folder)},
-        limit_s=TRIAL_LIMIT_S,
     )
     for part in folder.glob("trial*"):
         part.unlink()
 
 
-def _run(
-    command: Sequence[str], *, env: dict[str, str] | None = None, limit_s: float = COMPILE_LIMIT_S
-) -> None:
+def _run(command: Sequence[str], *, env: dict[str, str] | None = None) -> None:
     try:
         done = subprocess.run(
-            command, capture_output=True, text=True, timeout=limit_s, check=False, env=env
+            command, capture_output=True, text=True, timeout=TIMEOUT_S, check=False, env=env
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         raise PilotError(f"the counting tool cannot be built: {error}") from None

@@ -17,8 +17,16 @@
 typedef double vector_f64 __attribute__((vector_size(VECTOR_BYTES)));
 typedef float vector_f32 __attribute__((vector_size(VECTOR_BYTES)));
 
-/* Twelve chains hide the latency of two multiply-add units and fit sixteen registers. */
+/* Chains hide the latency of the multiply-add units: two units of up to six cycles with the twelve that
+ * fit sixteen registers; with 32 registers twenty-four, for four units (Neoverse V2) or nine cycles
+ * (A64FX). */
+#if defined(__AVX512F__) || defined(__aarch64__) || defined(__powerpc64__)
+enum { CHAINS = 24, STEPS = 64 };
+#define WITH_32_REGISTERS(...) __VA_ARGS__
+#else
 enum { CHAINS = 12, STEPS = 64 };
+#define WITH_32_REGISTERS(...)
+#endif
 
 /* One unit: STEPS multiply-adds in each of the chains, on every thread. The chains are named
  * one by one because an array of them need not stay in registers. */
@@ -31,12 +39,21 @@ enum { CHAINS = 12, STEPS = 64 };
             const vector m = (vector){0} + (scalar)0.999, c = (vector){0} + (scalar)0.001;         \
             vector a0 = c, a1 = c + 1, a2 = c + 2, a3 = c + 3, a4 = c + 4, a5 = c + 5;             \
             vector a6 = c + 6, a7 = c + 7, a8 = c + 8, a9 = c + 9, aa = c + 10, ab = c + 11;       \
+            WITH_32_REGISTERS(                                                                     \
+                vector b0 = c + 12, b1 = c + 13, b2 = c + 14, b3 = c + 15, b4 = c + 16, b5 = c + 17, \
+                       b6 = c + 18, b7 = c + 19, b8 = c + 20, b9 = c + 21, ba = c + 22, bb = c + 23;) \
             for (int64_t i = 0; i < count * STEPS; i++) {                                          \
                 a0 = a0 * m + c, a1 = a1 * m + c, a2 = a2 * m + c, a3 = a3 * m + c;                \
                 a4 = a4 * m + c, a5 = a5 * m + c, a6 = a6 * m + c, a7 = a7 * m + c;                \
                 a8 = a8 * m + c, a9 = a9 * m + c, aa = aa * m + c, ab = ab * m + c;                \
+                WITH_32_REGISTERS(                                                                 \
+                    b0 = b0 * m + c, b1 = b1 * m + c, b2 = b2 * m + c, b3 = b3 * m + c,            \
+                    b4 = b4 * m + c, b5 = b5 * m + c, b6 = b6 * m + c, b7 = b7 * m + c,            \
+                    b8 = b8 * m + c, b9 = b9 * m + c, ba = ba * m + c, bb = bb * m + c;)           \
             }                                                                                      \
-            const vector sum = a0 + a1 + a2 + a3 + a4 + a5 + a6 + a7 + a8 + a9 + aa + ab;          \
+            vector sum = a0 + a1 + a2 + a3 + a4 + a5 + a6 + a7 + a8 + a9 + aa + ab;                \
+            WITH_32_REGISTERS(                                                                     \
+                sum += b0 + b1 + b2 + b3 + b4 + b5 + b6 + b7 + b8 + b9 + ba + bb;)                 \
             for (size_t lane = 0; lane < sizeof sum / sizeof sum[0]; lane++)                       \
                 total += sum[lane];                                                                \
         }                                                                                          \
@@ -102,16 +119,26 @@ void bench_int_ops(int threads, double seconds)
     print_rate("op/s", rate);
 }
 
-/* One unit: a multiply and an exclusive or that wait for the one before. On most cores that is
- * four cycles, as long as a floating-point add. */
+/* One unit is four cycles: additions and exclusive ors of registers that each wait for the one before
+ * take one cycle on every core, two on POWER (POWER9 Processor User's Manual). A multiplication would
+ * take two to five. */
+#ifdef __powerpc64__
+enum { PAIRS_OF_STEPS = 1 };
+#else
+enum { PAIRS_OF_STEPS = 2 };
+#endif
+
 static void chain_burst(void *context, int64_t count)
 {
     uint64_t total = 0;
     OMP(parallel reduction(+ : total))
     {
-        uint64_t x = 88172645463325252u;
-        for (int64_t i = 0; i < count; i++) {
-            x = x * 2862933555777941757u ^ 3037000493u;
+        uint64_t x = 88172645463325252u, k = 0x5851f42d;
+        for (int64_t i = 0; i < count * PAIRS_OF_STEPS; i++) {
+            FORGET(k);
+            x += k;
+            FORGET(x);
+            x ^= k;
             FORGET(x);
         }
         total += x;

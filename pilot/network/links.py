@@ -28,7 +28,7 @@ from berth.pilot.errors import BerthError, PilotError, UsageError
 from berth.pilot.node import kernel_release
 from berth.pilot.platform import AllReduce, Interconnect
 from berth.pilot.progress import Say, say_nothing
-from berth.pilot.suite_build import find_compiler
+from berth.pilot.suite_build import TIMEOUT_S, find_compiler
 from berth.pilot.units import format_seconds
 
 LINK_SCHEMA = "berth.link/1"
@@ -40,7 +40,6 @@ TIME_LIMIT_S = 120.0
 FIRST_LIMIT_S = 45.0
 """Time limit in seconds of the first run with an MPI launcher: unsuitable launchers hang."""
 _FLAGS = ("-std=c11", "-O2")
-_COMPILE_S = 120.0
 _GRACE_S = 3.0
 
 Launch = Callable[[int, Sequence[str]], list[str]]
@@ -185,7 +184,7 @@ def _compiled(compiler: Sequence[str], source: str, folder: Path) -> Path:
     words = [*compiler, *_FLAGS, str(sources / source), "-o", str(program), "-lm"]
     try:
         done = subprocess.run(
-            words, capture_output=True, text=True, timeout=_COMPILE_S, check=False, errors="replace"
+            words, capture_output=True, text=True, timeout=TIMEOUT_S, check=False, errors="replace"
         )
     except (OSError, subprocess.SubprocessError) as error:
         raise PilotError(f"{compiler[0]} does not work: {error}") from None

@@ -24,9 +24,9 @@ TEAM_SHARE = 2
 THREADS_MAX = 1_000
 LOOKED_AT_OFTEN = 32
 """Up to so many threads of a process are looked at in each sample; more only in slow samples."""
-LEAST_OTHERS_NS = 25_000_000
+LEAST_OTHERS_NS = TICK_NS * 5 // 2
 """Least processor time of the threads but the first that counts at exit: the kernel tells the sum
-in steps of 10 ms."""
+in ticks."""
 BEYOND_SEEN = 0.3
 """Processor time over wall time may exceed the number of computing threads seen by so much."""
 

@@ -18,15 +18,14 @@ from berth.pilot.platform import MemoryLevel, Platform, Signature
 from berth.predictor.core.arrays import Floats
 from berth.predictor.hardware.core_speed import core_score
 
-FLOATS_CHAIN_CYCLES = 4.0
-"""Latency in cycles of a floating-point add on current cores.
-
-Multiplied by the measured rate of dependent adds, it gives the clock in Hz.
-"""
+CHAIN_CYCLES = 4.0
+"""Cycles of one unit of the benchmark ``scalar_chain``: four dependent operations of one cycle each
+(``pilot/kernels/bench_compute.c``). Multiplied by the rate of units, it gives the clock in Hz."""
 INSTRUCTIONS_PER_CYCLE = 4.0
 """Instructions per cycle where nothing tells how fast the core is."""
-INSTRUCTIONS_AT_SCORE_1 = 13.6e9
-"""Instructions per second of a core with the integer score 1 (EPYC 7742: 4 per cycle)."""
+INSTRUCTIONS_AT_SCORE_1 = INSTRUCTIONS_PER_CYCLE * 3.4e9
+"""Instructions per second of a core with the integer score 1, the EPYC 7742: AMD's data sheet says
+that it runs at up to 3.4 GHz."""
 MISPREDICT_CYCLES = 17.0
 DEFAULT_FORK_S = 8e-6
 """Default seconds of an OpenMP fork-join on a two-socket node, where it was not measured."""
@@ -207,7 +206,7 @@ def _instructions(platform: Platform, clock: float) -> float:
 
 def _clock(signature: Signature, cores: float) -> float:
     if signature.scalar_chain_core_per_s:
-        return signature.scalar_chain_core_per_s * FLOATS_CHAIN_CYCLES
+        return signature.scalar_chain_core_per_s * CHAIN_CYCLES
     if signature.int_ops_core_per_s:
         return signature.int_ops_core_per_s / INSTRUCTIONS_PER_CYCLE
     return signature.flops_f64_per_s / cores / 16

@@ -3,10 +3,9 @@
     python tests/machines/kernel_matrix.py            (all that is installed here; `make machines`)
 
 A row builds the kernels as a site does and once more with faults planted in five of them, runs the
-check natively or under qemu-user, and passes where all 80 kernels pass and exactly the five are
-found. What is not installed is named. As root, compilers that this system does not have come from a
-root folder of Debian 13, made once by debootstrap under BERTH_MACHINES (default
-/var/tmp/berth-machines).
+check and the rates of a core natively or under qemu-user, and passes where all 80 kernels pass and
+exactly the five are found. What is not installed is named. As root, compilers and a newer qemu come
+from the root folders of Debian 12 and 13 that tests/machines/roots makes.
 """
 
 from __future__ import annotations
@@ -19,6 +18,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -39,6 +39,8 @@ FAULTS = {
 }  # fmt: skip
 """Kernel, file, text, fault: two wrong constants, a last element, a write past the end, a crash."""
 
+RATES = ("flops_f64", "flops_f32", "int_ops", "scalar_chain", "branchy", "atomic")
+"""Parts of the machine benchmark that are written for an instruction set."""
 MODELS = {
     "Nehalem": "x86-64-v2",
     "Opteron_G3": "x86-64",
@@ -60,6 +62,10 @@ FOREIGN = {
     "s390x": "s390x-linux-gnu",
 }
 """Architectures as qemu-user names them, with the prefix of their cross compilers."""
+ROOTS = [
+    Path(os.environ.get("BERTH_MACHINES", "/var/tmp/berth-machines")) / release
+    for release in ("trixie", "bookworm")
+]
 _LIMIT_S = 1800
 
 
@@ -88,10 +94,19 @@ class Row:
             if self.level not in native_levels():
                 raise LookupError(f"this machine has no {self.level}")
             return []
-        found = [shutil.which(f"qemu-{target}{end}", path=_path()) for end in ("-static", "")]
-        if not any(found):
+        folders = os.pathsep.join([*(str(root / "usr/bin") for root in ROOTS), os.environ["PATH"]])
+        names = (f"qemu-{target}", f"qemu-{target}-static")
+        found = next(filter(None, (shutil.which(name, path=folders) for name in names)), None)
+        if found is None:
             raise LookupError(f"no qemu-{target}")
-        return [next(filter(None, found)), *(["-cpu", self.model] if self.model else [])]
+        if self.model not in _models(found):
+            raise LookupError(f"{found} has no {self.model}")
+        return [found, *(["-cpu", self.model] if self.model else [])]
+
+
+def _models(emulator: str) -> set[str]:
+    listed = subprocess.run([emulator, "-cpu", "help"], capture_output=True, text=True, check=False)
+    return {"", *listed.stdout.split()}
 
 
 def native_levels() -> tuple[str, ...]:
@@ -107,15 +122,6 @@ def native_levels() -> tuple[str, ...]:
     return tuple(level for level in LEVELS if match and wanted[level] <= flags)
 
 
-def root_folder() -> Path:
-    """Return the folder that holds Debian 13 for compilers that this system lacks."""
-    return Path(os.environ.get("BERTH_MACHINES", "/var/tmp/berth-machines")) / "trixie"
-
-
-def _path() -> str:
-    return os.pathsep.join([os.environ["PATH"], str(root_folder() / "usr/bin")])
-
-
 def planted(folder: Path) -> Path:
     """Copy the kernels' sources into ``folder`` with the faults in them; return the folder."""
     shutil.copytree(SOURCES, folder)
@@ -127,35 +133,17 @@ def planted(folder: Path) -> Path:
     return folder
 
 
-@dataclass(frozen=True)
-class Toolchain:
-    """A compiler of this system or of the root folder, and a folder that both can see."""
+def toolchain(compiler: str) -> tuple[list[str], str]:
+    """Return the command of a compiler, and the root folder that it sees ("": this system's).
 
-    command: tuple[str, ...]
-    inside: str
-    """The root folder as the compiler sees it: "" or a prefix to take away."""
-    folder: Path
-
-    @classmethod
-    def of(cls, row: Row, folder: Path) -> Toolchain:
-        """Return the row's compiler. Raises LookupError where there is none."""
-        if shutil.which(row.compiler):
-            return cls((row.compiler,), "", folder)
-        root = root_folder()
-        if not (root / "usr/bin" / row.compiler).exists() or os.geteuid() != 0:
-            raise LookupError(f"no {row.compiler}")
-        inside = Path(tempfile.mkdtemp(dir=root / "tmp"))
-        return cls(("chroot", str(root), row.compiler), str(root), inside)
-
-    def compile(self, flags: Sequence[str], sources: Sequence[Path], target: Path) -> None:
-        """Compile. Raises RuntimeError with the compiler's first line."""
-        words = [str(path).removeprefix(self.inside) for path in (*sources, "-o", target)]
-        done = subprocess.run(
-            [*self.command, *flags, *words, *(() if "-c" in flags else ("-lm",))],
-            capture_output=True, text=True, check=False, timeout=_LIMIT_S,
-        )  # fmt: skip
-        if done.returncode:
-            raise RuntimeError(next(iter(done.stderr.splitlines()), "no message"))
+    Raises LookupError where neither this system nor a root folder has it.
+    """
+    if shutil.which(compiler):
+        return [compiler], ""
+    for root in ROOTS:
+        if (root / "usr/bin" / compiler).exists() and os.geteuid() == 0:
+            return ["chroot", str(root), compiler], str(root)
+    raise LookupError(f"no {compiler}")
 
 
 def build(row: Row, folder: Path) -> tuple[Path, Path]:
@@ -163,21 +151,27 @@ def build(row: Row, folder: Path) -> tuple[Path, Path]:
 
     Raises LookupError where the compiler is not installed, RuntimeError where it fails.
     """
-    tools = Toolchain.of(row, folder)
-    right, wrong = tools.folder / "right", planted(tools.folder / "wrong")
-    shutil.copytree(SOURCES, right)
-    flags = [*COMMON_FLAGS, *([f"-march={row.level}"] if row.level else [])]
-    objects = {}
-    changed = {file for file, _, _ in FAULTS.values()}
-    for source in sorted(SOURCES.glob("*.c")):
-        for place in (right, wrong) if source.name in changed else (right,):
-            object_file = place / f"{source.stem}.o"
-            tools.compile([*flags, "-c"], [place / source.name], object_file)
-            objects[place, source.name] = object_file
-    for place in (right, wrong):
-        files = [objects.get((place, s.name), objects[right, s.name]) for s in SOURCES.glob("*.c")]
-        tools.compile(["-static"], files, place / "berth-kernels")
-    return right / "berth-kernels", wrong / "berth-kernels"
+    command, root = toolchain(row.compiler)
+    right, wrong = shutil.copytree(SOURCES, folder / "right"), planted(folder / "wrong")
+    level = [f"-march={row.level}"] if row.level else []
+
+    def compile_to(target: Path, *words: str | Path) -> Path:
+        seen = [str(word).removeprefix(root) for word in (*words, "-o", target)]
+        done = subprocess.run(
+            [*command, *seen], capture_output=True, text=True, check=False, timeout=_LIMIT_S
+        )
+        if done.returncode:
+            raise RuntimeError(next(iter(done.stderr.splitlines()), "no message"))
+        return target
+
+    def compiled(place: Path, source: str) -> Path:
+        target = (place / source).with_suffix(".o")
+        return compile_to(target, *COMMON_FLAGS, *level, "-c", place / source)
+
+    objects = {path.name: compiled(right, path.name) for path in SOURCES.glob("*.c")}
+    binary = compile_to(right / "berth-kernels", "-static", *objects.values(), "-lm")
+    objects |= {file: compiled(wrong, file) for file, _, _ in FAULTS.values()}
+    return binary, compile_to(wrong / "berth-kernels", "-static", *objects.values(), "-lm")
 
 
 def checked(command: Sequence[str]) -> tuple[int, list[str], str]:
@@ -195,11 +189,19 @@ def checked(command: Sequence[str]) -> tuple[int, list[str], str]:
 
 
 def verdict(row: Row, binaries: tuple[Path, Path]) -> str:
-    """Return "passed", or what is wrong. Raises LookupError where the row cannot be run here."""
-    emulator = row.emulator()
+    """Return "passed", or what is wrong or missing."""
+    try:
+        emulator = row.emulator()
+    except LookupError as missing:
+        return f"skipped: {missing.args[0]}"
     passed, wrong, reason = checked([*emulator, str(binaries[0])])
     if passed != KERNELS:
         return f"FAILED: {passed} of {KERNELS} kernels pass, not {', '.join(wrong)}: {reason}"
+    for rate in RATES:
+        bench = [*emulator, str(binaries[0]), "bench", rate, "--seconds", "0.01"]
+        done = subprocess.run(bench, capture_output=True, check=False, timeout=_LIMIT_S)
+        if done.returncode or not json.loads(done.stdout)["value"]:
+            return f"FAILED: the benchmark of {rate} ends with {done.returncode}"
     found = checked([*emulator, str(binaries[1])])[1]
     if sorted(found) != sorted(FAULTS):
         return f"FAILED: of the faults in {', '.join(FAULTS)} found {', '.join(found) or 'none'}"
@@ -207,22 +209,26 @@ def verdict(row: Row, binaries: tuple[Path, Path]) -> str:
 
 
 def run(rows: Sequence[Row]) -> Iterator[tuple[Row, str]]:
-    """Yield each row with its verdict; rows that differ in the CPU alone share a build."""
-    with tempfile.TemporaryDirectory(prefix="berth-machines-") as scratch:
-        binaries: dict[tuple[str, str], tuple[Path, Path]] = {}
-        for row in rows:
-            key = (row.compiler, row.level)
-            try:
-                row.emulator()
-                if key not in binaries:
-                    folder = Path(scratch) / str(len(binaries))
-                    folder.mkdir()
-                    binaries[key] = build(row, folder)
-                yield row, verdict(row, binaries[key])
-            except LookupError as missing:
-                yield row, f"skipped: {missing.args[0]}"
-            except RuntimeError as error:
-                yield row, f"FAILED: {row.compiler} cannot build the kernels: {error}"
+    """Yield each row with its verdict, as many builds at a time as there are cores."""
+    builds: dict[tuple[str, str], list[Row]] = {}
+    for row in rows:
+        builds.setdefault((row.compiler, row.level), []).append(row)
+    with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
+        for verdicts in pool.map(_verdicts, builds.values()):
+            yield from verdicts
+
+
+def _verdicts(rows: list[Row]) -> list[tuple[Row, str]]:
+    """Return the verdicts of rows that differ in the CPU alone and share a build."""
+    try:
+        root = toolchain(rows[0].compiler)[1]
+        with tempfile.TemporaryDirectory(prefix="berth-", dir=f"{root}/tmp") as folder:
+            binaries = build(rows[0], Path(folder))
+            return [(row, verdict(row, binaries)) for row in rows]
+    except LookupError as missing:
+        return [(row, f"skipped: {missing.args[0]}") for row in rows]
+    except RuntimeError as error:
+        return [(row, f"FAILED: {row.compiler} cannot build it: {error}") for row in rows]
 
 
 def short_rows() -> list[Row]:
@@ -234,9 +240,9 @@ def short_rows() -> list[Row]:
 def all_rows() -> list[Row]:
     """Return every row: compilers by levels natively, CPU models and architectures by gcc 14."""
     return [
-        *(Row(compiler, level) for compiler in COMPILERS for level in LEVELS),
         *(Row("gcc-14", level, model=model) for model, level in MODELS.items()),
         *(Row(f"{prefix}-gcc-14", architecture=name) for name, prefix in FOREIGN.items()),
+        *(Row(compiler, level) for compiler in COMPILERS for level in LEVELS),
     ]
 
 
