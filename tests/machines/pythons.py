@@ -43,7 +43,7 @@ def verdict(root: Path, wheel: Path) -> str:
         for step in steps:
             done = subprocess.run(
                 ["chroot", str(root), *step], capture_output=True, text=True, check=False,
-                env={"PATH": "/usr/bin:/bin", "HOME": inside, "LANG": "C.UTF-8"},
+                env={"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "HOME": inside, "LANG": "C.UTF-8"},
             )  # fmt: skip
             if done.returncode:
                 said = (done.stderr or done.stdout).strip().splitlines() or ["nothing"]
