@@ -17,3 +17,42 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 TARGETS = (
     "demo", "audit", "simulate", "soak", "soak-hour", "fuzz-models", "fuzz", "mutation", "gate",
+    "lowest", "coverage", "mig-sweep", "chaos", "differential", "test-flux", "differential-flux",
+    "fresh-site", "replay-fidelity", "packages-check", "newest-python", "matrix",
+    "machines",
+)  # fmt: skip
+"""Those that need Python alone come before those that need a scheduler or root."""
+
+
+def run(targets: Sequence[str]) -> list[tuple[str, float, int]]:
+    """Run each target by make; its name, seconds and exit status, in the order given."""
+    results = []
+    for target in targets:
+        print(f"\n== make {target}", flush=True)
+        began = time.monotonic()
+        command = ["make", "--no-print-directory", target, "DEMO_PAGE_MINUTES=0"]
+        finished = subprocess.run(command, cwd=ROOT, check=False)
+        results.append((target, time.monotonic() - began, finished.returncode))
+    return results
+
+
+def table(results: Sequence[tuple[str, float, int]]) -> str:
+    """Return a line for each target: its name, its seconds and its verdict."""
+    lines = [f"{'target':<18}{'seconds':>9}  verdict"]
+    for target, seconds, status in results:
+        verdict = "passed" if status == 0 else f"FAILED (exit status {status})"
+        lines.append(f"{target:<18}{seconds:>9.0f}  {verdict}")
+    return "\n".join(lines)
+
+
+def main() -> int:
+    """Return 0 where every target passed, 1 where one failed."""
+    options = argparse.ArgumentParser(description=__doc__)
+    options.add_argument("targets", nargs="*", metavar="TARGET", help="only these (default: all)")
+    results = run(options.parse_args().targets or TARGETS)
+    print(f"\n{table(results)}")
+    return int(any(status for _, _, status in results))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
