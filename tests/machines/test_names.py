@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from snapshots import archspec_rows
 
 from berth.pilot.processor_name import processor_name
 from berth.predictor.hardware.processor import core_named, find_processor, may_be_same_processor
@@ -80,3 +81,9 @@ def test_a_name_that_tells_only_the_core_can_be_any_processor_with_it(
 ) -> None:
     assert may_be_same_processor(first, second) is same
     assert may_be_same_processor(second, first) is same
+
+
+def test_no_target_of_archspec_has_another_core() -> None:
+    verdicts = {target: (verdict, details) for target, verdict, details in archspec_rows()}
+    assert not {target for target, (verdict, _) in verdicts.items() if verdict == "wrong"}
+    assert ("right", "") in verdicts.values()
