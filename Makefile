@@ -150,7 +150,8 @@ lowest: venv  ## the quick tests under the lowest version that pyproject.toml al
 	$(PY) -m uv pip install --quiet --python .venv-lowest/bin/python --resolution lowest-direct -e '.[dev]'
 	.venv-lowest/bin/python -m pytest -q --numprocesses auto -m 'not slurm and not flux and not valgrind and not slow'
 
-newest-python: venv  ## the quick tests under the Python of Debian's sid, in a root folder of its own (as root)
+newest-python: venv  ## the wheel without extras under each Python here, then it and the quick tests under that of Debian's sid (as root)
+	tests/packaging/wheel_alone
 	@deploy/system-packages debootstrap
 	tests/packaging/newest_python
 
