@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import NoReturn
 
@@ -61,14 +60,6 @@ def test_a_deleted_file_keeps_the_old_site(tmp_path: Path) -> None:
     assert found.problem is not None
     assert "does not exist" in found.problem
     assert found.site.mode is Mode.SHADOW
-
-
-@pytest.mark.skipif(os.geteuid() == 0, reason="root reads every file")
-def test_an_unreadable_file_keeps_the_old_site(tmp_path: Path) -> None:
-    watching, path = watcher(tmp_path)
-    replace(path, SCHEMA + 'mode = "off"')
-    path.chmod(0)
-    assert "cannot be read" in str(watching.poll().problem)
 
 
 def test_a_file_whose_rights_alone_change_is_looked_at(

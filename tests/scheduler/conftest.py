@@ -98,6 +98,12 @@ def case(request: pytest.FixtureRequest, tmp_path: Path) -> Case:
     return CASES[request.param](request, tmp_path / "tools")
 
 
+@pytest.fixture(params=[pytest.param(name, marks=mark) for name, mark in MARKS.items()])
+def live_case(request: pytest.FixtureRequest, tmp_path: Path) -> Case:
+    """Those where submitted jobs run."""
+    return CASES[request.param](request, tmp_path / "tools")
+
+
 @pytest.fixture(params=["slurm-recorded", "flux-recorded"])
 def fake_case(request: pytest.FixtureRequest, tmp_path: Path) -> Case:
     """Those that can be told what to answer."""

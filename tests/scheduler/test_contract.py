@@ -112,17 +112,17 @@ def test_a_submitted_job_has_an_outcome_and_an_unknown_one_none(
 
 
 def test_a_submitted_job_has_its_submitters_environment(
-    case: Case, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    live_case: Case, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    if case.fake is not None:
-        pytest.skip("nothing runs there")
     tmp_path.chmod(0o777)
     monkeypatch.chdir(tmp_path)
     for name, value in (("LC_ALL", "C.UTF-8"), ("VIRTUAL_ENV", "/mine"), ("TZ", "Asia/Tokyo")):
         monkeypatch.setenv(name, value)
     words = ("sh", "-c", f"env > {tmp_path}/new && mv {tmp_path}/new {tmp_path}/environment")
-    request = asked(queue=case.cpu, time_limit_s=60.0)
-    case.scheduler.submit(case.scheduler.render(Job(words, is_script=False), request, None))
+    request = asked(queue=live_case.cpu, time_limit_s=60.0)
+    live_case.scheduler.submit(
+        live_case.scheduler.render(Job(words, is_script=False), request, None)
+    )
     wait_until((tmp_path / "environment").exists, timeout_s=60)
     found = (tmp_path / "environment").read_text().splitlines()
     assert {"LC_ALL=C.UTF-8", "VIRTUAL_ENV=/mine", "TZ=Asia/Tokyo"} <= set(found)

@@ -38,35 +38,33 @@ def squeue(*rows: dict[str, str]) -> str:
 
 
 def test_a_submitted_job_is_present_until_it_ends(
-    case: Case, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    live_case: Case, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    if case.fake is not None:
-        pytest.skip("nothing runs there")
     tmp_path.chmod(0o777)
     monkeypatch.chdir(tmp_path)
     begin_s = time.time()
-    request = Request("", None, Resources(1, 2, 1), queue=case.cpu, time_limit_s=60.0)
+    request = Request("", None, Resources(1, 2, 1), queue=live_case.cpu, time_limit_s=60.0)
     words = ("sh", "-c", f"until [ -e {tmp_path}/end ]; do sleep 0.1; done")
-    job_id = case.scheduler.submit(
-        case.scheduler.render(Job(words, is_script=False), request, None)
+    job_id = live_case.scheduler.submit(
+        live_case.scheduler.render(Job(words, is_script=False), request, None)
     ).replace("ƒ", "f")
 
     def found() -> PresentJob | None:
-        jobs = case.scheduler.present_jobs()
+        jobs = live_case.scheduler.present_jobs()
         return next((one for one in jobs if one.job_id.replace("ƒ", "f") == job_id), None)
 
     until_s = time.monotonic() + 60
     while (job := found()) is None or not job.running:
         assert time.monotonic() < until_s
         time.sleep(0.05)
-    assert (job.queues, job.time_limit_s, job.gpus) == ((case.cpu,), 60.0, 0)
+    assert (job.queues, job.time_limit_s, job.gpus) == ((live_case.cpu,), 60.0, 0)
     assert job.cores >= 2
     assert job.user
     assert job.start_s is not None
     assert begin_s - 2 <= job.submit_s <= job.start_s <= time.time() + 1
-    assert set(job.node_names) <= {node.name for node in case.scheduler.read().nodes}
+    assert set(job.node_names) <= {node.name for node in live_case.scheduler.read().nodes}
     assert len(job.node_names) == job.nodes == 1
-    assert_replayed(case, job)
+    assert_replayed(live_case, job)
     (tmp_path / "end").touch()
     while found() is not None:
         assert time.monotonic() < until_s

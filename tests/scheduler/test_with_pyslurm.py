@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import importlib.util
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from fake_pyslurm import recorded_pyslurm
 from fake_slurm import FakeSlurm
-from slurm_cluster import ClusterUnavailable, cluster, require_slurm
 
 from berth.pilot.errors import DocumentError, SchedulerError, ToolMissing
 from berth.plugin.scheduler.registry import open_scheduler
 from berth.plugin.site import load_site
 from berth.plugin.slurm.scheduler import Slurm, SlurmSettings
-from berth.plugin.slurm.with_pyslurm import matching_pyslurm
 
 MIB = 2**20
 WITH_PYSLURM = Slurm(SlurmSettings(read_with="pyslurm"))
@@ -42,37 +38,6 @@ def test_a_matching_one_is_read(slurm: FakeSlurm, monkeypatch: pytest.MonkeyPatc
     assert (queue.bounds.max_nodes, queue.bounds.max_cores_per_node) == (2, None)
     assert (queue.bounds.max_memory_bytes_per_node, queue.bounds.max_time_s) == (4000 * MIB, 7200)
     assert queue.bounds.default_memory_bytes_per_core == 1000 * MIB
-
-
-@pytest.mark.slurm
-def test_a_real_one_reads_what_the_commands_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    """All fields of all nodes and partitions, with jobs that hold GPUs."""
-    if importlib.util.find_spec("pyslurm") is None:  # it reads slurm.conf when it is imported
-        pytest.skip("NOT TESTED LIVE: no pyslurm here")
-    try:
-        require_slurm()
-    except ClusterUnavailable as missing:
-        pytest.skip(f"NOT TESTED ON A REAL SLURM: {missing}")
-    with cluster() as running:
-        for name in ("PATH", "SLURM_CONF"):
-            monkeypatch.setenv(name, running.environment[name])
-        try:
-            matching_pyslurm()
-        except ToolMissing as other:
-            pytest.skip(f"NOT TESTED LIVE: {other.message}")
-        script = "#!/bin/sh\nsleep 120\n"
-        for words in (("-p", "gpu", "--gres=gpu:h200:3"), ("-p", "mig", "--gres=gpu:2"), ("-c3",)):
-            running.wait_for_state(running.sbatch(*words, script=script).id, "RUNNING")
-        running.sbatch("-p", "gpu", "--gres=gpu:h200:4")
-        by_commands = Slurm().read(full=False)
-        by_pyslurm = WITH_PYSLURM.read(full=False)
-        running.cancel_everything()
-    queues = {
-        name: replace(queue, bounds=replace(queue.bounds, weighted=True))
-        for name, queue in by_commands.queues.items()
-    }
-    assert by_pyslurm.queues == queues
-    assert by_pyslurm.nodes == by_commands.nodes
 
 
 @pytest.mark.parametrize("version", ["24.11.1", "26.05.0", "?"])

@@ -83,9 +83,9 @@ def test_what_was_learnt_is_forgotten_and_pending_again(store: Store) -> None:
     assert store.learning.pending(0.0, 9) == [ENDED]
 
 
+@pytest.mark.parametrize("store_url", ["postgresql"], indirect=True)
 def test_postgresql_sees_that_its_index_holds_what_is_pending(store: Store) -> None:
-    if store.database.path is not None:
-        pytest.skip("SQLite's indexes are looked at in test_indexes.py")
+    """SQLite's indexes are looked at in test_indexes.py."""
     asked = []
     with store.database.read() as connection:
 
