@@ -12,7 +12,7 @@ CHAOS := tests/chaos:tests/support:tests/slurm:tests/flux
 .PHONY: help venv tools emulators slurm flux-python clients deep browser demo test test-quick coverage mutation lint typecheck sizes audit \
   gate gate-full bench schemas screenshots site differential test-flux differential-flux matrix machines \
   mig-sweep simulate soak soak-hour chaos fresh-site day-one first-week replay-fidelity replay-peer fuzz fuzz-models packages packages-check lock \
-  lowest newest-python nightly clean
+  lowest newest-python optional nightly clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -124,9 +124,9 @@ typecheck: venv  ## mypy --strict
 differential: venv tools slurm  ## 5,000 random jobs with and without Berth on real Slurms, and 1,000 that run to their end; goes on where it was stopped
 	PYTHONPATH=tests/slurm:tests/support $(PY) -m slurm_differential.run --pairs 5000 --outcomes 1000
 
-test-flux: venv  ## every test on a real Flux; fails where no `flux` is on PATH
+test-flux: venv flux-python  ## every test on a real Flux; fails where no `flux` is on PATH, or a test is skipped
 	@command -v flux || { echo 'NOT TESTED: no `flux` on PATH; build flux-core and add it' >&2; exit 1; }
-	$(PYTEST) tests/flux
+	BERTH_NO_SKIPS=1 BERTH_CHAOS=1 $(PYTEST) -rs tests/flux tests/scheduler tests/chaos/test_chaos_on_flux.py
 
 differential-flux: venv  ## 2,000 random jobs with and without Berth on real Flux instances, likewise
 	PYTHONPATH=tests/flux:tests/support $(PY) -m flux_differential.run --pairs 2000
@@ -154,6 +154,12 @@ newest-python: venv  ## the wheel without extras under each Python here, then it
 	tests/packaging/wheel_alone
 	@deploy/system-packages debootstrap
 	tests/packaging/newest_python
+
+optional: venv slurm  ## the tests that need MPI, other shells, NVRTC or time to themselves: none may be skipped
+	@deploy/system-packages --optional openmpi-bin libopenmpi-dev iproute2 zsh fish systemd
+	$(PY) -m pip install --quiet -e '.[dev,gpu]'
+	BERTH_NO_SKIPS=1 BERTH_CHAOS=1 $(PYTEST) -rs tests/chaos/test_chaos_on_slurm.py tests/plugin/test_completion.py \
+	  tests/plugin/test_service_unit.py tests/pilot/test_gpu_bench.py tests/pilot/measure/test_network_links.py
 
 matrix: venv  ## the cases of the promise and 1,000 random pairs under the Slurms of Debian 13 and sid (as root)
 	tests/slurm/matrix trixie 1000

@@ -18,10 +18,32 @@ ROOT = Path(__file__).resolve().parents[1]
 TARGETS = (
     "demo", "audit", "simulate", "soak", "soak-hour", "fuzz-models", "fuzz", "mutation", "gate",
     "lowest", "coverage", "mig-sweep", "chaos", "differential", "test-flux", "differential-flux",
-    "fresh-site", "replay-fidelity", "packages-check", "newest-python", "matrix",
+    "fresh-site", "replay-fidelity", "packages-check", "newest-python", "optional", "matrix",
     "machines",
 )  # fmt: skip
 """Those that need Python alone come before those that need a scheduler or root."""
+OF_THE_MACHINE = (
+    "NO REAL GPU HERE", "needs a machine without a GPU", "SHAPED BY",
+    "control groups", "NOT TESTED HERE",
+    "no such vectors here",
+)  # fmt: skip
+"""Reasons for skipping a test that no package removes: the kernel or the hardware decides."""
+NOT_SKIPPED_IN = {
+    # `make test`, as root and with what its targets install, where BERTH_DATASETS is a folder.
+    "test": (
+        "importorskip|needs the extra|codespell", "C compiler|OpenMP|does not build it|AVX2",
+        "valgrind|counts instructions|objdump|/bin/dash", "lua|SLURM|setpriv",
+        "POSTGRESQL|chromium|dpkg-deb|git checkout", "(?i)only root|needs root|root to become",
+        "BERTH_DATASETS|FOLDER_VARIABLE|error.message|missing|absent", "of this root",
+        "NOT TESTED WITH {name}|batchtools|make emulators", *OF_THE_MACHINE,
+    ),
+    "optional": (
+        "no mpicc", "no (bash|fish|zsh) here", "NVRTC", "BERTH_CHAOS|done.stdout",
+        "systemd-analyze|{tool}",
+    ),
+    "test-flux": ("why_no_(flux|fluxion|accounting)|REAL FLUX", "FLUX'S CLASSES"),
+}  # fmt: skip
+"""By target, expressions of the reasons for which a test is skipped elsewhere but not there."""
 
 
 def run(targets: Sequence[str]) -> list[tuple[str, float, int]]:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -54,6 +56,30 @@ def test_the_nightly_checks_are_targets_and_go_on_after_a_failure() -> None:
         ["soak", "61", "passed"],
         ["chaos", "5", "FAILED"],
     ]
+
+
+def reasons() -> Iterator[tuple[str, str]]:
+    """Each place in the tests where one is skipped, and its reason as it is written there."""
+    for path in sorted((ROOT / "tests").rglob("*.py")):
+        for call in ast.walk(ast.parse(path.read_text())):
+            if isinstance(call, ast.Call):
+                name = ast.unparse(call.func)
+                if name in ("pytest.skip", "pytest.importorskip") or "mark.skip" in name:
+                    yield f"{path.relative_to(ROOT)}:{call.lineno}", ast.unparse(call)
+
+
+def test_each_reason_to_skip_a_test_has_one_target_where_it_is_not_skipped() -> None:
+    phony = re.search(r"^\.PHONY:((?:.*\\\n)*.*)$", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    assert phony is not None
+    assert set(nightly.NOT_SKIPPED_IN) <= {"test", *nightly.TARGETS} & set(phony[1].split())
+    found = dict(reasons())
+    table = {x: target for target, rows in nightly.NOT_SKIPPED_IN.items() for x in rows}
+    targets = {
+        place: {target for expression, target in table.items() if re.search(expression, reason)}
+        for place, reason in found.items()
+    }
+    assert {p: (found[p], where) for p, where in targets.items() if len(where) != 1} == {}
+    assert [x for x in table if not any(re.search(x, reason) for reason in found.values())] == []
 
 
 @pytest.mark.slow
