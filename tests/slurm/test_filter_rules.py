@@ -523,7 +523,7 @@ def test_messages_are_one_printable_line_of_bounded_length(bench: FilterBench) -
     reply = {**KEEP, "message": "a%s\n\x1b[31m" + "x" * 5000, "stamp": "s" * 513}
     outcome = answered(bench, reply, AUTO)
     assert outcome.user[0].startswith("berth: note: a%s [31mxxx")
-    assert len(outcome.user[0]) == 400
+    assert len(outcome.user[0]) == 500
     assert "admin_comment" not in outcome.job
 
 
