@@ -237,7 +237,7 @@ def _add_summary(
     summaries: ReadUsages, number: int, comment: str, job: PastJobRecord, now_s: float
 ) -> None:
     try:
-        usage = jobstats.usage_in(comment, job.cluster, job.job_id, now_s)
+        usage = jobstats.usage_in(comment, job.cluster, job.job_id, now_s, job_nodes=job.nodes)
     except Unreadable as error:
         summaries.refuse(f"line {number}", comment, error)
         return

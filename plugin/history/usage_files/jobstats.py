@@ -32,8 +32,11 @@ _GZIP = 31
 _COLUMNS = ("jobid", "admin_comment")
 
 
-def usage_in(comment: str, cluster: str, job_id: str, received_s: float) -> Usage | None:
-    """Return what a summary says of a job; None: it says that nothing was recorded.
+def usage_in(
+    comment: str, cluster: str, job_id: str, received_s: float, *, job_nodes: int = 1
+) -> Usage | None:
+    """Return what a summary says of a job; None: it says that nothing was recorded, or tells of
+    some of the job's nodes only.
 
     Raises Unreadable.
     """
@@ -42,6 +45,8 @@ def usage_in(comment: str, cluster: str, job_id: str, received_s: float) -> Usag
     nodes = _json(comment).get("nodes")
     if not isinstance(nodes, dict) or not all(isinstance(node, dict) for node in nodes.values()):
         raise Unreadable("a jobstats summary without nodes")
+    if len(nodes) < job_nodes:
+        return None
     cpu_times = _numbers(node.get("total_time") for node in nodes.values())
     peaks = _numbers(node.get("used_memory") for node in nodes.values())
     shares = _of_gpus(nodes, "gpu_utilization")

@@ -54,6 +54,12 @@ def test_a_summary_of_jobstats_over_two_nodes() -> None:
     assert (of_cpus.gpus, of_cpus.gpu_peak_bytes, of_cpus.gpu_utilisation) == (None, None, None)
 
 
+def test_a_summary_of_some_of_a_jobs_nodes_tells_nothing_of_the_job() -> None:
+    one = packed({"nodes": {"g1": NODE}})
+    assert jobstats.usage_in(one, "lab", "7", 0.0, job_nodes=1) is not None
+    assert jobstats.usage_in(one, "lab", "7", 0.0, job_nodes=2) is None
+
+
 @pytest.mark.parametrize("comment", ["JS1:Short", "JS1:None"])
 def test_a_job_of_which_nothing_was_recorded(comment: str) -> None:
     assert of_summary(comment) is None
