@@ -146,7 +146,7 @@ def test_a_daemon_killed_while_jobs_come_in_harms_none_of_them(
 ) -> None:
     """Each job is either placed or unchanged, never in between, never lost."""
     slurm = cluster_under_fault
-    slurm.set_filter_config(breaker_failures=FAILURES_TO_OPEN, breaker_first_pause_s=30)
+    slurm.install_filter(breaker_failures=FAILURES_TO_OPEN, breaker_first_pause_s=30)
     unchanged = unchanged_shape(slurm, asked)
     with real_daemon(slurm, amend=by_fit) as daemon:
         placed = slurm.shapes(slurm.submit_many(1, *asked))
