@@ -281,9 +281,9 @@ def test_a_run_on_another_processor_than_its_platforms_abstains(
     predictor: Predictor, time_only: bool
 ) -> None:
     own = _time_only() if time_only else profile()
-    here = HERE.model_copy(update={"processor": "AMD EPYC  9654"})
 
-    def abstained(cpu: str) -> str:
+    def abstained(cpu: str, expected: str = "AMD EPYC  9654") -> str:
+        here = HERE.model_copy(update={"processor": expected, "architecture": "aarch64"})
         origin = Provenance(created="2026-11-22", berth_version="1", host_cpu=cpu)
         ran = own.model_copy(update={"provenance": origin})
         return predictor.predict(ran, ALL["quartz"], reference=here).abstained or ""
@@ -291,6 +291,9 @@ def test_a_run_on_another_processor_than_its_platforms_abstains(
     assert "it ran on" not in abstained("AMD EPYC 9654")
     assert "it ran on" not in abstained("")
     assert abstained("Xeon E5").startswith("it ran on Xeon E5, but platform")
+    assert "it ran on" not in abstained("Neoverse-N1", "Graviton2")
+    assert "it ran on" not in abstained("aarch64", "Graviton2")
+    assert abstained("Neoverse-V2", "Graviton2").startswith("it ran on Neoverse-V2, but")
 
 
 def test_time_alone_does_not_hide_a_run_that_failed(predictor: Predictor) -> None:

@@ -80,6 +80,8 @@ def _elsewhere(profile: Profile, reference: Platform | None) -> str | None:
     if reference is None or origin.imported is not None:
         return None
     ran_on, expected = origin.host_cpu, reference.processor
-    if not ran_on or not expected or may_be_same_processor(ran_on, expected):
+    if not ran_on or not expected or reference.architecture in (ran_on, expected):
+        return None  # where Linux tells no name, it is the architecture
+    if may_be_same_processor(ran_on, expected):
         return None
     return f"it ran on {ran_on}, but platform {reference.name!r} is {expected}: pilot it there"
