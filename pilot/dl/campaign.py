@@ -192,8 +192,6 @@ class Plan(Document):
     precisions: tuple[Precision, ...] = Field(default=(Precision.FP32,), min_length=1)
     tasks: tuple[Task, ...] = Field(default=(Task.INFERENCE,), min_length=1)
     threads: tuple[int, ...] = Field(default=(1,), min_length=1, max_length=100)
-    framework: str | None = Field(default=None, pattern="^(onnxruntime|torch)$")
-    """The framework; None: torch on a GPU, for training and for factories, else onnxruntime."""
     device: Device = Device.CPU
     optimizer: str = Field(default="sgd", pattern="^(sgd|adamw)$")
     sm_percentages: tuple[int, ...] = Field(default=(), max_length=100)
@@ -208,10 +206,9 @@ class Plan(Document):
             dict.fromkeys(self.threads), dict.fromkeys(self.sm_percentages) or (None,),
         ):  # fmt: skip
             training = task is Task.TRAINING
-            torch = training or factory or self.device is Device.CUDA
             yield Setting(
                 task=task,
-                framework=self.framework or ("torch" if torch else "onnxruntime"),
+                framework="torch" if factory else "onnxruntime",
                 device=self.device, batch=batch, precision=precision, threads=threads,
                 sizes=self.sizes, optimizer=self.optimizer if training else None,
                 sm_percentage=share,

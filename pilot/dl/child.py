@@ -14,7 +14,7 @@ import sys
 from typing import Any
 
 from berth.pilot.dl.document import Answer, Device, MeasureOrder, Outcome, Source, as_line
-from berth.pilot.dl.meters import HostMemory, Meter, rapl
+from berth.pilot.dl.meters import HostMemory, Meter
 from berth.pilot.dl.onnx_engine import OnnxSubject, Refused
 from berth.pilot.dl.protocol import energy_measurements, follow
 from berth.pilot.documents import parse_json
@@ -62,7 +62,7 @@ def _first_line(why: Exception) -> str:
 def _measured(order: MeasureOrder) -> Answer:
     memory = HostMemory()
     subject: Any
-    if order.setting.framework == "torch" or order.source is Source.FACTORY:
+    if order.source is Source.FACTORY:
         from berth.pilot.dl import torch_engine  # noqa: PLC0415 - torch is large and optional
 
         torch_engine.load_torch()
@@ -70,7 +70,8 @@ def _measured(order: MeasureOrder) -> Answer:
         subject = torch_engine.subject(order)
         meter: Meter = torch_engine.meter(order)
     else:
-        subject, meter = OnnxSubject(order), rapl()
+        subject = OnnxSubject(order)
+        meter = subject.meter()
     memory.loaded()
     timings = follow(subject, order.protocol, meter)
     measurements = {**memory.measurements(), **energy_measurements(timings)}

@@ -144,7 +144,7 @@ class ModelRun(Document):
     outcome: Outcome
     reason: str | None = None
     latency: Runtime | None = None
-    """Time of one run over the whole batch: wall clock, or CUDA events on a GPU."""
+    """Time of one run over the whole batch: wall clock, or CUDA events for PyTorch on a GPU."""
     processor_time: Runtime | None = None
     """Processor time of one run, summed over all cores.
 

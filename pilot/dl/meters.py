@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import os
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -148,6 +149,17 @@ class NvmlMeter:
             return float(getattr(self._nvml, question)(self._handle))
         except self._nvml.NVMLError:
             return None
+
+
+def mig_profile(name: str) -> str | None:
+    """Return the MIG profile in a device name such as ``NVIDIA A100-SXM4-40GB MIG 1g.5gb``.
+
+    ``unknown`` for a slice whose name lacks the profile; None for a whole GPU.
+    """
+    _, mark, profile = name.partition(" MIG ")
+    if mark:
+        return profile
+    return "unknown" if os.environ.get("CUDA_VISIBLE_DEVICES", "").startswith("MIG-") else None
 
 
 def integrate(samples: Sequence[tuple[float, float]], start: float, end: float) -> float | None:

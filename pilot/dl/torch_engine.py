@@ -1,4 +1,4 @@
-"""Load and run a model in PyTorch, on a CPU or a CUDA GPU, for inference or a training step.
+"""Load and run a PyTorch module, on a CPU or a CUDA GPU, for inference or a training step.
 
 Precision: fp32 has TensorFloat-32 off, tf32 has it on. For inference, fp16 and bf16 store weights
 and activations in that type; for training, they use autocast over fp32 weights (fp16 with gradient
@@ -10,15 +10,12 @@ from __future__ import annotations
 
 import contextlib
 import importlib
-import os
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
-from berth.pilot.dl import torch_graph
-from berth.pilot.dl.document import Device, Machine, MeasureOrder, Precision, Source, Task
-from berth.pilot.dl.meters import Meter, NoMeter, NvmlMeter, memory_bytes, rapl
+from berth.pilot.dl.document import Device, Machine, MeasureOrder, Precision, Task
+from berth.pilot.dl.meters import Meter, NoMeter, NvmlMeter, memory_bytes, mig_profile, rapl
 from berth.pilot.dl.onnx_engine import Refused
 from berth.pilot.host import cpu_model, gpu_driver
 from berth.pilot.profile import Measurement, Quality
@@ -37,13 +34,12 @@ def load_torch() -> Any:
 class TorchSubject:
     """A PyTorch module with inputs on its device, ready to run or train."""
 
-    def __init__(
-        self, torch: Any, order: MeasureOrder, module: Any, inputs: Any, *, random_weights: bool
-    ) -> None:
+    random_weights = True
+
+    def __init__(self, torch: Any, order: MeasureOrder, module: Any, inputs: Any) -> None:
         setting = order.setting
         self._torch = torch
         self._cuda = setting.device is Device.CUDA
-        self.random_weights = random_weights
         torch.set_num_threads(setting.threads)
         torch.backends.cuda.matmul.allow_tf32 = setting.precision is Precision.TF32
         torch.backends.cudnn.allow_tf32 = setting.precision is Precision.TF32
@@ -114,7 +110,7 @@ class TorchSubject:
         return Machine(
             device=gpu.name, memory_bytes=gpu.total_memory,
             multiprocessors=gpu.multi_processor_count,
-            mig=_mig(gpu.name), framework_version=torch.__version__, cuda=torch.version.cuda,
+            mig=mig_profile(gpu.name), framework_version=torch.__version__, cuda=torch.version.cuda,
             driver=gpu_driver(),
         )  # fmt: skip
 
@@ -132,14 +128,7 @@ def subject(order: MeasureOrder) -> TorchSubject:
     if setting.device is Device.CPU and setting.precision is Precision.TF32:
         raise Refused("tf32 is of NVIDIA GPUs; a CPU computes in fp32 or bf16")
     torch.manual_seed(0)
-    if order.source is Source.FACTORY:
-        module, inputs = _from_factory(torch, order)
-        return TorchSubject(torch, order, module, inputs, random_weights=True)
-    loaded = torch_graph.load(torch, Path(order.model), setting.batch, setting.sizes,
-                              order.memory_bytes)  # fmt: skip
-    return TorchSubject(
-        torch, order, loaded.module, loaded.inputs, random_weights=loaded.random_weights
-    )
+    return TorchSubject(torch, order, *_from_factory(torch, order))
 
 
 def meter(order: MeasureOrder) -> Meter:
@@ -152,7 +141,7 @@ def meter(order: MeasureOrder) -> Meter:
         return NoMeter("nvml", "the Python module pynvml (nvidia-ml-py) is not installed")
     torch = load_torch()
     gpu = torch.cuda.get_device_properties(0)
-    if _mig(gpu.name):
+    if mig_profile(gpu.name):
         return NoMeter("nvml", "NVML tells the power of whole GPUs only, not of a MIG slice")
     try:
         nvml.nvmlInit()
@@ -199,17 +188,6 @@ def _from_factory(torch: Any, order: MeasureOrder) -> tuple[Any, Any]:
         raise Refused(f"{order.model} gives no torch.nn.Module")
     shape = (order.setting.batch, *(order.input_shape or ()))
     return module, (torch.randn(shape),)
-
-
-def _mig(name: str) -> str | None:
-    """Return the MIG profile in a device name such as ``NVIDIA A100-SXM4-40GB MIG 1g.5gb``.
-
-    ``unknown`` for a slice whose name lacks the profile; None for a whole GPU.
-    """
-    _, mark, profile = name.partition(" MIG ")
-    if mark:
-        return profile
-    return "unknown" if os.environ.get("CUDA_VISIBLE_DEVICES", "").startswith("MIG-") else None
 
 
 def _measured(value: float, note: str) -> Measurement:

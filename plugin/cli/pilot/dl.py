@@ -70,12 +70,6 @@ MEMORY_SHARE = 0.9
     default="cpu",
     help="Device to measure on.",
 )
-@click.option(
-    "--framework",
-    cls=Rare,
-    type=click.Choice(["onnxruntime", "torch"]),
-    help="What runs the models [torch on a GPU and for training, else onnxruntime].",
-)
 @click.option("--dim", "sizes", multiple=True, help="NAME=SIZE of another open dimension.")
 @click.option(
     "--input-shape",
@@ -156,9 +150,9 @@ def dl(
 ) -> None:  # fmt: skip
     """Measure each MODEL: latency, peak memory and energy, warm, repeated, in its own process.
 
-    MODEL is an ONNX file (weights that it leaves out are made up), a glob of files, or a Python
-    factory, package.module:function, that gives a PyTorch module. Interrupted, a campaign with
-    --output goes on where it stopped. Running out of memory is a result, not a failure.
+    MODEL is an ONNX file (onnxruntime runs it; weights that it leaves out are made up), a glob of
+    files, or a Python factory, package.module:function, that gives a PyTorch module. Interrupted, a
+    campaign with --output goes on where it stopped. Running out of memory is a result, not a failure.
     """
     check_name("--platform", platform)
     if advise is not None:

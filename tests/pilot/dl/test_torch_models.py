@@ -1,93 +1,22 @@
-"""PyTorch runs the same graph as onnxruntime; a GPU is tested through stand-ins."""
+"""PyTorch measures modules that a Python factory gives; a GPU is tested through stand-ins."""
 
 from __future__ import annotations
 
 import os
+import sys
 import types
 from pathlib import Path
 
-import numpy as np
-import onnxruntime
 import pytest
-from onnx import helper
-from small_models import attention, constant, convolutional, integers, model, tensor
 
-from berth.pilot.dl import torch_engine
+from berth.pilot.dl import meters, onnx_engine, torch_engine
 from berth.pilot.dl.document import Device, MeasureOrder, Precision, Setting, Source, Task
 from berth.pilot.dl.onnx_engine import Refused, bound
 
-SINGLE = {
-    "LayerNormalization": {"extra": ["s8", "o8"]},
-    "InstanceNormalization": {"extra": ["s3", "o3"]},
-    "Gelu": {"approximate": "tanh"},
-    "HardSigmoid": {"alpha": 0.3},
-    "HardSwish": {},
-    "Softmax": {"axis": 1},
-    "Clip": {"extra": ["low", "high"]},
-    "Div": {"extra": ["low"]},
-    "MaxPool": {"kernel_shape": [3, 3], "strides": [2, 2], "pads": [0, 0, 1, 1]},
-    "AveragePool": {"kernel_shape": [3, 3], "pads": [1, 1, 1, 1], "count_include_pad": 1},
-    "ReduceMean": {"extra": ["axes"], "keepdims": 0},
-    "ReduceL2": {"extra": ["axes"]},
-    "Slice": {"extra": ["starts", "ends", "axes"]},
-    "Gather": {"extra": ["index"], "axis": 2},
-    "Pad": {"extra": ["pads"], "mode": "reflect"},
-    "Transpose": {"perm": [0, 2, 3, 1]},
-    "DepthToSpace": {"blocksize": 1},
-    "Tile": {"extra": ["times"]},
-    "Conv": {"extra": ["kernel"], "auto_pad": "SAME_UPPER", "strides": [2, 2]},
-    "ConvTranspose": {"extra": ["up"], "strides": [2, 2]},
-    "Resize": {"extra": ["", "", "sizes"], "mode": "linear"},
-}
 
-
-def single(name: str):
-    given = dict(SINGLE[name])
-    extra = given.pop("extra", [])
-    constants = [
-        constant("s8", 8), constant("o8", 8), constant("s3", 3), constant("o3", 3),
-        constant("low"), helper.make_tensor("high", 1, [], [1.5]),
-        constant("kernel", 4, 3, 3, 3), constant("up", 3, 4, 2, 2),
-        integers("axes", 2, 3), integers("starts", 1, 0), integers("ends", 7, 4),
-        integers("index", 0, -1, 3), integers("pads", 0, 0, 1, 2, 0, 0, 2, 1),
-        integers("times", 1, 2, 1, 1), integers("sizes", 2, 3, 12, 16),
-    ]  # fmt: skip
-    return model([helper.make_node(name, ["x", *extra], ["y"], **given)],
-                 [c for c in constants if c.name in extra])  # fmt: skip
-
-
-MODELS = {
-    "convolutional": (convolutional(), {}),
-    "attention": (attention(), {"sequence": 5}),
-    **{name: (single(name), {}) for name in SINGLE},
-}
-
-
-@pytest.mark.parametrize("name", MODELS)
-def test_torch_gives_what_onnxruntime_gives(name: str, tmp_path: Path) -> None:
-    torch = pytest.importorskip("torch")
-    from berth.pilot.dl import torch_graph
-
-    made, sizes = MODELS[name]
-    made.ir_version = 10
-    path = tmp_path / "model.onnx"
-    path.write_bytes(made.SerializeToString())
-    loaded = torch_graph.load(torch, path, 2, sizes, 2**30)
-    with torch.inference_mode():
-        got = loaded.module(*loaded.inputs).numpy()
-    options = onnxruntime.SessionOptions()
-    options.log_severity_level = 4
-    session = onnxruntime.InferenceSession(
-        path.read_bytes(), options, providers=["CPUExecutionProvider"]
-    )
-    wanted = session.run(None, {"x": loaded.inputs[0].numpy()})[0]
-    assert got.shape == wanted.shape
-    np.testing.assert_allclose(got, wanted, rtol=2e-4, atol=2e-5)
-
-
-def order(path: Path, **setting: object) -> MeasureOrder:
+def order(model: str = "torch.nn:Flatten", **setting: object) -> MeasureOrder:
     return MeasureOrder(
-        source=Source.ONNX, model=str(path), memory_bytes=2**30,
+        source=Source.FACTORY, model=model, input_shape=(3, 8, 8), memory_bytes=2**30,
         setting=Setting(**{"batch": 2, "framework": "torch", **setting}),
     )  # fmt: skip
 
@@ -95,13 +24,15 @@ def order(path: Path, **setting: object) -> MeasureOrder:
 @pytest.mark.parametrize("optimizer", ["sgd", "adamw"])
 @pytest.mark.parametrize("precision", [Precision.FP32, Precision.BF16])
 def test_a_training_step_moves_the_weights(
-    tmp_path: Path, optimizer: str, precision: Precision
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, optimizer: str, precision: Precision
 ) -> None:
     torch = pytest.importorskip("torch")
-    path = tmp_path / "model.onnx"
-    path.write_bytes(convolutional().SerializeToString())
+    (tmp_path / "own_network.py").write_text(
+        "from torch import nn\ndef net(): return nn.Sequential(nn.Conv2d(3, 8, 3), nn.ReLU())\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
     subject = torch_engine.subject(
-        order(path, task=Task.TRAINING, optimizer=optimizer, precision=precision)
+        order("own_network:net", task=Task.TRAINING, optimizer=optimizer, precision=precision)
     )
     before = [p.detach().clone() for p in subject._module.parameters()]
     assert subject.run() > 0
@@ -110,29 +41,45 @@ def test_a_training_step_moves_the_weights(
     assert any(not torch.equal(a, b) for a, b in zip(before, after, strict=True))
 
 
-def test_what_torch_lacks_here_is_refused(tmp_path: Path) -> None:
+def test_what_torch_lacks_here_is_refused() -> None:
     torch = pytest.importorskip("torch")
-    path = tmp_path / "model.onnx"
-    path.write_bytes(convolutional().SerializeToString())
     if not torch.cuda.is_available():
         with pytest.raises(Refused, match="no CUDA GPU"):
-            torch_engine.subject(order(path, device=Device.CUDA))
+            torch_engine.subject(order(device=Device.CUDA))
     with pytest.raises(Refused, match="tf32"):
-        torch_engine.subject(order(path, precision=Precision.TF32))
-    path.write_bytes(model([helper.make_node("Xor", ["x", "x"], ["y"])],
-                           inputs=[tensor("x", 2)]).SerializeToString())  # fmt: skip
-    with pytest.raises(Refused, match="Xor"):
-        torch_engine.subject(order(path))
+        torch_engine.subject(order(precision=Precision.TF32))
+    with pytest.raises(Refused, match="no parameters to train"):
+        torch_engine.subject(order(task=Task.TRAINING))
 
 
-def test_a_factory_is_measured(tmp_path: Path) -> None:
+def test_a_factory_is_measured() -> None:
     pytest.importorskip("torch")
-    asked = order(tmp_path).model_copy(
-        update={"source": Source.FACTORY, "model": "torch.nn:Flatten", "input_shape": (3, 4)}
-    )
-    assert torch_engine.subject(asked).run() > 0
+    assert torch_engine.subject(order()).run() > 0
     with pytest.raises(Refused, match=r"no torch\.nn\.Module"):
-        torch_engine.subject(asked.model_copy(update={"model": "builtins:dict"}))
+        torch_engine.subject(order("builtins:dict"))
+
+
+@pytest.mark.parametrize(
+    ("name", "mig"), [("NVIDIA H100", None), ("NVIDIA H100 MIG 1g.10gb", "1g.10gb")]
+)
+def test_nvml_names_the_gpu_that_an_onnx_file_runs_on(
+    monkeypatch: pytest.MonkeyPatch, name: str, mig: str | None
+) -> None:
+    asked = []
+    nvml = types.SimpleNamespace(
+        NVMLError=OSError, nvmlInit=lambda: None, nvmlDeviceGetName=lambda _: name,
+        nvmlDeviceGetHandleByIndex=asked.append, nvmlDeviceGetHandleByUUID=asked.append,
+        nvmlDeviceGetMemoryInfo=lambda _: types.SimpleNamespace(total=8e10, used=1e9),
+    )  # fmt: skip
+    monkeypatch.setitem(sys.modules, "pynvml", nvml)
+    monkeypatch.setitem(os.environ, "CUDA_DEVICE_ORDER", "")
+    for shown, handle in (("3,1", 3), ("MIG-12", "MIG-12")):
+        monkeypatch.setitem(os.environ, "CUDA_VISIBLE_DEVICES", shown)
+        gpu = onnx_engine._Gpu()
+        assert asked.pop() == handle
+    assert gpu.machine().memory_bytes == 8e10
+    assert gpu.machine().mig == (mig or "unknown")
+    assert isinstance(gpu.meter(), meters.NoMeter)
 
 
 def test_open_and_fixed_dimensions_are_bound() -> None:
@@ -192,8 +139,8 @@ class FakeModule:
 
 def test_a_gpu_is_timed_by_events_and_its_allocator_is_asked() -> None:
     torch = FakeTorch()
-    asked = order(Path("x"), device=Device.CUDA, precision=Precision.TF32)
-    subject = torch_engine.TorchSubject(torch, asked, FakeModule(), (), random_weights=True)
+    asked = order(device=Device.CUDA, precision=Precision.TF32)
+    subject = torch_engine.TorchSubject(torch, asked, FakeModule(), ())
     subject._step = lambda: None
     assert torch.backends.cuda.matmul.allow_tf32
     assert subject.run() == 0.005
@@ -207,6 +154,6 @@ def test_a_gpu_is_timed_by_events_and_its_allocator_is_asked() -> None:
 
 def test_a_slice_by_its_environment_has_an_unknown_profile(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(os.environ, "CUDA_VISIBLE_DEVICES", "MIG-1234")
-    assert torch_engine._mig("NVIDIA A100") == "unknown"
+    assert meters.mig_profile("NVIDIA A100") == "unknown"
     monkeypatch.delitem(os.environ, "CUDA_VISIBLE_DEVICES")
-    assert torch_engine._mig("NVIDIA A100") is None
+    assert meters.mig_profile("NVIDIA A100") is None
