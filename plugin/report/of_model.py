@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from berth.predictor.footprint.footprint import Footprint, Task
     from berth.predictor.graphs.graph import ModelGraph
     from berth.predictor.graphs.roofline import Roofline, Spot
-    from berth.predictor.graphs.what_if import Change
     from berth.predictor.hardware.device import Numbers
 
 # ruff: noqa: PLC0415 - numpy and pydantic are slow, and other kinds of workload do without
@@ -177,8 +176,7 @@ class ModelRanking:
     """Number of model runs in a job; None: unknown."""
     rows: Sequence[ModelRow]
     memories: Memories
-    details: Sequence[tuple[Roofline, Sequence[Change]]]
-    """Each roofline, with the changes that would make the model faster."""
+    details: Sequence[Roofline]
     with_sources: bool
 
 
@@ -188,7 +186,7 @@ def model_report(ranking: ModelRanking) -> Report:
     graph, rows = ranking.graph, ranking.rows
     table = Table("Platforms ranked", MODEL, rows, [not row.can_act for row in rows])
     parts = [Part("", tables=[table])]
-    parts += [roofline_part(line, changes) for line, changes in ranking.details]
+    parts += [roofline_part(line) for line in ranking.details]
     parts.append(Part("", _notes(ranking)))
     if ranking.with_sources:
         parts.append(sources_part(ranking.forecast, [row.platform for row in rows]))
@@ -256,16 +254,13 @@ def operators_table(line: Roofline, most: int = MOST_OPERATORS) -> Table[tuple[S
     return Table(caption, OPERATORS, rows)
 
 
-def roofline_part(line: Roofline, changes: Sequence[Change]) -> Part:
-    """Return the report section on where a model's time goes on one platform, and which changes
-    would shorten it."""
+def roofline_part(line: Roofline) -> Part:
+    """Return the report section on where a model's time goes on one platform."""
     shares = ", ".join(f"{line.time_share(bound):.0%} {bound.value}" for bound in _BOUNDS)
     notes = []
     if left := line.spots[MOST_OPERATORS:]:
         share = sum(spot.seconds for spot in left) / sum(spot.seconds for spot in line.spots)
         notes.append(f"and {len(left)} more kinds of operators: {share:.1%}")
-    notes.append("What would help" if changes else "Nothing that was tried would help by over 2 %.")
-    notes += [f"  {change.sentence()}" for change in changes]
     title = f"{line.roof.platform}: {line.bound.value}-bound ({shares} of the time)"
     return Part(title, tables=[operators_table(line)], notes=notes)
 
@@ -316,11 +311,8 @@ def model_data(ranking: ModelRanking) -> dict[str, Any]:
                         operators_table(line, len(line.spots)).data(), line.spots, strict=True
                     )
                 ],
-                "what_if": [
-                    {"change": c.name, "to": c.to, "gain": c.gain, "note": c.note} for c in changes
-                ],
             }
-            for line, changes in ranking.details
+            for line in ranking.details
         ]
     return document
 

@@ -152,7 +152,7 @@ def dl(
 
     MODEL is an ONNX file (onnxruntime runs it; weights that it leaves out are made up), a glob of
     files, or a Python factory, package.module:function, that gives a PyTorch module. Interrupted, a
-    campaign with --output goes on where it stopped. Running out of memory is a result, not a failure.
+    campaign with --output goes on where it stopped. Running out of memory is a result.
     """
     check_name("--platform", platform)
     if advise is not None:

@@ -6,18 +6,14 @@ Times come from the forecast; their breakdown into operators comes from the roof
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from berth.pilot.errors import DocumentError
 from berth.plugin.cli.predict.asked import Asked
 from berth.plugin.report.of_model import Memories, ModelRanking, ModelRow, model_data, model_report
 from berth.plugin.report.of_training_step import StepRanking, StepRow, step_data, step_report
-from berth.plugin.workloads.files import MODEL_FILES, configuration
 
 if TYPE_CHECKING:
     from berth.pilot.platform import Platform
@@ -25,7 +21,6 @@ if TYPE_CHECKING:
     from berth.predictor.families.graph.workload import ModelWorkload
     from berth.predictor.graphs.graph import ModelGraph
     from berth.predictor.graphs.roofline import Roofline
-    from berth.predictor.graphs.what_if import Change
     from berth.predictor.hardware.roofs import Roof
 
 # ruff: noqa: PLC0415 - numpy and pydantic are slow, and a refusal needs neither
@@ -34,11 +29,10 @@ TRAINING_BUNDLE = "berth.dl-training-bundle/1"
 
 
 def predict_model(asked: Asked) -> None:
-    """Print platforms ranked for a model's inference run; with ``--roofline`` also bottlenecks
-    and useful changes."""
+    """Print platforms ranked for a model's inference run; with ``--roofline`` also its
+    bottlenecks."""
     from berth.predictor.families.graph.model import graph_of
     from berth.predictor.graphs.roofline import roofline
-    from berth.predictor.graphs.what_if import changes
     from berth.predictor.hardware.device import Numbers
     from berth.predictor.hardware.roofs import roofs
 
@@ -54,11 +48,9 @@ def predict_model(asked: Asked) -> None:
         for name in forecast.curves
     ]
     rows = sorted(map(memories.row, lines), key=_order)
-    details: list[tuple[Roofline, list[Change]]] = []
+    details: list[Roofline] = []
     if asked.roofline:
-        explained = [row.line for row in rows if row.platform in asked.names] or [rows[0].line]
-        at_batch = _at_batch(asked.path, asked.sizes)
-        details = [(line, changes(graph, line, at_batch)) for line in explained]
+        details = [row.line for row in rows if row.platform in asked.names] or [rows[0].line]
     name, steps = document.file or document.name, asked.workload.amount.steps
     ranking = ModelRanking(
         name, graph, forecast, steps, rows, memories, details, with_sources=asked.why
@@ -69,7 +61,7 @@ def predict_model(asked: Asked) -> None:
     elif asked.picture is not None:
         from berth.plugin.pictures import roofline as roofline_picture
 
-        roofline_picture.draw(asked.picture, name, [line for line, _ in details])
+        roofline_picture.draw(asked.picture, name, details)
         click.echo(f"picture written to {asked.picture}", err=True)
 
 
@@ -114,22 +106,6 @@ def _of_all(roof: Roof, gpus: int) -> Roof:
 
 def _order(row: ModelRow) -> tuple[bool, bool, float, str]:
     return not row.can_act, not row.line.fits, row.line.seconds.mid, row.platform
-
-
-def _at_batch(path: Path, sizes: Mapping[str, int]) -> Callable[[int], ModelGraph | None]:
-    """Return a function that reads the model at another batch size; that function returns None
-    where the model's file is not available."""
-    from berth.predictor.graphs.front_ends.any_model import of_path
-
-    def read(batch: int) -> ModelGraph | None:
-        if path.suffix not in MODEL_FILES and configuration(path) is None:
-            return None
-        try:
-            return of_path(path, batch=batch, sizes=sizes)
-        except DocumentError:
-            return None
-
-    return read
 
 
 def predict_training(asked: Asked) -> None:

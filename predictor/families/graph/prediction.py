@@ -62,7 +62,7 @@ def predict(
 
     ``platform``: a name or several, of platforms or accelerators (default: all known platforms).
     ``model``: a ModelGraph, or any input of ``any_model.graph_of``: the path of an ONNX file or
-    of a ``config.json``, a PyTorch module with ``inputs``, a Keras model, a Paddle layer.
+    of a ``config.json``, a PyTorch module with ``inputs``, a Keras model.
     ``precision``: ``fp32``, ``tf32``, ``fp16``, ``bf16`` or ``fp8`` (default: the model's own).
     Raises DocumentError, UsageError (unknown platform or precision) and ToolMissing.
     """

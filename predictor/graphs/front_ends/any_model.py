@@ -15,7 +15,6 @@ _FRONT_ENDS = (
     ("keras", "keras_model"),  # first: with PyTorch behind it, a Keras model is a module too
     ("tf_keras", "keras_model"),
     ("torch.nn", "torch_module"),
-    ("paddle", "paddle_layer"),
 )
 _CODE = {
     ".pt": "PyTorch", ".pth": "PyTorch", ".pt2": "PyTorch", ".ckpt": "PyTorch", ".keras": "Keras",
@@ -33,8 +32,8 @@ def graph_of(
     """Return the graph of a model at a batch size.
 
     ``model``: the path of an ONNX file or of a Hugging Face ``config.json`` (or its folder), a
-    ``torch.nn.Module`` with example ``inputs`` (a tuple or a mapping of tensors), a Keras model, or
-    a Paddle layer with ``inputs`` (its InputSpecs). ``sizes`` sets open dimensions by name.
+    ``torch.nn.Module`` with example ``inputs`` (a tuple or a mapping of tensors), or a Keras
+    model. ``sizes`` sets open dimensions by name.
     Raises DocumentError, UsageError, or ToolMissing where the framework is not installed.
     """
     if isinstance(model, str | Path):
@@ -47,7 +46,7 @@ def graph_of(
             return graph
     raise UsageError(
         f"a {type(model).__name__} is no model that Berth knows",
-        hint="give an ONNX file, a config.json, or a PyTorch, Keras or Paddle model",
+        hint="give an ONNX file, a config.json, or a PyTorch or Keras model",
     )
 
 

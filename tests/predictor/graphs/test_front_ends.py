@@ -209,40 +209,6 @@ def test_a_keras_model_that_fails_costs_a_sentence(keras, monkeypatch) -> None:
         graph_of(keras)
 
 
-class Layer:
-    """Stands in for a Paddle layer."""
-
-    def eval(self) -> None:
-        pass
-
-
-@pytest.fixture
-def paddle(monkeypatch):
-    def export(layer, path: str, *, input_spec, opset_version: int) -> None:
-        assert (input_spec, opset_version) == (["spec"], 17)
-        Path(f"{path}.onnx").write_bytes(convolutional().SerializeToString())
-
-    module = types.ModuleType("paddle")
-    module.onnx = types.SimpleNamespace(export=export)
-    monkeypatch.setitem(sys.modules, "paddle", module)
-    monkeypatch.setitem(sys.modules, "paddle2onnx", types.ModuleType("paddle2onnx"))
-    monkeypatch.setattr(Layer, "__module__", "paddle.nn.layer")
-    return Layer()
-
-
-def test_a_paddle_layer_goes_by_paddle_onnx(paddle) -> None:
-    assert graph_of(paddle, batch=5, inputs=["spec"]).batch == 5
-    with pytest.raises(UsageError, match="needs its input specifications"):
-        graph_of(paddle)
-
-
-def test_a_framework_that_is_not_installed_is_named(paddle, monkeypatch) -> None:
-    monkeypatch.setitem(sys.modules, "paddle2onnx", None)
-    with pytest.raises(ToolMissing, match="paddle2onnx is not available") as error:
-        graph_of(paddle, inputs=["spec"])
-    assert error.value.hint == "pip install paddle2onnx"
-
-
 @pytest.mark.parametrize("name", ["m.pt", "m.keras", "m.h5", "m.pdmodel", "m.safetensors"])
 def test_files_that_may_run_code_are_not_opened(tmp_path: Path, name: str) -> None:
     (tmp_path / name).write_bytes(b"PK")
@@ -266,9 +232,9 @@ def test_what_is_no_model_is_named() -> None:
 def test_front_ends_import_no_framework_by_themselves() -> None:
     program = (
         "import importlib, sys\n"
-        "for name in ('any_model', 'torch_module', 'keras_model', 'paddle_layer', 'huggingface'):\n"
+        "for name in ('any_model', 'torch_module', 'keras_model', 'huggingface'):\n"
         "    importlib.import_module(f'berth.predictor.graphs.front_ends.{name}')\n"
-        "heavy = ('torch', 'keras', 'paddle', 'transformers', 'onnx')\n"
+        "heavy = ('torch', 'keras', 'transformers', 'onnx')\n"
         "print(*[m for m in heavy if m in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)

@@ -1,24 +1,21 @@
-"""The roofline of a model: never above the roofs, and what-ifs are the same sum done again."""
+"""The roofline of a model: never above the roofs, and platforms are ranked by it."""
 
 from __future__ import annotations
 
 import json
-import re
 from pathlib import Path
 
 import numpy as np
 import pytest
 import toy_profiles
 from command_line import run
-from onnx import helper
-from small_models import constant, convolutional, graph_of, model, tensor
+from small_models import convolutional, graph_of, tensor
 
 from berth.pilot.documents import to_json
 from berth.pilot.errors import ToolMissing, UsageError
 from berth.predictor.core.prediction import Basis, Bound
 from berth.predictor.graphs.graph import ModelGraph
 from berth.predictor.graphs.roofline import Roofline, load_of, operator_times, roofline, shares
-from berth.predictor.graphs.what_if import changes, fused
 from berth.predictor.hardware import platforms
 from berth.predictor.hardware.device import Numbers
 from berth.predictor.hardware.roofs import Roof, roof_of, roofs
@@ -81,69 +78,6 @@ def test_small_work_is_bound_by_launches() -> None:
     assert found.time_share(Bound.LAUNCH) > 0.95
 
 
-def test_fusion_saves_what_lies_between() -> None:
-    nodes = [
-        helper.make_node("Conv", ["x", "w"], ["c"], pads=[1, 1, 1, 1]),
-        helper.make_node("Relu", ["c"], ["r"]),
-        helper.make_node("Sigmoid", ["r"], ["y"]),
-    ]
-    graph = graph_of(model(nodes, [constant("w", 8, 3, 3, 3)]), batch=4)
-    load, merged = fused(graph, Numbers.FP32)
-    assert (len(load), merged) == (1, 2)
-    between = 4 * 8 * 8 * 8 * 4
-    assert load.activation_bytes[0] == 4 * 3 * 8 * 8 * 4 + between
-    assert load.flops[0] == graph.total_flops
-
-
-def test_what_two_read_is_not_fused_away() -> None:
-    nodes = [
-        helper.make_node("Relu", ["x"], ["r"]),
-        helper.make_node("Sigmoid", ["r"], ["s"]),
-        helper.make_node("Add", ["r", "s"], ["y"]),
-    ]
-    load, merged = fused(graph_of(model(nodes), batch=1), Numbers.FP32)
-    assert (len(load), merged) == (2, 1)
-    whole = load_of(graph_of(model(nodes), batch=1), Numbers.FP32)
-    assert load.activation_bytes.sum() < whole.activation_bytes.sum()
-
-
-def test_changes_are_what_the_roofline_says(wide: ModelGraph) -> None:
-    now = roofline(wide, A100)
-    found = {c.name: c for c in changes(wide, now, lambda _: None)}
-    assert "batch" not in found  # the batch is fixed
-    half = found["precision"]
-    told = roofline(wide, A100, Numbers(half.to)).seconds.mid
-    assert half.gain == pytest.approx(now.seconds.mid / told)
-    assert half.to != Numbers.FP8.value  # an A100 has no units for it
-    assert all(c.gain >= 1.02 for c in found.values())
-
-
-def test_a_larger_batch_helps_where_launches_bound() -> None:
-    made = convolutional()
-    now = roofline(graph_of(made, batch=1), A100)
-    found = changes(graph_of(made, batch=1), now, lambda n: graph_of(made, batch=n))
-    batch = next(c for c in found if c.name == "batch")
-    assert batch.to == "batch 16"
-    assert 12 < batch.gain <= 16
-
-
-def test_no_batch_is_advised_that_does_not_fit(wide: ModelGraph) -> None:
-    tight = Roof(**{name: getattr(A100, name) for name in Roof.__slots__}
-                 | {"memory_bytes": roofline(wide, A100).least_memory_bytes * 1.1})  # fmt: skip
-    now = roofline(wide, tight)
-    assert now.fits
-    asked: list[int] = []
-
-    def at_batch(batch: int) -> ModelGraph:
-        asked.append(batch)
-        made = convolutional(blocks=4, channels=256)
-        made.graph.input[0].CopyFrom(tensor("x", "N", 3, 56, 56))
-        return graph_of(made, batch=batch)
-
-    assert "batch" not in {c.name for c in changes(wide, now, at_batch)}
-    assert asked == [64]
-
-
 @pytest.mark.slow
 def test_shares_are_those_that_the_measurements_give() -> None:
     pytest.importorskip("pandas")
@@ -179,14 +113,11 @@ def test_platforms_are_ranked_by_time(written: Path, capsys: pytest.CaptureFixtu
     assert "energy_j" in data["unverified"]
 
 
-def test_the_report_names_the_bottleneck_and_what_helps(
-    written: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_report_names_the_bottleneck(written: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run("predict", written, "--roofline", "--platform", "a100-40gb") == 0
     shown = capsys.readouterr().out
     assert "a100-40gb: launch-bound" in shown
     assert "Conv 3x3" in shown
-    assert re.search(r"What would help\n +batch 16: ", shown)
 
 
 @pytest.mark.parametrize(
