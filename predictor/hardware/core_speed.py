@@ -33,6 +33,7 @@ from berth.predictor.hardware.processor import (
     nearest_processors,
     processors,
     simplified_model,
+    tells_only_core,
 )
 
 SAME_CORE_DEVIATION = 0.12
@@ -57,6 +58,8 @@ def core_score(platform: Platform) -> CoreScore | None:
         return None
     signature = platform.signature
     named = platform.processor or platform.name
+    if find_processor(named) is None and tells_only_core(named):
+        return signature.core_score or _benchmarked(signature) or _catalogued(named)
     return signature.core_score or _catalogued(named) or _benchmarked(signature)
 
 

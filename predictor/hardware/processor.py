@@ -215,18 +215,19 @@ def may_be_same_processor(first: str, second: str) -> bool:
     or if one of them tells only the core that the other has (``Neoverse-N1``, ``AMD EPYC (family
     25 model 1)``).
     """
-    names = [
-        name if all(map(_FAMILY.search, (first, second))) else _FAMILY.sub("", name)
-        for name in (first, second)
-    ]
-    if simplified_model(names[0]) == simplified_model(names[1]):
+    if all(map(_FAMILY.search, (first, second))):
+        return simplified_model(first) == simplified_model(second)
+    plain = [simplified_model(_FAMILY.sub("", name)) for name in (first, second)]
+    if plain[0] == plain[1]:
         return True
     models = find_processor(first), find_processor(second)
     if all(models):
         return models[0] is models[1]
-    one, other = core_named(first), core_named(second)
-    return one is not None and one is other and (_only_core(first, one) or _only_core(second, one))
+    return core_named(first) is core_named(second) and any(map(tells_only_core, (first, second)))
 
 
-def _only_core(name: str, core: Core) -> bool:
-    return bool(_FAMILY.search(name)) or simplified_model(name) == simplified_model(core.name)
+def tells_only_core(name: str) -> bool:
+    """Return whether a name tells the core of a processor, but neither its model nor its clock."""
+    core = core_named(name)
+    plain = core is not None and simplified_model(name) == simplified_model(core.name)
+    return core is not None and (plain or bool(_FAMILY.search(name)))

@@ -72,6 +72,7 @@ def test_the_first_version_of_a_xeon_is_in_the_catalogue_by_its_name_in_linux() 
         ("AMD EPYC (family 25 model 17)", "AMD EPYC 7763 64-Core Processor", False),
         ("AMD EPYC (family 25 model 17)", "AMD EPYC", True),
         ("AMD EPYC (family 25 model 17)", "AMD EPYC (family 25 model 1)", False),
+        ("AMD EPYC (family 25 model 48)", "AMD EPYC (family 25 model 1)", False),
         ("AMD EPYC 7742 64-Core Processor", "AMD EPYC 7702 64-Core Processor", False),
         ("ARM part 0xd85", "aarch64", False),
     ],
