@@ -16,7 +16,7 @@ from berth.pilot.plausible import is_contention
 from berth.pilot.profile import Profile
 from berth.pilot.units import parse_bytes, parse_duration_s
 from berth.plugin.scheduler import Scheduler, states_of
-from berth.plugin.scheduler.states import default_memory_of
+from berth.plugin.scheduler.states import own_queues_of
 from berth.plugin.site.site import Site
 from berth.plugin.workloads.names import caller
 from berth.policies import Decider, Decision, Request, Resources
@@ -67,10 +67,11 @@ def place(
         try:
             facts = scheduler.read()
             states = states_of(facts, site.candidates)
-            if request.wants_placement:  # default memory: that of its own queue
+            if request.wants_placement:
                 queue = request.queue or site.reference_queue
-                default = default_memory_of(facts).get(queue)
-                request = replace(request, default_memory=default)
+                own = own_queues_of(facts, ()).get(queue)
+                if own is not None:  # its memory and time limit; a person asks for other places
+                    request = replace(request, own=replace(own, bounds=None))
         except BerthError as error:
             notes.append(f"The present state is not known: {error.message}.")
     policy = replace(site.policy, strict=strict, objective=objective or site.policy.objective)

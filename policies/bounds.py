@@ -101,9 +101,8 @@ def over_bounds(
     """Return which queue limit the job would break, as the end of a sentence; None: it breaks
     none.
     """
-    unlike = _unlike_its_own(request, bounds)
-    if unlike is not None or bounds is UNBOUNDED or bounds == UNBOUNDED:
-        return unlike
+    if bounds is UNBOUNDED or bounds == UNBOUNDED:
+        return None
     nodes = max(1, held.nodes)
     cores = cores_on_node(request, held, candidate, bounds)
     memory = memory_on_node(request, held, candidate, bounds)
@@ -130,27 +129,6 @@ def over_bounds(
             return f"allows {formatted(limit)} {subject} and it needs {formatted(needed)}"
     if nodes < bounds.min_nodes:
         return f"wants at least {bounds.min_nodes} nodes a job and it needs {nodes}"
-    return None
-
-
-def _unlike_its_own(request: Request, bounds: QueueBounds) -> str | None:
-    """Return what the job gets by default in its own queue but not in this one; None: nothing is
-    missing.
-
-    A script may depend on such defaults: whole nodes, cores that come with GPUs, or one core per
-    step.
-    """
-    own = request.default_memory
-    if own is None:
-        return None
-    if own.whole_nodes and not bounds.exclusive and not request.needs.exclusive:
-        return "gives parts of nodes, and its own queue gives whole ones"
-    asks_for_cores = request.needs.cores_per_gpu or request.resources.cpus_per_task > 1
-    cores_here = max(1, bounds.default_cores_per_gpu)
-    if request.resources.gpus and not asks_for_cores and own.cores_per_gpu > cores_here:
-        return f"gives {cores_here} cores with a GPU, and its own queue {own.cores_per_gpu}"
-    if request.packs_steps and bounds.cpus_per_core > own.cpus_per_core:
-        return "counts threads of a core as cores, and the script starts several steps at once"
     return None
 
 

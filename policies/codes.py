@@ -44,6 +44,7 @@ class Code(StrEnum):
     MOVED_BY_HAND = "moved-by-hand"
     TOGETHER = "together"
     NO_CANDIDATE = "no-candidate"
+    STAYS = "stays"
 
     # One candidate is ruled out.
     CANNOT_RUN = "cannot-run"
@@ -64,6 +65,13 @@ class Code(StrEnum):
     LESS_TIME = "less-time"
     BILLS_MORE = "bills-more"
     PREEMPTIBLE = "preemptible"
+    LOWER_PRIORITY = "lower-priority"
+    SHARED_CORES = "shared-cores"
+    WHOLE_NODES = "whole-nodes"
+    PART_OF_NODE = "part-of-node"
+    HARDWARE_THREADS = "hardware-threads"
+    ADDED_GPUS = "added-gpus"
+    NO_BETTER = "no-better"
     NOT_BY_FIT = "not-by-fit"
     SLOWER = "slower"
     ACCOUNT_LIMIT = "account-limit"
@@ -141,10 +149,17 @@ CHECKED_IN_ORDER: tuple[Code, ...] = (
     Code.QUEUE_LIMIT,
     Code.NOT_ASSOCIATED,
     Code.ACCOUNT_LIMIT,
-    Code.LESS_MEMORY,
     Code.LESS_TIME,
     Code.PREEMPTIBLE,
+    Code.LOWER_PRIORITY,
+    Code.SHARED_CORES,
+    Code.WHOLE_NODES,
+    Code.PART_OF_NODE,
+    Code.HARDWARE_THREADS,
+    Code.LESS_MEMORY,
+    Code.ADDED_GPUS,
     Code.BILLS_MORE,
+    Code.NO_BETTER,
     Code.NOT_BY_FIT,
     Code.SLOWER,
     Code.OTHER_SLICE,

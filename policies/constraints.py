@@ -181,10 +181,14 @@ def gres_matches(asked: str, offered: str | None) -> bool:
     """
     if offered is None or "," in asked:
         return False
-    parts = asked.removeprefix("gres/").removeprefix("gres:").replace("=", ":").split(":")
-    if parts[-1].isdigit():
-        parts.pop()
+    parts = gres_type(asked).split(":")
     return offered.split(":")[: len(parts)] == parts
+
+
+def gres_type(asked: str) -> str:
+    """Return the type of the requested GPUs without their count: ``gpu`` or ``gpu:h200``."""
+    parts = asked.removeprefix("gres/").removeprefix("gres:").replace("=", ":").split(":")
+    return ":".join(parts[:-1] if parts[-1].isdigit() else parts)
 
 
 def asks_for_none(asked: str) -> bool:
@@ -398,10 +402,18 @@ def admitted_s(request: Request, candidate: Candidate, settings: PolicySettings)
 
 
 def present_limit_s(request: Request, candidate: Candidate) -> float | None:
-    """Return the job's time limit in seconds if Berth changes nothing; None: no limit."""
+    """Return the job's time limit in seconds where no prediction raises it; None: no limit.
+
+    A job that names none keeps the limit of its own queue where that is longer than the default.
+    """
     if request.time_limit_s is not None:
         return request.time_limit_s
-    return candidate.max_time_s if candidate.default_time_s is None else candidate.default_time_s
+    longest_s = candidate.max_time_s
+    default_s = candidate.default_time_s or longest_s
+    own_s = None if request.own is None else request.own.limit_s
+    if own_s is None or default_s is None:
+        return default_s
+    return max(default_s, own_s if longest_s is None else min(own_s, longest_s))
 
 
 OF_KIND: tuple[LastingConstraint, ...] = (

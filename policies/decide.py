@@ -3,7 +3,9 @@
 Steps of a decision:
 - exclude the candidates that do not suit the job (``constraints``);
 - score the others (``objectives``) and cache their order (``ranking``);
-- exclude those that cannot take the job now (``present``) and add expected waits to the scores;
+- exclude those that cannot take the job now (``present``) or would give it less than it has as
+  written (``gate``), and add expected waits to the scores;
+- leave the job as it is where no place is better than that (``staying``);
 - compute the changes to the job for the best candidate (``edits``);
 - list equally good candidates beside the best (``lists``);
 - write the reason as one sentence (``sentences``).
@@ -11,6 +13,7 @@ Steps of a decision:
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
@@ -18,9 +21,10 @@ from berth.policies import digest, sentences
 from berth.policies.arrays import makespan
 from berth.policies.codes import Code
 from berth.policies.constraints import Exclusion, present_limit_s
-from berth.policies.edits import edit_of, raised_limit_s, without_needless_type
+from berth.policies.edits import edit_of, raised_limit_s, with_kept_limit, without_needless_type
 from berth.policies.fit import Fit, asks_for_fit
 from berth.policies.fit_lists import Now, fit_list, joined, unpredicted_beside, with_fitting
+from berth.policies.gate import move_of
 from berth.policies.grounds import ground_of, ground_of_ratios
 from berth.policies.lists import listed_beside, with_queues
 from berth.policies.objectives import OBJECTIVES, Estimate, Term
@@ -29,6 +33,7 @@ from berth.policies.present import Moment, excluded_now
 from berth.policies.ranking import SHAPES_KEPT, Assessed, Assessments, Ranking, order
 from berth.policies.settings import PolicySettings
 from berth.policies.slice_choice import one_of_each
+from berth.policies.staying import Staying, runs_nowhere, staying_of
 from berth.policies.values import (
     Candidate,
     CandidateState,
@@ -117,14 +122,19 @@ class Decider:
             return self._placed_by_fit(inputs, request, states) or self._decision(
                 inputs, forecast, Code.NO_WORKLOAD, sentences.NO_WORKLOAD
             )
-        fitting, ruled_out = self._sorted_out(request, states, forecast)
+        staying = self._staying(request, states, forecast)
+        fitting, ruled_out = self._sorted_out(request, states, forecast, staying)
         ranked = (*fitting, *ruled_out)
-        if not fitting:
+        best = fitting[0] if fitting else None
+        if staying is not None and not self._is_better(best, staying, ruled_out):
+            return self._decision(
+                inputs, forecast, Code.STAYS, staying.sentence(best), ranked=ranked
+            )
+        if best is None:
             placed = by_fit and self._placed_by_fit(inputs, request, states, forecast, ruled_out)
             return placed or self._decision(
                 inputs, forecast, *self._nothing_fits(request, ruled_out), ranked=ranked
             )
-        best = fitting[0]
         place = self._by_name[best.candidate]
         edit = without_needless_type(
             edit_of(request, place, best, forecast, self.settings),
@@ -146,10 +156,13 @@ class Decider:
                 before, after = [], [*before, *after]
             edit, joining = joined(edit, before, after), [*before, *after]
             ranked = (*fitting, *with_fitting(ruled_out, joining))
+        listed = [place, *(self._by_name[each.candidate] for each in beside)]
+        edit = with_kept_limit(edit, request, [*listed, *(fit.candidate for fit in joining)])
         reason = ""
         if self._explains:
-            reason = self._reason(request, forecast, fitting, ruled_out, beside)
+            reason = self._reason(request, forecast, fitting, ruled_out, beside, staying)
             reason += sentences.joining(joining)
+            reason += self._costs_more(request, best, states, staying)
         return self._decision(inputs, forecast, Code.PLACED, reason, ranked=ranked, edit=edit)
 
     def _nothing_fits(self, request: Request, ruled_out: Sequence[Ranked]) -> tuple[str, str]:
@@ -189,11 +202,45 @@ class Decider:
         state = states.get(ranked.candidate)
         return self.objective.terms(self._at_present(estimate, request, state))
 
+    def _staying(
+        self, request: Request, states: Mapping[str, CandidateState], forecast: Forecast
+    ) -> Staying | None:
+        """Return what is predicted of the job as written; None: nothing is."""
+        if request.own is None or self.objective.baseline:
+            return None
+        return staying_of(
+            request, self.ranking.of(request, forecast), states,
+            self._at_present, self.objective.score,
+        )  # fmt: skip
+
+    def _is_better(
+        self, best: Ranked | None, staying: Staying, ruled_out: Sequence[Ranked]
+    ) -> bool:
+        """Return whether a move beats staying; a MIG slice is chosen by its size (``slices``)."""
+        if best is None:
+            return all(ranked.code != Code.NO_BETTER for ranked in ruled_out)
+        return staying.beaten_by(best) or self._by_name[best.candidate].slice_of is not None
+
+    def _costs_more(
+        self,
+        request: Request,
+        best: Ranked,
+        states: Mapping[str, CandidateState],
+        staying: Staying | None,
+    ) -> str:
+        """Return the sentence for a job that is billed more than as written; empty: it is not."""
+        move = move_of(
+            request, self._by_name[best.candidate], best.resources, states.get(best.candidate),
+            _run_ratio(best, staying),
+        )  # fmt: skip
+        return "" if move is None else sentences.costs_more(move.bill_ratio)
+
     def _sorted_out(
         self,
         request: Request,
         states: Mapping[str, CandidateState],
         forecast: Forecast,
+        staying: Staying | None,
     ) -> tuple[list[Ranked], list[Ranked]]:
         """Return the candidates that fit now, best first, and the excluded candidates, sorted by
         name.
@@ -205,15 +252,16 @@ class Decider:
                 continue
             state = states.get(assessed.candidate.name)
             ranked = self._scored(request, assessed, state)
-            excluded = self._excluded(request, assessed, state, forecast)
-            if excluded is None:
-                fitting.append(ranked)
-            else:
-                ruled_out.append(
-                    ranked._replace(
-                        score=None, excluded=excluded.sentence, code=excluded.code.value
-                    )
+            if staying is not None and assessed.candidate.slice_of is None:
+                ranked = staying.no_worse(ranked)
+            excluded = ranked.score is not None and self._excluded(
+                request, assessed, state, forecast, staying
+            )
+            if excluded:
+                ranked = ranked._replace(
+                    score=None, excluded=excluded.sentence, code=excluded.code.value
                 )
+            (ruled_out if ranked.score is None else fitting).append(ranked)
         fitting.sort(key=order)
         if self._has_slices:
             fitting, passed_over = one_of_each(fitting, self._by_name, self.settings.slices)
@@ -227,6 +275,7 @@ class Decider:
         assessed: Assessed,
         state: CandidateState | None,
         forecast: Forecast,
+        staying: Staying | None,
     ) -> Exclusion | None:
         candidate, ranked, settings = assessed.candidate, assessed.ranked, self.settings
         limit_s = None
@@ -235,8 +284,11 @@ class Decider:
                 limit_s = raised_limit_s(request, candidate, ranked, settings)
             limit_s = limit_s or present_limit_s(request, candidate)
         return excluded_now(
-            Moment(request, candidate, settings, ranked.resources, state, self._now_s, limit_s)
-        )
+            Moment(
+                request, candidate, settings, ranked.resources, state, self._now_s, limit_s,
+                _run_ratio(ranked, staying),
+            )
+        )  # fmt: skip
 
     def _scored(self, request: Request, assessed: Assessed, state: CandidateState | None) -> Ranked:
         """Return the ranked candidate with its score for the present state."""
@@ -302,6 +354,7 @@ class Decider:
         fitting: Sequence[Ranked],
         ruled_out: Sequence[Ranked],
         beside: Sequence[Ranked],
+        staying: Staying | None,
     ) -> str:
         best = fitting[0]
         placed = sentences.placed(
@@ -313,6 +366,8 @@ class Decider:
             unit=forecast.unit,
             is_slice=self._by_name[best.candidate].slice_of is not None,
             beside=beside,
+            than_staying=None if staying is None else staying.score / (best.score or math.inf),
+            runs_only_here=runs_nowhere(request, self.ranking.of(request, forecast)),
         )
         return placed + sentences.short_of_memory(request.resources.memory_bytes_per_node, best)
 
@@ -360,6 +415,14 @@ class Decider:
             code=str(code),
             ground=ground_of(code, forecast, ranked[0] if ranked else None),
         )
+
+
+def _run_ratio(ranked: Ranked, staying: Staying | None) -> float:
+    """Return the predicted run time at a place divided by that of the job as written, at most 1:
+    whether a slower place is worth it is the objective's question."""
+    if staying is None or ranked.runtime_s is None or staying.runtime_s <= 0:
+        return 1.0
+    return min(1.0, ranked.runtime_s.mid / staying.runtime_s)
 
 
 def _left_alone(

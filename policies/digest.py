@@ -48,7 +48,7 @@ def of_request(request: Request) -> str:
         f"{(q.user, q.account, q.qos, q.queue, q.pinned, q.features, q.gres, q.workload)} "
         f"{_stable(q.allowed_queues)} "
         f"{'' if q.needs is NO_NEEDS or q.needs == NO_NEEDS else q.needs} {q.component} "
-        f"{q.default_memory} {q.default_limit_s} {q.keeps_shape} {q.follows_shape} {q.packs_steps} "
+        f"{q.own} {q.keeps_shape} {q.follows_shape} {q.packs_steps} "
         f"{q.slices_from_use}"
     )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import replace
 
 from berth.policies.constraints import names_no_type, present_limit_s
@@ -41,6 +42,21 @@ def edit_of(
             raised_limit_s(request, candidate, best, settings) if forecast.whole_job else None
         ),
     )
+
+
+def with_kept_limit(edit: Edit, request: Request, places: Iterable[Candidate]) -> Edit:
+    """Return the edit with the time limit of the job's own queue, where the job names none and
+    would get less by default at one of the places."""
+    if edit.queue is None or edit.time_limit_s is not None or request.time_limit_s is not None:
+        return edit
+    limits_s = [
+        (place.default_time_s or place.max_time_s or math.inf, present_limit_s(request, place))
+        for place in places
+    ]
+    kept_s = min((limit_s for _, limit_s in limits_s if limit_s is not None), default=None)
+    if kept_s is None or all(by_default_s >= kept_s for by_default_s, _ in limits_s):
+        return edit
+    return replace(edit, time_limit_s=kept_s)
 
 
 def without_needless_type(

@@ -15,7 +15,6 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from berth.pilot.units import format_bytes, format_seconds
-from berth.policies.bounds import billing
 from berth.policies.codes import Code
 from berth.policies.constraints import (
     Case,
@@ -25,14 +24,15 @@ from berth.policies.constraints import (
     has_features,
     memory_fits,
     names_no_type,
+    present_limit_s,
     runs_there,
 )
-from berth.policies.memory import held_where_it_was, with_memory
+from berth.policies.memory import with_memory
 from berth.policies.objectives.costs import expected_wait_s
 from berth.policies.present import Moment, excluded_now
 from berth.policies.settings import PolicySettings, UntypedGpus
 from berth.policies.translate import translate
-from berth.policies.values import UNBOUNDED, Candidate, CandidateState, Request, Resources
+from berth.policies.values import Candidate, CandidateState, Request, Resources
 from berth.predictor.core.forecast import Forecast
 from berth.predictor.core.prediction import MemoryUse
 
@@ -52,10 +52,6 @@ class Fit(NamedTuple):
     """Expected seconds until the job starts there."""
     last_resort: Exclusion | None = None
     """Why the candidate is used only where the job fits nowhere else; None: no such reason."""
-    billed: tuple[float, float] = (0.0, 0.0)
-    """What the job is billed there (``bounds.billing``)."""
-    is_default: bool = False
-    """True: the candidate is of the queue of jobs that name none."""
     sure: bool = True
     """False: the scheduler may refuse a list with this queue, because its nodes are not known."""
 
@@ -108,19 +104,17 @@ def fit_on(
     held = _lacks_choice(request, place) or _held(request, place)
     if isinstance(held, Exclusion):
         return held
-    excluded = (
-        _any_gpu(request, place, held, state, settings)
-        or _asks_for_more_time(request, place)
-        or _less_memory(request, state)
+    excluded = _any_gpu(request, place, held, state, settings) or _asks_for_more_time(
+        request, place
     )
     if excluded is None and forecast is not None:
         case = Case(request, place, settings, forecast, held, None, None, memory)
         excluded = runs_there(case) or _too_little_memory(case)
     if excluded is not None:
         return excluded
-    limit_s = request.time_limit_s or request.default_limit_s or place.default_time_s
+    limit_s = present_limit_s(request, place)
     place = _counted_in_cores(place, candidate.cores_per_node)  # as limits of queues count
-    moment = Moment(request, place, settings, held, state, now_s, limit_s or place.max_time_s)
+    moment = Moment(request, place, settings, held, state, now_s, limit_s)
     excluded, passing = _excluded_at_present(moment)
     if excluded is not None:
         return excluded
@@ -128,9 +122,7 @@ def fit_on(
         candidate,
         held,
         expected_wait_s(held, request.time_limit_s or _UNKNOWN_TIME_S, state),
-        passing or last_resort or _less_time(request, place),
-        billing(request, held, place, UNBOUNDED if state is None else state.bounds),
-        is_default=state is not None and state.is_default,
+        passing or last_resort,
         sure=state is not None and (state.node_sizes is not None or not state.refuses_lists),
     )
 
@@ -259,34 +251,4 @@ def _asks_for_more_time(request: Request, place: Candidate) -> Exclusion | None:
     return Exclusion(
         Code.ASKED_TIME_OVER_QUEUE,
         f"you asked for {format_seconds(limit_s)}; {place.queue} allows {format_seconds(longest)}",
-    )
-
-
-def _less_memory(request: Request, state: CandidateState | None) -> Exclusion | None:
-    """Exclude a queue whose default memory is below what the job gets where it was written."""
-    if request.resources.memory_bytes_per_node is not None or state is None:
-        return None
-    if request.default_memory is None or state.default_memory is None:
-        return None
-    before = held_where_it_was(request)
-    after = held_where_it_was(replace(request, default_memory=state.default_memory))
-    if before is None or after is None or after >= before:
-        return None
-    return Exclusion(
-        Code.LESS_MEMORY,
-        f"jobs without a memory request get {format_bytes(after)} a node here and "
-        f"{format_bytes(before)} where this one was submitted",
-    )
-
-
-def _less_time(request: Request, place: Candidate) -> Exclusion | None:
-    """Exclude a queue whose longest job is shorter than the limit that the job, which names none,
-    gets where it was written."""
-    before, longest = request.default_limit_s, place.max_time_s
-    if request.time_limit_s is not None or before is None or longest is None or longest >= before:
-        return None
-    return Exclusion(
-        Code.LESS_TIME,
-        f"jobs without a time limit get {format_seconds(before)} where this one was submitted; "
-        f"{place.queue} allows {format_seconds(longest)}",
     )

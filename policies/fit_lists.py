@@ -1,7 +1,6 @@
 """Lists of queues by fit: for jobs without a usable prediction, and beside a predicted best place.
 
-A list holds no queue that interrupts its jobs or bills them more than the default queue does,
-unless the site allows it, and none of a last resort where others fit.
+A list holds no queue of a last resort where others fit.
 """
 
 from __future__ import annotations
@@ -14,6 +13,7 @@ from typing import NamedTuple
 from berth.policies.by_ratio import slower_of, times_of
 from berth.policies.codes import NOT_PREDICTED, OVER_TIME, Code
 from berth.policies.constraints import Exclusion
+from berth.policies.edits import with_kept_limit
 from berth.policies.fit import Fit, as_it_is_written, fit_on
 from berth.policies.memory import memory_form
 from berth.policies.settings import PolicySettings
@@ -22,7 +22,6 @@ from berth.predictor.core.forecast import Forecast
 
 LONGEST_LIST = 1_000
 """Most characters in a job's list of queues; the submit filter accepts no longer list."""
-_SAME_BILL = 1 + 1e-9
 _NO_TIMES: Mapping[str, float] = MappingProxyType({})
 
 
@@ -75,7 +74,7 @@ def fit_list(
             fits.append(fit)
         else:
             unfit[candidate.name] = fit
-    used, left_out = _to_use(fits, now)
+    used, left_out = _to_use(fits)
     if not used:
         return None
     slower = slower_of(used, known, now.states, now.settings)
@@ -91,7 +90,9 @@ def fit_list(
     return FitList(
         tuple(used),
         tuple(ranked),
-        Edit(queue=_queues_of(used, now.settings)),
+        with_kept_limit(
+            Edit(queue=_queues_of(used, now.settings)), request, [fit.candidate for fit in used]
+        ),
         by_ratio=bool(times),
         slower=next((f"on {name} {why.sentence}" for name, why in slower.items()), ""),
     )
@@ -127,7 +128,7 @@ def unpredicted_beside(
         if isinstance(fit := _fit_on(edited, by_name[ranked.candidate], forecast, ranked, now), Fit)
         and fit.last_resort is None
     ]
-    used, _ = _to_use([of_best, *fits], now)
+    used, _ = _to_use([of_best, *fits])
     joining = [fit for fit in in_order(used) if fit.candidate.queue != best.queue]
     before = [fit for fit in joining if fit.order < of_best.order]
     return before, [fit for fit in joining if fit not in before]
@@ -206,53 +207,19 @@ def _fit_on(
     return fit
 
 
-def _to_use(fits: Sequence[Fit], now: Now) -> tuple[list[Fit], dict[str, Exclusion]]:
+def _to_use(fits: Sequence[Fit]) -> tuple[list[Fit], dict[str, Exclusion]]:
     """Return the candidates for the list, and why the others are not on it, by name."""
     left_out: dict[str, Exclusion] = {}
-    preemptible = {} if now.settings.fit.preemptible else _preemptible(fits, now.states)
-    fits = [fit for fit in fits if fit.candidate.name not in preemptible]
-    left_out |= preemptible
     first = min((fit.tier for fit in fits), default=0)
     used = [fit for fit in fits if fit.tier == first]
     if any(not fit.sure for fit in used) and any(fit.sure for fit in used):
         used = [fit for fit in used if fit.sure]
-    dearer = _dearer(used, now)
-    left_out |= dearer
-    used = [fit for fit in used if fit.candidate.name not in dearer]
     names = {fit.candidate.name for fit in used}
     for fit in fits:
         if fit.candidate.name not in names:
             unknown = Exclusion(Code.STALE_STATE, "its nodes are not known")
             left_out.setdefault(fit.candidate.name, fit.last_resort or unknown)
     return used, left_out
-
-
-def _preemptible(fits: Sequence[Fit], states: Mapping[str, CandidateState]) -> dict[str, Exclusion]:
-    reasons = {}
-    for fit in fits:
-        state = states.get(fit.candidate.name)
-        if state is not None and state.preemptible is not None:
-            reasons[fit.candidate.name] = Exclusion(Code.PREEMPTIBLE, state.preemptible)
-    return reasons
-
-
-def _dearer(fits: Sequence[Fit], now: Now) -> dict[str, Exclusion]:
-    """Return the candidates that bill the job more than the default queue; where it does not fit
-    in that one, more than the cheapest. None does where no queue has billing weights."""
-    states = (now.states.get(fit.candidate.name) for fit in fits)
-    weighted = any(state is not None and state.bounds.billing_weights for state in states)
-    if now.settings.fit.bills_more or not weighted:
-        return {}
-    compared = [fit for fit in fits if fit.is_default] or fits
-    most = [min(fit.billed[n] for fit in compared) * _SAME_BILL for n in (0, 1)]
-    text = "it bills the job more than the default partition does"
-    if not compared[0].is_default:
-        text = "it bills the job more than another place where it fits"
-    return {
-        fit.candidate.name: Exclusion(Code.BILLS_MORE, text)
-        for fit in fits
-        if any(fit.billed[n] > most[n] for n in (0, 1)) and not fit.is_default
-    }
 
 
 def _as_edited(request: Request, edit: Edit) -> Request | None:

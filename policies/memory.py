@@ -162,7 +162,9 @@ def _by_core(request: Request, candidate: Candidate, held: Resources, total: int
     asked, own = request.resources, own_cores_per_node(held)
     by_core = bytes_per_core_where_it_was(request) or 0
     same_shape = (held.tasks, held.cpus_per_task) == asked_shape(request)
-    cores = candidate.cores_per_node if request.needs.exclusive else own
+    cores = max(own, request.needs.min_cores_per_node)
+    if request.needs.exclusive:
+        cores = candidate.cores_per_node
     if not same_shape or _cores_where_it_was(request) > own_cores_per_node(asked):
         by_core = max(by_core if same_shape else 0, _in_mib(total / held.nodes / cores))
     return by_core * own

@@ -13,6 +13,7 @@ from berth.pilot.units import format_bytes, format_seconds
 from berth.policies.bounds import cores_on_node, holds, memory_on_node, over_bounds
 from berth.policies.codes import Code
 from berth.policies.constraints import Exclusion
+from berth.policies.gate import loss_of, move_of
 from berth.policies.limits import Denied, Scope, broken
 from berth.policies.memory import own_cores_per_node
 from berth.policies.settings import PolicySettings
@@ -32,6 +33,8 @@ class Moment:
     time_limit_s: float | None
     """The time limit that the job would have on the candidate, including a raise by Berth or the
     queue's default; None: unknown."""
+    run_ratio: float = 1.0
+    """Predicted run time there divided by that of the job as written, at most 1; 1: not known."""
 
 
 PresentConstraint = Callable[[Moment], Exclusion | None]
@@ -194,6 +197,12 @@ def nodes_hold_it(moment: Moment) -> Exclusion | None:
         f"it needs {needed} node{'s' * (needed != 1)} with {cores} cores and "
         f"{format_bytes(memory)}, and {there or 'none'} can be used now",
     )
+def loses_nothing(moment: Moment) -> Exclusion | None:
+    """Exclude a queue where the job would get less than in the queue where it was submitted."""
+    move = move_of(
+        moment.request, moment.candidate, moment.resources, moment.state, moment.run_ratio
+    )
+    return None if move is None else loss_of(move, moment.settings.gate)
 
 
 PRESENT: tuple[PresentConstraint, ...] = (
@@ -205,6 +214,7 @@ PRESENT: tuple[PresentConstraint, ...] = (
     within_queue_bounds,
     within_account_limits,
     nodes_hold_it,
+    loses_nothing,
 )
 """The present constraints in checking order: the first exclusion gives the reason."""
 

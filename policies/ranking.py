@@ -38,9 +38,9 @@ from berth.predictor.core.prediction import Basis, Interval, MemoryUse, Predicti
 SHAPES_KEPT = 1_000
 _WHO_ASKS = frozenset(
     ("user", "account", "qos", "allowed_queues", "workload", "opted_out", "component",
-     "scheduler_since_s")
+     "scheduler_since_s", "own")
 )  # fmt: skip
-"""Fields of a Request that its ranking does not depend on."""
+"""Fields of a Request that its ranking does not depend on; of ``own`` it depends on the limits."""
 _what_is_asked = attrgetter(
     *(field.name for field in fields(Request) if field.name not in _WHO_ASKS)
 )
@@ -85,7 +85,8 @@ class Ranking:
         """Return all candidates for the request: those that fit, best first, then those
         excluded.
         """
-        key = forecast.content_digest, _what_is_asked(request)
+        limit_s = None if request.own is None else request.own.limit_s
+        key = forecast.content_digest, _what_is_asked(request), request.default_memory, limit_s
         known = self._shapes.get(key)
         if known is None:
             unscored = None if self._unscored is None else self._unscored.get(key)

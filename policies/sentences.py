@@ -39,10 +39,14 @@ def placed(
     unit: Unit = Unit.JOB,
     is_slice: bool = False,
     beside: Sequence[Ranked] = (),
+    than_staying: float | None = None,
+    runs_only_here: bool = False,
 ) -> str:
-    """Return why the best candidate was chosen: its prediction, compared with the next best.
+    """Return why the best candidate was chosen: its prediction, compared with that of the job as
+    written, or where none is known with the next best.
 
-    ``beside``: further candidates in whose queues the job may start.
+    ``beside``: further candidates in whose queues the job may start. ``than_staying``: how many
+    times better it is than staying. ``runs_only_here``: the program cannot run as written.
     """
     assert best.runtime_s is not None  # noqa: S101 - it has a score
     runtime = best.runtime_s
@@ -54,6 +58,10 @@ def placed(
         f"{words or objective.superlative}: {_array(best)}"
         f"{format_seconds(runtime.mid)} ({spread}){per}{_learnt(best)}"
     )
+    if runs_only_here:
+        head = f"{head}; it cannot run where you sent it"
+    elif than_staying is not None:
+        head = f"{head}, {than_staying:.1f} times {objective.comparative} than where you sent it"
     if beside:
         names = ", ".join(ranked.candidate for ranked in beside)
         if settings.list_by is ListBy.START:
@@ -62,6 +70,8 @@ def placed(
     quicker = _quicker(best, [*others, *ruled_out])
     if quicker is not None:
         head = f"{head}; {quicker}"
+    if than_staying is not None or runs_only_here:
+        return f"{head}."
     next_best = next((ranked for ranked in others if ranked.guess == best.guess), None)
     if next_best is not None and next_best.score and best.score:
         ratio = next_best.score / best.score
@@ -114,6 +124,11 @@ def fits(placed: FitList, *, known: bool) -> str:
     if placed.by_ratio:
         return f"{head}; of places with room the one where it is fastest comes first."
     return f"{head}; no time is predicted well enough to choose among them."
+
+
+def costs_more(bill_ratio: float) -> str:
+    """Return the sentence for a job that is billed more than as written; empty: it is not."""
+    return f" It is billed {bill_ratio:.2g} times as much as there." if bill_ratio > 1.05 else ""
 
 
 def joining(fits: Sequence[Fit]) -> str:

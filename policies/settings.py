@@ -63,10 +63,23 @@ class FitSettings:
     on: bool = False
     unnamed_queue: bool = False
     """True: also jobs that name no queue, not only those that let Berth choose."""
-    bills_more: bool = False
-    """True: also queues that bill such a job more than the default queue does."""
+
+
+@dataclass(frozen=True, slots=True)
+class GateSettings:
+    """What a moved job may lose against where it was submitted (``policies.gate``)."""
+
+    bill_factor: float = 1.0
+    """Largest ratio of what the job is billed, for its predicted time where that is known."""
+    shorter_limit: bool = False
     preemptible: bool = False
-    """True: also queues where other jobs may interrupt it, and do not in the default queue."""
+    lower_priority: bool = False
+    shared_cores: bool = False
+    whole_nodes: bool = False
+    hardware_threads: bool = False
+    """True: hardware threads count as cores."""
+    less_memory: bool = False
+    added_gpus: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +122,7 @@ class PolicySettings:
     """Objective deadline: deadline of a job without one of its own, as a multiple of its time
     limit, counted from submission. None: such a job has no deadline."""
     fit: FitSettings = FitSettings()
+    gate: GateSettings = GateSettings()
     order: tuple[str, ...] = ()
     """Objective static-best: names of the candidates, best first."""
     control: float = field(default=0.0, repr=False)

@@ -75,10 +75,6 @@ class DefaultMemory:
     threads of a core."""
     whole_nodes: bool = False
     """True: every job of the queue gets whole nodes, with the memory of all their cores."""
-    cores_per_gpu: int = 0
-    """Cores that a job gets with each GPU without requesting them; 0: none."""
-    cpus_per_core: int = 1
-    """Number of hardware threads per core that the scheduler gives to jobs as separate CPUs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +98,8 @@ class Needs:
     """Node features that the user prefers but does not require."""
     finish_within_s: float | None = None
     """The deadline, in seconds from submission; None: the job states no deadline."""
+    never_requeue: bool = False
+    """True: the user forbade the scheduler to start the job again (``--no-requeue``)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,6 +137,63 @@ class Makespan(NamedTuple):
     def unequal(self) -> bool:
         """Return whether the tasks have different run times."""
         return self.work < self.tasks
+
+
+@dataclass(frozen=True, slots=True)
+class QueueBounds:
+    """Limits of a queue on each job. None: unlimited."""
+
+    min_nodes: int = 0
+    max_nodes: int | None = None
+    max_cores_per_node: int | None = None
+    max_memory_bytes_per_node: int | None = None
+    max_memory_bytes_per_core: int | None = None
+    default_memory_bytes_per_node: int | None = None
+    """Memory per node of a job that requests none."""
+    default_memory_bytes_per_core: int | None = None
+    max_time_s: float | None = None
+    default_time_s: float | None = None
+    exclusive: bool = False
+    """True: every job of the queue gets whole nodes."""
+    cpus_per_core: int = 1
+    """Hardware threads per core that the scheduler counts where a job holds a whole node."""
+    default_cores_per_gpu: int = 0
+    """Cores that a job gets with each GPU without requesting them; 0: none."""
+    weighted: bool = False
+    """True: the queue has its own billing weights, so limits on billing cannot be checked."""
+    billing_weights: tuple[tuple[str, float], ...] = ()
+    """Weight of each resource in the billing of a job, by the names in limits; memory by MiB.
+    Empty: a job is billed for its cores, or the weights are not known (``weighted``)."""
+    preemptible: str | None = None
+    """Why other jobs may interrupt jobs of this queue; None: they may not."""
+    jobs_per_core: int = 0
+    """Jobs that share a core whatever they ask for (``OverSubscribe=FORCE:2``); 0: a job that asks
+    for whole nodes gets them."""
+    priority_tier: int = 1
+    """Jobs of a queue with a higher tier are started before those of a lower one."""
+
+
+UNBOUNDED = QueueBounds()
+
+
+@dataclass(frozen=True, slots=True)
+class OwnQueue:
+    """The queue where a job was submitted: what the job gets if Berth leaves it alone."""
+
+    bounds: QueueBounds | None = None
+    """The queue's limits and rules; None: not known, so that nothing is compared with them."""
+    default_memory: DefaultMemory | None = None
+    """None: memory is not limited there."""
+    limit_s: float | None = None
+    """The time limit in seconds of a job that names none; None: no limit, or not known."""
+    cores_per_node: int = 1
+    """Cores of the queue's largest node, which a job on whole nodes may be billed."""
+    cpus_per_core: int = 1
+    """Fewest hardware threads that the scheduler counts on a core of any of its nodes."""
+    places: tuple[str, ...] = ()
+    """Names of the candidates that share working nodes with the queue: on these nodes the job may
+    start. Empty where the queue starts no jobs."""
+    pending_jobs: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,12 +238,8 @@ class Request:
     follows_shape: bool = False
     """True: the script starts as many tasks and threads as the scheduler gives to the job, so Berth
     may change both."""
-    default_memory: DefaultMemory | None = None
-    """The defaults of the queue in which the job runs if Berth leaves it alone. None: memory is not
-    limited there, or the user named a queue."""
-    default_limit_s: float | None = None
-    """The time limit in seconds that the job gets where it names none and Berth leaves it alone.
-    None: no limit, or not known."""
+    own: OwnQueue | None = None
+    """What the job gets if Berth leaves it alone. None: not known, or the user named a queue."""
     slices_from_use: bool = True
     """Whether a program known from past jobs alone may go to a MIG slice on which it never ran, by
     what it used of whole GPUs."""
@@ -201,39 +252,15 @@ class Request:
     """
 
     @property
+    def default_memory(self) -> DefaultMemory | None:
+        """Return the defaults of the job's own queue; None: memory is not limited there, or the
+        queue is not known."""
+        return None if self.own is None else self.own.default_memory
+
+    @property
     def array_tasks(self) -> int:
         """Return the number of tasks of the array; 1 for a single job."""
         return 1 if self.array is None else self.array.tasks
-
-
-@dataclass(frozen=True, slots=True)
-class QueueBounds:
-    """Limits of a queue on each job. None: unlimited."""
-
-    min_nodes: int = 0
-    max_nodes: int | None = None
-    max_cores_per_node: int | None = None
-    max_memory_bytes_per_node: int | None = None
-    max_memory_bytes_per_core: int | None = None
-    default_memory_bytes_per_node: int | None = None
-    """Memory per node of a job that requests none."""
-    default_memory_bytes_per_core: int | None = None
-    max_time_s: float | None = None
-    default_time_s: float | None = None
-    exclusive: bool = False
-    """True: every job of the queue gets whole nodes."""
-    cpus_per_core: int = 1
-    """Hardware threads per core that the scheduler counts where a job holds a whole node."""
-    default_cores_per_gpu: int = 0
-    """Cores that a job gets with each GPU without requesting them; 0: none."""
-    weighted: bool = False
-    """True: the queue has its own billing weights, so limits on billing cannot be checked."""
-    billing_weights: tuple[tuple[str, float], ...] = ()
-    """Weight of each resource in the billing of a job, by the names in limits; memory by MiB.
-    Empty: a job is billed for its cores, or the weights are not known (``weighted``)."""
-
-
-UNBOUNDED = QueueBounds()
 
 
 @dataclass(frozen=True, slots=True)
@@ -283,11 +310,6 @@ class CandidateState:
     """Why the queue takes no jobs, in the scheduler's word with its meaning; None: not reported."""
     default_memory: DefaultMemory | None = None
     """The queue's defaults; None: the scheduler does not allocate memory, or did not say."""
-    is_default: bool = False
-    """True: jobs that name no queue run in this one."""
-    preemptible: str | None = None
-    """Why other jobs may interrupt jobs of this queue, and not those of the default queue; None:
-    they may not."""
     node_sizes: tuple[tuple[int, int, int], ...] | None = None
     """(CPUs, memory in bytes, number of nodes) of the working nodes; None: not known."""
     refuses_lists: bool = False

@@ -125,8 +125,6 @@ def follow_cluster(
         wall_s, monotonic_s = clock.time(), clock.monotonic()
         reading = read()
         states = MappingProxyType(dict(reading.states))
-        service.snapshot = Snapshot(
-            states, wall_s, monotonic_s, guard(), reading.default_memory, reading.default_limits_s
-        )
+        service.snapshot = Snapshot(states, wall_s, monotonic_s, guard(), reading.own_queues)
 
     return step

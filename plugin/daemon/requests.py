@@ -18,10 +18,10 @@ from berth.pilot.units import parse_duration_s, whole_number
 from berth.plugin.daemon.messages import Job
 from berth.policies.codes import Code
 from berth.policies.values import (
-    DefaultMemory,
     MemoryForm,
     Mode,
     Needs,
+    OwnQueue,
     Request,
     Resources,
     TaskArray,
@@ -44,8 +44,7 @@ _MOST_SIZES = 32
 """Maximum number of distinct sizes in an array; the runtime is looked up for each."""
 _GPU = re.compile(r"(?:gres[:/])?gpu(?::(?!\d+(?:\(|$))[^:,=()]+)?(?:[:=](\d{1,6}))?(?:\([^)]*\))?")
 _RANGE = re.compile(r"(\d{1,9})(?:-(\d{1,9})(?::(\d{1,9}))?)?")
-NO_LIMITS: Mapping[str | None, float] = MappingProxyType({})
-NO_DEFAULTS: Mapping[str | None, DefaultMemory] = MappingProxyType({})
+NO_QUEUES: Mapping[str | None, OwnQueue] = MappingProxyType({})
 _ORDER = (Mode.OFF, Mode.SHADOW, Mode.ADVISE, Mode.ENFORCE)
 
 
@@ -169,13 +168,12 @@ def request(
     chosen: Choice,
     *,
     auto_queue: str | None,
-    default_memory: Mapping[str | None, DefaultMemory] = NO_DEFAULTS,
-    default_limits_s: Mapping[str | None, float] = NO_LIMITS,
+    own_queues: Mapping[str | None, OwnQueue] = NO_QUEUES,
 ) -> Request:
     """Return the submit protocol's job as a policy's Request.
 
-    ``auto_queue`` is the queue whose jobs Berth places; ``default_memory`` is the scheduler's
-    default memory of a job in each queue, ``default_limits_s`` its default time limits.
+    ``auto_queue`` is the queue whose jobs Berth places; ``own_queues`` says what a job gets that
+    is left in a queue.
     """
     queue = job.queue or None
     wants = queue is not None and queue == auto_queue
@@ -208,9 +206,9 @@ def request(
             cores_per_gpu=job.cpus_per_gpu or 0,
             prefer=job.prefer or None,
             finish_within_s=None if chosen.problem else _deadline_s(job),
+            never_requeue=job.requeue == 0,
         ),
-        default_memory=default_memory.get(queue) if wants or queue is None else None,
-        default_limit_s=default_limits_s.get(queue) if wants or queue is None else None,
+        own=own_queues.get(queue) if wants or queue is None else None,
         component=job.het,
         scheduler_since_s=job.scheduler_since_s,
     )

@@ -188,8 +188,7 @@ class Service:
             choice = matched_workload(question.shelf, job, question.past, named.file)
         request = requests.request(
             job, choice,
-            auto_queue=site.auto_queue, default_memory=question.snapshot.default_memory,
-            default_limits_s=question.snapshot.default_limits_s,
+            auto_queue=site.auto_queue, own_queues=question.snapshot.own_queues,
         )  # fmt: skip
         verdict = None if kept is None else Verdict(kept.code, kept.sentence)
         if verdict is None:

@@ -18,7 +18,7 @@ from berth.plugin.right_sizing.guard import Guard
 from berth.plugin.scheduler import Scheduler
 from berth.plugin.site.document import RightSizing, Show, SlicesFromUse
 from berth.policies.decide import Decider
-from berth.policies.values import CandidateState, DefaultMemory, Mode
+from berth.policies.values import CandidateState, Mode, OwnQueue
 
 
 class Kept(NamedTuple):
@@ -78,14 +78,8 @@ class Snapshot:
     monotonic_s: float = 0.0
     guard: Guard = field(default_factory=Guard)
     """Whether the helper that restores jobs' memory requests is running."""
-    default_memory: Mapping[str | None, DefaultMemory] = field(
-        default_factory=lambda: MappingProxyType({})
-    )
-    """The memory of a job that requests none, by queue; key None: jobs that name no queue."""
-    default_limits_s: Mapping[str | None, float] = field(
-        default_factory=lambda: MappingProxyType({})
-    )
-    """The time limit of a job that names none, likewise."""
+    own_queues: Mapping[str | None, OwnQueue] = field(default_factory=lambda: MappingProxyType({}))
+    """What a job gets that is left where it was submitted, by queue; key None: no queue named."""
 
     def now_s(self, monotonic_s: float) -> float:
         """Return the Unix time at ``monotonic_s``, by the wall clock of the reading."""

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import math
-
 from berth.pilot.errors import SchedulerError, ToolMissing
 from berth.pilot.units import format_bytes
 from berth.plugin.doctor.findings import Findings, fail, ok, warn
-from berth.plugin.scheduler import ClusterFacts, NodeFacts, QueueFacts, Scheduler
+from berth.plugin.scheduler import ClusterFacts, NodeFacts, Scheduler, states_of
+from berth.plugin.scheduler.states import own_queues_of
 from berth.plugin.site.site import Site
-from berth.policies.memory import held_where_it_was
+from berth.policies.codes import Code
+from berth.policies.gate import loss_of, move_of
 from berth.policies.values import Candidate, Request, Resources
 
 _LEAST_OF_MEMORY = 0.9
@@ -64,20 +64,16 @@ def _queues(site: Site, facts: ClusterFacts, word: str) -> Findings:
 
 
 def _auto(site: Site, facts: ClusterFacts, word: str) -> Findings:
-    """Warn where jobs of the auto queue that stay there are refused, or where its jobs without a
-    memory request would get less in a candidate's queue."""
+    """Warn where jobs of the auto queue that stay there are refused, or where the gate keeps its
+    plainest job from a candidate's queue."""
     auto = facts.queues[site.auto_queue or ""]
     if not auto.up:
         return
     lacking: set[str] = set()
-    less: set[str] = set()
     for candidate in site.candidates:
         nodes = [node for node in facts.nodes if candidate.queue in node.queues]
         if nodes and not any(auto.name in node.queues for node in nodes):
             lacking.add(candidate.queue)
-        queue = facts.queues.get(candidate.queue)
-        if queue is not None and _default_memory(queue) < _default_memory(auto):
-            less.add(candidate.queue)
     if lacking:
         yield warn(
             "auto queue",
@@ -85,12 +81,12 @@ def _auto(site: Site, facts: ClusterFacts, word: str) -> Findings:
             "take are refused whenever Berth does not answer",
             "give it the nodes of all queues; a larger Weight keeps other jobs off GPU nodes",
         )
-    if less and site.policy.fit.on:
+    for code, kept_from in sorted(_kept_by_the_gate(site, facts).items()):
         yield warn(
             "auto queue",
-            f"jobs without a memory request get more in {auto.name} than in "
-            f"{', '.join(sorted(less))}: they are not sent there (less-memory)",
-            f"set the default memory of {auto.name} to the smallest of the others (DefMemPerCPU)",
+            f"jobs of {auto.name} that name no memory and no time limit are not sent to "
+            f"{', '.join(sorted(kept_from))} ({code}: {next(iter(kept_from.values()))})",
+            _OF_THE_GATE[code].format(auto=auto.name),
         )
     if facts.refuses_lists:
         yield ok(
@@ -140,11 +136,31 @@ def _auto_limits(site: Site, facts: ClusterFacts, word: str) -> Findings:
             )
 
 
-def _default_memory(queue: QueueFacts) -> float:
-    """Return the bytes that a job of one core without a memory request gets in the queue."""
-    asked = Request("", None, Resources(), default_memory=queue.default_memory)
-    held = held_where_it_was(asked)
-    return math.inf if held is None else held
+_OF_THE_GATE = {
+    Code.LESS_MEMORY: "set the default memory of {auto} to the smallest of the others "
+    "(DefMemPerCPU)",
+    Code.LESS_TIME: "set the default time limit of {auto} (DefaultTime), or gate.shorter_limit",
+    Code.BILLS_MORE: "give {auto} the billing weights of the others (TRESBillingWeights), or set "
+    "gate.bill_factor",
+    Code.LOWER_PRIORITY: "give {auto} the lowest PriorityTier of all, or set gate.lower_priority",
+}
+"""What to do where the gate keeps a job from a queue because of how the auto queue is set up."""
+
+
+def _kept_by_the_gate(site: Site, facts: ClusterFacts) -> dict[Code, dict[str, str]]:
+    """Return the queues to which a job of one core, or one GPU, of the auto queue is not sent, with
+    the reason, by its code."""
+    own = own_queues_of(facts, site.candidates).get(site.auto_queue)
+    states = states_of(facts, site.candidates)
+    kept: dict[Code, dict[str, str]] = {}
+    for candidate in site.candidates:
+        held = Resources(gpus=int(candidate.is_gpu))
+        job = Request("", None, held, queue=site.auto_queue, wants_placement=True, own=own)
+        move = move_of(job, candidate, held, states[candidate.name])
+        loss = None if move is None else loss_of(move, site.policy.gate)
+        if loss is not None and loss.code in _OF_THE_GATE:
+            kept.setdefault(loss.code, {})[candidate.queue] = loss.sentence
+    return kept
 
 
 def _slices(site: Site, facts: ClusterFacts, word: str) -> Findings:

@@ -84,10 +84,6 @@ class QueueFacts:
     """
     default_memory: DefaultMemory | None = None
     """The memory of a job that requests none; None: the scheduler does not allocate memory."""
-    preemptible: str | None = None
-    """Why other jobs may interrupt jobs of the queue, and not those of the default queue; None:
-    they may not.
-    """
 
 
 @dataclass(frozen=True, slots=True)

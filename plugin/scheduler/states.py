@@ -9,27 +9,19 @@ from types import MappingProxyType
 
 from berth.plugin.scheduler.facts import ClusterFacts, NodeFacts
 from berth.plugin.scheduler.protocol import Scheduler
-from berth.policies.values import Candidate, CandidateState, DefaultMemory, QueueBounds
+from berth.policies.values import Candidate, CandidateState, OwnQueue, QueueBounds
 
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """The candidates' states and the queues' default memory at one moment: the input of a
+    """The candidates' states and what each queue gives its jobs at one moment: the input of a
     decision.
     """
 
     states: Mapping[str, CandidateState]
     """Present states of the candidates, by name."""
-    default_memory: Mapping[str | None, DefaultMemory] = field(
-        default_factory=lambda: MappingProxyType({})
-    )
-    """Default memory of jobs by queue (None: no queue named), for queues that allocate memory."""
-    default_limits_s: Mapping[str | None, float] = field(
-        default_factory=lambda: MappingProxyType({})
-    )
-    """Time limit in seconds of jobs that name none, by queue (None: no queue named), for queues
-    that set one.
-    """
+    own_queues: Mapping[str | None, OwnQueue] = field(default_factory=lambda: MappingProxyType({}))
+    """What a job gets that is left in the queue where it was submitted (None: no queue named)."""
 
 
 ReadStates = Callable[[], Reading]
@@ -44,34 +36,38 @@ def state_reader(scheduler: Scheduler, candidates: Iterable[Candidate]) -> ReadS
 
     def read() -> Reading:
         facts = scheduler.read(full=False)
-        return Reading(states_of(facts, wanted), default_memory_of(facts), default_limits_of(facts))
+        return Reading(states_of(facts, wanted), own_queues_of(facts, wanted))
 
     return read
 
 
-def default_memory_of(facts: ClusterFacts) -> Mapping[str | None, DefaultMemory]:
-    """Return the memory of jobs that request none, by queue; key None: the default queue."""
-    by_queue: dict[str | None, DefaultMemory] = {}
+def own_queues_of(
+    facts: ClusterFacts, candidates: Iterable[Candidate]
+) -> Mapping[str | None, OwnQueue]:
+    """Return what jobs get that are left in each queue; key None: the default queue."""
+    places: dict[str, list[str]] = {}
+    for candidate in candidates:
+        working = (node for node in nodes_of(candidate, facts) if node.usable)
+        for name in sorted({queue for node in working for queue in node.queues}):
+            places.setdefault(name, []).append(candidate.name)
+    nodes: dict[str, list[NodeFacts]] = {}
+    for node in facts.nodes:
+        for name in node.queues:
+            nodes.setdefault(name, []).append(node)
+    own_queues: dict[str | None, OwnQueue] = {}
     for queue in facts.queues.values():
-        if queue.default_memory is not None:
-            by_queue[queue.name] = queue.default_memory
-            if queue.is_default:
-                by_queue[None] = queue.default_memory
-    return MappingProxyType(by_queue)
-
-
-def default_limits_of(facts: ClusterFacts) -> Mapping[str | None, float]:
-    """Return the time limit in seconds of jobs that name none, by queue; key None: the default
-    queue.
-    """
-    by_queue: dict[str | None, float] = {}
-    for queue in facts.queues.values():
-        limit_s = queue.default_time_s or queue.max_time_s
-        if limit_s is not None:
-            by_queue[queue.name] = limit_s
-            if queue.is_default:
-                by_queue[None] = limit_s
-    return MappingProxyType(by_queue)
+        own_queues[queue.name] = own = OwnQueue(
+            bounds=queue.bounds,
+            default_memory=queue.default_memory,
+            limit_s=queue.default_time_s or queue.max_time_s,
+            cores_per_node=max((n.cores for n in nodes.get(queue.name, ())), default=1),
+            cpus_per_core=min((n.cpus_per_core for n in nodes.get(queue.name, ())), default=1),
+            places=tuple(places.get(queue.name, ())) if queue.up else (),
+            pending_jobs=queue.pending_jobs,
+        )
+        if queue.is_default:
+            own_queues[None] = own
+    return MappingProxyType(own_queues)
 
 
 def states_of(facts: ClusterFacts, candidates: Iterable[Candidate]) -> Mapping[str, CandidateState]:
@@ -118,8 +114,6 @@ def _state(
         closed=None if queue is None else queue.closed,
         gpu_types=tuple(sorted({kind for n in working for kind in n.gpus})),
         default_memory=None if queue is None else queue.default_memory,
-        is_default=queue is not None and queue.is_default,
-        preemptible=None if queue is None else queue.preemptible,
         node_sizes=_sizes(nodes),
         refuses_lists=facts.refuses_lists,
         all_node_sizes=_sizes(n for n in in_queue if _is_of(candidate, n)),

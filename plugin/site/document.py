@@ -169,15 +169,40 @@ class FitTable(Document):
         validation_alias=AliasChoices("unnamed_partition", "unnamed_queue"),
         description="also jobs that name no partition at all, not only those of the auto partition",
     )
-    bills_more: bool = Field(
-        False,
-        description="Slurm: also partitions that bill such a job more than the default partition "
-        "does (`TRESBillingWeights`)",
+
+
+class GateTable(Document):
+    """`[gate]`: what a moved job may lose against the partition where it was submitted."""
+
+    bill_factor: float = Field(
+        1.0,
+        ge=1,
+        le=1_000,
+        description="most times that the job may be billed (`TRESBillingWeights`, else CPUs), for "
+        "its predicted time where that is known",
+    )
+    shorter_limit: bool = Field(
+        False, description="jobs without a time limit may get a partition's shorter one"
     )
     preemptible: bool = Field(
         False,
-        description="Slurm: also partitions where other jobs may interrupt it, and do not in the "
-        "default partition (`PriorityTier` with `PreemptMode`, `Preempt` of a QOS)",
+        description="other jobs may interrupt it (`PriorityTier` with `PreemptMode`, `Preempt` of "
+        "a QOS), unless it says `--no-requeue`",
+    )
+    lower_priority: bool = Field(False, description="a lower `PriorityTier`")
+    shared_cores: bool = Field(
+        False, description="nodes or cores shared with other jobs (`OverSubscribe=FORCE`)"
+    )
+    whole_nodes: bool = Field(
+        False,
+        description="whole nodes for a job that asked for parts (`OverSubscribe=EXCLUSIVE`)",
+    )
+    hardware_threads: bool = Field(
+        False, description="hardware threads instead of cores, so that it gets fewer cores"
+    )
+    less_memory: bool = Field(False, description="less memory by default")
+    added_gpus: bool = Field(
+        True, description="GPUs for a job that asks for none, where they are predicted to be best"
     )
 
 
@@ -459,6 +484,7 @@ class SiteDocument(Document, extra="allow"):
     site: SiteTable = Field(default_factory=SiteTable, description="see `[site]`")
     policy: PolicyTable = Field(default_factory=PolicyTable, description="see `[policy]`")
     fit: FitTable = Field(default_factory=FitTable, description="see `[fit]`")
+    gate: GateTable = Field(default_factory=GateTable, description="see `[gate]`")
     energy: EnergyTable = Field(default_factory=EnergyTable, description="see `[energy]`")
     daemon: DaemonTable = Field(default_factory=DaemonTable, description="see `[daemon]`")
     predictor: PredictorTable = Field(

@@ -20,13 +20,13 @@ from berth.plugin.scheduler.protocol import Scheduler
 from berth.plugin.scheduler.registry import SCHEDULERS, own_table
 from berth.plugin.site.candidate_tables import PlatformTable
 from berth.plugin.site.candidates import candidates_of, platform_named, unknown_platform
-from berth.plugin.site.document import DaemonTable, FitTable, PolicyTable, SiteDocument
+from berth.plugin.site.document import DaemonTable, FitTable, GateTable, PolicyTable, SiteDocument
 from berth.plugin.site.energy import intensity
 from berth.plugin.site.site import DaemonSettings, Site
 from berth.plugin.site.speed import with_speed_ranks
 from berth.policies import digest
 from berth.policies.objectives import OBJECTIVES
-from berth.policies.settings import FitSettings, PolicySettings, Weights
+from berth.policies.settings import FitSettings, GateSettings, PolicySettings, Weights
 from berth.policies.values import Candidate, Mode
 from berth.predictor.hardware import platforms as known_platforms
 
@@ -61,7 +61,7 @@ def build_site(document: SiteDocument, path: Path) -> Site:
     used = {c.platform for c in candidates} | ({reference} if reference else set())
     _check_auto(document, auto, path)
     used_platforms = {name: platforms[name] for name in sorted(used)}
-    policy = _policy(document.policy, document.fit, scheduler)
+    policy = _policy(document.policy, document.fit, document.gate, scheduler)
     _check_objective(document.mode, policy, candidates, path)
     return Site(
         source=str(path),
@@ -223,13 +223,14 @@ def _daemon(table: DaemonTable, scheduler: type[Scheduler], path: Path) -> Daemo
     return DaemonSettings(open_sharing=table.sharing == "open", **settings)
 
 
-def _policy(table: PolicyTable, fit: FitTable, scheduler: type[Scheduler]) -> PolicySettings:
+def _policy(
+    table: PolicyTable, fit: FitTable, gate: GateTable, scheduler: type[Scheduler]
+) -> PolicySettings:
     return PolicySettings(
         list_queues=scheduler.lists_queues,
         weights=Weights(**table.weights.model_dump()),
-        fit=FitSettings(
-            fit.mode is not Mode.OFF, fit.unnamed_partition, fit.bills_more, fit.preemptible
-        ),
+        fit=FitSettings(fit.mode is not Mode.OFF, fit.unnamed_partition),
+        gate=GateSettings(**gate.model_dump()),
         **table.model_dump(exclude={"weights"}),
     )
 

@@ -12,7 +12,7 @@ from berth.pilot.errors import SchedulerError, ToolMissing
 from berth.plugin.scheduler import ClusterFacts, NodeFacts, QueueFacts, ReservationFacts
 from berth.plugin.scheduler.host_lists import hostlist
 from berth.plugin.slurm import commands
-from berth.plugin.slurm.partitions import billing_weights, with_preemption
+from berth.plugin.slurm.partitions import billing_weights, jobs_per_core, with_preemption
 from berth.plugin.slurm.records import (
     Record,
     allowed,
@@ -140,8 +140,6 @@ class MemoryDefaults:
             if self.whole_cores
             else 1,
             whole_nodes=bounds.exclusive,
-            cores_per_gpu=bounds.default_cores_per_gpu,
-            cpus_per_core=bounds.cpus_per_core,
         )
 
     def _threads_that_count(self, node: NodeFacts) -> int:
@@ -299,6 +297,8 @@ def _bounds(record: Record) -> QueueBounds:
         max_time_s=duration_s(record.get("MaxTime")),
         default_time_s=duration_s(record.get("DefaultTime")),
         exclusive=record.get("OverSubscribe", "").startswith("EXCLUSIVE"),
+        jobs_per_core=jobs_per_core(record.get("OverSubscribe", "")),
+        priority_tier=whole(record, "PriorityTier", 1),
         weighted="TRESBillingWeights" in record,
         billing_weights=billing_weights(record.get("TRESBillingWeights", "")),
     )

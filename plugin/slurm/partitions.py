@@ -35,6 +35,13 @@ def billing_weights(text: str) -> tuple[tuple[str, float], ...]:
     return tuple(weights)
 
 
+def jobs_per_core(text: str) -> int:
+    """Return how many jobs share a core whatever they ask for (``OverSubscribe=FORCE:2``); 0: a
+    job that asks for whole nodes gets them."""
+    word, _, count = text.partition(":")
+    return int(count) if word == "FORCE" and count.isdigit() else 4 * (word == "FORCE")
+
+
 def with_preemption(
     queues: Sequence[QueueFacts],
     records: Sequence[Record],
@@ -43,9 +50,6 @@ def with_preemption(
 ) -> dict[str, QueueFacts]:
     """Return the queues by name, with the reason where jobs of partitions with a higher
     ``PriorityTier`` may interrupt theirs (``PreemptType=preempt/partition_prio``).
-
-    A partition whose jobs are interrupted no more easily than those of the default partition has
-    no reason.
     """
     found = {queue.name: queue for queue in queues}
     if not settings.get("PreemptType", "").endswith("partition_prio"):
@@ -65,13 +69,14 @@ def with_preemption(
         first = next((n for n in others if tiers.get(n, 0) > tiers[name]), None)
         if first is not None:
             above[name] = first
-    default = next((queue.name for queue in queues if queue.is_default), None)
-    if default in above:  # as easily interrupted as the default partition's jobs: no reason
-        above = {name: other for name, other in above.items() if tiers[name] < tiers[default or ""]}
     for name, other in above.items():
-        reason = f"jobs of {other} may interrupt its jobs"
-        found[name] = replace(found[name], preemptible=reason)
+        found[name] = interrupted(found[name], f"jobs of {other} may interrupt its jobs")
     return found
+
+
+def interrupted(queue: QueueFacts, reason: str) -> QueueFacts:
+    """Return the queue with the reason why other jobs may interrupt its jobs."""
+    return replace(queue, bounds=replace(queue.bounds, preemptible=reason))
 
 
 def preempted_by_qos(
@@ -79,11 +84,8 @@ def preempted_by_qos(
 ) -> dict[str, QueueFacts]:
     """Return the queues, with the reason where jobs of another QOS may interrupt jobs of the
     partition's QOS; ``preempted``: the QOS that others name in ``Preempt``."""
-    default = next((queue for queue in queues.values() if queue.is_default), None)
-    if default is not None and default.qos in preempted:
-        return dict(queues)
     return {
-        name: replace(queue, preemptible=f"jobs of another QOS may interrupt those of {queue.qos}")
+        name: interrupted(queue, f"jobs of another QOS may interrupt those of {queue.qos}")
         if queue.qos in preempted
         else queue
         for name, queue in queues.items()

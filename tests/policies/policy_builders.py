@@ -21,6 +21,7 @@ from berth.policies.decide import decide
 from berth.policies.limits import Denied, Limit, Rights
 from berth.policies.memory import with_memory
 from berth.policies.translate import translate
+from berth.policies.values import OwnQueue
 from berth.predictor.core.forecast import Forecast
 from berth.predictor.core.prediction import (
     Basis,
@@ -99,9 +100,15 @@ def request(**changes: Any) -> Request:
         for k in ("nodes", "tasks", "cpus_per_task", "gpus", "memory_bytes_per_node")
         if k in changes
     }
+    own = {
+        key: changes.pop(name)
+        for key, name in (("default_memory", "default_memory"), ("limit_s", "default_limit_s"))
+        if name in changes
+    }
     values: dict[str, Any] = {
         "user": "ada",
         "account": "physics",
+        "own": OwnQueue(**own) if own else None,
         "resources": Resources(**{"nodes": 1, "tasks": 8, **resources}),
         "workload": "lu",
     }

@@ -155,21 +155,6 @@ def test_a_scheduler_without_lists_gets_the_first_queue_and_is_told_there_are_mo
     assert (decision.edit.queue, decision.code) == ("new", "fits")
 
 
-@pytest.mark.parametrize(
-    ("per_core", "expected"), [(2000, "new,old,big"), (4000, "new,old,big"), (1000, "old,big")]
-)
-def test_no_queue_gives_a_job_less_memory_than_it_gets_where_it_is(
-    per_core: int, expected: str
-) -> None:
-    own = DefaultMemory(bytes_per_core=2000 * 2**20)
-    here = states(*PLACES, default_memory=own)
-    here["new"] = replace(
-        here["new"], default_memory=DefaultMemory(bytes_per_core=per_core * 2**20)
-    )
-    assert queues(unknown(default_memory=own), now=here) == expected
-    assert queues(unknown(default_memory=own, memory_bytes_per_node=GIB), now=here) == "new,old,big"
-
-
 def test_limits_of_queues_accounts_and_users_are_heeded() -> None:
     here = states(*PLACES)
     assert queues(unknown(allowed_queues=frozenset(("old", "big")))) == "old,big"
@@ -208,35 +193,6 @@ def test_a_forecast_without_a_usable_time_still_says_where_the_program_cannot_ru
     assert decision.edit.queue == "new,big"
 
 
-def test_queues_that_bill_more_or_interrupt_their_jobs_are_left_out_unless_the_site_allows_it() -> (
-    None
-):
-    here = states(*PLACES)
-    here["old"] = replace(here["old"], is_default=True)
-    dear = QueueBounds(weighted=True, billing_weights=(("cpu", 2.0), ("mem", 0.0)))
-    here["new"] = replace(here["new"], bounds=dear)
-    here["big"] = replace(here["big"], preemptible="jobs of owners may interrupt its jobs")
-    decision = fitted(unknown(), now=here)
-    assert decision.edit is not None
-    assert (decision.edit.queue, decision.code) == ("old", "fits-one")
-    assert ranked_as(decision, "new").code == "bills-more"
-    assert ranked_as(decision, "big").code == "preemptible"
-    for changes, expected in (
-        ({"bills_more": True}, "new,old"),
-        ({"preemptible": True}, "old,big"),
-    ):
-        allowed = replace(FIT, fit=FitSettings(on=True, **changes))
-        assert queues(unknown(), now=here, settings=allowed) == expected
-
-
-def test_a_job_that_does_not_fit_the_default_queue_gets_the_cheapest_others() -> None:
-    here = states(*PLACES)
-    here["old"] = replace(here["old"], is_default=True)
-    here["big"] = replace(here["big"], bounds=QueueBounds(billing_weights=(("cpu", 4.0),)))
-    assert queues(unknown(memory_bytes_per_node=150 * GIB), now=here) == "new"
-    assert queues(unknown(memory_bytes_per_node=1000 * GIB), now=here) == "big"
-
-
 def test_a_place_that_the_site_keeps_for_predictions_is_not_on_the_list() -> None:
     assert queues(unknown(), replace(NEW, by_fit=False), OLD) == "old"
 
@@ -261,14 +217,6 @@ def test_where_one_refusal_refuses_the_list_only_queues_with_known_nodes_are_on_
     assert queues(unknown(), now=here) == "new,old,big"  # nothing is known of any
     here["old"] = replace(here["old"], node_sizes=((32, 128 * GIB, 4),))
     assert queues(unknown(), now=here) == "old"
-
-
-def test_a_queue_with_a_shorter_limit_than_the_job_gets_where_it_is_comes_last() -> None:
-    short = cpu("short", max_time_s=1 * H)
-    asked = unknown(default_limit_s=24 * H)
-    assert queues(asked, OLD, short) == "old"
-    assert queues(asked, short) == "short"
-    assert queues(replace(asked, time_limit_s=1 * H), OLD, short) == "short,old"
 
 
 @pytest.mark.parametrize(

@@ -221,35 +221,6 @@ def test_limits_of_a_queue_are_held_against_what_the_job_will_ask_for() -> None:
     assert fits.edit.resources.memory_bytes_per_node == math.ceil(1.2 * 1024) * MIB
 
 
-@pytest.mark.parametrize(
-    ("own", "asked", "bounds", "why"),
-    [
-        (DefaultMemory(whole_nodes=True), {}, {}, "parts of nodes"),
-        (DefaultMemory(whole_nodes=True), {}, {"exclusive": True}, None),
-        (DefaultMemory(whole_nodes=True), {"needs": Needs(exclusive=True)}, {}, None),
-        (
-            DefaultMemory(cores_per_gpu=6),
-            {"gpus": 1},
-            {},
-            "1 cores with a GPU, and its own queue 6",
-        ),
-        (DefaultMemory(cores_per_gpu=6), {"gpus": 1}, {"default_cores_per_gpu": 6}, None),
-        (DefaultMemory(cores_per_gpu=6), {"gpus": 1, "cpus_per_task": 2}, {}, None),
-        (DefaultMemory(cores_per_gpu=6), {}, {}, None),
-        (DefaultMemory(), {"packs_steps": True}, {"cpus_per_core": 2}, "threads of a core"),
-        (DefaultMemory(cpus_per_core=2), {"packs_steps": True}, {"cpus_per_core": 2}, None),
-        (None, {"gpus": 1}, {"cpus_per_core": 2}, None),
-    ],
-)
-def test_what_its_own_queue_gives_unasked_must_be_there_too(
-    own: DefaultMemory | None, asked: dict[str, Any], bounds: dict[str, Any], why: str | None
-) -> None:
-    job = request(tasks=1, default_memory=own, **asked)
-    problem = over_bounds(job, Resources(1, 1, 1, job.resources.gpus), cpu(), QueueBounds(**bounds))
-    assert (problem is None) == (why is None)
-    assert why is None or why in (problem or "")
-
-
 def test_a_job_that_fits_one_node_of_its_own_queue_is_not_spread() -> None:
     """A process of it may hold all its memory, and start a thread on each of its cores."""
     own = DefaultMemory(bytes_per_core=GIB, node_cores=32)

@@ -104,6 +104,8 @@ FAMILY_OF = {
     "resnet-slice": "slices",
 }
 KINDS = tuple(FAMILY_OF)
+AS_GOOD_AS_WRITTEN = ("net-training", "triad")
+"""Workloads that are best on the CPU nodes, which the partition auto has as well."""
 
 
 @pytest.mark.parametrize("name", KINDS)
@@ -111,11 +113,12 @@ def test_each_kind_is_placed_by_its_name_and_by_its_script(
     everything: Everything, name: str
 ) -> None:
     named = everything.daemon.decide(queue="auto", comment=f"berth:{name}")
-    assert named["code"] == Code.PLACED, named
-    assert named["action"] == "edit"
+    stays = name in AS_GOOD_AS_WRITTEN
+    assert named["code"] == (Code.STAYS if stays else Code.PLACED), named
+    assert named["action"] == ("keep" if stays else "edit")
     text = (everything.folder / f"{name}.sh").read_text()
     found = everything.daemon.decide(queue="auto", script=text)
-    assert (found["edits"], found["code"]) == (named["edits"], named["code"])
+    assert (found.get("edits"), found["code"]) == (named.get("edits"), named["code"])
     assert f"workload={name}" in found["stamp"]
     record = wait_until(lambda: everything.site.store().decisions.get(named["decision"]))
     assert record.workload == name

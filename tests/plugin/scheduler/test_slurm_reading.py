@@ -329,5 +329,3 @@ def test_cores_that_come_with_a_gpu_are_the_partitions_else_the_clusters() -> No
     facts = parse_cluster(partitions, nodes, "", "v", config, as_of_s=0.0)
     given = {name: queue.bounds.default_cores_per_gpu for name, queue in facts.queues.items()}
     assert given == {"a": 8, "b": 4, "c": 4}
-    own = {name: queue.default_memory for name, queue in facts.queues.items()}
-    assert {name: one.cores_per_gpu for name, one in own.items() if one is not None} == given

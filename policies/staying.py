@@ -1,0 +1,114 @@
+"""Staying as written is one of the places: what is predicted of a job that is left alone.
+
+A job may start on any node of its own queue on which it can run. Those nodes are the ones of the
+site's candidates, so their predictions say how the job runs there: on the nodes that are free
+first, and of these on the least favourable.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+from berth.pilot.units import format_seconds
+from berth.policies.codes import NOT_ACTED_ON, OF_THE_PROGRAM, Code
+from berth.policies.constraints import asks_for_none, gres_matches, has_features
+from berth.policies.objectives.protocol import Estimate
+from berth.policies.ranking import Assessed
+from berth.policies.values import Candidate, CandidateState, Ranked, Request
+
+_ROUNDING = 1e-9
+
+
+class Staying(NamedTuple):
+    """What is predicted of the job where its user submitted it."""
+
+    score: float
+    """The objective's score, in its unit; smaller is better."""
+    runtime_s: float
+    """The run time that the score is of."""
+
+    def beaten_by(self, ranked: Ranked) -> bool:
+        """Return whether the job does better at a place."""
+        return ranked.score is not None and ranked.score < self.score * (1 - _ROUNDING)
+
+    def no_worse(self, ranked: Ranked) -> Ranked:
+        """Return the candidate, ruled out where the job does worse there."""
+        if ranked.score is None or ranked.score <= self.score * (1 + _ROUNDING):
+            return ranked
+        return ranked._replace(
+            score=None, code=Code.NO_BETTER.value,
+            excluded=f"the job does better where it was submitted: {self._time}",
+        )  # fmt: skip
+
+    def sentence(self, best: Ranked | None) -> str:
+        """Return why the job stays; ``best``: the place that is as good."""
+        other = "no place is better" if best is None else f"{best.candidate} is no better"
+        return f"Left where you sent it: {self._time} is predicted there, and {other}."
+
+    @property
+    def _time(self) -> str:
+        return format_seconds(self.runtime_s)
+
+
+def runs_nowhere(request: Request, assessed: Sequence[Assessed]) -> bool:
+    """Return whether the program can run on no node of the job's own queue."""
+    own = _own_kinds(request, assessed)
+    return bool(own) and all(each.ranked.code in OF_THE_PROGRAM for each in own)
+
+
+def staying_of(
+    request: Request,
+    assessed: Sequence[Assessed],
+    states: Mapping[str, CandidateState],
+    at_present: Callable[[Estimate, Request, CandidateState | None], Estimate],
+    score_of: Callable[[Estimate], float | None],
+) -> Staying | None:
+    """Return what is predicted of the job as written; None: nothing, or its queue is not known.
+
+    ``assessed``: all candidates. ``at_present``: adds the wait in a state to an estimate.
+    """
+    own = request.own
+    kinds: list[tuple[float, float, float]] = []
+    for each in _own_kinds(request, assessed):
+        ranked, estimate = each.ranked, each.estimate
+        unusable = ranked.guess or ranked.code in NOT_ACTED_ON | OF_THE_PROGRAM
+        if own is None or estimate is None or unusable:
+            continue
+        state = states.get(each.candidate.name)
+        if state is not None:
+            state = replace(state, pending_jobs=own.pending_jobs)
+        estimate = at_present(estimate, request, state)
+        score = score_of(estimate)
+        if score is not None:
+            wait_s = estimate.time_s - estimate.runtime_s.mid if request.array is None else 0.0
+            kinds.append((wait_s, score, estimate.runtime_s.mid))
+    if not kinds:
+        return None
+    first_s = min(wait_s for wait_s, _, _ in kinds)
+    _, score, runtime_s = max(kind for kind in kinds if kind[0] <= first_s)
+    return Staying(score, runtime_s)
+
+
+def _own_kinds(request: Request, assessed: Sequence[Assessed]) -> list[Assessed]:
+    """Return the candidates on whose nodes the job may start if it is left alone."""
+    places = () if request.own is None else request.own.places
+    return [
+        each
+        for each in assessed
+        if each.candidate.name in places and _takes_as_written(request, each.candidate)
+    ]
+
+
+def _takes_as_written(request: Request, candidate: Candidate) -> bool:
+    gres = request.gres
+    asks_for_gpus = request.resources.gpus > 0 or (gres is not None and not asks_for_none(gres))
+    if asks_for_gpus != candidate.is_gpu:
+        return False
+    if asks_for_gpus and gres is not None and not gres_matches(gres, candidate.gres):
+        return False
+    nodes_have = (*candidate.features, *(candidate.constraint or "").split("&"))
+    return request.features is None or has_features(
+        replace(candidate, features=nodes_have), request.features
+    )
