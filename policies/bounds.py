@@ -62,7 +62,7 @@ def cores_on_node(
 ) -> int:
     """Return the number of cores that the job uses on the node where it uses most."""
     nodes = max(1, held.nodes)
-    if request.needs.exclusive or bounds.exclusive:
+    if takes_whole_nodes(request, bounds):
         return candidate.cores_per_node * bounds.cpus_per_core
     gpus = -(-held.gpus // nodes)
     return max(
@@ -140,8 +140,12 @@ def _takes_more(request: Request, bounds: QueueBounds) -> bool:
     """Return whether the job uses cores beyond those of its tasks."""
     needs = request.needs
     return (
-        needs.exclusive
-        or bounds.exclusive
+        takes_whole_nodes(request, bounds)
         or needs.min_cores_per_node > 0
         or needs.cores_per_gpu > 0
     )
+
+
+def takes_whole_nodes(request: Request, bounds: QueueBounds) -> bool:
+    """Return whether the job gets whole nodes; where cores are shared by force, none does."""
+    return bounds.exclusive or (request.needs.exclusive and bounds.jobs_per_core == 0)

@@ -157,7 +157,9 @@ class Decider:
             edit, joining = joined(edit, before, after), [*before, *after]
             ranked = (*fitting, *with_fitting(ruled_out, joining))
         listed = [place, *(self._by_name[each.candidate] for each in beside)]
-        edit = with_kept_limit(edit, request, [*listed, *(fit.candidate for fit in joining)])
+        edit = with_kept_limit(
+            edit, request, [*listed, *(fit.candidate for fit in joining)], states
+        )
         reason = ""
         if self._explains:
             reason = self._reason(request, forecast, fitting, ruled_out, beside, staying)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from berth.policies.constraints import names_no_type, present_limit_s
 from berth.policies.settings import PolicySettings, UntypedGpus
-from berth.policies.values import Candidate, CandidateState, Edit, Ranked, Request
+from berth.policies.values import UNBOUNDED, Candidate, CandidateState, Edit, Ranked, Request
 from berth.predictor.core.forecast import Forecast
 
 RAISED_LIMIT_MARGIN = 1.2
@@ -44,19 +44,27 @@ def edit_of(
     )
 
 
-def with_kept_limit(edit: Edit, request: Request, places: Iterable[Candidate]) -> Edit:
+def with_kept_limit(
+    edit: Edit,
+    request: Request,
+    places: Iterable[Candidate],
+    states: Mapping[str, CandidateState],
+) -> Edit:
     """Return the edit with the time limit of the job's own queue, where the job names none and
     would get less by default at one of the places."""
     if edit.queue is None or edit.time_limit_s is not None or request.time_limit_s is not None:
         return edit
-    limits_s = [
-        (place.default_time_s or place.max_time_s or math.inf, present_limit_s(request, place))
-        for place in places
-    ]
-    kept_s = min((limit_s for _, limit_s in limits_s if limit_s is not None), default=None)
-    if kept_s is None or all(by_default_s >= kept_s for by_default_s, _ in limits_s):
+    own_s = None if request.own is None else request.own.limit_s
+    if own_s is None:
         return edit
-    return replace(edit, time_limit_s=kept_s)
+    longest_s, by_default_s = own_s, math.inf
+    for place in places:
+        bounds = states[place.name].bounds if place.name in states else UNBOUNDED
+        most = [most_s for most_s in (place.max_time_s, bounds.max_time_s) if most_s is not None]
+        longest_s = min(longest_s, *most)
+        default_s = bounds.default_time_s or place.default_time_s or min(most, default=math.inf)
+        by_default_s = min(by_default_s, default_s)
+    return replace(edit, time_limit_s=longest_s) if by_default_s < longest_s else edit
 
 
 def without_needless_type(

@@ -232,7 +232,16 @@ def _held(request: Request, place: Candidate) -> Resources | Exclusion:
     with_its_memory = with_memory(request, place, translated, None)
     if isinstance(with_its_memory, str):
         return Exclusion(Code.TOO_FEW_RESOURCES, with_its_memory)
-    return translated if request.resources.memory_bytes_per_node is None else with_its_memory
+    asked, needed = request.resources.memory_bytes_per_node, with_its_memory.memory_bytes_per_node
+    if asked is None:
+        return translated
+    if needed is not None and needed > asked:
+        return Exclusion(
+            Code.LESS_MEMORY,
+            f"as written the job gets less memory on its nodes; it would have to ask for "
+            f"{format_bytes(needed)} a node",
+        )
+    return with_its_memory
 
 
 def _too_little_memory(case: Case) -> Exclusion | None:

@@ -91,7 +91,10 @@ def fit_list(
         tuple(used),
         tuple(ranked),
         with_kept_limit(
-            Edit(queue=_queues_of(used, now.settings)), request, [fit.candidate for fit in used]
+            Edit(queue=_queues_of(used, now.settings)),
+            request,
+            [fit.candidate for fit in used],
+            now.states,
         ),
         by_ratio=bool(times),
         slower=next((f"on {name} {why.sentence}" for name, why in slower.items()), ""),
