@@ -16,6 +16,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 from berth.policies import digest, sentences
 from berth.policies.arrays import makespan
@@ -60,6 +61,23 @@ def decide(
     has an unknown state. Raises ValueError where two candidates have the same name.
     """
     return Decider(candidates, settings).decide(request, states, forecast, now_s)
+
+
+class _Question(NamedTuple):
+    """One job with a forecast, and the site at the moment of its decision."""
+
+    request: Request
+    states: Mapping[str, CandidateState]
+    forecast: Forecast
+    staying: Staying | None
+    """What is predicted of the job as written; None: nothing is."""
+
+    def run_ratio(self, ranked: Ranked) -> float:
+        """Return the predicted run time at a place divided by that of the job as written, at most
+        1: whether a slower place is worth it is the objective's question."""
+        if self.staying is None or ranked.runtime_s is None or self.staying.runtime_s <= 0:
+            return 1.0
+        return min(1.0, ranked.runtime_s.mid / self.staying.runtime_s)
 
 
 class Decider:
@@ -123,19 +141,34 @@ class Decider:
                 inputs, forecast, Code.NO_WORKLOAD, sentences.NO_WORKLOAD
             )
         staying = self._staying(request, states, forecast)
-        fitting, ruled_out = self._sorted_out(request, states, forecast, staying)
-        ranked = (*fitting, *ruled_out)
+        question = _Question(request, states, forecast, staying)
+        fitting, ruled_out = self._sorted_out(question)
         best = fitting[0] if fitting else None
         if staying is not None and not self._is_better(best, staying, ruled_out):
             return self._decision(
-                inputs, forecast, Code.STAYS, staying.sentence(best), ranked=ranked
-            )
+                inputs, forecast, Code.STAYS, staying.sentence(best),
+                ranked=(*fitting, *ruled_out),
+            )  # fmt: skip
         if best is None:
             placed = by_fit and self._placed_by_fit(inputs, request, states, forecast, ruled_out)
             return placed or self._decision(
-                inputs, forecast, *self._nothing_fits(request, ruled_out), ranked=ranked
+                inputs, forecast, *self._nothing_fits(request, ruled_out), ranked=tuple(ruled_out)
             )
-        place = self._by_name[best.candidate]
+        edit, reason, ranked = self._move(question, fitting, ruled_out, by_fit=by_fit)
+        return self._decision(inputs, forecast, Code.PLACED, reason, ranked=ranked, edit=edit)
+
+    def _move(
+        self,
+        question: _Question,
+        fitting: Sequence[Ranked],
+        ruled_out: Sequence[Ranked],
+        *,
+        by_fit: bool,
+    ) -> tuple[Edit, str, tuple[Ranked, ...]]:
+        """Return the changes that send the job to the best candidate and those listed beside it,
+        the sentence, and all candidates as they are ranked."""
+        request, states, forecast, _ = question
+        best, place = fitting[0], self._by_name[fitting[0].candidate]
         edit = without_needless_type(
             edit_of(request, place, best, forecast, self.settings),
             place, states.get(place.name), forecast,
@@ -145,27 +178,23 @@ class Decider:
             candidates=self._by_name, states=states, forecast=forecast, settings=self.settings,
             by_time=self.objective.by_time,
         )  # fmt: skip
-        edit = with_queues(edit, [self._by_name[one.candidate].queue for one in beside])
+        places = [place, *(self._by_name[each.candidate] for each in beside)]
+        edit = with_queues(edit, [each.queue for each in places[1:]])
         joining: list[Fit] = []
         if by_fit:
             before, after = unpredicted_beside(
-                request, forecast, edit, place,
-                ruled_out=ruled_out, now=self._now(states),
-            )  # fmt: skip
+                request, forecast, edit, place, ruled_out=ruled_out, now=self._now(states)
+            )
             if not self.objective.by_time:
                 before, after = [], [*before, *after]
             edit, joining = joined(edit, before, after), [*before, *after]
-            ranked = (*fitting, *with_fitting(ruled_out, joining))
-        listed = [place, *(self._by_name[each.candidate] for each in beside)]
-        edit = with_kept_limit(
-            edit, request, [*listed, *(fit.candidate for fit in joining)], states
-        )
+        places += [fit.candidate for fit in joining]
         reason = ""
         if self._explains:
-            reason = self._reason(request, forecast, fitting, ruled_out, beside, staying)
-            reason += sentences.joining(joining)
-            reason += self._costs_more(request, best, states, staying)
-        return self._decision(inputs, forecast, Code.PLACED, reason, ranked=ranked, edit=edit)
+            reason = self._reason(question, fitting, ruled_out, beside)
+            reason += sentences.joining(joining) + self._costs_more(question, best)
+        ranked = (*fitting, *with_fitting(ruled_out, joining))
+        return with_kept_limit(edit, request, places, states), reason, ranked
 
     def _nothing_fits(self, request: Request, ruled_out: Sequence[Ranked]) -> tuple[str, str]:
         """Return the code and sentence for a job that no candidate fits.
@@ -223,31 +252,21 @@ class Decider:
             return all(ranked.code != Code.NO_BETTER for ranked in ruled_out)
         return staying.beaten_by(best) or self._by_name[best.candidate].slice_of is not None
 
-    def _costs_more(
-        self,
-        request: Request,
-        best: Ranked,
-        states: Mapping[str, CandidateState],
-        staying: Staying | None,
-    ) -> str:
+    def _costs_more(self, question: _Question, best: Ranked) -> str:
         """Return the sentence for a job that is billed more than as written; empty: it is not."""
         move = move_of(
-            request, self._by_name[best.candidate], best.resources, states.get(best.candidate),
-            _run_ratio(best, staying),
+            question.request, self._by_name[best.candidate], best.resources,
+            question.states.get(best.candidate), question.run_ratio(best),
         )  # fmt: skip
         return "" if move is None else sentences.costs_more(move.bill_ratio)
 
-    def _sorted_out(
-        self,
-        request: Request,
-        states: Mapping[str, CandidateState],
-        forecast: Forecast,
-        staying: Staying | None,
-    ) -> tuple[list[Ranked], list[Ranked]]:
+    def _sorted_out(self, question: _Question) -> tuple[list[Ranked], list[Ranked]]:
         """Return the candidates that fit now, best first, and the excluded candidates, sorted by
         name.
         """
-        fitting, ruled_out = [], []
+        request, states, forecast, staying = question
+        fitting: list[Ranked] = []
+        ruled_out: list[Ranked] = []
         for assessed in self.ranking.of(request, forecast):
             if assessed.ranked.score is None:
                 ruled_out.append(assessed.ranked)
@@ -256,9 +275,7 @@ class Decider:
             ranked = self._scored(request, assessed, state)
             if staying is not None and assessed.candidate.slice_of is None:
                 ranked = staying.no_worse(ranked)
-            excluded = ranked.score is not None and self._excluded(
-                request, assessed, state, forecast, staying
-            )
+            excluded = ranked.score is not None and self._excluded(question, assessed, state)
             if excluded:
                 ranked = ranked._replace(
                     score=None, excluded=excluded.sentence, code=excluded.code.value
@@ -272,23 +289,19 @@ class Decider:
         return fitting, ruled_out
 
     def _excluded(
-        self,
-        request: Request,
-        assessed: Assessed,
-        state: CandidateState | None,
-        forecast: Forecast,
-        staying: Staying | None,
+        self, question: _Question, assessed: Assessed, state: CandidateState | None
     ) -> Exclusion | None:
-        candidate, ranked, settings = assessed.candidate, assessed.ranked, self.settings
+        request, candidate = question.request, assessed.candidate
+        ranked, settings = assessed.ranked, self.settings
         limit_s = None
         if state is not None and state.rights is not None:  # only these limits depend on it
-            if forecast.whole_job:
+            if question.forecast.whole_job:
                 limit_s = raised_limit_s(request, candidate, ranked, settings)
             limit_s = limit_s or present_limit_s(request, candidate)
         return excluded_now(
             Moment(
                 request, candidate, settings, ranked.resources, state, self._now_s, limit_s,
-                _run_ratio(ranked, staying),
+                question.run_ratio(ranked),
             )
         )  # fmt: skip
 
@@ -351,13 +364,12 @@ class Decider:
 
     def _reason(
         self,
-        request: Request,
-        forecast: Forecast,
+        question: _Question,
         fitting: Sequence[Ranked],
         ruled_out: Sequence[Ranked],
         beside: Sequence[Ranked],
-        staying: Staying | None,
     ) -> str:
+        request, _, forecast, staying = question
         best = fitting[0]
         placed = sentences.placed(
             best,
@@ -417,14 +429,6 @@ class Decider:
             code=str(code),
             ground=ground_of(code, forecast, ranked[0] if ranked else None),
         )
-
-
-def _run_ratio(ranked: Ranked, staying: Staying | None) -> float:
-    """Return the predicted run time at a place divided by that of the job as written, at most 1:
-    whether a slower place is worth it is the objective's question."""
-    if staying is None or ranked.runtime_s is None or staying.runtime_s <= 0:
-        return 1.0
-    return min(1.0, ranked.runtime_s.mid / staying.runtime_s)
 
 
 def _left_alone(

@@ -197,6 +197,8 @@ def nodes_hold_it(moment: Moment) -> Exclusion | None:
         f"it needs {needed} node{'s' * (needed != 1)} with {cores} cores and "
         f"{format_bytes(memory)}, and {there or 'none'} can be used now",
     )
+
+
 def loses_nothing(moment: Moment) -> Exclusion | None:
     """Exclude a queue where the job would get less than in the queue where it was submitted."""
     move = move_of(

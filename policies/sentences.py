@@ -72,20 +72,32 @@ def placed(
         head = f"{head}; {quicker}"
     if than_staying is not None or runs_only_here:
         return f"{head}."
+    return f"{head}{_beside_next(best, others, ruled_out, objective, names_all=quicker is None)}."
+
+
+def _beside_next(
+    best: Ranked,
+    others: Sequence[Ranked],
+    ruled_out: Sequence[Ranked],
+    objective: Objective,
+    *,
+    names_all: bool,
+) -> str:
+    """Return how the best candidate compares with the next best; ``names_all``: with the makespan
+    of an array there."""
     next_best = next((ranked for ranked in others if ranked.guess == best.guess), None)
     if next_best is not None and next_best.score and best.score:
         ratio = next_best.score / best.score
         named = next_best.candidate
-        if next_best.makespan is not None and quicker is None:
+        if next_best.makespan is not None and names_all:
             named = f"{named} with {_in_all(next_best.makespan)}"
+        if ratio < 1.05:
+            return f", about the same as {named}"
         apart = f"{ratio:.1f} times{_ratio_range(ratio, best, next_best)}"
-        tail = f", {apart} {objective.comparative} than {named}"
-        return f"{head}{tail}." if ratio >= 1.05 else f"{head}, about the same as {named}."
+        return f", {apart} {objective.comparative} than {named}"
     if others:
-        return f"{head}; of other places there are only priors or guesses."
-    if ruled_out:
-        return f"{head}; no other place fits."
-    return f"{head}."
+        return "; of other places there are only priors or guesses"
+    return "; no other place fits" if ruled_out else ""
 
 
 def _ratio_range(ratio: float, best: Ranked, other: Ranked) -> str:
