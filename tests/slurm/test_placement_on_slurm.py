@@ -37,7 +37,7 @@ def test_enforced_jobs_run_where_they_run_best(slurm: Cluster, daemon: RealDaemo
     assert "gpu" in gpu.message
     assert "--comment=berth:off" in gpu.message
     assert len(gpu.message.strip().splitlines()) == 1
-    for job, partition, node in ((gpu, "gpu", ("gpu1",)), (cpu, "cpu", ("cpu1", "cpu2"))):
+    for job, partition, node in ((gpu, "gpu", ("gpu1",)), (cpu, "auto", ("cpu1", "cpu2"))):
         assert slurm.wait_for_state(job.id) == "COMPLETED"
         found = slurm.job(job.id)
         assert found["Partition"] == partition
