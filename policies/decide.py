@@ -34,7 +34,7 @@ from berth.policies.present import Moment, excluded_now
 from berth.policies.ranking import SHAPES_KEPT, Assessed, Assessments, Ranking, order
 from berth.policies.settings import PolicySettings
 from berth.policies.slice_choice import one_of_each
-from berth.policies.staying import Staying, runs_nowhere, staying_of
+from berth.policies.staying import Staying, as_it_may_start, runs_nowhere, staying_of
 from berth.policies.values import (
     Candidate,
     CandidateState,
@@ -132,6 +132,7 @@ class Decider:
         self._now_s = now_s
         self._turn += self.objective.turns
         inputs = self._inputs_digest(request, states, forecast)
+        request = as_it_may_start(request, self._by_name, states)
         by_fit = asks_for_fit(request, self.settings)
         left_alone = _left_alone(request, forecast, by_fit=by_fit)
         if left_alone is not None:

@@ -57,10 +57,14 @@ class FitList(NamedTuple):
 def fit_list(
     request: Request, forecast: Forecast | None, predicted: Sequence[Ranked], now: Now
 ) -> FitList | None:
-    """Return the queues where the job fits as written; None: it fits in none.
+    """Return the queues where the job fits as written; None: it fits in none, or the scheduler
+    takes no lists and the job may start where it is.
 
     ``predicted``: the candidates as ranked by the forecast, none of which it may be placed on.
     """
+    may_stay = request.own is not None and bool(request.own.places)
+    if may_stay and not now.settings.list_queues:
+        return None
     request = as_it_is_written(request)
     known = {ranked.candidate: ranked for ranked in predicted}
     fits: list[Fit] = []
@@ -74,7 +78,7 @@ def fit_list(
             fits.append(fit)
         else:
             unfit[candidate.name] = fit
-    used, left_out = _to_use(fits)
+    used, left_out = _to_use(fits, may_stay=may_stay)
     if not used:
         return None
     slower = slower_of(used, known, now.states, now.settings)
@@ -131,7 +135,7 @@ def unpredicted_beside(
         if isinstance(fit := _fit_on(edited, by_name[ranked.candidate], forecast, ranked, now), Fit)
         and fit.last_resort is None
     ]
-    used, _ = _to_use([of_best, *fits])
+    used, _ = _to_use([of_best, *fits], may_stay=True)
     joining = [fit for fit in in_order(used) if fit.candidate.queue != best.queue]
     before = [fit for fit in joining if fit.order < of_best.order]
     return before, [fit for fit in joining if fit not in before]
@@ -210,10 +214,13 @@ def _fit_on(
     return fit
 
 
-def _to_use(fits: Sequence[Fit]) -> tuple[list[Fit], dict[str, Exclusion]]:
-    """Return the candidates for the list, and why the others are not on it, by name."""
+def _to_use(fits: Sequence[Fit], *, may_stay: bool) -> tuple[list[Fit], dict[str, Exclusion]]:
+    """Return the candidates for the list, and why the others are not on it, by name.
+
+    ``may_stay``: no last resort is needed, because the job may start where it is.
+    """
     left_out: dict[str, Exclusion] = {}
-    first = min((fit.tier for fit in fits), default=0)
+    first = 0 if may_stay else min((fit.tier for fit in fits), default=0)
     used = [fit for fit in fits if fit.tier == first]
     if any(not fit.sure for fit in used) and any(fit.sure for fit in used):
         used = [fit for fit in used if fit.sure]

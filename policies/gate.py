@@ -233,7 +233,9 @@ def _gpus(move: Move, gate: GateSettings) -> Exclusion | None:
 
 def _bill(move: Move, gate: GateSettings) -> Exclusion | None:
     """Never a higher bill than as written."""
-    ratio = move.bill_ratio
+    own, ratio = move.request.own, move.bill_ratio
+    if own is not None and own.places == ():
+        return None  # the job starts nowhere as written
     if ratio <= gate.bill_factor * _ROUNDING:
         return None
     return Exclusion(

@@ -52,10 +52,29 @@ class Staying(NamedTuple):
         return format_seconds(self.runtime_s)
 
 
+def as_it_may_start(
+    request: Request,
+    candidates: Mapping[str, Candidate],
+    states: Mapping[str, CandidateState],
+) -> Request:
+    """Return the request with only those places of its own queue whose nodes take the job as
+    written."""
+    own = request.own
+    if own is None or not own.places:
+        return request
+    places = tuple(
+        name
+        for name in own.places
+        if _takes_as_written(request, candidates[name], states.get(name))
+    )
+    return request if places == own.places else replace(request, own=replace(own, places=places))
+
+
 def runs_nowhere(request: Request, assessed: Sequence[Assessed]) -> bool:
-    """Return whether the program can run on no node of the job's own queue."""
-    own = _own_kinds(request, assessed)
-    return bool(own) and all(each.ranked.code in OF_THE_PROGRAM for each in own)
+    """Return whether the job, or its program, can run on no node of its own queue."""
+    if request.own is None or request.own.places is None:
+        return False
+    return all(each.ranked.code in OF_THE_PROGRAM for each in _own_kinds(request, assessed))
 
 
 def staying_of(
@@ -93,22 +112,25 @@ def staying_of(
 
 def _own_kinds(request: Request, assessed: Sequence[Assessed]) -> list[Assessed]:
     """Return the candidates on whose nodes the job may start if it is left alone."""
-    places = () if request.own is None else request.own.places
-    return [
-        each
-        for each in assessed
-        if each.candidate.name in places and _takes_as_written(request, each.candidate)
-    ]
+    places = (request.own and request.own.places) or ()
+    return [each for each in assessed if each.candidate.name in places]
 
 
-def _takes_as_written(request: Request, candidate: Candidate) -> bool:
-    gres = request.gres
-    asks_for_gpus = request.resources.gpus > 0 or (gres is not None and not asks_for_none(gres))
+def _takes_as_written(request: Request, candidate: Candidate, state: CandidateState | None) -> bool:
+    asked, gres = request.resources, request.gres
+    asks_for_gpus = asked.gpus > 0 or (gres is not None and not asks_for_none(gres))
     if asks_for_gpus != candidate.is_gpu:
         return False
     if asks_for_gpus and gres is not None and not gres_matches(gres, candidate.gres):
         return False
     nodes_have = (*candidate.features, *(candidate.constraint or "").split("&"))
-    return request.features is None or has_features(
+    if request.features is not None and not has_features(
         replace(candidate, features=nodes_have), request.features
-    )
+    ):
+        return False
+    sizes: Sequence[tuple[int, int | None, int]] = state.node_sizes or () if state else ()
+    if not sizes:  # what the scheduler says of its nodes comes first
+        sizes = ((candidate.cores_per_node, candidate.memory_bytes_per_node, 1),)
+    memory = asked.memory_bytes_per_node or 0
+    cores = max(asked.cpus_per_task, request.needs.min_cores_per_node)
+    return any(cpus >= cores and (size is None or size >= memory) for cpus, size, _ in sizes)

@@ -190,9 +190,9 @@ class OwnQueue:
     """Cores of the queue's largest node, which a job on whole nodes may be billed."""
     cpus_per_core: int = 1
     """Fewest hardware threads that the scheduler counts on a core of any of its nodes."""
-    places: tuple[str, ...] = ()
+    places: tuple[str, ...] | None = None
     """Names of the candidates that share working nodes with the queue: on these nodes the job may
-    start. Empty where the queue starts no jobs."""
+    start. Empty: the queue starts no such job; None: nothing is known of its nodes."""
     pending_jobs: int = 0
 
 

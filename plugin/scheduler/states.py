@@ -62,7 +62,7 @@ def own_queues_of(
             limit_s=queue.default_time_s or queue.max_time_s,
             cores_per_node=max((n.cores for n in nodes.get(queue.name, ())), default=1),
             cpus_per_core=min((n.cpus_per_core for n in nodes.get(queue.name, ())), default=1),
-            places=tuple(places.get(queue.name, ())) if queue.up else (),
+            places=tuple(places.get(queue.name, ())) or None if queue.up else (),
             pending_jobs=queue.pending_jobs,
         )
         if queue.is_default:

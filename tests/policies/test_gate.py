@@ -242,6 +242,32 @@ def test_a_job_that_can_run_nowhere_as_written_is_told_so() -> None:
     assert "it cannot run where you sent it" in decision.reason
 
 
+def test_a_last_resort_is_for_jobs_that_cannot_start_where_they_are() -> None:
+    """A job that its own queue takes is not sent to GPU nodes; one that it does not take is."""
+    settings = PolicySettings(list_queues=True, fit=FitSettings(on=True))
+    host = replace(GPU, memory_bytes_per_node=512 * GIB)
+    now = states(CPU, GPU) | {"cpu": state(bounds=SAFE)}
+    job = staying("cpu", workload=None)
+    assert decided(job, (CPU, host), None, now=now, settings=settings).edit is None
+    large = staying("cpu", workload=None, memory_bytes_per_node=400 * GIB)
+    moved = decided(large, (CPU, host), None, now=now, settings=settings).edit
+    assert moved is not None
+    assert moved.queue == "gpu"
+
+
+def test_an_unknown_job_stays_where_the_scheduler_takes_no_lists() -> None:
+    settings = PolicySettings(fit=FitSettings(on=True))
+    assert decided(staying("old", workload=None), (CPU, OLD), None, settings=settings).edit is None
+    nowhere = submitted(workload=None, own={"places": ()})
+    assert decided(nowhere, (CPU, OLD), None, settings=settings).edit is not None
+
+
+def test_the_bill_of_a_job_that_cannot_start_where_it_is_is_not_compared() -> None:
+    now = states(CPU, GPU) | {"gpu": state(bounds=WEIGHTS)}
+    job = staying("cpu", gres="gpu:1", gpus=1)
+    assert decided(job, (CPU, GPU), PREDICTED, now=now).chosen == "gpu"
+
+
 def test_the_nodes_that_are_free_first_say_how_the_job_runs_as_written() -> None:
     """All fast nodes are taken: as written the job starts on the slow ones at once."""
     no_gpu = forecast(curve("cpu", 80.0), curve("old", 160.0), targets=("cpu",))

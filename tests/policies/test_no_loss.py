@@ -37,7 +37,11 @@ KNOWN = (
     forecast(curve("cpu", 80.0), curve("gpu", 2.0, gpus=True)),
 )
 DECIDERS = tuple(
-    Decider(PLACES, PolicySettings(list_queues=True, fit=FitSettings(on=True), objective=objective))
+    Decider(
+        PLACES,
+        PolicySettings(list_queues=True, fit=FitSettings(on=True), objective=objective),
+        explains=False,
+    )
     for objective in ("fastest", "cheapest")
 )
 
@@ -104,7 +108,7 @@ class Drawn:
                     most_node_cores=64 * own.cpus_per_core,
                     whole_nodes=own.exclusive,
                 ),
-                places=self.of((("a", "c"), ("a",), ())),
+                places=self.of((("a", "c"), ("a",), None)),
             ),
         )  # fmt: skip
         self.own = own
@@ -138,7 +142,8 @@ class Drawn:
             place.name: state(
                 bounds=self.queues[place.name],
                 default_memory=DefaultMemory(
-                    bytes_per_core=self.memory[place.name], node_cores=place.cores_per_node * self.queues[place.name].cpus_per_core,
+                    bytes_per_core=self.memory[place.name],
+                    node_cores=place.cores_per_node * self.queues[place.name].cpus_per_core,
                     whole_nodes=self.queues[place.name].exclusive,
                 ),
             )
@@ -156,7 +161,7 @@ def losses(drawn: Drawn) -> tuple[str | None, list[str]]:
         64,
     )  # fmt: skip
     runtimes = {row.candidate: row.runtime_s for row in decision.ranked}
-    slowest = max((runtimes[n].mid for n in job.own.places if runtimes.get(n)), default=None)
+    slowest = max((runtimes[n].mid for n in job.own.places or () if runtimes.get(n)), default=None)
     problems = []
     for name in decision.edit.queue.split(","):
         place = next(place for place in PLACES if place.queue == name)
