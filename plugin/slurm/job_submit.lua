@@ -638,8 +638,7 @@ local function describe(job, partitions, fields)
     details.memory_mib_per_gpu = per_gpu(job.mem_per_tres)
   end
   if script then
-    -- Whether the job may be requeued matters only where its memory request might be made smaller.
-    if details.memory_mib_per_node then details.requeue = count_of(job.requeue, 2) end
+    details.requeue = count_of(job.requeue, 2)
     local words, path = arguments(job)
     if words ~= false then -- a script without its arguments would be another program
       details.script = text_of(script, MAX_SCRIPT_BYTES)

@@ -95,8 +95,8 @@ def preempted_by_qos(
 def auto_partition_line(name: str, like: str, facts: ClusterFacts) -> str:
     """Return the slurm.conf line of a partition with the nodes of all partitions for users.
 
-    Its default memory is the smallest of theirs, so that none gives a job less than this one; its
-    default time limit is that of partition ``like``.
+    Its default memory is the smallest of theirs and its priority the lowest, so that none gives a
+    job less than this one; default time limit and billing are those of partition ``like``.
     """
     queues = [queue for queue in facts.queues.values() if queue.not_for_users is None]
     names = {queue.name for queue in queues}
@@ -108,4 +108,13 @@ def auto_partition_line(name: str, like: str, facts: ClusterFacts) -> str:
     own = facts.queues.get(like)
     if own is not None and own.default_time_s is not None:
         words.append(f"DefaultTime={int(own.default_time_s // 60)}")
+    if own is not None and own.bounds.billing_weights:
+        weights = (
+            f"Mem={weight * 1024:g}G" if name == "mem" else f"{name.upper()}={weight:g}"
+            for name, weight in own.bounds.billing_weights
+        )
+        words.append(f'TRESBillingWeights="{",".join(weights)}"')
+    tier = min((queue.bounds.priority_tier for queue in queues), default=1)
+    if tier != 1:
+        words.append(f"PriorityTier={tier}")
     return " ".join([*words, "State=UP"])

@@ -56,5 +56,5 @@ def test_partitions_that_bill_more_or_are_interrupted_are_not_on_the_list() -> N
     lists = {row.shape: row.asked_partitions for row in rows if row.partition == "auto"}
     assert lists["one core"] == "old"  # new bills more, bigmem is interrupted
     assert lists["AVX-512"] == "auto"  # the nodes of new bill less there
-    assert lists["a GPU"] == "auto"
+    assert lists["a GPU"] == "gpu"  # no node of auto has one
     assert "1 TiB" not in {row.shape for row in rows if row.code.startswith("fits")}

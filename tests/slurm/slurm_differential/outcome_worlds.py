@@ -1,7 +1,7 @@
 """Sites for jobs that run to their end: places whose nodes, memory defaults and sharing differ.
 
 ``auto`` gives 200 MB a core; each place that Berth may choose gives less, or whole nodes, or small
-nodes, or hyperthreads. For each place there is a workload that is ten times as fast there as
+nodes, or hyperthreads, or less time, or shares its cores, or is interrupted, or dear. For each place there is a workload that is ten times as fast there as
 anywhere else (``FASTEST``); others need more memory than ``auto`` gives.
 """
 
@@ -30,7 +30,7 @@ _KINDS: dict[str, tuple[int, tuple[int, int, str], dict[str, int]]] = {
     "h": (2, (32, 128_000, ""), {"threads": 2}),
 }
 """Of each kind of node, by its letter: how many, and what ``slurm_conf.node`` takes."""
-_TIMES = "MaxTime=2-00:00:00 DefaultTime=01:00:00"
+_TIMES = "PriorityTier=2 MaxTime=2-00:00:00 DefaultTime=01:00:00"
 _PARTITIONS = f"""\
 PartitionName=auto Nodes=c[1-4],g[1-3] {_TIMES} DefMemPerCPU={AUTO_MEMORY_MB_PER_CPU} Default=YES
 PartitionName=cpu Nodes=c[1-4] {_TIMES} DefMemPerCPU=100
@@ -41,7 +41,15 @@ PartitionName=node Nodes=w[1-3] {_TIMES} DefMemPerNode=150
 PartitionName=capped Nodes=c[1-4] {_TIMES} DefMemPerCPU=50 MaxMemPerCPU=250
 PartitionName=small Nodes=s[1-3] {_TIMES} DefMemPerCPU=50
 PartitionName=threads Nodes=h[1-2] {_TIMES} DefMemPerCPU=50
+PartitionName=scav Nodes=w[1-3] {_TIMES.replace("Tier=2", "Tier=1")} DefMemPerCPU=50
+PartitionName=shared Nodes=w[1-3] {_TIMES} DefMemPerCPU=50 OverSubscribe=FORCE:2
+PartitionName=dear Nodes=w[1-3] {_TIMES} DefMemPerCPU=50 TRESBillingWeights="CPU=20.0"
+PartitionName=short Nodes=w[1-3] PriorityTier=2 MaxTime=5 DefaultTime=1 DefMemPerCPU=50
+PreemptType=preempt/partition_prio
+PreemptMode=REQUEUE
 """
+LOSSES = {"scav": "may be interrupted", "shared": "shares its cores with other jobs"}
+"""What a job loses in a partition that its record does not show."""
 _PLATFORMS = {
     "cpu": "quartz",
     "gpu": "lassen-v100",
@@ -51,9 +59,17 @@ _PLATFORMS = {
     "capped": "epyc-genoa-9654",
     "small": "skylake-8176",
     "threads": "broadwell-bdw",
+    "scav": "i7-12700h",
+    "shared": "i9-10940x",
+    "dear": "i9-12900ks",
+    "short": "epyc-genoa-vm",
 }
 """Each place that Berth may choose is a partition; its platform by its name."""
-_NODES = {"whole": (3, 64, 250), "node": (3, 64, 250), "small": (3, 4, 15), "threads": (2, 32, 125)}
+_NODES = {
+    **dict.fromkeys(("whole", "node", "scav", "shared", "dear", "short"), (3, 64, 250)),
+    "small": (3, 4, 15),
+    "threads": (2, 32, 125),
+}
 """Nodes of a CPU place, cores and GiB of each; others have four of 32 cores and 125 GiB."""
 
 _SITE = """\
@@ -91,8 +107,6 @@ partition = "{name}"
 nodes = {nodes}
 cores_per_node = {cores}
 memory_per_node = "{memory}G"
-max_time = "2d"
-default_time = "1h"
 """
 _GPU_PLACE = """\
 [[candidates]]

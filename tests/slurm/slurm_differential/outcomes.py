@@ -7,6 +7,7 @@ read its number. A job that does not succeed as written says nothing.
 
 from __future__ import annotations
 
+import math
 import re
 import secrets
 import shlex
@@ -20,6 +21,7 @@ from pathlib import Path
 
 from differential.verdicts import Ask, Verdict, compared, judged_again
 from slurm_cluster import USER, Cluster
+from slurm_differential.outcome_worlds import LOSSES
 from slurm_differential.pairs import (
     NO_GPU_WANTED,
     OF_THE_PLACE,
@@ -29,6 +31,8 @@ from slurm_differential.pairs import (
     gpus_of,
     job_number,
 )
+
+from berth.plugin.slurm.records import duration_s
 
 STILL_S = 8.0
 """Jobs of which none runs and none changes for so long wait for what does not come."""
@@ -321,12 +325,23 @@ def _fills_nodes(ask: OutcomeAsk, label: str, plain: Outcome, placed: Outcome) -
 
 
 def _held(ask: OutcomeAsk, plain: Outcome, placed: Outcome) -> list[str]:
-    """Fewer tasks, cores of a task, or less memory."""
+    """Fewer tasks, cores of a task, less memory, time or protection, or a higher bill."""
     found = []
     for key in ("NumTasks", "CPUs/Task"):
         before, after = plain.sum_of(key), placed.sum_of(key)
         if after < before or (key == "NumTasks" and after != before):
             found.append(f"{key} is {after} for {before}")
+    lost = LOSSES.get(placed.record.get("Partition", ""))
+    if lost is not None:
+        found.append(f"it {lost}")
+    before_s, after_s = (
+        duration_s(one.record.get("TimeLimit")) or math.inf for one in (plain, placed)
+    )
+    if after_s < before_s:
+        found.append(f"a time limit of {after_s:g} s for {before_s:g}")
+    billed, now_billed = (sum(map(_billing, one.records)) for one in (plain, placed))
+    if now_billed > billed and "--exclusive" not in ask.words:
+        found.append(f"it is billed {now_billed:g} for {billed:g}")
     none_wanted = NO_GPU_WANTED.search(f"{' '.join(ask.words)} {ask.body}")
     if none_wanted and not gpus_of(plain.record) and "gpu" in gpus_of(placed.record):
         found.append(f"it has {gpus_of(placed.record)} and no GPU was wanted")
@@ -349,6 +364,11 @@ def _number(record: dict[str, str], key: str) -> int:
 def _allocated(record: dict[str, str]) -> str:
     """``TRES`` (before 23.11) or ``AllocTRES``."""
     return record.get("AllocTRES") or record.get("TRES", "")
+
+
+def _billing(record: dict[str, str]) -> float:
+    match = re.search(r"\bbilling=([\d.]+)", _allocated(record))
+    return float(match[1]) if match else 0.0
 
 
 def _memory_mb(record: dict[str, str]) -> float:
