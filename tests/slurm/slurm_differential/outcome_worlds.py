@@ -1,8 +1,9 @@
 """Sites for jobs that run to their end: places whose nodes, memory defaults and sharing differ.
 
 ``auto`` gives 200 MB a core; each place that Berth may choose gives less, or whole nodes, or small
-nodes, or hyperthreads, or less time, or shares its cores, or is interrupted, or dear. For each place there is a workload that is ten times as fast there as
-anywhere else (``FASTEST``); others need more memory than ``auto`` gives.
+nodes, or hyperthreads, or less time, or shares its cores, or is interrupted, or dear. For each
+place there is a workload that is ten times as fast there as anywhere else (``FASTEST``); others
+need more memory than ``auto`` gives.
 """
 
 from __future__ import annotations
