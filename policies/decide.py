@@ -145,7 +145,7 @@ class Decider:
         question = _Question(request, states, forecast, staying)
         fitting, ruled_out = self._sorted_out(question)
         best = fitting[0] if fitting else None
-        if staying is not None and not self._is_better(best, staying, ruled_out):
+        if staying is not None and not self._is_better(fitting, question, ruled_out):
             return self._decision(
                 inputs, forecast, Code.STAYS, staying.sentence(best),
                 ranked=(*fitting, *ruled_out),
@@ -246,12 +246,17 @@ class Decider:
         )  # fmt: skip
 
     def _is_better(
-        self, best: Ranked | None, staying: Staying, ruled_out: Sequence[Ranked]
+        self, fitting: Sequence[Ranked], question: _Question, ruled_out: Sequence[Ranked]
     ) -> bool:
-        """Return whether a move beats staying; a MIG slice is chosen by its size (``slices``)."""
-        if best is None:
+        """Return whether a move beats staying: by its score, or because a list of places that are
+        as good has other nodes as well. A MIG slice is chosen by its size (``slices``)."""
+        own, staying = question.request.own, question.staying
+        if not fitting or staying is None or own is None:
             return all(ranked.code != Code.NO_BETTER for ranked in ruled_out)
-        return staying.beaten_by(best) or self._by_name[best.candidate].slice_of is not None
+        if staying.beaten_by(fitting[0]) or self._by_name[fitting[0].candidate].slice_of:
+            return True
+        has_others = any(ranked.candidate not in (own.places or ()) for ranked in fitting)
+        return self.settings.lists and has_others
 
     def _costs_more(self, question: _Question, best: Ranked) -> str:
         """Return the sentence for a job that is billed more than as written; empty: it is not."""

@@ -61,7 +61,8 @@ def placed(
     if runs_only_here:
         head = f"{head}; it cannot run where you sent it"
     elif than_staying is not None:
-        head = f"{head}, {than_staying:.1f} times {objective.comparative} than where you sent it"
+        times = f"{than_staying:.1f} times {objective.comparative} than"
+        head = f"{head}, {'about the same as' if than_staying < 1.05 else times} where you sent it"
     if beside:
         names = ", ".join(ranked.candidate for ranked in beside)
         if settings.list_by is ListBy.START:

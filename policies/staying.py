@@ -27,7 +27,9 @@ class Staying(NamedTuple):
     score: float
     """The objective's score, in its unit; smaller is better."""
     runtime_s: float
-    """The run time that the score is of."""
+    """The run time that the score is of; of an array, that of its longest task."""
+    array_s: float | None
+    """Seconds until the last task of an array ends; None: a single job."""
 
     def beaten_by(self, ranked: Ranked) -> bool:
         """Return whether the job does better at a place."""
@@ -49,6 +51,8 @@ class Staying(NamedTuple):
 
     @property
     def _time(self) -> str:
+        if self.array_s is not None:
+            return f"{format_seconds(self.array_s)} for all its tasks"
         return format_seconds(self.runtime_s)
 
 
@@ -89,7 +93,7 @@ def staying_of(
     ``assessed``: all candidates. ``at_present``: adds the wait in a state to an estimate.
     """
     own = request.own
-    kinds: list[tuple[float, float, float]] = []
+    kinds: list[tuple[float, Staying]] = []
     for each in _own_kinds(request, assessed):
         ranked, estimate = each.ranked, each.estimate
         unusable = ranked.guess or ranked.code in NOT_ACTED_ON | OF_THE_PROGRAM
@@ -101,13 +105,11 @@ def staying_of(
         estimate = at_present(estimate, request, state)
         score = score_of(estimate)
         if score is not None:
-            wait_s = estimate.time_s - estimate.runtime_s.mid if request.array is None else 0.0
-            kinds.append((wait_s, score, estimate.runtime_s.mid))
-    if not kinds:
-        return None
-    first_s = min(wait_s for wait_s, _, _ in kinds)
-    _, score, runtime_s = max(kind for kind in kinds if kind[0] <= first_s)
-    return Staying(score, runtime_s)
+            array_s = None if estimate.makespan is None else estimate.makespan.seconds
+            wait_s = 0.0 if array_s is not None else estimate.time_s - estimate.runtime_s.mid
+            kinds.append((wait_s, Staying(score, estimate.runtime_s.mid, array_s)))
+    first_s = min((wait_s for wait_s, _ in kinds), default=0.0)
+    return max((kind for wait_s, kind in kinds if wait_s <= first_s), default=None)
 
 
 def _own_kinds(request: Request, assessed: Sequence[Assessed]) -> list[Assessed]:

@@ -10,8 +10,8 @@ from on_terminal import on_terminal
 from real_daemon import RealDaemon
 from slurm_cluster import OTHER_ROOT, USER, Cluster
 
-MOVED = "-p auto --comment=berth:serial -t 5"
-LINE = re.compile(r"^berth: job \d+: cpu \(.*\) is predicted fastest.*--comment=berth:off\)$")
+MOVED = "-p auto --comment=berth:stream -t 5"
+LINE = re.compile(r"^berth: job \d+: gpu \(.*\) is predicted fastest.*--comment=berth:off\)$")
 pytestmark = pytest.mark.skipif(OTHER_ROOT is not None, reason="commands of this root only")
 
 
@@ -39,8 +39,8 @@ def test_with_the_client_filter_each_wrapper_reads_the_id_of_a_moved_job(
     read = shell(slurm, WAYS_OF_READING_IDS[way].format(MOVED), login_node(slurm))
     job = slurm.job(read)
     assert job["JobId"] == read
-    assert job["Partition"] == "cpu"
-    assert job["Comment"] == "berth:serial"
+    assert job["Partition"] == "gpu"
+    assert job["Comment"] == "berth:stream"
     assert "action=edit" in job["AdminComment"]
     assert "said=" not in job["AdminComment"]
 
@@ -50,15 +50,15 @@ def test_without_the_client_filter_only_a_changed_job_has_a_line_before_its_id(
 ) -> None:
     both = f"sbatch {MOVED} --wrap=true 2>&1"
     first, second = shell(slurm, both, {}).splitlines()
-    assert first.startswith("sbatch: berth: note: cpu (")
+    assert first.startswith("sbatch: berth: note: gpu (")
     assert second.startswith("Submitted batch job ")
     quiet = shell(slurm, both, {"BERTH_QUIET": "1"})
     assert re.fullmatch(r"Submitted batch job \d+", quiet)
-    assert slurm.job(quiet.split()[3])["Partition"] == "cpu"
+    assert slurm.job(quiet.split()[3])["Partition"] == "gpu"
     for left in (
         "-p auto --comment=berth:unknown",
         "-p auto",
-        "-p cpu --comment=berth:serial",
+        "-p cpu --comment=berth:stream",
         f"{MOVED} --deadline=now+1day",
         f"{MOVED} --comment=berth:off",
     ):
@@ -88,7 +88,7 @@ def test_on_a_terminal_the_line_names_the_job_and_comes_with_sbatchs_own(
     assert line.startswith(f"berth: job {read}: ")
     assert following == "next"
     job = slurm.job(read)
-    assert job["Comment"] == "berth:serial"
+    assert job["Comment"] == "berth:stream"
     assert " was=partition:auto" in job["AdminComment"]
 
 
@@ -136,7 +136,7 @@ def test_a_user_can_say_no_for_all_jobs(
     shown = on_terminal(slurm, f"{command} -J no-{home.name} {MOVED} {script}", environment)
     assert "berth:" not in shown
     found = slurm.run("squeue", "-h", "-a", "-t", "all", "-n", f"no-{home.name}", "-o", "%P|%k")
-    assert set(found.stdout.splitlines()) == {"auto|berth:serial"}
+    assert set(found.stdout.splitlines()) == {"auto|berth:stream"}
 
 
 def test_srun_salloc_and_a_waiting_sbatch_say_it_too(slurm: Cluster, daemon: RealDaemon) -> None:
@@ -174,7 +174,7 @@ def test_the_word_leaves_no_trace_where_the_kill_switch_is_on(
         bare = shell(slurm, "sbatch --parsable -p auto --wrap=true", login_node(slurm))
     finally:
         switch.unlink()
-    assert slurm.job(read)["Comment"] == "berth:serial"
+    assert slurm.job(read)["Comment"] == "berth:stream"
     assert slurm.job(read)["Partition"] == "auto"
     assert "berth-client" not in slurm.job(bare).get("Comment", "")
 
@@ -183,7 +183,7 @@ def test_the_longest_comment_is_taken_as_without_the_client_filter(
     slurm: Cluster, daemon: RealDaemon
 ) -> None:
     for length in (985, 1000, 1024):
-        text = ("berth:serial " + "x" * 2000)[:length]
+        text = ("berth:stream " + "x" * 2000)[:length]
         read = shell(
             slurm, f"sbatch --parsable -p auto --comment='{text}' --wrap=true", login_node(slurm)
         )

@@ -176,7 +176,7 @@ CASES = (
     *cases(
         Case,
         OVERLAP,
-        ("a least time over the default of the place", "-c4 --time-min=30", False),
+        ("a least time over the default of the place", "-c4 --time-min=30", True),
         ("a least time below it", "-c4 --time-min=10", True),
         ("a least time and a limit", "-c4 --time-min=30 -t 40", True),
     ),

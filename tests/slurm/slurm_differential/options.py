@@ -111,7 +111,7 @@ _SHAPES: Sequence[Sequence[str]] = (
     ("--mem=8G",), ("-t", "20"), ("-n4", "-t", "01:00:00"),
 )  # fmt: skip
 _COMMANDS = ("sbatch",) * 17 + ("srun", "srun", "salloc")
-_PROFILES = ("stream",) * 8 + ("serial", "hopper", "wide") + ("unheard-of",) * 3
+_PROFILES = ("stream",) * 8 + ("brief", "hopper", "wide") + ("unheard-of",) * 3
 
 
 def option_names(slurm: Cluster, command: str) -> dict[str, str]:
