@@ -163,13 +163,19 @@ def _in_full(ranked: Ranked) -> dict[str, Any]:
         "warning": ranked.warning,
         "source": ranked.source,
     }
-    if ranked.makespan is not None:
-        tasks, at_once, wait_s, seconds, _ = ranked.makespan
-        row["makespan"] = {
+    return row | _makespan(ranked)
+
+
+def _makespan(ranked: Ranked) -> dict[str, Any]:
+    if ranked.makespan is None:
+        return {}
+    tasks, at_once, wait_s, seconds, _ = ranked.makespan
+    return {
+        "makespan": {
             "tasks": tasks, "at_once": at_once, "wait_s": _rounded(wait_s),
             "seconds": _rounded(seconds),
-        }  # fmt: skip
-    return row
+        }
+    }  # fmt: skip
 
 
 def _excluded(ranked: Ranked) -> dict[str, Any]:
@@ -184,7 +190,7 @@ def _excluded(ranked: Ranked) -> dict[str, Any]:
     if ranked.runtime_s is not None and ranked.code not in _CANNOT_RUN:
         # Shown to users only: ``runtime_s`` is absent, because no decision used this prediction.
         row["predicted_s"] = _three(ranked.runtime_s, 4)
-    return row
+    return row | _makespan(ranked)
 
 
 def _three(interval: Interval | None, digits: int = 6) -> Sequence[float | None] | None:

@@ -67,7 +67,10 @@ def gets(
     held: Resources,
     cores: int,
 ) -> Gets:
-    """What the job gets with these resources; ``cores``: of a node; ``memory``: default per core."""
+    """What the job gets with these resources.
+
+    ``cores``: of a node; ``memory``: by default, per core.
+    """
     whole = queue.exclusive or (job.needs.exclusive and queue.jobs_per_core == 0)
     asked_cpus = held.tasks * held.cpus_per_task
     cpus = (

@@ -68,7 +68,7 @@ def test_without_the_client_filter_only_a_changed_job_has_a_line_before_its_id(
 
 
 def test_a_refusal_of_slurms_own_is_not_berths(slurm: Cluster, daemon: RealDaemon) -> None:
-    refused = f"sbatch {MOVED} --array=0-2000 --wrap=true 2>&1; :"
+    refused = f"sbatch {MOVED} --array=0-2000%1 --wrap=true 2>&1; :"
     lines = shell(slurm, refused, {}).splitlines()
     assert lines[0].startswith("sbatch: error: berth: note: "), "sbatch's own word"
     assert lines[-1].startswith("sbatch: error: Batch job submission failed: ")
