@@ -63,9 +63,9 @@ def test_an_array_stays_where_all_its_tasks_run_at_a_time(
     site = str(daemon.site_file)
     shown = slurm.berth("jobs", "decisions", "--site", site, record.id).stdout
     assert "60 tasks" in shown
-    assert "60 tasks, 4 at a time: 30 s" in shown
+    assert "the job does better where it was submitted: 6 s for all its tasks" in shown
     why = slurm.berth("why", str(job.id), "--site", site).stdout
-    assert "gpu instead: predicted 2 s (60 tasks, 4 at a time: 30 s)" in why
+    assert "gpu instead: ruled out: the job does better where it was submitted" in why
 
     def ended() -> bool:
         states = slurm.run("squeue", "-h", "-r", "-j", str(job.id), "-t", "all", "-o", "%T|%P")
