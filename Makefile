@@ -9,7 +9,7 @@ PYTEST := $(PY) -m pytest --numprocesses auto --dist loadfile --no-loadscope-reo
 SELECTION ?= -m 'not slow'
 CHAOS := tests/chaos:tests/support:tests/slurm:tests/flux
 
-.PHONY: help venv tools emulators slurm flux-python clients deep browser demo test test-quick coverage mutation lint typecheck sizes audit \
+.PHONY: help venv tools emulators slurm flux-python clients deep browser demo test test-quick coverage mutation guards lint typecheck sizes audit \
   gate gate-full bench schemas screenshots site differential test-flux differential-flux matrix machines \
   mig-sweep simulate soak soak-hour chaos fresh-site day-one first-week replay-fidelity replay-peer fuzz fuzz-models packages packages-check lock \
   lowest newest-python optional nightly clean
@@ -97,13 +97,16 @@ coverage: venv  ## lines of policies/ and plugin/ that the tests run, at least 9
 
 MUTATED := $(addprefix plugin/daemon/,service.py own_queue.py messages.py requests.py replies.py record.py \
   matched.py fingerprint.py) $(addprefix policies/,decide.py present.py constraints.py edits.py lists.py bounds.py \
-  limits.py translate.py ranking.py)
+  limits.py translate.py ranking.py gate.py staying.py)
 
 mutation: venv  ## how many changes of the submit path its tests notice, of COUNT=200 drawn with SEED=; hours with all
 	test -x .venv-mutation/bin/cosmic-ray || { python3 -m venv .venv-mutation && \
 	  .venv-mutation/bin/pip install -q 'cosmic-ray~=8.7'; }
 	.venv-mutation/bin/python tests/mutation/mutants.py --sample $(or $(COUNT),200) --seed $(or $(SEED),1) $(MUTATED) \
 	  | $(PY) tests/mutation/killed.py
+
+guards: venv tools slurm  ## fifteen guards of the promise, switched off one by one: which the random jobs notice; an hour
+	PYTHONPATH=tests/slurm:tests/support $(PY) tests/mutation/guards.py
 
 lint: venv  ## style, import direction, bandit's findings
 	$(VENV)/bin/ruff check . && $(VENV)/bin/ruff format --check .

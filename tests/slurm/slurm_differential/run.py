@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from accounting_database import DatabaseUnavailable, require_database
-from differential.report import add, batch_row, seeds_left, summary
+from differential.report import add, batch_row, rows, seeds_left, summary
 from differential.verdicts import Verdict
 from slurm_cluster import Cluster
 from slurm_differential import forms, options, outcomes, pairs
@@ -39,12 +39,13 @@ def main() -> int:
     parser.add_argument("--first-seed", type=int, default=1)
     parser.add_argument("--report", type=Path, default=Path("report/differential/slurm.jsonl"))
     parser.add_argument("--world", help="only this one")
+    parser.add_argument("--until-different", action="store_true", help="stop at the first one")
     asked = parser.parse_args()
     status = 0
     for worlds, count, judged, report in (
-        (WORLDS, asked.pairs, _submitted, asked.report),
         (OUTCOME_WORLDS, asked.outcomes, _run_to_the_end,
          asked.report.with_stem(f"{asked.report.stem}-outcomes")),
+        (WORLDS, asked.pairs, _submitted, asked.report),
     ):  # fmt: skip
         chosen = {w.name: w for w in _possible(worlds) if asked.world in (None, w.name)}
         left = seeds_left(
@@ -53,6 +54,8 @@ def main() -> int:
         for name, seeds in left.items():
             if seeds:
                 _in_world(chosen[name], seeds, asked.batch, judged, report)
+            if asked.until_different and any(row["differences"] for row in rows(report)):
+                return 1
         if count and chosen:
             status |= summary(report)
     return status
