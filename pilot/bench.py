@@ -309,14 +309,17 @@ def _thread_counts(cores: int) -> tuple[int, ...]:
 def _scaling(
     suite: Suite, machine: Topology, counts: Iterable[int], steps: _Steps
 ) -> Iterable[tuple[int, float]]:
-    """Yield (threads, byte/s of the STREAM triad in main memory) for each number of threads."""
+    """Yield (threads, byte/s of the STREAM triad in main memory) for each number of threads.
+
+    The rate is that of the best of ten repetitions, as STREAM has it: others were disturbed.
+    """
     last = machine.caches[-1].total_bytes if machine.caches else 0
     wanted = max(_SCALING_SIZE, BEYOND_CACHE * last // _TRIAD_BYTES)
     size = min(wanted, machine.memory_bytes // 4 // _TRIAD_BYTES)
     for threads in counts:
         steps.next(f"memory bandwidth on {threads} cores")
-        run = suite.run("Stream_TRIAD", size, reps=5, threads=threads, pinned=True)
-        yield threads, run.work.bytes_per_rep / run.rep_s
+        run = suite.run("Stream_TRIAD", size, reps=10, threads=threads, pinned=True)
+        yield threads, run.work.bytes_per_rep * run.fraction / min(run.seconds)
 
 
 def _anchor_steps(
