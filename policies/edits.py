@@ -61,7 +61,7 @@ def with_kept_limit(
     for place in places:
         bounds = states[place.name].bounds if place.name in states else UNBOUNDED
         most = [most_s for most_s in (place.max_time_s, bounds.max_time_s) if most_s is not None]
-        longest_s = min(longest_s, *most)
+        longest_s = min((longest_s, *most))
         default_s = bounds.default_time_s or place.default_time_s or min(most, default=math.inf)
         by_default_s = min(by_default_s, default_s)
     return replace(edit, time_limit_s=longest_s) if by_default_s < longest_s else edit

@@ -297,3 +297,7 @@ def test_a_job_without_a_limit_keeps_that_of_its_own_queue() -> None:
     edit = decided(job, (longer,), known).edit
     assert edit is not None
     assert edit.time_limit_s is None
+    endless = cpu("new", default_time_s=None, max_time_s=None)
+    edit = decided(job, (endless,), known).edit
+    assert edit is not None
+    assert edit.time_limit_s is None
