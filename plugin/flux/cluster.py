@@ -22,6 +22,7 @@ from berth.plugin.scheduler import ClusterFacts, NodeFacts, QueueFacts
 from berth.plugin.scheduler.host_lists import hostlist, idset
 from berth.plugin.usernames import UserNumbers
 from berth.policies.limits import Denied, Limit, Scope
+from berth.policies.values import QueueBounds
 
 PLUGIN = "mf_priority.so"
 _NUMBERS = UserNumbers()
@@ -208,6 +209,7 @@ def _queue(name: str, answers: Mapping[str, Any], config: Mapping[str, Any]) -> 
             _pending(name, answers.get("job-list.job-stats") or {})
             - _held(name, answers.get("job-list.list") or {}),
         ),
+        bounds=QueueBounds(max_time_s=policy.longest_s, default_time_s=policy.default_s),
     )
 
 

@@ -88,6 +88,7 @@ def test_limits_and_durations_of_queues() -> None:
     queues = read(**{"config.get": config}).queues
     assert (queues["cpu"].max_time_s, queues["cpu"].default_time_s) == (86400.0, 600.0)
     assert (queues["gpu"].max_time_s, queues["gpu"].default_time_s) == (1800.0, 60.0)
+    assert (queues["gpu"].bounds.max_time_s, queues["gpu"].bounds.default_time_s) == (1800.0, 60.0)
 
 
 def test_an_instance_without_named_queues_has_one() -> None:

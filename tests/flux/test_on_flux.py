@@ -78,7 +78,7 @@ def notes(flux: LiveFlux, job: str) -> dict[str, Any]:
     ("workload", "queue", "node", "gpu"),
     [
         ("stream", "gpu", "node2", True),
-        ("serial", "cpu", None, False),
+        ("serial", "auto", None, False),  # no faster elsewhere
         ("small", "mig-1g.10gb", "node3", True),
     ],
 )
@@ -94,7 +94,8 @@ def test_a_job_runs_where_its_profile_belongs(
     number = given["R_lite"][0]["children"].get("gpu")  # Fluxion gives the highest, sched-simple 0
     assert (number is not None and number.isdecimal()) is gpu
     assert not gpu or output.strip() == f"GPU={number}"
-    assert f"to={'slice' if 'mig' in queue else queue}" in notes(flux, job)["decision"]
+    to = {"auto": "code=stays", "mig-1g.10gb": "to=slice"}.get(queue, f"to={queue}")
+    assert to in notes(flux, job)["decision"]
 
 
 def test_the_decision_is_recorded_and_explained(flux: LiveFlux, harbour: FluxHarbour) -> None:
@@ -117,7 +118,7 @@ def test_the_decision_is_recorded_and_explained(flux: LiveFlux, harbour: FluxHar
         ((*ASKS, "--requires=rank:0"), "pinned-nodes"),
         ((*ASKS, "--requires=host:node0"), "pinned-nodes"),
         ((*ASKS, "--setattr=user.berth.mode=nonsense"), "bad-mode"),
-        ((*ASKS, "-N2", "--exclusive"), "pinned-shape"),
+        ((*ASKS, "-N2", "--exclusive"), "stays"),
     ],
 )
 def test_a_job_that_is_kept_says_why(flux: LiveFlux, words: tuple[str, ...], code: str) -> None:
@@ -171,14 +172,6 @@ def test_a_nested_instance_is_placed_and_asks_nobody_itself(flux: LiveFlux) -> N
     assert system(flux, job)["queue"] == "gpu"
     inner = json.loads((flux.folder / "out.txt").read_text().splitlines()[-1])
     assert inner["attributes"]["user"]["berth"] == {"workload": "stream"}
-
-
-def test_alloc_keeps_its_shape(flux: LiveFlux) -> None:
-    words = ("-N1", "--queue=auto", "--setattr=user.berth.workload=serial")
-    spec = flux.run("alloc", "--dry-run", *words)
-    job = flux.run("job", "submit", "--urgency=0", stdin=spec).strip()
-    assert system(flux, job)["queue"] == "cpu"
-    assert flux.jobspec(job)["resources"] == json.loads(spec)["resources"]
 
 
 def test_what_became_of_a_job_is_stored_beside_what_was_predicted(

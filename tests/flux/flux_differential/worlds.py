@@ -50,6 +50,8 @@ LIMITS = World(
     "limits",
     extra=FEASIBILITY
     + """\
+[queues.gpu.policy.jobspec.defaults.system]
+duration = "1m"
 [queues.gpu.policy.limits.job-size.max]
 nnodes = 1
 ncores = 4
