@@ -118,7 +118,7 @@ def test_the_decision_is_recorded_and_explained(flux: LiveFlux, harbour: FluxHar
         ((*ASKS, "--requires=rank:0"), "pinned-nodes"),
         ((*ASKS, "--requires=host:node0"), "pinned-nodes"),
         ((*ASKS, "--setattr=user.berth.mode=nonsense"), "bad-mode"),
-        ((*ASKS, "-N2", "--exclusive"), "stays"),
+        (("--queue=auto", "-N2", "--exclusive"), "no-workload"),
     ],
 )
 def test_a_job_that_is_kept_says_why(flux: LiveFlux, words: tuple[str, ...], code: str) -> None:
