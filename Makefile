@@ -171,8 +171,8 @@ matrix: venv  ## the cases of the promise and 1,000 random pairs under the Slurm
 machines: venv emulators  ## a row each: kernels on other CPUs and by other compilers, other Pythons, snapshots of other machines; an hour, as root
 	@deploy/system-packages --optional debootstrap
 	@tests/machines/roots
-	@status=0; for part in kernel_matrix pythons snapshots; do \
-	  PYTHONPATH=tests/machines $(PY) tests/machines/$$part.py || status=1; done; exit $$status
+	@status=0; $(PY) tests/machines/kernel_matrix.py || status=1; \
+	  $(PY) tests/machines/snapshots.py --fetch || status=1; tests/machines/pythons || status=1; exit $$status
 
 mig-sweep: venv tools slurm  ## every fault at every NVML call of an apply, counted (long)
 	BERTH_MIG_SWEEP=full $(PY) -m pytest tests/plugin/mig/test_faults.py \

@@ -66,6 +66,10 @@ ROOTS = [
     Path(os.environ.get("BERTH_MACHINES", "/var/tmp/berth-machines")) / release
     for release in ("trixie", "bookworm")
 ]
+MISCOMPILED = {("gcc-14", "x86-64-v4"): ["Single_PAIRS"]}
+"""Kernels that a compiler gets wrong, as the check finds. gcc 14.2 with AVX-512 adds under a
+condition so that the term takes the place of the sum where the condition does not hold (``vaddpd
+%ymm14, %ymm5, %ymm15{%k1}``, the term in ymm14 and in ymm15). Berth builds for v3 at most."""
 _LIMIT_S = 1800
 
 
@@ -195,7 +199,8 @@ def verdict(row: Row, binaries: tuple[Path, Path]) -> str:
     except LookupError as missing:
         return f"skipped: {missing.args[0]}"
     passed, wrong, reason = checked([*emulator, str(binaries[0])])
-    if passed != KERNELS:
+    by_compiler = wrong if wrong == MISCOMPILED.get((row.compiler, row.level)) else []
+    if passed + len(by_compiler) != KERNELS:
         return f"FAILED: {passed} of {KERNELS} kernels pass, not {', '.join(wrong)}: {reason}"
     for rate in RATES:
         bench = [*emulator, str(binaries[0]), "bench", rate, "--seconds", "0.01"]
@@ -205,7 +210,7 @@ def verdict(row: Row, binaries: tuple[Path, Path]) -> str:
     found = checked([*emulator, str(binaries[1])])[1]
     if sorted(found) != sorted(FAULTS):
         return f"FAILED: of the faults in {', '.join(FAULTS)} found {', '.join(found) or 'none'}"
-    return "passed"
+    return f"passed; left out: {', '.join(by_compiler)}" if by_compiler else "passed"
 
 
 def run(rows: Sequence[Row]) -> Iterator[tuple[Row, str]]:
