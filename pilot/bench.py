@@ -49,7 +49,7 @@ RATES = (
 )  # fmt: skip
 """Signature fields measured per second of processor time; all others are per wall-clock second."""
 _CACHE_NAMES = {1: "l1", 2: "l2", 3: "l3"}
-_SCALING_SIZE = 8_388_608
+_SCALING_KERNEL, _SCALING_SIZE = "Stream_TRIAD", 8_388_608
 _TRIAD_BYTES = 24
 
 
@@ -71,7 +71,7 @@ def measure_signature(
     machine = machine or topology()
     cores = machine.cores if suite.openmp else 1
     anchors = _anchor_steps(suite, machine, cores, full=full) if kernels else []
-    scaling = _thread_counts(cores)
+    scaling = _thread_counts(cores) if suite.chosen((_SCALING_KERNEL,)) else ()
     steps = _Steps(progress, total=15 + len(scaling) + len(anchors))
     seconds = None if full else 0.12
     groups = cpu_groups()
@@ -318,7 +318,7 @@ def _scaling(
     size = min(wanted, machine.memory_bytes // 4 // _TRIAD_BYTES)
     for threads in counts:
         steps.next(f"memory bandwidth on {threads} cores")
-        run = suite.run("Stream_TRIAD", size, reps=10, threads=threads, pinned=True)
+        run = suite.run(_SCALING_KERNEL, size, reps=10, threads=threads, pinned=True)
         yield threads, run.work.bytes_per_rep * run.fraction / min(run.seconds)
 
 

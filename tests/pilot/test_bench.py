@@ -116,6 +116,16 @@ def test_this_machine_becomes_a_platform_document(suite: Suite, short: None) -> 
 
 
 @pytest.mark.slow
+def test_wrong_kernels_cost_no_other_rate(suite: Suite, short: None) -> None:
+    build = dataclasses.replace(suite.build, wrong=("Stream_TRIAD",), openmp_problem="no omp.h")
+    right = tuple(kernel for kernel in suite.kernels if kernel.name != "Stream_TRIAD")
+    signature = bench.measure_signature(Suite(build, right), machine=SMALL_CACHES)
+    assert set(signature.kernel_times_s) == {"Polybench_GEMM@65536x1"}
+    assert signature.thread_scaling == ()
+    assert "gets them wrong on this machine: Stream_TRIAD" in signature.measured_on
+
+
+@pytest.mark.slow
 def test_without_openmp_the_platform_is_one_core(suite: Suite, short: None) -> None:
     build = dataclasses.replace(suite.build, openmp_problem="no omp.h")
     alone = dataclasses.replace(suite, build=build)
