@@ -67,7 +67,11 @@ def placed(
         names = ", ".join(ranked.candidate for ranked in beside)
         if settings.list_by is ListBy.START:
             return f"{head}; should it start late there, it may start at {names}."
-        return f"{head}; {names} cannot be told apart from it: the job starts where it can first."
+        apart = max((ranked.score or 0.0) for ranked in beside) / (best.score or math.inf)
+        alike = (
+            "cannot be told apart from it" if apart <= settings.alike_within else "may end sooner"
+        )
+        return f"{head}; {names} {alike}: the job starts where it can first."
     quicker = _quicker(best, [*others, *ruled_out])
     if quicker is not None:
         head = f"{head}; {quicker}"
