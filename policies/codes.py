@@ -93,7 +93,6 @@ class Code(StrEnum):
     NO_PRICE = "no-price"
     NO_ENERGY = "no-energy"
     NO_CARBON = "no-carbon"
-    NOT_CHOSEN = "not-chosen"
     NO_SCORE = "no-score"
 
 
@@ -163,7 +162,6 @@ CHECKED_IN_ORDER: tuple[Code, ...] = (
     Code.NOT_BY_FIT,
     Code.SLOWER,
     Code.OTHER_SLICE,
-    Code.NOT_CHOSEN,
 )
 """Reasons that exclude a candidate, in checking order: a candidate that a later check excludes came
 nearer to taking the job."""

@@ -114,7 +114,7 @@ class Decider:
         self.ranking = Ranking(self.candidates, settings, self.objective, shapes_kept, unscored)
         self._explains = explains
         self._has_slices = any(one.slice_of is not None for one in self.candidates)
-        self._turn, self._now_s = -1, 0.0
+        self._now_s = 0.0
         self._site_digest = digest.of_site(self.candidates, settings)
         self._states: Mapping[str, CandidateState] = {}
         self._states_digest = digest.of_states({})
@@ -130,7 +130,6 @@ class Decider:
         ``decide`` does.
         """
         self._now_s = now_s
-        self._turn += self.objective.turns
         inputs = self._inputs_digest(request, states, forecast)
         request = as_it_may_start(request, self._by_name, states)
         by_fit = asks_for_fit(request, self.settings)
@@ -238,7 +237,7 @@ class Decider:
         self, request: Request, states: Mapping[str, CandidateState], forecast: Forecast
     ) -> Staying | None:
         """Return what is predicted of the job as written; None: nothing is."""
-        if request.own is None or self.objective.baseline:
+        if request.own is None:
             return None
         return staying_of(
             request, self.ranking.of(request, forecast), states,
@@ -328,7 +327,7 @@ class Decider:
     def _at_present(
         self, estimate: Estimate, request: Request, state: CandidateState | None
     ) -> Estimate:
-        """Return the estimate with the request, state, time and turn of this decision."""
+        """Return the estimate with the request, state and time of this decision."""
         if request.array is None:
             expected = None
             wait_s = expected_wait_s(estimate.resources, estimate.runtime_s.mid, state)
@@ -337,8 +336,7 @@ class Decider:
             expected = makespan(request, request.array, estimate, state)
             time_s = expected.seconds
         return estimate._replace(
-            time_s=time_s, request=request, state=state, now_s=self._now_s, turn=self._turn,
-            makespan=expected,
+            time_s=time_s, request=request, state=state, now_s=self._now_s, makespan=expected
         )  # fmt: skip
 
     def _placed_by_fit(
@@ -404,7 +402,7 @@ class Decider:
             self._states, self._states_digest = states, digest.of_states(states)
         since_s = max(self._now_s - self.settings.stale_after_s, request.scheduler_since_s or 0.0)
         stale = sorted(name for name, state in states.items() if state.as_of_s < since_s)
-        live = (self._now_s, self._turn) if self.objective.live else ""
+        live = self._now_s if self.objective.live else ""
         return digest.of_text(
             self._site_digest,
             self._states_digest,

@@ -123,8 +123,6 @@ class PolicySettings:
     limit, counted from submission. None: such a job has no deadline."""
     fit: FitSettings = FitSettings()
     gate: GateSettings = GateSettings()
-    order: tuple[str, ...] = ()
-    """Objective static-best: names of the candidates, best first."""
     control: float = field(default=0.0, repr=False)
     """Share of the jobs with edits that the daemon leaves as written, to compare the others with.
 

@@ -137,7 +137,6 @@ class PolicyTable(Document):
         description="objective `deadline`: a job without a deadline of its own gets one of "
         "so many times its time limit; default: none",
     )
-    order: Names = Field((), description="objective `static-best`: names of candidates, best first")
     control: float = Field(
         0.0,
         ge=0,

@@ -62,7 +62,7 @@ def build_site(document: SiteDocument, path: Path) -> Site:
     _check_auto(document, auto, path)
     used_platforms = {name: platforms[name] for name in sorted(used)}
     policy = _policy(document.policy, document.fit, document.gate, scheduler)
-    _check_objective(document.mode, policy, candidates, path)
+    _check_objective(policy, candidates, path)
     return Site(
         source=str(path),
         digest=digest.of_text(
@@ -181,22 +181,10 @@ def _priced(platform: Platform, table: PlatformTable) -> Platform:
     return platform.model_copy(update=changes) if changes else platform
 
 
-def _check_objective(
-    mode: Mode, policy: PolicySettings, candidates: tuple[Candidate, ...], path: Path
-) -> None:
-    """Raise DocumentError where the objective does not suit the site, or a baseline is used in a
-    mode that changes jobs.
-    """
-    objective = OBJECTIVES.load(policy.objective)
-    if objective.baseline and mode in (Mode.ADVISE, Mode.ENFORCE):
-        raise DocumentError(
-            path,
-            f"{policy.objective!r} is a baseline to compare with",
-            key="policy.objective",
-            hint="it is taken with mode shadow or off, and by berth place --policy",
-        )
+def _check_objective(policy: PolicySettings, candidates: tuple[Candidate, ...], path: Path) -> None:
+    """Raise DocumentError where the objective does not suit the site."""
     try:
-        objective.of(policy, sorted(candidates, key=lambda c: c.name))
+        OBJECTIVES.load(policy.objective).of(policy, sorted(candidates, key=lambda c: c.name))
     except UsageError as error:
         raise DocumentError(path, error.message, key="policy.objective", hint=error.hint) from None
 

@@ -48,8 +48,6 @@ class Estimate(NamedTuple):
     """The candidate's present state; None: not known, or not read yet."""
     now_s: float = 0.0
     """Unix time of the decision, for ``live`` objectives; 0: not known."""
-    turn: int = 0
-    """Number of earlier decisions, for objectives with ``turns``."""
     work: float = 1.0
     """For an array: sum of the run times of all tasks divided by the longest; 1: a single job."""
     makespan: Makespan | None = None
@@ -88,17 +86,10 @@ class Objective(Protocol):
     waits: ClassVar[bool] = False
     """True: the score uses the expected wait, whatever the site's weight of waiting."""
     live: ClassVar[bool] = False
-    """True: the score depends on the user, the time or the turn, so it is computed for every
-    decision."""
-    turns: ClassVar[bool] = False
-    """True: the score depends on the number of earlier decisions; such objectives are also
-    ``live``."""
+    """True: the score depends on the user or the time, so it is computed for every decision."""
     by_time: ClassVar[bool] = False
     """True: the score is a time, so that a faster place of which nothing is predicted may precede
     the best one in a job's list of queues, and one that may start the job sooner may follow it."""
-    baseline: ClassVar[bool] = False
-    """True: the objective is for comparison only; the site file refuses it in modes that change
-    jobs."""
 
     def __init__(self, weights: Weights) -> None:
         """Store the weights of ``[policy.weights]``, for objectives that use them."""

@@ -36,9 +36,9 @@ def test_a_key_is_changed_and_nothing_else(site: Path) -> None:
     assert len(after) == len(before)
     assert load_site(site).mode.value == "enforce"
     assert site.stat().st_mode & 0o777 == 0o640
-    edit(site, "policy", "order", ["cpu", "gpu"])
-    edit(site, "policy", "order", ["gpu"])
-    assert load_site(site).policy.order == ("gpu",)
+    edit(site, "daemon", "admins", ["ada", "bob"])
+    edit(site, "daemon", "admins", ["bob"])
+    assert load_site(site).daemon.admins == ("bob",)
 
 
 @pytest.mark.parametrize(
@@ -55,16 +55,17 @@ def test_what_would_break_it_is_refused(site: Path, text: str, key: str, value: 
 def test_lists_over_several_lines_and_new_tables_are_written_where_they_belong(site: Path) -> None:
     site.write_text(site.read_text().replace("[energy]", "# of our grid\n[energy]  # since May"))
     edit(site, "policy.weights", "wait", 0.5)
-    edit(site, "policy", "order", ["gpu"])
+    edit(site, "policy", "time_margin", 1.5)
+    edit(site, "daemon", "admins", ["bob"])
     said = site.read_text()
     assert (
-        'objective = "fastest"\norder = ["gpu"]\n\n'
+        'objective = "fastest"\ntime_margin = 1.5\n\n'
         "[policy.weights]\nwait = 0.5\n"
         "\n# of our grid\n[energy]  # since May\n"
     ) in said
-    site.write_text(said.replace('["gpu"]', '[\n  "gpu",\n]'))
-    edit(site, "policy", "order", ["gpu", "cpu"])
-    assert load_site(site).policy.order == ("gpu", "cpu")
+    site.write_text(said.replace('["bob"]', '[\n  "bob",\n]'))
+    edit(site, "daemon", "admins", ["bob", "ada"])
+    assert load_site(site).daemon.admins == ("bob", "ada")
 
 
 def test_what_cannot_be_changed_safely_is_left_to_a_person(
@@ -73,8 +74,8 @@ def test_what_cannot_be_changed_safely_is_left_to_a_person(
     before = site.read_text()
     monkeypatch.setattr(tomlkit, "dumps", lambda _: "")
     with pytest.raises(UsageError, match="cannot be changed safely") as refused:
-        edit(site, "policy", "order", ["gpu", "cpu"])
-    assert 'policy.order = ["gpu", "cpu"]' in (refused.value.hint or "")
+        edit(site, "daemon", "admins", ["bob", "ada"])
+    assert 'daemon.admins = ["bob", "ada"]' in (refused.value.hint or "")
     assert site.read_text() == before
 
 

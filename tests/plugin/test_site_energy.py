@@ -13,7 +13,7 @@ from berth.pilot.errors import DocumentError, UsageError
 from berth.plugin.cli.command_line import berth
 from berth.plugin.site import SiteWatcher, load_site
 from berth.plugin.site.energy import read_intensity
-from berth.policies import OBJECTIVES, Code
+from berth.policies import OBJECTIVES
 from berth.policies.carbon import Intensity
 
 SCHEMA = 'schema = "berth.site/1"\n'
@@ -126,8 +126,6 @@ def test_a_bad_file_of_hours_names_its_line(tmp_path: Path, text: str, wrong: st
         ("[energy]\nutilisation = 2\n", "energy.utilisation"),
         ("[energy]\ncarbon_per_kwh = 2\n", "carbon_g_per_kwh"),
         ('[policy]\nobjective = "least-carbon"\n', "carbon_g_per_kwh or energy.carbon_file"),
-        ('[policy]\nobjective = "static-best"\n', "needs policy.order"),
-        ('[policy]\nobjective = "static-best"\norder = ["tpu"]\n', "no candidate 'tpu'"),
         ('[policy]\nobjective = "deadlines"\n', "did you mean 'deadline'"),
         ("[policy]\ndeadline_limits = 0\n", "policy.deadline_limits"),
         ("[policy.weights]\nenergy = -1\n", "policy.weights.energy"),
@@ -137,29 +135,19 @@ def test_what_cannot_be_is_refused(tmp_path: Path, text: str, wrong: str) -> Non
     assert wrong in refused(tmp_path, text)
 
 
-def test_a_baseline_changes_no_jobs(tmp_path: Path) -> None:
-    text = '[policy]\nobjective = "random"\n'
-    assert load_site(write(tmp_path, text)).policy.objective == "random"
-    for mode in ("advise", "enforce"):
-        assert "is a baseline" in refused(tmp_path, f'mode = "{mode}"\n{text}')
-
-
 def test_what_the_site_says_reaches_the_policy(tmp_path: Path) -> None:
     text = """
 [policy]
 objective = "deadline"
 deadline_limits = 1.5
-order = ["gpu", "cpu"]
 [policy.weights]
 energy = 0.25
 """
     policy = load_site(write(tmp_path, text)).policy
-    assert (policy.deadline_limits, policy.order, policy.weights.energy) == (
-        1.5, ("gpu", "cpu"), 0.25,
-    )  # fmt: skip
+    assert (policy.deadline_limits, policy.weights.energy) == (1.5, 0.25)
 
 
-@pytest.mark.parametrize("name", [n for n in OBJECTIVES.own() if n != "static-best"])
+@pytest.mark.parametrize("name", OBJECTIVES.own())
 def test_place_explains_every_objective_term_by_term(name: str, tmp_path: Path) -> None:
     profile = tmp_path / "triad.json"
     profile.write_text(to_json(toy_profiles.profile("triad")))
@@ -167,10 +155,7 @@ def test_place_explains_every_objective_term_by_term(name: str, tmp_path: Path) 
     done = CliRunner().invoke(berth, [*words, "--", "./x"])
     assert done.exit_code == 0, (done.output, done.exception)
     assert f"policy {name}," in done.stdout
-    if name == "user-choice":
-        assert Code.NOT_CHOSEN.value in done.stdout
-    else:
-        assert f"{name} (smaller is better)" in done.stdout
+    assert f"{name} (smaller is better)" in done.stdout
     shown = {"least-energy": "mean power", "least-carbon": "g/kWh", "deadline": "latest start"}
     assert shown.get(name, "") in done.stdout
 

@@ -1,9 +1,8 @@
-"""Objectives and baselines by hand-worked cases, and what must hold of each objective."""
+"""Objectives by hand-worked cases, and what must hold of each objective."""
 
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -18,7 +17,6 @@ from policy_builders import (
     GPU,
     NOW_S,
     PREDICTED,
-    cpu,
     curve,
     decided,
     forecast,
@@ -91,7 +89,7 @@ def greenest(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(OBJECTIVES._loaded, "greenest", Greenest)
 
 
-@pytest.mark.parametrize("name", [n for n in OBJECTIVES.own() if not OBJECTIVES.load(n).baseline])
+@pytest.mark.parametrize("name", OBJECTIVES.own())
 def test_each_is_known_by_its_name_and_its_terms_are_numbers(name: str) -> None:
     objective = OBJECTIVES.load(name)(Weights())
     assert objective.name == name
@@ -348,7 +346,7 @@ def estimates(draw: st.DrawFn) -> tuple[Estimate, Estimate]:
     )
 
 
-@pytest.mark.parametrize("name", [n for n in OBJECTIVES.own() if not OBJECTIVES.load(n).baseline])
+@pytest.mark.parametrize("name", OBJECTIVES.own())
 @given(both=estimates())
 def test_what_is_no_worse_in_any_term_never_scores_worse(
     name: str, both: tuple[Estimate, Estimate]
@@ -368,60 +366,3 @@ def test_energy_names_its_source() -> None:
     energy = energy_of(estimate)
     assert (energy.joules, energy.power_w, energy.source) == (12000.0, 1200.0, PowerSource.SHEET)
     assert energy_of(estimate._replace(candidate=replace(GPU, power_per_gpu_w=None))) is None
-
-
-THREE = (cpu("a"), cpu("b"), gpu("c"))
-OF_THREE = forecast(curve("a", 800.0), curve("b", 400.0), curve("c", 20.0, gpus=True))
-
-
-def baseline(name: str, **settings: object) -> Decider:
-    return Decider(THREE, PolicySettings(objective=name, **settings))
-
-
-def chosen(decider: Decider, count: int, **asked: object) -> list[str | None]:
-    now = states(*THREE)
-    return [decider.decide(request(**asked), now, OF_THREE, NOW_S).chosen for _ in range(count)]
-
-
-def test_round_robin_goes_round_and_passes_over_what_does_not_fit() -> None:
-    assert chosen(baseline("round-robin"), 6) == ["a", "b", "c", "a", "b", "c"]
-    assert chosen(baseline("round-robin"), 4, gpus=1, gres="gpu:1") == ["c"] * 4
-
-
-def test_random_takes_all_alike_and_the_same_again() -> None:
-    draws = chosen(baseline("random"), 600)
-    assert draws == chosen(baseline("random"), 600)
-    assert set(draws) == {"a", "b", "c"}
-    assert all(150 < n < 250 for n in Counter(draws).values())
-
-
-def test_the_users_choice_is_the_queue_that_was_named() -> None:
-    # A replay gives the queue of the trace and lets Berth choose: the baseline keeps it.
-    assert chosen(baseline("user-choice"), 1, queue="a", wants_placement=True) == ["a"]
-    decision = baseline("user-choice").decide(request(), states(*THREE), OF_THREE, NOW_S)
-    assert (decision.chosen, decision.code) == (None, "not-chosen")
-
-
-def test_static_best_is_one_order_for_every_job() -> None:
-    assert chosen(baseline("static-best", order=("b", "c")), 2) == ["b", "b"]
-    assert chosen(baseline("static-best", order=("b", "c")), 1, gpus=1, gres="gpu:1") == ["c"]
-    with pytest.raises(UsageError, match=r"needs policy\.order"):
-        baseline("static-best")
-    with pytest.raises(UsageError, match="there is no candidate 'd'"):
-        baseline("static-best", order=("b", "d"))
-
-
-def test_heterogeneity_blind_sees_the_queues_and_not_the_hardware() -> None:
-    now = states(*THREE)
-    decider = baseline("heterogeneity-blind")
-    asked = request(time_limit_s=7200.0)
-    equal = [r.score for r in decider.decide(asked, now, OF_THREE, NOW_S).ranked]
-    assert equal == pytest.approx([7200.0] * 3, rel=1e-5)
-    drawn = {decider.decide(asked, now, OF_THREE, NOW_S + i).chosen for i in range(40)}
-    assert drawn == {"a", "b", "c"}
-    now = {**now, "c": replace(now["c"], idle_gpus=0, pending_jobs=1)}
-    decision = decider.decide(asked, now, OF_THREE, NOW_S)
-    assert {r.candidate: r.score for r in decision.ranked} == pytest.approx(
-        {"a": 7200.0, "b": 7200.0, "c": 3 * 7200.0}, rel=1e-5
-    )
-    assert decision.chosen != "c"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from random import Random
 
-from hypothesis import assume, given
+from hypothesis import given
 from hypothesis import strategies as st
 from policy_builders import GIB, NOW_S, cpu, curve, forecast, gpu, state
 
@@ -101,7 +101,7 @@ requests = st.builds(
 )
 settings_ = st.builds(
     PolicySettings,
-    objective=st.sampled_from([name for name in OBJECTIVES.own() if name != "static-best"]),
+    objective=st.sampled_from(OBJECTIVES.own()),
     strict=st.booleans(),
     allow_prior=st.booleans(),
     may_raise_time_limit=st.booleans(),
@@ -206,7 +206,6 @@ def test_the_same_input_gives_the_same_decision_in_any_order(
 
 @given(situations(), st.lists(requests, min_size=1, max_size=5))
 def test_what_was_decided_before_does_not_matter(case: Situation, others: list[Request]) -> None:
-    assume(not OBJECTIVES.load(case.settings.objective).turns)
     decider = Decider(case.candidates, case.settings)
     several = [case.asked, *others]
     for asked in [*several, *reversed(several)]:
@@ -240,7 +239,6 @@ def test_readings_one_after_another_decide_as_each_would_alone(
     list_by: ListBy | None,
     readings: list[dict[str, dict[str, object]]],
 ) -> None:
-    assume(not OBJECTIVES.load(settings.objective).turns)
     candidates, predicted = there
     settings = replace(
         settings, weights=weights, list_queues=list_by is not None,
@@ -297,7 +295,6 @@ def test_the_digest_tells_requests_apart(
     def digest(changed: Request) -> str:
         return decider.decide(changed, case.states, case.predicted, NOW_S).inputs_digest
 
-    assume(not OBJECTIVES.load(case.settings.objective).turns)
     assert digest(asked) == digest(replace(asked))
     assert digest(asked) != digest(replace(asked, user="eve"))
     assert digest(asked) != digest(replace(asked, time_limit_s=77.0))

@@ -15,7 +15,7 @@ from slurm_cluster import Cluster, wait_until
 
 SITE = """schema = "berth.site/1"
 [policy]
-objective = "user-choice"
+objective = "fastest"
 [[candidates]]
 name = "cpu"
 platform = "rome-7742"

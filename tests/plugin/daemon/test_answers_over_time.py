@@ -84,17 +84,6 @@ def test_the_same_line_again_is_the_same_answer_under_a_name_of_its_own() -> Non
     assert all(a.changes == answers[0]["edits"] for a in recorded)
 
 
-def test_who_takes_turns_is_asked_anew_each_time() -> None:
-    site = site_of("shadow")
-    taking_turns = replace(site, policy=replace(site.policy, objective="round-robin"))
-    service, recorded = knowing_service(site=taking_turns)
-    for _ in range(4):
-        decide(service)
-    chosen = [a.decision.chosen for a in recorded if a.decision is not None]
-    assert len(chosen) == 4
-    assert chosen[0] != chosen[1]
-
-
 def test_a_new_state_a_new_site_and_a_new_forecast_are_seen_at_once() -> None:
     service, _ = knowing_service()
     assert decide(service)["edits"]["queue"] == "gpu"
