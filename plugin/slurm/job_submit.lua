@@ -717,12 +717,13 @@ local function limit_by_default(part)
   return count_of(part.default_time, slurm.NO_VAL) or count_of(part.max_time, slurm.NO_VAL)
 end
 
--- Return whether a job without a time limit would get less time there than its --time-min.
+-- Return whether a job without a time limit would get less time there than its --time-min, which Slurm
+-- would refuse where Berth writes the limit.
 local function below_least_time(job, edits, details, partitions)
   local least = count_of(job.time_min, slurm.NO_VAL)
-  if not least or least == 0 or details.time_limit_min or edits.time_limit_min then return false end
+  if not least or least == 0 or details.time_limit_min then return false end
   for _, part in ipairs(edited_partitions(edits, partitions)) do
-    local limit = limit_by_default(part)
+    local limit = edits.time_limit_min or limit_by_default(part)
     if not limit or limit < least then return true end
   end
   return false
@@ -957,19 +958,6 @@ local function own_partition(fields, part_list)
   return {}
 end
 
--- Return the time limit to set for a job without one, so that it may run as long as in its own
--- partition, or as long as the new ones allow; nil: their default is as long.
-local function carried_limit(fields, edits, details, partitions)
-  if details.time_limit_min or edits.time_limit_min or not fields.limit_min then return nil end
-  local limit, shorter = fields.limit_min, false
-  for _, part in ipairs(edited_partitions(edits, partitions)) do
-    local by_default = limit_by_default(part)
-    shorter = shorter or by_default ~= nil and by_default < fields.limit_min
-    limit = math.min(limit, count_of(part.max_time, slurm.NO_VAL) or limit)
-  end
-  return shorter and limit or nil
-end
-
 -- Return the assignments that apply the edits, in order: { table, key, value }. Memory comes last,
 -- because an unset memory request cannot be restored from Lua.
 local function plan(job, edits, details, fields, partitions)
@@ -992,7 +980,7 @@ local function plan(job, edits, details, fields, partitions)
   end
   set("min_nodes", edits.nodes)
   set("max_nodes", edits.nodes)
-  set("time_limit", edits.time_limit_min or carried_limit(fields, edits, details, partitions))
+  set("time_limit", edits.time_limit_min)
   local environment = fields.environment or {}
   -- srun inside the job takes its defaults from variables that sbatch has set for the old request.
   local function export(key, value, always)
@@ -1300,9 +1288,7 @@ local function consider(job, comment, choices, audience, site)
     stamp(job, reply.stamp)
     return true
   end
-  local own_part = own_partition(fields, site.part_list)
-  fields.whole_nodes = details.exclusive or own_part.max_share == 0
-  fields.limit_min = limit_by_default(own_part)
+  fields.whole_nodes = details.exclusive or own_partition(fields, site.part_list).max_share == 0
   local option, without
   if not only_fits_memory(reply.edits, details) then
     option, without = drop_untranslated(job, reply.edits, details, partitions, fields)

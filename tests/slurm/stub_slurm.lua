@@ -11,7 +11,7 @@ local NO_VAL, NO_VAL16, NO_VAL64 = 4294967294, 65534, 1.8446744073709552e+19
 local NUMBERS = {
   min_nodes = NO_VAL, max_nodes = NO_VAL, num_tasks = NO_VAL, cpus_per_task = NO_VAL16,
   ntasks_per_node = NO_VAL16, min_cpus = NO_VAL, pn_min_cpus = NO_VAL16, time_limit = NO_VAL,
-  time_min = NO_VAL,
+  time_min = NO_VAL, requeue = NO_VAL16,
   het_job_offset = NO_VAL, user_id = NO_VAL, pn_min_memory = NO_VAL64, pn_min_tmp_disk = NO_VAL,
   sockets_per_node = NO_VAL16, cores_per_socket = NO_VAL16, threads_per_core = NO_VAL16,
   shared = NO_VAL16, contiguous = 0, reboot = NO_VAL16, req_switch = NO_VAL, power_flags = 0,

@@ -205,7 +205,7 @@ def test_bytes_that_are_not_utf8_are_left_out(bench: FilterBench) -> None:
     assert scripts == ["é€😀 ~", None, None, None, None]
 
 
-@pytest.mark.parametrize(("reply", "most"), [(KEEP, 39), (move_to("gpu", nodes=1, tasks=1), 61)])
+@pytest.mark.parametrize(("reply", "most"), [(KEEP, 40), (move_to("gpu", nodes=1, tasks=1), 62)])
 def test_most_fields_are_read_only_for_jobs_that_are_moved(
     bench: FilterBench, reply: Reply, most: int
 ) -> None:
@@ -222,6 +222,7 @@ def test_most_fields_are_read_only_for_jobs_that_are_moved(
         ({"time_min": 60}, {}, True),
         ({"time_min": 61, "time_limit": 90}, {}, True),
         ({"time_min": 61}, {"time_limit_min": 90}, True),
+        ({"time_min": 61}, {"time_limit_min": 60}, False),
         ({"time_min": 61}, {"queue": "cpu,gpu"}, False),
     ],
 )
@@ -231,33 +232,6 @@ def test_a_least_time_over_the_default_of_the_place_keeps_the_job(
     outcome = answered(bench, move_to(**{"queue": "gpu", **edits}), {**AUTO, **job})
     assert (outcome.job["partition"] != "auto") is moved
     assert outcome.codes == [0]
-
-
-@pytest.mark.parametrize(
-    ("own", "there", "job", "limit"),
-    [
-        ({}, {"default_time": 5}, {}, 60),
-        ({}, {"default_time": 5, "max_time": 30}, {}, 30),
-        ({}, {"default_time": 90}, {}, None),
-        ({"default_time": None}, {}, {}, 1440),  # by the partition's longest
-        ({"default_time": 4294967295, "max_time": 4294967295}, {}, {}, None),
-        ({}, {"default_time": 5}, {"time_limit": 10}, 10),
-        ({"flags": 1}, {"default_time": 5}, {"partition": None}, 60),
-        ({"flags": 0}, {"default_time": 5}, {"partition": None}, None),  # of no default partition
-    ],
-)
-def test_a_job_without_a_time_limit_has_as_long_as_where_it_was(
-    bench: FilterBench,
-    own: dict[str, Any],
-    there: dict[str, Any],
-    job: dict[str, Any],
-    limit: int | None,
-) -> None:
-    parts = partitions(auto=partition(**own), gpu=partition(**there))
-    submitted = {key: value for key, value in {**AUTO, **job}.items() if value is not None}
-    outcome = answered(bench, move_to("gpu"), submitted, parts=parts)
-    assert outcome.job["partition"] == "gpu"
-    assert outcome.job.get("time_limit") == limit
 
 
 @pytest.mark.parametrize(
