@@ -12,7 +12,7 @@ from operator import attrgetter
 from berth.policies.by_ratio import ends_later, place_of
 from berth.policies.edits import edit_of
 from berth.policies.objectives.costs import expected_wait_s
-from berth.policies.settings import ListBy, PolicySettings
+from berth.policies.settings import PolicySettings
 from berth.policies.values import Candidate, CandidateState, Edit, Ranked, Request
 from berth.predictor.core.forecast import Forecast
 
@@ -46,7 +46,7 @@ def listed_beside(
         if candidate.slice_of is not None or request.queue == candidate.queue:
             continue
         may_help = by_time and _may_end_first(best, ranked, settings, states)
-        if not (may_help or _may_stand_beside(best, ranked, settings, states)):
+        if not (may_help or _cannot_be_told_apart(best, ranked, settings.alike_within)):
             continue
         its_edit = edit_of(request, candidate, ranked, forecast, settings)
         if _but_queue(its_edit) == _but_queue(edit):
@@ -61,20 +61,6 @@ def with_queues(edit: Edit, queues: Sequence[str]) -> Edit:
     return replace(edit, queue=",".join(dict.fromkeys((edit.queue, *queues))))
 
 
-def _may_stand_beside(
-    best: Ranked,
-    ranked: Ranked,
-    settings: PolicySettings,
-    states: Mapping[str, CandidateState],
-) -> bool:
-    if best.guess or ranked.guess or best.runtime_s is None or ranked.runtime_s is None:
-        return False
-    if settings.list_by is ListBy.SCORE:
-        return _cannot_be_told_apart(best, ranked, settings.alike_within)
-    late_s = _wait_s(ranked, states) - _wait_s(best, states)
-    return ranked.length_s <= best.length_s + max(0.0, late_s)
-
-
 def _may_end_first(
     best: Ranked,
     ranked: Ranked,
@@ -85,7 +71,7 @@ def _may_end_first(
     job's time."""
     if best.guess or ranked.guess or best.makespan is not None or settings.alike_within <= 1:
         return False
-    if settings.list_by is not ListBy.SCORE or not (_by_ratio(best) and _by_ratio(ranked)):
+    if not (_by_ratio(best) and _by_ratio(ranked)):
         return False
     place, best_place = (
         place_of(one, _wait_s(one, states), states.get(one.candidate)) for one in (ranked, best)
@@ -107,7 +93,7 @@ def _wait_s(ranked: Ranked, states: Mapping[str, CandidateState]) -> float:
 def _cannot_be_told_apart(best: Ranked, ranked: Ranked, most: float) -> bool:
     """Return whether the scores differ by at most ``most`` and by less than the interval of their
     ratio."""
-    if not best.score or not ranked.score:
+    if best.guess or ranked.guess or not best.score or not ranked.score:
         return False
     apart = ranked.score / best.score
     if apart > most:

@@ -13,7 +13,7 @@ from berth.policies.codes import CHECKED_IN_ORDER, OF_THE_PROGRAM, OVER_TIME, Co
 from berth.policies.fit import Fit
 from berth.policies.fit_lists import FitList
 from berth.policies.objectives.protocol import Objective
-from berth.policies.settings import ListBy, PolicySettings, SliceAim
+from berth.policies.settings import PolicySettings, SliceAim
 from berth.policies.values import Makespan, Ranked, Resources
 from berth.predictor.core.forecast import Unit
 from berth.predictor.core.prediction import Basis, Prediction
@@ -65,8 +65,6 @@ def placed(
         head = f"{head}, {'about the same as' if than_staying < 1.05 else times} where you sent it"
     if beside:
         names = ", ".join(ranked.candidate for ranked in beside)
-        if settings.list_by is ListBy.START:
-            return f"{head}; should it start late there, it may start at {names}."
         apart = max((ranked.score or 0.0) for ranked in beside) / (best.score or math.inf)
         alike = (
             "cannot be told apart from it" if apart <= settings.alike_within else "may end sooner"

@@ -21,20 +21,6 @@ class SliceAim(StrEnum):
     """All suitable slices: the objective decides."""
 
 
-class ListBy(StrEnum):
-    """The rule for listing further candidates beside the best, where the scheduler accepts
-    several queues.
-    """
-
-    SCORE = "score"
-    """List candidates whose score is within the factor ``alike_within`` of the best score."""
-    START = "start"
-    """List candidates that help only if the best one starts late.
-
-    A candidate's run time may exceed the best one's by its additional expected wait at most.
-    """
-
-
 class UntypedGpus(StrEnum):
     """How Berth treats ``--gres=gpu:1``, which names no GPU type, on nodes with MIG slices."""
 
@@ -115,7 +101,6 @@ class PolicySettings:
 
     Their intervals must overlap as well. 1: never.
     """
-    list_by: ListBy = ListBy.SCORE
     slices: SliceAim = SliceAim.SMALLEST
     untyped_gpus: UntypedGpus = UntypedGpus.TYPE
     deadline_limits: float | None = None
@@ -137,5 +122,4 @@ class PolicySettings:
     @property
     def lists(self) -> bool:
         """Return whether a job may be given several queues."""
-        wanted = self.list_by is ListBy.START or self.alike_within > 1
-        return self.list_queues and wanted
+        return self.list_queues and self.alike_within > 1

@@ -20,7 +20,7 @@ from berth.plugin.scheduler.registry import DEFAULT, SCHEDULERS
 from berth.plugin.site.candidate_tables import CandidateTable, Names, PlatformTable, Text
 from berth.policies.codes import Code
 from berth.policies.objectives import OBJECTIVES
-from berth.policies.settings import ListBy, SliceAim, UntypedGpus
+from berth.policies.settings import SliceAim, UntypedGpus
 from berth.policies.values import Mode
 
 SITE_SCHEMA = "berth.site/1"
@@ -111,12 +111,6 @@ class PolicyTable(Document):
         "within this factor of the best, overlapping intervals, same changes of "
         "the job), the job gets all of them as a list of partitions and starts "
         "where it can first; 1: never",
-    )
-    list_by: ListBy = Field(
-        ListBy.SCORE,
-        description="Slurm: which places are on that list: those by `score`, as "
-        "`alike_within` says, or by `start`: where the job runs at most as much longer as it is "
-        "expected to start later there, so that they help only where the best place starts late",
     )
     stale_after_s: Positive = Field(
         120.0, description="age in seconds from which a candidate's state is not trusted"

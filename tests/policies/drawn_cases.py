@@ -10,7 +10,7 @@ from policy_builders import GIB, NOW_S, FixedRights, H, cpu, curve, forecast, gp
 
 from berth.policies import Candidate, CandidateState, Decision, PolicySettings, Request, Translation
 from berth.policies.limits import Denied, Limit, Rights, Scope
-from berth.policies.settings import ListBy, SliceAim, UntypedGpus, Weights
+from berth.policies.settings import SliceAim, UntypedGpus, Weights
 from berth.policies.values import (
     UNBOUNDED,
     DefaultMemory,
@@ -186,7 +186,7 @@ class _Draw:
             time_margin=self.of((1.0, 1.2)),
             list_queues=self.seldom(True, False, 0.5),
             alike_within=self.of((1.25, 2.0)),
-            list_by=self.seldom(ListBy.START, ListBy.SCORE, 0.3),
+            control=self.seldom(0.1, 0.0, 0.3),
             slices=self.of(tuple(SliceAim)),
             untyped_gpus=self.of(tuple(UntypedGpus)),
         )

@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 
-import pytest
-from policy_builders import CPU, NOW_S, cpu, curve, decided, forecast, request, state, states
+from policy_builders import CPU, cpu, curve, decided, forecast, state, states
 
-from berth.policies import Decider, PolicySettings, Weights
-from berth.policies.settings import ListBy
-from berth.policies.waits import WaitTable
+from berth.policies import PolicySettings
 from berth.predictor.core.forecast import Forecast
-from berth.predictor.core.prediction import Interval
 
 LISTS = PolicySettings(list_queues=True)
 PLACES = (CPU, cpu("other"))
@@ -48,41 +43,8 @@ def test_places_that_need_other_changes_or_a_scheduler_without_lists_are_not_lis
         assert edit.queue == "cpu"
 
 
-@pytest.mark.parametrize(
-    ("other_s", "wait_s", "listed"),
-    [
-        (700.0, 10_000.0, True),  # runs shorter there than at the best place
-        (1200.0, 0.0, False),  # it would start there at once, and end later
-        (1200.0, 10_000.0, True),  # it starts there only if the best place is late by so much
-    ],
-)
-def test_lists_by_start_hold_places_that_help_only_where_the_best_is_late(
-    other_s: float, wait_s: float, listed: bool
-) -> None:
-    waits = WaitTable((1,), (math.inf,), ((Interval(wait_s, wait_s, wait_s),),))
-    none = WaitTable((1,), (math.inf,), ((Interval(0.0, 0.0, 0.0),),))
-    full = state(idle_cores=0, pending_jobs=1)
-    there = {"cpu": replace(full, waits=none), "other": replace(full, waits=waits)}
-    by_start = replace(LISTS, objective="earliest", list_by=ListBy.START)
-    decision = decided(None, PLACES, twins(other_s), now=there, settings=by_start)
-    assert decision.edit.queue == ("cpu,other" if listed else "cpu")
-    assert ("should it start late there, it may start at other." in decision.reason) == listed
-
-
-def test_lists_by_start_follow_the_newest_reading_where_waits_count_for_nothing_else() -> None:
-    by_start = replace(LISTS, list_by=ListBy.START, weights=Weights(wait=0.0))
-    decider = Decider(PLACES, by_start)
-    full = states(*PLACES) | {"other": state(idle_cores=0, pending_jobs=5)}
-    for there, queue in (
-        (states(*PLACES), "cpu"), (full, "cpu,other"), (states(*PLACES), "cpu"),
-    ):  # fmt: skip
-        decision = decider.decide(request(), there, twins(1200.0), NOW_S)
-        assert decision.edit.queue == queue
-
-
-@pytest.mark.parametrize("by", list(ListBy))
-def test_guesses_are_never_listed_beside_a_prediction(by: ListBy) -> None:
-    loose = replace(LISTS, list_by=by, strict=False)
+def test_guesses_are_never_listed_beside_a_prediction() -> None:
+    loose = replace(LISTS, strict=False)
     predicted = forecast(
         curve("cpu", 800.0, factor=1.5),
         curve("other", 800.0, factor=1.5, abstained="unlike any seen"),

@@ -21,7 +21,7 @@ from berth.policies import (
     Translation,
 )
 from berth.policies.decide import decide
-from berth.policies.settings import ListBy, Weights
+from berth.policies.settings import Weights
 from berth.policies.values import QueueBounds, RuledOut
 from berth.predictor.core.forecast import Forecast
 from berth.predictor.core.prediction import Basis
@@ -228,7 +228,7 @@ changes = st.dictionaries(
     st.lists(requests, min_size=1, max_size=3),
     settings_,
     st.sampled_from([Weights(), Weights(wait=0.0)]),
-    st.none() | st.sampled_from(ListBy),
+    st.booleans(),
     st.lists(changes, min_size=2, max_size=4),
 )
 def test_readings_one_after_another_decide_as_each_would_alone(
@@ -236,14 +236,11 @@ def test_readings_one_after_another_decide_as_each_would_alone(
     several: list[Request],
     settings: PolicySettings,
     weights: Weights,
-    list_by: ListBy | None,
+    lists: bool,
     readings: list[dict[str, dict[str, object]]],
 ) -> None:
     candidates, predicted = there
-    settings = replace(
-        settings, weights=weights, list_queues=list_by is not None,
-        list_by=list_by or ListBy.SCORE,
-    )  # fmt: skip
+    settings = replace(settings, weights=weights, list_queues=lists)
     decider = Decider(candidates, settings)
     for number, changed in enumerate([{}, *readings, {}, {}]):
         now_s = NOW_S + 100.0 * number
