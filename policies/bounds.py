@@ -137,7 +137,6 @@ def _count(number: float) -> str:
 
 
 def _takes_more(request: Request, bounds: QueueBounds) -> bool:
-    """Return whether the job uses cores beyond those of its tasks."""
     needs = request.needs
     return (
         takes_whole_nodes(request, bounds)

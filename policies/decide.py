@@ -236,7 +236,6 @@ class Decider:
     def _staying(
         self, request: Request, states: Mapping[str, CandidateState], forecast: Forecast
     ) -> Staying | None:
-        """Return what is predicted of the job as written; None: nothing is."""
         if request.own is None:
             return None
         return staying_of(
@@ -258,7 +257,6 @@ class Decider:
         return self.settings.lists and has_others
 
     def _costs_more(self, question: _Question, best: Ranked) -> str:
-        """Return the sentence for a job that is billed more than as written; empty: it is not."""
         move = move_of(
             question.request, self._by_name[best.candidate], best.resources,
             question.states.get(best.candidate), question.run_ratio(best),
@@ -311,7 +309,6 @@ class Decider:
         )  # fmt: skip
 
     def _scored(self, request: Request, assessed: Assessed, state: CandidateState | None) -> Ranked:
-        """Return the ranked candidate with its score for the present state."""
         _, ranked, estimate = assessed
         if estimate is None:
             return ranked
@@ -327,7 +324,6 @@ class Decider:
     def _at_present(
         self, estimate: Estimate, request: Request, state: CandidateState | None
     ) -> Estimate:
-        """Return the estimate with the request, state and time of this decision."""
         if request.array is None:
             expected = None
             wait_s = expected_wait_s(estimate.resources, estimate.runtime_s.mid, state)
@@ -395,7 +391,6 @@ class Decider:
         states: Mapping[str, CandidateState],
         forecast: Forecast | None,
     ) -> str:
-        """Return the digest of all inputs of the decision."""
         if not self._explains:
             return ""
         if states is not self._states:

@@ -84,7 +84,6 @@ def without_needless_type(
 
 
 def _adds_type(request: Request, candidate: Candidate, settings: PolicySettings) -> bool:
-    """Return whether Berth adds a slice type to the user's request for GPUs of any type."""
     return (
         candidate.slice_of is not None
         and ":" in (candidate.gres or "")

@@ -182,7 +182,6 @@ def _asks_for_gpus(request: Request) -> bool:
 
 
 def _lacks_choice(request: Request, place: Candidate) -> Exclusion | None:
-    """Exclude a candidate that lacks the features or GPUs that the user chose."""
     for words, asked in (("asked for", request.features), ("prefer", request.needs.prefer)):
         if asked and not has_features(place, asked):
             return Exclusion(Code.OTHER_FEATURES, f"you {words} nodes with {asked}")

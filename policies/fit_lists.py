@@ -255,8 +255,6 @@ def _as_edited(request: Request, edit: Edit) -> Request | None:
 
 
 def _queues_of(fits: Sequence[Fit], settings: PolicySettings) -> str:
-    """Return the job's queues as the scheduler takes them: a list, or only the first where it
-    takes no lists."""
     names = [fit.candidate.queue for fit in fits]
     return _shortened(names) if settings.list_queues else names[0]
 
@@ -270,7 +268,6 @@ def _shortened(names: Sequence[str]) -> str:
 
 
 def _fitting(fit: Fit, known: Ranked | None) -> Ranked:
-    """Return a candidate that fits, with what is predicted of it; ``known`` None: nothing is."""
     if known is not None:
         return known._replace(
             resources=fit.resources, warning=known.excluded, excluded=None, code=None
@@ -284,7 +281,6 @@ def _fitting(fit: Fit, known: Ranked | None) -> Ranked:
 def _unfit(
     request: Request, candidate: Candidate, known: Ranked | None, exclusion: Exclusion
 ) -> Ranked:
-    """Return a candidate where the job does not fit as written, with the reason."""
     if known is not None:
         return known._replace(excluded=exclusion.sentence, code=exclusion.code.value)
     return Ranked(

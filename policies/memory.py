@@ -61,7 +61,6 @@ def own_cores_per_node(resources: Resources) -> int:
 
 
 def _nodes_where_it_was(request: Request) -> int:
-    """Return the fewest nodes that the job needs in its original queue."""
     tasks, per_node = max(1, request.resources.tasks), request.needs.tasks_per_node
     return max(
         1,

@@ -201,9 +201,6 @@ def _outcome(job_id: str, record: Record) -> Outcome:
 
 
 def _remembered(job_ids: Sequence[str]) -> dict[str, Outcome]:
-    """Return the outcomes of those of ``job_ids`` that slurmctld still knows, by the
-    requested id.
-    """
     reading = _all_remembered()
     named = reading.outcomes | reading.by_number()
     return {job: replace(named[job], job_id=job) for job in job_ids if job in named}

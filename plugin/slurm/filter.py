@@ -93,7 +93,6 @@ def _settings(text: str) -> dict[str, str]:
 
 
 def _differences(installed: Mapping[str, str], wanted: Mapping[str, str]) -> Iterator[str]:
-    """Yield one text per difference between the settings in the file and the wanted settings."""
     for key, value in wanted.items():
         if key not in installed:
             yield f"{key} is missing"

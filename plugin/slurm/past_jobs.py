@@ -246,7 +246,6 @@ def _add_summary(
 
 
 def _add_usage(read: ReadJobs, steps: Mapping[str, StepUsage]) -> None:
-    """Add to the jobs what their steps used, and count what cannot be."""
     for job_id in steps.keys() & read.jobs.keys():
         job = read.jobs[job_id]
         used = steps[job_id].used(nodes=job.nodes, gpus=job.gpus, elapsed_s=job.elapsed_s)

@@ -61,7 +61,6 @@ def read_sacct_json(text: str, cluster: str, *, source: str) -> ReadJobs:
 
 
 def _records(job: Any) -> Iterator[Fields]:
-    """Yield the record of a job, and those of its steps."""
     if not isinstance(job, dict):
         raise Unreadable("a job is not an object")
     times = job.get("time")

@@ -84,9 +84,6 @@ def dependencies(text: str) -> Dependencies:
 
 
 def _options(line: str) -> dict[str, str]:
-    """Return the values of ``--dependency`` and ``--array`` that precede the script, by option
-    name.
-    """
     try:
         words = shlex.split(line)
     except ValueError:

@@ -117,8 +117,6 @@ def _exactly(problem: Problem) -> Solution:
 
 
 def _named(problem: Problem, solution: Solution) -> list[Cut]:
-    """Return the chosen layout for each GPU; a group's GPUs are assigned in their order of
-    names."""
     members = [deque(group.members) for group in problem.groups]
     return [
         Cut(problem.groups[group], members[group].popleft(), option)

@@ -250,7 +250,6 @@ class _Stages:
         self.taking = [[solver.value(v) for v in row] for row in self.columns.takes]
 
     def _value(self, objective: Objective, priority: int | None) -> int:
-        """Return the objective's value at the current solution, in the problem's integers."""
         columns = [
             (column, number, bundle)
             for bundle, row in zip(self.columns.bundles, self.taking, strict=True)

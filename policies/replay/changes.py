@@ -86,7 +86,6 @@ def _of_nodes(cluster: Cluster, name: str, key: str, value: str, text: str) -> C
 
 
 def _cut(cluster: Cluster, name: str, value: str, text: str) -> Cluster:
-    """Return the cluster with some nodes' GPUs in MIG mode, at first with one slice on each GPU."""
     kind = cluster.kind(name)
     nodes = _number(value, 0.0, text, "count")
     if nodes != int(nodes) or nodes > kind.count:

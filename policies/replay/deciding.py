@@ -149,7 +149,6 @@ class Decided:
         return options
 
     def _listed(self, decision: Decision, edit: Edit) -> list[Ranked]:
-        """Return the best candidate of each further queue that the job is submitted to."""
         queues = () if edit.queue is None else edit.queue.split(",")[1:]
         fitting = [ranked for ranked in decision.ranked if ranked.excluded is None]
         return [

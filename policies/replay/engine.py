@@ -130,7 +130,6 @@ def _with_used(state: State) -> State:
 
 
 def _longer(state: State) -> State:
-    """Return the state with twice as many segments in the profiles of pools."""
     wide = state.seg_time.shape[1] * 2
     time = np.zeros((len(state.seg_time), wide))
     free = np.zeros((len(time), wide, state.seg_free.shape[2]), np.int64)
@@ -139,7 +138,6 @@ def _longer(state: State) -> State:
 
 
 def _running(state: State, held: Sequence[Ints]) -> State:
-    """Start the jobs that already run at the begin of the replay, on the nodes that they hold."""
     for job, units in enumerate(held):
         submit(state, job)
         state.counters[at.NEXT] = job + 1

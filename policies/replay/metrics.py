@@ -216,7 +216,6 @@ def _intensity(carbon: Intensity | None, start: Floats, end: Floats) -> Floats:
 
 
 def _bootstrap(jobs: _Jobs, seed: int) -> dict[str, Floats]:
-    """Return the bootstrap draws of each figure, by its name."""
     weeks = Weeks(jobs.week, seed)
     draws = {
         name: weeks.means(column)

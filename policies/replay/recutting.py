@@ -197,7 +197,6 @@ class Recutter:
         return GpuState(gpu.name, gpu.of.geometry, gpu.layout, running)
 
     def _waiting(self, state: State) -> Iterator[Demand]:
-        """Yield the demands of queued jobs that can use slices, in the order of the queue."""
         o, count = int(state.parts[0, at.P_HEAD]), 0
         while o >= 0 and count < MOST_WAITING:
             demand = self._demand(state, int(state.options[o, at.O_JOB]))

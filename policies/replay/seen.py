@@ -105,7 +105,6 @@ class Seen:
     def _with_more(
         self, numbers: Sequence[tuple[int, int, int, int | None]], now_s: float
     ) -> dict[str, CandidateState]:
-        """Return the states with expected waits and users' shares."""
         shares = self._shares(now_s)
         return {
             candidate.name: CandidateState(

@@ -132,7 +132,6 @@ def judge(
 
 
 def _none_better(tuned: Tuned) -> str:
-    """Return the sentence on why no trial was compared on the test weeks."""
     today = tuned.today
     better = [
         trial

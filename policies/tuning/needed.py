@@ -82,6 +82,5 @@ class Elimination:
         return _Loss(without, max(each.change for each in trained), is_worse or kills_more)
 
     def _used(self, values: Values) -> dict[str, float | str]:
-        """Return the values that the objective uses."""
         objective = str(values.get("objective", self.today.objective))
         return {name: v for name, v in values.items() if matters(PARAMETERS[name], objective)}

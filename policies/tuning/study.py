@@ -224,7 +224,6 @@ class Tuning:
 
     @property
     def _now(self) -> dict[str, float | str]:
-        """Return today's values of all parameters."""
         sliced = self.replayer.slicing.values(self.parameters)
         return {**values_of(self.today, self.parameters), **sliced}
 
@@ -321,7 +320,6 @@ def suggested(
 
 
 def _name(stage: int) -> str:
-    """Return the name of the trial attribute with the metrics of a stage."""
     return FIRST if stage == 0 else f"{FIRST}{stage + 1}"
 
 
@@ -336,7 +334,6 @@ def _beats(trial: Tried, other: Tried) -> bool:
 
 
 def _todays(trials: Iterable[optuna.trial.FrozenTrial]) -> optuna.trial.FrozenTrial | None:
-    """Return the trial of today's policy; None: no such trial."""
     return next((t for t in trials if t.number == 0 or TODAY in t.user_attrs), None)
 
 
