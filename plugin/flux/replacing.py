@@ -32,6 +32,7 @@ from berth.plugin.flux.frobnicator import (
 )
 from berth.plugin.scheduler import Replacing
 from berth.plugin.site.site import Site
+from berth.policies.codes import Code
 
 _STAMP = re.compile(r"\bberth/1 id=([0-9a-z]{1,32}) action=edit\b")
 _STARTED = ("RUN", "CLEANUP", "INACTIVE")
@@ -165,11 +166,12 @@ def replace_pending(jobs: Sequence[str], site: Site, *, apply: bool) -> Iterator
     config = commands.ask("state")["config.get"]
     auto = site.auto_queue or ""
     queues = queues_of(config, auto)
+    home = {auto: Queue(config, auto)} if auto else {}
     tables = value_at(config, "queues") or {}
     requires = {name: value_at(table, "requires") or [] for name, table in tables.items()}
     for job in steps("pending jobs asked about", list(pending(jobs))):
         if job.placed_by is not None:
-            yield _replaced(job, site, queues, requires, apply=apply)
+            yield _replaced(job, site, queues, home, requires, apply=apply)
         elif jobs:
             reason = "its queue was not chosen by Berth"
             yield Replacing(job.job_id, job.queue, None, False, None, reason)
@@ -179,6 +181,7 @@ def _replaced(
     job: Pending,
     site: Site,
     queues: Mapping[str, Queue],
+    home: Mapping[str, Queue],
     requires: Mapping[str, Sequence[str]],
     *,
     apply: bool,
@@ -186,6 +189,9 @@ def _replaced(
     answer = _answer(job, site, queues)
     decision, edits = answer.get("decision"), answer.get("edits") or {}
     reason = str(answer.get("message") or answer.get("problem") or answer.get("code") or "")
+    if answer.get("code") == Code.STAYS and home:
+        queues, edits = home, {"queue": site.auto_queue}
+        reason = "no queue is better than the one where it was submitted"
 
     def stays(why: str) -> Replacing:
         return Replacing(job.job_id, job.queue, None, False, decision, why)

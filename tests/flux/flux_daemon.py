@@ -9,7 +9,7 @@ from __future__ import annotations
 import getpass
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -77,11 +77,17 @@ gpus = 1
 """
 CPU, OLD = ("rome-7742", False), ("quartz", False)
 GPU, SLICE = ("h200-141gb", True), ("h100-mig-1g.10gb", True)
+_UNEVEN = forecast("uneven", 60, 600, platforms=(CPU, GPU))
 FORECASTS = (
     forecast("stream", 600, 60, platforms=(CPU, GPU)),
     forecast("serial", 60, 600, platforms=(CPU, OLD, GPU, SLICE)),
     forecast("small", 600, 60, platforms=(CPU, SLICE)),
+    replace(
+        _UNEVEN,
+        curves={**_UNEVEN.curves, **forecast("uneven", 120, platforms=(OLD,)).curves},
+    ),
 )
+"""``uneven`` takes twice as long on the older of the two kinds of CPU nodes."""
 
 
 @dataclass
