@@ -75,9 +75,8 @@ def broken(
 ) -> Limit | None:
     """Return the first limit that a job breaks; None: the job is within all limits.
 
-    ``holds``: total of each resource that the job would use. ``time_limit_s`` None: unknown;
-    limits on
-    resource-seconds then count as broken for every job that uses the resource.
+    ``holds``: total of each resource that the job would use. ``time_limit_s`` None: unknown; limits
+    on resource-seconds then count as broken for every job that uses the resource.
     """
     for limit in limits:
         if limit.scope is Scope.RUNNING:

@@ -33,9 +33,9 @@ def listed_beside(
     """Return the candidates of ``fitting`` (best first) that may be listed beside the best.
 
     ``by_time``: the objective is the job's time; then a candidate that is compared with the best by
-    a ratio is listed too, unless the job surely ends later there.
-    Their changes to the job equal ``edit``, the best one's, except for the queue. MIG slices are
-    never listed. The list is empty where the site or the scheduler does not use lists.
+    a ratio is listed too, unless the job surely ends later there. Their changes to the job equal
+    ``edit``, the best one's, except for the queue. MIG slices are never listed. The list is empty
+    where the site or the scheduler does not use lists.
     """
     if not settings.lists or edit.queue is None:
         return []

@@ -202,9 +202,8 @@ def _learnt(best: Ranked) -> str:
 def _quicker(best: Ranked, others: Sequence[Ranked]) -> str | None:
     """Return why the candidate with the shortest run time was not chosen; None: it was chosen.
 
-    For an array the run time is that of one task; the sentence also gives the number of tasks
-    that run
-    at the same time.
+    For an array the run time is that of one task; the sentence also gives the number of tasks that
+    run at the same time.
     """
     assert best.runtime_s is not None  # noqa: S101 - it has a score
     mid = best.runtime_s.mid

@@ -23,8 +23,7 @@ def one_of_each(
     slice.
 
     ``fits``: candidates that no constraint excludes, best first. A guess never wins over a
-    prediction;
-    in a tie the objective's better candidate wins.
+    prediction; in a tie the objective's better candidate wins.
     """
     best: dict[str, Ranked] = {}
     if aim is not SliceAim.OBJECTIVE:

@@ -35,8 +35,8 @@ def run(
 
     ``utc``: the command reads and writes times in UTC; ``submits``: the command runs in the
     caller's own environment, because the job inherits it; ``any_status``: what a failed command
-    printed is returned, too. Raises ToolMissing where the command is
-    not installed, SchedulerError where it fails or exceeds ``timeout_s``.
+    printed is returned, too. Raises ToolMissing where the command is not installed, SchedulerError
+    where it fails or exceeds ``timeout_s``.
     """
     name = command[0]
     environment = dict(os.environ)

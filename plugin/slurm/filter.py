@@ -84,9 +84,8 @@ def check(site: Site) -> Findings:
 
 
 def _settings(text: str) -> dict[str, str]:
-    """Return the settings by key; a line that is not ``key = value`` is a key with an
-    empty value.
-    """
+    """Return the settings by key; a line that is not ``key = value`` is a key with an empty
+    value."""
     lines = (line.strip() for line in text.splitlines())
     parts = (line.partition("=") for line in lines if line and line[0] != "#")
     return {key.strip(): value.strip() for key, _, value in parts}

@@ -26,6 +26,7 @@ from berth.plugin.history.usage_files.reading import ReadUsages
 from berth.plugin.scheduler.node_kinds import recorded_nodes
 from berth.plugin.slurm import commands, submitted
 from berth.plugin.slurm.records import (
+    Record,
     bytes_of,
     count,
     duration_s,
@@ -72,8 +73,6 @@ _MINUTE_S = 60.0
 _MOST = 2**31
 _SCRIPTS_OF_KIND = 50
 """The most scripts that are read for one user and job name: those of the latest jobs."""
-
-Fields = Mapping[str, str]
 
 
 _ASK_TIMEOUT_S = 600.0
@@ -180,7 +179,7 @@ class RecordReading:
         self._of, self.read, self._summaries = of, read, ReadUsages()
         self._steps: dict[str, StepUsage] = {}
 
-    def take(self, number: int, line: str, fields: Fields) -> None:
+    def take(self, number: int, line: str, fields: Record) -> None:
         """Add the job or step in ``fields``; ``number`` and ``line`` name it in messages."""
         job_id, dot, _ = fields["JobID"].partition(".")
         of = fields.get("Cluster") or self._of
@@ -276,7 +275,7 @@ def _header(line: str, source: str, bar: str) -> tuple[str, ...]:
 _OLDER = ("Cluster", "Elapsed", "Timelimit", "NCPUS", "AllocNodes", "JobIDRaw")
 
 
-def _fields(parts: list[str], header: Sequence[str], bar: str) -> Fields:
+def _fields(parts: list[str], header: Sequence[str], bar: str) -> Record:
     if len(parts) == len(header) + 1 and not parts[-1]:
         parts.pop()  # sacct -p ends each line with a separator
     extra = len(parts) - len(header)
@@ -289,7 +288,7 @@ def _fields(parts: list[str], header: Sequence[str], bar: str) -> Fields:
 
 
 def _job(
-    job_id: str, fields: Fields, arguments: JobDescription, cluster: str, *, utc: bool
+    job_id: str, fields: Record, arguments: JobDescription, cluster: str, *, utc: bool
 ) -> PastJobRecord | None:
     if _JOB.fullmatch(job_id) is None:
         if re.fullmatch(r"\d{1,18}_\[.*", job_id):
@@ -336,7 +335,7 @@ def _job(
     )
 
 
-def _note(job_id: str, fields: Fields, read: ReadJobs) -> None:
+def _note(job_id: str, fields: Record, read: ReadJobs) -> None:
     """Record in ``read`` what else the fields say: what tells the job's program, and which jobs it
     waited for, according to its submit line."""
     if texts := _texts(name_of(fields.get("JobName", "")), fields):
@@ -373,7 +372,7 @@ def _submitted_arguments(name: str, line: str) -> JobDescription | None:
     return None
 
 
-def _texts(name: str, fields: Fields) -> JobTexts | None:
+def _texts(name: str, fields: Record) -> JobTexts | None:
     """Return what the job's comment and submit line say of its program; None: nothing."""
     line, comment = fields.get("SubmitLine", ""), fields.get("Comment", "")
     if not line and not comment:
@@ -391,7 +390,7 @@ def _texts(name: str, fields: Fields) -> JobTexts | None:
     )
 
 
-def _elapsed(fields: Fields) -> float | None:
+def _elapsed(fields: Record) -> float | None:
     raw = fields.get("ElapsedRaw", "")
     if raw:
         seconds = count(raw.removeprefix("-"))
@@ -401,7 +400,7 @@ def _elapsed(fields: Fields) -> float | None:
     return duration_s(fields.get("Elapsed"))
 
 
-def _limit_s(fields: Fields) -> float | None:
+def _limit_s(fields: Record) -> float | None:
     minutes = count(fields.get("TimelimitRaw", ""))
     if minutes is not None:
         return _MINUTE_S * minutes or None

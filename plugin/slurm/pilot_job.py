@@ -40,9 +40,8 @@ _WITH_TWO = frozenset(("-mca", "--mca", "-genv", "-env"))
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """A command split into launcher and program. ``launcher`` is empty for a program
-    without one.
-    """
+    """A command split into launcher and program. ``launcher`` is empty for a program without
+    one."""
 
     launcher: tuple[str, ...]
     program: tuple[str, ...]
@@ -109,8 +108,7 @@ TAIL_S = 120
 _RANK = "${OMPI_COMM_WORLD_RANK:-${PMIX_RANK:-${PMI_RANK:-${SLURM_PROCID:-0}}}}"
 _SIZE = "${OMPI_COMM_WORLD_SIZE:-${PMI_SIZE:-${SLURM_NTASKS:-1}}}"
 _ONE_RUN = ("--repeats", "1", "--collectors", "proc,cgroup,nvml")
-"""Options for a single run: each launch can run a rank only once, since ranks wait for
-each other.
+"""Options for a single run: each launch can run a rank only once, since ranks wait for each other.
 """
 
 _SHAPE = """\

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import secrets
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from berth.pilot.errors import SchedulerError
@@ -14,6 +14,7 @@ from berth.plugin.scheduler.jobs import NO_WAITING_ENDS
 from berth.plugin.slurm import commands
 from berth.plugin.slurm.records import (
     NODES_NOT_FREE,
+    Record,
     count,
     duration_s,
     gpus_in,
@@ -37,8 +38,6 @@ _NO_VALUE = ("(null)", "N/A")
 _DEPENDS = "Dependency"
 """Slurm's reason for a job that waits for other jobs."""
 
-Fields = Mapping[str, str]
-
 
 def ask() -> tuple[PresentJob, ...]:
     """Return all running and pending jobs, each pending task of an array on its own.
@@ -54,7 +53,7 @@ def listed(
     *,
     job: str | None = None,
     timeout_s: float = _TIMEOUT_S,
-) -> Iterator[Fields]:
+) -> Iterator[Record]:
     """Yield these fields of all jobs in these states, or of one ``job``, with times in UTC. Raises
     SchedulerError or ToolMissing.
 
@@ -68,7 +67,7 @@ def listed(
     return rows(commands.run(command, timeout_s=timeout_s, utc=True), bar, fields)
 
 
-def rows(text: str, bar: str, fields: Sequence[str]) -> Iterator[Fields]:
+def rows(text: str, bar: str, fields: Sequence[str]) -> Iterator[Record]:
     """Yield the records in squeue's text, in which ``bar`` follows each field; fields without a
     value are empty."""
     values = [value if (value := part.strip()) not in _NO_VALUE else "" for part in text.split(bar)]
@@ -77,14 +76,14 @@ def rows(text: str, bar: str, fields: Sequence[str]) -> Iterator[Fields]:
         yield dict(zip(fields, values[at : at + size], strict=True))
 
 
-def parse(records: Iterable[Fields]) -> tuple[PresentJob, ...]:
+def parse(records: Iterable[Record]) -> tuple[PresentJob, ...]:
     """Return the present jobs in squeue's records; records that are no jobs are left out."""
     parsed_jobs = [(job, record) for record in records if (job := _job(record)) is not None]
     waited_for = _WaitedFor([job for job, _ in parsed_jobs])
     return tuple(_after(job, record, waited_for) for job, record in parsed_jobs)
 
 
-def _job(fields: Fields) -> PresentJob | None:
+def _job(fields: Record) -> PresentJob | None:
     submit_s = moment_s(fields["SubmitTime"], utc=True)
     state = state_of(fields["State"])
     if submit_s is None or state not in ("pending", "running"):
@@ -150,7 +149,7 @@ def _number(job_id: str) -> tuple[int, int]:
     return count(array) or 0, count(task) or 0
 
 
-def _after(job: PresentJob, fields: Fields, waited_for: _WaitedFor) -> PresentJob:
+def _after(job: PresentJob, fields: Record, waited_for: _WaitedFor) -> PresentJob:
     """Return the job with ``after`` set to the jobs that it depends on, if only they delay it.
 
     The job is returned unchanged where it waits for anything else, or where Slurm's text is
@@ -163,7 +162,7 @@ def _after(job: PresentJob, fields: Fields, waited_for: _WaitedFor) -> PresentJo
     return replace(job, may_start=True, after=after) if after else job
 
 
-def _gpus(fields: Fields, nodes: int) -> int:
+def _gpus(fields: Record, nodes: int) -> int:
     """Return the number of the job's GPUs on all nodes: as accounted, or else as requested.
 
     Slurm accounts for GPUs only where AccountingStorageTRES says so.

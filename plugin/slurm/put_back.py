@@ -58,8 +58,7 @@ _UPDATES = {
     "pn_min_cpus": "MinCPUsNode",
     "ntasks_per_node": "TasksPerNode",
 }
-"""Keys of ``scontrol update`` for the fields that the filter sets, besides nodes, memory
-and time.
+"""Keys of ``scontrol update`` for the fields that the filter sets, besides nodes, memory and time.
 """
 _UNSET = {"features": "", "num_tasks": "1", "cpus_per_task": "1", "min_cpus": "1",
           "pn_min_cpus": "1", "ntasks_per_node": None}  # fmt: skip

@@ -53,9 +53,8 @@ def whole(record: Record, key: str, default: int = 0) -> int:
 
 
 def count(text: str) -> int | None:
-    """Return ``text`` as a whole number; None where ``text`` is no number or has 16 digits
-    or more.
-    """
+    """Return ``text`` as a whole number; None where ``text`` is no number or has 16 digits or
+    more."""
     return whole_number(text, 10**15 - 1)
 
 

@@ -15,7 +15,8 @@ from typing import Any
 from berth.pilot import progress
 from berth.pilot.errors import DocumentError
 from berth.plugin.history.reading import ReadJobs, Unreadable
-from berth.plugin.slurm.past_jobs import Fields, RecordReading
+from berth.plugin.slurm.past_jobs import RecordReading
+from berth.plugin.slurm.records import Record
 
 HINT = "write it with: sacct -a --json -S 2026-10-01 > jobs.json"
 _SHOWN = 80
@@ -60,7 +61,7 @@ def read_sacct_json(text: str, cluster: str, *, source: str) -> ReadJobs:
     return reading.done()
 
 
-def _records(job: Any) -> Iterator[Fields]:
+def _records(job: Any) -> Iterator[Record]:
     if not isinstance(job, dict):
         raise Unreadable("a job is not an object")
     times = job.get("time")
@@ -101,7 +102,7 @@ def _records(job: Any) -> Iterator[Fields]:
         yield {"Cluster": of, **_step(job_id, step)}
 
 
-def _step(job_id: str, step: Any) -> Fields:
+def _step(job_id: str, step: Any) -> Record:
     tres, times = step.get("tres") or {}, step.get("time") or {}
     name = str((step.get("step") or {}).get("id") or "").rpartition(".")[2]
     used = {

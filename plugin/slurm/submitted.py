@@ -49,9 +49,8 @@ NO_DEPENDENCIES = Dependencies((), (), False, None, 0)
 
 
 def dependencies_in_line(line: str) -> Dependencies:
-    """Return the dependencies in a SubmitLine of Slurm's accounting; none where it cannot
-    be read.
-    """
+    """Return the dependencies in a SubmitLine of Slurm's accounting; none where it cannot be
+    read."""
     if "-d" not in line and "--dep" not in line and "-a" not in line and "--array" not in line:
         return NO_DEPENDENCIES
     options = _options(line)

@@ -28,9 +28,8 @@ _MAJOR = re.compile(r"(\d+\.\d+)")
 
 
 def matching_pyslurm() -> Any:
-    """Return the pyslurm module. Raises ToolMissing where it is absent or built for
-    another Slurm.
-    """
+    """Return the pyslurm module. Raises ToolMissing where it is absent or built for another
+    Slurm."""
     try:
         module = importlib.import_module("pyslurm")
     except (ImportError, OSError) as error:  # OSError: its library is for another Slurm

@@ -195,9 +195,9 @@ def _of_prediction(
 def _energy(workload: SliceWorkload, prediction: SlicePrediction) -> Interval | None:
     """Return joules per batch: the whole GPU's dynamic energy plus idle power for the slice's part.
 
-    The idle power is multiplied by the slice's part of the GPU and the predicted time. None
-    where power
-    is unknown. This is an assumption: no data set that Berth uses has measured power of slices.
+    The idle power is multiplied by the slice's part of the GPU and the predicted time. None where
+    power is unknown. This is an assumption: no data set that Berth uses has measured power of
+    slices.
     """
     point, idle = workload.target, workload.idle_power_w
     if point is None or point.power_w is None or idle is None:

@@ -66,12 +66,12 @@ class Table:
 
 
 def best_for_gpu(table: Table, problem: Problem, left: Sequence[int]) -> Choice:
-    """Return the best layout and jobs for one GPU of this group; ``left``: remaining jobs of
-    each type.
+    """Return the best layout and jobs for one GPU of this group; ``left``: remaining jobs of each
+    type.
 
     The values are compared lexicographically in the problem's order of objectives. With makespan
-    among
-    them, the least time limit is chosen at which the objectives before it keep their best values.
+    among them, the least time limit is chosen at which the objectives before it keep their best
+    values.
     """
     if Objective.MAKESPAN not in problem.order:
         return _solve(table, problem, problem.order, left)

@@ -27,11 +27,9 @@ def price_per_hour(candidate: Candidate, resources: Resources) -> float | None:
 def expected_wait_s(resources: Resources, runtime_s: float, state: CandidateState | None) -> float:
     """Return the expected queue wait in seconds; 0 where the job has room now.
 
-    Otherwise the wait is looked up in the state's wait table. Without a table the wait is
-    (pending jobs
-    + 1) x this job's run time. This estimate is crude: it only ranks full partitions by their
-    number of
-    pending jobs.
+    Otherwise the wait is looked up in the state's wait table. Without a table the wait is (pending
+    jobs + 1) x this job's run time. This estimate is crude: it only ranks full partitions by their
+    number of pending jobs.
     """
     if state is None:
         return 0.0

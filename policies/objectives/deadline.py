@@ -21,9 +21,8 @@ class Deadline(Objective):
     one.
 
     A candidate meets the deadline where expected wait + upper predicted time is within it; for an
-    array, the last task must end within it. The deadline is the job's own, else the site's
-    multiple of
-    the job's time limit, counted from submission. A job without either always meets it.
+    array, the last task must end within it. The deadline is the job's own, else the site's multiple
+    of the job's time limit, counted from submission. A job without either always meets it.
     """
 
     name = "deadline"

@@ -32,9 +32,8 @@ def energy_of(estimate: Estimate) -> Energy | None:
     """Return a job's predicted energy: mean power of its resources x predicted time; None: power
     unknown.
 
-    The power per core or GPU comes from finished jobs, else from the prediction's energy, else
-    from the
-    data sheet.
+    The power per core or GPU comes from finished jobs, else from the prediction's energy, else from
+    the data sheet.
     """
     candidate, held, point = estimate.candidate, estimate.resources, estimate.prediction
     core_w = candidate.power_per_core_w

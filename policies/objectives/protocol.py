@@ -67,8 +67,7 @@ class Objective(Protocol):
     class.
 
     Whether a candidate has a score may depend on the request, the site file and the prediction,
-    never
-    on the state or the time.
+    never on the state or the time.
     """
 
     name: ClassVar[str]

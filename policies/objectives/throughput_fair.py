@@ -19,9 +19,9 @@ MOST_USE = 2.0
 class ThroughputFair(Objective):
     """Choose the candidate with the smallest time x part ** usage.
 
-    time   predicted time with weighted wait, in seconds
-    part   fraction of the candidate's GPUs or cores that the job uses, 0 to 1
-    usage  the user's recent usage divided by the fair share, 0 to ``MOST_USE``
+    time   predicted time with weighted wait, in seconds part   fraction of the candidate's GPUs or
+    cores that the job uses, 0 to 1 usage  the user's recent usage divided by the fair share, 0 to
+    ``MOST_USE``
     """
 
     name = "throughput-fair"

@@ -2,8 +2,7 @@
 
 Claim ``k`` is on node ``claims[k, C_ALLOC]`` for the time in ``claim_times[k]``; the claims of a
 node form a linked list. Nodes are chosen first fit, in the partition's order. ``tried`` records,
-for
-jobs that found no room in this pass, what each needs per node and how long it runs. A job that
+for jobs that found no room in this pass, what each needs per node and how long it runs. A job that
 needs at least as much for at least as long is not tried (a rule of Berth's own).
 """
 
@@ -196,8 +195,7 @@ def earliest(s: State, o: int, now: float) -> float:
     """Return when option ``o`` can start, and write its nodes into its claims; infinite: never.
 
     The candidate moments are the ends of claims, as in conservative backfill (Mu'alem and
-    Feitelson,
-    IEEE TPDS 12(6), 2001).
+    Feitelson, IEEE TPDS 12(6), 2001).
     """
     p = s.options[o, at.O_PART]
     # Not before enough nodes have room when reservations for later are ignored.

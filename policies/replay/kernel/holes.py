@@ -46,8 +46,7 @@ def find_earlier(s: State, f: Profile, o: int, now: float) -> float:
     reservation.
 
     Before the holes appeared, no earlier start was possible. So a new start must let the job run
-    within
-    one of the holes; otherwise the present start is returned.
+    within one of the holes; otherwise the present start is returned.
     """
     was, lasts = s.spans[o, at.S_RESERVED], s.spans[o, at.S_PLAN]
     first, last = np.inf, -np.inf
@@ -200,9 +199,8 @@ def stays(f: Profile, options: Ints, spans: Floats, need: Ints, o: int) -> bool:
     pass.
 
     Easier means that the option needs no more, runs no longer and is reserved no earlier. A job
-    whose
-    new start would overlap its own reservation moves only if the segment just before it is free,
-    too.
+    whose new start would overlap its own reservation moves only if the segment just before it is
+    free, too.
     """
     was = spans[o, at.S_RESERVED]
     worse = False

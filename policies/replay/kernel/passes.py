@@ -181,9 +181,8 @@ def conservative(s: State, p: int) -> None:
 def replanned(s: State, p: int) -> None:
     """Make one pass as Slurm's main scheduler and its backfill plugin do (``sched/backfill``).
 
-    Jobs start in order until one cannot. If a backfill pass is due, all jobs from this one on
-    get new
-    reservations in order, and those that can start now do.
+    Jobs start in order until one cannot. If a backfill pass is due, all jobs from this one on get
+    new reservations in order, and those that can start now do.
     """
     now = s.clock[at.NOW]
     s.parts[p, at.P_DIRTY] = 0
