@@ -2,8 +2,8 @@
 
     PYTHONPATH=tests/slurm:tests/support python tests/mutation/guards.py [NAME...]
 
-Each runs until the first difference, at most 240 jobs to their end and 240 as submitted. Prints a
-line a guard; the exit status is 1 where one was not noticed.
+Each runs until the first difference, at most 245 jobs to their end and 245 as submitted (a batch in
+each world). Prints a line a guard; the exit status is 1 where one was not noticed.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parents[2]
 ROOMS = ("pilot", "predictor", "policies", "plugin")
-OUTCOMES, PAIRS, BATCH = 240, 240, 80
+OUTCOMES, PAIRS, BATCH = 245, 245, 35
 
 
 class Guard(NamedTuple):

@@ -10,7 +10,12 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass
 
-from slurm_differential.outcome_worlds import AUTO_MEMORY_MB_PER_CPU, FASTEST, FORECASTS
+from slurm_differential.outcome_worlds import (
+    AUTO_MEMORY_MB_PER_CPU,
+    FASTEST,
+    FOLLOWING,
+    FORECASTS,
+)
 from slurm_differential.outcomes import OutcomeAsk
 
 
@@ -54,7 +59,6 @@ SHAPES = (
     Shape("-N2", nodes=2),
     Shape("-N1 -n4", tasks=4, nodes=1),
     Shape("-N2 -n4", tasks=4, nodes=2),
-    Shape("-N1-2 -n4", tasks=4),
     Shape("-N1 -c4", cpus=4, nodes=1),
     Shape("-N2 -c2", cpus=2, nodes=2),
     Shape("-N2 --ntasks-per-node=2", nodes=2, tasks_per_node=2),
@@ -64,7 +68,6 @@ SHAPES = (
     Shape("--ntasks-per-node=4", tasks_per_node=4),
     Shape("-n8 --ntasks-per-node=4", tasks=8, tasks_per_node=4),
     Shape("-n4 --ntasks-per-node=4", tasks=4, tasks_per_node=4),
-    Shape("-n2 --ntasks-per-socket=2", tasks=2),
     Shape("-n4 --ntasks-per-core=1", tasks=4),
     Shape("-n4 --hint=nomultithread", tasks=4),
     Shape("-c2 --threads-per-core=1", cpus=2),
@@ -83,6 +86,12 @@ RARE = (
     Shape("-n4 --spread-job", tasks=4),
     Shape("-n4 --distribution=cyclic", tasks=4),
     Shape("-n2 --requeue", tasks=2),
+    Shape("-N1-2 -n4", tasks=4),
+    Shape("-N1-3 -n6", tasks=6),
+    Shape("-n2 --ntasks-per-socket=2", tasks=2),
+    Shape("-n4 --ntasks-per-socket=2", tasks=4),
+    Shape("-n2 --constraint=intel", tasks=2),
+    Shape("-c2 --constraint=intel", cpus=2),
 )
 ON_GPUS = (
     Shape("-n1 -c4 --gres=gpu:1", tasks=1, cpus=4, gpus=1),
@@ -219,7 +228,7 @@ CLIENTS = (
 _MEMORY_BODY_MB = 640
 """A job that holds more is not drawn: many run at once."""
 _COMMON = tuple(FASTEST.values())
-_OTHERS = tuple(one.workload for one in FORECASTS if one.workload not in _COMMON)
+_OTHERS = (*(f.workload for f in FORECASTS if f.workload not in _COMMON), *FOLLOWING * 2)
 
 
 def asks(seed: int, count: int) -> list[OutcomeAsk]:
@@ -229,18 +238,15 @@ def asks(seed: int, count: int) -> list[OutcomeAsk]:
 
 
 def _ask(drawn: random.Random) -> OutcomeAsk:
-    kind = drawn.choices((SHAPES, ON_GPUS, WHOLE_NODES, RARE), (80, 8, 6, 6))[0]
+    kind = drawn.choices((SHAPES, ON_GPUS, WHOLE_NODES, RARE), (66, 8, 6, 20))[0]
     shape = drawn.choice(kind)
     memory = drawn.choice(("",) * 5 + MEMORY)
-    if drawn.random() < 0.04:
-        memory = ALL_MEMORY
+    workload = drawn.choice(_COMMON * 2 + _OTHERS)
+    if drawn.random() < 0.05:
+        memory, workload = ALL_MEMORY, drawn.choice((workload, FASTEST["node"]))
     if shape.gpus and drawn.random() < 0.4:
         memory = GPU_MEMORY
     body = drawn.choice([body for body in BODIES if fits(body, shape, memory)])
-    workload = drawn.choice(_COMMON * 2 + _OTHERS)
-    if "{meet}" in body.text and workload == FASTEST["threads"]:
-        # Slurm gives a step whole cores: of steps of one thread only half run at once there.
-        workload = FASTEST["cpu"]
     return ask(
         shape,
         memory,

@@ -1,14 +1,16 @@
 """Sites for jobs that run to their end: places whose nodes, memory defaults and sharing differ.
 
 ``auto`` gives 200 MB a core; each place that Berth may choose gives less, or whole nodes, or small
-nodes, or hyperthreads, or less time, or shares its cores, or is interrupted, or dear. For each
-place there is a workload that is ten times as fast there as anywhere else (``FASTEST``); others
-need more memory than ``auto`` gives.
+nodes, or hyperthreads, or less time, or shares its cores, or is interrupted, or dear. ``auto``
+holds plain nodes and, where these are taken, hyperthreaded ones. For each place there is a workload
+that is fastest there (``FASTEST``); others need more memory than ``auto`` gives, or use whatever
+tasks and cores they are given (``FOLLOWING``).
 """
 
 from __future__ import annotations
 
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 from real_daemon import GIB, forecast, sure
@@ -24,16 +26,19 @@ AUTO_MEMORY_MB_PER_CPU = 200
 
 _TOOLS = Path(__file__).with_name("job_tools")
 _KINDS: dict[str, tuple[int, tuple[int, int, str], dict[str, int]]] = {
-    "c": (4, (32, 128_000, "Weight=1"), {}),
-    "w": (3, (64, 256_000, "Weight=50"), {}),
+    "c": (4, (32, 128_000, "Feature=intel Weight=1"), {}),
+    "w": (3, (64, 256_000, "MemSpecLimit=200000 Weight=50"), {}),
     "g": (3, (64, 256_000, "Gres=gpu:h200:4 Weight=100"), {}),
     "s": (3, (4, 16_000, ""), {"sockets": 1}),
-    "h": (2, (32, 128_000, ""), {"threads": 2}),
+    "h": (2, (32, 128_000, "Weight=200"), {"threads": 2}),
 }
 """Of each kind of node, by its letter: how many, and what ``slurm_conf.node`` takes."""
-_TIMES = "PriorityTier=2 MaxTime=2-00:00:00 DefaultTime=01:00:00"
+_TIMES = "PriorityTier=3 MaxTime=2-00:00:00 DefaultTime=01:00:00"
+_BEHIND = _TIMES.replace("Tier=3", "Tier=2")
+"""Of ``auto``, whose jobs are never interrupted, and of ``scav``, whose jobs are."""
 _PARTITIONS = f"""\
-PartitionName=auto Nodes=c[1-4],g[1-3] {_TIMES} DefMemPerCPU={AUTO_MEMORY_MB_PER_CPU} Default=YES
+PartitionName=auto Nodes=c[1-4],g[1-3],h[1-2] {_BEHIND} PreemptMode=OFF \
+DefMemPerCPU={AUTO_MEMORY_MB_PER_CPU} Default=YES
 PartitionName=cpu Nodes=c[1-4] {_TIMES} DefMemPerCPU=100
 PartitionName=gpu Nodes=g[1-3] {_TIMES} DefMemPerCPU=50
 PartitionName=gpumem Nodes=g[1-3] {_TIMES} DefMemPerGPU=120
@@ -42,10 +47,10 @@ PartitionName=node Nodes=w[1-3] {_TIMES} DefMemPerNode=150
 PartitionName=capped Nodes=c[1-4] {_TIMES} DefMemPerCPU=50 MaxMemPerCPU=250
 PartitionName=small Nodes=s[1-3] {_TIMES} DefMemPerCPU=50
 PartitionName=threads Nodes=h[1-2] {_TIMES} DefMemPerCPU=50
-PartitionName=scav Nodes=w[1-3] {_TIMES.replace("Tier=2", "Tier=1")} DefMemPerCPU=50
+PartitionName=scav Nodes=w[1-3] {_BEHIND} DefMemPerCPU=50
 PartitionName=shared Nodes=w[1-3] {_TIMES} DefMemPerCPU=50 OverSubscribe=FORCE:2
 PartitionName=dear Nodes=w[1-3] {_TIMES} DefMemPerCPU=50 TRESBillingWeights="CPU=20.0"
-PartitionName=short Nodes=w[1-3] PriorityTier=2 MaxTime=5 DefaultTime=1 DefMemPerCPU=50
+PartitionName=short Nodes=w[1-3] PriorityTier=3 MaxTime=5 DefaultTime=1 DefMemPerCPU=50
 PreemptType=preempt/partition_prio
 PreemptMode=REQUEUE
 """
@@ -66,12 +71,15 @@ _PLATFORMS = {
     "short": "epyc-genoa-vm",
 }
 """Each place that Berth may choose is a partition; its platform by its name."""
+_OF_AUTO = ("cpu", "capped", "gpu", "gpumem", "threads")
+"""Places on nodes where a job in ``auto`` may start."""
 _NODES = {
     **dict.fromkeys(("whole", "node", "scav", "shared", "dear", "short"), (3, 64, 250)),
     "small": (3, 4, 15),
     "threads": (2, 32, 125),
 }
-"""Nodes of a CPU place, cores and GiB of each; others have four of 32 cores and 125 GiB."""
+"""Nodes of a CPU place, cores and GiB of each as the site file says, which does not know that
+Slurm keeps 200,000 MB for itself (``MemSpecLimit``); others have four of 32 cores and 125 GiB."""
 
 _SITE = """\
 schema = "berth.site/1"
@@ -108,6 +116,7 @@ partition = "{name}"
 nodes = {nodes}
 cores_per_node = {cores}
 memory_per_node = "{memory}G"
+features = {features}
 """
 _GPU_PLACE = """\
 [[candidates]]
@@ -135,22 +144,38 @@ def _site(translation: str) -> str:
         nodes, cores, memory = _NODES.get(name, (4, 32, 125))
         template = _GPU_PLACE if name.startswith("gpu") else _CPU_PLACE
         places.append(template.format(name=name, platform=platform, nodes=nodes, cores=cores,
-                                      memory=memory, translation=translation))  # fmt: skip
+                                      memory=memory, translation=translation,
+                                      features='["intel"]' if nodes == 4 else "[]"))  # fmt: skip
     return _SITE.format(candidates="\n".join(places))
 
 
 def _fastest(workload: str, place: str, memory_gib: float) -> Forecast:
     memory = Interval(memory_gib * GIB / 2, memory_gib * GIB * 0.7, memory_gib * GIB)
-    times = {other: sure(10 if name == place else 100) for name, other in _PLATFORMS.items()}
+    times = {_PLATFORMS[other]: sure(_seconds(place, other)) for other in _PLATFORMS}
     return forecast(workload, times, memory=memory)
+
+
+def _seconds(fastest: str, place: str) -> int:
+    return 10 if place == fastest else 40 if place in _OF_AUTO else 100
+
+
+def is_slower_than_staying(workload: str, place: str) -> bool:
+    """Whether a workload of ``FASTEST`` takes longer in a partition than on all nodes of auto."""
+    fastest = next((name for name, its in FASTEST.items() if its == workload), None)
+    if fastest is None or place not in _PLATFORMS:
+        return False
+    return _seconds(fastest, place) > max(_seconds(fastest, own) for own in _OF_AUTO)
 
 
 FASTEST = {place: f"{place}app" for place in _PLATFORMS}
 """The workload that is fastest at each place, and needs next to no memory."""
+FOLLOWING = ("followinggpu", "followingcpu")
+"""Workloads whose scripts use whatever tasks and cores they are given."""
 FORECASTS = (
     *(_fastest(workload, place, 0.03) for place, workload in FASTEST.items()),
     *(_fastest(f"big{place}", place, 3.0) for place in ("cpu", "gpu", "whole", "node")),
     *(_fastest(f"mid{place}", place, 0.7) for place in ("cpu", "gpu", "small")),
+    *(replace(_fastest(f, f[9:], 0.03), follows_shape=True) for f in FOLLOWING),
 )
 
 

@@ -1,8 +1,9 @@
 """Runs each job twice to its end, with ``berth:off`` and with a workload, and compares what it did.
 
 The promise as a test: what succeeds as its user wrote it succeeds placed, as many copies run, each
-step and script is told as many tasks and cores, the memory is never less, and who submitted it can
-read its number. A job that does not succeed as written says nothing.
+step and script is told as many tasks and cores (unless its program uses whatever it is given), the
+memory is never less, and who submitted it can read its number. A job that does not succeed as
+written says nothing.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from pathlib import Path
 
 from differential.verdicts import Ask, Verdict, compared, judged_again
 from slurm_cluster import USER, Cluster
-from slurm_differential.outcome_worlds import LOSSES
+from slurm_differential.outcome_worlds import FOLLOWING, LOSSES, is_slower_than_staying
 from slurm_differential.pairs import (
     NO_GPU_WANTED,
     OF_THE_PLACE,
@@ -277,6 +278,11 @@ def _unread(ask: OutcomeAsk, placed: Outcome) -> str | None:
 def _did(ask: OutcomeAsk, plain: Outcome, placed: Outcome) -> list[str]:
     """Other copies, or copies that were told other things."""
     found = []
+    said, now_said = (_said(one.output) for one in (plain, placed))
+    if said != now_said:
+        found.append(f"it printed {sorted((now_said - said) or now_said)!r} for {sorted(said)!r}")
+    if ask.workload in FOLLOWING:
+        return found
     before, after = _count(plain), _count(placed)
     for label in sorted(before.keys() | after.keys()):
         if before[label] == 0 or (label in _MAY_GROW and before[label] <= after[label]):
@@ -292,9 +298,6 @@ def _did(ask: OutcomeAsk, plain: Outcome, placed: Outcome) -> list[str]:
     met = [max((int(c.get("met", 0)) for c in one.copies), default=0) for one in (plain, placed)]
     if met[1] < met[0]:
         found.append(f"{met[1]} steps at once for {met[0]}")
-    said, now_said = (_said(one.output) for one in (plain, placed))
-    if said != now_said:
-        found.append(f"it printed {sorted((now_said - said) or now_said)!r} for {sorted(said)!r}")
     for name in ("SLURM_NTASKS", "SLURM_NPROCS", "SLURM_CPUS_PER_TASK"):
         told, now = (_told(one, name) for one in (plain, placed))
         if told and now < told:
@@ -325,15 +328,22 @@ def _fills_nodes(ask: OutcomeAsk, label: str, plain: Outcome, placed: Outcome) -
 
 
 def _held(ask: OutcomeAsk, plain: Outcome, placed: Outcome) -> list[str]:
-    """Fewer tasks, cores of a task, less memory, time or protection, or a higher bill."""
+    """Fewer tasks or cores, less memory, time or protection, more GPUs or a higher bill."""
     found = []
-    for key in ("NumTasks", "CPUs/Task"):
+    for key in () if ask.workload in FOLLOWING else ("NumTasks", "CPUs/Task"):
         before, after = plain.sum_of(key), placed.sum_of(key)
         if after < before or (key == "NumTasks" and after != before):
             found.append(f"{key} is {after} for {before}")
-    lost = LOSSES.get(placed.record.get("Partition", ""))
-    if lost is not None:
-        found.append(f"it {lost}")
+    cores, now_cores = (sum(map(_cores, one.records)) for one in (plain, placed))
+    if now_cores < cores and "--exclusive" not in ask.words and ask.workload not in FOLLOWING:
+        found.append(f"{now_cores:g} physical cores for {cores:g}")
+    if any(_allocated_gpus(one) > 1 for one in placed.records) and not gpus_of(plain.record):
+        found.append("it has more GPUs than the one that the site adds")
+    place = placed.record.get("Partition", "")
+    if place in LOSSES:
+        found.append(f"it {LOSSES[place]}")
+    if is_slower_than_staying(ask.workload, place):
+        found.append("it is predicted slower than staying")
     before_s, after_s = (
         duration_s(one.record.get("TimeLimit")) or math.inf for one in (plain, placed)
     )
@@ -364,6 +374,16 @@ def _number(record: dict[str, str], key: str) -> int:
 def _allocated(record: dict[str, str]) -> str:
     """``TRES`` (before 23.11) or ``AllocTRES``."""
     return record.get("AllocTRES") or record.get("TRES", "")
+
+
+def _cores(record: dict[str, str]) -> float:
+    """Physical ones: the nodes named ``h`` count two threads of each."""
+    return _number(record, "NumCPUs") / (2 if record.get("NodeList", "").startswith("h") else 1)
+
+
+def _allocated_gpus(record: dict[str, str]) -> int:
+    match = re.search(r"\bgres/gpu=(\d+)", _allocated(record))
+    return int(match[1]) if match else 0
 
 
 def _billing(record: dict[str, str]) -> float:
