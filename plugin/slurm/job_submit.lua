@@ -980,6 +980,9 @@ local function plan(job, edits, details, fields, partitions)
   end
   set("min_nodes", edits.nodes)
   set("max_nodes", edits.nodes)
+  if edits.gres and not details.gres and ranges_over_nodes(edits, details) then
+    set("max_nodes", details.nodes or 1) -- each further node would have the added GPUs, too
+  end
   set("time_limit", edits.time_limit_min)
   local environment = fields.environment or {}
   -- srun inside the job takes its defaults from variables that sbatch has set for the old request.

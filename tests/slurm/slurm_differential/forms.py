@@ -228,7 +228,7 @@ CLIENTS = (
 _MEMORY_BODY_MB = 640
 """A job that holds more is not drawn: many run at once."""
 _COMMON = tuple(FASTEST.values())
-_OTHERS = (*(f.workload for f in FORECASTS if f.workload not in _COMMON), *FOLLOWING * 2)
+_OTHERS = (*(f.workload for f in FORECASTS if f.workload not in _COMMON), *(FOLLOWING,) * 8)
 
 
 def asks(seed: int, count: int) -> list[OutcomeAsk]:

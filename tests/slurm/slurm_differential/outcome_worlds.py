@@ -73,6 +73,8 @@ _PLATFORMS = {
 """Each place that Berth may choose is a partition; its platform by its name."""
 _OF_AUTO = ("cpu", "capped", "gpu", "gpumem", "threads")
 """Places on nodes where a job in ``auto`` may start."""
+SHORTER = 4
+"""How many times faster a workload is at its fastest place than at these."""
 _NODES = {
     **dict.fromkeys(("whole", "node", "scav", "shared", "dear", "short"), (3, 64, 250)),
     "small": (3, 4, 15),
@@ -156,7 +158,7 @@ def _fastest(workload: str, place: str, memory_gib: float) -> Forecast:
 
 
 def _seconds(fastest: str, place: str) -> int:
-    return 10 if place == fastest else 40 if place in _OF_AUTO else 100
+    return 10 if place == fastest else 10 * SHORTER if place in _OF_AUTO else 100
 
 
 def is_slower_than_staying(workload: str, place: str) -> bool:
@@ -169,13 +171,13 @@ def is_slower_than_staying(workload: str, place: str) -> bool:
 
 FASTEST = {place: f"{place}app" for place in _PLATFORMS}
 """The workload that is fastest at each place, and needs next to no memory."""
-FOLLOWING = ("followinggpu", "followingcpu")
-"""Workloads whose scripts use whatever tasks and cores they are given."""
+FOLLOWING = "followinggpu"
+"""The workload whose scripts use whatever tasks and cores they are given."""
 FORECASTS = (
     *(_fastest(workload, place, 0.03) for place, workload in FASTEST.items()),
     *(_fastest(f"big{place}", place, 3.0) for place in ("cpu", "gpu", "whole", "node")),
     *(_fastest(f"mid{place}", place, 0.7) for place in ("cpu", "gpu", "small")),
-    *(replace(_fastest(f, f[9:], 0.03), follows_shape=True) for f in FOLLOWING),
+    replace(_fastest(FOLLOWING, "gpu", 0.03), follows_shape=True),
 )
 
 

@@ -22,7 +22,7 @@ from pathlib import Path
 
 from differential.verdicts import Ask, Verdict, compared, judged_again
 from slurm_cluster import USER, Cluster
-from slurm_differential.outcome_worlds import FOLLOWING, LOSSES, is_slower_than_staying
+from slurm_differential.outcome_worlds import FOLLOWING, LOSSES, SHORTER, is_slower_than_staying
 from slurm_differential.pairs import (
     NO_GPU_WANTED,
     OF_THE_PLACE,
@@ -281,7 +281,7 @@ def _did(ask: OutcomeAsk, plain: Outcome, placed: Outcome) -> list[str]:
     said, now_said = (_said(one.output) for one in (plain, placed))
     if said != now_said:
         found.append(f"it printed {sorted((now_said - said) or now_said)!r} for {sorted(said)!r}")
-    if ask.workload in FOLLOWING:
+    if ask.workload == FOLLOWING:
         return found
     before, after = _count(plain), _count(placed)
     for label in sorted(before.keys() | after.keys()):
@@ -330,26 +330,22 @@ def _fills_nodes(ask: OutcomeAsk, label: str, plain: Outcome, placed: Outcome) -
 def _held(ask: OutcomeAsk, plain: Outcome, placed: Outcome) -> list[str]:
     """Fewer tasks or cores, less memory, time or protection, more GPUs or a higher bill."""
     found = []
-    for key in () if ask.workload in FOLLOWING else ("NumTasks", "CPUs/Task"):
+    for key in () if ask.workload == FOLLOWING else ("NumTasks", "CPUs/Task"):
         before, after = plain.sum_of(key), placed.sum_of(key)
         if after < before or (key == "NumTasks" and after != before):
             found.append(f"{key} is {after} for {before}")
     cores, now_cores = (sum(map(_cores, one.records)) for one in (plain, placed))
-    if now_cores < cores and "--exclusive" not in ask.words and ask.workload not in FOLLOWING:
+    if now_cores < cores and "--exclusive" not in ask.words and ask.workload != FOLLOWING:
         found.append(f"{now_cores:g} physical cores for {cores:g}")
-    if any(_allocated_gpus(one) > 1 for one in placed.records) and not gpus_of(plain.record):
-        found.append("it has more GPUs than the one that the site adds")
-    place = placed.record.get("Partition", "")
-    if place in LOSSES:
-        found.append(f"it {LOSSES[place]}")
-    if is_slower_than_staying(ask.workload, place):
-        found.append("it is predicted slower than staying")
+    found += _got_there(ask, plain, placed)
     before_s, after_s = (
         duration_s(one.record.get("TimeLimit")) or math.inf for one in (plain, placed)
     )
     if after_s < before_s:
         found.append(f"a time limit of {after_s:g} s for {before_s:g}")
     billed, now_billed = (sum(map(_billing, one.records)) for one in (plain, placed))
+    if ask.workload == FOLLOWING:
+        billed *= SHORTER  # on more cores, for a shorter time
     if now_billed > billed and "--exclusive" not in ask.words:
         found.append(f"it is billed {now_billed:g} for {billed:g}")
     none_wanted = NO_GPU_WANTED.search(f"{' '.join(ask.words)} {ask.body}")
@@ -376,14 +372,21 @@ def _allocated(record: dict[str, str]) -> str:
     return record.get("AllocTRES") or record.get("TRES", "")
 
 
+def _got_there(ask: OutcomeAsk, plain: Outcome, placed: Outcome) -> list[str]:
+    """What the place is, whatever the job's record says."""
+    place = placed.record.get("Partition", "")
+    found = [f"it {LOSSES[place]}"] if place in LOSSES else []
+    if is_slower_than_staying(ask.workload, place):
+        found.append("it is predicted slower than staying")
+    added = gpus_of(placed.record) and not gpus_of(plain.record)
+    if added and any(_number(one, "NumNodes") > 1 for one in placed.records):
+        found.append("it has GPUs of several nodes, and the site adds one")
+    return found
+
+
 def _cores(record: dict[str, str]) -> float:
     """Physical ones: the nodes named ``h`` count two threads of each."""
     return _number(record, "NumCPUs") / (2 if record.get("NodeList", "").startswith("h") else 1)
-
-
-def _allocated_gpus(record: dict[str, str]) -> int:
-    match = re.search(r"\bgres/gpu=(\d+)", _allocated(record))
-    return int(match[1]) if match else 0
 
 
 def _billing(record: dict[str, str]) -> float:
