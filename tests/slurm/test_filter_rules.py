@@ -395,6 +395,7 @@ def test_a_range_of_nodes_without_tasks_keeps_its_tasks_on_each_node(
     assert moved.environment == {"HOME": "/"}
     named = answered(bench, move_to("gpu", **edits), {**job, "num_tasks": 6}, parts=parts)
     assert named.job["partition"] == "gpu"
+    assert named.job["max_nodes"] == (2 if edits else 3)  # each node would have GPUs of its own
 
 
 @pytest.mark.parametrize(
