@@ -38,7 +38,7 @@ TESTS = {
         "tests/policies/test_slices.py", "tests/policies/test_forecast_decided.py",
         "tests/policies/test_digest.py", "tests/policies/test_lists.py",
         "tests/policies/test_properties.py", "tests/policies/test_memory.py",
-        "tests/policies/test_drawn_decisions.py", "tests/policies/test_gate.py",
+        "tests/policies/test_drawn_decisions.py", "tests/policies/test_what_a_move_costs.py",
     ),
     "plugin": (
         "tests/plugin/daemon/test_service.py", "tests/plugin/daemon/test_answers_over_time.py",
