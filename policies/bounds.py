@@ -65,10 +65,13 @@ def cores_on_node(
     if takes_whole_nodes(request, bounds):
         return candidate.cores_per_node * bounds.cpus_per_core
     gpus = -(-held.gpus // nodes)
+    per_gpu = request.needs.cores_per_gpu
+    if request.resources.cpus_per_task <= 1 and request.resources.gpus:
+        per_gpu = per_gpu or bounds.default_cores_per_gpu
     return max(
         -(-max(1, held.tasks) // nodes) * max(1, held.cpus_per_task),
         request.needs.min_cores_per_node,
-        request.needs.cores_per_gpu * gpus,
+        per_gpu * gpus,
     )
 
 
@@ -142,6 +145,7 @@ def _takes_more(request: Request, bounds: QueueBounds) -> bool:
         takes_whole_nodes(request, bounds)
         or needs.min_cores_per_node > 0
         or needs.cores_per_gpu > 0
+        or (bounds.default_cores_per_gpu > 0 and request.resources.gpus > 0)
     )
 
 

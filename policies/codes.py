@@ -165,6 +165,11 @@ CHECKED_IN_ORDER: tuple[Code, ...] = (
 )
 """Reasons that exclude a candidate, in checking order: a candidate that a later check excludes came
 nearer to taking the job."""
+OF_THE_GATE = frozenset(
+    {Code.LESS_TIME, Code.PREEMPTIBLE, Code.LOWER_PRIORITY, Code.SHARED_CORES, Code.WHOLE_NODES,
+     Code.PART_OF_NODE, Code.HARDWARE_THREADS, Code.LESS_MEMORY, Code.BILLS_MORE}
+)  # fmt: skip
+"""Reasons by what the job would lose against where it was submitted (``policies.gate``)."""
 OF_THE_PROGRAM = frozenset({Code.CANNOT_RUN, Code.WRONG_ARCHITECTURE, Code.INSTRUCTION_SET})
 """Reasons that lie in the program itself: nothing that its user asks for changes them."""
 NOT_ACTED_ON = frozenset(

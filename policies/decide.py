@@ -13,7 +13,6 @@ Steps of a decision:
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
@@ -24,7 +23,14 @@ from berth.policies.codes import Code
 from berth.policies.constraints import Exclusion, present_limit_s
 from berth.policies.edits import edit_of, raised_limit_s, with_kept_limit, without_needless_type
 from berth.policies.fit import Fit, asks_for_fit
-from berth.policies.fit_lists import Now, fit_list, joined, unpredicted_beside, with_fitting
+from berth.policies.fit_lists import (
+    Now,
+    fit_list,
+    joined,
+    losses_of,
+    unpredicted_beside,
+    with_fitting,
+)
 from berth.policies.gate import move_of
 from berth.policies.grounds import ground_of, ground_of_ratios
 from berth.policies.lists import listed_beside, with_queues
@@ -75,9 +81,9 @@ class _Question(NamedTuple):
     def run_ratio(self, ranked: Ranked) -> float:
         """Return the predicted run time at a place divided by that of the job as written, at most
         1: whether a slower place is worth it is the objective's question."""
-        if self.staying is None or ranked.runtime_s is None or self.staying.runtime_s <= 0:
+        if self.staying is None or ranked.runtime_s is None or self.staying.fastest_s <= 0:
             return 1.0
-        return min(1.0, ranked.runtime_s.mid / self.staying.runtime_s)
+        return min(1.0, ranked.runtime_s.mid / self.staying.fastest_s)
 
 
 class Decider:
@@ -138,7 +144,7 @@ class Decider:
             return self._decision(inputs, forecast, *left_alone)
         if forecast is None:
             return self._placed_by_fit(inputs, request, states) or self._decision(
-                inputs, forecast, Code.NO_WORKLOAD, sentences.NO_WORKLOAD
+                inputs, forecast, *self._not_by_fit(request, states)
             )
         staying = self._staying(request, states, forecast)
         question = _Question(request, states, forecast, staying)
@@ -251,7 +257,7 @@ class Decider:
         own, staying = question.request.own, question.staying
         if not fitting or staying is None or own is None:
             return all(ranked.code != Code.NO_BETTER for ranked in ruled_out)
-        if staying.beaten_by(fitting[0]) or self._by_name[fitting[0].candidate].slice_of:
+        if staying.over(fitting[0]) > 1 + 1e-9 or self._by_name[fitting[0].candidate].slice_of:
             return True
         has_others = any(ranked.candidate not in (own.places or ()) for ranked in fitting)
         return self.settings.lists and has_others
@@ -277,7 +283,7 @@ class Decider:
             state = states.get(assessed.candidate.name)
             ranked = self._scored(request, assessed, state)
             if staying is not None and assessed.candidate.slice_of is None:
-                ranked = staying.no_worse(ranked)
+                ranked = staying.no_worse(ranked, self.settings.alike_within)
             excluded = ranked.score is not None and self._excluded(question, assessed, state)
             if excluded:
                 ranked = ranked._replace(
@@ -359,6 +365,16 @@ class Decider:
             return replace(decision, ground=ground_of_ratios(placed))
         return decision
 
+    def _not_by_fit(
+        self, request: Request, states: Mapping[str, CandidateState]
+    ) -> tuple[str, str]:
+        """Return the code and sentence of a job of an unknown program that stays where it is."""
+        losses = losses_of(request, self._now(states))
+        if not losses:
+            return Code.NO_WORKLOAD, sentences.NO_WORKLOAD
+        name, loss = losses[0]
+        return loss.code, f"Left where you sent it: on {name} {loss.sentence}."
+
     def _now(self, states: Mapping[str, CandidateState]) -> Now:
         return Now(self.candidates, states, self.settings, self._now_s)
 
@@ -380,7 +396,7 @@ class Decider:
             unit=forecast.unit,
             is_slice=self._by_name[best.candidate].slice_of is not None,
             beside=beside,
-            than_staying=None if staying is None else staying.score / (best.score or math.inf),
+            than_staying=None if staying is None else staying.over(best),
             runs_only_here=runs_nowhere(request, self.ranking.of(request, forecast)),
         )
         return placed + sentences.short_of_memory(request.resources.memory_bytes_per_node, best)

@@ -11,11 +11,12 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from berth.policies.by_ratio import slower_of, times_of
-from berth.policies.codes import NOT_PREDICTED, OVER_TIME, Code
+from berth.policies.codes import NOT_PREDICTED, OF_THE_GATE, OVER_TIME, Code
 from berth.policies.constraints import Exclusion
 from berth.policies.edits import with_kept_limit
 from berth.policies.fit import Fit, as_it_is_written, fit_on
 from berth.policies.memory import memory_form
+from berth.policies.objectives.costs import expected_wait_s
 from berth.policies.settings import PolicySettings
 from berth.policies.values import Candidate, CandidateState, Edit, Ranked, Request
 from berth.predictor.core.forecast import Forecast
@@ -62,7 +63,7 @@ def fit_list(
 
     ``predicted``: the candidates as ranked by the forecast, none of which it may be placed on.
     """
-    may_stay = request.own is not None and bool(request.own.places)
+    may_stay = request.own is not None and request.own.may_start
     if may_stay and not now.settings.list_queues:
         return None
     request = as_it_is_written(request)
@@ -79,7 +80,7 @@ def fit_list(
         else:
             unfit[candidate.name] = fit
     used, left_out = _to_use(fits, may_stay=may_stay)
-    if not used:
+    if not used or (may_stay and _starts_sooner_as_written(request, used, now)):
         return None
     slower = slower_of(used, known, now.states, now.settings)
     used = [fit for fit in used if fit.candidate.name not in slower]
@@ -103,6 +104,31 @@ def fit_list(
         by_ratio=bool(times),
         slower=next((f"on {name} {why.sentence}" for name, why in slower.items()), ""),
     )
+
+
+def _starts_sooner_as_written(request: Request, used: Sequence[Fit], now: Now) -> bool:
+    """Return whether nodes of the job's own queue have room now, and none of the places has."""
+    own = request.own
+    if own is None or min(fit.wait_s for fit in used) <= 0:
+        return False
+    states = [now.states[name] for name in own.places or () if name in now.states]
+    return any(
+        expected_wait_s(request.resources, 1.0, replace(state, pending_jobs=own.pending_jobs)) == 0
+        for state in states
+    )
+
+
+def losses_of(request: Request, now: Now) -> list[tuple[str, Exclusion]]:
+    """Return what an unknown job would lose at the places that only the gate rules out."""
+    request = as_it_is_written(request)
+    fits = [
+        (candidate.name, _fit_on(request, candidate, None, None, now))
+        for candidate in now.candidates
+        if candidate.by_fit
+    ]
+    return [
+        (name, fit) for name, fit in fits if isinstance(fit, Exclusion) and fit.code in OF_THE_GATE
+    ]
 
 
 def unpredicted_beside(

@@ -16,13 +16,14 @@ from typing import NamedTuple
 from berth.pilot.units import format_bytes, format_seconds
 from berth.policies.bounds import billing
 from berth.policies.codes import Code
-from berth.policies.constraints import Exclusion, gres_type
+from berth.policies.constraints import Exclusion, gres_type, names_no_type
 from berth.policies.memory import held_where_it_was
 from berth.policies.settings import GateSettings
 from berth.policies.values import (
     UNBOUNDED,
     Candidate,
     CandidateState,
+    DefaultMemory,
     OwnQueue,
     QueueBounds,
     Request,
@@ -78,49 +79,66 @@ def move_of(
     None: nothing is compared, because the job stays in its queue or its own queue is not known.
     """
     own = request.own
-    if own is None or own.bounds is None or request.queue == candidate.queue:
+    if own is None or own.bounds is None or candidate.queue in (request.queue, own.name):
         return None
     bounds = UNBOUNDED if state is None else state.bounds
-    before = _terms_as_written(request, own, own.bounds)
+    before = _terms_as_written(request, candidate, own, own.bounds)
     longest = min(
         math.inf if most is None else most for most in (candidate.max_time_s, bounds.max_time_s)
     )
+    if math.isinf(before.time_limit_s):  # no limit cannot be written into a job
+        longest = min(longest, bounds.default_time_s or candidate.default_time_s or longest)
+    default = None if state is None else state.default_memory
     after = Terms(
         min(before.time_limit_s, longest),  # a shorter default there is replaced by the job's own
-        _memory_there(request, held, state),
+        _memory_there(request, held, default),
         held.gpus,
-        billing(request, held, candidate, bounds),
+        billing(request, _with_gpu_memory(request, held, default), candidate, bounds),
         bounds.cpus_per_core,
         bounds,
     )
     return Move(request, before, after, candidate.queue, run_ratio)
 
 
-def _terms_as_written(request: Request, own: OwnQueue, bounds: QueueBounds) -> Terms:
+def _terms_as_written(
+    request: Request, candidate: Candidate, own: OwnQueue, bounds: QueueBounds
+) -> Terms:
     asked = request.resources
     node_bytes = None if own.default_memory is None else own.default_memory.node_bytes
+    gres = candidate.gres  # GPUs of any type are billed as those of the candidate
+    if request.gres is not None and not names_no_type(request.gres):
+        gres = gres_type(request.gres)
     place = Candidate(
-        "", "", request.queue or "", gres=None if request.gres is None else gres_type(request.gres),
+        "", "", own.name, gres=gres,
         cores_per_node=own.cores_per_node, memory_bytes_per_node=node_bytes,
     )  # fmt: skip
     held = replace(asked, nodes=max(1, asked.nodes))
+    held = _with_gpu_memory(request, held, own.default_memory)
     memory = held_where_it_was(request)
     return Terms(
         request.time_limit_s or own.limit_s or math.inf,
         math.inf if memory is None else memory,
         asked.gpus,
         billing(request, held, place, bounds),
-        own.cpus_per_core,
+        bounds.cpus_per_core if asked.gpus else own.cpus_per_core,
         bounds,
     )
 
 
-def _memory_there(request: Request, held: Resources, state: CandidateState | None) -> float:
-    if held.memory_bytes_per_node is not None or state is None or state.default_memory is None:
+def _memory_there(request: Request, held: Resources, default: DefaultMemory | None) -> float:
+    if held.memory_bytes_per_node is not None or default is None:
         return math.inf  # written into the job (``policies.memory``), or not limited there
-    there = OwnQueue(default_memory=state.default_memory)
-    memory = held_where_it_was(replace(request, own=there))
+    memory = held_where_it_was(replace(request, own=OwnQueue(default_memory=default)))
     return math.inf if memory is None else memory
+
+
+def _with_gpu_memory(request: Request, held: Resources, default: DefaultMemory | None) -> Resources:
+    """Return the resources with the default memory of the job's GPUs, which ``billing`` does not
+    know."""
+    if default is None or default.bytes_per_gpu is None or not request.resources.gpus:
+        return held
+    memory = _memory_there(request, held, default)
+    return held if math.isinf(memory) else replace(held, memory_bytes_per_node=int(memory))
 
 
 def loss_of(move: Move, gate: GateSettings) -> Exclusion | None:
@@ -151,7 +169,8 @@ def _interruption(move: Move, gate: GateSettings) -> Exclusion | None:
     own, there = move.own.rules, move.there.rules
     if there.preemptible is None:
         return None
-    if own.preemptible is not None and there.priority_tier >= own.priority_tier:
+    as_safe = there.priority_tier >= own.priority_tier and there.interruption <= own.interruption
+    if own.preemptible is not None and as_safe:
         return None
     if gate.preemptible and not move.request.needs.never_requeue:
         return None
@@ -160,18 +179,23 @@ def _interruption(move: Move, gate: GateSettings) -> Exclusion | None:
 
 def _priority(move: Move, gate: GateSettings) -> Exclusion | None:
     """Never behind the jobs of the queue where it was submitted."""
-    own, there = move.own.rules.priority_tier, move.there.rules.priority_tier
-    if gate.lower_priority or there >= own:
+    own, there = move.own.rules, move.there.rules
+    is_lower = there.priority_tier < own.priority_tier or (
+        there.priority_factor < own.priority_factor
+    )
+    if gate.lower_priority or not is_lower:
         return None
     return Exclusion(
-        Code.LOWER_PRIORITY, f"its jobs start after those of the job's own queue (tier {there})"
+        Code.LOWER_PRIORITY, "its jobs have a lower priority than those of the job's own queue"
     )
 
 
 def _sharing(move: Move, gate: GateSettings) -> Exclusion | None:
     """No core shared with other jobs where the job's own queue shares none."""
-    own, there = move.own.rules.jobs_per_core, move.there.rules.jobs_per_core
+    rules = move.own.rules, move.there.rules
+    own, there = (each.jobs_per_core for each in rules)
     shares = there > max(1, own) or (move.request.needs.exclusive and there > 0 and own == 0)
+    shares = shares or (rules[0].by_user and not (rules[1].by_user or rules[1].exclusive))
     if gate.shared_cores or not shares:
         return None
     return Exclusion(Code.SHARED_CORES, "its jobs share nodes or cores, whatever they ask for")
@@ -234,7 +258,7 @@ def _gpus(move: Move, gate: GateSettings) -> Exclusion | None:
 def _bill(move: Move, gate: GateSettings) -> Exclusion | None:
     """Never a higher bill than as written."""
     own, ratio = move.request.own, move.bill_ratio
-    if own is not None and own.places == ():
+    if own is not None and not own.may_start:
         return None  # the job starts nowhere as written
     if ratio <= gate.bill_factor * _ROUNDING:
         return None

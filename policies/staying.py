@@ -1,8 +1,7 @@
 """Staying as written is one of the places: what is predicted of a job that is left alone.
 
 A job may start on any node of its own queue on which it can run. Those nodes are the ones of the
-site's candidates, so their predictions say how the job runs there: on the nodes that are free
-first, and of these on the least favourable.
+site's candidates, so their predictions say how the job runs there, on those that are free first.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from berth.pilot.units import format_seconds
-from berth.policies.codes import NOT_ACTED_ON, OF_THE_PROGRAM, Code
+from berth.policies.codes import OF_THE_PROGRAM, Code
 from berth.policies.constraints import asks_for_none, gres_matches, has_features
 from berth.policies.objectives.protocol import Estimate
 from berth.policies.ranking import Assessed
@@ -30,14 +29,27 @@ class Staying(NamedTuple):
     """The run time that the score is of; of an array, that of its longest task."""
     array_s: float | None
     """Seconds until the last task of an array ends; None: a single job."""
+    places: tuple[str, ...] = ()
+    """Candidates whose nodes are in the job's own queue."""
+    best_score: float = 0.0
+    """The score on the most favourable of its nodes that are free first."""
+    fastest_s: float = 0.0
+    """The run time on the fastest of these."""
 
-    def beaten_by(self, ranked: Ranked) -> bool:
-        """Return whether the job does better at a place."""
-        return ranked.score is not None and ranked.score < self.score * (1 - _ROUNDING)
+    def over(self, ranked: Ranked) -> float:
+        """Return how many times better the job does at a place.
 
-    def no_worse(self, ranked: Ranked) -> Ranked:
-        """Return the candidate, ruled out where the job does worse there."""
-        if ranked.score is None or ranked.score <= self.score * (1 + _ROUNDING):
+        A place among the nodes of its own queue is compared with the least favourable of these, a
+        place elsewhere with the most favourable.
+        """
+        score = self.score if ranked.candidate in self.places else self.best_score
+        return score / ranked.score if ranked.score else 0.0
+
+    def no_worse(self, ranked: Ranked, alike_within: float) -> Ranked:
+        """Return the candidate, ruled out where the job does worse there than on the most
+        favourable of its own nodes; among these, those within a factor are alike."""
+        factor = alike_within if ranked.candidate in self.places else 1 + _ROUNDING
+        if ranked.score is None or ranked.score <= self.best_score * factor:
             return ranked
         return ranked._replace(
             score=None, code=Code.NO_BETTER.value,
@@ -76,8 +88,11 @@ def as_it_may_start(
 
 def runs_nowhere(request: Request, assessed: Sequence[Assessed]) -> bool:
     """Return whether the job, or its program, can run on no node of its own queue."""
-    if request.own is None or request.own.places is None:
+    own = request.own
+    if own is None or own.places is None or own.has_others:
         return False
+    if own.places and not asks_for_gpus(request) and not _own_kinds(request, assessed):
+        return False  # on nodes with GPUs, of which nothing is known without them
     return all(each.ranked.code in OF_THE_PROGRAM for each in _own_kinds(request, assessed))
 
 
@@ -90,14 +105,14 @@ def staying_of(
 ) -> Staying | None:
     """Return what is predicted of the job as written; None: nothing, or its queue is not known.
 
+    Predictions that are too weak to act on count too: they are what is known of staying.
     ``assessed``: all candidates. ``at_present``: adds the wait in a state to an estimate.
     """
     own = request.own
     kinds: list[tuple[float, Staying]] = []
     for each in _own_kinds(request, assessed):
         ranked, estimate = each.ranked, each.estimate
-        unusable = ranked.guess or ranked.code in NOT_ACTED_ON | OF_THE_PROGRAM
-        if own is None or estimate is None or unusable:
+        if own is None or estimate is None or ranked.code in OF_THE_PROGRAM:
             continue
         state = states.get(each.candidate.name)
         if state is not None:
@@ -108,22 +123,36 @@ def staying_of(
             array_s = None if estimate.makespan is None else estimate.makespan.seconds
             wait_s = 0.0 if array_s is not None else estimate.time_s - estimate.runtime_s.mid
             kinds.append((wait_s, Staying(score, estimate.runtime_s.mid, array_s)))
-    first_s = min((wait_s for wait_s, _ in kinds), default=0.0)
-    return max((kind for wait_s, kind in kinds if wait_s <= first_s), default=None)
+    if own is None or not kinds:
+        return None
+    first_s = min(wait_s for wait_s, _ in kinds)
+    free = [kind for wait_s, kind in kinds if wait_s <= first_s]
+    return max(free)._replace(
+        places=own.places or (),
+        best_score=min(kind.score for kind in free),
+        fastest_s=min(kind.runtime_s for kind in free),
+    )
 
 
 def _own_kinds(request: Request, assessed: Sequence[Assessed]) -> list[Assessed]:
-    """Return the candidates on whose nodes the job may start if it is left alone."""
+    """Return the candidates that say how the job runs if it is left alone; on the nodes of GPU
+    candidates a job without GPUs runs in a way of which they say nothing."""
     places = (request.own and request.own.places) or ()
-    return [each for each in assessed if each.candidate.name in places]
+    wants = asks_for_gpus(request)
+    return [e for e in assessed if e.candidate.name in places and e.candidate.is_gpu == wants]
+
+
+def asks_for_gpus(request: Request) -> bool:
+    """Return whether the job asks for GPUs, of any type."""
+    gres = request.gres
+    return request.resources.gpus > 0 or (gres is not None and not asks_for_none(gres))
 
 
 def _takes_as_written(request: Request, candidate: Candidate, state: CandidateState | None) -> bool:
     asked, gres = request.resources, request.gres
-    asks_for_gpus = asked.gpus > 0 or (gres is not None and not asks_for_none(gres))
-    if asks_for_gpus != candidate.is_gpu:
+    if asks_for_gpus(request) and not candidate.is_gpu:
         return False
-    if asks_for_gpus and gres is not None and not gres_matches(gres, candidate.gres):
+    if asks_for_gpus(request) and gres is not None and not gres_matches(gres, candidate.gres):
         return False
     nodes_have = (*candidate.features, *(candidate.constraint or "").split("&"))
     if request.features is not None and not has_features(

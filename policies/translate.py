@@ -96,8 +96,11 @@ def _too_many_nodes(request: Request, candidate: Candidate, nodes: int, gpus: in
     asked, limit = request.resources.nodes, candidate.translation.max_nodes
     if nodes > 1 and _fits_one_node_of_its_own(request, candidate):
         return f"it fits on one node of its own queue and would take {nodes} here"
+    most = request.needs.max_nodes if asked <= request.needs.max_nodes else 0
     if "nodes" in request.pinned and 0 < asked < nodes:
-        return f"it needs {nodes} nodes here and you asked for {asked}"
+        most = asked
+    if 0 < most < nodes:
+        return f"it needs {nodes} nodes here and you asked for {most}"
     if limit is not None and nodes > limit:
         return f"it needs {nodes} nodes and the site allows {limit} here"
     if candidate.nodes is not None and nodes > candidate.nodes:
@@ -110,10 +113,11 @@ def _too_many_nodes(request: Request, candidate: Candidate, nodes: int, gpus: in
 
 def _fits_one_node_of_its_own(request: Request, candidate: Candidate) -> bool:
     """Return whether the job, if Berth leaves it alone, fits on one node of its own queue."""
-    own, asked = request.default_memory, request.resources
+    own, asked = request.own, request.resources
     if own is None or asked.nodes > 1 or request.needs.tasks_per_node is not None:
         return False
-    return keeps_shape(request, candidate) and asked.cores <= own.node_cores
+    least = 1 if own.default_memory is None else own.default_memory.node_cores
+    return keeps_shape(request, candidate) and asked.cores <= max(own.cores_per_node, least)
 
 
 def _nodes(request: Request, candidate: Candidate, held: Resources) -> int:

@@ -166,11 +166,17 @@ class QueueBounds:
     Empty: a job is billed for its cores, or the weights are not known (``weighted``)."""
     preemptible: str | None = None
     """Why other jobs may interrupt jobs of this queue; None: they may not."""
+    interruption: int = 0
+    """What becomes of an interrupted job: 1: suspended, 2: started again, 3: cancelled."""
     jobs_per_core: int = 0
     """Jobs that share a core whatever they ask for (``OverSubscribe=FORCE:2``); 0: a job that asks
     for whole nodes gets them."""
     priority_tier: int = 1
     """Jobs of a queue with a higher tier are started before those of a lower one."""
+    priority_factor: int = 1
+    """The queue's part in the priority of a job (``PriorityJobFactor``)."""
+    by_user: bool = False
+    """True: a node runs the jobs of one user at a time (``ExclusiveUser``)."""
 
 
 UNBOUNDED = QueueBounds()
@@ -180,6 +186,7 @@ UNBOUNDED = QueueBounds()
 class OwnQueue:
     """The queue where a job was submitted: what the job gets if Berth leaves it alone."""
 
+    name: str = ""
     bounds: QueueBounds | None = None
     """The queue's limits and rules; None: not known, so that nothing is compared with them."""
     default_memory: DefaultMemory | None = None
@@ -193,7 +200,14 @@ class OwnQueue:
     places: tuple[str, ...] | None = None
     """Names of the candidates that share working nodes with the queue: on these nodes the job may
     start. Empty: the queue starts no such job; None: nothing is known of its nodes."""
+    has_others: bool = False
+    """True: the queue has working nodes of no candidate, on which the job may start as well."""
     pending_jobs: int = 0
+
+    @property
+    def may_start(self) -> bool:
+        """Return whether the job may start where it was submitted, as far as is known."""
+        return self.has_others or self.places is None or bool(self.places)
 
 
 @dataclass(frozen=True, slots=True)

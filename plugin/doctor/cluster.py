@@ -143,6 +143,9 @@ _OF_THE_GATE = {
     Code.BILLS_MORE: "give {auto} the billing weights of the others (TRESBillingWeights), or set "
     "gate.bill_factor",
     Code.LOWER_PRIORITY: "give {auto} the lowest PriorityTier of all, or set gate.lower_priority",
+    Code.WHOLE_NODES: "give {auto} OverSubscribe=EXCLUSIVE if all partitions have it, or set "
+    "gate.whole_nodes",
+    Code.HARDWARE_THREADS: "set gate.hardware_threads if its jobs may get threads for cores",
 }
 """What to do where the gate keeps a job from a queue because of how the auto queue is set up."""
 

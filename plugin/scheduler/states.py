@@ -46,8 +46,10 @@ def own_queues_of(
 ) -> Mapping[str | None, OwnQueue]:
     """Return what jobs get that are left in each queue; key None: the default queue."""
     places: dict[str, list[str]] = {}
+    known: set[str] = set()
     for candidate in candidates:
-        working = (node for node in nodes_of(candidate, facts) if node.usable)
+        working = [node for node in nodes_of(candidate, facts) if node.usable]
+        known.update(node.name for node in working)
         for name in sorted({queue for node in working for queue in node.queues}):
             places.setdefault(name, []).append(candidate.name)
     nodes: dict[str, list[NodeFacts]] = {}
@@ -57,12 +59,15 @@ def own_queues_of(
     own_queues: dict[str | None, OwnQueue] = {}
     for queue in facts.queues.values():
         own_queues[queue.name] = own = OwnQueue(
+            name=queue.name,
             bounds=queue.bounds,
             default_memory=queue.default_memory,
             limit_s=queue.default_time_s or queue.max_time_s,
             cores_per_node=max((n.cores for n in nodes.get(queue.name, ())), default=1),
             cpus_per_core=min((n.cpus_per_core for n in nodes.get(queue.name, ())), default=1),
-            places=tuple(places.get(queue.name, ())) or None if queue.up else (),
+            places=tuple(places.get(queue.name, ())) if known or not queue.up else None,
+            has_others=queue.up
+            and any(n.usable and n.name not in known for n in nodes.get(queue.name, ())),
             pending_jobs=queue.pending_jobs,
         )
         if queue.is_default:

@@ -97,8 +97,8 @@ class MemoryDefaults:
     def limited(
         self, partition: Record, bounds: QueueBounds, nodes: Sequence[NodeFacts]
     ) -> QueueBounds:
-        """Return a partition's limits, with the cluster's memory limits where the partition sets
-        none.
+        """Return a partition's limits, with the cluster's memory limits and defaults where the
+        partition sets none.
 
         ``nodes``: the partition's nodes, which give the threads per core.
         """
@@ -108,6 +108,12 @@ class MemoryDefaults:
             cpus_per_core=threads,
             default_cores_per_gpu=_job_default("DefCpuPerGPU", partition) or self.cores_per_gpu,
         )
+        if not (bounds.default_memory_bytes_per_core or bounds.default_memory_bytes_per_node):
+            bounds = replace(
+                bounds,
+                default_memory_bytes_per_core=self.bytes_per_core,
+                default_memory_bytes_per_node=self.bytes_per_node,
+            )
         if bounds.max_memory_bytes_per_core or bounds.max_memory_bytes_per_node:
             return bounds
         return replace(
@@ -124,15 +130,10 @@ class MemoryDefaults:
         """
         if not self.shared_out:
             return None
-        of_its_own = bounds.default_memory_bytes_per_core or bounds.default_memory_bytes_per_node
         return DefaultMemory(
             bytes_per_gpu=_job_default("DefMemPerGPU", partition) * _MIB or self.bytes_per_gpu,
-            bytes_per_core=bounds.default_memory_bytes_per_core
-            if of_its_own
-            else self.bytes_per_core,
-            bytes_per_node=bounds.default_memory_bytes_per_node
-            if of_its_own
-            else self.bytes_per_node,
+            bytes_per_core=bounds.default_memory_bytes_per_core,
+            bytes_per_node=bounds.default_memory_bytes_per_node,
             node_bytes=min((n.memory_bytes for n in nodes if n.memory_bytes), default=None),
             node_cores=min((n.cores * self._threads_that_count(n) for n in nodes), default=1),
             most_node_cores=max((n.cores * n.cpus_per_core for n in nodes), default=None),
@@ -229,6 +230,8 @@ def cluster_of(
     if not node_facts:
         raise SchedulerError("Slurm has no nodes that this user may see")
     settings = commands.parse_configuration(config)
+    if settings.get("SelectType", "").endswith("linear"):  # every job gets whole nodes
+        queues = [replace(q, bounds=replace(q.bounds, exclusive=True)) for q in queues]
     return ClusterFacts(
         name="slurm",
         version=version,
@@ -299,6 +302,8 @@ def _bounds(record: Record) -> QueueBounds:
         exclusive=record.get("OverSubscribe", "").startswith("EXCLUSIVE"),
         jobs_per_core=jobs_per_core(record.get("OverSubscribe", "")),
         priority_tier=whole(record, "PriorityTier", 1),
+        priority_factor=whole(record, "PriorityJobFactor", 1),
+        by_user=record.get("ExclusiveUser") == "YES",
         weighted="TRESBillingWeights" in record,
         billing_weights=billing_weights(record.get("TRESBillingWeights", "")),
     )

@@ -560,7 +560,8 @@ local function keeps_shape(job, details)
 end
 
 -- `shared` of --exclusive, --exclusive=user, --exclusive=mcs and (since 24.05) --exclusive=topo.
-local WHOLE_NODES = { [0] = true, [2] = true, [3] = true, [4] = true }
+-- The second and third share their nodes with other jobs of the user or group.
+local WHOLE_NODES = { [0] = 1, [2] = 2, [3] = 2, [4] = 1 }
 
 -- Return the fields that several functions need, read once: for each read of a job's field slurmctld
 -- searches by name.
@@ -621,7 +622,7 @@ local function describe(job, partitions, fields)
     gres = first_gres(fields),
     features = text_of(fields.features),
     prefer = text_of(fields.prefer),
-    exclusive = WHOLE_NODES[job.shared] and 1 or nil,
+    exclusive = WHOLE_NODES[job.shared],
     time_limit_min = limit_of(job.time_limit),
     array = text_of(fields.array_inx),
     het = count_of(job.het_job_offset, slurm.NO_VAL),
@@ -689,6 +690,7 @@ local UNTRANSLATED = {
   { "contiguous", "--contiguous", alone = true }, { "req_switch", "--switches", alone = true },
   { "req_context", "the SELinux context" }, { "selinux_context", "the SELinux context" },
   { "ntasks_per_board", "tasks by board" },
+  { "threads_per_core", "--threads-per-core or --hint" },
   { "segment_size", "--segment", alone = true, newer = true },
   { "core_spec", "--core-spec", newer = true }, { "thread_spec", "--thread-spec", newer = true },
 }
@@ -776,6 +778,8 @@ local function untranslated(job, edits, details, partitions, fields)
       if is_set(value) then return option end
     end
   end
+  if details.exclusive == 2 then return "--exclusive=user" end
+  if count_of(job.ntasks_per_core) == 1 then return "--ntasks-per-core" end -- counts cores, not threads
   local flags = job.bitflags
   local function flagged(bit) return type(flags) == "number" and flags % (2 * bit) >= bit end
   if flagged(BOUND_TO_SOCKETS) and (edits.gres or details.gres) then

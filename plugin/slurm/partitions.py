@@ -59,7 +59,7 @@ def with_preemption(
     for node in nodes:
         for name in node.queues:
             sharing.setdefault(name, set()).update(node.queues)
-    above: dict[str, str] = {}
+    above: dict[str, tuple[str, int]] = {}
     for record in records:
         name = record["PartitionName"]
         mode = record.get("PreemptMode") or settings.get("PreemptMode", "OFF")
@@ -68,15 +68,20 @@ def with_preemption(
         others = sorted(sharing.get(name, ()))
         first = next((n for n in others if tiers.get(n, 0) > tiers[name]), None)
         if first is not None:
-            above[name] = first
-    for name, other in above.items():
-        found[name] = interrupted(found[name], f"jobs of {other} may interrupt its jobs")
+            harm = max(_HARM.get(word, 1) for word in mode.upper().split(","))
+            above[name] = first, harm
+    for name, (other, harm) in above.items():
+        found[name] = interrupted(found[name], f"jobs of {other} may interrupt its jobs", harm)
     return found
 
 
-def interrupted(queue: QueueFacts, reason: str) -> QueueFacts:
-    """Return the queue with the reason why other jobs may interrupt its jobs."""
-    return replace(queue, bounds=replace(queue.bounds, preemptible=reason))
+_HARM = {"REQUEUE": 2, "CANCEL": 3}
+"""``QueueBounds.interruption`` by ``PreemptMode``; others suspend."""
+
+
+def interrupted(queue: QueueFacts, reason: str, harm: int = 3) -> QueueFacts:
+    """Return the queue with the reason why other jobs may interrupt its jobs, and how."""
+    return replace(queue, bounds=replace(queue.bounds, preemptible=reason, interruption=harm))
 
 
 def preempted_by_qos(
@@ -106,14 +111,17 @@ def auto_partition_line(name: str, like: str, facts: ClusterFacts) -> str:
     if queues and all(defaults):
         words.append(f"DefMemPerCPU={min(filter(None, defaults)) // 2**20}")
     own = facts.queues.get(like)
-    if own is not None and own.default_time_s is not None:
-        words.append(f"DefaultTime={int(own.default_time_s // 60)}")
+    limit_s = None if own is None else own.default_time_s or own.max_time_s
+    if limit_s is not None:
+        words.append(f"DefaultTime={int(limit_s // 60)}")
     if own is not None and own.bounds.billing_weights:
         weights = (
             f"Mem={weight * 1024:g}G" if name == "mem" else f"{name.upper()}={weight:g}"
             for name, weight in own.bounds.billing_weights
         )
         words.append(f'TRESBillingWeights="{",".join(weights)}"')
+    if queues and all(queue.bounds.exclusive for queue in queues):
+        words.append("OverSubscribe=EXCLUSIVE")
     tier = min((queue.bounds.priority_tier for queue in queues), default=1)
     if tier != 1:
         words.append(f"PriorityTier={tier}")

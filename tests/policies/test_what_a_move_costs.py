@@ -89,7 +89,7 @@ def test_whole_nodes_are_for_jobs_that_ask_for_them_and_are_billed_as_such() -> 
     asks = submitted(needs=Needs(exclusive=True), own={"cores_per_node": 32})
     assert loss(asks, whole) is None
     assert (
-        loss(replace(asks, own=OwnQueue(QueueBounds(), limit_s=H, cores_per_node=8)), whole)
+        loss(replace(asks, own=OwnQueue(bounds=QueueBounds(), limit_s=H, cores_per_node=8)), whole)
         == "bills-more"
     )
     forced = QueueBounds(jobs_per_core=1)

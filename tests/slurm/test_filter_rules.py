@@ -205,7 +205,7 @@ def test_bytes_that_are_not_utf8_are_left_out(bench: FilterBench) -> None:
     assert scripts == ["é€😀 ~", None, None, None, None]
 
 
-@pytest.mark.parametrize(("reply", "most"), [(KEEP, 40), (move_to("gpu", nodes=1, tasks=1), 62)])
+@pytest.mark.parametrize(("reply", "most"), [(KEEP, 40), (move_to("gpu", nodes=1, tasks=1), 64)])
 def test_most_fields_are_read_only_for_jobs_that_are_moved(
     bench: FilterBench, reply: Reply, most: int
 ) -> None:
@@ -238,7 +238,7 @@ def test_a_least_time_over_the_default_of_the_place_keeps_the_job(
     ("job", "gres", "moved"),
     [
         ({"ntasks_per_core": 2, "segment_size": 0}, "gpu:h200:1", False),
-        ({"ntasks_per_core": 1, "segment_size": 0}, "gpu:h200:1", True),
+        ({"ntasks_per_core": 1, "segment_size": 0}, "gpu:h200:1", False),  # counts cores
         ({"ntasks_per_core": 2, "segment_size": 0}, None, True),
     ],
 )
@@ -282,6 +282,7 @@ UNTRANSLATED = {
     "power_flags": 1, "reboot": 1, "req_context": "u:r", "selinux_context": "u:r",
     "ntasks_per_board": 2, "core_spec": 1, "thread_spec": 1, "bitflags": 0x100,
     "min_mem_per_cpu": 0, "contiguous": 1, "req_switch": 1, "segment_size": 2,
+    "threads_per_core": 1, "ntasks_per_core": 1, "shared": 2,
 }  # fmt: skip
 ON_SEVERAL_NODES = ("contiguous", "req_switch", "segment_size")
 
