@@ -114,7 +114,7 @@ CASES = (
         ("overcommit", "-n4 --overcommit", None),
         ("overcommit of cores, which Slurm 24.11 never starts", "-n4 -c2 --overcommit", False),
         ("tasks of a socket", "-n4 --ntasks-per-socket=2", False),
-        ("tasks of a core", "-n4 --ntasks-per-core=1", True),
+        ("tasks of a core", "-n4 --ntasks-per-core=1", False),
         ("two tasks of a core, which Slurm 26.05 has no GPUs for", "-n4 --ntasks-per-core=2", None),
         ("several nodes side by side", "-n4 -N2 --contiguous", None),
     ),
