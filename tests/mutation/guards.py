@@ -47,9 +47,11 @@ GUARDS = (
     Guard("memory held", "policies/memory.py", "    if before is None:\n", "    if True:\n"),
     _nothing("shape kept", "policies/translate.py",
              "    rule = candidate.translation.keep_tasks\n", "return False"),
-    _nothing("own GPUs", "policies/constraints.py",
-             "    request, candidate = case.request, case.candidate\n"
-             "    if request.gres is None or asks_for_none(request.gres):\n", "    return None"),
+    Guard("own GPUs", "policies/constraints.py",
+          "    request, candidate = case.request, case.candidate\n"
+          "    if request.gres is None or asks_for_none(request.gres):\n",
+          "    request, candidate = case.request, case.candidate\n    return None\n"
+          "    if request.gres is None or asks_for_none(request.gres):\n"),
     _nothing("own features", "policies/constraints.py",
              "    asked = case.request.features\n    prefer = case.request.needs.prefer\n"),
     Guard("limits of queues", "policies/present.py", "    within_queue_bounds,\n", ""),
