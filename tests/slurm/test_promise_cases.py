@@ -97,7 +97,7 @@ def test_random_jobs_are_taken_and_started_as_without_berth(
     moved = [verdict for verdict in taken if verdict.placed.was_edited]
     print(f"{len(taken)} taken, {len(moved)} moved")
     assert len(taken) >= PAIRS / 3
-    assert len(moved) >= len(taken) / 3
+    assert len(moved) >= len(taken) / 4  # a job that no place betters stays
 
 
 def test_every_world_has_cases() -> None:
