@@ -74,10 +74,12 @@ def test_jobs_go_to_the_right_kind_once_others_have_finished(
     store.close()
     later = [slurm.sbatch("-p", "auto", "--hold", f"--comment=berth:{name}") for name in PROGRAMS]
     assert {slurm.job(job.id)["Partition"] for job in later} == {"auto"}  # CPU nodes
-    pending, finished = (
-        slurm.berth("why", str(job.id), "--store", f"sqlite:///{daemon.store_file}").stdout
-        for job in (later[0], first[0])
-    )  # fmt: skip
+
+    def why(job_id: int) -> str:
+        return slurm.berth("why", str(job_id), "--store", f"sqlite:///{daemon.store_file}").stdout
+
+    wait_until(lambda: "not in the store" not in why(later[0].id), "the decision is stored", 20)
+    pending, finished = why(later[0].id), why(first[0].id)
     assert "pending in auto, waits for its owner, who holds it: scontrol release" in pending
     assert "gpu instead: ruled out: the job does better where it was submitted" in pending
     assert re.search(r": completed after \d", finished)
