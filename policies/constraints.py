@@ -18,7 +18,7 @@ from berth.pilot.instruction_sets import Has, described, has
 from berth.pilot.units import format_bytes, format_seconds, whole_number
 from berth.policies.codes import Code
 from berth.policies.settings import PolicySettings, UntypedGpus
-from berth.policies.values import Candidate, Request, Resources
+from berth.policies.values import Candidate, QueueBounds, Request, Resources
 from berth.predictor.core.forecast import Forecast
 from berth.predictor.core.prediction import Basis, Interval, MemoryUse, Prediction
 
@@ -197,6 +197,12 @@ def asks_for_none(asked: str) -> bool:
     """
     parts = asked.removeprefix("gres/").removeprefix("gres:").replace("=", ":").split(":")
     return parts == ["none"] or (len(parts) > 1 and whole_number(parts[-1]) == 0)
+
+
+def asks_for_gpus(request: Request) -> bool:
+    """Return whether the job asks for GPUs, of any type."""
+    gres = request.gres
+    return request.resources.gpus > 0 or (gres is not None and not asks_for_none(gres))
 
 
 def names_no_type(asked: str) -> bool:
@@ -414,6 +420,14 @@ def present_limit_s(request: Request, candidate: Candidate) -> float | None:
     if own_s is None or default_s is None:
         return default_s
     return max(default_s, own_s if longest_s is None else min(own_s, longest_s))
+
+
+def limits_there_s(candidate: Candidate, bounds: QueueBounds) -> tuple[float, float]:
+    """Return the time limit in seconds that a job gets by default at a place, and the longest;
+    infinity: no limit."""
+    both = candidate.max_time_s, bounds.max_time_s
+    longest_s = min((most_s for most_s in both if most_s is not None), default=math.inf)
+    return bounds.default_time_s or candidate.default_time_s or longest_s, longest_s
 
 
 OF_KIND: tuple[LastingConstraint, ...] = (

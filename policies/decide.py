@@ -259,8 +259,8 @@ class Decider:
             return all(ranked.code != Code.NO_BETTER for ranked in ruled_out)
         if staying.over(fitting[0]) > 1 + 1e-9 or self._by_name[fitting[0].candidate].slice_of:
             return True
-        has_others = any(ranked.candidate not in (own.places or ()) for ranked in fitting)
-        return self.settings.lists and has_others
+        leads_elsewhere = any(ranked.candidate not in (own.places or ()) for ranked in fitting)
+        return self.settings.lists and leads_elsewhere
 
     def _costs_more(self, question: _Question, best: Ranked) -> str:
         move = move_of(

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from berth.policies.constraints import names_no_type, present_limit_s
+from berth.policies.constraints import limits_there_s, names_no_type, present_limit_s
 from berth.policies.settings import PolicySettings, UntypedGpus
 from berth.policies.values import UNBOUNDED, Candidate, CandidateState, Edit, Ranked, Request
 from berth.predictor.core.forecast import Forecast
@@ -60,10 +60,8 @@ def with_kept_limit(
     longest_s, by_default_s = own_s, math.inf
     for place in places:
         bounds = states[place.name].bounds if place.name in states else UNBOUNDED
-        most = [most_s for most_s in (place.max_time_s, bounds.max_time_s) if most_s is not None]
-        longest_s = min((longest_s, *most))
-        default_s = bounds.default_time_s or place.default_time_s or min(most, default=math.inf)
-        by_default_s = min(by_default_s, default_s)
+        default_s, most_s = limits_there_s(place, bounds)
+        longest_s, by_default_s = min(longest_s, most_s), min(by_default_s, default_s)
     return replace(edit, time_limit_s=longest_s) if by_default_s < longest_s else edit
 
 

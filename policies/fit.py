@@ -19,6 +19,7 @@ from berth.policies.codes import Code
 from berth.policies.constraints import (
     Case,
     Exclusion,
+    asks_for_gpus,
     asks_for_none,
     gres_matches,
     has_features,
@@ -99,7 +100,7 @@ def fit_on(
         return Exclusion(Code.NOT_BY_FIT, "the site sends jobs here by predictions only")
     threads = 1 if state is None else state.bounds.cpus_per_core
     place, last_resort = _as_written(
-        candidate, threads, wants_gpus=_asks_for_gpus(request), untyped=_names_no_type(request)
+        candidate, threads, wants_gpus=asks_for_gpus(request), untyped=_names_no_type(request)
     )
     held = _lacks_choice(request, place) or _held(request, place)
     if isinstance(held, Exclusion):
@@ -173,12 +174,6 @@ def _as_written(
 @lru_cache(maxsize=_PLACES_KEPT)
 def _counted_in_cores(place: Candidate, cores_per_node: int) -> Candidate:
     return replace(place, cores_per_node=cores_per_node)
-
-
-def _asks_for_gpus(request: Request) -> bool:
-    if request.gres is not None and not asks_for_none(request.gres):
-        return True
-    return request.resources.gpus > 0
 
 
 def _lacks_choice(request: Request, place: Candidate) -> Exclusion | None:

@@ -16,7 +16,7 @@ from typing import NamedTuple
 from berth.pilot.units import format_bytes, format_seconds
 from berth.policies.bounds import billing
 from berth.policies.codes import Code
-from berth.policies.constraints import Exclusion, gres_type, names_no_type
+from berth.policies.constraints import Exclusion, gres_type, limits_there_s, names_no_type
 from berth.policies.memory import held_where_it_was
 from berth.policies.settings import GateSettings
 from berth.policies.values import (
@@ -83,11 +83,9 @@ def move_of(
         return None
     bounds = UNBOUNDED if state is None else state.bounds
     before = _terms_as_written(request, candidate, own, own.bounds)
-    longest = min(
-        math.inf if most is None else most for most in (candidate.max_time_s, bounds.max_time_s)
-    )
+    by_default, longest = limits_there_s(candidate, bounds)
     if math.isinf(before.time_limit_s):  # no limit cannot be written into a job
-        longest = min(longest, bounds.default_time_s or candidate.default_time_s or longest)
+        longest = min(longest, by_default)
     default = None if state is None else state.default_memory
     after = Terms(
         min(before.time_limit_s, longest),  # a shorter default there is replaced by the job's own

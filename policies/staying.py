@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from berth.pilot.units import format_seconds
 from berth.policies.codes import OF_THE_PROGRAM, Code
-from berth.policies.constraints import asks_for_none, gres_matches, has_features
+from berth.policies.constraints import asks_for_gpus, gres_matches, has_features
 from berth.policies.objectives.protocol import Estimate
 from berth.policies.ranking import Assessed
 from berth.policies.values import Candidate, CandidateState, Ranked, Request
@@ -140,12 +140,6 @@ def _own_kinds(request: Request, assessed: Sequence[Assessed]) -> list[Assessed]
     places = (request.own and request.own.places) or ()
     wants = asks_for_gpus(request)
     return [e for e in assessed if e.candidate.name in places and e.candidate.is_gpu == wants]
-
-
-def asks_for_gpus(request: Request) -> bool:
-    """Return whether the job asks for GPUs, of any type."""
-    gres = request.gres
-    return request.resources.gpus > 0 or (gres is not None and not asks_for_none(gres))
 
 
 def _takes_as_written(request: Request, candidate: Candidate, state: CandidateState | None) -> bool:
