@@ -90,7 +90,7 @@ ASK = OutcomeAsk(("-p", "auto", "-n2"))
 RAN = {
     "JobState": "COMPLETED", "ExitCode": "0:0", "Partition": "auto", "NumNodes": "1",
     "NumCPUs": "2", "NumTasks": "2", "CPUs/Task": "1", "OverSubscribe": "OK",
-    "TRES": "cpu=2,mem=400M,node=1",
+    "TRES": "cpu=2,mem=400M,node=1", "AdminComment": "berth/1 id=1 action=edit code=best",
 }  # fmt: skip
 COPIES = [
     {"label": "batch", "SLURM_PROCID": "0", "SLURM_NTASKS": "2", "SLURM_CPUS_PER_TASK": "-"},
@@ -130,6 +130,10 @@ def test_what_a_job_did_otherwise_is_found(placed: Outcome, difference: str | No
     found = differences(ASK, ran(), placed)
     assert (difference is None) == (found == [])
     assert difference is None or difference in found[0]
+
+
+def test_what_a_job_holds_where_it_was_not_moved_is_slurms_own() -> None:
+    assert differences(ASK, ran(), ran(TRES="cpu=2,mem=200M,node=1", AdminComment="")) == []
 
 
 def test_a_gpu_where_none_was_wanted_is_found() -> None:

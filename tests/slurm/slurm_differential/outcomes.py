@@ -258,9 +258,10 @@ def differences(ask: OutcomeAsk, plain: Outcome, placed: Outcome) -> list[str]:
     if not placed.succeeded:
         how = f"{placed.state} {placed.record.get('ExitCode')}"
         return [*found, f"{how} {where}: {placed.output.strip()[-240:]!r}"]
-    return [
-        f"{one} {where}" for one in (*found, *_did(ask, plain, placed), *_held(ask, plain, placed))
-    ]
+    found += _did(ask, plain, placed)
+    if placed.was_edited:  # else it ran on other nodes of the same partition by chance
+        found += _held(ask, plain, placed)
+    return [f"{one} {where}" for one in found]
 
 
 def _unread(ask: OutcomeAsk, placed: Outcome) -> str | None:
