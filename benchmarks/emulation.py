@@ -21,7 +21,7 @@ from berth.pilot.catalogue import from_source
 from berth.pilot.collectors import perf
 from berth.pilot.collectors.base import Collector
 from berth.pilot.collectors.emulator import EmulatorCollector
-from berth.pilot.launch import Order, Outcome, run_one
+from berth.pilot.launch import Order, ProcessResult, run_one
 from berth.pilot.run import SAMPLED_S
 
 NATIVE_RUNS = 3
@@ -49,7 +49,7 @@ PRECISIONS = ("fp64_ops", "fp32_ops")
 """Counted apart by emulation, together by some processors (``fp_ops``)."""
 
 
-def seconds(outcome: Outcome) -> float:
+def seconds(outcome: ProcessResult) -> float:
     """Processor time of the program and its children."""
     return outcome.usage.get("ru_utime", 0.0) + outcome.usage.get("ru_stime", 0.0)
 

@@ -21,7 +21,7 @@ from berth.pilot.collectors.cgroup import CgroupCollector
 from berth.pilot.collectors.nvml import NvmlCollector
 from berth.pilot.collectors.perf import PerfCollector
 from berth.pilot.collectors.proc import ProcCollector
-from berth.pilot.launch import Order, Outcome, run_one
+from berth.pilot.launch import Order, ProcessResult, run_one
 from berth.pilot.suite import build_suite
 
 KERNELS = (("Stream_TRIAD", 8_388_608, 100), ("Polybench_GEMM", 65_536, 15))
@@ -74,7 +74,7 @@ def under_perf(command: Sequence[str]) -> Times:
         return _times(run_one(perf.prepare(Order(tuple(command), dict(os.environ)))))
 
 
-def _times(outcome: Outcome) -> Times:
+def _times(outcome: ProcessResult) -> Times:
     return outcome.wall_s, outcome.usage["ru_utime"] + outcome.usage["ru_stime"]
 
 

@@ -15,18 +15,18 @@ from berth.pilot.collectors.base import Stage
 from berth.pilot.collectors.proc import peak_memory
 from berth.pilot.collectors.registry import COLLECTORS, names_of
 from berth.pilot.derive import derive, missing
-from berth.pilot.launch import Outcome
+from berth.pilot.launch import ProcessResult
 from berth.pilot.native import Native
 from berth.pilot.needs import NOTHING, Executed
 from berth.pilot.options import Plan
 from berth.pilot.plausible import contention, impossible, ran_elsewhere, without_counts
 from berth.pilot.profile import (
     CollectorReport,
+    Invocation,
     Measurement,
     Profile,
     ScalingPoint,
     SizePoint,
-    Workload,
 )
 from berth.pilot.runs_on import detect
 
@@ -85,7 +85,7 @@ def assemble(plan: Plan, native: Native, extra: Extra) -> Profile:
     return Profile(
         name=plan.name,
         platform=options.platform,
-        workload=Workload(
+        workload=Invocation(
             command=options.command,
             size=plan.main,
             executable_sha256=host.sha256_of(Path(command[0])),
@@ -107,14 +107,14 @@ def assemble(plan: Plan, native: Native, extra: Extra) -> Profile:
     )
 
 
-def exit_status_of(outcome: Outcome) -> int:
+def exit_status_of(outcome: ProcessResult) -> int:
     """Return the exit status as a shell reports it: 128 + the signal for a killed program."""
     if outcome.signal is not None:
         return 128 + outcome.signal
     return outcome.exit_code or 0
 
 
-def faults(first: Outcome) -> list[str]:
+def faults(first: ProcessResult) -> list[str]:
     """Return warnings about failures of the program itself; empty if it succeeded."""
     sentences = []
     if not first.succeeded:

@@ -29,10 +29,10 @@ from berth.pilot.derive import derive
 from berth.pilot.documents import parse_json_lines, write_text
 from berth.pilot.emulate import Emulation, emulate
 from berth.pilot.errors import BerthError, DocumentError, PilotError, UsageError
-from berth.pilot.launch import Order, Outcome, run_one
+from berth.pilot.launch import Order, ProcessResult, run_one
 from berth.pilot.native import runtime_of
 from berth.pilot.needs import needed_sets
-from berth.pilot.profile import Measurement, Profile, RunsOn, SizePoint, Workload
+from berth.pilot.profile import Invocation, Measurement, Profile, RunsOn, SizePoint
 from berth.pilot.progress import Say, say_nothing
 from berth.pilot.suite import Kernel, KernelRun, Suite, parse_run
 
@@ -138,7 +138,7 @@ def _run(options: CampaignOptions, suite: Suite, say: Say) -> CampaignResult:
         if not (need_native or need_counts or need_openmp):
             continue
         say(name, before_it, len(steps))
-        subject = _Subject(suite, kernel, size, options)
+        subject = _SizedKernel(suite, kernel, size, options)
         try:
             after = before
             if need_native:
@@ -197,7 +197,7 @@ def _blank(kernel: str, size: int, suite: Suite, options: CampaignOptions) -> Pr
     return Profile(
         name=profile_name(kernel, size),
         platform=options.platform,
-        workload=Workload(
+        workload=Invocation(
             command=("berth-kernels", "run", kernel, "--size", str(size)),
             size=size,
             executable_sha256=host.sha256_of(suite.serial),
@@ -211,7 +211,7 @@ def _blank(kernel: str, size: int, suite: Suite, options: CampaignOptions) -> Pr
 
 
 @dataclass(frozen=True, slots=True)
-class _Subject:
+class _SizedKernel:
     """A reference kernel at one problem size, with its commands."""
 
     suite: Suite
@@ -224,7 +224,9 @@ class _Subject:
         command = self.suite.command(self.kernel, self.size, reps, fraction, openmp=openmp)
         return Order(tuple(command), dict(os.environ), nice=self.options.nice)
 
-    def run(self, reps: int, fraction: float, *, openmp: bool = False) -> tuple[KernelRun, Outcome]:
+    def run(
+        self, reps: int, fraction: float, *, openmp: bool = False
+    ) -> tuple[KernelRun, ProcessResult]:
         """Run the kernel natively; return its printed result and the outcome. Raises PilotError."""
         order = self.order(reps, fraction, openmp=openmp)
         outcome = run_one(replace(order, time_limit_s=LIMIT_S))
@@ -237,7 +239,7 @@ class _Subject:
             raise PilotError(f"{self.kernel.name} printed something unreadable: {error}") from None
 
 
-def _timed(profile: Profile, subject: _Subject) -> Profile:
+def _timed(profile: Profile, subject: _SizedKernel) -> Profile:
     """Run a kernel natively; return its profile with seconds per repetition and peak memory."""
     trial, _ = subject.run(1, TRIAL_FRACTION)
     fraction = min(1.0, LONG_REP_S / max(trial.rep_s, 1e-9))
@@ -260,7 +262,7 @@ def _timed(profile: Profile, subject: _Subject) -> Profile:
     )
 
 
-def _counted(profile: Profile, subject: _Subject) -> Profile:
+def _counted(profile: Profile, subject: _SizedKernel) -> Profile:
     """Run a kernel emulated; return its profile with the counters of one repetition."""
     trial, _ = subject.run(1, TRIAL_FRACTION)
     guess = trial.rep_s * INSTRUCTIONS_PER_S
@@ -281,7 +283,7 @@ def _counted(profile: Profile, subject: _Subject) -> Profile:
     )
 
 
-def openmp_counters(subject: _Subject) -> dict[str, Measurement]:
+def openmp_counters(subject: _SizedKernel) -> dict[str, Measurement]:
     """Return the atomic updates and parallel regions of one repetition of the OpenMP build.
 
     The serial build has neither. Raises PilotError where a run fails.

@@ -139,7 +139,7 @@ def json_data(raw: bytes | str, *, source: str | Path) -> object:
         return json.loads(
             raw, parse_constant=_refuse_constant, object_pairs_hook=_refuse_duplicates
         )
-    except _Refused as refused:
+    except _InvalidJson as refused:
         raise DocumentError(source, refused.problem, key=refused.key) from None
     except RecursionError:
         raise DocumentError(source, f"is nested deeper than {MAX_DEPTH} levels") from None
@@ -266,7 +266,7 @@ def _sync_folder(folder: Path) -> None:
         os.close(handle)
 
 
-class _Refused(ValueError):
+class _InvalidJson(ValueError):
     def __init__(self, problem: str, key: str | None = None) -> None:
         super().__init__(problem)
         self.problem = problem
@@ -274,7 +274,7 @@ class _Refused(ValueError):
 
 
 def _refuse_constant(name: str) -> float:
-    raise _Refused(_NOT_FINITE.format(name))
+    raise _InvalidJson(_NOT_FINITE.format(name))
 
 
 def _refuse_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -283,7 +283,7 @@ def _refuse_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         seen: set[str] = set()
         for key, _ in pairs:
             if key in seen:
-                raise _Refused("is given twice", key)
+                raise _InvalidJson("is given twice", key)
             seen.add(key)
     return result
 

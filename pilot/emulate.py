@@ -11,7 +11,7 @@ from pathlib import Path
 
 from berth.pilot.collectors.base import Collector, Readings
 from berth.pilot.collectors.registry import collector_of
-from berth.pilot.launch import Interrupted, Order, Outcome, Watch, run_one
+from berth.pilot.launch import Interrupted, Order, ProcessResult, Watch, run_one
 from berth.pilot.needs import NOTHING, Executed, Sets, may_choose
 from berth.pilot.profile import CollectorReport, Measurement
 
@@ -86,7 +86,7 @@ def emulate(
     return _emulation(finished, reports, executed, interrupted=interrupted)
 
 
-def _finished(collector: Collector, outcome: Outcome) -> Readings:
+def _finished(collector: Collector, outcome: ProcessResult) -> Readings:
     """Return what a run counted; failed readings where its files do not fit on the disk."""
     try:
         return collector.finish(outcome)
@@ -95,7 +95,7 @@ def _finished(collector: Collector, outcome: Outcome) -> Readings:
         return Readings(detail=f"{tempfile.gettempdir()}: {why}", failed=True)
 
 
-def _run(order: Order, watch: Watch | None = None) -> tuple[Outcome, bool]:
+def _run(order: Order, watch: Watch | None = None) -> tuple[ProcessResult, bool]:
     """Return a run's outcome, and whether Ctrl-C ended it."""
     try:
         return run_one(order, watch=watch), False
@@ -108,7 +108,7 @@ def _early(collector: Collector, ended: Path, early: Callable[[Emulation], bool]
     results: list[Emulation] = []
 
     def watch(_shepherd_pid: int) -> None:
-        if not results and (outcome := collector.counted(Outcome())) is not None:
+        if not results and (outcome := collector.counted(ProcessResult())) is not None:
             results.append(_emulation([(collector, collector.finish(outcome))]))
         if results and not ended.exists() and early(results[0]):
             ended.touch()
@@ -145,7 +145,7 @@ def _limited(order: Order, cpu_s: float) -> Order:
     return replace(order, cpu_limit_s=cpu_s, time_limit_s=order.time_limit_s or IDLE_FACTOR * cpu_s)
 
 
-def _of_whole_program(readings: Readings, outcome: Outcome) -> Readings:
+def _of_whole_program(readings: Readings, outcome: ProcessResult) -> Readings:
     """Return the readings of an emulated run, without counters where the program failed in it."""
     if outcome.succeeded or outcome.cut or readings.failed:
         return readings

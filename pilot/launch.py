@@ -55,7 +55,7 @@ class Order:
     time_limit_s: float | None = None
     cpu_limit_s: float | None = None
     stop_file: str | None = None
-    """File whose existence ends the run (``Outcome.cut`` is then "settled")."""
+    """File whose existence ends the run (``ProcessResult.cut`` is then "settled")."""
     end_file: str | None = None
     """File that asks an emulator to write its counts and end; it is made at a limit. SIGTERM comes
     ``cut_grace_s`` later: programs handle it, and a launcher then kills ranks that still write."""
@@ -77,7 +77,7 @@ class Order:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class ProcessResult:
     """The outcome and resource use of a launched program; memory in bytes, times in seconds."""
 
     wall_s: float = 0.0
@@ -205,7 +205,7 @@ def resolve_command(command: Sequence[str], env: Mapping[str, str]) -> tuple[str
 class Interrupted(KeyboardInterrupt):
     """Raised on Ctrl-C during a run; ``outcome`` is that of the part that ran."""
 
-    def __init__(self, outcome: Outcome) -> None:
+    def __init__(self, outcome: ProcessResult) -> None:
         super().__init__()
         self.outcome = outcome
 
@@ -213,7 +213,7 @@ class Interrupted(KeyboardInterrupt):
 Watch = Callable[[int], None]
 
 
-def run_one(order: Order, *, watch: Watch | None = None) -> Outcome:
+def run_one(order: Order, *, watch: Watch | None = None) -> ProcessResult:
     """Run one program and return its outcome.
 
     ``watch`` is called with the shepherd's process ID every TICK_S seconds.
@@ -290,7 +290,7 @@ class _Shepherd:
         self._text += chunk
         return not chunk
 
-    def outcome(self) -> Outcome:
+    def outcome(self) -> ProcessResult:
         self.let_go()
         self.wait()
         try:
@@ -310,7 +310,7 @@ class _Shepherd:
             )
         for key in ("executables", "libraries"):
             answer[key] = tuple(original(path) for path in answer[key])
-        return Outcome(**answer)
+        return ProcessResult(**answer)
 
     def let_go(self) -> None:
         """Close the shepherd's standard input, so that it ends every process of the run."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 from berth.pilot.collectors.base import Collector
 from berth.pilot.host import cores
-from berth.pilot.launch import Interrupted, Order, Outcome, run_one
+from berth.pilot.launch import Interrupted, Order, ProcessResult, run_one
 from berth.pilot.plausible import contention, least_disturbed, noise_of, own_time_s
 from berth.pilot.profile import CollectorReport, Measurement, Runtime
 from berth.pilot.progress import Say, clocked
@@ -31,7 +31,7 @@ AGREEING_S, AGREEING = 0.5, 0.02
 class Native:
     """Results of a pilot's native runs; ``first`` is the run that the collectors watched."""
 
-    first: Outcome
+    first: ProcessResult
     runtime: Runtime | None
     counters: dict[str, Measurement]
     reports: tuple[CollectorReport, ...]

@@ -25,7 +25,7 @@ from pathlib import PurePath
 
 from berth.pilot.catalogue import BY_NAME
 from berth.pilot.host import cores
-from berth.pilot.launch import LAUNCHERS, Outcome
+from berth.pilot.launch import LAUNCHERS, ProcessResult
 from berth.pilot.profile import Measurement, Quality, RunsOn, Runtime, Target
 from berth.pilot.runs_on import REMOTE_LAUNCHERS
 
@@ -141,7 +141,7 @@ def is_contention(warning: str) -> bool:
     return warning.startswith(NOT_ITS_OWN)
 
 
-def contention(outcome: Outcome) -> Contention | None:
+def contention(outcome: ProcessResult) -> Contention | None:
     """Return the contention during a run; None: the kernel gave no processor times."""
     if not outcome.machine_s or outcome.wall_s <= 0:
         return None
@@ -173,7 +173,7 @@ def contention(outcome: Outcome) -> Contention | None:
     )
 
 
-def _critical_s(outcome: Outcome) -> float:
+def _critical_s(outcome: ProcessResult) -> float:
     """Return the processor time in seconds of the run's critical path, at least, and the time for
     which it was seen to want no processor."""
     processes = max(1, min(outcome.processes_busy, cores()))
@@ -184,22 +184,22 @@ def _critical_s(outcome: Outcome) -> float:
     return min(max(each_s, busiest_s, first_s) + outcome.blocked_s, outcome.wall_s)
 
 
-def _alone(outcome: Outcome) -> bool:
+def _alone(outcome: ProcessResult) -> bool:
     """Return whether the run was one thread, of which the kernel told all waits."""
     several = max(outcome.processes_busy, outcome.threads_busy) > 1
     return not several and outcome.first_thread_s > FIRST_SHARE * outcome.cpu_s
 
 
-def own_time_s(outcome: Outcome) -> float:
+def own_time_s(outcome: ProcessResult) -> float:
     """Return the wall time of a run without the time for which other work kept it waiting."""
     shared = contention(outcome)
     return outcome.wall_s if shared is None or not shared.taken_off else shared.idle_s
 
 
-def least_disturbed(runs: Sequence[Outcome]) -> Outcome:
+def least_disturbed(runs: Sequence[ProcessResult]) -> ProcessResult:
     """Return the run whose time on an idle machine has the lowest upper bound."""
 
-    def most_s(run: Outcome) -> float:
+    def most_s(run: ProcessResult) -> float:
         shared = contention(run)
         return run.wall_s if shared is None or not shared.taken_off else shared.most_s
 
@@ -296,7 +296,7 @@ def _contradictions(
         )
 
 
-def ran_elsewhere(command: tuple[str, ...], outcome: Outcome) -> str | None:
+def ran_elsewhere(command: tuple[str, ...], outcome: ProcessResult) -> str | None:
     """Return why a program is taken to run outside its launcher's process tree, or None."""
     launcher = PurePath(command[0]).name
     if launcher not in REMOTE_LAUNCHERS | LAUNCHERS or outcome.wall_s < SHORT_S:

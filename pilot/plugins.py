@@ -37,7 +37,7 @@ class Entry(NamedTuple):
     distribution: str
 
 
-class Problem(NamedTuple):
+class PluginProblem(NamedTuple):
     """A plugin that cannot be used: its group, its name, and the reason as one sentence."""
 
     group: str
@@ -101,7 +101,7 @@ class Registry(Generic[T]):
         self._needs = tuple(needs)
         self._others = others or (lambda: installed().get(group, ()))
         self._loaded: dict[str, T] = {}
-        self._failed: dict[str, Problem] = {}
+        self._failed: dict[str, PluginProblem] = {}
         self._own: dict[str, str] | None = None
 
     def own(self) -> tuple[str, ...]:
@@ -144,7 +144,7 @@ class Registry(Generic[T]):
                 self._try(entry)
         return {name: self.load(name) for name in self.names()}
 
-    def problems(self) -> tuple[Problem, ...]:
+    def problems(self) -> tuple[PluginProblem, ...]:
         """Import all plugins and return the problems of other packages' plugins that fail."""
         self.load_all()
         taken = [
@@ -160,7 +160,7 @@ class Registry(Generic[T]):
             self._own = read_groups(text).get(self.group, {})
         return self._own
 
-    def _ambiguous(self) -> dict[str, Problem]:
+    def _ambiguous(self) -> dict[str, PluginProblem]:
         by_name: dict[str, list[Entry]] = {}
         for entry in self._others():
             if entry.name not in self._targets():
@@ -175,7 +175,7 @@ class Registry(Generic[T]):
             if len({e.target for e in entries}) > 1
         }
 
-    def _try(self, entry: Entry) -> Problem | None:
+    def _try(self, entry: Entry) -> PluginProblem | None:
         """Import a plugin of another package; return why it cannot be used, or None if it can."""
         try:
             loaded = _resolve(entry.target)
@@ -200,8 +200,8 @@ class Registry(Generic[T]):
             return f"calls itself {own_name!r}"
         return None
 
-    def _problem(self, entry: Entry, text: str) -> Problem:
-        return Problem(self.group, entry.name, f"the {self.kind} {entry.name!r} {text}")
+    def _problem(self, entry: Entry, text: str) -> PluginProblem:
+        return PluginProblem(self.group, entry.name, f"the {self.kind} {entry.name!r} {text}")
 
     def _unknown(self, name: str) -> BerthError:
         import difflib  # noqa: PLC0415 - of errors alone

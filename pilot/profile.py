@@ -153,7 +153,7 @@ class CollectorReport(Document):
     detail: str = ""
 
 
-class Workload(Document):
+class Invocation(Document):
     """The program as it was run: its command and problem size."""
 
     command: tuple[str, ...] = Field(min_length=1, max_length=10_000)
@@ -202,7 +202,7 @@ class Profile(Document):
     name: Name
     platform: Name
     """Name of the platform that the pilot ran on; predicted speedups are relative to it."""
-    workload: Workload
+    workload: Invocation
     runs_on: RunsOn = RunsOn()
     exit_status: int = 0
     complete: bool = True

@@ -18,7 +18,7 @@ from berth.pilot.collectors.proc import peak_memory
 from berth.pilot.collectors.registry import collector_of, names_of
 from berth.pilot.collectors.valgrind import CUT_GRACE_S
 from berth.pilot.emulate import emulate
-from berth.pilot.launch import Order, Outcome, run_one
+from berth.pilot.launch import Order, ProcessResult, run_one
 from berth.pilot.native import Native, repeats_for, run_native
 from berth.pilot.options import PilotOptions, Plan, make_plan
 from berth.pilot.private_folder import PrivateFolders, why_not
@@ -195,7 +195,7 @@ class _Pilot:
             points.append(ScalingPoint(threads=threads, runtime_s=runs.runtime.median_s))
         self._extra.scaling = tuple(points)
 
-    def _one_thread(self, runtime: Runtime, first: Outcome) -> None:
+    def _one_thread(self, runtime: Runtime, first: ProcessResult) -> None:
         """Time a multi-threaded program on one thread, to learn how well its threads scale.
 
         Processor time does not show this where waiting threads spin. The result is kept only if
@@ -221,7 +221,7 @@ class _Pilot:
             order, env={**order.env, **{name: str(threads) for name in THREAD_VARIABLES}}
         )
 
-    def _emulated(self, first: Outcome) -> None:
+    def _emulated(self, first: ProcessResult) -> None:
         tools = [tool for tool in names_of(Stage.EMULATED) if self._wants(tool)]
         if not tools:
             return

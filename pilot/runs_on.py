@@ -15,7 +15,7 @@ from pathlib import Path, PurePath
 from shutil import which
 
 from berth.pilot.instruction_sets import NOT_NAMED, needed, unknown
-from berth.pilot.launch import LAUNCHERS, Outcome
+from berth.pilot.launch import LAUNCHERS, ProcessResult
 from berth.pilot.needs import NOTHING, Elf, Executed, needed_sets, read_elf
 from berth.pilot.private_folder import original
 from berth.pilot.profile import RunsOn, Target
@@ -45,7 +45,7 @@ class Overrides:
 def detect(
     command: Sequence[str],
     env: Mapping[str, str],
-    outcome: Outcome,
+    outcome: ProcessResult,
     *,
     executed: Executed = NOTHING,
     gpus_used: int = 0,
@@ -95,7 +95,7 @@ def detect(
 
 
 def _targets(
-    facts: list[Elf], outcome: Outcome, gpus_used: int
+    facts: list[Elf], outcome: ProcessResult, gpus_used: int
 ) -> tuple[tuple[Target, ...], tuple[str, ...]]:
     names = {PurePath(path).name for path in outcome.libraries}
     names |= {name for fact in facts for name in fact.needed}

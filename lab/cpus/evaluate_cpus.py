@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from berth.pilot.native import runtime_of
 from berth.pilot.platform import CoreScore
-from berth.pilot.profile import Measurement, Profile, Provenance, Quality, RunsOn, Workload
+from berth.pilot.profile import Invocation, Measurement, Profile, Provenance, Quality, RunsOn
 from berth.plugin.report.progress_bars import step_bar
 from berth.predictor.core.arrays import Floats
 from berth.predictor.core.intervals import NORMAL_90
@@ -113,7 +113,7 @@ def profile_of(data: CpuPrograms, cpu: int, program: int) -> Profile:
         schema="berth.profile/1",
         name=data.programs[program],
         platform=data.cpus[cpu],
-        workload=Workload(command=(data.programs[program],)),
+        workload=Invocation(command=(data.programs[program],)),
         runs_on=RunsOn(),
         runtime=runtime_of([float(data.seconds[cpu, program])]),
         peak_memory_bytes=None,

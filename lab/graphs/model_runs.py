@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from berth.pilot.dl.campaign import read_runs
-from berth.pilot.dl.document import Device, ModelRun, Task
+from berth.pilot.dl.document import ComputeDevice, ModelRun, Task
 from berth.predictor.graphs.graph import ModelGraph
 from berth.predictor.graphs.kinds import FAMILIES
 from berth.predictor.graphs.reader import Reader
@@ -29,7 +29,7 @@ def runs(path: Path = DATA) -> list[ModelRun]:
     return read_runs(path)
 
 
-_ONE_CORE = (Device.CPU, 1, Task.INFERENCE, "onnxruntime")
+_ONE_CORE = (ComputeDevice.CPU, 1, Task.INFERENCE, "onnxruntime")
 
 
 @dataclass(frozen=True, slots=True)

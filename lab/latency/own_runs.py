@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from berth.pilot.dl.document import Device, ModelRun, Task
+from berth.pilot.dl.document import ComputeDevice, ModelRun, Task
 from berth.predictor.families.graph.latency.features import Work
 from berth.predictor.learning.graphs.adapt import run_seconds
 from lab.datasets.timm import Architecture
@@ -66,7 +66,7 @@ def own_sample(known: dict[Architecture, tuple[Work, Floats]]) -> tuple[Sample, 
     def wanted(run: ModelRun) -> bool:
         model, _, size = run.model.name.rpartition("_")
         asked = run.setting
-        kind = (asked.device, asked.threads, asked.task) == (Device.CPU, 1, Task.INFERENCE)
+        kind = (asked.device, asked.threads, asked.task) == (ComputeDevice.CPU, 1, Task.INFERENCE)
         known_here = size.isdigit() and Architecture(model, int(size)) in known
         return kind and known_here and run.platform == OWN_CPU and run_seconds(run) is not None
 

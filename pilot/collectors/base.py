@@ -7,7 +7,7 @@ this machine, ``prepare`` may wrap the command, ``watch`` is called while the pr
     class LoadCollector(Collector):
         name = "load"
         def probe(self) -> str | None: return None
-        def finish(self, outcome: Outcome) -> Readings:
+        def finish(self, outcome: ProcessResult) -> Readings:
             return Readings({"cpu_time_s": measured("load", outcome.usage["ru_utime"])})
 """
 
@@ -20,7 +20,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import ClassVar, Protocol
 
-from berth.pilot.launch import Order, Outcome
+from berth.pilot.launch import Order, ProcessResult
 from berth.pilot.profile import Measurement, Quality
 
 
@@ -93,7 +93,7 @@ class Collector(Protocol):
         """
         return None
 
-    def sets_seen(self, outcome: Outcome) -> Mapping[str, frozenset[str]] | None:
+    def sets_seen(self, outcome: ProcessResult) -> Mapping[str, frozenset[str]] | None:
         """Return the instruction sets executed in the run of ``plainly``, by executable or library.
 
         None where that run failed.
@@ -107,7 +107,7 @@ class Collector(Protocol):
         """
         return
 
-    def counted(self, outcome: Outcome) -> Outcome | None:
+    def counted(self, outcome: ProcessResult) -> ProcessResult | None:
         """Return the run's outcome as if it had been cut where counting ended before the program.
 
         None: counting has not ended before the program.
@@ -115,7 +115,7 @@ class Collector(Protocol):
         return None
 
     @abstractmethod
-    def finish(self, outcome: Outcome) -> Readings:
+    def finish(self, outcome: ProcessResult) -> Readings:
         """Return the counters of the run that ended with ``outcome``."""
         ...
 

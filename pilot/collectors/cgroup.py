@@ -14,7 +14,7 @@ from pathlib import Path
 
 from berth.pilot.collectors.base import Collector, Readings, measured
 from berth.pilot.control_groups import own_group
-from berth.pilot.launch import Order, Outcome
+from berth.pilot.launch import Order, ProcessResult
 from berth.pilot.profile import Measurement
 from berth.pilot.units import whole_number
 
@@ -61,7 +61,7 @@ class CgroupCollector(Collector):
         self._group = group
         return replace(order, cgroup=str(group))
 
-    def finish(self, outcome: Outcome) -> Readings:
+    def finish(self, outcome: ProcessResult) -> Readings:
         if self._group is None:
             return Readings(detail="the group could not be made", failed=True)
         counters: dict[str, Measurement] = {}

@@ -26,7 +26,7 @@ from berth.pilot.collectors.instruction_mix import (
 from berth.pilot.emulator import tool
 from berth.pilot.emulator.tool import DATA_MISSES, Counts, read_counts
 from berth.pilot.errors import PilotError, ToolMissing
-from berth.pilot.launch import Order, Outcome
+from berth.pilot.launch import Order, ProcessResult
 from berth.pilot.objdump import objdump_missing
 from berth.pilot.profile import Measurement
 
@@ -111,7 +111,7 @@ class EmulatorCollector(Collector):
                     options.append(f"--count-{name}={math.ceil(1000 * UNTIL_CUT * limit_s)}")
         return options
 
-    def counted(self, outcome: Outcome) -> Outcome | None:
+    def counted(self, outcome: ProcessResult) -> ProcessResult | None:
         file = self._folder / COUNTED
         why, _, milliseconds = (file.read_text() if file.exists() else "").strip().rpartition(" ")
         if not why:
@@ -134,7 +134,7 @@ class EmulatorCollector(Collector):
         options = ("--plain=yes", "--sampled=no", "--caches=no", "--branches=no")
         return replace(order, command=(*order.command[:at], *options, *order.command[at:]))
 
-    def sets_seen(self, outcome: Outcome) -> Mapping[str, frozenset[str]] | None:
+    def sets_seen(self, outcome: ProcessResult) -> Mapping[str, frozenset[str]] | None:
         if outcome.exit_code and not outcome.cut:
             return None
         counts = self._counts()
@@ -154,7 +154,7 @@ class EmulatorCollector(Collector):
             for path in self._folder.glob(pattern):
                 path.unlink()
 
-    def finish(self, outcome: Outcome) -> Readings:
+    def finish(self, outcome: ProcessResult) -> Readings:
         processes = valgrind.processes(self._folder)
         counts = self._counts()
         note = valgrind.how_it_ended(outcome, processes, counts.moved)
@@ -226,7 +226,7 @@ def _measurements(
     return counters
 
 
-def _detail(share: float, counts: Counts, outcome: Outcome) -> str:
+def _detail(share: float, counts: Counts, outcome: ProcessResult) -> str:
     generated_share = counts.instructions_of("") / counts.instructions
     generated = (
         f", {generated_share:.1%} of them made at run time" if generated_share >= 0.001 else ""

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from berth.pilot.collectors.base import Collector, Readings, measured
-from berth.pilot.launch import Order, Outcome
+from berth.pilot.launch import Order, ProcessResult
 from berth.pilot.profile import Measurement
 from berth.pilot.shepherd.proc import descendants_of
 
@@ -84,7 +84,7 @@ class NvmlCollector(Collector):
                     self._samples[key].append(float(rate) * KIB)
         self._memory_peak = max(self._memory_peak, memory)
 
-    def finish(self, outcome: Outcome) -> Readings:
+    def finish(self, outcome: ProcessResult) -> Readings:
         counters: dict[str, Measurement] = {}
         if self.gpus_used:
             if self._memory_peak:  # 0: the driver (or MIG) gives no memory per process

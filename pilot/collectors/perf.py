@@ -20,7 +20,7 @@ from pathlib import Path
 from berth.pilot.catalogue import from_source
 from berth.pilot.collectors.base import Collector, Readings, Stage, measured
 from berth.pilot.derive import missing
-from berth.pilot.launch import Order, Outcome
+from berth.pilot.launch import Order, ProcessResult
 from berth.pilot.plausible import impossible
 from berth.pilot.profile import Measurement, RunsOn
 
@@ -227,7 +227,7 @@ class PerfCollector(Collector):
         prefix = (perf, "stat", "-x,", "-o", str(self._output), "-e", events, "--")
         return replace(order, command=(*prefix, *order.command))
 
-    def finish(self, outcome: Outcome) -> Readings:
+    def finish(self, outcome: ProcessResult) -> Readings:
         if not self._output.exists():
             return Readings(detail="perf wrote no counts", failed=True)
         text = self._output.read_text(errors="replace")

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from berth.pilot.collectors.base import Collector, Readings, measured
-from berth.pilot.launch import Outcome
+from berth.pilot.launch import ProcessResult
 from berth.pilot.plausible import contention
 from berth.pilot.profile import Measurement
 
@@ -34,7 +34,7 @@ class PeakMemory:
     """
 
 
-def peak_memory(outcome: Outcome) -> PeakMemory | None:
+def peak_memory(outcome: ProcessResult) -> PeakMemory | None:
     """Return the peak resident memory of the process tree; None if unknown.
 
     It is the larger of two values: ``ru_maxrss``, which is exact for the largest single process but
@@ -61,7 +61,7 @@ class ProcCollector(Collector):
     def probe(self) -> str | None:
         return None if Path("/proc/self/status").exists() else "/proc is not mounted"
 
-    def finish(self, outcome: Outcome) -> Readings:
+    def finish(self, outcome: ProcessResult) -> Readings:
         counters: dict[str, Measurement] = {}
         used = outcome.usage
         totals = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from berth.pilot.collectors.base import Collector, Readings, Stage
-from berth.pilot.launch import Order, Outcome
+from berth.pilot.launch import Order, ProcessResult
 from berth.pilot.plugins import Registry, public_names
 
 COLLECTORS: Registry[type[Collector]] = Registry(
@@ -61,7 +61,7 @@ class Guarded(Collector):
             except Exception as error:
                 self._failure = _said(error)
 
-    def finish(self, outcome: Outcome) -> Readings:
+    def finish(self, outcome: ProcessResult) -> Readings:
         """Return the collector's final counters; an exception marks it as failed."""
         if self._failure is None:
             try:

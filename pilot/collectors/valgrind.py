@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from berth.pilot.launch import Order, Outcome
+from berth.pilot.launch import Order, ProcessResult
 
 VOLATILE = re.compile(
     r"_|OLDPWD|SHLVL|TERM.*|COLUMNS|LINES|LS_COLORS|PS\d|PROMPT.*|SSH_.*|XDG_.*|DBUS_.*|WINDOWID"
@@ -130,7 +130,7 @@ def with_avx512(
 
 
 def how_it_ended(
-    outcome: Outcome, logged: Sequence[Process], moved: float | None = None
+    outcome: ProcessResult, logged: Sequence[Process], moved: float | None = None
 ) -> str | None:
     """Return why an emulated run's counters are incomplete, or None if the program completed.
 

@@ -23,15 +23,15 @@ from pathlib import Path
 from pydantic import Field
 
 from berth.pilot.dl.document import (
-    Device,
+    ComputeDevice,
+    ComputePrecision,
     MeasureOrder,
     ModelFacts,
     ModelRun,
+    ModelSource,
     Outcome,
-    Precision,
     Protocol,
     Setting,
-    Source,
     Task,
     run_key,
 )
@@ -41,11 +41,11 @@ from berth.pilot.errors import DocumentError, UsageError
 from berth.pilot.host import sha256_of
 from berth.pilot.progress import Say, say_nothing
 
-Run = Callable[[MeasureOrder, ModelFacts, str], ModelRun]
+MeasureModel = Callable[[MeasureOrder, ModelFacts, str], ModelRun]
 
 
 @dataclass(frozen=True, slots=True)
-class Point:
+class PlannedRun:
     """One planned measurement of a campaign."""
 
     order: MeasureOrder
@@ -61,7 +61,7 @@ class Point:
 
 
 @dataclass(frozen=True, slots=True)
-class CampaignResult:
+class ModelCampaignResult:
     """The numbers of measurements that a campaign made, already had, or left out."""
 
     measured: int
@@ -76,14 +76,14 @@ class CampaignResult:
 
 
 def run_campaign(
-    points: Sequence[Point],
+    points: Sequence[PlannedRun],
     output: Path,
     platform: str,
     *,
     time_limit_s: float | None = None,
     say: Say = say_nothing,
-    run: Run = measure,
-) -> CampaignResult:
+    run: MeasureModel = measure,
+) -> ModelCampaignResult:
     """Run the planned measurements that ``output`` lacks, smallest batches of all models first.
 
     Raises UsageError where another campaign is writing the file, and DocumentError where the file
@@ -113,7 +113,7 @@ def run_campaign(
                 limits.update(_limits([measurement]))
                 measured += 1
                 outcomes[measurement.outcome.value] = outcomes.get(measurement.outcome.value, 0) + 1
-    return CampaignResult(measured, met, too_large, unmade, outcomes)
+    return ModelCampaignResult(measured, met, too_large, unmade, outcomes)
 
 
 def read_runs(path: Path) -> list[ModelRun]:
@@ -182,17 +182,17 @@ FactsOf = Callable[[Path, str, Setting], ModelFacts]
 """A function (path, SHA-256 of the file, setting) that returns the facts of a model file."""
 
 
-class Plan(Document):
+class ModelPlan(Document):
     """A plan to measure each model at each batch, precision, task, thread count and GPU share."""
 
     schema_: str = Field(default=MODEL_PLAN_SCHEMA, alias="schema")
     models: tuple[str, ...] = Field(min_length=1, max_length=100_000)
     """Files, globs of files, or factories (``package.module:function``)."""
     batches: tuple[int, ...] = Field(default=(1,), min_length=1, max_length=100)
-    precisions: tuple[Precision, ...] = Field(default=(Precision.FP32,), min_length=1)
+    precisions: tuple[ComputePrecision, ...] = Field(default=(ComputePrecision.FP32,), min_length=1)
     tasks: tuple[Task, ...] = Field(default=(Task.INFERENCE,), min_length=1)
     threads: tuple[int, ...] = Field(default=(1,), min_length=1, max_length=100)
-    device: Device = Device.CPU
+    device: ComputeDevice = ComputeDevice.CPU
     optimizer: str = Field(default="sgd", pattern="^(sgd|adamw)$")
     sm_percentages: tuple[int, ...] = Field(default=(), max_length=100)
     sizes: dict[str, int] = Field(default_factory=dict, max_length=100)
@@ -216,21 +216,21 @@ class Plan(Document):
 
 
 def points(
-    plan: Plan,
+    plan: ModelPlan,
     folder: Path,
     protocol: Protocol,
     facts_of: FactsOf,
     *,
     memory_bytes: int,
     run_limit_s: float,
-) -> list[Point]:
+) -> list[PlannedRun]:
     """Return the measurements of the plan; globs are relative to ``folder``.
 
     Raises UsageError where a model does not exist, or a glob matches no file.
     """
     planned = []
     for source, model in _models(plan.models, folder):
-        factory = source is Source.FACTORY
+        factory = source is ModelSource.FACTORY
         if factory and plan.input_shape is None:
             raise UsageError(
                 f"{model} needs the shape of one input", hint="for example --input-shape 3,224,224"
@@ -245,7 +245,7 @@ def points(
                 input_shape=plan.input_shape if factory else None,
                 memory_bytes=memory_bytes, time_limit_s=run_limit_s,
             )  # fmt: skip
-            planned.append(Point(order, _facts(source, model, digest, setting, facts_of),
+            planned.append(PlannedRun(order, _facts(source, model, digest, setting, facts_of),
                                digest, name))  # fmt: skip
     return planned
 
@@ -260,20 +260,20 @@ def name_of(model: str) -> str:
 
 
 def _facts(
-    source: Source, model: str, digest: str, setting: Setting, facts_of: FactsOf
+    source: ModelSource, model: str, digest: str, setting: Setting, facts_of: FactsOf
 ) -> Callable[[], ModelFacts]:
-    if source is Source.FACTORY:
+    if source is ModelSource.FACTORY:
         return lambda: ModelFacts(name=name_of(model), sha256=digest)
     return lambda: facts_of(Path(model), digest, setting)
 
 
-def _models(names: Sequence[str], folder: Path) -> Iterator[tuple[Source, str]]:
+def _models(names: Sequence[str], folder: Path) -> Iterator[tuple[ModelSource, str]]:
     for text in names:
         path = folder / text
         if _FACTORY.fullmatch(text) and not path.exists():
-            yield Source.FACTORY, text
+            yield ModelSource.FACTORY, text
         elif path.is_file():
-            yield Source.ONNX, str(path)
+            yield ModelSource.ONNX, str(path)
         else:
             files = sorted(name for name in glob.glob(str(path)) if Path(name).is_file())  # noqa: PTH207
             if not files:
@@ -281,4 +281,4 @@ def _models(names: Sequence[str], folder: Path) -> Iterator[tuple[Source, str]]:
                     f"there is no model {text}",
                     hint="give an ONNX file, a glob of them, or package.module:function",
                 )
-            yield from ((Source.ONNX, name) for name in files)
+            yield from ((ModelSource.ONNX, name) for name in files)

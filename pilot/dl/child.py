@@ -13,7 +13,14 @@ import signal
 import sys
 from typing import Any
 
-from berth.pilot.dl.document import Answer, Device, MeasureOrder, Outcome, Source, as_line
+from berth.pilot.dl.document import (
+    Answer,
+    ComputeDevice,
+    MeasureOrder,
+    ModelSource,
+    Outcome,
+    as_line,
+)
 from berth.pilot.dl.meters import HostMemory, Meter
 from berth.pilot.dl.onnx_engine import OnnxSubject, Refused
 from berth.pilot.dl.protocol import energy_measurements, follow
@@ -30,7 +37,7 @@ def main() -> None:
     # The kernel kills this process when the campaign that started it is killed.
     ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     order = parse_json(sys.stdin.buffer.read(), MeasureOrder, source="the order")
-    if order.setting.device is Device.CPU:
+    if order.setting.device is ComputeDevice.CPU:
         # No limit on a GPU, because CUDA maps far more memory than it uses.
         resource.setrlimit(resource.RLIMIT_DATA, (order.memory_bytes, order.memory_bytes))
     with os.fdopen(int(sys.argv[1]), "wb") as channel:
@@ -62,7 +69,7 @@ def _first_line(why: Exception) -> str:
 def _measured(order: MeasureOrder) -> Answer:
     memory = HostMemory()
     subject: Any
-    if order.source is Source.FACTORY:
+    if order.source is ModelSource.FACTORY:
         from berth.pilot.dl import torch_engine  # noqa: PLC0415 - torch is large and optional
 
         torch_engine.load_torch()

@@ -25,7 +25,7 @@ class Task(StrEnum):
     TRAINING = "training"
 
 
-class Precision(StrEnum):
+class ComputePrecision(StrEnum):
     """The number format that the model computes in; see ``docs/model-runs.md`` by framework."""
 
     FP32 = "fp32"
@@ -34,7 +34,7 @@ class Precision(StrEnum):
     BF16 = "bf16"
 
 
-class Device(StrEnum):
+class ComputeDevice(StrEnum):
     """The device that a model runs on."""
 
     CPU = "cpu"
@@ -76,9 +76,9 @@ class Setting(Document):
 
     task: Task = Task.INFERENCE
     framework: str = Field(default="onnxruntime", pattern="^(onnxruntime|torch)$")
-    device: Device = Device.CPU
+    device: ComputeDevice = ComputeDevice.CPU
     batch: int = Field(ge=1, le=2**20)
-    precision: Precision = Precision.FP32
+    precision: ComputePrecision = ComputePrecision.FP32
     threads: int = Field(default=1, ge=1, le=4096)
     sizes: dict[str, int] = Field(default_factory=dict, max_length=100)
     """Other open dimensions of the model, by name."""
@@ -105,7 +105,7 @@ class Protocol(Document):
     """No new repeat starts after this time; at least 3 repeats are made."""
 
 
-class Machine(Document):
+class ModelHardware(Document):
     """The machine that the model ran on, as the framework reports it."""
 
     device: str
@@ -152,7 +152,7 @@ class ModelRun(Document):
     """
     measurements: dict[str, Measurement] = Field(default_factory=dict, max_length=100)
     """Memory, power and energy; ``docs/model-runs.md`` lists the names."""
-    machine: Machine | None = None
+    machine: ModelHardware | None = None
     disturbance: Disturbance | None = None
     provenance: Provenance
 
@@ -175,7 +175,7 @@ def run_key(sha256: str, setting: Setting) -> str:
     return json.dumps([sha256, setting.model_dump(mode="json")], sort_keys=True)
 
 
-class Source(StrEnum):
+class ModelSource(StrEnum):
     """Where a model to measure comes from: an ONNX file or a Python factory."""
 
     ONNX = "onnx"
@@ -186,7 +186,7 @@ class Source(StrEnum):
 class MeasureOrder(Document):
     """A measurement request: the input of the measuring child process."""
 
-    source: Source
+    source: ModelSource
     model: str
     """Path of the ONNX file, or name of the factory."""
     setting: Setting
@@ -206,7 +206,7 @@ class Answer(Document):
     seconds: tuple[float, ...] = ()
     processor_s: tuple[float, ...] = ()
     measurements: dict[str, Measurement] = Field(default_factory=dict)
-    machine: Machine | None = None
+    machine: ModelHardware | None = None
     random_weights: bool = False
 
 

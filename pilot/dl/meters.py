@@ -19,7 +19,7 @@ SAMPLE_S = 0.02
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class EnergyReading:
     """The energy of a time window in joules; None where it is unknown, and ``note`` says why."""
 
     joules: float | None
@@ -34,7 +34,7 @@ class Meter(Protocol):
     def start(self) -> None:
         """Start the window over which energy and utilisation are measured."""
 
-    def stop(self) -> Reading:
+    def stop(self) -> EnergyReading:
         """End the measuring window and return its energy."""
 
 
@@ -48,8 +48,8 @@ class NoMeter:
     def start(self) -> None:
         self._began = time.monotonic()
 
-    def stop(self) -> Reading:
-        return Reading(None, time.monotonic() - self._began, self._source, self._why)
+    def stop(self) -> EnergyReading:
+        return EnergyReading(None, time.monotonic() - self._began, self._source, self._why)
 
 
 class RaplMeter:
@@ -64,13 +64,13 @@ class RaplMeter:
         self._before = [_number(path / "energy_uj") for path in self._counters]
         self._began = time.monotonic()
 
-    def stop(self) -> Reading:
+    def stop(self) -> EnergyReading:
         seconds = time.monotonic() - self._began
         used = 0
         for path, before in zip(self._counters, self._before, strict=True):
             now = _number(path / "energy_uj")
             used += now - before if now >= before else now - before + _wrap(path)
-        return Reading(used / 1e6, seconds, "rapl", "whole processor packages")
+        return EnergyReading(used / 1e6, seconds, "rapl", "whole processor packages")
 
 
 def rapl(root: Path = POWERCAP) -> Meter:
@@ -122,7 +122,7 @@ class NvmlMeter:
             self._sampler = threading.Thread(target=self._sample, daemon=True)
             self._sampler.start()
 
-    def stop(self) -> Reading:
+    def stop(self) -> EnergyReading:
         seconds = self._clock() - self._began
         if self._sampler is not None:
             self._ended.set()
@@ -130,11 +130,11 @@ class NvmlMeter:
             self._sampler = None
             joules = integrate(self._samples, self._began, self._began + seconds)
             note = "integrated power samples" if joules is not None else "NVML tells no power"
-            return Reading(joules, seconds, "nvml", note)
+            return EnergyReading(joules, seconds, "nvml", note)
         after = self._ask("nvmlDeviceGetTotalEnergyConsumption")
         if after is None or self._before is None:
-            return Reading(None, seconds, "nvml", "NVML's energy counter went away")
-        return Reading(max(0.0, after - self._before) / 1000, seconds, "nvml", None)
+            return EnergyReading(None, seconds, "nvml", "NVML's energy counter went away")
+        return EnergyReading(max(0.0, after - self._before) / 1000, seconds, "nvml", None)
 
     def _sample(self) -> None:
         while True:

@@ -16,9 +16,16 @@ from typing import Any
 
 import onnxruntime
 
-from berth.pilot.dl.document import Device, Machine, MeasureOrder, Precision, Setting, Task
+from berth.pilot.dl.document import (
+    ComputeDevice,
+    ComputePrecision,
+    MeasureOrder,
+    ModelHardware,
+    Setting,
+    Task,
+)
 from berth.pilot.dl.meters import Meter, NoMeter, NvmlMeter, memory_bytes, mig_profile, rapl
-from berth.pilot.dl.weights import Maker, check_cap, external_tensors
+from berth.pilot.dl.weights import RandomValues, check_cap, external_tensors
 from berth.pilot.host import cpu_model, gpu_driver
 from berth.pilot.profile import Measurement, Quality
 
@@ -43,7 +50,7 @@ class OnnxSubject:
                 "an ONNX file does inference only; for training give package.module:function"
             )
         providers = _providers(setting)
-        self._gpu = _Gpu() if setting.device is Device.CUDA else None
+        self._gpu = _NvmlGpu() if setting.device is ComputeDevice.CUDA else None
         path = Path(order.model)
         stubs = external_tensors(path)
         check_cap(stubs, order.memory_bytes)
@@ -51,7 +58,7 @@ class OnnxSubject:
         options.intra_op_num_threads = setting.threads
         options.inter_op_num_threads = 1
         options.log_severity_level = 4
-        maker = Maker()
+        maker = RandomValues()
         weights = [onnxruntime.OrtValue.ortvalue_from_numpy(maker.weight(stub)) for stub in stubs]
         if stubs:
             options.add_external_initializers([stub.name for stub in stubs], weights)
@@ -84,11 +91,11 @@ class OnnxSubject:
     def before_repeats(self) -> None:
         """Do nothing: ``HostMemory`` measures the peak memory."""
 
-    def machine(self) -> Machine:
+    def machine(self) -> ModelHardware:
         """Return the CPU or GPU, its memory and the versions that the model runs on."""
         if self._gpu:
             return self._gpu.machine()
-        return Machine(
+        return ModelHardware(
             device=cpu_model(),
             memory_bytes=memory_bytes(),
             framework_version=onnxruntime.__version__,
@@ -113,14 +120,14 @@ CUDA_PROVIDER = "CUDAExecutionProvider"
 
 
 def _providers(setting: Setting) -> list[Any]:
-    if setting.device is Device.CPU:
+    if setting.device is ComputeDevice.CPU:
         return ["CPUExecutionProvider"]
     if CUDA_PROVIDER not in onnxruntime.get_available_providers():
         raise Refused("onnxruntime has no CUDA here: install onnxruntime-gpu in its place")
-    return [(CUDA_PROVIDER, {"use_tf32": int(setting.precision is Precision.TF32)})]
+    return [(CUDA_PROVIDER, {"use_tf32": int(setting.precision is ComputePrecision.TF32)})]
 
 
-class _Gpu:
+class _NvmlGpu:
     """The first GPU or MIG slice that CUDA shows this process, as NVML knows it."""
 
     def __init__(self) -> None:
@@ -144,8 +151,8 @@ class _Gpu:
     def memory(self) -> Any:
         return self._nvml.nvmlDeviceGetMemoryInfo(self._handle)
 
-    def machine(self) -> Machine:
-        return Machine(
+    def machine(self) -> ModelHardware:
+        return ModelHardware(
             device=self._name, memory_bytes=self.memory().total, mig=mig_profile(self._name),
             framework_version=onnxruntime.__version__, driver=gpu_driver(),
         )  # fmt: skip
@@ -163,14 +170,14 @@ def _described(port: Any, *, first: bool, order: MeasureOrder) -> tuple[str, lis
         raise Refused(f"input {port.name!r} is {port.type}, which is not made up here")
     setting = order.setting
     computed = setting.precision
-    if setting.device is Device.CUDA and computed is Precision.TF32:
-        computed = Precision.FP32
+    if setting.device is ComputeDevice.CUDA and computed is ComputePrecision.TF32:
+        computed = ComputePrecision.FP32
     if first and computed is not _PRECISIONS.get(dtype, computed):
         raise Refused(f"onnxruntime runs the file as it is: {dtype}, not {setting.precision.value}")
     return dtype, bound(port.name, port.shape, setting.batch, setting.sizes)
 
 
-_PRECISIONS = {"float32": Precision.FP32, "float16": Precision.FP16}
+_PRECISIONS = {"float32": ComputePrecision.FP32, "float16": ComputePrecision.FP16}
 
 
 def bound(

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Protocol as Interface
 
 from berth.pilot.dl.document import Protocol
-from berth.pilot.dl.meters import Meter, Reading
+from berth.pilot.dl.meters import EnergyReading, Meter
 from berth.pilot.profile import Measurement, Quality
 
 LEAST_REPEATS = 3
@@ -39,7 +39,7 @@ class Timings:
 
     seconds: tuple[float, ...]
     processor_s: tuple[float, ...]
-    energy: Reading | None
+    energy: EnergyReading | None
     energy_runs: int
 
 
@@ -73,7 +73,9 @@ def follow(
     return Timings(tuple(seconds), tuple(processor), reading, runs)
 
 
-def _energy(subject: Subject, window_s: float, run_s: float, meter: Meter) -> tuple[Reading, int]:
+def _energy(
+    subject: Subject, window_s: float, run_s: float, meter: Meter
+) -> tuple[EnergyReading, int]:
     """Return the energy of a window of at least ``window_s`` seconds, and its number of runs.
 
     Runs are made in bursts of about a tenth of the window.

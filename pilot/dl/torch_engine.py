@@ -14,13 +14,19 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from berth.pilot.dl.document import Device, Machine, MeasureOrder, Precision, Task
+from berth.pilot.dl.document import (
+    ComputeDevice,
+    ComputePrecision,
+    MeasureOrder,
+    ModelHardware,
+    Task,
+)
 from berth.pilot.dl.meters import Meter, NoMeter, NvmlMeter, memory_bytes, mig_profile, rapl
 from berth.pilot.dl.onnx_engine import Refused
 from berth.pilot.host import cpu_model, gpu_driver
 from berth.pilot.profile import Measurement, Quality
 
-_HALF = {Precision.FP16: "float16", Precision.BF16: "bfloat16"}
+_HALF = {ComputePrecision.FP16: "float16", ComputePrecision.BF16: "bfloat16"}
 
 
 def load_torch() -> Any:
@@ -39,10 +45,10 @@ class TorchSubject:
     def __init__(self, torch: Any, order: MeasureOrder, module: Any, inputs: Any) -> None:
         setting = order.setting
         self._torch = torch
-        self._cuda = setting.device is Device.CUDA
+        self._cuda = setting.device is ComputeDevice.CUDA
         torch.set_num_threads(setting.threads)
-        torch.backends.cuda.matmul.allow_tf32 = setting.precision is Precision.TF32
-        torch.backends.cudnn.allow_tf32 = setting.precision is Precision.TF32
+        torch.backends.cuda.matmul.allow_tf32 = setting.precision is ComputePrecision.TF32
+        torch.backends.cudnn.allow_tf32 = setting.precision is ComputePrecision.TF32
         device = torch.device(setting.device.value)
         training = setting.task is Task.TRAINING
         half = getattr(torch, _HALF.get(setting.precision, ""), None)
@@ -97,17 +103,17 @@ class TorchSubject:
             ),
         }
 
-    def machine(self) -> Machine:
+    def machine(self) -> ModelHardware:
         """Return the CPU or GPU, its memory and the software versions that the model runs on."""
         torch = self._torch
         if not self._cuda:
-            return Machine(
+            return ModelHardware(
                 device=cpu_model(),
                 memory_bytes=memory_bytes(),
                 framework_version=torch.__version__,
             )
         gpu = torch.cuda.get_device_properties(0)
-        return Machine(
+        return ModelHardware(
             device=gpu.name, memory_bytes=gpu.total_memory,
             multiprocessors=gpu.multi_processor_count,
             mig=mig_profile(gpu.name), framework_version=torch.__version__, cuda=torch.version.cuda,
@@ -123,9 +129,9 @@ def subject(order: MeasureOrder) -> TorchSubject:
     """Return the model of a measurement request, ready to run. Raises Refused with the reason."""
     torch = load_torch()
     setting = order.setting
-    if setting.device is Device.CUDA and not torch.cuda.is_available():
+    if setting.device is ComputeDevice.CUDA and not torch.cuda.is_available():
         raise Refused("PyTorch sees no CUDA GPU here")
-    if setting.device is Device.CPU and setting.precision is Precision.TF32:
+    if setting.device is ComputeDevice.CPU and setting.precision is ComputePrecision.TF32:
         raise Refused("tf32 is of NVIDIA GPUs; a CPU computes in fp32 or bf16")
     torch.manual_seed(0)
     return TorchSubject(torch, order, *_from_factory(torch, order))
@@ -133,7 +139,7 @@ def subject(order: MeasureOrder) -> TorchSubject:
 
 def meter(order: MeasureOrder) -> Meter:
     """Return the energy meter of the device that a measurement request names."""
-    if order.setting.device is Device.CPU:
+    if order.setting.device is ComputeDevice.CPU:
         return rapl()
     try:
         nvml = importlib.import_module("pynvml")

@@ -108,7 +108,7 @@ def check_cap(stubs: Sequence[Stub], cap_bytes: int) -> None:
         )
 
 
-class Maker:
+class RandomValues:
     """Generates weights and inputs; equal calls return equal arrays."""
 
     def __init__(self) -> None:

@@ -36,7 +36,7 @@ def measured_platform(gpu: Gpu, base: Platform, *, say: Say = say_nothing) -> Pl
 
     Raises PilotError where the driver fails, or where a time is not possible.
     """
-    steps = _Steps(gpu, say)
+    steps = _GpuMeasurements(gpu, say)
     old = base.signature
     dram = steps.bandwidth(min(LARGE_BYTES, gpu.memory_bytes // 8))
     f64 = steps.flops("fma_f64")
@@ -69,7 +69,7 @@ def kernel_times(gpu: Gpu, sizes: Sequence[int], *, say: Say = say_nothing) -> d
 
 
 def _levels(
-    old: Sequence[MemoryLevel], dram_bytes_per_s: float, steps: _Steps
+    old: Sequence[MemoryLevel], dram_bytes_per_s: float, steps: _GpuMeasurements
 ) -> list[MemoryLevel]:
     measured = {"dram": dram_bytes_per_s}
     l2 = next((level for level in old if level.level == "l2"), None)
@@ -84,7 +84,7 @@ def _levels(
     ]
 
 
-class _Steps:
+class _GpuMeasurements:
     """The measurements of one GPU."""
 
     def __init__(self, gpu: Gpu, say: Say) -> None:

@@ -22,9 +22,9 @@ from berth.pilot.errors import DocumentError
 from berth.pilot.importers.reading import (
     MAX_DEPTH,
     MAX_RECORDS,
-    Record,
-    Source,
-    Table,
+    CallTree,
+    ImportedFile,
+    TreeRow,
     fault,
 )
 from berth.pilot.units import whole_number
@@ -79,7 +79,7 @@ class _File:
             raise fault(self.path, line, f"is nested deeper than {MAX_DEPTH} levels")
         self.nodes[number] = _Node(attribute, "=".join(fields.get("data", [])), parent, depth)
 
-    def expand(self, fields: dict[str, list[str]], line: int) -> Record:
+    def expand(self, fields: dict[str, list[str]], line: int) -> TreeRow:
         """Return a snapshot record with its region path, numbers and labels.
 
         If an attribute has several values, the innermost one is used.
@@ -95,7 +95,7 @@ class _File:
         keys, values = fields.get("attr", []), fields.get("data", [])
         if len(keys) != len(values):
             raise fault(self.path, line, f"has {len(keys)} attributes and {len(values)} values")
-        record = Record(tuple(path), {}, labels, line)
+        record = TreeRow(tuple(path), {}, labels, line)
         for key, text in zip(keys, values, strict=True):
             record.put(self.attribute(self._integer(key, "attr", line), line).name, text)
         return record
@@ -158,8 +158,8 @@ class _File:
         return number
 
 
-def read(source: Source) -> list[Table]:
-    """Return a ``.cali`` file as one Table. Raises DocumentError that names the faulty line."""
+def read(source: ImportedFile) -> list[CallTree]:
+    """Return a ``.cali`` file as one CallTree. Raises DocumentError that names the faulty line."""
     file, records, facts = _File(source.path), [], {}
     for line, text in enumerate(source.text.splitlines(), start=1):
         if not text.strip():
@@ -180,7 +180,7 @@ def read(source: Source) -> list[Table]:
             raise fault(source.path, line, f"is beyond {MAX_RECORDS} records; aggregate it first")
     known = file.attributes()
     return [
-        Table(
+        CallTree(
             records=records,
             facts=facts,
             units={a.name: a.unit for a in known if a.unit},
@@ -223,8 +223,8 @@ REGION_COLUMNS = ("path", "region", "function", "annotation", "source.function#c
 """Columns that may hold the region's name, in order of preference."""
 
 
-def read_split(source: Source, data: dict[str, Any]) -> list[Table]:
-    """Return a json-split file as one Table. Raises DocumentError that names the faulty key."""
+def read_split(source: ImportedFile, data: dict[str, Any]) -> list[CallTree]:
+    """Return a json-split file as one CallTree. Raises DocumentError that names the faulty key."""
     columns = _strings(source, data, "columns")
     metadata = data.get("column_metadata")
     if not isinstance(metadata, list) or len(metadata) != len(columns):
@@ -239,7 +239,7 @@ def read_split(source: Source, data: dict[str, Any]) -> list[Table]:
         key = f"data[{index}]"
         if not isinstance(row, list) or len(row) != len(columns):
             raise _wrong(source, key, f"is not a row of {len(columns)} values")
-        record = Record((), {}, {}, index)
+        record = TreeRow((), {}, {}, index)
         for name, about, value in zip(columns, metadata, row, strict=True):
             reference = not (isinstance(about, dict) and about.get("is_value", True))
             if value is None:
@@ -248,7 +248,7 @@ def read_split(source: Source, data: dict[str, Any]) -> list[Table]:
                 if type(value) is not int or not 0 <= value < len(paths):
                     raise _wrong(source, f"{key}.{name}", f"is {value!r}, not a node's number")
                 if name == region:
-                    record = Record(paths[value], record.numbers, record.labels, index)
+                    record = TreeRow(paths[value], record.numbers, record.labels, index)
                 else:
                     record.labels[name] = paths[value][-1]
             else:
@@ -261,7 +261,7 @@ def read_split(source: Source, data: dict[str, Any]) -> list[Table]:
     }
     about = {c: m for c, m in zip(columns, metadata, strict=True) if isinstance(m, dict)}
     return [
-        Table(
+        CallTree(
             records=records,
             facts=facts,
             units={c: str(m["attribute.unit"]) for c, m in about.items() if "attribute.unit" in m},
@@ -272,8 +272,8 @@ def read_split(source: Source, data: dict[str, Any]) -> list[Table]:
     ]
 
 
-def read_plain(source: Source, data: list[Any]) -> list[Table]:
-    """Return a JSON list of records as one Table. Raises DocumentError that names a bad record."""
+def read_plain(source: ImportedFile, data: list[Any]) -> list[CallTree]:
+    """Return a JSON list of records as a CallTree. Raises DocumentError that names a bad one."""
     if len(data) > MAX_RECORDS:
         raise DocumentError(source.path, f"holds more than {MAX_RECORDS} records")
     records = []
@@ -284,21 +284,21 @@ def read_plain(source: Source, data: list[Any]) -> list[Table]:
         path = tuple(part for part in entry[region].split("/") if part) if region else ()
         if len(path) > MAX_DEPTH:
             raise _wrong(source, f"[{index}].{region}", f"is deeper than {MAX_DEPTH} levels")
-        record = Record(path, {}, {}, index)
+        record = TreeRow(path, {}, {}, index)
         for name, value in entry.items():
             if name != region and value is not None:
                 _put(record, name, value, source, f"[{index}]")
         records.append(record)
-    return [Table(records=records)]
+    return [CallTree(records=records)]
 
 
-def _put(record: Record, name: str, value: Any, source: Source, key: str) -> None:
+def _put(record: TreeRow, name: str, value: Any, source: ImportedFile, key: str) -> None:
     if not isinstance(value, str | int | float):
         raise _wrong(source, f"{key}.{name}", "is neither a number nor a string")
     record.put(name, value)
 
 
-def _paths(source: Source, data: dict[str, Any]) -> list[tuple[str, ...]]:
+def _paths(source: ImportedFile, data: dict[str, Any]) -> list[tuple[str, ...]]:
     nodes = data.get("nodes")
     if not isinstance(nodes, list) or len(nodes) > MAX_RECORDS:
         raise _wrong(source, "nodes", f"is not a list of at most {MAX_RECORDS} nodes")
@@ -321,7 +321,7 @@ def _paths(source: Source, data: dict[str, Any]) -> list[tuple[str, ...]]:
     return paths
 
 
-def _strings(source: Source, data: dict[str, Any], key: str) -> list[str]:
+def _strings(source: ImportedFile, data: dict[str, Any], key: str) -> list[str]:
     names = data.get(key)
     if not isinstance(names, list) or not all(isinstance(c, str) for c in names):
         raise _wrong(source, key, "is not a list of names")
@@ -330,5 +330,5 @@ def _strings(source: Source, data: dict[str, Any], key: str) -> list[str]:
     return names
 
 
-def _wrong(source: Source, key: str, problem: str) -> DocumentError:
+def _wrong(source: ImportedFile, key: str, problem: str) -> DocumentError:
     return DocumentError(source.path, problem, key=key)

@@ -20,7 +20,7 @@ from berth.pilot.importers import (
     valgrind_out,
 )
 from berth.pilot.importers.foreign import Purpose, ends_of, expect, expected, in_text
-from berth.pilot.importers.reading import Reading, Source, Table, load
+from berth.pilot.importers.reading import CallTree, ImportedFile, ImportedRun, load
 from berth.pilot.importers.tree import reading
 
 TREE_SOURCES = ("papi", "caliper", "rajaperf")
@@ -44,7 +44,7 @@ FORMATS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
+class ImportOptions:
     """Facts about a measurement file that the user states because the file lacks them."""
 
     time_factor: float | None = None
@@ -53,7 +53,9 @@ class Options:
     """Processor family of perf's raw event codes: intel, amd, arm or power."""
 
 
-def read_file(path: Path, kind: str, options: Options) -> tuple[Source, list[Reading]]:
+def read_file(
+    path: Path, kind: str, options: ImportOptions
+) -> tuple[ImportedFile, list[ImportedRun]]:
     """Return a measurement file's content and the runs that it holds.
 
     ``kind`` is a key of ``FORMATS`` or ``auto``. Raises DocumentError, UsageError.
@@ -70,7 +72,7 @@ def read_file(path: Path, kind: str, options: Options) -> tuple[Source, list[Rea
     return source, _readings(_TREES[kind](source), path, tool, options)
 
 
-def detect(source: Source) -> str:
+def detect(source: ImportedFile) -> str:
     """Return the name of a file's format, a key of ``FORMATS``.
 
     Raises DocumentError for an unknown format, and for files that no importer reads; it says what
@@ -90,7 +92,7 @@ def detect(source: Source) -> str:
     return kind.reader
 
 
-def _json(source: Source) -> Any:
+def _json(source: ImportedFile) -> Any:
     try:
         return json.loads(source.text)
     except RecursionError:
@@ -99,7 +101,7 @@ def _json(source: Source) -> Any:
         raise DocumentError(source.path, f"is not JSON: {error}") from None
 
 
-def _read_caliper_json(source: Source) -> list[Table]:
+def _read_caliper_json(source: ImportedFile) -> list[CallTree]:
     data = _json(source)
     if isinstance(data, list):
         return caliper.read_plain(source, data)
@@ -108,14 +110,16 @@ def _read_caliper_json(source: Source) -> list[Table]:
     raise DocumentError(source.path, "is neither a list of records nor json-split")
 
 
-def _read_frame_json(source: Source) -> list[Table]:
+def _read_frame_json(source: ImportedFile) -> list[CallTree]:
     data = _json(source)
     if not isinstance(data, dict):
         raise DocumentError(source.path, "is not what to_json() of a frame writes")
     return frame.read_json(source, data)
 
 
-def _read_folder(path: Path, kind: str, options: Options) -> tuple[Source, list[Reading]]:
+def _read_folder(
+    path: Path, kind: str, options: ImportOptions
+) -> tuple[ImportedFile, list[ImportedRun]]:
     if kind == "auto":
         expect(path, Purpose.PROFILE)
     marks = [name for name in ("experiment.xml", "meta.db") if (path / name).is_file()]
@@ -125,10 +129,12 @@ def _read_folder(path: Path, kind: str, options: Options) -> tuple[Source, list[
         )
     digest = load(path / marks[0]).sha256
     tables = frame.read_folder(path)
-    return Source(path, b"", digest), _readings(tables, path, "hpctoolkit", options)
+    return ImportedFile(path, b"", digest), _readings(tables, path, "hpctoolkit", options)
 
 
-def _readings(tables: list[Table], path: Path, tool: str, options: Options) -> list[Reading]:
+def _readings(
+    tables: list[CallTree], path: Path, tool: str, options: ImportOptions
+) -> list[ImportedRun]:
     readings = [
         reading(table, path, tool=tool, sources=TREE_SOURCES, time_factor=options.time_factor)
         for table in tables
@@ -138,13 +144,13 @@ def _readings(tables: list[Table], path: Path, tool: str, options: Options) -> l
     return readings
 
 
-def _with_family(run: Reading, options: Options) -> Reading:
+def _with_family(run: ImportedRun, options: ImportOptions) -> ImportedRun:
     if run.tool != "perf" or options.processor is None:
         return run
     return replace(run, sources=(*run.sources, f"perf:{options.processor}"))
 
 
-_TEXT: dict[str, Callable[[Source], Reading]] = {
+_TEXT: dict[str, Callable[[ImportedFile], ImportedRun]] = {
     "likwid": likwid.read,
     "perf": perf_stat.read_text,
     "perf-json": perf_stat.read_json,
@@ -154,7 +160,7 @@ _TEXT: dict[str, Callable[[Source], Reading]] = {
     "rocprof": rocprof.read,
     "valgrind": valgrind_out.read,
 }
-_TREES: dict[str, Callable[[Source], list[Table]]] = {
+_TREES: dict[str, Callable[[ImportedFile], list[CallTree]]] = {
     "caliper": caliper.read,
     "caliper-json": _read_caliper_json,
     "frame-json": _read_frame_json,

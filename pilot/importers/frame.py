@@ -24,17 +24,17 @@ from berth.pilot.errors import DocumentError, ToolMissing
 from berth.pilot.importers.reading import (
     MAX_DEPTH,
     MAX_RECORDS,
-    Record,
-    Source,
-    Table,
+    CallTree,
+    ImportedFile,
+    TreeRow,
     fault,
 )
 
 NODE_COLUMNS = ("name", "node")
 
 
-def read_json(source: Source, data: dict[str, Any]) -> list[Table]:
-    """Return one Table for each profile of a frame saved as JSON.
+def read_json(source: ImportedFile, data: dict[str, Any]) -> list[CallTree]:
+    """Return one CallTree for each profile of a frame saved as JSON.
 
     Raises DocumentError that names the faulty key.
     """
@@ -42,7 +42,7 @@ def read_json(source: Source, data: dict[str, Any]) -> list[Table]:
     rows = data.get("dataframe")
     if not isinstance(rows, list) or len(rows) > MAX_RECORDS:
         raise _wrong(source, "dataframe", f"is not a list of at most {MAX_RECORDS} rows")
-    tables: dict[str, list[Record]] = {}
+    tables: dict[str, list[TreeRow]] = {}
     for index, row in enumerate(rows):
         if not isinstance(row, dict):
             raise _wrong(source, f"dataframe[{index}]", "is not an object")
@@ -54,13 +54,13 @@ def read_json(source: Source, data: dict[str, Any]) -> list[Table]:
         record = _record(path, row, index, skip=("node", "name"))
         tables.setdefault(str(row.get("profile", "")), []).append(record)
     return [
-        Table(records=records, facts=_metadata(data, profile))
+        CallTree(records=records, facts=_metadata(data, profile))
         for profile, records in tables.items()
     ]
 
 
-def read_csv(source: Source) -> list[Table]:
-    """Return a frame saved as CSV as one Table. Raises DocumentError that names the faulty line."""
+def read_csv(source: ImportedFile) -> list[CallTree]:
+    """Return a frame saved as CSV as a CallTree. Raises DocumentError that names a bad line."""
     reader = csv.DictReader(io.StringIO(source.text, newline=""))
     rows: list[Mapping[str, Any]] = []
     try:
@@ -75,8 +75,8 @@ def read_csv(source: Source) -> list[Table]:
     return [_flat(source, rows, reader.fieldnames or ())]
 
 
-def read_parquet(source: Source) -> list[Table]:
-    """Return a frame saved as Parquet as one Table.
+def read_parquet(source: ImportedFile) -> list[CallTree]:
+    """Return a frame saved as Parquet as one CallTree.
 
     Raises ToolMissing without pyarrow, DocumentError for an unreadable file.
     """
@@ -98,7 +98,7 @@ def read_parquet(source: Source) -> list[Table]:
     return [_flat(source, table.to_pylist(), table.column_names)]
 
 
-def _flat(source: Source, rows: list[Mapping[str, Any]], columns: Iterable[str]) -> Table:
+def _flat(source: ImportedFile, rows: list[Mapping[str, Any]], columns: Iterable[str]) -> CallTree:
     known = set(columns)
     named = next((column for column in NODE_COLUMNS if column in known), None)
     if named is None:
@@ -114,13 +114,13 @@ def _flat(source: Source, rows: list[Mapping[str, Any]], columns: Iterable[str])
         name = str(row.get(named))
         label = f"{name}@{row.get('nid')}" if name in repeated else name
         records.append(_record((label,), row, index, skip=NODE_COLUMNS))
-    return Table(records=records)
+    return CallTree(records=records)
 
 
 def _record(
     path: tuple[str, ...], row: Mapping[str, Any], index: int, skip: tuple[str, ...]
-) -> Record:
-    record = Record(path, {}, {}, index)
+) -> TreeRow:
+    record = TreeRow(path, {}, {}, index)
     for name, value in row.items():
         # In a dataframe nan stands where a region has no such value.
         if name in skip or not isinstance(value, str | int | float) or str(value) == "nan":
@@ -139,7 +139,7 @@ def _metadata(data: dict[str, Any], profile: str) -> dict[str, str]:
     return {}
 
 
-def _paths(source: Source, graph: Any) -> dict[str, tuple[str, ...]]:
+def _paths(source: ImportedFile, graph: Any) -> dict[str, tuple[str, ...]]:
     """Return the path of each node of the call tree by the node's ID.
 
     A node with several parents gets the path through one of them.
@@ -165,14 +165,14 @@ def _paths(source: Source, graph: Any) -> dict[str, tuple[str, ...]]:
     return paths
 
 
-def _children(source: Source, node: Any) -> list[Any]:
+def _children(source: ImportedFile, node: Any) -> list[Any]:
     children = node.get("children") if isinstance(node, dict) else None
     if not isinstance(children, list):
         raise _wrong(source, "graph", "holds a node without a list of children")
     return children
 
 
-def _wrong(source: Source, key: str, problem: str) -> DocumentError:
+def _wrong(source: ImportedFile, key: str, problem: str) -> DocumentError:
     return DocumentError(source.path, problem, key=key)
 
 
@@ -182,7 +182,7 @@ TIME_METRIC = re.compile(
 HEAD_BYTES = 1 << 20
 
 
-def read_folder(folder: Path) -> list[Table]:
+def read_folder(folder: Path) -> list[CallTree]:
     """Return the Tables of an HPCToolkit database.
 
     Raises ToolMissing without Hatchet, DocumentError where Hatchet cannot read the folder.
@@ -203,15 +203,15 @@ def read_folder(folder: Path) -> list[Table]:
         ) from None
     unit = _unit(folder)
     return [
-        Table(t.records, t.facts, {"time": unit, "time (inc)": unit} if unit else {})
+        CallTree(t.records, t.facts, {"time": unit, "time (inc)": unit} if unit else {})
         for t in from_graphframe(frame, str(folder))
     ]
 
 
-def from_graphframe(frame: Any, name: str = "GraphFrame") -> list[Table]:
+def from_graphframe(frame: Any, name: str = "GraphFrame") -> list[CallTree]:
     """Return the Tables of a ``hatchet.GraphFrame`` or ``thicket.Thicket`` object."""
     text = frame.to_json()
-    return read_json(Source(Path(name), b"", ""), json.loads(text))
+    return read_json(ImportedFile(Path(name), b"", ""), json.loads(text))
 
 
 def _unit(folder: Path) -> str:

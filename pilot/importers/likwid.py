@@ -15,10 +15,10 @@ from dataclasses import dataclass, field
 
 from berth.pilot.importers.reading import (
     MAX_REGIONS,
+    ImportedFile,
+    ImportedRun,
     Metric,
-    Reading,
     Region,
-    Source,
     count_of,
     fault,
 )
@@ -44,7 +44,7 @@ class _Group:
     """The kinds of the group's tables that were read: Raw, Metric."""
 
 
-def read(source: Source) -> Reading:
+def read(source: ImportedFile) -> ImportedRun:
     """Return a LIKWID file's marker regions, or without markers the whole program as one Region.
 
     Raises DocumentError that names the faulty line.
@@ -87,7 +87,7 @@ def read(source: Source) -> Reading:
     warnings: tuple[str, ...] = ()
     if threads > 1:
         warnings = (f"counts are sums over {threads} hardware threads",)
-    return Reading(
+    return ImportedRun(
         "likwid",
         ("likwid",),
         parsed_regions,
@@ -98,7 +98,7 @@ def read(source: Source) -> Reading:
 
 
 def _row(
-    group: _Group, fields: list[str], *, raw: bool, columns: int, where: tuple[Source, int]
+    group: _Group, fields: list[str], *, raw: bool, columns: int, where: tuple[ImportedFile, int]
 ) -> None:
     source, line = where
     name = fields[0]

@@ -20,10 +20,10 @@ from berth.pilot.importers.reading import (
     MAX_NAMES,
     MAX_RECORDS,
     SECONDS,
+    ImportedFile,
+    ImportedRun,
     Metric,
-    Reading,
     Region,
-    Source,
     count_of,
     fault,
 )
@@ -61,7 +61,7 @@ class _Launch:
     left_out: dict[str, str] = field(default_factory=dict)
 
 
-def read(source: Source) -> Reading:
+def read(source: ImportedFile) -> ImportedRun:
     """Return the kernels of an ncu CSV file, one Region each.
 
     Raises DocumentError that names the faulty line.
@@ -86,7 +86,7 @@ def read(source: Source) -> Reading:
     kernels: dict[str, list[_Launch]] = {}
     for launch in launches.values():
         kernels.setdefault(launch.kernel, []).append(launch)
-    return Reading(
+    return ImportedRun(
         tool="ncu",
         sources=("ncu",),
         regions=tuple(_region(name, kernel_launches) for name, kernel_launches in kernels.items()),
@@ -96,7 +96,7 @@ def read(source: Source) -> Reading:
     )
 
 
-def _rows(source: Source) -> Iterator[tuple[int, dict[str, str], dict[str, str]]]:
+def _rows(source: ImportedFile) -> Iterator[tuple[int, dict[str, str], dict[str, str]]]:
     """Yield (line number, row, unit by column) for the rows of the CSV table.
 
     Other output of the program is skipped.
@@ -140,7 +140,7 @@ def _cells(row: dict[str, str], units: dict[str, str]) -> Iterator[tuple[str, st
             yield name, units.get(name, ""), text
 
 
-def _put(launch: _Launch, cell: tuple[str, str, str], source: Source, line: int) -> None:
+def _put(launch: _Launch, cell: tuple[str, str, str], source: ImportedFile, line: int) -> None:
     name, unit, text = cell
     factor, kind = _unit(unit)
     name = DISPLAYED.get((name, kind), name)

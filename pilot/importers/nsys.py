@@ -7,10 +7,10 @@ import io
 
 from berth.pilot.importers.reading import (
     MAX_REGIONS,
+    ImportedFile,
+    ImportedRun,
     Metric,
-    Reading,
     Region,
-    Source,
     fault,
     number,
 )
@@ -20,7 +20,7 @@ HEADER = "Time (%),Total Time (ns),Instances,"
 HINT = "write it with: nsys stats --report cuda_gpu_kern_sum --format csv FILE.nsys-rep"
 
 
-def read(source: Source) -> Reading:
+def read(source: ImportedFile) -> ImportedRun:
     """Return the kernels of an nsys summary, one Region each; rows with the same name are added.
 
     Raises DocumentError that names the faulty line.
@@ -51,4 +51,4 @@ def read(source: Source) -> Reading:
         Region((name,), {"Instances": Metric(launches)}, {}, seconds, "time of its kernels")
         for name, (seconds, launches) in by_kernel.items()
     )
-    return Reading("nsys", ("nsys",), regions, targets=(Target.CUDA,))
+    return ImportedRun("nsys", ("nsys",), regions, targets=(Target.CUDA,))

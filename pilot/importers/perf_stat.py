@@ -17,10 +17,10 @@ from typing import Any
 from berth.pilot.collectors.perf import COMMA, WHOLE_PERCENT, Event, parse, plain, totals
 from berth.pilot.importers.reading import (
     SECONDS,
+    ImportedFile,
+    ImportedRun,
     Metric,
-    Reading,
     Region,
-    Source,
     count_of,
     fault,
     number,
@@ -39,7 +39,7 @@ SECOND_RUN, A_FILE = "begins the counts of a second run", "a file a run, so cut 
 LOCALE = "has numbers with a decimal comma, which shifts the fields"
 
 
-def read_text(source: Source) -> Reading:
+def read_text(source: ImportedFile) -> ImportedRun:
     """Return the events in the output of ``perf stat -x,``.
 
     Raises DocumentError that names a line which is not a total of one run.
@@ -63,7 +63,7 @@ def read_text(source: Source) -> Reading:
     return _reading(source, events, started, utilised)
 
 
-def read_json(source: Source) -> Reading:
+def read_json(source: ImportedFile) -> ImportedRun:
     """Return the events in the output of ``perf stat -j``, one JSON object per line.
 
     Raises DocumentError that names the faulty line.
@@ -93,7 +93,7 @@ def read_json(source: Source) -> Reading:
     return _reading(source, events, started, utilised)
 
 
-def _started(source: Source, line: int, text: str, started: str) -> str:
+def _started(source: ImportedFile, line: int, text: str, started: str) -> str:
     """Return when the run began: the line's ``# started on``, or else ``started``.
 
     Raises DocumentError where a second run begins, as ``perf stat --append`` writes it.
@@ -141,7 +141,7 @@ _C_NUMBER = re.compile(r"\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d+(?:\.\d+)?")
 _TIMES = {"time elapsed": "duration_time", "user": "user_time", "sys": "system_time"}
 
 
-def read_printed(source: Source) -> Reading:
+def read_printed(source: ImportedFile) -> ImportedRun:
     """Return the events in the table that ``perf stat`` prints, amid the program's own output.
 
     Raises DocumentError that names the faulty line, and for tables of several runs.
@@ -184,7 +184,7 @@ def read_printed(source: Source) -> Reading:
     return _reading(source, events, "", utilised, tuple(_words(command)))
 
 
-def _printed_lines(source: Source) -> Iterator[tuple[int, str]]:
+def _printed_lines(source: ImportedFile) -> Iterator[tuple[int, str]]:
     """Yield the numbered lines from perf's heading to the end of its table."""
     inside = False
     for line, text in enumerate(source.text.splitlines(), start=1):
@@ -195,7 +195,7 @@ def _printed_lines(source: Source) -> Iterator[tuple[int, str]]:
         inside = inside and not (kind and kind["kind"] == "sys")
 
 
-def _plain_number(source: Source, line: int, text: str, *, whole: bool) -> float:
+def _plain_number(source: ImportedFile, line: int, text: str, *, whole: bool) -> float:
     """Return a number as the C or English locale writes it. Raises DocumentError for others."""
     if _C_NUMBER.fullmatch(text) is None or (whole and "." in text):
         problem = f"{text!r} is written in another locale's way"
@@ -211,12 +211,12 @@ def _words(command: str) -> list[str]:
 
 
 def _reading(
-    source: Source,
+    source: ImportedFile,
     events: list[Event],
     started: str,
     utilised: float | None,
     command: tuple[str, ...] = (),
-) -> Reading:
+) -> ImportedRun:
     if not events:
         raise fault(source.path, None, "holds no event of perf", HINT)
     metrics, problems = {}, {}
@@ -236,7 +236,7 @@ def _reading(
     elif utilised is not None:
         seconds, how = utilised, "task-clock over CPUs utilized, three digits"
     region = Region((), metrics, problems, seconds or None, how)
-    return Reading("perf", ("perf",), (region,), measured=started, command=command)
+    return ImportedRun("perf", ("perf",), (region,), measured=started, command=command)
 
 
 def _scaling_error(share: float) -> float | None:

@@ -1,4 +1,4 @@
-"""Convert an imported Reading to Profiles with the catalogue's counters.
+"""Convert an ImportedRun to Profiles with the catalogue's counters.
 
 Each counter without a value has the reason why it is missing.
 """
@@ -19,18 +19,18 @@ from berth.pilot import host
 from berth.pilot.catalogue import BY_NAME, REQUIRED, Term, alternatives, from_source, names
 from berth.pilot.derive import derive, missing
 from berth.pilot.errors import DocumentError, UsageError
-from berth.pilot.importers.reading import Metric, Reading, Region, Source
+from berth.pilot.importers.reading import ImportedFile, ImportedRun, Metric, Region
 from berth.pilot.plausible import impossible, no_count, without_counts
 from berth.pilot.profile import (
     CollectorReport,
     Imported,
+    Invocation,
     Measurement,
     Profile,
     Quality,
     RunsOn,
     Runtime,
     Target,
-    Workload,
 )
 
 OWN_ACCOUNT = frozenset(["rajaperf"])
@@ -58,8 +58,10 @@ class Wishes:
     """Shell patterns that region paths or names must match; empty: all regions."""
 
 
-def chosen(readings: Iterable[Reading], patterns: tuple[str, ...]) -> list[tuple[Reading, Region]]:
-    """Return the regions that match any of the patterns, each with its Reading.
+def chosen(
+    readings: Iterable[ImportedRun], patterns: tuple[str, ...]
+) -> list[tuple[ImportedRun, Region]]:
+    """Return the regions that match any of the patterns, each with its ImportedRun.
 
     Raises UsageError where no region matches.
     """
@@ -75,7 +77,7 @@ def chosen(readings: Iterable[Reading], patterns: tuple[str, ...]) -> list[tuple
     return matching
 
 
-def left_out(reading: Reading) -> list[str]:
+def left_out(reading: ImportedRun) -> list[str]:
     """Return the names of the file's metrics that no counter of the catalogue uses, sorted."""
     wanted = {n for key in reading.sources for f in from_source(key).values() for n in names(f)}
     reported: set[str] = set()
@@ -85,7 +87,7 @@ def left_out(reading: Reading) -> list[str]:
     return sorted(name for name in unknown if name.removesuffix(".per_second") not in wanted)
 
 
-def profile(reading: Reading, region: Region, source: Source, wishes: Wishes) -> Profile:
+def profile(reading: ImportedRun, region: Region, source: ImportedFile, wishes: Wishes) -> Profile:
     """Return the Profile of one region of an imported file.
 
     Raises DocumentError where a Profile does not allow a value of the region.
@@ -99,7 +101,7 @@ def profile(reading: Reading, region: Region, source: Source, wishes: Wishes) ->
         raise DocumentError(source.path, f"makes no Profile: {problem}") from None
 
 
-def _profile(reading: Reading, region: Region, source: Source, wishes: Wishes) -> Profile:
+def _profile(reading: ImportedRun, region: Region, source: ImportedFile, wishes: Wishes) -> Profile:
     faults = {n: why for n, m in region.metrics.items() if (why := no_count(m.value)) is not None}
     usable = {name: metric for name, metric in region.metrics.items() if name not in faults}
     region = replace(region, metrics=usable, problems={**region.problems, **faults})
@@ -139,7 +141,7 @@ def _profile(reading: Reading, region: Region, source: Source, wishes: Wishes) -
     return Profile(
         name=name,
         platform=wishes.platform,
-        workload=Workload(
+        workload=Invocation(
             command=reading.command or (source.path.name,),
             size=wishes.size or region.size,
         ),
@@ -211,7 +213,7 @@ def _runtime(region: Region, wishes: Wishes) -> tuple[Runtime | None, list[str]]
 
 
 def _counters(
-    reading: Reading, region: Region
+    reading: ImportedRun, region: Region
 ) -> tuple[dict[str, Measurement], dict[str, str], list[str]]:
     """Return the region's counters, why others are missing, and the names that none uses."""
     measured: dict[str, Measurement] = {}
@@ -245,7 +247,7 @@ def _impossible(
 
 
 def _with_missing(
-    measured: Mapping[str, Measurement], why: Mapping[str, str], reading: Reading
+    measured: Mapping[str, Measurement], why: Mapping[str, str], reading: ImportedRun
 ) -> dict[str, Measurement]:
     """Return all counters of the catalogue, missing ones with the reason."""
     derived, source = derive(measured), f"import:{reading.tool}"
@@ -257,7 +259,7 @@ def _with_missing(
     }
 
 
-def _why(counter: str, reading: Reading) -> str:
+def _why(counter: str, reading: ImportedRun) -> str:
     if "derived" in BY_NAME[counter].sources:
         return "one of the counters that it is computed from is missing"
     return f"{reading.tool} has no name for it in the catalogue"

@@ -1,9 +1,9 @@
 """The data types that importers return, and the size limits for imported files.
 
-An importer converts one file to a :class:`Reading`: the tool that wrote the file, and its regions
-with the tool's own metric names, in base units (seconds, bytes, counts).
+An importer converts one file to an :class:`ImportedRun`: the tool that wrote the file, and its
+regions with the tool's own metric names, in base units (seconds, bytes, counts).
 :mod:`berth.pilot.importers.profiles` then maps the metrics to the catalogue's counters. Caliper and
-Hatchet files are first read into a :class:`Table`: rows of numbers at nodes of a call tree.
+Hatchet files are first read into a :class:`CallTree`: rows of numbers at nodes of a call tree.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class Region:
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class ImportedRun:
     """One run of a program as an imported file describes it; Thicket files hold several runs."""
 
     tool: str
@@ -82,7 +82,7 @@ class Reading:
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class ImportedFile:
     """The content of an imported file, with its path and SHA-256."""
 
     path: Path
@@ -102,7 +102,7 @@ class Source:
             raise fault(self.path, line, "is not UTF-8 text") from None
 
 
-def load(path: Path) -> Source:
+def load(path: Path) -> ImportedFile:
     """Return the content of a regular file of at most ``MAX_FILE_BYTES``.
 
     Raises DocumentError for other files, and for pipes and devices, which may block.
@@ -124,7 +124,7 @@ def load(path: Path) -> Source:
             f"is larger than {MAX_FILE_BYTES} bytes",
             hint="aggregate it with the tool's own commands first (a profile, not a trace)",
         )
-    return Source(path, raw, hashlib.sha256(raw).hexdigest())
+    return ImportedFile(path, raw, hashlib.sha256(raw).hexdigest())
 
 
 def fault(path: Path | str, line: int | None, problem: str, hint: str | None = None) -> Exception:
@@ -141,7 +141,7 @@ SECONDS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
+class TreeRow:
     """A row of an imported table: its region path, and its numbers and labels by column."""
 
     path: tuple[str, ...]
@@ -160,10 +160,10 @@ class Record:
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class CallTree:
     """The rows of one run, and the file's metadata of the run (``facts``)."""
 
-    records: list[Record]
+    records: list[TreeRow]
     facts: Mapping[str, str] = field(default_factory=dict)
     units: Mapping[str, str] = field(default_factory=dict)
     """Unit by column, where the file states it."""

@@ -16,10 +16,10 @@ from berth.pilot.importers.reading import (
     MAX_NAMES,
     MAX_RECORDS,
     MAX_REGIONS,
+    ImportedFile,
+    ImportedRun,
     Metric,
-    Reading,
     Region,
-    Source,
     count_of,
     fault,
     number,
@@ -35,7 +35,7 @@ _NS = 1e-9
 
 
 @dataclass(slots=True)
-class _Kernel:
+class _KernelTimes:
     seconds: float = 0.0
     launches: int = 0
     seen: set[str] = field(default_factory=set)
@@ -43,16 +43,16 @@ class _Kernel:
     counters: dict[str, float] = field(default_factory=dict)
 
 
-def read(source: Source) -> Reading:
+def read(source: ImportedFile) -> ImportedRun:
     """Return the kernels of a rocprofv3 CSV file, one Region each, summed over their launches.
 
     Raises DocumentError that names the faulty line.
     """
-    kernels: dict[str, _Kernel] = {}
+    kernels: dict[str, _KernelTimes] = {}
     for line, row in _rows(source):
         if "TotalDurationNs" in row:
             name, seconds, launches = _statistics(source, line, row)
-            kernel = kernels.setdefault(name, _Kernel())
+            kernel = kernels.setdefault(name, _KernelTimes())
             kernel.seconds += seconds
             kernel.launches += launches
         else:
@@ -61,7 +61,7 @@ def read(source: Source) -> Reading:
             raise fault(source.path, line, f"is beyond {MAX_REGIONS} kernels")
     if not kernels:
         raise fault(source.path, None, "names no kernel", HINT)
-    return Reading(
+    return ImportedRun(
         tool="rocprof",
         sources=("rocprof",),
         regions=tuple(_region(name, kernel) for name, kernel in kernels.items()),
@@ -69,7 +69,7 @@ def read(source: Source) -> Reading:
     )
 
 
-def _rows(source: Source) -> Iterator[tuple[int, Mapping[str, str]]]:
+def _rows(source: ImportedFile) -> Iterator[tuple[int, Mapping[str, str]]]:
     reader = csv.DictReader(io.StringIO(source.text, newline=""), restval="")
     try:
         for count, row in enumerate(reader):
@@ -82,7 +82,7 @@ def _rows(source: Source) -> Iterator[tuple[int, Mapping[str, str]]]:
         raise fault(source.path, reader.line_num, f"is not CSV: {error}", HINT) from None
 
 
-def _statistics(source: Source, line: int, row: Mapping[str, str]) -> tuple[str, float, int]:
+def _statistics(source: ImportedFile, line: int, row: Mapping[str, str]) -> tuple[str, float, int]:
     name = row.get("Name", "").removesuffix(".kd")
     total, calls = number(row["TotalDurationNs"]), number(row.get("Calls", ""))
     if not name or total is None or calls is None or not 0 < calls <= MAX_RECORDS or total <= 0:
@@ -93,13 +93,13 @@ def _statistics(source: Source, line: int, row: Mapping[str, str]) -> tuple[str,
 
 
 def _add_launch(
-    source: Source, line: int, row: Mapping[str, str], kernels: dict[str, _Kernel]
+    source: ImportedFile, line: int, row: Mapping[str, str], kernels: dict[str, _KernelTimes]
 ) -> None:
     name, launch = row.get("Kernel_Name", "").removesuffix(".kd"), row.get("Dispatch_Id", "")
     begin, end = number(row.get("Start_Timestamp", "")), number(row.get("End_Timestamp", ""))
     if not name or not launch or begin is None or end is None or end < begin:
         raise fault(source.path, line, "is not a launch of a kernel with its times", HINT)
-    kernel = kernels.setdefault(name, _Kernel())
+    kernel = kernels.setdefault(name, _KernelTimes())
     key = f"{row.get('Process_Id', '')}:{row.get('Agent_Id', '')}:{launch}"
     if key not in kernel.seen:
         kernel.seen.add(key)
@@ -116,7 +116,7 @@ def _add_launch(
         raise fault(source.path, line, f"is beyond {MAX_NAMES} counters")
 
 
-def _region(name: str, kernel: _Kernel) -> Region:
+def _region(name: str, kernel: _KernelTimes) -> Region:
     metrics = {"launches": Metric(float(kernel.launches))}
     problems = {}
     for counter, value in kernel.counters.items():

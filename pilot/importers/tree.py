@@ -1,4 +1,4 @@
-"""Convert the records of a call tree (Caliper, Hatchet) to a Reading with regions and run facts.
+"""Convert the records of a call tree (Caliper, Hatchet) to an ImportedRun.
 
 A column's name states its metric and aggregation: ``avg#inclusive#sum#time.duration.ns`` is the
 average over ranks of inclusive sums of a time in nanoseconds. Hatchet and Caliper give some columns
@@ -28,11 +28,11 @@ from berth.pilot.importers.reading import (
     MAX_NAMES,
     MAX_REGIONS,
     SECONDS,
+    CallTree,
+    ImportedRun,
     Metric,
-    Reading,
-    Record,
     Region,
-    Table,
+    TreeRow,
     number,
 )
 from berth.pilot.profile import Target
@@ -63,7 +63,7 @@ TIME = "time.duration"
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class TreeColumn:
     """A column of a call-tree file, with the metric and the aggregations in its name."""
 
     name: str
@@ -74,8 +74,8 @@ class Column:
     inclusive: bool
 
     @classmethod
-    def of(cls, name: str) -> Column:
-        """Return the Column that a name such as ``avg#inclusive#sum#time.duration`` describes."""
+    def of(cls, name: str) -> TreeColumn:
+        """Return the column that a name such as ``avg#inclusive#sum#time.duration`` describes."""
         words = PLAIN.get(name, name).split("#")
         count = 0
         while count < len(words) - 1 and words[count] in OPERATORS:
@@ -121,20 +121,20 @@ RegionPath = tuple[str, ...]
 
 
 def regions(
-    table: Table, path: object, *, time_factor: float | None, ranks: int | None
+    table: CallTree, path: object, *, time_factor: float | None, ranks: int | None
 ) -> tuple[tuple[Region, ...], tuple[str, ...]]:
     """Return the regions of ``table`` in the order of the file, and warnings.
 
     ``time_factor``: seconds per unit of times whose unit the file does not state (None: unknown).
     ``ranks``: number of processes of the run (None: unknown).
     """
-    groups: dict[RegionPath, list[Record]] = defaultdict(list)
+    groups: dict[RegionPath, list[TreeRow]] = defaultdict(list)
     for record in table.records:
         if len(record.path) > MAX_DEPTH:
             raise DocumentError(str(path), f"is nested deeper than {MAX_DEPTH} levels")
         groups[record.path].append(record)
     names = {name for record in table.records for name in record.numbers}
-    names = {name for name in names if Column.of(name).base not in PLACE_COLUMNS}
+    names = {name for name in names if TreeColumn.of(name).base not in PLACE_COLUMNS}
     if len(groups) > MAX_REGIONS or len(names) > MAX_NAMES:
         raise DocumentError(
             str(path),
@@ -142,17 +142,19 @@ def regions(
             f"and {MAX_NAMES} columns are read",
             hint="aggregate it with the tool's own commands first",
         )
-    maker = _Maker(table, groups, [Column.of(name) for name in sorted(names)], time_factor, ranks)
+    maker = _RegionMaker(
+        table, groups, [TreeColumn.of(name) for name in sorted(names)], time_factor, ranks
+    )
     made_regions = tuple(maker.region(place) for place in groups if place or len(groups) == 1)
     return made_regions, tuple(maker.warnings)
 
 
-class _Maker:
+class _RegionMaker:
     def __init__(
         self,
-        table: Table,
-        groups: dict[RegionPath, list[Record]],
-        columns: list[Column],
+        table: CallTree,
+        groups: dict[RegionPath, list[TreeRow]],
+        columns: list[TreeColumn],
         time_factor: float | None,
         ranks: int | None,
     ) -> None:
@@ -187,7 +189,7 @@ class _Maker:
             size=size.value if size and size.value > 0 else None,
         )
 
-    def _value(self, column: Column, place: RegionPath) -> tuple[float | None, str]:
+    def _value(self, column: TreeColumn, place: RegionPath) -> tuple[float | None, str]:
         own = self._own(column, place)
         if column.adds_up and (column.over or column.inclusive):
             places = [] if column.inclusive else self._inner[place]
@@ -228,7 +230,7 @@ class _Maker:
             return None, f"the file has only a total over {self._ranks} ranks, no elapsed time"
         return None, "no time was taken of this region"
 
-    def _how(self, column: Column, wanted: str) -> str:
+    def _how(self, column: TreeColumn, wanted: str) -> str:
         if wanted == "total" and self._ranks is None:
             warning = (
                 f"{column.name} is taken as one process's time: the file does not say how many "
@@ -239,7 +241,7 @@ class _Maker:
         words = {"max": "slowest rank", "rank": "slowest rank", "avg": "average rank"}
         return f"{column.name}, {words.get(wanted, 'one process')}"
 
-    def _time(self, column: Column, place: RegionPath, wanted: str) -> float | None:
+    def _time(self, column: TreeColumn, place: RegionPath, wanted: str) -> float | None:
         if wanted in ("max", "avg"):
             if not (column.inclusive and column.over[:1] == (wanted,)):
                 return None
@@ -254,7 +256,7 @@ class _Maker:
             return max(ranks.values()) if None not in ranks else None
         return sum(ranks.values()) if self._ranks in (None, 1) else None
 
-    def _by_rank(self, column: Column, place: RegionPath) -> dict[float | None, float]:
+    def _by_rank(self, column: TreeColumn, place: RegionPath) -> dict[float | None, float]:
         """Return the slowest thread's time for each rank; the key None is for rows without rank."""
         places = [place] if column.inclusive else [place, *self._inner[place]]
         sums: dict[tuple[float | None, float | None], float] = defaultdict(float)
@@ -268,12 +270,12 @@ class _Maker:
             slowest[rank] = max(slowest.get(rank, 0.0), seconds)
         return slowest
 
-    def _own(self, column: Column, place: RegionPath) -> list[float]:
-        records: Iterable[Record] = self._groups.get(place, [])
+    def _own(self, column: TreeColumn, place: RegionPath) -> list[float]:
+        records: Iterable[TreeRow] = self._groups.get(place, [])
         return [r.numbers[column.name] for r in records if column.name in r.numbers]
 
 
-def _first(record: Record, names: tuple[str, ...]) -> float | None:
+def _first(record: TreeRow, names: tuple[str, ...]) -> float | None:
     return next((record.numbers[n] for n in names if n in record.numbers), None)
 
 
@@ -283,14 +285,14 @@ VARIANT_TARGETS = {"CUDA": Target.CUDA, "HIP": Target.HIP}
 
 
 def reading(
-    table: Table, path: Path, *, tool: str, sources: tuple[str, ...], time_factor: float | None
-) -> Reading:
-    """Return the Reading (regions and facts of the run) of a Table from a call-tree file."""
+    table: CallTree, path: Path, *, tool: str, sources: tuple[str, ...], time_factor: float | None
+) -> ImportedRun:
+    """Return the ImportedRun (regions and facts of the run) of a CallTree from a call-tree file."""
     facts = table.facts
     ranks = _count(facts, RANKS) or _ranks_seen(table)
     run_regions, warnings = regions(table, path, time_factor=time_factor, ranks=ranks)
     version = facts.get("cali.caliper.version", "")
-    return Reading(
+    return ImportedRun(
         tool=tool,
         sources=sources,
         regions=run_regions,
@@ -305,7 +307,7 @@ def reading(
     )
 
 
-def _ranks_seen(table: Table) -> int | None:
+def _ranks_seen(table: CallTree) -> int | None:
     """Return the number of different ranks in the rows; None where no row has a rank."""
     columns = [c for c in RANK_COLUMNS if any(c in r.numbers for r in table.records)]
     if not columns:

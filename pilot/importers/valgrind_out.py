@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 import shlex
 
-from berth.pilot.importers.reading import Metric, Reading, Region, Source, fault
+from berth.pilot.importers.reading import ImportedFile, ImportedRun, Metric, Region, fault
 
 DESCRIPTION = re.compile(r"desc: (I1|D1|LL) cache:\s+(\d{1,12}) B, (\d{1,4}) B, (\d{1,4})-way")
 HINT = (
@@ -21,7 +21,7 @@ MIB = 2**20
 FIRST_LEVEL = 32 * 2**10
 
 
-def read(source: Source) -> Reading:
+def read(source: ImportedFile) -> ImportedRun:
     """Return the totals of a valgrind output file as one Region.
 
     Raises DocumentError for a file without totals (incomplete, or of another tool).
@@ -45,7 +45,7 @@ def read(source: Source) -> Reading:
     metrics = {_name(event, sizes): Metric(float(count)) for event, count in totals.items()}
     region = Region((), metrics, {}, None, "valgrind's times are not the program's")
     tool, _, version = creator.partition("-")
-    return Reading(
+    return ImportedRun(
         tool=tool or "cachegrind",
         sources=("cachegrind",),
         regions=(region,),

@@ -130,7 +130,7 @@ def prctl(option: int, value: int) -> None:
     ctypes.CDLL(None, use_errno=True).prctl(option, value, 0, 0, 0)
 
 
-class Run:
+class SupervisedRun:
     """One run of a program, from its fork to the end of its last process."""
 
     def __init__(self, order: dict[str, Any]) -> None:
@@ -359,5 +359,5 @@ def main() -> None:
             sys.exit(1)
         line += part
     prctl(PR_SET_CHILD_SUBREAPER, 1)
-    answer = Run(json.loads(line)).go()
+    answer = SupervisedRun(json.loads(line)).go()
     write_all(1, json.dumps(answer).encode() + b"\n")

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from berth.pilot.catalogue import BY_NAME, GROUPS
-from berth.pilot.dl.document import Device, ModelRun, Outcome
+from berth.pilot.dl.document import ComputeDevice, ModelRun, Outcome
 from berth.pilot.importers.profiles import SHOWN
 from berth.pilot.instruction_sets import NOT_NAMED
 from berth.pilot.profile import Measurement, Profile, Quality, SizePoint
@@ -175,7 +175,7 @@ def runs_part(runs: Sequence[ModelRun]) -> Part:
         run.disturbance is not None
         and run.disturbance.disturbed_share > _DISTURBED
         and run.setting.threads == 1
-        and run.setting.device is Device.CPU
+        and run.setting.device is ComputeDevice.CPU
         for run in runs
     )
     if disturbed:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from berth.pilot.host import provenance
-from berth.pilot.profile import Profile, Runtime, SizePoint, Workload
+from berth.pilot.profile import Invocation, Profile, Runtime, SizePoint
 from berth.plugin.report.of_profile import profile_facts
 
 
@@ -15,7 +15,7 @@ def test_only_a_peak_that_is_a_bound_is_said_to_be_one() -> None:
     profile = Profile(
         name="app",
         platform="node",
-        workload=Workload(command=("app",)),
+        workload=Invocation(command=("app",)),
         runtime=Runtime(median_s=1.0, spread_s=0.0, repeats_s=(1.0,)),
         peak_memory_bytes=8 * 2**20,
         peak_memory_is_bound=True,

@@ -8,7 +8,7 @@ from pathlib import Path
 from small_models import convolutional, graph_of
 
 from berth.pilot.dl.document import (
-    Device,
+    ComputeDevice,
     ModelFacts,
     ModelRun,
     Outcome,
@@ -46,7 +46,7 @@ def run_of(
         platform=roof.platform,
         model=ModelFacts(name=path.stem, sha256=sha256_of(path) or ""),
         setting=Setting.model_validate(
-            {"task": Task.INFERENCE, "device": Device.CPU, "batch": batch, **setting}
+            {"task": Task.INFERENCE, "device": ComputeDevice.CPU, "batch": batch, **setting}
         ),
         protocol=Protocol(),
         outcome=Outcome.OK,

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from berth.pilot.profile import (
+    Invocation,
     Measurement,
     Profile,
     Provenance,
@@ -16,7 +17,6 @@ from berth.pilot.profile import (
     Runtime,
     ScalingPoint,
     SizePoint,
-    Workload,
 )
 from lab.datasets.rajaperf import Row
 from lab.kernels.examples import Example
@@ -78,7 +78,7 @@ def profile(
         schema="berth.profile/1",
         name=name,
         platform=platform,
-        workload=Workload(command=("./app",), size=1e6),
+        workload=Invocation(command=("./app",), size=1e6),
         runs_on=RunsOn(threads=threads),
         runtime=Runtime(median_s=seconds, spread_s=seconds * 0.01, repeats_s=(seconds,)),
         peak_memory_bytes=peak,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from berth.pilot.collectors import Collector, Readings
 from berth.pilot.collectors.base import measured
-from berth.pilot.launch import Outcome
+from berth.pilot.launch import ProcessResult
 
 FIELDS = {
     "cpu_time_s": ("ru_utime", "ru_stime"),
@@ -24,7 +24,7 @@ class RusageCollector(Collector):
         """See Collector. Every Unix has it."""
         return None
 
-    def finish(self, outcome: Outcome) -> Readings:
+    def finish(self, outcome: ProcessResult) -> Readings:
         """See Collector."""
         counters = {
             name: measured("rusage", sum(outcome.usage.get(field, 0) for field in fields))

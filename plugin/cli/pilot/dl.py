@@ -11,11 +11,11 @@ from typing import Any
 
 import click
 
-from berth.pilot.dl.campaign import Plan, name_of, points, read_runs, run_campaign
+from berth.pilot.dl.campaign import ModelPlan, name_of, points, read_runs, run_campaign
 from berth.pilot.dl.document import (
-    Device,
+    ComputeDevice,
+    ComputePrecision,
     ModelFacts,
-    Precision,
     Protocol,
     Setting,
     Task,
@@ -52,7 +52,7 @@ MEMORY_SHARE = 0.9
 @click.option(
     "--precision",
     "precisions",
-    type=Listed("precisions", Precision),
+    type=Listed("precisions", ComputePrecision),
     default="fp32",
     help="Precisions to measure: fp32, tf32, fp16, bf16, with commas.",
 )
@@ -66,7 +66,7 @@ MEMORY_SHARE = 0.9
 @click.option("--threads", type=COUNTS, default="1", help="Threads on a CPU, as 1,2,4.")
 @click.option(
     "--device",
-    type=click.Choice([d.value for d in Device]),
+    type=click.Choice([d.value for d in ComputeDevice]),
     default="cpu",
     help="Device to measure on.",
 )
@@ -161,12 +161,12 @@ def dl(
     if plan is not None:
         if models:
             raise UsageError("--plan names the models: give no MODEL beside it")
-        asked, folder = read_toml(plan, Plan), plan.parent
+        asked, folder = read_toml(plan, ModelPlan), plan.parent
     elif not models:
         raise UsageError("no MODEL was given", hint="for example: berth pilot dl resnet50.onnx")
     else:
         folder = Path()
-        asked = Plan(
+        asked = ModelPlan(
             models=models, sm_percentages=_shares(shares), sizes=read_sizes(sizes), **settings
         )
     protocol = Protocol(

@@ -12,7 +12,7 @@ import click
 
 from berth.pilot.documents import to_json, write_json, write_text
 from berth.pilot.errors import UsageError
-from berth.pilot.importers.formats import FORMATS, Options, read_file
+from berth.pilot.importers.formats import FORMATS, ImportOptions, read_file
 from berth.pilot.importers.profiles import (
     Wishes,
     chosen,
@@ -105,7 +105,7 @@ def import_(
         raise UsageError(f"{len(sizes)} sizes for {len(files)} files", hint="one, or one a file")
     if any(size <= 0 for size in sizes) or (runtime is not None and runtime <= 0):
         raise UsageError("a size and a runtime are above zero")
-    options = Options(SECONDS[time_unit] if time_unit else None, processor)
+    options = ImportOptions(SECONDS[time_unit] if time_unit else None, processor)
     profiles: list[Profile] = []
     for index, path in enumerate(files):
         source, readings = read_file(path, kind, options)

@@ -16,7 +16,7 @@ from typing import TypeAlias
 import numpy as np
 from scipy.linalg import cho_solve
 
-from berth.pilot.dl.document import Device, ModelRun, Outcome, Task
+from berth.pilot.dl.document import ComputeDevice, ModelRun, Outcome, Task
 from berth.pilot.errors import UsageError
 from berth.pilot.host import sha256_of
 from berth.pilot.platform import Platform
@@ -127,7 +127,9 @@ def samples_of(
             f"no run can be learnt from: {why}",
             hint="give the .jsonl of `berth pilot dl` and the .onnx files it measured",
         )
-    threads = {run.setting.threads for run, _ in usable_runs if run.setting.device is Device.CPU}
+    threads = {
+        run.setting.threads for run, _ in usable_runs if run.setting.device is ComputeDevice.CPU
+    }
     if len(threads) > 1:
         raise UsageError(
             f"runs with {', '.join(map(str, sorted(threads)))} threads are several platforms",
@@ -321,5 +323,5 @@ def run_seconds(run: ModelRun) -> float | None:
     """
     if run.outcome is not Outcome.OK or run.latency is None or run.processor_time is None:
         return None
-    single = run.setting.device is Device.CPU and run.setting.threads == 1
+    single = run.setting.device is ComputeDevice.CPU and run.setting.threads == 1
     return run.processor_time.median_s if single else run.latency.median_s

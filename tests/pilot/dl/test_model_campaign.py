@@ -6,16 +6,16 @@ from pathlib import Path
 
 import pytest
 
-from berth.pilot.dl.campaign import Plan, Point, points, read_runs, run_campaign
+from berth.pilot.dl.campaign import ModelPlan, PlannedRun, points, read_runs, run_campaign
 from berth.pilot.dl.document import (
-    Device,
+    ComputeDevice,
     MeasureOrder,
     ModelFacts,
     ModelRun,
+    ModelSource,
     Outcome,
     Protocol,
     Setting,
-    Source,
     Task,
 )
 from berth.pilot.documents import read_toml
@@ -47,11 +47,11 @@ class Machine:
         )
 
 
-def point(name: str, batch: int) -> Point:
+def point(name: str, batch: int) -> PlannedRun:
     order = MeasureOrder(
-        source=Source.ONNX, model=name, setting=Setting(batch=batch), memory_bytes=2**30
+        source=ModelSource.ONNX, model=name, setting=Setting(batch=batch), memory_bytes=2**30
     )
-    return Point(order, lambda: ModelFacts(name=name, sha256=name), name, name)
+    return PlannedRun(order, lambda: ModelFacts(name=name, sha256=name), name, name)
 
 
 POINTS = [point(name, batch) for name in ("a", "b") for batch in (1, 2, 4, 8)]
@@ -116,7 +116,7 @@ def test_a_file_that_is_no_campaign_is_left_alone(tmp_path: Path) -> None:
     assert file.read_text() == '{"schema": "berth.profile/1"}\n'
 
 
-def plan_points(plan: Plan, folder: Path) -> list[Point]:
+def plan_points(plan: ModelPlan, folder: Path) -> list[PlannedRun]:
     def facts(path: Path, digest: str, setting: Setting) -> ModelFacts:
         return ModelFacts(name=path.stem, sha256=digest)
 
@@ -131,7 +131,7 @@ def test_a_plan_is_every_combination(tmp_path: Path) -> None:
         'schema = "berth.model-plan/1"\nmodels = ["*.onnx"]\nbatches = [1, 8]\n'
         'tasks = ["inference", "training"]\n'
     )
-    found = plan_points(read_toml(file, Plan), tmp_path)
+    found = plan_points(read_toml(file, ModelPlan), tmp_path)
     assert len({p.key for p in found}) == len(found) == 8
     assert {p.order.setting.framework for p in found} == {"onnxruntime"}
     assert all((p.order.setting.optimizer == "sgd") == (p.order.setting.task is Task.TRAINING)
@@ -139,14 +139,14 @@ def test_a_plan_is_every_combination(tmp_path: Path) -> None:
 
 
 def test_a_factory_is_measured_by_torch(tmp_path: Path) -> None:
-    plan = Plan(models=("pack.age:net",), device=Device.CUDA, input_shape=(3, 8, 8))
+    plan = ModelPlan(models=("pack.age:net",), device=ComputeDevice.CUDA, input_shape=(3, 8, 8))
     (found,) = plan_points(plan, tmp_path)
     assert found.order.setting.framework == "torch"
-    assert found.order.source is Source.FACTORY
+    assert found.order.source is ModelSource.FACTORY
     assert found.name == "net"
 
 
 @pytest.mark.parametrize("models", [("absent.onnx",), ("none/*.onnx",), ("pack.age:net",)])
 def test_models_that_cannot_be_measured_are_named(models: tuple[str], tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"no model|shape of one input"):
-        plan_points(Plan(models=models), tmp_path)
+        plan_points(ModelPlan(models=models), tmp_path)

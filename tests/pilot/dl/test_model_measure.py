@@ -12,15 +12,15 @@ from onnx import TensorProto, external_data_helper
 from small_models import convolutional
 
 from berth.pilot.dl.document import (
-    Device,
+    ComputeDevice,
+    ComputePrecision,
     MeasureOrder,
     ModelFacts,
     ModelRun,
+    ModelSource,
     Outcome,
-    Precision,
     Protocol,
     Setting,
-    Source,
     Task,
 )
 from berth.pilot.dl.measure import disturbed, environment_of, measure, runtime
@@ -55,7 +55,7 @@ def order(path: Path | str, **more: object) -> MeasureOrder:
         if key in more
     }
     given = {
-        "source": Source.ONNX,
+        "source": ModelSource.ONNX,
         "model": str(path),
         "setting": Setting(**{"batch": 2, **setting}),
         "protocol": Protocol(warmup=1, repeats=4),
@@ -110,8 +110,8 @@ def test_activations_beyond_the_cap_are_out_of_memory(stripped: Path) -> None:
     ("more", "said"),
     [
         ({"task": Task.TRAINING}, "inference only"),
-        ({"device": Device.CUDA}, "no CUDA here"),
-        ({"precision": Precision.FP16}, "float32, not fp16"),
+        ({"device": ComputeDevice.CUDA}, "no CUDA here"),
+        ({"precision": ComputePrecision.FP16}, "float32, not fp16"),
     ],
 )
 def test_what_onnxruntime_does_not_do_is_refused(

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from berth.pilot.dl.document import Protocol
-from berth.pilot.dl.meters import NoMeter, NvmlMeter, Reading, integrate, rapl
+from berth.pilot.dl.meters import EnergyReading, NoMeter, NvmlMeter, integrate, rapl
 from berth.pilot.dl.protocol import energy_measurements, follow
-from berth.pilot.dl.weights import Maker, Stub, TooLarge, check_cap
+from berth.pilot.dl.weights import RandomValues, Stub, TooLarge, check_cap
 
 
 class Counted:
@@ -37,8 +37,8 @@ class Meter:
     def start(self) -> None:
         pass
 
-    def stop(self) -> Reading:
-        return Reading(10.0, 2.0, "test")
+    def stop(self) -> EnergyReading:
+        return EnergyReading(10.0, 2.0, "test")
 
 
 def test_warm_up_runs_are_not_counted_and_each_part_is_preceded_by_rest() -> None:
@@ -144,7 +144,7 @@ def test_rapl_adds_packages_and_wraps(tmp_path: Path) -> None:
 
 
 def test_made_up_weights_keep_activations_near_one() -> None:
-    maker = Maker()
+    maker = RandomValues()
     x = maker.input("float32", (64, 512))
     for n in range(12):
         x = x @ maker.weight(Stub(f"w{n}", "float32", (512, 512)))

@@ -10,21 +10,28 @@ from pathlib import Path
 import pytest
 
 from berth.pilot.dl import meters, onnx_engine, torch_engine
-from berth.pilot.dl.document import Device, MeasureOrder, Precision, Setting, Source, Task
+from berth.pilot.dl.document import (
+    ComputeDevice,
+    ComputePrecision,
+    MeasureOrder,
+    ModelSource,
+    Setting,
+    Task,
+)
 from berth.pilot.dl.onnx_engine import Refused, bound
 
 
 def order(model: str = "torch.nn:Flatten", **setting: object) -> MeasureOrder:
     return MeasureOrder(
-        source=Source.FACTORY, model=model, input_shape=(3, 8, 8), memory_bytes=2**30,
+        source=ModelSource.FACTORY, model=model, input_shape=(3, 8, 8), memory_bytes=2**30,
         setting=Setting(**{"batch": 2, "framework": "torch", **setting}),
     )  # fmt: skip
 
 
 @pytest.mark.parametrize("optimizer", ["sgd", "adamw"])
-@pytest.mark.parametrize("precision", [Precision.FP32, Precision.BF16])
+@pytest.mark.parametrize("precision", [ComputePrecision.FP32, ComputePrecision.BF16])
 def test_a_training_step_moves_the_weights(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, optimizer: str, precision: Precision
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, optimizer: str, precision: ComputePrecision
 ) -> None:
     torch = pytest.importorskip("torch")
     (tmp_path / "own_network.py").write_text(
@@ -45,9 +52,9 @@ def test_what_torch_lacks_here_is_refused() -> None:
     torch = pytest.importorskip("torch")
     if not torch.cuda.is_available():
         with pytest.raises(Refused, match="no CUDA GPU"):
-            torch_engine.subject(order(device=Device.CUDA))
+            torch_engine.subject(order(device=ComputeDevice.CUDA))
     with pytest.raises(Refused, match="tf32"):
-        torch_engine.subject(order(precision=Precision.TF32))
+        torch_engine.subject(order(precision=ComputePrecision.TF32))
     with pytest.raises(Refused, match="no parameters to train"):
         torch_engine.subject(order(task=Task.TRAINING))
 
@@ -75,7 +82,7 @@ def test_nvml_names_the_gpu_that_an_onnx_file_runs_on(
     monkeypatch.setitem(os.environ, "CUDA_DEVICE_ORDER", "")
     for shown, handle in (("3,1", 3), ("MIG-12", "MIG-12")):
         monkeypatch.setitem(os.environ, "CUDA_VISIBLE_DEVICES", shown)
-        gpu = onnx_engine._Gpu()
+        gpu = onnx_engine._NvmlGpu()
         assert asked.pop() == handle
     assert gpu.machine().memory_bytes == 8e10
     assert gpu.machine().mig == (mig or "unknown")
@@ -139,7 +146,7 @@ class FakeModule:
 
 def test_a_gpu_is_timed_by_events_and_its_allocator_is_asked() -> None:
     torch = FakeTorch()
-    asked = order(device=Device.CUDA, precision=Precision.TF32)
+    asked = order(device=ComputeDevice.CUDA, precision=ComputePrecision.TF32)
     subject = torch_engine.TorchSubject(torch, asked, FakeModule(), ())
     subject._step = lambda: None
     assert torch.backends.cuda.matmul.allow_tf32

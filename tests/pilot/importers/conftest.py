@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from imported import SAMPLES, profiles_of
 
-from berth.pilot.importers.formats import Options
+from berth.pilot.importers.formats import ImportOptions
 from berth.pilot.profile import Profile
 
 
@@ -16,7 +16,9 @@ from berth.pilot.profile import Profile
 def sample() -> Callable[..., dict[str, Profile]]:
     """``sample("perf.csv")``: its Profiles by region."""
 
-    def read(name: str, options: Options | None = None, **wishes: object) -> dict[str, Profile]:
+    def read(
+        name: str, options: ImportOptions | None = None, **wishes: object
+    ) -> dict[str, Profile]:
         return profiles_of(SAMPLES / name, options, **wishes)
 
     return read

@@ -13,8 +13,8 @@ from imported import SAMPLES, profiles_of
 from berth.pilot.catalogue import COUNTERS, REQUIRED, alternatives, from_source, names
 from berth.pilot.errors import BerthError, DocumentError
 from berth.pilot.importers import likwid, ncu, nsys, perf_stat, valgrind_out
-from berth.pilot.importers.formats import Options
-from berth.pilot.importers.reading import Source
+from berth.pilot.importers.formats import ImportOptions
+from berth.pilot.importers.reading import ImportedFile
 from berth.pilot.profile import Profile, Quality, Target
 
 Sample = Callable[..., dict[str, Profile]]
@@ -207,7 +207,7 @@ def test_raw_events_mean_something_only_with_the_processors_family(
     plain = profiles_of(path)["(program)"]
     assert plain.value("loads") is None
     assert "r81d0" in plain.collectors[0].detail
-    told = profiles_of(path, Options(processor="intel"))["(program)"]
+    told = profiles_of(path, ImportOptions(processor="intel"))["(program)"]
     assert told.value("loads") == 7
     assert told.counters["loads"].note == "multiplexed: counted 50% of the time and scaled"
 
@@ -225,7 +225,7 @@ def test_perf_lines_that_are_no_totals_are_refused(
     written: Callable[[str, str], Path], text: str, problem: str
 ) -> None:
     with pytest.raises(DocumentError, match=problem):
-        perf_stat.read_text(Source(written("x.csv", text), text.encode(), ""))
+        perf_stat.read_text(ImportedFile(written("x.csv", text), text.encode(), ""))
 
 
 HYBRID = """\
@@ -504,10 +504,10 @@ TABLE_TEXT = st.text(
 )
 @given(text=TABLE_TEXT)
 def test_any_text_is_read_or_refused_in_words(
-    read: Callable[[Source], object], start: str, text: str
+    read: Callable[[ImportedFile], object], start: str, text: str
 ) -> None:
     try:
-        read(Source(Path("x.csv"), (start + text).encode(), ""))
+        read(ImportedFile(Path("x.csv"), (start + text).encode(), ""))
     except BerthError as error:
         assert "x.csv" in error.message
 

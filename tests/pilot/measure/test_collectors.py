@@ -10,7 +10,7 @@ import pytest
 from berth.pilot.collectors.base import Collector, Readings, Stage, measured
 from berth.pilot.collectors.registry import COLLECTORS, collector_of, names_of
 from berth.pilot.errors import UsageError
-from berth.pilot.launch import Order, Outcome
+from berth.pilot.launch import Order, ProcessResult
 from berth.pilot.options import PilotOptions, make_plan
 from berth.pilot.profile import Profile
 from berth.pilot.run import run_pilot
@@ -32,7 +32,7 @@ class Extra(Collector):
     def watch(self, shepherd_pid: int) -> None:
         self._maybe("watch")
 
-    def finish(self, outcome: Outcome) -> Readings:
+    def finish(self, outcome: ProcessResult) -> Readings:
         self._maybe("finish")
         counters = ("cpu_time_s", "moonlight")
         return Readings({name: measured("extra", 1.0) for name in counters}, "done")

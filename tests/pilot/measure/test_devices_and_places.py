@@ -18,7 +18,7 @@ from berth.pilot.collectors.cgroup import CgroupCollector, parse_pairs
 from berth.pilot.collectors.nvml import NvmlCollector
 from berth.pilot.collectors.proc import page_table_levels
 from berth.pilot.control_groups import ProcessorTime, own_group, quota_share
-from berth.pilot.launch import Order, Outcome, run_one
+from berth.pilot.launch import Order, ProcessResult, run_one
 from berth.pilot.needs import read_elf
 from berth.pilot.profile import Target
 from berth.pilot.runs_on import Overrides, container_of, detect, ranks_of
@@ -66,11 +66,11 @@ class FakeNvml:
 
 
 @pytest.fixture(scope="module")
-def outcome() -> Outcome:
+def outcome() -> ProcessResult:
     return run_one(Order(("/bin/true",), dict(os.environ)))
 
 
-def test_the_gpus_of_the_programs_processes_are_measured(outcome: Outcome) -> None:
+def test_the_gpus_of_the_programs_processes_are_measured(outcome: ProcessResult) -> None:
     nvml = NvmlCollector(library=FakeNvml(), family_of=lambda _: [41, 42])
     assert nvml.probe() is None
     nvml.prepare(Order(("true",), {}))
@@ -93,7 +93,7 @@ def test_the_benchmark_names_the_platforms_of_the_gpus() -> None:
     assert gpus_here(NvmlCollector(library=FakeNvml(broken=True))) == []
 
 
-def test_gpus_that_others_use_are_not_counted(outcome: Outcome) -> None:
+def test_gpus_that_others_use_are_not_counted(outcome: ProcessResult) -> None:
     nvml = NvmlCollector(library=FakeNvml(), family_of=lambda _: [7])
     nvml.probe()
     nvml.watch(1)
@@ -113,7 +113,7 @@ def test_a_missing_nvml_module_is_absent(monkeypatch: pytest.MonkeyPatch) -> Non
     assert "not installed" in (NvmlCollector().probe() or "")
 
 
-def test_a_control_group_is_made_read_and_removed(tmp_path: Path, outcome: Outcome) -> None:
+def test_a_control_group_is_made_read_and_removed(tmp_path: Path, outcome: ProcessResult) -> None:
     (tmp_path / "cgroup.subtree_control").write_text("cpu io memory\n")
     group = CgroupCollector(parent=tmp_path)
     assert group.probe() is None
@@ -257,7 +257,7 @@ def test_a_damaged_elf_file_never_raises(
     [("/usr/lib/libcudart.so.12", Target.CUDA), ("/opt/rocm/lib/libamdhip64.so.6", Target.HIP)],
 )
 def test_gpu_libraries_add_a_target_and_a_word_of_doubt(
-    outcome: Outcome, library: str, target: Target
+    outcome: ProcessResult, library: str, target: Target
 ) -> None:
     seen = replace(outcome, libraries=(library,))
     runs_on, warnings = detect(("/bin/true",), {}, seen, overrides=Overrides())
@@ -268,7 +268,7 @@ def test_gpu_libraries_add_a_target_and_a_word_of_doubt(
     assert (used.gpus, quiet) == (1, ())
 
 
-def test_the_users_word_on_targets_is_final(outcome: Outcome) -> None:
+def test_the_users_word_on_targets_is_final(outcome: ProcessResult) -> None:
     seen = replace(outcome, libraries=("/usr/lib/libcudart.so.12",))
     said = Overrides(targets=(Target.CUDA,))
     runs_on, warnings = detect(("/bin/true",), {}, seen, overrides=said)
@@ -276,7 +276,7 @@ def test_the_users_word_on_targets_is_final(outcome: Outcome) -> None:
     assert warnings == ()
 
 
-def test_a_plain_program_runs_on_the_cpu(outcome: Outcome) -> None:
+def test_a_plain_program_runs_on_the_cpu(outcome: ProcessResult) -> None:
     runs_on, warnings = detect(("/bin/true",), {}, outcome, overrides=Overrides())
     assert runs_on.targets == (Target.CPU,)
     assert runs_on.architecture == os.uname().machine
@@ -316,6 +316,6 @@ def test_container_images_are_named(command: str, image: str | None) -> None:
     assert container_of(command.split()) == image
 
 
-def test_a_remote_launcher_is_warned_about(outcome: Outcome) -> None:
+def test_a_remote_launcher_is_warned_about(outcome: ProcessResult) -> None:
     _, warnings = detect(("/usr/bin/srun", "./app"), {}, outcome, overrides=Overrides())
     assert any("put the pilot inside" in warning for warning in warnings)

@@ -16,7 +16,7 @@ from berth.pilot.collectors.instruction_mix import mix_of
 from berth.pilot.emulator import tool
 from berth.pilot.emulator.tool import LEAST_DOUBT, SEEN, WINDOW_DOUBT, Counts, read_counts
 from berth.pilot.errors import ToolMissing
-from berth.pilot.launch import Outcome
+from berth.pilot.launch import ProcessResult
 
 # add %rcx,%rax; mulsd (%rdi),%xmm0; jne
 CODE = ("4801c8", "f20f5907", "75f7")
@@ -151,7 +151,7 @@ def test_counts_of_ranks_that_wait_are_said_or_refused(tmp_path: Path, own: int,
         f"{100 - own} 20 0 0 0 0 0 1 c3",
     )
     (tmp_path / "out.1").write_text("\n".join((*lines, "end\n")))
-    readings = collector.finish(Outcome(exit_code=0))
+    readings = collector.finish(ProcessResult(exit_code=0))
     assert readings.failed is (own == 40)
     assert bool(readings.counters) is (own != 40)
     text = " ".join((*readings.warnings, readings.detail * readings.failed))

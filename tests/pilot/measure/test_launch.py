@@ -20,7 +20,7 @@ from berth.pilot.launch import (
     SHEPHERD,
     TAIL_BYTES,
     Order,
-    Outcome,
+    ProcessResult,
     resolve_command,
     run_one,
 )
@@ -50,7 +50,7 @@ def marked(mark: str) -> list[int]:
     return found
 
 
-def run_marked(mark: str, *command: str, **more: object) -> Outcome:
+def run_marked(mark: str, *command: str, **more: object) -> ProcessResult:
     return run_one(order(*command, env={**os.environ, "BERTH_TEST_MARK": mark}, **more))
 
 

@@ -12,13 +12,13 @@ import pytest
 from berth.pilot.documents import read_json, to_json, write_json
 from berth.pilot.launch import Order, launcher_ends, run_one
 from berth.pilot.profile import (
+    Invocation,
     Measurement,
     Profile,
     Provenance,
     Quality,
     RunsOn,
     Runtime,
-    Workload,
 )
 from berth.pilot.ranks import (
     RankCounts,
@@ -40,7 +40,7 @@ def own(monkeypatch: pytest.MonkeyPatch) -> Profile:
     return Profile(
         name="app",
         platform="here",
-        workload=Workload(command=("./app",)),
+        workload=Invocation(command=("./app",)),
         runs_on=RunsOn(ranks=4),
         runtime=Runtime(median_s=10.0, spread_s=0.0, repeats_s=(10.0,)),
         peak_memory_bytes=100.0,

@@ -15,7 +15,7 @@ import pytest
 from berth.pilot import plausible
 from berth.pilot.assemble import Extra, assemble
 from berth.pilot.host import cores
-from berth.pilot.launch import Order, Outcome, run_one
+from berth.pilot.launch import Order, ProcessResult, run_one
 from berth.pilot.native import Native
 from berth.pilot.options import PilotOptions, make_plan
 from berth.pilot.plausible import (
@@ -36,7 +36,7 @@ from berth.pilot.shepherd.threads import Threads, threads_at_exit
 Program = Callable[[str], str]
 
 
-def outcome(**changed: object) -> Outcome:
+def outcome(**changed: object) -> ProcessResult:
     base: dict[str, object] = {
         "wall_s": 10.0, "exit_code": 0, "signal": None, "cut": None, "leftover": 0,
         "output_bytes": 0, "output_tail": "", "rss_floor": 0, "rss_peak": 0, "hwm_peak": 0,
@@ -45,7 +45,7 @@ def outcome(**changed: object) -> Outcome:
         "usage": {"ru_utime": 9.5, "ru_stime": 0.2, "ru_maxrss": 10_000_000},
         "machine_s": {"busy": 10.0, "stolen": 0.0},
     }  # fmt: skip
-    return Outcome(**{**base, **changed})  # type: ignore[arg-type]
+    return ProcessResult(**{**base, **changed})  # type: ignore[arg-type]
 
 
 def counted(name: str, value: float) -> dict[str, Measurement]:

@@ -15,7 +15,7 @@ from fake_slurm import FakeSlurm
 from berth.pilot.documents import write_json
 from berth.pilot.errors import BerthError, UsageError
 from berth.pilot.platform import Platform
-from berth.pilot.profile import Profile, Provenance, RunsOn, Runtime, Target, Workload
+from berth.pilot.profile import Invocation, Profile, Provenance, RunsOn, Runtime, Target
 from berth.plugin.cli.place import command
 from berth.plugin.forecasting import forecaster_for
 from berth.plugin.report.terminal import APART
@@ -122,7 +122,7 @@ def profile(tmp_path: Path) -> str:
         schema="berth.profile/1",
         name="lu",
         platform="rome-7742",
-        workload=Workload(command=("./lu", "big one")),
+        workload=Invocation(command=("./lu", "big one")),
         runs_on=RunsOn(targets=(Target.CPU, Target.CUDA), threads=4),
         runtime=Runtime(median_s=10.0, spread_s=0.1, repeats_s=(10.0,)),
         peak_memory_bytes=1e9,
