@@ -7,27 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from berth.pilot.errors import UsageError
+from berth.pilot.errors import BerthError, UsageError
+from berth.plugin.site_file import SITE_FILE, find_site
 
 if TYPE_CHECKING:
     from berth.plugin.site.site import Site
     from berth.plugin.store import Store
     from berth.plugin.users.client import RemoteStore
-
-SITE_FILE = Path("/etc/berth/berth.toml")
-"""Path of the installed site file."""
-
-
-def find_site(site_file: Path | None) -> Site | None:
-    """Load the named site file, or else the installed one; None: no file is named or installed.
-
-    Raises DocumentError.
-    """
-    if site_file is None and not SITE_FILE.exists():
-        return None
-    from berth.plugin.site.load import load_site  # noqa: PLC0415 - the schedulers, pydantic
-
-    return load_site(site_file or SITE_FILE)
 
 
 def store_url_of(site: Site | None, store_url: str | None) -> str:
@@ -123,3 +109,10 @@ class Installation:
 
             return RemoteStore(path)
         return self.store(create=create, busy_timeout_s=busy_timeout_s)
+
+    def view_if_any(self) -> Store | RemoteStore | None:
+        """Open the store as ``view`` does; None: there is none, or it cannot be read."""
+        try:
+            return self.view()
+        except BerthError:
+            return None

@@ -15,11 +15,11 @@ from berth.pilot.errors import BerthError, UsageError
 from berth.pilot.platform import Platform
 from berth.pilot.progress import steps
 from berth.plugin.calibrate.state import BUNDLE_FOLDER, CALIBRATED, is_ours
+from berth.plugin.first_site.write import PLATFORM_FOLDER
 from berth.plugin.site.document import SiteDocument
 from berth.plugin.site.edit import changed_text, insert_after
 from berth.plugin.site.load import build_site, load_site
 from berth.plugin.site.site import Site
-from berth.plugin.site.write import PLATFORM_FOLDER
 
 
 def install(

@@ -21,7 +21,7 @@ from berth.pilot.host import gpu_driver
 from berth.pilot.network.links import LinkMeasurement
 from berth.pilot.node import NodeMeasurement
 from berth.pilot.profile import Name
-from berth.plugin.doctor.findings import Findings, warn
+from berth.plugin.findings import Findings, warn
 from berth.plugin.scheduler import Scheduler
 from berth.plugin.scheduler.facts import NodeFacts
 from berth.plugin.site.site import Site

@@ -19,7 +19,8 @@ from click.shell_completion import CompletionItem
 from berth.pilot.errors import UsageError
 from berth.pilot.plugins import Registry
 from berth.pilot.units import parse_duration_s, whole_number
-from berth.plugin.installed_site import SITE_FILE, Installation
+from berth.plugin.installed_site import Installation
+from berth.plugin.site_file import SITE_FILE
 
 if TYPE_CHECKING:
     from berth.plugin.report.parts import Part, Report, Table

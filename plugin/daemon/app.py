@@ -21,6 +21,7 @@ from berth.plugin.daemon.background import SITE_PERIOD_S, Periodic, follow_clust
 from berth.plugin.daemon.beside import ExpectedWaits, follow_jobs, follow_waits, with_waits
 from berth.plugin.daemon.core import Core
 from berth.plugin.daemon.listener import Listener
+from berth.plugin.daemon.memory_guard import beside, load_or_nobody
 from berth.plugin.daemon.messages import Job
 from berth.plugin.daemon.notify import Notifier
 from berth.plugin.daemon.outcomes import follow_outcomes
@@ -28,7 +29,6 @@ from berth.plugin.daemon.server import End
 from berth.plugin.daemon.spool import spool_path
 from berth.plugin.daemon.view import Kept, SiteView, killed
 from berth.plugin.outcomes.failed_at_once import FailedAtOnce
-from berth.plugin.right_sizing.guard import beside, load_or_nobody
 from berth.plugin.scheduler import SCHEDULERS, ReadStates, state_reader
 from berth.plugin.scheduler.registry import open_scheduler
 from berth.plugin.scheduler.ruled_out import load as load_ruled_out

@@ -11,12 +11,12 @@ from collections.abc import Callable
 from types import MappingProxyType
 
 from berth.pilot.errors import BerthError
+from berth.plugin.daemon.memory_guard import Guard
 from berth.plugin.daemon.service import Service
 from berth.plugin.daemon.shelf import Shelf
 from berth.plugin.daemon.view import Snapshot
 from berth.plugin.daemon.worker import Worker
 from berth.plugin.host import HOST, Clock, Host
-from berth.plugin.right_sizing.guard import Guard
 from berth.plugin.scheduler.states import ReadStates
 from berth.plugin.store.store import Store
 

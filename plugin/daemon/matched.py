@@ -8,16 +8,16 @@ from dataclasses import replace
 from functools import cached_property
 
 from berth.plugin.daemon import requests
-from berth.plugin.daemon.fingerprint import fingerprint
 from berth.plugin.daemon.messages import Job
 from berth.plugin.daemon.shelf import Shelf
+from berth.plugin.fingerprint import fingerprint
 from berth.plugin.history.matching import (
     JobDescription,
     describe_job,
     match_keys,
     unknown_program,
 )
-from berth.plugin.history.programs import ProgramRules, texts_of_script
+from berth.plugin.site.programs import ProgramRules, texts_of_script
 
 
 class PastJobKeys:

@@ -9,7 +9,7 @@ from typing import Any
 
 from berth.plugin.daemon.replies import Edits
 from berth.plugin.history.matching import JobDescription
-from berth.plugin.history.reading import LONGEST_NAME
+from berth.plugin.scheduler.past_jobs import LONGEST_NAME
 from berth.plugin.store.records import DecisionRecord
 from berth.policies.codes import Code
 from berth.policies.values import Decision, Mode, Ranked, Request

@@ -17,6 +17,14 @@ from dataclasses import replace
 from berth.pilot.version import VERSION
 from berth.plugin.daemon import replies, requests
 from berth.plugin.daemon.filter_breaker import Breakers
+from berth.plugin.daemon.fitting import (
+    Watch,
+    failed_in_slice,
+    fit,
+    need_of,
+    slice_key,
+    wants_slices,
+)
 from berth.plugin.daemon.identifiers import Identifiers
 from berth.plugin.daemon.matched import PastJobKeys, matched_workload
 from berth.plugin.daemon.messages import Ask, Refusal, parse
@@ -39,14 +47,6 @@ from berth.plugin.daemon.verdicts import (
 from berth.plugin.daemon.view import Kept, SiteView, Snapshot, killed
 from berth.plugin.history.matching import JobDescription, workload_key
 from berth.plugin.host import HOST, Host
-from berth.plugin.right_sizing.fitting import (
-    Watch,
-    failed_in_slice,
-    fit,
-    need_of,
-    slice_key,
-    wants_slices,
-)
 from berth.plugin.usernames import UserNames
 from berth.plugin.workloads.names import resolved
 from berth.policies.codes import BY_FIT, Code

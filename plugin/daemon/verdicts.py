@@ -6,13 +6,13 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from berth.plugin.daemon import replies, requests
+from berth.plugin.daemon.fitting import Fit
 from berth.plugin.daemon.matched import PastJobKeys
 from berth.plugin.daemon.messages import Ask, Job
 from berth.plugin.daemon.shelf import Shelf
 from berth.plugin.daemon.view import Kept, SiteView, Snapshot
-from berth.plugin.history.programs import manager_that_asks_by_queue
-from berth.plugin.right_sizing.fitting import Fit
 from berth.plugin.site.document import Show
+from berth.plugin.site.programs import manager_that_asks_by_queue
 from berth.plugin.workloads.names import may_use
 from berth.policies.codes import Code
 from berth.policies.values import Decision, Mode, Request

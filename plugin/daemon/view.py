@@ -11,12 +11,12 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import NamedTuple
 
+from berth.plugin.daemon.memory_guard import Guard
 from berth.plugin.daemon.messages import Job
-from berth.plugin.history.programs import SHIPPED_ONLY, ProgramRules
 from berth.plugin.host import HOST, Files
-from berth.plugin.right_sizing.guard import Guard
 from berth.plugin.scheduler import Scheduler
 from berth.plugin.site.document import RightSizing, Show, SlicesFromUse
+from berth.plugin.site.programs import SHIPPED_ONLY, ProgramRules
 from berth.policies.decide import Decider
 from berth.policies.values import CandidateState, Mode, OwnQueue
 

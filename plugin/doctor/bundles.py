@@ -10,9 +10,9 @@ from berth.pilot.errors import BerthError
 from berth.pilot.instruction_sets import unknown
 from berth.plugin.bundle_readers import reader_of
 from berth.plugin.calibrate.state import CALIBRATED, program_bundle
-from berth.plugin.doctor.findings import Findings, fail, ok, warn
+from berth.plugin.findings import Findings, fail, ok, warn
+from berth.plugin.first_site.stub import STUB_MARK
 from berth.plugin.site.site import Site
-from berth.plugin.site.stub import STUB_MARK
 from berth.plugin.store import ForecastRecord
 from berth.predictor.core.bundle import (
     SHIPPED_BUNDLES,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from berth.pilot.errors import SchedulerError, ToolMissing
 from berth.pilot.units import format_bytes
-from berth.plugin.doctor.findings import Findings, fail, ok, warn
+from berth.plugin.findings import Findings, fail, ok, warn
 from berth.plugin.scheduler import ClusterFacts, NodeFacts, Scheduler, states_of
 from berth.plugin.scheduler.states import own_queues_of
 from berth.plugin.site.site import Site

@@ -16,7 +16,7 @@ from pathlib import Path
 from berth.pilot.version import VERSION
 from berth.plugin.daemon.app import uids_of
 from berth.plugin.daemon.client import ask
-from berth.plugin.doctor.findings import (
+from berth.plugin.findings import (
     LOOK,
     READ,
     WRITE,
@@ -28,8 +28,8 @@ from berth.plugin.doctor.findings import (
     wall_before,
     warn,
 )
+from berth.plugin.first_site.write import PLATFORM_FOLDER
 from berth.plugin.site.site import Site
-from berth.plugin.site.write import PLATFORM_FOLDER
 from berth.plugin.store.database import Database
 
 LONG_REFRESHES = 3.0

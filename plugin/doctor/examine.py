@@ -27,7 +27,6 @@ from berth.plugin.doctor.daemon import (
     check_socket,
     check_users,
 )
-from berth.plugin.doctor.findings import Finding, Findings, Status, fail, ok, warn
 from berth.plugin.doctor.settings import check_paths, check_settings
 from berth.plugin.doctor.store import (
     check_disk,
@@ -36,6 +35,7 @@ from berth.plugin.doctor.store import (
     check_store,
 )
 from berth.plugin.doctor.usage import check_usage
+from berth.plugin.findings import Finding, Findings, Status, fail, ok, warn
 from berth.plugin.scheduler import Scheduler
 from berth.plugin.scheduler.registry import open_scheduler
 from berth.plugin.site.site import Site

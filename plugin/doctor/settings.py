@@ -12,7 +12,7 @@ import stat
 from collections.abc import Iterable
 from pathlib import Path
 
-from berth.plugin.doctor.findings import Findings, fail, warn
+from berth.plugin.findings import Findings, fail, warn
 from berth.plugin.site.site import Site
 from berth.plugin.store.database import Database
 from berth.policies.codes import Code

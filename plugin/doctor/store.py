@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from berth.plugin.daemon.spool import spool_path
 from berth.plugin.doctor.bundles import check_forecasts
-from berth.plugin.doctor.findings import Findings, fail, ok, warn
+from berth.plugin.findings import Findings, fail, ok, warn
 from berth.plugin.site.site import Site
 from berth.plugin.store import Store
 from berth.plugin.store.database import Database

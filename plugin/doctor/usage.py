@@ -6,8 +6,8 @@ import time
 from contextlib import closing
 
 from berth.pilot.usage.record import JOB_END
-from berth.plugin.doctor.findings import Findings, ok, warn
 from berth.plugin.doctor.store import opened
+from berth.plugin.findings import Findings, ok, warn
 from berth.plugin.site.site import Site
 
 _RECENT_S = 86_400.0

@@ -6,7 +6,7 @@ import json
 import tomllib
 from pathlib import Path
 
-from berth.plugin.doctor.findings import Finding, Findings, Status, ok, warn
+from berth.plugin.findings import Finding, Findings, Status, ok, warn
 from berth.plugin.flux.commands import ask
 from berth.plugin.site.site import Site
 

@@ -20,9 +20,9 @@ from berth.plugin.flux import commands
 from berth.plugin.flux.frobnicator import value_at
 from berth.plugin.flux.outcomes import parse_outcomes
 from berth.plugin.flux.present_jobs import job_number
-from berth.plugin.history.reading import SINGLETON, ReadJobs, Unreadable, checked_times, name_of
 from berth.plugin.scheduler.host_lists import idset
 from berth.plugin.scheduler.node_kinds import recorded_nodes
+from berth.plugin.scheduler.past_jobs import SINGLETON, ReadJobs, Unreadable, checked_times, name_of
 from berth.plugin.store.records import PastJobRecord
 
 SQLITE = "SQLite format 3"

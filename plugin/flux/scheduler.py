@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from berth.pilot.errors import BerthError, SchedulerError
-from berth.plugin.doctor.findings import Findings
+from berth.plugin.findings import Findings
 from berth.plugin.flux import commands, past_jobs, present_jobs
 from berth.plugin.flux.cluster import read_cluster
 from berth.plugin.flux.jobspec import flux_submit, node_batch, workers_batches
@@ -33,7 +33,7 @@ from berth.policies.limits import Rights
 from berth.policies.values import Edit, Request
 
 if TYPE_CHECKING:
-    from berth.plugin.history.reading import ReadJobs
+    from berth.plugin.scheduler.past_jobs import ReadJobs
     from berth.plugin.site.site import Site
     from berth.policies.mig import Layout
 

@@ -17,7 +17,7 @@ from typing import Any
 
 from berth.pilot.usage.record import JOB_END, VALUES, Usage, of_job
 from berth.plugin.history.matching import JobDescription
-from berth.plugin.history.reading import name_of
+from berth.plugin.scheduler.past_jobs import name_of
 from berth.plugin.store import Store
 from berth.plugin.store.records import OutcomeRecord, PastJobRecord
 

@@ -26,7 +26,7 @@ from berth.pilot.importers.foreign import (
 )
 from berth.pilot.progress import steps
 from berth.plugin.history.pbs import PBS, read_pbs
-from berth.plugin.history.reading import ReadJobs, Unreadable, checked_times, text_of
+from berth.plugin.scheduler.past_jobs import ReadJobs, Unreadable, checked_times, text_of
 from berth.plugin.scheduler.registry import SCHEDULERS, scheduler_named
 from berth.plugin.store.records import PastJobRecord
 

@@ -14,8 +14,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from berth.plugin.daemon.fingerprint import normalised
-from berth.plugin.history.programs import telling_name
+from berth.plugin.fingerprint import normalised
+from berth.plugin.site.programs import telling_name
 
 _DIGITS = re.compile(r"\d+")
 _MINUTE_S = 60.0

@@ -12,7 +12,7 @@ import math
 from collections.abc import Mapping, Sequence
 
 from berth.pilot.errors import DocumentError
-from berth.plugin.history.reading import ReadJobs, Unreadable, cells_of, checked_times, name_of
+from berth.plugin.scheduler.past_jobs import ReadJobs, Unreadable, cells_of, checked_times, name_of
 from berth.plugin.store.records import PastJobRecord
 
 OPENB = "openb"

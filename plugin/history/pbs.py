@@ -12,8 +12,8 @@ import re
 from collections.abc import Iterable, Mapping
 
 from berth.pilot.progress import steps
-from berth.plugin.history.reading import ReadJobs, Unreadable, checked_times, name_of
 from berth.plugin.scheduler.node_kinds import recorded_nodes
+from berth.plugin.scheduler.past_jobs import ReadJobs, Unreadable, checked_times, name_of
 from berth.plugin.store.records import PastJobRecord
 
 PBS = "pbs"

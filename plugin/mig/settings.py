@@ -17,7 +17,8 @@ from berth.pilot.document_errors import unknown_key
 from berth.pilot.documents import Document, read_toml
 from berth.pilot.errors import DocumentError, UsageError
 from berth.plugin.mig.node import AbsolutePath, NodeSettings
-from berth.plugin.scheduler.registry import SCHEDULERS, own_table, scheduler_named
+from berth.plugin.scheduler.registry import SCHEDULERS, scheduler_named
+from berth.plugin.site.schedulers import own_table
 
 PATH = Path("/etc/berth/mig.toml")
 SCHEMA = "berth.mig/1"
@@ -102,7 +103,9 @@ def read_settings(path: Path) -> MigSettings:
             model = scheduler_named(name).mig_settings()
         except UsageError as error:
             raise DocumentError(path, error.message, key=name) from None
-        node = own_table(name, table, model, source=path)
+        table_of_node = own_table(name, table, model, source=path)
+        assert isinstance(table_of_node, NodeSettings)  # noqa: S101 - the scheduler's promise
+        node = table_of_node
     return settings if node is None else settings.in_scheduler(node)
 
 

@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -20,7 +20,6 @@ from berth.plugin.replay.present import InTheirQueues, PresentQueue
 from berth.plugin.scheduler import PresentJob
 from berth.plugin.store import DecisionRecord, Store
 from berth.plugin.store.records import EndedJob
-from berth.plugin.users.client import RemoteStore
 from berth.policies.replay import Settings, Trace
 from berth.policies.replay.deciding import Decided
 from berth.policies.replay.live import SAMPLES, Foreseen, Times, foresee, wait_table
@@ -49,6 +48,23 @@ _WORK = 30_000
 _FEWEST = 8
 
 
+class DecisionLookup(Protocol):
+    """Decisions by their id."""
+
+    def get(self, decision: str, /) -> DecisionRecord | None:
+        """Return the decision with this id; None: there is none that the caller may see."""
+        ...
+
+
+class StoreView(Protocol):
+    """What this user may read of the store: the store itself, or what serves users."""
+
+    @property
+    def decisions(self) -> DecisionLookup:
+        """Return the stored decisions."""
+        ...
+
+
 class Known(NamedTuple):
     """The expected run times of the jobs, and how many of them Berth predicted."""
 
@@ -60,7 +76,7 @@ class Known(NamedTuple):
 
 
 def expected_times(
-    present: PresentQueue, store: Store | RemoteStore | None, candidates: Sequence[Candidate] = ()
+    present: PresentQueue, store: StoreView | None, candidates: Sequence[Candidate] = ()
 ) -> Known:
     """Return the jobs' total run times: predicted by Berth's decisions, else from the users' past
     jobs.
@@ -120,7 +136,7 @@ def with_hidden(present: PresentQueue, times: Times) -> Times:
 
 
 def _decisions_of(
-    jobs: Sequence[PresentJob], store: Store | RemoteStore | None
+    jobs: Sequence[PresentJob], store: StoreView | None
 ) -> Mapping[str, DecisionRecord]:
     """Return, by id, the stored decisions that these jobs refer to."""
     wanted = {job.decision for job in jobs if job.decision is not None}
@@ -151,7 +167,7 @@ def _ranked(record: DecisionRecord | None) -> list[Mapping[str, Any]]:
 
 
 def _by_last(
-    jobs: Sequence[PresentJob], store: Store | RemoteStore | None, now_s: float
+    jobs: Sequence[PresentJob], store: StoreView | None, now_s: float
 ) -> Mapping[int, float]:
     """Return, by row of the job, the mean of the last ``LAST`` run times of the job's user."""
     if not isinstance(store, Store):
@@ -169,7 +185,7 @@ def _last_of_users(ended: Iterable[EndedJob]) -> Mapping[str, float]:
     return {user: sum(last) / len(last) for user, last in times.items()}
 
 
-def _shares(jobs: Sequence[PresentJob], store: Store | RemoteStore | None) -> list[_Shares]:
+def _shares(jobs: Sequence[PresentJob], store: StoreView | None) -> list[_Shares]:
     """Return the low, middle and high fraction of the time limit that each job is expected to
     use."""
     shares: dict[str, _Shares] = {}

@@ -20,9 +20,9 @@ from berth.pilot.importers.foreign import Purpose
 from berth.plugin.history.files import FORMATS as OWN_FORMATS
 from berth.plugin.history.files import kind_of, lines_of, read_past_jobs
 from berth.plugin.history.openb import OPENB, read_openb
-from berth.plugin.history.reading import ENDED, SINGLETON, ReadJobs, Unreadable, why_none
 from berth.plugin.replay.tables import read_job_table, with_times
 from berth.plugin.scheduler import Scheduler
+from berth.plugin.scheduler.past_jobs import ENDED, SINGLETON, ReadJobs, Unreadable, why_none
 from berth.plugin.scheduler.registry import SCHEDULERS, open_scheduler
 from berth.plugin.site.site import Site
 from berth.plugin.store.records import PastJobRecord

@@ -9,14 +9,12 @@ from pathlib import Path
 import numpy as np
 
 from berth.pilot.errors import BerthError, UsageError
-from berth.plugin.installed_site import Installation, find_site
-from berth.plugin.replay.live import Known, expected_times, next_hours
+from berth.plugin.replay.live import Known, StoreView, expected_times, next_hours
 from berth.plugin.replay.past import site_scheduler
 from berth.plugin.replay.present import PresentQueue, present_queue
 from berth.plugin.scheduler import Scheduler
 from berth.plugin.site.site import Site
-from berth.plugin.store import Store
-from berth.plugin.users.client import RemoteStore
+from berth.plugin.site_file import find_site
 from berth.policies.objectives import OBJECTIVES
 from berth.policies.replay import Settings
 from berth.policies.replay.inputs import LARGER, REASONS
@@ -47,18 +45,18 @@ class Live:
 
 
 def live_replays(
-    site_file: Path | None,
-    store_url: str | None,
+    site: Site | None,
+    store: StoreView | None,
     backfills: Sequence[str] = (),
     policies: Sequence[str] = (),
 ) -> Live:
-    """Simulate the current queue's next hours; this takes some seconds for many jobs. Raises
-    BerthError."""
-    site = find_site(site_file)
+    """Simulate the current queue's next hours; this takes some seconds for many jobs.
+
+    ``store``: decisions and past jobs; None: there are no predictions. Raises BerthError.
+    """
     scheduler = site_scheduler(site)
     present = _present(scheduler, site)
     candidates = () if site is None else site.candidates
-    store = None if site is None and store_url is None else _store(site_file, store_url)
     known = expected_times(present, store, candidates)
     replays: list[tuple[str, Foreseen]] = []
     for name in backfills or [scheduler.replayed_as]:
@@ -77,7 +75,7 @@ def live_replays(
 
 
 def start_of(
-    job_id: str, site_file: Path | None, store: Store | RemoteStore
+    job_id: str, site_file: Path | None, store: StoreView
 ) -> tuple[Start | None, str | None]:
     """Return the predicted start of a waiting job, or None and the reason for having no estimate.
 
@@ -117,14 +115,6 @@ def _present(scheduler: Scheduler, site: Site | None) -> PresentQueue:
         () if site is None else site.candidates,
         scheduler.reservations(),
     )
-
-
-def _store(site_file: Path | None, store_url: str | None) -> Store | RemoteStore | None:
-    """Open the store; None: the store cannot be read, so the replay has no predictions."""
-    try:
-        return Installation(site_file, store_url).view()
-    except BerthError:
-        return None
 
 
 def why_never(present: PresentQueue, foreseen: Foreseen, row: int) -> str:

@@ -28,9 +28,9 @@ import numpy as np
 from berth.pilot.errors import BerthError, DocumentError, UsageError
 from berth.pilot.units import parse_duration_s
 from berth.plugin.history.files import lines_of
-from berth.plugin.history.reading import ReadJobs, Unreadable
 from berth.plugin.scheduler import ClusterFacts
 from berth.plugin.scheduler.facts import ReservationFacts
+from berth.plugin.scheduler.past_jobs import ReadJobs, Unreadable
 from berth.plugin.scheduler.states import nodes_of
 from berth.policies.replay.changes import nodes_in
 from berth.policies.replay.cluster import Cluster, Failure, Reservation

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from berth.plugin.doctor.findings import Finding
+from berth.plugin.findings import Finding
 from berth.plugin.report.parts import Column, Part, Table
 
 FINDINGS: tuple[Column[Finding], ...] = (

@@ -9,7 +9,7 @@ from typing import Any
 
 from berth.pilot.errors import BerthError
 from berth.pilot.units import counted
-from berth.plugin.doctor.findings import Finding, Status, worst_first
+from berth.plugin.findings import Finding, Status, worst_first
 from berth.plugin.outcomes.accuracy import MOST_COUNTED, newest_jobs, newest_only, summarise
 from berth.plugin.report.of_gain import GROUNDS, gain_part
 from berth.plugin.report.of_installation import FINDINGS

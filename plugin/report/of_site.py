@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from berth.plugin.calibrate.state import FOLDER, Folder, program_bundle
-from berth.plugin.doctor.findings import Finding, worst_first
+from berth.plugin.findings import Finding, worst_first
+from berth.plugin.first_site.stub import STUB_MARK
 from berth.plugin.learning.shown import NewestJobs
 from berth.plugin.outcomes.accuracy import (
     MOST,
@@ -41,7 +42,6 @@ from berth.plugin.report.parts import (
     sentence,
 )
 from berth.plugin.site import Site
-from berth.plugin.site.stub import STUB_MARK
 from berth.plugin.store import Store
 from berth.plugin.store.records import EndedJob
 from berth.policies.values import Candidate

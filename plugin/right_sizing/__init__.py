@@ -1,6 +1,3 @@
-"""Right-sizing of memory: advice at submission, and smaller memory requests for users who want
-them.
-
-``needs`` learns the largest peaks of past jobs, ``fitting`` compares a new job's request with them,
-and ``guard`` is the state file of the helper that restores requests which were made too small.
+"""What past jobs needed, as advice: ``needs`` learns the largest memory peaks, ``slices`` finds the
+MIG slice that would do. ``daemon.fitting`` uses both when a job is submitted.
 """

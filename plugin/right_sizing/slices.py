@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from berth.pilot.errors import UsageError
 from berth.pilot.units import format_bytes
+from berth.plugin.daemon.fitting import SLICE_WISH
 from berth.plugin.history.workloads import stored_name_of
 from berth.plugin.mig.recommending import Predictions
-from berth.plugin.right_sizing.fitting import SLICE_WISH
 from berth.plugin.scheduler.registry import SCHEDULERS
 from berth.plugin.site.site import Site
 from berth.plugin.store import Store

@@ -13,11 +13,11 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from berth.pilot.documents import Document
 from berth.pilot.errors import UsageError
-from berth.plugin.doctor.findings import Findings
+from berth.plugin.findings import Findings
 from berth.plugin.scheduler.facts import ClusterFacts, ReservationFacts
 from berth.plugin.scheduler.jobs import (
     ENDED,
@@ -30,12 +30,12 @@ from berth.plugin.scheduler.jobs import (
     Replacing,
     WorkersJob,
 )
+from berth.plugin.scheduler.past_jobs import ReadJobs
+from berth.plugin.site.schedulers import SchedulerTraits
+from berth.plugin.site.site import Site
 from berth.policies.values import Edit, Request
 
 if TYPE_CHECKING:
-    from berth.plugin.history.reading import ReadJobs
-    from berth.plugin.mig.node import NodeSettings
-    from berth.plugin.site.site import Site
     from berth.policies.mig import Layout
 
 
@@ -57,54 +57,12 @@ class PilotPlan(Protocol):
         ...
 
 
-class NoSettings(Document):
-    """Empty settings, for a scheduler without a table of its own in the site file."""
-
-
-class Scheduler(Protocol):
+class Scheduler(SchedulerTraits, Protocol):
     """The interface to one scheduler, such as Slurm.
 
     An entry point of the group ``berth.schedulers`` names the class. All methods raise
     SchedulerError or ToolMissing where the scheduler cannot be reached, and UsageError for a
     feature that the scheduler lacks.
-    """
-
-    name: ClassVar[str]
-    """The scheduler's name in the site file and the submit protocol: lower case, one word."""
-    title: ClassVar[str]
-    """The scheduler's name in sentences, for example ``Slurm``."""
-    queue_word: ClassVar[str] = "queue"
-    """The scheduler's word for a queue, such as ``partition``; ``--WORD=auto`` lets Berth choose.
-    """
-    config_file: ClassVar[str] = "the scheduler's configuration"
-    """What sentences call the file that defines the queues, for example ``slurm.conf``."""
-    daemon_users: ClassVar[tuple[str, ...]] = ()
-    """Users that may query the daemon if the site file names none; empty: the user named ``name``.
-    """
-    opt_out: ClassVar[str] = "BERTH_WORKLOAD=off"
-    """What a submitter writes so that Berth leaves that one job unchanged."""
-    typed_gpus: ClassVar[bool] = False
-    """True: GPUs and slices have types (``gpu:h100``); False: all GPUs of a node count as
-    ``gpu``.
-    """
-    lists_queues: ClassVar[bool] = False
-    """True: a job may name several queues, separated by commas, and starts in the first that has
-    room.
-    """
-    stamps_are_private: ClassVar[bool] = False
-    """True: users can neither write the comment that holds Berth's decision id nor copy it to a
-    job.
-    """
-    replayed_as: ClassVar[str] = "easy"
-    """The backfill algorithm of ``policies.replay`` that is closest to this scheduler's."""
-    pair_launcher: ClassVar[str | None] = None
-    """Command that starts ranks on both nodes of a two-node job: ``{ranks}`` in all, ``{each}`` per
-    node.
-    """
-    job_variable: ClassVar[str | None] = None
-    """Environment variable that holds a running job's id."""
-    settings_type: ClassVar[type[Document]] = NoSettings
-    """The type of the scheduler's own table in the site file; the table bears the scheduler's name.
     """
 
     def __init__(self, settings: Any = None) -> None:
@@ -317,8 +275,8 @@ class Scheduler(Protocol):
         """
         raise UsageError(f"pending jobs of {self.title} cannot be changed")
 
-    def mig_settings(self) -> type[NodeSettings]:
-        """Return the type of the scheduler's table in ``mig.toml``: how a node offers slices to
-        jobs.
+    def mig_settings(self) -> type[Document]:
+        """Return the type of the scheduler's table in ``mig.toml``, a ``mig.node.NodeSettings``:
+        how a node offers slices to jobs.
         """
         raise UsageError(f"Berth does not cut the GPUs of nodes under {self.title}")

@@ -14,10 +14,10 @@ from pathlib import Path
 
 from berth.pilot.errors import DocumentError, UsageError
 from berth.pilot.platform import Platform, PlatformKind
-from berth.plugin.scheduler.protocol import Scheduler
 from berth.plugin.site.candidate_tables import CandidateTable, SlicesTable
 from berth.plugin.site.document import EnergyTable, SiteDocument
 from berth.plugin.site.energy import powers
+from berth.plugin.site.schedulers import SchedulerTraits
 from berth.policies.carbon import Intensity
 from berth.policies.values import Candidate, Translation
 from berth.predictor.hardware.mig.geometry import SliceProfile
@@ -37,7 +37,7 @@ _PADDING = re.compile(r"gpu:off\d+")
 
 def candidates_of(
     document: SiteDocument,
-    scheduler: type[Scheduler],
+    scheduler: type[SchedulerTraits],
     platforms: dict[str, Platform],
     path: Path,
     carbon: Intensity | None,
@@ -131,7 +131,7 @@ def _of_profile(
 
 
 def _in_own_terms(
-    scheduler: type[Scheduler],
+    scheduler: type[SchedulerTraits],
     table: CandidateTable,
     platforms: Mapping[str, Platform],
     key: str,

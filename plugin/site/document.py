@@ -15,9 +15,9 @@ from berth.pilot.documents import Document
 from berth.pilot.errors import UsageError
 from berth.pilot.plugins import Registry
 from berth.pilot.profile import Name, NonNegative, Positive
-from berth.plugin.history.programs import FIELDS, compiled_by_re2
-from berth.plugin.scheduler.registry import DEFAULT, SCHEDULERS
 from berth.plugin.site.candidate_tables import CandidateTable, Names, PlatformTable, Text
+from berth.plugin.site.programs import FIELDS, compiled_by_re2
+from berth.plugin.site.schedulers import DEFAULT, SCHEDULER_TRAITS
 from berth.policies.codes import Code
 from berth.policies.objectives import OBJECTIVES
 from berth.policies.settings import SliceAim, UntypedGpus
@@ -64,7 +64,7 @@ class SiteTable(Document):
     @field_validator("scheduler")
     @classmethod
     def _known(cls, value: str) -> str:
-        return _registered(SCHEDULERS, value)
+        return _registered(SCHEDULER_TRAITS, value)
 
 
 class WeightsTable(Document):

@@ -15,13 +15,12 @@ from berth.pilot.document_errors import unknown_key
 from berth.pilot.documents import Document, read_json, read_toml
 from berth.pilot.errors import BerthError, DocumentError, UsageError
 from berth.pilot.platform import Platform
-from berth.plugin.history.programs import FIELDS, ProgramRules, compiled_by_re2, rule
-from berth.plugin.scheduler.protocol import Scheduler
-from berth.plugin.scheduler.registry import SCHEDULERS, own_table
 from berth.plugin.site.candidate_tables import PlatformTable
 from berth.plugin.site.candidates import candidates_of, platform_named, unknown_platform
 from berth.plugin.site.document import DaemonTable, FitTable, GateTable, PolicyTable, SiteDocument
 from berth.plugin.site.energy import intensity
+from berth.plugin.site.programs import FIELDS, ProgramRules, compiled_by_re2, rule
+from berth.plugin.site.schedulers import SCHEDULER_TRAITS, SchedulerTraits, own_table
 from berth.plugin.site.site import DaemonSettings, Site
 from berth.plugin.site.speed import with_speed_ranks
 from berth.policies import digest
@@ -49,7 +48,7 @@ def demo_site() -> Site:
 def build_site(document: SiteDocument, path: Path) -> Site:
     """Return the Site that ``document``, read from ``path``, describes. Raises DocumentError."""
     platforms = _platforms(document, path)
-    scheduler = SCHEDULERS.load(document.site.scheduler)
+    scheduler = SCHEDULER_TRAITS.load(document.site.scheduler)
     settings = _scheduler_settings(document, scheduler, path)
     carbon = intensity(document.energy, path)
     candidates = candidates_of(document, scheduler, platforms, path, carbon)
@@ -119,12 +118,12 @@ def _programs(document: SiteDocument, path: Path) -> ProgramRules:
 
 
 def _scheduler_settings(
-    document: SiteDocument, scheduler: type[Scheduler], path: Path
+    document: SiteDocument, scheduler: type[SchedulerTraits], path: Path
 ) -> Document | None:
     """Return the scheduler's own table, checked by that scheduler's schema; None: the file has
     none."""
     for name, table in (document.model_extra or {}).items():
-        if name != scheduler.name and name not in SCHEDULERS.names():
+        if name != scheduler.name and name not in SCHEDULER_TRAITS.names():
             raise unknown_key(path, name, SiteDocument)
         if name != scheduler.name:
             raise DocumentError(
@@ -201,7 +200,7 @@ def _check_auto(document: SiteDocument, auto: str | None, path: Path) -> None:
             )
 
 
-def _daemon(table: DaemonTable, scheduler: type[Scheduler], path: Path) -> DaemonSettings:
+def _daemon(table: DaemonTable, scheduler: type[SchedulerTraits], path: Path) -> DaemonSettings:
     settings = table.model_dump(exclude={"sharing"})
     for name in ("socket", "user_socket", "kill_switch", "ruled_out"):
         settings[name] = _beside(path, settings[name])
@@ -212,7 +211,7 @@ def _daemon(table: DaemonTable, scheduler: type[Scheduler], path: Path) -> Daemo
 
 
 def _policy(
-    table: PolicyTable, fit: FitTable, gate: GateTable, scheduler: type[Scheduler]
+    table: PolicyTable, fit: FitTable, gate: GateTable, scheduler: type[SchedulerTraits]
 ) -> PolicySettings:
     return PolicySettings(
         list_queues=scheduler.lists_queues,

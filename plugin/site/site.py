@@ -8,7 +8,6 @@ from pathlib import Path
 
 from berth.pilot.documents import Document
 from berth.pilot.platform import Platform
-from berth.plugin.history.programs import ProgramRules
 from berth.plugin.site.document import (
     Coverage,
     LearningTable,
@@ -16,6 +15,7 @@ from berth.plugin.site.document import (
     Show,
     SlicesFromUse,
 )
+from berth.plugin.site.programs import ProgramRules
 from berth.policies.settings import PolicySettings
 from berth.policies.values import Candidate, Mode
 

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from berth.pilot.errors import SchedulerError, ToolMissing
 from berth.plugin.daemon.app import uids_of
-from berth.plugin.doctor.findings import (
+from berth.plugin.findings import (
     READ,
     WRITE,
     Findings,

@@ -107,7 +107,7 @@ def putback_list(site_file: Path, json_: bool) -> None:
     import json  # noqa: PLC0415
     from dataclasses import asdict  # noqa: PLC0415
 
-    from berth.plugin.right_sizing import guard  # noqa: PLC0415
+    from berth.plugin.daemon import memory_guard as guard  # noqa: PLC0415
     from berth.plugin.scheduler import ruled_out  # noqa: PLC0415
     from berth.plugin.site import load_site  # noqa: PLC0415
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from berth.pilot.errors import UsageError
-from berth.plugin.doctor.findings import Findings, fail, ok, warn
+from berth.plugin.findings import Findings, fail, ok, warn
 from berth.plugin.site.site import Site
 
 FILTER_PATH = Path(__file__).with_name("job_submit.lua")
@@ -62,7 +62,7 @@ def filter_config(site: Site) -> str:
 def check(site: Site) -> Findings:
     """Check for ``berth site doctor`` that the filter's configuration agrees with the site file."""
     from berth.plugin.daemon.app import uids_of  # noqa: PLC0415 - doctor only
-    from berth.plugin.doctor.findings import READ, barred  # noqa: PLC0415
+    from berth.plugin.findings import READ, barred  # noqa: PLC0415
 
     path = Path(os.environ.get("BERTH_FILTER_CONFIG") or _CONFIG_PATH)
     advice = f"berth site slurm filter-config --site {site.source} > {path}"

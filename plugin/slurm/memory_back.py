@@ -27,8 +27,8 @@ from pathlib import Path
 from pydantic import TypeAdapter
 
 from berth.pilot.errors import BerthError
-from berth.plugin.right_sizing import guard
-from berth.plugin.right_sizing.guard import Guard
+from berth.plugin.daemon import memory_guard as guard
+from berth.plugin.daemon.memory_guard import Guard
 from berth.plugin.scheduler.helper_files import read_helper_file, write_helper_file
 from berth.plugin.slurm import commands
 from berth.plugin.slurm.commands import read_configuration

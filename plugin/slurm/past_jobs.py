@@ -19,11 +19,11 @@ from pathlib import PurePosixPath
 from berth.pilot import progress
 from berth.pilot.errors import DocumentError
 from berth.plugin.history.matching import JobDescription, describe_job, plain_name
-from berth.plugin.history.programs import LONGEST_TEXT, JobTexts, image_in, texts_of_script
-from berth.plugin.history.reading import SINGLETON, ReadJobs, Unreadable, checked_times, name_of
 from berth.plugin.history.usage_files import jobstats
 from berth.plugin.history.usage_files.reading import ReadUsages
 from berth.plugin.scheduler.node_kinds import recorded_nodes
+from berth.plugin.scheduler.past_jobs import SINGLETON, ReadJobs, Unreadable, checked_times, name_of
+from berth.plugin.site.programs import LONGEST_TEXT, JobTexts, image_in, texts_of_script
 from berth.plugin.slurm import commands, submitted
 from berth.plugin.slurm.records import (
     Record,

@@ -14,7 +14,7 @@ from typing import Any
 
 from berth.pilot import progress
 from berth.pilot.errors import DocumentError
-from berth.plugin.history.reading import ReadJobs, Unreadable
+from berth.plugin.scheduler.past_jobs import ReadJobs, Unreadable
 from berth.plugin.slurm.past_jobs import RecordReading
 from berth.plugin.slurm.records import Record
 

@@ -12,7 +12,7 @@ from pydantic import Field
 
 from berth.pilot.documents import Document
 from berth.pilot.errors import BerthError, SchedulerError
-from berth.plugin.doctor.findings import Findings
+from berth.plugin.findings import Findings
 from berth.plugin.scheduler import (
     ClusterFacts,
     EndedJobs,
@@ -44,8 +44,7 @@ from berth.plugin.slurm.rights import Accounts, RightsReader
 from berth.policies.values import Edit, Request
 
 if TYPE_CHECKING:
-    from berth.plugin.history.reading import ReadJobs
-    from berth.plugin.mig.node import NodeSettings
+    from berth.plugin.scheduler.past_jobs import ReadJobs
     from berth.plugin.site.site import Site
 
 
@@ -253,7 +252,7 @@ class Slurm(Scheduler):
         """
         pilot_tail.apply(job_id, pilot_tail.change_of(request, edit))
 
-    def mig_settings(self) -> type[NodeSettings]:
+    def mig_settings(self) -> type[Document]:
         """Return the type of the ``[slurm]`` table in ``mig.toml``."""
         from berth.plugin.slurm.mig.node import SlurmNode  # noqa: PLC0415 - MIG commands only
 

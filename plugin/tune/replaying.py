@@ -9,9 +9,9 @@ from pathlib import Path
 import numpy as np
 
 from berth.pilot.errors import UsageError
-from berth.plugin.history.reading import summary
 from berth.plugin.replay.clusters import cluster_of, lacking_partitions, with_jobs
 from berth.plugin.replay.past import FORMATS, PastJobs, past_jobs
+from berth.plugin.scheduler.past_jobs import summary
 from berth.plugin.site.site import Site
 from berth.policies.replay import Backfill, Cluster, Settings, Trace
 from berth.policies.replay.compiled import has_numba

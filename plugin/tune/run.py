@@ -1,4 +1,4 @@
-"""Run one tune, from its options to its report and the recommended site file."""
+"""Run one tune, from its options to its result and the recommended site file."""
 
 from __future__ import annotations
 
@@ -12,15 +12,12 @@ from typing import TYPE_CHECKING
 
 from berth.pilot.documents import write_text
 from berth.pilot.errors import UsageError
-from berth.plugin.report.html import html
-from berth.plugin.report.of_tune import tune_report
 from berth.plugin.scheduler import Scheduler
 from berth.plugin.site import Site, load_site
 from berth.plugin.site.edit import Setting, with_settings
 from berth.plugin.tune.folder import (
     DIFFERENCE,
     ORDER_FILE,
-    REPORT,
     SLICES,
     TUNED,
     Order,
@@ -167,7 +164,7 @@ def tune(
     account: str | None = None,
     qos: str | None = None,
 ) -> Result:
-    """Run the trials, compare the best one, and write the report and the recommended site file."""
+    """Run the trials, compare the best one, and write the recommended site file."""
     _check_same(folder, order)
     write_order(folder, order)
     nodes = open_replayer(site, Path(order.trace), order.options)
@@ -202,10 +199,7 @@ def tune(
     difference = _write_site(folder, site, judgement)
     slices = _write_slices(folder, judgement)
     notes = tuple(tuning.replayer.notes)
-    result = Result(order, tuned, judgement, difference, slices, notes)
-    made_by = f"berth replay tune, jobs of {order.trace}"
-    write_text(folder / REPORT, html(tune_report(result, site.currency), made_by=made_by))
-    return result
+    return Result(order, tuned, judgement, difference, slices, notes)
 
 
 def _settled(tuning: Tuning, study: optuna.Study, stopped: Collection[str]) -> Tuned:

@@ -36,7 +36,8 @@ _FILTERS = ("user", "code", "workload", "action", "job")
 
 
 def _live(key: tuple[Path | None, str | None]) -> Live:
-    return live_replays(*key)
+    installation = Installation(*key)
+    return live_replays(installation.site(), installation.view_if_any())
 
 
 def _present(site_file: Path | None) -> Mapping[str, PresentJob]:

@@ -12,7 +12,7 @@ from flask import Blueprint, render_template, request
 from berth.pilot.errors import BerthError
 from berth.plugin.daemon.client import ask
 from berth.plugin.doctor.examine import examine
-from berth.plugin.doctor.findings import Finding
+from berth.plugin.findings import Finding
 from berth.plugin.installed_site import Installation
 from berth.plugin.report.of_overview import AGAIN, Figures, overview_report, store_figures
 from berth.plugin.site import Site

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from flask import Blueprint, render_template
 
 from berth.pilot.errors import BerthError
-from berth.plugin.doctor.findings import Finding
+from berth.plugin.findings import Finding
 from berth.plugin.report.of_site import site_report
 from berth.plugin.ui.context import context
 from berth.plugin.ui.overview import FINDINGS

@@ -37,9 +37,9 @@ from berth.plugin.flux import outcomes as flux_outcomes
 from berth.plugin.history.files import read_past_jobs, read_swf
 from berth.plugin.history.openb import read_openb
 from berth.plugin.history.pbs import read_pbs
-from berth.plugin.history.reading import ReadJobs, text_of
 from berth.plugin.replay.past import trace_of_jobs
 from berth.plugin.scheduler.host_lists import hostlist, idset
+from berth.plugin.scheduler.past_jobs import ReadJobs, text_of
 from berth.plugin.site.energy import read_intensity
 from berth.plugin.site.load import load_site
 from berth.plugin.slurm import accounting, cluster

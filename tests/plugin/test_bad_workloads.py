@@ -15,7 +15,7 @@ from berth.pilot.documents import to_json
 from berth.pilot.profile import Target
 from berth.plugin.cli import main
 from berth.plugin.doctor.bundles import check_bundles
-from berth.plugin.doctor.findings import Status
+from berth.plugin.findings import Status
 from berth.plugin.site import load_site
 from berth.plugin.store import Store
 from berth.plugin.workloads.files import WorkloadOptions, amount_text, parse_amount, read_file

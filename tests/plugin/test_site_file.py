@@ -18,9 +18,9 @@ from berth.pilot.documents import write_json
 from berth.pilot.errors import DocumentError
 from berth.pilot.units import parse_duration_s
 from berth.plugin.doctor.bundles import check_candidates
+from berth.plugin.first_site.stub import cpu_stub, gpu_stub
 from berth.plugin.site import demo_site, load, load_site
 from berth.plugin.site.reference import with_keys
-from berth.plugin.site.stub import cpu_stub, gpu_stub
 from berth.policies import Code, Mode
 
 SCHEMA = 'schema = "berth.site/1"\n'

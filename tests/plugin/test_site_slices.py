@@ -9,10 +9,10 @@ import pytest
 
 from berth.pilot.documents import validate
 from berth.pilot.errors import DocumentError
+from berth.plugin.first_site.first import first_site
 from berth.plugin.scheduler import ClusterFacts, NodeFacts, QueueFacts, states_of
 from berth.plugin.site import Site
 from berth.plugin.site.document import SiteDocument
-from berth.plugin.site.first import first_site
 from berth.plugin.site.load import build_site
 from berth.plugin.slurm.scheduler import Slurm
 from berth.policies.mig import lookup

@@ -22,7 +22,7 @@ from berth.pilot.documents import to_json
 from berth.plugin.cli import main
 from berth.plugin.cli.command_line import berth
 from berth.plugin.doctor.examine import examine
-from berth.plugin.doctor.findings import Status
+from berth.plugin.findings import Status
 from berth.plugin.report.of_decision import Decided, decision_data
 from berth.plugin.site import load_site
 from berth.plugin.store import OutcomeRecord, Store
@@ -187,7 +187,7 @@ def test_without_any_site_the_commands_say_what_to_give(
     triad: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("BERTH_SITE", raising=False)
-    monkeypatch.setattr("berth.plugin.installed_site.SITE_FILE", Path("/nonexistent"))
+    monkeypatch.setattr("berth.plugin.site_file.SITE_FILE", Path("/nonexistent"))
     done = CliRunner().invoke(berth, ["workload", "list"])
     assert done.exit_code != 0
     assert "neither a site file nor a store" in str(done.exception)

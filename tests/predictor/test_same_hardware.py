@@ -7,7 +7,7 @@ from toy_profiles import PLATFORM, profile
 
 from berth.pilot.campaign import read_profiles
 from berth.pilot.platform import Platform
-from berth.plugin.site.stub import cpu_stub
+from berth.plugin.first_site.stub import cpu_stub
 from berth.predictor.core.forecaster import Forecaster
 from berth.predictor.core.prediction import Basis
 from berth.predictor.core.workload import workload_of

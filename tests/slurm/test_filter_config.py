@@ -10,7 +10,7 @@ from fake_daemon import FakeDaemon, move_to
 from filter_bench import FilterBench, partition
 
 from berth.pilot.errors import UsageError
-from berth.plugin.doctor.findings import Status
+from berth.plugin.findings import Status
 from berth.plugin.site import load_site
 from berth.plugin.slurm.cli import slurm
 from berth.plugin.slurm.filter import FILTER_PATH, check, filter_config

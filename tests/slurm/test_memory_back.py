@@ -16,7 +16,7 @@ from slurm_cluster import Cluster, cluster_or_skip, wait_until
 from slurm_conf import NODE_NAMES
 
 from berth.pilot.errors import SchedulerError
-from berth.plugin.right_sizing import guard
+from berth.plugin.daemon import memory_guard as guard
 from berth.plugin.slurm import memory_back
 
 STAMP = "berth/1 id=d1 action=edit code=memory-fit fit=0123456789abcdef"

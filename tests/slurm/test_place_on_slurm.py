@@ -15,7 +15,7 @@ from berth.pilot.documents import write_json
 from berth.plugin.cli.place.command import place
 from berth.plugin.cli.site.init import init
 from berth.plugin.doctor.cluster import check_cluster
-from berth.plugin.doctor.findings import Status
+from berth.plugin.findings import Status
 from berth.plugin.scheduler import state_reader
 from berth.plugin.site import Site, load_site
 from berth.plugin.slurm.checks import check_setup

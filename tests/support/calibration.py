@@ -12,10 +12,10 @@ from berth.pilot.gpu.suite_kernels import KERNELS
 from berth.pilot.network.links import LinkMeasurement
 from berth.pilot.node import SIZE, NodeMeasurement
 from berth.pilot.platform import AllReduce, Interconnect, SignatureSource
+from berth.plugin.first_site.stub import STUB_MARK
 from berth.plugin.scheduler import ClusterFacts, NodeFacts, NodeJob, Outcome, QueueFacts
 from berth.plugin.site.load import load_site
 from berth.plugin.site.site import Site
-from berth.plugin.site.stub import STUB_MARK
 from berth.plugin.slurm.scheduler import Slurm
 from berth.predictor.families.program.predictor import Predictor
 from berth.predictor.families.program.time_only import suite_profiles

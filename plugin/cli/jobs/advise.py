@@ -12,7 +12,7 @@ import click
 
 from berth.pilot.errors import DocumentError
 from berth.plugin.cli.options import PATH, POSITIVE, answer, json_option, store_options
-from berth.plugin.daemon.fingerprint import fingerprint
+from berth.plugin.fingerprint import fingerprint
 from berth.plugin.history.advice import LEAST_RUNS, advise
 from berth.plugin.history.decided_jobs import with_usage
 from berth.plugin.history.matching import known_name, plain_name

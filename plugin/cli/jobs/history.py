@@ -16,14 +16,14 @@ from berth.plugin.forecasting import forecaster_for, platforms_for
 from berth.plugin.history.disagreements import of_accounting, sentences
 from berth.plugin.history.files import FORMATS, SWF, lines_of, read_past_jobs
 from berth.plugin.history.pbs import PBS
-from berth.plugin.history.programs import SHIPPED_ONLY
-from berth.plugin.history.reading import ENDED, ReadJobs, summary, why_none
 from berth.plugin.history.seen_nodes import present_node_kinds
 from berth.plugin.history.workloads import HistorySummary, make_workloads
 from berth.plugin.installed_site import Installation
 from berth.plugin.right_sizing.needs import learn_needs
 from berth.plugin.scheduler.node_kinds import Unplaced
+from berth.plugin.scheduler.past_jobs import ENDED, ReadJobs, summary, why_none
 from berth.plugin.scheduler.registry import SCHEDULERS, open_scheduler, scheduler_named
+from berth.plugin.site.programs import SHIPPED_ONLY
 from berth.plugin.site.site import Site
 
 _DAY_S = 86_400.0

@@ -6,7 +6,7 @@ import platform as host
 
 from berth.pilot.errors import UsageError
 from berth.pilot.platform import MemoryLevel, Platform
-from berth.plugin.site.stub import gpu_stub
+from berth.plugin.first_site.stub import gpu_stub
 from berth.predictor.hardware import platforms as known
 from berth.predictor.hardware.catalogue import candidates, find, platform_named
 from berth.predictor.hardware.device import Device

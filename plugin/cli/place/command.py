@@ -13,7 +13,7 @@ from berth.pilot.profile import Profile
 from berth.plugin.cli.options import Named, Rare, bundles_option, site_option
 from berth.plugin.cli.workload.options import workload_options
 from berth.plugin.forecasting import bundles_for, forecaster_for
-from berth.plugin.installed_site import Installation, find_site
+from berth.plugin.installed_site import Installation
 from berth.plugin.placing import asked_request
 from berth.plugin.placing import place as decide_place
 from berth.plugin.report.of_placement import placement_data, placement_report
@@ -21,6 +21,7 @@ from berth.plugin.report.terminal import report_text
 from berth.plugin.scheduler import SCHEDULERS, Job
 from berth.plugin.scheduler.registry import open_scheduler
 from berth.plugin.site import Site, demo_site
+from berth.plugin.site_file import find_site
 from berth.plugin.store import Store
 from berth.plugin.users.client import RemoteStore
 from berth.plugin.workloads.files import WorkloadOptions, read_file, with_options

@@ -13,8 +13,7 @@ import numpy as np
 from berth.pilot.documents import write_text
 from berth.pilot.errors import UsageError
 from berth.plugin.cli.replay.options import Options, replay_options
-from berth.plugin.history.reading import summary
-from berth.plugin.installed_site import Installation, find_site
+from berth.plugin.installed_site import Installation
 from berth.plugin.replay.clusters import SiteCluster, cluster_of, on_cluster
 from berth.plugin.replay.past import PastJobs, asked_jobs, past_jobs
 from berth.plugin.replay.queue_replay import live_replays
@@ -45,8 +44,10 @@ from berth.plugin.report.of_replay import (
     users_data,
 )
 from berth.plugin.report.terminal import report_text
+from berth.plugin.scheduler.past_jobs import summary
 from berth.plugin.scheduler.registry import open_scheduler
 from berth.plugin.site.site import Site
+from berth.plugin.site_file import find_site
 from berth.policies.objectives import OBJECTIVES
 from berth.policies.replay import Multifactor, Recutting, Settings, Trace, one_pool
 from berth.policies.replay.changes import changed
@@ -82,7 +83,10 @@ def replay_command(options: Options) -> None:
     if options.live:
         _check_live(options)
         live = live_replays(
-            options.site_file, options.store_url, options.backfills, options.policies
+            find_site(options.site_file),
+            Installation(options.site_file, options.store_url).view_if_any(),
+            options.backfills,
+            options.policies,
         )
         report = queue_report(live, None, most_jobs=MOST_STARTS, pictures=False)
         click.echo(json.dumps(queue_data(live), indent=2) if options.json_ else report_text(report))

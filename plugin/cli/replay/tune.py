@@ -10,14 +10,15 @@ from typing import Any
 
 import click
 
+from berth.pilot.documents import write_text
 from berth.pilot.errors import BerthError, UsageError
 from berth.plugin.cli.options import DIRECTORY, PATH, Rare, seconds_of, site_option
-from berth.plugin.installed_site import SITE_FILE, find_site
 from berth.plugin.report.progress_bars import saying
 from berth.plugin.report.terminal import report_text
 from berth.plugin.scheduler import Scheduler
 from berth.plugin.scheduler.registry import open_scheduler
 from berth.plugin.site.site import Site
+from berth.plugin.site_file import SITE_FILE, find_site
 from berth.plugin.tune.folder import (
     DIFFERENCE,
     JOURNAL,
@@ -94,7 +95,12 @@ def tune(
     JOBS is a file of past jobs as berth replay takes it. The site file stays as it is: the folder
     gets the recommended one, its difference and a report. Interrupted, the same command goes on.
     """
-    from berth.plugin.report.of_tune import tune_data, verdict_report  # noqa: PLC0415
+    from berth.plugin.report.html import html  # noqa: PLC0415
+    from berth.plugin.report.of_tune import (  # noqa: PLC0415
+        tune_data,
+        tune_report,
+        verdict_report,
+    )
     from berth.plugin.tune import run  # noqa: PLC0415 - Optuna's own imports take a second
     from berth.policies.tuning.study import require_optuna  # noqa: PLC0415
 
@@ -121,6 +127,8 @@ def tune(
             queue=queue, time_limit_s=options["time_limit_s"], account=options["account"],
             qos=options["qos"],
         )  # fmt: skip
+    made_by = f"berth replay tune, jobs of {order.trace}"
+    write_text(folder / REPORT, html(tune_report(result, site.currency), made_by=made_by))
     if json_:
         click.echo(json.dumps(tune_data(result, folder), indent=2))
         return

@@ -25,13 +25,13 @@ from berth.plugin.calibrate.state import (
 )
 from berth.plugin.cli.options import DIRECTORY, Rare, as_seconds, site_option, table_json_option
 from berth.plugin.cli.train.training_input import command_line
-from berth.plugin.installed_site import SITE_FILE, find_site
 from berth.plugin.report.parts import Part
 from berth.plugin.report.progress_bars import saying
 from berth.plugin.report.terminal import part_text
 from berth.plugin.scheduler import ClusterFacts, Scheduler
 from berth.plugin.scheduler.registry import open_scheduler
 from berth.plugin.site.site import Site
+from berth.plugin.site_file import SITE_FILE, find_site
 
 
 @click.command(epilog="Example: berth site calibrate --site /etc/berth/berth.toml --dry-run")

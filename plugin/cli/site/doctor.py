@@ -15,12 +15,12 @@ from berth.pilot.errors import BerthError, UsageError
 from berth.plugin.cli.lazy import REGISTERED
 from berth.plugin.cli.options import PATH, answer, json_option, site_option
 from berth.plugin.doctor.examine import examine, examine_machine, examine_packages
-from berth.plugin.doctor.findings import Finding, Status, fail, warn
 from berth.plugin.doctor.support import gather, write_archive
-from berth.plugin.installed_site import SITE_FILE, find_site
+from berth.plugin.findings import Finding, Status, fail, warn
 from berth.plugin.report.of_installation import findings_part, findings_table
 from berth.plugin.report.parts import Part
 from berth.plugin.scheduler import SCHEDULERS
+from berth.plugin.site_file import SITE_FILE, find_site
 from berth.policies.objectives import OBJECTIVES
 from berth.predictor.core.family import FAMILIES
 from berth.predictor.core.workload import KINDS

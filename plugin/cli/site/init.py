@@ -11,12 +11,12 @@ from berth.pilot.documents import read_json, validate, write_json, write_text
 from berth.pilot.errors import SchedulerError, UsageError
 from berth.pilot.platform import Platform
 from berth.plugin.cli.options import FILE, Named, answer, json_option
+from berth.plugin.first_site.first import AUTO_QUEUE, FirstSite, first_site
+from berth.plugin.first_site.stub import STUB_MARK
+from berth.plugin.first_site.write import PLATFORM_FOLDER, auto_lines, left_out_line, toml_text
 from berth.plugin.scheduler import SCHEDULERS, scheduler_named
-from berth.plugin.scheduler.registry import DEFAULT
 from berth.plugin.site.document import SiteDocument
-from berth.plugin.site.first import AUTO_QUEUE, FirstSite, first_site
-from berth.plugin.site.stub import STUB_MARK
-from berth.plugin.site.write import PLATFORM_FOLDER, auto_lines, left_out_line, toml_text
+from berth.plugin.site.schedulers import DEFAULT
 from berth.predictor.hardware import platforms as known_platforms
 
 

@@ -9,7 +9,8 @@ import click
 
 from berth.pilot.errors import ToolMissing, UsageError
 from berth.plugin.cli.options import Rare, store_options
-from berth.plugin.installed_site import SITE_FILE, Installation
+from berth.plugin.installed_site import Installation
+from berth.plugin.site_file import SITE_FILE
 
 _folder = click.Path(path_type=Path, exists=True)
 

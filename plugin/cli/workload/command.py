@@ -22,7 +22,7 @@ from berth.plugin.cli.options import (
 )
 from berth.plugin.cli.workload.options import workload_options
 from berth.plugin.cli.workload.sharing import digest_of_file, script_text, store_workload
-from berth.plugin.daemon.fingerprint import fingerprint
+from berth.plugin.fingerprint import fingerprint
 from berth.plugin.forecasting import forecaster_for, platforms_for, reference_of
 from berth.plugin.installed_site import Installation
 from berth.plugin.report.of_forecast import (

@@ -15,8 +15,8 @@ from typing import Any
 
 from berth.pilot.errors import DocumentError
 from berth.pilot.usage.record import Usage
-from berth.plugin.history.reading import Unreadable
 from berth.plugin.history.usage_files.reading import ReadUsages, number
+from berth.plugin.scheduler.past_jobs import Unreadable
 
 SOURCE = "cluster-cockpit"
 FILE = "meta.json"

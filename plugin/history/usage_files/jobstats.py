@@ -17,8 +17,8 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from berth.pilot.errors import DocumentError
 from berth.pilot.usage.record import Usage
-from berth.plugin.history.reading import Unreadable, cells_of
 from berth.plugin.history.usage_files.reading import ReadUsages, number
+from berth.plugin.scheduler.past_jobs import Unreadable, cells_of
 
 SOURCE = "jobstats"
 MARK = "JS1:"

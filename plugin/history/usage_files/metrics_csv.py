@@ -13,8 +13,8 @@ from typing import Any
 
 from berth.pilot.errors import DocumentError
 from berth.pilot.usage.record import Usage
-from berth.plugin.history.reading import Unreadable, cells_of, name_of
 from berth.plugin.history.usage_files.reading import AMOUNTS, SHARES, ReadUsages
+from berth.plugin.scheduler.past_jobs import Unreadable, cells_of, name_of
 
 SOURCE = "csv"
 NEEDED = ("job", "metric", "value")

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from berth.pilot.usage.record import Usage
-from berth.plugin.history.reading import MOST_EXAMPLES, SHOWN, unreadable
+from berth.plugin.scheduler.past_jobs import MOST_EXAMPLES, SHOWN, unreadable
 
 IMPOSSIBLE_SHARE = "jobs have a recorded utilisation below 0 or above 100 %: it does not count"
 IMPOSSIBLE_AMOUNT = "jobs have a recorded amount that cannot be, such as less than 0: not counted"

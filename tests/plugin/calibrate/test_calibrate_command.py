@@ -35,7 +35,7 @@ from berth.plugin.calibrate.kinds import Kind, chosen_nodes
 from berth.plugin.calibrate.state import check_calibration
 from berth.plugin.cli.site.calibrate import calibrate as command
 from berth.plugin.doctor.bundles import check_bundles, check_candidates
-from berth.plugin.doctor.findings import Status
+from berth.plugin.findings import Status
 from berth.plugin.scheduler import ClusterFacts, NodeFacts, NodeJob, Outcome
 from berth.plugin.site.load import load_site
 from berth.plugin.store import Store, WorkloadRecord

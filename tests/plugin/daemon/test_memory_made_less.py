@@ -7,9 +7,9 @@ from dataclasses import replace
 
 from views import decide, knowing_service, site_of
 
+from berth.plugin.daemon.memory_guard import Guard
 from berth.plugin.daemon.service import Service
 from berth.plugin.history.matching import workload_key
-from berth.plugin.right_sizing.guard import Guard
 from berth.plugin.store.records import MemoryNeedRecord
 
 

@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from berth.plugin.daemon.fingerprint import fingerprint, normalised
 from berth.plugin.daemon.matched import PastJobKeys
 from berth.plugin.daemon.messages import Job
 from berth.plugin.daemon.replies import edits, parse_stamp
@@ -21,7 +20,8 @@ from berth.plugin.daemon.requests import (
     sizes_of_tasks,
     task_array,
 )
-from berth.plugin.history.programs import SHIPPED_ONLY
+from berth.plugin.fingerprint import fingerprint, normalised
+from berth.plugin.site.programs import SHIPPED_ONLY
 from berth.policies.values import Decision, Edit, Mode, Request, Resources, TaskArray
 
 MIB = 2**20

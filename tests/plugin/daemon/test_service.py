@@ -12,10 +12,10 @@ import pytest
 from berth_daemon import forecast
 from views import ASK, decide, knowing_service, site_of
 
-from berth.plugin.daemon.fingerprint import fingerprint
 from berth.plugin.daemon.identifiers import Identifiers
 from berth.plugin.daemon.replies import parse_stamp
 from berth.plugin.daemon.shelf import Attached, Shelf
+from berth.plugin.fingerprint import fingerprint
 from berth.policies.values import Mode
 from berth.predictor.core.prediction import Basis
 

@@ -15,8 +15,8 @@ from berth.pilot.errors import BerthError
 from berth.plugin.doctor import settings
 from berth.plugin.doctor.cluster import check_cluster
 from berth.plugin.doctor.examine import examine
-from berth.plugin.doctor.findings import Finding, Status, fail
 from berth.plugin.doctor.settings import check_paths, check_settings
+from berth.plugin.findings import Finding, Status, fail
 from berth.plugin.site.load import load_site
 from berth.plugin.slurm.scheduler import Slurm
 

@@ -12,7 +12,7 @@ import pytest
 from berth_daemon import Harbour, harbour
 from fake_flux import FakeFlux, state
 
-from berth.plugin.doctor.findings import Finding, Status
+from berth.plugin.findings import Finding, Status
 from berth.plugin.flux.filter import FILTER_PATH, check, filter_config
 from berth.plugin.site.load import load_site
 

@@ -35,8 +35,8 @@ from berth.plugin.doctor.daemon import (
     check_users,
 )
 from berth.plugin.doctor.examine import _guarded
-from berth.plugin.doctor.findings import Finding, Status
 from berth.plugin.doctor.store import check_disk, check_left_behind, check_store, file_system_of
+from berth.plugin.findings import Finding, Status
 from berth.plugin.site.load import load_site
 from berth.plugin.slurm.filter import check as check_filter
 from berth.plugin.slurm.scheduler import Slurm

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from berth_daemon import Harbour, fake_slurm, harbour
 
-from berth.plugin.doctor.findings import Finding, Status
+from berth.plugin.findings import Finding, Status
 from berth.plugin.site.load import load_site
 from berth.plugin.slurm.checks import check_munge, check_running, check_setup
 from berth.plugin.slurm.commands import listed, parse_configuration

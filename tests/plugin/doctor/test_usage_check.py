@@ -9,8 +9,8 @@ import pytest
 from berth_daemon import Harbour, harbour
 
 from berth.pilot.usage.record import JOB_END, Usage
-from berth.plugin.doctor.findings import Finding, Status
 from berth.plugin.doctor.usage import check_usage
+from berth.plugin.findings import Finding, Status
 from berth.plugin.site.load import load_site
 
 GONE = "cgroup: the job's group is gone"

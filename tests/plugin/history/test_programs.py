@@ -12,7 +12,8 @@ from berth.pilot.errors import DocumentError
 from berth.plugin.daemon.matched import PastJobKeys
 from berth.plugin.daemon.messages import Job
 from berth.plugin.history.matching import match_keys
-from berth.plugin.history.programs import (
+from berth.plugin.site.load import load_site
+from berth.plugin.site.programs import (
     SHIPPED_ONLY,
     JobTexts,
     ProgramRules,
@@ -21,7 +22,6 @@ from berth.plugin.history.programs import (
     telling_name,
     texts_of_script,
 )
-from berth.plugin.site.load import load_site
 from berth.plugin.slurm import past_jobs
 
 UUID = "3f2504e0-4f89-11d3-9a0c-0305e82c3301"

@@ -17,10 +17,10 @@ from berth.pilot.errors import DocumentError
 from berth.pilot.usage.record import Usage
 from berth.plugin.cli.command_line import berth
 from berth.plugin.history.disagreements import sentences
-from berth.plugin.history.reading import Unreadable
 from berth.plugin.history.usage_files import jobstats
 from berth.plugin.history.usage_files.detect import read_usages
 from berth.plugin.history.usage_files.metrics_csv import read_metrics
+from berth.plugin.scheduler.past_jobs import Unreadable
 from berth.plugin.slurm.past_jobs import read_sacct
 
 GIB = 2**30

@@ -12,11 +12,11 @@ import pytest
 from gpu_jobs import SITE, import_jobs, run
 
 from berth.plugin.daemon.app import view
+from berth.plugin.daemon.memory_guard import Guard
 from berth.plugin.daemon.replies import parse_stamp
 from berth.plugin.daemon.service import Service
 from berth.plugin.daemon.shelf import Shelf
 from berth.plugin.daemon.view import Snapshot
-from berth.plugin.right_sizing.guard import Guard
 from berth.plugin.site.load import load_site
 from berth.plugin.store import Store
 from berth.policies.values import CandidateState

@@ -14,7 +14,7 @@ from berth.plugin.cli.command_line import berth
 from berth.plugin.flux.past_jobs import read_archive
 from berth.plugin.flux.present_jobs import job_number
 from berth.plugin.history.openb import SHARES, read_openb
-from berth.plugin.history.reading import SINGLETON, ReadJobs
+from berth.plugin.scheduler.past_jobs import SINGLETON, ReadJobs
 from berth.plugin.slurm.past_jobs import read_sacct
 
 SITE = """\

@@ -11,11 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from berth.pilot.errors import DocumentError
+from berth.plugin.daemon import memory_guard as guard
 from berth.plugin.daemon import requests
+from berth.plugin.daemon.fitting import Fit, Watch, fit, sizes_itself
+from berth.plugin.daemon.memory_guard import Guard
 from berth.plugin.daemon.messages import parse
-from berth.plugin.right_sizing import guard
-from berth.plugin.right_sizing.fitting import Fit, Watch, fit, sizes_itself
-from berth.plugin.right_sizing.guard import Guard
 from berth.plugin.right_sizing.needs import learn_needs, needs_of
 from berth.plugin.site.document import RightSizing
 from berth.plugin.store import OutcomeRecord, Store

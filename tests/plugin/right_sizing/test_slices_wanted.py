@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from berth.pilot.profile import RunsOn, Target
+from berth.plugin.daemon.fitting import wants_slices
 from berth.plugin.daemon.messages import Job
 from berth.plugin.forecasting import platforms_for
-from berth.plugin.right_sizing.fitting import wants_slices
 from berth.plugin.site.document import SlicesFromUse
 from berth.policies import Candidate, CandidateState, Request, Resources, Translation
 from berth.policies.codes import Code

@@ -18,11 +18,11 @@ from berth.pilot.errors import DocumentError
 from berth.pilot.platform import Platform
 from berth.plugin.calibrate.kinds import chosen_nodes, kinds_of
 from berth.plugin.cli.site.init import _nothing_to_place_on
+from berth.plugin.first_site.first import FirstSite, first_site
+from berth.plugin.first_site.write import toml_text
 from berth.plugin.scheduler import ClusterFacts, NodeFacts, QueueFacts
 from berth.plugin.site import load_site
 from berth.plugin.site.document import SiteDocument
-from berth.plugin.site.first import FirstSite, first_site
-from berth.plugin.site.write import toml_text
 from berth.plugin.slurm.scheduler import Slurm
 
 

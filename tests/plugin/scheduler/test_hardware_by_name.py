@@ -9,10 +9,10 @@ from cluster_facts import KNOWN, cluster, node
 
 from berth.pilot.documents import write_json
 from berth.pilot.instruction_sets import Has, has, unknown
+from berth.plugin.first_site.first import first_site
+from berth.plugin.first_site.guess import guess_cpu, guess_gpu, instruction_sets
+from berth.plugin.first_site.write import toml_text
 from berth.plugin.site import load_site
-from berth.plugin.site.first import first_site
-from berth.plugin.site.guess import guess_cpu, guess_gpu, instruction_sets
-from berth.plugin.site.write import toml_text
 from berth.plugin.slurm.scheduler import Slurm
 from berth.predictor.hardware import platforms
 

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from berth.pilot.platform import PlatformKind
+from berth.plugin.first_site.guess import guess_gpu, meanings, slice_named
 from berth.plugin.scheduler import NodeFacts
-from berth.plugin.site.guess import guess_gpu, meanings, slice_named
 from berth.predictor.hardware import platforms
 from berth.predictor.hardware.mig.slices import geometries
 

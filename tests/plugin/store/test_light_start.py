@@ -50,8 +50,8 @@ def test_it_imports_neither_the_decider_nor_the_other_database(
         "import json, sys\n"
         "from pathlib import Path\n"
         "from berth.plugin.cli import main\n"
-        "from berth.plugin import installed_site\n"
-        f"installed_site.SITE_FILE = Path({str(tmp_path / 'no.toml')!r})\n"
+        "from berth.plugin import site_file\n"
+        f"site_file.SITE_FILE = Path({str(tmp_path / 'no.toml')!r})\n"
         f"main({[*words, '--store', str(store_path)]!r})\n"
         f"print(json.dumps([m for m in {HEAVY!r} if m in sys.modules]))\n"
     )

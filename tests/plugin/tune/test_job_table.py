@@ -14,10 +14,10 @@ from click.testing import CliRunner
 
 from berth.pilot.errors import DocumentError, UsageError
 from berth.plugin.cli.command_line import berth
-from berth.plugin.history.reading import ReadJobs
 from berth.plugin.mig.settings import TriggerSettings
 from berth.plugin.replay.past import past_jobs
 from berth.plugin.replay.tables import read_job_table
+from berth.plugin.scheduler.past_jobs import ReadJobs
 from berth.plugin.site import load_site
 from berth.plugin.tune.replaying import open_replayer
 from berth.plugin.tune.run import join, policy_values, slices_text

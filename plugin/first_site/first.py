@@ -17,12 +17,7 @@ from itertools import combinations
 
 from berth.pilot.platform import Platform, PlatformKind
 from berth.pilot.units import counted
-from berth.plugin.scheduler.facts import ClusterFacts, NodeFacts, QueueFacts
-from berth.plugin.scheduler.host_lists import compressed
-from berth.plugin.scheduler.protocol import Scheduler
-from berth.plugin.scheduler.states import selects
-from berth.plugin.site.candidates import is_padding
-from berth.plugin.site.guess import (
+from berth.plugin.first_site.guess import (
     Guess,
     device_named,
     family,
@@ -31,7 +26,12 @@ from berth.plugin.site.guess import (
     instruction_sets,
     slice_named,
 )
-from berth.plugin.site.stub import STUB_MARK, cpu_stub, gpu_stub
+from berth.plugin.first_site.stub import STUB_MARK, cpu_stub, gpu_stub
+from berth.plugin.scheduler.facts import ClusterFacts, NodeFacts, QueueFacts
+from berth.plugin.scheduler.host_lists import compressed
+from berth.plugin.scheduler.protocol import Scheduler
+from berth.plugin.scheduler.states import selects
+from berth.plugin.site.candidates import is_padding
 from berth.predictor.hardware.platforms import shipped
 
 SAME_MEMORY = 0.1

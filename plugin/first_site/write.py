@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 
-from berth.plugin.scheduler.registry import DEFAULT
-from berth.plugin.site.first import AUTO_QUEUE, FirstCandidate, FirstSite
-from berth.plugin.site.stub import STUB_MARK
+from berth.plugin.first_site.first import AUTO_QUEUE, FirstCandidate, FirstSite
+from berth.plugin.first_site.stub import STUB_MARK
+from berth.plugin.site.schedulers import DEFAULT
 
 PLATFORM_FOLDER = "platforms"
 

@@ -16,17 +16,17 @@ from importlib import resources
 from typing import NamedTuple
 
 from berth.pilot.units import format_bytes
+from berth.plugin.daemon.memory_guard import Guard
 from berth.plugin.daemon.messages import Job
 from berth.plugin.history.advice import WORTH_SAYING
 from berth.plugin.history.matching import known_name, workload_key
-from berth.plugin.right_sizing.guard import Guard
 from berth.plugin.site.document import RightSizing, SlicesFromUse
 from berth.plugin.store.records import MemoryNeedRecord
 from berth.policies.values import Request
 
-WISH = "berth-memory:fit"
+MEMORY_WISH = "berth-memory:fit"
 """A word in a job's comment that requests right-sizing of the job's memory."""
-_WISH = re.compile(rf"(?:^|[\s,;]){WISH}(?:[\s,;]|$)")
+_WISH = re.compile(rf"(?:^|[\s,;]){MEMORY_WISH}(?:[\s,;]|$)")
 SLICE_WISH = "berth-slice:fit"
 """A word in a job's comment that requests a MIG slice by what past runs used."""
 _SLICE_WISH = re.compile(rf"(?:^|[\s,;]){SLICE_WISH}(?:[\s,;]|$)")

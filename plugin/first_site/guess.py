@@ -14,8 +14,8 @@ from dataclasses import dataclass
 
 from berth.pilot.instruction_sets import KNOWN, canonical, compact
 from berth.pilot.platform import Platform, PlatformKind
+from berth.plugin.first_site.stub import gpu_stub
 from berth.plugin.scheduler.facts import NodeFacts
-from berth.plugin.site.stub import gpu_stub
 from berth.predictor.hardware.catalogue import candidates, device_of, devices
 from berth.predictor.hardware.device import Device
 from berth.predictor.hardware.mig.geometry import Geometry, SliceProfile

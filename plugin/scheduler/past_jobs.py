@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from berth.pilot.usage.record import Usage
-from berth.plugin.history.programs import JobTexts, ProgramRules
+from berth.plugin.site.programs import JobTexts, ProgramRules
 from berth.plugin.store.records import PastJobRecord
 
 L = TypeVar("L")
