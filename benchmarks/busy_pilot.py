@@ -25,7 +25,7 @@ from berth.pilot.control_groups import ProcessorTime, cpu_groups, quota_share
 from berth.pilot.host import topology
 from berth.pilot.launch import Order, run_one
 from berth.pilot.options import PilotOptions
-from berth.pilot.run import run_pilot
+from berth.pilot.run_pilot import run_pilot
 from berth.pilot.suite import Suite, build_suite
 from berth.predictor.core.intervals import NORMAL_90
 

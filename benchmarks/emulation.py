@@ -22,7 +22,7 @@ from berth.pilot.collectors import perf
 from berth.pilot.collectors.base import Collector
 from berth.pilot.collectors.emulator import EmulatorCollector
 from berth.pilot.launch import Order, ProcessResult, run_one
-from berth.pilot.run import SAMPLED_S
+from berth.pilot.run_pilot import SAMPLED_S
 
 NATIVE_RUNS = 3
 BAR_SLOWDOWN, BAR_MEDIAN, BAR_WORST = 10.0, 0.05, 0.15

@@ -26,7 +26,7 @@ from berth.pilot.emulate import emulate
 from berth.pilot.launch import Order, run_one
 from berth.pilot.options import PilotOptions
 from berth.pilot.profile import Profile
-from berth.pilot.run import run_pilot
+from berth.pilot.run_pilot import run_pilot
 
 BAR_MEDIAN, BAR_WORST = 8.0, 15.0
 BEFORE = "29 times (median), 49 (worst)"

@@ -38,7 +38,7 @@ from berth.pilot.profile import (
     Ranks,
 )
 from berth.pilot.rank import NODE_VARIABLES
-from berth.pilot.run import EMULATION_FLOOR_S, SAMPLED_S, SETTLE_SLOWDOWN
+from berth.pilot.run_pilot import EMULATION_FLOOR_S, SAMPLED_S, SETTLE_SLOWDOWN
 from berth.pilot.units import whole_number
 
 RECORD = "rank-{}.json"

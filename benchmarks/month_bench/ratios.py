@@ -8,9 +8,9 @@ import statistics
 from month_bench.berth_site import PLATFORMS
 from month_bench.jobs import OLD, Job, jobs_of, state_of
 
+from berth.pilot.run import Run
 from berth.plugin.history.run_times import PlacedJob
 from berth.plugin.history.site_ratios import SiteRatios
-from berth.plugin.store.records import PastJobRecord
 from berth.predictor.families.history.workload import KindRatio
 from berth.predictor.hardware import platforms as known_platforms
 from lab.datasets.ricc import Trace
@@ -62,7 +62,7 @@ def _compared(ratio: KindRatio, job: Job) -> tuple[float, bool]:
 
 def _placed(job: Job) -> PlacedJob:
     elapsed_s = job.on(job.queue)
-    record = PastJobRecord(
+    record = Run(
         cluster="month", job_id=str(job.number), user=job.user,
         state=state_of(job, elapsed_s).lower(), submit_s=job.submit_s, start_s=job.start_s,
         end_s=job.start_s + elapsed_s, elapsed_s=float(int(elapsed_s)), cores=job.cores,

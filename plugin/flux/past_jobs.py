@@ -16,6 +16,7 @@ from typing import Any
 
 from berth.pilot.errors import DocumentError, SchedulerError
 from berth.pilot.progress import steps
+from berth.pilot.run import Run
 from berth.plugin.flux import commands
 from berth.plugin.flux.frobnicator import value_at
 from berth.plugin.flux.outcomes import parse_outcomes
@@ -23,7 +24,6 @@ from berth.plugin.flux.present_jobs import job_number
 from berth.plugin.scheduler.host_lists import idset
 from berth.plugin.scheduler.node_kinds import recorded_nodes
 from berth.plugin.scheduler.past_jobs import SINGLETON, ReadJobs, Unreadable, checked_times, name_of
-from berth.plugin.store.records import PastJobRecord
 
 SQLITE = "SQLite format 3"
 """The first characters of an archive of jobs; see ``read_archive``."""
@@ -63,7 +63,7 @@ def read_flux(text: str, cluster: str, *, source: str) -> ReadJobs:
     return read
 
 
-def _job(job: Any, cluster: str) -> PastJobRecord | None:
+def _job(job: Any, cluster: str) -> Run | None:
     if not isinstance(job, dict):
         raise Unreadable("a job is not an object")
     if job.get("state") != "INACTIVE":
@@ -81,13 +81,13 @@ def _job(job: Any, cluster: str) -> PastJobRecord | None:
     submit_s = _number(job, "t_submit")
     elapsed_s = checked_times(submit_s, start_s, end_s, None)
     user = job.get("username")
-    return PastJobRecord(
+    return Run(
         cluster=cluster,
         job_id=job_id,
         user=name_of(user if isinstance(user, str) and user else f"uid:{job.get('userid')}"),
         account=_text(job, "bank"),
         name=_text(job, "name"),
-        queue=_text(job, "queue"),
+        partition=_text(job, "queue"),
         state=_RESULTS.get(str(job.get("result")), "failed"),
         submit_s=start_s if submit_s is None else submit_s,
         start_s=start_s,
@@ -176,7 +176,7 @@ def note_dependencies(job_id: str, jobspec: Mapping[str, Any], read: ReadJobs) -
         read.after[job_id] = tuple(after)
 
 
-def _archived_job(row: Mapping[str, Any], cluster: str) -> PastJobRecord | None:
+def _archived_job(row: Mapping[str, Any], cluster: str) -> Run | None:
     number = job_number(str(row["id"]).strip())
     if number is None:
         raise Unreadable("no id")
@@ -194,13 +194,13 @@ def _archived_job(row: Mapping[str, Any], cluster: str) -> PastJobRecord | None:
         state = _state(str(number), row)
     except (*commands.UNEXPECTED, SchedulerError):
         raise Unreadable("its resource set, jobspec or eventlog is not one of Flux's") from None
-    return PastJobRecord(
+    return Run(
         cluster=cluster,
         job_id=str(number),
         user=f"uid:{row['userid']}"[:64],
         account=name_of(str(row.get("bank") or system.get("bank") or "")),
         name=name_of(str(name)),
-        queue=name_of(str(system.get("queue") or "")),
+        partition=name_of(str(system.get("queue") or "")),
         state=state,
         submit_s=start_s if submit_s is None else submit_s,
         start_s=start_s,

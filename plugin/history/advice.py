@@ -7,9 +7,9 @@ import statistics
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from berth.pilot.run import Run
 from berth.pilot.units import format_bytes, format_elapsed
 from berth.plugin.history.matching import known_name
-from berth.plugin.store.records import PastJobRecord
 
 LAST_RUNS = 50
 LEAST_RUNS = 3
@@ -45,7 +45,7 @@ class Advice:
     median_s: float
     out_of_memory: int
     timeouts: int
-    jobs: tuple[PastJobRecord, ...]
+    jobs: tuple[Run, ...]
     """The runs, the newest last."""
 
     def sentence(self) -> str:
@@ -83,23 +83,23 @@ class Advice:
         return 1.0 - self.advised_bytes / self.asked_bytes
 
 
-def advise(jobs: Iterable[PastJobRecord], *, least_runs: int = LEAST_RUNS) -> list[Advice]:
+def advise(jobs: Iterable[Run], *, least_runs: int = LEAST_RUNS) -> list[Advice]:
     """Return advice for each user and job name, the largest saving first; jobs without a telling
     name are grouped by script."""
-    groups: dict[tuple[str, str], list[PastJobRecord]] = {}
+    groups: dict[tuple[str, str], list[Run]] = {}
     for job in jobs:
         if job.state in _RAN:
             name = known_name(job.name, job.program) or job.script
             groups.setdefault((job.user, name), []).append(job)
     advice = [
-        _advice(user, sorted(runs, key=lambda job: job.end_s)[-LAST_RUNS:])
+        _advice(user, sorted(runs, key=lambda job: job.end_s or 0.0)[-LAST_RUNS:])
         for (user, _), runs in groups.items()
         if len(runs) >= least_runs
     ]
     return sorted(advice, key=lambda one: (-one.saved_share, one.user, one.name))
 
 
-def _advice(user: str, runs: Sequence[PastJobRecord]) -> Advice:
+def _advice(user: str, runs: Sequence[Run]) -> Advice:
     # A job that was killed for memory needed more than its peak.
     measured = [job for job in runs if job.peak_bytes and job.state != "out-of-memory"]
     peak = max((job.peak_bytes or 0 for job in measured), default=None)
@@ -113,7 +113,7 @@ def _advice(user: str, runs: Sequence[PastJobRecord]) -> Advice:
     times = [job.elapsed_s for job in runs]
     return Advice(
         user=user,
-        name=known_name(runs[-1].name, runs[-1].program) or _of_cores(runs[-1].cores),
+        name=known_name(runs[-1].name, runs[-1].program) or _of_cores(runs[-1].cores or 1),
         runs=len(runs),
         asked_bytes=asked_bytes,
         peak_bytes=peak,

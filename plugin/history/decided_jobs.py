@@ -15,28 +15,29 @@ from collections.abc import Iterator, Sequence
 from dataclasses import fields, replace
 from typing import Any
 
+from berth.pilot.run import Run
 from berth.pilot.usage.record import JOB_END, VALUES, Usage, of_job
 from berth.plugin.history.matching import JobDescription
 from berth.plugin.scheduler.past_jobs import name_of
 from berth.plugin.store import Store
-from berth.plugin.store.records import OutcomeRecord, PastJobRecord
+from berth.plugin.store.records import OutcomeRecord
 
 _LONGEST_DIGEST = 80
 _DIGESTS = ("script", "arguments", "similar")
-RECORDED = frozenset(field.name for field in fields(PastJobRecord))
+RECORDED = frozenset(field.name for field in fields(Run))
 _SAME = RECORDED.intersection(field.name for field in fields(OutcomeRecord)).difference(
     ("submit_s", "start_s", "end_s", "elapsed_s", "cores", "nodes", "queue")
 )
 """Values of an outcome that are those of the past job as they are."""
 
 
-def by_user(store: Store) -> Iterator[tuple[str, list[PastJobRecord]]]:
+def by_user(store: Store) -> Iterator[tuple[str, list[Run]]]:
     """Yield each user with the user's past jobs, in order of their ends."""
     outcomes: dict[str, list[OutcomeRecord]] = {}
     for outcome in store.outcomes.between(0.0, time.time() + 86_400.0):
         if outcome.user:
             outcomes.setdefault(outcome.user, []).append(outcome)
-    user, jobs = None, list[PastJobRecord]()
+    user, jobs = None, list[Run]()
     for job in store.past_jobs.of_users():
         if job.user != user:
             if user is not None:
@@ -51,7 +52,7 @@ def by_user(store: Store) -> Iterator[tuple[str, list[PastJobRecord]]]:
             yield user, merged
 
 
-def with_usage(store: Store, jobs: list[PastJobRecord]) -> list[PastJobRecord]:
+def with_usage(store: Store, jobs: list[Run]) -> list[Run]:
     """Return the jobs with what nodes and monitoring recorded of them in place of what accounting
     sampled."""
     ids: dict[str, list[str]] = {}
@@ -67,8 +68,8 @@ def with_usage(store: Store, jobs: list[PastJobRecord]) -> list[PastJobRecord]:
     return [_using(job, recorded.get((job.cluster, job.job_id), ())) for job in jobs]
 
 
-def _using(job: PastJobRecord, usages: Sequence[Usage]) -> PastJobRecord:
-    usage = of_job(_of_all_nodes(usages, job.nodes), job.user)
+def _using(job: Run, usages: Sequence[Usage]) -> Run:
+    usage = of_job(_of_all_nodes(usages, job.nodes or 1), job.user)
     if usage is None:
         return job
     values: dict[str, Any] = {
@@ -96,7 +97,7 @@ def _of_all_nodes(usages: Sequence[Usage], nodes: int) -> list[Usage]:
 
 def of_outcome(
     outcome: OutcomeRecord, described: JobDescription | None = None, account: str = ""
-) -> PastJobRecord | None:
+) -> Run | None:
     """Return the past job that an outcome describes; None: the job did not run, or its user is
     unknown.
 
@@ -106,7 +107,7 @@ def of_outcome(
     if not outcome.user or start_s is None or end_s is None or not elapsed_s:
         return None
     same: dict[str, Any] = {name: getattr(outcome, name) for name in _SAME}
-    job = PastJobRecord(
+    job = Run(
         **same,
         submit_s=start_s if outcome.submit_s is None else outcome.submit_s,
         start_s=start_s,
@@ -115,21 +116,19 @@ def of_outcome(
         cores=max(outcome.cores or 1, 1),
         nodes=outcome.nodes or 1,
         account=account,
-        queue=outcome.queue or "",
+        partition=outcome.queue or "",
         peak_bytes=outcome.max_rss_bytes,
         peak_source="polled" if outcome.max_rss_bytes else "",
     )
     return job if described is None else _with_description(job, described)
 
 
-def description_of(job: PastJobRecord) -> JobDescription:
+def description_of(job: Run) -> JobDescription:
     """Return the job's name and the digests of its script and arguments; unknown ones are empty."""
     return JobDescription(job.name, job.script, job.arguments, job.similar, job.program)
 
 
-def _merged(
-    store: Store, jobs: list[PastJobRecord], decided: Sequence[OutcomeRecord]
-) -> list[PastJobRecord]:
+def _merged(store: Store, jobs: list[Run], decided: Sequence[OutcomeRecord]) -> list[Run]:
     if not decided:
         return jobs
     stored = store.decisions.requests({outcome.decision for outcome in decided if outcome.decision})
@@ -152,7 +151,7 @@ def _merged(
     return sorted(merged, key=lambda job: (job.end_s, job.cluster, job.job_id))
 
 
-def _with_description(job: PastJobRecord, described: JobDescription) -> PastJobRecord:
+def _with_description(job: Run, described: JobDescription) -> Run:
     return replace(
         job,
         name=job.name or name_of(described.name),

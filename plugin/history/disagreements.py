@@ -7,10 +7,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
+from berth.pilot.run import Run
 from berth.pilot.units import format_bytes
 from berth.pilot.usage.record import VALUES, Usage, in_order_of_trust
 from berth.plugin.history.decided_jobs import RECORDED
-from berth.plugin.store.records import PastJobRecord
 
 if TYPE_CHECKING:
     from berth.plugin.store import Store
@@ -45,7 +45,7 @@ class Differing:
     other: Recorded
 
 
-def of_accounting(job: PastJobRecord) -> Usage:
+def of_accounting(job: Run) -> Usage:
     """Return what the scheduler's accounting recorded of a job, as one source among others."""
     values = {name: getattr(job, name) for name in RECORDED.intersection(VALUES) - {"gpus"}}
     lacks = "peaks between two samples; gpu_utilisation is a mean over tasks, not over time"

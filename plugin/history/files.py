@@ -25,10 +25,10 @@ from berth.pilot.importers.foreign import (
     in_text,
 )
 from berth.pilot.progress import steps
+from berth.pilot.run import Run
 from berth.plugin.history.pbs import PBS, read_pbs
 from berth.plugin.scheduler.past_jobs import ReadJobs, Unreadable, checked_times, text_of
 from berth.plugin.scheduler.registry import SCHEDULERS, scheduler_named
-from berth.plugin.store.records import PastJobRecord
 
 SWF = "swf"
 FORMATS = (SWF, PBS)
@@ -153,7 +153,7 @@ def _start(value: str) -> float:
     return start_s if start_s > 0 and math.isfinite(start_s) else 0.0
 
 
-def _swf_job(line: str, cluster: str, first_s: float) -> PastJobRecord | None:
+def _swf_job(line: str, cluster: str, first_s: float) -> Run | None:
     parts = line.split()[:_FIELDS]  # some archives have columns of their own behind them
     if len(parts) < _FIELDS:
         raise Unreadable(f"{len(parts)} fields where SWF has {_FIELDS}")
@@ -180,13 +180,13 @@ def _swf_job(line: str, cluster: str, first_s: float) -> PastJobRecord | None:
         if abs(numbers[column]) >= _LARGEST_ID:
             raise Unreadable(f"{parts[column]} is no number of a {name} that can be")
     runtime_s = checked_times(submit_s, start_s, start_s + run, run)
-    return PastJobRecord(
+    return Run(
         cluster=cluster,
         job_id=str(int(job)),
         user=_numbered("user", user),
         account=_numbered("group", group),
         name=_numbered("application", executable),
-        queue=_numbered("queue", queue) or _numbered("partition", partition),
+        partition=_numbered("queue", queue) or _numbered("partition", partition),
         state=_STATES.get(int(status), "unknown"),
         submit_s=submit_s,
         start_s=start_s,

@@ -12,8 +12,8 @@ import math
 from collections.abc import Mapping, Sequence
 
 from berth.pilot.errors import DocumentError
+from berth.pilot.run import Run
 from berth.plugin.scheduler.past_jobs import ReadJobs, Unreadable, cells_of, checked_times, name_of
-from berth.plugin.store.records import PastJobRecord
 
 OPENB = "openb"
 NEEDED = (
@@ -46,7 +46,7 @@ def read_openb(lines: Sequence[str], cluster: str, *, source: str) -> ReadJobs:
             hint=f"its first line names the columns {','.join(NEEDED)}",
         )
 
-    def parse(line: str) -> PastJobRecord | None:
+    def parse(line: str) -> Run | None:
         cells = cells_of(line)
         if len(cells) != len(header):
             raise Unreadable("another number of fields than the header has")
@@ -63,7 +63,7 @@ def read_openb(lines: Sequence[str], cluster: str, *, source: str) -> ReadJobs:
     return read
 
 
-def _job(fields: Mapping[str, str], cluster: str) -> PastJobRecord | None:
+def _job(fields: Mapping[str, str], cluster: str) -> Run | None:
     name = name_of(fields["name"])
     if not name:
         raise Unreadable("a pod without a name")
@@ -89,13 +89,13 @@ def _job(fields: Mapping[str, str], cluster: str) -> PastJobRecord | None:
     elapsed_s = checked_times(submit_s, start_s, end_s, None)
     types = fields.get("gpu_spec", "")
     queue = types if types not in _EMPTY else "gpu" if gpus else "cpu"
-    return PastJobRecord(
+    return Run(
         cluster=cluster,
         job_id=name[:64],
         user="",
         account=name_of(fields.get("qos", "")),
         name="",
-        queue=name_of(queue),
+        partition=name_of(queue),
         state=_STATES[phase],
         submit_s=submit_s,
         start_s=start_s,

@@ -12,9 +12,9 @@ import re
 from collections.abc import Iterable, Mapping
 
 from berth.pilot.progress import steps
+from berth.pilot.run import Run
 from berth.plugin.scheduler.node_kinds import recorded_nodes
 from berth.plugin.scheduler.past_jobs import ReadJobs, Unreadable, checked_times, name_of
-from berth.plugin.store.records import PastJobRecord
 
 PBS = "pbs"
 _LINE = re.compile(r"\d\d/\d\d/\d{4} \d\d:\d\d:\d\d;(?P<kind>[A-Za-z]);(?P<id>[^;]*);(?P<rest>.*)")
@@ -47,7 +47,7 @@ def read_pbs(lines: Iterable[str], cluster: str) -> ReadJobs:
     return read
 
 
-def _job(line: str, cluster: str) -> PastJobRecord | None:
+def _job(line: str, cluster: str) -> Run | None:
     match = _LINE.fullmatch(line.strip())
     identity = None if match is None else _ID.fullmatch(match["id"])
     if match is None or identity is None:
@@ -64,13 +64,13 @@ def _job(line: str, cluster: str) -> PastJobRecord | None:
     task = identity["task"] or identity["old"]
     memory = _bytes(fields.get("resources_used.mem", ""))
     asked = _bytes(fields.get("Resource_List.mem", ""))
-    return PastJobRecord(
+    return Run(
         cluster=cluster,
         job_id=f"{identity['number']}_{task}" if task else identity["number"],
         user=name_of(fields.get("user", "")),
         account=name_of(fields.get("account", fields.get("project", fields.get("group", "")))),
         name=name_of(fields.get("jobname", "")),
-        queue=name_of(fields.get("queue", "")),
+        partition=name_of(fields.get("queue", "")),
         state=_state(fields),
         submit_s=start_s if submit_s is None else min(submit_s, start_s),
         start_s=start_s,

@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from berth.pilot.run import Run
 from berth.plugin.history.matching import Match, known_name
-from berth.plugin.store.records import PastJobRecord
 from berth.predictor.core.prediction import Interval
 from berth.predictor.families.history.workload import PredictedRun
 from berth.predictor.learning.history import AskedJob, EndedJob, PastJob, RunTimePredictor
@@ -51,13 +51,13 @@ def without_limit(runtime_s: Interval, runs_s: Sequence[float]) -> Interval:
 class PlacedJob:
     """A past job with the platform of the partition where it ran."""
 
-    job: PastJobRecord
+    job: Run
     platform: str
 
     @property
     def units(self) -> tuple[int, int]:
         """Return the numbers of cores and GPUs that the job had."""
-        return self.job.cores, self.job.gpus or 0
+        return self.job.cores or 1, self.job.gpus or 0
 
 
 class RunTimes:
@@ -110,17 +110,17 @@ class RunTimes:
 def _past_job(placed: PlacedJob) -> PastJob:
     job = placed.job
     ended = EndedJob(
-        _asked_job(placed), job.end_s, max(job.elapsed_s, 1.0), job.state == "completed"
+        _asked_job(placed), job.end_s or 0.0, max(job.elapsed_s, 1.0), job.state == "completed"
     )
-    return PastJob(f"{job.cluster}/{job.job_id}", job.start_s, ended)
+    return PastJob(f"{job.cluster}/{job.job_id}", job.start_s or 0.0, ended)
 
 
 def _asked_job(placed: PlacedJob) -> AskedJob:
     job = placed.job
     return AskedJob(
         user=job.user,
-        submit_s=job.submit_s,
-        cores=job.cores,
+        submit_s=job.submit_s or 0.0,
+        cores=job.cores or 1,
         request_s=job.time_limit_s,
         request_bytes=job.request_bytes,
         account=job.account,

@@ -16,9 +16,9 @@ import numpy as np
 
 from berth.pilot.platform import Platform
 from berth.pilot.profile import RunsOn
+from berth.pilot.run import Run
 from berth.plugin.history.matching import known_name, unknown_program
 from berth.plugin.history.run_times import PlacedJob
-from berth.plugin.store.records import PastJobRecord
 from berth.predictor.families.history.workload import HistoryWorkload, KindRatio, PredictedRun
 from berth.predictor.learning.history.kernel_ratios import Population, by_kernels
 from berth.predictor.learning.history.kind_ratios import (
@@ -66,11 +66,16 @@ class SiteRatios:
             # A job without GPUs on a GPU node says nothing about the GPU.
             if job.state not in _TIMED or platform is None or platform.is_gpu != bool(job.gpus):
                 continue
-            shape = (job.arguments or job.script, job.cores, job.gpus, job.nodes, job.time_limit_s)
-            cut_off = job.state != "completed"
-            run = TimedRun(
-                shape, placed.platform, job.submit_s, job.start_s, job.elapsed_s, cut_off
+            shape = (
+                job.arguments or job.script,
+                job.cores,
+                job.gpus,
+                job.nodes or 1,
+                job.time_limit_s,
             )
+            cut_off = job.state != "completed"
+            submit_s, start_s = job.submit_s or 0.0, job.start_s or 0.0
+            run = TimedRun(shape, placed.platform, submit_s, start_s, job.elapsed_s, cut_off)
             programs.setdefault(program_of(job), []).append(run)
             if cut_off:
                 continue
@@ -179,10 +184,12 @@ class SiteRatios:
         return (first.architecture, first.targets) == (second.architecture, second.targets)
 
 
-def program_of(job: PastJobRecord) -> str:
+def program_of(job: Run) -> str:
     """Return what tells a user's programs apart: the job's name, else its script or arguments, else
     its number of cores."""
-    return known_name(job.name, job.program) or job.similar or job.script or f"{job.cores} cores"
+    return (
+        known_name(job.name, job.program) or job.similar or job.script or f"{job.cores or 1} cores"
+    )
 
 
 def _document(platform: str, than: str, ratio: LogRatio, mid: float) -> KindRatio:

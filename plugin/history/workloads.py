@@ -20,6 +20,7 @@ from berth.pilot.errors import DocumentError, UsageError
 from berth.pilot.platform import Platform
 from berth.pilot.profile import RunsOn, Target
 from berth.pilot.progress import report, steps
+from berth.pilot.run import Run
 from berth.plugin.history.decided_jobs import by_user, description_of
 from berth.plugin.history.matching import Match, known_name, match_keys
 from berth.plugin.history.run_times import JOBS, PlacedJob, RunTimes
@@ -28,7 +29,7 @@ from berth.plugin.history.site_ratios import SiteRatios
 from berth.plugin.scheduler.node_kinds import NodeKinds, RanOn, Unplaced
 from berth.plugin.site.site import Site
 from berth.plugin.store import Store
-from berth.plugin.store.records import FingerprintRecord, PastJobRecord
+from berth.plugin.store.records import FingerprintRecord
 from berth.plugin.workloads.filing import add_workload
 from berth.predictor.core.forecaster import Forecaster
 from berth.predictor.core.workload import workload_of
@@ -72,9 +73,9 @@ class HistorySummary:
     """Whether the scheduler has told of any node of the site."""
 
 
-def ran_on(job: PastJobRecord) -> RanOn:
+def ran_on(job: Run) -> RanOn:
     """Return what accounting says of the place where a past job ran."""
-    return RanOn(job.queue, job.node_list, job.gpus, job.gpu_type)
+    return RanOn(job.partition, job.node_list, job.gpus, job.gpu_type)
 
 
 def make_workloads(
@@ -145,7 +146,7 @@ def add_unknown_programs(
 
 
 def _learnt(
-    jobs: Iterable[PastJobRecord], kinds: NodeKinds, unplaced: Counter[Unplaced] | None = None
+    jobs: Iterable[Run], kinds: NodeKinds, unplaced: Counter[Unplaced] | None = None
 ) -> list[PlacedJob]:
     """Return the jobs that history learns from, with their platforms; ``unplaced`` counts the jobs
     without a known platform, by reason."""
@@ -182,13 +183,13 @@ def _groups(jobs: Iterable[PlacedJob], *, accounts: bool = False) -> list[tuple[
     return [(key, placed) for key, placed in groups.items() if len(placed.jobs) >= LEAST_RUNS]
 
 
-def _keys_of(job: PastJobRecord) -> Iterator[tuple[Match, str]]:
+def _keys_of(job: Run) -> Iterator[tuple[Match, str]]:
     return match_keys(
-        job.user, job.cores, job.time_limit_s, description_of(job), account=job.account
+        job.user, job.cores or 1, job.time_limit_s, description_of(job), account=job.account
     )
 
 
-def stored_name_of(store: Store, job: PastJobRecord) -> str | None:
+def stored_name_of(store: Store, job: Run) -> str | None:
     """Return the name of the stored workload of all of a user's jobs like this one; None: there is
     none."""
     keys = [key for key in _keys_of(job) if key[0] is not Match.ACCOUNT]
@@ -200,13 +201,13 @@ def _name(owner: str, title: str, digest: str) -> str:
     return f"{owner}{PREFIX}{title}-{digest[7:13]}"
 
 
-def _program(job: PastJobRecord) -> str:
+def _program(job: Run) -> str:
     """Return the part of a workload's name by which a person recognises the job's program."""
-    named = known_name(job.name, job.program).replace("#", "N") or f"{job.cores}-cores"
+    named = known_name(job.name, job.program).replace("#", "N") or f"{job.cores or 1}-cores"
     return _NOT_A_NAME.sub("-", named).strip("-.")[:40] or "jobs"
 
 
-def _title(job: PastJobRecord, match: Match) -> str:
+def _title(job: Run, match: Match) -> str:
     """Return the program's name, with the time limit where only jobs of that limit match."""
     title = _program(job)
     if job.time_limit_s and match in (Match.LIMIT, Match.SHAPE):
@@ -219,10 +220,10 @@ def run_of(placed: PlacedJob) -> PastRun:
     """Return a past job as a run of a history workload; its memory is that of all its nodes and
     GPUs together (bytes)."""
     job = placed.job
-    nodes, gpus = max(job.nodes, 1), max(job.gpus or 0, 1)
+    nodes, gpus = job.nodes or 1, max(job.gpus or 0, 1)
     return PastRun(
         platform=placed.platform,
-        cores=job.cores,
+        cores=job.cores or 1,
         gpus=job.gpus or 0,
         runtime_s=max(job.elapsed_s, 1.0),
         peak_host_bytes=None if job.peak_bytes is None else job.peak_bytes * nodes,
@@ -236,7 +237,7 @@ def run_of(placed: PlacedJob) -> PastRun:
     )
 
 
-def _gpu_utilisation(job: PastJobRecord) -> float | None:
+def _gpu_utilisation(job: Run) -> float | None:
     """Return the job's GPU utilisation: the mean over its time, else the largest that the scheduler
     polled, because its own means are over tasks and not over time."""
     if not job.gpus:

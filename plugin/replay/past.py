@@ -17,6 +17,7 @@ import numpy as np
 
 from berth.pilot.errors import DocumentError, UsageError
 from berth.pilot.importers.foreign import Purpose
+from berth.pilot.run import Run
 from berth.plugin.history.files import FORMATS as OWN_FORMATS
 from berth.plugin.history.files import kind_of, lines_of, read_past_jobs
 from berth.plugin.history.openb import OPENB, read_openb
@@ -25,7 +26,6 @@ from berth.plugin.scheduler import Scheduler
 from berth.plugin.scheduler.past_jobs import ENDED, SINGLETON, ReadJobs, Unreadable, why_none
 from berth.plugin.scheduler.registry import SCHEDULERS, open_scheduler
 from berth.plugin.site.site import Site
-from berth.plugin.store.records import PastJobRecord
 from berth.policies.replay.trace import Floats, Ints, Trace, numbered, trace_of
 
 GAVEL = "gavel"
@@ -123,7 +123,7 @@ def _checked(past: PastJobs, times: Path | None, steps: Floats | None, *, strict
 
 
 def trace_of_jobs(
-    jobs: Iterable[PastJobRecord],
+    jobs: Iterable[Run],
     after: Mapping[str, Sequence[str]] | None = None,
     array_limits: Mapping[str, int] | None = None,
 ) -> Trace:
@@ -133,10 +133,10 @@ def trace_of_jobs(
     ``after``: dependencies, as in ``ReadJobs``. Of a job's several dependencies, the one that
     really ended last counts; jobs missing from the trace count as ended.
     """
-    rows = sorted(jobs, key=lambda job: (job.submit_s, job.start_s))
+    rows = sorted(jobs, key=lambda job: (job.submit_s or 0.0, job.start_s or 0.0))
     users, user = numbered([job.user for job in rows])
     accounts, account = numbered([job.account for job in rows])
-    queues, queue = numbered([job.queue for job in rows])
+    queues, queue = numbered([job.partition for job in rows])
     heads = [head if (head := job.job_id.partition("_")[0]) != job.job_id else "" for job in rows]
     names, array = numbered(heads)
     array = np.where(array == names.index(""), -1, array) if "" in names else array
@@ -152,7 +152,7 @@ def trace_of_jobs(
         runtime_s=numbers([job.elapsed_s for job in rows]),
         limit_s=numbers([job.time_limit_s for job in rows]),
         cores=whole([job.cores for job in rows]),
-        nodes=whole([job.nodes for job in rows]),
+        nodes=whole([job.nodes or 1 for job in rows]),
         gpus=whole([job.gpus for job in rows]),
         memory_bytes=whole([job.request_bytes for job in rows]),
         user=user,
@@ -173,7 +173,7 @@ def trace_of_jobs(
     )
 
 
-def _need(job: PastJobRecord) -> float | None:
+def _need(job: Run) -> float | None:
     """Return the memory in bytes per node that the job needed; None: not recorded.
 
     A killed job needed more than it requested. Otherwise the need is at most the request, because
@@ -186,7 +186,7 @@ def _need(job: PastJobRecord) -> float | None:
 
 
 def _waits_for(
-    rows: Sequence[PastJobRecord], heads: Sequence[str], after: Mapping[str, Sequence[str]]
+    rows: Sequence[Run], heads: Sequence[str], after: Mapping[str, Sequence[str]]
 ) -> Ints:
     """Return, for each job, the row of the job it depends on; -1: none."""
     parent_of = np.full(len(rows), -1, np.int64)
@@ -205,8 +205,8 @@ def _waits_for(
         if SINGLETON in named and own in before:
             parents.append(before[own])
         if parents:
-            parent_of[row] = max(parents, key=lambda p: rows[p].end_s)
-        before[own] = max(row, before.get(own, row), key=lambda p: rows[p].end_s)
+            parent_of[row] = max(parents, key=lambda p: rows[p].end_s or 0.0)
+        before[own] = max(row, before.get(own, row), key=lambda p: rows[p].end_s or 0.0)
     return parent_of
 
 

@@ -6,12 +6,13 @@ from collections import OrderedDict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+from berth.pilot.run import Run
 from berth.plugin.history.advice import LEAST_RUNS, MEMORY_MARGIN, POLLED_MARGIN
 from berth.plugin.history.decided_jobs import by_user, description_of
 from berth.plugin.history.matching import Match, is_unknown_program, match_keys, workload_key
 from berth.plugin.history.workloads import GROUPS, KEYS_OF_USER
 from berth.plugin.store import Store
-from berth.plugin.store.records import MemoryNeedRecord, OutcomeRecord, PastJobRecord
+from berth.plugin.store.records import MemoryNeedRecord, OutcomeRecord
 
 _RAN = frozenset(("completed", "failed", "timeout", "out-of-memory"))
 
@@ -47,13 +48,15 @@ def learn_needs(store: Store, now_s: float) -> int:
     return count + len(needs)
 
 
-def needs_of(user: str, jobs: Iterable[PastJobRecord], now_s: float) -> Iterator[MemoryNeedRecord]:
+def needs_of(user: str, jobs: Iterable[Run], now_s: float) -> Iterator[MemoryNeedRecord]:
     """Yield one user's memory needs by match key, from jobs in order of their ends."""
     groups: OrderedDict[str, _Peaks] = OrderedDict()
     for job in jobs:
         if job.state not in _RAN:
             continue
-        for match, digest in match_keys(job.user, job.cores, job.time_limit_s, description_of(job)):
+        for match, digest in match_keys(
+            job.user, job.cores or 1, job.time_limit_s, description_of(job)
+        ):
             if match is Match.LIMIT:
                 continue  # memory does not depend on the time limit
             groups.setdefault(digest, _Peaks()).add(job.peak_bytes, job.peak_source, job.state)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from berth.pilot.errors import UsageError
+from berth.pilot.run import Run
 from berth.pilot.units import format_bytes
 from berth.plugin.daemon.fitting import SLICE_WISH
 from berth.plugin.history.workloads import stored_name_of
@@ -13,7 +14,6 @@ from berth.plugin.mig.recommending import Predictions
 from berth.plugin.scheduler.registry import SCHEDULERS
 from berth.plugin.site.site import Site
 from berth.plugin.store import Store
-from berth.plugin.store.records import PastJobRecord
 from berth.plugin.workloads.filing import workload_in
 from berth.policies.mig.recommend import recommend
 from berth.predictor.families.history.workload import HistoryWorkload
@@ -52,7 +52,7 @@ class SliceAdvice:
 
 
 def advise_slice(
-    store: Store, site: Site | None, predictions: Predictions, jobs: Sequence[PastJobRecord]
+    store: Store, site: Site | None, predictions: Predictions, jobs: Sequence[Run]
 ) -> SliceAdvice | None:
     """Return the advice for one user's past jobs of one kind, the newest last.
 

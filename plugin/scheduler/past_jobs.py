@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
+from berth.pilot.run import Run
 from berth.pilot.usage.record import Usage
 from berth.plugin.site.programs import JobTexts, ProgramRules
-from berth.plugin.store.records import PastJobRecord
 
 L = TypeVar("L")
 SHOWN = 80
@@ -32,7 +32,7 @@ class Unreadable(ValueError):
 class ReadJobs:
     """The jobs read, by job id, and counts of lines left out."""
 
-    jobs: dict[str, PastJobRecord] = field(default_factory=dict)
+    jobs: dict[str, Run] = field(default_factory=dict)
     repeated: int = 0
     """Number of lines on a job that was read before; the run that ended last is kept."""
     not_ended: int = 0
@@ -55,7 +55,7 @@ class ReadJobs:
     not_followed: int = 0
     """Number of dependencies of unsupported types, such as Slurm's ``after``."""
 
-    def add(self, job: PastJobRecord) -> None:
+    def add(self, job: Run) -> None:
         """Add a job; of several runs of one job the run that ended last is kept."""
         known = self.jobs.get(job.job_id)
         if known is not None:
@@ -78,7 +78,7 @@ class ReadJobs:
         if len(self.examples) < MOST_EXAMPLES:
             self.examples.append(f"line {number}: {why}: {str(line)[:SHOWN]!r}")
 
-    def take(self, number: int, line: L, parse: Callable[[L], PastJobRecord | None]) -> str | None:
+    def take(self, number: int, line: L, parse: Callable[[L], Run | None]) -> str | None:
         """Add the job that ``parse`` reads from a line, and return its id; None: the line was
         refused or its job has not ended.
 

@@ -18,6 +18,7 @@ from pathlib import PurePosixPath
 
 from berth.pilot import progress
 from berth.pilot.errors import DocumentError
+from berth.pilot.run import Run
 from berth.plugin.history.matching import JobDescription, describe_job, plain_name
 from berth.plugin.history.usage_files import jobstats
 from berth.plugin.history.usage_files.reading import ReadUsages
@@ -37,7 +38,6 @@ from berth.plugin.slurm.records import (
 )
 from berth.plugin.slurm.step_usage import StepUsage
 from berth.plugin.slurm.submitted import dependencies_in_line
-from berth.plugin.store.records import PastJobRecord
 
 COLUMNS = (
     "JobID", "User", "Account", "Partition", "State", "Submit", "Start", "End", "ElapsedRaw",
@@ -105,7 +105,7 @@ def add_scripts(read: ReadJobs) -> None:
         return
     wanted: dict[str, list[str]] = {}
     looked_at: dict[tuple[str, str], int] = {}
-    for job in sorted(read.jobs.values(), key=lambda job: -job.end_s):
+    for job in sorted(read.jobs.values(), key=lambda job: -(job.end_s or 0.0)):
         kind = job.user, plain_name(job.name)
         looked_at[kind] = looked_at.get(kind, 0) + (job.job_id in read.with_arguments)
         if job.job_id in read.with_arguments and job.user and looked_at[kind] <= _SCRIPTS_OF_KIND:
@@ -232,11 +232,9 @@ class RecordReading:
         return read
 
 
-def _add_summary(
-    summaries: ReadUsages, number: int, comment: str, job: PastJobRecord, now_s: float
-) -> None:
+def _add_summary(summaries: ReadUsages, number: int, comment: str, job: Run, now_s: float) -> None:
     try:
-        usage = jobstats.usage_in(comment, job.cluster, job.job_id, now_s, job_nodes=job.nodes)
+        usage = jobstats.usage_in(comment, job.cluster, job.job_id, now_s, job_nodes=job.nodes or 1)
     except Unreadable as error:
         summaries.refuse(f"line {number}", comment, error)
         return
@@ -247,7 +245,7 @@ def _add_summary(
 def _add_usage(read: ReadJobs, steps: Mapping[str, StepUsage]) -> None:
     for job_id in steps.keys() & read.jobs.keys():
         job = read.jobs[job_id]
-        used = steps[job_id].used(nodes=job.nodes, gpus=job.gpus, elapsed_s=job.elapsed_s)
+        used = steps[job_id].used(nodes=job.nodes or 1, gpus=job.gpus, elapsed_s=job.elapsed_s)
         source = "polled" if used.peak_bytes else ""
         read.jobs[job_id] = replace(job, **used._asdict(), peak_source=source)
     of_jobs = [usage for job_id, usage in steps.items() if job_id in read.jobs]
@@ -289,7 +287,7 @@ def _fields(parts: list[str], header: Sequence[str], bar: str) -> Record:
 
 def _job(
     job_id: str, fields: Record, arguments: JobDescription, cluster: str, *, utc: bool
-) -> PastJobRecord | None:
+) -> Run | None:
     if _JOB.fullmatch(job_id) is None:
         if re.fullmatch(r"\d{1,18}_\[.*", job_id):
             return None  # the pending tasks of an array, in one line
@@ -308,7 +306,7 @@ def _job(
     if max(nodes, cores) >= _MOST:
         raise Unreadable("more nodes or cores than can be")
     raw_id = fields.get("JobIDRaw", job_id)
-    return PastJobRecord(
+    return Run(
         cluster=cluster,
         job_id=job_id,
         raw_id="" if raw_id == job_id else raw_id[:64],
@@ -317,7 +315,7 @@ def _job(
         name=name_of(fields.get("JobName", "")),
         arguments=arguments.arguments,
         similar=arguments.similar,
-        queue=name_of(fields.get("Partition", "")),
+        partition=name_of(fields.get("Partition", "")),
         state=state,
         submit_s=start_s if submit_s is None else submit_s,
         start_s=start_s,

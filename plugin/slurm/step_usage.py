@@ -43,7 +43,7 @@ _BESIDE_OTHERS = frozenset(("batch", _EXTERN, "interactive"))
 
 
 class Used(NamedTuple):
-    """What all steps of a job used, named as in ``PastJobRecord``. None: not recorded, or not
+    """What all steps of a job used, named as in ``Run``. None: not recorded, or not
     recorded of every step."""
 
     peak_bytes: int | None

@@ -5,14 +5,16 @@ jobs.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
+from typing import Any
 
-from sqlalchemy import Connection, delete, func, select, tuple_
+from sqlalchemy import Connection, Row, delete, func, select, tuple_
 
 from berth.pilot.progress import is_shown, report
+from berth.pilot.run import Run
 from berth.plugin.store import tables
 from berth.plugin.store.database import Database
 from berth.plugin.store.pruning import delete_before
-from berth.plugin.store.records import MemoryNeedRecord, NodeRecord, PastJobRecord
+from berth.plugin.store.records import MemoryNeedRecord, NodeRecord
 from berth.plugin.store.statements import (
     distinct,
     in_pieces,
@@ -22,6 +24,8 @@ from berth.plugin.store.statements import (
 )
 
 _PAGE = 1_000
+_NAMES = tuple(tables.past_jobs.c.keys())
+"""The fields of a Run that the table has."""
 
 
 class PastJobs:
@@ -30,13 +34,13 @@ class PastJobs:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    def put(self, records: Sequence[PastJobRecord]) -> None:
+    def put(self, records: Sequence[Run]) -> None:
         """Store records in one transaction; a stored job of the same cluster and job id is
         replaced.
         """
         put_all(self._database, tables.past_jobs, records, ("cluster", "job_id"))
 
-    def of_users(self, user: str | None = None) -> Iterator[PastJobRecord]:
+    def of_users(self, user: str | None = None) -> Iterator[Run]:
         """Yield the jobs of one user, or of all users, ordered by user and end time; read
         in pages.
         """
@@ -48,7 +52,7 @@ class PastJobs:
         page, count = query, 0
         expected = self.count() if user is None and is_shown() else 0
         while True:
-            records = [PastJobRecord(**row._mapping) for row in self._database.rows(page)]
+            records = [_run(row) for row in self._database.rows(page)]
             yield from records
             count += len(records)
             report("past jobs read", count, expected if len(records) == _PAGE else count)
@@ -59,17 +63,17 @@ class PastJobs:
                 tuple_(*order) > tuple_(last.user, last.end_s, last.cluster, last.job_id)
             )
 
-    def of_ids(self, cluster: str, job_ids: Collection[str]) -> dict[str, PastJobRecord]:
+    def of_ids(self, cluster: str, job_ids: Collection[str]) -> dict[str, Run]:
         """Return those of these jobs that are stored, by job id."""
         table = tables.past_jobs
         jobs = {}
         for piece in in_pieces(job_ids):
             query = select(table).where(table.c.cluster == cluster, table.c.job_id.in_(piece))
             for row in self._database.rows(query):
-                jobs[row.job_id] = PastJobRecord(**row._mapping)
+                jobs[row.job_id] = _run(row)
         return jobs
 
-    def of_job(self, job_id: str) -> PastJobRecord | None:
+    def of_job(self, job_id: str) -> Run | None:
         """Return a stored job, of whichever cluster; None: not stored."""
         with self._database.read() as connection:
             clusters = distinct(connection, tables.past_jobs.c.cluster)
@@ -98,6 +102,10 @@ class PastJobs:
     def prune(self, before_s: float) -> int:
         """Delete jobs that ended before Unix time ``before_s``; return their number."""
         return delete_before(self._database, tables.past_jobs.c.end_s, before_s)
+
+
+def _run(row: Row[*tuple[Any, ...]]) -> Run:
+    return Run(**dict(zip(_NAMES, row, strict=True)))
 
 
 class Nodes:

@@ -121,7 +121,7 @@ class OutcomeRecord:
     predicted_s: float | None = None
     predicted_high_s: float | None = None
     node_list: str = ""
-    """The job's nodes as a compressed list; the next columns as those of ``PastJobRecord``."""
+    """The job's nodes as a compressed list; the next columns as those of ``Run``."""
     gpu_type: str = ""
     cpu_time_s: float | None = None
     disk_read_bytes: int | None = None
@@ -179,66 +179,6 @@ class Ranking(NamedTuple):
     ranked: str
     ground: str | None = None
     code: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class PastJobRecord:
-    """A past job from accounting, whether Berth made a decision for it or not.
-
-    None and empty texts: not recorded.
-    """
-
-    cluster: str
-    job_id: str
-    user: str
-    state: str
-    """The state as ``plugin.scheduler.Outcome`` names it."""
-    submit_s: float
-    start_s: float
-    end_s: float
-    elapsed_s: float
-    """Seconds from start to end, without the time during which the job was suspended."""
-    cores: int
-    nodes: int = 1
-    account: str = ""
-    name: str = ""
-    program: str = ""
-    """The program's name, where the site's rules recognise it (``plugin.history.programs``)."""
-    script: str = ""
-    """Digest of the normalised text of the job's script."""
-    arguments: str = ""
-    """Digest of the script's arguments, or of the command that the job ran."""
-    similar: str = ""
-    """Digest like ``arguments``, computed with all numbers left out."""
-    queue: str = ""
-    gpus: int | None = None
-    time_limit_s: float | None = None
-    request_bytes: int | None = None
-    """Requested memory per node."""
-    peak_bytes: int | None = None
-    """The largest host memory used on one node."""
-    gpu_peak_bytes: int | None = None
-    """The largest memory used on one GPU."""
-    peak_source: str = ""
-    """``cgroup``: the kernel's own peak; ``polled``: sampled, so short peaks are missed."""
-    node_list: str = ""
-    """The job's nodes as a compressed list, for example ``cn[001-004]``."""
-    gpu_type: str = ""
-    """The scheduler's type of the job's GPUs or slices, such as ``a100``."""
-    cpu_time_s: float | None = None
-    """Processor time of all processes."""
-    disk_read_bytes: int | None = None
-    disk_written_bytes: int | None = None
-    energy_j: float | None = None
-    gpu_utilisation: float | None = None
-    """Mean utilisation of the job's GPUs, from 0 to 1, as the scheduler's accounting has it."""
-    gpu_utilisation_peak: float | None = None
-    """The largest polled utilisation of a GPU, from 0 to 1."""
-    gpu_memory_utilisation: float | None = None
-    """Mean share of the time with memory accesses on the job's GPUs, from 0 to 1."""
-    raw_id: str = ""
-    """The number by which nodes and monitoring know the job, where accounting names it otherwise,
-    such as a task of an array."""
 
 
 @dataclass(frozen=True, slots=True)

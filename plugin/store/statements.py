@@ -87,7 +87,13 @@ def put_all(
     if not records:
         return
     # In a fixed order, so that two daemons that store the same rows do not wait for each other.
-    rows = sorted(map(columns_of, records), key=itemgetter(*keys))
+    rows = sorted(
+        (
+            {name: value for name, value in columns_of(record).items() if name in table.c}
+            for record in records
+        ),
+        key=itemgetter(*keys),
+    )
     statement = upsert(database, table, rows[0], keys)
     pages = range(0, len(rows), _PAGE)
     with database.write() as connection:

@@ -25,6 +25,7 @@ from sqlalchemy import (
     text,
 )
 
+from berth.pilot.run import Run
 from berth.pilot.usage.record import Usage
 from berth.plugin.store import records
 
@@ -157,7 +158,10 @@ outcomes = Table(
 past_jobs = Table(
     "past_jobs",
     metadata,
-    *_columns(records.PastJobRecord, *_JOB, lengths=_LENGTHS | _AS_RECORDED),
+    *_columns(
+        Run, *_JOB, lengths=_LENGTHS | _AS_RECORDED, but=("partition", "exit_status", "decision")
+    ),
+    Column("queue", String(255), key="partition", nullable=False),
     Index("ix_past_jobs_raw_id", "raw_id"),
     Index("ix_past_jobs_user_end_s", "user", "end_s"),
     Index("ix_past_jobs_end_s", "end_s"),

@@ -12,9 +12,9 @@ from machine_speed import million_steps_s
 
 from berth.pilot.errors import BerthError, DocumentError
 from berth.pilot.importers.foreign import INSTEAD, Purpose, expect, in_text, kinds, recognised
+from berth.pilot.run import Run
 from berth.plugin.cli.command_line import berth
 from berth.plugin.history.files import lines_of, read_past_jobs
-from berth.plugin.store.records import PastJobRecord
 
 COMMANDS = {
     "jobs history import": (PAST,),
@@ -70,7 +70,7 @@ def test_measurements_become_profiles(sample: Sample, tmp_path: Path) -> None:
     assert "counters" in result.stdout.lower()
 
 
-def jobs_of(name: str, folder: Path) -> list[PastJobRecord]:
+def jobs_of(name: str, folder: Path) -> list[Run]:
     path = next(sample for sample in SAMPLES if sample.file == name).write(folder)
     read = read_past_jobs(lines_of(path), str(path), "lab", (), utc=True)
     assert not read.broken, read.examples
@@ -84,7 +84,7 @@ def test_past_jobs_are_read(sample: Sample, tmp_path: Path) -> None:
 
 def test_sacct_as_json_of_old_and_new_versions(tmp_path: Path) -> None:
     (old,) = jobs_of("sacct2108.json", tmp_path)
-    assert (old.job_id, old.user, old.account, old.queue) == ("12", "ann", "phys", "cpu")
+    assert (old.job_id, old.user, old.account, old.partition) == ("12", "ann", "phys", "cpu")
     assert (old.cores, old.nodes, old.gpus, old.gpu_type) == (4, 1, 2, "a100")
     assert (old.elapsed_s, old.time_limit_s, old.state) == (600.0, 3600.0, "completed")
     assert old.request_bytes == 8000 * 2**20
@@ -97,7 +97,7 @@ def test_sacct_as_json_of_old_and_new_versions(tmp_path: Path) -> None:
 
 def test_accounting_of_pbs_and_torque(tmp_path: Path) -> None:
     (pbs,) = jobs_of("20261005", tmp_path)
-    assert (pbs.job_id, pbs.user, pbs.name, pbs.queue) == ("4711", "ann", "relax run", "batch")
+    assert (pbs.job_id, pbs.user, pbs.name, pbs.partition) == ("4711", "ann", "relax run", "batch")
     assert (pbs.cores, pbs.nodes, pbs.gpus, pbs.node_list) == (32, 2, 2, "n1,n2")
     assert (pbs.elapsed_s, pbs.time_limit_s, pbs.cpu_time_s) == (3600.0, 7200.0, 93_600.0)
     assert pbs.request_bytes == 32 * 2**30

@@ -17,7 +17,7 @@ from stored import STORED_DECISION
 from berth.pilot import progress
 from berth.pilot.options import PilotOptions
 from berth.pilot.progress import clocked, is_shown, lasting, report, say_nothing, showing, steps
-from berth.pilot.run import run_pilot
+from berth.pilot.run_pilot import run_pilot
 from berth.plugin.cli import main
 from berth.plugin.report import progress_bars as bars
 from berth.plugin.report.progress_bars import saying, shown_reports, step_bar

@@ -15,7 +15,7 @@ from berth.pilot.documents import to_json
 from berth.pilot.errors import BerthError, UsageError
 from berth.pilot.options import PilotOptions, make_plan
 from berth.pilot.profile import Profile, Target
-from berth.pilot.run import run_pilot
+from berth.pilot.run_pilot import run_pilot
 from berth.pilot.runs_on import Overrides
 from berth.plugin.cli.options import (
     COUNTS,

@@ -13,7 +13,7 @@ from berth.pilot.errors import UsageError
 from berth.pilot.launch import Order, ProcessResult
 from berth.pilot.options import PilotOptions, make_plan
 from berth.pilot.profile import Profile
-from berth.pilot.run import run_pilot
+from berth.pilot.run_pilot import run_pilot
 
 
 class Extra(Collector):

@@ -20,7 +20,7 @@ from berth.pilot.launch import Order
 from berth.pilot.needs import needed_sets
 from berth.pilot.options import PilotOptions
 from berth.pilot.profile import Measurement, Quality
-from berth.pilot.run import run_pilot
+from berth.pilot.run_pilot import run_pilot
 
 Program = Callable[[str], str]
 pytestmark = [pytest.mark.valgrind]

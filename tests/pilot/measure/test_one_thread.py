@@ -13,13 +13,13 @@ from typing import Any
 
 import pytest
 
-from berth.pilot import run as pilot
+from berth.pilot import run_pilot as pilot
 from berth.pilot.launch import Order
 from berth.pilot.native import Native, run_native, runtime_of
 from berth.pilot.options import PilotOptions
 from berth.pilot.plausible import own_time_s
 from berth.pilot.profile import Profile
-from berth.pilot.run import run_pilot
+from berth.pilot.run_pilot import run_pilot
 
 TOGETHER_S, ALONE_S = 3.0, 5.0
 

@@ -29,7 +29,7 @@ from berth.pilot.plausible import (
 )
 from berth.pilot.private_folder import PrivateFolders, original, why_not
 from berth.pilot.profile import Measurement, Profile, Quality, RunsOn, Runtime, Target
-from berth.pilot.run import run_pilot
+from berth.pilot.run_pilot import run_pilot
 from berth.pilot.shepherd.proc import age_of, stat_fields
 from berth.pilot.shepherd.threads import Threads, threads_at_exit
 

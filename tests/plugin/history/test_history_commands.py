@@ -11,11 +11,11 @@ from berth_daemon import Harbour, forecast, wait_until
 from click.testing import CliRunner
 from made_forecasts import put
 
+from berth.pilot.run import Run
 from berth.plugin.cli.command_line import berth
 from berth.plugin.history.advice import advise
 from berth.plugin.history.matching import JobDescription, Match, match_keys, plain_name
 from berth.plugin.store import OutcomeRecord, Store
-from berth.plugin.store.records import PastJobRecord
 from berth.policies.codes import Code
 
 HEADER = "JobID|User|Partition|State|Start|End|TimelimitRaw|AllocCPUS|NNodes|ReqMem|MaxRSS|JobName"
@@ -208,8 +208,7 @@ def test_wrong_usage_is_one_sentence(tmp_path: Path, words: tuple[str, ...], why
 
 def test_past_jobs_are_stored_once_and_pruned(store: Store) -> None:
     jobs = [
-        PastJobRecord("lab", str(n), "alice", "completed", n, n + 1.0, n + 2.0, 1.0, 4)
-        for n in range(2_500)
+        Run("lab", str(n), "alice", "completed", n, n + 1.0, n + 2.0, 1.0, 4) for n in range(2_500)
     ]
     store.past_jobs.put(jobs)
     store.past_jobs.put(jobs[:10])
@@ -237,14 +236,14 @@ def test_keys_are_of_one_user_and_forget_numbers() -> None:
     assert found("", "run", 4, None) == {}
 
 
-def job(number: int, **changes: object) -> PastJobRecord:
+def job(number: int, **changes: object) -> Run:
     known: dict[str, object] = {
         "cluster": "lab", "job_id": str(number), "user": "alice", "state": "completed",
         "submit_s": 0.0, "start_s": 1.0, "end_s": 100.0 + number, "elapsed_s": 99.0, "cores": 4,
         "name": "align", "request_bytes": 64 * 2**30, "peak_bytes": 3 * 2**30,
         "peak_source": "cgroup", "time_limit_s": 3600.0,
     }  # fmt: skip
-    return PastJobRecord(**known | changes)  # type: ignore[arg-type]
+    return Run(**known | changes)  # type: ignore[arg-type]
 
 
 def test_memory_is_advised_above_the_largest_peak_and_never_after_a_kill() -> None:

@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 
 from berth.pilot.profile import RunsOn, Target
+from berth.pilot.run import Run
 from berth.pilot.usage.record import JOB_END, Usage
 from berth.plugin.forecasting import forecaster_for, platforms_for
 from berth.plugin.history.decided_jobs import by_user
 from berth.plugin.history.run_times import PlacedJob
 from berth.plugin.history.workloads import run_of
 from berth.plugin.store import Store
-from berth.plugin.store.records import PastJobRecord
 from berth.policies import Candidate, CandidateState, Request, Resources, Translation
 from berth.policies.constraints import MEASURE_GPU_MEMORY
 from berth.policies.decide import decide
@@ -45,7 +45,7 @@ def past(
     gpu_gib: float | None,
     asked_gib: float = 96,
     **more: object,
-) -> PastJobRecord:
+) -> Run:
     """A job of one hour on one GPU."""
     end_s = NOW_S - 9_000.0 * (10 - number)
     known: dict[str, object] = {
@@ -56,10 +56,10 @@ def past(
         "peak_bytes": None if host_gib is None else int(host_gib * GIB),
         "gpu_peak_bytes": None if gpu_gib is None else int(gpu_gib * GIB),
     }  # fmt: skip
-    return PastJobRecord(**known | more)  # type: ignore[arg-type]
+    return Run(**known | more)  # type: ignore[arg-type]
 
 
-def forecast_of(forecaster: Forecaster, *jobs: PastJobRecord, ran_on: str = GPU) -> Forecast:
+def forecast_of(forecaster: Forecaster, *jobs: Run, ran_on: str = GPU) -> Forecast:
     document = HistoryWorkload(
         name="infer",
         runs=tuple(run_of(PlacedJob(job, ran_on)) for job in jobs),

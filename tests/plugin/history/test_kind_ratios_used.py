@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from berth.pilot.run import Run
 from berth.plugin.daemon.app import view
 from berth.plugin.daemon.record import Answered
 from berth.plugin.daemon.service import Service
@@ -24,7 +25,6 @@ from berth.plugin.history.workloads import add_unknown_programs, make_workloads
 from berth.plugin.right_sizing.needs import learn_needs
 from berth.plugin.site.load import load_site
 from berth.plugin.store import OutcomeRecord, Store
-from berth.plugin.store.records import PastJobRecord
 from berth.policies.codes import Ground
 from berth.policies.values import CandidateState
 from berth.predictor.core.forecast import Forecast
@@ -59,9 +59,7 @@ nodes = 8
 """
 
 
-def jobs(
-    user: str, queues: str, *, count: int = 12, ratio: float = RATIO
-) -> Iterator[PastJobRecord]:
+def jobs(user: str, queues: str, *, count: int = 12, ratio: float = RATIO) -> Iterator[Run]:
     """One user's jobs, by turns in these partitions; their times vary by a factor of five."""
     rng = random.Random(user)  # noqa: S311
     places = queues.split(",")
@@ -70,10 +68,10 @@ def jobs(
         elapsed_s = round(900 * math.exp(rng.gauss(0, 1.0 if number % 5 == 0 else 0.05)))
         elapsed_s = int(elapsed_s * (ratio if queue == "old" else 1.0))
         end_s = time.time() - 86_400.0 + 3000.0 * number
-        yield PastJobRecord(
+        yield Run(
             cluster="lab", job_id=f"{user}{number}", user=user, state="completed",
             submit_s=end_s - elapsed_s - 5, start_s=end_s - elapsed_s, end_s=end_s,
-            elapsed_s=elapsed_s, cores=16, name="solve.sh", queue=queue, time_limit_s=7200.0,
+            elapsed_s=elapsed_s, cores=16, name="solve.sh", partition=queue, time_limit_s=7200.0,
             request_bytes=2**36, account="phys",
         )  # fmt: skip
 
@@ -81,7 +79,7 @@ def jobs(
 class Lab:
     """A site of two kinds with imported jobs, and its daemon's answers."""
 
-    def __init__(self, folder: Path, *past: Iterator[PastJobRecord], more: str = "") -> None:
+    def __init__(self, folder: Path, *past: Iterator[Run], more: str = "") -> None:
         (folder / "berth.toml").write_text(SITE.format(folder=folder) + more)
         self.site = load_site(folder / "berth.toml")
         self.store = Store.open(self.site.daemon.store)

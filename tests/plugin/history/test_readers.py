@@ -63,7 +63,7 @@ def step(job_id: str, peak: str, *, tasks: str = "1", nodes: str = "1") -> str:
 def test_a_job_with_its_steps() -> None:
     read = sacct(row(), step("7.batch", "1G"), step("7.0", "2G"), step("7.extern", ""))
     job = read.jobs["7"]
-    assert (job.user, job.account, job.queue, job.name) == ("alice", "phys", "cpu", "align.sh")
+    assert (job.user, job.account, job.partition, job.name) == ("alice", "phys", "cpu", "align.sh")
     assert (job.elapsed_s, job.cores, job.gpus, job.time_limit_s) == (600.0, 4, 2, 3600.0)
     assert (job.request_bytes, job.peak_bytes, job.peak_source) == (64 * GIB, 3 * GIB, "polled")
     assert job.submit_s == 1793527200.0

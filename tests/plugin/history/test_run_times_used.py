@@ -13,6 +13,7 @@ from pydantic import ValidationError
 from site_jobs import SiteJobs
 
 from berth.pilot.errors import BerthError
+from berth.pilot.run import Run
 from berth.plugin.forecasting import forecaster_for, platforms_for
 from berth.plugin.history.decided_jobs import by_user, description_of
 from berth.plugin.history.matching import Match, describe_job, match_keys, plain_name
@@ -28,7 +29,6 @@ from berth.plugin.history.workloads import make_workloads
 from berth.plugin.right_sizing.needs import learn_needs
 from berth.plugin.site.load import load_site
 from berth.plugin.store import OutcomeRecord, Store
-from berth.plugin.store.records import PastJobRecord
 from berth.policies.codes import Code
 from berth.predictor.core.forecast import Forecast
 from berth.predictor.core.prediction import Interval
@@ -46,7 +46,7 @@ from berth.predictor.learning.history import (
 NOW_S = 1_800_000_000.0
 
 
-def past(number: int, seconds: float, **changes: object) -> PastJobRecord:
+def past(number: int, seconds: float, **changes: object) -> Run:
     """The oldest first; ``given``: arguments of its script, ``text``: the script."""
     given, text = str(changes.pop("given", "")), str(changes.pop("text", ""))
     name = str(changes.get("name", "align.sh"))
@@ -60,14 +60,14 @@ def past(number: int, seconds: float, **changes: object) -> PastJobRecord:
         "peak_bytes": 3 * 2**30, "peak_source": "polled", "script": what.script,
         "arguments": what.arguments, "similar": what.similar,
     }  # fmt: skip
-    return PastJobRecord(**known | changes)  # type: ignore[arg-type]
+    return Run(**known | changes)  # type: ignore[arg-type]
 
 
-def steady(seconds: float = 600.0, **changes: object) -> list[PastJobRecord]:
+def steady(seconds: float = 600.0, **changes: object) -> list[Run]:
     return [past(n, seconds * (1 + 0.02 * (n % 3)), **changes) for n in range(8)]
 
 
-def made(site: Harbour, jobs: list[PastJobRecord], *, everybody: bool = False) -> Store:
+def made(site: Harbour, jobs: list[Run], *, everybody: bool = False) -> Store:
     store = site.store()
     store.past_jobs.put(jobs)
     if everybody:
@@ -78,7 +78,7 @@ def made(site: Harbour, jobs: list[PastJobRecord], *, everybody: bool = False) -
     return store
 
 
-def forecast_of(store: Store, job: PastJobRecord, match: Match) -> Forecast:
+def forecast_of(store: Store, job: Run, match: Match) -> Forecast:
     found = dict(
         match_keys(job.user, job.cores, job.time_limit_s, description_of(job), account=job.account)
     )
@@ -90,7 +90,7 @@ def forecast_of(store: Store, job: PastJobRecord, match: Match) -> Forecast:
     return Forecast.from_json(store.forecasts(name)[0].document)
 
 
-def runtime_of(store: Store, job: PastJobRecord, match: Match) -> Interval:
+def runtime_of(store: Store, job: Run, match: Match) -> Interval:
     """What a job matched so is predicted to take on its one platform."""
     forecast = forecast_of(store, job, match)
     (platform,) = forecast.curves

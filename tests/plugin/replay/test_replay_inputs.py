@@ -72,8 +72,8 @@ def test_pods_are_jobs_and_those_that_share_a_gpu_are_counted() -> None:
     assert (read.not_ended, read.broken, read.changed) == (1, 0, {SHARES: 1})
     job = read.jobs["openb-pod-0017"]
     assert (job.cores, job.gpus, job.elapsed_s, job.submit_s) == (9, 2, 290.0, 10.0)
-    assert (job.queue, job.account, job.request_bytes) == ("gpu", "Burstable", 33_792 * 2**20)
-    assert [one.queue for one in read.jobs.values()] == [
+    assert (job.partition, job.account, job.request_bytes) == ("gpu", "Burstable", 33_792 * 2**20)
+    assert [one.partition for one in read.jobs.values()] == [
         "gpu", "gpu", "gpu", "cpu", "V100M16|V100M32",
     ]  # fmt: skip
 
@@ -178,7 +178,7 @@ def test_an_archive_of_flux_names_the_jobs_that_one_waited_for(tmp_path: Path) -
     read = read_archive(file, "lab")
     job = read.jobs[str(first)]
     assert (job.cores, job.nodes, job.gpus, job.time_limit_s) == (8, 2, None, 60.0)
-    assert (job.name, job.queue, job.user, job.elapsed_s) == ("lmp", "batch", "uid:1000", 50.0)
+    assert (job.name, job.partition, job.user, job.elapsed_s) == ("lmp", "batch", "uid:1000", 50.0)
     assert read.jobs["4"].name == "mesh"
     assert read.after == {"2": (str(first),), "3": ("2",), "4": (SINGLETON,)}
     assert (read.not_followed, read.not_ended, read.broken) == (2, 1, 5)

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from berth.pilot.errors import DocumentError
+from berth.pilot.run import Run
 from berth.plugin.daemon import memory_guard as guard
 from berth.plugin.daemon import requests
 from berth.plugin.daemon.fitting import Fit, Watch, fit, sizes_itself
@@ -19,7 +20,7 @@ from berth.plugin.daemon.messages import parse
 from berth.plugin.right_sizing.needs import learn_needs, needs_of
 from berth.plugin.site.document import RightSizing
 from berth.plugin.store import OutcomeRecord, Store
-from berth.plugin.store.records import MemoryNeedRecord, PastJobRecord
+from berth.plugin.store.records import MemoryNeedRecord
 from berth.policies.codes import Code
 
 GIB = 2**30
@@ -36,13 +37,13 @@ WATCHED = Guard(alive_s=1_000.0, requeue=True)
 ALICE = RightSizing(users=("alice",))
 
 
-def ran(number: int, peak_bytes: int = 3 * GIB, **changes: object) -> PastJobRecord:
+def ran(number: int, peak_bytes: int = 3 * GIB, **changes: object) -> Run:
     known: dict[str, object] = {
         "cluster": "lab", "job_id": str(number), "user": "alice", "state": "completed",
         "submit_s": 0.0, "start_s": 1.0, "end_s": 100.0 + number, "elapsed_s": 99.0, "cores": 4,
         "name": "align_3.sh", "peak_bytes": peak_bytes, "peak_source": "cgroup",
     }  # fmt: skip
-    return PastJobRecord(**known | changes)  # type: ignore[arg-type]
+    return Run(**known | changes)  # type: ignore[arg-type]
 
 
 def fitted(

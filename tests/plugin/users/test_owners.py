@@ -19,9 +19,9 @@ from toy_profiles import profile
 from warm_berth import run_berth
 
 from berth.pilot.documents import to_json
+from berth.pilot.run import Run
 from berth.plugin.site.load import SiteWatcher
 from berth.plugin.store import DecisionRecord, Store
-from berth.plugin.store.records import PastJobRecord
 from berth.plugin.users.collecting import LEFTOVER_S, collect
 from berth.plugin.users.workloads import UserWorkloads
 
@@ -322,7 +322,7 @@ def test_a_nodes_line_on_an_array_task_that_accounting_knows_is_the_tasks(
     named = SiteWatcher(site.site_file).site.name
     store = Store.open(SiteWatcher(site.site_file).site.daemon.store)
     store.past_jobs.put([
-        PastJobRecord(named, "5_2", "alice", "completed", 1.0, 2.0, 3.0, 1.0, 1, raw_id="7")
+        Run(named, "5_2", "alice", "completed", 1.0, 2.0, 3.0, 1.0, 1, raw_id="7")
     ])  # fmt: skip
     (spool / "lab-7-n1.usage").write_text(USAGE)
     found, store = collected(site, spool)
