@@ -11,7 +11,7 @@ CHAOS := tests/chaos:tests/support:tests/slurm:tests/flux
 
 .PHONY: help venv tools emulators slurm flux-python clients deep browser demo test test-quick coverage mutation guards lint typecheck sizes audit \
   gate gate-full bench schemas screenshots site differential test-flux differential-flux matrix machines \
-  mig-sweep simulate soak soak-hour chaos fresh-site day-one first-week replay-fidelity replay-peer fuzz fuzz-models packages packages-check lock \
+  mig-sweep simulate soak soak-hour chaos fresh-site day-one first-week replay-fidelity fuzz fuzz-models packages packages-check lock \
   lowest newest-python optional nightly clean
 
 help:  ## list the targets
@@ -207,13 +207,6 @@ first-week: venv slurm  ## a week of 8 programs with `-p auto`, beside the same 
 
 replay-fidelity: venv slurm  ## 500 jobs on a private Slurm and in a replay, three times by FIFO and by backfill; 40 minutes
 	cd tests/slurm && PYTHONPATH=../support $(abspath $(PY)) replay_fidelity.py
-
-replay-peer: venv  ## the replay beside FCFS and EASY from their definitions, and beside AccaSim 1.1.3 in an environment of its own; 4 minutes
-	PYTHONPATH=tests/support $(PY) benchmarks/peers/by_definition.py
-	@test -x .venv-accasim/bin/python || python3 -m venv .venv-accasim
-	@.venv-accasim/bin/python -c 'import psutil, matplotlib' 2>/dev/null || .venv-accasim/bin/python -m pip install --quiet accasim==1.1.3
-	$(PY) benchmarks/peers/replay_peer.py --python .venv-accasim/bin/python "$$($(PY) -c \
-	  'from lab.datasets import locate, ricc; print(locate(ricc.RICC))')"
 
 site: venv  ## the documentation as a site and a man page, in build/
 	$(PY) -c 'import sphinx' 2>/dev/null || $(PY) -m pip install --quiet -e '.[docs]'

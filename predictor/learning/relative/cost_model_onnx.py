@@ -4,7 +4,7 @@ Inputs (float64): ``features`` (rows x features) and ``terms`` (rows x terms), a
 computes them from the counters (``predictor/families/relative/views.py``); ``log_reference`` (rows
 x 1); and ``common`` (rows x training rows): 1 where the training row is of the same application, 2
 where it is of the same kernel too. Output: ``log_seconds`` (rows x platforms). Berth itself loads
-the JSON file, which is as exact, about as fast (``benchmarks/predict_relative.py``) and readable.
+the JSON file, which is as exact, about as fast and readable.
 """
 
 from __future__ import annotations
