@@ -9,9 +9,9 @@ PYTEST := $(PY) -m pytest --numprocesses auto --dist loadfile --no-loadscope-reo
 SELECTION ?= -m 'not slow'
 CHAOS := tests/chaos:tests/support:tests/slurm:tests/flux
 
-.PHONY: help venv tools emulators slurm flux-python clients deep browser demo test test-quick coverage mutation guards lint typecheck sizes audit \
+.PHONY: help venv tools emulators slurm flux-python clients deep browser demo test test-quick coverage mutation lint typecheck sizes audit \
   gate gate-full bench schemas screenshots site differential test-flux differential-flux matrix machines \
-  mig-sweep simulate soak soak-hour chaos fresh-site day-one first-week replay-fidelity fuzz fuzz-models packages packages-check lock \
+  mig-sweep simulate soak soak-hour chaos fresh-site replay-fidelity fuzz fuzz-models packages packages-check lock \
   lowest newest-python optional nightly clean
 
 help:  ## list the targets
@@ -105,9 +105,6 @@ mutation: venv  ## how many changes of the submit path its tests notice, of COUN
 	.venv-mutation/bin/python tests/mutation/mutants.py --sample $(or $(COUNT),200) --seed $(or $(SEED),1) $(MUTATED) \
 	  | $(PY) tests/mutation/killed.py
 
-guards: venv tools slurm  ## fifteen guards of the promise, switched off one by one: which the random jobs notice; an hour
-	PYTHONPATH=tests/slurm:tests/support $(PY) tests/mutation/guards.py
-
 lint: venv  ## style, import direction, bandit's findings
 	$(VENV)/bin/ruff check . && $(VENV)/bin/ruff format --check .
 	$(VENV)/bin/lint-imports
@@ -198,12 +195,6 @@ fresh-site: FRESH_SITE = cd tests/slurm && PYTHONPATH=../support $(abspath $(PY)
 fresh-site: venv tools slurm  ## calibrate two kinds of nodes, place real programs there, learn from one job each; SET=new, ONLY=gawk,bwa
 	@deploy/system-packages --optional $$($(FRESH_SITE) --packages)
 	$(FRESH_SITE) $(if $(ONLY),--only $(ONLY))
-
-day-one: venv slurm  ## 60 submissions of unknown programs on a private Slurm, with and without [fit]; 2 minutes
-	cd tests/slurm && PYTHONPATH=../support $(abspath $(PY)) day_one.py
-
-first-week: venv slurm  ## a week of 8 programs with `-p auto`, beside the same after pilots, on a private Slurm of two kinds; 40 minutes
-	cd tests/slurm && PYTHONPATH=../support $(abspath $(PY)) first_week.py
 
 replay-fidelity: venv slurm  ## 500 jobs on a private Slurm and in a replay, three times by FIFO and by backfill; 40 minutes
 	cd tests/slurm && PYTHONPATH=../support $(abspath $(PY)) replay_fidelity.py

@@ -1,28 +1,17 @@
-"""The first day of a site: 30 shapes of jobs, of whose programs Berth knows nothing.
-
-``make day-one`` submits each shape with ``-p auto`` and without a partition to a private Slurm of
-five partitions, and prints where each job ran, or why it did not. Three runs: without Berth, with
-Berth but without ``[fit]``, and with it. A job counts as failed where it is refused, or still waits
-although some partition takes it.
-"""
+"""The first day of a site: shapes of jobs, of whose programs Berth knows nothing."""
 
 from __future__ import annotations
 
-import argparse
 import re
-import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from slurm_cluster import USER, Cluster, cluster, wait_until
+from slurm_cluster import USER, Cluster, wait_until
 from slurm_conf import node
 from warm_berth import FRESH
-
-from berth.plugin.report.parts import text_table
-from berth.plugin.report.terminal import table_text
 
 _PARTITIONS = """\
 PartitionName=old Nodes=old1,old2 Default=YES MaxTime=7-00:00:00 DefaultTime=01:00:00 \
@@ -76,11 +65,6 @@ BATCH: dict[str, str] = {
     "4 GiB by core": "-c32 --mem-per-cpu=4G",
     "two components": "-n1 : -n2",
     "2 GPUs for 12 hours": "--gpus=2 -c16 --mem=100G -t12:00:00",
-}
-INTERACTIVE: dict[str, str] = {
-    "srun": "srun -n1 true",
-    "salloc": "salloc -n1 true",
-    "srun on a GPU": "srun --gres=gpu:1 -n1 true",
 }
 PARTITIONS: tuple[str | None, ...] = ("auto", None)
 _ENDED = ("COMPLETED", "FAILED", "RUNNING", "COMPLETING")
@@ -164,27 +148,13 @@ def _submit(slurm: Cluster, shape: str, partition: str | None) -> Row:
     return row
 
 
-def interactive(slurm: Cluster) -> list[Row]:
-    """The same for ``srun`` and ``salloc``, which wait until they have started."""
-    rows = []
-    for part in PARTITIONS:
-        for shape, command in INTERACTIVE.items():
-            name, *words = command.split()
-            where = [] if part is None else ["-p", part]
-            done = slurm.run("timeout", "15", name, *where, *words, user=USER, check=False)
-            row = Row(shape, part, " ".join(words))
-            row.refused = "" if done.returncode == 0 else done.stderr.strip()[-120:]
-            rows.append(row)
-    return rows
-
-
 @contextmanager
-def first_day(slurm: Cluster, fit: str, *, unnamed: bool = True) -> Iterator[None]:
+def first_day(slurm: Cluster, fit: str) -> Iterator[None]:
     """Berth as a site has it on its first day: the site file of ``berth site init``, enforced."""
     site = slurm.work / "berth.toml"
     slurm.berth("site", "init", "--force", "--output", str(site))
     text = site.read_text().replace('mode = "shadow"', 'mode = "enforce"', 1)
-    rules = f'[fit]\nmode = "{fit}"\nunnamed_partition = {str(unnamed).lower()}\n'
+    rules = f'[fit]\nmode = "{fit}"\nunnamed_partition = true\n'
     site.write_text(text + slurm.daemon_table(outcomes_refresh_s=2) + rules)
     slurm.berth_socket.unlink(missing_ok=True)
     slurm.launch("berth", *FRESH, "serve", "--site", str(site))
@@ -210,42 +180,3 @@ def takes(slurm: Cluster, options: str) -> str:
             user=USER, stdin="#!/bin/sh\ntrue\n", check=False,
         ).returncode == 0
     )  # fmt: skip
-
-
-def main() -> int:
-    """Print the table; exit status 1 where a batch job failed that some partition takes."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--conf", action="append", default=[], help="a further line of slurm.conf")
-    parser.add_argument("--only", choices=("off", "enforce"), help="only this [fit] mode")
-    asked = parser.parse_args()
-    failed = 0
-    with cluster(DayOne, conf=asked.conf) as slurm:
-        possible = {shape: takes(slurm, options) for shape, options in BATCH.items()}
-        for fit in ("off", "enforce"):
-            if asked.only in (None, fit):
-                with first_day(slurm, fit):
-                    rows = submit_all(slurm, BATCH) + interactive(slurm)
-                failed = _print(fit, rows, possible)
-    return 1 if failed else 0
-
-
-def _print(fit: str, rows: Sequence[Row], possible: dict[str, str]) -> int:
-    lines = [
-        (row.shape, row.partition or "-", row.code or "-", row.asked_partitions or "-",
-         row.ran_in or "-", row.refused[:60] or row.state, possible.get(row.shape, ""))
-        for row in rows
-    ]  # fmt: skip
-    names = ("shape", "-p", "code", "list", "ran in", "state", "takes it")
-    print(table_text(text_table(f"[fit] mode = {fit}", names, lines)), flush=True)
-    batch = [row for row in rows if row.shape in BATCH]
-    failed = [row for row in batch if row.failed and possible[row.shape]]
-    placed = sum(row.code in ("fits", "fits-one", "placed") for row in batch)
-    print(
-        f"fit {fit}: {len(rows)} submissions, {len(batch)} of them batch jobs: "
-        f"{placed} placed, {len(failed)} failed that some partition takes"
-    )
-    return len(failed)
-
-
-if __name__ == "__main__":
-    sys.exit(main())
