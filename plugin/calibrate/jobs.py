@@ -11,10 +11,11 @@ from types import MappingProxyType
 from berth.pilot.errors import BerthError, UsageError
 from berth.pilot.network.links import LinkMeasurement
 from berth.pilot.node import QUICK_KERNELS, NodeMeasurement
+from berth.pilot.run import ENDED, Run
 from berth.pilot.units import format_seconds
 from berth.plugin.calibrate.kinds import Kind, chosen_nodes, gives
 from berth.plugin.calibrate.state import PAIR, CalibrationState, Folder, Step, outdated
-from berth.plugin.scheduler import ENDED, ClusterFacts, NodeFacts, NodeJob, Outcome, Scheduler
+from berth.plugin.scheduler import ClusterFacts, NodeFacts, NodeJob, Scheduler
 from berth.plugin.scheduler.jobs import berth_command
 
 EXPECTED_S = {"quick": 60.0, "normal": 160.0, "full": 540.0}
@@ -217,12 +218,12 @@ def follow(
         pause = min(POLL_S[1], pause * 1.3)
 
 
-def _state_of(step: Step, known: Mapping[str, Outcome]) -> str:
+def _state_of(step: Step, known: Mapping[str, Run]) -> str:
     outcome = known.get(step.job or "")
     return "pending" if outcome is None else outcome.state
 
 
-def _ended(step: Step, outcome: Outcome | None, folder: Folder) -> Step:
+def _ended(step: Step, outcome: Run | None, folder: Folder) -> Step:
     """Return the step with its job removed, as done or with the reason of its failure; after a
     failure an earlier result file is restored."""
     result = folder.result(step.kind, step.node)
@@ -238,7 +239,7 @@ def _ended(step: Step, outcome: Outcome | None, folder: Folder) -> Step:
 
 def _why(
     step: Step,
-    outcome: Outcome | None,
+    outcome: Run | None,
     result: NodeMeasurement | LinkMeasurement | None,
     folder: Folder,
 ) -> str:

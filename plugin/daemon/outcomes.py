@@ -15,9 +15,10 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from berth.pilot.errors import SchedulerError
+from berth.pilot.run import Run
 from berth.plugin.history.seen_nodes import present_node_kinds
 from berth.plugin.outcomes.failed_at_once import MOST_READ, REMEMBERED_S, FailedAtOnce
-from berth.plugin.scheduler import Outcome, Scheduler
+from berth.plugin.scheduler import Scheduler
 from berth.plugin.scheduler.node_kinds import NodeKinds, RanOn
 from berth.plugin.site.site import Site
 from berth.plugin.store.records import DecisionRecord, OutcomeRecord
@@ -44,7 +45,7 @@ index and the memory late.
 """
 _ASKED_OTHERWISE = (Code.OTHER_GRES, Code.OTHER_FEATURES)
 """Codes of candidates that the job's own request ruled out, so that the job did not run there."""
-_MEASURED = {*Outcome.__slots__} & {*OutcomeRecord.__slots__} - {"decision", "queue"}
+_MEASURED = {*Run.__slots__} & {*OutcomeRecord.__slots__} - {"cluster", "decision"}
 """Names of the values that a record takes from the outcome as they are."""
 _STAMP_AGE_S = 3_600.0
 _CLOCKS_S = 60.0
@@ -125,14 +126,14 @@ def _beginning(store: Store, cluster: str, now_s: float) -> float:
 
 
 class Linked(NamedTuple):
-    """Outcome records to store, and the end times of all jobs that need not be read again."""
+    """Run records to store, and the end times of all jobs that need not be read again."""
 
     records: list[OutcomeRecord]
     done: dict[str, float]
 
 
 def link(
-    outcomes: Sequence[Outcome],
+    outcomes: Sequence[Run],
     store: Store,
     site: Site,
     scheduler: Scheduler,
@@ -141,13 +142,13 @@ def link(
     """Join outcomes with their decisions; an outcome whose decision is not stored yet is
     left out.
     """
-    stamps = {outcome.decision for outcome in outcomes if outcome.decision is not None}
+    stamps = {outcome.decision for outcome in outcomes if outcome.decision}
     decisions = store.decisions.of_ids(stamps)
     unstamped = decisions_without_stamp(outcomes, store, scheduler.name)
     linked = Linked([], {})
     for outcome in outcomes:
         decision = decisions.get(outcome.decision or "") or unstamped.get(outcome.job_id)
-        if outcome.decision is not None and decision is None:
+        if outcome.decision and decision is None:
             continue
         if decision is not None and _is_of(decision, outcome, scheduler):
             linked.records.append(record_of(outcome, decision, site.name, kinds))
@@ -156,7 +157,7 @@ def link(
 
 
 def decisions_without_stamp(
-    outcomes: Sequence[Outcome], store: Store, scheduler: str
+    outcomes: Sequence[Run], store: Store, scheduler: str
 ) -> dict[str, DecisionRecord]:
     """Return, by job, the decisions of jobs whose comment another tool has overwritten.
 
@@ -164,7 +165,7 @@ def decisions_without_stamp(
     removes Berth's decision identifier. The decision is then found by the user and the submission
     time that Slurm recorded, and only where exactly one decision and one such job match.
     """
-    lost = [o for o in outcomes if o.stamp_lost and o.user and o.submit_s is not None]
+    lost = [o for o in outcomes if o.decision == "" and o.user and o.submit_s is not None]
     near = {o.job_id: _near(o, o.submit_s or 0.0, store, scheduler) for o in lost}
     ended = store.outcomes.of_decisions({d.id for decisions in near.values() for d in decisions})
     others = {outcome.decision for outcome in outcomes}
@@ -184,12 +185,12 @@ def _is_free(stored: Sequence[OutcomeRecord], job: str) -> bool:
     return all(outcome.job_id == job for outcome in stored)
 
 
-def _near(outcome: Outcome, submit_s: float, store: Store, scheduler: str) -> list[DecisionRecord]:
+def _near(outcome: Run, submit_s: float, store: Store, scheduler: str) -> list[DecisionRecord]:
     decisions = store.decisions.of_user(outcome.user, submit_s - BEFORE_S, submit_s + AFTER_S)
     return [decision for decision in decisions if decision.scheduler == scheduler]
 
 
-def _is_of(decision: DecisionRecord, outcome: Outcome, scheduler: Scheduler) -> bool:
+def _is_of(decision: DecisionRecord, outcome: Run, scheduler: Scheduler) -> bool:
     """Return whether the decision belongs to this job.
 
     Where users can write the job's comment, they can copy another job's identifier.
@@ -203,21 +204,22 @@ def _is_of(decision: DecisionRecord, outcome: Outcome, scheduler: Scheduler) -> 
 
 
 def record_of(
-    outcome: Outcome, decision: DecisionRecord, cluster: str, kinds: NodeKinds
+    outcome: Run, decision: DecisionRecord, cluster: str, kinds: NodeKinds
 ) -> OutcomeRecord:
     """Return the outcome's row for the store, with the prediction for the place where the
     job ran.
     """
     queues = {candidate.name: candidate.queue for candidate in kinds.candidates}
-    ran_on = RanOn(outcome.queue, outcome.node_list, outcome.gpus, outcome.gpu_type)
-    row = predicted_row(outcome.queue, decision, queues, kinds.candidates_of(ran_on))
+    ran_on = RanOn(outcome.partition, outcome.node_list, outcome.gpus, outcome.gpu_type)
+    row = predicted_row(outcome.partition, decision, queues, kinds.candidates_of(ran_on))
     low_s, mid_s, high_s = row["runtime_s"] if row else (None, None, None)
     measured = {name: getattr(outcome, name) for name in _MEASURED}
     return OutcomeRecord(
         **measured,
         cluster=cluster,
         decision=decision.id,
-        queue=outcome.queue or None,
+        queue=outcome.partition or None,
+        max_rss_bytes=outcome.peak_bytes,
         workload=decision.workload,
         bundle=decision.bundle,
         candidate=row["candidate"] if row else None,

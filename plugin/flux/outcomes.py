@@ -12,9 +12,10 @@ from dataclasses import replace
 from typing import Any
 
 from berth.pilot.errors import SchedulerError
+from berth.pilot.run import Run
 from berth.plugin.flux import commands
 from berth.plugin.flux.frobnicator import ANONYMOUS, one_line, value_at
-from berth.plugin.scheduler import EndedJobs, Outcome, stamped_decision
+from berth.plugin.scheduler import EndedJobs, stamped_decision
 from berth.plugin.usernames import name_of
 
 _LONGEST_PROBLEM = 300
@@ -45,19 +46,19 @@ def parse_ended(lines: Iterable[str]) -> EndedJobs:
     return EndedJobs(tuple(outcomes), problem)
 
 
-def _ended(answer: Mapping[str, Any]) -> Outcome:
+def _ended(answer: Mapping[str, Any]) -> Run:
     outcome = _listed(str(answer["id"]), answer["job"])
     stamp, gpus = answer.get("stamp"), answer.get("gpus")
     return replace(
         outcome,
-        queue=outcome.queue or ANONYMOUS,
+        partition=outcome.partition or ANONYMOUS,
         decision=stamped_decision(stamp) if isinstance(stamp, str) else None,
         gpus=None if gpus is None else int(gpus),
         end_s=float(answer["job"]["t_inactive"]),
     )
 
 
-def parse_outcomes(answers: Mapping[str, Any]) -> dict[str, Outcome]:
+def parse_outcomes(answers: Mapping[str, Any]) -> dict[str, Run]:
     """Return outcomes by job id, from the output of ``services.py jobs``. Raises SchedulerError."""
     outcomes = {}
     for job_id, answer in answers.items():
@@ -72,7 +73,7 @@ def parse_outcomes(answers: Mapping[str, Any]) -> dict[str, Outcome]:
     return outcomes
 
 
-def _listed(job_id: str, job: Mapping[str, Any]) -> Outcome:
+def _listed(job_id: str, job: Mapping[str, Any]) -> Run:
     number = job["state"]
     if number < _RUN:
         state = "pending"
@@ -81,10 +82,11 @@ def _listed(job_id: str, job: Mapping[str, Any]) -> Outcome:
     else:
         state = _RESULTS.get(job.get("result", 0), "unknown")
     started_s, ended_s = job.get("t_run"), job.get("t_cleanup")
-    return Outcome(
+    return Run(
+        cluster="",
         job_id=job_id,
         state=state,
-        queue=str(job.get("queue", "")),
+        partition=str(job.get("queue", "")),
         elapsed_s=_elapsed_s(started_s, ended_s),
         node_list=str(job.get("nodelist", "")),
         user=name_of(int(job["userid"])) if "userid" in job else "",
@@ -114,7 +116,7 @@ def _count(value: Any) -> int | None:
     return None if value is None else int(value)
 
 
-def _logged(job_id: str, answer: Mapping[str, Any]) -> Outcome:
+def _logged(job_id: str, answer: Mapping[str, Any]) -> Run:
     """Derive the outcome from the eventlog (RFC 21); the first fatal exception determines the
     state.
     """
@@ -136,10 +138,11 @@ def _logged(job_id: str, answer: Mapping[str, Any]) -> Outcome:
     if fatal is not None and state != "running":
         state = {"cancel": "cancelled", "timeout": "timeout"}.get(fatal, "failed")
     jobspec = json.loads(answer.get("jobspec") or "{}")
-    return Outcome(
+    return Run(
+        cluster="",
         job_id=job_id,
         state=state,
-        queue=str(value_at(jobspec, "attributes", "system", "queue") or ""),
+        partition=str(value_at(jobspec, "attributes", "system", "queue") or ""),
         elapsed_s=_elapsed_s(started_s, ended_s),
     )
 

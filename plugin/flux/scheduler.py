@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from berth.pilot.errors import BerthError, SchedulerError
+from berth.pilot.run import Run
 from berth.plugin.findings import Findings
 from berth.plugin.flux import commands, past_jobs, present_jobs
 from berth.plugin.flux.cluster import read_cluster
@@ -22,7 +23,6 @@ from berth.plugin.scheduler import (
     EndedJobs,
     Job,
     NodeJob,
-    Outcome,
     PresentJob,
     Replacing,
     Scheduler,
@@ -93,7 +93,7 @@ class Flux(Scheduler):
             raise SchedulerError(f"flux submit answered {answer[:80]!r} instead of a job id")
         return job_id
 
-    def outcomes(self, job_ids: Sequence[str]) -> Mapping[str, Outcome]:
+    def outcomes(self, job_ids: Sequence[str]) -> Mapping[str, Run]:
         """Return the jobs' outcomes by id."""
         if not job_ids:
             return {}

@@ -6,12 +6,10 @@ scheduler is implemented in a folder of its own beside this one, or in another p
 
 from berth.plugin.scheduler.facts import ClusterFacts, NodeFacts, QueueFacts, ReservationFacts
 from berth.plugin.scheduler.jobs import (
-    ENDED,
     EndedJobs,
     Job,
     JobNow,
     NodeJob,
-    Outcome,
     PresentJob,
     Replacing,
     WorkersJob,
@@ -22,7 +20,6 @@ from berth.plugin.scheduler.registry import SCHEDULERS, scheduler_named
 from berth.plugin.scheduler.states import Reading, ReadStates, state_reader, states_of
 
 __all__ = [
-    "ENDED",
     "SCHEDULERS",
     "ClusterFacts",
     "EndedJobs",
@@ -30,7 +27,6 @@ __all__ = [
     "JobNow",
     "NodeFacts",
     "NodeJob",
-    "Outcome",
     "PresentJob",
     "QueueFacts",
     "ReadStates",

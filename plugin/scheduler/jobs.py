@@ -8,6 +8,8 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+from berth.pilot.run import Run
+
 
 @dataclass(frozen=True, slots=True)
 class Job:
@@ -53,58 +55,6 @@ class WorkersJob:
     qos: str | None = None
 
 
-ENDED = frozenset(("completed", "failed", "timeout", "out-of-memory", "cancelled"))
-"""States of a job that has ended."""
-
-
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """State and measured resource use of a job, in Unix seconds and bytes.
-
-    None: the scheduler does not report the value.
-    """
-
-    job_id: str
-    state: str
-    """``pending``, ``running``, ``completed``, ``failed``, ``timeout``, ``out-of-memory``,
-    ``cancelled`` or ``unknown``."""
-    queue: str
-    elapsed_s: float
-    """Seconds from the job's start to its end, or until now, without the time it was suspended."""
-    node_list: str = ""
-    """The job's nodes as a compressed list, for example ``cn[001-004]``."""
-    max_rss_bytes: int | None = None
-    """The highest host memory on any one node, in bytes."""
-    gpu_peak_bytes: int | None = None
-    """The highest memory of any one GPU or slice, in bytes; None also where the job had no GPU."""
-    user: str = ""
-    decision: str | None = None
-    """Id of Berth's decision, read from the job's comment."""
-    exit_status: int | None = None
-    submit_s: float | None = None
-    start_s: float | None = None
-    end_s: float | None = None
-    nodes: int | None = None
-    """Number of nodes."""
-    cores: int | None = None
-    """CPUs as the scheduler counts them; on Slurm these may be hardware threads."""
-    gpus: int | None = None
-    """Number of whole GPUs or slices on all nodes together."""
-    time_limit_s: float | None = None
-    energy_j: float | None = None
-    gpu_type: str = ""
-    """The scheduler's type of the job's GPUs or slices, such as ``a100``; empty: not reported."""
-    cpu_time_s: float | None = None
-    """Processor time of all processes."""
-    disk_read_bytes: int | None = None
-    disk_written_bytes: int | None = None
-    gpu_utilisation: float | None = None
-    """Mean utilisation of the job's GPUs, from 0 to 1."""
-    gpu_utilisation_peak: float | None = None
-    stamp_lost: bool = False
-    """True: the job's comment, where Berth wrote its decision id, now holds other text."""
-
-
 NO_WAITING_ENDS = "never starts as it is"
 """Start of ``JobNow.waits_for`` for a job that can never start as submitted."""
 
@@ -116,7 +66,7 @@ class JobNow:
     """
 
     state: str
-    """The job's state, one of the values of ``Outcome.state``."""
+    """The job's state, one of the values of ``Run.state``."""
     queue: str
     waits_for: str | None = None
     """Why the job waits, in a few words for its user, with the scheduler's own reason."""
@@ -165,7 +115,7 @@ class PresentJob:
 class EndedJobs:
     """Jobs that ended, whether Berth placed them or not."""
 
-    outcomes: tuple[Outcome, ...]
+    outcomes: tuple[Run, ...]
     problem: str | None = None
     """Why some ended jobs could not be read, in one sentence; None: all were read."""
 

@@ -17,15 +17,14 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from berth.pilot.documents import Document
 from berth.pilot.errors import UsageError
+from berth.pilot.run import ENDED, Run
 from berth.plugin.findings import Findings
 from berth.plugin.scheduler.facts import ClusterFacts, ReservationFacts
 from berth.plugin.scheduler.jobs import (
-    ENDED,
     EndedJobs,
     Job,
     JobNow,
     NodeJob,
-    Outcome,
     PresentJob,
     Replacing,
     WorkersJob,
@@ -90,7 +89,7 @@ class Scheduler(SchedulerTraits, Protocol):
         ...
 
     @abstractmethod
-    def outcomes(self, job_ids: Sequence[str]) -> Mapping[str, Outcome]:
+    def outcomes(self, job_ids: Sequence[str]) -> Mapping[str, Run]:
         """Return the outcomes of these jobs by id; forgotten ids are absent."""
         ...
 
@@ -140,7 +139,7 @@ class Scheduler(SchedulerTraits, Protocol):
             return None
         return JobNow(
             outcome.state,
-            outcome.queue,
+            outcome.partition,
             start_s=outcome.start_s,
             nodes=outcome.node_list,
             elapsed_s=outcome.elapsed_s,

@@ -12,7 +12,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from berth.pilot.errors import SchedulerError, ToolMissing
-from berth.plugin.scheduler import ENDED, EndedJobs, Outcome, stamped_decision
+from berth.pilot.run import ENDED, Run
+from berth.plugin.scheduler import EndedJobs, stamped_decision
 from berth.plugin.scheduler.node_kinds import recorded_nodes
 from berth.plugin.slurm import commands
 from berth.plugin.slurm.present_jobs import listed
@@ -66,7 +67,7 @@ class _Reading:
     problem.
     """
 
-    outcomes: dict[str, Outcome] = field(default_factory=dict)
+    outcomes: dict[str, Run] = field(default_factory=dict)
     numbers: dict[str, str] = field(default_factory=dict)
     """Each job's own Slurm number, by the id that its user sees (``7_2`` for an array task)."""
     problem: str | None = None
@@ -76,7 +77,7 @@ class _Reading:
         self.outcomes[job_id] = _outcome(job_id, record)
         self.numbers[job_id] = record["JobIDRaw"] or job_id
 
-    def by_number(self) -> dict[str, Outcome]:
+    def by_number(self) -> dict[str, Run]:
         """Return the outcomes by job number, which is stable: the id that users see may change
         while slurmdbd records a job array.
         """
@@ -84,7 +85,7 @@ class _Reading:
         return {number: replace(o, job_id=number) for number, o in named.items()}
 
 
-def of_jobs(job_ids: Sequence[str]) -> dict[str, Outcome]:
+def of_jobs(job_ids: Sequence[str]) -> dict[str, Run]:
     """Return the outcomes of these jobs by job id. Raises SchedulerError or ToolMissing."""
     if not job_ids:
         return {}
@@ -131,7 +132,7 @@ def _utc(unix_s: float) -> str:
 # Reading sacct's output
 
 
-def parse_sacct(text: str) -> dict[str, Outcome]:
+def parse_sacct(text: str) -> dict[str, Run]:
     """Return the outcomes in ``sacct -P`` lines, by job id. Raises SchedulerError for an unreadable
     line.
     """
@@ -164,24 +165,23 @@ def _read_sacct(text: str) -> _Reading:
     for job_id in steps.keys() & reading.outcomes.keys():
         job = reading.outcomes[job_id]
         used = steps[job_id].used(nodes=job.nodes or 1, gpus=job.gpus, elapsed_s=job.elapsed_s)
-        values = used._asdict()
-        peak_bytes = values.pop("peak_bytes")
-        reading.outcomes[job_id] = replace(job, max_rss_bytes=peak_bytes, **values)
+        source = "polled" if used.peak_bytes else ""
+        reading.outcomes[job_id] = replace(job, **used._asdict(), peak_source=source)
     return reading
 
 
-def _outcome(job_id: str, record: Record) -> Outcome:
+def _outcome(job_id: str, record: Record) -> Run:
     nodes = count(record["NNodes"].partition("-")[0])
-    stamp = stamped_decision(record["AdminComment"])
-    return Outcome(
+    comment = record["AdminComment"]
+    return Run(
+        cluster="",
         job_id=job_id,
         state=state_of(record["State"]),
-        queue=record["Partition"],
+        partition=record["Partition"],
         elapsed_s=duration_s(record["Elapsed"]) or 0.0,
         node_list=recorded_nodes(record["NodeList"]),
         user=record["User"],
-        decision=stamp,
-        stamp_lost=stamp is None and record["AdminComment"] != "",
+        decision=stamped_decision(comment) or ("" if comment else None),
         exit_status=_exit_status(record["ExitCode"]),
         submit_s=moment_s(record["Submit"], utc=True),
         start_s=moment_s(record["Start"], utc=True),
@@ -200,7 +200,7 @@ def _outcome(job_id: str, record: Record) -> Outcome:
 # What slurmctld remembers, from squeue
 
 
-def _remembered(job_ids: Sequence[str]) -> dict[str, Outcome]:
+def _remembered(job_ids: Sequence[str]) -> dict[str, Run]:
     reading = _all_remembered()
     named = reading.outcomes | reading.by_number()
     return {job: replace(named[job], job_id=job) for job in job_ids if job in named}

@@ -12,6 +12,7 @@ from pydantic import Field
 
 from berth.pilot.documents import Document
 from berth.pilot.errors import BerthError, SchedulerError
+from berth.pilot.run import Run
 from berth.plugin.findings import Findings
 from berth.plugin.scheduler import (
     ClusterFacts,
@@ -19,7 +20,6 @@ from berth.plugin.scheduler import (
     Job,
     JobNow,
     NodeJob,
-    Outcome,
     PresentJob,
     ReservationFacts,
     Scheduler,
@@ -118,7 +118,7 @@ class Slurm(Scheduler):
             raise SchedulerError(f"sbatch answered {answer.strip()[:80]!r} instead of a job id")
         return job_id
 
-    def outcomes(self, job_ids: Sequence[str]) -> Mapping[str, Outcome]:
+    def outcomes(self, job_ids: Sequence[str]) -> Mapping[str, Run]:
         """Return the jobs' outcomes by id: from accounting, or else from what slurmctld
         remembers.
         """

@@ -90,7 +90,7 @@ class OutcomeRecord:
     job_id: str
     user: str
     state: str
-    """The state as ``plugin.scheduler.Outcome`` names it."""
+    """The state as ``Run`` names it."""
     decision: str | None = None
     queue: str | None = None
     exit_status: int | None = None

@@ -16,7 +16,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from berth.pilot.errors import BerthError, SchedulerError, UsageError
-from berth.plugin.scheduler import ENDED, SCHEDULERS, Scheduler, WorkersJob
+from berth.pilot.run import ENDED
+from berth.plugin.scheduler import SCHEDULERS, Scheduler, WorkersJob
 from berth.policies.tuning.storage import Patience, Progress, StorageAway, storage_answers
 
 NAME = "BERTH_TUNE_WORKER"

@@ -161,7 +161,7 @@ def test_states_of_listed_jobs(changes: dict[str, Any], state_: str) -> None:
 
 def test_a_listed_job_tells_where_and_how_long() -> None:
     outcome = parse_outcomes(listed(state=64, result=1, t_cleanup=1795211659.9042034))["f1"]
-    assert (outcome.queue, outcome.node_list, outcome.elapsed_s) == ("gpu", "node2", 10.0)
+    assert (outcome.partition, outcome.node_list, outcome.elapsed_s) == ("gpu", "node2", 10.0)
     assert parse_outcomes(listed(state=8, t_run=None))["f1"].elapsed_s == 0.0
 
 

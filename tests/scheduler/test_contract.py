@@ -13,7 +13,8 @@ from fake_flux import FakeFlux
 from fake_slurm import accounted
 
 from berth.pilot.errors import SchedulerError, ToolMissing, UsageError
-from berth.plugin.scheduler import SCHEDULERS, Job, Outcome, scheduler_named, states_of
+from berth.pilot.run import Run
+from berth.plugin.scheduler import SCHEDULERS, Job, scheduler_named, states_of
 from berth.policies.values import Candidate, Edit, Request, Resources
 
 STATES = {
@@ -142,14 +143,14 @@ def test_a_job_that_has_ended_is_told_of_until_it_is_known(
         case.scheduler.render(Job(("true",), is_script=False), request, None)
     ).replace("ƒ", "f")
 
-    def found(known: dict[str, float]) -> dict[str, Outcome]:
+    def found(known: dict[str, float]) -> dict[str, Run]:
         told = case.scheduler.ended(begin_s - 60, begin_s + 60, known)
         assert told.problem is None
         return {outcome.job_id: outcome for outcome in told.outcomes}
 
     outcome = wait_until(lambda: found({}).get(job_id), timeout_s=60)
     assert (outcome.state, outcome.exit_status, outcome.decision) == ("completed", 0, None)
-    assert outcome.queue == case.cpu
+    assert outcome.partition == case.cpu
     assert outcome.user
     assert begin_s - 60 < outcome.submit_s <= outcome.end_s < begin_s + 60
     assert outcome.nodes == 1

@@ -12,8 +12,9 @@ from berth.pilot.gpu.suite_kernels import KERNELS
 from berth.pilot.network.links import LinkMeasurement
 from berth.pilot.node import SIZE, NodeMeasurement
 from berth.pilot.platform import AllReduce, Interconnect, SignatureSource
+from berth.pilot.run import Run
 from berth.plugin.first_site.stub import STUB_MARK
-from berth.plugin.scheduler import ClusterFacts, NodeFacts, NodeJob, Outcome, QueueFacts
+from berth.plugin.scheduler import ClusterFacts, NodeFacts, NodeJob, QueueFacts
 from berth.plugin.site.load import load_site
 from berth.plugin.site.site import Site
 from berth.plugin.slurm.scheduler import Slurm
@@ -194,17 +195,17 @@ class FakeScheduler(Slurm):
             raise KeyboardInterrupt
         return str(self.submissions)
 
-    def outcomes(self, job_ids: Sequence[str]) -> Mapping[str, Outcome]:
+    def outcomes(self, job_ids: Sequence[str]) -> Mapping[str, Run]:
         return {job_id: self._outcome(job_id) for job_id in job_ids}
 
-    def _outcome(self, job_id: str) -> Outcome:
+    def _outcome(self, job_id: str) -> Run:
         job = self.jobs[job_id]
         if job.node in self._waiting:
-            return Outcome(job_id, "pending", job.queue, 0.0)
+            return Run("", job_id, state="pending", partition=job.queue, elapsed_s=0.0)
         result = self._runs(job)
         path = job.script.with_suffix(".json")
         if result is None:
             job.output.write_text("cc: error: unrecognized option\n")
-            return Outcome(job_id, "failed", job.queue, 1.0)
+            return Run("", job_id, state="failed", partition=job.queue, elapsed_s=1.0)
         write_json(path, result)
-        return Outcome(job_id, "completed", job.queue, 1.0)
+        return Run("", job_id, state="completed", partition=job.queue, elapsed_s=1.0)

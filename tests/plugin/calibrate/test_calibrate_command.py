@@ -30,13 +30,14 @@ from berth.pilot.gpu.suite_kernels import KERNELS
 from berth.pilot.network.links import LinkMeasurement
 from berth.pilot.node import NodeMeasurement
 from berth.pilot.profile import Machine
+from berth.pilot.run import Run
 from berth.plugin.calibrate import jobs
 from berth.plugin.calibrate.kinds import Kind, chosen_nodes
 from berth.plugin.calibrate.state import check_calibration
 from berth.plugin.cli.site.calibrate import calibrate as command
 from berth.plugin.doctor.bundles import check_bundles, check_candidates
 from berth.plugin.findings import Status
-from berth.plugin.scheduler import ClusterFacts, NodeFacts, NodeJob, Outcome
+from berth.plugin.scheduler import ClusterFacts, NodeFacts, NodeJob
 from berth.plugin.site.load import load_site
 from berth.plugin.store import Store, WorkloadRecord
 from berth.policies import Candidate
@@ -451,14 +452,14 @@ def test_a_link_job_that_waits_is_followed_and_not_submitted_twice(
     assert scheduler.submissions == 4
 
 
-def waiting_pairs(scheduler: FakeScheduler, job_id: str) -> Outcome:
+def waiting_pairs(scheduler: FakeScheduler, job_id: str) -> Run:
     job = scheduler.jobs[job_id]
     if job.second_node is not None:
-        return Outcome(job_id, "pending", job.queue, 0.0)
+        return Run("", job_id, state="pending", partition=job.queue, elapsed_s=0.0)
     result = with_links(job)
     assert result is not None
     write_json(job.script.with_suffix(".json"), result)
-    return Outcome(job_id, "completed", job.queue, 1.0)
+    return Run("", job_id, state="completed", partition=job.queue, elapsed_s=1.0)
 
 
 def test_a_link_that_was_measured_over_tcp_or_not_at_all_is_said(

@@ -13,6 +13,7 @@ from stored import NOW_S, PLACED
 from views import site_of
 
 from berth.pilot.errors import SchedulerError, StoreError, ToolMissing
+from berth.pilot.run import Run
 from berth.plugin.daemon.background import Periodic
 from berth.plugin.daemon.outcomes import (
     LAG_S,
@@ -22,16 +23,17 @@ from berth.plugin.daemon.outcomes import (
     follow_outcomes,
 )
 from berth.plugin.outcomes.failed_at_once import FailedAtOnce
-from berth.plugin.scheduler import ClusterFacts, EndedJobs, NodeFacts, Outcome
+from berth.plugin.scheduler import ClusterFacts, EndedJobs, NodeFacts
 from berth.plugin.store import Store
 
 DAY_S = 86_400.0
 
 
-ENDED = Outcome(
+ENDED = Run(
+    cluster="",
     job_id="7",
     state="completed",
-    queue="gpu",
+    partition="gpu",
     elapsed_s=66.0,
     user="alice",
     decision=PLACED.id,
@@ -48,7 +50,7 @@ ENDED = Outcome(
 class FakeScheduler:
     """Tells what it is given, remembers what it was asked, fails with ``error``."""
 
-    jobs: list[Outcome] = field(default_factory=list)
+    jobs: list[Run] = field(default_factory=list)
     error: Exception | None = None
     problem: str | None = None
     asked: list[tuple[float, float]] = field(default_factory=list)
@@ -77,7 +79,7 @@ class FakeScheduler:
 class Following:
     """A follower with a clock that the test moves."""
 
-    def __init__(self, store: Store, *jobs: Outcome) -> None:
+    def __init__(self, store: Store, *jobs: Run) -> None:
         self.now_s = NOW_S
         self.scheduler = FakeScheduler(list(jobs))
         self.failed = FailedAtOnce()
@@ -122,7 +124,7 @@ def test_a_place_where_a_job_failed_at_once_is_ruled_out_also_after_a_restart(
 
 def test_its_nodes_say_on_which_candidate_of_an_auto_queue_a_job_ran(decided: Store) -> None:
     gpu = NodeFacts("g1", ("gpu", "auto"), True, 8, 8, 2**30, gpus={"gpu:a100": 4})
-    left = replace(ENDED, queue="auto", node_list="g1", cpu_time_s=99.0, gpu_utilisation=0.5)
+    left = replace(ENDED, partition="auto", node_list="g1", cpu_time_s=99.0, gpu_utilisation=0.5)
     for nodes, candidate in (((), None), ((gpu,), "gpu")):
         following = Following(decided, left)
         following.scheduler.nodes = nodes
@@ -148,7 +150,7 @@ def test_what_accounting_tells_by_and_by_is_put_together(decided: Store) -> None
     following = Following(decided, replace(last, user="", decision=PLACED.id))
     following.step()
     assert decided.outcomes.of_job("7") is None
-    for more in ({}, {"max_rss_bytes": 2**30}):
+    for more in ({}, {"peak_bytes": 2**30}):
         following.now_s += 10
         following.scheduler.jobs = [replace(last, **more)]  # type: ignore[arg-type]
         following.step()
@@ -320,9 +322,7 @@ def test_a_clock_that_jumped_ahead_and_back_does_not_stop_the_reading(decided: S
     ],
     ids=["another user's", "decided after it was submitted"],
 )
-def test_a_stamp_that_is_not_the_jobs_own_counts_for_nothing(
-    decided: Store, outcome: Outcome
-) -> None:
+def test_a_stamp_that_is_not_the_jobs_own_counts_for_nothing(decided: Store, outcome: Run) -> None:
     Following(decided, outcome).step()
     assert decided.outcomes.of_decision(PLACED.id) == []
 
@@ -335,7 +335,7 @@ def test_a_jobspec_of_flux_that_was_copied_with_its_stamp_counts_for_nothing(sto
     assert store.outcomes.of_decision(PLACED.id) == []
 
 
-LOST = replace(ENDED, decision=None, stamp_lost=True)
+LOST = replace(ENDED, decision="")
 """jobstats wrote its summary over the stamp."""
 
 
@@ -355,11 +355,11 @@ def test_a_job_whose_stamp_was_written_over_is_found_by_user_and_second(decided:
         replace(LOST, user=""),
         replace(LOST, submit_s=None),
         replace(LOST, submit_s=NOW_S - 190),
-        replace(LOST, stamp_lost=False),
+        replace(LOST, decision=None),
     ],
     ids=["of another", "of nobody", "of no time", "later", "never stamped"],
 )
-def test_what_fits_no_decision_is_left_alone(decided: Store, job: Outcome) -> None:
+def test_what_fits_no_decision_is_left_alone(decided: Store, job: Run) -> None:
     Following(decided, job).step()
     assert decided.outcomes.of_decision(PLACED.id) == []
 

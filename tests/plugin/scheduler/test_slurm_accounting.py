@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from berth.pilot.errors import SchedulerError
-from berth.plugin.scheduler import Outcome
+from berth.pilot.run import Run
 from berth.plugin.slurm.accounting import REMEMBERED_FIELDS, ended, parse_sacct
 from berth.plugin.slurm.present_jobs import rows
 from berth.plugin.slurm.scheduler import Slurm
@@ -22,7 +22,7 @@ STAMP = "berth/1 id=1m7y4whj8kbbvxmm action=edit code=placed to=gpu"
 HOUR = (BEGIN_S - 3600, BEGIN_S + 3600)
 
 
-def told(outcome: Outcome) -> tuple[object, ...]:
+def told(outcome: Run) -> tuple[object, ...]:
     return (
         outcome.state, outcome.user, outcome.decision, outcome.exit_status, outcome.submit_s,
         outcome.start_s, outcome.end_s, outcome.elapsed_s, outcome.nodes, outcome.cores,
@@ -61,7 +61,7 @@ def test_steps_add_their_peak_memory_to_their_job(slurm: FakeSlurm) -> None:
     steps = [accounted("7.batch", MaxRSS=2048), accounted("7.0", MaxRSS=4096), accounted("8.0")]
     slurm.says("sacct", accounted("7") + "".join(steps) + accounted("9", "OUT_OF_MEMORY"))
     found = Slurm().outcomes(("7", "9"))
-    assert {job: o.max_rss_bytes for job, o in found.items()} == {"7": 2048 + 4096, "9": None}
+    assert {job: o.peak_bytes for job, o in found.items()} == {"7": 2048 + 4096, "9": None}
     assert found["9"].state == "out-of-memory"
 
 
@@ -74,8 +74,8 @@ def test_gpu_memory_is_that_of_a_gpu_beside_the_hosts(slurm: FakeSlurm) -> None:
         + accounted("8") + accounted("8.0", MaxRSS=4096, TRESUsageInMax="odd"),
     )  # fmt: skip
     found = Slurm().outcomes(("7", "8"))
-    assert (found["7"].max_rss_bytes, found["7"].gpu_peak_bytes) == (3000 + 4 * 100, 4000)
-    assert (found["8"].max_rss_bytes, found["8"].gpu_peak_bytes) == (4096, None)
+    assert (found["7"].peak_bytes, found["7"].gpu_peak_bytes) == (3000 + 4 * 100, 4000)
+    assert (found["8"].peak_bytes, found["8"].gpu_peak_bytes) == (4096, None)
 
 
 def test_memory_is_that_of_a_node_and_of_each_task_of_an_array(slurm: FakeSlurm) -> None:
@@ -88,7 +88,7 @@ def test_memory_is_that_of_a_node_and_of_each_task_of_an_array(slurm: FakeSlurm)
         + accounted("7_2") + accounted("7_2.0", MaxRSS=500, NTasks="x"),
     )  # fmt: skip
     found = Slurm().outcomes(("7_0", "7_1", "7_2"))
-    peaks = {job: o.max_rss_bytes for job, o in found.items()}
+    peaks = {job: o.peak_bytes for job, o in found.items()}
     assert peaks == {"7_0": 4000, "7_1": 3500, "7_2": None}
 
 

@@ -16,12 +16,12 @@ import time
 from collections.abc import Mapping, Sequence
 
 from berth.pilot.errors import SchedulerError, UsageError
+from berth.pilot.run import Run
 from berth.plugin.scheduler import (
     ClusterFacts,
     EndedJobs,
     Job,
     NodeFacts,
-    Outcome,
     QueueFacts,
     Scheduler,
 )
@@ -76,7 +76,7 @@ class LocalProcesses(Scheduler):
             raise SchedulerError(f"the job could not be started: {said[-1]}")
         return done.stdout.strip()
 
-    def outcomes(self, job_ids: Sequence[str]) -> Mapping[str, Outcome]:
+    def outcomes(self, job_ids: Sequence[str]) -> Mapping[str, Run]:
         """See Scheduler."""
         return {job.id: job.outcome() for job in jobs.every() if job.id in job_ids}
 

@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from berth.pilot.errors import SchedulerError
-from berth.plugin.scheduler import Outcome
+from berth.pilot.run import Run
 
 UNREADABLE = (OSError, ValueError, TypeError, LookupError)
 
@@ -37,15 +37,16 @@ class LocalJob:
     submit_s: float
     ended: End | None = None
 
-    def outcome(self) -> Outcome:
+    def outcome(self) -> Run:
         """In Berth's terms."""
         end = self.ended
         state = "running" if end is None else "completed" if end.status == 0 else "failed"
         start_s = self.submit_s if end is None else end.start_s
-        return Outcome(
+        return Run(
+            cluster="",
             job_id=self.id,
             state=state,
-            queue=self.queue,
+            partition=self.queue,
             elapsed_s=(time.time() if end is None else end.end_s) - start_s,
             user=self.user,
             exit_status=None if end is None else end.status,
