@@ -120,7 +120,7 @@ def test_place_submits_where_it_decides(flux: LiveFlux, harbour: FluxHarbour) ->
     job = scheduler.submit(command)
     flux.run("job", "wait-event", "-t", "30", job, "clean")
     outcome = scheduler.outcomes([job])[job]
-    assert (outcome.state, outcome.queue) == ("completed", "cpu")
+    assert (outcome.state, outcome.partition) == ("completed", "cpu")
     assert site.scheduler == "flux"
 
 

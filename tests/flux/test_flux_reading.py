@@ -207,7 +207,7 @@ def test_the_recorded_eventlog_was_cancelled() -> None:
 )
 def test_eventlogs_of_forgotten_jobs(events: Any, state_: str, elapsed_s: float) -> None:
     outcome = parse_outcomes(logged(*events))["f1"]
-    assert (outcome.state, outcome.elapsed_s, outcome.queue) == (state_, elapsed_s, "gpu")
+    assert (outcome.state, outcome.elapsed_s, outcome.partition) == (state_, elapsed_s, "gpu")
 
 
 def test_unknown_jobs_are_absent_and_damage_is_one_sentence() -> None:
@@ -240,7 +240,7 @@ def test_a_job_that_ended_tells_whose_it_was_and_who_placed_it() -> None:
     assert found.problem is None
     (outcome,) = found.outcomes
     assert (outcome.job_id, outcome.state, outcome.decision) == ("f1", "completed", "1m7y4")
-    assert (outcome.user, outcome.queue, outcome.exit_status) == ("root", "gpu", 0)
+    assert (outcome.user, outcome.partition, outcome.exit_status) == ("root", "gpu", 0)
     assert (outcome.elapsed_s, outcome.end_s, outcome.gpus) == (10.0, 1795211660.0, 2)
     assert (outcome.nodes, outcome.submit_s) == (1, recorded_job()["t_submit"])
 
