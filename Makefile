@@ -9,7 +9,7 @@ PYTEST := $(PY) -m pytest --numprocesses auto --dist loadfile --no-loadscope-reo
 SELECTION ?= -m 'not slow'
 CHAOS := tests/chaos:tests/support:tests/slurm:tests/flux
 
-.PHONY: help venv tools emulators slurm flux-python clients deep browser demo test test-quick coverage mutation lint typecheck sizes audit \
+.PHONY: help venv tools emulators slurm flux-python clients deep browser demo test test-quick coverage mutation guards lint typecheck sizes audit \
   gate gate-full bench schemas screenshots site differential test-flux differential-flux matrix machines \
   mig-sweep simulate soak soak-hour chaos fresh-site replay-fidelity fuzz fuzz-models packages packages-check lock \
   lowest newest-python optional nightly clean
@@ -104,6 +104,9 @@ mutation: venv  ## how many changes of the submit path its tests notice, of COUN
 	  .venv-mutation/bin/pip install -q 'cosmic-ray~=8.7'; }
 	.venv-mutation/bin/python tests/mutation/mutants.py --sample $(or $(COUNT),200) --seed $(or $(SEED),1) $(MUTATED) \
 	  | $(PY) tests/mutation/killed.py
+
+guards: venv tools slurm  ## fifteen guards of the promise, switched off one by one: which the random jobs notice; an hour
+	PYTHONPATH=tests/slurm:tests/support $(PY) tests/mutation/guards.py
 
 lint: venv  ## style, import direction, bandit's findings
 	$(VENV)/bin/ruff check . && $(VENV)/bin/ruff format --check .
