@@ -1,8 +1,10 @@
 """How many files and functions a reader walks through: from a submission to its answer, and from a
 decision's record to the text that a person reads.
 
-Traced as it runs (``sys.setprofile``), each function and file of Berth counted once. A submission's
-shape is traced when it is new and when it was seen before.
+Traced as it runs (``sys.setprofile``), each function and file of Berth counted once; comprehensions
+and lambdas belong to the function that holds them. A submission's shape is traced when it is new
+and when it was seen before, each of a program whose forecast is in use, and once more with all that
+is known of the partition where the job would stay. Ends with 1 where nothing was traced.
 
     python benchmarks/walk.py [--names]
 """
@@ -10,6 +12,7 @@ shape is traced when it is new and when it was seen before.
 from __future__ import annotations
 
 import argparse
+import re
 import sys
 import tempfile
 import time
@@ -34,11 +37,17 @@ from berth.plugin.report.of_decision import Decided, decision_part  # noqa: E402
 from berth.plugin.report.of_job import job_report  # noqa: E402
 from berth.plugin.report.terminal import part_text  # noqa: E402
 from berth.plugin.site.load import load_site  # noqa: E402
-from berth.policies.values import CandidateState, QueueBounds  # noqa: E402
+from berth.policies.values import (  # noqa: E402
+    CandidateState,
+    DefaultMemory,
+    OwnQueue,
+    QueueBounds,
+)
 
 ROOMS = tuple(str(ROOT / room) + "/" for room in ("pilot", "predictor", "policies", "plugin"))
 BARS = {"submission": (14, 60), "decision": (8, None)}
 """Files and functions, at most."""
+_PART_OF_A_FUNCTION = re.compile(r"(\.<locals>)?\.<(genexpr|listcomp|setcomp|dictcomp|lambda)>")
 
 
 def walked(call: Callable[[], object]) -> set[tuple[str, str]]:
@@ -48,18 +57,24 @@ def walked(call: Callable[[], object]) -> set[tuple[str, str]]:
     def note(frame: FrameType, event: str, _argument: object) -> None:
         code = frame.f_code
         if event == "call" and code.co_filename.startswith(ROOMS):
-            seen.add((str(Path(code.co_filename).relative_to(ROOT)), code.co_qualname))
+            name = _PART_OF_A_FUNCTION.sub("", code.co_qualname)
+            seen.add((str(Path(code.co_filename).relative_to(ROOT)), name))
 
     sys.setprofile(note)
     try:
         call()
     finally:
         sys.setprofile(None)
+    if not seen:
+        sys.exit(f"nothing was traced: berth is not imported from {ROOT}, but as {view.__code__}")
     return seen
 
 
-def service_of(folder: Path, record: Callable[[Answered], None]) -> Service:
-    """Return a service over the benchmarks' candidates, which knows their programs."""
+def service_of(folder: Path, record: Callable[[Answered], None], *, knows_auto: bool) -> Service:
+    """Return a service over the benchmarks' candidates, which knows their programs.
+
+    ``knows_auto``: it also knows what a job gets that stays in the partition ``auto``.
+    """
     (folder / "berth.toml").write_text(site_text(folder))
     service = Service(
         view(load_site(folder / "berth.toml")), record, keep=Journal(folder / "journal").write
@@ -69,8 +84,29 @@ def service_of(folder: Path, record: Callable[[Answered], None]) -> Service:
         candidate.name: CandidateState(True, 64, 4, 0, time.time(), 8, bounds=QueueBounds())
         for candidate in service.site.decider.candidates
     }
-    service.snapshot = Snapshot(MappingProxyType(states), time.time(), time.monotonic())
+    places = tuple(name for name in states if name.startswith("cpu"))
+    own = OwnQueue("auto", QueueBounds(), DefaultMemory(), 86_400.0, 32, places=places)
+    service.snapshot = Snapshot(
+        MappingProxyType(states), time.time(), time.monotonic(),
+        own_queues={"auto": own} if knows_auto else {},
+    )  # fmt: skip
+    service.handle(request_line(5, "new")[:-1])  # from here on the forecast is in use
     return service
+
+
+def walks_of_submissions(answered: list[Answered]) -> dict[str, set[tuple[str, str]]]:
+    """Return the walks of a job of each kind; ``answered``: gets the decisions."""
+    line = request_line(40, "new")[:-1]
+    walks = {}
+    for knows_auto, where in ((False, ""), (True, ", compared with staying")):
+        with tempfile.TemporaryDirectory() as folder:
+            service = service_of(Path(folder), answered.append, knows_auto=knows_auto)
+            for seen in ("never seen", "seen before"):
+                name = f"submission, its shape {seen}{where}"
+                walks[name] = walked(lambda: service.handle(line))  # noqa: B023 - called at once
+    if any(each.action != "edit" for each in answered):
+        sys.exit(f"a job was not placed: {[each.reason for each in answered]}")
+    return walks
 
 
 def main() -> None:
@@ -79,14 +115,8 @@ def main() -> None:
     parser.add_argument("--names", action="store_true", help="Name the functions, too.")
     options = parser.parse_args()
     answered: list[Answered] = []
-    with tempfile.TemporaryDirectory() as folder:
-        service = service_of(Path(folder), answered.append)
-        line = request_line(0, "burst")[:-1]
-        walks = {
-            "submission, its shape never seen": walked(lambda: service.handle(line)),
-            "submission, its shape seen before": walked(lambda: service.handle(line)),
-        }
-    decided = Decided(record_of(answered[0], "host"))
+    walks = walks_of_submissions(answered)
+    decided = Decided(record_of(answered[1], "host"))
     walks["decision to the screen"] = walked(lambda: part_text(decision_part(decided)))
     walks["decision to the page"] = walked(
         lambda: html(job_report(decided, None, pictures=False), made_by="benchmark")

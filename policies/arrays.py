@@ -70,15 +70,12 @@ def rounds(tasks: int, at_once: int, work: float) -> float:
     return min(float(-(-tasks // at_once)), 1.0 + (work - 1.0) / at_once)
 
 
-def work_of(array: TaskArray | None, forecast: Forecast, nodes: int) -> float:
-    """Return the sum of the tasks' predicted times divided by the longest task's; 1 for a single
-    job.
+def work_of(array: TaskArray, forecast: Forecast, nodes: int) -> float:
+    """Return the sum of the tasks' predicted times divided by the longest task's.
 
     The ratio is the same on all platforms: a forecast has one growth of time with problem size,
     and the time of starting kernels is left out.
     """
-    if array is None:
-        return 1.0
     if not array.sizes:
         return float(array.tasks)
     times = [(forecast.growth(size, nodes).time.mid, count) for size, count in array.sizes]

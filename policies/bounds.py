@@ -1,4 +1,4 @@
-"""The resources that a job would use in a queue, and whether the queue's own limits allow them."""
+"""What a job would use and be billed in a queue, and whether the queue's own limits allow it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Mapping
 
 from berth.pilot.units import format_bytes, format_seconds
-from berth.policies.memory import memory_form, own_cores_per_node
+from berth.policies.resources import memory_form, own_cores_per_node
 from berth.policies.values import (
     UNBOUNDED,
     Candidate,
@@ -152,3 +152,26 @@ def _takes_more(request: Request, bounds: QueueBounds) -> bool:
 def takes_whole_nodes(request: Request, bounds: QueueBounds) -> bool:
     """Return whether the job gets whole nodes; where cores are shared by force, none does."""
     return bounds.exclusive or (request.needs.exclusive and bounds.jobs_per_core == 0)
+
+
+def present_limit_s(request: Request, candidate: Candidate) -> float | None:
+    """Return the job's time limit in seconds where no prediction raises it; None: no limit.
+
+    A job that names none keeps the limit of its own queue where that is longer than the default.
+    """
+    if request.time_limit_s is not None:
+        return request.time_limit_s
+    longest_s = candidate.max_time_s
+    default_s = candidate.default_time_s or longest_s
+    own_s = None if request.own is None else request.own.limit_s
+    if own_s is None or default_s is None:
+        return default_s
+    return max(default_s, own_s if longest_s is None else min(own_s, longest_s))
+
+
+def limits_there_s(candidate: Candidate, bounds: QueueBounds) -> tuple[float, float]:
+    """Return the time limit in seconds that a job gets by default at a place, and the longest;
+    infinity: no limit."""
+    both = candidate.max_time_s, bounds.max_time_s
+    longest_s = min((most_s for most_s in both if most_s is not None), default=math.inf)
+    return bounds.default_time_s or candidate.default_time_s or longest_s, longest_s

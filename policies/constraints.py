@@ -16,9 +16,10 @@ from typing import NamedTuple
 
 from berth.pilot.instruction_sets import Has, described, has
 from berth.pilot.units import format_bytes, format_seconds, whole_number
+from berth.policies.bounds import present_limit_s
 from berth.policies.codes import Code
 from berth.policies.settings import PolicySettings, UntypedGpus
-from berth.policies.values import Candidate, QueueBounds, Request, Resources
+from berth.policies.values import Candidate, Request, Resources
 from berth.predictor.core.forecast import Forecast
 from berth.predictor.core.prediction import Basis, Interval, MemoryUse, Prediction
 
@@ -215,29 +216,21 @@ def names_no_type(asked: str) -> bool:
     return name == "gpu" and (not count or count.isdigit())
 
 
-def one_slice(case: Case) -> Exclusion | None:
-    """Exclude a candidate that would give several MIG slices, unless the user named the slice type.
-
-    A CUDA program can use only one slice.
+def slices_suit(case: Case) -> Exclusion | None:
+    """Exclude MIG slices of which the job would get several, because a program can use only one,
+    and slices for a program known from past jobs alone that never ran there, where nobody opted in
+    to that. A slice type that the user named stays.
     """
-    request, held = case.request, case.resources
-    if case.candidate.slice_of is None or isinstance(held, str) or held.gpus <= 1:
+    request, held, point = case.request, case.resources, case.prediction
+    if case.candidate.slice_of is None:
         return None
-    if request.gres is not None and not names_no_type(request.gres):
-        return None
-    return Exclusion(
-        Code.ONE_SLICE, f"it takes {held.gpus} GPUs, and a program can use only one slice"
-    )
-
-
-def slice_wanted(case: Case) -> Exclusion | None:
-    """Exclude a MIG slice for a program known from past jobs alone that never ran there, where
-    nobody opted in to that.
-    """
-    candidate, forecast = case.candidate, case.forecast
-    if candidate.slice_of is None or case.request.slices_from_use or forecast.kind != "history":
-        return None
-    if case.prediction is not None and case.prediction.basis is Basis.MEASURED:
+    untyped = request.gres is None or names_no_type(request.gres)
+    if untyped and not isinstance(held, str) and held.gpus > 1:
+        return Exclusion(
+            Code.ONE_SLICE, f"it takes {held.gpus} GPUs, and a program can use only one slice"
+        )
+    ran_there = point is not None and point.basis is Basis.MEASURED
+    if request.slices_from_use or case.forecast.kind != "history" or ran_there:
         return None
     return Exclusion(
         Code.SLICE_NOT_WANTED,
@@ -253,56 +246,33 @@ def translates(case: Case) -> Exclusion | None:
     return None
 
 
-def predicted(case: Case) -> Exclusion | None:
-    """Exclude a platform without a prediction; in strict mode also one whose prediction
-    abstains.
+def predicted_well(case: Case) -> Exclusion | None:
+    """Exclude a platform without a prediction; in strict mode also one with a prediction that
+    abstains, has no data for the platform (a *prior*), has intervals that failed to cover finished
+    jobs, or is too uncertain to be compared with other places.
+
+    Of the error only the part that the other places do not share counts.
     """
-    prediction = case.prediction
-    if prediction is None or case.runtime_s is None or case.memory is None:
-        return Exclusion(
-            Code.NO_PREDICTION, f"nothing is predicted for platform {case.candidate.platform}"
-        )
-    if prediction.abstained is not None and case.settings.strict:
-        return Exclusion(Code.OUT_OF_RANGE, prediction.abstained)
-    return None
-
-
-def better_than_a_prior(case: Case) -> Exclusion | None:
-    """Exclude, in strict mode, a prediction without any data for the platform (a *prior*)."""
-    if case.settings.allow_prior or not case.settings.strict or case.prediction is None:
+    point, runtime, settings = case.prediction, case.runtime_s, case.settings
+    platform = case.candidate.platform
+    if point is None or runtime is None or case.memory is None:
+        return Exclusion(Code.NO_PREDICTION, f"nothing is predicted for platform {platform}")
+    if not settings.strict:
         return None
-    if case.prediction.basis is not Basis.PRIOR:
-        return None
-    return Exclusion(Code.PRIOR_ONLY, "the prediction is a prior only: no data for this platform")
-
-
-def narrow_enough(case: Case) -> Exclusion | None:
-    """Exclude a prediction that is too uncertain to be compared with other places, in strict mode
-    only.
-
-    Only the part of the error that the other places do not share counts.
-    """
-    runtime, prediction = case.runtime_s, case.prediction
-    if runtime is None or prediction is None or not case.settings.strict:
-        return None
-    half_width = prediction.ratio_log_width_of(runtime)
-    if not case.settings.too_wide(half_width):
-        return None
-    if half_width < runtime.half_log_width:
+    doubt, half_width = case.forecast.doubted.get(platform), point.ratio_log_width_of(runtime)
+    why = None
+    if point.abstained is not None:
+        why = Code.OUT_OF_RANGE, point.abstained
+    elif point.basis is Basis.PRIOR and not settings.allow_prior:
+        why = Code.PRIOR_ONLY, "the prediction is a prior only: no data for this platform"
+    elif doubt is not None:
+        why = Code.INTERVALS_FAIL, doubt
+    elif settings.too_wide(half_width):
         text = f"within a factor of {math.exp(half_width):.3g} of other places"
-    else:
-        text = f"{format_seconds(runtime.low)} to {format_seconds(runtime.high)}"
-    return Exclusion(Code.INTERVAL_TOO_WIDE, f"the prediction is too uncertain: {text}")
-
-
-def intervals_hold(case: Case) -> Exclusion | None:
-    """Exclude, in strict mode, a platform whose predicted intervals failed to cover finished
-    jobs.
-    """
-    sentence = case.forecast.doubted.get(case.candidate.platform)
-    if sentence is None or not case.settings.strict:
-        return None
-    return Exclusion(Code.INTERVALS_FAIL, sentence)
+        if half_width >= runtime.half_log_width:
+            text = f"{format_seconds(runtime.low)} to {format_seconds(runtime.high)}"
+        why = Code.INTERVAL_TOO_WIDE, f"the prediction is too uncertain: {text}"
+    return None if why is None else Exclusion(*why)
 
 
 def memory_fits(case: Case) -> Exclusion | None:
@@ -355,110 +325,56 @@ def _gpu_memory_lacks(case: Case, memory: MemoryUse, capacity: float, gpus: int)
 
 
 def time_fits(case: Case) -> Exclusion | None:
-    """Exclude a candidate whose time limit is below the upper predicted time and may not be
-    raised.
+    """Exclude a candidate whose time limit is below the upper predicted time x ``time_margin`` and
+    may not be raised.
+
+    A forecast of one step or token gives no time for the whole job: then only the requested limit
+    is checked.
     """
-    request, candidate = case.request, case.candidate
-    upper = upper_s(case.runtime_s, case.forecast, case.settings)
-    if upper <= admitted_s(request, candidate, case.settings):
+    request, candidate, settings = case.request, case.candidate, case.settings
+    asked, longest = request.time_limit_s, candidate.max_time_s
+    if case.runtime_s is None:
         return None
-    longest = candidate.max_time_s
+    upper = case.runtime_s.high * settings.time_margin if case.forecast.whole_job else 0.0
     if longest is not None and upper > longest:
         return Exclusion(
             Code.TIME_OVER_QUEUE,
             f"it may take {format_seconds(upper)}; {candidate.queue} allows "
             f"{format_seconds(longest)}",
         )
-    asked = request.time_limit_s
     if longest is not None and asked is not None and asked > longest:
         return Exclusion(
             Code.ASKED_TIME_OVER_QUEUE,
             f"you asked for {format_seconds(asked)}; {candidate.queue} allows "
             f"{format_seconds(longest)}",
         )
-    limit = present_limit_s(request, candidate)
-    assert limit is not None  # noqa: S101 - all other reasons returned above
+    limit = None if settings.may_raise_time_limit else present_limit_s(request, candidate)
+    if limit is None or upper <= limit:
+        return None
     return Exclusion(
         Code.TIME_OVER_LIMIT,
         f"it may take {format_seconds(upper)} and the time limit is {format_seconds(limit)}",
     )
 
 
-def upper_s(runtime: Interval | None, forecast: Forecast, settings: PolicySettings) -> float:
-    """Return the run time in seconds to compare with time limits: the upper bound x
-    ``time_margin``.
-
-    Minus infinity where no time is predicted. 0 for a forecast of one step or token, which gives no
-    time for the whole job: then only the requested limit can be checked.
-    """
-    if runtime is None:
-        return -math.inf
-    return runtime.high * settings.time_margin if forecast.whole_job else 0.0
-
-
-def admitted_s(request: Request, candidate: Candidate, settings: PolicySettings) -> float:
-    """Return the longest upper predicted time in seconds that the limits allow; -1: no time is
-    allowed.
-    """
-    longest = math.inf if candidate.max_time_s is None else candidate.max_time_s
-    if request.time_limit_s is not None and request.time_limit_s > longest:
-        return -1.0
-    limit = None if settings.may_raise_time_limit else present_limit_s(request, candidate)
-    return longest if limit is None else min(limit, longest)
-
-
-def present_limit_s(request: Request, candidate: Candidate) -> float | None:
-    """Return the job's time limit in seconds where no prediction raises it; None: no limit.
-
-    A job that names none keeps the limit of its own queue where that is longer than the default.
-    """
-    if request.time_limit_s is not None:
-        return request.time_limit_s
-    longest_s = candidate.max_time_s
-    default_s = candidate.default_time_s or longest_s
-    own_s = None if request.own is None else request.own.limit_s
-    if own_s is None or default_s is None:
-        return default_s
-    return max(default_s, own_s if longest_s is None else min(own_s, longest_s))
-
-
-def limits_there_s(candidate: Candidate, bounds: QueueBounds) -> tuple[float, float]:
-    """Return the time limit in seconds that a job gets by default at a place, and the longest;
-    infinity: no limit."""
-    both = candidate.max_time_s, bounds.max_time_s
-    longest_s = min((most_s for most_s in both if most_s is not None), default=math.inf)
-    return bounds.default_time_s or candidate.default_time_s or longest_s, longest_s
-
-
-OF_KIND: tuple[LastingConstraint, ...] = (
+LASTING: tuple[LastingConstraint, ...] = (
     runs_there,
     own_queue,
     own_features,
     own_gres,
     steps_at_once,
     translates,
+    slices_suit,
+    predicted_well,
+    memory_fits,
+    time_fits,
 )
-"""Lasting constraints that read neither the problem size nor memory nor the time limit."""
-OF_PREDICTION: tuple[LastingConstraint, ...] = (
-    one_slice,
-    slice_wanted,
-    predicted,
-    better_than_a_prior,
-    intervals_hold,
-)
-"""Lasting constraints on the prediction; checked after the memory that the job requests."""
-OF_NUMBERS: tuple[LastingConstraint, ...] = (narrow_enough, memory_fits)
-"""Lasting constraints on predicted time intervals and memory; ``time_fits`` is checked after
-them."""
+"""The lasting constraints in checking order: the first exclusion gives the reason."""
 
 
-def first_of(constraints: tuple[LastingConstraint, ...], case: Case) -> Exclusion | None:
-    """Return the first Exclusion that one of the constraints gives; None: the candidate passes."""
-    for constraint in constraints:
-        excluded = constraint(case)
-        if excluded is not None:
-            return excluded
-    return None
+def excluded_for_good(case: Case) -> Exclusion | None:
+    """Return the first Exclusion that a lasting constraint gives; None: the candidate passes."""
+    return next((excluded for rule in LASTING if (excluded := rule(case)) is not None), None)
 
 
 def _or(names: tuple[str, ...]) -> str:

@@ -19,21 +19,14 @@ from typing import NamedTuple
 
 from berth.policies import digest, sentences
 from berth.policies.arrays import makespan
-from berth.policies.codes import Code
-from berth.policies.constraints import Exclusion, present_limit_s
-from berth.policies.edits import edit_of, raised_limit_s, with_kept_limit, without_needless_type
+from berth.policies.bounds import present_limit_s
+from berth.policies.codes import BY_FIT, PLACES, Code, Ground
+from berth.policies.constraints import Exclusion
+from berth.policies.edits import edit_of, raised_limit_s, with_kept_limit, with_queues
 from berth.policies.fit import Fit, asks_for_fit
-from berth.policies.fit_lists import (
-    Now,
-    fit_list,
-    joined,
-    losses_of,
-    unpredicted_beside,
-    with_fitting,
-)
+from berth.policies.fit_lists import FitList, SiteNow, fit_list, unpredicted_beside, with_fitting
 from berth.policies.gate import move_of
-from berth.policies.grounds import ground_of, ground_of_ratios
-from berth.policies.lists import listed_beside, with_queues
+from berth.policies.lists import listed_beside
 from berth.policies.objectives import OBJECTIVES, Estimate, Term
 from berth.policies.objectives.costs import expected_wait_s
 from berth.policies.present import Moment, excluded_now
@@ -50,6 +43,7 @@ from berth.policies.values import (
     Request,
 )
 from berth.predictor.core.forecast import Forecast
+from berth.predictor.core.prediction import Basis
 
 
 def decide(
@@ -69,7 +63,7 @@ def decide(
     return Decider(candidates, settings).decide(request, states, forecast, now_s)
 
 
-class _Question(NamedTuple):
+class _Instance(NamedTuple):
     """One job with a forecast, and the site at the moment of its decision."""
 
     request: Request
@@ -80,7 +74,7 @@ class _Question(NamedTuple):
 
     def run_ratio(self, ranked: Ranked) -> float:
         """Return the predicted run time at a place divided by that of the job as written, at most
-        1: whether a slower place is worth it is the objective's question."""
+        1: whether a slower place is worth it is the objective's instance."""
         if self.staying is None or ranked.runtime_s is None or self.staying.fastest_s <= 0:
             return 1.0
         return min(1.0, ranked.runtime_s.mid / self.staying.fastest_s)
@@ -138,85 +132,85 @@ class Decider:
         self._now_s = now_s
         inputs = self._inputs_digest(request, states, forecast)
         request = as_it_may_start(request, self._by_name, states)
+        now = SiteNow(self.candidates, states, self.settings, now_s)
         by_fit = asks_for_fit(request, self.settings)
         left_alone = _left_alone(request, forecast, by_fit=by_fit)
         if left_alone is not None:
             return self._decision(inputs, forecast, *left_alone)
         if forecast is None:
-            return self._placed_by_fit(inputs, request, states) or self._decision(
-                inputs, forecast, *self._not_by_fit(request, states)
-            )
-        staying = self._staying(request, states, forecast)
-        question = _Question(request, states, forecast, staying)
-        fitting, ruled_out = self._sorted_out(question)
+            placed = fit_list(request, None, (), now)
+            if isinstance(placed, FitList):
+                return self._placed_by_fit(inputs, placed)
+            return self._decision(inputs, None, *sentences.not_by_fit(placed))
+        return self._decided(inputs, request, forecast, now, by_fit=by_fit)
+
+    def _decided(
+        self, inputs: str, request: Request, forecast: Forecast, now: SiteNow, *, by_fit: bool
+    ) -> Decision:
+        """Return the Decision for a job with a forecast, in the order: stay, move, fit, abstain."""
+        states = now.states
+        staying = None
+        if request.own is not None:
+            staying = staying_of(
+                request, self.ranking.of(request, forecast), states,
+                self._at_present, self.objective.score,
+            )  # fmt: skip
+        instance = _Instance(request, states, forecast, staying)
+        fitting, ruled_out = self._sorted_out(instance)
         best = fitting[0] if fitting else None
-        if staying is not None and not self._is_better(fitting, question, ruled_out):
+        if staying is not None and not self._is_better(fitting, instance, ruled_out):
             return self._decision(
                 inputs, forecast, Code.STAYS, staying.sentence(best),
                 ranked=(*fitting, *ruled_out),
             )  # fmt: skip
-        if best is None:
-            placed = by_fit and self._placed_by_fit(inputs, request, states, forecast, ruled_out)
-            return placed or self._decision(
-                inputs, forecast, *self._nothing_fits(request, ruled_out), ranked=tuple(ruled_out)
-            )
-        edit, reason, ranked = self._move(question, fitting, ruled_out, by_fit=by_fit)
-        return self._decision(inputs, forecast, Code.PLACED, reason, ranked=ranked, edit=edit)
+        if best is not None:
+            edit, reason, ranked = self._move(instance, fitting, ruled_out, now, by_fit=by_fit)
+            return self._decision(inputs, forecast, Code.PLACED, reason, ranked=ranked, edit=edit)
+        placed = fit_list(request, forecast, ruled_out, now) if by_fit else {}
+        if isinstance(placed, FitList):
+            return self._placed_by_fit(inputs, placed, forecast, is_known=bool(ruled_out))
+        queues = {each.name: each.queue for each in self.candidates}
+        return self._decision(
+            inputs, forecast, *sentences.nothing_fits(request, ruled_out, queues),
+            ranked=tuple(ruled_out),
+        )  # fmt: skip
 
     def _move(
         self,
-        question: _Question,
+        instance: _Instance,
         fitting: Sequence[Ranked],
         ruled_out: Sequence[Ranked],
+        now: SiteNow,
         *,
         by_fit: bool,
     ) -> tuple[Edit, str, tuple[Ranked, ...]]:
         """Return the changes that send the job to the best candidate and those listed beside it,
         the sentence, and all candidates as they are ranked."""
-        request, states, forecast, _ = question
+        request, states, forecast, _ = instance
         best, place = fitting[0], self._by_name[fitting[0].candidate]
-        edit = without_needless_type(
-            edit_of(request, place, best, forecast, self.settings),
-            place, states.get(place.name), forecast,
-        )  # fmt: skip
+        edit = edit_of(request, place, best, forecast, self.settings, state=states.get(place.name))
         beside = listed_beside(
             request, edit, fitting,
             candidates=self._by_name, states=states, forecast=forecast, settings=self.settings,
             by_time=self.objective.by_time,
         )  # fmt: skip
         places = [place, *(self._by_name[each.candidate] for each in beside)]
-        edit = with_queues(edit, [each.queue for each in places[1:]])
-        joining: list[Fit] = []
+        before: list[Fit] = []
+        after: list[Fit] = []
         if by_fit:
             before, after = unpredicted_beside(
-                request, forecast, edit, place, ruled_out=ruled_out, now=self._now(states)
+                request, forecast, edit, place, ruled_out=ruled_out, now=now
             )
             if not self.objective.by_time:
                 before, after = [], [*before, *after]
-            edit, joining = joined(edit, before, after), [*before, *after]
-        places += [fit.candidate for fit in joining]
+        joining = [fit.candidate for fit in (*before, *after)]
+        queues = [each.queue for each in (*places[1:], *(fit.candidate for fit in after))]
+        edit = with_queues(edit, [fit.candidate.queue for fit in before], queues)
+        edit = with_kept_limit(edit, request, [*places, *joining], states)
         reason = ""
         if self._explains:
-            reason = self._reason(question, fitting, ruled_out, beside)
-            reason += sentences.joining(joining) + self._costs_more(question, best)
-        ranked = (*fitting, *with_fitting(ruled_out, joining))
-        return with_kept_limit(edit, request, places, states), reason, ranked
-
-    def _nothing_fits(self, request: Request, ruled_out: Sequence[Ranked]) -> tuple[str, str]:
-        """Return the code and sentence for a job that no candidate fits.
-
-        The code is the one that all exclusions have in common, else ``no-candidate``; places that
-        can never run the program count only where no other place has a reason.
-        """
-        reasons = sentences.changeable(ruled_out)
-        codes = {ranked.code for ranked in reasons}
-        only = codes.pop() if len(codes) == 1 else None
-        if only == Code.OTHER_QUEUE and request.queue is not None:
-            places = {each.name: each.queue for each in self.candidates}
-            return only, sentences.chosen_queue(request.queue, ruled_out, places)
-        if only is not None:
-            return only, sentences.nothing_fits(reasons, same=True)
-        return Code.NO_CANDIDATE.value, sentences.nothing_fits(reasons, same=False)
+            reason = self._reason(instance, fitting, ruled_out, beside, joining)
+        return edit, reason, (*fitting, *with_fitting(ruled_out, [*before, *after]))
 
     def terms(
         self,
@@ -239,22 +233,12 @@ class Decider:
         state = states.get(ranked.candidate)
         return self.objective.terms(self._at_present(estimate, request, state))
 
-    def _staying(
-        self, request: Request, states: Mapping[str, CandidateState], forecast: Forecast
-    ) -> Staying | None:
-        if request.own is None:
-            return None
-        return staying_of(
-            request, self.ranking.of(request, forecast), states,
-            self._at_present, self.objective.score,
-        )  # fmt: skip
-
     def _is_better(
-        self, fitting: Sequence[Ranked], question: _Question, ruled_out: Sequence[Ranked]
+        self, fitting: Sequence[Ranked], instance: _Instance, ruled_out: Sequence[Ranked]
     ) -> bool:
         """Return whether a move beats staying: by its score, or because a list of places that are
         as good has other nodes as well. A MIG slice is chosen by its size (``slices``)."""
-        own, staying = question.request.own, question.staying
+        own, staying = instance.request.own, instance.staying
         if not fitting or staying is None or own is None:
             return all(ranked.code != Code.NO_BETTER for ranked in ruled_out)
         if staying.over(fitting[0]) > 1 + 1e-9 or self._by_name[fitting[0].candidate].slice_of:
@@ -262,18 +246,11 @@ class Decider:
         leads_elsewhere = any(ranked.candidate not in (own.places or ()) for ranked in fitting)
         return self.settings.lists and leads_elsewhere
 
-    def _costs_more(self, question: _Question, best: Ranked) -> str:
-        move = move_of(
-            question.request, self._by_name[best.candidate], best.resources,
-            question.states.get(best.candidate), question.run_ratio(best),
-        )  # fmt: skip
-        return "" if move is None else sentences.costs_more(move.bill_ratio)
-
-    def _sorted_out(self, question: _Question) -> tuple[list[Ranked], list[Ranked]]:
+    def _sorted_out(self, instance: _Instance) -> tuple[list[Ranked], list[Ranked]]:
         """Return the candidates that fit now, best first, and the excluded candidates, sorted by
         name.
         """
-        request, states, forecast, staying = question
+        request, states, forecast, staying = instance
         fitting: list[Ranked] = []
         ruled_out: list[Ranked] = []
         for assessed in self.ranking.of(request, forecast):
@@ -284,7 +261,7 @@ class Decider:
             ranked = self._scored(request, assessed, state)
             if staying is not None and assessed.candidate.slice_of is None:
                 ranked = staying.no_worse(ranked, self.settings.alike_within)
-            excluded = ranked.score is not None and self._excluded(question, assessed, state)
+            excluded = ranked.score is not None and self._excluded(instance, assessed, state)
             if excluded:
                 ranked = ranked._replace(
                     score=None, excluded=excluded.sentence, code=excluded.code.value
@@ -298,19 +275,19 @@ class Decider:
         return fitting, ruled_out
 
     def _excluded(
-        self, question: _Question, assessed: Assessed, state: CandidateState | None
+        self, instance: _Instance, assessed: Assessed, state: CandidateState | None
     ) -> Exclusion | None:
-        request, candidate = question.request, assessed.candidate
+        request, candidate = instance.request, assessed.candidate
         ranked, settings = assessed.ranked, self.settings
         limit_s = None
         if state is not None and state.rights is not None:  # only these limits depend on it
-            if question.forecast.whole_job:
+            if instance.forecast.whole_job:
                 limit_s = raised_limit_s(request, candidate, ranked, settings)
             limit_s = limit_s or present_limit_s(request, candidate)
         return excluded_now(
             Moment(
                 request, candidate, settings, ranked.resources, state, self._now_s, limit_s,
-                question.run_ratio(ranked),
+                instance.run_ratio(ranked),
             )
         )  # fmt: skip
 
@@ -344,49 +321,34 @@ class Decider:
     def _placed_by_fit(
         self,
         inputs: str,
-        request: Request,
-        states: Mapping[str, CandidateState],
+        placed: FitList,
         forecast: Forecast | None = None,
-        ruled_out: Sequence[Ranked] = (),
-    ) -> Decision | None:
-        """Return the Decision for the queues where the job fits as written; None: it fits in none.
-
-        ``ruled_out``: the candidates with what is predicted of them.
-        """
-        placed = fit_list(request, forecast, ruled_out, self._now(states))
-        if placed is None:
-            return None
-        reason = sentences.fits(placed, known=bool(ruled_out)) if self._explains else ""
+        *,
+        is_known: bool = False,
+    ) -> Decision:
+        reason = sentences.fits(placed, known=is_known) if self._explains else ""
         decision = self._decision(
             inputs, forecast, placed.code, reason, ranked=placed.ranked, edit=placed.edit
         )
-        is_known = forecast is not None and forecast.kind == "history"
-        if is_known and (placed.by_ratio or placed.slower):
-            return replace(decision, ground=ground_of_ratios(placed))
-        return decision
-
-    def _not_by_fit(
-        self, request: Request, states: Mapping[str, CandidateState]
-    ) -> tuple[str, str]:
-        """Return the code and sentence of a job of an unknown program that stays where it is."""
-        losses = losses_of(request, self._now(states))
-        if not losses:
-            return Code.NO_WORKLOAD, sentences.NO_WORKLOAD
-        name, loss = losses[0]
-        return loss.code, f"Left where you sent it: on {name} {loss.sentence}."
-
-    def _now(self, states: Mapping[str, CandidateState]) -> Now:
-        return Now(self.candidates, states, self.settings, self._now_s)
+        if forecast is None or forecast.kind != "history":
+            return decision
+        if not (placed.by_ratio or placed.slower):
+            return decision
+        # Kernels, where nothing but benchmark kernels tells some of the ratios.
+        listed = {fit.candidate.name for fit in placed.fits}
+        by_kernels = any(r.basis is Basis.PRIOR for r in placed.ranked if r.candidate in listed)
+        return replace(decision, ground=Ground.KERNELS if by_kernels else Ground.POPULATION)
 
     def _reason(
         self,
-        question: _Question,
+        instance: _Instance,
         fitting: Sequence[Ranked],
         ruled_out: Sequence[Ranked],
         beside: Sequence[Ranked],
+        joining: Sequence[Candidate],
     ) -> str:
-        request, _, forecast, staying = question
-        best = fitting[0]
+        request, states, forecast, staying = instance
+        best, place = fitting[0], self._by_name[fitting[0].candidate]
         placed = sentences.placed(
             best,
             fitting[1:],
@@ -394,12 +356,20 @@ class Decider:
             self.settings,
             self.objective,
             unit=forecast.unit,
-            is_slice=self._by_name[best.candidate].slice_of is not None,
+            is_slice=place.slice_of is not None,
             beside=beside,
             than_staying=None if staying is None else staying.over(best),
             runs_only_here=runs_nowhere(request, self.ranking.of(request, forecast)),
         )
-        return placed + sentences.short_of_memory(request.resources.memory_bytes_per_node, best)
+        move = move_of(
+            request, place, best.resources, states.get(place.name), instance.run_ratio(best)
+        )
+        return (
+            placed
+            + sentences.short_of_memory(request.resources.memory_bytes_per_node, best)
+            + sentences.joining(joining)
+            + ("" if move is None else sentences.costs_more(move.bill_ratio))
+        )
 
     def _inputs_digest(
         self,
@@ -442,8 +412,20 @@ class Decider:
             bundle="" if forecast is None else forecast.bundle,
             inputs_digest=inputs,
             code=str(code),
-            ground=ground_of(code, forecast, ranked[0] if ranked else None),
+            ground=_ground_of(code, forecast, ranked[0] if ranked else None),
         )
+
+
+def _ground_of(code: str, forecast: Forecast | None, chosen: Ranked | None) -> Ground | None:
+    if code not in PLACES or chosen is None:
+        return None
+    if forecast is None or code in BY_FIT:
+        return Ground.FIT
+    if forecast.kind == "history":
+        if chosen.basis is Basis.PRIOR:
+            return Ground.KERNELS
+        return Ground.RUNS if chosen.basis is Basis.MEASURED else Ground.POPULATION
+    return Ground.MEASURED if forecast.kind == "program" else Ground.DESCRIBED
 
 
 def _left_alone(

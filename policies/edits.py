@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from berth.policies.constraints import limits_there_s, names_no_type, present_limit_s
+from berth.policies.bounds import limits_there_s, present_limit_s
+from berth.policies.constraints import names_no_type
 from berth.policies.settings import PolicySettings, UntypedGpus
 from berth.policies.values import UNBOUNDED, Candidate, CandidateState, Edit, Ranked, Request
 from berth.predictor.core.forecast import Forecast
 
+LONGEST_LIST = 1_000
+"""Most characters in a job's list of queues; the submit filter accepts no longer list."""
 RAISED_LIMIT_MARGIN = 1.2
 """Factor on the upper predicted time for a time limit that Berth raises."""
 _MINUTE_S = 60.0
@@ -22,6 +25,8 @@ def edit_of(
     best: Ranked,
     forecast: Forecast,
     settings: PolicySettings,
+    *,
+    state: CandidateState | None,
 ) -> Edit:
     """Return only the changes that the job needs to run on the chosen candidate."""
     asked, held = request.resources, best.resources
@@ -29,19 +34,43 @@ def edit_of(
         (asked.tasks, asked.cpus_per_task, asked.gpus, asked.memory_bytes_per_node)
         == (held.tasks, held.cpus_per_task, held.gpus, held.memory_bytes_per_node)
     ) and asked.nodes in (0, held.nodes)
-    gres = None
+    gres, adds_type = None, False
     if candidate.is_gpu and candidate.gres is not None:
         gres = f"{candidate.gres}:{-(-held.gpus // held.nodes)}"
+        is_typed_slice = candidate.slice_of is not None and ":" in candidate.gres
+        names_none = request.gres is not None and names_no_type(request.gres)
+        adds_type = is_typed_slice and names_none and settings.untyped_gpus is UntypedGpus.TYPE
+        only_such = state is not None and state.gpu_types == (candidate.gres,)
+        moves = request.queue != candidate.queue
+        if adds_type and moves and only_such and forecast.kind == "history":
+            # Slurm takes no type away from a job: without one, a job that fails in the slice can
+            # run again as it was asked for.
+            gres, adds_type = None, False
     return Edit(
         queue=None if request.queue == candidate.queue else candidate.queue,
         constraint=None if request.features else candidate.constraint,
         gres=None if gres == request.gres else gres,
-        adds_type=gres is not None and _adds_type(request, candidate, settings),
+        adds_type=adds_type,
         resources=None if same else held,
         time_limit_s=(
             raised_limit_s(request, candidate, best, settings) if forecast.whole_job else None
         ),
     )
+
+
+def with_queues(edit: Edit, before: Sequence[str], after: Sequence[str]) -> Edit:
+    """Return the edit with these queues before and after its own."""
+    if edit.queue is None:
+        return edit
+    return replace(edit, queue=queue_list([*before, edit.queue, *after]))
+
+
+def queue_list(names: Sequence[str]) -> str:
+    """Return a job's list of queues: each once, as many as the submit filter accepts."""
+    kept = list(dict.fromkeys(names))
+    while len(",".join(kept)) > LONGEST_LIST:
+        kept.pop()
+    return ",".join(kept)
 
 
 def with_kept_limit(
@@ -63,32 +92,6 @@ def with_kept_limit(
         default_s, most_s = limits_there_s(place, bounds)
         longest_s, by_default_s = min(longest_s, most_s), min(by_default_s, default_s)
     return replace(edit, time_limit_s=longest_s) if by_default_s < longest_s else edit
-
-
-def without_needless_type(
-    edit: Edit, candidate: Candidate, state: CandidateState | None, forecast: Forecast
-) -> Edit:
-    """Return the edit of a job known from past jobs alone without the slice's type that it adds,
-    where all GPUs of the queue are such slices.
-
-    Slurm takes no type away from a job: without one, a job that fails in the slice can run again as
-    it was asked for.
-    """
-    if not edit.adds_type or state is None or forecast.kind != "history":
-        return edit
-    if edit.queue is None or state.gpu_types != (candidate.gres,):
-        return edit
-    return replace(edit, gres=None, adds_type=False)
-
-
-def _adds_type(request: Request, candidate: Candidate, settings: PolicySettings) -> bool:
-    return (
-        candidate.slice_of is not None
-        and ":" in (candidate.gres or "")
-        and request.gres is not None
-        and names_no_type(request.gres)
-        and settings.untyped_gpus is UntypedGpus.TYPE
-    )
 
 
 def raised_limit_s(

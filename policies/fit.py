@@ -15,6 +15,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from berth.pilot.units import format_bytes, format_seconds
+from berth.policies.bounds import present_limit_s
 from berth.policies.codes import Code
 from berth.policies.constraints import (
     Case,
@@ -25,14 +26,12 @@ from berth.policies.constraints import (
     has_features,
     memory_fits,
     names_no_type,
-    present_limit_s,
     runs_there,
 )
-from berth.policies.memory import with_memory
 from berth.policies.objectives.costs import expected_wait_s
 from berth.policies.present import Moment, excluded_now
+from berth.policies.resources import translate, with_memory
 from berth.policies.settings import PolicySettings, UntypedGpus
-from berth.policies.translate import translate
 from berth.policies.values import Candidate, CandidateState, Request, Resources
 from berth.predictor.core.forecast import Forecast
 from berth.predictor.core.prediction import MemoryUse

@@ -10,23 +10,21 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import NamedTuple
 
-from berth.policies.by_ratio import slower_of, times_of
-from berth.policies.codes import NOT_PREDICTED, OF_THE_GATE, OVER_TIME, Code
+from berth.policies.codes import NOT_PREDICTED, OVER_TIME, Code
 from berth.policies.constraints import Exclusion
-from berth.policies.edits import with_kept_limit
+from berth.policies.edits import queue_list, with_kept_limit
 from berth.policies.fit import Fit, as_it_is_written, fit_on
-from berth.policies.memory import memory_form
+from berth.policies.lists import slower_of, times_of
 from berth.policies.objectives.costs import expected_wait_s
+from berth.policies.resources import memory_form
 from berth.policies.settings import PolicySettings
 from berth.policies.values import Candidate, CandidateState, Edit, Ranked, Request
 from berth.predictor.core.forecast import Forecast
 
-LONGEST_LIST = 1_000
-"""Most characters in a job's list of queues; the submit filter accepts no longer list."""
 _NO_TIMES: Mapping[str, float] = MappingProxyType({})
 
 
-class Now(NamedTuple):
+class SiteNow(NamedTuple):
     """The site at the moment of a decision."""
 
     candidates: Sequence[Candidate]
@@ -56,16 +54,17 @@ class FitList(NamedTuple):
 
 
 def fit_list(
-    request: Request, forecast: Forecast | None, predicted: Sequence[Ranked], now: Now
-) -> FitList | None:
-    """Return the queues where the job fits as written; None: it fits in none, or the scheduler
-    takes no lists and the job may start where it is.
+    request: Request, forecast: Forecast | None, predicted: Sequence[Ranked], now: SiteNow
+) -> FitList | Mapping[str, Exclusion]:
+    """Return the queues where the job fits as written, or why it fits on no candidate, by name;
+    empty: it fits, and stays where it is.
 
+    It stays where it may start if the scheduler takes no lists, or if it starts sooner there.
     ``predicted``: the candidates as ranked by the forecast, none of which it may be placed on.
     """
     may_stay = request.own is not None and request.own.may_start
     if may_stay and not now.settings.list_queues:
-        return None
+        return {}
     request = as_it_is_written(request)
     known = {ranked.candidate: ranked for ranked in predicted}
     fits: list[Fit] = []
@@ -80,12 +79,15 @@ def fit_list(
         else:
             unfit[candidate.name] = fit
     used, left_out = _to_use(fits, may_stay=may_stay)
-    if not used or (may_stay and _starts_sooner_as_written(request, used, now)):
-        return None
+    if not used:
+        return unfit | left_out
+    if may_stay and _starts_sooner_as_written(request, used, now):
+        return {}
     slower = slower_of(used, known, now.states, now.settings)
     used = [fit for fit in used if fit.candidate.name not in slower]
     times = times_of(used, known, now.settings)
     used = in_order(used, times)
+    queues = [fit.candidate.queue for fit in used]
     unfit |= left_out | slower
     ranked = [_fitting(fit, known.get(fit.candidate.name)) for fit in used] + [
         _unfit(request, candidate, known.get(candidate.name), unfit[candidate.name])
@@ -96,7 +98,7 @@ def fit_list(
         tuple(used),
         tuple(ranked),
         with_kept_limit(
-            Edit(queue=_queues_of(used, now.settings)),
+            Edit(queue=queue_list(queues if now.settings.list_queues else queues[:1])),
             request,
             [fit.candidate for fit in used],
             now.states,
@@ -106,7 +108,7 @@ def fit_list(
     )
 
 
-def _starts_sooner_as_written(request: Request, used: Sequence[Fit], now: Now) -> bool:
+def _starts_sooner_as_written(request: Request, used: Sequence[Fit], now: SiteNow) -> bool:
     """Return whether nodes of the job's own queue have room now, and none of the places has."""
     own = request.own
     if own is None or min(fit.wait_s for fit in used) <= 0:
@@ -118,19 +120,6 @@ def _starts_sooner_as_written(request: Request, used: Sequence[Fit], now: Now) -
     )
 
 
-def losses_of(request: Request, now: Now) -> list[tuple[str, Exclusion]]:
-    """Return what an unknown job would lose at the places that only the gate rules out."""
-    request = as_it_is_written(request)
-    fits = [
-        (candidate.name, _fit_on(request, candidate, None, None, now))
-        for candidate in now.candidates
-        if candidate.by_fit
-    ]
-    return [
-        (name, fit) for name, fit in fits if isinstance(fit, Exclusion) and fit.code in OF_THE_GATE
-    ]
-
-
 def unpredicted_beside(
     request: Request,
     forecast: Forecast,
@@ -138,7 +127,7 @@ def unpredicted_beside(
     best: Candidate,
     *,
     ruled_out: Sequence[Ranked],
-    now: Now,
+    now: SiteNow,
 ) -> tuple[list[Fit], list[Fit]]:
     """Return the candidates that join the list of queues of a placed job, because the job as edited
     fits there and no time is predicted well enough to say that it runs longer.
@@ -165,18 +154,6 @@ def unpredicted_beside(
     joining = [fit for fit in in_order(used) if fit.candidate.queue != best.queue]
     before = [fit for fit in joining if fit.order < of_best.order]
     return before, [fit for fit in joining if fit not in before]
-
-
-def joined(edit: Edit, before: Sequence[Fit], after: Sequence[Fit]) -> Edit:
-    """Return the edit with the queues of these candidates around its own."""
-    if edit.queue is None or not (before or after):
-        return edit
-    names = [
-        *(fit.candidate.queue for fit in before),
-        *edit.queue.split(","),
-        *(fit.candidate.queue for fit in after),
-    ]
-    return replace(edit, queue=_shortened(names))
 
 
 def with_fitting(ruled_out: Sequence[Ranked], fits: Sequence[Fit]) -> list[Ranked]:
@@ -225,7 +202,7 @@ def _fit_on(
     candidate: Candidate,
     forecast: Forecast | None,
     known: Ranked | None,
-    now: Now,
+    now: SiteNow,
     *,
     heeds_time: bool = True,
 ) -> Fit | Exclusion:
@@ -278,19 +255,6 @@ def _as_edited(request: Request, edit: Edit) -> Request | None:
         resources=replace(asked, memory_bytes_per_node=held.memory_bytes_per_node),
         needs=replace(request.needs, memory_form=memory_form(request)),
     )
-
-
-def _queues_of(fits: Sequence[Fit], settings: PolicySettings) -> str:
-    names = [fit.candidate.queue for fit in fits]
-    return _shortened(names) if settings.list_queues else names[0]
-
-
-def _shortened(names: Sequence[str]) -> str:
-    """Return the names without duplicates, as many as the submit filter accepts."""
-    kept = list(dict.fromkeys(names))
-    while len(",".join(kept)) > LONGEST_LIST:
-        kept.pop()
-    return ",".join(kept)
 
 
 def _fitting(fit: Fit, known: Ranked | None) -> Ranked:

@@ -14,10 +14,10 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from berth.pilot.units import format_bytes, format_seconds
-from berth.policies.bounds import billing
+from berth.policies.bounds import billing, limits_there_s
 from berth.policies.codes import Code
-from berth.policies.constraints import Exclusion, gres_type, limits_there_s, names_no_type
-from berth.policies.memory import held_where_it_was
+from berth.policies.constraints import Exclusion, gres_type, names_no_type
+from berth.policies.resources import held_where_it_was
 from berth.policies.settings import GateSettings
 from berth.policies.values import (
     UNBOUNDED,
@@ -125,7 +125,7 @@ def _terms_as_written(
 
 def _memory_there(request: Request, held: Resources, default: DefaultMemory | None) -> float:
     if held.memory_bytes_per_node is not None or default is None:
-        return math.inf  # written into the job (``policies.memory``), or not limited there
+        return math.inf  # written into the job (``policies.resources``), or not limited there
     memory = held_where_it_was(replace(request, own=OwnQueue(default_memory=default)))
     return math.inf if memory is None else memory
 

@@ -15,7 +15,7 @@ from berth.policies.codes import Code
 from berth.policies.constraints import Exclusion
 from berth.policies.gate import loss_of, move_of
 from berth.policies.limits import Denied, Scope, broken
-from berth.policies.memory import own_cores_per_node
+from berth.policies.resources import own_cores_per_node
 from berth.policies.settings import PolicySettings
 from berth.policies.values import Candidate, CandidateState, Request, Resources
 

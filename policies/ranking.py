@@ -15,22 +15,11 @@ from typing import NamedTuple
 from berth.pilot.bounded import BoundedCache
 from berth.policies import sentences
 from berth.policies.arrays import work_of
-from berth.policies.codes import Code
-from berth.policies.constraints import (
-    OF_KIND,
-    OF_NUMBERS,
-    OF_PREDICTION,
-    Case,
-    Exclusion,
-    first_of,
-    not_known_to_run,
-    time_fits,
-)
-from berth.policies.memory import with_memory
+from berth.policies.constraints import Case, excluded_for_good, not_known_to_run
 from berth.policies.objectives.costs import price_per_hour
 from berth.policies.objectives.protocol import Estimate, Objective
+from berth.policies.resources import translate, with_memory
 from berth.policies.settings import PolicySettings
-from berth.policies.translate import translate
 from berth.policies.values import Candidate, Ranked, Request, Resources
 from berth.predictor.core.forecast import Forecast
 from berth.predictor.core.prediction import Basis, Interval, MemoryUse, Prediction
@@ -91,8 +80,10 @@ class Ranking:
         if known is None:
             unscored = None if self._unscored is None else self._unscored.get(key)
             if unscored is None:
-                predictions = _Predictions(forecast, request.size)
-                unscored = tuple(self._assessed(request, c, predictions) for c in self._candidates)
+                seen: _Seen = {}
+                unscored = tuple(
+                    self._assessed(request, c, forecast, seen) for c in self._candidates
+                )
                 if self._unscored is not None:
                     self._unscored.put(key, unscored)
             scored = sorted(map(self._scored, unscored), key=lambda each: order(each.ranked))
@@ -110,41 +101,36 @@ class Ranking:
         return assessed._replace(ranked=ranked._replace(excluded=sentence, code=code.value))
 
     def _assessed(
-        self, request: Request, candidate: Candidate, predictions: _Predictions
+        self, request: Request, candidate: Candidate, forecast: Forecast, seen: _Seen
     ) -> Assessed:
-        settings, forecast = self._settings, predictions.forecast
+        settings = self._settings
         translated = translate(request, candidate)
         held = request.resources if isinstance(translated, str) else translated
-        point, runtime_s, memory, speedup = predictions.of(candidate, held)
+        point, runtime_s, memory, speedup = _predicted(
+            forecast, request.size, candidate, held, seen
+        )
         price = price_per_hour(candidate, held)
-        lacks_memory = None
         if not isinstance(translated, str):
             on_host = None if memory is None else memory.host_bytes
-            held_or_lack = with_memory(request, candidate, translated, on_host)
-            if isinstance(held_or_lack, str):
-                lacks_memory = Exclusion(Code.TOO_FEW_RESOURCES, held_or_lack)
-                held = request.resources
-            else:
-                translated = held = held_or_lack
+            translated = with_memory(request, candidate, translated, on_host)
+            held = request.resources if isinstance(translated, str) else translated
         case = Case(request, candidate, settings, forecast, translated, point, runtime_s, memory)
-        excluded = (
-            first_of(OF_KIND, case)
-            or lacks_memory
-            or first_of(OF_PREDICTION, case)
-            or first_of(OF_NUMBERS, case)
-            or time_fits(case)
-        )
+        excluded = excluded_for_good(case)
         cost = estimate = None
         if runtime_s is not None and point is not None:
             cost = None if price is None else price * runtime_s.mid / 3600.0
+            array = request.array
+            work = 1.0 if array is None else work_of(array, forecast, held.nodes or 1)
             estimate = Estimate(
-                candidate, held, runtime_s, runtime_s.mid, cost, memory, point, request,
-                work=work_of(request.array, forecast, held.nodes or 1),
-            )  # fmt: skip
+                candidate, held, runtime_s, runtime_s.mid, cost, memory, point, request, work=work
+            )
         unsure = not_known_to_run(candidate, forecast)
-        half_width = math.inf
-        if point is not None and runtime_s is not None:
-            half_width = point.ratio_log_width_of(runtime_s)
+        half_width, is_guess = math.inf, False
+        if point is not None:
+            is_prior = point.basis is Basis.PRIOR and not settings.allow_prior
+            is_guess = is_prior or point.abstained is not None
+            if runtime_s is not None:
+                half_width = point.ratio_log_width_of(runtime_s)
         warning = sentences.warning(point, settings.too_wide(half_width))
         ranked = Ranked(
             candidate=candidate.name,
@@ -159,7 +145,7 @@ class Ranking:
             excluded=None if excluded is None else excluded.sentence,
             code=None if excluded is None else excluded.code.value,
             warning="; ".join(filter(None, (unsure, warning))) or None,
-            guess=unsure is not None or (point is not None and _is_guess(point, settings)),
+            guess=unsure is not None or is_guess,
             source=forecast.source_of(candidate.platform),
             ratio_log_width=half_width,
         )
@@ -190,38 +176,28 @@ class _Predicted(NamedTuple):
     """Speedup over the reference platform, at the profiled problem size."""
 
 
-class _Predictions:
-    """The predictions of a forecast for one problem size, cached by platform and resources."""
+_Seen = dict[tuple[str, int, int], _Predicted]
+"""The predictions of one forecast and problem size, by platform, cores or GPUs, and nodes."""
 
-    def __init__(self, forecast: Forecast, size: float | None) -> None:
-        self.forecast = forecast
-        self._size = size
-        self._looked_up: dict[tuple[str, int, int], _Predicted] = {}
 
-    def of(self, candidate: Candidate, held: Resources) -> _Predicted:
-        """Return the prediction for the candidate with the resources ``held``."""
-        units = max(1, held.gpus if candidate.is_gpu else held.cores)
-        key = candidate.platform, units, max(1, held.nodes)
-        known = self._looked_up.get(key)
-        if known is None:
-            known = self._looked_up[key] = self._look_up(*key)
+def _predicted(
+    forecast: Forecast, size: float | None, candidate: Candidate, held: Resources, seen: _Seen
+) -> _Predicted:
+    units, nodes = max(1, held.gpus if candidate.is_gpu else held.cores), max(1, held.nodes)
+    platform = candidate.platform
+    known = seen.get((platform, units, nodes))
+    if known is not None:
         return known
-
-    def _look_up(self, platform: str, units: int, nodes: int) -> _Predicted:
-        forecast = self.forecast
-        point = forecast.prediction(platform, units, nodes)
-        runtime_s = forecast.runtime_at(platform, units, nodes=nodes)
-        memory = forecast.memory_at(platform, units, self._size, nodes)
-        if point is None or runtime_s is None or memory is None:
-            return _Predicted(point)
+    point = forecast.prediction(platform, units, nodes)
+    runtime_s = forecast.runtime_at(platform, units, nodes=nodes)
+    memory = forecast.memory_at(platform, units, size, nodes)
+    looked_up = _Predicted(point)
+    if point is not None and runtime_s is not None and memory is not None:
         speedup = None
         if runtime_s.mid > 0:
             speedup = point.speedup.scaled(point.runtime_s.mid / runtime_s.mid)
-        if self._size is not None:
-            runtime_s = forecast.growth(self._size, nodes).runtime(runtime_s, point.launch_s)
-        return _Predicted(point, runtime_s, memory, speedup)
-
-
-def _is_guess(prediction: Prediction, settings: PolicySettings) -> bool:
-    prior = prediction.basis is Basis.PRIOR and not settings.allow_prior
-    return prior or prediction.abstained is not None
+        if size is not None:
+            runtime_s = forecast.growth(size, nodes).runtime(runtime_s, point.launch_s)
+        looked_up = _Predicted(point, runtime_s, memory, speedup)
+    seen[platform, units, nodes] = looked_up
+    return looked_up

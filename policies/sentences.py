@@ -9,12 +9,12 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from berth.pilot.units import format_bytes, format_seconds
-from berth.policies.codes import CHECKED_IN_ORDER, OF_THE_PROGRAM, OVER_TIME, Code
-from berth.policies.fit import Fit
+from berth.policies.codes import CHECKED_IN_ORDER, OF_THE_GATE, OF_THE_PROGRAM, OVER_TIME, Code
+from berth.policies.constraints import Exclusion
 from berth.policies.fit_lists import FitList
 from berth.policies.objectives.protocol import Objective
 from berth.policies.settings import PolicySettings, SliceAim
-from berth.policies.values import Makespan, Ranked, Resources
+from berth.policies.values import Candidate, Makespan, Ranked, Request, Resources
 from berth.predictor.core.forecast import Unit
 from berth.predictor.core.prediction import Basis, Prediction
 
@@ -146,12 +146,24 @@ def costs_more(bill_ratio: float) -> str:
     return f" It is billed {bill_ratio:.2g} times as much as there." if bill_ratio > 1.05 else ""
 
 
-def joining(fits: Sequence[Fit]) -> str:
+def joining(places: Sequence[Candidate]) -> str:
     """Return the sentence on places that join the job's list; empty: there are none."""
-    if not fits:
+    if not places:
         return ""
-    names = ", ".join(dict.fromkeys(fit.candidate.name for fit in fits))
+    names = ", ".join(dict.fromkeys(place.name for place in places))
     return f" It may also start in {names}, where it fits and no time is predicted well enough."
+
+
+def not_by_fit(excluded: Mapping[str, Exclusion]) -> tuple[Code, str]:
+    """Return the code and sentence of a job of an unknown program that stays where it is.
+
+    ``excluded``: why it fits on no candidate, by name; what it would lose by a move is named first.
+    """
+    losses = [(name, loss) for name, loss in excluded.items() if loss.code in OF_THE_GATE]
+    if not losses:
+        return Code.NO_WORKLOAD, NO_WORKLOAD
+    name, loss = losses[0]
+    return loss.code, f"Left where you sent it: on {name} {loss.sentence}."
 
 
 def short_of_memory(asked_bytes_per_node: int | None, best: Ranked) -> str:
@@ -233,18 +245,25 @@ _MOST_QUEUES = 6
 """Number of the site's queues that a sentence names."""
 
 
-def changeable(ruled_out: Sequence[Ranked]) -> Sequence[Ranked]:
-    """Return the candidates whose reasons somebody can change; all, where there is no such one."""
-    others = [ranked for ranked in ruled_out if ranked.code not in OF_THE_PROGRAM]
-    return others or ruled_out
+def nothing_fits(
+    request: Request, ruled_out: Sequence[Ranked], queues: Mapping[str, str]
+) -> tuple[str, str]:
+    """Return the code and sentence of a job that no candidate fits.
 
-
-def chosen_queue(queue: str, ruled_out: Sequence[Ranked], queues: Mapping[str, str]) -> str:
-    """Return why the job is left alone whose user chose a queue.
-
-    ``queues``: the queue of each candidate. Where candidates are in the chosen queue, the sentence
-    has the reason of one of them.
+    The code is the one that all exclusions have in common, else ``no-candidate``; places that can
+    never run the program count only where no other place has a reason. ``queues``: the queue of
+    each candidate.
     """
+    others = [ranked for ranked in ruled_out if ranked.code not in OF_THE_PROGRAM]
+    reasons = others or ruled_out  # those that somebody can change come first
+    codes = {ranked.code for ranked in reasons}
+    only = codes.pop() if len(codes) == 1 else None
+    if only == Code.OTHER_QUEUE and request.queue is not None:
+        return only, _chosen_queue(request.queue, ruled_out, queues)
+    return only or Code.NO_CANDIDATE.value, _nearest(reasons, same=only is not None)
+
+
+def _chosen_queue(queue: str, ruled_out: Sequence[Ranked], queues: Mapping[str, str]) -> str:
     inside = [ranked for ranked in ruled_out if queues.get(ranked.candidate) == queue]
     if inside:
         return f"Left as it is: you chose {queue}; {inside[0].candidate}: {inside[0].excluded}."
@@ -256,10 +275,7 @@ def chosen_queue(queue: str, ruled_out: Sequence[Ranked], queues: Mapping[str, s
     )
 
 
-def nothing_fits(ruled_out: Sequence[Ranked], *, same: bool) -> str:
-    """Return why the job is left alone: the common reason, or that of the candidate that came
-    nearest.
-    """
+def _nearest(ruled_out: Sequence[Ranked], *, same: bool) -> str:
     if not ruled_out:
         return "Left as it is: the site file has no candidates."
     counted = Counter(ranked.excluded for ranked in ruled_out)

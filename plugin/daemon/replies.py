@@ -11,7 +11,7 @@ import json
 from collections.abc import Mapping, Sequence
 
 from berth.plugin.daemon.messages import MAX_REPLY_BYTES, PROTOCOL_VERSION
-from berth.policies.memory import (
+from berth.policies.resources import (
     bytes_per_core_where_it_was,
     memory_form,
     own_cores_per_node,

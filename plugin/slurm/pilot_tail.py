@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from berth.pilot.errors import SchedulerError
 from berth.plugin.slurm import commands
 from berth.plugin.slurm.records import allowed, closed_as, records
-from berth.policies.memory import memory_form, own_cores_per_node
+from berth.policies.resources import memory_form, own_cores_per_node
 from berth.policies.values import Edit, MemoryForm, Request
 
 _MIB = 2**20

@@ -44,8 +44,8 @@ GUARDS = (
         else Guard(rule, GATE, f" _{rule},", "")
         for rule in ("time", "interruption", "sharing", "cores", "memory", "bill")
     ),
-    Guard("memory held", "policies/memory.py", "    if before is None:\n", "    if True:\n"),
-    _nothing("shape kept", "policies/translate.py",
+    Guard("memory held", "policies/resources.py", "    if before is None:\n", "    if True:\n"),
+    _nothing("shape kept", "policies/resources.py",
              "    rule = candidate.translation.keep_tasks\n", "return False"),
     Guard("own GPUs", "policies/constraints.py",
           "    request, candidate = case.request, case.candidate\n"

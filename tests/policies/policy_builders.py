@@ -19,8 +19,7 @@ from berth.policies import (
 from berth.policies.carbon import Intensity
 from berth.policies.decide import decide
 from berth.policies.limits import Denied, Limit, Rights
-from berth.policies.memory import with_memory
-from berth.policies.translate import translate
+from berth.policies.resources import translate, with_memory
 from berth.policies.values import OwnQueue
 from berth.predictor.core.forecast import Forecast
 from berth.predictor.core.prediction import (

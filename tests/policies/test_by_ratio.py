@@ -11,8 +11,8 @@ import pytest
 from policy_builders import GIB, H, cpu, decided, forecast, request, state, states
 
 from berth.policies import Candidate, Decision, PolicySettings
-from berth.policies.by_ratio import Place, ends_later
 from berth.policies.codes import Ground
+from berth.policies.lists import ends_later
 from berth.policies.settings import FitSettings
 from berth.predictor.core.prediction import (
     Basis,
@@ -94,10 +94,9 @@ def test_an_unknown_programs_typical_time_orders_and_never_narrows() -> None:
 
 def test_a_simulated_wait_of_the_slower_place_counts() -> None:
     ranked = {r.candidate: r for r in placed(1600, 1000).ranked}
-    new = Place(ranked["new"], 1800.0, True)
-    assert ends_later(Place(ranked["old"], 1900.0, True), new)
-    assert not ends_later(Place(ranked["old"], 1900.0, False), new)
-    assert not ends_later(Place(ranked["old"], 600.0, True), new)
+    assert ends_later(ranked["old"], 1900.0, ranked["new"], 1800.0)
+    assert not ends_later(ranked["old"], 0.0, ranked["new"], 1800.0)
+    assert not ends_later(ranked["old"], 600.0, ranked["new"], 1800.0)
 
 
 @pytest.mark.parametrize(("own", "wait_s", "expected"), [
@@ -107,6 +106,5 @@ def test_a_job_ends_later_only_beyond_the_ratios_interval_and_the_wait(
     own: float, wait_s: float, expected: bool
 ) -> None:
     ranked = {r.candidate: r for r in placed(1600, 1000, own=own).ranked}
-    old, new = Place(ranked["old"], 9e9, False), Place(ranked["new"], wait_s, False)
-    assert ends_later(old, new) is expected
-    assert not ends_later(new, old._replace(wait_s=0.0))
+    assert ends_later(ranked["old"], 0.0, ranked["new"], wait_s) is expected
+    assert not ends_later(ranked["new"], 0.0, ranked["old"], 0.0)

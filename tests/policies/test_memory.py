@@ -12,8 +12,7 @@ from policy_builders import GIB, NOW_S, cpu, curve, forecast, request, states
 
 from berth.policies import Decider, PolicySettings, Resources
 from berth.policies.bounds import memory_on_node, over_bounds
-from berth.policies.memory import held_where_it_was, own_cores_per_node, with_memory
-from berth.policies.translate import translate
+from berth.policies.resources import held_where_it_was, own_cores_per_node, translate, with_memory
 from berth.policies.values import Candidate, DefaultMemory, MemoryForm, Needs, QueueBounds, Request
 from berth.predictor.core.prediction import Interval
 
