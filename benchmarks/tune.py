@@ -18,7 +18,8 @@ from pathlib import Path
 
 import numpy as np
 
-from berth.plugin.history.files import lines_of, read_swf
+from berth.plugin.history.files import lines_of
+from berth.plugin.history.swf import read_swf
 from berth.plugin.replay.past import trace_of_jobs
 
 MONTH_S = 30 * 86_400.0

@@ -14,6 +14,7 @@ reader in its ``python/caliper-reader``.
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,11 +23,14 @@ from berth.pilot.errors import DocumentError
 from berth.pilot.importers.reading import (
     MAX_DEPTH,
     MAX_RECORDS,
+    PROFILE,
     CallTree,
     ImportedFile,
     TreeRow,
     fault,
 )
+from berth.pilot.importers.recogniser import FileKind, Reader
+from berth.pilot.importers.tree import tree_runs
 from berth.pilot.units import whole_number
 
 ATTRIBUTE_NAME, ATTRIBUTE_PROPERTIES = 8, 10
@@ -332,3 +336,35 @@ def _strings(source: ImportedFile, data: dict[str, Any], key: str) -> list[str]:
 
 def _wrong(source: ImportedFile, key: str, problem: str) -> DocumentError:
     return DocumentError(source.path, problem, key=key)
+
+
+def read_json(source: ImportedFile) -> list[CallTree]:
+    """Return a JSON file of Caliper as one CallTree. Raises DocumentError."""
+    data = json_of(source)
+    if isinstance(data, list):
+        return read_plain(source, data)
+    if isinstance(data, dict):
+        return read_split(source, data)
+    raise DocumentError(source.path, "is neither a list of records nor json-split")
+
+
+def json_of(source: ImportedFile) -> Any:
+    """Return the parsed content of a JSON file. Raises DocumentError."""
+    try:
+        return json.loads(source.text)
+    except RecursionError:
+        raise DocumentError(source.path, "is nested too deeply") from None
+    except ValueError as error:
+        raise DocumentError(source.path, f"is not JSON: {error}") from None
+
+
+READERS = (
+    Reader("caliper", PROFILE, (
+        FileKind("Caliper's .cali", "caliper", starts=("__rec=",)),
+    ), tree_runs(read, "caliper")),
+    Reader("caliper-json", PROFILE, (
+        FileKind("Caliper's JSON", "caliper-json", late=True,
+                 json=(r'"columns"\s*:', r'"(column_metadata|nodes|data)"\s*:')),
+        FileKind("Caliper's JSON", "caliper-json", late=True, json=(r"^\s*\[\s*\{",)),
+    ), tree_runs(read_json, "caliper")),
+)  # fmt: skip

@@ -21,23 +21,34 @@ from pathlib import Path
 from typing import Any
 
 from berth.pilot.errors import DocumentError, ToolMissing
+from berth.pilot.importers.caliper import json_of
 from berth.pilot.importers.reading import (
+    DATABASE,
     MAX_DEPTH,
     MAX_RECORDS,
+    PROFILE,
     CallTree,
     ImportedFile,
     TreeRow,
     fault,
 )
+from berth.pilot.importers.recogniser import FileKind, Reader
+from berth.pilot.importers.tree import tree_runs
 
 NODE_COLUMNS = ("name", "node")
 
 
-def read_json(source: ImportedFile, data: dict[str, Any]) -> list[CallTree]:
+def read_json(source: ImportedFile) -> list[CallTree]:
     """Return one CallTree for each profile of a frame saved as JSON.
 
     Raises DocumentError that names the faulty key.
     """
+    return _trees(source, json_of(source))
+
+
+def _trees(source: ImportedFile, data: Any) -> list[CallTree]:
+    if not isinstance(data, dict):
+        raise DocumentError(source.path, "is not what to_json() of a frame writes")
     paths = _paths(source, data.get("graph"))
     rows = data.get("dataframe")
     if not isinstance(rows, list) or len(rows) > MAX_RECORDS:
@@ -182,11 +193,16 @@ TIME_METRIC = re.compile(
 HEAD_BYTES = 1 << 20
 
 
-def read_folder(folder: Path) -> list[CallTree]:
-    """Return the Tables of an HPCToolkit database.
+def read_folder(source: ImportedFile) -> list[CallTree]:
+    """Return the call trees of an HPCToolkit database.
 
     Raises ToolMissing without Hatchet, DocumentError where Hatchet cannot read the folder.
     """
+    folder = source.path
+    if not any((folder / name).is_file() for name in DATABASE):
+        raise DocumentError(
+            folder, "is no HPCToolkit database: a folder with experiment.xml or meta.db"
+        )
     try:
         import hatchet  # noqa: PLC0415 - optional, heavy
     except ImportError:
@@ -209,9 +225,9 @@ def read_folder(folder: Path) -> list[CallTree]:
 
 
 def from_graphframe(frame: Any, name: str = "GraphFrame") -> list[CallTree]:
-    """Return the Tables of a ``hatchet.GraphFrame`` or ``thicket.Thicket`` object."""
+    """Return the call trees of a ``hatchet.GraphFrame`` or ``thicket.Thicket`` object."""
     text = frame.to_json()
-    return read_json(ImportedFile(Path(name), b"", ""), json.loads(text))
+    return _trees(ImportedFile(Path(name), b"", ""), json.loads(text))
 
 
 def _unit(folder: Path) -> str:
@@ -225,3 +241,20 @@ def _unit(folder: Path) -> str:
         if match:
             return match.group(1).decode()
     return ""
+
+
+READERS = (
+    Reader("frame-json", PROFILE, (
+        FileKind("a Hatchet GraphFrame or Thicket", "frame", late=True, json=(r'"graph"\s*:',)),
+    ), tree_runs(read_json, "hatchet")),
+    Reader("frame-csv", PROFILE, (
+        FileKind("a Hatchet dataframe as CSV", "frame", late=True, columns=("node",)),
+        FileKind("a Hatchet dataframe as CSV", "frame", late=True, columns=("name",)),
+    ), tree_runs(read_csv, "hatchet")),
+    Reader("frame-parquet", PROFILE, (
+        FileKind("a Parquet file", "parquet", starts=("PAR1",)),
+    ), tree_runs(read_parquet, "hatchet")),
+    Reader("hpctoolkit", PROFILE, (
+        FileKind("HPCToolkit's database", "hpctoolkit", holds=DATABASE),
+    ), tree_runs(read_folder, "hpctoolkit")),
+)  # fmt: skip

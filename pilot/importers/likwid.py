@@ -15,13 +15,16 @@ from dataclasses import dataclass, field
 
 from berth.pilot.importers.reading import (
     MAX_REGIONS,
+    PROFILE,
     ImportedFile,
     ImportedRun,
     Metric,
     Region,
     count_of,
     fault,
+    whole_runs,
 )
+from berth.pilot.importers.recogniser import FileKind, Reader
 
 TABLE = re.compile(r"TABLE,(?:Region (?P<region>[^,]*),)?Group (?P<group>\d+) (?P<kind>Raw|Metric)")
 STAT = re.compile(r"TABLE,.*(Raw|Metric) STAT")
@@ -151,3 +154,11 @@ def _region(name: str, groups: dict[str, _Group]) -> Region:
     how = "slowest hardware thread" if total else "the file has no Runtime (RDTSC)"
     unread = {key: why for key, why in problems.items() if key not in metrics}
     return Region((name,) if name else (), metrics, unread, total or None, how)
+
+
+READERS = (
+    Reader("likwid", PROFILE, (
+        FileKind("likwid-perfctr -O", "likwid",
+                 line=r"TABLE,(Region [^,\n]*,)?Group \d+ (Raw|Metric)"),
+    ), whole_runs(read)),
+)  # fmt: skip

@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from berth.pilot.importers.reading import (
     MAX_NAMES,
     MAX_RECORDS,
+    PROFILE,
     SECONDS,
     ImportedFile,
     ImportedRun,
@@ -26,7 +27,9 @@ from berth.pilot.importers.reading import (
     Region,
     count_of,
     fault,
+    whole_runs,
 )
+from berth.pilot.importers.recogniser import FileKind, Reader
 from berth.pilot.profile import Target
 
 NUMBER = re.compile(r"-?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?(?:e[+-]?\d+)?", re.IGNORECASE)
@@ -215,3 +218,10 @@ def _mean_rates(launches: list[_Launch], metrics: dict[str, Metric]) -> None:
         summed = metrics.get(name.removesuffix(".per_second"))
         if summed is not None:
             metrics[name] = Metric(summed.value / total.value)
+
+
+READERS = (
+    Reader("ncu", PROFILE, (
+        FileKind("ncu --csv", "ncu", line='"ID",'),
+    ), whole_runs(read)),
+)  # fmt: skip

@@ -7,13 +7,16 @@ import io
 
 from berth.pilot.importers.reading import (
     MAX_REGIONS,
+    PROFILE,
     ImportedFile,
     ImportedRun,
     Metric,
     Region,
     fault,
     number,
+    whole_runs,
 )
+from berth.pilot.importers.recogniser import FileKind, Reader
 from berth.pilot.profile import Target
 
 HEADER = "Time (%),Total Time (ns),Instances,"
@@ -52,3 +55,11 @@ def read(source: ImportedFile) -> ImportedRun:
         for name, (seconds, launches) in by_kernel.items()
     )
     return ImportedRun("nsys", ("nsys",), regions, targets=(Target.CUDA,))
+
+
+READERS = (
+    Reader("nsys", PROFILE, (
+        FileKind("nsys stats --report cuda_gpu_kern_sum", "nsys",
+                 line=r"Time \(%\),Total Time \(ns\),Instances,"),
+    ), whole_runs(read)),
+)  # fmt: skip

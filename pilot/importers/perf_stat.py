@@ -11,20 +11,24 @@ import json
 import math
 import re
 import shlex
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 from berth.pilot.collectors.perf import COMMA, WHOLE_PERCENT, Event, parse, plain, totals
 from berth.pilot.importers.reading import (
+    PROFILE,
     SECONDS,
     ImportedFile,
     ImportedRun,
+    ImportOptions,
     Metric,
     Region,
     count_of,
     fault,
     number,
 )
+from berth.pilot.importers.recogniser import FileKind, Reader
 
 INTERVAL = re.compile(r"\s*\d+\.\d{9},")
 STARTED = re.compile(r"# started on (.+)")
@@ -245,3 +249,31 @@ def _scaling_error(share: float) -> float | None:
     if share >= LEAST_COUNTED:
         return None
     return WINDOW * math.sqrt((1.0 - share) / max(share, 1e-6))
+
+
+def _with_family(
+    read: Callable[[ImportedFile], ImportedRun],
+) -> Callable[[ImportedFile, ImportOptions], list[ImportedRun]]:
+    def runs(source: ImportedFile, options: ImportOptions) -> list[ImportedRun]:
+        run = read(source)
+        if options.processor is not None:
+            run = replace(run, sources=(*run.sources, f"perf:{options.processor}"))
+        return [run]
+
+    return runs
+
+
+READERS = (
+    Reader("perf-json", PROFILE, (
+        FileKind("perf stat -j", "perf", line=r'\{"(counter-value|event)"\s*:'),
+    ), _with_family(read_json)),
+    Reader("perf", PROFILE, (
+        FileKind("perf stat -x,", "perf", line=(
+            r"(\d+(\.\d+|,\d\d)?|<not (counted|supported)>),[^,\n]{0,12},[A-Za-z_][^,\n]{0,200}"
+            r"(,[^,\n]{0,50}=[^/\n]{0,200}/[^,\n]{0,20})?(,\d+[.,]\d\d%)?,\d+,\d+[.,]\d\d"
+        )),
+    ), _with_family(read_text)),
+    Reader("perf-text", PROFILE, (
+        FileKind("perf stat's printed table", "perf", line=" Performance counter stats for "),
+    ), _with_family(read_printed)),
+)  # fmt: skip

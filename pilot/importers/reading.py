@@ -12,14 +12,18 @@ import hashlib
 import math
 import os
 import stat
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from berth.pilot.errors import DocumentError
 from berth.pilot.profile import Target
 
+PROFILE = "profile"
+"""The purpose of readers whose ``read(file, options)`` returns the runs that a file measured."""
 MAX_FILE_BYTES = 256 * 1024 * 1024
+DATABASE = ("experiment.xml", "meta.db")
+"""Files that mark the folder of an HPCToolkit database, the only folder that is read."""
 MAX_DEPTH = 256
 """Deepest nesting of regions."""
 MAX_REGIONS = 20_000
@@ -82,6 +86,16 @@ class ImportedRun:
 
 
 @dataclass(frozen=True, slots=True)
+class ImportOptions:
+    """Facts about a measurement file that the user states because the file lacks them."""
+
+    time_factor: float | None = None
+    """Seconds per unit of times whose unit the file does not state."""
+    processor: str | None = None
+    """Processor family of perf's raw event codes: intel, amd, arm or power."""
+
+
+@dataclass(frozen=True, slots=True)
 class ImportedFile:
     """The content of an imported file, with its path and SHA-256."""
 
@@ -103,10 +117,13 @@ class ImportedFile:
 
 
 def load(path: Path) -> ImportedFile:
-    """Return the content of a regular file of at most ``MAX_FILE_BYTES``.
+    """Return the content of a regular file of at most ``MAX_FILE_BYTES``; of a folder, its digest.
 
     Raises DocumentError for other files, and for pipes and devices, which may block.
     """
+    if path.is_dir():
+        marks = [path / name for name in DATABASE if (path / name).is_file()]
+        return ImportedFile(path, b"", load(marks[0]).sha256 if marks else "")
     try:
         handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         if not stat.S_ISREG(os.fstat(handle).st_mode):
@@ -125,6 +142,13 @@ def load(path: Path) -> ImportedFile:
             hint="aggregate it with the tool's own commands first (a profile, not a trace)",
         )
     return ImportedFile(path, raw, hashlib.sha256(raw).hexdigest())
+
+
+def whole_runs(
+    read: Callable[[ImportedFile], ImportedRun],
+) -> Callable[[ImportedFile, ImportOptions], list[ImportedRun]]:
+    """Return ``read``, of a tool's files that hold one run, as a Reader calls it."""
+    return lambda source, _options: [read(source)]
 
 
 def fault(path: Path | str, line: int | None, problem: str, hint: str | None = None) -> Exception:

@@ -16,6 +16,7 @@ from berth.pilot.importers.reading import (
     MAX_NAMES,
     MAX_RECORDS,
     MAX_REGIONS,
+    PROFILE,
     ImportedFile,
     ImportedRun,
     Metric,
@@ -23,7 +24,9 @@ from berth.pilot.importers.reading import (
     count_of,
     fault,
     number,
+    whole_runs,
 )
+from berth.pilot.importers.recogniser import FileKind, Reader
 from berth.pilot.profile import Target
 
 HINT = "write it with: rocprofv3 --kernel-trace --output-format csv -- ./app"
@@ -125,3 +128,13 @@ def _region(name: str, kernel: _KernelTimes) -> Region:
         else:
             metrics[counter] = Metric(value)
     return Region((name,), metrics, problems, kernel.seconds or None, "time of its kernels")
+
+
+READERS = (
+    Reader("rocprof", PROFILE, (
+        FileKind("rocprofv3's kernels", "rocprof",
+                 columns=("Kernel_Name", "Dispatch_Id", "Start_Timestamp", "End_Timestamp")),
+        FileKind("rocprof's or rocprofv3's statistics", "rocprof",
+                 columns=("Name", "Calls", "TotalDurationNs")),
+    ), whole_runs(read)),
+)  # fmt: skip

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -29,7 +29,9 @@ from berth.pilot.importers.reading import (
     MAX_REGIONS,
     SECONDS,
     CallTree,
+    ImportedFile,
     ImportedRun,
+    ImportOptions,
     Metric,
     Region,
     TreeRow,
@@ -279,14 +281,13 @@ def _first(record: TreeRow, names: tuple[str, ...]) -> float | None:
     return next((record.numbers[n] for n in names if n in record.numbers), None)
 
 
+SOURCES = ("papi", "caliper", "rajaperf")
 ARCHITECTURES = ("x86_64", "ppc64le", "aarch64")
 RANKS = ("mpi.world.size", "jobsize", "numprocs")
 VARIANT_TARGETS = {"CUDA": Target.CUDA, "HIP": Target.HIP}
 
 
-def reading(
-    table: CallTree, path: Path, *, tool: str, sources: tuple[str, ...], time_factor: float | None
-) -> ImportedRun:
+def reading(table: CallTree, path: Path, *, tool: str, time_factor: float | None) -> ImportedRun:
     """Return the ImportedRun (regions and facts of the run) of a CallTree from a call-tree file."""
     facts = table.facts
     ranks = _count(facts, RANKS) or _ranks_seen(table)
@@ -294,7 +295,7 @@ def reading(
     version = facts.get("cali.caliper.version", "")
     return ImportedRun(
         tool=tool,
-        sources=sources,
+        sources=SOURCES,
         regions=run_regions,
         version=version,
         measured=_when(facts.get("launchdate", "")),
@@ -305,6 +306,23 @@ def reading(
         ranks=ranks,
         warnings=warnings,
     )
+
+
+def tree_runs(
+    read: Callable[[ImportedFile], list[CallTree]], tool: str
+) -> Callable[[ImportedFile, ImportOptions], list[ImportedRun]]:
+    """Return ``read``, of a tool's files that hold call trees, as a Reader calls it."""
+
+    def runs(source: ImportedFile, options: ImportOptions) -> list[ImportedRun]:
+        found = [
+            reading(tree, source.path, tool=tool, time_factor=options.time_factor)
+            for tree in read(source)
+        ]
+        if not any(run.regions for run in found):
+            raise DocumentError(source.path, "holds no region")
+        return found
+
+    return runs
 
 
 def _ranks_seen(table: CallTree) -> int | None:

@@ -10,7 +10,16 @@ from __future__ import annotations
 import re
 import shlex
 
-from berth.pilot.importers.reading import ImportedFile, ImportedRun, Metric, Region, fault
+from berth.pilot.importers.reading import (
+    PROFILE,
+    ImportedFile,
+    ImportedRun,
+    Metric,
+    Region,
+    fault,
+    whole_runs,
+)
+from berth.pilot.importers.recogniser import FileKind, Reader
 
 DESCRIPTION = re.compile(r"desc: (I1|D1|LL) cache:\s+(\d{1,12}) B, (\d{1,4}) B, (\d{1,4})-way")
 HINT = (
@@ -88,3 +97,10 @@ def parse(text: str) -> dict[str, int]:
             if len(values) == len(names) and all(re.fullmatch(r"[0-9]{1,18}", v) for v in values):
                 return {name: int(value) for name, value in zip(names, values, strict=True)}
     return {}
+
+
+READERS = (
+    Reader("valgrind", PROFILE, (
+        FileKind("valgrind's cachegrind.out or callgrind.out", "valgrind", line="events: Ir"),
+    ), whole_runs(read)),
+)  # fmt: skip

@@ -138,20 +138,6 @@ class Flux(Scheduler):
         """Return all jobs that ended after a Unix time, from ``flux jobs``."""
         return past_jobs.ask(cluster, since_s)
 
-    def begins_past_jobs(self, line: str) -> bool:
-        """Return whether ``line`` begins JSON of ``flux jobs`` or a job archive (SQLite)."""
-        return line.lstrip().startswith("{") or line.startswith(past_jobs.SQLITE)
-
-    def read_past_jobs(
-        self, lines: Sequence[str], cluster: str, *, source: str, utc: bool
-    ) -> ReadJobs:
-        """Return past jobs from a file. Flux's times are Unix times, so ``utc`` has no effect."""
-        if lines and lines[0].startswith(past_jobs.SQLITE):
-            from berth.plugin.flux.past_jobs import read_archive  # noqa: PLC0415 - not in the daemon
-
-            return read_archive(Path(source), cluster)
-        return past_jobs.read_flux("\n".join(lines), cluster, source=source)
-
     def auto_queue(self, name: str, like: str, facts: ClusterFacts) -> tuple[str, ...]:
         """Return configuration lines for a queue ``name`` with the nodes of queue ``like``.
 

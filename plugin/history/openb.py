@@ -12,7 +12,9 @@ import math
 from collections.abc import Mapping, Sequence
 
 from berth.pilot.errors import DocumentError
+from berth.pilot.importers.recogniser import FileKind, Reader
 from berth.pilot.run import Run
+from berth.plugin.readers import Purpose
 from berth.plugin.scheduler.past_jobs import ReadJobs, Unreadable, cells_of, checked_times, name_of
 
 OPENB = "openb"
@@ -117,3 +119,11 @@ def _number(fields: Mapping[str, str], name: str) -> float:
     if not 0 <= number < _MOST:
         raise Unreadable(f"{name} is no number of 0 or more")
     return number
+
+
+READERS = (
+    Reader("openb", Purpose.TRACE, (
+        FileKind("Alibaba's list of pods (openb)", "openb",
+                 columns=("name", "cpu_milli", "num_gpu", "gpu_milli", "creation_time")),
+    ), lambda lines, cluster, *, source, **_: read_openb(lines, cluster, source=source)),
+)  # fmt: skip

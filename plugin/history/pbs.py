@@ -11,8 +11,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 
+from berth.pilot.importers.recogniser import FileKind, Reader
 from berth.pilot.progress import steps
 from berth.pilot.run import Run
+from berth.plugin.readers import Purpose
 from berth.plugin.scheduler.node_kinds import recorded_nodes
 from berth.plugin.scheduler.past_jobs import ReadJobs, Unreadable, checked_times, name_of
 
@@ -185,3 +187,11 @@ def _over_limit(fields: Mapping[str, str]) -> bool:
     ran_s = _seconds(fields.get("resources_used.walltime", ""))
     limit_s = _seconds(fields.get("Resource_List.walltime", ""))
     return ran_s is not None and limit_s is not None and ran_s >= limit_s
+
+
+READERS = (
+    Reader("pbs", Purpose.PAST_JOBS, (
+        FileKind("an accounting log of PBS or Torque", "pbs",
+                 line=r"\d\d/\d\d/\d{4} \d\d:\d\d:\d\d;[A-Za-z];[^;\n]*;"),
+    ), lambda lines, cluster, **_: read_pbs(lines, cluster)),
+)  # fmt: skip

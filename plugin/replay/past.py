@@ -16,12 +16,11 @@ from pathlib import Path
 import numpy as np
 
 from berth.pilot.errors import DocumentError, UsageError
-from berth.pilot.importers.foreign import Purpose
+from berth.pilot.importers.recogniser import FileKind, Reader
 from berth.pilot.run import Run
-from berth.plugin.history.files import FORMATS as OWN_FORMATS
-from berth.plugin.history.files import kind_of, lines_of, read_past_jobs
-from berth.plugin.history.openb import OPENB, read_openb
-from berth.plugin.replay.tables import read_job_table, with_times
+from berth.plugin.history.files import ends_of_lines, lines_of
+from berth.plugin.readers import Purpose, reader_named, reader_of, readers
+from berth.plugin.replay.tables import TABLE, JobTable, with_times
 from berth.plugin.scheduler import Scheduler
 from berth.plugin.scheduler.past_jobs import ENDED, SINGLETON, ReadJobs, Unreadable, why_none
 from berth.plugin.scheduler.registry import SCHEDULERS, open_scheduler
@@ -29,10 +28,8 @@ from berth.plugin.site.site import Site
 from berth.policies.replay.trace import Floats, Ints, Trace, numbered, trace_of
 
 GAVEL = "gavel"
-TABLE = "table"
 _DAY_S = 86_400.0
-FORMATS = (*SCHEDULERS.names(), *OWN_FORMATS, GAVEL, OPENB, TABLE)
-_HINT = f"name what wrote it: --format, one of {', '.join(FORMATS)}"
+_READ = (Purpose.PAST_JOBS, Purpose.TRACE)
 STARVED = "out-of-memory"
 FIELDS = 7
 
@@ -63,22 +60,24 @@ def past_jobs(
     """
     lines = lines_of(file)
     if format_ is None:
-        kind = kind_of(lines, str(file), Purpose.PAST_JOBS, Purpose.TRACE)
-        format_ = None if kind is None else kind.reader
-    read, steps, predicted = ReadJobs(), None, {}
-    if format_ == TABLE:
-        table = read_job_table(file, lines, read)
-        jobs, predicted = table.trace, dict(table.predicted)
-    elif format_ == GAVEL:
-        jobs, steps = read_gavel(lines, read)
-    elif format_ == OPENB:
-        read = read_openb(lines, "replay", source=str(file))
-        jobs = trace_of_jobs(read.jobs.values())
+        reader = reader_of(ends_of_lines(lines), file, *_READ)
     else:
-        formats = [] if format_ is None else [format_]
-        read = read_past_jobs(lines, str(file), "replay", formats, utc=utc)
+        reader = reader_named(format_, *_READ)
+    read, steps, predicted = ReadJobs(), None, {}
+    if reader.name == TABLE:
+        table: JobTable = reader.read(file, lines, read)
+        jobs, predicted = table.trace, dict(table.predicted)
+    elif reader.name == GAVEL:
+        jobs, steps = reader.read(lines, read)
+    else:
+        read = reader.read(lines, "replay", source=str(file), utc=utc)
         jobs = trace_of_jobs(read.jobs.values(), read.after, read.array_limits)
     return _checked(PastJobs(str(file), read, jobs, predicted), times, steps, strict=strict)
+
+
+def formats() -> tuple[str, ...]:
+    """Return the names of the readers whose files can be replayed."""
+    return tuple(reader.name for reader in readers(*_READ))
 
 
 def asked_jobs(
@@ -118,7 +117,8 @@ def _checked(past: PastJobs, times: Path | None, steps: Floats | None, *, strict
             hint="leave out --strict to skip them",
         )  # fmt: skip
     if not len(past.trace):
-        raise DocumentError(past.source, why_none(read), hint=_HINT if read.broken else ENDED)
+        hint = f"name what wrote it: --format, one of {', '.join(formats())}"
+        raise DocumentError(past.source, why_none(read), hint=hint if read.broken else ENDED)
     return past if times is None else replace(past, trace=with_times(past.trace, times, steps))
 
 
@@ -245,3 +245,11 @@ def _row(line: str) -> tuple[float, int, float, str]:
     if gpus < 1 or not 0 <= steps < math.inf or not 0 <= arrival < math.inf:
         raise Unreadable("a negative number, or no GPU")
     return arrival, gpus, steps, parts[0]
+
+
+READERS = (
+    Reader(GAVEL, Purpose.TRACE, (
+        FileKind("a trace of Gavel", "gavel",
+                 first=r"[^\t\n]*\t[^\t\n]*%s[^\t\n]*\t(?:[^\t\n]*\t){4}[^\t\n]*$"),
+    ), read_gavel),
+)  # fmt: skip

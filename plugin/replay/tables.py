@@ -26,8 +26,10 @@ from typing import NamedTuple
 import numpy as np
 
 from berth.pilot.errors import BerthError, DocumentError, UsageError
+from berth.pilot.importers.recogniser import FileKind, Reader
 from berth.pilot.units import parse_duration_s
 from berth.plugin.history.files import lines_of
+from berth.plugin.readers import Purpose
 from berth.plugin.scheduler import ClusterFacts
 from berth.plugin.scheduler.facts import ReservationFacts
 from berth.plugin.scheduler.past_jobs import ReadJobs, Unreadable
@@ -353,3 +355,11 @@ def _is_number(text: str) -> bool:
         return math.isfinite(float(text))
     except ValueError:
         return False
+
+
+TABLE = "table"
+READERS = (
+    Reader(TABLE, Purpose.TRACE, (
+        FileKind("a table of jobs for a replay", "table", columns=("submit_s",)),
+    ), read_job_table),
+)  # fmt: skip

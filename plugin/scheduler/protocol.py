@@ -167,22 +167,6 @@ class Scheduler(SchedulerTraits, Protocol):
         them.
         """
 
-    def begins_past_jobs(self, line: str) -> bool:
-        """Return whether ``line`` is the first line of a file in this scheduler's accounting
-        format.
-        """
-        return False
-
-    def read_past_jobs(
-        self, lines: Sequence[str], cluster: str, *, source: str, utc: bool
-    ) -> ReadJobs:
-        """Return past jobs from a file of accounting records; ``utc``: times are UTC, else local
-        time.
-
-        Raises DocumentError.
-        """
-        raise UsageError(f"Berth reads no accounting files of {self.title}")
-
     def auto_queue(self, name: str, like: str, facts: ClusterFacts) -> tuple[str, ...]:
         """Return lines for ``config_file`` that define a queue ``name`` with the nodes of queue
         ``like``.

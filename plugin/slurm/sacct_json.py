@@ -32,11 +32,6 @@ _UNSET = frozenset((2**32 - 1, 2**32 - 2, 2**64 - 1, 2**64 - 2))
 """Slurm's INFINITE and NO_VAL, which older versions write as numbers."""
 
 
-def begins(lines: Sequence[str]) -> bool:
-    """Return whether the first line that is not blank begins JSON."""
-    return next(line for line in lines if line.strip()).lstrip().startswith("{")
-
-
 def read_sacct_json(text: str, cluster: str, *, source: str) -> ReadJobs:
     """Return the jobs that ran. Raises DocumentError where the text is no such JSON."""
     try:

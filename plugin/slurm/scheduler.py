@@ -34,7 +34,6 @@ from berth.plugin.slurm import (
     past_jobs,
     pilot_tail,
     present_jobs,
-    sacct_json,
     with_pyslurm,
 )
 from berth.plugin.slurm.commands import read_configuration
@@ -184,18 +183,6 @@ class Slurm(Scheduler):
         scripts.
         """
         past_jobs.add_scripts(read)
-
-    def begins_past_jobs(self, line: str) -> bool:
-        """Return whether ``line`` can be the header of sacct's parsable output."""
-        return "|" in line
-
-    def read_past_jobs(
-        self, lines: Sequence[str], cluster: str, *, source: str, utc: bool
-    ) -> ReadJobs:
-        """Return past jobs from lines of sacct's parsable output, or of ``sacct --json``."""
-        if any(line.strip() for line in lines) and sacct_json.begins(lines):
-            return sacct_json.read_sacct_json("\n".join(lines), cluster, source=source)
-        return past_jobs.read_sacct(lines, cluster, source=source, utc=utc)
 
     def auto_queue(self, name: str, like: str, facts: ClusterFacts) -> tuple[str, ...]:
         """Return the slurm.conf line that defines a partition ``name`` with the nodes of all

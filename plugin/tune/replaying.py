@@ -10,7 +10,7 @@ import numpy as np
 
 from berth.pilot.errors import UsageError
 from berth.plugin.replay.clusters import cluster_of, lacking_partitions, with_jobs
-from berth.plugin.replay.past import FORMATS, PastJobs, past_jobs
+from berth.plugin.replay.past import PastJobs, formats, past_jobs
 from berth.plugin.scheduler.past_jobs import summary
 from berth.plugin.site.site import Site
 from berth.policies.replay import Backfill, Cluster, Settings, Trace
@@ -46,10 +46,9 @@ def open_replayer(site: Site, jobs: Path, options: Mapping[str, str]) -> TraceRe
         raise UsageError(
             f"--option backfill={options['backfill']} is not known", hint=f"known: {known}"
         ) from None
-    if options.get("format") not in (None, *FORMATS):
-        raise UsageError(
-            f"--option format={options['format']} is not known", hint=f"known: {', '.join(FORMATS)}"
-        )
+    known = f"known: {', '.join(formats())}"
+    if options.get("format") not in (None, *formats()):
+        raise UsageError(f"--option format={options['format']} is not known", hint=known)
     recut, utc = (_said_yes(options, name) for name in ("recut", "utc"))
     times = options.get("times")
     past = past_jobs(jobs, options.get("format"), Path(times) if times else None, utc=utc)

@@ -17,8 +17,9 @@ from typing import Any
 
 from berth.pilot.documents import MAX_DOCUMENT_BYTES, Document, validate
 from berth.pilot.errors import DocumentError, UsageError
-from berth.pilot.importers.foreign import HEAD_BYTES, Purpose, expect, plain_text
+from berth.pilot.importers.recogniser import HEAD_BYTES, FileKind, Reader, plain_text
 from berth.pilot.profile import Profile, RunsOn, Target
+from berth.plugin.readers import Purpose, expect
 from berth.predictor.core.forecast import Unit
 from berth.predictor.core.workload import Amount, Workload, read_workload, workload_of
 
@@ -374,3 +375,17 @@ def _amount(
         units = " or ".join(sorted(f"{unit.value}s" for unit in allowed))
         raise UsageError(f"--amount of {title(workload.kind)} is in {units}, not {text!r}")
     return amount
+
+
+READERS = (
+    Reader("workload", Purpose.WORKLOAD, (
+        FileKind("a profile of Berth", "berth", json=(r'"schema"\s*:\s*"berth\.profile/',)),
+        FileKind("a workload of Berth", "berth",
+                 has=(r'"?schema"?\s*[:=]\s*"berth\.[\w-]*workload/',)),
+        FileKind("a model in ONNX", "onnx", ends=(".onnx",)),
+        FileKind("a folder with a model's config.json", "config", holds=("config.json",)),
+        FileKind("a model's config.json", "config", json=(r'"(model_type|architectures)"\s*:',)),
+        FileKind("a file of weights or of a model", "weights",
+                 ends=tuple(sorted(MODEL_FILES - {".onnx"}))),
+    ), read_file),
+)  # fmt: skip

@@ -34,9 +34,10 @@ from berth.plugin.daemon.record import Answered, record_of
 from berth.plugin.daemon.service import Service
 from berth.plugin.flux import frobnicator, past_jobs, present_jobs
 from berth.plugin.flux import outcomes as flux_outcomes
-from berth.plugin.history.files import read_past_jobs, read_swf
+from berth.plugin.history.files import read_past_jobs
 from berth.plugin.history.openb import read_openb
 from berth.plugin.history.pbs import read_pbs
+from berth.plugin.history.swf import read_swf
 from berth.plugin.replay.past import trace_of_jobs
 from berth.plugin.scheduler.host_lists import hostlist, idset
 from berth.plugin.scheduler.past_jobs import ReadJobs, text_of
@@ -302,7 +303,7 @@ def trace(data: bytes) -> None:
         _usable(read_pbs(lines, "lab"))
         _usable(read_openb(lines, "lab", source="pods.csv"))
     with refusing(BerthError):
-        _usable(read_past_jobs(lines, "jobs", "lab", (), utc=True))
+        _usable(read_past_jobs(lines, "jobs", "lab", None, utc=True))
 
 
 TARGETS: dict[str, Target] = {

@@ -11,10 +11,11 @@ from foreign_samples import PAST, PROFILE, SAMPLES, TRACE, WORKLOAD, Sample
 from machine_speed import million_steps_s
 
 from berth.pilot.errors import BerthError, DocumentError
-from berth.pilot.importers.foreign import INSTEAD, Purpose, expect, in_text, kinds, recognised
+from berth.pilot.importers.recogniser import Text
 from berth.pilot.run import Run
 from berth.plugin.cli.command_line import berth
 from berth.plugin.history.files import lines_of, read_past_jobs
+from berth.plugin.readers import INSTEAD, Purpose, advice, expect, in_text, kinds, recognised
 
 COMMANDS = {
     "jobs history import": (PAST,),
@@ -56,8 +57,10 @@ def test_a_file_that_a_command_does_not_read_is_named_and_nothing_is_imported(
     "sample", [s for s in SAMPLES if s.read_as is not None], ids=lambda sample: sample.file
 )
 def test_a_file_that_is_read_is_recognised(sample: Sample, tmp_path: Path) -> None:
-    kind = expect(sample.write(tmp_path), Purpose(sample.read_as or ""))
-    assert kind is not None
+    path = sample.write(tmp_path)
+    reader, kind = expect(path, Purpose(sample.read_as or "")), next(recognised(path))
+    assert reader is not None
+    assert kind in reader.kinds
     assert sample.name in kind.name
 
 
@@ -72,7 +75,7 @@ def test_measurements_become_profiles(sample: Sample, tmp_path: Path) -> None:
 
 def jobs_of(name: str, folder: Path) -> list[Run]:
     path = next(sample for sample in SAMPLES if sample.file == name).write(folder)
-    read = read_past_jobs(lines_of(path), str(path), "lab", (), utc=True)
+    read = read_past_jobs(lines_of(path), str(path), "lab", None, utc=True)
     assert not read.broken, read.examples
     return list(read.jobs.values())
 
@@ -161,13 +164,14 @@ def test_a_broken_gzip_file_is_one(tmp_path: Path) -> None:
 def test_no_text_takes_long_to_recognise(text: str) -> None:
     begun_s = time.process_time()
     for head in ("", "1,,a,b=", "{", "JobID "):
-        list(in_text(head + text * (2**16 // len(text))))
+        long = head + text * (2**16 // len(text))
+        in_text(Text(long, long))
     assert time.process_time() - begun_s < 500 * million_steps_s()
 
 
 def test_every_kind_is_read_or_says_what_to_do() -> None:
     for kind in kinds():
-        assert kind.advice, kind.name
-        assert "{" not in kind.advice.replace("{print", "").replace("{if", ""), kind.advice
-    assert all(any(text in kind.advice for kind in kinds()) for text in INSTEAD.values())
+        assert advice(kind), kind.name
+        assert "{" not in advice(kind).replace("{print", "").replace("{if", ""), advice(kind)
+    assert all(any(text in advice(kind) for kind in kinds()) for text in INSTEAD.values())
     assert len(SAMPLES) >= 60

@@ -80,6 +80,27 @@ TORQUE = (
     "Resource_List.nodes=1:ppn=4 Resource_List.walltime=00:30:00 end=1791210792 Exit_status=-29 "
     "resources_used.mem=1048576kb resources_used.walltime=00:30:00\n"
 )
+QACCT = f"""{"=" * 62}
+qname        all.q
+hostname     n1
+owner        ann
+project      phys
+jobname      relax
+jobnumber    4711
+taskid       3
+qsub_time    Mon Oct  5 09:59:00 2026
+start_time   Mon Oct  5 10:00:00 2026
+end_time     Mon Oct  5 11:00:00 2026
+granted_pe   NONE
+slots        4
+failed       0
+exit_status  0
+ru_wallclock 3600s
+cpu          13000.500s
+maxvmem      8.000G
+maxrss       1.500G
+category     -l h_rt=2:00:00,h_vmem=4G -q all.q
+"""
 SGE_LINE = (
     "all.q:n1:phys:ann:relax:4711:sge:0:1759312700:1759312800:1759316400:0:0:3600:"
     + ":".join(["1"] * 30)
@@ -159,7 +180,7 @@ SAMPLES = (
     Sample("qstat.json", '{"timestamp": 1, "pbs_version": "23.06", "Jobs": {"7.srv": {}}}', "qstat's list"),
     Sample("qstat.txt", "Job Id: 7.srv\n    Job_Name = relax\n", "qstat's list"),
     Sample("accounting", f"# Version: 8.1\n{SGE_LINE}\n", "Grid Engine (SGE)"),
-    Sample("qacct.txt", f"{'=' * 62}\nqname        all.q\nhostname     n1\n", "qacct's report"),
+    Sample("qacct.txt", QACCT, "qacct's report", PAST),
     Sample("lsb.acct", LSF + "\n", "LSF (lsb.acct)"),
     Sample("bacct.txt", "\nAccounting information about jobs that are:\n  - submitted by ann\n", "LSF's bacct"),
     Sample("history", 'MyType = "Job"\nClusterId = 7\nJobStatus = 4\n', "HTCondor's history"),

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from berth.pilot.importers.formats import ImportOptions, read_file
 from berth.pilot.importers.profiles import Wishes, chosen, distinct, profile
+from berth.pilot.importers.reading import ImportOptions
 from berth.pilot.profile import Profile
+from berth.plugin.readers import read_measurements
 
 SAMPLES = Path(__file__).parents[1] / "pilot" / "importers" / "samples"
 
@@ -15,7 +16,7 @@ def profiles_of(
     path: Path, options: ImportOptions | None = None, **wishes: object
 ) -> dict[str, Profile]:
     """Profiles of every region of the file, by region."""
-    source, readings = read_file(path, "auto", options or ImportOptions())
+    source, readings = read_measurements(path, None, options or ImportOptions())
     told = Wishes(platform="here", **wishes)  # type: ignore[arg-type]
     pairs = chosen(readings, told.regions)
     made = distinct([profile(r, region, source, told) for r, region in pairs])

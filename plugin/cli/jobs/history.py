@@ -14,11 +14,11 @@ from berth.pilot.errors import DocumentError, UsageError
 from berth.plugin.cli.options import PATH, answer, json_option, store_options
 from berth.plugin.forecasting import forecaster_for, platforms_for
 from berth.plugin.history.disagreements import of_accounting, sentences
-from berth.plugin.history.files import FORMATS, SWF, lines_of, read_past_jobs
-from berth.plugin.history.pbs import PBS
+from berth.plugin.history.files import lines_of, read_past_jobs
 from berth.plugin.history.seen_nodes import present_node_kinds
 from berth.plugin.history.workloads import HistorySummary, make_workloads
 from berth.plugin.installed_site import Installation
+from berth.plugin.readers import Purpose, readers
 from berth.plugin.right_sizing.needs import learn_needs
 from berth.plugin.scheduler.node_kinds import Unplaced
 from berth.plugin.scheduler.past_jobs import ENDED, ReadJobs, summary, why_none
@@ -35,16 +35,16 @@ period again."""
 def _formats(command: Callable[..., None]) -> Callable[..., None]:
     """Add a flag for each scheduler's accounting and for each other format; the command receives
     the chosen names as ``formats``."""
-    names = SCHEDULERS.names()
+    schedulers = SCHEDULERS.names()
+    helps = {n: f"Ask {n.title()}'s accounting; or FILE is its output." for n in schedulers}
+    for reader in readers(Purpose.PAST_JOBS):
+        helps.setdefault(reader.name, f"FILE is {reader.kinds[0].name}.")
 
     @functools.wraps(command)
     def collected(**arguments: Any) -> None:  # click's arguments
-        formats = [name for name in (*names, *FORMATS) if arguments.pop(name)]
+        formats = [name for name in helps if arguments.pop(name.replace("-", "_"))]
         command(formats=formats, **arguments)
 
-    helps = {name: f"Ask {name.title()}'s accounting; or FILE is its output." for name in names}
-    helps[SWF] = "FILE is in the Standard Workload Format."
-    helps[PBS] = "FILE is an accounting log of PBS or Torque."
     decorated: Callable[..., None] = collected
     for name, text in reversed(helps.items()):
         decorated = click.option(f"--{name}", is_flag=True, help=text)(decorated)
@@ -99,7 +99,7 @@ def import_(
     """
     if len(formats) > 1:
         raise UsageError(f"give one of {' and '.join(f'--{name}' for name in formats)}")
-    if file is None and not set(formats).difference(FORMATS):
+    if file is None and not set(formats).intersection(SCHEDULERS.names()):
         flags = " or ".join(f"--{name}" for name in SCHEDULERS.names())
         raise UsageError("nothing to import", hint=f"give FILE, or {flags} to ask the scheduler")
     site = installation.site()
@@ -133,7 +133,9 @@ def import_(
 
 def _read_file(file: Path, cluster: str, formats: list[str], *, utc: bool) -> ReadJobs:
     """Return the jobs of a file. Raises DocumentError, also where no job in it has run."""
-    read = read_past_jobs(lines_of(file), str(file), cluster, formats, utc=utc)
+    read = read_past_jobs(
+        lines_of(file), str(file), cluster, formats[0] if formats else None, utc=utc
+    )
     if not read.jobs:
         raise DocumentError(file, why_none(read), hint=ENDED)
     return read

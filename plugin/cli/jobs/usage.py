@@ -12,7 +12,7 @@ from berth.pilot.errors import UsageError
 from berth.pilot.usage.record import VALUES
 from berth.plugin.cli.options import PATH, answer, json_option, store_options
 from berth.plugin.history.disagreements import by_trust, sentences, usages_of, value_text
-from berth.plugin.history.usage_files.detect import read_usages
+from berth.plugin.history.files import read_usages
 from berth.plugin.history.usage_files.reading import summary
 from berth.plugin.installed_site import Installation
 from berth.plugin.right_sizing.needs import learn_needs

@@ -12,7 +12,6 @@ import click
 
 from berth.pilot.documents import to_json, write_json, write_text
 from berth.pilot.errors import UsageError
-from berth.pilot.importers.formats import FORMATS, ImportOptions, read_file
 from berth.pilot.importers.profiles import (
     Wishes,
     chosen,
@@ -21,9 +20,10 @@ from berth.pilot.importers.profiles import (
     left_out,
     profile,
 )
-from berth.pilot.importers.reading import SECONDS
+from berth.pilot.importers.reading import PROFILE, SECONDS, ImportOptions
 from berth.pilot.profile import NAME_PATTERN, Profile, Target
 from berth.plugin.cli.options import PATH, POSITIVE
+from berth.plugin.readers import read_measurements, readers
 from berth.plugin.report.of_profile import profiles_part
 from berth.plugin.report.terminal import part_text
 
@@ -36,8 +36,7 @@ from berth.plugin.report.terminal import part_text
 @click.option(
     "--format",
     "kind",
-    type=click.Choice(["auto", *FORMATS]),
-    default="auto",
+    type=click.Choice([reader.name for reader in readers(PROFILE)]),
     show_default="found by the content",
     help="The tool that wrote FILES.",
 )
@@ -80,7 +79,7 @@ from berth.plugin.report.terminal import part_text
 def import_(
     files: tuple[Path, ...],
     *,
-    kind: str,
+    kind: str | None,
     platform: str | None,
     regions: tuple[str, ...],
     sizes: tuple[float, ...],
@@ -108,7 +107,7 @@ def import_(
     options = ImportOptions(SECONDS[time_unit] if time_unit else None, processor)
     profiles: list[Profile] = []
     for index, path in enumerate(files):
-        source, readings = read_file(path, kind, options)
+        source, readings = read_measurements(path, kind, options)
         wishes = Wishes(
             platform=platform,
             size=sizes[index % len(sizes)] if sizes else None,

@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from berth.plugin.cli.options import Rare
-from berth.plugin.replay.past import FORMATS
+from berth.plugin.replay.past import formats
 from berth.plugin.replay.truth import SOURCES
 from berth.policies.replay.settings import Backfill
 
@@ -64,7 +64,7 @@ _OPTIONS = (
                  help="Site file with the cluster's nodes."),
     click.option("--cores", type=click.IntRange(1),
                  help="No site: one pool of so many cores."),
-    click.option("--format", "format_", cls=Rare, type=click.Choice(FORMATS),
+    click.option("--format", "format_", cls=Rare, type=click.Choice(formats()),
                  help="Format of TRACE. Default: by its first line."),
     click.option("--utc", cls=Rare, is_flag=True,
                  help="Times in sacct's TRACE and in tables are UTC."),

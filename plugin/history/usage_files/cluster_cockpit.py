@@ -14,8 +14,10 @@ from pathlib import Path
 from typing import Any
 
 from berth.pilot.errors import DocumentError
+from berth.pilot.importers.recogniser import FileKind, Reader
 from berth.pilot.usage.record import Usage
 from berth.plugin.history.usage_files.reading import ReadUsages, number
+from berth.plugin.readers import Purpose
 from berth.plugin.scheduler.past_jobs import Unreadable
 
 SOURCE = "cluster-cockpit"
@@ -133,3 +135,12 @@ def _cpu_time_s(meta: Mapping[str, Any], statistics: Mapping[str, Any]) -> float
     if found is None or found[1] not in ("%", "") or not threads or not seconds:
         return None
     return found[0] / 100.0 * threads * seconds
+
+
+READERS = (
+    Reader("cluster-cockpit", Purpose.USAGE, (
+        FileKind("a job of ClusterCockpit's archive (meta.json)", "cluster-cockpit",
+                 ends=(FILE,), json=(r'"jobId"\s*:', r'"(statistics|cluster)"\s*:')),
+    ), lambda file, _lines, cluster, *, received_s, **_: read_archive(
+        file, cluster, received_s=received_s)),
+)  # fmt: skip

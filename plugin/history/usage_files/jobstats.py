@@ -16,8 +16,10 @@ import zlib
 from collections.abc import Iterable, Mapping, Sequence
 
 from berth.pilot.errors import DocumentError
+from berth.pilot.importers.recogniser import FileKind, Reader
 from berth.pilot.usage.record import Usage
 from berth.plugin.history.usage_files.reading import ReadUsages, number
+from berth.plugin.readers import Purpose
 from berth.plugin.scheduler.past_jobs import Unreadable, cells_of
 
 SOURCE = "jobstats"
@@ -64,11 +66,6 @@ def usage_in(
         gpu_utilisation=_mean_share(shares),
         lacks=LACKS,
     )
-
-
-def begins_export(first_line: str) -> bool:
-    """Return whether a file's first line is the header of an export of ``job_statistics``."""
-    return set(_COLUMNS) <= set(_cells(first_line))
 
 
 def read_export(
@@ -163,3 +160,12 @@ def _whole(value: float | None) -> int | None:
     if value is None:
         return None
     return int(value) if abs(value) < 2**62 else -1
+
+
+READERS = (
+    Reader("jobstats", Purpose.USAGE, (
+        FileKind("an export of jobstats' summaries (jobid,admin_comment)", "jobstats",
+                 first=r'"?[\w"]+"?[,\t].*admin_comment'),
+    ), lambda file, lines, cluster, *, received_s, of_cluster: read_export(
+        lines, cluster, source=str(file), received_s=received_s, only=of_cluster)),
+)  # fmt: skip

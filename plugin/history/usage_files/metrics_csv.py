@@ -12,8 +12,10 @@ from dataclasses import replace
 from typing import Any
 
 from berth.pilot.errors import DocumentError
+from berth.pilot.importers.recogniser import FileKind, Reader
 from berth.pilot.usage.record import Usage
 from berth.plugin.history.usage_files.reading import AMOUNTS, SHARES, ReadUsages
+from berth.plugin.readers import Purpose
 from berth.plugin.scheduler.past_jobs import Unreadable, cells_of, name_of
 
 SOURCE = "csv"
@@ -24,11 +26,6 @@ METRICS = {name: (name, 1.0) for name in (*AMOUNTS, *SHARES)} | {
 """The value of a usage that each metric gives, and the factor to its unit."""
 UNKNOWN = "values are of a metric that Berth does not use (docs/history.md lists them)"
 _LONGEST_ID = 64
-
-
-def begins_metrics(first_line: str) -> bool:
-    """Return whether a file's first line names the columns of such a CSV."""
-    return set(NEEDED) <= set(cells_of(first_line))
 
 
 def read_metrics(
@@ -71,3 +68,11 @@ def _take(read: ReadUsages, jobs: dict[str, Usage], of_job: Usage, metric: str, 
     largest = value * factor if known is None else max(known, value * factor)
     values: dict[str, Any] = {name: largest}
     jobs[of_job.job_id] = replace(usage, **values)
+
+
+READERS = (
+    Reader("csv", Purpose.USAGE, (
+        FileKind("a table of what jobs used (CSV: job,metric,value)", "usage", columns=NEEDED),
+    ), lambda file, lines, cluster, *, received_s, **_: read_metrics(
+        lines, cluster, source=str(file), received_s=received_s)),
+)  # fmt: skip

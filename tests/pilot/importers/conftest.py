@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from imported import SAMPLES, profiles_of
 
-from berth.pilot.importers.formats import ImportOptions
+from berth.pilot.importers.reading import ImportOptions
 from berth.pilot.profile import Profile
 
 

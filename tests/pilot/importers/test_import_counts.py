@@ -13,8 +13,7 @@ from imported import SAMPLES, profiles_of
 from berth.pilot.catalogue import COUNTERS, REQUIRED, alternatives, from_source, names
 from berth.pilot.errors import BerthError, DocumentError
 from berth.pilot.importers import likwid, ncu, nsys, perf_stat, valgrind_out
-from berth.pilot.importers.formats import ImportOptions
-from berth.pilot.importers.reading import ImportedFile
+from berth.pilot.importers.reading import ImportedFile, ImportOptions
 from berth.pilot.profile import Profile, Quality, Target
 
 Sample = Callable[..., dict[str, Profile]]

@@ -16,11 +16,12 @@ from imported import SAMPLES
 
 from berth.pilot.errors import BerthError, DocumentError, ToolMissing, UsageError
 from berth.pilot.importers import caliper
-from berth.pilot.importers.formats import ImportOptions, detect, read_file
 from berth.pilot.importers.frame import from_graphframe
-from berth.pilot.importers.reading import MAX_DEPTH, ImportedFile, load
+from berth.pilot.importers.reading import MAX_DEPTH, ImportedFile, ImportOptions, load
+from berth.pilot.importers.recogniser import ends_of
 from berth.pilot.importers.tree import TreeColumn
 from berth.pilot.profile import Profile, Quality, Target
+from berth.plugin.readers import Purpose, read_measurements, reader_of
 
 Sample = Callable[..., dict[str, Profile]]
 TRIAD, DOT = "Suite/Stream/Stream_TRIAD", "Suite/Stream/Stream=DOT, pairwise"
@@ -103,7 +104,7 @@ def test_a_flat_frame_keeps_regions_of_one_name_apart(sample: Sample) -> None:
 
 
 def test_each_profile_of_a_thicket_has_its_own_facts() -> None:
-    _, readings = read_file(SAMPLES / "frame.json", "auto", ImportOptions())
+    _, readings = read_measurements(SAMPLES / "frame.json", None, ImportOptions())
     assert [len(one.regions) for one in readings] == [2, 1]
     assert readings[0].targets == (Target.CUDA,)
     assert readings[1].targets is None
@@ -118,12 +119,12 @@ def test_parquet_of_a_dataframe_is_read_where_pyarrow_is(tmp_path: Path) -> None
     table = pa.table({"name": ["main", "solve"], "PAPI_TOT_INS": [5, 4], "nid": [1, 2]})
     path = tmp_path / "frame.parquet"
     parquet.write_table(table, path)
-    _, [reading] = read_file(path, "auto", ImportOptions())
+    _, [reading] = read_measurements(path, None, ImportOptions())
     assert [region.label for region in reading.regions] == ["main", "solve"]
     broken = tmp_path / "broken.parquet"
     broken.write_bytes(b"PAR1" + b"\0" * 40)
     with pytest.raises(DocumentError, match="not Parquet"):
-        read_file(broken, "auto", ImportOptions())
+        read_measurements(broken, None, ImportOptions())
 
 
 def test_only_the_regions_asked_for_come_and_a_miss_names_what_there_is(sample: Sample) -> None:
@@ -149,7 +150,7 @@ def test_a_broken_cali_is_refused_by_its_line(
     written: Callable[[str, str], Path], text: str, where: str, problem: str
 ) -> None:
     with pytest.raises(DocumentError, match=problem) as caught:
-        read_file(written("x.cali", text), "caliper", ImportOptions())
+        read_measurements(written("x.cali", text), "caliper", ImportOptions())
     assert caught.value.key == where
 
 
@@ -157,10 +158,10 @@ def test_a_chain_of_nodes_beyond_the_depth_is_refused(written: Callable[[str, st
     lines = ["__rec=node,id=20,attr=8,data=a,parent=3"]
     lines += [f"__rec=node,id={i},attr=20,data=a,parent={i - 1}" for i in range(21, MAX_DEPTH + 40)]
     with pytest.raises(DocumentError, match="nested deeper"):
-        read_file(written("deep.cali", "\n".join(lines)), "auto", ImportOptions())
+        read_measurements(written("deep.cali", "\n".join(lines)), None, ImportOptions())
     nested = "[" * 100_000
     with pytest.raises(DocumentError, match=r"nested too deeply|not JSON|of no format"):
-        read_file(written("deep.json", nested), "auto", ImportOptions())
+        read_measurements(written("deep.json", nested), None, ImportOptions())
 
 
 @pytest.mark.parametrize(
@@ -179,7 +180,7 @@ def test_a_broken_json_split_is_refused_by_its_key(
 ) -> None:
     data = json.loads((SAMPLES / "ranks_split.json").read_text()) | change
     with pytest.raises(DocumentError) as caught:
-        read_file(written("x.json", json.dumps(data)), "caliper-json", ImportOptions())
+        read_measurements(written("x.json", json.dumps(data)), "caliper-json", ImportOptions())
     assert caught.value.key == key
 
 
@@ -188,13 +189,13 @@ def test_pickles_and_hdf5_are_refused(tmp_path: Path, head: bytes) -> None:
     path = tmp_path / "frame.pkl"
     path.write_bytes(head + b"\0" * 100)
     with pytest.raises(DocumentError, match="can run code"):
-        read_file(path, "auto", ImportOptions())
+        read_measurements(path, None, ImportOptions())
 
 
 @pytest.mark.parametrize("text", ["", "hello\n", "{}", "42", '{"a": 1}', "a,b\n1,2\n"])
 def test_what_no_tool_wrote_is_of_no_format(written: Callable[[str, str], Path], text: str) -> None:
     with pytest.raises(DocumentError, match=r"no format|is empty"):
-        read_file(written("x", text), "auto", ImportOptions())
+        read_measurements(written("x", text), None, ImportOptions())
 
 
 class SavedFrame:
@@ -222,13 +223,13 @@ def test_a_database_is_read_through_hatchet_with_the_unit_of_its_own_metric(
     monkeypatch.setitem(sys.modules, "hatchet", library)
     experiment = tmp_path / "experiment.xml"
     experiment.write_text('<Metric i="2" n="CPUTIME (usec):Sum (I)" t="inclusive">')
-    source, [first, _] = read_file(tmp_path, "auto", ImportOptions())
+    source, [first, _] = read_measurements(tmp_path, None, ImportOptions())
     assert first.tool == "hpctoolkit"
     assert first.regions[0].runtime_s == pytest.approx(4e-6)
     assert source.sha256 == load(experiment).sha256
     experiment.write_text("broken")
     with pytest.raises(DocumentError, match="Hatchet cannot read it: KeyError"):
-        read_file(tmp_path, "auto", ImportOptions())
+        read_measurements(tmp_path, None, ImportOptions())
 
 
 def test_a_database_without_hatchet_says_what_to_install(
@@ -237,7 +238,7 @@ def test_a_database_without_hatchet_says_what_to_install(
     monkeypatch.setitem(sys.modules, "hatchet", None)
     (tmp_path / "experiment.xml").write_text("<HPCToolkitExperiment>")
     with pytest.raises(ToolMissing, match="hatchet is not available") as caught:
-        read_file(tmp_path, "auto", ImportOptions())
+        read_measurements(tmp_path, None, ImportOptions())
     assert "berth[import]" in (caught.value.hint or "")
 
 
@@ -246,12 +247,12 @@ def test_a_pipe_or_a_device_is_refused_rather_than_waited_for(tmp_path: Path) ->
     os.mkfifo(pipe)
     for path in (pipe, Path("/dev/zero")):
         with pytest.raises(DocumentError, match="is not a regular file"):
-            read_file(path, "auto", ImportOptions())
+            read_measurements(path, None, ImportOptions())
 
 
 def test_a_folder_that_is_no_database_says_so(tmp_path: Path) -> None:
     with pytest.raises(DocumentError, match="no HPCToolkit database"):
-        read_file(tmp_path, "auto", ImportOptions())
+        read_measurements(tmp_path, None, ImportOptions())
 
 
 @given(st.text(alphabet=st.sampled_from("__rec=node,ctxgloba idattr=data,parent=0123456789\\\n")))
@@ -268,7 +269,7 @@ def test_any_text_is_read_as_cali_or_refused_in_words(text: str) -> None:
 )
 def test_any_bytes_are_told_or_refused_in_words(raw: bytes, start: str) -> None:
     try:
-        detect(ImportedFile(Path("x"), start.encode() + raw, ""))
+        reader_of(ends_of(start.encode() + raw), "x", Purpose.PROFILE)
     except BerthError as error:
         assert error.message
 

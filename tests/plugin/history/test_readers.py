@@ -8,8 +8,8 @@ import pytest
 
 from berth.pilot.errors import DocumentError, SchedulerError
 from berth.plugin.flux.past_jobs import read_flux
-from berth.plugin.history.files import read_swf
 from berth.plugin.history.matching import JobDescription, describe_job
+from berth.plugin.history.swf import read_swf
 from berth.plugin.scheduler.past_jobs import ReadJobs, summary, text_of
 from berth.plugin.slurm import past_jobs
 from berth.plugin.slurm.past_jobs import COLUMNS, read_sacct
