@@ -62,9 +62,9 @@ def serve(
     if status:
         _show_status(site_file, json_=json_)
         return
-    from berth.plugin.daemon import logs  # noqa: PLC0415 - --help and --status need none of it
+    from berth.plugin.daemon import systemd  # noqa: PLC0415 - --help and --status need none of it
 
-    logs.to_stderr(logging.DEBUG if verbose else logging.INFO)
+    systemd.to_stderr(logging.DEBUG if verbose else logging.INFO)
     if users:
         from berth.plugin.users.service import serve_users  # noqa: PLC0415
 

@@ -16,18 +16,23 @@ from pathlib import Path
 
 from berth.pilot.errors import BerthError, DocumentError
 from berth.pilot.units import whole_number
-from berth.plugin.daemon import requests
-from berth.plugin.daemon.background import SITE_PERIOD_S, Periodic, follow_cluster
-from berth.plugin.daemon.beside import ExpectedWaits, follow_jobs, follow_waits, with_waits
 from berth.plugin.daemon.core import Core
+from berth.plugin.daemon.following import (
+    SITE_PERIOD_S,
+    ExpectedWaits,
+    follow_cluster,
+    follow_jobs,
+    follow_waits,
+    with_waits,
+)
 from berth.plugin.daemon.listener import Listener
 from berth.plugin.daemon.memory_guard import beside, load_or_nobody
-from berth.plugin.daemon.messages import Job
-from berth.plugin.daemon.notify import Notifier
 from berth.plugin.daemon.outcomes import follow_outcomes
 from berth.plugin.daemon.server import End
 from berth.plugin.daemon.spool import spool_path
-from berth.plugin.daemon.view import Kept, SiteView, killed
+from berth.plugin.daemon.systemd import Notifier
+from berth.plugin.daemon.threads import Periodic
+from berth.plugin.daemon.view import SiteView, killed
 from berth.plugin.outcomes.failed_at_once import FailedAtOnce
 from berth.plugin.scheduler import SCHEDULERS, ReadStates, state_reader
 from berth.plugin.scheduler.registry import open_scheduler
@@ -61,28 +66,12 @@ ReaderOf = Callable[[Site], ReadStates]
 
 def view(site: Site) -> SiteView:
     """Return the parts of the site file that the answering thread needs."""
-    coverage, auto = site.coverage, site.auto_queue
-
-    def covers(job: Job) -> Kept | None:
-        queue = job.queue or None
-        if queue is not None and queue == auto:
-            queue = None  # the auto partition counts as naming no partition
-        left_out = coverage.why_not(
-            user=job.user or "",
-            account=requests.account(job),
-            queue=queue,
-            interactive=job.kind == "interactive",
-            array=bool(job.array),
-            het=job.het is not None,
-        )
-        return None if left_out is None else Kept(left_out[0].value, left_out[1])
-
     return SiteView(
         mode=site.mode,
         decider=Decider(site.candidates, site.policy),
-        covers=covers,
+        coverage=site.coverage,
         schedulers={n: SCHEDULERS.load(n) for n in (*SCHEDULERS.own(), site.scheduler)},
-        auto_queue=auto,
+        auto_queue=site.auto_queue,
         fit_mode=site.fit_mode,
         kill_switch=site.daemon.kill_switch,
         right_sizing=site.right_sizing,

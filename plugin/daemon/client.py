@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from berth.pilot.errors import BerthError
-from berth.plugin.daemon.messages import MAX_REPLY_BYTES
+from berth.plugin.daemon.protocol import MAX_REPLY_BYTES
 
 
 def exchange(

@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 
-from berth.plugin.daemon.background import STORE_PERIOD_S, Periodic, follow_store
-from berth.plugin.daemon.identifiers import Identifiers
+from berth.plugin.daemon.following import STORE_PERIOD_S, follow_store
 from berth.plugin.daemon.journal import Journal
 from berth.plugin.daemon.listener import Listener
+from berth.plugin.daemon.record import Identifiers
 from berth.plugin.daemon.recorder import Recorder
 from berth.plugin.daemon.server import Server
 from berth.plugin.daemon.service import Service
 from berth.plugin.daemon.spool import Spool
+from berth.plugin.daemon.threads import Periodic
 from berth.plugin.daemon.view import SiteView
 from berth.plugin.host import HOST, Host
 from berth.plugin.store.store import Store

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from berth.pilot.units import format_bytes
 from berth.plugin.daemon.memory_guard import Guard
-from berth.plugin.daemon.messages import Job
+from berth.plugin.daemon.protocol import Job
 from berth.plugin.history.advice import WORTH_SAYING
 from berth.plugin.history.matching import known_name, workload_key
 from berth.plugin.site.document import RightSizing, SlicesFromUse

@@ -17,9 +17,8 @@ from contextlib import suppress
 from pathlib import Path
 
 from berth.plugin.daemon import requests
-from berth.plugin.daemon.messages import Refusal, parse
+from berth.plugin.daemon.protocol import Refusal, parse, parse_stamp
 from berth.plugin.daemon.record import as_json, asked_of, clean
-from berth.plugin.daemon.replies import parse_stamp
 from berth.plugin.host import HOST, Host
 from berth.plugin.store.records import DecisionRecord
 

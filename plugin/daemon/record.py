@@ -1,14 +1,16 @@
-"""A decision as the recorder receives it, and its conversion to a row of the store."""
+"""A decision as the recorder receives it, its identifier, and its row of the store."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+import secrets
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from berth.plugin.daemon.replies import Edits
+from berth.plugin.daemon.protocol import Edits
 from berth.plugin.history.matching import JobDescription
+from berth.plugin.host import HOST, Clock
 from berth.plugin.scheduler.past_jobs import LONGEST_NAME
 from berth.plugin.store.records import DecisionRecord
 from berth.policies.codes import Code
@@ -206,3 +208,38 @@ def _rounded(value: float | None, digits: int = 6) -> float | None:
 
 def _sorted(names: frozenset[str] | None) -> list[str] | None:
     return None if names is None else sorted(names)
+
+
+_DIGITS = "0123456789abcdefghjkmnpqrstvwxyz"
+"""Crockford's base 32, which lacks the letters that people mistake for digits."""
+_PAIRS = [first + second for first in _DIGITS for second in _DIGITS]
+
+
+class Identifiers:
+    """Makes identifiers of 16 characters: 9 for milliseconds, 3 for a counter, 4 for the
+    process."""
+
+    def __init__(
+        self, clock: Clock = HOST.clock, random: Callable[[int], int] = secrets.randbits
+    ) -> None:
+        self._clock = clock
+        self._own = _encode(random(20), 4)
+        self._count = random(15)
+        self._last_ms = 0
+
+    def next(self) -> str:
+        """Return a new identifier, which sorts after the last one even if the clock was
+        set back.
+        """
+        now_ms = max(self._last_ms, self._clock.time_ns() // 1_000_000)
+        self._last_ms = now_ms
+        self._count = (self._count + 1) % 32**3
+        return _encode(now_ms, 9) + _encode(self._count, 3) + self._own
+
+
+def _encode(value: int, length: int) -> str:
+    text = ""
+    for _ in range(length >> 1):
+        text = _PAIRS[value & 1023] + text
+        value >>= 10
+    return _DIGITS[value & 31] + text if length & 1 else text

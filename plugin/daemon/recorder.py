@@ -17,7 +17,7 @@ from berth.pilot.errors import BerthError
 from berth.plugin.daemon.journal import Journal
 from berth.plugin.daemon.record import Answered, record_of
 from berth.plugin.daemon.spool import Spool
-from berth.plugin.daemon.worker import Worker
+from berth.plugin.daemon.threads import Worker
 from berth.plugin.host import HOST, Host
 from berth.plugin.store.records import DecisionRecord
 from berth.plugin.store.store import Store

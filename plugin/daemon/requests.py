@@ -15,7 +15,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from berth.pilot.units import parse_duration_s, whole_number
-from berth.plugin.daemon.messages import Job
+from berth.plugin.daemon.protocol import Job
 from berth.policies.codes import Code
 from berth.policies.values import (
     MemoryForm,
@@ -180,13 +180,18 @@ def request(
     nodes = job.nodes or 0
     tasks, cpus = shape(job)
     gpus = job.gpus or gpus_in(job.gres) * max(1, nodes)
+    memory, memory_form = _memory(job, nodes, tasks, cpus, gpus)
+    array = task_array(job.array) if job.array else None
+    if array is not None and chosen.sizes:
+        array = replace(array, sizes=chosen.sizes)
+    reserved = ("reservation",) if job.reservation else ()
     return Request(
         user=job.user or (f"uid:{job.uid}" if job.uid is not None else ""),
         account=account(job),
-        resources=Resources(nodes, tasks, cpus, gpus, _memory(job, nodes, tasks, cpus, gpus)),
+        resources=Resources(nodes, tasks, cpus, gpus, memory),
         queue=queue,
         wants_placement=wants,
-        pinned=_pinned(job),
+        pinned=tuple(sorted({*(job.pinned or ()), *reserved})),
         features=job.features or None,
         gres=job.gres or None,
         qos=job.qos or None,
@@ -194,13 +199,13 @@ def request(
         workload=chosen.workload,
         size=chosen.size,
         opted_out=chosen.opted_out,
-        array=_task_array(job.array, chosen.sizes),
+        array=array,
         allowed_queues=None if job.queues is None else frozenset(job.queues),
         needs=Needs(
             tasks_per_node=job.tasks_per_node or None,
             max_nodes=job.max_nodes or 0,
             min_cores_per_node=job.min_cpus_per_node or 0,
-            memory_form=_memory_form(job),
+            memory_form=memory_form,
             all_memory=job.memory_mib_per_node == 0,
             exclusive=bool(job.exclusive),
             cores_per_gpu=job.cpus_per_gpu or 0,
@@ -247,11 +252,6 @@ def task_array(indices: str | None) -> TaskArray | None:
     return TaskArray(tasks, at_once or None)
 
 
-def _task_array(indices: str | None, sizes: tuple[tuple[float, int], ...]) -> TaskArray | None:
-    array = task_array(indices) if indices else None
-    return replace(array, sizes=sizes) if array is not None and sizes else array
-
-
 def _ranges(indices: str) -> list[range]:
     """Return the index ranges in a job array's text, by first index; empty: unreadable."""
     ranges = []
@@ -296,30 +296,19 @@ def _deadline_s(job: Job) -> float | None:
     return within_s
 
 
-def _memory(job: Job, nodes: int, tasks: int, cpus: int, gpus: int) -> int | None:
-    if job.memory_mib_per_node:
-        return job.memory_mib_per_node * _MIB
-    if job.memory_mib_per_cpu:
-        return job.memory_mib_per_cpu * _MIB * cpus * -(-tasks // max(1, nodes))
-    if job.memory_mib_per_gpu and gpus:
-        return job.memory_mib_per_gpu * _MIB * -(-gpus // max(1, nodes))
-    return None
+def _memory(
+    job: Job, nodes: int, tasks: int, cpus: int, gpus: int
+) -> tuple[int | None, MemoryForm | None]:
+    """Return the requested bytes per node, and whether they were requested per node, core or GPU.
 
-
-def _memory_form(job: Job) -> MemoryForm | None:
-    """Return whether the job requests memory per node, core or GPU; None: it requests none.
-
-    If several are set, the first of these counts, as in ``_memory``.
+    If several are set, the first of these counts.
     """
     if job.memory_mib_per_node:
-        return MemoryForm.NODE
+        return job.memory_mib_per_node * _MIB, MemoryForm.NODE
     if job.memory_mib_per_cpu:
-        return MemoryForm.CORE
-    return MemoryForm.GPU if job.memory_mib_per_gpu else None
-
-
-def _pinned(job: Job) -> tuple[str, ...]:
-    pinned = set(job.pinned or ())
-    if job.reservation:
-        pinned.add("reservation")
-    return tuple(sorted(pinned))
+        by_core = job.memory_mib_per_cpu * _MIB
+        return by_core * cpus * -(-tasks // max(1, nodes)), MemoryForm.CORE
+    if job.memory_mib_per_gpu:
+        by_gpu = job.memory_mib_per_gpu * _MIB
+        return by_gpu * -(-gpus // max(1, nodes)) if gpus else None, MemoryForm.GPU
+    return None, None

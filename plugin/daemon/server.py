@@ -15,9 +15,9 @@ from contextlib import suppress
 from enum import Enum
 
 from berth.pilot.errors import BerthError
-from berth.plugin.daemon import replies
+from berth.plugin.daemon import protocol
 from berth.plugin.daemon.listener import Listener, Standing
-from berth.plugin.daemon.messages import MAX_REQUEST_BYTES
+from berth.plugin.daemon.protocol import MAX_REQUEST_BYTES
 from berth.plugin.host import HOST, Host
 from berth.plugin.usernames import peer_uid
 from berth.policies.codes import Code
@@ -40,7 +40,7 @@ _NO_WAIT_NO_SIGNAL = socket.MSG_DONTWAIT | socket.MSG_NOSIGNAL
 _ACCEPTS_A_TURN = 32
 _EXHAUSTED = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 _READABLE = select.EPOLLIN | select.EPOLLHUP | select.EPOLLERR
-_TOO_LONG = replies.reply(
+_TOO_LONG = protocol.reply(
     "keep", code=Code.BAD_REQUEST, problem=f"longer than {MAX_REQUEST_BYTES} bytes"
 )
 

@@ -15,8 +15,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from berth.pilot.version import VERSION
-from berth.plugin.daemon import replies, requests
-from berth.plugin.daemon.filter_breaker import Breakers
+from berth.plugin.daemon import protocol, requests
 from berth.plugin.daemon.fitting import (
     Watch,
     failed_in_slice,
@@ -25,20 +24,18 @@ from berth.plugin.daemon.fitting import (
     slice_key,
     wants_slices,
 )
-from berth.plugin.daemon.identifiers import Identifiers
-from berth.plugin.daemon.matched import PastJobKeys, matched_workload
-from berth.plugin.daemon.messages import Ask, Refusal, parse
-from berth.plugin.daemon.own_queue import in_own_queue
-from berth.plugin.daemon.record import Answered
-from berth.plugin.daemon.script_shape import with_shape
+from berth.plugin.daemon.protocol import Ask, Refusal, parse
+from berth.plugin.daemon.recognised import PastJobKeys, matched_workload, with_shape
+from berth.plugin.daemon.record import Answered, Identifiers
 from berth.plugin.daemon.shelf import Shelf
-from berth.plugin.daemon.stats import Stats
+from berth.plugin.daemon.stats import Breakers, Stats
 from berth.plugin.daemon.verdicts import (
     MEMORY_EDITS,
     TELLS_USERS,
     Question,
     Verdict,
     as_control,
+    in_own_queue,
     kept_at_once,
     message_to_user,
     no_forecast,
@@ -118,15 +115,15 @@ class Service:
             if ask.op == "decide":
                 return self._decide(line, ask, started_ns)
             self.stats.counts[ask.op] += 1
-            return replies.answer(self._pong() if ask.op == "ping" else self.status())
+            return protocol.answer(self._pong() if ask.op == "ping" else self.status())
         except Refusal as refusal:
             self.stats.counts["refused"] += 1
-            return replies.reply("keep", code=Code.BAD_REQUEST, problem=str(refusal))
+            return protocol.reply("keep", code=Code.BAD_REQUEST, problem=str(refusal))
         except Exception:
             self.stats.counts["internal-errors"] += 1
             if self.stats.counts["internal-errors"] <= 100:
                 log.exception("a request failed; its job is left as it is")
-            return replies.KEEP_LINE
+            return protocol.KEEP_LINE
 
     def status(self) -> dict[str, object]:
         """Return the fields of the reply to a ``stats`` request."""
@@ -164,7 +161,7 @@ class Service:
         if off or killed(site.kill_switch, self._files):
             code = Code.OFF if off else Code.KILL_SWITCH
             self.stats.decided(Mode.OFF.value, "keep", code, self._took_us(started_ns))
-            return replies.reply("keep", code=code)
+            return protocol.reply("keep", code=code)
         if job.user is None and job.uid is not None:
             job.user = self._names.of(job.uid)
         mode = requests.effective_mode(site.mode, job.mode)
@@ -210,7 +207,7 @@ class Service:
     def _judged(self, question: Question, request: Request) -> tuple[Request, Verdict]:
         """Return the verdict on a job, and the request in the form that the decision used."""
         site, shelf, job, states = (
-            question.site, question.shelf, question.job, question.snapshot.states,
+            question.site, question.shelf, question.ask.job, question.snapshot.states,
         )  # fmt: skip
         now_s = question.snapshot.now_s(self._clock.monotonic())
         if request.queue is not None and not request.wants_placement:
@@ -266,7 +263,7 @@ class Service:
             question.past.described.program, shared_anew,
         )  # fmt: skip
         verdict.memory = memory = fit(
-            question.job, request, need, question.site.right_sizing, watch
+            question.ask.job, request, need, question.site.right_sizing, watch
         )
         if memory is None:
             return
@@ -297,10 +294,10 @@ class Service:
             )
         )  # fmt: skip
         fitted = verdict.memory if action == "edit" else None
-        reply = replies.reply(
+        reply = protocol.reply(
             action,
             changes=verdict.changes if action == "edit" else None,
-            stamp=replies.stamp(
+            stamp=protocol.stamp(
                 name,
                 action,
                 verdict.code,

@@ -1,21 +1,74 @@
-"""Makes the verdict on one submission (what is done, and why) and the message for its user."""
+"""Makes the verdict on one submission (what is done, and why) and the message for its user.
+
+A job stays in the queue that its user chose; at most its ``--gres`` gets the type of a MIG slice.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-from berth.plugin.daemon import replies, requests
+from berth.plugin.daemon import protocol, requests
 from berth.plugin.daemon.fitting import Fit
-from berth.plugin.daemon.matched import PastJobKeys
-from berth.plugin.daemon.messages import Ask, Job
+from berth.plugin.daemon.protocol import Ask, Job
+from berth.plugin.daemon.recognised import PastJobKeys
 from berth.plugin.daemon.shelf import Shelf
 from berth.plugin.daemon.view import Kept, SiteView, Snapshot
+from berth.plugin.site.candidates import is_padding
 from berth.plugin.site.document import Show
 from berth.plugin.site.programs import manager_that_asks_by_queue
 from berth.plugin.workloads.names import may_use
 from berth.policies.codes import Code
-from berth.policies.values import Decision, Mode, Request
+from berth.policies.constraints import names_no_type
+from berth.policies.values import CandidateState, Decision, Mode, Request
+
+_TYPES_NAMED = 8
+
+
+def in_own_queue(
+    request: Request,
+    queue: str,
+    *,
+    site: SiteView,
+    shelf: Shelf,
+    snapshot: Snapshot,
+    now_s: float,
+) -> Kept | Decision:
+    """Return why the job is left unchanged, or the Decision that adds a slice's type to
+    its gres.
+    """
+    if site.auto_queue is not None and site.auto_queue in queue.split(","):
+        return Kept(
+            Code.OWN_QUEUE,
+            f"-p {queue} names partitions beside {site.auto_queue}: Berth chooses only for "
+            f"-p {site.auto_queue} alone.",
+        )
+    names = site.slice_queues.get(queue)
+    if not names or request.gres is None or not names_no_type(request.gres):
+        return Kept(Code.OWN_QUEUE, f"You chose {queue} yourself.")
+    name = request.workload
+    forecast = None if name is None else shelf.forecast(name, request.user)
+    if forecast is not None:
+        decision = site.decider.decide(request, snapshot.states, forecast, now_s)
+        if decision.chosen in names and protocol.edits(request, decision).keys() == {"gres"}:
+            return decision
+    states = (snapshot.states.get(name) for name in names)
+    return untyped_gpu(request.gres, queue, next((s for s in states if s is not None), None))
+
+
+def untyped_gpu(gres: str, queue: str, state: CandidateState | None) -> Kept:
+    """Return the message for a user whose ``--gres=gpu:1`` may get a MIG slice of any size."""
+    types = () if state is None else tuple(t for t in state.gpu_types if ":" in t)
+    named = [t for t in types if not is_padding(t)]
+    may_get = "a slice of any size"
+    if len(named) < len(types):
+        may_get += ", or a part of a GPU that is switched off"
+    hint = f": {', '.join(f'--gres={t}:1' for t in named[:_TYPES_NAMED])}" if named else ""
+    return Kept(
+        Code.UNTYPED_GPU,
+        f"{gres} names no type; in {queue} it may get {may_get}. Name one{hint}.",
+    )
+
 
 TELLS_USERS = (Mode.ADVISE, Mode.ENFORCE)
 """Modes in which users get messages."""
@@ -48,10 +101,6 @@ class Question(NamedTuple):
     past: PastJobKeys
     started_ns: int
 
-    @property
-    def job(self) -> Job:
-        return self.ask.job
-
 
 @dataclass(slots=True)
 class Verdict:
@@ -60,7 +109,7 @@ class Verdict:
     code: str
     reason: str
     decision: Decision | None = None
-    changes: replies.Edits = field(default_factory=dict)
+    changes: protocol.Edits = field(default_factory=dict)
     memory: Fit | None = None
     """The memory check's message or change; None where the check has nothing to report."""
     slice_key: str = ""
@@ -71,7 +120,7 @@ class Verdict:
 
 def kept_at_once(question: Question, named: requests.Choice) -> Kept | None:
     """Return why the job is left unchanged whatever its workload is; None: no such reason."""
-    job = question.job
+    job = question.ask.job
     if named.opted_out:
         return Kept(Code.OPTED_OUT, "You asked Berth to leave this job alone.")
     if question.mode is Mode.OFF:
@@ -82,13 +131,22 @@ def kept_at_once(question: Question, named: requests.Choice) -> Kept | None:
         return Kept(Code.NOT_COVERED_USER, f"The name of user {job.uid} is not known yet.")
     if named.workload is not None and not may_use(job.user or "", named.workload):
         return Kept(Code.NO_WORKLOAD, f"{named.workload} is another user's workload.")
-    return question.site.covers(job) or _counted_by_queue(job, question.site)
+    return _not_covered(job, question.site)
 
 
-def _counted_by_queue(job: Job, site: SiteView) -> Kept | None:
-    """Return that the job must stay in the queue that its workflow manager named; None: it need
-    not.
-    """
+def _not_covered(job: Job, site: SiteView) -> Kept | None:
+    """Return that the site leaves such jobs out, or that the job must stay in the queue where its
+    workflow manager looks for it; None: neither."""
+    left_out = site.coverage.why_not(
+        user=job.user or "",
+        account=requests.account(job),
+        queue=None if job.queue == site.auto_queue else job.queue or None,  # auto names none
+        interactive=job.kind == "interactive",
+        array=bool(job.array),
+        het=job.het is not None,
+    )
+    if left_out is not None:
+        return Kept(left_out[0].value, left_out[1])
     if not job.queue or job.queue != site.auto_queue:
         return None
     manager = manager_that_asks_by_queue(job.name or "", job.script or "")
@@ -111,7 +169,7 @@ def no_forecast(workload: str, *, is_known: bool) -> Verdict:
 
 def verdict_of(job: Job, request: Request, decision: Decision) -> Verdict:
     """Return the verdict for a decision; without edits where they would alter a fixed job shape."""
-    changes = replies.edits(request, decision)
+    changes = protocol.edits(request, decision)
     verdict = Verdict(decision.code, decision.reason, decision, changes)
     if job.kind == "interactive":
         if request.resources.nodes == 0 and changes.get("nodes") == 1:
@@ -141,12 +199,12 @@ def message_to_user(question: Question, request: Request, verdict: Verdict) -> s
         return None
     if verdict.changes and mode is Mode.ENFORCE:
         opt_out = site.schedulers[question.ask.scheduler].opt_out
-        return replies.message(verdict.reason, opt_out=opt_out)
+        return protocol.message(verdict.reason, opt_out=opt_out)
     if verdict.changes:
-        return replies.message(f"Berth would choose: {verdict.reason}")
+        return protocol.message(f"Berth would choose: {verdict.reason}")
     if site.show is not Show.ALL:
         return None
     asked = request.wants_placement or request.workload or verdict.code == Code.UNTYPED_GPU
     if asked and verdict.code not in _NOT_AT_SUBMISSION:
-        return replies.message(verdict.reason)
-    return None if verdict.memory is None else replies.message(verdict.memory.sentence)
+        return protocol.message(verdict.reason)
+    return None if verdict.memory is None else protocol.message(verdict.memory.sentence)

@@ -5,17 +5,16 @@ On a reload the objects are replaced as a whole.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
 from typing import NamedTuple
 
 from berth.plugin.daemon.memory_guard import Guard
-from berth.plugin.daemon.messages import Job
 from berth.plugin.host import HOST, Files
 from berth.plugin.scheduler import Scheduler
-from berth.plugin.site.document import RightSizing, Show, SlicesFromUse
+from berth.plugin.site.document import Coverage, RightSizing, Show, SlicesFromUse
 from berth.plugin.site.programs import SHIPPED_ONLY, ProgramRules
 from berth.policies.decide import Decider
 from berth.policies.values import CandidateState, Mode, OwnQueue
@@ -28,17 +27,13 @@ class Kept(NamedTuple):
     sentence: str
 
 
-Coverage = Callable[[Job], Kept | None]
-"""A function that returns why Berth does not handle a job; None: Berth handles it."""
-
-
 @dataclass(frozen=True, slots=True)
 class SiteView:
     """The parts of the site file that the answering thread needs."""
 
     mode: Mode
     decider: Decider
-    covers: Coverage
+    coverage: Coverage
     schedulers: Mapping[str, type[Scheduler]]
     """Schedulers whose filters may send requests, by name."""
     auto_queue: str | None = None

@@ -18,7 +18,7 @@ from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
 from prometheus_client import CollectorRegistry, generate_latest, make_wsgi_app
 
 from berth.pilot.errors import BerthError, UsageError
-from berth.plugin.daemon.notify import Notifier
+from berth.plugin.daemon.systemd import Notifier
 from berth.plugin.metrics.exporter import exporter_of
 from berth.plugin.site.load import load_site
 

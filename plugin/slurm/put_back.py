@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from urllib.parse import unquote
 
 from berth.pilot.errors import BerthError, SchedulerError
-from berth.plugin.daemon.replies import stamp
+from berth.plugin.daemon.protocol import stamp
 from berth.plugin.scheduler.ruled_out import RuledOut
 from berth.plugin.slurm import commands
 from berth.plugin.slurm.present_jobs import listed

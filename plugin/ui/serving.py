@@ -21,7 +21,7 @@ import waitress
 from flask import Flask
 
 from berth.pilot.errors import BerthError, UsageError
-from berth.plugin.daemon.logs import to_stderr
+from berth.plugin.daemon.systemd import to_stderr
 from berth.plugin.pictures.charts import Row, ranked_times
 from berth.plugin.report.of_workload import rank_workload, workload_report
 from berth.plugin.ui.app import create_app

@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 
 from berth.pilot.errors import UsageError
 from berth.plugin.daemon.listener import Listener
-from berth.plugin.daemon.notify import Notifier
+from berth.plugin.daemon.systemd import Notifier
 from berth.plugin.site.load import SiteWatcher
 from berth.plugin.store import Store
 from berth.plugin.store.records import FingerprintRecord, WorkloadRecord

@@ -29,7 +29,7 @@ from berth.pilot.errors import BerthError
 from berth.pilot.profile import Profile
 from berth.pilot.protobuf import Problem
 from berth.plugin.bundle_readers import reader_of
-from berth.plugin.daemon.messages import MAX_REPLY_BYTES, Refusal, parse
+from berth.plugin.daemon.protocol import MAX_REPLY_BYTES, Refusal, parse
 from berth.plugin.daemon.record import Answered, record_of
 from berth.plugin.daemon.service import Service
 from berth.plugin.flux import frobnicator, past_jobs, present_jobs

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from policy_builders import GIB, NOW_S, cpu, curve, forecast, gpu
 
-from berth.plugin.daemon.messages import Job
+from berth.plugin.daemon.protocol import Job
 from berth.plugin.daemon.requests import choice, request
 from berth.plugin.scheduler.states import own_queues_of, states_of
 from berth.plugin.slurm.cluster import parse_cluster

@@ -13,7 +13,7 @@ from filter_bench import FilterBench, require_lua
 from flux_bench import FluxBench, asking
 from views import knowing_service
 
-from berth.plugin.daemon.filter_breaker import MOST_SUBMISSIONS, Breakers, Streak, streak_in
+from berth.plugin.daemon.stats import MOST_SUBMISSIONS, Breakers, Streak, streak_in
 
 SETTINGS = {"breaker_failures": 2, "breaker_first_pause_s": 0.05, "deadline_ms": 1000}
 

@@ -14,7 +14,7 @@ from real_daemon import FORECASTS, RealDaemon, real_daemon
 from slurm_cluster import Cluster, wait_until
 from small_network import NETWORK
 
-from berth.plugin.daemon.replies import parse_stamp
+from berth.plugin.daemon.protocol import parse_stamp
 from berth.plugin.forecasting import forecaster_for, platforms_for
 from berth.plugin.site import load_site
 from berth.plugin.store import Store

@@ -9,7 +9,7 @@ import pytest
 from real_daemon import RealDaemon, real_daemon
 from slurm_cluster import OTHER_USER, USER, Cluster, Submitted, wait_until
 
-from berth.plugin.daemon.replies import parse_stamp
+from berth.plugin.daemon.protocol import parse_stamp
 from berth.plugin.store import Store
 from berth.plugin.store.records import DecisionRecord
 

@@ -32,9 +32,9 @@ def metrics(site_file: Path, *, listen: str, allow_remote: bool, once: bool, ver
     if once:
         click.echo(_serving().as_text(site_file), nl=False)
         return
-    from berth.plugin.daemon import logs  # noqa: PLC0415 - --help and --once need none of it
+    from berth.plugin.daemon import systemd  # noqa: PLC0415 - --help and --once need none of it
 
-    logs.to_stderr(logging.DEBUG if verbose else logging.INFO)
+    systemd.to_stderr(logging.DEBUG if verbose else logging.INFO)
     sys.exit(_serving().serve_metrics(site_file, listen, remote=allow_remote))
 
 

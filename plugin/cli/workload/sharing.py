@@ -11,7 +11,7 @@ import click
 
 from berth.pilot.errors import BerthError, DocumentError
 from berth.plugin.cli.options import PATH, answer, installed_site_option, json_option, store_options
-from berth.plugin.daemon.messages import MAX_SCRIPT_BYTES
+from berth.plugin.daemon.protocol import MAX_SCRIPT_BYTES
 from berth.plugin.forecasting import forecaster_for, platforms_for, reference_of
 from berth.plugin.installed_site import Installation
 from berth.plugin.site import Site

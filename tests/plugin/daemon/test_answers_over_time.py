@@ -12,7 +12,7 @@ from berth_daemon import forecast
 from views import decide, knowing_service, site_of, snapshot_of
 
 from berth.plugin.daemon.app import view
-from berth.plugin.daemon.replies import parse_stamp
+from berth.plugin.daemon.protocol import parse_stamp
 from berth.plugin.daemon.shelf import Shelf
 from berth.plugin.daemon.view import Snapshot
 

@@ -12,8 +12,8 @@ import pytest
 from views import site_of
 
 from berth.pilot.errors import BerthError
-from berth.plugin.daemon import beside
-from berth.plugin.daemon.beside import ExpectedWaits, follow_waits, with_waits
+from berth.plugin.daemon import following
+from berth.plugin.daemon.following import ExpectedWaits, follow_waits, with_waits
 from berth.plugin.scheduler import Reading
 from berth.policies.values import Candidate, CandidateState
 from berth.policies.waits import WaitTable
@@ -67,7 +67,7 @@ def test_nobody_is_asked_while_everything_is_idle(monkeypatch: pytest.MonkeyPatc
         asked.append(command)
         return {"tables": {"a": TABLE.to_dict()}}
 
-    monkeypatch.setattr(beside, "ask_beside", answer)
+    monkeypatch.setattr(following, "ask_beside", answer)
     expected = ExpectedWaits(10.0)
     present: list[dict[str, CandidateState]] = []
     step = follow_waits(SITE, lambda: present[-1], expected)
@@ -83,7 +83,7 @@ def test_nobody_is_asked_while_everything_is_idle(monkeypatch: pytest.MonkeyPatc
 def test_an_unreadable_answer_keeps_the_last_tables(
     answer: dict[str, object], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(beside, "ask_beside", lambda *_, **__: answer)
+    monkeypatch.setattr(following, "ask_beside", lambda *_, **__: answer)
     expected = ExpectedWaits(10.0)
     expected.renew(lambda: {"a": TABLE})
     with pytest.raises(BerthError, match="unreadable"):
@@ -102,9 +102,11 @@ def test_a_command_that_fails_is_one_sentence(
     python = tmp_path / "python"
     python.write_text(f"#!/bin/sh\n{script}\n")
     python.chmod(0o755)
-    monkeypatch.setattr(beside.sys, "executable", str(python))
+    monkeypatch.setattr(following.sys, "executable", str(python))
     with pytest.raises(BerthError, match=said) as failed:
-        beside.ask_beside(SITE, "jobs waits", longest_s=0.5 if script.startswith("sleep") else 30.0)
+        following.ask_beside(
+            SITE, "jobs waits", longest_s=0.5 if script.startswith("sleep") else 30.0
+        )
     assert "\n" not in failed.value.message
 
 
@@ -129,9 +131,9 @@ def test_it_learns_where_there_is_something_to_learn_and_again_after_a_failure(
         learnt += 1
         return DONE
 
-    monkeypatch.setattr(beside, "ask_beside", learn)
+    monkeypatch.setattr(following, "ask_beside", learn)
     store: Any = SimpleNamespace(learning=SimpleNamespace(has_work=has_work))
-    step = beside.follow_jobs(store, site_of(), clock=lambda: 1e9)
+    step = following.follow_jobs(store, site_of(), clock=lambda: 1e9)
     step()
     with pytest.raises(BerthError, match="it failed"):
         step()

@@ -9,8 +9,8 @@ import pytest
 from berth_daemon import forecast
 from views import decide, knowing_service, site_of
 
+from berth.plugin.daemon.protocol import parse_stamp
 from berth.plugin.daemon.record import Answered, record_of
-from berth.plugin.daemon.replies import parse_stamp
 from berth.plugin.daemon.service import Service
 from berth.policies.values import Mode
 from berth.predictor.core.prediction import Basis

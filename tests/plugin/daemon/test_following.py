@@ -13,8 +13,9 @@ from made_forecasts import put
 from views import quiet_service, site_of, snapshot_of
 
 from berth.pilot.errors import SchedulerError
-from berth.plugin.daemon.background import Periodic, follow_cluster, follow_store
+from berth.plugin.daemon.following import follow_cluster, follow_store
 from berth.plugin.daemon.shelf import UNPACKED_KEPT, Shelf
+from berth.plugin.daemon.threads import Periodic
 from berth.plugin.scheduler import Reading
 from berth.plugin.store import Store
 

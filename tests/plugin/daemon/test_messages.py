@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from thorough import examples
 from views import quiet_service
 
-from berth.plugin.daemon.messages import (
+from berth.plugin.daemon.protocol import (
     MAX_REPLY_BYTES,
     MAX_REQUEST_BYTES,
     MAX_SCRIPT_BYTES,

@@ -14,7 +14,6 @@ from views import site_of
 
 from berth.pilot.errors import SchedulerError, StoreError, ToolMissing
 from berth.pilot.run import Run
-from berth.plugin.daemon.background import Periodic
 from berth.plugin.daemon.outcomes import (
     LAG_S,
     LONGEST_S,
@@ -22,6 +21,7 @@ from berth.plugin.daemon.outcomes import (
     WINDOW_S,
     follow_outcomes,
 )
+from berth.plugin.daemon.threads import Periodic
 from berth.plugin.outcomes.failed_at_once import FailedAtOnce
 from berth.plugin.scheduler import ClusterFacts, EndedJobs, NodeFacts
 from berth.plugin.store import Store

@@ -9,8 +9,8 @@ from pathlib import Path
 from berth_daemon import Harbour, forecast, raw
 from made_forecasts import put
 
-from berth.plugin.daemon import messages
-from berth.plugin.daemon.filter_breaker import Streak
+from berth.plugin.daemon import protocol
+from berth.plugin.daemon.stats import Streak
 
 PAGE = (Path(__file__).parents[3] / "docs" / "protocol.md").read_text()
 EXAMPLES = re.findall(r"```json request\n(.*?)\n```\n```json reply\n(.*?)\n```", PAGE, re.DOTALL)
@@ -31,7 +31,7 @@ def test_the_page_names_every_key_of_a_job_and_no_other() -> None:
     of_job, _, of_breaker = (
         PAGE.partition("Keys of `job`:")[2].partition("## Reply")[0].partition("key of `breaker`")
     )
-    assert _keys(of_job) == set(messages.Job.__slots__)
+    assert _keys(of_job) == set(protocol.Job.__slots__)
     assert _keys(of_breaker) == set(Streak._fields)
 
 
@@ -45,9 +45,9 @@ def _keys(table: str) -> set[str]:
 
 def test_the_page_names_the_limits_that_hold() -> None:
     for number in (
-        messages.MAX_REQUEST_BYTES,
-        messages.MAX_REPLY_BYTES,
-        messages.MAX_SCRIPT_BYTES,
-        messages.MAX_TEXT,
+        protocol.MAX_REQUEST_BYTES,
+        protocol.MAX_REPLY_BYTES,
+        protocol.MAX_SCRIPT_BYTES,
+        protocol.MAX_TEXT,
     ):
         assert f"{number:,}" in PAGE

@@ -8,9 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from berth.plugin.daemon.matched import PastJobKeys
-from berth.plugin.daemon.messages import Job
-from berth.plugin.daemon.replies import edits, parse_stamp
+from berth.plugin.daemon.protocol import Job, edits, parse_stamp
+from berth.plugin.daemon.recognised import PastJobKeys
 from berth.plugin.daemon.requests import (
     Choice,
     choice,

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from berth.plugin.daemon.script_shape import names_its_shape, packs_steps
+from berth.plugin.daemon.recognised import names_its_shape, packs_steps
 
 HEAD = "#!/bin/bash\n#SBATCH -n 8\n#SBATCH --cpus-per-task=4\n"
 

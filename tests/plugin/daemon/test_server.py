@@ -17,7 +17,7 @@ from berth_daemon import raw, wait_until
 from berth.pilot.errors import BerthError
 from berth.plugin.daemon import server as server_module
 from berth.plugin.daemon.listener import Listener
-from berth.plugin.daemon.messages import MAX_REQUEST_BYTES
+from berth.plugin.daemon.protocol import MAX_REQUEST_BYTES
 from berth.plugin.daemon.server import End, Server
 
 LONG_REPLY = b"y" * 15_000 + b"\n"

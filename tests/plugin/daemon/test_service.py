@@ -12,8 +12,8 @@ import pytest
 from berth_daemon import forecast
 from views import ASK, decide, knowing_service, site_of
 
-from berth.plugin.daemon.identifiers import Identifiers
-from berth.plugin.daemon.replies import parse_stamp
+from berth.plugin.daemon.protocol import parse_stamp
+from berth.plugin.daemon.record import Identifiers
 from berth.plugin.daemon.shelf import Attached, Shelf
 from berth.plugin.fingerprint import fingerprint
 from berth.policies.values import Mode

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from berth.pilot.errors import DocumentError
-from berth.plugin.daemon.matched import PastJobKeys
-from berth.plugin.daemon.messages import Job
+from berth.plugin.daemon.protocol import Job
+from berth.plugin.daemon.recognised import PastJobKeys
 from berth.plugin.history.matching import match_keys
 from berth.plugin.site.load import load_site
 from berth.plugin.site.programs import (

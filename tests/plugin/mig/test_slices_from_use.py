@@ -13,7 +13,7 @@ from gpu_jobs import SITE, import_jobs, run
 
 from berth.plugin.daemon.app import view
 from berth.plugin.daemon.memory_guard import Guard
-from berth.plugin.daemon.replies import parse_stamp
+from berth.plugin.daemon.protocol import parse_stamp
 from berth.plugin.daemon.service import Service
 from berth.plugin.daemon.shelf import Shelf
 from berth.plugin.daemon.view import Snapshot

@@ -16,7 +16,7 @@ from berth.plugin.daemon import memory_guard as guard
 from berth.plugin.daemon import requests
 from berth.plugin.daemon.fitting import Fit, Watch, fit, sizes_itself
 from berth.plugin.daemon.memory_guard import Guard
-from berth.plugin.daemon.messages import parse
+from berth.plugin.daemon.protocol import parse
 from berth.plugin.right_sizing.needs import learn_needs, needs_of
 from berth.plugin.site.document import RightSizing
 from berth.plugin.store import OutcomeRecord, Store

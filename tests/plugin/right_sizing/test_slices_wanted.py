@@ -6,7 +6,7 @@ import pytest
 
 from berth.pilot.profile import RunsOn, Target
 from berth.plugin.daemon.fitting import wants_slices
-from berth.plugin.daemon.messages import Job
+from berth.plugin.daemon.protocol import Job
 from berth.plugin.forecasting import platforms_for
 from berth.plugin.site.document import SlicesFromUse
 from berth.policies import Candidate, CandidateState, Request, Resources, Translation

@@ -8,7 +8,7 @@ import socket
 import types
 from typing import Any
 
-from berth.plugin.daemon.replies import parse_stamp
+from berth.plugin.daemon.protocol import parse_stamp
 from berth.plugin.flux.filter import FILTER_PATH
 from simulator.jobs import Job, flux_job
 from simulator.machine import SOCKET, SWITCH, Machine

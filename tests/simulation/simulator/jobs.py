@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
-from berth.plugin.daemon.replies import parse_stamp
+from berth.plugin.daemon.protocol import parse_stamp
 from simulator.faults import Violation
 
 PROFILES = ("stream", "stream", "solver", "train", "solver", "train", "unheard-of")

@@ -11,10 +11,11 @@ from views import site_of
 
 from berth.pilot.errors import BerthError, SchedulerError
 from berth.plugin.daemon.app import view
-from berth.plugin.daemon.background import Periodic, follow_cluster
 from berth.plugin.daemon.core import Core
-from berth.plugin.daemon.identifiers import Identifiers
+from berth.plugin.daemon.following import follow_cluster
+from berth.plugin.daemon.record import Identifiers
 from berth.plugin.daemon.server import End as Ended
+from berth.plugin.daemon.threads import Periodic
 from berth.plugin.daemon.view import SiteView
 from berth.plugin.host import Host
 from berth.plugin.scheduler import Reading

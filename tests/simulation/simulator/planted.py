@@ -15,8 +15,8 @@ from typing import Any
 
 from berth.pilot.errors import BerthError
 from berth.plugin.daemon import service
-from berth.plugin.daemon.identifiers import Identifiers
 from berth.plugin.daemon.journal import Journal
+from berth.plugin.daemon.record import Identifiers
 from berth.plugin.daemon.recorder import Recorder
 from berth.plugin.daemon.server import Server
 from berth.plugin.daemon.spool import Spool

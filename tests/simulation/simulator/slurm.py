@@ -10,7 +10,7 @@ from typing import Any
 from lupa import lua51
 from stamps import problem_of_was
 
-from berth.plugin.daemon.replies import parse_stamp
+from berth.plugin.daemon.protocol import parse_stamp
 from berth.plugin.slurm.filter import FILTER_PATH
 from simulator.jobs import Job, Ledger, slurm_job
 from simulator.machine import SOCKET, SWITCH, USERS, Machine

@@ -1,29 +1,41 @@
-"""The background threads that refresh the Service's tables: from the store and from the cluster.
-
-Each thread makes a new table and puts it into the Service by one assignment. After a failure a
-thread keeps the last good table, logs when the problem begins and when it is over, and goes on.
+"""Daemon threads: one that ends on a request to stop or with the process, and one that acts
+periodically.
 """
 
 from __future__ import annotations
 
 import logging
+from abc import ABC, abstractmethod
 from collections.abc import Callable
-from types import MappingProxyType
 
 from berth.pilot.errors import BerthError
-from berth.plugin.daemon.memory_guard import Guard
-from berth.plugin.daemon.service import Service
-from berth.plugin.daemon.shelf import Shelf
-from berth.plugin.daemon.view import Snapshot
-from berth.plugin.daemon.worker import Worker
-from berth.plugin.host import HOST, Clock, Host
-from berth.plugin.scheduler.states import ReadStates
-from berth.plugin.store.store import Store
+from berth.plugin.host import HOST, Host
 
 log = logging.getLogger("berth.serve.background")
 
-STORE_PERIOD_S = 1.0
-SITE_PERIOD_S = 1.0
+
+class Worker(ABC):
+    """Base class of a thread: ``run`` of the subclass is called in the background."""
+
+    def __init__(self, name: str, host: Host) -> None:
+        self.name = name
+        self._thread = host.threads.thread(name, self.run)
+
+    @abstractmethod
+    def run(self) -> None:
+        """Do the thread's work until somebody requests the thread to stop."""
+
+    def start(self) -> None:
+        """Start the thread that does the worker's tasks."""
+        self._thread.start()
+
+    def join(self, timeout_s: float | None = None) -> None:
+        """Wait for the thread's end, at most ``timeout_s`` seconds."""
+        self._thread.join(timeout_s)
+
+    def is_alive(self) -> bool:
+        """Return whether the thread has started and not ended."""
+        return self._thread.is_alive()
 
 
 class Periodic(Worker):
@@ -89,42 +101,3 @@ class Periodic(Worker):
         if problem != self.problem:
             log.warning("%s: %s", self.name, problem)
         self.problem = problem
-
-
-def follow_store(service: Service, store: Store) -> Callable[[], None]:
-    """Return a function, to be called periodically, that loads new workloads and forecasts from the
-    store into the Service.
-    """
-
-    def step() -> None:
-        shelf = service.shelf
-        identity, revision = store.identity_and_revision()
-        if (identity, revision) == (shelf.identity, shelf.revision):
-            return
-        if identity != shelf.identity or revision < shelf.revision:
-            shelf = Shelf()  # the database was replaced by another store or by a backup
-        service.shelf = shelf.updated(store.changes_since(shelf.revision))
-        log.info("store revision %d: %d forecasts", revision, len(service.shelf))
-
-    return step
-
-
-def follow_cluster(
-    service: Service,
-    read: ReadStates,
-    guard: Callable[[], Guard] = Guard,
-    clock: Clock = HOST.clock,
-) -> Callable[[], None]:
-    """Return a function, to be called periodically, that reads the candidates' states into the
-    Service.
-
-    If reading fails, the previous states stay.
-    """
-
-    def step() -> None:
-        wall_s, monotonic_s = clock.time(), clock.monotonic()
-        reading = read()
-        states = MappingProxyType(dict(reading.states))
-        service.snapshot = Snapshot(states, wall_s, monotonic_s, guard(), reading.own_queues)
-
-    return step

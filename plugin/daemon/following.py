@@ -1,9 +1,10 @@
-"""Runs Berth's own slow commands in a process beside the daemon, at low priority, on one core.
+"""Steps of the background threads: each makes a new table and puts it into the Service by one
+assignment, from the store, from the cluster, or from a process beside the daemon.
 
 Learning from ended jobs (``berth jobs learn``) and simulating the queue (``berth jobs waits``)
-need numpy and seconds of CPU time, which would delay the answering thread. The daemon only checks
-whether there is anything to do. Learnt forecasts come back through the store; expected waits come
-back as tables that the answering thread uses until they are too old.
+need numpy and seconds of CPU time, which would delay the answering thread. So they run as Berth's
+own commands, at low priority, on one core. Learnt forecasts come back through the store; expected
+waits come back as tables that the answering thread uses until they are too old.
 """
 
 from __future__ import annotations
@@ -20,13 +21,61 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from berth.pilot.errors import BerthError
+from berth.plugin.daemon.memory_guard import Guard
+from berth.plugin.daemon.service import Service
+from berth.plugin.daemon.shelf import Shelf
+from berth.plugin.daemon.view import Snapshot
+from berth.plugin.host import HOST, Clock
 from berth.plugin.scheduler.states import Reading, ReadStates
 from berth.plugin.site.site import Site
 from berth.plugin.store.store import Store
 from berth.policies.values import CandidateState
 from berth.policies.waits import WaitTable
 
-log = logging.getLogger("berth.serve.learning")
+log = logging.getLogger("berth.serve.background")
+
+STORE_PERIOD_S = 1.0
+SITE_PERIOD_S = 1.0
+
+
+def follow_store(service: Service, store: Store) -> Callable[[], None]:
+    """Return a function, to be called periodically, that loads new workloads and forecasts from the
+    store into the Service.
+    """
+
+    def step() -> None:
+        shelf = service.shelf
+        identity, revision = store.identity_and_revision()
+        if (identity, revision) == (shelf.identity, shelf.revision):
+            return
+        if identity != shelf.identity or revision < shelf.revision:
+            shelf = Shelf()  # the database was replaced by another store or by a backup
+        service.shelf = shelf.updated(store.changes_since(shelf.revision))
+        log.info("store revision %d: %d forecasts", revision, len(service.shelf))
+
+    return step
+
+
+def follow_cluster(
+    service: Service,
+    read: ReadStates,
+    guard: Callable[[], Guard] = Guard,
+    clock: Clock = HOST.clock,
+) -> Callable[[], None]:
+    """Return a function, to be called periodically, that reads the candidates' states into the
+    Service.
+
+    If reading fails, the previous states stay.
+    """
+
+    def step() -> None:
+        wall_s, monotonic_s = clock.time(), clock.monotonic()
+        reading = read()
+        states = MappingProxyType(dict(reading.states))
+        service.snapshot = Snapshot(states, wall_s, monotonic_s, guard(), reading.own_queues)
+
+    return step
+
 
 _NICE = 10
 LEARNING_S = 600.0

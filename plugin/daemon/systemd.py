@@ -1,4 +1,4 @@
-"""Logs to standard error, one structured line per record, without blocking the answering thread.
+"""What a process of Berth tells its supervisor: log lines on standard error, and its readiness.
 
 Log records go through a bounded queue to a thread of their own, so that a stalled reader of
 standard error (a stuck journal) does not stop the answers.
@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import atexit
 import logging
+import os
 import queue
+import socket
 import sys
 from contextlib import suppress
 from logging.handlers import QueueHandler, QueueListener
@@ -34,3 +36,22 @@ def to_stderr(level: int = logging.INFO) -> None:
     logger.propagate = False
     listener.start()
     atexit.register(listener.stop)
+
+
+class Notifier:
+    """Sends ``READY=1``, ``WATCHDOG=1`` and ``STOPPING=1`` to the service manager; never blocks."""
+
+    def __init__(self) -> None:
+        address = os.environ.get("NOTIFY_SOCKET")
+        self._address = "\0" + address[1:] if address and address[0] == "@" else address
+        self._socket = (
+            socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK)
+            if address
+            else None
+        )
+
+    def tell(self, message: str) -> None:
+        """Send one message to the service manager; do nothing where there is none."""
+        if self._socket is not None and self._address is not None:
+            with suppress(OSError):
+                self._socket.sendto(message.encode(), self._address)
