@@ -211,7 +211,7 @@ def unknown(count: int, *, by_ratio: bool) -> Callable[[int], object]:
     """A submission to ``auto`` of a program that nobody ran, each time by another user."""
     places, now = candidates(count), 1_000_000.0
     states = {c.name: CandidateState(True, 512, 32, 3, now - 5, 16) for c in places}
-    decider = Decider(places, PolicySettings(list_queues=True, fit=FitSettings(on=True)))
+    decider = Decider(places, PolicySettings(list_queues=True, fit=FitSettings()))
     request = Request(
         user="ada",
         account="physics",

@@ -80,7 +80,7 @@ def placed(jobs: int, objective: str) -> None:
 
     def run(part: Trace) -> Replayed:
         predictions = Columns(part.runtime_on, candidates, spread=1.0)
-        policy = PolicySettings(objective)
+        policy = PolicySettings(objective=objective)
         decided = Decided(candidates, of, policy, predictions, trace=part, cluster=cluster)
         return replay(part, cluster, settings, decided)
 

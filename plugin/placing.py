@@ -74,7 +74,9 @@ def place(
                     request = replace(request, own=replace(own, bounds=None))
         except BerthError as error:
             notes.append(f"The present state is not known: {error.message}.")
-    policy = replace(site.policy, strict=strict, objective=objective or site.policy.objective)
+    policy = site.policy.model_copy(
+        update={"strict": strict, "objective": objective or site.policy.objective}
+    )
     decider = Decider(site.candidates, policy)
     decision = decider.decide(request, states, forecast, time.time())
     terms = {

@@ -71,7 +71,7 @@ class Fit(NamedTuple):
 def asks_for_fit(request: Request, settings: PolicySettings) -> bool:
     """Return whether Berth may choose a queue for the job by fit alone."""
     fit = settings.fit
-    return fit.on and (request.wants_placement or (request.queue is None and fit.unnamed_queue))
+    return fit.on and (request.wants_placement or (request.queue is None and fit.unnamed_partition))
 
 
 def as_it_is_written(request: Request) -> Request:

@@ -1,10 +1,18 @@
-"""The policy settings of a site, read from the ``[policy]`` table of the site file."""
+"""The site file's tables ``[policy]``, ``[fit]`` and ``[gate]``, which the policies use as read.
+
+A key is one field here; its line in ``docs/site-file.md`` is made from the description.
+"""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
 from enum import StrEnum
+
+from pydantic import AliasChoices, Field
+
+from berth.pilot.documents import Document
+from berth.pilot.profile import Name, NonNegative, Positive
+from berth.policies.values import Mode
 
 _ROUNDING = 1e-9
 """Slack in log for the rounding of an interval that is exactly as wide as allowed."""
@@ -30,89 +38,152 @@ class UntypedGpus(StrEnum):
     """The request stays as written, and Berth sends no such job to slices."""
 
 
-@dataclass(frozen=True, slots=True)
-class Weights:
-    """Exponents of the balanced objective, and the weight of expected waiting."""
+class Weights(Document):
+    """`[policy.weights]`: weights of the objective `balanced`, and `wait`."""
 
-    time: float = 1.0
-    cost: float = 1.0
-    wait: float = 1.0
-    """Seconds of predicted time that one second of expected waiting counts as; 0: waiting is
-    ignored."""
-    energy: float = 0.0
-
-
-@dataclass(frozen=True, slots=True)
-class FitSettings:
-    """Which jobs without a usable prediction get the queues where they fit as written."""
-
-    on: bool = False
-    unnamed_queue: bool = False
-    """True: also jobs that name no queue, not only those that let Berth choose."""
+    time: NonNegative = Field(1.0, description="exponent of the time, objective balanced")
+    cost: NonNegative = Field(1.0, description="exponent of the cost, objective balanced")
+    energy: NonNegative = Field(0.0, description="exponent of the energy, objective balanced")
+    wait: NonNegative = Field(
+        1.0, description="seconds that one second of expected waiting counts as; 0: ignored"
+    )
 
 
-@dataclass(frozen=True, slots=True)
-class GateSettings:
-    """What a moved job may lose against where it was submitted (``policies.gate``)."""
+class FitSettings(Document):
+    """`[fit]`: jobs of which no time is predicted well enough get every partition that they fit."""
 
-    bill_factor: float = 1.0
-    """Largest ratio of what the job is billed, for its predicted time where that is known."""
-    shorter_limit: bool = False
-    preemptible: bool = False
-    lower_priority: bool = False
-    shared_cores: bool = False
-    whole_nodes: bool = False
-    hardware_threads: bool = False
-    """True: hardware threads count as cores."""
-    less_memory: bool = False
-    added_gpus: bool = True
+    mode: Mode = Field(
+        Mode.ENFORCE,
+        description="such jobs get the list of partitions where they fit as written: `off`; "
+        "`shadow` and `advise`: only to that extent; `enforce`: as far as the site's `mode` says",
+    )
+    unnamed_partition: bool = Field(
+        False,
+        validation_alias=AliasChoices("unnamed_partition", "unnamed_queue"),
+        description="also jobs that name no partition at all, not only those of the auto partition",
+    )
+
+    @property
+    def on(self) -> bool:
+        """Return whether any job is placed by fit alone."""
+        return self.mode is not Mode.OFF
 
 
-@dataclass(frozen=True, slots=True)
-class PolicySettings:
-    """The policy of a site. ``strict`` is true for the submit filter.
+class GateSettings(Document):
+    """`[gate]`: what a moved job may lose against the partition where it was submitted."""
 
-    Not strict (a person sees the answer before anything happens): a prediction without data for the
-    platform, a prediction that abstains, a wide interval and an unknown state become warnings
+    bill_factor: float = Field(
+        1.0,
+        ge=1,
+        le=1_000,
+        description="most times that the job may be billed (`TRESBillingWeights`, else CPUs), for "
+        "its predicted time where that is known",
+    )
+    shorter_limit: bool = Field(
+        False, description="jobs without a time limit may get a partition's shorter one"
+    )
+    preemptible: bool = Field(
+        False,
+        description="other jobs may interrupt it (`PriorityTier` with `PreemptMode`, `Preempt` of "
+        "a QOS), unless it says `--no-requeue`",
+    )
+    lower_priority: bool = Field(False, description="a lower `PriorityTier`")
+    shared_cores: bool = Field(
+        False, description="nodes or cores shared with other jobs (`OverSubscribe=FORCE`)"
+    )
+    whole_nodes: bool = Field(
+        False,
+        description="whole nodes for a job that asked for parts (`OverSubscribe=EXCLUSIVE`)",
+    )
+    hardware_threads: bool = Field(
+        False, description="hardware threads instead of cores, so that it gets fewer cores"
+    )
+    less_memory: bool = Field(False, description="less memory by default")
+    added_gpus: bool = Field(
+        True, description="GPUs for a job that asks for none, where they are predicted to be best"
+    )
+
+
+class PolicyTable(Document):
+    """`[policy]`: how a place is chosen for a job."""
+
+    objective: Name = Field(
+        "fastest",
+        description="[what the chosen place is best at](policies.md): `fastest`, `earliest`, "
+        "`cheapest`, `least-energy`, `least-carbon`, `balanced`, `throughput-fair`, `deadline`, or "
+        "one that [another package](extending.md) brings",
+    )
+    allow_prior: bool = Field(
+        False, description="act on predictions for platforms without any calibration data"
+    )
+    may_raise_time_limit: bool = Field(
+        False,
+        description="raise a job's time limit (within the partition's) to the upper predicted time",
+    )
+    time_margin: float = Field(
+        1.0, ge=1, le=100, description="upper predicted time x this must fit the time limit"
+    )
+    max_interval_ratio: float = Field(
+        30.0,
+        gt=1,
+        description="act only where upper / lower end of the comparison with other places is at "
+        "most this",
+    )
+    alike_within: float = Field(
+        1.25,
+        ge=1,
+        le=10,
+        description="Slurm: where several places are nearly equally good (predicted finish "
+        "within this factor of the best, overlapping intervals, same changes of "
+        "the job), the job gets all of them as a list of partitions and starts "
+        "where it can first; 1: never",
+    )
+    stale_after_s: Positive = Field(
+        120.0, description="age in seconds from which a candidate's state is not trusted"
+    )
+    slices: SliceAim = Field(
+        SliceAim.SMALLEST,
+        description="which MIG slice of a GPU model the objective may choose: the "
+        "`smallest` that will do, `throughput` (most predicted work for its "
+        "part of the GPU), or `objective`: any",
+    )
+    untyped_gpus: UntypedGpus = Field(
+        UntypedGpus.TYPE,
+        description="jobs with `--gres=gpu:1` on nodes with MIG slices: `type` (Berth names "
+        "the slice that it chooses) or `leave` (Berth sends none there)",
+    )
+    deadline_limits: Positive | None = Field(
+        None,
+        description="objective `deadline`: a job without a deadline of its own gets one of "
+        "so many times its time limit; default: none",
+    )
+    control: float = Field(
+        0.0,
+        repr=False,  # no choice of a place depends on it: it is in no digest
+        ge=0,
+        lt=1,
+        description="share of the jobs that Berth would change, drawn at random, which are left as "
+        "written instead: `berth jobs gain` compares them with the changed jobs; 0: none "
+        "(mode `enforce`; in mode `shadow` every job is left as written)",
+    )
+    weights: Weights = Field(default_factory=Weights, description="see `[policy.weights]`")
+
+
+class PolicySettings(PolicyTable):
+    """The policy of a site: the keys of ``[policy]``, the tables beside it, and who asks.
+
+    Not ``strict`` (a person sees the answer before anything happens): a prediction without data for
+    the platform, a prediction that abstains, a wide interval and an unknown state become warnings
     instead of exclusions.
     """
 
-    objective: str = "fastest"
-    """Name of the objective, one of ``OBJECTIVES``."""
-    weights: Weights = Weights()
     strict: bool = True
-    allow_prior: bool = False
-    may_raise_time_limit: bool = False
-    time_margin: float = 1.0
-    """Factor on the upper predicted time before it is compared with a time limit."""
-    max_interval_ratio: float = 30.0
-    """Largest ratio of upper to lower bound of a prediction on which Berth acts.
-
-    The interval is that of the comparison with other places: the error that the predictions of all
-    places share is not in it. 30 is about a factor of 5.5 either way. Time limits are checked with
-    the upper bound of the time itself, so a wide interval makes placements worse but kills no jobs.
-    """
-    stale_after_s: float = 120.0
+    """True: for the submit filter."""
     list_queues: bool = False
     """True: the scheduler accepts several queues for a job and starts the job in the first queue
     with room."""
-    alike_within: float = 1.25
-    """Largest ratio of a candidate's score to the best score at which both are listed together.
-
-    Their intervals must overlap as well. 1: never.
-    """
-    slices: SliceAim = SliceAim.SMALLEST
-    untyped_gpus: UntypedGpus = UntypedGpus.TYPE
-    deadline_limits: float | None = None
-    """Objective deadline: deadline of a job without one of its own, as a multiple of its time
-    limit, counted from submission. None: such a job has no deadline."""
-    fit: FitSettings = FitSettings()
+    fit: FitSettings = FitSettings(mode=Mode.OFF)
     gate: GateSettings = GateSettings()
-    control: float = field(default=0.0, repr=False)
-    """Share of the jobs with edits that the daemon leaves as written, to compare the others with.
-
-    The daemon draws them; no choice of a place depends on it, so it is in no digest.
-    """
 
     def too_wide(self, half_log_width: float) -> bool:
         """Return whether an interval of this half width in natural log is wider than

@@ -7,6 +7,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
 
+from pydantic import Field
+
+from berth.pilot.documents import Document
 from berth.policies.carbon import Intensity
 from berth.policies.codes import Ground
 from berth.policies.limits import Rights, UsedShares
@@ -332,32 +335,42 @@ class CandidateState:
     """``node_sizes`` with the nodes that do not work at present; None: not known."""
 
 
-@dataclass(frozen=True, slots=True)
-class Translation:
-    """The site file's rule by which a request becomes this candidate's resources.
+class Translation(Document):
+    """`[candidates.translation]`: how a job's request becomes a request at this candidate.
 
     The number of tasks and the cores per task stay as requested unless the site
     (``keep_tasks=False``) or the workload (``Request.follows_shape``) says that they may change.
     The cores per task never become fewer. GPU candidates keep the requested number of GPUs. A
     request without GPUs gets one GPU per ``tasks_per_gpu`` tasks (at least ``gpus``), which its
     tasks share. Where tasks and cores may change, the job gets one task per GPU with
-    ``cpus_per_gpu`` cores.
+    ``cpus_per_gpu`` cores, and at most ``max_cores``.
     """
 
-    gpus: int = 0
-    cpus_per_gpu: int | None = None
-    tasks_per_gpu: int | None = None
-    max_nodes: int | None = None
-    max_cores: int | None = None
-    """Most cores of a job. A larger request does not fit; where tasks may change, their number is
-    reduced to this limit."""
-    keep_memory: bool = True
-    """True: the total memory stays as requested, divided among the new number of nodes. False: on
-    CPU candidates the job requests the predicted upper bound instead."""
-    keep_tasks: bool | None = None
-    """True: tasks and cores per task stay as requested. False: they may change, unless the script
-    names its own. None: they may change for workloads that use whatever the scheduler gives them.
-    """
+    gpus: int = Field(
+        0, ge=0, le=100_000, description="fewest GPUs or slices for a request that names none"
+    )
+    tasks_per_gpu: int | None = Field(
+        None, ge=1, le=1_000_000, description="one GPU for each so many tasks of such a request"
+    )
+    cpus_per_gpu: int | None = Field(
+        None,
+        ge=1,
+        le=100_000,
+        description="cores for each GPU, where the shape may change; none: as asked",
+    )
+    keep_tasks: bool | None = Field(
+        None,
+        description="true: tasks and their cores stay as asked; false: such a request gets "
+        "one task a GPU, unless its script names its own numbers; absent: only "
+        "for workloads added with `--follows-shape`",
+    )
+    max_nodes: int | None = Field(None, ge=1, description="requests that need more do not fit")
+    max_cores: int | None = Field(None, ge=1, description="requests for more cores do not fit")
+    keep_memory: bool = Field(
+        True,
+        description="keep the memory in all that was asked; false: ask for the predicted upper "
+        "bound (CPU candidates)",
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -72,7 +72,7 @@ def view(site: Site) -> SiteView:
         coverage=site.coverage,
         schedulers={n: SCHEDULERS.load(n) for n in (*SCHEDULERS.own(), site.scheduler)},
         auto_queue=site.auto_queue,
-        fit_mode=site.fit_mode,
+        fit_mode=site.policy.fit.mode,
         kill_switch=site.daemon.kill_switch,
         right_sizing=site.right_sizing,
         slices_from_use=site.slices_from_use,

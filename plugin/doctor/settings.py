@@ -144,7 +144,7 @@ def _limits(site: Site) -> Findings:
             f"{site.mode.value} moves none",
             'mode = "enforce", or control = 0',
         )
-    if site.mode is not Mode.ENFORCE and site.fit_mode is Mode.ENFORCE:
+    if site.mode is not Mode.ENFORCE and site.policy.fit.mode is Mode.ENFORCE:
         yield warn(
             "policy",
             f'[fit] mode = "enforce" beside mode = "{site.mode.value}": no job is changed',

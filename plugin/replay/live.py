@@ -229,7 +229,7 @@ def next_hours(
         )  # fmt: skip
     offered = [candidate for candidate in candidates if candidate.name in present.partition_of]
     spread = float(np.median(known.times.high_s / np.maximum(known.times.mid_s, 1e-3)))
-    listed = replace(policy, list_queues=False)
+    listed = policy.model_copy(update={"list_queues": False})
 
     def placing(drawn: Trace) -> Decided:
         factor = drawn.runtime_s / np.maximum(known.times.mid_s, 1e-3)

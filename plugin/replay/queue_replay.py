@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -68,7 +68,7 @@ def live_replays(
                     "--policy places jobs on the site's candidates", hint="give --site"
                 )
             OBJECTIVES.load(policy)
-            asked = replace(site.policy, objective=policy)
+            asked = site.policy.model_copy(update={"objective": policy})
             there = next_hours(present, settings, known, policy=asked, candidates=candidates)
             replays.append((f"{name}, {policy}", there))
     return Live(present, known, replays)

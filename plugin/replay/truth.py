@@ -277,7 +277,8 @@ def _replayed(
     candidates = variant.site_cluster.candidates
     true, predictions = truth.drawn(candidates, seed)
     decided = Decided(
-        candidates, variant.site_cluster.partition_of, replace(variant.policy, list_queues=True),
+        candidates, variant.site_cluster.partition_of,
+        variant.policy.model_copy(update={"list_queues": True}),
         predictions, trace=true, cluster=cluster, forgiving=True,
     )  # fmt: skip
     replayed = replay(true, cluster, variant.settings, decided)

@@ -13,6 +13,7 @@ from berth.pilot.documents import Document
 from berth.pilot.errors import UsageError
 from berth.pilot.profile import Name, NonNegative, Positive, Target
 from berth.pilot.units import parse_bytes, parse_duration_s
+from berth.policies.values import Translation
 
 Text = Annotated[str, Field(min_length=1, max_length=256)]
 Names = tuple[Text, ...]
@@ -55,36 +56,6 @@ class PlatformTable(Document):
     )
     power_w: Positive | None = Field(None, description="typical power under load, in watts")
     idle_power_w: NonNegative | None = Field(None, description="power without a job, in watts")
-
-
-class TranslationTable(Document):
-    """`[candidates.translation]`: how a job's request becomes a request at this candidate."""
-
-    gpus: int = Field(
-        0, ge=0, le=100_000, description="fewest GPUs or slices for a request that names none"
-    )
-    tasks_per_gpu: int | None = Field(
-        None, ge=1, le=1_000_000, description="one GPU for each so many tasks of such a request"
-    )
-    cpus_per_gpu: int | None = Field(
-        None,
-        ge=1,
-        le=100_000,
-        description="cores for each GPU, where the shape may change; none: as asked",
-    )
-    keep_tasks: bool | None = Field(
-        None,
-        description="true: tasks and their cores stay as asked; false: such a request gets "
-        "one task a GPU, unless its script names its own numbers; absent: only "
-        "for workloads added with `--follows-shape`",
-    )
-    max_nodes: int | None = Field(None, ge=1, description="requests that need more do not fit")
-    max_cores: int | None = Field(None, ge=1, description="requests for more cores do not fit")
-    keep_memory: bool = Field(
-        True,
-        description="keep the memory in all that was asked; false: ask for the predicted upper "
-        "bound (CPU candidates)",
-    )
 
 
 class SlicesTable(Document):
@@ -189,8 +160,8 @@ class CandidateTable(Document):
     users: Names | None = Field(None, description="only these users; default: all")
     accounts: Names | None = Field(None, description="only these accounts; default: all")
     qos: Names | None = Field(None, description="only these QOS; default: all")
-    translation: TranslationTable = Field(
-        default_factory=TranslationTable, description="see `[candidates.translation]`"
+    translation: Translation = Field(
+        default_factory=Translation, description="see `[candidates.translation]`"
     )
     slices: SlicesTable | None = Field(
         None,

@@ -19,7 +19,7 @@ from berth.plugin.site.document import EnergyTable, SiteDocument
 from berth.plugin.site.energy import powers
 from berth.plugin.site.schedulers import SchedulerTraits
 from berth.policies.carbon import Intensity
-from berth.policies.values import Candidate, Translation
+from berth.policies.values import Candidate
 from berth.predictor.hardware.mig.geometry import SliceProfile
 from berth.predictor.hardware.mig.slices import (
     MARK,
@@ -190,7 +190,7 @@ def _candidate(
         queue=table.partition,
         constraint=table.constraint,
         gres=table.gres,
-        translation=Translation(**table.translation.model_dump()),
+        translation=table.translation,
         cores_per_node=cores,
         memory_bytes_per_node=table.memory_per_node
         if table.memory_per_node is not None or platform.is_gpu

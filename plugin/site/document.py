@@ -7,9 +7,10 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import AliasChoices, Field, field_validator
+from pydantic import AliasChoices, BeforeValidator, Field, field_validator
 
 from berth.pilot.documents import Document
 from berth.pilot.errors import UsageError
@@ -19,11 +20,20 @@ from berth.plugin.site.candidate_tables import CandidateTable, Names, PlatformTa
 from berth.plugin.site.programs import FIELDS, compiled_by_re2
 from berth.plugin.site.schedulers import DEFAULT, SCHEDULER_TRAITS
 from berth.policies.codes import Code
-from berth.policies.objectives import OBJECTIVES
-from berth.policies.settings import SliceAim, UntypedGpus
+from berth.policies.settings import FitSettings, GateSettings, PolicyTable
 from berth.policies.values import Mode
 
 SITE_SCHEMA = "berth.site/1"
+
+
+def _path(value: Any) -> Path:
+    if not isinstance(value, str | Path) or not str(value):
+        raise ValueError("needs the path of a file, in quotes")
+    return Path(value)
+
+
+FilePath = Annotated[Path, BeforeValidator(_path)]
+"""A path; a relative one is taken relative to the site file."""
 
 
 def _registered(registry: Registry[Any], name: str) -> str:
@@ -67,138 +77,6 @@ class SiteTable(Document):
         return _registered(SCHEDULER_TRAITS, value)
 
 
-class WeightsTable(Document):
-    """`[policy.weights]`: weights of the objective `balanced`, and `wait`."""
-
-    time: NonNegative = Field(1.0, description="exponent of the time, objective balanced")
-    cost: NonNegative = Field(1.0, description="exponent of the cost, objective balanced")
-    energy: NonNegative = Field(0.0, description="exponent of the energy, objective balanced")
-    wait: NonNegative = Field(
-        1.0, description="seconds that one second of expected waiting counts as; 0: ignored"
-    )
-
-
-class PolicyTable(Document):
-    """`[policy]`: how a place is chosen for a job."""
-
-    objective: Name = Field(
-        "fastest",
-        description="[what the chosen place is best at](policies.md): `fastest`, `earliest`, "
-        "`cheapest`, `least-energy`, `least-carbon`, `balanced`, `throughput-fair`, `deadline`, or "
-        "one that [another package](extending.md) brings",
-    )
-    allow_prior: bool = Field(
-        False, description="act on predictions for platforms without any calibration data"
-    )
-    may_raise_time_limit: bool = Field(
-        False,
-        description="raise a job's time limit (within the partition's) to the upper predicted time",
-    )
-    time_margin: float = Field(
-        1.0, ge=1, le=100, description="upper predicted time x this must fit the time limit"
-    )
-    max_interval_ratio: float = Field(
-        30.0,
-        gt=1,
-        description="act only where upper / lower end of the comparison with other places is at "
-        "most this",
-    )
-    alike_within: float = Field(
-        1.25,
-        ge=1,
-        le=10,
-        description="Slurm: where several places are nearly equally good (predicted finish "
-        "within this factor of the best, overlapping intervals, same changes of "
-        "the job), the job gets all of them as a list of partitions and starts "
-        "where it can first; 1: never",
-    )
-    stale_after_s: Positive = Field(
-        120.0, description="age in seconds from which a candidate's state is not trusted"
-    )
-    slices: SliceAim = Field(
-        SliceAim.SMALLEST,
-        description="which MIG slice of a GPU model the objective may choose: the "
-        "`smallest` that will do, `throughput` (most predicted work for its "
-        "part of the GPU), or `objective`: any",
-    )
-    untyped_gpus: UntypedGpus = Field(
-        UntypedGpus.TYPE,
-        description="jobs with `--gres=gpu:1` on nodes with MIG slices: `type` (Berth names "
-        "the slice that it chooses) or `leave` (Berth sends none there)",
-    )
-    deadline_limits: Positive | None = Field(
-        None,
-        description="objective `deadline`: a job without a deadline of its own gets one of "
-        "so many times its time limit; default: none",
-    )
-    control: float = Field(
-        0.0,
-        ge=0,
-        lt=1,
-        description="share of the jobs that Berth would change, drawn at random, which are left as "
-        "written instead: `berth jobs gain` compares them with the changed jobs; 0: none "
-        "(mode `enforce`; in mode `shadow` every job is left as written)",
-    )
-    weights: WeightsTable = Field(
-        default_factory=WeightsTable, description="see `[policy.weights]`"
-    )
-
-    @field_validator("objective")
-    @classmethod
-    def _known(cls, value: str) -> str:
-        return _registered(OBJECTIVES, value)
-
-
-class FitTable(Document):
-    """`[fit]`: jobs of which no time is predicted well enough get every partition that they fit."""
-
-    mode: Mode = Field(
-        Mode.ENFORCE,
-        description="such jobs get the list of partitions where they fit as written: `off`; "
-        "`shadow` and `advise`: only to that extent; `enforce`: as far as the site's `mode` says",
-    )
-    unnamed_partition: bool = Field(
-        False,
-        validation_alias=AliasChoices("unnamed_partition", "unnamed_queue"),
-        description="also jobs that name no partition at all, not only those of the auto partition",
-    )
-
-
-class GateTable(Document):
-    """`[gate]`: what a moved job may lose against the partition where it was submitted."""
-
-    bill_factor: float = Field(
-        1.0,
-        ge=1,
-        le=1_000,
-        description="most times that the job may be billed (`TRESBillingWeights`, else CPUs), for "
-        "its predicted time where that is known",
-    )
-    shorter_limit: bool = Field(
-        False, description="jobs without a time limit may get a partition's shorter one"
-    )
-    preemptible: bool = Field(
-        False,
-        description="other jobs may interrupt it (`PriorityTier` with `PreemptMode`, `Preempt` of "
-        "a QOS), unless it says `--no-requeue`",
-    )
-    lower_priority: bool = Field(False, description="a lower `PriorityTier`")
-    shared_cores: bool = Field(
-        False, description="nodes or cores shared with other jobs (`OverSubscribe=FORCE`)"
-    )
-    whole_nodes: bool = Field(
-        False,
-        description="whole nodes for a job that asked for parts (`OverSubscribe=EXCLUSIVE`)",
-    )
-    hardware_threads: bool = Field(
-        False, description="hardware threads instead of cores, so that it gets fewer cores"
-    )
-    less_memory: bool = Field(False, description="less memory by default")
-    added_gpus: bool = Field(
-        True, description="GPUs for a job that asks for none, where they are predicted to be best"
-    )
-
-
 class EnergyTable(Document):
     """`[energy]`: the power that jobs draw, and the emissions of the site's electricity."""
 
@@ -219,12 +97,14 @@ class EnergyTable(Document):
     )
 
 
-class DaemonTable(Document):
+class DaemonSettings(Document):
     """`[daemon]`: paths, users and limits of the daemon that answers the scheduler."""
 
-    socket: Text = Field("/run/berth/berth.sock", description="Unix socket of `berth serve`")
-    user_socket: Text = Field(
-        "/run/berth-users/berth.sock",
+    socket: FilePath = Field(
+        Path("/run/berth/berth.sock"), description="Unix socket of `berth serve`"
+    )
+    user_socket: FilePath = Field(
+        Path("/run/berth-users/berth.sock"),
         description="Unix socket of `berth serve --users`, where users add and list workloads",
     )
     admins: Names = Field(
@@ -246,17 +126,16 @@ class DaemonTable(Document):
     deadline_ms: int = Field(
         50, ge=1, le=1000, description="most milliseconds one submission waits for Berth"
     )
-    kill_switch: Text = Field(
-        "/etc/berth/off", description="while this file exists, every job is left alone"
+    kill_switch: FilePath = Field(
+        Path("/etc/berth/off"), description="while this file exists, every job is left alone"
     )
-    ruled_out: Text = Field(
-        "/var/lib/berth-putback/ruled-out.json",
+    ruled_out: FilePath = Field(
+        Path("/var/lib/berth-putback/ruled-out.json"),
         description="places that jobs were put back from (`berth site slurm putback` writes it, "
         "the daemon keeps such jobs away)",
     )
-    scheduler_users: Names | None = Field(
-        None,
-        min_length=1,
+    scheduler_users: Annotated[Names, Field(min_length=1)] = Field(
+        (),
         description="users that may ask the daemon (checked by SO_PEERCRED); default: the one that "
         "bears the scheduler's name",
     )
@@ -274,6 +153,11 @@ class DaemonTable(Document):
         3, ge=1, le=1000, description="failures in a row after which the filter stops asking"
     )
     breaker_open_s: Positive = Field(30.0, description="seconds for which it then does not ask")
+
+    @property
+    def open_sharing(self) -> bool:
+        """Return whether a user's workload may serve all users without an admin's approval."""
+        return self.sharing == "open"
 
 
 class PredictorTable(Document):
@@ -476,10 +360,10 @@ class SiteDocument(Document, extra="allow"):
     )
     site: SiteTable = Field(default_factory=SiteTable, description="see `[site]`")
     policy: PolicyTable = Field(default_factory=PolicyTable, description="see `[policy]`")
-    fit: FitTable = Field(default_factory=FitTable, description="see `[fit]`")
-    gate: GateTable = Field(default_factory=GateTable, description="see `[gate]`")
+    fit: FitSettings = Field(default_factory=FitSettings, description="see `[fit]`")
+    gate: GateSettings = Field(default_factory=GateSettings, description="see `[gate]`")
     energy: EnergyTable = Field(default_factory=EnergyTable, description="see `[energy]`")
-    daemon: DaemonTable = Field(default_factory=DaemonTable, description="see `[daemon]`")
+    daemon: DaemonSettings = Field(default_factory=DaemonSettings, description="see `[daemon]`")
     predictor: PredictorTable = Field(
         default_factory=PredictorTable, description="see `[predictor]`"
     )

@@ -10,6 +10,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from berth.pilot.document_errors import unknown_key
 from berth.pilot.documents import Document, read_json, read_toml
@@ -17,16 +18,16 @@ from berth.pilot.errors import BerthError, DocumentError, UsageError
 from berth.pilot.platform import Platform
 from berth.plugin.site.candidate_tables import PlatformTable
 from berth.plugin.site.candidates import candidates_of, platform_named, unknown_platform
-from berth.plugin.site.document import DaemonTable, FitTable, GateTable, PolicyTable, SiteDocument
+from berth.plugin.site.document import DaemonSettings, SiteDocument
 from berth.plugin.site.energy import intensity
 from berth.plugin.site.programs import FIELDS, ProgramRules, compiled_by_re2, rule
 from berth.plugin.site.schedulers import SCHEDULER_TRAITS, SchedulerTraits, own_table
-from berth.plugin.site.site import DaemonSettings, Site
+from berth.plugin.site.site import Site
 from berth.plugin.site.speed import with_speed_ranks
 from berth.policies import digest
 from berth.policies.objectives import OBJECTIVES
-from berth.policies.settings import FitSettings, GateSettings, PolicySettings, Weights
-from berth.policies.values import Candidate, Mode
+from berth.policies.settings import PolicySettings
+from berth.policies.values import Candidate
 from berth.predictor.hardware import platforms as known_platforms
 
 DEMO_FILE = Path(__file__).with_name("demo.toml")
@@ -60,7 +61,12 @@ def build_site(document: SiteDocument, path: Path) -> Site:
     used = {c.platform for c in candidates} | ({reference} if reference else set())
     _check_auto(document, auto, path)
     used_platforms = {name: platforms[name] for name in sorted(used)}
-    policy = _policy(document.policy, document.fit, document.gate, scheduler)
+    policy = PolicySettings(
+        list_queues=scheduler.lists_queues,
+        fit=document.fit,
+        gate=document.gate,
+        **dict(document.policy),
+    )
     _check_objective(policy, candidates, path)
     return Site(
         source=str(path),
@@ -79,7 +85,6 @@ def build_site(document: SiteDocument, path: Path) -> Site:
         reference_queue=document.site.reference_partition,
         auto_queue=auto,
         policy=policy,
-        fit_mode=document.fit.mode,
         daemon=_daemon(document.daemon, scheduler, path),
         coverage=document.coverage,
         show=document.messages.show,
@@ -133,7 +138,7 @@ def _scheduler_settings(
     return None
 
 
-def _beside(path: Path, text: str) -> Path:
+def _beside(path: Path, text: str | Path) -> Path:
     """Return ``text`` as a path; a relative path is taken relative to the site file."""
     return path.absolute().parent / text
 
@@ -200,26 +205,13 @@ def _check_auto(document: SiteDocument, auto: str | None, path: Path) -> None:
             )
 
 
-def _daemon(table: DaemonTable, scheduler: type[SchedulerTraits], path: Path) -> DaemonSettings:
-    settings = table.model_dump(exclude={"sharing"})
-    for name in ("socket", "user_socket", "kill_switch", "ruled_out"):
-        settings[name] = _beside(path, settings[name])
-    settings["scheduler_users"] = (
+def _daemon(table: DaemonSettings, scheduler: type[SchedulerTraits], path: Path) -> DaemonSettings:
+    paths = ("socket", "user_socket", "kill_switch", "ruled_out")
+    changes: dict[str, Any] = {name: _beside(path, getattr(table, name)) for name in paths}
+    changes["scheduler_users"] = (
         table.scheduler_users or scheduler.daemon_users or (scheduler.name,)
     )
-    return DaemonSettings(open_sharing=table.sharing == "open", **settings)
-
-
-def _policy(
-    table: PolicyTable, fit: FitTable, gate: GateTable, scheduler: type[SchedulerTraits]
-) -> PolicySettings:
-    return PolicySettings(
-        list_queues=scheduler.lists_queues,
-        weights=Weights(**table.weights.model_dump()),
-        fit=FitSettings(fit.mode is not Mode.OFF, fit.unnamed_partition),
-        gate=GateSettings(**gate.model_dump()),
-        **table.model_dump(exclude={"weights"}),
-    )
+    return table.model_copy(update=changes)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ from berth.pilot.documents import Document
 from berth.pilot.platform import Platform
 from berth.plugin.site.document import (
     Coverage,
+    DaemonSettings,
     LearningTable,
     RightSizing,
     Show,
@@ -18,28 +19,6 @@ from berth.plugin.site.document import (
 from berth.plugin.site.programs import ProgramRules
 from berth.policies.settings import PolicySettings
 from berth.policies.values import Candidate, Mode
-
-
-@dataclass(frozen=True, slots=True)
-class DaemonSettings:
-    """The daemon's paths, users, intervals and limits."""
-
-    socket: Path
-    user_socket: Path
-    admins: tuple[str, ...]
-    open_sharing: bool
-    """Whether a user's workload may serve all users without an admin's approval."""
-    workloads_per_user: int
-    store: str
-    deadline_ms: int
-    kill_switch: Path
-    scheduler_users: tuple[str, ...]
-    state_refresh_s: float
-    outcomes_refresh_s: float
-    waits_refresh_s: float
-    breaker_failures: int
-    breaker_open_s: float
-    ruled_out: Path
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,8 +43,6 @@ class Site:
     platforms: Mapping[str, Platform]
     """Platforms of the candidates and the reference, with the site's prices."""
     candidates: tuple[Candidate, ...]
-    fit_mode: Mode
-    """The strongest mode for jobs that are placed by fit alone."""
     bundles: tuple[Path, ...]
     """Folders of bundles that replace shipped ones."""
     learning: LearningTable

@@ -141,8 +141,7 @@ def settings_with(policy: PolicySettings, values: Values) -> PolicySettings:
     values = {name: value for name, value in values.items() if not PARAMETERS[name].sliced}
     own = {name: value for name, value in values.items() if "." not in name}
     weights = {name.partition(".")[2]: v for name, v in values.items() if "." in name}
-    changed = replace(policy, **own)  # type: ignore[arg-type]
-    return replace(changed, weights=replace(changed.weights, **weights))  # type: ignore[arg-type]
+    return policy.model_copy(update={**own, "weights": policy.weights.model_copy(update=weights)})
 
 
 def matters(parameter: Parameter, objective: str) -> bool:

@@ -121,7 +121,9 @@ class TraceReplayer:
         if part not in self.parts:
             self.parts[part] = self._jobs_of(part)
         jobs = self.parts[part]
-        alike = replace(policy, objective="", weights=Weights(), alike_within=1.0)
+        alike = policy.model_copy(
+            update={"objective": "", "weights": Weights(), "alike_within": 1.0}
+        )
         kept = ASSESSED_KEPT // len(self.candidates)
         placed = Decided(
             self.candidates, self.partition_of, policy, jobs.predictions,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from berth.policies import (
@@ -193,7 +193,7 @@ def decided(
 ) -> Decision:
     """The decision for Ada's job, all candidates up and idle; ``changes`` of the settings."""
     now = states(*candidates) if now is None else now
-    policy = replace(settings, **changes)
+    policy = settings.model_copy(update=changes)
     return decide(asked or request(), candidates, now, predicted, policy, now_s=now_s)
 
 

@@ -23,7 +23,7 @@ from berth.predictor.core.prediction import (
     PredictionCurve,
 )
 
-SETTINGS = PolicySettings(list_queues=True, fit=FitSettings(on=True))
+SETTINGS = PolicySettings(list_queues=True, fit=FitSettings())
 OLD = cpu("old", platform="haswell", speed_rank=1)
 NEW = cpu("new", platform="genoa")
 

@@ -29,7 +29,7 @@ from berth.policies.settings import FitSettings, UntypedGpus
 from berth.policies.values import DefaultMemory, Needs, QueueBounds
 from berth.predictor.core.prediction import Basis
 
-FIT = PolicySettings(list_queues=True, fit=FitSettings(on=True))
+FIT = PolicySettings(list_queues=True, fit=FitSettings())
 NEW = cpu("new", cores_per_node=64, memory_bytes_per_node=192 * GIB, features=("avx512",))
 OLD = cpu("old", speed_rank=1, features=("avx2",))
 BIG = cpu("big", memory_bytes_per_node=1500 * GIB, nodes=1, speed_rank=2)
@@ -90,7 +90,7 @@ def test_only_jobs_that_let_berth_choose_and_only_where_the_site_wants_it() -> N
     assert queues(unknown(), settings=PolicySettings(list_queues=True)) is None
     unnamed = unknown(queue=None, wants_placement=False)
     assert queues(unnamed) is None
-    everybody = replace(FIT, fit=FitSettings(on=True, unnamed_queue=True))
+    everybody = FIT.model_copy(update={"fit": FitSettings(unnamed_partition=True)})
     assert queues(unnamed, settings=everybody) == "new,old,big"
 
 
@@ -134,7 +134,7 @@ def test_a_queue_with_two_kinds_is_as_fast_as_its_slower_kind_and_gets_no_constr
 def test_a_job_for_any_gpu_gets_a_slice_only_where_all_gpus_are_such_slices(
     types: tuple[str, ...], gpus: int, untyped_gpus: UntypedGpus, expected: str | None
 ) -> None:
-    settings = replace(FIT, untyped_gpus=untyped_gpus)
+    settings = FIT.model_copy(update={"untyped_gpus": untyped_gpus})
     here = states(SLICE, gpu_types=types)
     asked = unknown(gres=f"gpu:{gpus}", gpus=gpus)
     assert queues(asked, SLICE, now=here, settings=settings) == expected
@@ -150,7 +150,7 @@ def test_cores_of_gpu_nodes_are_the_last_resort() -> None:
 
 
 def test_a_scheduler_without_lists_gets_the_first_queue_and_is_told_there_are_more() -> None:
-    decision = fitted(unknown(), settings=replace(FIT, list_queues=False))
+    decision = fitted(unknown(), settings=FIT.model_copy(update={"list_queues": False}))
     assert decision.edit is not None
     assert (decision.edit.queue, decision.code) == ("new", "fits")
 
@@ -233,7 +233,10 @@ def test_a_predicted_place_does_not_remove_places_of_which_nothing_is_predicted(
     places = (replace(OLD, speed_rank=old_rank), NEW, BIG, GPU)
     known = forecast(curve("old", 800.0))
     decision = decided(
-        unknown(workload="lu"), places, known, settings=replace(FIT, objective=objective)
+        unknown(workload="lu"),
+        places,
+        known,
+        settings=FIT.model_copy(update={"objective": objective}),
     )
     assert decision.edit is not None
     assert (decision.chosen, decision.edit.queue, decision.code) == ("old", expected, "placed")

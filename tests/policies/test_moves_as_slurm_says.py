@@ -83,7 +83,7 @@ def asked(
     described = Job(**{"workload": workload, **fields})
     own = own_queues_of(facts, candidates)
     ask = request(described, choice(described), auto_queue="auto", own_queues=own)
-    settings = PolicySettings(list_queues=True, fit=FitSettings(on=True, unnamed_queue=True))
+    settings = PolicySettings(list_queues=True, fit=FitSettings(unnamed_partition=True))
     return decide(ask, candidates, states_of(facts, candidates), known, settings, now_s=NOW_S)
 
 

@@ -39,7 +39,7 @@ KNOWN = (
 DECIDERS = tuple(
     Decider(
         PLACES,
-        PolicySettings(list_queues=True, fit=FitSettings(on=True), objective=objective),
+        PolicySettings(list_queues=True, fit=FitSettings(), objective=objective),
         explains=False,
     )
     for objective in ("fastest", "cheapest")

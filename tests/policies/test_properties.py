@@ -240,7 +240,7 @@ def test_readings_one_after_another_decide_as_each_would_alone(
     readings: list[dict[str, dict[str, object]]],
 ) -> None:
     candidates, predicted = there
-    settings = replace(settings, weights=weights, list_queues=lists)
+    settings = settings.model_copy(update={"weights": weights, "list_queues": lists})
     decider = Decider(candidates, settings)
     for number, changed in enumerate([{}, *readings, {}, {}]):
         now_s = NOW_S + 100.0 * number

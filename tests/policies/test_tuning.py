@@ -67,7 +67,7 @@ class Turned(StandIn):
     def replay(self, policy: PolicySettings, part: Part) -> Figures:
         """See TraceReplayer."""
         early, later = (
-            StandIn.replay(self, replace(policy, weights=Weights(wait=wait)), part)
+            StandIn.replay(self, policy.model_copy(update={"weights": Weights(wait=wait)}), part)
             for wait in (policy.weights.wait, policy.weights.wait + 2.0)
         )
         is_test = early.submit_s >= TEST.begin_s
@@ -270,7 +270,7 @@ def test_values_and_settings_go_both_ways() -> None:
     values = values_of(TODAY, PARAMETERS.values())
     assert values["weights.wait"] == 0.2
     assert "weights.cost" not in values  # fastest does not look at it
-    assert settings_with(TODAY, values) == replace(TODAY)
+    assert settings_with(TODAY, values) == TODAY
     other = settings_with(TODAY, {"objective": "balanced", "weights.cost": 2.0, "time_margin": 1.5})
     assert (other.objective, other.weights.cost, other.weights.wait) == ("balanced", 2.0, 0.2)
     with pytest.raises(UsageError, match="there is no parameter 'weight'"):
@@ -331,7 +331,7 @@ def test_an_effect_on_the_training_weeks_alone_is_no_reason_for_a_line() -> None
 
     class LuckyList(StandIn):
         def replay(self, policy: PolicySettings, part: Part) -> Figures:
-            figures = super().replay(replace(policy, alike_within=1.5), part)
+            figures = super().replay(policy.model_copy(update={"alike_within": 1.5}), part)
             is_lucky = policy.alike_within != 1.5 and figures.submit_s < TEST.begin_s
             return replace(figures, wait_s=figures.wait_s * np.where(is_lucky, 2.0, 0.99))
 

@@ -178,7 +178,7 @@ def test_every_way_to_a_decision_passes_the_gate(known: bool) -> None:
     """As the best place, on a list beside it, and on a list by fit."""
     places = (CPU, cpu("alike", platform="cpu"), OLD)
     now = states(*places)
-    settings = PolicySettings(list_queues=True, fit=FitSettings(on=True))
+    settings = PolicySettings(list_queues=True, fit=FitSettings())
     job = submitted(workload="lu" if known else None)
     predicted = PREDICTED if known else None
     free = decided(job, places, predicted, now=now, settings=settings)
@@ -244,7 +244,7 @@ def test_a_job_that_can_run_nowhere_as_written_is_told_so() -> None:
 
 def test_a_last_resort_is_for_jobs_that_cannot_start_where_they_are() -> None:
     """A job that its own queue takes is not sent to GPU nodes; one that it does not take is."""
-    settings = PolicySettings(list_queues=True, fit=FitSettings(on=True))
+    settings = PolicySettings(list_queues=True, fit=FitSettings())
     host = replace(GPU, memory_bytes_per_node=512 * GIB)
     now = states(CPU, GPU) | {"cpu": state(bounds=SAFE)}
     job = staying("cpu", workload=None)
@@ -256,7 +256,7 @@ def test_a_last_resort_is_for_jobs_that_cannot_start_where_they_are() -> None:
 
 
 def test_an_unknown_job_stays_where_the_scheduler_takes_no_lists() -> None:
-    settings = PolicySettings(fit=FitSettings(on=True))
+    settings = PolicySettings(fit=FitSettings())
     assert decided(staying("old", workload=None), (CPU, OLD), None, settings=settings).edit is None
     nowhere = submitted(workload=None, own={"places": ()})
     assert decided(nowhere, (CPU, OLD), None, settings=settings).edit is not None

@@ -271,4 +271,4 @@ def _variants(options: Options, place: SiteCluster, jobs: Trace) -> list[Variant
 def _objective(place: SiteCluster, name: str) -> PolicySettings:
     OBJECTIVES.load(name)
     before = PolicySettings() if place.site is None else place.site.policy
-    return replace(before, objective=name)
+    return before.model_copy(update={"objective": name})

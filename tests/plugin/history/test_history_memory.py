@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -92,7 +91,7 @@ def decided(forecast: Forecast, *places: Candidate, gpus: int = 1) -> Decision:
         workload="infer",
     )
     there = {one.name: present for one in places}
-    settings = replace(PolicySettings(), strict=False)
+    settings = PolicySettings(strict=False)
     return decide(request, places, there, forecast, settings, now_s=NOW_S)
 
 
