@@ -386,7 +386,7 @@ class Candidate:
     constraint: str | None = None
     gres: str | None = None
     """GPU resource type as the scheduler names it, for example ``gpu:h200``, without a count."""
-    translation: Translation = Translation()
+    translation: Translation = Translation()  # noqa: RUF009 - frozen
     cores_per_node: int = 1
     memory_bytes_per_node: int | None = None
     gpus_per_node: int = 0

@@ -26,10 +26,10 @@ from berth.policies.values import Mode
 SITE_SCHEMA = "berth.site/1"
 
 
-def _path(value: Any) -> Path:
-    if not isinstance(value, str | Path) or not str(value):
-        raise ValueError("needs the path of a file, in quotes")
-    return Path(value)
+def _path(value: Any) -> Any:
+    if value == "":
+        raise ValueError("needs the path of a file")
+    return value
 
 
 FilePath = Annotated[Path, BeforeValidator(_path)]

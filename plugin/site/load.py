@@ -190,7 +190,9 @@ def _check_objective(policy: PolicySettings, candidates: tuple[Candidate, ...], 
     try:
         OBJECTIVES.load(policy.objective).of(policy, sorted(candidates, key=lambda c: c.name))
     except UsageError as error:
-        raise DocumentError(path, error.message, key="policy.objective", hint=error.hint) from None
+        raise DocumentError(
+            path, f"{error.message}; {error.hint}", key="policy.objective"
+        ) from None
 
 
 def _check_auto(document: SiteDocument, auto: str | None, path: Path) -> None:

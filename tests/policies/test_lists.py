@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from policy_builders import CPU, cpu, curve, decided, forecast, state, states
 
 from berth.policies import PolicySettings
@@ -37,14 +35,14 @@ def test_places_that_need_other_changes_or_a_scheduler_without_lists_are_not_lis
     for places, settings in (
         ((CPU, marked), LISTS),
         (PLACES, PolicySettings()),
-        (PLACES, replace(LISTS, alike_within=1.0)),
+        (PLACES, LISTS.model_copy(update={"alike_within": 1.0})),
     ):
         edit = decided(None, places, twins(880.0), settings=settings).edit
         assert edit.queue == "cpu"
 
 
 def test_guesses_are_never_listed_beside_a_prediction() -> None:
-    loose = replace(LISTS, strict=False)
+    loose = LISTS.model_copy(update={"strict": False})
     predicted = forecast(
         curve("cpu", 800.0, factor=1.5),
         curve("other", 800.0, factor=1.5, abstained="unlike any seen"),

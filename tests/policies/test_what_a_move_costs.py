@@ -96,7 +96,7 @@ def test_whole_nodes_are_for_jobs_that_ask_for_them_and_are_billed_as_such() -> 
     assert loss(asks, forced) == "shared-cores"  # Slurm ignores --exclusive there
     allowed = GateSettings(whole_nodes=True, bill_factor=4.0)
     assert loss(submitted(), whole, allowed) is None
-    assert loss(submitted(), whole, replace(allowed, bill_factor=3.9)) == "bills-more"
+    assert loss(submitted(), whole, allowed.model_copy(update={"bill_factor": 3.9})) == "bills-more"
 
 
 def test_a_job_that_must_not_start_again_is_never_where_others_interrupt_it() -> None:
