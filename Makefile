@@ -11,7 +11,7 @@ CHAOS := tests/chaos:tests/support:tests/slurm:tests/flux
 
 .PHONY: help venv tools emulators slurm flux-python clients deep browser demo test test-quick coverage mutation guards lint typecheck sizes audit \
   gate gate-full bench schemas screenshots site differential test-flux differential-flux matrix machines \
-  mig-sweep simulate soak soak-hour chaos fresh-site replay-fidelity fuzz fuzz-models packages packages-check lock \
+  mig-sweep simulate soak chaos fresh-site replay-fidelity fuzz fuzz-models packages packages-check lock \
   lowest newest-python optional nightly clean
 
 help:  ## list the targets
@@ -129,7 +129,7 @@ differential: venv tools slurm  ## 5,000 random jobs with and without Berth on r
 
 test-flux: venv flux-python  ## every test on a real Flux; fails where no `flux` is on PATH, or a test is skipped
 	@command -v flux || { echo 'NOT TESTED: no `flux` on PATH; build flux-core and add it' >&2; exit 1; }
-	BERTH_NO_SKIPS=1 BERTH_CHAOS=1 $(PYTEST) -rs tests/flux tests/scheduler tests/chaos/test_chaos_on_flux.py
+	BERTH_NO_SKIPS=1 BERTH_CHAOS=1 $(PYTEST) -rs tests/flux tests/scheduler "tests/chaos/test_chaos.py::test_no_rule_is_broken_under_faults[flux]"
 
 differential-flux: venv  ## 2,000 random jobs with and without Berth on real Flux instances, likewise
 	PYTHONPATH=tests/flux:tests/support $(PY) -m flux_differential.run --pairs 2000
@@ -161,7 +161,7 @@ newest-python: venv  ## the wheel without extras under each Python here, then it
 optional: venv slurm  ## the tests that need MPI, other shells, NVRTC or time to themselves: none may be skipped
 	@deploy/system-packages --optional openmpi-bin libopenmpi-dev iproute2 zsh fish systemd
 	$(PY) -m pip install --quiet -e '.[dev,gpu]'
-	BERTH_NO_SKIPS=1 BERTH_CHAOS=1 $(PYTEST) -rs tests/chaos/test_chaos_on_slurm.py tests/plugin/test_completion.py \
+	BERTH_NO_SKIPS=1 BERTH_CHAOS=1 $(PYTEST) -rs "tests/chaos/test_chaos.py::test_no_rule_is_broken_under_faults[slurm]" tests/plugin/test_completion.py \
 	  tests/plugin/test_service_unit.py tests/pilot/test_gpu_bench.py tests/pilot/measure/test_network_links.py
 
 matrix: venv  ## the cases of the promise and 1,000 random pairs under the Slurms of Debian 13 and sid (as root)
@@ -184,9 +184,6 @@ simulate: venv  ## 1,000,000 submissions with faults at every call; SEED= and CO
 
 soak: venv  ## 24 hours of submissions on a simulated clock: nothing may grow; HOURS=
 	PYTHONPATH=tests/simulation:tests/support PYTHONHASHSEED=0 $(PY) -m simulator.soak --hours $(or $(HOURS),24)
-
-soak-hour: venv  ## an hour of submissions to a real daemon: nothing may grow; MINUTES=, RATE=
-	$(PY) benchmarks/soak.py --minutes $(or $(MINUTES),60) --rate $(or $(RATE),8)
 
 chaos: venv slurm  ## faults on a real Slurm and Flux while jobs come in; SECONDS=, SEED=, ON=slurm
 	@deploy/system-packages --optional gcc

@@ -23,7 +23,6 @@ def median_ms(*command: str | Path) -> float:
 
 
 def main() -> None:
-    """Print the table."""
     berth = Path(sys.executable).parent / "berth"
     bare = median_ms(sys.executable, "-c", "pass")
     shown = median_ms(berth, "--help")

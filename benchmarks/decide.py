@@ -126,7 +126,6 @@ def of_unknown_programs(count: int) -> Forecast:
 
 
 def measure(call: Callable[[int], object], repeats: int) -> list[float]:
-    """Microseconds of each call."""
     found = []
     for i in range(repeats):
         start = time.perf_counter_ns()
@@ -158,7 +157,6 @@ TraceFunction = Callable[[FrameType, str, object], "TraceFunction"]
 
 
 def main() -> None:
-    """Print the table."""
     places = candidates()
     now = 1_000_000.0
     states = {c.name: CandidateState(True, 512, 32, 3, now - 5, 16) for c in places}

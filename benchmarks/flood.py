@@ -47,7 +47,6 @@ def decided_s(path: Path) -> float | None:
 
 
 def row(name: str, path: Path, submissions: int) -> dict[str, object]:
-    """Measure and print one row."""
     found = [decided_s(path) for _ in range(submissions)]
     took = [one for one in found if one is not None]
     made: dict[str, object] = {
@@ -67,7 +66,6 @@ def row(name: str, path: Path, submissions: int) -> dict[str, object]:
 
 
 def main() -> None:
-    """Run it."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--connections", type=int, default=1_000)
     parser.add_argument("--submissions", type=int, default=400)

@@ -189,7 +189,6 @@ def under_fire(bench: Bench, count: int) -> tuple[Verdict, int, float, float]:
 
 
 def measure(rounds: int, count: int, submissions: int, pairs: int) -> dict[str, Any]:
-    """Everything, as plain data."""
     with flux_harbour() as harbour, live_flux(frobnicators()) as flux:
         harbour.uri = flux.uri
         harbour.write_site(refresh_s=REFRESH_S)

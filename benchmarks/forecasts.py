@@ -23,7 +23,6 @@ RUNS = 5
 
 
 def main() -> None:
-    """Print the table."""
     known, forecaster = platforms.load(), Forecaster()
     print(f"on {len(known)} platforms    median       best")
     for name, workload in workloads("quartz", "lassen-v100", "H100-80GB").items():

@@ -130,7 +130,6 @@ def _relative(unchanged_s: float, changed_s: float, share: float) -> tuple[float
 
 
 def main() -> None:
-    """Print a row a case."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seeds", type=int, default=20)
     parser.add_argument("--first-seed", type=int, default=0)

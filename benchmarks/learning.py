@@ -120,7 +120,6 @@ def held_kib(pid: int) -> int:
 
 
 def main() -> int:
-    """Print both tables."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--blocks", type=int, default=20)
     blocks = parser.parse_args().blocks

@@ -34,7 +34,6 @@ MODEL = "A100-40GB"
 
 
 def single(first: int, instances: int) -> None:
-    """Random GPUs against brute force over all states."""
     wrong = 0
     planner_s = brute_s = 0.0
     for seed in range(first, first + instances):
@@ -116,7 +115,6 @@ def fleets(jobs: list[Demand]) -> None:
 
 
 def main() -> None:
-    """Print all tables."""
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("--instances", type=int, default=2000)
     options.add_argument("--first", type=int, default=0)

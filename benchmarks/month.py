@@ -44,7 +44,6 @@ LEAST_ANSWERED, MOST_SLOWER, MOST_HOURS, LEAST_GAIN = 0.90, 0.05, 1.02, 0.5
 
 
 def main() -> int:
-    """Print the tables of one period."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--period", choices=PERIODS, default="development")
     parser.add_argument("--ratios", choices=("constant", "varied"))

@@ -169,7 +169,6 @@ def size() -> tuple[float, list[str]]:
 
 
 def main() -> int:
-    """Print the table."""
     reading = argparse.ArgumentParser(description=__doc__)
     reading.add_argument("--size", action="store_true", help="what the extra downloads, only")
     if reading.parse_args().size:

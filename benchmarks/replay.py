@@ -44,7 +44,6 @@ PARTS = ("easy", "conservative", "decider", "synthetic")
 
 
 def ricc(file: Path, jobs: int) -> Trace:
-    """The first jobs of the trace."""
     found = trace_of_jobs(read_swf(lines_of(file), "replay").jobs.values())
     return found.rows(np.arange(min(jobs, len(found))))
 
@@ -128,7 +127,6 @@ def timed(name: str, trace: Trace, backfill: Backfill) -> Replayed:
 
 
 def main() -> None:
-    """Print the table."""
     parser = argparse.ArgumentParser()
     parser.add_argument("trace", type=Path)
     parser.add_argument("--jobs", type=int, default=250_000)

@@ -15,7 +15,7 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 OF_TRACES = ("replay", "tune")
-LONG = ("emulation", "month", "soak")
+LONG = ("emulation", "month")
 COUNTED = ("sizes",)
 """Not measured: counted, by `make sizes`."""
 

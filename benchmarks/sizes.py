@@ -23,7 +23,6 @@ def size(folder: str) -> tuple[int, int]:
 
 
 def main() -> int:
-    """Print the table."""
     sizes = {room: size(room) for room in (*PRODUCT, "lab", "tests", "benchmarks")}
     product = tuple(map(sum, zip(*(sizes[room] for room in PRODUCT), strict=True)))
     rows = [*((room, *sizes[room]) for room in PRODUCT), ("product", *product)]

@@ -145,7 +145,6 @@ def measure(store: Store, url: str, rows: int, folder: Path) -> None:
 
 
 def main() -> None:
-    """Fill, measure, and print a table."""
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("--rows", type=int, default=100_000)
     options.add_argument("--ranked-bytes", type=int, default=200, help="of each decision's ranking")

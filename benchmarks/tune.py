@@ -61,7 +61,6 @@ def write(folder: Path, file: Path, count: int) -> None:
 
 
 def main() -> None:
-    """Print one line."""
     parser = argparse.ArgumentParser()
     parser.add_argument("trace", type=Path)
     parser.add_argument("--jobs", type=int, default=37_000)

@@ -110,7 +110,6 @@ def walks_of_submissions(answered: list[Answered]) -> dict[str, set[tuple[str, s
 
 
 def main() -> None:
-    """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--names", action="store_true", help="Name the functions, too.")
     options = parser.parse_args()

@@ -16,7 +16,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 TARGETS = (
-    "demo", "audit", "simulate", "soak", "soak-hour", "fuzz-models", "fuzz", "mutation", "gate",
+    "demo", "audit", "simulate", "soak", "fuzz-models", "fuzz", "mutation", "gate",
     "lowest", "coverage", "mig-sweep", "chaos", "differential", "test-flux", "differential-flux",
     "fresh-site", "replay-fidelity", "packages-check", "newest-python", "optional", "matrix",
     "machines",

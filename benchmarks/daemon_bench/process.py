@@ -16,7 +16,6 @@ def processor_s(pid: int) -> float:
 
 
 def connected(path: str) -> socket.socket:
-    """A connection to the server."""
     peer = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     peer.connect(path)
     return peer

@@ -17,7 +17,6 @@ PROGRAMS = 7
 
 
 def forecasts() -> list[Forecast]:
-    """One of each program."""
     return [forecast(f"program{n}", cpu_s=600.0 + n) for n in range(PROGRAMS)]
 
 
@@ -28,7 +27,8 @@ def programs_site() -> Iterator[tuple[Harbour, Path]]:
         site.site_file.write_text(site_text(site.folder))
         put(site.store(), *forecasts())
         partitions, nodes = slurm_texts()
-        yield site, fake_slurm(site.folder / "bin", partitions=partitions, nodes=nodes)
+        commands = fake_slurm(site.folder / "bin", partitions=partitions, nodes=nodes)
+        yield site, commands.tools
 
 
 def started(site: Harbour, commands: Path) -> RunningDaemon:

@@ -146,7 +146,6 @@ def _pass(queues: Queues, kind: str, start: Callable[[Job, str], None]) -> None:
 
 
 def own_choice(_: Queues, job: Job) -> Sequence[str]:
-    """The user's own."""
     return (job.queue,)
 
 

@@ -1,4 +1,4 @@
-"""The ``flux`` command as a shell script that answers from files: for what it never says."""
+"""What ``flux`` says, from recorded replies."""
 
 from __future__ import annotations
 
@@ -8,20 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from fake_commands import FakeCommands
 from flux_bench import recorded
-
-_SCRIPT = """#!/bin/sh
-echo "flux $*" >> "{folder}/calls"
-case "$1 $2 $3" in
-  python*state*|python*memory*) name=state;; python*jobs*) name=outcomes;;
-  python*ended*) name=ended;;
-  "job info --original"*) name=original;; "job info"*) name=jobspec;; *) name=$1;;
-esac
-[ -f "{folder}/$name.hang" ] && exec sleep 60
-[ -f "{folder}/$name.out" ] && cat "{folder}/$name.out"
-if [ -f "{folder}/$name.err" ]; then cat "{folder}/$name.err" >&2; exit 1; fi
-exit 0
-"""
 
 
 def state(**changes: Any) -> dict[str, Any]:
@@ -48,37 +36,12 @@ def state(**changes: Any) -> dict[str, Any]:
     }
 
 
-class FakeFlux:
-    """The command on PATH; ``says`` and ``fails`` set what it does."""
-
-    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.folder = folder
-        tools = folder / "bin"
-        tools.mkdir(parents=True)
-        (tools / "flux").write_text(_SCRIPT.format(folder=folder))
-        (tools / "flux").chmod(0o755)
-        monkeypatch.setenv("PATH", f"{tools}:{Path(sys.executable).parent}:/usr/bin:/bin")
-        self.says("state", json.dumps(state()))
-        self.says("submit", "ƒ2Ppor5M\n")
-        self.says("batch", "ƒ2Ppor5M\n")
-        self.says("ended", "")
-        self.says("outcomes", json.dumps({"ƒ2Ppor5M": recorded("rpc_job-list.list-id")}))
-
-    def says(self, what: str, text: str | bytes) -> None:
-        """Set an answer."""
-        raw = text.encode() if isinstance(text, str) else text
-        (self.folder / f"{what}.out").write_bytes(raw)
-
-    def fails(self, what: str, message: str) -> None:
-        """Let it fail with these words."""
-        (self.folder / f"{what}.err").write_text(message)
-
-    def hangs(self, what: str) -> None:
-        """Let it never answer."""
-        (self.folder / f"{what}.hang").touch()
-
-    @property
-    def calls(self) -> list[str]:
-        """What was run so far."""
-        path = self.folder / "calls"
-        return path.read_text().splitlines() if path.exists() else []
+def recorded_flux(folder: Path, monkeypatch: pytest.MonkeyPatch) -> FakeCommands:
+    made = FakeCommands(folder / "bin", ("flux",))
+    made.on_path(monkeypatch, Path(sys.executable).parent)
+    made.says("state", json.dumps(state()))
+    made.says("submit", "ƒ2Ppor5M\n")
+    made.says("batch", "ƒ2Ppor5M\n")
+    made.says("ended", "")
+    made.says("outcomes", json.dumps({"ƒ2Ppor5M": recorded("rpc_job-list.list-id")}))
+    return made

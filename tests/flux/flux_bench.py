@@ -21,12 +21,10 @@ FORMS = tuple(
 
 
 def recorded(name: str) -> Any:
-    """One recorded JSON document."""
     return json.loads((RECORDED / f"{name}.json").read_text())
 
 
 def recorded_lines(name: str) -> list[Any]:
-    """One recorded file of JSON lines."""
     return [json.loads(line) for line in (RECORDED / f"{name}.jsonl").read_text().splitlines()]
 
 
@@ -79,7 +77,6 @@ class FluxBench:
 
     @property
     def plugin(self) -> Any:
-        """The configured frobnicator."""
         if self._plugin is None:
             settings = {
                 "socket": str(self.socket),

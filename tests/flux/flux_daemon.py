@@ -114,7 +114,6 @@ class FluxHarbour(SiteFolder):
         return self.start_daemon(state=wait, environment={"FLUX_URI": self.uri}, wait=wait)
 
     def settings(self, **more: Any) -> dict[str, Any]:
-        """Of the frobnicator."""
         return {"socket": str(self.socket), "kill_switch": str(self.kill_switch), **more}
 
 

@@ -98,7 +98,6 @@ class LiveFlux:
 
     @property
     def config(self) -> Path:
-        """The folder of its configuration."""
         return self.folder / "config"
 
     def run(
@@ -127,12 +126,10 @@ class LiveFlux:
         return self.run("submit", *words).strip()
 
     def jobspec(self, job: str) -> dict[str, Any]:
-        """The jobspec as it was accepted."""
         found: dict[str, Any] = json.loads(self.run("job", "info", job, "jobspec"))
         return found
 
     def uris(self) -> list[str]:
-        """Where each broker listens."""
         lines = self.run("exec", "-r", "all", "--label-io", "flux", "getattr", "local-uri")
         found = dict(line.split(": ", 1) for line in lines.split("\n") if line)
         return [found[rank] for rank in sorted(found, key=int)]

@@ -82,7 +82,6 @@ def urgency_of(words):
 
 
 def events_of(handle, job):
-    """The job's eventlog."""
     text = handle.rpc("job-info.lookup", {"id": job, "keys": ["eventlog"], "flags": 0}).get()
     return [json.loads(line) for line in text["eventlog"].splitlines()]
 
@@ -112,7 +111,6 @@ def follow(handle, ids, settle_s):
 
 
 def main():
-    """All of it."""
     order = json.load(sys.stdin)
     handle = flux.Flux()
     found = [submitted(job, handle) for job in order["jobs"]]

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 from berth_daemon import wait_until
-from fake_flux import FakeFlux, state
+from fake_flux import recorded_flux, state
 from flux_bench import recorded
 from flux_daemon import FluxHarbour, flux_harbour
 from flux_instance import LiveFlux, frobnicators, live_flux, why_no_flux
@@ -122,7 +122,7 @@ def test_an_odd_answer_is_one_sentence(odd: dict[str, Any]) -> None:
 
 
 def test_banks_are_asked_for_now_and_then(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    fake = FakeFlux(tmp_path / "flux", monkeypatch)
+    fake = recorded_flux(tmp_path / "flux", monkeypatch)
     fake.says("state", json.dumps(state(banks=answer())))
     flux = Flux()
     first, second = flux.read(full=False), flux.read(full=False)

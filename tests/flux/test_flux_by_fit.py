@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fake_flux import FakeFlux, state
+from fake_flux import recorded_flux, state
 from flux_bench import FluxBench, asking, recorded
 from flux_daemon import flux_harbour
 
@@ -28,7 +28,7 @@ def bench(tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iter
     config["queues"] = QUEUES
     status = {name: {"enable": True, "start": True} for name in QUEUES}
     answers = {"config.get": config, "job-manager.queue-status": status, "job-list.job-stats": {}}
-    FakeFlux(tmp_path, monkeypatch).says("state", json.dumps(state(**answers)))
+    recorded_flux(tmp_path, monkeypatch).says("state", json.dumps(state(**answers)))
     with flux_harbour("local:///nowhere") as harbour:
         harbour.start()
         yield FluxBench(folder, settings=harbour.settings(deadline_ms=1000), config=config)

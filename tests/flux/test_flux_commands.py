@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
-from fake_flux import FakeFlux, state
+from fake_commands import FakeCommands
+from fake_flux import recorded_flux, state
 from flux_bench import recorded
 from flux_daemon import SITE
 
@@ -28,8 +29,8 @@ PROGRAM = Job(("./a.out", "x y"), is_script=False, comment="berth:lu@2000")
 
 
 @pytest.fixture
-def fake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeFlux:
-    return FakeFlux(tmp_path / "flux", monkeypatch)
+def fake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeCommands:
+    return recorded_flux(tmp_path / "flux", monkeypatch)
 
 
 @pytest.fixture
@@ -118,7 +119,7 @@ def test_a_script_becomes_a_file_of_the_jobspec(tmp_path: Path) -> None:
         jobspec(Job((str(tmp_path / "gone"),), is_script=True), asked(), None, folder=tmp_path)
 
 
-def test_fluxs_validator_has_the_last_word(fake: FakeFlux) -> None:
+def test_fluxs_validator_has_the_last_word(fake: FakeCommands) -> None:
     fake.says("job-validator", '{"errnum": 0}\n')
     validate(recorded("n1"))
     fake.says("job-validator", '{"errnum": 1, "errstr": "node count must be > 0"}\n')
@@ -136,7 +137,7 @@ def run_init(*arguments: str) -> Any:
     return CliRunner().invoke(init, ["--scheduler", "flux", *arguments])
 
 
-def test_a_site_file_is_written_and_accepted(fake: FakeFlux, tmp_path: Path) -> None:
+def test_a_site_file_is_written_and_accepted(fake: FakeCommands, tmp_path: Path) -> None:
     fake.says("state", json.dumps(state(owner="root")))
     output = tmp_path / "berth.toml"
     done = run_init("--output", str(output))
@@ -151,7 +152,7 @@ def test_a_site_file_is_written_and_accepted(fake: FakeFlux, tmp_path: Path) -> 
     assert 'auto_queue = "auto"' in done.output
 
 
-def test_slices_are_known_by_their_property(fake: FakeFlux, tmp_path: Path) -> None:
+def test_slices_are_known_by_their_property(fake: FakeCommands, tmp_path: Path) -> None:
     config = recorded("rpc_config.get")
     config["queues"]["gpu"]["requires"] = ["mig-1g.10gb"]
     resources = recorded("rpc_resource.sched-status")
@@ -169,9 +170,9 @@ def test_slices_are_known_by_their_property(fake: FakeFlux, tmp_path: Path) -> N
     assert [c.platform for c in load_site(output).candidates][1:] == ["h100-mig-1g.10gb"]
 
 
-def test_only_flux_here_means_flux(fake: FakeFlux, tmp_path: Path) -> None:
+def test_only_flux_here_means_flux(fake: FakeCommands, tmp_path: Path) -> None:
     fake.says("state", json.dumps(state(owner="root")))
-    (fake.folder / "bin" / "sinfo").unlink(missing_ok=True)
+    (fake.tools / "sinfo").unlink(missing_ok=True)
     done = CliRunner().invoke(init, ["--dry-run", "--output", str(tmp_path / "x.toml")])
     if "sinfo" not in done.output and done.exit_code == 0:
         assert 'scheduler = "flux"' in done.output
@@ -224,7 +225,7 @@ def test_the_filters_configuration_is_toml_that_flux_reads(site_file: Path) -> N
     assert Path(path) == FILTER_PATH
 
 
-def test_a_jobs_decision_is_found_by_its_stamp(fake: FakeFlux, tmp_path: Path) -> None:
+def test_a_jobs_decision_is_found_by_its_stamp(fake: FakeCommands, tmp_path: Path) -> None:
     store = Store.open(f"sqlite:///{tmp_path}/store.db")
     spec = recorded("n1")
     spec["attributes"]["user"] = {"berth": {"decision": "berth/1 id=1m7y4 action=edit"}}

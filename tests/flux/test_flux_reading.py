@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fake_flux import FakeFlux, state
+from fake_flux import recorded_flux, state
 from flux_bench import RECORDED, recorded
 from flux_daemon import SITE
 from hypothesis import given
@@ -103,7 +103,7 @@ def test_an_instance_without_named_queues_has_one() -> None:
 def test_the_daemon_gets_states_of_a_flux_site(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    flux = FakeFlux(tmp_path / "flux", monkeypatch)
+    flux = recorded_flux(tmp_path / "flux", monkeypatch)
     path = tmp_path / "berth.toml"
     path.write_text(SITE.format(mode="enforce", folder=tmp_path, user=0, daemon="", refresh_s=1))
     site = load_site(path)

@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 from berth_daemon import harbour
 from click.testing import CliRunner, Result
+from fake_commands import FakeCommands
 from fake_daemon import KEEP, FakeDaemon, Reply, move_to
-from fake_flux import FakeFlux, state
+from fake_flux import recorded_flux, state
 from flux_bench import asking, flux_config
 from flux_daemon import SITE
 
@@ -26,7 +27,7 @@ STAMP = "berth/1 id=old1 action=edit code=placed to=cpu"
 class Port:
     """A Flux with one pending job, and a daemon that answers as told."""
 
-    def __init__(self, folder: Path, flux: FakeFlux) -> None:
+    def __init__(self, folder: Path, flux: FakeCommands) -> None:
         self.folder, self.flux = folder, flux
         self.site = folder / "berth.toml"
         self.site.write_text(
@@ -62,7 +63,7 @@ class Port:
 @pytest.fixture
 def port(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Port]:
     with harbour() as made:  # for its short path
-        yield Port(made.folder, FakeFlux(tmp_path / "flux", monkeypatch))
+        yield Port(made.folder, recorded_flux(tmp_path / "flux", monkeypatch))
 
 
 def test_without_apply_it_only_says_what_would_be(port: Port) -> None:

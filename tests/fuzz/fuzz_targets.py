@@ -151,7 +151,6 @@ def reply(data: bytes) -> None:
 
 
 def site(data: bytes) -> None:
-    """The site file."""
     with refusing(BerthError):
         load_site(_written(data, "berth.toml"))
 
@@ -169,7 +168,6 @@ def _again(document: Document) -> None:
 
 
 def profile(data: bytes) -> None:
-    """A Profile."""
     with refusing(BerthError):
         _again(parse_json(data, Profile, source="profile.json"))
 
@@ -262,7 +260,6 @@ def squeue(data: bytes) -> None:
 
 
 def scontrol(data: bytes) -> None:
-    """Records of partitions, nodes and reservations."""
     lines = data.decode("utf-8", "replace").splitlines()
     of = {
         kind: "\n".join(line for line in lines if line.startswith(kind))

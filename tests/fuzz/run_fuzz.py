@@ -117,7 +117,6 @@ class Tally:
         os._exit(1 if self.kinds or growth.returncode or alone.returncode else 0)
 
     def _alone(self, *words: str | Path) -> subprocess.CompletedProcess[str]:
-        """This program without Atheris."""
         return subprocess.run(
             [sys.executable, __file__, self.name, *words],
             env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
@@ -217,7 +216,6 @@ def fuzz(name: str, count: int, seconds: float, seed: int) -> NoReturn:
 
 
 def main() -> int:
-    """See the module's words."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("target", choices=[*TARGETS, "all"])
     parser.add_argument("--count", type=int, default=1_000_000, help="inputs of each target")

@@ -193,7 +193,6 @@ def checked(command: Sequence[str]) -> tuple[int, list[str], str]:
 
 
 def verdict(row: Row, binaries: tuple[Path, Path]) -> str:
-    """Return "passed", or what is wrong or missing."""
     try:
         emulator = row.emulator()
     except LookupError as missing:

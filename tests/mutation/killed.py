@@ -62,13 +62,11 @@ class Mutated(importlib.abc.MetaPathFinder, importlib.abc.Loader):
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> importlib.machinery.ModuleSpec | None:
-        """Of that module alone."""
         if fullname != self._name:
             return None
         return importlib.machinery.ModuleSpec(fullname, self, origin=str(self._path))
 
     def exec_module(self, module: ModuleType) -> None:
-        """Run the other source."""
         module.__file__ = str(self._path)
         exec(compile(self._source, str(self._path), "exec"), module.__dict__)  # noqa: S102 - ours
 

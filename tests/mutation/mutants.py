@@ -59,7 +59,6 @@ def places(path: Path) -> Iterator[tuple[str, int]]:
 
 
 def main() -> None:
-    """Print them."""
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("--sample", type=int, help="so many of all, drawn evenly")
     options.add_argument("--seed", type=int, default=1)

@@ -284,16 +284,13 @@ def test_decisions_are_listed_found_by_job_and_pruned(
     )
     assert "job 17: completed" in run("jobs", "decisions", "--job", "17").stdout
     commands = fake_slurm(site.folder / "bin")
-    stamp = first["stamp"]
-    (commands / "squeue").write_text(
-        f"#!/bin/sh\necho 'JobId=18 JobName=x AdminComment={stamp} WorkDir=/'\n"
-    )
-    monkeypatch.setenv("PATH", f"{commands}:{os.environ['PATH']}")
+    commands.says("squeue", f"JobId=18 JobName=x AdminComment={first['stamp']} WorkDir=/\n")
+    monkeypatch.setenv("PATH", f"{commands.tools}:{os.environ['PATH']}")
     assert (
         json.loads(run("jobs", "decisions", "--job", "18", "--json").stdout)["id"]
         == first["decision"]
     )
-    (commands / "squeue").write_text("#!/bin/sh\nexit 1\n")
+    commands.fails("squeue", "")
     assert shell(site, "jobs", "decisions", "--job", "19").returncode == 2
     assert "2 decisions deleted" in run("site", "store", "prune", "--older-than-days", "0").stdout
     assert "no decisions yet" in run("jobs", "decisions").stdout
@@ -368,7 +365,7 @@ def test_the_doctor_names_what_is_wrong_and_what_to_do(
         stream.write(os.urandom(4096 * 4))
     assert "fail" in statuses(site, "store")
     commands = fake_slurm(site.folder / "bin", partitions="PartitionName=other State=UP\n")
-    monkeypatch.setenv("PATH", f"{commands}:/usr/bin:/bin")
+    commands.on_path(monkeypatch)
     assert statuses(site, "candidate") == {"fail"}
     assert statuses(site, "auto queue") == {"fail"}
     done = run("site", "doctor", "--json")

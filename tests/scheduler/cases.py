@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from fake_flux import FakeFlux
-from fake_slurm import FakeSlurm
+from fake_commands import FakeCommands
 
 from berth.plugin.scheduler import Scheduler
 
@@ -20,4 +19,4 @@ class Case:
     gpu: str
     gres: str
     """What its GPUs are called."""
-    fake: FakeSlurm | FakeFlux | None = None
+    fake: FakeCommands | None = None

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from berth_daemon import harbour
 from cases import Case
-from fake_flux import FakeFlux
+from fake_flux import recorded_flux
 from fake_pyslurm import recorded_pyslurm
-from fake_slurm import FakeSlurm, accounted
+from fake_slurm import accounted, recorded_slurm
 from flux_bench import FluxBench
 from flux_instance import frobnicators, live_flux, why_no_flux
 from slurm_cluster import Cluster, ClusterUnavailable, cluster, require_slurm
@@ -48,14 +48,14 @@ def flux_uri() -> Iterator[str]:
 
 
 def _recorded_slurm(request: pytest.FixtureRequest, folder: Path) -> Case:
-    fake = FakeSlurm(folder, request.getfixturevalue("monkeypatch"))
+    fake = recorded_slurm(folder, request.getfixturevalue("monkeypatch"))
     fake.says("sbatch", "4711\n")
     fake.says("sacct", accounted("4711"))
     return Case(scheduler_named("slurm"), "cpu", "gpu", "gpu:h100", fake)
 
 
 def _recorded_flux(request: pytest.FixtureRequest, folder: Path) -> Case:
-    fake = FakeFlux(folder, request.getfixturevalue("monkeypatch"))
+    fake = recorded_flux(folder, request.getfixturevalue("monkeypatch"))
     return Case(scheduler_named("flux"), "cpu", "gpu", "gpu", fake)
 
 
@@ -77,7 +77,7 @@ def _recorded_pyslurm(request: pytest.FixtureRequest, folder: Path) -> Case:
     case = _recorded_slurm(request, folder)
     monkeypatch: pytest.MonkeyPatch = request.getfixturevalue("monkeypatch")
     monkeypatch.setitem(sys.modules, "pyslurm", recorded_pyslurm())
-    assert isinstance(case.fake, FakeSlurm)
+    assert case.fake is not None
     case.fake.says("version", "slurm 25.11.0\n")
     return replace(case, scheduler=Slurm(SlurmSettings(read_with="pyslurm")))
 

@@ -6,8 +6,9 @@ import sys
 from pathlib import Path
 
 import pytest
+from fake_commands import FakeCommands
 from fake_pyslurm import recorded_pyslurm
-from fake_slurm import FakeSlurm
+from fake_slurm import recorded_slurm
 
 from berth.pilot.errors import DocumentError, SchedulerError, ToolMissing
 from berth.plugin.scheduler.registry import open_scheduler
@@ -19,13 +20,13 @@ WITH_PYSLURM = Slurm(SlurmSettings(read_with="pyslurm"))
 
 
 @pytest.fixture
-def slurm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeSlurm:
-    fake = FakeSlurm(tmp_path / "slurm", monkeypatch)
+def slurm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeCommands:
+    fake = recorded_slurm(tmp_path / "slurm", monkeypatch)
     fake.says("version", "slurm 25.11.0\n")
     return fake
 
 
-def test_a_matching_one_is_read(slurm: FakeSlurm, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_matching_one_is_read(slurm: FakeCommands, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pyslurm", recorded_pyslurm())
     facts = WITH_PYSLURM.read(full=False)
     queue, node = facts.queues["gpu"], facts.nodes[0]
@@ -42,7 +43,7 @@ def test_a_matching_one_is_read(slurm: FakeSlurm, monkeypatch: pytest.MonkeyPatc
 
 @pytest.mark.parametrize("version", ["24.11.1", "26.05.0", "?"])
 def test_one_made_for_another_slurm_is_refused(
-    slurm: FakeSlurm, monkeypatch: pytest.MonkeyPatch, version: str
+    slurm: FakeCommands, monkeypatch: pytest.MonkeyPatch, version: str
 ) -> None:
     monkeypatch.setitem(sys.modules, "pyslurm", recorded_pyslurm(version))
     with pytest.raises(ToolMissing, match=r"25\.11") as missing:
@@ -50,7 +51,9 @@ def test_one_made_for_another_slurm_is_refused(
     assert 'read_with = "commands"' in (missing.value.hint or "")
 
 
-def test_what_it_gives_may_be_unreadable(slurm: FakeSlurm, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_it_gives_may_be_unreadable(
+    slurm: FakeCommands, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setitem(sys.modules, "pyslurm", recorded_pyslurm(sockets=None))
     with pytest.raises(SchedulerError):
         WITH_PYSLURM.read(full=False)

@@ -16,7 +16,6 @@ KEEP: Reply = {"v": 1, "action": "keep"}
 
 
 def move_to(queue: str, **edits: Any) -> Reply:
-    """An answer that moves the job."""
     return {
         "v": 1,
         "action": "edit",

@@ -80,7 +80,6 @@ REAL = Path(__file__).parents[2] / "benchmarks/real_programs"
 
 
 def write_gromacs(folder: Path) -> None:
-    """A box of water."""
     for name in ("topol.top", "md.mdp"):
         shutil.copy(REAL / name, folder)
     for words in (

@@ -100,7 +100,6 @@ def write_c(folder: Path) -> None:
 
 
 def write_sound(folder: Path) -> None:
-    """Chords with noise, stereo."""
     rng, rate, seconds = np.random.default_rng(SEED), 44_100, 160
     t = np.arange(rate * seconds) / rate
     left = sum(np.sin(2 * np.pi * f * t * (1 + 0.001 * np.sin(t))) for f in (220, 277, 330))
@@ -172,7 +171,6 @@ def write_short_reads(folder: Path) -> None:
 
 
 def write_sam(folder: Path) -> None:
-    """Alignments in no order."""
     chance = random.Random(SEED)
     with (folder / "unsorted.sam").open("w") as file:
         file.write("@HD\tVN:1.6\tSO:unsorted\n@SQ\tSN:g\tLN:1000000\n")

@@ -129,7 +129,6 @@ _FILLING = threading.Lock()
 
 
 def fill(file: Path, forecasts: Sequence[Forecast] = FORECASTS) -> None:
-    """Make a store with the forecasts."""
     file.unlink(missing_ok=True)
     with _FILLING:  # Alembic is not made for threads
         store = open_store(f"sqlite:///{file}")
@@ -171,7 +170,6 @@ class RealDaemon:
         )
 
     def launch(self) -> None:
-        """Start it."""
         words = ("serve", "--site", str(self.site_file))
         if can_fork():
             log = self.cluster.root / "log" / "berth.log"

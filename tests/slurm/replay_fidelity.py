@@ -181,7 +181,6 @@ def compare(jobs: Workload, runs: int, *, backfill: bool) -> None:
 
 
 def main() -> None:
-    """Both schedulers."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--jobs", type=int, default=500)
     parser.add_argument("--runs", type=int, default=3)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from typing import Any
 
 import pytest
 from fake_daemon import KEEP, FakeDaemon, move_to
@@ -44,18 +43,6 @@ def test_a_job_of_a_new_shape_runs_its_steps_in_that_shape(slurm: Cluster) -> No
         "step 0 of 2",
         "step 1 of 2",
     ]
-
-
-def test_memory_per_cpu_stays_memory_per_cpu(slurm: Cluster) -> None:
-    """Both kinds at once would make srun refuse inside the job."""
-    reply = move_to("gpu", nodes=1, tasks=1, cpus_per_task=4, memory_mib_per_cpu=8000)
-    with FakeDaemon(slurm.berth_socket, lambda _: reply):
-        job = slurm.sbatch(
-            "-p", "auto", "-n", "8", "--ntasks-per-node=8", "--mem-per-cpu=4000", script=SHOW_SHAPE
-        )
-    assert slurm.wait_for_state(job.id) == "COMPLETED", output_of(slurm, job.id)
-    assert slurm.job(job.id)["MinMemoryCPU"] == "8000M"
-    assert "step 0 of 1" in output_of(slurm, job.id)
 
 
 def test_the_daemon_sees_what_the_user_asked(slurm: Cluster) -> None:
@@ -103,13 +90,6 @@ def test_a_plain_job_gives_nothing_it_did_not_ask_for(slurm: Cluster) -> None:
     }
 
 
-def test_an_explicit_partition_is_kept_whatever_the_answer(slurm: Cluster) -> None:
-    with FakeDaemon(slurm.berth_socket, lambda _: move_to("gpu")):
-        job = slurm.sbatch("-p", "cpu")
-    assert slurm.job(job.id)["Partition"] == "cpu"
-    assert "runs in" not in job.message
-
-
 def test_a_user_is_never_sent_to_a_partition_closed_to_him(slurm: Cluster) -> None:
     with FakeDaemon(slurm.berth_socket, lambda _: move_to("reserved")) as daemon:
         allowed = slurm.sbatch("-p", "auto", user=USER)
@@ -140,19 +120,6 @@ def test_the_kill_switch_works_at_once_and_without_restart(slurm: Cluster) -> No
     assert len(daemon.requests) == 1
     assert slurm.job(off.id)["Partition"] == "cpu"
     assert slurm.job(on.id)["Partition"] == "gpu"
-
-
-def test_each_component_of_a_het_job_is_asked_for_and_the_job_runs(slurm: Cluster) -> None:
-    def answer(request: dict[str, Any]) -> dict[str, Any]:
-        return move_to("gpu", gres="gpu:h200:1") if request["job"]["het"] == 1 else KEEP
-
-    with FakeDaemon(slurm.berth_socket, answer) as daemon:
-        job = slurm.sbatch("-n1", "-p", "auto", ":", "-n1", "-p", "auto")
-    assert [request["job"]["het"] for request in daemon.requests] == [0, 1]
-    assert {request["job"]["kind"] for request in daemon.requests} == {"batch"}
-    slurm.wait_for_state(f"{job.id}+0")
-    assert slurm.job(f"{job.id}+0")["Partition"] == "auto"
-    assert slurm.job(f"{job.id}+1")["Partition"] == "gpu"
 
 
 @pytest.mark.parametrize("tool", ["srun", "salloc"])

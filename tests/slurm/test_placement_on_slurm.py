@@ -108,12 +108,6 @@ def test_what_became_of_a_job_is_stored_beside_what_was_predicted(
     assert found.decision == stamp_of(slurm, job.id)["id"]
 
 
-def test_the_same_job_gets_the_same_decision(slurm: Cluster, daemon: RealDaemon) -> None:
-    jobs = [slurm.sbatch("-p", "auto", "--hold", "--comment=berth:stream") for _ in range(10)]
-    assert len(slurm.shapes([job.id for job in jobs])) == 1
-    assert len({job.message for job in jobs}) == 1
-
-
 def test_in_shadow_nothing_changes_but_the_stamp(slurm: Cluster) -> None:
     with real_daemon(slurm, "shadow"):
         job = slurm.sbatch("-p", "auto", "-n", "8", "--comment=berth:stream")
@@ -193,13 +187,6 @@ def test_berth_abstains_where_it_does_not_know(
     assert slurm.job(job.id)["Partition"] == "auto"
 
 
-def test_a_time_limit_that_the_place_would_break_keeps_the_job_away(
-    slurm: Cluster, daemon: RealDaemon
-) -> None:
-    long = slurm.sbatch("-p", "auto", "--time=1-12:00:00", "--comment=berth:stream", "--hold")
-    assert slurm.job(long.id)["Partition"] != "gpu"
-
-
 def test_arrays_are_placed_and_het_jobs_stay_together(slurm: Cluster, daemon: RealDaemon) -> None:
     array = slurm.sbatch("-p", "auto", "--array=0-3", "--comment=berth:stream")
     het = slurm.sbatch("-p", "auto", "--comment=berth:stream", ":", "-p", "gpu")
@@ -210,29 +197,6 @@ def test_arrays_are_placed_and_het_jobs_stay_together(slurm: Cluster, daemon: Re
     assert slurm.job(f"{het.id}+1")["Partition"] == "gpu"
     assert stamp_of(slurm, f"{het.id}+0")["code"] == "together"
     slurm.wait_for_state(f"{het.id}+0", "COMPLETED")
-
-
-def test_srun_and_salloc_are_placed_as_they_are_shaped(slurm: Cluster, daemon: RealDaemon) -> None:
-    where = ("sh", "-c", "echo $SLURM_JOB_PARTITION")
-    named = ("-p", "auto", "-n1", "-c4", "--comment=berth:stream")
-    srun = slurm.run("srun", *named, *where, user=USER)
-    assert "gpu" in srun.stderr, srun.stderr
-    salloc = slurm.run("salloc", *named, *where, user=USER)
-    assert srun.stdout.split() == ["gpu"]
-    assert salloc.stdout.split() == ["gpu"]
-
-
-def test_auto_is_safe_before_during_and_after_the_daemon(slurm: Cluster) -> None:
-    before = slurm.sbatch("-p", "auto", "--comment=berth:stream")
-    with real_daemon(slurm):
-        during = slurm.sbatch("-p", "auto", "--comment=berth:stream")
-    after = slurm.sbatch("-p", "auto", "--comment=berth:stream")
-    found = []
-    for job in (before, during, after):
-        assert slurm.wait_for_state(job.id) == "COMPLETED"
-        found.append(slurm.job(job.id)["Partition"])
-    assert found == ["auto", "gpu", "auto"]
-    assert before.message == ""
 
 
 def test_a_reloaded_site_file_changes_the_mode_without_restart(

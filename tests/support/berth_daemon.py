@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from empty_stores import open_store
+from fake_commands import FakeCommands
 from machine_speed import is_over
 from made_forecasts import around, curve, program
 from warm_berth import FRESH, Forked, can_fork
@@ -152,27 +153,14 @@ SlurmctldHost[0] = elsewhere
 """
 
 
-def fake_slurm(folder: Path, *, partitions: str = PARTITIONS, nodes: str = NODES) -> Path:
-    """Stand-ins for scontrol, squeue and sinfo that print recorded answers; the folder."""
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / "partitions").write_text(partitions)
-    (folder / "nodes").write_text(nodes)
-    (folder / "config").write_text(CONFIGURATION)
-    either = (
-        f"*partition*) cat {folder}/partitions;; *config*) cat {folder}/config;; "
-        f"*) cat {folder}/nodes;;"
-    )
-    scripts = {
-        "scontrol": f'case "$*" in {either} esac',
-        "squeue": "true",
-        "sacct": "true",
-        "sinfo": "echo slurm 22.05.8",
-    }
-    for name, body in scripts.items():
-        path = folder / name
-        path.write_text(f"#!/bin/sh\n{body}\n")
-        path.chmod(0o755)
-    return folder
+def fake_slurm(tools: Path, *, partitions: str = PARTITIONS, nodes: str = NODES) -> FakeCommands:
+    """Slurm's commands in the folder ``tools``, of the site above."""
+    made = FakeCommands(tools)
+    made.says("partition", partitions)
+    made.says("node", nodes)
+    made.says("config", CONFIGURATION)
+    made.says("version", "slurm 22.05.8\n")
+    return made
 
 
 # The daemon
@@ -190,20 +178,16 @@ class RunningDaemon:
 
     @property
     def pid(self) -> int:
-        """Of the daemon itself."""
         return self.process.pid
 
     @property
     def log(self) -> str:
-        """Everything it has logged."""
         return self.log_file.read_text(errors="replace")
 
     def ask(self, **message: Any) -> dict[str, Any]:
-        """One message, one reply."""
         return ask(self.socket, {"v": 1, **message}, timeout_s=10)
 
     def decide(self, *, scheduler: str = "slurm", **job: Any) -> dict[str, Any]:
-        """Ask about a job."""
         described = {"user": "alice", "uid": 1000, "kind": "batch", **job}
         return self.ask(op="decide", scheduler=scheduler, job=described)
 
@@ -280,12 +264,10 @@ class SiteFolder:
 
     @property
     def site_file(self) -> Path:
-        """The site file."""
         return self.folder / "berth.toml"
 
     @property
     def socket(self) -> Path:
-        """Where the daemon listens."""
         return self.folder / "berth.sock"
 
     @property
@@ -357,13 +339,12 @@ class Harbour(SiteFolder):
     def start(self, *, state: bool = True, **options: Any) -> RunningDaemon:
         """A daemon; with ``state`` also wait until it knows the (fake) cluster's state."""
         if state:
-            options.setdefault("path", fake_slurm(self.folder / "bin"))
+            options.setdefault("path", fake_slurm(self.folder / "bin").tools)
         return self.start_daemon(state=state, **options)
 
 
 @contextmanager
 def harbour(store_url: str | None = None) -> Iterator[Harbour]:
-    """A Harbour with its site file."""
     with Harbour.open(store_url) as opened:
         opened.write_site()
         yield opened

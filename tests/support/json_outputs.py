@@ -243,7 +243,6 @@ def cases(folder: Path) -> dict[str, Case]:
 
 
 def _files(folder: Path) -> dict[str, str]:
-    """What the cases read, by name."""
     site, store = folder / "berth.toml", folder / "store.db"
     daemon = {"store": "store.db", "socket": "berth.sock", "ruled_out": "ruled-out.json"}
     lines = [f'{key} = "{folder / name}"' for key, name in daemon.items()]

@@ -22,7 +22,6 @@ _MAP = ("object", "additionalProperties")
 
 
 def schema_of(value: Any, name: str = "") -> dict[str, Any]:
-    """The JSON Schema of one value."""
     if name in ANY and isinstance(value, dict):
         return {"type": ["object"]}
     for kind, of in _PLAIN:

@@ -12,7 +12,7 @@ from calibration import FakeScheduler, measurement
 from calibration import link as link_between
 from calibration import write_site as write_calibrated_site
 from fake_nvml import FakeFleet, build
-from fake_slurm import FakeSlurm
+from fake_slurm import recorded_slurm
 from imported import SAMPLES
 from live_queue import pretend
 from made_forecasts import put
@@ -71,7 +71,6 @@ def write_files(folder: Path) -> None:
 
 
 def shipped_files() -> dict[str, str]:
-    """Samples and bundles of the project."""
     bundles = sorted(path for path in DEFAULT_BUNDLE.parent.iterdir() if path.is_dir())
     other = next(path for path in bundles if path != DEFAULT_BUNDLE)
     return {
@@ -83,7 +82,7 @@ def shipped_files() -> dict[str, str]:
 
 def slurm(patch: pytest.MonkeyPatch, folder: Path) -> None:
     """Slurm's commands answer from files."""
-    made = FakeSlurm(Path(tempfile.mkdtemp(dir=folder)), patch)
+    made = recorded_slurm(Path(tempfile.mkdtemp(dir=folder)), patch)
     made.says("sbatch", "4711\n")
 
 
@@ -97,7 +96,6 @@ def put_back(patch: pytest.MonkeyPatch, folder: Path) -> None:
 
 
 def ruled_out(_patch: pytest.MonkeyPatch, folder: Path) -> None:
-    """One place is."""
     path = load_site(folder / "berth.toml").daemon.ruled_out
     one = ruled_out_places.RuledOut("gpu", "alice", "triad", "Resources", "7", 1.0)
     ruled_out_places.add(path, one)
@@ -184,7 +182,6 @@ _SUITE = SimpleNamespace(left_out="")
 
 
 def bench(patch: pytest.MonkeyPatch, _folder: Path) -> None:
-    """This machine was benchmarked."""
     here = platforms.load()["quartz"].signature
     patch.setattr("berth.plugin.cli.pilot.bench.build_suite", lambda: _SUITE)
     patch.setattr("berth.plugin.cli.pilot.bench.measure_signature", lambda *_, **_more: here)
@@ -205,13 +202,11 @@ def link(patch: pytest.MonkeyPatch, _folder: Path) -> None:
 
 
 def node(patch: pytest.MonkeyPatch, _folder: Path) -> None:
-    """A node was measured."""
     made = measurement("n1", "our-node", 1.0)
     patch.setattr("berth.plugin.cli.pilot.steps.measure_node", lambda *_, **_more: made)
 
 
 def export(patch: pytest.MonkeyPatch, _folder: Path) -> None:
-    """A cost model was written as ONNX."""
     path = "berth.predictor.learning.relative.cost_model_onnx.export_cost_model"
     patch.setattr(path, lambda _folder, _out: 1e-7)
 

@@ -46,8 +46,6 @@ def pretend(
     reservations: Sequence[ReservationFacts] = (),
     jobs: Sequence[PresentJob] = JOBS,
 ) -> None:
-    """Slurm answers with these."""
-
     def present(_self: Slurm) -> Sequence[PresentJob]:
         return jobs
 

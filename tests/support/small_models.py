@@ -17,7 +17,6 @@ OPSET = 20
 
 
 def constant(name: str, *shape: int) -> TensorProto:
-    """A float constant of this shape."""
     return numpy_helper.from_array(np.ones(shape, np.float32), name)
 
 

@@ -30,7 +30,6 @@ class StandIn:
 
     @property
     def span_s(self) -> float:
-        """See TraceReplayer."""
         return self.days * DAY_S
 
     layouts: tuple[str, ...] = ()
@@ -38,16 +37,13 @@ class StandIn:
     slicing: Slicing = Slicing()  # noqa: RUF009 - frozen
 
     def cut(self, slicing: Slicing) -> StandIn:
-        """See TraceReplayer."""
         self.slicing = slicing
         return self
 
     def in_pools(self) -> StandIn:
-        """See TraceReplayer."""
         return self
 
     def replay(self, policy: PolicySettings, part: Part) -> Figures:
-        """See TraceReplayer."""
         self.asked.append((policy, part))
         if self.broken:
             raise UsageError("the policy raised")

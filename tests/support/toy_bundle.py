@@ -28,5 +28,4 @@ def toy_bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def predictor(toy_bundle: Path) -> Predictor:
-    """Loaded from the toy bundle."""
     return Predictor.load(toy_bundle)

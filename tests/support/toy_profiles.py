@@ -29,7 +29,6 @@ QUICK = (Settings(rounds=20, depth=2), Settings(rounds=40, depth=2))
 
 
 def counted(value: float) -> Measurement:
-    """An emulated counter."""
     return Measurement(value=value, quality=Quality.EMULATED, source="test")
 
 

@@ -73,7 +73,6 @@ class Browser:
 
 @contextmanager
 def serving(app: Flask) -> Iterator[str]:
-    """The origin at which it is served."""
     waitress = pytest.importorskip("waitress")
     server = waitress.create_server(app, host="127.0.0.1", port=0)
     threading.Thread(target=server.run, daemon=True).start()

@@ -84,7 +84,6 @@ class Forked:
         return self._process.exitcode
 
     def poll(self) -> int | None:
-        """The same."""
         return self._process.exitcode
 
     def wait(self, timeout: float | None = None) -> int:
@@ -101,7 +100,6 @@ class Forked:
             os.kill(self.pid, number)
 
     def kill(self) -> None:
-        """SIGKILL."""
         self.send_signal(signal.SIGKILL)
 
 
@@ -163,7 +161,6 @@ def _become(
     streams: tuple[str, str, str],
     uid: int | None,
 ) -> None:
-    """In the forked process."""
     flags = (os.O_RDONLY, *[os.O_WRONLY | os.O_CREAT | os.O_APPEND] * 2)
     for number, (path, how) in enumerate(zip(streams, flags, strict=True)):
         opened = os.open(path, how, 0o644)

@@ -145,7 +145,6 @@ def records_agree(h: History) -> Iterator[str]:
 
 
 def decisions_once(h: History) -> Iterator[str]:
-    """No two jobs carry one decision."""
     garbled, calls = _garbled(h), h.of_calls()
     jobs_of: dict[str, set[str]] = defaultdict(set)
     for job in h.jobs:

@@ -97,7 +97,6 @@ def overdue(one):
 
 
 def told(out, job, future, begun_s):
-    """One line of the history."""
     status, said, found = 0, "", None
     try:
         future.wait_for(PATIENCE_S)

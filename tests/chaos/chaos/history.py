@@ -145,7 +145,6 @@ class History:
         return {(one.id, one.name) for one in (*self.jobs, *self.ended)}
 
     def of_calls(self) -> dict[str, list[Call]]:
-        """By the job's name."""
         found: dict[str, list[Call]] = {}
         for call in self.calls:
             found.setdefault(call.name, []).append(call)
@@ -156,7 +155,6 @@ class History:
         return Windows([(f.begun_s, f.ended_s + after_s) for f in self.faults if f.name in names])
 
     def write(self, path: Path) -> None:
-        """As a file."""
         with Recorder(path) as recorder:
             recorder.add(self.setting, self.ending)
             recorder.add(*self.submissions, *self.calls, *self.jobs, *self.decisions)
@@ -198,7 +196,6 @@ class Recorder:
 
 
 def read(path: Path) -> History:
-    """A history from its file."""
     found: dict[str, list[Any]] = {kind: [] for kind in _KINDS}
     for item in _items(path):
         kind = item.pop("kind")

@@ -48,7 +48,6 @@ class Frobnicator(_module.Frobnicator):
         )
 
     def frob(self, jobspec, userid, urgency, flags):
-        """As Berth's, written down."""
         before, _ = looked_at(jobspec.jobspec)
         name = jobspec.jobspec["attributes"]["system"]["job"]["name"]
         at_s, begun = time.time(), time.monotonic()

@@ -70,7 +70,6 @@ class FluxPlace:
         self._told = folder / "told.jsonl"
 
     def begin(self, recorder: Recorder, seed: int, rate: float) -> None:
-        """See ``chaos.run.Place``."""
         order = {"uris": self._flux.uris(), "out": str(self._told), "seed": seed, "rate": rate}
         self._recorder = recorder
         self._users = subprocess.Popen(
@@ -79,7 +78,6 @@ class FluxPlace:
         )  # fmt: skip
 
     def finish(self) -> None:
-        """See ``chaos.run.Place``."""
         users, self._users = self._users, None
         if users is None or self._recorder is None:
             return
@@ -89,12 +87,10 @@ class FluxPlace:
             self._recorder.add(Submission(**{**json.loads(line), "user": user}))
 
     def jobs(self) -> list[Job]:
-        """See ``chaos.run.Place``."""
         text = self._flux.run("python", str(USERS), "jobs", timeout_s=600)
         return [Job(**job) for job in json.loads(text)]
 
     def ended(self) -> list[Ended]:
-        """See ``chaos.run.Place``."""
         return []
 
     @contextmanager

@@ -99,7 +99,6 @@ class SlurmPlace:
     # Users
 
     def begin(self, recorder: Recorder, seed: int, rate: float) -> None:
-        """See ``chaos.run.Place``."""
         self._threads = [
             threading.Thread(target=self._submit_all, args=(recorder, seed, rate)),
             threading.Thread(target=self._look_all),
@@ -108,7 +107,6 @@ class SlurmPlace:
             thread.start()
 
     def finish(self) -> None:
-        """See ``chaos.run.Place``."""
         self._over.set()
         for thread in self._threads:
             thread.join()
@@ -178,12 +176,10 @@ class SlurmPlace:
         return bool(text)
 
     def jobs(self) -> list[Job]:
-        """See ``chaos.run.Place``."""
         wait_until(self._look, "squeue answers")
         return list(self._found.values())
 
     def ended(self) -> list[Ended]:
-        """See ``chaos.run.Place``."""
         lines = (self.cluster.root / ENDED).read_text(errors="replace").splitlines()
         return [Ended(*found.groups()) for found in map(_LOGGED.match, lines) if found]
 

@@ -33,9 +33,7 @@ class Place(Field, Protocol):
     calls: Path
     """Where the observer in the scheduler writes."""
 
-    def begin(self, recorder: Recorder, seed: int, rate: float) -> None:
-        """Submissions begin."""
-        ...
+    def begin(self, recorder: Recorder, seed: int, rate: float) -> None: ...
 
     def finish(self) -> None:
         """No further submissions; those on the way end."""
@@ -125,7 +123,6 @@ def _one(
 
 
 def _wait_for_a_decision(place: Place, after: str, since_s: float) -> None:
-    """The breakers close again."""
     begin = place.calls.stat().st_size
 
     def decided() -> bool:
@@ -170,7 +167,6 @@ def _calls(path: Path) -> Iterator[Call]:
 
 
 def _decisions(store: Path) -> Iterator[Decision]:
-    """By SQL alone."""
     with closing(sqlite3.connect(f"file:{store}?mode=ro", uri=True)) as reader:
         rows = reader.execute('SELECT id, "user", queue, action, code, edits FROM decisions')
         for row in rows:

@@ -129,7 +129,6 @@ class Serving:
             self.problems.append(f"{error}; {self.ask('stats')}; {self.tail()}")
 
     def tail(self) -> str:
-        """The end of its log."""
         return self.log.read_text(errors="replace")[-800:] if self.log.exists() else ""
 
 

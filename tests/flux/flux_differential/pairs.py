@@ -61,7 +61,6 @@ class Seen:
 
     @property
     def stamp(self) -> str:
-        """What Berth wrote of its decision."""
         mine = self.spec.get("attributes", {}).get("user", {})
         mine = mine.get("berth") if isinstance(mine, dict) else None
         return str(mine.get("decision", "")) if isinstance(mine, dict) else ""
@@ -143,7 +142,6 @@ def _job(ask: FluxAsk, off: bool) -> dict[str, Any]:
 
 
 def _required(flux: LiveFlux) -> dict[str, list[str]]:
-    """The properties that each queue requires."""
     config = json.loads(flux.run("config", "get"))
     return {name: q.get("requires", []) for name, q in config.get("queues", {}).items()}
 

@@ -89,7 +89,7 @@ def everything(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Everything]
                 berth, ["workload", "add", str(file), *options, "--script", str(script)]
             )
             assert done.exit_code == 0, (name, done.output, done.exception)
-        daemon = site.start(path=fake_slurm(site.folder / "bin"))
+        daemon = site.start(path=fake_slurm(site.folder / "bin").tools)
         wait_until(lambda: daemon.stats()["forecasts"] == 7)
         yield Everything(site, daemon, folder)
 

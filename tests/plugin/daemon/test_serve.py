@@ -247,15 +247,15 @@ def test_a_replaced_socket_ends_it_for_the_supervisor(ready: Harbour) -> None:
 
 
 def test_without_a_scheduler_nothing_is_placed_and_it_says_why(ready: Harbour) -> None:
-    bin_folder = fake_slurm(ready.folder / "bin")
+    commands = fake_slurm(ready.folder / "bin")
     daemon = ready.start()
-    for name in ("scontrol", "squeue", "sinfo"):
-        (bin_folder / name).write_text("#!/bin/sh\necho slurmctld is down >&2\nexit 1\n")
+    for name in ("partition", "node", "config", "squeue", "version"):
+        commands.fails(name, "slurmctld is down\n")
     wait_until(lambda: "slurmctld is down" in str(daemon.stats()["problems"]))
     assert daemon.decide(**ASK)["action"] == "edit"  # the last state is fresh enough yet
     fresh = ready.start  # a new daemon never saw any state
     daemon.stop()
-    started = fresh(state=False, path=bin_folder)
+    started = fresh(state=False, path=commands.tools)
     assert started.decide(**ASK)["code"] == "stale-state"
 
 

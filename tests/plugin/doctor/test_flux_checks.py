@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from berth_daemon import Harbour, harbour
-from fake_flux import FakeFlux, state
+from fake_flux import recorded_flux, state
 
 from berth.plugin.findings import Finding, Status
 from berth.plugin.flux.filter import FILTER_PATH, check, filter_config
@@ -28,7 +28,7 @@ def site() -> Iterator[Harbour]:
 @pytest.fixture
 def look(site: Harbour, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Check:
     """The finding where Flux's configuration has these plugins, and settings changed so."""
-    flux = FakeFlux(tmp_path / "flux", monkeypatch)
+    flux = recorded_flux(tmp_path / "flux", monkeypatch)
     found = load_site(site.site_file)
 
     def made(*plugins: str, **settings: Any) -> Finding:

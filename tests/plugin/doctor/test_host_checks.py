@@ -305,7 +305,7 @@ def test_places_that_no_node_can_give_are_named(
 ) -> None:
     monkeypatch.setenv("PATH", f"{site.folder / 'bin'}:{os.environ['PATH']}")
     assert of_cluster(site) == []
-    nodes = (site.folder / "bin/nodes").read_text()
+    nodes = (site.folder / "bin/answers/node.out").read_text()
     (wrong,) = of_cluster(site, nodes=nodes.replace("gpu:a100", "gpu:v100"))
     assert wrong.status is Status.FAIL
     assert "(there: gpu:v100)" in wrong.text
@@ -361,12 +361,12 @@ def test_an_auto_partition_that_lacks_nodes_or_gives_more_memory_is_named(
     memory = PARTITIONS.replace("TotalNodes=2", "TotalNodes=2 DefMemPerCPU=2000")
     config = CONFIGURATION + "SelectTypeParameters = CR_CORE_MEMORY\nEnforcePartLimits = ALL\n"
     fake_slurm(site.folder / "bin", partitions=memory, nodes=everywhere)
-    (site.folder / "bin" / "config").write_text(config)
+    (site.folder / "bin/answers/config.out").write_text(config)
     (enforced,) = about_auto()
     assert enforced.startswith("EnforcePartLimits=ALL")
     less = memory.replace("DefMemPerCPU=2000", "DefMemPerCPU=1000", 1)
     fake_slurm(site.folder / "bin", partitions=less, nodes=everywhere)
-    (site.folder / "bin" / "config").write_text(config)
+    (site.folder / "bin/answers/config.out").write_text(config)
     (kept,) = (text for text in about_auto() if "less-memory" in text)
     assert kept.startswith("jobs of auto that name no memory and no time limit are not sent to cpu")
 

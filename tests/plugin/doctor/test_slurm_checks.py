@@ -48,13 +48,13 @@ def site() -> Harbour:
 @pytest.fixture
 def check(site: Harbour, monkeypatch: pytest.MonkeyPatch) -> Check:
     commands = fake_slurm(site.folder / "bin")
-    monkeypatch.setenv("PATH", f"{commands}:{os.environ['PATH']}")
+    monkeypatch.setenv("PATH", f"{commands.tools}:{os.environ['PATH']}")
 
     def look(clock_s: float = 0.0, **changed: str) -> list[Finding]:
         at = time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(time.time() + clock_s))
         values = {**SOUND, **{k.replace("__", "["): v for k, v in changed.items()}}
         lines = [f"Configuration data as of {at}", *(f"{k} = {v}" for k, v in values.items())]
-        (commands / "config").write_text("\n".join(lines) + "\n")
+        commands.says("config", "\n".join(lines) + "\n")
         return list(check_setup(load_site(site.site_file)))
 
     return look
@@ -147,7 +147,7 @@ def test_an_answer_that_is_no_configuration_is_one_finding(
     site: Harbour, check: Check, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     check()
-    (site.folder / "bin/config").write_text("\x00garbage\n")
+    (site.folder / "bin/answers/config.out").write_text("\x00garbage\n")
     found = only(list(check_setup(load_site(site.site_file))))
     assert "nothing that can be read" in found.text
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from berth_daemon import Harbour, fake_slurm, forecast, harbour
+from berth_daemon import PARTITIONS, Harbour, fake_slurm, forecast, harbour
 from click.testing import CliRunner
 from made_forecasts import put
 from ui_store import decision
@@ -104,11 +104,8 @@ exclude = ["chem-lab"]
 [coverage]""")  # fmt: skip
     text = text.replace('name = "gpu"', 'name = "gpu"\nusers = ["ulrike"]\naccounts = ["geo-lab"]')
     site.site_file.write_text(text)
-    partitions = (site.folder / "bin/partitions").read_text()
-    fake_slurm(
-        site.folder / "bin",
-        partitions=partitions.replace("AllowAccounts=ALL", "AllowAccounts=hist-lab", 1),
-    )
+    texts = PARTITIONS.replace("AllowAccounts=ALL", "AllowAccounts=hist-lab", 1)
+    fake_slurm(site.folder / "bin", partitions=texts)
     journalctl = site.folder / "bin/journalctl"
     journalctl.write_text(
         "#!/bin/sh\necho 'berth[7]: decision=x action=keep user=svenja workload=-'\n"

@@ -5,10 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from fake_slurm import FakeSlurm
+from fake_commands import FakeCommands
+from fake_slurm import recorded_slurm
 
 
 @pytest.fixture
-def slurm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeSlurm:
+def slurm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeCommands:
     """A fake Slurm of three partitions and three nodes."""
-    return FakeSlurm(tmp_path / "slurm", monkeypatch)
+    return recorded_slurm(tmp_path / "slurm", monkeypatch)

@@ -1,26 +1,13 @@
-"""Slurm's commands as shell scripts that answer from files: for what a real one never says."""
+"""What Slurm's commands say of a cluster of three nodes."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 import pytest
+from fake_commands import FakeCommands
 
 from berth.plugin.slurm.accounting import REMEMBERED_FIELDS, SACCT_FIELDS
-
-_SCRIPT = """#!/bin/sh
-name=$(basename "$0")
-echo "$name $*" >> "{folder}/calls"
-case "$*" in
-  *"show partition"*) name=partition;; *"show node"*) name=node;;
-  *"show config"*) name=config;; *"show job"*) name=job;; *-V*) name=version;;
-esac
-[ -f "{folder}/$name.hang" ] && exec sleep 60
-bar=$(expr "$*" : '.*\\(<[0-9a-f]*>\\)')
-[ -f "{folder}/$name.out" ] && sed "s/@BAR@/$bar/g" "{folder}/$name.out"
-if [ -f "{folder}/$name.err" ]; then cat "{folder}/$name.err" >&2; exit 1; fi
-exit 0
-"""
 
 PARTITIONS = """\
 PartitionName=cpu AllowGroups=ALL AllowAccounts=ALL AllowQos=ALL Default=YES QoS=N/A \
@@ -104,36 +91,13 @@ cpu|AssocGrpCpuLimit
 """Two that wait for their turn, and four that wait for something else."""
 
 
-class FakeSlurm:
-    """The commands on PATH; ``says`` and ``fails`` set what they do."""
-
-    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.folder = folder
-        tools = folder / "bin"
-        tools.mkdir(parents=True)
-        for name in ("scontrol", "squeue", "sinfo", "sbatch", "sacct"):
-            (tools / name).write_text(_SCRIPT.format(folder=folder))
-            (tools / name).chmod(0o755)
-        monkeypatch.setenv("PATH", f"{tools}:/usr/bin:/bin")
-        self.says("partition", PARTITIONS)
-        self.says("node", NODES)
-        self.says("squeue", WAITING)
-        self.says("version", "slurm 24.11.5\n")
-        self.says("config", "Configuration data\nClusterName             = lab\n")
-
-    def says(self, what: str, text: str | bytes) -> None:
-        """``what``: partition, node, config, job, version, or a command's name."""
-        data = text if isinstance(text, bytes) else text.encode()
-        (self.folder / f"{what}.out").write_bytes(data)
-
-    def fails(self, what: str, message: str) -> None:
-        """It writes ``message`` to standard error and exits with 1."""
-        (self.folder / f"{what}.err").write_text(message)
-
-    def hangs(self, what: str) -> None:
-        """It never answers."""
-        (self.folder / f"{what}.hang").touch()
-
-    def calls(self) -> list[str]:
-        """The command lines so far."""
-        return (self.folder / "calls").read_text().splitlines()
+def recorded_slurm(folder: Path, monkeypatch: pytest.MonkeyPatch) -> FakeCommands:
+    """Slurm's commands on PATH, of the cluster above."""
+    made = FakeCommands(folder / "bin")
+    made.on_path(monkeypatch)
+    made.says("partition", PARTITIONS)
+    made.says("node", NODES)
+    made.says("squeue", WAITING)
+    made.says("version", "slurm 24.11.5\n")
+    made.says("config", "Configuration data\nClusterName             = lab\n")
+    return made

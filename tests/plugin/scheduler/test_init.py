@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 from cluster_facts import cluster, node
-from fake_slurm import NODES, PARTITIONS, FakeSlurm
+from fake_commands import FakeCommands
+from fake_slurm import NODES, PARTITIONS
 
 from berth.pilot.errors import BerthError
 from berth.plugin.cli.site.init import init
@@ -20,7 +21,7 @@ def run(*arguments: str) -> Result:
     return CliRunner().invoke(init, arguments, catch_exceptions=True)
 
 
-def test_the_file_is_written_and_accepted(slurm: FakeSlurm, tmp_path: Path) -> None:
+def test_the_file_is_written_and_accepted(slurm: FakeCommands, tmp_path: Path) -> None:
     output = tmp_path / "etc" / "berth.toml"
     done = run("--output", str(output))
     assert done.exit_code == 0, done.output
@@ -39,7 +40,7 @@ def test_the_file_is_written_and_accepted(slurm: FakeSlurm, tmp_path: Path) -> N
 
 
 def test_a_partition_that_starts_no_jobs_is_marked_and_not_the_reference(
-    slurm: FakeSlurm, tmp_path: Path
+    slurm: FakeCommands, tmp_path: Path
 ) -> None:
     inactive = PARTITIONS.replace("State=UP", "State=INACTIVE", 1).replace(
         "State=DRAIN", "State=UP"
@@ -53,7 +54,7 @@ def test_a_partition_that_starts_no_jobs_is_marked_and_not_the_reference(
     assert load_site(tmp_path / "berth.toml").reference_queue == "old"
 
 
-def test_nothing_is_overwritten_without_force(slurm: FakeSlurm, tmp_path: Path) -> None:
+def test_nothing_is_overwritten_without_force(slurm: FakeCommands, tmp_path: Path) -> None:
     output = tmp_path / "berth.toml"
     output.write_text("mine")
     done = run("--output", str(output))
@@ -64,7 +65,7 @@ def test_nothing_is_overwritten_without_force(slurm: FakeSlurm, tmp_path: Path) 
     assert load_site(output).candidates
 
 
-def test_a_dry_run_writes_nothing(slurm: FakeSlurm, tmp_path: Path) -> None:
+def test_a_dry_run_writes_nothing(slurm: FakeCommands, tmp_path: Path) -> None:
     output = tmp_path / "berth.toml"
     done = run("--output", str(output), "--dry-run")
     assert done.exit_code == 0
@@ -72,7 +73,7 @@ def test_a_dry_run_writes_nothing(slurm: FakeSlurm, tmp_path: Path) -> None:
     assert list(tmp_path.glob("berth*")) == []
 
 
-def test_unknown_hardware_gets_a_stub_that_says_so(slurm: FakeSlurm, tmp_path: Path) -> None:
+def test_unknown_hardware_gets_a_stub_that_says_so(slurm: FakeCommands, tmp_path: Path) -> None:
     slurm.says("node", "NodeName=n CPUTot=12 RealMemory=64000 State=IDLE Partitions=cpu\n")
     output = tmp_path / "berth.toml"
     done = run("--output", str(output))
@@ -85,7 +86,7 @@ def test_unknown_hardware_gets_a_stub_that_says_so(slurm: FakeSlurm, tmp_path: P
 
 
 def test_a_candidate_offers_what_the_scheduler_keeps_for_jobs(
-    slurm: FakeSlurm, tmp_path: Path
+    slurm: FakeCommands, tmp_path: Path
 ) -> None:
     slurm.says("node", "NodeName=n CPUTot=12 CPUEfctv=10 RealMemory=64000 MemSpecLimit=9000 "
                "State=IDLE Partitions=cpu\n")  # fmt: skip
@@ -97,7 +98,7 @@ def test_a_candidate_offers_what_the_scheduler_keeps_for_jobs(
     assert (stub.name, stub.cores, stub.memory_bytes) == ("cpu-12c-62g", 12, 64000 * 2**20)
 
 
-def test_an_existing_stub_is_not_overwritten_either(slurm: FakeSlurm, tmp_path: Path) -> None:
+def test_an_existing_stub_is_not_overwritten_either(slurm: FakeCommands, tmp_path: Path) -> None:
     slurm.says("node", "NodeName=n CPUTot=12 RealMemory=64000 State=IDLE Partitions=cpu\n")
     measured = tmp_path / "platforms" / "cpu-12c-62g.json"
     measured.parent.mkdir()
@@ -111,14 +112,16 @@ def test_an_existing_stub_is_not_overwritten_either(slurm: FakeSlurm, tmp_path: 
     ("what", "message"),
     [("partition", "Unable to contact slurm controller (connect failure)"), ("node", "")],
 )
-def test_failures_are_sentences(slurm: FakeSlurm, tmp_path: Path, what: str, message: str) -> None:
+def test_failures_are_sentences(
+    slurm: FakeCommands, tmp_path: Path, what: str, message: str
+) -> None:
     slurm.fails(what, message)
     done = run("--output", str(tmp_path / "berth.toml"))
     assert isinstance(done.exception, BerthError)
     assert list(tmp_path.glob("berth*")) == []
 
 
-def test_a_place_that_cannot_be_written_is_a_sentence(slurm: FakeSlurm, tmp_path: Path) -> None:
+def test_a_place_that_cannot_be_written_is_a_sentence(slurm: FakeCommands, tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     done = run("--output", str(tmp_path / "file" / "berth.toml"))
     assert isinstance(done.exception, BerthError)
@@ -137,7 +140,7 @@ def test_a_cluster_of_the_auto_partition_alone_is_told_what_is_missing(
 
 
 def test_partitions_that_are_not_for_users_are_no_candidates(
-    slurm: FakeSlurm, tmp_path: Path
+    slurm: FakeCommands, tmp_path: Path
 ) -> None:
     hidden = PARTITIONS.replace("PartitionName=old", "PartitionName=old Hidden=YES").replace(
         "PartitionName=gpu", "PartitionName=gpu RootOnly=YES"

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
-from fake_slurm import PARTITIONS, FakeSlurm
+from fake_commands import FakeCommands
+from fake_slurm import PARTITIONS
 
 from berth.pilot.errors import UsageError
 from berth.plugin.cli.pilot.submit import submit
@@ -32,7 +33,7 @@ AUTO = "PartitionName=auto Default=NO MaxTime=1-00:00:00 Nodes=cpu1 State=UP Tot
 
 
 @pytest.fixture
-def pilot_site(slurm: FakeSlurm, tmp_path: Path) -> Path:
+def pilot_site(slurm: FakeCommands, tmp_path: Path) -> Path:
     slurm.says("sbatch", "4711\n")
     slurm.says("partition", PARTITIONS + AUTO)
     path = tmp_path / "berth.toml"
@@ -59,12 +60,12 @@ def submitted(site: Path, *words: str) -> Result:
     ],
 )
 def test_more_time_than_the_partition_gives_is_refused(
-    pilot_site: Path, slurm: FakeSlurm, words: tuple[str, ...], said: str
+    pilot_site: Path, slurm: FakeCommands, words: tuple[str, ...], said: str
 ) -> None:
     done = submitted(pilot_site, "--then-place", *words)
     assert isinstance(done.exception, UsageError)
     assert said in done.exception.message
-    assert not any(call.startswith("sbatch") for call in slurm.calls())
+    assert not any(call.startswith("sbatch") for call in slurm.calls)
     assert not (pilot_site.parent / "results").exists()
 
 

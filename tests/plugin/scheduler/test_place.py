@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
-from fake_slurm import FakeSlurm
+from fake_commands import FakeCommands
 
 from berth.pilot.documents import write_json
 from berth.pilot.errors import BerthError, UsageError
@@ -218,7 +218,7 @@ def test_an_unknown_objective_or_scheduler_is_refused_with_the_nearest(profile: 
 
 
 def test_by_hand_a_prior_comes_last_and_strictly_it_is_ruled_out(
-    profile: str, site: str, slurm: FakeSlurm, monkeypatch: pytest.MonkeyPatch
+    profile: str, site: str, slurm: FakeCommands, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(FakeForecaster, "gpu_basis", Basis.PRIOR)
     by_hand = answer(profile, "--site", site)
@@ -244,7 +244,7 @@ def test_the_shape_of_the_request_is_taken(profile: str, site: str) -> None:
 
 
 def test_an_unreadable_state_is_a_note_by_hand_and_rules_out_strictly(
-    profile: str, site: str, slurm: FakeSlurm
+    profile: str, site: str, slurm: FakeCommands
 ) -> None:
     slurm.fails("partition", "Unable to contact slurm controller (connect failure)")
     by_hand = answer(profile, "--site", site)
@@ -255,26 +255,30 @@ def test_an_unreadable_state_is_a_note_by_hand_and_rules_out_strictly(
     assert strict["command"] is None
 
 
-def test_submit_runs_the_line_and_prints_the_job(profile: str, site: str, slurm: FakeSlurm) -> None:
+def test_submit_runs_the_line_and_prints_the_job(
+    profile: str, site: str, slurm: FakeCommands
+) -> None:
     slurm.says("sbatch", "77\n")
     done = run(profile, "--site", site, "--submit", "--", "./lu", "1")
     assert "Submitted as job 77." in done.output
-    submitted = slurm.calls()[-1]
+    submitted = slurm.calls[-1]
     assert submitted.startswith("sbatch --parsable --partition=gpu --gres=gpu:h100:1")
     assert answer(profile, "--site", site, "--submit", "--", "./lu")["job_id"] == "77"
 
 
-def test_slurms_refusal_is_passed_on(profile: str, site: str, slurm: FakeSlurm) -> None:
+def test_slurms_refusal_is_passed_on(profile: str, site: str, slurm: FakeCommands) -> None:
     slurm.fails("sbatch", "sbatch: error: Batch job submission failed: Invalid account")
     error = refusal(profile, "--site", site, "--submit", "--", "./lu")
     assert "Invalid account" in error.message
     assert error.exit_status == 1
 
 
-def test_where_nothing_fits_nothing_is_submitted(profile: str, site: str, slurm: FakeSlurm) -> None:
+def test_where_nothing_fits_nothing_is_submitted(
+    profile: str, site: str, slurm: FakeCommands
+) -> None:
     error = refusal(profile, "--site", site, "--partition", "none", "--submit", "--", "./lu")
     assert error.message.startswith("not submitted: ")
-    assert not any(call.startswith("sbatch") for call in slurm.calls())
+    assert not any(call.startswith("sbatch") for call in slurm.calls)
     done = run(profile, "--site", site, "--partition", "none")
     assert done.exit_code == 0
     assert "leave the job as it is  [other-queue]" in done.output

@@ -5,7 +5,8 @@ from __future__ import annotations
 from contextlib import suppress
 
 import pytest
-from fake_slurm import FakeSlurm, accounted, remembered
+from fake_commands import FakeCommands
+from fake_slurm import accounted, remembered
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -36,7 +37,7 @@ WHOLE = (
 )  # fmt: skip
 
 
-def test_accounting_and_controller_tell_the_same_of_a_job(slurm: FakeSlurm) -> None:
+def test_accounting_and_controller_tell_the_same_of_a_job(slurm: FakeCommands) -> None:
     slurm.says("sacct", accounted("7", AdminComment=STAMP))
     slurm.says("squeue", remembered("7", admin_comment=STAMP))
     (of_accounting,) = ended(*HOUR, {}).outcomes
@@ -48,16 +49,16 @@ def test_accounting_and_controller_tell_the_same_of_a_job(slurm: FakeSlurm) -> N
 
 
 def test_the_users_own_time_zone_changes_nothing(
-    slurm: FakeSlurm, monkeypatch: pytest.MonkeyPatch
+    slurm: FakeCommands, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TZ", "America/New_York")
     slurm.says("sacct", accounted("7"))
     assert ended(*HOUR, {}).outcomes[0].end_s == END_S
-    call = next(call for call in slurm.calls() if call.startswith("sacct"))
+    call = next(call for call in slurm.calls if call.startswith("sacct"))
     assert "-S 2026-11-21T17:00:00 -E 2026-11-21T19:00:01" in call
 
 
-def test_steps_add_their_peak_memory_to_their_job(slurm: FakeSlurm) -> None:
+def test_steps_add_their_peak_memory_to_their_job(slurm: FakeCommands) -> None:
     steps = [accounted("7.batch", MaxRSS=2048), accounted("7.0", MaxRSS=4096), accounted("8.0")]
     slurm.says("sacct", accounted("7") + "".join(steps) + accounted("9", "OUT_OF_MEMORY"))
     found = Slurm().outcomes(("7", "9"))
@@ -65,7 +66,7 @@ def test_steps_add_their_peak_memory_to_their_job(slurm: FakeSlurm) -> None:
     assert found["9"].state == "out-of-memory"
 
 
-def test_gpu_memory_is_that_of_a_gpu_beside_the_hosts(slurm: FakeSlurm) -> None:
+def test_gpu_memory_is_that_of_a_gpu_beside_the_hosts(slurm: FakeCommands) -> None:
     used = "cpu=00:01:00,gres/gpumem=2000,mem=9G"
     slurm.says(
         "sacct",
@@ -78,7 +79,7 @@ def test_gpu_memory_is_that_of_a_gpu_beside_the_hosts(slurm: FakeSlurm) -> None:
     assert (found["8"].peak_bytes, found["8"].gpu_peak_bytes) == (4096, None)
 
 
-def test_memory_is_that_of_a_node_and_of_each_task_of_an_array(slurm: FakeSlurm) -> None:
+def test_memory_is_that_of_a_node_and_of_each_task_of_an_array(slurm: FakeCommands) -> None:
     """MaxRSS is of the largest of a step's processes: eight on two nodes, four on each."""
     slurm.says(
         "sacct",
@@ -116,7 +117,7 @@ def test_each_field_is_read_as_slurm_writes_it(
     assert getattr(parse_sacct(accounted("7", **fields))["7"], name) == value
 
 
-def test_what_is_known_or_not_over_is_left_out(slurm: FakeSlurm) -> None:
+def test_what_is_known_or_not_over_is_left_out(slurm: FakeCommands) -> None:
     late = accounted("10", End="2026-11-21T23:00:00")
     lines = [accounted("7"), accounted("8"), accounted("9", "RUNNING", End="Unknown"), late]
     slurm.says("sacct", "".join(lines))
@@ -124,7 +125,7 @@ def test_what_is_known_or_not_over_is_left_out(slurm: FakeSlurm) -> None:
     assert [o.job_id for o in ended(*HOUR, {"7": END_S - 60}).outcomes] == ["7", "8"]  # requeued
 
 
-def test_array_tasks_are_called_by_their_own_numbers(slurm: FakeSlurm) -> None:
+def test_array_tasks_are_called_by_their_own_numbers(slurm: FakeCommands) -> None:
     """A slurmdbd that has just heard of an array task calls it 9, and 7_2 a little later."""
     slurm.says("sacct", accounted("7_2", JobIDRaw="9"))
     assert [o.job_id for o in ended(*HOUR, {}).outcomes] == ["9"]
@@ -135,14 +136,14 @@ def test_array_tasks_are_called_by_their_own_numbers(slurm: FakeSlurm) -> None:
     assert [o.job_id for o in ended(*HOUR, {}).outcomes] == ["9"]
 
 
-def test_gpus_that_are_not_accounted_for_are_those_that_were_asked(slurm: FakeSlurm) -> None:
+def test_gpus_that_are_not_accounted_for_are_those_that_were_asked(slurm: FakeCommands) -> None:
     slurm.fails("sacct", "Slurm accounting storage is disabled")
     asked = {"tres-alloc": "cpu=4,node=2", "tres-per-node": "gres:gpu:h200:3"}
     slurm.says("squeue", remembered("7", NumNodes=2, **asked))
     assert ended(*HOUR, {}).outcomes[0].gpus == 6
 
 
-def test_an_accounting_that_is_down_is_waited_for(slurm: FakeSlurm) -> None:
+def test_an_accounting_that_is_down_is_waited_for(slurm: FakeCommands) -> None:
     """Not so for jobs that somebody asks about by name: there the controller helps out."""
     slurm.fails("sacct", "error: slurmdbd: Connection refused")
     slurm.says("squeue", remembered("7", admin_comment=STAMP))
@@ -151,14 +152,14 @@ def test_an_accounting_that_is_down_is_waited_for(slurm: FakeSlurm) -> None:
     assert Slurm().outcomes(("7",))["7"].state == "completed"
 
 
-def test_a_garbled_line_hides_no_other(slurm: FakeSlurm) -> None:
+def test_a_garbled_line_hides_no_other(slurm: FakeCommands) -> None:
     slurm.says("sacct", "garbage\n" + accounted("7") + "7|short\n")
     found = ended(*HOUR, {})
     assert [o.job_id for o in found.outcomes] == ["7"]
     assert found.problem == "sacct answered something unreadable: 'garbage'"
 
 
-def test_jobs_that_the_controller_has_forgotten_have_no_outcome(slurm: FakeSlurm) -> None:
+def test_jobs_that_the_controller_has_forgotten_have_no_outcome(slurm: FakeCommands) -> None:
     slurm.fails("sacct", "Slurm accounting storage is disabled")
     slurm.says("squeue", remembered("7", admin_comment=STAMP))
     assert told(Slurm().outcomes(("7",))["7"]) == WHOLE
@@ -172,7 +173,7 @@ def test_any_text_is_read_or_refused_with_a_sentence(text: str) -> None:
         parse_sacct(text)
 
 
-def test_suspended_time_does_not_count_and_signals_are_told(slurm: FakeSlurm) -> None:
+def test_suspended_time_does_not_count_and_signals_are_told(slurm: FakeCommands) -> None:
     slurm.fails("sacct", "Slurm accounting storage is disabled")
     slurm.says("squeue", remembered("7", "FAILED", TimeUsed="0:25", exit_code=9))
     (found,) = ended(*HOUR, {}).outcomes

@@ -6,7 +6,8 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from fake_slurm import PARTITIONS, FakeSlurm
+from fake_commands import FakeCommands
+from fake_slurm import PARTITIONS
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -27,7 +28,7 @@ MIB = 2**20
 GPU = candidate("gpu", "gpu", gres="gpu:h100", gpus_per_node=4)
 
 
-def test_partitions_and_nodes_are_read(slurm: FakeSlurm) -> None:
+def test_partitions_and_nodes_are_read(slurm: FakeCommands) -> None:
     facts = Slurm().read()
     assert (facts.name, facts.version) == ("lab", "slurm 24.11.5")
     cpu, gpu, old = facts.queues.values()
@@ -77,7 +78,7 @@ _SHARED = "SelectTypeParameters    = CR_CORE_MEMORY\n"
 
 
 def test_limits_on_memory_of_the_whole_cluster_hold_where_a_partition_sets_none(
-    slurm: FakeSlurm,
+    slurm: FakeCommands,
 ) -> None:
     slurm.says("config", f"{_SHARED}MaxMemPerCPU            = 2000\n")
     slurm.says("partition", PARTITIONS.replace("State=UP", "State=UP MaxMemPerNode=9000", 1))
@@ -88,7 +89,7 @@ def test_limits_on_memory_of_the_whole_cluster_hold_where_a_partition_sets_none(
 
 @pytest.mark.parametrize(("selected", "multiple"), [("CR_CORE_MEMORY", 2), ("CR_CPU_MEMORY", 1)])
 def test_both_threads_of_a_core_count_where_other_nodes_have_one(
-    slurm: FakeSlurm, selected: str, multiple: int
+    slurm: FakeCommands, selected: str, multiple: int
 ) -> None:
     slurm.says("config", f"SelectTypeParameters    = {selected}\n")
     found = {name: queue.default_memory for name, queue in read_cluster().queues.items()}
@@ -112,7 +113,7 @@ def test_both_threads_of_a_core_count_where_other_nodes_have_one(
     ],
 )
 def test_odd_defaults_of_memory_are_none(
-    slurm: FakeSlurm, text: str, bytes_per_core: int | None, bytes_per_gpu: int | None
+    slurm: FakeCommands, text: str, bytes_per_core: int | None, bytes_per_gpu: int | None
 ) -> None:
     slurm.says("config", _SHARED + text)
     default = read_cluster().queues["old"].default_memory
@@ -122,7 +123,7 @@ def test_odd_defaults_of_memory_are_none(
 
 
 @pytest.mark.parametrize("state", ["DOWN", "DRAIN", "INACTIVE"])
-def test_only_a_partition_that_is_up_takes_and_starts_jobs(slurm: FakeSlurm, state: str) -> None:
+def test_only_a_partition_that_is_up_takes_and_starts_jobs(slurm: FakeCommands, state: str) -> None:
     slurm.says("partition", PARTITIONS.replace("State=UP", f"State={state}"))
     cpu = read_cluster().queues["cpu"]
     assert not cpu.up
@@ -132,7 +133,7 @@ def test_only_a_partition_that_is_up_takes_and_starts_jobs(slurm: FakeSlurm, sta
     assert (cpu.up, cpu.closed) == (True, None)
 
 
-def test_states_are_of_the_candidates_own_nodes(slurm: FakeSlurm) -> None:
+def test_states_are_of_the_candidates_own_nodes(slurm: FakeCommands) -> None:
     facts = read_cluster()
     states = states_of(
         facts,
@@ -180,7 +181,7 @@ def test_nodes_that_take_no_jobs_do_not_count(state: str, usable: bool) -> None:
     assert facts.nodes[0].usable is usable
 
 
-def test_absent_keys_are_defaults(slurm: FakeSlurm) -> None:
+def test_absent_keys_are_defaults(slurm: FakeCommands) -> None:
     facts = parse_cluster("PartitionName=a\n", "NodeName=n\n", "", "", as_of_s=1.0)
     queue, node = facts.queues["a"], facts.nodes[0]
     assert (queue.up, queue.max_time_s, queue.allowed_accounts) == (True, None, None)
@@ -263,7 +264,7 @@ def test_without_slurm_the_missing_command_is_named(
     ],
 )
 def test_a_failing_command_is_one_sentence(
-    slurm: FakeSlurm, message: str, says: str, hint: str | None
+    slurm: FakeCommands, message: str, says: str, hint: str | None
 ) -> None:
     slurm.fails("partition", message)
     with pytest.raises(SchedulerError, match=says) as caught:
@@ -271,7 +272,7 @@ def test_a_failing_command_is_one_sentence(
     assert (hint or "") in (caught.value.hint or "")
 
 
-def test_a_hung_command_is_given_up(slurm: FakeSlurm) -> None:
+def test_a_hung_command_is_given_up(slurm: FakeCommands) -> None:
     slurm.hangs("node")
     with pytest.raises(SchedulerError, match=r"scontrol did not answer within 0.5 s"):
         read_cluster(timeout_s=0.5)
@@ -288,7 +289,7 @@ def test_a_hung_command_is_given_up(slurm: FakeSlurm) -> None:
     ],
 )
 def test_odd_answers_are_one_sentence(
-    slurm: FakeSlurm, what: str, text: str | bytes, says: str
+    slurm: FakeCommands, what: str, text: str | bytes, says: str
 ) -> None:
     slurm.says(what, text)
     with pytest.raises(SchedulerError, match=says):
@@ -296,10 +297,10 @@ def test_odd_answers_are_one_sentence(
 
 
 def test_format_variables_of_the_user_do_not_change_what_is_read(
-    slurm: FakeSlurm, monkeypatch: pytest.MonkeyPatch
+    slurm: FakeCommands, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SQUEUE_FORMAT", "%Z")
-    script = slurm.folder / "bin" / "env"
+    script = slurm.tools / "env"
     script.write_text("#!/bin/sh\n/usr/bin/env\n")
     script.chmod(0o755)
     text = commands.run(("env",))
@@ -307,10 +308,10 @@ def test_format_variables_of_the_user_do_not_change_what_is_read(
     assert "LC_ALL=C" in text
 
 
-def test_sbatch_gives_the_job_id_or_its_own_words(slurm: FakeSlurm) -> None:
+def test_sbatch_gives_the_job_id_or_its_own_words(slurm: FakeCommands) -> None:
     slurm.says("sbatch", "1234;cluster\n")
     assert Slurm().submit(("sbatch", "job.sh")) == "1234"
-    assert slurm.calls()[-1] == "sbatch --parsable job.sh"
+    assert slurm.calls[-1] == "sbatch --parsable job.sh"
     slurm.says("sbatch", "what?\n")
     with pytest.raises(SchedulerError, match="instead of a job id"):
         Slurm().submit(("sbatch", "job.sh"))

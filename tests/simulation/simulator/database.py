@@ -52,7 +52,6 @@ class Server:
             connection.exec_driver_sql("BEGIN")
 
     def close(self) -> None:
-        """Forget everything."""
         self.engine.dispose()
         self.raw.close()
 

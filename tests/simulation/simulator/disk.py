@@ -37,7 +37,6 @@ class Disk:
         self.full = False
 
     def power_cut(self) -> None:
-        """What was not synced is gone."""
         for inode in self.files.values():
             del inode.data[inode.synced :]
 

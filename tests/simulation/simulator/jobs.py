@@ -51,7 +51,6 @@ class Ledger:
         self._decisions: dict[str, str] = {}
 
     def name(self) -> str:
-        """For one more job."""
         self.named += 1
         return f"job-{self.named}"
 

@@ -54,7 +54,6 @@ class Machine:
         self.daemon: Daemon | None = None
 
     def number(self, end: Any) -> int:
-        """A descriptor for it."""
         self._next += 1
         self.ends[self._next] = end
         return self._next
@@ -178,7 +177,6 @@ class Daemon:
             world.spawn(nobody, self.start, delay_s)
 
     def terminate(self) -> None:
-        """SIGTERM."""
         if self.core is not None:
             self.core.server.stop()
 

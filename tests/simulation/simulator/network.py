@@ -45,7 +45,6 @@ class End:
             self.process.world.wake(self.reader)
 
     def shut(self) -> None:
-        """Close it."""
         if self.closed:
             return
         self.closed = True
@@ -191,7 +190,6 @@ class SimPoll:
             self._event.set()
 
     def forget(self, number: int) -> None:
-        """It was closed."""
         self._masks.pop(number, None)
         self._ends.pop(number, None)
         self._maybe.pop(number, None)
@@ -287,7 +285,6 @@ class SimListener:
         self._machine.listening[str(self.path)] = self
 
     def arrived(self) -> None:
-        """Somebody connects."""
         if self.poll is not None:
             self.poll.ready(self.number)
 
@@ -299,7 +296,6 @@ class SimListener:
 
     @property
     def alive(self) -> bool:
-        """Somebody listens."""
         return not self._process.dead
 
     def fileno(self) -> int:
@@ -364,7 +360,6 @@ class Client:
         self.end: End | None = None
 
     def connect(self, path: str) -> None:
-        """Raises OSError."""
         self.process.check()
         kind = self._world.faults.at(f"{self._kind}.connect")
         if kind == "slow":

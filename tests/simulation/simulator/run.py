@@ -116,7 +116,6 @@ class Site:
     # What goes on
 
     def users(self) -> None:
-        """Submissions, in bursts and one by one."""
         world, random = self.world, self.world.random
         while self.made < self.submissions:
             world.sleep(random.expovariate(self.rate))
@@ -230,7 +229,6 @@ class Site:
     # From the beginning to the end
 
     def run(self) -> Result:
-        """The whole of it."""
         world = self.world
         handler = _Tracebacks(world)
         logger = logging.getLogger("berth")

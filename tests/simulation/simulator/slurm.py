@@ -71,7 +71,6 @@ class Slurmctld(Scheduler):
         self._allowed = None
 
     def submit(self, world: World) -> None:
-        """What somebody's sbatch does."""
         job = slurm_job(world.random, self.ledger.name())
         if self._last is not None and world.random.random() < 0.2:
             job = replace(self._last, name=job.name)  # a loop around sbatch

@@ -123,7 +123,6 @@ class World:
         return woken
 
     def sleep(self, seconds: float) -> None:
-        """Let time pass."""
         end_s = self.now_s + seconds
         while self.now_s < end_s:
             self.wait(end_s - self.now_s)

@@ -104,12 +104,10 @@ class Outcome(Seen):
         )
 
     def sum_of(self, key: str) -> int:
-        """Of a count in the records."""
         return sum(_number(one, key) for one in self.records)
 
     @property
     def memory_mb(self) -> float:
-        """Allocated in all."""
         return sum(_memory_mb(one) for one in self.records)
 
     @property
@@ -187,7 +185,6 @@ def _command(
 
 
 def _by_option(words: Sequence[str]) -> list[str]:
-    """An option a line, with its value."""
     lines: list[str] = []
     for word in words:
         if word.startswith("-"):

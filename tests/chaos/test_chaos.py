@@ -1,4 +1,4 @@
-"""Faults on a real Flux while jobs come in, for a quarter of a minute: every rule holds."""
+"""Faults on a real scheduler while jobs come in, for a quarter of a minute: every rule holds."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 pytestmark = [
-    pytest.mark.flux,
     pytest.mark.slow,
     pytest.mark.skipif(
         not os.environ.get("BERTH_CHAOS"),
@@ -20,10 +19,14 @@ pytestmark = [
 FAULTS = "killed,answers corrupted,disk full,controller restarted,switched off"
 
 
-def test_no_rule_is_broken_under_faults(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "scheduler",
+    [pytest.param(name, marks=getattr(pytest.mark, name)) for name in ("slurm", "flux")],
+)
+def test_no_rule_is_broken_under_faults(tmp_path: Path, scheduler: str) -> None:
     done = subprocess.run(
         [
-            sys.executable, "-m", "chaos", "--on", "flux", "--seconds", "12", "--seed", "1",
+            sys.executable, "-m", "chaos", "--on", scheduler, "--seconds", "12", "--seed", "1",
             "--faults", FAULTS, "--gap", "1", "2", "--longest", "1.5", "--deadline-ms", "200",
             "--history", tmp_path / "history.jsonl",
         ],
