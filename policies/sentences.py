@@ -15,7 +15,7 @@ from berth.policies.fit_lists import FitList
 from berth.policies.objectives.protocol import Objective
 from berth.policies.settings import PolicySettings, SliceAim
 from berth.policies.values import Candidate, Makespan, Ranked, Request, Resources
-from berth.predictor.core.forecast import Unit
+from berth.predictor.core.forecast import WorkUnit
 from berth.predictor.core.prediction import Basis, Prediction
 
 NO_WORKLOAD = "There is no workload of this program: measure it once with berth pilot run."
@@ -36,7 +36,7 @@ def placed(
     settings: PolicySettings,
     objective: Objective,
     *,
-    unit: Unit = Unit.JOB,
+    unit: WorkUnit = WorkUnit.JOB,
     is_slice: bool = False,
     beside: Sequence[Ranked] = (),
     than_staying: float | None = None,
@@ -52,7 +52,7 @@ def placed(
     runtime = best.runtime_s
     words = _SLICE.get(settings.slices) if is_slice else None
     spread = f"{format_seconds(runtime.low)} to {format_seconds(runtime.high)}"
-    per = "" if unit is Unit.JOB else f" per {unit.value}"
+    per = "" if unit is WorkUnit.JOB else f" per {unit.value}"
     head = (
         f"{best.candidate} ({resources(best.resources)} of {best.platform}) "
         f"{words or objective.superlative}: {_array(best)}"

@@ -28,7 +28,7 @@ from berth.predictor.core.arrays import Floats
 from berth.predictor.core.intervals import NORMAL_90
 from berth.predictor.families.program.predictor import Predictor
 from berth.predictor.hardware.by_sheet import platform_of_processor
-from berth.predictor.hardware.ceilings import Point
+from berth.predictor.hardware.ceilings import Allocation
 from berth.predictor.hardware.core_speed import TREND_DEVIATION, estimated_score
 from berth.predictor.hardware.processor import Processor, cores, processors
 from berth.predictor.learning.programs.own_time import factor_deviation, fit_own_time
@@ -141,7 +141,7 @@ def berth(data: CpuPrograms, scores: Scores, advance: Callable[[], None] = lambd
                 for c, cpu in enumerate(data.cpus)
             ]
             predictions = predictor.predict_points(
-                profile_of(data, r, p), [Point(each, 1) for each in platforms],
+                profile_of(data, r, p), [Allocation(each, 1) for each in platforms],
                 reference=platforms[r],
             )  # fmt: skip
             for c, prediction in enumerate(predictions):

@@ -19,7 +19,7 @@ from berth.predictor.core.arrays import Floats
 from berth.predictor.families.program.predictor import Predictor
 from berth.predictor.hardware import platforms
 from berth.predictor.hardware.by_sheet import platform_of_processor
-from berth.predictor.hardware.ceilings import Point
+from berth.predictor.hardware.ceilings import Allocation
 from berth.predictor.hardware.processor import processors
 from lab.datasets.machines import mini_apps
 
@@ -66,7 +66,7 @@ def whole_nodes() -> list[NodeFigures]:
         nodes = [name for name in NODES if np.isfinite(seconds[name])]
         there = [known[NODES[name]] for name in nodes]
         predictions = predictor.predict_points(
-            parallel(profile), [Point(node, node.cores) for node in there], reference=home
+            parallel(profile), [Allocation(node, node.cores) for node in there], reference=home
         )
         truth = np.log([seconds[name] for name in nodes])
         guess = np.log([prediction.runtime_s.mid for prediction in predictions])

@@ -12,10 +12,10 @@ import numpy as np
 from berth.pilot.documents import write_text
 from berth.plugin.report.progress_bars import step_bar
 from berth.predictor.core.program_memory import GPU_CONTEXT_BYTES
-from berth.predictor.footprint.footprint import Task
+from berth.predictor.footprint.footprint import MemoryTask
 from berth.predictor.footprint.runtimes import (
     DeviceMemory,
-    Runtime,
+    FrameworkMemory,
     RuntimeName,
     RuntimesFile,
     Span,
@@ -145,11 +145,13 @@ def learn_constants() -> RuntimesFile:
     loads = trained()
     rows = list(hosted())
     forward = [row for row in rows if row.framework == "onnxruntime"]
-    training = [row for row in rows if row.framework == "torch" and row.need.task is Task.TRAINING]
+    training = [
+        row for row in rows if row.framework == "torch" and row.need.task is MemoryTask.TRAINING
+    ]
     return RuntimesFile(
         schema="berth.footprint-runtimes/1",
         runtimes={
-            RuntimeName.GPU_FORWARD: Runtime(
+            RuntimeName.GPU_FORWARD: FrameworkMemory(
                 memory=DeviceMemory(context_bytes=context, share=fitted.share),
                 framework="PyTorch 1.13.1, CUDA 11.7",
                 source="thesis, table 4.5, and DIPPM's dippm.py: A100 40 GB, fp32",
@@ -158,7 +160,7 @@ def learn_constants() -> RuntimesFile:
                 limits="labels are recorded forward passes on an A100; not other GPUs, "
                 "precisions, versions, nor inference without recording",
             ),
-            RuntimeName.GPU_TRAINING: Runtime(
+            RuntimeName.GPU_TRAINING: FrameworkMemory(
                 memory=DeviceMemory(context_bytes=context, share=training_shares(loads).span),
                 framework="PyTorch's context, TensorFlow 2.6's share",
                 source="MISO: A100 40 GB, fp32, eight programs on five slices",
@@ -172,8 +174,8 @@ def learn_constants() -> RuntimesFile:
     )  # fmt: skip
 
 
-def _hosted(rows: list[Hosted], framework: str) -> Runtime:
-    return Runtime(
+def _hosted(rows: list[Hosted], framework: str) -> FrameworkMemory:
+    return FrameworkMemory(
         memory=fit_host(rows),
         framework=framework,
         source="our own runs on epyc-genoa-vm, fp32, one thread",

@@ -15,7 +15,7 @@ from scipy.stats import t as student
 from berth.predictor.core.arrays import Floats
 from berth.predictor.core.prediction import Interval
 from berth.predictor.footprint.footprint import Need
-from berth.predictor.footprint.runtimes import DeviceMemory, HostMemory, Span
+from berth.predictor.footprint.runtimes import DeviceMemory, HostMemoryModel, Span
 from lab.footprint.memory_labels import (
     DUMMY_MIB,
     MIB,
@@ -144,7 +144,7 @@ def left_out_ratios(rows: Sequence[Hosted]) -> dict[str, Floats]:
     return found
 
 
-def fit_host(rows: Sequence[Hosted]) -> HostMemory:
+def fit_host(rows: Sequence[Hosted]) -> HostMemoryModel:
     """Weights from all rows; the interval from models left out, each weighing alike."""
     base, weight, convolution, product, activation = host_weights(rows).tolist()
     ratios = left_out_ratios(rows)
@@ -153,7 +153,7 @@ def fit_host(rows: Sequence[Hosted]) -> HostMemory:
     order = np.argsort(values)
     below = (np.cumsum(weights[order]) - 0.5 * weights[order]) / weights.sum()
     low, high = (float(np.interp(q, below, values[order])) for q in (ENDS[0], ENDS[2]))
-    return HostMemory(
+    return HostMemoryModel(
         base_bytes=1e6 * base,
         a_weight_byte=weight,
         a_convolution=1e6 * convolution,

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from berth.predictor.core.arrays import Floats
-from berth.predictor.footprint.footprint import Task, memory_of
-from berth.predictor.footprint.runtimes import Runtime
+from berth.predictor.footprint.footprint import MemoryTask, memory_of
+from berth.predictor.footprint.runtimes import FrameworkMemory
 from lab.footprint.fit_memory import fit_host, left_out_ratios
 from lab.footprint.memory_labels import Hosted, hosted
 
@@ -34,7 +34,11 @@ class HostFigures:
 def host_figures(rows: Sequence[Hosted] | None = None) -> list[HostFigures]:
     """onnxruntime's inference, PyTorch's inference and training."""
     rows = list(hosted()) if rows is None else rows
-    groups = (("onnxruntime", Task.INFERENCE), ("torch", Task.INFERENCE), ("torch", Task.TRAINING))
+    groups = (
+        ("onnxruntime", MemoryTask.INFERENCE),
+        ("torch", MemoryTask.INFERENCE),
+        ("torch", MemoryTask.TRAINING),
+    )
     return [
         _figures(framework, task, part)
         for framework, task in groups
@@ -42,13 +46,15 @@ def host_figures(rows: Sequence[Hosted] | None = None) -> list[HostFigures]:
     ]
 
 
-def _figures(framework: str, task: Task, rows: list[Hosted]) -> HostFigures:
+def _figures(framework: str, task: MemoryTask, rows: list[Hosted]) -> HostFigures:
     ratios = left_out_ratios(rows)
     off = np.abs(1 / np.concatenate(list(ratios.values())) - 1)
     inside = []
     for name in ratios:
         memory = fit_host([row for row in rows if row.model != name])
-        runtime = Runtime(memory=memory, framework="", source="", labels=1, models=1, limits="")
+        runtime = FrameworkMemory(
+            memory=memory, framework="", source="", labels=1, models=1, limits=""
+        )
         own = [(row, memory_of(row.need, runtime)) for row in rows if row.model == name]
         inside.append(np.mean([m.low <= row.peak_bytes <= m.high for row, m in own]))
     return HostFigures(

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 
 from berth.pilot.dl.document import Outcome
 from berth.pilot.dl.document import Task as Timed
-from berth.predictor.footprint.footprint import Need, Task, count
+from berth.predictor.footprint.footprint import MemoryTask, Need, count
 from berth.predictor.graphs.graph import ModelGraph
 from berth.predictor.graphs.reader import Reader
 from lab.datasets.mig import TrainingRow, training_rows
@@ -91,7 +91,7 @@ def forwards() -> list[Forward]:
     with Reader(PATIENT) as reader:
         for row in PRINTED:
             graph = read(reader, files[row.graph], row.batch, row.model)
-            found.append(Forward(row, graph, count(graph, Task.RECORDED)))
+            found.append(Forward(row, graph, count(graph, MemoryTask.RECORDED)))
     return found
 
 
@@ -150,7 +150,12 @@ def _program(reader: Reader, program: Program, batch: int, name: str) -> tuple[f
         sketch, output = make()
         graph = read(reader, sketch.model(output).SerializeToString(), batch, name)
         need = count(
-            graph, Task.TRAINING, on_gpu=False, moments=program.moments, strided=False, fused=False
+            graph,
+            MemoryTask.TRAINING,
+            on_gpu=False,
+            moments=program.moments,
+            strided=False,
+            fused=False,
         )
         counted += copies * (need.weights + need.gradients + need.moments)
         counted += copies * passes * need.activations
@@ -174,11 +179,13 @@ class Hosted:
 
 def hosted() -> Iterator[Hosted]:
     """Our runs by model. Raises ToolMissing without timm's graphs."""
-    wanted: dict[str, list[tuple[int, str, Task, float]]] = {}
+    wanted: dict[str, list[tuple[int, str, MemoryTask, float]]] = {}
     for run in runs():
         peak = run.measurements["host_peak_bytes"].value
         if run.outcome is Outcome.OK and peak is not None:
-            task = Task.TRAINING if run.setting.task is Timed.TRAINING else Task.INFERENCE
+            task = (
+                MemoryTask.TRAINING if run.setting.task is Timed.TRAINING else MemoryTask.INFERENCE
+            )
             entry = (run.setting.batch, run.setting.framework, task, peak)
             wanted.setdefault(run.model.name, []).append(entry)
     with Reader(PATIENT) as reader:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from berth.predictor.footprint.footprint import footprint
-from berth.predictor.footprint.runtimes import Runtime
+from berth.predictor.footprint.runtimes import FrameworkMemory
 from lab.footprint.fit_memory import fit_forward, new_model
 from lab.footprint.memory_labels import MIB, USABLE_MIB, Forward, forwards
 
@@ -81,7 +81,7 @@ def printed_figures(cases: Sequence[Forward] | None = None) -> PrintedFigures:
     found = []
     for case in cases:
         others = [other for other in cases if other.printed.model != case.printed.model]
-        runtime = Runtime(
+        runtime = FrameworkMemory(
             memory=fit_forward(others), framework="", source="", labels=1, models=1, limits=""
         )
         memory = footprint(case.need, runtime).memory

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from berth.predictor.graphs.limits import Limits
+from berth.predictor.graphs.limits import FileLimits
 
-PATIENT = Limits(seconds=300.0)
+PATIENT = FileLimits(seconds=300.0)
 """For reading graphs of data sets: a machine that is busy with evaluations is no broken file."""

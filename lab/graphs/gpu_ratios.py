@@ -27,7 +27,7 @@ from berth.predictor.graphs.reader import read_graph
 from berth.predictor.hardware import platforms
 from berth.predictor.hardware.by_sheet import place_named
 from berth.predictor.hardware.catalogue import get
-from berth.predictor.hardware.device import Device, Numbers
+from berth.predictor.hardware.device import DataSheet, Numbers
 from berth.predictor.hardware.roofs import roofs
 from lab.datasets import locate
 from lab.datasets.mlperf import rates
@@ -45,7 +45,7 @@ class Ratio:
     """Rate of one accelerator relative to the H100-SXM, measured and by each rule."""
 
     model: str
-    device: Device
+    device: DataSheet
     measured: float
     served: float
     bandwidth: float
@@ -133,11 +133,11 @@ def fitted(rows: Sequence[Ratio]) -> float:
     return float(min(SHARES, key=cost))
 
 
-def _anchor() -> Device:
+def _anchor() -> DataSheet:
     return get(platforms.shipped()[ANCHOR].accelerator or ANCHOR)
 
 
-def _rate(device: Device, power_share: float) -> float:
+def _rate(device: DataSheet, power_share: float) -> float:
     rate = matrix_rate(device, power_share)
     if rate is None:
         raise AssertionError("only devices with a rate are asked")

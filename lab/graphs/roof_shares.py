@@ -17,8 +17,8 @@ import pandas as pd
 from berth.pilot.documents import write_json
 from berth.predictor.core.arrays import Floats
 from berth.predictor.graphs.kinds import FAMILIES
-from berth.predictor.graphs.operators import Family
-from berth.predictor.graphs.roofline import SHARES, Load, Reach, RoofShares, roof_seconds
+from berth.predictor.graphs.operators import OpFamily
+from berth.predictor.graphs.roofline import SHARES, OperatorWork, Reach, RoofShares, roof_seconds
 from berth.predictor.hardware import platforms
 from berth.predictor.hardware.device import Numbers
 from berth.predictor.hardware.roofs import Roof, roofs
@@ -97,7 +97,7 @@ def _rows(table: pd.DataFrame, device: str, roof: Roof) -> Rows:
     return Rows(device, measured[tells], roof.launch_s, body[tells])
 
 
-def _load(table: pd.DataFrame) -> Load:
+def _load(table: pd.DataFrame) -> OperatorWork:
     """Shapes as NeuSight names them: matrices [B, M, K] x [B, K, N]; convolutions of 3 x 3, padded
     by 1; all others over [B, H]."""
     names = ("B", "M", "N", "K", "H", "Input_Channel", "Output_Channel", "Input_Size")
@@ -126,11 +126,11 @@ def _load(table: pd.DataFrame) -> Load:
         ),
     )  # fmt: skip
     families = [
-        Family.CONVOLUTION if one == "conv" else Family.MATMUL if one in ("bmm", "linear")
-        else Family.ELEMENTWISE for one in name
+        OpFamily.CONVOLUTION if one == "conv" else OpFamily.MATMUL if one in ("bmm", "linear")
+        else OpFamily.ELEMENTWISE for one in name
     ]  # fmt: skip
     codes = np.array([FAMILIES.index(family) for family in families])
-    return Load(codes, flops, FLOAT * weights, FLOAT * moved, np.ones(len(codes)))
+    return OperatorWork(codes, flops, FLOAT * weights, FLOAT * moved, np.ones(len(codes)))
 
 
 def reach(rows: list[Rows]) -> Reach:

@@ -20,7 +20,7 @@ from berth.pilot.documents import write_text
 from berth.predictor.learning.history import AskedJob, RunTimePredictor
 from berth.predictor.learning.history.evidence import FEATURES, features_of
 from berth.predictor.learning.history.rings import USER, Ring, code
-from berth.predictor.learning.history.run_time import Event
+from berth.predictor.learning.history.run_time import JobEvent
 from lab.datasets.ricc import Trace
 from lab.ground.table import Flags, Floats, Places
 from lab.history.run_times import asked_jobs, ended_job, events
@@ -98,7 +98,7 @@ def _known(
     trace: Trace, chosen: Flags, *, at_start: bool
 ) -> Iterator[tuple[int, Floats, Floats, Flags]]:
     predictor, asked = RunTimePredictor(), asked_jobs(trace)
-    when = Event.START if at_start else Event.ASKED
+    when = JobEvent.START if at_start else JobEvent.ASKED
     for event, job in events(trace):
         one = asked[job]
         if event is when and chosen[job]:
@@ -106,9 +106,9 @@ def _known(
             now, rings = predictor.known(one, moment_s)
             features, log_runs = features_of(one, now, rings)
             yield job, features, log_runs, counted(one, rings, len(log_runs))
-        if event is Event.END:
+        if event is JobEvent.END:
             predictor.ended(str(job), ended_job(trace, one, job))
-        elif event is Event.START:
+        elif event is JobEvent.START:
             predictor.started(str(job), one, float(trace.start_s[job]))
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from berth.predictor.learning.history import AskedJob, EndedJob, RunTimePredictor
-from berth.predictor.learning.history.run_time import Event, in_order
+from berth.predictor.learning.history.run_time import JobEvent, in_order
 from lab.datasets.ricc import Trace, trace
 from lab.experiments.experiment import Options
 from lab.ground.report import Report, Section
@@ -39,7 +39,7 @@ class Predicted:
     """Median processor time of one prediction at submission."""
 
 
-def events(trace: Trace) -> Iterator[tuple[Event, int]]:
+def events(trace: Trace) -> Iterator[tuple[JobEvent, int]]:
     """Ends, submissions and starts in order of time: what ended at a moment is known then."""
     return in_order(trace.submit_s, trace.start_s, trace.end_s)
 
@@ -74,9 +74,9 @@ def replay(trace: Trace, predictor: RunTimePredictor) -> Predicted:
     began, renewing = time.process_time(), 0.0
     for event, job in events(trace):
         one = asked[job]
-        if event is Event.END:
+        if event is JobEvent.END:
             predictor.ended(str(job), ended_job(trace, one, job))
-        elif event is Event.ASKED:
+        elif event is JobEvent.ASKED:
             moment = time.thread_time()
             predicted = predictor.predict(one, one.submit_s, job_id=str(job))
             took[job] = time.thread_time() - moment
@@ -137,7 +137,7 @@ def baselines(trace: Trace) -> Baselines:
     run = trace.runtime_s.tolist()
     for event, job in events(trace):
         user, past = shapes[job][0], of_shape[shapes[job]]
-        if event is Event.END:
+        if event is JobEvent.END:
             if not np.isnan(plain_low[job]):
                 missed = (
                     not plain_low[job] - padding <= np.log(run[job]) <= (plain_high[job] + padding)
@@ -145,7 +145,7 @@ def baselines(trace: Trace) -> Baselines:
                 padding = max(padding + _STEP * (missed - _MISSES), 0.0)
             of_user[user].append(run[job])
             past.append(run[job])
-        elif event is Event.ASKED:
+        elif event is JobEvent.ASKED:
             if len(of_user[user]) == 2:
                 two[job] = min(sum(of_user[user]) / 2, trace.request_s[job])
             if past:

@@ -20,7 +20,7 @@ from berth.plugin.report.progress_bars import step_bar
 from berth.predictor.core.arrays import Floats
 from berth.predictor.core.intervals import group_quantile
 from berth.predictor.hardware import platforms as known
-from berth.predictor.learning.programs.columns import Columns
+from berth.predictor.learning.programs.columns import LabelRows
 from berth.predictor.learning.relative.figures import row_taus
 from lab.datasets.rajaperf import LABELS, RAJAPERF
 from lab.experiments.experiment import Options, read_figures
@@ -45,7 +45,7 @@ class HeldOut:
     settings: tuple[Settings, ...]
     """Hyper-parameters that each outer fold chose."""
 
-    def figures(self, data: Columns) -> Figures:
+    def figures(self, data: LabelRows) -> Figures:
         """Return figures over all rows."""
         return figures(
             data.log_time, self.log_predicted, data.log_reference, data.kernels, self.log_width
@@ -86,7 +86,7 @@ class Evaluation:
 
 
 def leave_one_kernel_out(
-    data: Columns,
+    data: LabelRows,
     fitter: Fit,
     *,
     seed: int,
@@ -109,7 +109,7 @@ def leave_one_kernel_out(
 
 
 def _one(
-    data: Columns, name: str, fitter: Fit, seed: int, candidates: tuple[Settings, ...]
+    data: LabelRows, name: str, fitter: Fit, seed: int, candidates: tuple[Settings, ...]
 ) -> tuple[list[int], Floats, Floats, Settings]:
     held = [i for i, k in enumerate(data.kernels) if k == name]
     rest = data.take([i for i, k in enumerate(data.kernels) if k != name])
@@ -157,7 +157,7 @@ def steps(examples: Sequence[Example], methods: Sequence[Method] = METHODS) -> i
 
 
 def _result(
-    task: str, method: Method, data: Columns, out: HeldOut, examples: Sequence[Example]
+    task: str, method: Method, data: LabelRows, out: HeldOut, examples: Sequence[Example]
 ) -> Result:
     rows: list[dict[str, float | str]] = [
         {
@@ -174,7 +174,7 @@ def _result(
     return Result(task, method.name, method.what, out.figures(data), dict(chosen), tuple(rows))
 
 
-def _ranking(held: Sequence[tuple[Task, Columns, HeldOut]]) -> Ranking:
+def _ranking(held: Sequence[tuple[Task, LabelRows, HeldOut]]) -> Ranking:
     """Return the vector over our own machine (known) and the held-out predictions of the others."""
     own = held[0][1].log_reference
     real = np.column_stack([own, *(data.log_time for _, data, _ in held)])

@@ -12,14 +12,12 @@ from berth.pilot.campaign import read_profiles
 from berth.pilot.errors import UsageError
 from berth.pilot.platform import Platform
 from berth.pilot.profile import Profile
-from berth.predictor.hardware.ceilings import Ceilings, Point
+from berth.predictor.hardware.ceilings import Allocation, Ceilings
 from berth.predictor.learning.programs.columns import (
-    Columns,
+    LabelRow,
+    LabelRows,
     kernel_and_size,
     stacked,
-)
-from berth.predictor.learning.programs.columns import (
-    Row as TrainingRow,
 )
 from lab.datasets.rajaperf import Row, rows
 
@@ -84,7 +82,7 @@ def columns(
     reference: Platform,
     *,
     reference_is_label: bool = False,
-) -> Columns:
+) -> LabelRows:
     """Return training rows that predict ``target`` (one core or GPU) from profiles of
     ``reference``.
 
@@ -92,7 +90,7 @@ def columns(
     instead of the profile's own run time (for example to predict V100 from Quartz). Raises
     UsageError for a profile without a run time.
     """
-    table = Ceilings.of([Point(target, 1), Point(reference, 1)])
+    table = Ceilings.of([Allocation(target, 1), Allocation(reference, 1)])
     training_rows = []
     for example in examples:
         profile = example.profile
@@ -100,7 +98,7 @@ def columns(
             raise UsageError(f"profile {profile.name!r} has no runtime")
         own_s = example.seconds[reference.name] if reference_is_label else profile.runtime.median_s
         target_s = example.seconds[target.name]
-        training_rows.append(TrainingRow(profile, table, own_s, target_s, example.kernel))
+        training_rows.append(LabelRow(profile, table, own_s, target_s, example.kernel))
     return stacked(training_rows)
 
 

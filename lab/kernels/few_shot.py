@@ -18,7 +18,7 @@ from berth.pilot.platform import Platform
 from berth.predictor.core.intervals import DIFFICULTY_FLOOR, group_quantile
 from berth.predictor.families.program.bundle import Calibration
 from berth.predictor.learning.programs.adapt import adapted
-from berth.predictor.learning.programs.columns import Columns
+from berth.predictor.learning.programs.columns import LabelRows
 from berth.predictor.learning.programs.prior import (
     TYPICAL_DIFFICULTY,
     Prior,
@@ -66,8 +66,8 @@ class _Turn:
 
     new: str
     prior_of: str
-    data: Columns
-    other: Columns
+    data: LabelRows
+    other: LabelRows
 
 
 def evaluate_adapted(
@@ -96,7 +96,7 @@ def steps() -> int:
     return DRAWS * len(LABELLED)
 
 
-def _halves(data: Columns, seed: int, draw: int) -> tuple[list[str], Flags, np.random.Generator]:
+def _halves(data: LabelRows, seed: int, draw: int) -> tuple[list[str], Flags, np.random.Generator]:
     """Return the kernels that labels are of, in a drawn order, and which rows are of them."""
     rng = np.random.default_rng([seed, draw])
     order = rng.permutation(sorted(set(data.kernels)))
@@ -129,7 +129,7 @@ def _curve(turn: _Turn, seed: int, advance: Callable[[], None]) -> AdaptedCurve:
     )
 
 
-def _kind(other: Columns) -> Calibration:
+def _kind(other: LabelRows) -> Calibration:
     """Return the prior of a kind as a bundle would hold it, from the other platform's kernels."""
     prior = fit_prior(other)
     off = np.abs(other.log_time - prior.log_time(other)) / TYPICAL_DIFFICULTY
@@ -141,7 +141,7 @@ def _kind(other: Columns) -> Calibration:
     )
 
 
-def _figures(labelled: Columns, test: Columns, kind: Calibration) -> tuple[float, ...]:
+def _figures(labelled: LabelRows, test: LabelRows, kind: Calibration) -> tuple[float, ...]:
     """Return error, mean log error, coverage and factor as of a platform that a bundle was adapted
     to."""
     if len(labelled):

@@ -16,7 +16,7 @@ from sklearn.ensemble import ExtraTreesRegressor
 
 from berth.predictor.core.arrays import Floats
 from berth.predictor.families.program.features import FEATURES, WORK_FEATURES
-from berth.predictor.learning.programs.columns import Columns
+from berth.predictor.learning.programs.columns import LabelRows
 from berth.predictor.learning.programs.prior import kernel_weights
 from lab.kernels.residual_model import Settings, fit_ensemble, fit_prior
 from lab.kernels.select import CANDIDATES, Fit, each, fit_model
@@ -25,30 +25,36 @@ _WORK = [FEATURES.index(name) for name in WORK_FEATURES]
 
 
 @each
-def _roofline_alone(data: Columns, _settings: Settings, _seed: int) -> Callable[[Columns], Floats]:
+def _roofline_alone(
+    data: LabelRows, _settings: Settings, _seed: int
+) -> Callable[[LabelRows], Floats]:
     return fit_prior(data).log_time
 
 
 @each
-def _residual_alone(data: Columns, settings: Settings, seed: int) -> Callable[[Columns], Floats]:
+def _residual_alone(
+    data: LabelRows, settings: Settings, seed: int
+) -> Callable[[LabelRows], Floats]:
     speedup, weights = data.log_reference - data.log_time, kernel_weights(data.kernels)
     model = fit_ensemble(_bare(data), speedup, weights, settings, seed)
     return lambda rows: np.asarray(rows.log_reference - model.predict(_bare(rows)), np.float64)
 
 
 @each
-def _extra_trees(data: Columns, _settings: Settings, seed: int) -> Callable[[Columns], Floats]:
+def _extra_trees(data: LabelRows, _settings: Settings, seed: int) -> Callable[[LabelRows], Floats]:
     model = ExtraTreesRegressor(100, random_state=seed, n_jobs=1)
     model.fit(data.features, data.log_reference - data.log_time)
     return lambda rows: np.asarray(rows.log_reference - model.predict(rows.features))
 
 
 @each
-def _as_published(_data: Columns, _settings: Settings, _seed: int) -> Callable[[Columns], Floats]:
+def _as_published(
+    _data: LabelRows, _settings: Settings, _seed: int
+) -> Callable[[LabelRows], Floats]:
     return lambda rows: np.asarray(np.log(rows.fixed_s + rows.parallel_s))
 
 
-def _bare(data: Columns) -> Floats:
+def _bare(data: LabelRows) -> Floats:
     return np.column_stack([data.features[:, _WORK], data.log_reference])
 
 

@@ -20,13 +20,13 @@ from berth.predictor.families.program.bundle import (
     Calibration,
     Labelled,
     Manifest,
-    Training,
+    ProgramTraining,
     load,
     write_range,
 )
 from berth.predictor.families.program.features import FEATURES, WORK_FEATURES
 from berth.predictor.families.program.range_check import RangeCheck
-from berth.predictor.learning.programs.columns import Columns
+from berth.predictor.learning.programs.columns import LabelRows
 from lab.datasets.rajaperf import LABELS
 from lab.ground.report import library_line, markdown_table, model_card
 from lab.ground.splits import folds
@@ -83,7 +83,7 @@ def train(
         typical_log_efficiency=float(last.log_efficiency.mean()),
         # Of GPUs without labels, and what the adaptation to a CPU's labels is compared with.
         priors={"gpu" if part.entry.gpus else "cpu": part.entry.prior for part in parts},
-        training=Training(
+        training=ProgramTraining(
             profiles_sha256=digest(
                 e.profile.model_dump_json(by_alias=True, exclude_none=True) for e in examples
             ),
@@ -126,7 +126,7 @@ def _reference(examples: Sequence[Example], platforms: Mapping[str, Platform]) -
 
 
 def _train_one(
-    data: Columns, platform: Platform, label: str, seed: int, candidates: Sequence[Settings]
+    data: LabelRows, platform: Platform, label: str, seed: int, candidates: Sequence[Settings]
 ) -> Trained:
     chosen = select(data, count=FOLDS, seed=seed, candidates=candidates, fitter=fit_model)
     model = fit(data, chosen.settings, seed)
@@ -154,7 +154,7 @@ def _train_one(
     return Trained(entry, onnx, apart, chosen.settings)
 
 
-def prior_scores(data: Columns, settings: Settings, seed: int) -> Floats:
+def prior_scores(data: LabelRows, settings: Settings, seed: int) -> Floats:
     """Scores of the prior alone, of kernels left out; the residual only tells how hard each is."""
     scores = np.zeros(len(data))
     for held in folds(data.kernels, FOLDS, seed):

@@ -12,7 +12,7 @@ import xgboost
 from berth.pilot.errors import UsageError
 from berth.predictor.core.arrays import Floats
 from berth.predictor.families.program.bundle import firm
-from berth.predictor.learning.programs.columns import Columns
+from berth.predictor.learning.programs.columns import LabelRows
 from berth.predictor.learning.programs.prior import (
     CARRIES,
     REDUCTIONS_S,
@@ -57,13 +57,13 @@ class Model:
     dead_zone: float
     """Predicted log residuals smaller than this count as 0."""
 
-    def log_time(self, data: Columns) -> Floats:
+    def log_time(self, data: LabelRows) -> Floats:
         """Return the predicted natural log of seconds of every row."""
         raw = np.asarray(self.residual.predict(data.features), dtype=np.float64)
         return self.prior.log_time(data, firm(raw, self.dead_zone))
 
 
-def residual_of(prior: Prior, data: Columns) -> tuple[Floats, Floats]:
+def residual_of(prior: Prior, data: LabelRows) -> tuple[Floats, Floats]:
     """Return, for each row, the log factor from the predicted to the measured parallel part,
     and its weight.
 
@@ -76,7 +76,7 @@ def residual_of(prior: Prior, data: Columns) -> tuple[Floats, Floats]:
     return np.log(rest / data.parallel_s) - usual, rest / times
 
 
-def fit_prior(data: Columns) -> Prior:
+def fit_prior(data: LabelRows) -> Prior:
     """Return the calibrated roofline under which most kernels have log residuals near zero.
 
     Kernels are weighted equally. The mode is fitted instead of the mean: most programs run close to
@@ -99,7 +99,7 @@ def fit_prior(data: Columns) -> Prior:
 
 
 def _densest(
-    data: Columns, weights: Floats, biases: Floats, carry: float, reduction_s: float
+    data: LabelRows, weights: Floats, biases: Floats, carry: float, reduction_s: float
 ) -> tuple[Prior, float]:
     """Return the prior with the bias (one of ``biases``) that puts most log residuals near zero,
     and that density."""
@@ -112,7 +112,7 @@ def _densest(
     return Prior(float(biases[peak]), float(carry), float(reduction_s)), float(density[peak])
 
 
-def fit(data: Columns, settings: Settings, seed: int) -> Model:
+def fit(data: LabelRows, settings: Settings, seed: int) -> Model:
     """Return the calibrated roofline and its residual model, fitted to ``data``.
 
     Raises UsageError for labels or features that cannot be learnt from.
@@ -154,7 +154,7 @@ def fit_ensemble(
     return model
 
 
-def check(data: Columns) -> None:
+def check(data: LabelRows) -> None:
     """Raise UsageError where a label is not finite or every counter is constant."""
     if not np.isfinite(data.log_time).all():
         raise UsageError("a label is not a number; every measured time must be positive and finite")

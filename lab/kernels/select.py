@@ -10,7 +10,7 @@ import numpy as np
 from berth.pilot.errors import UsageError
 from berth.predictor.core.arrays import Floats
 from berth.predictor.core.intervals import difficulty
-from berth.predictor.learning.programs.columns import Columns
+from berth.predictor.learning.programs.columns import LabelRows
 from berth.predictor.learning.programs.prior import kernel_weights
 from lab.ground.splits import folds
 from lab.kernels.residual_model import Model, Settings, fit
@@ -34,9 +34,9 @@ class Guess:
     difficulty: Floats
 
 
-Predict = Callable[[Columns], Guess]
+Predict = Callable[[LabelRows], Guess]
 """From rows to predictions."""
-Fit = Callable[[Columns, Sequence[Settings], int], list[Predict]]
+Fit = Callable[[LabelRows, Sequence[Settings], int], list[Predict]]
 """Fits every candidate on some rows with a seed; candidates may share work."""
 
 
@@ -50,7 +50,7 @@ class Selection:
     loss: float
 
 
-def fit_model(data: Columns, candidates: Sequence[Settings], seed: int) -> list[Predict]:
+def fit_model(data: LabelRows, candidates: Sequence[Settings], seed: int) -> list[Predict]:
     """Return the shipped family: candidates that differ in the dead zone only are one ensemble."""
     fitted: dict[Settings, Model] = {}
     found: list[Predict] = []
@@ -63,7 +63,7 @@ def fit_model(data: Columns, candidates: Sequence[Settings], seed: int) -> list[
 
 
 def _guess(model: Model) -> Predict:
-    def predict(data: Columns) -> Guess:
+    def predict(data: LabelRows) -> Guess:
         corrected = model.log_time(data)
         hard = [difficulty(change) for change in corrected - model.prior.log_time(data)]
         return Guess(corrected, np.array(hard))
@@ -71,24 +71,24 @@ def _guess(model: Model) -> Predict:
     return predict
 
 
-def each(one: Callable[[Columns, Settings, int], Callable[[Columns], Floats]]) -> Fit:
+def each(one: Callable[[LabelRows, Settings, int], Callable[[LabelRows], Floats]]) -> Fit:
     """Return a family whose candidates share nothing and whose rows are all equally hard."""
 
-    def fit_each(data: Columns, candidates: Sequence[Settings], seed: int) -> list[Predict]:
+    def fit_each(data: LabelRows, candidates: Sequence[Settings], seed: int) -> list[Predict]:
         return [_even(one(data, settings, seed)) for settings in candidates]
 
     return fit_each
 
 
-def _even(log_time: Callable[[Columns], Floats]) -> Predict:
-    def predict(data: Columns) -> Guess:
+def _even(log_time: Callable[[LabelRows], Floats]) -> Predict:
+    def predict(data: LabelRows) -> Guess:
         return Guess(log_time(data), np.ones(len(data)))
 
     return predict
 
 
 def select(
-    data: Columns,
+    data: LabelRows,
     *,
     count: int,
     seed: int,

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from berth.pilot.platform import Platform
-from berth.predictor.learning.programs.columns import Columns
+from berth.predictor.learning.programs.columns import LabelRows
 from lab.kernels.examples import Example, columns
 
 
@@ -25,7 +25,7 @@ class Task:
     speedup_over: Platform | None = None
     """Figures once more as speedup over this labelled platform, whose time is measured too."""
 
-    def columns(self, examples: Sequence[Example], *, published: bool) -> Columns:
+    def columns(self, examples: Sequence[Example], *, published: bool) -> LabelRows:
         """Return the rows of this task."""
         if published:
             return _published(examples, self)
@@ -45,7 +45,7 @@ def tasks(examples: Sequence[Example], platforms: Mapping[str, Platform]) -> tup
     )
 
 
-def _published(examples: Sequence[Example], task: Task) -> Columns:
+def _published(examples: Sequence[Example], task: Task) -> LabelRows:
     """Return the published work as features, over a roofline of bytes and flops alone."""
     core, gpu = task.target.signature, task.target.is_gpu
     dram = core.level("dram")
@@ -69,7 +69,7 @@ def _published(examples: Sequence[Example], task: Task) -> Columns:
         ]
     )
     nothing = np.zeros(len(examples))
-    return Columns(
+    return LabelRows(
         features=np.column_stack([np.log1p(work), reference, [e.size for e in examples]]),
         fixed_s=nothing,
         parallel_s=np.maximum(work[:, 0] / bandwidth, work[:, 1] / flops),

@@ -35,7 +35,7 @@ from berth.predictor.families.program.bundle import Manifest
 from berth.predictor.families.program.estimate import NEW_GPU_WIDTH
 from berth.predictor.families.program.predictor import Predictor
 from berth.predictor.hardware import platforms as known
-from berth.predictor.hardware.ceilings import DEFAULT_LAUNCH_S, Point
+from berth.predictor.hardware.ceilings import DEFAULT_LAUNCH_S, Allocation
 from berth.predictor.learning.programs.prior import kernel_weights
 from lab.datasets.rajaperf import rows
 from lab.datasets.rajaperf_gpus import RAJAPERF_GPUS, SYSTEMS, Timing, timings
@@ -152,7 +152,7 @@ class _Ground:
         card = _with_launch(self.platforms[timing.platform], launch_s)
         return self.predictor.predict_points(
             self.profiles[f"{timing.kernel}-{timing.size}"],
-            [Point(card, 1)],
+            [Allocation(card, 1)],
             reference=read_json(PILOT_PLATFORM, Platform),
         )[0]
 

@@ -17,7 +17,7 @@ import numpy as np
 from berth.pilot.errors import BerthError, DocumentError
 from berth.predictor.families.graph.latency.features import (
     GRAPH_FEATURES,
-    Work,
+    WorkByKind,
     graph_features,
     work_of,
 )
@@ -27,14 +27,14 @@ from lab.graphs import PATIENT
 from lab.ground.table import Floats
 
 TABLE = Path(__file__).with_name("tables") / "described.npz"
-_COLUMNS = tuple(one.name for one in fields(Work))
+_COLUMNS = tuple(one.name for one in fields(WorkByKind))
 
 
 @dataclass(frozen=True, slots=True)
 class Described:
     """The work and the features of a graph, without its structure."""
 
-    work: Work
+    work: WorkByKind
     features: Floats
     """[len(GRAPH_FEATURES)]"""
 
@@ -56,7 +56,9 @@ def read(path: Path = TABLE) -> Mapping[Architecture, Described]:
     for n, (model, size) in enumerate(names):
         part = slice(ends[n] - table["kinds"][n], ends[n])
         own = [column[part] for column in columns]
-        work = Work(own[0].astype(np.int64), *(column.astype(np.float64) for column in own[1:]))
+        work = WorkByKind(
+            own[0].astype(np.int64), *(column.astype(np.float64) for column in own[1:])
+        )
         found[Architecture(model, int(size))] = Described(work, features[n])
     return found
 

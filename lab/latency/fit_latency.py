@@ -13,7 +13,11 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.optimize import nnls
 
-from berth.predictor.families.graph.latency.process import Process, Scale, similarity
+from berth.predictor.families.graph.latency.process import (
+    DescriptorScale,
+    LatencyProcess,
+    similarity,
+)
 from lab.ground.splits import folds_of
 from lab.ground.table import Floats, Strings, Table
 
@@ -92,7 +96,7 @@ class Knobs:
 class Fitted:
     """A fitted process and its leave-one-out errors."""
 
-    process: Process
+    process: LatencyProcess
     left_out: Floats
     """[rows] log of measured time / time predicted from the other rows."""
 
@@ -111,15 +115,15 @@ def fit(
     """
     if coefficients is None:
         coefficients = weigh(terms, np.exp(log_seconds))
-    scale = Scale.of(descriptors)
+    scale = DescriptorScale.of(descriptors)
     points = scale(descriptors)
-    bare = Process(coefficients, scale, points, knobs.length, 0.0, np.zeros(len(points)))
+    bare = LatencyProcess(coefficients, scale, points, knobs.length, 0.0, np.zeros(len(points)))
     missed = log_seconds - bare.base(terms)
     offset = float(np.median(missed))
     noisy = similarity(points, points, knobs.length) + knobs.noise * np.eye(len(points))
     inverse = np.linalg.inv(noisy)
     pull = inverse @ (missed - offset)
-    process = Process(coefficients, scale, points, knobs.length, offset, pull)
+    process = LatencyProcess(coefficients, scale, points, knobs.length, offset, pull)
     return Fitted(process, pull / np.diag(inverse))
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from berth.pilot.dl.document import ComputeDevice, ModelRun, Task
-from berth.predictor.families.graph.latency.features import Work
+from berth.predictor.families.graph.latency.features import WorkByKind
 from berth.predictor.learning.graphs.adapt import run_seconds
 from lab.datasets.timm import Architecture
 from lab.graphs.model_runs import runs
@@ -57,7 +57,7 @@ def as_rows(of: list[ModelRun]) -> Runs:
     )  # fmt: skip
 
 
-def own_sample(known: dict[Architecture, tuple[Work, Floats]]) -> tuple[Sample, Floats]:
+def own_sample(known: dict[Architecture, tuple[WorkByKind, Floats]]) -> tuple[Sample, Floats]:
     """Return our inference runs on one core of the graphs in ``known``, and the batch of each row.
 
     The group of a row is its model.

@@ -12,7 +12,7 @@ from functools import cache
 
 import numpy as np
 
-from berth.predictor.families.graph.latency.features import Work
+from berth.predictor.families.graph.latency.features import WorkByKind
 from berth.predictor.families.graph.latency.process import DESCRIPTORS, TERMS, descriptors, terms
 from lab.datasets.timm import Architecture
 from lab.ground.table import Flags, Floats, Strings, Table
@@ -71,7 +71,7 @@ def _version(digits: int) -> str:
 def samples() -> Samples:
     """Return all samples, read once per process (10 s). Raises ToolMissing, DocumentError."""
     rows, known, first = runs(), works(), architectures()
-    by_network: dict[Architecture, tuple[Work, Floats]] = {}
+    by_network: dict[Architecture, tuple[WorkByKind, Floats]] = {}
     for one, found in known.items():
         by_network.setdefault(Architecture(first.get(one.model, one.model), one.image_size), found)
     names = zip(
@@ -90,7 +90,7 @@ def samples() -> Samples:
     )  # fmt: skip
 
 
-def works() -> dict[Architecture, tuple[Work, Floats]]:
+def works() -> dict[Architecture, tuple[WorkByKind, Floats]]:
     """Return work and features of all graphs; the archive has precedence over described graphs."""
     found = graphs()
     known = {one: (d.work, d.features) for one, d in described_graphs.read().items()}
@@ -100,7 +100,7 @@ def works() -> dict[Architecture, tuple[Work, Floats]]:
 
 
 def sample_of(
-    rows: Runs, work: Sequence[tuple[Work, Floats] | None], setting: Strings, group: Strings
+    rows: Runs, work: Sequence[tuple[WorkByKind, Floats] | None], setting: Strings, group: Strings
 ) -> Sample:
     """Return a sample from the work and features of each row's graph; zeros where that is None."""
     have = np.array([n for n, one in enumerate(work) if one is not None], np.int64)

@@ -16,7 +16,7 @@ import numpy as np
 from berth.predictor.families.graph.latency.features import (
     ROOF_FEATURES,
     GraphWork,
-    Work,
+    WorkByKind,
     graph_features,
     roof_features,
     work_of,
@@ -143,7 +143,7 @@ def runs(*, training: bool = False) -> Runs:
     )  # fmt: skip
 
 
-def roof_rows(rows: Runs, work: Sequence[Work | GraphWork]) -> Floats:
+def roof_rows(rows: Runs, work: Sequence[WorkByKind | GraphWork]) -> Floats:
     """Return [rows, len(ROOF_FEATURES)]: seconds per image of each row's work by the device's
     roofline limits.
 

@@ -18,7 +18,7 @@ import numpy as np
 
 from berth.plugin.report.progress_bars import step_bar
 from berth.predictor.families.language_model.config import LanguageModel
-from berth.predictor.families.language_model.load import Load
+from berth.predictor.families.language_model.load import LlmLoad
 from berth.predictor.families.language_model.predictor import LlmPredictor, ServingPrediction
 from berth.predictor.hardware.catalogue import devices
 from berth.predictor.hardware.unit import Unit, published, unit_named
@@ -38,7 +38,7 @@ class Draw:
     """A model under a load with a framework."""
 
     model: LanguageModel
-    load: Load
+    load: LlmLoad
     framework: str
 
 
@@ -52,7 +52,7 @@ def draws(seed: int) -> Iterator[Draw]:
         batch, prompt, answer = (
             int(math.exp(generator.uniform(0, math.log(most)))) for most in _MOST
         )
-        load = Load(
+        load = LlmLoad(
             batch, prompt, answer, float(generator.choice([4.0, 8.0, 16.0])),
             float(generator.choice([8.0, 16.0])), tensor, pipeline, data,
             int(generator.choice([1, min(model.experts, tensor * data)])),

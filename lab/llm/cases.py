@@ -12,13 +12,13 @@ import numpy as np
 
 from berth.predictor.core.arrays import Floats
 from berth.predictor.families.language_model.config import LanguageModel, from_mapping
-from berth.predictor.families.language_model.load import MOST_SEQUENCES, Load
+from berth.predictor.families.language_model.load import MOST_SEQUENCES, LlmLoad
 from berth.predictor.families.language_model.physics import (
     MEAN,
     OFFLINE,
     SATURATED,
     TTFT,
-    Case,
+    LlmCase,
     log_terms,
 )
 from berth.predictor.families.language_model.residual import (
@@ -47,7 +47,7 @@ CONFIGS = Path(__file__).with_name("data") / "configs.json"
 class Cases(Table):
     """Rows of one head."""
 
-    cases: tuple[Case, ...]
+    cases: tuple[LlmCase, ...]
     accelerators: tuple[str, ...]
     frameworks: tuple[str, ...]
     models: tuple[str, ...]
@@ -78,7 +78,7 @@ def models() -> Mapping[str, LanguageModel]:
 class Measured:
     """One measured row of any data set."""
 
-    case: Case
+    case: LlmCase
     framework: str
     version: str
     """Version of the framework, or the month of the measurement; empty: not published."""
@@ -95,7 +95,7 @@ def table(head: str) -> Cases:
 def _bench() -> list[Measured]:
     return [
         Measured(
-            Case(models()[r.model], Load(r.batch, r.length, r.length, tensor_parallel=r.gpus),
+            LlmCase(models()[r.model], LlmLoad(r.batch, r.length, r.length, tensor_parallel=r.gpus),
                  unit_named(r.hardware)),
             r.framework, "", r.latency_s, BENCH.path,
         )
@@ -103,8 +103,8 @@ def _bench() -> list[Measured]:
     ]  # fmt: skip
 
 
-def _served_load(row: TableRow | ServingRow | ClosedRow, batch: int, **more: int) -> Load:
-    return Load(
+def _served_load(row: TableRow | ServingRow | ClosedRow, batch: int, **more: int) -> LlmLoad:
+    return LlmLoad(
         batch, row.input_tokens, row.output_tokens, BITS[row.precision], cache_bits(row.precision),
         row.tensor, data_parallel=row.data, expert_parallel=row.expert, **more,
     )  # fmt: skip
@@ -114,7 +114,7 @@ def _tables() -> list[Measured]:
     most = MOST_SEQUENCES["trtllm"]
     return [
         Measured(
-            Case(
+            LlmCase(
                 models()[r.model],
                 _served_load(r, r.requests, pipeline_parallel=r.pipeline, most_sequences=most),
                 unit_named(r.accelerator),
@@ -129,13 +129,13 @@ def _served(head: str) -> list[Measured]:
     first = head == TTFT
     rows = [
         Measured(
-            Case(models()[r.model], _served_load(r, r.batch), unit_named(r.system)),
+            LlmCase(models()[r.model], _served_load(r, r.batch), unit_named(r.system)),
             r.framework + MEAN * first, r.version, r.ttft_s if first else r.tpot_s, SERVING.path,
         )
         for r in serving_rows()
     ] + [
         Measured(
-            Case(models()[r.model], _served_load(r, r.concurrency), unit_named(r.accelerator)),
+            LlmCase(models()[r.model], _served_load(r, r.concurrency), unit_named(r.accelerator)),
             r.framework, r.version, r.ttft_s if first else r.tpot_s, INFERENCEX.path,
         )
         for r in closed_rows()
@@ -144,7 +144,7 @@ def _served(head: str) -> list[Measured]:
     return [row for row in rows if not first or _resident(row.case)]
 
 
-def _resident(case: Case) -> bool:
+def _resident(case: LlmCase) -> bool:
     return case.at_once >= case.load.batch / case.load.data_parallel
 
 

@@ -1,4 +1,4 @@
-"""Learning how far each physical share is from the hardware's peak (``physics.Effects``).
+"""Learning how far each physical share is from the hardware's peak (``physics.TermEffects``).
 
 Penalised least squares with Huber's loss on log time, by damped Gauss-Newton steps: a shared
 value for each term, drawn to ``START``; each framework's own, drawn to nothing; and each
@@ -17,7 +17,7 @@ from berth.predictor.families.language_model.physics import (
     TERMS,
     TPOT,
     TTFT,
-    Effects,
+    TermEffects,
     combine,
     group_names,
 )
@@ -50,7 +50,7 @@ def start_of(head: str) -> Floats:
     return np.array([START[head].get(name, UNLIKELY) for name in TERMS[head]])
 
 
-def fit_effects(table: Cases) -> Effects:
+def fit_effects(table: Cases) -> TermEffects:
     """Fit the effects on these rows."""
     terms, start = TERMS[table.head], start_of(table.head)
     keys = [group_names(a, f) for a, f in zip(table.accelerators, table.frameworks, strict=True)]
@@ -106,7 +106,7 @@ def fit_effects(table: Cases) -> Effects:
         damping = max(damping / 3, 1e-4)
         if small:
             break
-    return Effects(
+    return TermEffects(
         head=table.head,
         terms=terms,
         shared=tuple(round(float(v), 6) for v in values[0]),
@@ -114,7 +114,7 @@ def fit_effects(table: Cases) -> Effects:
     )
 
 
-def physics(table: Cases, effects: Effects) -> Floats:
+def physics(table: Cases, effects: TermEffects) -> Floats:
     """Return log seconds of every row by calibrated physics alone."""
     pairs = list(zip(table.accelerators, table.frameworks, strict=True))
     own = {pair: effects.of(*pair) for pair in set(pairs)}

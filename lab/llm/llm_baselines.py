@@ -25,7 +25,7 @@ import xgboost
 from berth.pilot.platform import Precision
 from berth.predictor.core.arrays import Floats
 from berth.predictor.families.language_model.config import LanguageModel
-from berth.predictor.families.language_model.load import Load, memory
+from berth.predictor.families.language_model.load import LlmLoad, memory
 from berth.predictor.families.language_model.physics import TERMS
 from berth.predictor.hardware.unit import Unit, unit_named
 from lab.ground.evaluate import Family
@@ -149,7 +149,7 @@ activation, down."""
 EDGES_PER_LAYER = 20
 
 
-def model_features(model: LanguageModel, load: Load) -> dict[str, float]:
+def model_features(model: LanguageModel, load: LlmLoad) -> dict[str, float]:
     """Return the 14 model features under a load, by the thesis's abbreviations; memory in bytes."""
     need = memory(model, load)
     experts = 3 * model.experts * model.moe_layers if model.experts > 1 else 0

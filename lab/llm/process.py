@@ -21,8 +21,8 @@ from berth.predictor.families.language_model.residual import (
     NUMBERS,
     TIES,
     Integers,
-    Kernel,
     Residual,
+    ResidualKernel,
     covariance,
     equal,
 )
@@ -37,8 +37,8 @@ _LEAST_NOISE, _NOISE, _MOST_NOISE = 0.015, 0.03, 0.1
 """In log seconds; repeats of one configuration differ by 0.8 % in the median."""
 
 
-def _kernel(name: str, ties: str, numbers: Sequence[str], variance: float) -> Kernel:
-    return Kernel(
+def _kernel(name: str, ties: str, numbers: Sequence[str], variance: float) -> ResidualKernel:
+    return ResidualKernel(
         name=name,
         ties=tuple(TIES.index(t) for t in ties.split()),
         numbers=tuple(NUMBERS.index(n) for n in numbers),
@@ -85,7 +85,7 @@ KERNELS = {
 
 def fit_kernels(
     head: str, ties: Integers, numbers: Floats, missed: Floats, seed: int
-) -> tuple[tuple[Kernel, ...], float]:
+) -> tuple[tuple[ResidualKernel, ...], float]:
     """Return kernels and the variance of noise by marginal likelihood on a random part of the
     rows."""
     start = KERNELS[head]
@@ -146,14 +146,18 @@ def fit_kernels(
     return tuple(found), float(np.exp(best[-1]))
 
 
-def _by_kernel(kernels: Sequence[Kernel], parameters: Floats) -> list[Floats]:
+def _by_kernel(kernels: Sequence[ResidualKernel], parameters: Floats) -> list[Floats]:
     """Return the variance and lengths of each kernel; what is left at the end is the noise."""
     ends = np.cumsum([1 + len(kernel.numbers) for kernel in kernels])
     return np.split(parameters[: ends[-1]], ends[:-1])
 
 
 def fit_process(
-    kernels: tuple[Kernel, ...], noise: float, ties: Integers, numbers: Floats, missed: Floats
+    kernels: tuple[ResidualKernel, ...],
+    noise: float,
+    ties: Integers,
+    numbers: Floats,
+    missed: Floats,
 ) -> tuple[Residual, Floats]:
     """Return the process learnt from all rows, and the variance of noise that each was given."""
     mean = float(np.median(missed))

@@ -19,12 +19,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from berth.predictor.core.arrays import Floats
-from berth.predictor.families.language_model.physics import MEAN, SATURATED, Effects
+from berth.predictor.families.language_model.physics import MEAN, SATURATED, TermEffects
 from berth.predictor.families.language_model.residual import Residual, code
 from berth.predictor.families.language_model.situation import (
     LOAD,
     SERVERS,
-    Cell,
+    MeasuredCase,
     Similarity,
     cells_of,
     load_of,
@@ -53,7 +53,7 @@ RELATIVE, FRAMEWORK = "relative", "framework"
 class Fit:
     """Calibrated physics and the Gaussian process, fitted on the same rows."""
 
-    effects: Effects
+    effects: TermEffects
     process: Residual
 
     def log_seconds(self, table: Cases) -> Floats:
@@ -153,7 +153,7 @@ def by_relatives(learnt: Cases, asked: Cases) -> Cases:
     return replace(asked, accelerators=names, frameworks=frameworks, ties=tied)
 
 
-def cells_in(table: Cases) -> tuple[Cell, ...]:
+def cells_in(table: Cases) -> tuple[MeasuredCase, ...]:
     """Return what was measured, as it is stored in a bundle."""
     return cells_of(zip(table.cases, table.frameworks, table.versions, strict=True))
 

@@ -14,7 +14,7 @@ import numpy as np
 import xgboost
 
 from berth.predictor.core.arrays import Floats
-from berth.predictor.families.graph.operators.bundle import KINDS, Group
+from berth.predictor.families.graph.operators.bundle import KINDS, OperatorGroup
 from berth.predictor.families.graph.operators.calls import Calls
 from berth.predictor.families.graph.operators.physics import (
     Features,
@@ -59,7 +59,7 @@ class Fitted:
     power: PowerLimit
     launch_s: dict[str, float]
     """By operator; of a GPU never seen, the median over GPUs."""
-    boosters: dict[Group, xgboost.Booster]
+    boosters: dict[OperatorGroup, xgboost.Booster]
 
     def seconds(self, rows: Rows) -> Floats:
         """Return [n] as predicted for GPUs never seen."""
@@ -81,10 +81,12 @@ class Fitted:
         return found
 
 
-def features_of(group: Group, calls: Calls, gpu: str, power: PowerLimit) -> tuple[Features, Floats]:
+def features_of(
+    group: OperatorGroup, calls: Calls, gpu: str, power: PowerLimit
+) -> tuple[Features, Floats]:
     """Return what the trees of a group see of calls on one GPU, and their base seconds."""
     places = Places.of([unit_named(gpu)], Numbers.FP32, power)
-    features = vector_features if group is Group.VECTORS else product_features
+    features = vector_features if group is OperatorGroup.VECTORS else product_features
     return features(calls, places), base_seconds(calls, places)[0]
 
 
@@ -113,7 +115,7 @@ def fit(
     power: PowerLimit,
     seed: int,
     size: Size = FULL,
-    groups: Sequence[Group] = tuple(Group),
+    groups: Sequence[OperatorGroup] = tuple(OperatorGroup),
 ) -> Fitted:
     """Launches and utilisations from ``rows``. Deterministic by seed."""
     own, typical = launches(rows)
@@ -136,7 +138,7 @@ def fit(
     return Fitted(power, typical, boosters)
 
 
-def _even(rows: Rows, group: Group, most: int, seed: int) -> Any:
+def _even(rows: Rows, group: OperatorGroup, most: int, seed: int) -> Any:
     """Return rows of a group, of each GPU and kind evenly as far as there are so many."""
     kinds = [kind for kind in KINDS[group] if np.any(rows.calls.kind == kind)]
     cells = [

@@ -18,12 +18,12 @@ from berth.predictor.families.graph.operators.bundle import (
     CONSTANTS_SCHEMA,
     KINDS,
     OPERATORS_SCHEMA,
-    Group,
+    IntervalFactors,
     Loaded,
     OperatorConstants,
+    OperatorGroup,
     OperatorsManifest,
     OperatorsTraining,
-    Width,
     file_of,
 )
 from berth.predictor.families.graph.operators.physics import PRODUCT_FEATURES, VECTOR_FEATURES
@@ -68,8 +68,8 @@ def train(
         gamma=power.gamma,
         launch_s=fitted.launch_s,
         widths=widths,
-        model=named_width(figures, MODEL_WIDTH) or widths[Group.PRODUCTS],
-        half=named_width(figures, HALF_WIDTH) or widths[Group.PRODUCTS],
+        model=named_width(figures, MODEL_WIDTH) or widths[OperatorGroup.PRODUCTS],
+        half=named_width(figures, HALF_WIDTH) or widths[OperatorGroup.PRODUCTS],
     )
     files[CONSTANTS] = to_json(constants).encode()
     manifest = OperatorsManifest(
@@ -94,28 +94,28 @@ def train(
 def in_memory(fitted: Fitted, given: Rows) -> OperatorModel:
     """Return what a bundle of ``fitted`` would predict; its intervals are of no width."""
     files, _ = ensembles(fitted, given)
-    none = Width(low=1.0, high=1.0, rows=1, gpus=1)
+    none = IntervalFactors(low=1.0, high=1.0, rows=1, gpus=1)
     constants = OperatorConstants(
         schema=CONSTANTS_SCHEMA, watts=fitted.power.watts, gamma=fitted.power.gamma,
-        launch_s=fitted.launch_s, widths=dict.fromkeys(Group, none), model=none, half=none,
+        launch_s=fitted.launch_s, widths=dict.fromkeys(OperatorGroup, none), model=none, half=none,
     )  # fmt: skip
     with tempfile.TemporaryDirectory() as folder:
         for name, raw in files.items():
             (Path(folder) / name).write_bytes(raw)
-        opened = {group: open_model(Path(folder) / file_of(group)) for group in Group}
+        opened = {group: open_model(Path(folder) / file_of(group)) for group in OperatorGroup}
     return OperatorModel(Loaded("", constants, fitted.power, opened))
 
 
-def group_widths(held: Held) -> dict[Group, Width]:
+def group_widths(held: Held) -> dict[OperatorGroup, IntervalFactors]:
     """Return widths of single operators, by group."""
     return {group: width(held, kinds) for group, kinds in KINDS.items()}
 
 
-def _widths(figures: Mapping[str, float]) -> dict[Group, Width]:
+def _widths(figures: Mapping[str, float]) -> dict[OperatorGroup, IntervalFactors]:
     """Return the widths of all groups from ``figures``; {} where one is missing."""
-    found = {group: named_width(figures, group.value) for group in Group}
+    found = {group: named_width(figures, group.value) for group in OperatorGroup}
     whole = {group: one for group, one in found.items() if one is not None}
-    return whole if len(whole) == len(Group) else {}
+    return whole if len(whole) == len(OperatorGroup) else {}
 
 
 def ensembles(fitted: Fitted, given: Rows) -> tuple[dict[str, bytes], float]:
@@ -141,17 +141,17 @@ def _regressor(booster: xgboost.Booster) -> xgboost.XGBRegressor:
     return model
 
 
-def width_figures(name: str, width: Width) -> dict[str, float]:
+def width_figures(name: str, width: IntervalFactors) -> dict[str, float]:
     """Return a width among an evaluation's figures."""
     return {f"{name}: {key}": float(value) for key, value in width.model_dump().items()}
 
 
-def named_width(figures: Mapping[str, float], name: str) -> Width | None:
+def named_width(figures: Mapping[str, float], name: str) -> IntervalFactors | None:
     """Return the width that ``width_figures`` wrote; None where the figures have none."""
     if f"{name}: low" not in figures:
         return None
     low, high, rows_, gpus = (figures[f"{name}: {key}"] for key in ("low", "high", "rows", "gpus"))
-    return Width(low=low, high=high, rows=int(rows_), gpus=int(gpus))
+    return IntervalFactors(low=low, high=high, rows=int(rows_), gpus=int(gpus))
 
 
 def card(manifest: OperatorsManifest, constants: OperatorConstants, apart: float) -> str:

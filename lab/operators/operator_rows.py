@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from berth.predictor.families.graph.operators.calls import (
+    CallKind,
     Calls,
-    Kind,
     convolutions,
     linears,
     products,
@@ -74,5 +74,5 @@ def _calls(operator: str, part: pandas.DataFrame) -> Calls:
     if operator == "conv":
         size = part.Input_Size
         return convolutions(part.B, part.Input_Channel, part.Output_Channel, size, size)
-    kind = {"softmax": Kind.SOFTMAX, "ln": Kind.NORMALISATION}.get(operator, Kind.UNARY)
-    return vectors(Kind.BINARY if operator in BINARY else kind, part.B, part.H)
+    kind = {"softmax": CallKind.SOFTMAX, "ln": CallKind.NORMALISATION}.get(operator, CallKind.UNARY)
+    return vectors(CallKind.BINARY if operator in BINARY else kind, part.B, part.H)

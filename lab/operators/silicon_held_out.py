@@ -15,7 +15,7 @@ from functools import cache
 import numpy as np
 
 from berth.predictor.core.arrays import Floats
-from berth.predictor.families.graph.operators.bundle import KINDS, Group, Width
+from berth.predictor.families.graph.operators.bundle import KINDS, IntervalFactors, OperatorGroup
 from berth.predictor.families.graph.operators.physics import PowerLimit
 from lab.ground.table import Strings
 from lab.operators.fit_operators import FULL, QUICK, Fitted, Size, fit
@@ -65,7 +65,7 @@ def choose_power(seed: int, without: str | None = None, *, own: bool = False) ->
 @cache
 def _products(own: bool) -> Rows:
     given = rows()
-    chosen = np.isin(given.calls.kind, KINDS[Group.PRODUCTS])
+    chosen = np.isin(given.calls.kind, KINDS[OperatorGroup.PRODUCTS])
     return given[chosen & ~given.test] if own else given[chosen]
 
 
@@ -76,7 +76,7 @@ def _median_errors(
     """Return the median error of each silicon of ``out``, when all of it was left out."""
     given = _products(own)
     leaving = np.isin(given.chip, sorted(out))
-    fitted = fit(given[~leaving], limit, seed, QUICK, (Group.PRODUCTS,))
+    fitted = fit(given[~leaving], limit, seed, QUICK, (OperatorGroup.PRODUCTS,))
     found = {}
     for chip in sorted(out):
         some = _some(given[given.chip == chip], seed)
@@ -125,17 +125,17 @@ def left_out(
     return Held(given, seconds, power)
 
 
-def width(held: Held, kinds: Sequence[int]) -> Width:
+def width(held: Held, kinds: Sequence[int]) -> IntervalFactors:
     """Return the 90 % interval over all rows of some kinds, each GPU weighing the same."""
     of = np.isin(held.rows.calls.kind, kinds)
     return width_of(held.rows.seconds[of] / held.seconds[of], held.rows.gpu[of])
 
 
-def width_of(ratio: Floats, gpu: Strings) -> Width:
+def width_of(ratio: Floats, gpu: Strings) -> IntervalFactors:
     """Return the 90 % interval of measured over predicted, each GPU weighing the same."""
     names, place, count = np.unique(gpu, return_inverse=True, return_counts=True)
     order = np.argsort(ratio)
     share = np.cumsum((1 / count)[place][order]) / len(names)
     ends = np.minimum(np.searchsorted(share, (0.05, 0.95)), len(ratio) - 1)
     low, high = ratio[order][ends].tolist()
-    return Width(low=min(low, 1.0), high=max(high, 1.0), rows=len(ratio), gpus=len(names))
+    return IntervalFactors(low=min(low, 1.0), high=max(high, 1.0), rows=len(ratio), gpus=len(names))

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from berth.predictor.core.arrays import Floats
-from berth.predictor.families.graph.operators.calls import MATRIX_KINDS, Calls, Kind, calls_of
+from berth.predictor.families.graph.operators.calls import MATRIX_KINDS, CallKind, Calls, calls_of
 from berth.predictor.graphs.graph import ModelGraph
 from berth.predictor.hardware.device import Numbers
 
@@ -82,10 +82,10 @@ def backward(given: Operators) -> Operators:
     inputs = replace(products, columns=products.inner, inner=products.columns)
     weights = replace(products, rows=products.inner, columns=products.columns, inner=products.rows)
     vector = calls[~matrix]
-    spread = np.where(vector.kind == Kind.BINARY, 1.0, 1.5)
+    spread = np.where(vector.kind == CallKind.BINARY, 1.0, 1.5)
     vectors = replace(
         vector,
-        kind=np.where(vector.kind == Kind.UNARY, int(Kind.BINARY), vector.kind),
+        kind=np.where(vector.kind == CallKind.UNARY, int(CallKind.BINARY), vector.kind),
         moved_bytes=vector.moved_bytes * spread,
         flops=vector.flops * 2,
     )

@@ -16,9 +16,14 @@ import numpy as np
 from berth.pilot.documents import write_text
 from berth.plugin.report.progress_bars import step_bar
 from berth.predictor.core.intervals import NORMAL_90
-from berth.predictor.learning.cells import Components, Run, phase
+from berth.predictor.learning.cells import Components, RunResidual, phase
 from berth.predictor.learning.posterior import Posterior
-from berth.predictor.learning.surprises import Held, HeldOfProgram, OnlineLevel, interval_factors
+from berth.predictor.learning.surprises import (
+    CoverageGrid,
+    OnlineLevel,
+    ProgramCoverage,
+    interval_factors,
+)
 from lab.experiments.experiment import Options
 from lab.ground.report import Report, Section
 from lab.ground.resume import Resume
@@ -66,7 +71,7 @@ class Strategy(Protocol):
         """Return the name in tables."""
         ...
 
-    def choose(self, world: World, row: int, runs: Sequence[Run]) -> Choice:
+    def choose(self, world: World, row: int, runs: Sequence[RunResidual]) -> Choice:
         """Return the device, and what is expected of it."""
         ...
 
@@ -78,7 +83,7 @@ class Learning:
     parts: Components
     name: str = SHIPS
 
-    def choose(self, world: World, row: int, runs: Sequence[Run]) -> Choice:
+    def choose(self, world: World, row: int, runs: Sequence[RunResidual]) -> Choice:
         """Choose by the posterior of all finished jobs of the application."""
         expected = Posterior(runs, self.parts).expected(world.cells(row))
         mean = world.log_forecast[row] + expected.mean
@@ -93,7 +98,7 @@ class Fixed:
 
     name: str = "cost model, no learning"
 
-    def choose(self, world: World, row: int, runs: Sequence[Run]) -> Choice:
+    def choose(self, world: World, row: int, runs: Sequence[RunResidual]) -> Choice:
         """Choose the least forecast time; no job changes it."""
         picked = int(np.argmin(world.log_forecast[row]))
         forecast, deviation = world.log_forecast[row], world.deviation[row]
@@ -252,7 +257,7 @@ def simulate(
     found = []
     for order in range(orders):
         rng = np.random.default_rng([seed, order])
-        runs: list[Run] = []
+        runs: list[RunResidual] = []
         for number in range(submissions):
             row = int(rng.integers(len(world.rows)))
             noise = rng.standard_normal(len(world.places))
@@ -261,7 +266,7 @@ def simulate(
             usual = world.log_seconds[row]
             took = float(usual[device] + world.noise[row, device] * noise[device])
             residual = took - float(world.log_forecast[row, device])
-            runs.append(Run(world.cell(row, device), residual))
+            runs.append(RunResidual(world.cell(row, device), residual))
             found.append(
                 Step(
                     world.application, order, number, float(usual[device] - usual.min()),
@@ -271,12 +276,12 @@ def simulate(
     return found
 
 
-def held(steps: Sequence[Step]) -> Held:
+def held(steps: Sequence[Step]) -> CoverageGrid:
     """Return what other programs of the site learn from these; scores of widths without factors."""
-    found = dict[str, HeldOfProgram]()
+    found = dict[str, ProgramCoverage]()
     for step in steps:
-        found.setdefault(step.application, HeldOfProgram()).add(step.number, step.score)
-    return sum(found.values(), Held())
+        found.setdefault(step.application, ProgramCoverage()).add(step.number, step.score)
+    return sum(found.values(), CoverageGrid())
 
 
 def as_at_site(steps: Sequence[Step], given: Components, interval: Sequence[float]) -> list[Step]:

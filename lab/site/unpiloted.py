@@ -19,7 +19,7 @@ from functools import cached_property
 import numpy as np
 
 from berth.predictor.core.arrays import Floats
-from berth.predictor.learning.cells import SHIPPED, Cell, Place, Row, covariance
+from berth.predictor.learning.cells import SHIPPED, Cell, Hardware, RunShape, covariance
 from berth.predictor.learning.history.kernel_ratios import population_of
 from berth.predictor.learning.history.kind_ratios import (
     HOME,
@@ -29,7 +29,7 @@ from berth.predictor.learning.history.kind_ratios import (
     in_usual_order,
     mean_ratio,
 )
-from berth.predictor.learning.history.run_pairs import PAIRS, Pair, Platforms
+from berth.predictor.learning.history.run_pairs import PAIRS, Platforms, RunPair
 from lab.datasets import aiwc, locate
 from lab.datasets.gavel import DEVICES, THROUGHPUTS, scaled
 from lab.experiments.experiment import Options
@@ -51,7 +51,7 @@ class Site:
 
     name: str
     kinds: tuple[str, ...]
-    places: tuple[Place, ...]
+    places: tuple[Hardware, ...]
     groups: tuple[str, ...]
     """[rows] application or model of each row: a group is left out as a whole."""
     log_seconds: Floats
@@ -87,7 +87,7 @@ def aiwc_site() -> Site:
     data = aiwc.rows()
     family = [aiwc.KINDS[device] for device in data.devices]
     places = [
-        Place(device, "cpu" if of in ("cpu", "manycore") else "gpu", of)
+        Hardware(device, "cpu" if of in ("cpu", "manycore") else "gpu", of)
         for device, of in zip(data.devices, family, strict=True)
     ]
     columns = [data.counters.index(n) for n in ("total_memory_footprint", "workitems")]
@@ -106,7 +106,7 @@ def gavel_site() -> Site:
     complete = {key: rate for key, rate in rates.items() if len(rate) == len(DEVICES)}
     seconds = [[-math.log(rate[device]) for device in DEVICES] for rate in complete.values()]
     return Site(
-        "Gavel", DEVICES, tuple(Place(device, "gpu", "nvidia") for device in DEVICES),
+        "Gavel", DEVICES, tuple(Hardware(device, "gpu", "nvidia") for device in DEVICES),
         tuple(model for model, _ in complete), np.array(seconds), np.empty((len(seconds), 0)),
     )  # fmt: skip
 
@@ -151,7 +151,7 @@ def shipped_posterior(site: Site, held: str, ran: Sequence[int]) -> Floats:
     apart = site.log_seconds - mean
     apart = apart - apart.mean(axis=1, keepdims=True)
     deviation = math.sqrt(float((weights @ apart**2).mean()))
-    cells = [Cell(place, Row(), deviation) for place in site.places]
+    cells = [Cell(place, RunShape(), deviation) for place in site.places]
     shared = covariance(cells, cells, SHIPPED) + _FLAT
     noisy = shared[np.ix_(ran, ran)] + 1e-4 * np.eye(len(ran))
     solved = np.linalg.solve(noisy, (known[:, ran] - mean[ran]).T)
@@ -221,12 +221,12 @@ class Homes:
 def population(site: Site, held: str) -> KindRatios:
     """Return the ratios that the programs of all other groups show, each a user's; the times are
     of many runs, so they count as that many pairs."""
-    programs: dict[Program, dict[Platforms, list[Pair]]] = {}
+    programs: dict[Program, dict[Platforms, list[RunPair]]] = {}
     for number, (group, logs) in enumerate(zip(site.groups, site.log_seconds, strict=True)):
         if group == held:
             continue
         programs[group, number] = {
-            (site.kinds[a], site.kinds[b]): [Pair(float(logs[a] - logs[b]), 0.0, PAIRS)]
+            (site.kinds[a], site.kinds[b]): [RunPair(float(logs[a] - logs[b]), 0.0, PAIRS)]
             for device in ("cpu", "gpu")
             for a, b in itertools.permutations(site.of(device), 2)
             if site.kinds[a] < site.kinds[b]

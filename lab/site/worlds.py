@@ -16,7 +16,7 @@ import numpy as np
 from berth.predictor.core.arrays import Floats
 from berth.predictor.core.intervals import NORMAL_90
 from berth.predictor.families.relative.rows import Rows
-from berth.predictor.learning.cells import JOB_DEVIATION, LEAST_DEVIATION, Cell, Place, Row
+from berth.predictor.learning.cells import JOB_DEVIATION, LEAST_DEVIATION, Cell, Hardware, RunShape
 from berth.predictor.learning.relative.trust import fit_residuals
 from lab.datasets import aiwc
 from lab.ground.resume import Resume
@@ -34,8 +34,8 @@ class World:
     """Rows x devices of one application; nothing of it was used to make the forecasts."""
 
     application: str
-    places: tuple[Place, ...]
-    rows: tuple[Row, ...]
+    places: tuple[Hardware, ...]
+    rows: tuple[RunShape, ...]
     log_forecast: Floats
     """Log seconds, without learning."""
     deviation: Floats
@@ -109,7 +109,7 @@ def _world(rows: Rows, log_forecast: Floats, deviation: Floats, noise: Floats) -
         rows.applications[0],
         tuple(map(_place, rows.platforms)),
         tuple(
-            Row(kernel, SIZES.get(size, 0.0))
+            RunShape(kernel, SIZES.get(size, 0.0))
             for kernel, size in zip(rows.kernels, rows.sizes, strict=True)
         ),
         forecast,
@@ -120,11 +120,11 @@ def _world(rows: Rows, log_forecast: Floats, deviation: Floats, noise: Floats) -
     )
 
 
-def _place(device: str) -> Place:
+def _place(device: str) -> Hardware:
     """Return the device: CPUs are one kind, GPUs the other; families are vendors and many-core
     CPUs."""
     kind = aiwc.KINDS[device]
-    return Place(device, "cpu" if kind in CPU_KINDS else "gpu", kind)
+    return Hardware(device, "cpu" if kind in CPU_KINDS else "gpu", kind)
 
 
 def _noise() -> Floats:

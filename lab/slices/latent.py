@@ -14,7 +14,7 @@ import numpy as np
 
 from berth.predictor.core.arrays import Floats
 from berth.predictor.families.slices.latent import (
-    Family,
+    LatentGroup,
     Latents,
     Member,
     features,
@@ -81,7 +81,7 @@ def true_latent(case: Case, shares: ShareModel, sharpness: float) -> float:
     return float(_GRID[int(np.argmin(cost))])
 
 
-def fit_family(spec: FamilySpec, cases: Sequence[Case], shares: ShareModel) -> Family:
+def fit_family(spec: FamilySpec, cases: Sequence[Case], shares: ShareModel) -> LatentGroup:
     """Fit all members of a family on these cases."""
     rows = [known(case) for case in cases]
     trust = np.array([1 / (STEADY + case.point.unsteadiness) for case in cases])
@@ -94,7 +94,7 @@ def fit_family(spec: FamilySpec, cases: Sequence[Case], shares: ShareModel) -> F
                 spread = length * math.sqrt(max(len(names), 1))
                 members.append(_member(names, spread, sharpness, raw, (wanted, trust)))
     every = np.array([[row[name] for name in spec.needs] for row in rows])
-    return Family(
+    return LatentGroup(
         name=spec.name,
         needs=spec.needs,
         members=tuple(members),
@@ -103,7 +103,7 @@ def fit_family(spec: FamilySpec, cases: Sequence[Case], shares: ShareModel) -> F
     )
 
 
-def predicted(family: Family, cases: Sequence[Case]) -> Latents:
+def predicted(family: LatentGroup, cases: Sequence[Case]) -> Latents:
     """Return the predicted latent numbers of the cases, by member."""
     return latents(family, [known(case) for case in cases])
 

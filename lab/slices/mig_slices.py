@@ -14,7 +14,7 @@ import numpy as np
 
 from berth.plugin.report.progress_bars import step_bar
 from berth.predictor.families.history.times_there import MEMORY_MARGIN
-from berth.predictor.families.slices.bundle import LARGE_BATCH, Width
+from berth.predictor.families.slices.bundle import LARGE_BATCH, SlowdownWidth
 from berth.predictor.families.slices.predictor import BATCHES, PAIR, SWEEP, TYPICAL
 from lab.experiments.experiment import Options, learn
 from lab.ground.evaluate import Family, held_out
@@ -257,12 +257,12 @@ def _result(
     )
 
 
-def _widths(others: Held, *, probed: bool) -> tuple[Width, Width]:
+def _widths(others: Held, *, probed: bool) -> tuple[SlowdownWidth, SlowdownWidth]:
     """Return the widths for all batches and for large batches (at least as wide)."""
     plain, large = width(others, probed=probed), None if probed else large_width(others)
     if large is None:
         return plain, plain
-    return plain, Width(q90=max(plain.q90, large.q90), q95=max(plain.q95, large.q95))
+    return plain, SlowdownWidth(q90=max(plain.q90, large.q90), q95=max(plain.q95, large.q95))
 
 
 def _scored(

@@ -10,15 +10,15 @@ from functools import cache
 import numpy as np
 
 from berth.predictor.core.arrays import Floats
-from berth.predictor.families.slices.physics import Share
+from berth.predictor.families.slices.physics import SliceShare
 from berth.predictor.families.slices.predictor import load_model_of
 from berth.predictor.families.slices.sweep import LoadModel, Loads
-from berth.predictor.families.slices.workload import Point, SliceWorkload
+from berth.predictor.families.slices.workload import SliceWorkload, WholeRun
 from lab.datasets.mig import WHOLE, inference_rows, training_rows
 from lab.ground.table import Places, Strings, Table
 
-SHARES = {1: Share(1 / 7, 1 / 8), 2: Share(2 / 7, 2 / 8), 3: Share(3 / 7, 4 / 8),
-          4: Share(4 / 7, 4 / 8)}  # fmt: skip
+SHARES = {1: SliceShare(1 / 7, 1 / 8), 2: SliceShare(2 / 7, 2 / 8), 3: SliceShare(3 / 7, 4 / 8),
+          4: SliceShare(4 / 7, 4 / 8)}  # fmt: skip
 """Shares of compute and memory of the slices in both data sets, by number of compute slices."""
 USABLE_MIB = {"1g.5gb": 4864, "2g.10gb": 9984, "3g.20gb": 20096, "4g.20gb": 20096,
               "7g.40gb": 40448}  # fmt: skip
@@ -37,7 +37,7 @@ class Case:
     reserved_mib: float | None = None
 
     @property
-    def point(self) -> Point:
+    def point(self) -> WholeRun:
         """Return the load on the whole GPU."""
         found = self.workload.target
         if found is None:
@@ -50,10 +50,10 @@ def training_cases() -> tuple[Case, ...]:
     """Return MISO's 32 cases (model, batch), each with the model's other batches as points."""
     rows = training_rows()
     whole = {(r.model, r.batch): r for r in rows if r.compute_slices == WHOLE}
-    points: dict[str, list[Point]] = {}
+    points: dict[str, list[WholeRun]] = {}
     for (model, batch), r in whole.items():
         points.setdefault(model, []).append(
-            Point(
+            WholeRun(
                 batch=float(batch), step_s=r.step_s, mean_step_s=r.mean_step_s, power_w=r.power_w,
                 sm_utilization=r.sm_utilization, memory_utilization=r.memory_utilization,
             )
@@ -77,12 +77,12 @@ def training_cases() -> tuple[Case, ...]:
 @cache
 def inference_cases() -> tuple[Case, ...]:
     """Return ParvaGPU's cases: each (model, batch, processes) run on the whole GPU and a slice."""
-    points: dict[str, list[Point]] = {}
+    points: dict[str, list[WholeRun]] = {}
     slices: dict[tuple[str, int, int], dict[int, float]] = {}
     for r in inference_rows():
         if r.compute_slices == WHOLE:
             points.setdefault(r.model, []).append(
-                Point(batch=float(r.batch), processes=r.processes, step_s=r.step_s)
+                WholeRun(batch=float(r.batch), processes=r.processes, step_s=r.step_s)
             )
         else:
             slices.setdefault((r.model, r.batch, r.processes), {})[r.compute_slices] = r.step_s

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from berth.predictor.core.arrays import Floats
-from berth.predictor.families.slices.bundle import LARGE_BATCH, Width
+from berth.predictor.families.slices.bundle import LARGE_BATCH, SlowdownWidth
 from berth.predictor.families.slices.equivalence import Curve, probe_factor
 from berth.predictor.families.slices.from_use import (
     WITH_MEMORY,
@@ -178,7 +178,7 @@ def each_model(rows: SliceRows) -> list[frozenset[str]]:
     return [frozenset({name}) for name in rows.names]
 
 
-def large_width(held: Held) -> Width | None:
+def large_width(held: Held) -> SlowdownWidth | None:
     """Return the width of large batches alone; None: too few models had such for a quantile."""
     large = held[held.batch >= LARGE_BATCH]
     return width(large) if len(set(large.models.tolist())) >= LEAST_MODELS else None
@@ -207,7 +207,7 @@ def _at(
     return model.log_slowdown(load_model, loads, share, model.capacity_from(load_model, [seen]))
 
 
-def width(held: Held, *, probed: bool = False) -> Width:
+def width(held: Held, *, probed: bool = False) -> SlowdownWidth:
     """Return the 90 % and 95 % quantiles of the scores; each model has the same weight.
 
     Each is the greatest quantile over all ways to leave one model out, because the quantile over so
@@ -224,7 +224,7 @@ def width(held: Held, *, probed: bool = False) -> Width:
         ]
         return round(max(*found, 1e-3), 6)
 
-    return Width(q90=widest(0.9), q95=widest(0.95))
+    return SlowdownWidth(q90=widest(0.9), q95=widest(0.95))
 
 
 def quantile(values: Floats, models: Sequence[str], level: float) -> float:

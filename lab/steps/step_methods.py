@@ -13,7 +13,7 @@ import xgboost
 from scipy.optimize import nnls
 from torch_geometric.data import Data
 
-from berth.predictor.footprint.footprint import MOMENTUM, Need, Task, count
+from berth.predictor.footprint.footprint import MOMENTUM, MemoryTask, Need, count
 from berth.predictor.hardware.device import Numbers
 from lab.ground.evaluate import Family
 from lab.ground.resume import Resume
@@ -184,7 +184,7 @@ def _counted(train: Steps, test: Steps, seed: int, *, learners: Sequence[str]) -
 @cache
 def _needs() -> tuple[Need, ...]:
     return tuple(
-        count(graph, Task.TRAINING, on_gpu=False, numbers=Numbers.FP32, moments=MOMENTUM)
+        count(graph, MemoryTask.TRAINING, on_gpu=False, numbers=Numbers.FP32, moments=MOMENTUM)
         for graph in timm_runs.graphs().graphs
     )
 

@@ -20,7 +20,7 @@ from berth.pilot.errors import UsageError
 from berth.predictor.core.intervals import LEVEL
 from berth.predictor.families.graph.transfer.cases import Codes
 from berth.predictor.families.graph.transfer.posterior import Width
-from berth.predictor.learning.graphs.posterior import Joint
+from berth.predictor.learning.graphs.posterior import JointLatencies
 from lab.ground.figures import Figures, Point, curve, figures, over
 from lab.ground.splits import Split
 from lab.ground.table import Floats
@@ -174,7 +174,7 @@ def _curve(
     samples: tuple[int, ...],
     *,
     seed: int,
-    advised: Joint | None = None,
+    advised: JointLatencies | None = None,
 ) -> Curve:
     errors: dict[int, list[Floats]] = {}
 
@@ -200,7 +200,7 @@ def _predicted(
     count: int,
     *,
     seed: tuple[int, int],
-    advised: Joint | None = None,
+    advised: JointLatencies | None = None,
 ) -> tuple[Codes, Floats]:
     drawn_from, _, method = what
     stacks = np.unique(new.stack).tolist() if drawn_from == STACK else [None]

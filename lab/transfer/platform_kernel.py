@@ -14,12 +14,12 @@ from scipy.optimize import minimize
 
 from berth.predictor.families.graph.transfer.cases import Cases
 from berth.predictor.families.graph.transfer.kernel import (
-    Kernel,
-    Scale,
+    FeatureScale,
+    TransferKernel,
     resemblances,
     squared,
 )
-from berth.predictor.learning.graphs.posterior import Posterior, fit_cases
+from berth.predictor.learning.graphs.posterior import LatencyPosterior, fit_cases
 from lab.ground.table import Floats
 from lab.transfer.transfer_cases import Measured
 
@@ -37,33 +37,33 @@ ARCHITECTURES = 90
 STEPS = 30
 
 
-def learn(table: Measured, *, seed: int = 0, most: int = ARCHITECTURES) -> Kernel:
+def learn(table: Measured, *, seed: int = 0, most: int = ARCHITECTURES) -> TransferKernel:
     """Return a kernel from all rows of ``most`` of the table's architectures, drawn by ``seed``."""
     names = np.unique(table.architecture)
     some = np.random.default_rng(seed).permutation(names)[:most]
     part = table[np.flatnonzero(np.isin(table.architecture, some))]
-    scale = Scale.of(table.cases)
+    scale = FeatureScale.of(table.cases)
     start = np.concatenate((np.log(AMPLITUDES).ravel(), np.log([LENGTH, LENGTH, NOISE])))
     loss = _loss(part.cases, part.residual - part.residual.mean(), scale, start)
     found = minimize(loss, start, jac=True, method="L-BFGS-B", options={"maxiter": STEPS})
     return kernel(scale, np.exp(found.x))
 
 
-def fit(table: Measured, kernel: Kernel) -> Posterior:
+def fit(table: Measured, kernel: TransferKernel) -> LatencyPosterior:
     """Return the process after all rows; exact, O(n^3)."""
     noise = np.full(len(table), kernel.noise)
     offset = float(table.residual.mean())
     return fit_cases(table.cases, table.residual, kernel, offset, noise=noise, own=None)
 
 
-def kernel(scale: Scale, values: Floats) -> Kernel:
+def kernel(scale: FeatureScale, values: Floats) -> TransferKernel:
     """Make the kernel of amplitudes row by row, the two lengths and the noise."""
     many = AMPLITUDES.size
-    return Kernel(scale, values[:many].reshape(AMPLITUDES.shape), *values[many:].tolist())
+    return TransferKernel(scale, values[:many].reshape(AMPLITUDES.shape), *values[many:].tolist())
 
 
 def _loss(
-    cases: Cases, wanted: Floats, scale: Scale, start: Floats
+    cases: Cases, wanted: Floats, scale: FeatureScale, start: Floats
 ) -> Callable[[Floats], tuple[float, Floats]]:
     """Negative log of evidence times prior, and its gradient; of logarithms of the parameters."""
     graph, place, _ = own = scale.scaled(cases)

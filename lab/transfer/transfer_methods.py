@@ -12,9 +12,9 @@ from typing import TypeAlias
 import numpy as np
 
 from berth.predictor.families.graph.transfer.cases import Cases, Codes
-from berth.predictor.families.graph.transfer.kernel import Kernel
+from berth.predictor.families.graph.transfer.kernel import TransferKernel
 from berth.predictor.families.graph.transfer.posterior import nearest_residual
-from berth.predictor.learning.graphs.posterior import Posterior
+from berth.predictor.learning.graphs.posterior import LatencyPosterior
 from lab.ground.table import Floats
 from lab.transfer.platform_kernel import fit
 from lab.transfer.transfer_cases import Measured
@@ -29,29 +29,29 @@ class Method:
 
     name: str
     what: str
-    fit: Callable[[Measured, Cases, Kernel], Guess]
+    fit: Callable[[Measured, Cases, TransferKernel], Guess]
     """(known platforms, cases of the new one, kernel learnt on the known ones)."""
 
 
-def process(known: Measured, asked: Cases, kernel: Kernel) -> Guess:
+def process(known: Measured, asked: Cases, kernel: TransferKernel) -> Guess:
     """Return the one that ships."""
     return guess_of(fit(known, kernel), asked)
 
 
-def guess_of(after: Posterior, asked: Cases) -> Guess:
+def guess_of(after: LatencyPosterior, asked: Cases) -> Guess:
     """Return the process, already fitted."""
     joint = after.joint(asked)
     return lambda samples, residual: joint.moved(samples, residual).mean
 
 
-def roofline(known: Measured, asked: Cases, kernel: Kernel) -> Guess:
+def roofline(known: Measured, asked: Cases, kernel: TransferKernel) -> Guess:
     """Return the share of the roofline that known platforms of the kind reach; one factor."""
     del kernel
     alike = _alike(known, asked)
     return _with_factor(np.full(len(asked), float(np.median(known.residual[alike]))))
 
 
-def nearest(known: Measured, asked: Cases, kernel: Kernel) -> Guess:
+def nearest(known: Measured, asked: Cases, kernel: TransferKernel) -> Guess:
     """Return the most similar case on the platform with the most similar data sheet; one factor."""
     alike = _alike(known, asked)
     found = nearest_residual(known.cases[alike], known.residual[alike], asked, kernel.scale)

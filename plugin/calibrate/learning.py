@@ -31,7 +31,7 @@ from berth.predictor.families.program.bundle import Calibration, Manifest
 from berth.predictor.families.program.estimate import CALIBRATED_KERNELS
 from berth.predictor.families.program.predictor import Predictor
 from berth.predictor.families.program.time_only import suite_profiles, timed
-from berth.predictor.hardware.ceilings import Point
+from berth.predictor.hardware.ceilings import Allocation
 from berth.predictor.learning.programs.columns import kernel_and_size
 
 APART = 1.15
@@ -165,7 +165,7 @@ def qualities(
     ``reference``: the measured kind of which the suite's times are taken. Nothing where the bundle
     cannot be read.
     """
-    points = [Point(platform, 1) for platform in platforms.values()]
+    points = [Allocation(platform, 1) for platform in platforms.values()]
     known = platforms.get(reference)
     spreads: defaultdict[str, list[tuple[float, Basis]]] = defaultdict(list)
     try:

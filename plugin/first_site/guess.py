@@ -17,7 +17,7 @@ from berth.pilot.platform import Platform, PlatformKind
 from berth.plugin.first_site.stub import gpu_stub
 from berth.plugin.scheduler.facts import NodeFacts
 from berth.predictor.hardware.catalogue import candidates, device_of, devices
-from berth.predictor.hardware.device import Device
+from berth.predictor.hardware.device import DataSheet
 from berth.predictor.hardware.mig.geometry import Geometry, SliceProfile
 from berth.predictor.hardware.mig.slices import geometries, geometry_of, slice_of, slice_platform
 
@@ -139,7 +139,7 @@ def guess_cpu(node: NodeFacts, known: Mapping[str, Platform]) -> Guess | None:
     return Guess(platform, f"{name} has {platform.cores} cores, these nodes have {there}")
 
 
-def device_named(gres: str) -> Device | None:
+def device_named(gres: str) -> DataSheet | None:
     """Return the catalogue's device with this gres type's name; None: no device, several, or a
     slice.
     """
@@ -262,7 +262,7 @@ class NamedSlice:
 
     geometry: Geometry
     profile: SliceProfile
-    devices: tuple[Device, ...]
+    devices: tuple[DataSheet, ...]
     """The named GPUs that have this geometry; all GPUs with it where the text names none."""
 
 
@@ -318,7 +318,7 @@ def meanings(asked: SliceName, features: Iterable[str] = ()) -> Meanings:
     return Meanings(tuple(near), devices is not None)
 
 
-def _named_devices(text: str) -> dict[str, Device] | None:
+def _named_devices(text: str) -> dict[str, DataSheet] | None:
     """Return the GPUs with MIG that the words name, by device name; None: the words name no
     model."""
     named = candidates(text)
@@ -331,7 +331,7 @@ def _named_devices(text: str) -> dict[str, Device] | None:
 
 
 def _nearest(
-    asked: SliceName, devices: dict[str, Device] | None
+    asked: SliceName, devices: dict[str, DataSheet] | None
 ) -> Iterator[tuple[tuple[bool, float], NamedSlice]]:
     """Yield the nearest profile of each geometry, with whether it has double memory and its
     distance in GB.

@@ -15,7 +15,7 @@ from berth.pilot.platform import (
 )
 from berth.pilot.profile import Target
 from berth.predictor.hardware.by_sheet import platform_of
-from berth.predictor.hardware.device import Device
+from berth.predictor.hardware.device import DataSheet
 from berth.predictor.hardware.unit import published
 
 STUB_MARK = "STUB written by berth site init"
@@ -75,7 +75,7 @@ def gpu_stub(
     name: str,
     *,
     architecture: str,
-    device: Device | None = None,
+    device: DataSheet | None = None,
     memory_bytes: float = _GPU_MEMORY_BYTES,
 ) -> Platform:
     """Return a stub platform for a GPU or slice, from its data sheet or else with rules of thumb.

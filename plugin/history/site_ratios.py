@@ -28,7 +28,7 @@ from berth.predictor.learning.history.kind_ratios import (
     Program,
     in_usual_order,
 )
-from berth.predictor.learning.history.run_pairs import Pair, Platforms, TimedRun, pairs_of
+from berth.predictor.learning.history.run_pairs import Platforms, RunPair, TimedRun, pairs_of
 
 UNKNOWN_TIME_S = (10.0, 3_600.0, 86_400.0)
 """Time of an unknown program where no job ended yet: lower end, middle and upper end in seconds."""
@@ -51,7 +51,7 @@ class SiteRatios:
         trusts all users (``learning.everybody``); ``now_s``: Unix time of the learning."""
         self._platforms, self._everybody, self._now_s = platforms, everybody, now_s
         self._at_site = [name for name in at_site if name in platforms]
-        self._pairs: dict[Program, Mapping[Platforms, Sequence[Pair]]] = {}
+        self._pairs: dict[Program, Mapping[Platforms, Sequence[RunPair]]] = {}
         self._times: dict[str, list[float]] = {}
         """Run times in seconds of the completed jobs by platform."""
         self._ratios: KindRatios | None = None

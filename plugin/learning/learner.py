@@ -20,7 +20,7 @@ from berth.plugin.store.learning import LOOKED_BACK_S
 from berth.plugin.store.records import EvidenceRecord, LearntRecord, OutcomeRecord
 from berth.plugin.store.store import Store
 from berth.predictor.learning.learnt import learnt_forecast
-from berth.predictor.learning.site_history import Changed, SiteHistory
+from berth.predictor.learning.site_history import DetectedChange, SiteHistory
 
 BATCH = 10_000
 """Maximum number of jobs that one round reads; later rounds read the rest, and the last one updates
@@ -213,7 +213,7 @@ def notices(history: SiteHistory, since_s: float) -> list[str]:
     return [sentence(change) for change in history.changes if change.noticed_s >= since_s]
 
 
-def sentence(change: Changed) -> str:
+def sentence(change: DetectedChange) -> str:
     """Return one change of run times as a sentence."""
     kind = "platform" if change.is_platform else "workload"
     way = "longer" if change.slower else "shorter"

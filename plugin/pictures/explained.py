@@ -15,7 +15,7 @@ from typing import Any
 
 from berth.pilot.errors import UsageError
 from berth.plugin.pictures.figure import INK, check_ending, drawing, element, save
-from berth.predictor.families.program.explain import Effect, Explanation
+from berth.predictor.families.program.explain import CounterEffect, SpeedupExplanation
 
 MOST_PANELS = 4
 MOST_BARS = 6
@@ -44,7 +44,7 @@ Axes = Sequence[tuple[str, tuple[str, ...]]]
 def draw(
     path: Path,
     program: str,
-    explanations: Sequence[Explanation],
+    explanations: Sequence[SpeedupExplanation],
     axes: Axes = AXES,
     quantity: str = SHARES,
 ) -> None:
@@ -60,14 +60,16 @@ def draw(
         save(_figure(program, explanations, axes, quantity), path, dpi=150, facecolor="white")
 
 
-def svg(program: str, explanations: Sequence[Explanation]) -> str:
+def svg(program: str, explanations: Sequence[SpeedupExplanation]) -> str:
     """Return the explanation's picture (see ``draw``) as an SVG element. Raises the same errors as
     ``draw``, except for the file's ending."""
     with drawing(GRID):
         return element(_figure(program, explanations, AXES, SHARES))
 
 
-def _figure(program: str, explanations: Sequence[Explanation], axes: Axes, quantity: str) -> Any:
+def _figure(
+    program: str, explanations: Sequence[SpeedupExplanation], axes: Axes, quantity: str
+) -> Any:
     from matplotlib.figure import Figure  # noqa: PLC0415
     from matplotlib.layout_engine import ConstrainedLayoutEngine  # noqa: PLC0415
 
@@ -89,18 +91,18 @@ def _figure(program: str, explanations: Sequence[Explanation], axes: Axes, quant
     return figure
 
 
-def _path(explanation: Explanation) -> tuple[list[Effect], list[float]]:
+def _path(explanation: SpeedupExplanation) -> tuple[list[CounterEffect], list[float]]:
     """Return the largest effects, with all others combined into one, and the log2 of the speedup at
     which each bar starts."""
     rest = math.prod(effect.factor for effect in explanation.effects[MOST_BARS - 1 :])
-    bars = [*explanation.effects[: MOST_BARS - 1], Effect(OTHERS, (), rest)]
+    bars = [*explanation.effects[: MOST_BARS - 1], CounterEffect(OTHERS, (), rest)]
     stops = [math.log2(explanation.typical_speedup)]
     for bar in bars:
         stops.append(stops[-1] + math.log2(bar.factor))
     return bars, stops
 
 
-def _bars(axes: Any, explanation: Explanation, colour: str, reach: float) -> None:
+def _bars(axes: Any, explanation: SpeedupExplanation, colour: str, reach: float) -> None:
     bars, stops = _path(explanation)
     middle = (max(stops) + min(stops)) / 2
     room = 0.62 * max(reach, 1.0)
@@ -157,7 +159,7 @@ def _ticks(axes: Any, low: float, high: float) -> None:
     axes.set_xticks([math.log2(m) for m in marks], [f"{m:.3g}x" for m in marks], fontsize=8)
 
 
-def _radar(axes: Any, shown: list[Explanation], spokes: Axes, quantity: str) -> None:
+def _radar(axes: Any, shown: list[SpeedupExplanation], spokes: Axes, quantity: str) -> None:
     angles = [2 * math.pi * i / len(spokes) for i in range(len(spokes))]
     closed = [*angles, angles[0]]
     for explanation, colour in zip(shown, COLOURS, strict=False):

@@ -18,7 +18,7 @@ from berth.pilot.errors import UsageError
 from berth.pilot.units import format_count, format_seconds
 from berth.plugin.pictures.figure import INK, check_ending, drawing, element, save
 from berth.predictor.core.prediction import Bound
-from berth.predictor.graphs.operators import Family
+from berth.predictor.graphs.operators import OpFamily
 from berth.predictor.graphs.roofline import Roofline, Spot
 from berth.predictor.hardware.device import Numbers
 from berth.predictor.hardware.roofs import Roof
@@ -28,14 +28,14 @@ LABELLED = 4
 """Maximum number of operators named in a panel."""
 GRID, FAINT, PAPER = "#e4e8ec", "#8a96a3", "#ffffff"
 LARGEST_AREA = 420.0
-GROUPS: tuple[tuple[str, str, frozenset[Family]], ...] = (
-    ("convolution", "#2f6690", frozenset({Family.CONVOLUTION})),
+GROUPS: tuple[tuple[str, str, frozenset[OpFamily]], ...] = (
+    ("convolution", "#2f6690", frozenset({OpFamily.CONVOLUTION})),
     ("matrix product, attention", "#6c4a8b",
-     frozenset({Family.MATMUL, Family.ATTENTION, Family.RECURRENT})),
+     frozenset({OpFamily.MATMUL, OpFamily.ATTENTION, OpFamily.RECURRENT})),
     ("normalisation, softmax", "#d98324",
-     frozenset({Family.NORMALISATION, Family.SOFTMAX, Family.POOLING, Family.REDUCTION})),
+     frozenset({OpFamily.NORMALISATION, OpFamily.SOFTMAX, OpFamily.POOLING, OpFamily.REDUCTION})),
     ("pointwise", "#2a7f62",
-     frozenset({Family.ACTIVATION, Family.ELEMENTWISE, Family.QUANTISATION})),
+     frozenset({OpFamily.ACTIVATION, OpFamily.ELEMENTWISE, OpFamily.QUANTISATION})),
 )  # fmt: skip
 OTHER = ("moving, other", "#9aa3ad")
 BOUNDS = ((Bound.COMPUTE, "#3d5a73"), (Bound.MEMORY, "#c98a3c"), (Bound.LAUNCH, "#b9c0c8"))

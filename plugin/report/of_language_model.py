@@ -23,7 +23,7 @@ from berth.predictor.core.prediction import Basis, Interval
 from berth.predictor.families.language_model.config import LanguageModel
 from berth.predictor.families.language_model.estimate import WIDEST
 from berth.predictor.families.language_model.framework import named
-from berth.predictor.families.language_model.load import Load
+from berth.predictor.families.language_model.load import LlmLoad
 from berth.predictor.families.language_model.physics import OFFLINE
 from berth.predictor.families.language_model.predictor import UNVERIFIED, ServingPrediction
 
@@ -33,7 +33,7 @@ class Served:
     """The prediction for a language model served on one platform with a given load."""
 
     prediction: ServingPrediction
-    load: Load
+    load: LlmLoad
 
     @property
     def can_act(self) -> bool:
@@ -117,7 +117,7 @@ class ServingRanking:
     """A language model's predictions on the platforms, ranked."""
 
     model: LanguageModel
-    load: Load
+    load: LlmLoad
     framework: str
     bundle: str
     predictions: Sequence[ServingPrediction]

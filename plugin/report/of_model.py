@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from berth.pilot.platform import Platform
     from berth.predictor.core.forecast import Forecast
     from berth.predictor.core.prediction import Interval
-    from berth.predictor.footprint.energy import Energy
-    from berth.predictor.footprint.footprint import Footprint, Task
+    from berth.predictor.footprint.energy import RunEnergy
+    from berth.predictor.footprint.footprint import Footprint, MemoryTask
     from berth.predictor.graphs.graph import ModelGraph
     from berth.predictor.graphs.roofline import Roofline, Spot
     from berth.predictor.hardware.device import Numbers
@@ -52,9 +52,9 @@ class Memories:
     graph: ModelGraph
     numbers: Numbers | None
     platforms: Mapping[str, Platform]
-    _counted: dict[tuple[Task, bool], Footprint] = field(default_factory=dict)
+    _counted: dict[tuple[MemoryTask, bool], Footprint] = field(default_factory=dict)
 
-    def by(self, task: Task, *, on_gpu: bool) -> Footprint:
+    def by(self, task: MemoryTask, *, on_gpu: bool) -> Footprint:
         """Return the memory of one task on GPUs or on CPUs."""
         from berth.predictor.footprint.footprint import count, footprint
 
@@ -68,20 +68,23 @@ class Memories:
         """Return the table row of the model on one platform; its energy is an unverified
         estimate."""
         from berth.predictor.footprint.energy import energy
-        from berth.predictor.footprint.footprint import Task
+        from berth.predictor.footprint.footprint import MemoryTask
 
         idle_w = self.platforms[line.roof.platform].idle_power_w
         drawn = energy(line.seconds, line.roof.power_w, idle_w, line.time_share(Bound.LAUNCH))
-        return ModelRow(line, self.by(Task.INFERENCE, on_gpu=line.roof.is_gpu), drawn)
+        return ModelRow(line, self.by(MemoryTask.INFERENCE, on_gpu=line.roof.is_gpu), drawn)
 
     def other_tasks(self) -> list[str]:
         """Return sentences on the GPU memory of other tasks, such as training, and on its
         limits."""
-        from berth.predictor.footprint.footprint import Task
+        from berth.predictor.footprint.footprint import MemoryTask
 
-        ways = ((Task.RECORDED, "while autograd records"), (Task.TRAINING, "training with Adam"))
+        ways = (
+            (MemoryTask.RECORDED, "while autograd records"),
+            (MemoryTask.TRAINING, "training with Adam"),
+        )
         texts = (f"{way} {_span(self.by(task, on_gpu=True).memory)}" for task, way in ways)
-        runtime = self.by(Task.INFERENCE, on_gpu=True).runtime
+        runtime = self.by(MemoryTask.INFERENCE, on_gpu=True).runtime
         return [
             f"On a GPU also: {', '.join(texts)}.",
             f"Memory on GPUs is that of {runtime.framework}; {runtime.limits}.",
@@ -94,7 +97,7 @@ class ModelRow:
 
     line: Roofline
     footprint: Footprint
-    energy: Energy | None
+    energy: RunEnergy | None
 
     @property
     def platform(self) -> str:
@@ -318,10 +321,10 @@ def model_data(ranking: ModelRanking) -> dict[str, Any]:
 
 
 def _prediction(ranking: ModelRanking, row: ModelRow) -> dict[str, Any]:
-    from berth.predictor.footprint.footprint import Task
+    from berth.predictor.footprint.footprint import MemoryTask
 
     footprint, drawn = row.footprint, row.energy
-    training = ranking.memories.by(Task.TRAINING, on_gpu=row.line.roof.is_gpu)
+    training = ranking.memories.by(MemoryTask.TRAINING, on_gpu=row.line.roof.is_gpu)
     return {
         **data_of(MODEL, row),
         "source": row.line.source,

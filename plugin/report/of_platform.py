@@ -8,7 +8,7 @@ from berth.pilot.platform import Platform, Precision
 from berth.pilot.units import format_bytes, format_count
 from berth.plugin.report.parts import Column, Part, Report, Table
 from berth.predictor.hardware.core_speed import processor_score
-from berth.predictor.hardware.device import Device, best
+from berth.predictor.hardware.device import DataSheet, best
 from berth.predictor.hardware.processor import Processor
 
 
@@ -31,8 +31,8 @@ PLATFORMS: tuple[Column[Platform], ...] = (
 """The columns of platforms: their main ceilings and the ceilings' source."""
 
 
-def _rate(title: str, precision: Precision) -> Column[Device]:
-    def value(device: Device) -> float | None:
+def _rate(title: str, precision: Precision) -> Column[DataSheet]:
+    def value(device: DataSheet) -> float | None:
         return best(device.peaks, precision) if device.peaks else None
 
     return Column(
@@ -41,7 +41,7 @@ def _rate(title: str, precision: Precision) -> Column[Device]:
 
 
 _PRECISIONS = (Precision.FP64, Precision.FP32, Precision.BF16, Precision.FP16, Precision.FP8)
-DEVICES: tuple[Column[Device], ...] = (
+DEVICES: tuple[Column[DataSheet], ...] = (
     Column("Device", "name", lambda device: device.name),
     Column("Memory", "memory_bytes", lambda device: device.memory_bytes, format_bytes, "bytes"),
     Column("GB/s", "bytes_per_s", lambda device: device.bytes_per_s,
@@ -59,7 +59,7 @@ def platforms_table(platforms: Sequence[Platform]) -> Table[Platform]:
     return Table("Platforms", PLATFORMS, platforms)
 
 
-def devices_table(devices: Sequence[Device]) -> Table[Device]:
+def devices_table(devices: Sequence[DataSheet]) -> Table[DataSheet]:
     """Return a table with a line for each accelerator's data sheet."""
     return Table("Accelerators, by their data sheets", DEVICES, devices)
 

@@ -23,7 +23,7 @@ from berth.predictor.core.prediction import Basis, Interval, Prediction
 from berth.predictor.families.program.time_only import missing_counters_sentence
 
 if TYPE_CHECKING:
-    from berth.predictor.families.program.explain import Explanation
+    from berth.predictor.families.program.explain import SpeedupExplanation
     from berth.predictor.families.relative.bundle import RelativeModel
     from berth.predictor.families.relative.joint import Advice, Probe
     from berth.predictor.families.relative.predictor import Answer, RelativePrediction
@@ -44,7 +44,7 @@ class ProgramRanking:
     """Problem size that the user named; None: the measured one."""
     size_doubt: str | None
     advice: Advice | None
-    reasons: Sequence[Explanation] = ()
+    reasons: Sequence[SpeedupExplanation] = ()
     with_sources: bool = False
 
     @property
@@ -127,13 +127,13 @@ def program_data(ranking: ProgramRanking) -> dict[str, Any]:
     return document | _more(ranking.reasons, ranking.advice)
 
 
-def _more(reasons: Iterable[Explanation], advice: Advice | None) -> dict[str, Any]:
+def _more(reasons: Iterable[SpeedupExplanation], advice: Advice | None) -> dict[str, Any]:
     explained = {"explanations": [reason_data(reason) for reason in reasons]}
     probe = {} if advice is None else {"probe": advice_data(advice)}
     return (explained if explained["explanations"] else {}) | probe
 
 
-def reason_data(reason: Explanation) -> dict[str, Any]:
+def reason_data(reason: SpeedupExplanation) -> dict[str, Any]:
     """Return, for JSON, what determines a program's speedup on one platform."""
     return {
         "platform": reason.platform,
@@ -250,7 +250,7 @@ class RelativeRanking:
     forecast: Forecast | None
     """Forecast for the platforms that Berth's own data include; None: they include none."""
     advice: Advice | None
-    reasons: Sequence[Explanation] = ()
+    reasons: Sequence[SpeedupExplanation] = ()
     with_sources: bool = False
 
 

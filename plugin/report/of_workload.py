@@ -35,7 +35,7 @@ from berth.predictor.core.prediction import Prediction
 from berth.predictor.core.workload import Workload
 
 if TYPE_CHECKING:
-    from berth.predictor.families.program.explain import Explanation
+    from berth.predictor.families.program.explain import SpeedupExplanation
 
 EXPLAINED = 5
 """Maximum number of platforms whose prediction is explained."""
@@ -45,7 +45,7 @@ OPERATORS = 12
 """Maximum number of kinds of operators in the table beside the roofline."""
 
 
-REASONS: tuple[Column[Explanation], ...] = (
+REASONS: tuple[Column[SpeedupExplanation], ...] = (
     Column("Platform", "platform", lambda reason: reason.platform),
     Column("A typical program", "typical_speedup", lambda reason: reason.typical_speedup,
            "{:.3g}x".format),
@@ -207,11 +207,11 @@ def _program_explained(
     from berth.predictor.families.program.explain import explain
     from berth.predictor.families.program.node_runs import one_node
     from berth.predictor.families.program.predictor import Predictor
-    from berth.predictor.hardware.ceilings import Point
+    from berth.predictor.hardware.ceilings import Allocation
 
     bundles = bundles_for(ranking.forecaster, ranking.workload, (), ranking.site)
     points = [
-        Point(ranking.platforms[prediction.platform], prediction.gpus or prediction.cores)
+        Allocation(ranking.platforms[prediction.platform], prediction.gpus or prediction.cores)
         for prediction in best
         if prediction.platform != profile.platform
     ][:DRAWN]

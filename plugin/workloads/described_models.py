@@ -11,7 +11,7 @@ from berth.pilot.errors import UsageError
 from berth.plugin.workloads.files import WorkloadOptions, with_options
 from berth.predictor.core.workload import Workload, workload_of
 from berth.predictor.families.graph.model import model_workload
-from berth.predictor.families.graph.workload import Mode
+from berth.predictor.families.graph.workload import RunMode
 from berth.predictor.families.language_model.workload import LanguageModelWorkload
 from berth.predictor.graphs.front_ends.transformer import transformer
 
@@ -102,7 +102,7 @@ def described(
         path = Path(folder, f"{shape.name}.onnx")
         path.write_bytes(data)
         graph = model_workload(
-            path, name=shape.name, mode=Mode(purpose), batch=options.batch,
+            path, name=shape.name, mode=RunMode(purpose), batch=options.batch,
             precision=options.precision,
         )  # fmt: skip
     other_options = replace(options, batch=None, precision=None)

@@ -20,16 +20,16 @@ from berth.pilot.errors import DocumentError, UsageError
 from berth.pilot.importers.recogniser import HEAD_BYTES, FileKind, Reader, plain_text
 from berth.pilot.profile import Profile, RunsOn, Target
 from berth.plugin.readers import Purpose, expect
-from berth.predictor.core.forecast import Unit
+from berth.predictor.core.forecast import WorkUnit
 from berth.predictor.core.workload import Amount, Workload, read_workload, workload_of
 
 _UNITS = {
     word: unit
     for unit, words in {
-        Unit.EPOCH: ("epoch", "epochs"),
-        Unit.STEP: ("step", "steps", "batch", "batches"),
-        Unit.REQUEST: ("request", "requests"),
-        Unit.TOKEN: ("token", "tokens"),
+        WorkUnit.EPOCH: ("epoch", "epochs"),
+        WorkUnit.STEP: ("step", "steps", "batch", "batches"),
+        WorkUnit.REQUEST: ("request", "requests"),
+        WorkUnit.TOKEN: ("token", "tokens"),
     }.items()
     for word in words
 }
@@ -45,7 +45,7 @@ def parse_amount(text: str, steps_per_epoch: float | None = None) -> Amount:
     hint = "write: '90 epochs of 5004 steps', '500 steps', '10000 requests', '1e6 tokens'"
     amount, of, steps_text = text.partition(" of ")
     steps_words = steps_text.split()
-    if of and (len(steps_words) != 2 or _UNITS.get(steps_words[1].lower()) is not Unit.STEP):
+    if of and (len(steps_words) != 2 or _UNITS.get(steps_words[1].lower()) is not WorkUnit.STEP):
         raise UsageError(f"--amount {text!r}: not 'of N steps'", hint=hint)
     words = amount.split()
     if len(words) != 2:
@@ -58,13 +58,13 @@ def parse_amount(text: str, steps_per_epoch: float | None = None) -> Amount:
         subject = f"--amount {text!r}: {steps_words[0]!r}"
         steps_per_epoch = _positive(steps_words[0], subject, hint)
     if steps_per_epoch is None:
-        if unit is Unit.EPOCH:
+        if unit is WorkUnit.EPOCH:
             raise UsageError(
                 f"--amount {text!r} also needs the steps of an epoch",
                 hint="write '90 epochs of 5004 steps': samples of the data set by the batch",
             )
         return Amount(unit=unit, count=count)
-    if unit is not Unit.EPOCH:
+    if unit is not WorkUnit.EPOCH:
         raise UsageError(f"--amount {text!r}: steps mean nothing but of an epoch")
     steps = _positive(str(steps_per_epoch), f"{steps_per_epoch:g} steps of an epoch", None)
     return Amount(unit=unit, count=count, steps_per_epoch=steps)
@@ -73,7 +73,7 @@ def parse_amount(text: str, steps_per_epoch: float | None = None) -> Amount:
 def amount_text(amount: Amount) -> str:
     """Return an amount as text: ``90 epochs of 500 steps``, ``1 job``; ``unknown`` where only
     the unit is known."""
-    if amount.unit is Unit.JOB:
+    if amount.unit is WorkUnit.JOB:
         return "1 job"
     if amount.count is None:
         return f"unknown (per {amount.unit.value})"
@@ -274,9 +274,9 @@ def _as_graph(config: Mapping[str, Any], options: Mapping[str, Any]) -> bool:
 
 def _graph(path: Path, options: Mapping[str, Any]) -> Workload:
     from berth.predictor.families.graph.model import model_workload  # noqa: PLC0415 - numpy
-    from berth.predictor.families.graph.workload import Mode  # noqa: PLC0415
+    from berth.predictor.families.graph.workload import RunMode  # noqa: PLC0415
 
-    mode = Mode(options.get("mode", Mode.INFERENCE))
+    mode = RunMode(options.get("mode", RunMode.INFERENCE))
     graph = model_workload(
         path,
         mode=mode,
@@ -364,13 +364,13 @@ def _amount(
     if text is None:
         raise UsageError("steps of an epoch need --amount", hint="for example: '90 epochs'")
     amount = parse_amount(text, per_epoch)
-    allowed = {Unit.REQUEST, Unit.TOKEN} if workload.kind == "language-model" else None
+    allowed = {WorkUnit.REQUEST, WorkUnit.TOKEN} if workload.kind == "language-model" else None
     if workload.kind == "model-graph":
         training = changes.get("mode", getattr(workload.document, "mode", "")) == "training"
-        allowed = {Unit.STEP, Unit.EPOCH} if training else {Unit.STEP, Unit.REQUEST}
-        if amount.unit is Unit.REQUEST and not training and amount.count is not None:
+        allowed = {WorkUnit.STEP, WorkUnit.EPOCH} if training else {WorkUnit.STEP, WorkUnit.REQUEST}
+        if amount.unit is WorkUnit.REQUEST and not training and amount.count is not None:
             batch = int(getattr(workload.document, "batch", 1))
-            return Amount(unit=Unit.STEP, count=float(-(-amount.count // batch)))
+            return Amount(unit=WorkUnit.STEP, count=float(-(-amount.count // batch)))
     if allowed is not None and amount.unit not in allowed:
         units = " or ".join(sorted(f"{unit.value}s" for unit in allowed))
         raise UsageError(f"--amount of {title(workload.kind)} is in {units}, not {text!r}")

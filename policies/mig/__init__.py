@@ -10,16 +10,22 @@ planners (``planner_gpu``: exact, one GPU; ``planner_fleet``: a CP-SAT model for
 from __future__ import annotations
 
 from berth.policies.mig.layout import GpuState, Instance, Layout, Running
-from berth.predictor.hardware.mig.geometry import Difference, Geometry, Media, SliceProfile, diff
+from berth.predictor.hardware.mig.geometry import (
+    Geometry,
+    Media,
+    NvmlDifference,
+    SliceProfile,
+    diff,
+)
 from berth.predictor.hardware.mig.slices import known_gpus, lookup
 
 __all__ = [
-    "Difference",
     "Geometry",
     "GpuState",
     "Instance",
     "Layout",
     "Media",
+    "NvmlDifference",
     "Running",
     "SliceProfile",
     "diff",

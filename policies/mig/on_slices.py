@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from berth.pilot.errors import UsageError
 from berth.pilot.platform import Platform, PlatformKind
-from berth.predictor.core.forecast import Forecast, Unit
+from berth.predictor.core.forecast import Forecast, WorkUnit
 from berth.predictor.core.prediction import Basis, Bound, Interval, MemoryUse, Prediction
 from berth.predictor.core.workload import Workload
 from berth.predictor.families.slices.predictor import (
@@ -92,7 +92,7 @@ def of_forecast(
         )
     unit, items = _unit(workload)
     times = 1.0
-    if forecast.whole_job and workload.amount.unit is not Unit.JOB:
+    if forecast.whole_job and workload.amount.unit is not WorkUnit.JOB:
         times = workload.amount.steps or 1.0
     whole = whole or points[max(points, key=lambda name: geometry.profile(name).compute_slices)]
     return OnSlices(
@@ -104,7 +104,7 @@ def of_forecast(
             name: _on_slice(point, whole, 1 / times, forecast.source_of(point.platform))
             for name, point in points.items()
         },
-        is_latency=workload.amount.unit not in (Unit.REQUEST, Unit.TOKEN),
+        is_latency=workload.amount.unit not in (WorkUnit.REQUEST, WorkUnit.TOKEN),
     )
 
 
@@ -129,7 +129,7 @@ def _points(
 
 def _unit(workload: Workload) -> tuple[str, float]:
     unit = workload.amount.unit
-    if unit in (Unit.STEP, Unit.EPOCH):
+    if unit in (WorkUnit.STEP, WorkUnit.EPOCH):
         return "batch", float(getattr(workload.document, "batch", 1))
     return unit.value, 1.0
 

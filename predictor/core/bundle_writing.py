@@ -18,7 +18,7 @@ from berth.pilot.version import VERSION
 from berth.predictor.core.bundle import MANIFEST, BundleManifest, replaced
 
 
-class Made(TypedDict):
+class ManifestFields(TypedDict):
     """The fields of a ``BundleManifest``; ``write_bundle`` fills in ``id`` and ``files``."""
 
     id: str
@@ -29,12 +29,12 @@ class Made(TypedDict):
     files: dict[str, str]
 
 
-def made_by(command: str, figures: Mapping[str, float] | None = None) -> Made:
+def made_by(command: str, figures: Mapping[str, float] | None = None) -> ManifestFields:
     """Return manifest fields for a bundle that is created now by ``command``.
 
     ``figures``: accuracy figures of the evaluation, by name.
     """
-    return Made(
+    return ManifestFields(
         id="",
         created=now(),
         command=command,

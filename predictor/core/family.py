@@ -55,7 +55,7 @@ class Question:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class FamilyForecast:
     """One family's predictions, each per workload unit (a step, a token, a job)."""
 
     bundle: str
@@ -107,7 +107,7 @@ class Family(Protocol):
         """Return whether the family can predict this workload, whose kind its entry names."""
         ...
 
-    def forecast(self, question: Question) -> Answer:
+    def forecast(self, question: Question) -> FamilyForecast:
         """Return predictions for the platforms that the family can predict.
 
         Raises UsageError with one sentence for a workload that the family cannot predict anywhere.

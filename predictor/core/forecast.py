@@ -30,7 +30,7 @@ from berth.predictor.core.sizes import Growth, SizeGrowth, growth_to
 FORECAST_SCHEMA = "berth.forecast/2"
 
 
-class Unit(StrEnum):
+class WorkUnit(StrEnum):
     """The unit of work that a predicted time refers to."""
 
     JOB = "job"
@@ -82,7 +82,7 @@ class Forecast:
     sizes: SizeGrowth
     curves: Mapping[str, PredictionCurve]
     """Predictions by platform name."""
-    unit: Unit = Unit.JOB
+    unit: WorkUnit = WorkUnit.JOB
     """Unit of every predicted time; ``JOB`` where the workload states its amount of work."""
     families: tuple[str, ...] = ()
     """Names of the families that predicted the workload."""
@@ -117,7 +117,7 @@ class Forecast:
     def whole_job(self) -> bool:
         """Return whether predicted times refer to the whole job; only such times are compared with
         time limits."""
-        return self.unit is Unit.JOB
+        return self.unit is WorkUnit.JOB
 
     @property
     def main_nodes(self) -> int:

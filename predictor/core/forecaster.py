@@ -24,14 +24,14 @@ from berth.predictor.core.combine import SourceEstimate, combine
 from berth.predictor.core.family import (
     FAMILIES,
     Adjusted,
-    Answer,
     ExplainsSeveral,
     Explanation,
     Family,
     FamilyEntry,
+    FamilyForecast,
     Question,
 )
-from berth.predictor.core.forecast import Forecast, SourceShare, Unit
+from berth.predictor.core.forecast import Forecast, SourceShare, WorkUnit
 from berth.predictor.core.prediction import Prediction, PredictionCurve
 from berth.predictor.core.workload import Workload
 from berth.predictor.hardware.mig.slices import relatives
@@ -107,7 +107,7 @@ class Forecaster:
             reference_runtime_s=reference_s,
             sizes=answers[0][1].sizes,
             curves=asked,
-            unit=Unit.STEP if unit is Unit.EPOCH else unit,
+            unit=WorkUnit.STEP if unit is WorkUnit.EPOCH else unit,
             families=tuple(family.name for family, answer in answers if answer.curves),
             sources={name: sources[name] for name in asked},
             ran_on=_ran_on(question),
@@ -255,7 +255,7 @@ def _each(families: Sequence[Family], ask: Callable[[Family], T]) -> list[tuple[
 
 
 def _combined(
-    answers: Sequence[tuple[Family, Answer]],
+    answers: Sequence[tuple[Family, FamilyForecast]],
 ) -> tuple[dict[str, PredictionCurve], dict[str, tuple[SourceShare, ...]]]:
     """Return the combined curve and the sources of each platform from the answers of all
     families."""
@@ -280,7 +280,7 @@ def _alone(family: Family, curve: PredictionCurve) -> tuple[SourceShare, ...]:
 
 
 def _merged(
-    platform: str, answers: Sequence[tuple[Family, Answer]]
+    platform: str, answers: Sequence[tuple[Family, FamilyForecast]]
 ) -> tuple[PredictionCurve, tuple[SourceShare, ...]]:
     """Return one platform's curve and sources, combined from the predictions of several families.
 
@@ -325,7 +325,7 @@ def _merged(
 
 
 def _with_methods(
-    shares: tuple[SourceShare, ...], platform: str, answers: Sequence[tuple[Family, Answer]]
+    shares: tuple[SourceShare, ...], platform: str, answers: Sequence[tuple[Family, FamilyForecast]]
 ) -> tuple[SourceShare, ...]:
     """Return the sources of a combined prediction; where one family alone was used, the sources
     that this family itself names."""
@@ -337,7 +337,7 @@ def _with_methods(
 
 def _reference_time(
     question: Question,
-    answers: Sequence[tuple[Family, Answer]],
+    answers: Sequence[tuple[Family, FamilyForecast]],
     curves: Mapping[str, PredictionCurve],
 ) -> tuple[str, float | None, bool]:
     """Return the reference platform's name, the time there in seconds, and whether that time was
@@ -379,12 +379,12 @@ def _of_whole_job(forecast: Forecast, workload: Workload) -> Forecast:
     """Return the forecast in seconds per job where the workload states its amount of work;
     otherwise return it unchanged."""
     steps = workload.amount.steps
-    if steps is None or workload.amount.unit is Unit.JOB:
+    if steps is None or workload.amount.unit is WorkUnit.JOB:
         return forecast
     reference = forecast.reference_runtime_s
     return replace(
         forecast,
-        unit=Unit.JOB,
+        unit=WorkUnit.JOB,
         reference_runtime_s=None if reference is None else reference * steps,
         curves={
             name: PredictionCurve(

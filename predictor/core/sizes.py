@@ -204,7 +204,7 @@ class SizeGrowth:
         return Interval(low / widen, mid, high * widen)
 
 
-class Needs(NamedTuple):
+class MemoryAtSizes(NamedTuple):
     """Memory of a program, each as a pair: at the profiled size, and at another size. None:
     unknown."""
 
@@ -219,7 +219,7 @@ class Growth(NamedTuple):
 
     time: Interval
     """Ratio of the time at this size to the time at the profiled size."""
-    needs: Needs | None
+    needs: MemoryAtSizes | None
     """The program's memory at the profiled size and at this size. None: no memory was measured, and
     predicted memory does not change with the size."""
     larger: bool = False
@@ -267,7 +267,7 @@ def growth_to(sizes: SizeGrowth, size: float | None) -> Growth:
     gpu = host
     if sizes.gpu_peak_bytes is not None:
         gpu = sizes.gpu_memory_bytes(None), sizes.gpu_memory_bytes(size)
-    needs = None if host[0] is gpu[0] is None else Needs(host, gpu)
+    needs = None if host[0] is gpu[0] is None else MemoryAtSizes(host, gpu)
     return Growth(time, needs, sizes.size is not None and size > sizes.size)
 
 

@@ -19,13 +19,13 @@ from berth.pilot.documents import MAX_DOCUMENT_BYTES, Document, json_data, read_
 from berth.pilot.errors import DocumentError
 from berth.pilot.plugins import Registry
 from berth.pilot.profile import Positive, RunsOn
-from berth.predictor.core.forecast import Unit
+from berth.predictor.core.forecast import WorkUnit
 
 
 class Amount(Document):
     """The amount of work per job, in the unit that predictions use."""
 
-    unit: Unit
+    unit: WorkUnit
     count: Positive | None = None
     """Number of units; None: unknown, so that platforms are only ranked by relative time."""
     steps_per_epoch: Positive | None = Field(default=None)
@@ -34,12 +34,12 @@ class Amount(Document):
     @property
     def steps(self) -> float | None:
         """Return how many predicted units one job executes; None: unknown."""
-        if self.count is None or self.unit is not Unit.EPOCH:
+        if self.count is None or self.unit is not WorkUnit.EPOCH:
             return self.count
         return None if self.steps_per_epoch is None else self.count * self.steps_per_epoch
 
 
-WHOLE_JOB = Amount(unit=Unit.JOB, count=1)
+WHOLE_JOB = Amount(unit=WorkUnit.JOB, count=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,7 @@ class Workload:
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class WorkloadKind:
     """One kind of workload document."""
 
     name: str
@@ -70,7 +70,7 @@ class Kind:
 
 
 OWN_ENTRY_POINTS = Path(__file__).parents[1] / "entry_points.ini"
-KINDS: Registry[Kind] = Registry(
+KINDS: Registry[WorkloadKind] = Registry(
     "berth.workloads", kind="schema of workloads", own=OWN_ENTRY_POINTS, needs=("model", "describe")
 )
 """Kinds of workload by the schema of their documents."""
@@ -89,7 +89,7 @@ def workload_of(document: Document) -> Workload:
     return kind_of(str(getattr(document, "schema_", ""))).describe(document)
 
 
-def kind_of(schema: str) -> Kind:
+def kind_of(schema: str) -> WorkloadKind:
     """Return the kind of workload documents with this schema.
 
     Raises UsageError that names the known schemas.

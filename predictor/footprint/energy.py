@@ -14,7 +14,7 @@ IDLE_SHARE = 0.125
 
 
 @dataclass(frozen=True, slots=True)
-class Energy:
+class RunEnergy:
     """The energy of one run in joules, and the share of it that an idle device would draw too."""
 
     joules: Interval
@@ -24,7 +24,7 @@ class Energy:
 
 def energy(
     seconds: Interval, power_w: float | None, idle_w: float | None, waiting: float
-) -> Energy | None:
+) -> RunEnergy | None:
     """Return the energy of a run from its time and power; None where the power is unknown.
 
     ``waiting`` is the fraction of the time in which no kernel runs (launch overhead). The low end
@@ -36,4 +36,4 @@ def energy(
     waiting = min(max(waiting, 0.0), 1.0)
     mean = idle + (power_w - idle) * (1 - waiting)
     joules = Interval(seconds.low * mean, seconds.mid * mean, seconds.high * power_w)
-    return Energy(joules, idle / mean if mean > 0 else 0.0)
+    return RunEnergy(joules, idle / mean if mean > 0 else 0.0)

@@ -16,14 +16,14 @@ from berth.predictor.core.prediction import Interval
 from berth.predictor.footprint.liveness import peak, reserved, tensors
 from berth.predictor.footprint.runtimes import (
     DeviceMemory,
-    Runtime,
+    FrameworkMemory,
     RuntimeName,
     runtimes,
 )
 from berth.predictor.footprint.saved import backward_peak, saved
 from berth.predictor.footprint.storage import storage
 from berth.predictor.graphs.graph import ModelGraph
-from berth.predictor.graphs.operators import Family
+from berth.predictor.graphs.operators import OpFamily
 from berth.predictor.graphs.roofline import native_numbers
 from berth.predictor.graphs.values import BITS, FLOATS
 from berth.predictor.hardware.device import Numbers
@@ -33,7 +33,7 @@ ADAM, MOMENTUM = 2, 1
 _SEGMENT = 2 * 2**20
 
 
-class Task(StrEnum):
+class MemoryTask(StrEnum):
     """What a model is run for: inference, inference with autograd recording, or training."""
 
     INFERENCE = "inference"
@@ -43,7 +43,7 @@ class Task(StrEnum):
     TRAINING = "training"
 
 
-class Fits(StrEnum):
+class MemoryFit(StrEnum):
     """Whether a platform's memory suffices for a predicted interval of the peak memory."""
 
     YES = "yes"
@@ -55,7 +55,7 @@ class Fits(StrEnum):
 class Need:
     """The memory counted from a model's graph, in bytes; equal on all GPUs and on all CPUs."""
 
-    task: Task
+    task: MemoryTask
     numbers: Numbers
     on_gpu: bool
     weights: int
@@ -80,7 +80,7 @@ class Footprint:
     """The predicted peak memory of a model run by a framework."""
 
     need: Need
-    runtime: Runtime
+    runtime: FrameworkMemory
     memory: Interval
     """95 % interval in bytes: device memory with the CUDA context on a GPU, else the process's."""
 
@@ -89,24 +89,24 @@ class Footprint:
         """Return the framework's own memory in bytes: the prediction minus the counted tensors."""
         return max(self.memory.mid - self.need.allocated, 0.0)
 
-    def fits(self, memory_bytes: float) -> Fits:
+    def fits(self, memory_bytes: float) -> MemoryFit:
         """Return whether the predicted peak memory fits in ``memory_bytes``: YES, NO or MAY."""
         return fits(self.memory, memory_bytes)
 
 
-def fits(need: Interval, memory_bytes: float) -> Fits:
+def fits(need: Interval, memory_bytes: float) -> MemoryFit:
     """Return whether a predicted peak memory fits in ``memory_bytes``.
 
     YES where the interval's upper end fits, NO where its lower end does not, otherwise MAY.
     """
     if need.high <= memory_bytes:
-        return Fits.YES
-    return Fits.NO if need.low > memory_bytes else Fits.MAY
+        return MemoryFit.YES
+    return MemoryFit.NO if need.low > memory_bytes else MemoryFit.MAY
 
 
 def count(
     graph: ModelGraph,
-    task: Task = Task.INFERENCE,
+    task: MemoryTask = MemoryTask.INFERENCE,
     *,
     on_gpu: bool = True,
     numbers: Numbers | None = None,
@@ -122,23 +122,23 @@ def count(
     """
     native = native_numbers(graph)
     numbers = numbers or native
-    as_file = (not on_gpu and task is Task.INFERENCE) if fused is None else fused
+    as_file = (not on_gpu and task is MemoryTask.INFERENCE) if fused is None else fused
     stored = storage(graph, bits=numbers.bits, strided=strided and not as_file, fused=as_file)
-    kept_bits = max(32, numbers.bits) if task is Task.TRAINING else numbers.bits
+    kept_bits = max(32, numbers.bits) if task is MemoryTask.TRAINING else numbers.bits
     weights = graph.stored_bytes * kept_bits // native.bits
     parameters = graph.parameters * kept_bits // 8
     inputs = sum(_port_bytes(port.dtype, port.shape, numbers) for port in graph.inputs)
     forward = tensors(stored)
     least = weights + inputs + peak(tensors(stored, reuse=True))
     gradients = states = 0
-    if task is Task.INFERENCE:
+    if task is MemoryTask.INFERENCE:
         alive, extra = forward, 0
         activations = peak(forward)
     else:
         recorded = saved(graph, stored)
         alive, extra = tensors(stored, lasting=recorded.nodes), recorded.extra_bytes
         activations = peak(alive) + extra
-        if task is Task.TRAINING:
+        if task is MemoryTask.TRAINING:
             gradients, states = parameters, moments * parameters
             activations = max(activations, backward_peak(stored, recorded))
             if numbers.bits < 32:
@@ -159,8 +159,8 @@ def count(
         activations=activations,
         allocated=allocated,
         least=least,
-        convolutions=sum(node_family is Family.CONVOLUTION for node_family in family),
-        products=sum(node_family is Family.MATMUL for node_family in family),
+        convolutions=sum(node_family is OpFamily.CONVOLUTION for node_family in family),
+        products=sum(node_family is OpFamily.MATMUL for node_family in family),
         unknown=sum(graph.unknown.values()),
     )
 
@@ -176,22 +176,22 @@ def _rounded(size: int) -> int:
     return -(-size // _SEGMENT) * _SEGMENT
 
 
-def runtime_of(task: Task, *, on_gpu: bool) -> Runtime:
+def runtime_of(task: MemoryTask, *, on_gpu: bool) -> FrameworkMemory:
     """Return the fitted memory model of the framework for a task on a GPU or on a CPU."""
-    if task is Task.TRAINING:
+    if task is MemoryTask.TRAINING:
         name = RuntimeName.GPU_TRAINING if on_gpu else RuntimeName.CPU_TRAINING
     else:
         name = RuntimeName.GPU_FORWARD if on_gpu else RuntimeName.CPU_FORWARD
     return runtimes()[name]
 
 
-def footprint(need: Need, runtime: Runtime | None = None) -> Footprint:
+def footprint(need: Need, runtime: FrameworkMemory | None = None) -> Footprint:
     """Return the predicted peak memory: the counted tensors plus the framework's own memory."""
     runtime = runtime or runtime_of(need.task, on_gpu=need.on_gpu)
     return Footprint(need, runtime, memory_of(need, runtime))
 
 
-def memory_of(need: Need, runtime: Runtime) -> Interval:
+def memory_of(need: Need, runtime: FrameworkMemory) -> Interval:
     """Return the 95 % interval of the peak memory in bytes, by the framework's memory model.
 
     The low end is at least ``need.least``.

@@ -19,12 +19,12 @@ from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
 from berth.predictor.footprint.storage import Storage
-from berth.predictor.graphs.operators import Family
+from berth.predictor.graphs.operators import OpFamily
 
-_IN_PLACE = frozenset({Family.ACTIVATION, Family.ELEMENTWISE, Family.NORMALISATION})
+_IN_PLACE = frozenset({OpFamily.ACTIVATION, OpFamily.ELEMENTWISE, OpFamily.NORMALISATION})
 
 
-class Tensor(NamedTuple):
+class TensorLife(NamedTuple):
     """A tensor of ``size`` bytes that is alive from step ``first`` to step ``last``, inclusive."""
 
     first: int
@@ -32,7 +32,9 @@ class Tensor(NamedTuple):
     size: int
 
 
-def tensors(stored: Storage, *, lasting: Collection[int] = (), reuse: bool = False) -> list[Tensor]:
+def tensors(
+    stored: Storage, *, lasting: Collection[int] = (), reuse: bool = False
+) -> list[TensorLife]:
     """Return the tensors of one forward pass with their lifetimes, in the order of writing.
 
     ``lasting``: nodes whose output the backward pass needs (see ``saved``); they, and then the
@@ -50,9 +52,9 @@ def tensors(stored: Storage, *, lasting: Collection[int] = (), reuse: bool = Fal
     living = []
     for node in range(n):
         if stored.written[node] and not taken[node]:
-            living.append(Tensor(begins[node], last[node], stored.written[node]))
+            living.append(TensorLife(begins[node], last[node], stored.written[node]))
         if stored.twin[node]:
-            living.append(Tensor(node, n - 1 if lasting else node, stored.twin[node]))
+            living.append(TensorLife(node, n - 1 if lasting else node, stored.twin[node]))
     return sorted(living, key=lambda tensor: tensor.first)
 
 
@@ -83,7 +85,7 @@ def _in_place(stored: Storage, last: list[int]) -> tuple[list[int], list[bool]]:
     return begins, taken
 
 
-def peak(living: Sequence[Tensor]) -> int:
+def peak(living: Sequence[TensorLife]) -> int:
     """Return the peak memory: the largest sum of bytes of tensors that are alive in one step."""
     if not living:
         return 0
@@ -106,7 +108,7 @@ LARGE = 10 * 2**20
 LARGE_ROUND = 2 * 2**20
 
 
-class _Block:
+class _MemoryBlock:
     """A block of memory in a segment of the allocator, free or in use."""
 
     __slots__ = ("after", "before", "free", "number", "size")
@@ -115,8 +117,8 @@ class _Block:
         self.number = number
         self.size = size
         self.free = False
-        self.before: _Block | None = None
-        self.after: _Block | None = None
+        self.before: _MemoryBlock | None = None
+        self.after: _MemoryBlock | None = None
 
 
 class CachingAllocator:
@@ -126,7 +128,7 @@ class CachingAllocator:
         self.reserved = 0
         self._made = 0
         self._free: tuple[list[tuple[int, int]], list[tuple[int, int]]] = ([], [])
-        self._blocks: dict[int, _Block] = {}
+        self._blocks: dict[int, _MemoryBlock] = {}
 
     def take(self, size: int) -> int:
         """Allocate a block of at least ``size`` bytes and return the block's number."""
@@ -167,9 +169,9 @@ class CachingAllocator:
         block.free = True
         insort(pool, (block.size, block.number))
 
-    def _new(self, size: int) -> _Block:
+    def _new(self, size: int) -> _MemoryBlock:
         self._made += 1
-        block = self._blocks[self._made] = _Block(self._made, size)
+        block = self._blocks[self._made] = _MemoryBlock(self._made, size)
         return block
 
 
@@ -181,7 +183,7 @@ def _segment(size: int) -> int:
     return -(-size // LARGE_ROUND) * LARGE_ROUND
 
 
-def reserved(tensors: Sequence[Tensor], before: Sequence[int] = ()) -> int:
+def reserved(tensors: Sequence[TensorLife], before: Sequence[int] = ()) -> int:
     """Return the bytes that PyTorch's allocator has reserved after a run with these tensors.
 
     ``before`` are the sizes in bytes of tensors that exist throughout (weights).

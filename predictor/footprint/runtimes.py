@@ -54,7 +54,7 @@ class DeviceMemory(Document):
     """Factor on the counted bytes."""
 
 
-class HostMemory(Document):
+class HostMemoryModel(Document):
     """The host memory of a CPU process in bytes: a fitted linear model of counts of the graph.
 
     The fitted coefficients are bytes per weight byte, convolution, matrix product and activation
@@ -70,10 +70,10 @@ class HostMemory(Document):
     share: Span
 
 
-class Runtime(Document):
+class FrameworkMemory(Document):
     """A framework's memory model for one task, with the source of the model's measurements."""
 
-    memory: DeviceMemory | HostMemory = Field(discriminator="kind")
+    memory: DeviceMemory | HostMemoryModel = Field(discriminator="kind")
     framework: str
     source: str
     labels: int = Field(ge=1)
@@ -86,7 +86,7 @@ class RuntimesFile(Document):
     """The file ``runtimes.json``: the fitted memory models by name."""
 
     schema_: str = Field(default=RUNTIMES_SCHEMA, alias="schema")
-    runtimes: dict[str, Runtime]
+    runtimes: dict[str, FrameworkMemory]
 
 
 class RuntimeName(StrEnum):
@@ -99,6 +99,6 @@ class RuntimeName(StrEnum):
 
 
 @cache
-def runtimes() -> dict[str, Runtime]:
+def runtimes() -> dict[str, FrameworkMemory]:
     """Return the shipped memory models by name. Raises DocumentError for an invalid file."""
     return read_json(RUNTIMES, RuntimesFile).runtimes

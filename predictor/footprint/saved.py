@@ -19,23 +19,23 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from berth.predictor.footprint.liveness import Tensor, last_reads, peak
+from berth.predictor.footprint.liveness import TensorLife, last_reads, peak
 from berth.predictor.footprint.storage import Storage, is_linear
 from berth.predictor.graphs.graph import ModelGraph
-from berth.predictor.graphs.operators import Family
+from berth.predictor.graphs.operators import OpFamily
 
 _BY_OUTPUT = frozenset({
     "Relu", "LeakyRelu", "Clip", "Elu", "Selu", "Sigmoid", "Tanh", "Softmax", "LogSoftmax", "Exp",
     "Sqrt", "Reciprocal",
 })  # fmt: skip
 _NOTHING = frozenset({
-    Family.VIEW, Family.SHAPE, Family.MOVEMENT, Family.SELECTION, Family.RESAMPLING,
-    Family.QUANTISATION,
+    OpFamily.VIEW, OpFamily.SHAPE, OpFamily.MOVEMENT, OpFamily.SELECTION, OpFamily.RESAMPLING,
+    OpFamily.QUANTISATION,
 })  # fmt: skip
 _MEANS = frozenset({
     "ReduceMean", "ReduceSum", "GlobalAveragePool", "AveragePool", "Mean", "Sum", "Concat",
 })  # fmt: skip
-_ALL = frozenset({Family.UNKNOWN, Family.RECURRENT})
+_ALL = frozenset({OpFamily.UNKNOWN, OpFamily.RECURRENT})
 _INDEX_BYTES = 8
 _MOST_GATES = 5
 _CELLS = {"GRU": 5, "LSTM": 5, "RNN": 1}
@@ -75,12 +75,12 @@ def saved(graph: ModelGraph, stored: Storage) -> Saved:
             saved_nodes.add(node)
         if name.endswith("MaxPool"):
             extra += _INDEX_BYTES * elements[node]
-        elif stored.family[node] is Family.RECURRENT:
+        elif stored.family[node] is OpFamily.RECURRENT:
             extra += _CELLS.get(name, _MOST_GATES) * stored.written[node]
     return Saved(frozenset(saved_nodes), extra)
 
 
-def _rule(family: Family, name: str, alone: bool) -> tuple[bool, bool]:
+def _rule(family: OpFamily, name: str, alone: bool) -> tuple[bool, bool]:
     """Return two booleans: whether autograd saves an operator's inputs, and its output.
 
     ``alone``: the operator reads one activation and no parameter.
@@ -91,7 +91,7 @@ def _rule(family: Family, name: str, alone: bool) -> tuple[bool, bool]:
         return True, True
     if family in _NOTHING or name in _MEANS or is_linear(name):
         return False, False
-    scaled = family is Family.ELEMENTWISE and alone and name in ("Mul", "Div")
+    scaled = family is OpFamily.ELEMENTWISE and alone and name in ("Mul", "Div")
     return not scaled, False
 
 
@@ -117,9 +117,9 @@ def backward_peak(stored: Storage, record: Saved) -> int:
     alive = []
     for node, size in enumerate(stored.written):
         if size:
-            alive.append(Tensor(node, reads[node], size))
+            alive.append(TensorLife(node, reads[node], size))
             if node in owners:
-                alive.append(Tensor(node, n - 1, size))
+                alive.append(TensorLife(node, n - 1, size))
         if stored.twin[node]:
-            alive.append(Tensor(node, n - 1, stored.twin[node]))
+            alive.append(TensorLife(node, n - 1, stored.twin[node]))
     return peak(alive) + record.extra_bytes

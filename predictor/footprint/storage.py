@@ -16,11 +16,11 @@ import numpy as np
 
 from berth.predictor.graphs.graph import Integers, ModelGraph
 from berth.predictor.graphs.kinds import FAMILIES
-from berth.predictor.graphs.operators import Family
+from berth.predictor.graphs.operators import OpFamily
 from berth.predictor.graphs.values import BITS, FLOATS
 
-_POINTWISE = frozenset({Family.ACTIVATION, Family.ELEMENTWISE})
-_PRODUCTS = frozenset({Family.CONVOLUTION, Family.MATMUL})
+_POINTWISE = frozenset({OpFamily.ACTIVATION, OpFamily.ELEMENTWISE})
+_PRODUCTS = frozenset({OpFamily.CONVOLUTION, OpFamily.MATMUL})
 _STRIDED = frozenset({"Transpose", "Slice", "Split", "Expand"})
 LONGEST_RUN = 10
 """Largest number of nodes in a chain that counts as one kernel; GELU with tanh has 8."""
@@ -32,7 +32,7 @@ _LINEAR = frozenset({"Add", "Sub", "Neg", "Identity", "Cast"})
 class Storage:
     """The memory buffers of a graph's nodes; each field has one entry per node."""
 
-    family: tuple[Family, ...]
+    family: tuple[OpFamily, ...]
     operator: tuple[str, ...]
     readers: tuple[tuple[int, ...], ...]
     sources: tuple[tuple[int, ...], ...]
@@ -83,9 +83,9 @@ def storage(graph: ModelGraph, *, bits: int | None = None, strided: bool, fused:
         first = sources[node][0] if sources[node] else -1
         if first < 0:
             continue
-        view = family[node] is Family.VIEW
+        view = family[node] is OpFamily.VIEW
         if strided and names[node] in _STRIDED:
-            view = not any(family[reader] is Family.VIEW for reader in readers[node])
+            view = not any(family[reader] is OpFamily.VIEW for reader in readers[node])
         bias = (
             names[node] == "Add" and parameters[node] > 0 and read_count[node] == 1
             and family[first] in _PRODUCTS and readers[first] == [node]
@@ -116,7 +116,7 @@ def _sizes(graph: ModelGraph, bits: int | None) -> Integers:
 
 
 def _origins(
-    graph: ModelGraph, family: list[Family], sources: list[list[int]], written: list[int]
+    graph: ModelGraph, family: list[OpFamily], sources: list[list[int]], written: list[int]
 ) -> list[int]:
     """Return the node whose output each chain of pointwise nodes is a function of, by node.
 
@@ -140,14 +140,14 @@ def _origins(
     return origins
 
 
-def _folded(graph: ModelGraph, family: list[Family]) -> list[bool]:
+def _folded(graph: ModelGraph, family: list[OpFamily]) -> list[bool]:
     """Return, for each node, whether it is a convolution with a folded batch normalisation.
 
     Such a convolution has more parameters than the file stores for it.
     """
     stored = graph.weight_bytes // 4
     more = (graph.node_parameters > stored).tolist()
-    return [family[node] is Family.CONVOLUTION and more[node] for node in range(len(family))]
+    return [family[node] is OpFamily.CONVOLUTION and more[node] for node in range(len(family))]
 
 
 def is_linear(operator: str) -> bool:

@@ -25,7 +25,7 @@ from itertools import chain
 from berth.pilot.protobuf import Problem
 from berth.predictor.graphs import infer, onnx_file
 from berth.predictor.graphs.infer import Inferred
-from berth.predictor.graphs.limits import Limits
+from berth.predictor.graphs.limits import FileLimits
 from berth.predictor.graphs.onnx_file import Converter, OlderOpset
 
 
@@ -76,7 +76,7 @@ _NO_NEW_PRIVILEGES = 38
 _DUMPABLE = 4
 
 
-def drop_rights(limits: Limits) -> None:
+def drop_rights(limits: FileLimits) -> None:
     """Drop this process's privileges and limit its memory, files and processes to ``limits``."""
     os.chdir("/")
     for which, value in (
@@ -103,7 +103,7 @@ def drop_rights(limits: Limits) -> None:
 def main() -> None:
     """Answer the parent's requests until the parent closes its end of the socket."""
     channel = socket.socket(fileno=0)
-    limits = Limits(**json.loads(sys.argv[1]))
+    limits = FileLimits(**json.loads(sys.argv[1]))
     convert: Converter | None = None
     if CONVERT in sys.argv[2:]:
         # The library is imported only here, and before the rights to read its files are dropped.
@@ -142,7 +142,7 @@ _TOO_LARGE = "needs more memory to read than is allowed"
 
 
 def _graph(
-    handle: int, request: dict[str, object], limits: Limits, convert: Converter | None
+    handle: int, request: dict[str, object], limits: FileLimits, convert: Converter | None
 ) -> bytes:
     batch, sizes = request.get("batch"), request.get("sizes")
     model = onnx_file.read(handle, limits, convert)

@@ -18,13 +18,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from berth.predictor.graphs.kinds import ATTRIBUTES, AXES, COLUMNS, FAMILIES
-from berth.predictor.graphs.operators import Family
+from berth.predictor.graphs.operators import OpFamily
 
 Integers: TypeAlias = NDArray[np.int64]
 Indices: TypeAlias = NDArray[np.int32]
 
 _AT = {name: place for place, name in enumerate(COLUMNS)}
-_VIEW = FAMILIES.index(Family.VIEW)
+_VIEW = FAMILIES.index(OpFamily.VIEW)
 
 
 class MalformedGraph(ValueError):
@@ -41,7 +41,7 @@ class Port:
 
 
 @dataclass(frozen=True, slots=True)
-class Block:
+class RepeatedBlock:
     """A sequence of nodes that is repeated back to back, such as a transformer's layers."""
 
     first: int
@@ -237,7 +237,7 @@ class ModelGraph:
         return peak
 
     @cached_property
-    def repeated_blocks(self) -> tuple[Block, ...]:
+    def repeated_blocks(self) -> tuple[RepeatedBlock, ...]:
         """Return the sequences of nodes that occur at least twice back to back, longest first.
 
         They do not overlap. Nodes are compared by kind, so layers of different widths differ.
@@ -267,9 +267,9 @@ def _exact(values: Integers, times: Integers) -> int:
     return sum(a * b for a, b in zip(values.tolist(), times.tolist(), strict=True))
 
 
-def repeated(kind: Indices) -> tuple[Block, ...]:
+def repeated(kind: Indices) -> tuple[RepeatedBlock, ...]:
     """Return the back-to-back repetitions in a list of nodes' kinds, longest first."""
-    blocks: list[Block] = []
+    blocks: list[RepeatedBlock] = []
     candidates: list[tuple[int, int, int]] = []
     for period in range(1, len(kind) // 2 + 1):
         same = np.flatnonzero(kind[period:] != kind[:-period])
@@ -282,7 +282,7 @@ def repeated(kind: Indices) -> tuple[Block, ...]:
     for count, period, start in sorted(candidates, key=lambda c: (-c[0] * c[1], c[1], c[2])):
         if period > 1 and not taken[start : start + count * period].any():
             taken[start : start + count * period] = True
-            blocks.append(Block(start, period, count))
+            blocks.append(RepeatedBlock(start, period, count))
     return tuple(blocks)
 
 

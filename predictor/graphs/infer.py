@@ -14,11 +14,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from berth.pilot.protobuf import Problem
-from berth.predictor.graphs.kinds import Kind, describe
-from berth.predictor.graphs.limits import LIMITS, Limits
+from berth.predictor.graphs.kinds import KindRow, describe
+from berth.predictor.graphs.limits import LIMITS, FileLimits
 from berth.predictor.graphs.onnx_file import Node, RawModel, subgraph
 from berth.predictor.graphs.onnx_parts import attributes, printable, shown
-from berth.predictor.graphs.operators import CATALOGUE, Call, Family
+from berth.predictor.graphs.operators import CATALOGUE, Call, OpFamily
 from berth.predictor.graphs.parameters import Roles, counted, stored_behind
 from berth.predictor.graphs.preparing import CONTROL_FLOW, bind, flattened, sorted_nodes
 from berth.predictor.graphs.values import Shape, Tensor
@@ -34,7 +34,7 @@ class Inferred:
     inputs: list[tuple[str, int, Shape]]
     """Name, ONNX type code and shape of each input; ``outputs`` likewise."""
     outputs: list[tuple[str, int, Shape]]
-    kinds: list[Kind] = field(default_factory=list)
+    kinds: list[KindRow] = field(default_factory=list)
     kind_of: list[int] = field(default_factory=list)
     sources: list[int] = field(default_factory=list)
     targets: list[int] = field(default_factory=list)
@@ -59,7 +59,7 @@ def infer(
     model: RawModel,
     batch: int | None = None,
     sizes: Mapping[str, int] | None = None,
-    limits: Limits = LIMITS,
+    limits: FileLimits = LIMITS,
 ) -> Inferred:
     """Return the model's nodes with shapes, operations and bytes at a batch size.
 
@@ -71,11 +71,11 @@ def infer(
 
 
 FOLDED, SAME = -1, -2
-"""Values of ``_Made.kind``: computed when the model is loaded; equal to the node's input."""
+"""Values of ``_InferredNode.kind``: computed at loading; equal to the node's input."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Made:
+class _InferredNode:
     """The output tensors and the kind of node that the shape and cost rules infer for a node."""
 
     outputs: tuple[Tensor, ...]
@@ -97,7 +97,7 @@ class Walk:
         model: RawModel,
         batch: int | None = None,
         sizes: Mapping[str, int] | None = None,
-        limits: Limits = LIMITS,
+        limits: FileLimits = LIMITS,
     ) -> Walk:
         """Return a Walk over the model with the sizes of its inputs set. Raises Problem."""
         inputs, batch = bind(model.inputs, batch, sizes or {})
@@ -115,8 +115,8 @@ class Walk:
         self.nodes = nodes
         self.env: dict[bytes, Tensor | None] = {b"": None, **model.constants, **inputs}
         self.maker: dict[bytes, int] = {}
-        self.made: dict[object, _Made] = {}
-        self.kinds: dict[Kind, int] = {}
+        self.made: dict[object, _InferredNode] = {}
+        self.kinds: dict[KindRow, int] = {}
         self.hashes: list[bytes] = []
         self.limits, self.left, self.depth = LIMITS, LIMITS.nodes, 0
         named = [(printable(name), t.dtype, t.shape) for name, t in inputs.items()]
@@ -207,7 +207,7 @@ class Walk:
         self.depth -= 1
         self.found.folded["If"] = self.found.folded.get("If", 0) + 1
 
-    def _record(self, node: Node, result: _Made) -> None:
+    def _record(self, node: Node, result: _InferredNode) -> None:
         inferred, maker, hashes = self.found, self.maker, self.hashes
         number = len(inferred.kind_of)
         kind = inferred.kinds[result.kind]
@@ -230,7 +230,7 @@ class Walk:
         for position, elements in result.once:
             inferred.parameters -= self.roles.again(node.inputs[position], elements)
 
-    def _make(self, node: Node, inputs: tuple[Tensor | None, ...], hints: int) -> _Made:
+    def _make(self, node: Node, inputs: tuple[Tensor | None, ...], hints: int) -> _InferredNode:
         name = f"{node.domain}:{node.operator}" if node.domain else node.operator
         if node.operator in CONTROL_FLOW:
             raise Problem(
@@ -249,17 +249,17 @@ class Walk:
         # CastLike uses only the type of its second input, not its values.
         used = inputs[:1] if node.operator == "CastLike" else inputs
         known = [tensor for tensor in used if tensor is not None]
-        if entry.family is Family.SHAPE or (
+        if entry.family is OpFamily.SHAPE or (
             known and all(tensor.stored is not None for tensor in known)
         ):
-            return _Made(_constant(call, entry.family, outputs), FOLDED)
+            return _InferredNode(_constant(call, entry.family, outputs), FOLDED)
         if _does_nothing(node, call, outputs):
-            return _Made((call.tensor(0),), SAME)
+            return _InferredNode((call.tensor(0),), SAME)
         parameters, once = counted(entry.family, call, hints)
         kind = describe((name, entry.family), call, outputs, entry.cost(call, outputs), parameters)
-        return _Made(tuple(outputs), self._place(kind), once)
+        return _InferredNode(tuple(outputs), self._place(kind), once)
 
-    def _unknown(self, name: str, node: Node, call: Call) -> _Made:
+    def _unknown(self, name: str, node: Node, call: Call) -> _InferredNode:
         """Return an unknown operator's outputs with the file's shapes and 0 operations."""
         inferred = self.found
         inferred.unknown[name] = inferred.unknown.get(name, 0) + 1
@@ -273,11 +273,11 @@ class Walk:
                     raise Problem("is not known, and the file does not say what it gives")
                 declared = Tensor(like.dtype, like.shape)
             outputs.append(declared)
-        parameters, once = counted(Family.UNKNOWN, call, 0)
-        kind = describe((name, Family.UNKNOWN), call, outputs, (0, 0), parameters)
-        return _Made(tuple(outputs), self._place(kind), once)
+        parameters, once = counted(OpFamily.UNKNOWN, call, 0)
+        kind = describe((name, OpFamily.UNKNOWN), call, outputs, (0, 0), parameters)
+        return _InferredNode(tuple(outputs), self._place(kind), once)
 
-    def _place(self, kind: Kind) -> int:
+    def _place(self, kind: KindRow) -> int:
         place = self.kinds.setdefault(kind, len(self.kinds))
         if place == len(self.found.kinds):
             self.found.kinds.append(kind)
@@ -292,7 +292,7 @@ def _does_nothing(node: Node, call: Call, outputs: list[Tensor]) -> bool:
     return node.operator in ("Identity", "Dropout")
 
 
-def _constant(call: Call, family: Family, outputs: list[Tensor]) -> tuple[Tensor, ...]:
+def _constant(call: Call, family: OpFamily, outputs: list[Tensor]) -> tuple[Tensor, ...]:
     """Return the outputs marked as constants; outputs of a Constant node keep their ``stored``."""
     stored = stored_behind(call, family)
     return tuple(

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from berth.pilot.protobuf import Problem
 from berth.predictor.graphs.limits import LARGEST_COUNT
-from berth.predictor.graphs.operators import Call, Family
+from berth.predictor.graphs.operators import Call, OpFamily
 from berth.predictor.graphs.values import FLOAT, Shape, Tensor
 
 AXES = 6
@@ -31,18 +31,18 @@ COLUMNS = (
     *ATTRIBUTES,
     "macs", "flops", "parameters", "weight_bytes", "input_bytes", "output_bytes", "moved_bytes",
 )  # fmt: skip
-FAMILIES = tuple(Family)
+FAMILIES = tuple(OpFamily)
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class KindRow:
     """A row of the table of kinds: the operator's name and one number per column of ``COLUMNS``."""
 
     operator: str
     row: tuple[int, ...]
     digest: bytes
     """Digest of operator and row."""
-    family: Family
+    family: OpFamily
     parameters: int
 
 
@@ -60,12 +60,12 @@ def folded_to(shape: Shape) -> tuple[int, ...]:
 
 
 def describe(
-    operator: tuple[str, Family],
+    operator: tuple[str, OpFamily],
     call: Call,
     outputs: Sequence[Tensor],
     work: tuple[int, int],
     parameters: int,
-) -> Kind:
+) -> KindRow:
     """Return the row of the table of kinds for an operator call.
 
     ``work`` is (MACs, flops other than the MACs'). Raises Problem for absurdly large counts.
@@ -90,17 +90,17 @@ def describe(
     if max(row) > LARGEST_COUNT:
         raise Problem(f"asks for more than {LARGEST_COUNT:.1e} operations, bytes or elements")
     digest = hashlib.blake2b(repr((name, row)).encode(), digest_size=8).digest()
-    return Kind(name, row, digest, family, parameters)
+    return KindRow(name, row, digest, family, parameters)
 
 
-def _moved(name: str, family: Family, read: int, weights: int, written: int) -> int:
+def _moved(name: str, family: OpFamily, read: int, weights: int, written: int) -> int:
     """Return the bytes that an operator reads and writes.
 
     Views move none; selecting operators (Gather, Slice) read as many bytes as they write.
     """
-    if family is Family.VIEW:
+    if family is OpFamily.VIEW:
         return 0
-    if family is Family.SELECTION or name in ("Slice", "Expand", "Tile"):
+    if family is OpFamily.SELECTION or name in ("Slice", "Expand", "Tile"):
         return 2 * written
     return read + weights + written
 

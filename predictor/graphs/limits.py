@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class FileLimits:
     """Upper limits for reading one model file in the child process."""
 
     file_bytes: int = 2**31
@@ -36,7 +36,7 @@ class Limits:
     """Largest address space of the child process."""
 
 
-LIMITS = Limits()
+LIMITS = FileLimits()
 KNOWN_VALUES = 1024
 """Largest number of elements of constants whose values are known (shapes, axes, scales)."""
 LARGEST_COUNT = 2**62

@@ -16,7 +16,7 @@ from typing import NamedTuple, TypeAlias
 from berth.pilot import protobuf
 from berth.pilot.protobuf import Problem
 from berth.predictor.graphs import wire
-from berth.predictor.graphs.limits import LIMITS, Limits
+from berth.predictor.graphs.limits import LIMITS, FileLimits
 from berth.predictor.graphs.onnx_parts import integers, printable, read_tensor, shown, text
 from berth.predictor.graphs.values import FLOAT, Tensor, checked
 
@@ -106,7 +106,7 @@ Converter: TypeAlias = Callable[[bytes], bytes]
 """Converts a model's bytes to ``OLDEST_OPSET`` (``older_opsets``)."""
 
 
-def read(handle: int, limits: Limits = LIMITS, convert: Converter | None = None) -> RawModel:
+def read(handle: int, limits: FileLimits = LIMITS, convert: Converter | None = None) -> RawModel:
     """Return the model in an open file descriptor.
 
     A model of an older operator set is converted by ``convert``. Raises Problem with one sentence;
@@ -151,7 +151,7 @@ def refuse_other_formats(head: bytes) -> None:
             raise Problem(f"is {format_name}, not an ONNX model", "export the model to ONNX")
 
 
-def _model(data: bytes, limits: Limits, convert: Converter | None = None) -> RawModel:
+def _model(data: bytes, limits: FileLimits, convert: Converter | None = None) -> RawModel:
     producer, opset, graph = b"", 0, None
     functions: dict[tuple[str, str], Function] = {}
     for number, start, end in protobuf.scan(data, 0, len(data)):

@@ -22,7 +22,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from berth.predictor.graphs.onnx_file import Node
-from berth.predictor.graphs.operators import Call, Family
+from berth.predictor.graphs.operators import Call, OpFamily
 from berth.predictor.graphs.values import FLOATS
 
 _SCORES = frozenset(
@@ -30,8 +30,8 @@ _SCORES = frozenset(
 )
 _WHOLE = frozenset(
     {
-        Family.CONVOLUTION, Family.MATMUL, Family.ATTENTION, Family.RECURRENT,
-        Family.NORMALISATION, Family.UNKNOWN,
+        OpFamily.CONVOLUTION, OpFamily.MATMUL, OpFamily.ATTENTION, OpFamily.RECURRENT,
+        OpFamily.NORMALISATION, OpFamily.UNKNOWN,
     }
 )  # fmt: skip
 _PLACES: dict[str, tuple[int, ...]] = {
@@ -89,7 +89,7 @@ class Roles:
         return 0
 
 
-def counted(family: Family, call: Call, hints: int) -> tuple[int, tuple[tuple[int, int], ...]]:
+def counted(family: OpFamily, call: Call, hints: int) -> tuple[int, tuple[tuple[int, int], ...]]:
     """Return a node's number of parameters, and the inputs that count only once per model.
 
     Each such input is (position, number of elements).
@@ -112,7 +112,7 @@ def counted(family: Family, call: Call, hints: int) -> tuple[int, tuple[tuple[in
     return total, tuple(once)
 
 
-def _is_parameter(family: Family, call: Call, position: int, hints: int) -> bool:
+def _is_parameter(family: OpFamily, call: Call, position: int, hints: int) -> bool:
     tensor, operator = call.tensor(position), call.operator
     places = _PLACES.get(operator)
     if places is not None:
@@ -127,7 +127,7 @@ def _is_parameter(family: Family, call: Call, position: int, hints: int) -> bool
     return operator in _SCALED and wide == 1
 
 
-def stored_behind(call: Call, family: Family) -> int:
+def stored_behind(call: Call, family: OpFamily) -> int:
     """Return the number of learnt elements in the result of a node that reads only constants.
 
     Concat adds those of all inputs, products and convolutions those of the weights, sines have
@@ -143,7 +143,7 @@ def stored_behind(call: Call, family: Family) -> int:
         return 0
     if call.operator == "Concat":
         return sum(behind)
-    if family in (Family.CONVOLUTION, Family.MATMUL):
+    if family in (OpFamily.CONVOLUTION, OpFamily.MATMUL):
         return sum(behind[1:])
     return max(behind, default=0)
 

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from berth.pilot import protobuf
 from berth.pilot.protobuf import Problem
 from berth.pilot.units import whole_number
-from berth.predictor.graphs.limits import Limits
+from berth.predictor.graphs.limits import FileLimits
 from berth.predictor.graphs.onnx_file import Function, Input, Node, RawModel
 from berth.predictor.graphs.onnx_parts import attribute, printable, shown
 from berth.predictor.graphs.values import Tensor, checked
@@ -20,7 +20,7 @@ from berth.predictor.graphs.values import Tensor, checked
 CONTROL_FLOW = frozenset({"If", "Loop", "Scan", "SequenceMap"})
 
 
-def flattened(model: RawModel, limits: Limits) -> list[Node]:
+def flattened(model: RawModel, limits: FileLimits) -> list[Node]:
     """Return the nodes with calls of the model's functions replaced by the functions' nodes.
 
     Raises Problem for more nodes or deeper calls than ``limits`` allow.
@@ -31,7 +31,7 @@ def flattened(model: RawModel, limits: Limits) -> list[Node]:
 
 
 def _inlined(
-    nodes: list[Node], functions: dict[tuple[str, str], Function], limits: Limits
+    nodes: list[Node], functions: dict[tuple[str, str], Function], limits: FileLimits
 ) -> Iterator[Node]:
     met = 0
     stack = [iter(nodes)]

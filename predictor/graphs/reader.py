@@ -24,7 +24,7 @@ from pathlib import Path
 from berth.pilot.errors import BerthError, DocumentError
 from berth.predictor.graphs.child import CONVERT
 from berth.predictor.graphs.graph import MalformedGraph, ModelGraph, decode
-from berth.predictor.graphs.limits import LIMITS, Limits
+from berth.predictor.graphs.limits import LIMITS, FileLimits
 
 LARGEST_REPLY = 64 * 2**20
 LARGEST_BATCH = 2**20
@@ -43,7 +43,7 @@ class Reader:
     A Reader may be shared between threads. ``close`` it, or use it with ``with``.
     """
 
-    def __init__(self, limits: Limits = LIMITS) -> None:
+    def __init__(self, limits: FileLimits = LIMITS) -> None:
         self.limits = limits
         self._lock = threading.Lock()
         self._process: subprocess.Popen[bytes] | None = None
@@ -173,7 +173,7 @@ class Reader:
             hint=f"try: {sys.executable} -I -c '{_PROGRAM}'",
         )
 
-    def _child_limits(self) -> Limits:
+    def _child_limits(self) -> FileLimits:
         if not self._converts:
             return self.limits
         return replace(self.limits, memory_bytes=max(self.limits.memory_bytes, _CONVERTER_BYTES))

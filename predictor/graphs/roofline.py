@@ -30,7 +30,7 @@ from berth.predictor.core.forecast import SourceShare
 from berth.predictor.core.prediction import Basis, Bound, Interval
 from berth.predictor.graphs.graph import ModelGraph
 from berth.predictor.graphs.kinds import AXES, COLUMNS, FAMILIES
-from berth.predictor.graphs.operators import Family
+from berth.predictor.graphs.operators import OpFamily
 from berth.predictor.graphs.values import BITS, FLOATS
 from berth.predictor.hardware.device import Numbers
 from berth.predictor.hardware.roofs import Roof
@@ -38,9 +38,9 @@ from berth.predictor.hardware.roofs import Roof
 SHARES = Path(__file__).with_name("roof_shares.json")
 CACHED_SHARE = 0.5
 """An operator's data count as cached where they take at most this share of the L2 cache."""
-MATRIX = frozenset({Family.CONVOLUTION, Family.MATMUL, Family.ATTENTION, Family.RECURRENT})
+MATRIX = frozenset({OpFamily.CONVOLUTION, OpFamily.MATMUL, OpFamily.ATTENTION, OpFamily.RECURRENT})
 BOUNDS = (Bound.COMPUTE, Bound.MEMORY, Bound.LAUNCH)
-FREE = frozenset({Family.VIEW, Family.SHAPE})
+FREE = frozenset({OpFamily.VIEW, OpFamily.SHAPE})
 """Operator families that start no kernel on the device."""
 _AT = {name: place for place, name in enumerate(COLUMNS)}
 
@@ -74,11 +74,11 @@ def shares() -> Mapping[str, Reach]:
     return read_json(SHARES, RoofShares).groups
 
 
-def group_of(family: Family, roof: Roof) -> str:
+def group_of(family: OpFamily, roof: Roof) -> str:
     """Return the key in ``shares()`` for an operator family on a platform."""
     if not roof.is_gpu:
         return "cpu" if roof.benchmarked else "cpu-sheet"
-    if family is Family.CONVOLUTION:
+    if family is OpFamily.CONVOLUTION:
         return "gpu-convolution"
     return "gpu-matmul" if family in MATRIX else "gpu-other"
 
@@ -89,7 +89,7 @@ class Spot:
 
     operator: str
     """The operator with its kernel size, such as ``Conv 3x3``."""
-    family: Family
+    family: OpFamily
     nodes: int
     """Number of nodes of this kind."""
     output_shape: tuple[int, ...]
@@ -122,7 +122,7 @@ class Roofline:
     least_memory_bytes: float
     """Bytes of the weights plus peak bytes of activations: the least that a framework needs."""
     graph: ModelGraph
-    load: Load
+    load: OperatorWork
     times: OperatorTimes
     """Times of one node of each of the graph's kinds."""
     basis: Basis = Basis.PRIOR
@@ -186,7 +186,7 @@ class Roofline:
 
 
 @dataclass(frozen=True, slots=True)
-class Load:
+class OperatorWork:
     """The work of each operator (flops, bytes, launches) as arrays with one entry per operator."""
 
     family: NDArray[np.int64]
@@ -213,7 +213,7 @@ class OperatorTimes:
     """Index into ``BOUNDS``."""
 
 
-def roof_seconds(load: Load, roof: Roof, numbers: Numbers) -> tuple[Floats, Floats]:
+def roof_seconds(load: OperatorWork, roof: Roof, numbers: Numbers) -> tuple[Floats, Floats]:
     """Return (arithmetic, memory) seconds of each operator at the platform's peak rates."""
     matrix = np.array([family in MATRIX for family in FAMILIES])[load.family]
     peak = np.where(matrix, roof.matrix_flops[numbers], roof.vector_flops)
@@ -223,7 +223,7 @@ def roof_seconds(load: Load, roof: Roof, numbers: Numbers) -> tuple[Floats, Floa
     return load.flops / peak, np.maximum(from_dram, both / roof.l2_bytes)
 
 
-def operator_times(load: Load, roof: Roof, numbers: Numbers) -> OperatorTimes:
+def operator_times(load: OperatorWork, roof: Roof, numbers: Numbers) -> OperatorTimes:
     """Return the predicted seconds of each operator, when operators run one after the other."""
     reached = shares()
     groups = [reached[group_of(family, roof)] for family in FAMILIES]
@@ -241,20 +241,20 @@ def operator_times(load: Load, roof: Roof, numbers: Numbers) -> OperatorTimes:
     return OperatorTimes(seconds, seconds * low, seconds * high, bound)
 
 
-def load_of(graph: ModelGraph, numbers: Numbers) -> Load:
+def load_of(graph: ModelGraph, numbers: Numbers) -> OperatorWork:
     """Return the work of each of the graph's kinds, with floats stored in the type ``numbers``."""
     column = {name: graph.kinds[:, place].astype(np.float64) for name, place in _AT.items()}
     scale = _byte_scale(graph, numbers)
     activations = (column["moved_bytes"] - column["weight_bytes"]).clip(min=0)
     weights = np.minimum(column["weight_bytes"], column["moved_bytes"])
-    return Load(
+    return OperatorWork(
         graph.kinds[:, _AT["family"]], column["flops"], weights * scale, activations * scale,
         _launches(graph),
     )  # fmt: skip
 
 
 def _launches(graph: ModelGraph) -> Floats:
-    recurrent = graph.kinds[:, _AT["family"]] == FAMILIES.index(Family.RECURRENT)
+    recurrent = graph.kinds[:, _AT["family"]] == FAMILIES.index(OpFamily.RECURRENT)
     steps = np.maximum(graph.kinds[:, _AT["input_0"]], 1)
     return np.where(recurrent, steps, 1).astype(np.float64)
 
@@ -281,7 +281,7 @@ def native_numbers(graph: ModelGraph) -> Numbers:
 
 
 def roofline(
-    graph: ModelGraph, roof: Roof, numbers: Numbers | None = None, load: Load | None = None
+    graph: ModelGraph, roof: Roof, numbers: Numbers | None = None, load: OperatorWork | None = None
 ) -> Roofline:
     """Return the roofline prediction of a graph on a platform.
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import TypeAlias
 
 from berth.pilot.protobuf import Problem, encode_varint, varint
-from berth.predictor.graphs.limits import Limits
+from berth.predictor.graphs.limits import FileLimits
 
 _WINDOW = 64 * 1024
 _HEADER = 20
@@ -22,7 +22,7 @@ Schema: TypeAlias = "Mapping[int, Schema]"
 """The numbers of a message's fields that are messages, each with that message's own schema."""
 
 
-def skeleton(handle: int, size: int, schema: Schema, limits: Limits) -> bytes:
+def skeleton(handle: int, size: int, schema: Schema, limits: FileLimits) -> bytes:
     """Return the encoded message in an open file without its large fields that are no messages.
 
     Raises Problem where the file is truncated or malformed, or the result exceeds ``limits``.
@@ -31,7 +31,7 @@ def skeleton(handle: int, size: int, schema: Schema, limits: Limits) -> bytes:
 
 
 class _Skeleton:
-    def __init__(self, handle: int, size: int, limits: Limits) -> None:
+    def __init__(self, handle: int, size: int, limits: FileLimits) -> None:
         self._handle = handle
         self._left = limits.skeleton_bytes
         self._parts = limits.parts

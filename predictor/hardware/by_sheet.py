@@ -20,7 +20,7 @@ from berth.pilot.platform import (
 )
 from berth.pilot.profile import Target
 from berth.predictor.hardware.catalogue import device_of, find, platform_named
-from berth.predictor.hardware.device import SHEET, Device
+from berth.predictor.hardware.device import SHEET, DataSheet
 from berth.predictor.hardware.mig.slices import derived
 from berth.predictor.hardware.processor import Processor, cores, find_processor
 from berth.predictor.hardware.unit import SUSTAINED_SHARE, whole
@@ -66,7 +66,7 @@ def place_named(name: str, known: Mapping[str, Platform]) -> Platform:
 
 
 def platform_of(
-    device: Device, name: str | None = None, *, architecture: str = "x86_64"
+    device: DataSheet, name: str | None = None, *, architecture: str = "x86_64"
 ) -> Platform:
     """Return the platform of a whole device by its data sheet; ``name`` defaults to the device's.
 

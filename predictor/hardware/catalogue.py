@@ -15,18 +15,18 @@ from pathlib import Path
 from berth.pilot.errors import UsageError
 from berth.pilot.platform import Platform, PlatformKind
 from berth.predictor.hardware import platforms
-from berth.predictor.hardware.device import Device
+from berth.predictor.hardware.device import DataSheet
 
 FOLDER = Path(__file__).with_name("devices")
 _VENDORS = re.compile(r"^(nvidia|amd|intel)\b")
 
 
 @cache
-def devices() -> Mapping[str, Device]:
+def devices() -> Mapping[str, DataSheet]:
     """Return all devices of the catalogue by canonical name."""
     # Tests check these shipped files, so they are read without `read_json`'s checks: 5x faster.
     files = (path.read_bytes() for path in sorted(FOLDER.glob("*.json")))
-    sheets = [Device.model_validate_json(raw, strict=True) for raw in files]
+    sheets = [DataSheet.model_validate_json(raw, strict=True) for raw in files]
     return {device.name: device for device in sheets}
 
 
@@ -37,20 +37,20 @@ def simplified(name: str) -> str:
 
 
 @cache
-def _by_name() -> Mapping[str, tuple[Device, ...]]:
-    names: dict[str, dict[str, Device]] = {}
+def _by_name() -> Mapping[str, tuple[DataSheet, ...]]:
+    names: dict[str, dict[str, DataSheet]] = {}
     for device in devices().values():
         for name in (device.name, *device.aliases):
             names.setdefault(simplified(name), {})[device.name] = device
     return {name: tuple(of.values()) for name, of in names.items()}
 
 
-def candidates(name: str) -> tuple[Device, ...]:
+def candidates(name: str) -> tuple[DataSheet, ...]:
     """Return all devices with this name or alias; empty for an unknown name."""
     return _by_name().get(simplified(name), ())
 
 
-def find(name: str) -> Device | None:
+def find(name: str) -> DataSheet | None:
     """Return the device with this name or alias, or None.
 
     Raises UsageError where several devices have the name.
@@ -62,7 +62,7 @@ def find(name: str) -> Device | None:
     return matching[0] if matching else None
 
 
-def get(name: str) -> Device:
+def get(name: str) -> DataSheet:
     """Return the device with this name or alias.
 
     Raises UsageError for an unknown name, with similar names, and for an ambiguous one.
@@ -101,7 +101,7 @@ def platform_named(name: str, known: Mapping[str, Platform]) -> Platform:
     return same[0] if len(same) == 1 else platforms.get(name, known)
 
 
-def device_of(platform: Platform) -> Device | None:
+def device_of(platform: Platform) -> DataSheet | None:
     """Return the device that a platform's ``accelerator``, or else its name, stands for.
 
     None if unknown. Raises UsageError where the ``accelerator`` is unknown or ambiguous.

@@ -46,7 +46,7 @@ addresses, where such updates were not measured: nodal accumulation on a V100.""
 
 
 @dataclass(frozen=True, slots=True)
-class Point:
+class Allocation:
     """A platform with the number of cores (CPU platform) or GPUs that a program uses."""
 
     platform: Platform
@@ -70,7 +70,7 @@ class Ceilings:
     Rates are per second, for all cores in use together.
     """
 
-    points: tuple[Point, ...]
+    points: tuple[Allocation, ...]
     is_gpu: npt.NDArray[np.bool_]
     units: Floats
     flops_f64: Floats
@@ -97,7 +97,7 @@ class Ceilings:
     """Main memory's bytes per second for one core alone; on a GPU, of all of it."""
 
     @classmethod
-    def of(cls, points: Iterable[Point]) -> Ceilings:
+    def of(cls, points: Iterable[Allocation]) -> Ceilings:
         """Return the table of peak rates of platforms, one row per point, in the points' order."""
         ordered = tuple(points)
         rows = np.array([_row(p) for p in ordered], dtype=np.float64).reshape(len(ordered), -1)
@@ -115,11 +115,11 @@ def core_grid(platform: Platform) -> tuple[int, ...]:
     return (*grid, platform.cores) if platform.cores > 1 else (1,)
 
 
-def _row(point: Point) -> tuple[float, ...]:
+def _row(point: Allocation) -> tuple[float, ...]:
     return _gpu_row(point) if point.platform.is_gpu else _cpu_row(point)
 
 
-def _cpu_row(point: Point) -> tuple[float, ...]:
+def _cpu_row(point: Allocation) -> tuple[float, ...]:
     platform, units = point.platform, float(min(point.units, point.platform.cores))
     signature, cores = platform.signature, float(platform.cores)
     clock = _clock(signature, cores)
@@ -155,7 +155,7 @@ def _cpu_row(point: Point) -> tuple[float, ...]:
     )
 
 
-def _gpu_row(point: Point) -> tuple[float, ...]:
+def _gpu_row(point: Allocation) -> tuple[float, ...]:
     platform = point.platform
     signature = platform.signature
     dram = signature.level("dram")

@@ -25,7 +25,7 @@ import numpy as np
 from berth.pilot.platform import CoreScore, Platform, Signature
 from berth.predictor.hardware import platforms
 from berth.predictor.hardware.processor import (
-    Core,
+    Microarchitecture,
     Processor,
     core_named,
     cores,
@@ -133,7 +133,9 @@ def processor_score(processor: Processor) -> CoreScore:
     return processor.score or estimated_score(core, processor.boost_hz, processors().values())
 
 
-def estimated_score(core: Core, boost_hz: float, among: Collection[Processor]) -> CoreScore:
+def estimated_score(
+    core: Microarchitecture, boost_hz: float, among: Collection[Processor]
+) -> CoreScore:
     """Return the speed of a core at a clock, from the scores of the processor models ``among``."""
     scored = [(p, score) for p in among if (score := p.score) is not None]
     same = [(p, score) for p, score in scored if p.core == core.name]
@@ -163,7 +165,7 @@ _PARTS: tuple[Callable[[CoreScore], float], ...] = (_integer, _floating_point)
 
 
 def _score(
-    core: Core, boost_hz: float, integer: float, floating: float, deviation: float
+    core: Microarchitecture, boost_hz: float, integer: float, floating: float, deviation: float
 ) -> CoreScore:
     return CoreScore(
         integer=boost_hz * math.exp(integer),

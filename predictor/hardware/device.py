@@ -68,11 +68,11 @@ def joined(sheet: Peaks | None, own: Peaks | None) -> Peaks | None:
 
 
 SHEET = "sheet"
-"""Key in ``Device.sources`` for all groups of figures without an entry of their own."""
+"""Key in ``DataSheet.sources`` for all groups of figures without an entry of their own."""
 GROUPS = frozenset({SHEET, "clock", "memory", "l2", "link", "power", "peaks", "launch", "mig"})
 
 
-class Device(Document):
+class DataSheet(Document):
     """The data sheet of an accelerator model; MIG slices are not devices (see ``unit.Unit``)."""
 
     schema_: str = Field(default="berth.device/1", alias="schema")
@@ -119,7 +119,7 @@ class Device(Document):
     """The document or measurement behind each group of figures (``GROUPS``)."""
 
     @model_validator(mode="after")
-    def _sourced(self) -> Device:
+    def _sourced(self) -> DataSheet:
         unknown = sorted(self.sources.keys() - GROUPS)
         if unknown:
             raise ValueError(f"sources: there is no group {unknown[0]!r}")

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 
 from berth.pilot.platform import Platform, Precision
-from berth.predictor.hardware.device import Device, Numbers
+from berth.predictor.hardware.device import DataSheet, Numbers
 from berth.predictor.hardware.roofs import Roof
 from berth.predictor.hardware.unit import Unit, unit_of
 
@@ -18,8 +18,8 @@ ALL = frozenset(Precision)
 
 
 def dominates(
-    a: Device | Unit,
-    b: Device | Unit,
+    a: DataSheet | Unit,
+    b: DataSheet | Unit,
     precisions: Collection[Precision] = ALL,
     *,
     linked: bool = True,
@@ -62,7 +62,7 @@ def better_pairs(
 
 
 def figures(
-    place: Device | Unit, precisions: Collection[Precision] = ALL, *, linked: bool = True
+    place: DataSheet | Unit, precisions: Collection[Precision] = ALL, *, linked: bool = True
 ) -> Mapping[str, float]:
     """Return the figures that ``dominates`` compares, by name.
 
@@ -82,5 +82,5 @@ def figures(
     return stated | {p.value: reached[p] * share for p in precisions if p in reached}
 
 
-def _sheet(place: Device | Unit) -> Device:
+def _sheet(place: DataSheet | Unit) -> DataSheet:
     return place.sheet if isinstance(place, Unit) else place

@@ -30,7 +30,7 @@ _FAMILY = re.compile(r"\(family (\d+) model (\d+)\)")
 _BRANDS = re.compile(r"\b(?:xeon|platinum|gold|silver|bronze|max|core|ryzen [3579])\b")
 
 
-class Core(Document):
+class Microarchitecture(Document):
     """A microarchitecture: what all processor models that are built of it share."""
 
     name: Name
@@ -104,7 +104,7 @@ class ProcessorTable(Document):
     schema_: str = Field(alias="schema")
     score_source: str
     """Where the scores of all models in the table are from."""
-    cores: tuple[Core, ...]
+    cores: tuple[Microarchitecture, ...]
     processors: tuple[Processor, ...]
 
     @model_validator(mode="after")
@@ -128,7 +128,7 @@ def processors() -> Mapping[str, Processor]:
 
 
 @cache
-def cores() -> Mapping[str, Core]:
+def cores() -> Mapping[str, Microarchitecture]:
     """Return all microarchitectures of the catalogue by name."""
     return {core.name: core for core in _table().cores}
 
@@ -187,7 +187,7 @@ def nearest_processors(name: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(_by_name()[each].name for each in near))[:3]
 
 
-def core_named(name: str) -> Core | None:
+def core_named(name: str) -> Microarchitecture | None:
     """Return the microarchitecture of a processor, by its model in the catalogue, else by the
     pattern of its model name or by its family and model (``AMD EPYC (family 25 model 1)``); None:
     unknown."""

@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from berth.pilot.platform import Peaks, Platform, PlatformKind, SignatureSource
-from berth.predictor.hardware.ceilings import Ceilings, Point
+from berth.predictor.hardware.ceilings import Allocation, Ceilings
 from berth.predictor.hardware.device import Numbers, best
 from berth.predictor.hardware.unit import known_unit
 
@@ -69,7 +69,7 @@ def roofs(platforms: Mapping[str, Platform]) -> dict[str, Roof]:
 
 def roof_of(platform: Platform, platforms: Mapping[str, Platform], cores: int) -> Roof:
     """Return a platform's roofline; ``cores`` is the number of cores used on a CPU platform."""
-    table = Ceilings.of([Point(platform, 1 if platform.is_gpu else cores)])
+    table = Ceilings.of([Allocation(platform, 1 if platform.is_gpu else cores)])
     vector = float(table.flops_f32[0])
     parent = platforms.get(platform.parent) if platform.parent else None
     slice_ = platform.kind is PlatformKind.MIG and parent is not None

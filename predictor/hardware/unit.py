@@ -14,7 +14,7 @@ from functools import cache
 from berth.pilot.errors import UsageError
 from berth.pilot.platform import Peaks, Platform, PlatformKind, Precision
 from berth.predictor.hardware.catalogue import device_of, devices, find, get
-from berth.predictor.hardware.device import SHEET, Device, Numbers, joined, of_bits
+from berth.predictor.hardware.device import SHEET, DataSheet, Numbers, joined, of_bits
 
 SUSTAINED_SHARE = 0.9
 """Ratio of the memory bandwidth in platforms' Signatures to the data sheet's peak bandwidth."""
@@ -28,7 +28,7 @@ class Unit:
 
     name: str
     """Name of the platform, or of the device where the site has no platform for the device."""
-    sheet: Device
+    sheet: DataSheet
     peaks: Peaks
     """Peaks of the whole device."""
     share: float
@@ -66,7 +66,7 @@ class Unit:
         return of_bits(self.peaks, bits) * self.share
 
 
-def whole(sheet: Device) -> Unit:
+def whole(sheet: DataSheet) -> Unit:
     """Return the whole device as a Unit.
 
     Raises UsageError where its data sheet lacks peaks or memory.
@@ -79,7 +79,7 @@ def whole(sheet: Device) -> Unit:
     )  # fmt: skip
 
 
-def published(sheet: Device) -> bool:
+def published(sheet: DataSheet) -> bool:
     """Return whether the data sheet has peaks, memory size and bandwidth, as ``whole`` needs."""
     return None not in (sheet.peaks, sheet.memory_bytes, sheet.bytes_per_s)
 
@@ -168,7 +168,7 @@ def _slice(platform: Platform, parent: Platform, gpu: Unit) -> Unit:
     )  # fmt: skip
 
 
-def _completed(sheet: Device | None, platform: Platform) -> Device:
+def _completed(sheet: DataSheet | None, platform: Platform) -> DataSheet:
     """Return the data sheet, its peaks filled in from the platform's Signature where missing.
 
     Without a data sheet, a Device with the Signature's figures is returned.
@@ -184,7 +184,7 @@ def _completed(sheet: Device | None, platform: Platform) -> Device:
         return sheet if sheet.peaks else sheet.model_copy(update={"peaks": stated})
     amd = "hip" in platform.targets
     l2 = signature.level("l2")
-    return Device(
+    return DataSheet(
         name=platform.name, description=platform.description, vendor="amd" if amd else "nvidia",
         software="hip" if amd else "cuda", multiprocessors=platform.cores, peaks=stated,
         bytes_per_s=_peak_rate(platform), l2_bytes=l2.capacity_bytes if l2 else None,

@@ -119,7 +119,7 @@ LEAST_DEVIATION = 0.02
 """Smallest standard deviation of log time that a forecast is taken to have."""
 
 
-class Place(NamedTuple):
+class Hardware(NamedTuple):
     """A platform with its kind (CPU or GPU) and its vendor or generation."""
 
     platform: str
@@ -129,7 +129,7 @@ class Place(NamedTuple):
     """Vendor or generation of the device; empty: only the kind is known."""
 
 
-class Row(NamedTuple):
+class RunShape(NamedTuple):
     """Part of the program, problem size and resources by which runs of a program are
     distinguished."""
 
@@ -147,8 +147,8 @@ class Cell(NamedTuple):
     Epochs count the detected changes of the program and of the platform.
     """
 
-    place: Place
-    row: Row
+    place: Hardware
+    row: RunShape
     deviation: float
     """Standard deviation of log time that the forecast states."""
     epoch: int = 0
@@ -167,7 +167,7 @@ class Cell(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class RunResidual:
     """A finished job: its platform and resources, and the log of its time over the forecast."""
 
     cell: Cell

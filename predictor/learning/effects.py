@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from berth.predictor.core.arrays import Floats
-from berth.predictor.learning.cells import SHIPPED, Cell, Components, Place
+from berth.predictor.learning.cells import SHIPPED, Cell, Components, Hardware
 
 _EFFECT_DEGREES = 2.0
 _EFFECT_ROUNDS = 10
@@ -77,7 +77,7 @@ class Information:
 
 
 def effects_of(
-    places: Sequence[tuple[Place, int]],
+    places: Sequence[tuple[Hardware, int]],
     information: Information,
     parts: Components = SHIPPED,
 ) -> Effects:
@@ -120,5 +120,5 @@ def effects_of(
     return Effects(keys, design @ mean, (spread + spread.T) / 2)
 
 
-def _epochs(places: Sequence[tuple[Place, int]], place: Place) -> int:
+def _epochs(places: Sequence[tuple[Hardware, int]], place: Hardware) -> int:
     return sum(other.platform == place.platform for other, _ in places)

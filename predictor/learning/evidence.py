@@ -1,5 +1,5 @@
-"""Evidence: a finished job as the predictor learns from it, and its conversion to a ``Run`` of the
-posterior."""
+"""Evidence: a finished job as the predictor learns from it, and its conversion to a
+``RunResidual`` of the posterior."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from berth.predictor.core.forecast import Forecast
 from berth.predictor.core.intervals import NORMAL_90
 from berth.predictor.core.prediction import Basis, Interval
-from berth.predictor.learning.cells import JOB_DEVIATION, Cell, Place, Row, Run
+from berth.predictor.learning.cells import JOB_DEVIATION, Cell, Hardware, RunResidual, RunShape
 
 WHOLE_SECONDS_DEVIATION_S = 6**-0.5
 """Standard deviation in seconds of a time whose start and end are cut to whole seconds."""
@@ -50,7 +50,7 @@ class Evidence:
         return self.gpus or self.cores
 
 
-def place_of(platform: str, forecast: Forecast, families: Mapping[str, str]) -> Place | None:
+def place_of(platform: str, forecast: Forecast, families: Mapping[str, str]) -> Hardware | None:
     """Return a platform with its kind and vendor; None where ``forecast`` has no prediction for it.
 
     ``families``: vendor or generation by platform name.
@@ -59,11 +59,11 @@ def place_of(platform: str, forecast: Forecast, families: Mapping[str, str]) -> 
     if curve is None:
         return None
     kind = "gpu" if curve.points[0].gpus else "cpu"
-    return Place(platform, kind, families.get(platform, ""))
+    return Hardware(platform, kind, families.get(platform, ""))
 
 
 def cell_of(
-    forecast: Forecast, place: Place, units: int, size: float | None,
+    forecast: Forecast, place: Hardware, units: int, size: float | None,
     *, nodes: int | None = None, epoch: int = 0, place_epoch: int = 0,
 ) -> Cell | None:  # fmt: skip
     """Return the platform, size and resources of a run as a ``Cell``; None where the forecast has
@@ -88,7 +88,7 @@ def cell_of(
     log_size = math.log(asked) if asked else 0.0
     return Cell(
         place,
-        Row("", log_size, math.log(max(units, 1)), math.log(ran_on / main)),
+        RunShape("", log_size, math.log(max(units, 1)), math.log(ran_on / main)),
         deviation,
         epoch,
         place_epoch,
@@ -98,7 +98,9 @@ def cell_of(
     )
 
 
-def run_of(evidence: Evidence, forecast: Forecast, families: Mapping[str, str]) -> Run | None:
+def run_of(
+    evidence: Evidence, forecast: Forecast, families: Mapping[str, str]
+) -> RunResidual | None:
     """Return a finished job with the log of its time over ``forecast``, which is made without
     learning.
 
@@ -119,7 +121,7 @@ def run_of(evidence: Evidence, forecast: Forecast, families: Mapping[str, str]) 
         return None
     residual = math.log(evidence.runtime_s / interval.mid)
     clock = clock_deviation(evidence.runtime_s)
-    return Run(cell, residual, evidence.censored, evidence.job, clock)
+    return RunResidual(cell, residual, evidence.censored, evidence.job, clock)
 
 
 def clock_deviation(runtime_s: float) -> float:

@@ -12,7 +12,7 @@ from berth.predictor.core.forecast import Forecast, SourceShare
 from berth.predictor.core.intervals import NORMAL_90, around
 from berth.predictor.core.nodes import NodeRatio, NodeScaling, NodeTime
 from berth.predictor.core.prediction import Basis, Interval, Prediction, PredictionCurve
-from berth.predictor.learning.cells import SHIPPED, Cell, Components, Run
+from berth.predictor.learning.cells import SHIPPED, Cell, Components, RunResidual
 from berth.predictor.learning.effects import NO_EFFECTS, Effects
 from berth.predictor.learning.evidence import cell_of, place_of
 from berth.predictor.learning.posterior import Posterior
@@ -25,7 +25,7 @@ _SAME_UNITS = 0.05
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class SiteEvidence:
     """What a site's jobs say about a workload besides the workload's own runs."""
 
     effects: Effects = NO_EFFECTS
@@ -65,7 +65,7 @@ class Pull:
 
 
 def learnt_forecast(
-    base: Forecast, runs: Sequence[Run], standing: Standing, parts: Components = SHIPPED
+    base: Forecast, runs: Sequence[RunResidual], standing: SiteEvidence, parts: Components = SHIPPED
 ) -> Forecast:
     """Return the forecast ``base``, made without finished jobs, corrected by ``runs`` of its
     workload."""
@@ -93,7 +93,9 @@ def learnt_forecast(
     )
 
 
-def _own_log_widths(base: Forecast, posterior: Posterior, standing: Standing) -> dict[str, float]:
+def _own_log_widths(
+    base: Forecast, posterior: Posterior, standing: SiteEvidence
+) -> dict[str, float]:
     """Return, by platform, the half width in log of the part of the time's error that the
     forecast's other platforms do not share.
 
@@ -119,7 +121,11 @@ def _own_log_widths(base: Forecast, posterior: Posterior, standing: Standing) ->
 
 
 def pulls(
-    base: Forecast, runs: Sequence[Run], standing: Standing, platform: str, point: int = -1
+    base: Forecast,
+    runs: Sequence[RunResidual],
+    standing: SiteEvidence,
+    platform: str,
+    point: int = -1,
 ) -> list[Pull]:
     """Return how much each run moved the expected time on ``platform``, in the order of the runs.
 
@@ -137,7 +143,7 @@ def pulls(
     ]
 
 
-def _cells(base: Forecast, curve: PredictionCurve, name: str, standing: Standing) -> list[Cell]:
+def _cells(base: Forecast, curve: PredictionCurve, name: str, standing: SiteEvidence) -> list[Cell]:
     place = place_of(name, base, standing.families)
     if place is None:
         return []
@@ -153,7 +159,7 @@ def _cells(base: Forecast, curve: PredictionCurve, name: str, standing: Standing
 
 
 def _curve(
-    base: Forecast, curve: PredictionCurve, name: str, posterior: Posterior, standing: Standing
+    base: Forecast, curve: PredictionCurve, name: str, posterior: Posterior, standing: SiteEvidence
 ) -> PredictionCurve | None:
     """Return a platform's predictions corrected by finished runs; None where no run concerns the
     platform."""
@@ -206,7 +212,7 @@ def _half_width(deviation: float, posterior: Posterior, factor: float) -> float:
     return max(NORMAL_90 * deviation * factor, _LEAST_LOG_WIDTH)
 
 
-def _nodes(base: Forecast, posterior: Posterior, standing: Standing) -> NodeScaling | None:
+def _nodes(base: Forecast, posterior: Posterior, standing: SiteEvidence) -> NodeScaling | None:
     """Return how the time changes with nodes, corrected where jobs ran on other numbers of nodes
     than the main run.
 
@@ -244,14 +250,14 @@ def _nodes(base: Forecast, posterior: Posterior, standing: Standing) -> NodeScal
     )
 
 
-def _shape(run: Run, scaling: NodeScaling) -> tuple[int, int]:
+def _shape(run: RunResidual, scaling: NodeScaling) -> tuple[int, int]:
     """Return the number of nodes of a run, and its cores or GPUs per node."""
     row = run.cell.row
     per_node = math.exp(row.log_units) / scaling.base
     return round(math.exp(row.log_nodes) * scaling.base), max(1, round(per_node))
 
 
-def _tells(run: Run, name: str, base: Forecast, standing: Standing) -> bool:
+def _tells(run: RunResidual, name: str, base: Forecast, standing: SiteEvidence) -> bool:
     """Return whether a run informs the time on a platform: it ran there, at the profiled size, and
     was not cut off.
 
@@ -268,7 +274,7 @@ def _times_on(
     name: str,
     shapes: Sequence[tuple[int, int]],
     posterior: Posterior,
-    standing: Standing,
+    standing: SiteEvidence,
 ) -> list[Interval] | None:
     """Return learnt times for several (nodes, cores or GPUs per node); None where one of them has
     no forecast."""
@@ -300,7 +306,7 @@ def _over(time: Interval, main: Interval) -> Interval:
     return around(time.mid / main.mid, max(0.0, wider))
 
 
-def _basis(point: Prediction, cell: Cell, posterior: Posterior, standing: Standing) -> Basis:
+def _basis(point: Prediction, cell: Cell, posterior: Posterior, standing: SiteEvidence) -> Basis:
     """Return the kind of evidence of a corrected prediction: MEASURED where the workload ran with
     these resources.
 
@@ -324,7 +330,7 @@ def _same_row(run: Cell, asked: Cell) -> bool:
     return run.row.part == asked.row.part and max(sizes, units, nodes) < _SAME_UNITS
 
 
-def _source_of(name: str, posterior: Posterior, standing: Standing) -> str:
+def _source_of(name: str, posterior: Posterior, standing: SiteEvidence) -> str:
     """Return the text that names the source of corrected times, with the numbers of runs here and
     elsewhere."""
     runs_here = sum(run.cell.place.platform == name for run in posterior.runs)

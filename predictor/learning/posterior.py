@@ -23,7 +23,7 @@ from berth.predictor.learning.cells import (
     SHIPPED,
     Cell,
     Components,
-    Run,
+    RunResidual,
     changes,
     covariance,
     job_covariance,
@@ -84,7 +84,10 @@ class Posterior:
     """
 
     def __init__(
-        self, runs: Sequence[Run], parts: Components = SHIPPED, effects: Effects = NO_EFFECTS
+        self,
+        runs: Sequence[RunResidual],
+        parts: Components = SHIPPED,
+        effects: Effects = NO_EFFECTS,
     ) -> None:
         """Fit the ``runs`` of a program, given in order of their ends; only the last ``MOST_RUNS``
         are used."""

@@ -14,17 +14,17 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from berth.predictor.core.forecast import Forecast
-from berth.predictor.learning.cells import SHIPPED, Components, Place, Run, phase
+from berth.predictor.learning.cells import SHIPPED, Components, Hardware, RunResidual, phase
 from berth.predictor.learning.effects import NO_EFFECTS, Effects, Information, effects_of
 from berth.predictor.learning.evidence import Evidence, place_of, run_of
-from berth.predictor.learning.learnt import Standing
+from berth.predictor.learning.learnt import SiteEvidence
 from berth.predictor.learning.posterior import MOST_RUNS, Posterior
 from berth.predictor.learning.surprises import (
-    Change,
+    ChangePoint,
+    CoverageGrid,
     Cusum,
-    Held,
-    HeldOfProgram,
     Holding,
+    ProgramCoverage,
     holding,
     interval_factors,
 )
@@ -36,11 +36,11 @@ _SEVERAL = 2
 
 
 @dataclass(slots=True)
-class _Seen:
+class _LearntJob:
     """A finished job that was learnt from, with the prediction error of its time."""
 
     evidence: Evidence
-    run: Run
+    run: RunResidual
     score: float | None
     """Surprise of the job in standard deviations; None where its time limit cut it off."""
     before: int = 0
@@ -50,16 +50,16 @@ class _Seen:
 
 
 @dataclass(slots=True)
-class _Program:
+class _ProgramState:
     """State of one program (workload) of the site."""
 
-    jobs: list[_Seen] = field(default_factory=list)
+    jobs: list[_LearntJob] = field(default_factory=list)
     sums: Cusum = field(default_factory=Cusum)
-    summed: list[_Seen] = field(default_factory=list)
+    summed: list[_LearntJob] = field(default_factory=list)
     count: int = 0
     """Number of all jobs of the program, also of those no longer stored."""
     epoch: int = 0
-    held: HeldOfProgram = field(default_factory=HeldOfProgram)
+    held: ProgramCoverage = field(default_factory=ProgramCoverage)
     information: Information | None = None
     """What the program's runs say about platform offsets; None: not computed yet."""
     alone: tuple[int, Posterior] | None = None
@@ -72,19 +72,19 @@ class _Program:
 
 
 @dataclass(slots=True)
-class _Platform:
+class _PlatformState:
     """State of one platform of the site."""
 
-    place: Place
+    place: Hardware
     scores: list[tuple[int, float]] = field(default_factory=list)
     """Surprise of each job, preceded by the number of earlier runs of its program."""
     sums: Cusum = field(default_factory=Cusum)
-    summed: list[_Seen] = field(default_factory=list)
+    summed: list[_LearntJob] = field(default_factory=list)
     epoch: int = 0
 
 
 @dataclass(frozen=True, slots=True)
-class Changed:
+class DetectedChange:
     """A detected change of a workload or a platform."""
 
     name: str
@@ -118,13 +118,13 @@ class SiteHistory:
         self._forecasts = forecasts
         self._families = families or {}
         self._parts = parts
-        self._programs: dict[str, _Program] = {}
-        self._platforms: dict[str, _Platform] = {}
-        self._held: Held | None = None
+        self._programs: dict[str, _ProgramState] = {}
+        self._platforms: dict[str, _PlatformState] = {}
+        self._held: CoverageGrid | None = None
         """Coverage over all programs; None: to be summed up again."""
         self._holds: dict[str, Holding] = {}
         """Coverage of intervals by platform; platforms to be computed again are absent."""
-        self.changes: list[Changed] = []
+        self.changes: list[DetectedChange] = []
 
     @property
     def platforms(self) -> tuple[str, ...]:
@@ -142,8 +142,8 @@ class SiteHistory:
         place = None if forecast is None else place_of(evidence.platform, forecast, self._families)
         if forecast is None or place is None:
             return None
-        program = self._programs.setdefault(evidence.workload, _Program())
-        platform = self._platforms.setdefault(place.platform, _Platform(place))
+        program = self._programs.setdefault(evidence.workload, _ProgramState())
+        platform = self._platforms.setdefault(place.platform, _PlatformState(place))
         stamped = evidence
         if program.epoch or platform.epoch:
             stamped = replace(evidence, epoch=program.epoch, place_epoch=platform.epoch)
@@ -155,7 +155,7 @@ class SiteHistory:
             expected = posterior.under(self._effects(evidence.workload)).expected([run.cell])
             deviation = math.hypot(expected.deviation[0], run.clock_deviation)
             score = float((run.log_residual - expected.mean[0]) / deviation)
-        seen = _Seen(evidence, run, score, program.count, program.epoch, platform.epoch)
+        seen = _LearntJob(evidence, run, score, program.count, program.epoch, platform.epoch)
         ran_before = any(_alike(job.run, run) for job in program.jobs)
         program.jobs.append(seen)
         program.count += 1
@@ -174,13 +174,13 @@ class SiteHistory:
                 self._look_for_changes(seen, program, platform, score)
         return score
 
-    def runs(self, workload: str) -> list[Run]:
+    def runs(self, workload: str) -> list[RunResidual]:
         """Return the learnt-from runs of a workload, each with the detected changes before it
         (epochs)."""
         program = self._programs.get(workload)
         return [] if program is None else [_run(seen) for seen in program.jobs]
 
-    def standing(self, workload: str) -> Standing:
+    def standing(self, workload: str) -> SiteEvidence:
         """Return what other workloads' jobs, and earlier prediction errors, say about a workload's
         next forecast."""
         program = self._programs.get(workload)
@@ -188,7 +188,7 @@ class SiteHistory:
         own = [(job.before, job.score) for job in jobs if job.score is not None]
         interval = self._interval(workload)
         holds = {name: self.holding(name) for name in self.platforms}
-        return Standing(
+        return SiteEvidence(
             effects=self._effects(workload),
             factors={name: job.factor for name, job in holds.items()},
             factor=_held(own, interval).factor,
@@ -238,7 +238,7 @@ class SiteHistory:
         """Return the factors on interval widths by phase, learnt from all programs except
         ``workload``."""
         if self._held is None:
-            self._held = sum((program.held for program in self._programs.values()), Held())
+            self._held = sum((program.held for program in self._programs.values()), CoverageGrid())
         own = self._programs.get(workload or "")
         others = self._held if own is None else self._held - own.held
         return interval_factors(others, self._parts)
@@ -274,7 +274,7 @@ class SiteHistory:
         of_these = Information(precision[chosen][:, chosen], shift[chosen])
         return effects_of([places[n] for n in chosen], of_these, self._parts)
 
-    def _alone(self, program: _Program, jobs: int) -> Posterior:
+    def _alone(self, program: _ProgramState, jobs: int) -> Posterior:
         """Return the posterior of a program's times after its first ``jobs`` jobs, without platform
         offsets."""
         if program.alone is None or program.alone[0] != jobs:
@@ -283,7 +283,7 @@ class SiteHistory:
         return program.alone[1]
 
     def _look_for_changes(
-        self, seen: _Seen, program: _Program, platform: _Platform, score: float
+        self, seen: _LearntJob, program: _ProgramState, platform: _PlatformState, score: float
     ) -> None:
         """Add a job's prediction error to the CUSUM sums of its platform and program; start a new
         epoch at a change."""
@@ -311,9 +311,11 @@ class SiteHistory:
             program.forget_fits()
             self._note(seen.evidence.workload, False, own, excursion)
 
-    def _note(self, name: str, is_platform: bool, change: Change, excursion: list[_Seen]) -> None:
+    def _note(
+        self, name: str, is_platform: bool, change: ChangePoint, excursion: list[_LearntJob]
+    ) -> None:
         self.changes.append(
-            Changed(
+            DetectedChange(
                 name,
                 is_platform,
                 change.slower,
@@ -334,12 +336,12 @@ def _looked_at(count: int) -> int:
     return count - count % step
 
 
-def _run(seen: _Seen) -> Run:
+def _run(seen: _LearntJob) -> RunResidual:
     cell = seen.run.cell._replace(epoch=seen.epoch, place_epoch=seen.place_epoch)
     return replace(seen.run, cell=cell)
 
 
-def _alike(first: Run, second: Run) -> bool:
+def _alike(first: RunResidual, second: RunResidual) -> bool:
     """Return whether two runs were on the same platform and number of nodes."""
     ours, theirs = first.cell, second.cell
     return ours.place == theirs.place and ours.row.log_nodes == theirs.row.log_nodes

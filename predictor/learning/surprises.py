@@ -45,7 +45,7 @@ FEWEST = 10
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class ChangePoint:
     """A detected change in a sequence of surprises."""
 
     first: int
@@ -70,7 +70,7 @@ class Cusum:
         ``LIMIT``."""
         return self._sums[0], self._sums[1]
 
-    def add(self, surprise: float) -> Change | None:
+    def add(self, surprise: float) -> ChangePoint | None:
         """Add a job's surprise; return a Change where a sum reached ``LIMIT`` (both sums restart at
         0), else None.
 
@@ -86,7 +86,7 @@ class Cusum:
             if self._sums[way] >= LIMIT:
                 first = self._begins[way]
                 self._sums = [0.0, 0.0]
-                return Change(first, index, slower=way == 0)
+                return ChangePoint(first, index, slower=way == 0)
         return None
 
 
@@ -146,7 +146,7 @@ _GRID: Floats = np.geomspace(0.2, 12.0, 83)
 """Factors on a normal 90 % half width that are compared; 5 % apart."""
 
 
-class Held:
+class CoverageGrid:
     """Share of job times inside their 90 % interval for each of a grid of width factors, by phase.
 
     Shares are summed over programs; the phase is by the number of earlier runs of the program.
@@ -160,20 +160,20 @@ class Held:
         self.programs: Floats = np.zeros(PHASES)
         """[phases] number of programs with a job in the phase."""
 
-    def __add__(self, other: Held) -> Held:
-        total = Held()
+    def __add__(self, other: CoverageGrid) -> CoverageGrid:
+        total = CoverageGrid()
         total.shares = self.shares + other.shares
         total.programs = self.programs + other.programs
         return total
 
-    def __sub__(self, other: Held) -> Held:
-        rest = Held()
+    def __sub__(self, other: CoverageGrid) -> CoverageGrid:
+        rest = CoverageGrid()
         rest.shares = self.shares - other.shares
         rest.programs = self.programs - other.programs
         return rest
 
 
-class HeldOfProgram(Held):
+class ProgramCoverage(CoverageGrid):
     """Share of one program's job times inside their intervals for each width factor; recent jobs
     weigh more."""
 
@@ -195,7 +195,7 @@ class HeldOfProgram(Held):
         self.programs[at] = 1.0
 
 
-def interval_factors(others: Held, parts: Components) -> tuple[float, ...]:
+def interval_factors(others: CoverageGrid, parts: Components) -> tuple[float, ...]:
     """Return the factor on interval widths in each phase, for a program that is not among
     ``others``."""
     factors = []

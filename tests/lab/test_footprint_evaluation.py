@@ -8,7 +8,7 @@ from small_models import convolutional, graph_of
 
 from berth.pilot.errors import BerthError
 from berth.predictor.core.prediction import Interval
-from berth.predictor.footprint.footprint import Task, count
+from berth.predictor.footprint.footprint import MemoryTask, count
 from berth.predictor.footprint.runtimes import DeviceMemory, RuntimeName, runtimes
 from berth.predictor.graphs.reader import Reader
 from lab.datasets.mig import TrainingRow
@@ -149,7 +149,7 @@ def test_a_host_memory_model_finds_the_weights_that_made_its_labels() -> None:
         for channels in (64, 256, 512):
             for batch in (1, 64):
                 graph = graph_of(convolutional(blocks, channels), batch)
-                need = count(graph, Task.INFERENCE, on_gpu=False)
+                need = count(graph, MemoryTask.INFERENCE, on_gpu=False)
                 peak = 1e8 + 2 * need.weights + 0.5 * (need.activations + need.inputs)
                 name = f"{blocks} of {channels}"
                 rows.append(Hosted(name, "onnxruntime", need, graph.parameters, 1, peak))

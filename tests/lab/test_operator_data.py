@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from berth.pilot.errors import DocumentError, ToolMissing
-from berth.predictor.families.graph.operators.calls import Kind
+from berth.predictor.families.graph.operators.calls import CallKind
 from berth.predictor.hardware.catalogue import find
 from lab import datasets
 from lab.datasets import neusight
@@ -41,7 +41,7 @@ def test_every_row_is_a_call_on_a_known_gpu_and_the_l4_is_for_testing_alone() ->
     assert not found.test[found.operator == "conv"].any()
     assert (found.seconds > 0).all()
     linear = found.calls[found.operator == "linear"]
-    assert set(linear.kind.tolist()) == {int(Kind.LINEAR)}
+    assert set(linear.kind.tolist()) == {int(CallKind.LINEAR)}
     assert (linear.groups == 1).all()
     assert (linear.flops == 2 * linear.rows * linear.columns * linear.inner).all()
     assert np.isin(found.chip[found.gpu == "a100-pcie-80gb"], ["GA100"]).all()

@@ -13,10 +13,10 @@ from click.testing import CliRunner
 
 from berth.pilot.errors import DocumentError, ToolMissing
 from berth.predictor.families.graph.operators import bundle
-from berth.predictor.families.graph.operators.bundle import CONSTANTS, Group
+from berth.predictor.families.graph.operators.bundle import CONSTANTS, OperatorGroup
 from berth.predictor.families.graph.operators.calls import (
+    CallKind,
     Calls,
-    Kind,
     convolutions,
     linears,
     products,
@@ -40,8 +40,11 @@ from lab.operators import whole_models
 TINY = Size(rows=900, rounds=25, depth=4)
 LAW_HERE = PowerLimit(20.0, 1.0)
 GPUS = ("v100-pcie-32gb", "t4-16gb", "a100-pcie-40gb")
-NAMES = {"bmm": Kind.PRODUCT, "linear": Kind.LINEAR, "conv": Kind.CONVOLUTION, "add": Kind.BINARY,
-         "relu": Kind.UNARY, "softmax": Kind.SOFTMAX, "ln": Kind.NORMALISATION}  # fmt: skip
+NAMES = {
+    "bmm": CallKind.PRODUCT, "linear": CallKind.LINEAR, "conv": CallKind.CONVOLUTION,
+    "add": CallKind.BINARY, "relu": CallKind.UNARY, "softmax": CallKind.SOFTMAX,
+    "ln": CallKind.NORMALISATION,
+}  # fmt: skip
 
 
 def made_up(each: int = 260) -> Rows:
@@ -51,9 +54,9 @@ def made_up(each: int = 260) -> Rows:
         for operator, kind in NAMES.items():
             a, b, c = (2.0 ** rng.uniform(2, 11, each) for _ in range(3))
             calls = {
-                Kind.PRODUCT: lambda a=a, b=b, c=c: products(8, a, b, c),
-                Kind.LINEAR: lambda a=a, b=b, c=c: linears(a, b, c),
-                Kind.CONVOLUTION: lambda a=a, b=b: convolutions(4, a, b, 14, 14),
+                CallKind.PRODUCT: lambda a=a, b=b, c=c: products(8, a, b, c),
+                CallKind.LINEAR: lambda a=a, b=b, c=c: linears(a, b, c),
+                CallKind.CONVOLUTION: lambda a=a, b=b: convolutions(4, a, b, 14, 14),
             }.get(kind, lambda kind=kind, a=a, b=b: vectors(kind, 8 * a, b))()
             places = Places.of([unit_named(gpu)], Numbers.FP32, LAW_HERE)
             seconds = 2e-5 + base_seconds(calls, places)[0] / 0.6
@@ -169,9 +172,9 @@ def test_a_bundle_says_what_the_trainer_said_and_the_same_id_again(
 
 
 def test_widths_of_an_evaluation_are_kept(alone: Rows, tmp_path: Path) -> None:
-    width = bundle.Width(low=0.5, high=1.75, rows=7, gpus=3)
+    width = bundle.IntervalFactors(low=0.5, high=1.75, rows=7, gpus=3)
     figures: dict[str, float] = {}
-    for name in (*Group, training.MODEL_WIDTH, training.HALF_WIDTH):
+    for name in (*OperatorGroup, training.MODEL_WIDTH, training.HALF_WIDTH):
         figures |= training.width_figures(str(name), width)
     training.train(tmp_path / "b", seed=0, command="test", figures=figures, size=TINY)
     constants = bundle.load(tmp_path / "b").constants
@@ -209,7 +212,7 @@ def test_an_evaluation_names_splits_baselines_and_what_it_left_out(
     assert "NeuSight's own split" in result.output
     assert "left out, image models" in result.output
     told = json.loads((tmp_path / "evaluation.json").read_text())["shipped"]
-    assert training.named_width(told, Group.VECTORS) is not None
+    assert training.named_width(told, OperatorGroup.VECTORS) is not None
     assert training.named_width(told, training.MODEL_WIDTH) is None
 
 

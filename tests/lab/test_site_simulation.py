@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from berth.predictor.learning.cells import SHIPPED, Place, Row
+from berth.predictor.learning.cells import SHIPPED, Hardware, RunShape
 from lab.site.fit_components import SHARES, fit_components
 from lab.site.site_simulation import (
     Fixed,
@@ -20,7 +20,7 @@ from lab.site.site_simulation import (
 )
 from lab.site.worlds import World
 
-PLACES = (Place("c", "cpu"), Place("g", "gpu"), Place("h", "gpu"))
+PLACES = (Hardware("c", "cpu"), Hardware("g", "gpu"), Hardware("h", "gpu"))
 
 
 def world(name: str = "app", error: float = 1.0, rows: int = 3) -> World:
@@ -28,7 +28,7 @@ def world(name: str = "app", error: float = 1.0, rows: int = 3) -> World:
     forecast = np.tile([0.0, -0.4, -0.3], (rows, 1))
     real = forecast + np.array([0.0, error, error]) + 0.02 * np.arange(rows)[:, None]
     return World(
-        name, PLACES, tuple(Row("k", float(n)) for n in range(rows)), forecast,
+        name, PLACES, tuple(RunShape("k", float(n)) for n in range(rows)), forecast,
         np.full((rows, 3), 0.5), real, np.full((rows, 3), 0.01),
     )  # fmt: skip
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from berth.predictor.learning.cells import Place
+from berth.predictor.learning.cells import Hardware
 from lab.site.unpiloted import Homes, Site, coarse_features, pair_average, regret, shipped_posterior
 
 KINDS = ("c", "d", "g", "h")
@@ -19,7 +19,7 @@ def site(seed: int = 0) -> Site:
     on_gpus = np.array([3.0 if n // 3 % 3 == 0 else -1.0 for n in range(27)])
     logs = rng.normal(0, 2, (27, 1)) + np.array([0.0, -0.5, 0.0, -0.7])
     logs[:, 2:] += on_gpus[:, None]
-    places = tuple(Place(kind, "cpu" if kind in "cd" else "gpu") for kind in KINDS)
+    places = tuple(Hardware(kind, "cpu" if kind in "cd" else "gpu") for kind in KINDS)
     return Site("toy", KINDS, places, groups, logs + rng.normal(0, 0.05, (27, 4)), logs[:, :1])
 
 

@@ -15,7 +15,7 @@ from berth.plugin.store import Store
 from berth.plugin.workloads.files import following_shape
 from berth.predictor.core.forecast import Forecast
 from berth.predictor.core.workload import workload_of
-from berth.predictor.families.slices.workload import Point, SliceWorkload
+from berth.predictor.families.slices.workload import SliceWorkload, WholeRun
 
 
 def test_a_workload_is_added_as_one_that_follows_its_shape(tmp_path: Path) -> None:
@@ -37,6 +37,6 @@ def test_a_workload_is_added_as_one_that_follows_its_shape(tmp_path: Path) -> No
 
 
 def test_a_kind_without_a_shape_is_refused_in_one_sentence() -> None:
-    document = SliceWorkload(name="s", gpu="A100-40GB", points=(Point(batch=8, step_s=0.05),))
+    document = SliceWorkload(name="s", gpu="A100-40GB", points=(WholeRun(batch=8, step_s=0.05),))
     with pytest.raises(UsageError, match="is for programs; s is slices"):
         following_shape(workload_of(document))

@@ -16,7 +16,7 @@ from berth.plugin.store import Store
 from berth.policies.mig import lookup
 from berth.policies.mig.on_slices import of_slice_workload
 from berth.policies.mig.recommend import recommend
-from berth.predictor.core.forecast import Forecast, Unit
+from berth.predictor.core.forecast import Forecast, WorkUnit
 from berth.predictor.core.forecaster import Forecaster
 from berth.predictor.core.prediction import Basis
 from berth.predictor.core.workload import workload_of
@@ -103,7 +103,7 @@ def test_where_the_length_of_a_job_is_not_known_a_batch_is_predicted() -> None:
     forecast = made(runtime_s=None)
     whole = forecast.prediction("a100-40gb", 1)
     assert whole is not None
-    assert (forecast.unit, forecast.whole_job) == (Unit.STEP, False)
+    assert (forecast.unit, forecast.whole_job) == (WorkUnit.STEP, False)
     assert whole.runtime_s.mid == forecast.reference_runtime_s == 0.0296
 
 

@@ -21,7 +21,7 @@ from berth.policies.values import (
     RuledOut,
     TaskArray,
 )
-from berth.predictor.core.forecast import Forecast, Unit
+from berth.predictor.core.forecast import Forecast, WorkUnit
 from berth.predictor.core.prediction import Basis, MemoryUse
 from berth.predictor.core.sizes import SizeGrowth
 
@@ -123,7 +123,7 @@ class _Draw:
         return forecast(
             *curves,
             targets=self.seldom(("cpu",), ("cpu", "cuda")),
-            unit=self.seldom(Unit.STEP, Unit.JOB, 0.1),
+            unit=self.seldom(WorkUnit.STEP, WorkUnit.JOB, 0.1),
             sizes=SizeGrowth.fit(
                 ((1000.0, 100.0, 2.0 * GIB), (2000.0, 190.0, 3.5 * GIB)), size=1000.0
             ),

@@ -16,20 +16,27 @@ from berth.pilot.profile import Profile
 from berth.plugin.cli import main
 from berth.plugin.pictures import explained
 from berth.predictor.core.prediction import Bound
-from berth.predictor.families.program.explain import GROUPS, Effect, Explanation, explain
+from berth.predictor.families.program.explain import (
+    GROUPS,
+    CounterEffect,
+    SpeedupExplanation,
+    explain,
+)
 from berth.predictor.families.program.predictor import Predictor, usable_cores
 from berth.predictor.hardware import platforms
-from berth.predictor.hardware.ceilings import Point
+from berth.predictor.hardware.ceilings import Allocation
 
 NAMES = ("quartz", "lassen-v100", "h100-80gb", "epyc-genoa-9654", PLATFORM)
 
 
-def points_of(one: Profile, names: Sequence[str] = NAMES) -> list[Point]:
+def points_of(one: Profile, names: Sequence[str] = NAMES) -> list[Allocation]:
     known = platforms.load()
-    return [Point(known[n], 1 if known[n].is_gpu else usable_cores(one, known[n])) for n in names]
+    return [
+        Allocation(known[n], 1 if known[n].is_gpu else usable_cores(one, known[n])) for n in names
+    ]
 
 
-def explained_by(predictor: Predictor, one: Profile) -> dict[str, Explanation]:
+def explained_by(predictor: Predictor, one: Profile) -> dict[str, SpeedupExplanation]:
     reference = platforms.load().get(one.platform)
     found = explain(predictor, one, points_of(one), reference=reference)
     return {e.platform: e for e in found}
@@ -112,10 +119,12 @@ def test_groups_name_counters_of_the_profile_and_cover_each_column_once() -> Non
 
 
 def test_at_most_three_effects_are_named_and_none_below_a_per_cent() -> None:
-    effects = tuple(Effect(f"e{i}", (), f) for i, f in enumerate([3.0, 0.5, 1.2, 1.1, 1.001]))
-    made = Explanation("p", 2.0, 1.0, Bound.MEMORY, "x", 0.5, effects, False, {})
+    effects = tuple(
+        CounterEffect(f"e{i}", (), f) for i, f in enumerate([3.0, 0.5, 1.2, 1.1, 1.001])
+    )
+    made = SpeedupExplanation("p", 2.0, 1.0, Bound.MEMORY, "x", 0.5, effects, False, {})
     assert [e.name for e in made.largest] == ["e0", "e1", "e2"]
-    still = Explanation("p", 1.0, 1.0, Bound.MEMORY, "x", 0.5, effects[4:], False, {})
+    still = SpeedupExplanation("p", 1.0, 1.0, Bound.MEMORY, "x", 0.5, effects[4:], False, {})
     assert "no counter moves it by more than 1 %" in still.sentence()
 
 

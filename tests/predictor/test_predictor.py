@@ -25,7 +25,7 @@ from berth.predictor.core.workload import workload_of
 from berth.predictor.families.program.estimate import (
     LAUNCH_NOISE,
     LEAST_LOG_WIDTH,
-    Estimate,
+    LogEstimate,
     counting_error,
     estimate,
 )
@@ -33,7 +33,7 @@ from berth.predictor.families.program.predictor import Predictor
 from berth.predictor.families.program.problem_size import at_size
 from berth.predictor.families.program.time_only import combined, stand_ins
 from berth.predictor.hardware import platforms
-from berth.predictor.hardware.ceilings import Point
+from berth.predictor.hardware.ceilings import Allocation
 from lab.kernels.examples import read_examples
 
 ALL = platforms.shipped()
@@ -308,7 +308,7 @@ def test_kernels_held_out_are_within_what_their_time_alone_says() -> None:
         pytest.skip(missing.message)
     shipped = Predictor.load()
     entries = {entry.platform: entry for entry in shipped.bundle.manifest.labelled}
-    points = [Point(e.hardware, e.cores or e.gpus) for e in entries.values()]
+    points = [Allocation(e.hardware, e.cores or e.gpus) for e in entries.values()]
     inside: dict[str, list[bool]] = {}
     for example in measured:
         if example.size != 1_048_576 or len(inside.get("quartz", [])) >= 30:
@@ -316,7 +316,7 @@ def test_kernels_held_out_are_within_what_their_time_alone_says() -> None:
         bare = {n: m for n, m in example.profile.counters.items() if m.source == "proc"}
         own = example.profile.model_copy(update={"counters": bare})
 
-        def estimates(one: Profile) -> list[Estimate]:
+        def estimates(one: Profile) -> list[LogEstimate]:
             layout = shipped.layout(one, points, HERE)
             return estimate(shipped.read(one, layout), layout, shipped.bundle)
 

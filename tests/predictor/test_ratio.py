@@ -21,7 +21,7 @@ from berth.predictor.core.prediction import (
 )
 from berth.predictor.core.sizes import SizeGrowth
 from berth.predictor.learning.evidence import Evidence, run_of
-from berth.predictor.learning.learnt import Standing, learnt_forecast
+from berth.predictor.learning.learnt import SiteEvidence, learnt_forecast
 
 WIDE, NARROW = math.log(50.0), math.log(1.1)
 
@@ -136,7 +136,7 @@ def learnt(own: float | None, *runs_on_old_s: float) -> Forecast:
         run_of(Evidence(str(n), "ada", "lu", "", "old", 1, 0, None, seconds, 0.0), base, {})
         for n, seconds in enumerate(runs_on_old_s)
     ]
-    return learnt_forecast(base, [run for run in runs if run is not None], Standing())
+    return learnt_forecast(base, [run for run in runs if run is not None], SiteEvidence())
 
 
 def test_a_run_on_one_kind_of_node_tells_the_time_on_the_other() -> None:
@@ -173,7 +173,7 @@ def after_a_job_at_home(took_s: float) -> Forecast:
     base = replace(forecast(None), curves=curves)
     run = run_of(Evidence("1", "ada", "lu", "", "old", 1, 0, None, took_s, 0.0), base, {})
     assert run is not None
-    return learnt_forecast(base, [run], Standing())
+    return learnt_forecast(base, [run], SiteEvidence())
 
 
 @pytest.mark.parametrize("took_s", [3.0, 3.7, 6.2])

@@ -17,10 +17,10 @@ from berth.predictor.families.program.amdahl import ThreadScaling
 from berth.predictor.families.program.roofline import thread_scaling, times, traffic_bytes
 from berth.predictor.families.program.work import work_of
 from berth.predictor.hardware import platforms
-from berth.predictor.hardware.ceilings import DEFAULT_LAUNCH_S, Ceilings, Point, core_grid
+from berth.predictor.hardware.ceilings import DEFAULT_LAUNCH_S, Allocation, Ceilings, core_grid
 
 ALL = list(platforms.shipped().values())
-WHOLE = Ceilings.of([Point(p, 1 if p.is_gpu else p.cores) for p in ALL])
+WHOLE = Ceilings.of([Allocation(p, 1 if p.is_gpu else p.cores) for p in ALL])
 PARALLEL = ThreadScaling(0.0, float("inf"), measured=True)
 WORK = st.fixed_dictionaries({"bytes_moved": st.floats(1e5, 1e13), "flops": st.floats(0, 1e15)})
 
@@ -80,7 +80,7 @@ def test_a_slice_is_never_faster_than_its_parent(work: dict[str, float]) -> None
 @given(WORK)
 def test_more_cores_are_never_slower_but_for_starting_them(work: dict[str, float]) -> None:
     quartz = platforms.shipped()["quartz"]
-    table = Ceilings.of([Point(quartz, n) for n in core_grid(quartz)])
+    table = Ceilings.of([Allocation(quartz, n) for n in core_grid(quartz)])
     found = times(work_of(profile(**work)), table, PARALLEL)
     rest = found.total - found.launches
     assert (np.diff(rest) <= rest[:-1] * 1e-9).all()
@@ -88,7 +88,7 @@ def test_more_cores_are_never_slower_but_for_starting_them(work: dict[str, float
 
 def test_a_serial_program_gains_nothing_from_cores() -> None:
     quartz = platforms.shipped()["quartz"]
-    table = Ceilings.of([Point(quartz, n) for n in core_grid(quartz)])
+    table = Ceilings.of([Allocation(quartz, n) for n in core_grid(quartz)])
     own = profile(bytes_moved=1e6, flops=1e12, peak=1e6)
     found = times(work_of(own), table, ThreadScaling.of(own))
     assert np.ptp(found.total - found.launches) <= found.total[0] * 0.5
@@ -168,7 +168,7 @@ def test_the_time_on_one_thread_tells_the_serial_share(
 
 def test_a_program_is_on_one_core_as_fast_as_it_was_on_one_thread() -> None:
     node = platforms.shipped()["quartz"]
-    table = Ceilings.of([Point(node, units) for units in (1, 2)])
+    table = Ceilings.of([Allocation(node, units) for units in (1, 2)])
     for one_thread_s in (9.0, 12.0, 19.0):
         ran = profile(threads=2, runtime_s=10.0, counters={"instructions": 1e11}).model_copy(
             update={"one_thread_s": one_thread_s}
@@ -178,7 +178,7 @@ def test_a_program_is_on_one_core_as_fast_as_it_was_on_one_thread() -> None:
 
 
 def test_a_program_that_kept_one_core_busy_loses_nothing_on_one_core() -> None:
-    table = Ceilings.of([Point(platforms.shipped()["quartz"], units) for units in (1, 2)])
+    table = Ceilings.of([Allocation(platforms.shipped()["quartz"], units) for units in (1, 2)])
     ran = profile(threads=2, runtime_s=10.0, counters={"cpu_time_s": 10.0})
     found = times(work_of(ran), table, ThreadScaling.of(ran))
     assert found.total[0] <= 1.01 * found.total[1]
@@ -224,13 +224,13 @@ def test_a_card_without_a_measured_rate_of_atomics_gets_one_from_its_cache() -> 
     bare = v100.model_copy(
         update={"signature": v100.signature.model_copy(update={"scattered_atomics_per_s": None})}
     )
-    given_, rule = Ceilings.of([Point(v100, 1), Point(bare, 1)]).scattered_atomics
+    given_, rule = Ceilings.of([Allocation(v100, 1), Allocation(bare, 1)]).scattered_atomics
     assert rule == pytest.approx(given_, rel=0.1)
 
 
 def test_threads_of_a_multiprocessor_share_its_first_level_cache() -> None:
     v100 = platforms.shipped()["lassen-v100"]
-    assert Ceilings.of([Point(v100, 1)]).l1_capacity[0] == 128 * 1024
+    assert Ceilings.of([Allocation(v100, 1)]).l1_capacity[0] == 128 * 1024
 
 
 def streaming(**changes: object) -> Profile:
@@ -241,7 +241,7 @@ def streaming(**changes: object) -> Profile:
 def test_threads_that_share_the_memorys_bandwidth_are_not_a_serial_program() -> None:
     node = platforms.shipped()["quartz"]
     counts = (1, 2, 4, 8, 16, 36)
-    table = Ceilings.of([Point(node, n) for n in counts])
+    table = Ceilings.of([Allocation(node, n) for n in counts])
     roof = times(work_of(streaming()), table, PARALLEL).parallel
     assert roof[0] / roof[-1] < 0.5 * counts[-1], "the bandwidth does not grow with the cores"
     points = tuple(
@@ -259,7 +259,7 @@ def test_threads_that_share_the_memorys_bandwidth_are_not_a_serial_program() -> 
 def test_a_serial_share_is_told_beside_the_bandwidth() -> None:
     node = platforms.shipped()["quartz"]
     counts = (1, 2, 4, 8, 16, 36)
-    table = Ceilings.of([Point(node, n) for n in counts])
+    table = Ceilings.of([Allocation(node, n) for n in counts])
     roof = times(work_of(streaming()), table, PARALLEL).parallel
     points = tuple(
         ScalingPoint(threads=n, runtime_s=10 * (0.3 + 0.7 * float(seconds / roof[0])))
@@ -277,7 +277,7 @@ def test_a_serial_share_is_told_beside_the_bandwidth() -> None:
 def test_two_runs_within_the_bandwidth_of_two_cores_have_no_serial_share() -> None:
     node = platforms.shipped()["quartz"]
     ran = streaming(threads=2, runtime_s=10.0, counters={"cpu_time_s": 20.0})
-    table = Ceilings.of([Point(node, 1), Point(node, 2)])
+    table = Ceilings.of([Allocation(node, 1), Allocation(node, 2)])
     one, two = times(work_of(ran), table, PARALLEL).parallel.tolist()
     ran = ran.model_copy(update={"one_thread_s": 10.0 * one / two})
     assert thread_scaling(ran, work_of(ran), node).serial_share == pytest.approx(0.0, abs=1e-6)

@@ -23,7 +23,7 @@ from berth.predictor.core.forecast import Forecast
 from berth.predictor.core.forecaster import Forecaster
 from berth.predictor.core.prediction import Basis
 from berth.predictor.core.workload import workload_of
-from berth.predictor.families.program.node_runs import Run, grows, one_node, together
+from berth.predictor.families.program.node_runs import NodeRun, grows, one_node, together
 from berth.predictor.families.program.node_scaling import fitted, scaling_of
 from berth.predictor.hardware import platforms
 
@@ -146,7 +146,7 @@ def test_intervals_hold_for_growths_of_many_kinds(counts: tuple[int, ...]) -> No
     st.booleans(),
 )
 def test_any_times_are_fitted_by_something(times: list[float], weak: bool) -> None:
-    runs = [Run(2**i, t, 0.02, None) for i, t in enumerate(times)]
+    runs = [NodeRun(2**i, t, 0.02, None) for i, t in enumerate(times)]
     for terms in fitted(runs, weak=weak):
         assert all(seconds > 0 for seconds in terms.seconds.values())
         assert terms.total(64) > 0

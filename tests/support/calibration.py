@@ -21,7 +21,7 @@ from berth.plugin.slurm.scheduler import Slurm
 from berth.predictor.families.program.predictor import Predictor
 from berth.predictor.families.program.time_only import suite_profiles
 from berth.predictor.hardware import platforms
-from berth.predictor.hardware.ceilings import Point
+from berth.predictor.hardware.ceilings import Allocation
 
 KERNEL = "Linux 6.1.0-18-amd64"
 
@@ -127,7 +127,7 @@ def gpu_measurement(name: str, kind: str, factor: float) -> NodeMeasurement:
     predictor = Predictor.load()
     seconds = {
         p.name: factor
-        * predictor.predict_points(p, [Point(card, 1)], reference=home)[0].runtime_s.mid
+        * predictor.predict_points(p, [Allocation(card, 1)], reference=home)[0].runtime_s.mid
         for kernel in KERNELS
         for p in [suite_profiles()[f"{kernel}-{SIZE}"]]
     }

@@ -8,24 +8,24 @@ from toy_configs import LLAMA
 from toy_profiles import profile
 
 from berth.pilot.profile import RunsOn, Target
-from berth.predictor.core.forecast import Unit
+from berth.predictor.core.forecast import WorkUnit
 from berth.predictor.core.workload import Amount, Workload, workload_of
-from berth.predictor.families.graph.workload import Mode, ModelWorkload
+from berth.predictor.families.graph.workload import ModelWorkload, RunMode
 from berth.predictor.families.history.workload import HistoryWorkload, PastRun
 from berth.predictor.families.language_model.workload import LanguageModelWorkload
-from berth.predictor.families.slices.workload import MemoryNeed, Point, SliceWorkload
+from berth.predictor.families.slices.workload import MemoryNeed, SliceWorkload, WholeRun
 from berth.predictor.graphs.stored import to_lines
 
 GIB = 2.0**30
 
 
-def model(name: str, mode: Mode, steps: float | None = None) -> ModelWorkload:
+def model(name: str, mode: RunMode, steps: float | None = None) -> ModelWorkload:
     """A convolutional network at batch 32."""
     return ModelWorkload(
         name=name,
         mode=mode,
         batch=32,
-        amount=Amount(unit=Unit.STEP, count=steps),
+        amount=Amount(unit=WorkUnit.STEP, count=steps),
         graph=to_lines(graph_of(convolutional(blocks=8, channels=64), batch=32)),
     )
 
@@ -38,16 +38,16 @@ def workloads(cpu: str, gpu: str, gpu_model: str) -> dict[str, Workload]:
     documents = (
         profile(name="program"),
         networked(),
-        model("inference", Mode.INFERENCE),
-        model("training", Mode.TRAINING, steps=1000),
+        model("inference", RunMode.INFERENCE),
+        model("training", RunMode.TRAINING, steps=1000),
         LanguageModelWorkload(
             name="service", config=LLAMA, input_tokens=128, output_tokens=128,
-            amount=Amount(unit=Unit.REQUEST, count=100),
+            amount=Amount(unit=WorkUnit.REQUEST, count=100),
         ),
         SliceWorkload(
             name="sliced",
             gpu=gpu_model,
-            points=(Point(batch=8, step_s=0.02), Point(batch=16, step_s=0.04)),
+            points=(WholeRun(batch=8, step_s=0.02), WholeRun(batch=16, step_s=0.04)),
             batch=8,
             memory=MemoryNeed(low_bytes=2 * GIB, mid_bytes=3 * GIB, high_bytes=4 * GIB),
             runtime_s=600,

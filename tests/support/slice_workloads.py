@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from berth.predictor.families.slices.workload import MemoryNeed, Point, Probe, SliceWorkload
+from berth.predictor.families.slices.workload import MemoryNeed, SliceProbe, SliceWorkload, WholeRun
 
 GIB = 2**30
 
@@ -18,7 +18,7 @@ def utilised(
     step_s: float = 0.05,
     mean_step_s: float | None = None,
     gpu: str = "A100-40GB",
-    probes: tuple[Probe, ...] = (),
+    probes: tuple[SliceProbe, ...] = (),
 ) -> SliceWorkload:
     """One point with utilisation and power, like a training job."""
     need = None
@@ -29,7 +29,7 @@ def utilised(
         name="job", gpu=gpu, batch=64.0, memory=need, probes=probes,
         idle_power_w=55.0,
         points=(
-            Point(
+            WholeRun(
                 batch=64.0, step_s=step_s, mean_step_s=mean_step_s, power_w=power_w,
                 sm_utilization=sm_utilization, memory_utilization=memory_utilization,
             ),
@@ -51,7 +51,7 @@ def sweep(
         name="service", gpu=gpu, batch=batch, processes=processes,
         memory=MemoryNeed(reserved_bytes=4 * GIB),
         points=tuple(
-            Point(batch=float(b), processes=n, step_s=saturating_s(b, n))
+            WholeRun(batch=float(b), processes=n, step_s=saturating_s(b, n))
             for b in (1, 2, 4, 8, 16, 32, 64, 128)
             for n in range(1, most + 1)
         ),

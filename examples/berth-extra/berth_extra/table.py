@@ -8,7 +8,7 @@ from berth.pilot.documents import Document
 from berth.pilot.errors import UsageError
 from berth.pilot.platform import Platform
 from berth.pilot.profile import Name, Positive, RunsOn
-from berth.predictor.core.family import Answer, Bundles, Explanation, FamilyEntry, Question
+from berth.predictor.core.family import Bundles, Explanation, FamilyEntry, FamilyForecast, Question
 from berth.predictor.core.intervals import around
 from berth.predictor.core.prediction import (
     Basis,
@@ -18,7 +18,7 @@ from berth.predictor.core.prediction import (
     Prediction,
     PredictionCurve,
 )
-from berth.predictor.core.workload import WHOLE_JOB, Kind, Workload, digest_of
+from berth.predictor.core.workload import WHOLE_JOB, Workload, WorkloadKind, digest_of
 
 SCHEMA = "berth-extra.table/1"
 LOG_WIDTH = 0.1
@@ -52,14 +52,16 @@ class TableFamily:
         """Tables."""
         return isinstance(workload.document, TableWorkload)
 
-    def forecast(self, question: Question) -> Answer:
+    def forecast(self, question: Question) -> FamilyForecast:
         """One point for each platform of the table. Raises UsageError where it has none of them."""
         table = _table(question)
         there = {n: p for n, p in question.platforms.items() if n in table.seconds}
         if not there:
             rows = ", ".join(table.seconds)
             raise UsageError(f"the table of {table.name} has no platform of this site: {rows}")
-        return Answer("", {name: _curve(table, platform) for name, platform in there.items()})
+        return FamilyForecast(
+            "", {name: _curve(table, platform) for name, platform in there.items()}
+        )
 
     def explain(self, question: Question, platform: Platform) -> Explanation:
         """Where the number stands."""
@@ -96,5 +98,5 @@ def _load(_: Bundles) -> TableFamily:
     return TableFamily()
 
 
-KIND = Kind("table", TableWorkload, describe)
+KIND = WorkloadKind("table", TableWorkload, describe)
 FAMILY = FamilyEntry("table", ("table",), _load)

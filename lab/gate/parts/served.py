@@ -16,7 +16,7 @@ from berth.predictor.families.program.predictor import Predictor
 from berth.predictor.families.slices.bundle import load as load_slices
 from berth.predictor.families.slices.predictor import SlicePredictor
 from berth.predictor.hardware import platforms
-from berth.predictor.hardware.ceilings import Point
+from berth.predictor.hardware.ceilings import Allocation
 from lab.gate.part import Work
 from lab.kernels.examples import read_examples
 from lab.llm.cases import table
@@ -48,7 +48,9 @@ def _programs() -> dict[str, float]:
     for name in ("quartz", "lassen-v100"):
         errors = []
         for one in examples:
-            (said,) = predictor.predict_points(one.profile, [Point(known[name], 1)], reference=home)
+            (said,) = predictor.predict_points(
+                one.profile, [Allocation(known[name], 1)], reference=home
+            )
             errors.append(abs(said.runtime_s.mid / one.seconds[name] - 1))
         made[f"programs.{name}.median"] = float(np.median(errors))
     profile, places = examples[0].profile, tuple(known.values())

@@ -9,7 +9,7 @@ from berth.pilot.platform import MemoryLevel, Platform
 from berth.plugin.first_site.stub import gpu_stub
 from berth.predictor.hardware import platforms as known
 from berth.predictor.hardware.catalogue import candidates, find, platform_named
-from berth.predictor.hardware.device import Device
+from berth.predictor.hardware.device import DataSheet
 from berth.predictor.hardware.mig.slices import MARK, derived
 
 
@@ -36,7 +36,7 @@ def base_platform(gpu_name: str) -> Platform:
     return part
 
 
-def _device(gpu_name: str) -> Device:
+def _device(gpu_name: str) -> DataSheet:
     device = find(gpu_name)
     if device is None or device.memory_bytes is None or device.peaks is None:
         near = ", ".join(d.name for d in candidates(gpu_name))
@@ -48,7 +48,7 @@ def _device(gpu_name: str) -> Device:
     return device
 
 
-def _by_sheet(device: Device) -> Platform:
+def _by_sheet(device: DataSheet) -> Platform:
     """Return a platform from a data sheet, with the second-level cache that the benchmark needs."""
     stub = gpu_stub(device.name, architecture=host.machine(), device=device)
     if device.l2_bytes is None:

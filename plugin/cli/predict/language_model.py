@@ -15,18 +15,17 @@ from berth.plugin.report.of_language_model import (
     serving_data,
     serving_report,
 )
-from berth.predictor.core.forecast import Forecast, Unit
+from berth.predictor.core.forecast import Forecast, WorkUnit
 from berth.predictor.core.prediction import Interval
 from berth.predictor.core.workload import Workload
 from berth.predictor.families.language_model.bundle import LLM_SCHEMA
 from berth.predictor.families.language_model.config import LanguageModel, from_mapping
 from berth.predictor.families.language_model.fine_tuning import Method, fine_tuning_memory
 from berth.predictor.families.language_model.language_model_family import load_of
-from berth.predictor.families.language_model.load import Load
+from berth.predictor.families.language_model.load import LlmLoad
 from berth.predictor.families.language_model.predictor import LlmPredictor, ServingPrediction
 from berth.predictor.families.language_model.workload import LanguageModelWorkload
-from berth.predictor.hardware.unit import Unit as Device
-from berth.predictor.hardware.unit import get_unit, units
+from berth.predictor.hardware.unit import Unit, get_unit, units
 
 
 def predict_llm(asked: Asked) -> None:
@@ -64,7 +63,7 @@ def predict_llm(asked: Asked) -> None:
 
 
 def _of_forecast(
-    forecast: Forecast, prediction: ServingPrediction, workload: Workload, load: Load
+    forecast: Forecast, prediction: ServingPrediction, workload: Workload, load: LlmLoad
 ) -> ServingPrediction:
     """Return the prediction with its throughput (tokens/s), basis and abstention taken from the
     forecast."""
@@ -72,7 +71,7 @@ def _of_forecast(
     if known is None:
         return prediction
     amount = workload.amount
-    tokens = 1.0 if amount.unit is Unit.TOKEN else float(load.input_tokens + load.output_tokens)
+    tokens = 1.0 if amount.unit is WorkUnit.TOKEN else float(load.input_tokens + load.output_tokens)
     if forecast.whole_job and amount.count is not None:
         tokens *= amount.count
     time = known.runtime_s
@@ -81,7 +80,7 @@ def _of_forecast(
 
 
 def _fine_tuning(
-    text: str, model: LanguageModel, load: Load, devices: Sequence[Device]
+    text: str, model: LanguageModel, load: LlmLoad, devices: Sequence[Unit]
 ) -> FineTuning:
     """Return the memory of fine-tuning ``model`` by the method that ``text`` names, with the load's
     batch on each GPU and its prompt and answer as one sequence. Raises UsageError."""

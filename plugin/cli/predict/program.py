@@ -37,7 +37,7 @@ from berth.predictor.families.program.problem_size import at_size, size_doubt
 from berth.predictor.families.program.work import missing_counters
 
 if TYPE_CHECKING:
-    from berth.predictor.families.program.explain import Explanation
+    from berth.predictor.families.program.explain import SpeedupExplanation
     from berth.predictor.families.relative.predictor import RelativePrediction
 
 
@@ -105,19 +105,21 @@ def _ordered(predictions: Sequence[Prediction], no_code: set[str]) -> list[Predi
     return sorted(ranked(predictions), key=lambda p: not (usable(p) and p.platform not in no_code))
 
 
-def _reasons(asked: Asked, ranking: ProgramRanking, units: Mapping[str, int]) -> list[Explanation]:
+def _reasons(
+    asked: Asked, ranking: ProgramRanking, units: Mapping[str, int]
+) -> list[SpeedupExplanation]:
     """Return, for each platform shown, which counters change the predicted speedup, in the
     ranking's order."""
     # ruff: noqa: PLC0415 - when asked
     from berth.predictor.families.program.explain import explain
-    from berth.predictor.hardware.ceilings import Point
+    from berth.predictor.hardware.ceilings import Allocation
 
     profile = ranking.profile
     if missing_counters(profile):
         return []
     order = list(dict.fromkeys(row.prediction.platform for row in ranking.rows))
     shown = dict.fromkeys(row.prediction.platform for row in ranking.shown)
-    points = [Point(asked.platforms[name], units[name]) for name in shown]
+    points = [Allocation(asked.platforms[name], units[name]) for name in shown]
     predictor = Predictor.load(asked.bundles.get(BUNDLE_SCHEMA))
     reference = asked.platforms.get(profile.platform)
     reasons = explain(predictor, one_node(profile), points, reference=reference)
@@ -183,7 +185,7 @@ def predict_relative(asked: Asked) -> None:
         for p in answered.predictions
     ]
     predictions.sort(key=lambda p: (not relative_usable(p), p.runtime_s.mid, p.platform))
-    reasons: list[Explanation] = []
+    reasons: list[SpeedupExplanation] = []
     if asked.why or asked.picture is not None:
         order = {p.platform: index for index, p in enumerate(predictions)}
         reasons += explain_row(model, row, tuple(order))

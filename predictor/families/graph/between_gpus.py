@@ -23,7 +23,7 @@ from berth.pilot.platform import Platform, Precision
 from berth.predictor.families.graph.sources import IMAGES_IN_HALF
 from berth.predictor.graphs.graph import ModelGraph
 from berth.predictor.graphs.roofline import Roofline
-from berth.predictor.hardware.device import Device
+from berth.predictor.hardware.device import DataSheet
 from berth.predictor.hardware.unit import known_unit
 
 ANCHOR = "h100-80gb"
@@ -35,7 +35,7 @@ _OTHERS = ("rtx", "gtx", "titan", "jetson")
 """Beginnings of the names of GPUs that are no data-centre GPUs."""
 
 
-def matrix_rate(sheet: Device, power_share: float = POWER_SHARE) -> float | None:
+def matrix_rate(sheet: DataSheet, power_share: float = POWER_SHARE) -> float | None:
     """Return a number in proportion to a data-centre GPU's rate of matrix products.
 
     None for other devices, and where the peak in fp16 or the power was not published.

@@ -17,7 +17,7 @@ from pydantic import Field
 from berth.pilot.documents import read_json
 from berth.pilot.platform import Platform
 from berth.predictor.core.bundle import LearntFile
-from berth.predictor.core.family import Answer, Bundles, Effect, Explanation, Question
+from berth.predictor.core.family import Bundles, Effect, Explanation, FamilyForecast, Question
 from berth.predictor.core.intervals import around
 from berth.predictor.core.prediction import Bound, Interval, Prediction
 from berth.predictor.core.workload import Workload
@@ -37,9 +37,9 @@ from berth.predictor.families.graph.sources import Source, SourceErrors
 from berth.predictor.families.graph.times import SOURCES, sources, times
 from berth.predictor.families.graph.transfer.bundle import DEFAULT_TRANSFER
 from berth.predictor.families.graph.transfer.bundle import verify as verify_transfer
-from berth.predictor.families.graph.workload import Mode, ModelWorkload
+from berth.predictor.families.graph.workload import ModelWorkload, RunMode
 from berth.predictor.footprint.energy import energy
-from berth.predictor.footprint.footprint import Task, count, footprint
+from berth.predictor.footprint.footprint import MemoryTask, count, footprint
 from berth.predictor.graphs.roofline import Roofline
 from berth.predictor.hardware.device import Numbers
 from berth.predictor.hardware.roofs import roof_of
@@ -84,9 +84,9 @@ class GraphFamily:
 
     def accepts(self, workload: Workload) -> bool:
         """Return whether the workload is the inference of a model graph (not its training)."""
-        return is_model(workload.document, Mode.INFERENCE)
+        return is_model(workload.document, RunMode.INFERENCE)
 
-    def forecast(self, question: Question) -> Answer:
+    def forecast(self, question: Question) -> FamilyForecast:
         """Return the predictions for each platform: a curve over cores for a CPU, one point for a
         GPU.
 
@@ -98,7 +98,7 @@ class GraphFamily:
         graph = graph_of(document)
         numbers = None if document.precision is None else Numbers(document.precision)
         memory = {
-            gpu: footprint(count(graph, Task.INFERENCE, on_gpu=gpu, numbers=numbers)).memory
+            gpu: footprint(count(graph, MemoryTask.INFERENCE, on_gpu=gpu, numbers=numbers)).memory
             for gpu in (False, True)
         }
         points: dict[str, list[Prediction]] = {}
@@ -123,7 +123,7 @@ class GraphFamily:
                     )
                     for share in timed.shares
                 )
-        return Answer(self._bundle, curves_of(points), sources=shares)
+        return FamilyForecast(self._bundle, curves_of(points), sources=shares)
 
     def explain(self, question: Question, platform: Platform) -> Explanation:
         """Return the bottleneck of a model graph on ``platform``, and the five operators with the

@@ -13,7 +13,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from berth.pilot.platform import Platform
-from berth.predictor.core.forecast import Unit
+from berth.predictor.core.forecast import WorkUnit
 from berth.predictor.core.prediction import (
     Basis,
     Bound,
@@ -25,8 +25,8 @@ from berth.predictor.core.prediction import (
 from berth.predictor.core.workload import Amount
 from berth.predictor.families.graph.workload import (
     ANY_DEVICE,
-    Mode,
     ModelWorkload,
+    RunMode,
     check_trained_in,
     plain_name,
 )
@@ -41,7 +41,7 @@ def model_workload(
     path: Path,
     *,
     name: str | None = None,
-    mode: Mode = Mode.INFERENCE,
+    mode: RunMode = RunMode.INFERENCE,
     batch: int | None = None,
     precision: str | None = None,
     amount: Amount | None = None,
@@ -61,13 +61,13 @@ def model_workload(
         precision=precision,
         batch=max(graph.batch, 1),
         file=path.name,
-        amount=amount or Amount(unit=Unit.STEP),
+        amount=amount or Amount(unit=WorkUnit.STEP),
         runs_on=ANY_DEVICE,
         graph=to_lines(graph),
     )
 
 
-def is_model(document: object, mode: Mode) -> bool:
+def is_model(document: object, mode: RunMode) -> bool:
     """Return whether the document is a model workload with this mode (inference or training)."""
     return isinstance(document, ModelWorkload) and document.mode is mode
 

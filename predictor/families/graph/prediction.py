@@ -13,8 +13,8 @@ from berth.pilot.errors import UsageError
 from berth.pilot.platform import Platform
 from berth.predictor.core.prediction import Basis, Bound, Interval
 from berth.predictor.families.graph.times import times
-from berth.predictor.footprint.energy import Energy, energy
-from berth.predictor.footprint.footprint import Fits, Footprint, Task, count, footprint
+from berth.predictor.footprint.energy import RunEnergy, energy
+from berth.predictor.footprint.footprint import Footprint, MemoryFit, MemoryTask, count, footprint
 from berth.predictor.graphs.front_ends.any_model import graph_of
 from berth.predictor.graphs.graph import ModelGraph
 from berth.predictor.hardware import platforms as catalogue
@@ -38,8 +38,8 @@ class ModelPrediction:
     """Why the interval of the time is wide, and what the time does not cover; None: nothing to
     say."""
     memory: Footprint
-    fits: Fits
-    energy: Energy | None
+    fits: MemoryFit
+    energy: RunEnergy | None
     """Not verified by measurements; None: the platform's power is unknown."""
 
     @property
@@ -87,7 +87,7 @@ def predict(
     if chosen is not None:
         places = [every[name] for name in dict.fromkeys(place.name for place in chosen)]
     memory = {
-        gpu: footprint(count(graph, Task.INFERENCE, on_gpu=gpu, numbers=numbers))
+        gpu: footprint(count(graph, MemoryTask.INFERENCE, on_gpu=gpu, numbers=numbers))
         for gpu in {place.is_gpu for place in places}
     }
     return tuple(

@@ -43,7 +43,7 @@ from berth.predictor.families.graph.sources import (
 from berth.predictor.families.graph.transfer.predictor import transferred
 from berth.predictor.graphs.graph import ModelGraph
 from berth.predictor.graphs.kinds import FAMILIES
-from berth.predictor.graphs.operators import Family
+from berth.predictor.graphs.operators import OpFamily
 from berth.predictor.graphs.roofline import Roofline, load_of, native_numbers, roofline
 from berth.predictor.hardware.device import Numbers
 from berth.predictor.hardware.dominance import better_pairs
@@ -129,8 +129,8 @@ def sources(
 
 
 _MANY_CORES = "fitted on one core; multi-core errors reach 2x"
-_RECURRENT = FAMILIES.index(Family.RECURRENT)
-_CONVOLUTION = FAMILIES.index(Family.CONVOLUTION)
+_RECURRENT = FAMILIES.index(OpFamily.RECURRENT)
+_CONVOLUTION = FAMILIES.index(OpFamily.CONVOLUTION)
 _EIGHT_BIT = ("QLinear", "Integer", "QuantizeLinear", "QAttention", "QGemm", "NBits")
 _HALF = (Numbers.FP16, Numbers.BF16)
 _ANSWERS: BoundedCache[Hashable, list[Roofline]] = BoundedCache(64, by_use=True)

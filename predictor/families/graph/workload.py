@@ -12,15 +12,15 @@ from pydantic import Field
 from berth.pilot.documents import Document
 from berth.pilot.errors import UsageError
 from berth.pilot.profile import Name, RunsOn, Target
-from berth.predictor.core.forecast import Unit
-from berth.predictor.core.workload import Amount, Kind, Workload, digest_of
+from berth.predictor.core.forecast import WorkUnit
+from berth.predictor.core.workload import Amount, Workload, WorkloadKind, digest_of
 
 MODEL_WORKLOAD_SCHEMA = "berth.model-workload/1"
 _PLAIN = re.compile(r"[^A-Za-z0-9_.+-]+")
 ANY_DEVICE = RunsOn(targets=(Target.CPU, Target.CUDA))
 
 
-class Mode(StrEnum):
+class RunMode(StrEnum):
     """Whether a model is run (inference) or trained."""
 
     INFERENCE = "inference"
@@ -33,14 +33,14 @@ class ModelWorkload(Document):
 
     schema_: str = Field(default=MODEL_WORKLOAD_SCHEMA, alias="schema")
     name: Name
-    mode: Mode = Mode.INFERENCE
+    mode: RunMode = RunMode.INFERENCE
     precision: str | None = Field(default=None, pattern="^(fp32|tf32|fp16|bf16|fp8)$")
     """None: the model file's precision (inference), or mixed on GPUs and fp32 on CPUs
     (training)."""
     batch: int = Field(ge=1)
     file: str = Field(default="", max_length=4096)
     """Name of the model's file, as shown to users."""
-    amount: Amount = Amount(unit=Unit.STEP)
+    amount: Amount = Amount(unit=WorkUnit.STEP)
     """Amount of work of a job; one step is one batch."""
     runs_on: RunsOn = ANY_DEVICE
     graph: tuple[str, ...] = Field(min_length=1, max_length=256)
@@ -50,7 +50,7 @@ class ModelWorkload(Document):
 def check_trained_in(mode: str, precision: str | None) -> None:
     """Raise UsageError if the mode is training and the precision is one Berth cannot predict
     (fp8)."""
-    if mode == Mode.TRAINING and precision == "fp8":
+    if mode == RunMode.TRAINING and precision == "fp8":
         raise UsageError(
             "training in fp8 is not predicted: nobody measured it",
             hint="--precision fp32, tf32, fp16 or bf16 (the last two: mixed precision)",
@@ -72,4 +72,4 @@ def describe(document: ModelWorkload) -> Workload:
     )  # fmt: skip
 
 
-KIND = Kind("model-graph", ModelWorkload, describe)
+KIND = WorkloadKind("model-graph", ModelWorkload, describe)

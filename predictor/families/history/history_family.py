@@ -16,7 +16,7 @@ where the program never ran and that no ratio relates to a home.
 from __future__ import annotations
 
 from berth.pilot.platform import Platform
-from berth.predictor.core.family import Answer, Bundles, Explanation, Question
+from berth.predictor.core.family import Bundles, Explanation, FamilyForecast, Question
 from berth.predictor.core.forecast import SourceShare
 from berth.predictor.core.prediction import PredictionCurve
 from berth.predictor.core.workload import Workload
@@ -45,7 +45,7 @@ class HistoryFamily:
         """Return whether the workload's document is a history of past jobs."""
         return isinstance(workload.document, HistoryWorkload)
 
-    def forecast(self, question: Question) -> Answer:
+    def forecast(self, question: Question) -> FamilyForecast:
         """Return a curve for each platform with past jobs or a ratio, with one point per number of
         cores or GPUs used."""
         document = question.document(HistoryWorkload)
@@ -58,7 +58,7 @@ class HistoryFamily:
             if curve is not None:
                 curves[name] = curve
                 sources[name] = (_source(document, name, curve, ratio),)
-        return Answer(bundle="", curves=curves, sources=sources)
+        return FamilyForecast(bundle="", curves=curves, sources=sources)
 
     def explain(self, question: Question, platform: Platform) -> Explanation:
         """Return a sentence with the number of finished jobs on the platform, and its ratio."""

@@ -9,7 +9,7 @@ from pydantic import Field, model_validator
 from berth.pilot.documents import Document
 from berth.pilot.profile import Name, Positive, RunsOn
 from berth.predictor.core.gpu_use import GpuUse
-from berth.predictor.core.workload import WHOLE_JOB, Kind, Workload, digest_of
+from berth.predictor.core.workload import WHOLE_JOB, Workload, WorkloadKind, digest_of
 
 HISTORY_WORKLOAD_SCHEMA = "berth.history-workload/1"
 
@@ -136,4 +136,4 @@ def describe(document: HistoryWorkload) -> Workload:
     )
 
 
-KIND = Kind("history", HistoryWorkload, describe)
+KIND = WorkloadKind("history", HistoryWorkload, describe)

@@ -27,15 +27,15 @@ from berth.predictor.core.bundle import (
     check_features,
     read_manifest,
 )
-from berth.predictor.families.language_model.physics import HEADS, TERMS, Effects
+from berth.predictor.families.language_model.physics import HEADS, TERMS, TermEffects
 from berth.predictor.families.language_model.residual import (
     NUMBERS,
     TIES,
     Codes,
-    Kernel,
     Residual,
+    ResidualKernel,
 )
-from berth.predictor.families.language_model.situation import Cell, Similarity, Situation
+from berth.predictor.families.language_model.situation import MeasuredCase, Similarity, Situation
 
 LLM_SCHEMA = "berth.llm-bundle/4"
 RESIDUALS = "residuals.npz"
@@ -102,13 +102,13 @@ class HeadEntry(Codes):
     """Manifest entry of one head (learnt quantity): its training data and interval widths."""
 
     head: str
-    cells: tuple[Cell, ...]
+    cells: tuple[MeasuredCase, ...]
     """What was measured, and at which loads."""
     rows: int = Field(ge=1)
     widths: Widths
-    effects: Effects
+    effects: TermEffects
     """Calibrated factors of the physical model."""
-    kernels: tuple[Kernel, ...]
+    kernels: tuple[ResidualKernel, ...]
     mean: float
     """Log seconds that the Gaussian process adds far from all measured rows."""
 
@@ -124,7 +124,7 @@ class LlmManifest(BundleManifest):
 
 
 @dataclass(frozen=True, slots=True)
-class Head:
+class LlmHead:
     """The learnt model of one quantity (of ``physics.HEADS``), ready to predict."""
 
     entry: HeadEntry
@@ -135,7 +135,7 @@ class Head:
 class LlmModel:
     """The heads (learnt quantities) of a language-model bundle, ready to predict."""
 
-    heads: dict[str, Head]
+    heads: dict[str, LlmHead]
     id: str
 
 
@@ -166,7 +166,7 @@ def load(folder: Path = DEFAULT_LLM_BUNDLE) -> LlmModel:
     manifest = verify(folder)
     stored = read_arrays(folder / RESIDUALS, _MOST_BYTES)
     heads = {
-        entry.head: Head(entry, _residual(entry, stored, folder / RESIDUALS))
+        entry.head: LlmHead(entry, _residual(entry, stored, folder / RESIDUALS))
         for entry in manifest.heads
     }
     return LlmModel(heads, manifest.id)

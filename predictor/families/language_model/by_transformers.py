@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from berth.pilot.errors import DocumentError
-from berth.predictor.families.language_model.families import Cached, Counted, Weight
+from berth.predictor.families.language_model.families import Cached, CountedModel, Weight
 
 COUNTED = "berth_counted"
 """Key of the count in a configuration that is stored: who forecasts it needs no transformers."""
@@ -55,7 +55,7 @@ def count_by_transformers(raw: Mapping[str, Any], source: Path | str) -> dict[st
     return reply
 
 
-def counted_before(reply: Any, family: str, source: Path | str) -> Counted:
+def counted_before(reply: Any, family: str, source: Path | str) -> CountedModel:
     """Return the count that a configuration carries. Raises DocumentError for nonsense."""
     try:
         weights = tuple(
@@ -77,7 +77,7 @@ def counted_before(reply: Any, family: str, source: Path | str) -> Counted:
     if not weights or not cache:
         raise DocumentError(source, "is no count", key=COUNTED)
     entry = {"model_type": family, "sizes": sizes, "latent": latent}
-    return Counted(entry, {"kv_lora_rank": int(latent)}, weights, cache)
+    return CountedModel(entry, {"kv_lora_rank": int(latent)}, weights, cache)
 
 
 def _positive(value: Any) -> float:

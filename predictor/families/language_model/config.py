@@ -23,7 +23,7 @@ from berth.predictor.families.language_model.by_transformers import (
     counted_before,
     is_installed,
 )
-from berth.predictor.families.language_model.families import Counted
+from berth.predictor.families.language_model.families import CountedModel
 from berth.predictor.families.language_model.model_files import read_model_config
 from berth.predictor.families.language_model.published import as_transformers, published
 from berth.predictor.families.language_model.refusals import is_encoder, refuse_what_is_no_decoder
@@ -184,7 +184,10 @@ def with_count(raw: dict[str, Any], source: Path | str) -> dict[str, Any]:
 
 
 def _model(
-    counted: Counted, bits: WeightFormats, tower: towers.Towers, names: tuple[str, str, Path | str]
+    counted: CountedModel,
+    bits: WeightFormats,
+    tower: towers.Towers,
+    names: tuple[str, str, Path | str],
 ) -> LanguageModel:
     name, family, source = names
     sums: defaultdict[str, float] = defaultdict(float)
@@ -247,7 +250,7 @@ def _model(
     return model
 
 
-def _check_shape(model: LanguageModel, counted: Counted, source: Path | str) -> None:
+def _check_shape(model: LanguageModel, counted: CountedModel, source: Path | str) -> None:
     """Raise DocumentError for heads that the model's class would refuse, too."""
     sizes = counted.entry["sizes"]
     heads = str(sizes.get("heads", "num_attention_heads"))
@@ -269,12 +272,12 @@ def _check_shape(model: LanguageModel, counted: Counted, source: Path | str) -> 
         )  # fmt: skip
 
 
-def _latent(counted: Counted) -> bool:
+def _latent(counted: CountedModel) -> bool:
     rank = counted.values.get("kv_lora_rank")
     return bool(counted.entry["latent"] and rank)
 
 
-def _bits(counted: Counted, known: WeightFormats) -> tuple[float, float]:
+def _bits(counted: CountedModel, known: WeightFormats) -> tuple[float, float]:
     """Return the mean stored bits per weight of the layers, and the bits in which most of the
     weights that a token passes are multiplied."""
     if not known.rules:

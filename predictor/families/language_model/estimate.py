@@ -19,14 +19,14 @@ from berth.predictor.core.arrays import Floats
 from berth.predictor.core.intervals import around
 from berth.predictor.core.prediction import Basis, Bound, Interval
 from berth.predictor.families.language_model import roof
-from berth.predictor.families.language_model.bundle import Head
+from berth.predictor.families.language_model.bundle import LlmHead
 from berth.predictor.families.language_model.physics import (
     MEAN,
     OFFLINE,
     SATURATED,
     TPOT,
     TTFT,
-    Case,
+    LlmCase,
     combine,
     log_terms,
 )
@@ -50,7 +50,7 @@ _BOUNDS = {
     "experts_all": Bound.COMPUTE, "prompt_squared": Bound.COMPUTE, "messages": Bound.LATENCY,
     "bytes_sent": Bound.LATENCY, "activations": Bound.MEMORY, "routing": Bound.MEMORY,
 }  # fmt: skip
-_ROOFS: Mapping[str, Callable[[Case], float]] = {
+_ROOFS: Mapping[str, Callable[[LlmCase], float]] = {
     OFFLINE: roof.least_seconds, SATURATED: roof.least_seconds, TTFT: roof.least_first_token,
     TPOT: roof.least_token,
 }  # fmt: skip
@@ -58,7 +58,7 @@ _ROOFS: Mapping[str, Callable[[Case], float]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Estimate:
+class LlmEstimate:
     """One head's predicted time in seconds, with its similarity to the measurements and its
     bottleneck."""
 
@@ -88,8 +88,8 @@ _is_better = partial(dominates, precisions=_SERVED, linked=False)
 
 
 def estimates(
-    head: Head, cases: Sequence[Case], framework: str, version: str, numbered: Floats
-) -> list[Estimate]:
+    head: LlmHead, cases: Sequence[LlmCase], framework: str, version: str, numbered: Floats
+) -> list[LlmEstimate]:
     """Return the head's estimate of each case.
 
     A device with more of every resource than the measured relative whose factors it uses is not
@@ -98,7 +98,7 @@ def estimates(
     """
     key = _name_in(head, framework)
 
-    def similar_to(cases: Sequence[Case]) -> list[Similarity]:
+    def similar_to(cases: Sequence[LlmCase]) -> list[Similarity]:
         return [similarity_of(case, key, head.entry.cells, version) for case in cases]
 
     similar = similar_to(cases)
@@ -120,12 +120,16 @@ def estimates(
                 log_time = max(log_time, limit)  # noqa: PLW2901
         seconds = around(math.exp(log_time), head.entry.widths.log_width(similarity))
         least = _ROOFS[head.entry.head](case)
-        estimates.append(Estimate(under_roof(seconds, least), similarity, bound))
+        estimates.append(LlmEstimate(under_roof(seconds, least), similarity, bound))
     return estimates
 
 
 def _log_times(
-    head: Head, cases: Sequence[Case], key: str, similar: Sequence[Similarity], numbered: Floats
+    head: LlmHead,
+    cases: Sequence[LlmCase],
+    key: str,
+    similar: Sequence[Similarity],
+    numbered: Floats,
 ) -> tuple[list[float], list[Bound]]:
     """Return the log seconds and the bottleneck of cases of one model and load: only the
     accelerator differs."""
@@ -152,7 +156,7 @@ def under_roof(seconds: Interval, least: float) -> Interval:
     return Interval(*(max(end, least) for end in (seconds.low, seconds.mid, seconds.high)))
 
 
-def too_far(parts: Sequence[Estimate], seconds: Interval, name: str) -> str | None:
+def too_far(parts: Sequence[LlmEstimate], seconds: Interval, name: str) -> str | None:
     """Return the reason why nobody should act on seconds that are computed from ``parts``, on the
     accelerator ``name``; None: one may."""
     if any(part.similarity.situation is Situation.APART for part in parts):
@@ -162,7 +166,7 @@ def too_far(parts: Sequence[Estimate], seconds: Interval, name: str) -> str | No
     return None
 
 
-def _name_in(head: Head, framework: str) -> str:
+def _name_in(head: LlmHead, framework: str) -> str:
     """Return the name under which a head's data has a framework: TensorRT-LLM has two, and first
     tokens are medians or means. Unchanged if the head has none of them."""
     others = {"trtllm": "tensorrt-llm"}.get(framework, framework)

@@ -64,7 +64,7 @@ class Cached:
 
 
 @dataclass(frozen=True, slots=True)
-class Counted:
+class CountedModel:
     """A model that was counted by the table."""
 
     entry: Mapping[str, Any]
@@ -88,7 +88,7 @@ class Counted:
         return float(value) if isinstance(value, int | float) else default
 
 
-def count(entry: Mapping[str, Any], config: Mapping[str, Any], source: Path | str) -> Counted:
+def count(entry: Mapping[str, Any], config: Mapping[str, Any], source: Path | str) -> CountedModel:
     """Return the weights and cache of a configuration of a family. Raises DocumentError that names
     the key that is missing, wrong or not understood."""
     values = resolved(entry, config, source)
@@ -118,7 +118,7 @@ def count(entry: Mapping[str, Any], config: Mapping[str, Any], source: Path | st
     for weight in weights:
         if not 0 <= weight.count < math.inf:
             raise DocumentError(source, f"has values that make no {entry['model_type']} model")
-    return Counted(entry, values, weights, cached)
+    return CountedModel(entry, values, weights, cached)
 
 
 def flat(config: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from berth.pilot.platform import Platform
-from berth.predictor.core.family import Answer, Bundles, Explanation, Question
-from berth.predictor.core.forecast import SourceShare, Unit
+from berth.predictor.core.family import Bundles, Explanation, FamilyForecast, Question
+from berth.predictor.core.forecast import SourceShare, WorkUnit
 from berth.predictor.core.prediction import Interval, MemoryUse, Prediction, PredictionCurve
 from berth.predictor.core.workload import Workload
 from berth.predictor.families.language_model.bundle import LLM_SCHEMA
 from berth.predictor.families.language_model.config import LanguageModel, from_mapping
-from berth.predictor.families.language_model.load import Load
+from berth.predictor.families.language_model.load import LlmLoad
 from berth.predictor.families.language_model.predictor import LlmPredictor, ServingPrediction
 from berth.predictor.families.language_model.workload import LanguageModelWorkload
 from berth.predictor.hardware.unit import known_unit
@@ -34,7 +34,7 @@ class LanguageModelFamily:
         """Return whether the workload is a served language model."""
         return isinstance(workload.document, LanguageModelWorkload)
 
-    def forecast(self, question: Question) -> Answer:
+    def forecast(self, question: Question) -> FamilyForecast:
         """Return one prediction for each GPU platform with a known accelerator, at the number of
         GPUs that the workload requests."""
         document = question.document(LanguageModelWorkload)
@@ -47,7 +47,7 @@ class LanguageModelFamily:
                     f"{self.name}: {prediction.source}", 1.0, width, prediction.basis.value
                 ),
             )
-        return Answer(self._predictor.model.id, curves, sources=sources)
+        return FamilyForecast(self._predictor.model.id, curves, sources=sources)
 
     def explain(self, question: Question, platform: Platform) -> Explanation:
         """Return the throughput, latency and bottleneck of the served model on ``platform``, as
@@ -74,10 +74,10 @@ class LanguageModelFamily:
         return self._predictor.predict(model, load_of(document, model), places, document.framework)
 
 
-def load_of(document: LanguageModelWorkload, model: LanguageModel) -> Load:
+def load_of(document: LanguageModelWorkload, model: LanguageModel) -> LlmLoad:
     """Return the load (batch, lengths, parallelism, bits) that a workload describes. Raises
     UsageError for an impossible load."""
-    return Load(
+    return LlmLoad(
         batch=document.concurrency,
         input_tokens=document.input_tokens,
         output_tokens=document.output_tokens,
@@ -105,7 +105,7 @@ def _memory(prediction: ServingPrediction) -> Interval:
 
 def _point(document: LanguageModelWorkload, prediction: ServingPrediction) -> Prediction:
     per_request = document.input_tokens + document.output_tokens
-    tokens = 1 if document.amount.unit is Unit.TOKEN else per_request
+    tokens = 1 if document.amount.unit is WorkUnit.TOKEN else per_request
     rate, energy = prediction.throughput, prediction.energy_j_per_token
     return Prediction(
         workload=document.name,

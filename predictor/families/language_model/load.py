@@ -26,7 +26,7 @@ CHUNK_TOKENS = 8192
 
 
 @dataclass(frozen=True, slots=True)
-class Load:
+class LlmLoad:
     """Load and parallelism with which a language model is served. Raises UsageError for impossible
     values."""
 
@@ -159,7 +159,7 @@ class Memory:
         return max(room / self.cache_of_one, 1.0) if self.cache_of_one else 1e9
 
 
-def memory(model: LanguageModel, load: Load) -> Memory:
+def memory(model: LanguageModel, load: LlmLoad) -> Memory:
     """Return the bytes of weights, KV cache and activations on one GPU for a model under a load."""
     shards = load.tensor_parallel * load.pipeline_parallel
     ends = model.end_parameters / load.tensor_parallel

@@ -12,8 +12,8 @@ Each of four heads (learnt quantities) has its own terms: ``offline`` (a batch o
 from start to end), ``saturated`` (more requests than are resident at once, from start to end),
 ``ttft`` (time to first token under load), ``tpot`` (time per further token).
 
-Requests that are not resident at once (``Load.at_once``) run in waves. No prediction is faster than
-the hardware's roof (``roof``).
+Requests that are not resident at once (``LlmLoad.at_once``) run in waves. No prediction is faster
+than the hardware's roof (``roof``).
 
 An accelerator that was never measured uses the effects of its nearest measured relative of the same
 software (CUDA or HIP), because the frameworks reach more of the peak rates there than the shared
@@ -33,7 +33,7 @@ from pydantic import Field
 from berth.pilot.documents import Document
 from berth.predictor.core.arrays import Floats
 from berth.predictor.families.language_model.config import LanguageModel
-from berth.predictor.families.language_model.load import Load
+from berth.predictor.families.language_model.load import LlmLoad
 from berth.predictor.hardware.catalogue import devices
 from berth.predictor.hardware.unit import Unit, unit_named
 
@@ -59,11 +59,11 @@ LINK = 5e10
 
 
 @dataclass(frozen=True)
-class Case:
+class LlmCase:
     """One case to predict: a language model under a load on a device."""
 
     model: LanguageModel
-    load: Load
+    load: LlmLoad
     device: Unit
 
     @cached_property
@@ -72,7 +72,7 @@ class Case:
         return self.load.at_once(self.model, self.device.memory_bytes)
 
 
-class Effects(Document):
+class TermEffects(Document):
     """Effects of one head: log factors on its terms, as sums of a shared value and values by
     group."""
 
@@ -93,12 +93,12 @@ class Effects(Document):
 
 
 def group_names(accelerator: str, framework: str) -> tuple[str, str, str]:
-    """Return the three keys of ``Effects.groups``: for the framework, the accelerator and their
+    """Return the three keys of ``TermEffects.groups``: for the framework, the accelerator and their
     pair."""
     return framework, accelerator, f"{accelerator} | {framework}"
 
 
-def log_terms(head: str, cases: Sequence[Case]) -> Floats:
+def log_terms(head: str, cases: Sequence[LlmCase]) -> Floats:
     """Return the terms ``q_k`` of a head in log seconds, [cases, terms]."""
     compute = {OFFLINE: _whole, SATURATED: _whole, TTFT: _ttft, TPOT: _tpot}[head]
     rows = [[terms[name] for name in TERMS[head]] for terms in map(compute, cases)]
@@ -147,7 +147,7 @@ class _Parts:
     gpus: float
 
 
-def _parts(case: Case) -> _Parts:
+def _parts(case: LlmCase) -> _Parts:
     m, load, device = case.model, case.load, case.device
     at_once = case.at_once
     tensor, pipeline = load.tensor_parallel, load.pipeline_parallel
@@ -173,7 +173,7 @@ def _parts(case: Case) -> _Parts:
     )  # fmt: skip
 
 
-def weight_bytes(m: LanguageModel, load: Load, at_once: float) -> float:
+def weight_bytes(m: LanguageModel, load: LlmLoad, at_once: float) -> float:
     """Return the bytes of weights that one replica reads in one step of ``at_once`` sequences:
     what all tokens pass, and the routed experts that some token of the step uses."""
     chosen = m.experts_per_token / m.experts
@@ -195,14 +195,14 @@ def attention_flops(m: LanguageModel) -> float:
     return 4.0 * m.attending_width
 
 
-def _sent(case: Case, tokens: float, link: float) -> float:
+def _sent(case: LlmCase, tokens: float, link: float) -> float:
     """Return the seconds of the all-reduces of ``tokens`` tokens in all layers, one after another,
     at ``link`` bytes per second."""
     n = case.load.gpus / case.load.pipeline_parallel
     return tokens * case.model.layers * case.model.hidden_size * 4 * (n - 1) / n / link
 
 
-def _steps(case: Case, p: _Parts) -> Mapping[str, float]:
+def _steps(case: LlmCase, p: _Parts) -> Mapping[str, float]:
     """Return the seconds of the layers and messages of one step, for any number of sequences."""
     m = case.model
     many = math.log2(p.gpus / case.load.pipeline_parallel)
@@ -213,7 +213,7 @@ def _steps(case: Case, p: _Parts) -> Mapping[str, float]:
     }
 
 
-def _whole(case: Case) -> Mapping[str, float]:
+def _whole(case: LlmCase) -> Mapping[str, float]:
     """Return the terms of all requests from start to end (``offline``, ``saturated``)."""
     m, load, p = case.model, case.load, _parts(case)
     steps = p.waves * load.output_tokens
@@ -242,7 +242,7 @@ def _whole(case: Case) -> Mapping[str, float]:
     }
 
 
-def _ttft(case: Case) -> Mapping[str, float]:
+def _ttft(case: LlmCase) -> Mapping[str, float]:
     m, load, p = case.model, case.load, _parts(case)
     prompt = load.computed_tokens
     pairs = 4 * m.attending_width * prompt * (load.input_tokens - prompt / 2)
@@ -259,7 +259,7 @@ def _ttft(case: Case) -> Mapping[str, float]:
     }
 
 
-def _tpot(case: Case) -> Mapping[str, float]:
+def _tpot(case: LlmCase) -> Mapping[str, float]:
     m, load, p = case.model, case.load, _parts(case)
     # While one token is decoded, this many of other requests' prompts are processed.
     ratio = load.computed_tokens / load.output_tokens

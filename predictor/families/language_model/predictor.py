@@ -26,20 +26,20 @@ from berth.predictor.families.language_model.bundle import (
 )
 from berth.predictor.families.language_model.config import LanguageModel
 from berth.predictor.families.language_model.estimate import (
-    Estimate,
+    LlmEstimate,
     estimates,
     too_far,
     under_roof,
 )
 from berth.predictor.families.language_model.framework import named
-from berth.predictor.families.language_model.load import MOST_SEQUENCES, Load, Memory, memory
+from berth.predictor.families.language_model.load import MOST_SEQUENCES, LlmLoad, Memory, memory
 from berth.predictor.families.language_model.physics import (
     MEAN,
     OFFLINE,
     SATURATED,
     TPOT,
     TTFT,
-    Case,
+    LlmCase,
 )
 from berth.predictor.families.language_model.residual import numbers
 from berth.predictor.hardware.unit import Unit
@@ -117,21 +117,21 @@ class LlmPredictor:
     def predict(
         self,
         model: LanguageModel,
-        work: Load,
+        work: LlmLoad,
         devices: Sequence[Unit],
         framework: str = "vllm",
         carbon_g_per_kwh: float | None = None,
     ) -> list[ServingPrediction]:
         """Return one prediction of the model under the load ``work`` per device, in the order of
         ``devices``. Raises UsageError if the model cannot be served under the load
-        (``Load.check``)."""
+        (``LlmLoad.check``)."""
         framework, version = named(framework)
         work.check(model, framework)
         if not devices:
             return []
         if work.most_sequences is None:
             work = replace(work, most_sequences=MOST_SEQUENCES.get(framework))
-        cases = [Case(model, work, d) for d in devices]
+        cases = [LlmCase(model, work, d) for d in devices]
         numbered = {queued: numbers(cases, with_queue=queued) for queued in (True, False)}
         by_head = {
             name: estimates(head, cases, framework, version, numbered[name == SATURATED])
@@ -150,11 +150,11 @@ class LlmPredictor:
 
 
 def _join(
-    case: Case,
+    case: LlmCase,
     framework: str,
     need: Memory,
     carbon_g_per_kwh: float | None,
-    by_head: dict[str, Estimate],
+    by_head: dict[str, LlmEstimate],
     *,
     known: bool,
 ) -> ServingPrediction:

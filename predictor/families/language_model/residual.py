@@ -22,7 +22,7 @@ from berth.pilot.documents import Document
 from berth.predictor.core.arrays import Floats
 from berth.predictor.families.language_model.config import LanguageModel
 from berth.predictor.families.language_model.load import memory
-from berth.predictor.families.language_model.physics import Case
+from berth.predictor.families.language_model.physics import LlmCase
 
 TIES = ("accelerator", "framework", "model", "gpus", "length", "batch", "bits", "experts")
 """Properties that are equal or different between two cases. ``length``: tokens where input and
@@ -58,7 +58,7 @@ def signature(model: LanguageModel) -> str:
     return hashlib.sha256(repr(parts).encode()).hexdigest()[:16]
 
 
-def ties(cases: Sequence[Case], frameworks: Sequence[str], codes: Codes) -> Integers:
+def ties(cases: Sequence[LlmCase], frameworks: Sequence[str], codes: Codes) -> Integers:
     """Return the codes of each case's ``TIES``, [cases, len(TIES)]."""
     rows = []
     for case, framework in zip(cases, frameworks, strict=True):
@@ -73,7 +73,7 @@ def ties(cases: Sequence[Case], frameworks: Sequence[str], codes: Codes) -> Inte
     return np.array(rows, dtype=np.int64).reshape(len(cases), len(TIES))
 
 
-def numbers(cases: Sequence[Case], *, with_queue: bool) -> Floats:
+def numbers(cases: Sequence[LlmCase], *, with_queue: bool) -> Floats:
     """Return the numeric features of each case, [cases, len(NUMBERS)], mostly logarithms scaled so
     that a difference of 1 is large.
 
@@ -101,7 +101,7 @@ def numbers(cases: Sequence[Case], *, with_queue: bool) -> Floats:
     return np.array(rows, dtype=np.float64).reshape(len(cases), len(NUMBERS))
 
 
-class Kernel(Document):
+class ResidualKernel(Document):
     """One kernel of the covariance: cases with the same ties and near numbers miss alike."""
 
     name: str
@@ -118,7 +118,7 @@ class Kernel(Document):
 class Residual:
     """The correction of one head (learnt quantity): a Gaussian process on its measured rows."""
 
-    kernels: tuple[Kernel, ...]
+    kernels: tuple[ResidualKernel, ...]
     mean: float
     ties: Integers
     numbers: Floats
@@ -144,7 +144,11 @@ _BLOCK = 64
 
 
 def covariance(
-    kernels: Sequence[Kernel], ties: Integers, numbers: Floats, others: Integers, other: Floats
+    kernels: Sequence[ResidualKernel],
+    ties: Integers,
+    numbers: Floats,
+    others: Integers,
+    other: Floats,
 ) -> Floats:
     """Return the covariance between two sets of cases, [cases, others]."""
     total = np.zeros((len(numbers), len(other)))

@@ -7,13 +7,13 @@ All of it counts what must happen, with nothing lost: measured times are 1.2 to 
 
 from __future__ import annotations
 
-from berth.predictor.families.language_model.physics import LINK, Case, weight_bytes
+from berth.predictor.families.language_model.physics import LINK, LlmCase, weight_bytes
 
 _BYTES_SENT = 2.0
 """Bytes that each layer sends per token and unit of hidden size: two all-reduces in 8 bits."""
 
 
-def least_seconds(case: Case) -> float:
+def least_seconds(case: LlmCase) -> float:
     """Return the least seconds in which all requests of a load are served."""
     load = case.load
     waves = max(load.batch / load.data_parallel / case.at_once, 1.0)
@@ -25,19 +25,19 @@ def least_seconds(case: Case) -> float:
     )
 
 
-def least_first_token(case: Case) -> float:
+def least_first_token(case: LlmCase) -> float:
     """Return the least seconds to the first token of one request."""
     prompt = case.load.computed_tokens
     return max(_products(case, prompt, 1.0), _sent(case, prompt))
 
 
-def least_token(case: Case) -> float:
+def least_token(case: LlmCase) -> float:
     """Return the least seconds of one further token, of all sequences that are resident."""
     at_once = case.at_once * case.load.data_parallel
     return max(_products(case, 0.0, at_once), _read(case), _sent(case, at_once))
 
 
-def _products(case: Case, prompts: float, answers: float) -> float:
+def _products(case: LlmCase, prompts: float, answers: float) -> float:
     """Return the seconds of the matrix products of so many tokens on all GPUs; a prompt needs the
     output matrix for its last token only."""
     m, load = case.model, case.load
@@ -46,7 +46,7 @@ def _products(case: Case, prompts: float, answers: float) -> float:
     return flops / (case.device.flops_per_s(load.compute_bits or load.weight_bits) * load.gpus)
 
 
-def _read(case: Case) -> float:
+def _read(case: LlmCase) -> float:
     """Return the seconds to read the weights and the cache of one step once."""
     m, load = case.model, case.load
     at_once = case.at_once
@@ -55,7 +55,7 @@ def _read(case: Case) -> float:
     return (weight_bytes(m, load, at_once) + cache) / (case.device.bytes_per_s * shards)
 
 
-def _sent(case: Case, tokens: float) -> float:
+def _sent(case: LlmCase, tokens: float) -> float:
     m, load = case.model, case.load
     n = load.tensor_parallel
     each = m.layers * m.hidden_size * _BYTES_SENT * (n - 1) / n

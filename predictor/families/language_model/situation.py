@@ -4,7 +4,7 @@ Measurements are summarised in *cells*: one model at one precision on one accele
 framework, with the range of loads measured. A case has a ``Situation`` (how much of model,
 precision, accelerator and framework was measured together), a stand-in (the accelerator whose
 measurements apply) and a distance of its load from the measured loads. Each of the three widens
-the interval by what cases left out showed (``bundle.Head.log_width``).
+the interval by what cases left out showed (``bundle.LlmHead.log_width``).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from pydantic import Field
 from berth.pilot.documents import Document
 from berth.predictor.families.language_model.config import LanguageModel
 from berth.predictor.families.language_model.framework import release
-from berth.predictor.families.language_model.physics import MEAN, Case, nearest
+from berth.predictor.families.language_model.physics import MEAN, LlmCase, nearest
 from berth.predictor.families.language_model.residual import signature
 
 TOLERANCE = 1.5
@@ -77,7 +77,7 @@ class Similarity:
         return not self.lengths and not self.sequences
 
 
-class Cell(Document):
+class MeasuredCase(Document):
     """Measurements of one model at one precision on one accelerator with one framework."""
 
     accelerator: str
@@ -101,7 +101,7 @@ def kind_of(model: LanguageModel) -> str:
     return "experts" if model.experts > 1 else "dense"
 
 
-def load_of(case: Case) -> tuple[float, ...]:
+def load_of(case: LlmCase) -> tuple[float, ...]:
     """Return the values of ``LOAD``; sequences that wait for others are not counted."""
     load = case.load
     at_once = case.at_once * load.data_parallel
@@ -111,9 +111,9 @@ def load_of(case: Case) -> tuple[float, ...]:
     )  # fmt: skip
 
 
-def cells_of(rows: Iterable[tuple[Case, str, str]]) -> tuple[Cell, ...]:
+def cells_of(rows: Iterable[tuple[LlmCase, str, str]]) -> tuple[MeasuredCase, ...]:
     """Return the cells of measured (case, framework, version) rows, in order of their names."""
-    by_key: dict[tuple[str, str, str, float], list[tuple[Case, str]]] = {}
+    by_key: dict[tuple[str, str, str, float], list[tuple[LlmCase, str]]] = {}
     for case, framework, version in rows:
         key = (
             case.device.sheet.name, framework, signature(case.model), float(case.load.weight_bits)
@@ -124,7 +124,7 @@ def cells_of(rows: Iterable[tuple[Case, str, str]]) -> tuple[Cell, ...]:
         loads = list(zip(*(load_of(case) for case, _ in measured), strict=True))
         first = measured[0][0].model
         cells.append(
-            Cell(
+            MeasuredCase(
                 accelerator=accelerator, framework=framework, model=model, bits=bits,
                 kind=kind_of(first), parameters=first.parameters,
                 low=tuple(float(f"{min(values):.4g}") for values in loads),
@@ -136,7 +136,7 @@ def cells_of(rows: Iterable[tuple[Case, str, str]]) -> tuple[Cell, ...]:
 
 
 def similarity_of(
-    case: Case, framework: str, cells: Sequence[Cell], version: str = ""
+    case: LlmCase, framework: str, cells: Sequence[MeasuredCase], version: str = ""
 ) -> Similarity:
     """Return how similar a case is to the measured cases; ``version``: of the framework, empty
     where any of the measured versions will do."""
@@ -176,7 +176,7 @@ def similarity_of(
     return Similarity(situation, stand_in, is_measured, *distances, other)
 
 
-def _server_for(case: Case, framework: str, cells: Sequence[Cell]) -> str:
+def _server_for(case: LlmCase, framework: str, cells: Sequence[MeasuredCase]) -> str:
     """Return the measured server that stands for ``framework``, on the accelerator itself if there
     is one; empty: the framework was measured, or is none of ``SERVERS``."""
     if framework.removesuffix(MEAN) not in SERVERS:
@@ -189,13 +189,13 @@ def _server_for(case: Case, framework: str, cells: Sequence[Cell]) -> str:
     return next((name for known in (there, names) for name in spellings if name in known), "")
 
 
-def _was(version: str, cell: Cell) -> bool:
+def _was(version: str, cell: MeasuredCase) -> bool:
     """Return whether a version is in the range of a cell's versions."""
     known = sorted(release(each) for each in cell.versions)
     return bool(known) and known[0] <= release(version) <= known[-1]
 
 
-def stands_for(case: Case, framework: str, cells: Sequence[Cell]) -> str:
+def stands_for(case: LlmCase, framework: str, cells: Sequence[MeasuredCase]) -> str:
     """Return the name of the accelerator whose measurements apply to a case; empty: none do.
 
     An accelerator that was measured with the framework stands for itself and its slices. Any other

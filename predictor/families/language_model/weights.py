@@ -136,7 +136,7 @@ def formats(raw: Mapping[str, Any], inner: Mapping[str, Any], source: Path | str
             key="quantization_config",
             hint="remove the key and give the bits: --quantise weights=int4",
         )
-    rules = reader(_Reading(quantised, source, method))
+    rules = reader(_Quantised(quantised, source, method))
     if plain < 16:
         plain = 16.0
     exceptions = [
@@ -167,7 +167,7 @@ Rules = Iterable[tuple[str, Format | None]]
 
 
 @dataclass(frozen=True, slots=True)
-class _Reading:
+class _Quantised:
     """A quantisation object that is being read, with what errors need."""
 
     values: Mapping[str, Any]
@@ -202,7 +202,7 @@ def _overhead(group: Any, bits: float = _SCALE_BITS) -> float:
     return bits / group if isinstance(group, int) and group > 0 else 0.0
 
 
-def _grouped(reading: _Reading) -> Rules:
+def _grouped(reading: _Quantised) -> Rules:
     """Weights alone, with a scale and zero point for each group: GPTQ, AWQ, AutoRound.
 
     Modules of other bits are in ``extra_config`` (AutoRound) or, by regular expression, with ``-:``
@@ -215,19 +215,19 @@ def _grouped(reading: _Reading) -> Rules:
         for name, values in own.items() if isinstance(own, dict) else ():
             bits = values.get("bits", usual) if isinstance(values, dict) else usual
             plain = name.startswith("-:") or bits == 16
-            inner = _Reading({**reading.values, "bits": bits}, reading.source, reading.method)
+            inner = _Quantised({**reading.values, "bits": bits}, reading.source, reading.method)
             pattern = name.removeprefix("-:").removeprefix("+:")
             rules.append((mark + pattern, None if plain else _group_format(inner)))
     return [*rules, ("Linear", _group_format(reading))]
 
 
-def _group_format(reading: _Reading) -> Format:
+def _group_format(reading: _Quantised) -> Format:
     bits = reading.bits("bits", "w_bit", "nbits", "weight_bits")
     group = reading.values.get("group_size", reading.values.get("q_group_size", 128))
     return Format(bits + _overhead(group, _SCALE_BITS + bits))
 
 
-def _bitsandbytes(reading: _Reading) -> Rules:
+def _bitsandbytes(reading: _Quantised) -> Rules:
     if reading.values.get("load_in_4bit"):
         double = reading.values.get("bnb_4bit_use_double_quant")
         return [("Linear", Format(4 + (0.127 if double else 0.5)))]
@@ -236,15 +236,15 @@ def _bitsandbytes(reading: _Reading) -> Rules:
     return []
 
 
-def _fp8(_: _Reading) -> Rules:
+def _fp8(_: _Quantised) -> Rules:
     return [("Linear", Format(8.0, 8.0))]
 
 
-def _mxfp4(_: _Reading) -> Rules:
+def _mxfp4(_: _Quantised) -> Rules:
     return [("re:.*experts.*", Format(4.25))]
 
 
-def _hqq(reading: _Reading) -> Rules:
+def _hqq(reading: _Quantised) -> Rules:
     inner = reading.values.get("quant_config")
     if isinstance(inner, dict) and not isinstance(inner.get("weight_quant_params"), dict):
         return [
@@ -254,14 +254,14 @@ def _hqq(reading: _Reading) -> Rules:
     return [("Linear", _hqq_format(reading, inner if isinstance(inner, dict) else reading.values))]
 
 
-def _hqq_format(reading: _Reading, values: Mapping[str, Any]) -> Format:
+def _hqq_format(reading: _Quantised, values: Mapping[str, Any]) -> Format:
     parameters = values.get("weight_quant_params", values)
-    inner = _Reading(parameters if isinstance(parameters, dict) else {}, reading.source, "hqq")
+    inner = _Quantised(parameters if isinstance(parameters, dict) else {}, reading.source, "hqq")
     bits = inner.bits("nbits", "bits")
     return Format(bits + _overhead(inner.values.get("group_size", 64), 2 * _SCALE_BITS))
 
 
-def _compressed_tensors(reading: _Reading) -> Rules:
+def _compressed_tensors(reading: _Quantised) -> Rules:
     groups = reading.values.get("config_groups")
     if not isinstance(groups, dict) or not groups:
         raise reading.refused("config_groups", "is missing")
@@ -271,7 +271,7 @@ def _compressed_tensors(reading: _Reading) -> Rules:
         if not isinstance(weights, dict):
             continue
         key = f"config_groups.{str(name)[:40]}.weights.num_bits"
-        bits = _Reading({key: weights.get("num_bits")}, reading.source, reading.method).bits(key)
+        bits = _Quantised({key: weights.get("num_bits")}, reading.source, reading.method).bits(key)
         inputs = group.get("input_activations")
         compute = None
         if isinstance(inputs, dict):
@@ -287,7 +287,7 @@ def _compressed_tensors(reading: _Reading) -> Rules:
     return sorted(rules, key=lambda rule: rule[0] == "Linear")
 
 
-def _modelopt(reading: _Reading) -> Rules:
+def _modelopt(reading: _Quantised) -> Rules:
     inner = reading.values.get("quantization")
     values = inner if isinstance(inner, dict) else reading.values
     algorithm = values.get("quant_algo")
@@ -307,11 +307,11 @@ def _modelopt(reading: _Reading) -> Rules:
     return [*excepted, ("Linear", _algorithm(reading, algorithm))]
 
 
-def _algorithm(reading: _Reading, name: Any) -> Format:
+def _algorithm(reading: _Quantised, name: Any) -> Format:
     return Format(*reading.known("modelopt", "quant_algo", str(name).upper()))
 
 
-def _quark(reading: _Reading) -> Rules:
+def _quark(reading: _Quantised) -> Rules:
     every = reading.values.get("global_quant_config")
     if not isinstance(every, dict):
         raise reading.refused("global_quant_config", "is missing")
@@ -324,7 +324,7 @@ def _quark(reading: _Reading) -> Rules:
     return [*rules, ("Linear", _quark_format(reading, every))]
 
 
-def _quark_format(reading: _Reading, values: Mapping[str, Any]) -> Format | None:
+def _quark_format(reading: _Quantised, values: Mapping[str, Any]) -> Format | None:
     weight, inputs = values.get("weight"), values.get("input_tensors")
     weight = weight[0] if isinstance(weight, list) and weight else weight
     inputs = inputs[0] if isinstance(inputs, list) and inputs else inputs
@@ -339,7 +339,7 @@ def _quark_format(reading: _Reading, values: Mapping[str, Any]) -> Format | None
     return Format(stored, compute)
 
 
-def _torchao(reading: _Reading) -> Rules:
+def _torchao(reading: _Quantised) -> Rules:
     kinds = reading.values.get("quant_type")
     if isinstance(kinds, dict) and "_type" not in kinds:
         kinds = kinds.get("default", kinds)
@@ -349,16 +349,16 @@ def _torchao(reading: _Reading) -> Rules:
     return [("Linear", Format(*reading.known("torchao", "quant_type", kind)))]
 
 
-def _quanto(reading: _Reading) -> Rules:
+def _quanto(reading: _Quantised) -> Rules:
     named = str(reading.values.get("weights")).lower()
     return [("Linear", Format(reading.known("tensors", "weights", named)))]
 
 
-def _fixed(form: Format) -> Callable[[_Reading], Rules]:
+def _fixed(form: Format) -> Callable[[_Quantised], Rules]:
     return lambda _: [("Linear", form)]
 
 
-_METHODS: Mapping[str, Callable[[_Reading], Rules]] = {
+_METHODS: Mapping[str, Callable[[_Quantised], Rules]] = {
     "gptq": _grouped, "gptqmodel": _grouped, "gptq_marlin": _grouped, "awq": _grouped,
     "awq_marlin": _grouped, "auto-round": _grouped, "auto_round": _grouped,
     "intel/auto-round": _grouped, "autoround": _grouped, "marlin": _grouped, "exl2": _grouped,

@@ -10,8 +10,8 @@ from pydantic import Field
 
 from berth.pilot.documents import Document
 from berth.pilot.profile import Name, RunsOn, Target
-from berth.predictor.core.forecast import Unit
-from berth.predictor.core.workload import Amount, Kind, Workload, digest_of
+from berth.predictor.core.forecast import WorkUnit
+from berth.predictor.core.workload import Amount, Workload, WorkloadKind, digest_of
 from berth.predictor.families.graph.workload import plain_name
 from berth.predictor.families.language_model.config import from_mapping, with_count
 from berth.predictor.families.language_model.load import CHUNK_TOKENS, USABLE_SHARE
@@ -50,7 +50,7 @@ class LanguageModelWorkload(Document):
     chunk_tokens: int = Field(default=CHUNK_TOKENS, ge=1, le=10_000_000)
     """Number of prompt tokens that the framework processes at the same time (vLLM:
     ``max_num_batched_tokens``)."""
-    amount: Amount = Amount(unit=Unit.REQUEST)
+    amount: Amount = Amount(unit=WorkUnit.REQUEST)
     runs_on: RunsOn = RunsOn(targets=(Target.CUDA,))
 
     @property
@@ -70,7 +70,7 @@ def describe(document: LanguageModelWorkload) -> Workload:
     )
 
 
-KIND = Kind("language-model", LanguageModelWorkload, describe)
+KIND = WorkloadKind("language-model", LanguageModelWorkload, describe)
 
 
 def language_model_workload(path: Path, **load: Any) -> LanguageModelWorkload:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from berth.pilot.profile import Profile
 from berth.predictor.core.family import FamilyEntry, load_from
-from berth.predictor.core.workload import WHOLE_JOB, Kind, Workload, digest_of
+from berth.predictor.core.workload import WHOLE_JOB, Workload, WorkloadKind, digest_of
 
 _HERE = "berth.predictor.families.program"
 FAMILY = FamilyEntry(
@@ -25,4 +25,4 @@ def _describe(profile: Profile) -> Workload:
     )
 
 
-KIND = Kind("program", Profile, _describe)
+KIND = WorkloadKind("program", Profile, _describe)

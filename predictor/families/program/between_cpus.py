@@ -23,9 +23,9 @@ import numpy as np
 from berth.pilot.platform import CoreScore, Platform
 from berth.predictor.core.arrays import Floats
 from berth.predictor.families.program.amdahl import ThreadScaling
-from berth.predictor.families.program.roofline import Times, times
+from berth.predictor.families.program.roofline import RooflineTimes, times
 from berth.predictor.families.program.work import Work
-from berth.predictor.hardware.ceilings import INSTRUCTIONS_AT_SCORE_1, Ceilings, Point
+from berth.predictor.hardware.ceilings import INSTRUCTIONS_AT_SCORE_1, Allocation, Ceilings
 from berth.predictor.hardware.core_speed import (
     BENCHMARK_DEVIATION,
     benchmarked_log_ratio,
@@ -109,7 +109,7 @@ def core_ratio(
 
 def _by_rates(platform: Platform) -> CoreScore:
     """Return the speed of a core that nothing but the rates of its platform tells."""
-    rate = float(Ceilings.of([Point(platform, 1)]).instructions[0]) / INSTRUCTIONS_AT_SCORE_1
+    rate = float(Ceilings.of([Allocation(platform, 1)]).instructions[0]) / INSTRUCTIONS_AT_SCORE_1
     return CoreScore(integer=rate, floating_point=rate, source="rates", deviation=UNKNOWN_DEVIATION)
 
 
@@ -123,7 +123,7 @@ class Shares:
     """Seconds of arithmetic, of first-level cache accesses and of mispredicted branches."""
 
     @classmethod
-    def of(cls, roofs: Times) -> Shares:
+    def of(cls, roofs: RooflineTimes) -> Shares:
         """Return the parts of a program with these roofline times."""
         core = np.maximum(np.maximum(roofs.flops, roofs.instructions), roofs.l1) + roofs.branches
         return cls(np.maximum(np.maximum(roofs.l2, roofs.l3), roofs.dram), core)

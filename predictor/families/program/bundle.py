@@ -116,7 +116,7 @@ class Labelled(Document):
     data."""
 
 
-class Training(Document):
+class ProgramTraining(Document):
     """The data, settings and libraries that the bundle was trained with."""
 
     profiles_sha256: str
@@ -141,11 +141,11 @@ class Manifest(BundleManifest):
     """Mean over the training kernels of log(measured reference time / roofline time)."""
     priors: dict[str, Calibration]
     """Calibrations for platforms without measured times; the keys are ``cpu`` and ``gpu``."""
-    training: Training
+    training: ProgramTraining
 
 
 @dataclass(frozen=True, slots=True)
-class Bundle:
+class ProgramBundle:
     """A verified program bundle with its ONNX models loaded."""
 
     folder: Path
@@ -200,7 +200,7 @@ def files_of(labelled: Iterable[Labelled]) -> set[str]:
     return {RANGE, *named}
 
 
-def load(folder: Path = DEFAULT_BUNDLE) -> Bundle:
+def load(folder: Path = DEFAULT_BUNDLE) -> ProgramBundle:
     """Return the program bundle in ``folder`` with its models, after verifying every file.
 
     Raises DocumentError for a missing or invalid file.
@@ -209,7 +209,7 @@ def load(folder: Path = DEFAULT_BUNDLE) -> Bundle:
     models = {e.platform: open_model(folder / e.model) for e in manifest.labelled if e.model}
     dead_zones = {entry.platform: entry.dead_zone for entry in manifest.labelled}
     own = {e.platform: read_range(folder / e.range_file) for e in manifest.labelled if e.range_file}
-    return Bundle(folder, manifest, models, dead_zones, read_range(folder / RANGE), own)
+    return ProgramBundle(folder, manifest, models, dead_zones, read_range(folder / RANGE), own)
 
 
 def conflicting_labels(labelled: Iterable[Labelled]) -> list[str]:

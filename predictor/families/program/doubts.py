@@ -5,7 +5,7 @@ from __future__ import annotations
 from berth.pilot.platform import Platform
 from berth.pilot.profile import Profile
 from berth.predictor.families.program.amdahl import busy_cores, run_s
-from berth.predictor.hardware.ceilings import Point
+from berth.predictor.hardware.ceilings import Allocation
 from berth.predictor.hardware.processor import may_be_same_processor
 
 LEAST_BUSY = 0.5
@@ -58,7 +58,7 @@ def _incomplete(profile: Profile) -> str | None:
     return "the pilot run did not complete" if failed else None
 
 
-def crowded(profile: Profile, point: Point) -> str | None:
+def crowded(profile: Profile, point: Allocation) -> str | None:
     """Return a sentence if several MPI ranks would have to share a core; None: each rank has a
     core.
 

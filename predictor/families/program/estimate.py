@@ -26,11 +26,11 @@ from berth.predictor.core.arrays import Floats
 from berth.predictor.core.intervals import NORMAL_90, difficulty
 from berth.predictor.core.prediction import Basis
 from berth.predictor.families.program.between_cpus import Shares
-from berth.predictor.families.program.bundle import Bundle, Calibration, Labelled, OwnTime
+from berth.predictor.families.program.bundle import Calibration, Labelled, OwnTime, ProgramBundle
 from berth.predictor.families.program.features import feature_row
-from berth.predictor.families.program.moved import Moved, moved_between_cpus
-from berth.predictor.families.program.reading import Layout, Reading
-from berth.predictor.hardware.ceilings import Point
+from berth.predictor.families.program.moved import MovedTime, moved_between_cpus
+from berth.predictor.families.program.reading import ProgramReading, RateTable
+from berth.predictor.hardware.ceilings import Allocation
 
 NEW_PLATFORM_WIDENING = 1.5
 """Factor on the log interval for a CPU without measured times, because its bias is unknown."""
@@ -67,7 +67,7 @@ ten launches of each of two programs by ``mpirun`` on two cores was 0.14 and 0.2
 
 
 @dataclass(frozen=True, slots=True)
-class Estimate:
+class LogEstimate:
     """The predicted log time on a platform and core count, with the half width of its 90 %
     interval.
 
@@ -82,13 +82,17 @@ class Estimate:
     own_log_width: float | None = None
 
 
-def estimate(reading: Reading, layout: Layout, bundle: Bundle) -> list[Estimate]:
+def estimate(
+    reading: ProgramReading, layout: RateTable, bundle: ProgramBundle
+) -> list[LogEstimate]:
     """Return the program's log time, interval width and basis on each requested platform and core
     count."""
     return estimates_of([reading], layout, bundle)[0]
 
 
-def log_times(readings: Sequence[Reading], layout: Layout, bundle: Bundle) -> Floats:
+def log_times(
+    readings: Sequence[ProgramReading], layout: RateTable, bundle: ProgramBundle
+) -> Floats:
     """Return predicted logs of seconds (readings x points) of several variants of one profile.
 
     All readings must have the same profile and thread scaling.
@@ -99,8 +103,8 @@ def log_times(readings: Sequence[Reading], layout: Layout, bundle: Bundle) -> Fl
 
 
 def estimates_of(
-    readings: Sequence[Reading], layout: Layout, bundle: Bundle
-) -> list[list[Estimate]]:
+    readings: Sequence[ProgramReading], layout: RateTable, bundle: ProgramBundle
+) -> list[list[LogEstimate]]:
     """Return what ``estimate`` does for each reading; each ONNX model runs once for all of them."""
     residuals = _residuals(readings, layout, bundle)
     return [
@@ -115,7 +119,11 @@ class _Program:
     """A reading, with what its estimates at all points share."""
 
     def __init__(
-        self, reading: Reading, layout: Layout, bundle: Bundle, residuals: Mapping[str, float]
+        self,
+        reading: ProgramReading,
+        layout: RateTable,
+        bundle: ProgramBundle,
+        residuals: Mapping[str, float],
     ) -> None:
         """``residuals``: the learnt log correction by labelled platform."""
         self._reading, self._layout, self._bundle = reading, layout, bundle
@@ -128,14 +136,14 @@ class _Program:
         self._doubling = SCALED_WIDENING if reading.scaling.measured else GUESSED_SCALING_WIDENING
         self._unusual = bundle.range_check.widening(reading.work_features)
 
-    def estimates(self) -> list[Estimate]:
+    def estimates(self) -> list[LogEstimate]:
         points = self._layout.table.points[: self._layout.count]
         return [
             _with_noise(self._at(index, point), self._reading.profile)
             for index, point in enumerate(points)
         ]
 
-    def _at(self, index: int, point: Point) -> Estimate:
+    def _at(self, index: int, point: Allocation) -> LogEstimate:
         layout = self._layout
         if point.platform.name in layout.at_home:
             return self._at_home(index, point)
@@ -150,7 +158,7 @@ class _Program:
             return self._by_own_time(moved, Basis.PRIOR)
         return self._by_roofline(index, point)
 
-    def _at_home(self, index: int, point: Point) -> Estimate:
+    def _at_home(self, index: int, point: Allocation) -> LogEstimate:
         """Return the estimate on the platform that the profile was measured on.
 
         At a measured core count this is the measured time; at other counts it is scaled by the
@@ -162,32 +170,32 @@ class _Program:
         spread = 0.0 if runtime is None or noisy else runtime.spread_s / runtime.median_s
         width = max(LEAST_LOG_WIDTH, 2 * spread)
         if point.units in measured:
-            return Estimate(measured[point.units], width, Basis.MEASURED)
+            return LogEstimate(measured[point.units], width, Basis.MEASURED)
         nearest = min(measured, key=lambda cores: abs(math.log(cores / point.units)))
         apart = abs(math.log2(point.units / nearest))
         roof, own_roof = reading.log_roofs[index], reading.log_roofs[reading.run.index]
         log_time = math.log(reading.run.runtime_s) + float(roof) - float(own_roof)
-        return Estimate(log_time, width + self._doubling * apart, Basis.SCALED)
+        return LogEstimate(log_time, width + self._doubling * apart, Basis.SCALED)
 
     def _moved_and_corrected(
-        self, index: int, point: Point, entry: Labelled, own_time: OwnTime
-    ) -> Estimate:
+        self, index: int, point: Allocation, entry: Labelled, own_time: OwnTime
+    ) -> LogEstimate:
         """Return the estimate on a CPU whose labels correct the time moved from another CPU."""
         weight, more_cores = own_time.share_weight, point.units / entry.cores
         moved = moved_between_cpus(self._reading, self._shares, self._layout, index, weight)
         corrected = moved.corrected(own_time, self._reading, more_cores)
         return self._by_own_time(corrected, _basis(entry, abs(math.log2(more_cores))))
 
-    def _by_own_time(self, moved: Moved, basis: Basis) -> Estimate:
+    def _by_own_time(self, moved: MovedTime, basis: Basis) -> LogEstimate:
         half_width = math.hypot(NORMAL_90 * moved.deviation, self._counting)
-        return Estimate(
+        return LogEstimate(
             moved.log_time,
             max(LEAST_LOG_WIDTH, half_width),
             basis,
             NORMAL_90 * moved.own_deviation,
         )
 
-    def _labelled_there(self, index: int, point: Point, entry: Labelled) -> Estimate:
+    def _labelled_there(self, index: int, point: Allocation, entry: Labelled) -> LogEstimate:
         """Return the estimate by the calibrated roofline with the correction learnt from labels."""
         manifest, name = self._bundle.manifest, entry.platform
         apart = abs(math.log2(point.units / (entry.cores or entry.gpus)))
@@ -196,7 +204,7 @@ class _Program:
         if own_range is not None:
             unusual = own_range.widening(self._reading.work_features)
         widening = self._widening(unusual, entry.reference or manifest.reference)
-        return Estimate(
+        return LogEstimate(
             _calibrated(entry.prior, self._reading, index, self._residuals[name]),
             entry.score_quantile
             * self._difficulties[name]
@@ -205,7 +213,7 @@ class _Program:
             _basis(entry, apart),
         )
 
-    def _by_roofline(self, index: int, point: Point) -> Estimate:
+    def _by_roofline(self, index: int, point: Allocation) -> LogEstimate:
         """Return the estimate on hardware without labels, by the calibrated roofline alone."""
         manifest, kind = self._bundle.manifest, "gpu" if point.gpus else "cpu"
         prior = manifest.priors[kind]
@@ -215,7 +223,7 @@ class _Program:
         spread *= 1 + self._doubling * apart
         spread *= NEW_GPU_WIDTH if point.gpus else NEW_PLATFORM_WIDENING
         log_time = _calibrated(prior, self._reading, index, 0.0)
-        return Estimate(log_time, math.hypot(spread, self._counting), Basis.PRIOR)
+        return LogEstimate(log_time, math.hypot(spread, self._counting), Basis.PRIOR)
 
     def _widening(self, unusual: float, reference: str) -> float:
         """Return the factor on the log interval: ``unusual`` for how far the program is from the
@@ -227,7 +235,7 @@ class _Program:
         return unusual * partial * elsewhere
 
 
-def _with_noise(estimated: Estimate, profile: Profile) -> Estimate:
+def _with_noise(estimated: LogEstimate, profile: Profile) -> LogEstimate:
     """Return an estimate whose interval has the noise of the pilot's time: on a busy machine, and
     of parallel launches, whose ranks wait for the slowest, on a quiet one as well.
 
@@ -286,7 +294,9 @@ def _basis(entry: Labelled, apart: float) -> Basis:
     return Basis.CALIBRATED if apart == 0 else Basis.SCALED
 
 
-def _residuals(readings: Sequence[Reading], layout: Layout, bundle: Bundle) -> dict[str, Floats]:
+def _residuals(
+    readings: Sequence[ProgramReading], layout: RateTable, bundle: ProgramBundle
+) -> dict[str, Floats]:
     """Return the log corrections [readings] that the models predict, by labelled platform; empty if
     the reference is unknown."""
     if layout.assumed:
@@ -301,7 +311,10 @@ def _residuals(readings: Sequence[Reading], layout: Layout, bundle: Bundle) -> d
 
 
 def _difficulties(
-    reading: Reading, layout: Layout, bundle: Bundle, residuals: Mapping[str, float]
+    reading: ProgramReading,
+    layout: RateTable,
+    bundle: ProgramBundle,
+    residuals: Mapping[str, float],
 ) -> dict[str, float]:
     """Return the difficulty (factor on the log interval) by platform, and for ``cpu`` and ``gpu``.
 
@@ -318,7 +331,7 @@ def _difficulties(
     return difficulties
 
 
-def _calibrated(prior: Calibration, reading: Reading, index: int, residual: float) -> float:
+def _calibrated(prior: Calibration, reading: ProgramReading, index: int, residual: float) -> float:
     """Return the predicted log of seconds on a platform: roofline time with calibration and
     correction.
 

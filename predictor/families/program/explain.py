@@ -23,14 +23,14 @@ from berth.pilot.profile import Profile
 from berth.predictor.core.arrays import Floats
 from berth.predictor.core.prediction import Bound
 from berth.predictor.families.program.attribution import Attribution, attribute
-from berth.predictor.families.program.bundle import Bundle
+from berth.predictor.families.program.bundle import ProgramBundle
 from berth.predictor.families.program.estimate import log_times
 from berth.predictor.families.program.features import WORK_FEATURES, Reference
 from berth.predictor.families.program.predictor import Predictor
-from berth.predictor.families.program.reading import Layout, Reading
+from berth.predictor.families.program.reading import ProgramReading, RateTable
 from berth.predictor.families.program.roofline import times
 from berth.predictor.families.program.work import COUNTS, WORD_BYTES, Levels, Work
-from berth.predictor.hardware.ceilings import Point
+from berth.predictor.hardware.ceilings import Allocation
 
 SHOWN = 3
 """Largest number of effects that a sentence names."""
@@ -54,7 +54,7 @@ LIMITS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Effect:
+class CounterEffect:
     """The effect of one group of counters on a predicted speedup."""
 
     name: str
@@ -74,7 +74,7 @@ class Effect:
 
 
 @dataclass(frozen=True, slots=True)
-class Explanation:
+class SpeedupExplanation:
     """Explanation of a speedup on one platform: the typical speedup times the factors of all
     effects."""
 
@@ -89,7 +89,7 @@ class Explanation:
     """Printed name of the component that takes most of the time on the platform."""
     limit_share: float
     """Share of the largest component in the roofline time, 0 to 1."""
-    effects: tuple[Effect, ...]
+    effects: tuple[CounterEffect, ...]
     """All effects, those with the largest change of the speedup (up or down) first."""
     at_home: bool
     """Whether the profile was measured on this platform, so that its own run gives the time."""
@@ -97,7 +97,7 @@ class Explanation:
     """Share of each component in the roofline time; overlapping components sum to more than 1."""
 
     @property
-    def largest(self) -> tuple[Effect, ...]:
+    def largest(self) -> tuple[CounterEffect, ...]:
         """Return the effects that a sentence names: at least 1 %, at most three, largest first."""
         return tuple(e for e in self.effects if abs(math.log(e.factor)) >= LEAST_EFFECT)[:SHOWN]
 
@@ -117,10 +117,10 @@ class Explanation:
 def explain(
     predictor: Predictor,
     profile: Profile,
-    points: Sequence[Point],
+    points: Sequence[Allocation],
     *,
     reference: Platform | None = None,
-) -> list[Explanation]:
+) -> list[SpeedupExplanation]:
     """Return the explanation of a profile's speedup at each point (platform and core count), in
     order.
 
@@ -139,14 +139,19 @@ def explain(
     ]
 
 
-def largest_first(effects: Iterable[Effect]) -> tuple[Effect, ...]:
+def largest_first(effects: Iterable[CounterEffect]) -> tuple[CounterEffect, ...]:
     """Return the effects sorted by how much they change the speedup, up or down."""
     return tuple(sorted(effects, key=lambda e: -abs(math.log(e.factor))))
 
 
 def _explanation(
-    point: Point, reading: Reading, index: int, attribution: Attribution, *, at_home: bool
-) -> Explanation:
+    point: Allocation,
+    reading: ProgramReading,
+    index: int,
+    attribution: Attribution,
+    *,
+    at_home: bool,
+) -> SpeedupExplanation:
     roofs = reading.roofs
     total = float(roofs.total[index])
     shares = {name: float(getattr(roofs, name)[index]) / total for name in LIMITS}
@@ -154,10 +159,10 @@ def _explanation(
     # A GPU has no L3 cache: traffic beyond its L2 cache goes to its memory.
     bound, words = LIMITS["dram" if limit == "l3" and point.platform.is_gpu else limit]
     effects = [
-        Effect(name, counters, math.exp(float(effect)))
+        CounterEffect(name, counters, math.exp(float(effect)))
         for (name, counters, _), effect in zip(GROUPS, attribution.effects[:, index], strict=True)
     ]
-    return Explanation(
+    return SpeedupExplanation(
         platform=point.platform.name,
         speedup=math.exp(float(attribution.value[index])),
         typical_speedup=math.exp(float(attribution.base[index])),
@@ -216,7 +221,7 @@ class Game:
     Shapley values are computed of this function. Counts in a row are per instruction.
     """
 
-    def __init__(self, reading: Reading, layout: Layout, bundle: Bundle) -> None:
+    def __init__(self, reading: ProgramReading, layout: RateTable, bundle: ProgramBundle) -> None:
         self._reading, self._layout, self._bundle = reading, layout, bundle
         self.row = _row(reading.work, reading.log_efficiency)
         typical = _typical(bundle, reading.work)
@@ -235,7 +240,7 @@ class Game:
         shift = np.where(is_home, own - math.log(self._reading.run.runtime_s), 0.0)
         return np.asarray(own - log_times(readings, self._layout, self._bundle) - shift)
 
-    def _moved(self, row: Floats) -> Reading:
+    def _moved(self, row: Floats) -> ProgramReading:
         """Return the profile's reading with the program's inputs replaced by those of ``row``."""
         reading, layout = self._reading, self._layout
         work = _work(row, reading.work)
@@ -274,7 +279,7 @@ def _row(work: Work, log_efficiency: float) -> Floats:
     return np.array([values[column] for column in COLUMNS])
 
 
-def _typical(bundle: Bundle, work: Work) -> Floats:
+def _typical(bundle: ProgramBundle, work: Work) -> Floats:
     """Return the median of each program input over the training kernels, as a row.
 
     Training rows hold reads and writes that miss together; they are split as in ``work``.

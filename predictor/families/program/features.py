@@ -15,7 +15,7 @@ import numpy as np
 
 from berth.predictor.core.arrays import Floats
 from berth.predictor.families.program.amdahl import ThreadScaling
-from berth.predictor.families.program.roofline import Times
+from berth.predictor.families.program.roofline import RooflineTimes
 from berth.predictor.families.program.work import LINE_BYTES, Work
 
 WORK_FEATURES = (
@@ -82,7 +82,9 @@ def work_features(work: Work, scaling: ThreadScaling) -> list[float]:
     ]
 
 
-def platform_features(work: Work, reference: Reference, times: Times, target: int) -> list[float]:
+def platform_features(
+    work: Work, reference: Reference, times: RooflineTimes, target: int
+) -> list[float]:
     """Return the features from roofline times on the reference and on row ``target`` of the table.
 
     The order is that of ``PLATFORM_FEATURES``.
@@ -106,7 +108,7 @@ def platform_features(work: Work, reference: Reference, times: Times, target: in
 
 
 def feature_row(
-    work: Work, scaling: ThreadScaling, reference: Reference, times: Times, target: int
+    work: Work, scaling: ThreadScaling, reference: Reference, times: RooflineTimes, target: int
 ) -> Floats:
     """Return all inputs of the correction model for the platform in row ``target`` of the table.
 

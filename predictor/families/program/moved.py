@@ -21,7 +21,7 @@ from berth.predictor.families.program.between_cpus import (
     core_ratio,
 )
 from berth.predictor.families.program.bundle import OwnTime
-from berth.predictor.families.program.reading import Layout, Reading
+from berth.predictor.families.program.reading import ProgramReading, RateTable
 
 MEASURED_SCALING_DEVIATION = 0.05
 """Standard error of the log time on a CPU without labels, for each doubling of cores."""
@@ -36,7 +36,7 @@ _TINY_S = 1e-15
 
 
 @dataclass(frozen=True, slots=True)
-class Moved:
+class MovedTime:
     """The log of seconds on a CPU without labels, with its standard errors."""
 
     log_time: float
@@ -44,31 +44,33 @@ class Moved:
     own_deviation: float
     """Standard error that the program's times on other CPUs do not share."""
 
-    def corrected(self, own_time: OwnTime, reading: Reading, times_as_many_cores: float) -> Moved:
+    def corrected(
+        self, own_time: OwnTime, reading: ProgramReading, times_as_many_cores: float
+    ) -> MovedTime:
         """Return the time corrected by labels on this CPU, measured with another number of
         cores."""
         scaling = scaling_deviation(reading, abs(math.log2(times_as_many_cores)))
         own = own_time.deviation * OWN_PROGRAM_DEVIATION / PROGRAM_DEVIATION
-        return Moved(
+        return MovedTime(
             self.log_time + own_time.log_factor,
             math.hypot(own_time.deviation, own_time.standard_error, scaling),
             math.hypot(own, own_time.standard_error, OWN_SCALING * scaling),
         )
 
 
-def scaling_deviation(reading: Reading, doublings: float) -> float:
+def scaling_deviation(reading: ProgramReading, doublings: float) -> float:
     """Return the standard error of the log time by scaling to other numbers of cores."""
     step = MEASURED_SCALING_DEVIATION if reading.scaling.measured else GUESSED_SCALING_DEVIATION
     return min(MOST_SCALING_DEVIATION, step * doublings)
 
 
 def moved_between_cpus(
-    reading: Reading,
+    reading: ProgramReading,
     shares: Shares,
-    layout: Layout,
+    layout: RateTable,
     index: int,
     share_weight: float = SHARE_WEIGHT,
-) -> Moved:
+) -> MovedTime:
     """Return the log of seconds on a CPU without labels.
 
     The measured time is scaled by the roofline to one core of the reference, moved to one core of
@@ -96,7 +98,7 @@ def moved_between_cpus(
     doublings = abs(math.log2(target.units)) + abs(math.log2(home.units))
     scaling = scaling_deviation(reading, doublings)
     unknown = UNKNOWN_DEVIATION if layout.assumed else 0.0
-    return Moved(
+    return MovedTime(
         log_time,
         math.hypot(PROGRAM_DEVIATION, ratio.deviation, unknown, scaling),
         math.hypot(OWN_PROGRAM_DEVIATION, ratio.own_deviation, OWN_SCALING * scaling),
@@ -104,7 +106,7 @@ def moved_between_cpus(
 
 
 def _on_all_cores(
-    reading: Reading, units: int, own_s: float, one_core_s: float, rows: tuple[int, int, int]
+    reading: ProgramReading, units: int, own_s: float, one_core_s: float, rows: tuple[int, int, int]
 ) -> float:
     """Return the seconds on ``units`` cores of a platform, on one of which it is ``one_core_s``.
 

@@ -19,7 +19,7 @@ SAME_SIZE = 0.02
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class NodeRun:
     """Run time and memory of a program on one number of nodes."""
 
     nodes: int
@@ -30,16 +30,16 @@ class Run:
     """Peak memory of all nodes together in bytes; None: unknown."""
 
 
-def runs_of(profile: Profile) -> list[Run]:
+def runs_of(profile: Profile) -> list[NodeRun]:
     """Return the profile's main run and its runs on other numbers of nodes, fewest nodes first."""
     assert profile.runtime is not None  # noqa: S101 - without a runtime nothing is predicted
     own = profile.runs_on.nodes or 1
     every = [
-        Run(own, profile.runtime.median_s, _deviation(profile.runtime.median_s,
+        NodeRun(own, profile.runtime.median_s, _deviation(profile.runtime.median_s,
             profile.runtime.spread_s), profile.peak_memory_bytes)
     ]  # fmt: skip
     every += [
-        Run(p.nodes, p.runtime_s, _deviation(p.runtime_s, p.spread_s), p.peak_memory_bytes)
+        NodeRun(p.nodes, p.runtime_s, _deviation(p.runtime_s, p.spread_s), p.peak_memory_bytes)
         for p in profile.node_scaling or ()
         if p.nodes != own
     ]

@@ -32,7 +32,7 @@ from berth.predictor.core.arrays import Floats
 from berth.predictor.core.intervals import NORMAL_90
 from berth.predictor.core.nodes import REACH, NodeRatio, NodeScaling
 from berth.predictor.core.prediction import Interval
-from berth.predictor.families.program.node_runs import Run, grows, runs_of
+from berth.predictor.families.program.node_runs import NodeRun, grows, runs_of
 
 WIDENING = 0.1
 """Widening of the log interval per doubling of nodes away from the nearest measured number."""
@@ -70,7 +70,7 @@ def scaling_of(
 
 
 @dataclass(frozen=True, slots=True)
-class _Network:
+class _CommunicationRatio:
     """Communication time on the target platform over that on the profile's own platform.
 
     Each part (latency, bytes) has a lowest, a most likely and a highest ratio.
@@ -93,14 +93,14 @@ _SAME = (1.0, 1.0, 1.0)
 _UNKNOWN = (1.0 / UNKNOWN_NETWORK, 1.0, UNKNOWN_NETWORK)
 
 
-def _networks(home: Platform | None, target: Platform) -> _Network:
+def _networks(home: Platform | None, target: Platform) -> _CommunicationRatio:
     """Return the ratios of communication time on platform ``target`` to that on platform
     ``home``."""
     if home is not None and home.name == target.name:
-        return _Network(_SAME, _SAME)
+        return _CommunicationRatio(_SAME, _SAME)
     ours = home.interconnect if home is not None else None
     theirs = target.interconnect
-    return _Network(
+    return _CommunicationRatio(
         _factor(_latency(theirs), _latency(ours)), _factor(_bandwidth(ours), _bandwidth(theirs))
     )
 
@@ -124,7 +124,10 @@ def _factor(more: float | None, less: float | None) -> tuple[float, float, float
 
 
 def _table(
-    runs: Sequence[Run], possible: Sequence[Terms], speedup: float, network: _Network
+    runs: Sequence[NodeRun],
+    possible: Sequence[NodeTerms],
+    speedup: float,
+    network: _CommunicationRatio,
 ) -> tuple[NodeRatio, ...]:
     """Return time and memory relative to the smallest run, for each number of nodes near the
     measured.
@@ -145,12 +148,16 @@ def _table(
 
 
 def _time(
-    runs: Sequence[Run], possible: Sequence[Terms], nodes: int, speedup: float, network: _Network
+    runs: Sequence[NodeRun],
+    possible: Sequence[NodeTerms],
+    nodes: int,
+    speedup: float,
+    network: _CommunicationRatio,
 ) -> Interval:
     """Return the run time on ``nodes`` nodes, divided by that of the run with the fewest nodes."""
     base, own_run = runs[0], next((run for run in runs if run.nodes == nodes), None)
 
-    def ratio(terms: Terms, latency: float, moved: float) -> float:
+    def ratio(terms: NodeTerms, latency: float, moved: float) -> float:
         def seconds(n: int) -> float:
             # Times are multiplied by the speedup, so that computation needs no factor.
             network_s = latency * terms.latency(n) + moved * terms.moved(n)
@@ -182,7 +189,7 @@ def _time(
     )
 
 
-def _memory(runs: Sequence[Run], nodes: int) -> Interval:
+def _memory(runs: Sequence[NodeRun], nodes: int) -> Interval:
     """Return the memory of all nodes together, divided by that of the run with the fewest nodes."""
     base = runs[0]
     known = [(run.nodes, run.peak_memory_bytes) for run in runs if run.peak_memory_bytes]
@@ -211,7 +218,7 @@ _TERMS = ("serial", "parallel", "latency", "rounds", "reduced", "surface")
 
 
 @dataclass(frozen=True, slots=True)
-class Terms:
+class NodeTerms:
     """Terms of a formula for the run time over nodes (serial, parallel, latency, ...), fitted to
     runs."""
 
@@ -241,7 +248,7 @@ class Terms:
         return sum(self.seconds.get(name, 0.0) * _shape(name, nodes) for name in names)
 
 
-def fitted(runs: Sequence[Run], *, weak: bool) -> list[Terms]:
+def fitted(runs: Sequence[NodeRun], *, weak: bool) -> list[NodeTerms]:
     """Return all sets of time terms (serial, parallel, latency, ...) that fit the runs within
     noise.
 
@@ -279,7 +286,7 @@ def _shape(name: str, nodes: float) -> float:
             return nodes ** (-2.0 / 3.0) if nodes > 1 else 0.0
 
 
-def _fit(runs: Sequence[Run], names: tuple[str, ...]) -> Terms | None:
+def _fit(runs: Sequence[NodeRun], names: tuple[str, ...]) -> NodeTerms | None:
     """Return the fitted seconds of the time terms ``names``; None: the runs do not allow all of
     them.
 
@@ -295,4 +302,4 @@ def _fit(runs: Sequence[Run], names: tuple[str, ...]) -> Terms | None:
     if (predicted <= 0).any():
         return None
     apart = np.abs(np.log(predicted / times)) / np.array([run.deviation for run in runs])
-    return Terms(dict(zip(names, map(float, solved), strict=True)), float(apart.max()))
+    return NodeTerms(dict(zip(names, map(float, solved), strict=True)), float(apart.max()))

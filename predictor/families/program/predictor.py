@@ -16,26 +16,26 @@ from pathlib import Path
 from berth.pilot.errors import UsageError
 from berth.pilot.platform import Platform
 from berth.pilot.profile import Profile
-from berth.predictor.core.family import Answer
+from berth.predictor.core.family import FamilyForecast
 from berth.predictor.core.intervals import around
 from berth.predictor.core.prediction import Basis, Bound, Prediction, PredictionCurve
 from berth.predictor.core.program_memory import memory_on, ran_on_gpu
 from berth.predictor.core.sizes import SizeGrowth
 from berth.predictor.families.program import bundle as bundles
 from berth.predictor.families.program.between_cpus import Shares, TypicalShares
-from berth.predictor.families.program.bundle import Bundle
+from berth.predictor.families.program.bundle import ProgramBundle
 from berth.predictor.families.program.doubts import crowded, doubt_anywhere
-from berth.predictor.families.program.estimate import Estimate, estimate
+from berth.predictor.families.program.estimate import LogEstimate, estimate
 from berth.predictor.families.program.moved import moved_between_cpus
 from berth.predictor.families.program.problem_size import own_size, size_growth
-from berth.predictor.families.program.reading import Layout, Reading, read
+from berth.predictor.families.program.reading import ProgramReading, RateTable, read
 from berth.predictor.families.program.time_only import (
     combined,
     is_time_only,
     mispredicts_per_instruction,
     stand_ins,
 )
-from berth.predictor.hardware.ceilings import Ceilings, Point, core_grid
+from berth.predictor.hardware.ceilings import Allocation, Ceilings, core_grid
 from berth.predictor.hardware.same_hardware import same_as, same_hardware
 
 WIDEST_USEFUL_FACTOR = 20.0
@@ -47,7 +47,7 @@ class Predictor:
     """Predictor of programs with one bundle. Immutable after loading; safe to share between
     threads."""
 
-    def __init__(self, bundle: Bundle) -> None:
+    def __init__(self, bundle: ProgramBundle) -> None:
         self._bundle = bundle
 
     @classmethod
@@ -64,7 +64,7 @@ class Predictor:
         return self._bundle.id
 
     @property
-    def bundle(self) -> Bundle:
+    def bundle(self) -> ProgramBundle:
         """Return the loaded program bundle."""
         return self._bundle
 
@@ -84,29 +84,29 @@ class Predictor:
         abstains. Raises UsageError for a profile without run time or counters.
         """
         units = gpus if platform.is_gpu else cores or usable_cores(profile, platform)
-        return self.predict_points(profile, [Point(platform, units)], reference=reference)[0]
+        return self.predict_points(profile, [Allocation(platform, units)], reference=reference)[0]
 
     def predict_all(
         self, profile: Profile, platforms: Iterable[Platform], reference: Platform | None = None
     ) -> list[Prediction]:
         """Return one prediction per platform, each with as many cores as the program can use."""
-        points = [Point(p, 1 if p.is_gpu else usable_cores(profile, p)) for p in platforms]
+        points = [Allocation(p, 1 if p.is_gpu else usable_cores(profile, p)) for p in platforms]
         return self.predict_points(profile, points, reference=reference)
 
     def answer(
         self, profile: Profile, platforms: Mapping[str, Platform], reference: Platform | None
-    ) -> Answer:
+    ) -> FamilyForecast:
         """Return predictions of a program by platform, over core counts.
 
         ``reference`` is the platform that the profile was measured on. None: predictions are not
         scaled to the measured time and abstain.
         """
-        points = [Point(p, units) for p in platforms.values() for units in _grid(profile, p)]
+        points = [Allocation(p, units) for p in platforms.values() for units in _grid(profile, p)]
         predictions = self.predict_points(profile, points, reference=reference)
         curves: dict[str, list[Prediction]] = {name: [] for name in platforms}
         for prediction in predictions:
             curves[prediction.platform].append(prediction)
-        return Answer(
+        return FamilyForecast(
             bundle=self.bundle_id,
             curves={name: PredictionCurve(tuple(points)) for name, points in curves.items()},
             sizes=size_growth(profile),
@@ -114,7 +114,7 @@ class Predictor:
         )
 
     def predict_points(
-        self, profile: Profile, points: Sequence[Point], *, reference: Platform | None = None
+        self, profile: Profile, points: Sequence[Allocation], *, reference: Platform | None = None
     ) -> list[Prediction]:
         """Return one prediction per point (platform and number of cores or GPUs), in order of the
         points."""
@@ -148,8 +148,8 @@ class Predictor:
         return predictions
 
     def layout(
-        self, profile: Profile, points: Sequence[Point], reference: Platform | None
-    ) -> Layout:
+        self, profile: Profile, points: Sequence[Allocation], reference: Platform | None
+    ) -> RateTable:
         """Return a table of peak rates for these points, the reference run and the labelled
         platforms.
 
@@ -162,12 +162,12 @@ class Predictor:
         assumed = min(labels.values(), key=lambda p: p.is_gpu != ran_on_gpu(profile))
         reference = reference or platforms.get(profile.platform)
         home = reference or assumed
-        own = [Point(entry.hardware, entry.cores or entry.gpus) for entry in labelled]
-        cpus = [Point(platform, 1) for platform in platforms.values() if not platform.is_gpu]
-        run = Point(home, runs_on.threads * runs_on.ranks)
-        table = Ceilings.of([*points, run, Point(home, 1), *own, *cpus])
+        own = [Allocation(entry.hardware, entry.cores or entry.gpus) for entry in labelled]
+        cpus = [Allocation(platform, 1) for platform in platforms.values() if not platform.is_gpu]
+        run = Allocation(home, runs_on.threads * runs_on.ranks)
+        table = Ceilings.of([*points, run, Allocation(home, 1), *own, *cpus])
         first = len(points) + 2
-        return Layout(
+        return RateTable(
             table=table,
             count=len(points),
             reference=len(points),
@@ -191,7 +191,7 @@ class Predictor:
         )
 
     def between_cpus(
-        self, profile: Profile, point: Point, reference: Platform, share_weight: float
+        self, profile: Profile, point: Allocation, reference: Platform, share_weight: float
     ) -> float:
         """Return the log of seconds predicted at a point of a CPU from the program's own time on
         another CPU and the speeds of the cores, without any label of the CPU."""
@@ -206,7 +206,7 @@ class Predictor:
             for r in readings
         )
 
-    def _uncounted(self, profile: Profile, layout: Layout) -> list[Reading]:
+    def _uncounted(self, profile: Profile, layout: RateTable) -> list[ProgramReading]:
         """Return readings of a profile without counters, with those of each kernel of the suite."""
         mispredicts = mispredicts_per_instruction(profile)
         return [
@@ -214,7 +214,7 @@ class Predictor:
             for other in stand_ins(profile)
         ]
 
-    def read(self, profile: Profile, layout: Layout) -> Reading:
+    def read(self, profile: Profile, layout: RateTable) -> ProgramReading:
         """Return the profile with its work and with roofline times at the points of ``layout``.
 
         Raises UsageError for a profile without run time or counters.
@@ -228,7 +228,7 @@ class Predictor:
         return read(profile, profile.runtime.median_s, layout, typical)
 
     def _doubts(
-        self, reading: Reading, points: Sequence[Point], reference: Platform | None
+        self, reading: ProgramReading, points: Sequence[Allocation], reference: Platform | None
     ) -> dict[str, str | None]:
         """Return by platform name why its predictions should not be acted on; None: no reason."""
         names = _names(points)
@@ -240,7 +240,7 @@ class Predictor:
         return {name: own[name].unlike(values) if name in own else general for name in names}
 
 
-def _names(points: Sequence[Point]) -> list[str]:
+def _names(points: Sequence[Allocation]) -> list[str]:
     """Return the names of the points' platforms, without duplicates."""
     return list(dict.fromkeys(point.platform.name for point in points))
 
@@ -268,9 +268,9 @@ def usable_cores(profile: Profile, platform: Platform) -> int:
 
 
 def _prediction(
-    reading: Reading,
-    point: Point,
-    estimated: Estimate,
+    reading: ProgramReading,
+    point: Allocation,
+    estimated: LogEstimate,
     *,
     index: int,
     growth: SizeGrowth,

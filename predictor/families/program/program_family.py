@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from berth.pilot.platform import Platform
 from berth.pilot.profile import Profile
-from berth.predictor.core.family import Answer, Bundles, Effect, Explanation, Question
+from berth.predictor.core.family import Bundles, Effect, Explanation, FamilyForecast, Question
 from berth.predictor.core.workload import Workload
 from berth.predictor.families.program.bundle import BUNDLE_SCHEMA
 from berth.predictor.families.program.explain import explain
@@ -16,7 +16,7 @@ from berth.predictor.families.program.node_runs import one_node
 from berth.predictor.families.program.node_scaling import scaling_of
 from berth.predictor.families.program.predictor import Predictor, usable_cores
 from berth.predictor.families.program.time_only import missing_counters_sentence
-from berth.predictor.hardware.ceilings import Point
+from berth.predictor.hardware.ceilings import Allocation
 
 
 class ProgramFamily:
@@ -43,7 +43,7 @@ class ProgramFamily:
         """
         return isinstance(workload.document, Profile)
 
-    def forecast(self, question: Question) -> Answer:
+    def forecast(self, question: Question) -> FamilyForecast:
         """Return predictions by platform over core counts, and how the time changes with the number
         of nodes.
 
@@ -79,7 +79,7 @@ class ProgramFamily:
         profile = one_node(question.document(Profile))
         if (words := missing_counters_sentence(profile)) is not None:
             return [Explanation(words, ()) for _ in platforms]
-        points = [Point(p, 1 if p.is_gpu else usable_cores(profile, p)) for p in platforms]
+        points = [Allocation(p, 1 if p.is_gpu else usable_cores(profile, p)) for p in platforms]
         explanations = explain(self._predictor, profile, points, reference=question.measured_on)
         # The effects are factors on the speedup; the protocol needs factors on the time.
         return [

@@ -13,13 +13,13 @@ from berth.predictor.core.arrays import Floats
 from berth.predictor.families.program.amdahl import ThreadScaling
 from berth.predictor.families.program.between_cpus import TypicalShares
 from berth.predictor.families.program.features import Reference, work_features
-from berth.predictor.families.program.roofline import Times, thread_scaling, times
+from berth.predictor.families.program.roofline import RooflineTimes, thread_scaling, times
 from berth.predictor.families.program.work import Work, work_of
-from berth.predictor.hardware.ceilings import Ceilings, Point
+from berth.predictor.hardware.ceilings import Allocation, Ceilings
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
+class RateTable:
     """A table of peak rates: requested platforms first, then the reference, then the bundle's
     platforms.
 
@@ -46,20 +46,20 @@ class Layout:
     typical: TypicalShares
     """How a typical program's time splits into core and memory, by table row."""
 
-    def is_between_cpus(self, point: Point) -> bool:
+    def is_between_cpus(self, point: Allocation) -> bool:
         """Return whether a point is of a CPU and the profile was measured on a CPU."""
         return not point.gpus and not self.table.points[self.reference].gpus
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class ProgramReading:
     """A profile with its work, thread scaling and roofline times, as the estimator needs it."""
 
     profile: Profile
     work: Work
     scaling: ThreadScaling
     run: Reference
-    roofs: Times
+    roofs: RooflineTimes
     log_roofs: Floats
     log_efficiency: float
     """Log of the measured time on the reference over the roofline time there."""
@@ -75,7 +75,7 @@ class Reading:
         return np.array(work_features(self.work, self.scaling))
 
 
-def read(profile: Profile, runtime_s: float, layout: Layout, typical: float) -> Reading:
+def read(profile: Profile, runtime_s: float, layout: RateTable, typical: float) -> ProgramReading:
     """Return a profile with its work and with roofline times on all platforms of ``layout``.
 
     ``runtime_s`` is the measured time in seconds. If the counters cover only a part of the run,
@@ -93,4 +93,4 @@ def read(profile: Profile, runtime_s: float, layout: Layout, typical: float) -> 
         roofs = times(work, layout.table, scaling)
     logs = np.log(roofs.total)
     efficiency = math.log(runtime_s) - float(logs[layout.reference])
-    return Reading(profile, work, scaling, run, roofs, logs, efficiency)
+    return ProgramReading(profile, work, scaling, run, roofs, logs, efficiency)

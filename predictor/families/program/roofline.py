@@ -31,7 +31,7 @@ from berth.predictor.families.program.work import (
     Levels,
     Work,
 )
-from berth.predictor.hardware.ceilings import Ceilings, Point
+from berth.predictor.hardware.ceilings import Allocation, Ceilings
 
 # The L1 cache belongs to the core, so a program limited by it counts as compute-bound.
 _BOUNDS = (Bound.COMPUTE, Bound.COMPUTE, Bound.COMPUTE, Bound.MEMORY, Bound.MEMORY, Bound.MEMORY)
@@ -49,7 +49,7 @@ LEAST_TRAFFIC = 0.02
 
 
 @dataclass(frozen=True, slots=True)
-class Times:
+class RooflineTimes:
     """Roofline times in seconds by component, one array entry per platform and core count."""
 
     flops: Floats
@@ -93,7 +93,7 @@ class Times:
         return max(candidates, key=lambda pair: pair[0])[1]
 
 
-def times(work: Work, ceilings: Ceilings, scaling: ThreadScaling) -> Times:
+def times(work: Work, ceilings: Ceilings, scaling: ThreadScaling) -> RooflineTimes:
     """Return how long the program's work takes by the roofline model, at each point of
     ``ceilings``.
 
@@ -123,7 +123,7 @@ def times(work: Work, ceilings: Ceilings, scaling: ThreadScaling) -> Times:
     one_core = np.maximum(of_core, dram_on_one) + branches * cores
     serial = np.where(gpu, 0.0, scaling.serial_s(one_core, overlapping))
     fixed, parallel = launches + atomics, overlapping + serial + _TINY_S
-    return Times(
+    return RooflineTimes(
         flops=flops,
         instructions=instructions,
         l1=l1,
@@ -152,7 +152,7 @@ def thread_scaling(profile: Profile, work: Work, home: Platform | None) -> Threa
         return ThreadScaling.of(profile)
 
     def most_speedup(cores: int) -> float:
-        table = Ceilings.of([Point(home, 1), Point(home, cores)])
+        table = Ceilings.of([Allocation(home, 1), Allocation(home, cores)])
         one_core_s, several_s = times(work, table, PERFECT_SCALING).parallel.tolist()
         return float(min(cores, max(1.0, one_core_s / several_s)))
 

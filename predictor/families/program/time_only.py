@@ -23,7 +23,7 @@ from berth.pilot.documents import parse_json_lines
 from berth.pilot.errors import DocumentError
 from berth.pilot.native import runtime_of
 from berth.pilot.profile import Measurement, Profile
-from berth.predictor.families.program.estimate import Estimate
+from berth.predictor.families.program.estimate import LogEstimate
 from berth.predictor.families.program.work import missing_counters
 
 SPREAD = 0.9
@@ -93,7 +93,7 @@ def _suite_counters() -> tuple[tuple[str, Counters], ...]:
     )
 
 
-def combined(each: Sequence[Sequence[Estimate]]) -> list[Estimate]:
+def combined(each: Sequence[Sequence[LogEstimate]]) -> list[LogEstimate]:
     """Return one estimate per platform and core count: the median of the estimates of several
     profiles.
 

@@ -19,7 +19,11 @@ from berth.pilot.errors import UsageError
 from berth.predictor.core.arrays import Floats
 from berth.predictor.core.prediction import Bound
 from berth.predictor.families.program.attribution import attribute
-from berth.predictor.families.program.explain import Effect, Explanation, largest_first
+from berth.predictor.families.program.explain import (
+    CounterEffect,
+    SpeedupExplanation,
+    largest_first,
+)
 from berth.predictor.families.relative.bundle import RelativeModel
 from berth.predictor.families.relative.cost_model import CostModel
 from berth.predictor.families.relative.rows import Rows
@@ -64,7 +68,7 @@ SHARES = "Share of the cost model's time on each platform"
 
 
 @dataclass(frozen=True, slots=True)
-class RelativeExplanation(Explanation):
+class RelativeExplanation(SpeedupExplanation):
     """An explanation by the cost model; shares are of its predicted time and sum to 1."""
 
     whose_time: ClassVar[str] = "the cost model's"
@@ -116,7 +120,7 @@ def explain_cost_model(
             limit=LIMITS[limit][1],
             limit_share=each[limit],
             effects=largest_first(
-                Effect(word, (word,), math.exp(effect))
+                CounterEffect(word, (word,), math.exp(effect))
                 for word, effect in zip(words, attribution.effects[:, index].tolist(), strict=True)
             ),
             at_home=name == model.reference,

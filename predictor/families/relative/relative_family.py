@@ -5,7 +5,7 @@ from __future__ import annotations
 from berth.pilot.errors import UsageError
 from berth.pilot.platform import Platform
 from berth.pilot.profile import Profile
-from berth.predictor.core.family import Answer, Bundles, Effect, Explanation, Question
+from berth.predictor.core.family import Bundles, Effect, Explanation, FamilyForecast, Question
 from berth.predictor.core.forecast import SourceShare
 from berth.predictor.core.prediction import Bound, Prediction, PredictionCurve
 from berth.predictor.core.program_memory import memory_on
@@ -49,13 +49,13 @@ class RelativeFamily:
             and document.platform == self._model.manifest.reference
         )
 
-    def forecast(self, question: Question) -> Answer:
+    def forecast(self, question: Question) -> FamilyForecast:
         """Return one prediction for each requested platform that the bundle knows."""
         profile = question.document(Profile)
         manifest = self._model.manifest
         names = [name for name in manifest.platforms if name in question.platforms]
         if not names:
-            return Answer(bundle=self._model.id, curves={})
+            return FamilyForecast(bundle=self._model.id, curves={})
         relative_answer = answer(
             self._model, self._row(profile), names, values_of(profile, manifest.constants or ())
         )
@@ -87,7 +87,7 @@ class RelativeFamily:
             )
         runtime = profile.runtime
         measured_s = None if runtime is None else runtime.median_s
-        return Answer(self._model.id, curves, sizes, sources, measured_s)
+        return FamilyForecast(self._model.id, curves, sizes, sources, measured_s)
 
     def explain(self, question: Question, platform: Platform) -> Explanation:
         """Return the factors of single counters on the predicted time (Shapley values), and the

@@ -25,7 +25,7 @@ from berth.predictor.core.bundle import (
     read_manifest,
     regressed,
 )
-from berth.predictor.families.slices.latent import Family, LatentFile
+from berth.predictor.families.slices.latent import LatentFile, LatentGroup
 from berth.predictor.families.slices.physics import ShareModel
 from berth.predictor.families.slices.sweep import SweepModel
 
@@ -45,7 +45,7 @@ DEFAULT_SLICES_BUNDLE = SHIPPED_BUNDLES / "mig-slices"
 """Folder of the shipped bundle."""
 
 
-class Width(Document):
+class SlowdownWidth(Document):
     """Half widths of the 90 % and 95 % intervals of the log slow-down, for a difficulty of 1.
 
     ``predictor`` gives the formula of the difficulty.
@@ -66,19 +66,19 @@ class MethodEntry(Document):
     """Number of deep-learning models that the widths come from."""
     data: str
     """Name of the data set that the widths come from."""
-    width: Width
-    probed: Width | None
+    width: SlowdownWidth
+    probed: SlowdownWidth | None
     """Interval width for workloads that were also measured on one slice; None: not evaluated."""
-    large: Width | None = None
+    large: SlowdownWidth | None = None
     """Interval width for batches of at least ``LARGE_BATCH``; None: too few models had such
     batches."""
 
-    def width_at(self, batch: float) -> Width:
+    def width_at(self, batch: float) -> SlowdownWidth:
         """Return the interval width of the method at this batch size; large batches get no smaller
         width."""
         if self.large is None or batch < LARGE_BATCH:
             return self.width
-        return Width(
+        return SlowdownWidth(
             q90=max(self.width.q90, self.large.q90), q95=max(self.width.q95, self.large.q95)
         )
 
@@ -121,7 +121,7 @@ class SliceModel:
     widths."""
 
     shares: ShareModel
-    families: tuple[Family, ...]
+    families: tuple[LatentGroup, ...]
     sweep: SweepModel
     methods: dict[str, MethodEntry]
     gpus: tuple[str, ...]
@@ -152,7 +152,7 @@ def load(folder: Path = DEFAULT_SLICES_BUNDLE) -> SliceModel:
     )
 
 
-def _check_family(family: Family, path: Path) -> None:
+def _check_family(family: LatentGroup, path: Path) -> None:
     """Raise DocumentError if the arrays of a Gaussian process have inconsistent sizes."""
     for m in family.members:
         width = len(m.features)

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from berth.predictor.core.arrays import Floats
-from berth.predictor.families.slices.workload import Point
+from berth.predictor.families.slices.workload import WholeRun
 
 LEAST_BATCHES = 2
 """Least number of measured batch sizes with the same number of processes."""
@@ -38,7 +38,7 @@ class Curve:
     """Seconds per batch as measured, by batch size."""
 
     @classmethod
-    def of(cls, points: Sequence[Point], processes: int) -> Curve | None:
+    def of(cls, points: Sequence[WholeRun], processes: int) -> Curve | None:
         """Return the curve through the points with this number of processes; None: too few."""
         mine = sorted((p for p in points if p.processes == processes), key=lambda p: p.batch)
         if len(mine) < LEAST_BATCHES:

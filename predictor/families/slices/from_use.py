@@ -23,8 +23,13 @@ from berth.pilot.documents import read_json
 from berth.predictor.core.gpu_use import GpuUse
 from berth.predictor.core.prediction import Interval
 from berth.predictor.families.slices.bundle import LATENTS, SliceManifest
-from berth.predictor.families.slices.latent import LEAST_UTILIZATION, Family, LatentFile, latents
-from berth.predictor.families.slices.physics import Share
+from berth.predictor.families.slices.latent import (
+    LEAST_UTILIZATION,
+    LatentFile,
+    LatentGroup,
+    latents,
+)
+from berth.predictor.families.slices.physics import SliceShare
 
 WITH_MEMORY, WITHOUT_MEMORY = "use", "gpu-use"
 """Methods: from utilisation of the GPU and of its memory; from utilisation of the GPU alone."""
@@ -38,7 +43,7 @@ BELOW = math.log(1 / 0.95)
 
 
 def slowdowns(
-    use: GpuUse, shares: Mapping[str, Share], manifest: SliceManifest, folder: Path
+    use: GpuUse, shares: Mapping[str, SliceShare], manifest: SliceManifest, folder: Path
 ) -> dict[str, Interval] | None:
     """Return the slow-down on each slice with its 90 % interval; None: the bundle in ``folder``
     has no method for what is recorded.
@@ -67,7 +72,7 @@ def slowdowns(
     }
 
 
-def log_slowdown(family: Family, use: GpuUse, effective: float) -> float:
+def log_slowdown(family: LatentGroup, use: GpuUse, effective: float) -> float:
     """Return the log of (time on a slice / time on the whole GPU)."""
     known = {"sm": use.utilisation}
     if use.memory_utilisation is not None:
@@ -82,7 +87,7 @@ def most_log_slowdown(utilisation: float, effective: float) -> float:
 
 
 @lru_cache(maxsize=8)
-def families(folder: Path) -> Mapping[str, Family]:
+def families(folder: Path) -> Mapping[str, LatentGroup]:
     """Return the Gaussian processes of the slices bundle in ``folder`` by method (cached)."""
     return {family.name: family for family in read_json(folder / LATENTS, LatentFile).families}
 

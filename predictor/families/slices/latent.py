@@ -24,7 +24,7 @@ from pydantic import Field
 from berth.pilot.documents import Document
 from berth.predictor.core.arrays import Floats
 from berth.predictor.families.slices.physics import LATENT_LEAST, LATENT_MOST, log_slowdown
-from berth.predictor.families.slices.workload import Point
+from berth.predictor.families.slices.workload import WholeRun
 
 LATENT_SCHEMA = "berth.slice-latents/1"
 SIGNAL = 1.5
@@ -42,7 +42,7 @@ _GRID = np.linspace(LATENT_LEAST, LATENT_MOST, 361)
 """Latent values among which the one that fits the probes is searched."""
 
 
-def features(point: Point) -> dict[str, float]:
+def features(point: WholeRun) -> dict[str, float]:
     """Return the features of a measurement on the whole GPU by name; unmeasured features are
     absent."""
     values = {STEP: math.log(point.seconds)}
@@ -75,7 +75,7 @@ class Member(Document):
     """Weight of each training row in a prediction."""
 
 
-class Family(Document):
+class LatentGroup(Document):
     """Gaussian processes that need the same features, with the range of their training data."""
 
     name: str
@@ -91,7 +91,7 @@ class LatentFile(Document):
     """The content of ``latents.json`` in a slices bundle, with the most accurate family first."""
 
     schema_: str = Field(default=LATENT_SCHEMA, alias="schema")
-    families: tuple[Family, ...] = Field(min_length=1)
+    families: tuple[LatentGroup, ...] = Field(min_length=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +152,7 @@ def kernel(left: Floats, right: Floats, length: float) -> Floats:
     return np.asarray(SIGNAL * np.exp(-0.5 * apart / length**2), dtype=np.float64)
 
 
-def latents(family: Family, known: Sequence[Mapping[str, float]]) -> Latents:
+def latents(family: LatentGroup, known: Sequence[Mapping[str, float]]) -> Latents:
     """Return each workload's log ratio of GPU work to host time, by every Gaussian process of a
     family.
 
@@ -168,7 +168,7 @@ def latents(family: Family, known: Sequence[Mapping[str, float]]) -> Latents:
     return Latents(tuple(m.sharpness for m in family.members), np.array(values))
 
 
-def outside(family: Family, known: Mapping[str, float], slack: float = 0.5) -> dict[str, str]:
+def outside(family: LatentGroup, known: Mapping[str, float], slack: float = 0.5) -> dict[str, str]:
     """Return a sentence for each feature far outside its training range, by the feature's name.
 
     ``slack`` is how far outside is allowed, as a share of the width of the range.

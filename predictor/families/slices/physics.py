@@ -35,7 +35,7 @@ _SAME = 1e-6
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Share:
+class SliceShare:
     """A slice's share of the GPU's compute slices and of its memory slices, each 0 to 1."""
 
     compute: float
@@ -50,7 +50,7 @@ class Share:
         """Return whether a slice has all compute slices of its GPU."""
         return self.compute >= 1 - _SAME
 
-    def within(self, other: Share) -> bool:
+    def within(self, other: SliceShare) -> bool:
         """Return whether slice ``other`` has at least as large a share of compute and of memory."""
         return self.compute <= other.compute + _SAME and self.memory <= other.memory + _SAME
 
@@ -80,11 +80,11 @@ class ShareModel(Document):
     scale: float = Field(gt=0)
     memory_weight: float = Field(ge=0, le=1)
 
-    def knows(self, share: Share) -> bool:
+    def knows(self, share: SliceShare) -> bool:
         """Return whether the effective share of this slice size was fitted to measurements."""
         return share.is_whole or any(share.matches(m.compute, m.memory) for m in self.measured)
 
-    def effective(self, share: Share) -> float:
+    def effective(self, share: SliceShare) -> float:
         """Return the effective share of a slice, between 0 and 1; 1 for the whole GPU."""
         if share.is_whole:
             return 1.0
@@ -125,9 +125,9 @@ def launch_share(latent: float, effective: float, sharpness: float) -> float:
     return 1 / (1 + math.exp(min(sharpness * log_b, 700.0)))
 
 
-def share_of(geometry: Geometry, profile: SliceProfile) -> Share:
+def share_of(geometry: Geometry, profile: SliceProfile) -> SliceShare:
     """Return a MIG profile's shares of the GPU's compute slices and memory slices."""
-    return Share(
+    return SliceShare(
         min(1.0, profile.compute_slices / geometry.compute_slices),
         min(1.0, profile.memory_slices / geometry.memory_slices),
     )

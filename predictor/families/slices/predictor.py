@@ -21,12 +21,12 @@ from berth.pilot.errors import UsageError
 from berth.pilot.platform import Platform, PlatformKind
 from berth.predictor.core.arrays import Floats
 from berth.predictor.core.prediction import Basis, Bound, Interval, MemoryUse
-from berth.predictor.families.slices.bundle import SliceModel, Width
+from berth.predictor.families.slices.bundle import SliceModel, SlowdownWidth
 from berth.predictor.families.slices.equivalence import Curve, probe_factor
 from berth.predictor.families.slices.from_use import most_log_slowdown
-from berth.predictor.families.slices.latent import STEP, Family, features, latents, outside
+from berth.predictor.families.slices.latent import STEP, LatentGroup, features, latents, outside
 from berth.predictor.families.slices.physics import (
-    Share,
+    SliceShare,
     launch_share,
     plain_profiles,
     share_of,
@@ -39,7 +39,7 @@ from berth.predictor.families.slices.sweep import (
     can_fit,
     fit,
 )
-from berth.predictor.families.slices.workload import Point, Probe, SliceWorkload
+from berth.predictor.families.slices.workload import SliceProbe, SliceWorkload, WholeRun
 from berth.predictor.hardware.mig.geometry import Geometry, SliceProfile
 from berth.predictor.hardware.mig.slices import geometry_of, lookup, slice_of
 
@@ -67,7 +67,7 @@ MEMORY_BOUND = 0.5
 memory-bound."""
 
 
-Probes = Sequence[tuple[Share, Probe]]
+Probes = Sequence[tuple[SliceShare, SliceProbe]]
 """A workload's runs on slices, with the slices' shares of the GPU."""
 
 
@@ -76,7 +76,7 @@ class SlicePrediction:
     """The prediction for one slice. Slow-downs are t_slice / t_whole (> 1: slower than the whole
     GPU)."""
 
-    share: Share
+    share: SliceShare
     """The slice's shares of the GPU's compute and memory slices."""
     slowdown: Interval
     """90 % interval of the slow-down."""
@@ -95,7 +95,7 @@ class SlicePrediction:
 
 
 @dataclass(frozen=True, slots=True)
-class _Estimate:
+class _SlowdownEstimate:
     """Log slow-downs of several slices by one method, before intervals are added."""
 
     name: str
@@ -104,11 +104,11 @@ class _Estimate:
     """Seconds per batch in one process on the whole GPU."""
     launch: Floats
     """Share of each slice's time that a larger slice would not shorten."""
-    width: Width
+    width: SlowdownWidth
     extra: Floats
     """Half width added to each slice's log interval: unsteadiness, or an unmeasured load."""
     abstained: str | None
-    measured: Mapping[Share, float] = field(default_factory=dict)
+    measured: Mapping[SliceShare, float] = field(default_factory=dict)
     """Log slow-downs that were measured on slices at the load to predict."""
 
 
@@ -134,7 +134,7 @@ class SlicePredictor:
     def predict(
         self,
         workload: SliceWorkload,
-        shares: Sequence[Share],
+        shares: Sequence[SliceShare],
         *,
         gpu: str,
         probes: Probes = (),
@@ -176,7 +176,7 @@ class SlicePredictor:
             self._finish(workload, gpu, share, estimate, i) for i, share in enumerate(shares)
         )
 
-    def _known(self, workload: SliceWorkload, family: Family) -> dict[str, float] | None:
+    def _known(self, workload: SliceWorkload, family: LatentGroup) -> dict[str, float] | None:
         """Return the workload's features by name; None if a feature that ``family`` needs is
         missing, or if the measured time is that of a whole job, which says nothing about its
         steps."""
@@ -194,7 +194,7 @@ class SlicePredictor:
         workload: SliceWorkload,
         effective: Floats,
         probes: Probes,
-    ) -> _Estimate:
+    ) -> _SlowdownEstimate:
         """Return log slow-downs predicted from utilisation by the Gaussian processes of
         ``latent``."""
         family = next(f for f in self.model.families if f.name == name)
@@ -216,7 +216,7 @@ class SlicePredictor:
         launch = np.array([launch_share(latent, float(e), sharp) for e in effective])
         extra = np.full(len(effective), point.unsteadiness)
         doubt = next(iter(outside(family, known).values()), None)
-        return _Estimate(name, predicted, point.seconds, launch, width, extra, doubt)
+        return _SlowdownEstimate(name, predicted, point.seconds, launch, width, extra, doubt)
 
     def _by_batches(
         self,
@@ -224,7 +224,7 @@ class SlicePredictor:
         workload: SliceWorkload,
         effective: Floats,
         probes: Probes,
-    ) -> _Estimate:
+    ) -> _SlowdownEstimate:
         """Return log slow-downs by batch equivalence, scaled by runs on slices."""
         curve = Curve.of(workload.points, workload.processes)
         if curve is None:
@@ -245,7 +245,7 @@ class SlicePredictor:
             )
         point = workload.target
         extra = point.unsteadiness if point else UNKNOWN_LOAD_WIDTH
-        return _Estimate(
+        return _SlowdownEstimate(
             name,
             factor * curve.log_slowdowns(batch, effective),
             curve.whole_s(batch),
@@ -261,7 +261,7 @@ class SlicePredictor:
         workload: SliceWorkload,
         effective: Floats,
         probes: Probes,
-    ) -> _Estimate:
+    ) -> _SlowdownEstimate:
         """Return log slow-downs predicted by a load model fitted to the workload's times
         (``sweep``)."""
         load_model = load_model_of(workload.points)
@@ -288,7 +288,9 @@ class SlicePredictor:
                 f"its times on the whole GPU follow no model of batches and processes "
                 f"(off by {math.expm1(load_model.misfit):.0%})"
             )
-        return _Estimate(name, logs, whole_s, launch, width, np.full(len(effective), extra), unfit)
+        return _SlowdownEstimate(
+            name, logs, whole_s, launch, width, np.full(len(effective), extra), unfit
+        )
 
     def _seen(
         self, probes: Probes, whole_s: Callable[[float, int], float | None]
@@ -305,7 +307,12 @@ class SlicePredictor:
         return seen
 
     def _finish(
-        self, workload: SliceWorkload, gpu: str, share: Share, estimate: _Estimate, index: int
+        self,
+        workload: SliceWorkload,
+        gpu: str,
+        share: SliceShare,
+        estimate: _SlowdownEstimate,
+        index: int,
     ) -> SlicePrediction:
         """Return the prediction of one slice with its intervals, bound and basis."""
         log, launch = float(estimate.log_slowdown[index]), float(estimate.launch[index])
@@ -339,14 +346,14 @@ class SlicePredictor:
 
 
 @lru_cache(maxsize=256)
-def load_model_of(points: tuple[Point, ...]) -> LoadModel:
+def load_model_of(points: tuple[WholeRun, ...]) -> LoadModel:
     """Return the load model fitted to a workload's measurements on the whole GPU (cached)."""
     return fit(
         [p.batch for p in points], [p.processes for p in points], [p.seconds for p in points]
     )
 
 
-def _ordered(shares: Sequence[Share], logs: Floats) -> Floats:
+def _ordered(shares: Sequence[SliceShare], logs: Floats) -> Floats:
     """Return log slow-downs raised so that no slice is faster than one with as much compute and
     memory."""
     return np.array(
@@ -357,7 +364,7 @@ def _ordered(shares: Sequence[Share], logs: Floats) -> Floats:
     )
 
 
-def _measured(workload: SliceWorkload, probes: Probes) -> dict[Share, float]:
+def _measured(workload: SliceWorkload, probes: Probes) -> dict[SliceShare, float]:
     """Return the measured log slow-down on each slice that ran the load to predict."""
     point = workload.target
     if point is None:

@@ -29,7 +29,7 @@ from berth.predictor.families.slices.bundle import (
     verify,
 )
 from berth.predictor.families.slices.from_use import BELOW, EASE, slowdowns
-from berth.predictor.families.slices.physics import TYPICAL, Share, share_of
+from berth.predictor.families.slices.physics import TYPICAL, SliceShare, share_of
 from berth.predictor.hardware.mig.slices import slice_of
 
 SLACK = math.log(1.1)
@@ -42,7 +42,7 @@ def projected(question: Question, bundles: Bundles, forecast: Adjusted) -> Adjus
     Only slices whose GPU has a prediction change, and none with a basis better than ``SCALED``.
     """
     curves, sources = dict(forecast.curves), dict(forecast.sources)
-    by_gpu: dict[str, dict[str, Share]] = {}
+    by_gpu: dict[str, dict[str, SliceShare]] = {}
     for name, platform in question.platforms.items():
         cut = slice_of(platform)
         if platform.parent is not None and platform.parent in forecast.curves and cut is not None:
@@ -67,7 +67,7 @@ def projected(question: Question, bundles: Bundles, forecast: Adjusted) -> Adjus
 
 
 def _from_use(
-    question: Question, parent: str, shares: Mapping[str, Share], bundles: Bundles
+    question: Question, parent: str, shares: Mapping[str, SliceShare], bundles: Bundles
 ) -> dict[str, Interval] | None:
     """Return each slice's slow-down by how past runs used the whole GPU ``parent``; None: that is
     not recorded."""
@@ -99,7 +99,7 @@ def _own(curves: Mapping[str, PredictionCurve], name: str, whole: Prediction) ->
 def _ratios(
     curves: Mapping[str, PredictionCurve],
     whole: Prediction,
-    shares: Mapping[str, Share],
+    shares: Mapping[str, SliceShare],
     manifest: SliceManifest,
 ) -> dict[str, Interval]:
     """Return each slice's slow-down against the whole GPU, limited by its effective share, as an

@@ -7,7 +7,7 @@ not use the GPU are overestimated.
 from __future__ import annotations
 
 from berth.pilot.platform import Platform
-from berth.predictor.core.family import Answer, Bundles, Explanation, Question
+from berth.predictor.core.family import Bundles, Explanation, FamilyForecast, Question
 from berth.predictor.core.forecast import SourceShare
 from berth.predictor.core.prediction import MemoryUse, Prediction, PredictionCurve
 from berth.predictor.core.workload import Workload
@@ -45,7 +45,7 @@ class SlicesFamily:
         """Return whether the workload's document is a SliceWorkload."""
         return isinstance(workload.document, SliceWorkload)
 
-    def forecast(self, question: Question) -> Answer:
+    def forecast(self, question: Question) -> FamilyForecast:
         """Return one prediction for the whole GPU and for each of its slices among the
         platforms."""
         document = question.document(SliceWorkload)
@@ -62,7 +62,7 @@ class SlicesFamily:
             for name, profile in places.items()
         }
         wholes = (n for n, p in question.known.items() if is_whole(geometry, p))
-        return Answer(
+        return FamilyForecast(
             self.predictor.model.id,
             curves,
             sources=sources,

@@ -14,9 +14,9 @@ from pydantic import Field, model_validator
 
 from berth.pilot.documents import Document
 from berth.pilot.profile import Name, RunsOn, Target
-from berth.predictor.core.forecast import Unit
+from berth.predictor.core.forecast import WorkUnit
 from berth.predictor.core.prediction import Interval
-from berth.predictor.core.workload import WHOLE_JOB, Amount, Kind, Workload, digest_of
+from berth.predictor.core.workload import WHOLE_JOB, Amount, Workload, WorkloadKind, digest_of
 
 WORKLOAD_SCHEMA = "berth.slice-workload/1"
 
@@ -59,7 +59,7 @@ class Timed(Document):
         return self
 
 
-class Point(Timed):
+class WholeRun(Timed):
     """A measurement of a workload on the whole GPU, with power and utilisation during the run."""
 
     mean_step_s: Positive | None = None
@@ -78,7 +78,7 @@ class Point(Timed):
         return 0.0 if self.mean_step_s is None else abs(math.log(self.mean_step_s / self.seconds))
 
 
-class Probe(Timed):
+class SliceProbe(Timed):
     """A measurement of a workload on one slice of the GPU model that it was measured on."""
 
     profile: str = Field(min_length=1, max_length=64)
@@ -132,14 +132,14 @@ class SliceWorkload(Document):
     gpu: str = Field(min_length=1, max_length=128)
     """Model of the whole GPU that ``points`` were measured on (``berth mig show`` lists the
     names)."""
-    points: tuple[Point, ...] = Field(min_length=1, max_length=10_000)
+    points: tuple[WholeRun, ...] = Field(min_length=1, max_length=10_000)
     batch: Positive | None = None
     """Batch size to predict; may be omitted if all points have the same batch size."""
     processes: int = Field(default=1, ge=1, le=1024)
     """Number of processes to predict."""
     memory: MemoryNeed | None = None
     """None: unknown; then only the whole GPU is certain to be large enough."""
-    probes: tuple[Probe, ...] = Field(default=(), max_length=100)
+    probes: tuple[SliceProbe, ...] = Field(default=(), max_length=100)
     """Measurements on slices of the same GPU model."""
     idle_power_w: Positive | None = None
     """Power of the idle whole GPU in watts; with a point's ``power_w``, energy is estimated."""
@@ -156,7 +156,7 @@ class SliceWorkload(Document):
         return self.points[0].batch if self.batch is None else self.batch
 
     @property
-    def target(self) -> Point | None:
+    def target(self) -> WholeRun | None:
         """Return the whole-GPU measurement at the batch size and processes to predict; None: not
         measured."""
         for point in self.points:
@@ -184,8 +184,8 @@ def describe(document: SliceWorkload) -> Workload:
         instruction_sets=document.instruction_sets,
         gpus=1,
     )
-    amount = Amount(unit=Unit.STEP) if document.runtime_s is None else WHOLE_JOB
+    amount = Amount(unit=WorkUnit.STEP) if document.runtime_s is None else WHOLE_JOB
     return Workload("slices", document.name, digest_of(document), runs_on, amount, document)
 
 
-KIND = Kind("slices", SliceWorkload, describe)
+KIND = WorkloadKind("slices", SliceWorkload, describe)

@@ -74,7 +74,7 @@ class StepManifest(BundleManifest):
 
 
 @dataclass(frozen=True, slots=True)
-class Head:
+class LoadedStepHead:
     """The loaded model of one measured device."""
 
     entry: StepHead
@@ -92,7 +92,7 @@ class Head:
 class StepModel:
     """The loaded models of all measured devices of a bundle."""
 
-    heads: tuple[Head, ...]
+    heads: tuple[LoadedStepHead, ...]
     id: str
 
 
@@ -121,7 +121,7 @@ def load(folder: Path = DEFAULT_STEPS_BUNDLE) -> StepModel:
     manifest = verify(folder)
     return StepModel(
         tuple(
-            Head(
+            LoadedStepHead(
                 entry, np.array(entry.rates),
                 tuple(open_model(folder / name) for name in learner_files(entry.platform)),
             )

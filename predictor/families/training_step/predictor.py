@@ -30,7 +30,7 @@ from berth.predictor.core.bundle import LearntFile
 from berth.predictor.core.prediction import Basis, Bound, Interval
 from berth.predictor.families.graph.latency.features import graph_features, work_of
 from berth.predictor.families.training_step import bundle as bundles
-from berth.predictor.families.training_step.bundle import Head, StepModel
+from berth.predictor.families.training_step.bundle import LoadedStepHead, StepModel
 from berth.predictor.families.training_step.step_costs import cost_seconds, step_features, terms
 from berth.predictor.graphs.graph import ModelGraph
 from berth.predictor.hardware import platforms as catalogue
@@ -114,7 +114,7 @@ def predict(
     return predictions
 
 
-def _head(model: StepModel, platform: Platform) -> Head:
+def _head(model: StepModel, platform: Platform) -> LoadedStepHead:
     """Return the learnt model of this device; else that of the first measured device of the same
     kind (GPU or CPU)."""
     kinds = [head for head in model.heads if head.entry.is_gpu == platform.is_gpu] or model.heads
@@ -123,7 +123,7 @@ def _head(model: StepModel, platform: Platform) -> Head:
 
 
 def _moved(
-    head: Head,
+    head: LoadedStepHead,
     platform: Platform,
     platforms: Mapping[str, Platform],
     cores: int,

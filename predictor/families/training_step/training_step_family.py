@@ -19,7 +19,7 @@ from berth.pilot.documents import read_json
 from berth.pilot.errors import UsageError
 from berth.pilot.platform import Platform
 from berth.predictor.core.bundle import LearntFile
-from berth.predictor.core.family import Answer, Bundles, Explanation, Question
+from berth.predictor.core.family import Bundles, Explanation, FamilyForecast, Question
 from berth.predictor.core.forecast import SourceShare
 from berth.predictor.core.prediction import Basis, Interval, MemoryUse, Prediction
 from berth.predictor.core.workload import Workload
@@ -31,7 +31,7 @@ from berth.predictor.families.graph.model import (
     places_by_units,
     point,
 )
-from berth.predictor.families.graph.workload import Mode, ModelWorkload
+from berth.predictor.families.graph.workload import ModelWorkload, RunMode
 from berth.predictor.families.training_step.bundle import (
     DEFAULT_STEPS_BUNDLE,
     STEPS_SCHEMA,
@@ -39,7 +39,7 @@ from berth.predictor.families.training_step.bundle import (
     load,
 )
 from berth.predictor.families.training_step.predictor import is_usual, predict, usual
-from berth.predictor.footprint.footprint import MOMENTUM, Footprint, Task, count, footprint
+from berth.predictor.footprint.footprint import MOMENTUM, Footprint, MemoryTask, count, footprint
 from berth.predictor.graphs.graph import ModelGraph
 from berth.predictor.hardware.device import Numbers
 from berth.predictor.hardware.unit import known_unit
@@ -66,9 +66,9 @@ class TrainingStepFamily:
 
     def accepts(self, workload: Workload) -> bool:
         """Return whether the workload is a model graph to be trained."""
-        return is_model(workload.document, Mode.TRAINING)
+        return is_model(workload.document, RunMode.TRAINING)
 
-    def forecast(self, question: Question) -> Answer:
+    def forecast(self, question: Question) -> FamilyForecast:
         """Return a curve over core counts for each CPU, and one prediction for each GPU or slice.
 
         For a workload with several copies of the model: one prediction for that many whole GPUs.
@@ -107,7 +107,7 @@ class TrainingStepFamily:
                 sources[step.platform] = (
                     SourceShare(f"{self.name}: rates of {step.learnt_on}", 1.0, width, situation),
                 )
-        return Answer(self._model.id, curves_of(points), sources=sources)
+        return FamilyForecast(self._model.id, curves_of(points), sources=sources)
 
     def explain(self, question: Question, platform: Platform) -> Explanation:
         """Return a sentence that names the device whose learnt rates the prediction uses."""
@@ -170,7 +170,7 @@ def step_memory(graph: ModelGraph, numbers: Numbers | None) -> dict[bool, Footpr
     return {
         gpu: footprint(
             count(
-                graph, Task.TRAINING, on_gpu=gpu, numbers=numbers or usual(is_gpu=gpu),
+                graph, MemoryTask.TRAINING, on_gpu=gpu, numbers=numbers or usual(is_gpu=gpu),
                 moments=MOMENTUM,
             )
         )

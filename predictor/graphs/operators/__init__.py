@@ -15,9 +15,9 @@ from berth.predictor.graphs.operators import (
     resample,
     sources,
 )
-from berth.predictor.graphs.operators.base import CATALOGUE, Call, Family, Operator
+from berth.predictor.graphs.operators.base import CATALOGUE, Call, Operator, OpFamily
 
-__all__ = ["CATALOGUE", "Call", "Family", "Operator"]
+__all__ = ["CATALOGUE", "Call", "OpFamily", "Operator"]
 
 _ = (
     attention, convolution, elementwise, matmul, movement, normalise, pooling, resample,

@@ -14,7 +14,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from berth.pilot.protobuf import Problem
-from berth.predictor.graphs.operators.base import Call, Family, add, each_output, like_first
+from berth.predictor.graphs.operators.base import Call, OpFamily, add, each_output, like_first
 from berth.predictor.graphs.values import Tensor, checked
 
 
@@ -168,17 +168,22 @@ def _linear_cost(call: Call, outputs: list[Tensor]) -> tuple[int, int]:
     return 2 * q[0] * q[1] * size * width, 0
 
 
-add("Attention", Family.ATTENTION, _attention, _attention_cost)
-add("LinearAttention", Family.ATTENTION, _linear, _linear_cost)
+add("Attention", OpFamily.ATTENTION, _attention, _attention_cost)
+add("LinearAttention", OpFamily.ATTENTION, _linear, _linear_cost)
 add(
     "com.microsoft:Attention com.microsoft:QAttention",
-    Family.ATTENTION,
+    OpFamily.ATTENTION,
     _microsoft,
     _microsoft_cost,
 )
-add("com.microsoft:MultiHeadAttention", Family.ATTENTION, _grouped_shapes, _grouped_cost)
-add("com.microsoft:GroupQueryAttention", Family.ATTENTION, _grouped_shapes, _grouped_cost)
+add("com.microsoft:MultiHeadAttention", OpFamily.ATTENTION, _grouped_shapes, _grouped_cost)
+add("com.microsoft:GroupQueryAttention", OpFamily.ATTENTION, _grouped_shapes, _grouped_cost)
 # Two products and a sum for each element.
-add("RotaryEmbedding com.microsoft:RotaryEmbedding", Family.ELEMENTWISE, like_first, each_output(3))
+add(
+    "RotaryEmbedding com.microsoft:RotaryEmbedding",
+    OpFamily.ELEMENTWISE,
+    like_first,
+    each_output(3),
+)
 # Two sums of embeddings, then a layer normalisation.
-add("com.microsoft:EmbedLayerNormalization", Family.NORMALISATION, _embed, each_output(9))
+add("com.microsoft:EmbedLayerNormalization", OpFamily.NORMALISATION, _embed, each_output(9))

@@ -18,7 +18,7 @@ from berth.predictor.graphs.onnx_parts import Attributes
 from berth.predictor.graphs.values import Tensor
 
 
-class Family(enum.StrEnum):
+class OpFamily(enum.StrEnum):
     """The kind of work that an operator does."""
 
     CONVOLUTION = "convolution"
@@ -126,7 +126,7 @@ class Operator:
 
     name: str
     """The operator's name, with its domain and a colon in front where that is not ONNX's own."""
-    family: Family
+    family: OpFamily
     shapes: ShapeRule
     cost: CostRule
 
@@ -134,7 +134,7 @@ class Operator:
 CATALOGUE: dict[str, Operator] = {}
 
 
-def add(names: str, family: Family, shapes: ShapeRule, cost: CostRule) -> None:
+def add(names: str, family: OpFamily, shapes: ShapeRule, cost: CostRule) -> None:
     """Add operators that share their rules to the catalogue; ``names`` are separated by blanks.
 
     Raises ValueError for a name that the catalogue already has.

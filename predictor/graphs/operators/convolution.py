@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 
 from berth.pilot.protobuf import Problem
-from berth.predictor.graphs.operators.base import Call, Family, add, ceil_div
+from berth.predictor.graphs.operators.base import Call, OpFamily, add, ceil_div
 from berth.predictor.graphs.values import INT32, Shape, Tensor, checked
 
 
@@ -135,7 +135,7 @@ def _causal_cost(call: Call, outputs: list[Tensor]) -> tuple[int, int]:
     return outputs[0].elements * math.prod(call.tensor(1).shape[1:]), 0
 
 
-add("Conv ConvInteger QLinearConv com.microsoft:FusedConv", Family.CONVOLUTION, _conv, _conv_cost)
-add("ConvTranspose", Family.CONVOLUTION, _transposed, _transposed_cost)
-add("DeformConv", Family.CONVOLUTION, _deformable, _deformable_cost)
-add("CausalConvWithState", Family.CONVOLUTION, _causal, _causal_cost)
+add("Conv ConvInteger QLinearConv com.microsoft:FusedConv", OpFamily.CONVOLUTION, _conv, _conv_cost)
+add("ConvTranspose", OpFamily.CONVOLUTION, _transposed, _transposed_cost)
+add("DeformConv", OpFamily.CONVOLUTION, _deformable, _deformable_cost)
+add("CausalConvWithState", OpFamily.CONVOLUTION, _causal, _causal_cost)

@@ -9,7 +9,7 @@ from itertools import repeat
 from berth.predictor.graphs.limits import KNOWN_VALUES
 from berth.predictor.graphs.operators.base import (
     Call,
-    Family,
+    OpFamily,
     add,
     each_output,
     like_first,
@@ -212,34 +212,42 @@ def _fold(call: Call, outputs: list[Tensor]) -> tuple[int, int]:
     return 0, max(len(call.inputs) - 1, 1) * outputs[0].elements
 
 
-add("Add Sub Mul Div Mod Pow BitShift", Family.ELEMENTWISE, _binary, each_output(1))
-add("BitwiseAnd BitwiseOr BitwiseXor", Family.ELEMENTWISE, _binary, each_output(1))
-add(" ".join(sorted(_LOGICAL)), Family.ELEMENTWISE, _binary, each_output(1))
-add("Max Min Sum Mean", Family.ELEMENTWISE, _binary, _fold)
-add("Neg Abs Not Floor Ceil Round Sqrt Reciprocal Sign", Family.ELEMENTWISE, _unary, each_output(1))
-add("Exp Log Sin Cos Tan Asin Acos Atan Sinh Cosh", Family.ELEMENTWISE, _unary, each_output(1))
-add("Asinh Acosh Atanh Erf BitwiseNot", Family.ELEMENTWISE, _unary, each_output(1))
-add("IsNaN IsInf", Family.ELEMENTWISE, _boolean, each_output(1))
-add("Where", Family.ELEMENTWISE, _where, each_output(1))
-add("Clip", Family.ACTIVATION, _clip, each_output(2))
-add("Cast CastLike", Family.ELEMENTWISE, _cast, nothing)
-add("BitCast", Family.VIEW, _bitcast, nothing)
-add("Dropout", Family.VIEW, _dropout, nothing)
+add("Add Sub Mul Div Mod Pow BitShift", OpFamily.ELEMENTWISE, _binary, each_output(1))
+add("BitwiseAnd BitwiseOr BitwiseXor", OpFamily.ELEMENTWISE, _binary, each_output(1))
+add(" ".join(sorted(_LOGICAL)), OpFamily.ELEMENTWISE, _binary, each_output(1))
+add("Max Min Sum Mean", OpFamily.ELEMENTWISE, _binary, _fold)
+add(
+    "Neg Abs Not Floor Ceil Round Sqrt Reciprocal Sign",
+    OpFamily.ELEMENTWISE,
+    _unary,
+    each_output(1),
+)
+add("Exp Log Sin Cos Tan Asin Acos Atan Sinh Cosh", OpFamily.ELEMENTWISE, _unary, each_output(1))
+add("Asinh Acosh Atanh Erf BitwiseNot", OpFamily.ELEMENTWISE, _unary, each_output(1))
+add("IsNaN IsInf", OpFamily.ELEMENTWISE, _boolean, each_output(1))
+add("Where", OpFamily.ELEMENTWISE, _where, each_output(1))
+add("Clip", OpFamily.ACTIVATION, _clip, each_output(2))
+add("Cast CastLike", OpFamily.ELEMENTWISE, _cast, nothing)
+add("BitCast", OpFamily.VIEW, _bitcast, nothing)
+add("Dropout", OpFamily.VIEW, _dropout, nothing)
 
-add("Relu Tanh", Family.ACTIVATION, like_first, each_output(1))
-add("LeakyRelu PRelu ThresholdedRelu Shrink", Family.ACTIVATION, like_first, each_output(2))
+add("Relu Tanh", OpFamily.ACTIVATION, like_first, each_output(1))
+add("LeakyRelu PRelu ThresholdedRelu Shrink", OpFamily.ACTIVATION, like_first, each_output(2))
 # 1 / (1 + exp(-x))
-add("Sigmoid HardSigmoid", Family.ACTIVATION, like_first, each_output(4))
-add("HardSwish Swish", Family.ACTIVATION, like_first, each_output(5))
-add("SwiGLU", Family.ACTIVATION, like_first, each_output(6))
+add("Sigmoid HardSigmoid", OpFamily.ACTIVATION, like_first, each_output(4))
+add("HardSwish Swish", OpFamily.ACTIVATION, like_first, each_output(5))
+add("SwiGLU", OpFamily.ACTIVATION, like_first, each_output(6))
 # x / 2 (1 + erf(x / sqrt 2)): 5 operations; the approximation with tanh takes 8.
 add(
-    "Gelu com.microsoft:Gelu com.microsoft:QuickGelu", Family.ACTIVATION, like_first, each_output(5)
+    "Gelu com.microsoft:Gelu com.microsoft:QuickGelu",
+    OpFamily.ACTIVATION,
+    like_first,
+    each_output(5),
 )
-add("com.microsoft:FastGelu", Family.ACTIVATION, like_first, each_output(8))
-add("com.microsoft:BiasGelu", Family.ACTIVATION, like_first, each_output(6))
-add("Elu Selu Celu Softplus Softsign", Family.ACTIVATION, like_first, each_output(4))
-add("Mish", Family.ACTIVATION, like_first, each_output(5))
+add("com.microsoft:FastGelu", OpFamily.ACTIVATION, like_first, each_output(8))
+add("com.microsoft:BiasGelu", OpFamily.ACTIVATION, like_first, each_output(6))
+add("Elu Selu Celu Softplus Softsign", OpFamily.ACTIVATION, like_first, each_output(4))
+add("Mish", OpFamily.ACTIVATION, like_first, each_output(5))
 
 
 def _quantise(call: Call) -> list[Tensor]:
@@ -260,12 +268,12 @@ def _dynamic(call: Call) -> list[Tensor]:
 
 
 # Division, rounding, addition of the zero point, saturation from both sides.
-add("QuantizeLinear com.microsoft:QuantizeLinear", Family.QUANTISATION, _quantise, each_output(5))
+add("QuantizeLinear com.microsoft:QuantizeLinear", OpFamily.QUANTISATION, _quantise, each_output(5))
 add(
     "DequantizeLinear com.microsoft:DequantizeLinear",
-    Family.QUANTISATION,
+    OpFamily.QUANTISATION,
     _dequantise,
     each_output(2),
 )
 # As QuantizeLinear, after finding the smallest and the largest value.
-add("DynamicQuantizeLinear", Family.QUANTISATION, _dynamic, each_output(7))
+add("DynamicQuantizeLinear", OpFamily.QUANTISATION, _dynamic, each_output(7))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from berth.pilot.protobuf import Problem
-from berth.predictor.graphs.operators.base import Call, Family, add
+from berth.predictor.graphs.operators.base import Call, OpFamily, add
 from berth.predictor.graphs.values import INT32, Shape, Tensor, broadcast, checked
 
 
@@ -143,12 +143,17 @@ def _determinant_cost(call: Call, outputs: list[Tensor]) -> tuple[int, int]:
     return 0, 2 * first.elements * first.shape[-1] // 3
 
 
-add("Det", Family.MATMUL, _determinant, _determinant_cost)
-add("MatMul MatMulInteger QLinearMatMul", Family.MATMUL, _matmul, _matmul_cost)
-add("com.microsoft:FusedMatMul com.microsoft:TransposeMatMul", Family.MATMUL, _matmul, _matmul_cost)
-add("Gemm com.microsoft:FusedGemm", Family.MATMUL, _gemm, _gemm_cost)
-add("Einsum", Family.MATMUL, _einsum, _einsum_cost)
-add("com.microsoft:MatMulNBits", Family.MATMUL, _packed, _packed_cost)
+add("Det", OpFamily.MATMUL, _determinant, _determinant_cost)
+add("MatMul MatMulInteger QLinearMatMul", OpFamily.MATMUL, _matmul, _matmul_cost)
+add(
+    "com.microsoft:FusedMatMul com.microsoft:TransposeMatMul",
+    OpFamily.MATMUL,
+    _matmul,
+    _matmul_cost,
+)
+add("Gemm com.microsoft:FusedGemm", OpFamily.MATMUL, _gemm, _gemm_cost)
+add("Einsum", OpFamily.MATMUL, _einsum, _einsum_cost)
+add("com.microsoft:MatMulNBits", OpFamily.MATMUL, _packed, _packed_cost)
 
 
 GATES = {"RNN": 1, "GRU": 3, "LSTM": 4}
@@ -182,4 +187,4 @@ def _layer_cost(call: Call, outputs: list[Tensor]) -> tuple[int, int]:
     return units * (inputs + hidden), 8 * units
 
 
-add("RNN GRU LSTM", Family.RECURRENT, _layer, _layer_cost)
+add("RNN GRU LSTM", OpFamily.RECURRENT, _layer, _layer_cost)

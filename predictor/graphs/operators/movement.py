@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from berth.pilot.protobuf import Problem
 from berth.predictor.graphs.limits import KNOWN_VALUES
-from berth.predictor.graphs.operators.base import Call, Family, add, like_first, nothing
+from berth.predictor.graphs.operators.base import Call, OpFamily, add, like_first, nothing
 from berth.predictor.graphs.operators.elementwise import spread
 from berth.predictor.graphs.values import (
     INT64,
@@ -262,24 +262,24 @@ def _size(call: Call) -> list[Tensor]:
     return [Tensor(INT64, (), (call.tensor(0).elements,))]
 
 
-add("Reshape", Family.VIEW, _reshape, nothing)
-add("Flatten", Family.VIEW, _flatten, nothing)
-add("Squeeze", Family.VIEW, _squeeze, nothing)
-add("Unsqueeze", Family.VIEW, _unsqueeze, nothing)
-add("Identity", Family.VIEW, _identity, nothing)
-add("Shape", Family.SHAPE, _shape, nothing)
-add("Size", Family.SHAPE, _size, nothing)
-add("Transpose", Family.MOVEMENT, _transpose, nothing)
-add("Slice", Family.MOVEMENT, _slice, nothing)
-add("Concat", Family.MOVEMENT, _concat, nothing)
-add("Split", Family.MOVEMENT, _split, nothing)
-add("Expand", Family.MOVEMENT, _expand, nothing)
-add("Tile", Family.MOVEMENT, _tile, nothing)
-add("Pad", Family.MOVEMENT, _pad, nothing)
-add("DepthToSpace SpaceToDepth", Family.MOVEMENT, _depth_to_space, nothing)
-add("Trilu ReverseSequence", Family.MOVEMENT, like_first, nothing)
-add("Gather", Family.SELECTION, _gather, nothing)
-add("GatherElements", Family.SELECTION, _gather_each, nothing)
-add("GatherND", Family.SELECTION, _gather_nd, nothing)
-add("Scatter ScatterElements ScatterND TensorScatter", Family.SELECTION, like_first, nothing)
-add("OneHot", Family.SELECTION, _one_hot, nothing)
+add("Reshape", OpFamily.VIEW, _reshape, nothing)
+add("Flatten", OpFamily.VIEW, _flatten, nothing)
+add("Squeeze", OpFamily.VIEW, _squeeze, nothing)
+add("Unsqueeze", OpFamily.VIEW, _unsqueeze, nothing)
+add("Identity", OpFamily.VIEW, _identity, nothing)
+add("Shape", OpFamily.SHAPE, _shape, nothing)
+add("Size", OpFamily.SHAPE, _size, nothing)
+add("Transpose", OpFamily.MOVEMENT, _transpose, nothing)
+add("Slice", OpFamily.MOVEMENT, _slice, nothing)
+add("Concat", OpFamily.MOVEMENT, _concat, nothing)
+add("Split", OpFamily.MOVEMENT, _split, nothing)
+add("Expand", OpFamily.MOVEMENT, _expand, nothing)
+add("Tile", OpFamily.MOVEMENT, _tile, nothing)
+add("Pad", OpFamily.MOVEMENT, _pad, nothing)
+add("DepthToSpace SpaceToDepth", OpFamily.MOVEMENT, _depth_to_space, nothing)
+add("Trilu ReverseSequence", OpFamily.MOVEMENT, like_first, nothing)
+add("Gather", OpFamily.SELECTION, _gather, nothing)
+add("GatherElements", OpFamily.SELECTION, _gather_each, nothing)
+add("GatherND", OpFamily.SELECTION, _gather_nd, nothing)
+add("Scatter ScatterElements ScatterND TensorScatter", OpFamily.SELECTION, like_first, nothing)
+add("OneHot", OpFamily.SELECTION, _one_hot, nothing)

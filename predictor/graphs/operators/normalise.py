@@ -5,7 +5,7 @@ from __future__ import annotations
 from berth.predictor.graphs.operators.base import (
     Call,
     CostRule,
-    Family,
+    OpFamily,
     add,
     each_output,
     like_first,
@@ -55,24 +55,31 @@ def _scaled(base: int, scale: int, bias: int) -> CostRule:
 
 
 # At inference the statistics are constants: one multiplication, one addition.
-add("BatchNormalization", Family.NORMALISATION, _batch, each_output(2))
+add("BatchNormalization", OpFamily.NORMALISATION, _batch, each_output(2))
 # Mean 1, difference 1, square 1, sum 1, times the inverse deviation 1.
-add("LayerNormalization", Family.NORMALISATION, _statistics, _scaled(5, 1, 2))
-add("InstanceNormalization GroupNormalization", Family.NORMALISATION, like_first, _scaled(5, 1, 2))
-add("com.microsoft:GroupNorm", Family.NORMALISATION, like_first, _scaled(5, 1, 2))
-add("MeanVarianceNormalization", Family.NORMALISATION, like_first, each_output(5))
+add("LayerNormalization", OpFamily.NORMALISATION, _statistics, _scaled(5, 1, 2))
+add(
+    "InstanceNormalization GroupNormalization", OpFamily.NORMALISATION, like_first, _scaled(5, 1, 2)
+)
+add("com.microsoft:GroupNorm", OpFamily.NORMALISATION, like_first, _scaled(5, 1, 2))
+add("MeanVarianceNormalization", OpFamily.NORMALISATION, like_first, each_output(5))
 # Square 1, sum 1, times the inverse root 1.
 add(
     "RMSNormalization SimplifiedLayerNormalization com.microsoft:SimplifiedLayerNormalization",
-    Family.NORMALISATION,
+    OpFamily.NORMALISATION,
     _statistics,
     _scaled(3, 1, 9),
 )
-add("LpNormalization", Family.NORMALISATION, like_first, each_output(3))
-add("com.microsoft:SkipLayerNormalization", Family.NORMALISATION, _skip, _scaled(6, 2, 3))
-add("com.microsoft:SkipSimplifiedLayerNormalization", Family.NORMALISATION, _skip, _scaled(4, 2, 3))
+add("LpNormalization", OpFamily.NORMALISATION, like_first, each_output(3))
+add("com.microsoft:SkipLayerNormalization", OpFamily.NORMALISATION, _skip, _scaled(6, 2, 3))
+add(
+    "com.microsoft:SkipSimplifiedLayerNormalization",
+    OpFamily.NORMALISATION,
+    _skip,
+    _scaled(4, 2, 3),
+)
 # Square 1, window's sum 1 (running), scale 1, add 1, power 1, division 1.
-add("LRN", Family.NORMALISATION, like_first, each_output(6))
+add("LRN", OpFamily.NORMALISATION, like_first, each_output(6))
 # Largest 1, difference 1, exponential 1, sum 1, division 1.
-add("Softmax LogSoftmax", Family.SOFTMAX, like_first, each_output(5))
-add("Hardmax", Family.SOFTMAX, like_first, each_output(2))
+add("Softmax LogSoftmax", OpFamily.SOFTMAX, like_first, each_output(5))
+add("Hardmax", OpFamily.SOFTMAX, like_first, each_output(2))

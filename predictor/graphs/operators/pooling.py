@@ -8,7 +8,7 @@ from collections.abc import Callable
 from berth.pilot.protobuf import Problem
 from berth.predictor.graphs.operators.base import (
     Call,
-    Family,
+    OpFamily,
     add,
     each_input,
     each_output,
@@ -106,13 +106,18 @@ def _loss(call: Call) -> list[Tensor]:
     return [loss, Tensor(first.dtype, first.shape)][: max(call.outputs, 1)]
 
 
-add("NegativeLogLikelihoodLoss", Family.REDUCTION, _loss, each_input(1))
-add("SoftmaxCrossEntropyLoss", Family.REDUCTION, _loss, each_input(6))
-add("AveragePool MaxPool LpPool", Family.POOLING, _pool, _pool_cost)
-add("GlobalAveragePool GlobalMaxPool GlobalLpPool", Family.POOLING, _global, each_input(1))
-add("ReduceMean ReduceSum ReduceMax ReduceMin ReduceProd", Family.REDUCTION, _reduce, each_input(1))
-add("ReduceL1 ReduceL2 ReduceSumSquare ReduceLogSum", Family.REDUCTION, _reduce, each_input(2))
-add("ReduceLogSumExp", Family.REDUCTION, _reduce, each_input(4))
-add("ArgMax ArgMin", Family.REDUCTION, _argument, each_input(1))
-add("CumSum CumProd", Family.REDUCTION, like_first, each_output(1))
-add("TopK", Family.SELECTION, _top, _sorted_cost)
+add("NegativeLogLikelihoodLoss", OpFamily.REDUCTION, _loss, each_input(1))
+add("SoftmaxCrossEntropyLoss", OpFamily.REDUCTION, _loss, each_input(6))
+add("AveragePool MaxPool LpPool", OpFamily.POOLING, _pool, _pool_cost)
+add("GlobalAveragePool GlobalMaxPool GlobalLpPool", OpFamily.POOLING, _global, each_input(1))
+add(
+    "ReduceMean ReduceSum ReduceMax ReduceMin ReduceProd",
+    OpFamily.REDUCTION,
+    _reduce,
+    each_input(1),
+)
+add("ReduceL1 ReduceL2 ReduceSumSquare ReduceLogSum", OpFamily.REDUCTION, _reduce, each_input(2))
+add("ReduceLogSumExp", OpFamily.REDUCTION, _reduce, each_input(4))
+add("ArgMax ArgMin", OpFamily.REDUCTION, _argument, each_input(1))
+add("CumSum CumProd", OpFamily.REDUCTION, like_first, each_output(1))
+add("TopK", OpFamily.SELECTION, _top, _sorted_cost)

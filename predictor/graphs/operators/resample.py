@@ -7,7 +7,7 @@ import math
 from berth.pilot.protobuf import Problem
 from berth.predictor.graphs.operators.base import (
     Call,
-    Family,
+    OpFamily,
     add,
     each_input,
     each_output,
@@ -174,12 +174,12 @@ def _short_time_cost(call: Call, outputs: list[Tensor]) -> tuple[int, int]:
     return 0, 5 * outputs[0].elements // 2 * max(outputs[0].shape[2], 2).bit_length()
 
 
-add("Resize Upsample", Family.RESAMPLING, _resize, _resize_cost)
-add("GridSample", Family.RESAMPLING, _grid_sample, _grid_cost)
-add("RoiAlign MaxRoiPool", Family.RESAMPLING, _regions, _regions_cost)
-add("Col2Im", Family.RESAMPLING, _columns_to_image, each_input(1))
-add("CenterCropPad", Family.MOVEMENT, _crop, nothing)
-add("AffineGrid", Family.RESAMPLING, _affine_grid, each_output(4))
-add("MaxUnpool", Family.RESAMPLING, _unpool, nothing)
-add("DFT", Family.RESAMPLING, _fourier, _fourier_cost)
-add("STFT", Family.RESAMPLING, _short_time, _short_time_cost)
+add("Resize Upsample", OpFamily.RESAMPLING, _resize, _resize_cost)
+add("GridSample", OpFamily.RESAMPLING, _grid_sample, _grid_cost)
+add("RoiAlign MaxRoiPool", OpFamily.RESAMPLING, _regions, _regions_cost)
+add("Col2Im", OpFamily.RESAMPLING, _columns_to_image, each_input(1))
+add("CenterCropPad", OpFamily.MOVEMENT, _crop, nothing)
+add("AffineGrid", OpFamily.RESAMPLING, _affine_grid, each_output(4))
+add("MaxUnpool", OpFamily.RESAMPLING, _unpool, nothing)
+add("DFT", OpFamily.RESAMPLING, _fourier, _fourier_cost)
+add("STFT", OpFamily.RESAMPLING, _short_time, _short_time_cost)

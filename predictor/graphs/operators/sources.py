@@ -6,7 +6,7 @@ import math
 
 from berth.pilot.protobuf import Problem
 from berth.predictor.graphs.limits import KNOWN_VALUES
-from berth.predictor.graphs.operators.base import Call, Family, add, nothing
+from berth.predictor.graphs.operators.base import Call, OpFamily, add, nothing
 from berth.predictor.graphs.values import FLOAT, FLOATS, INT64, STRING, Tensor, Values, checked
 
 
@@ -89,12 +89,12 @@ def _at_run_time(call: Call) -> list[Tensor]:
     )
 
 
-add("Constant", Family.SHAPE, _constant, nothing)
-add("ConstantOfShape", Family.MOVEMENT, _constant_of_shape, nothing)
-add("Range", Family.MOVEMENT, _range, nothing)
-add("EyeLike", Family.MOVEMENT, _eye_like, nothing)
-add("RandomNormalLike RandomUniformLike Bernoulli", Family.MOVEMENT, _eye_like, nothing)
-add("RandomNormal RandomUniform", Family.MOVEMENT, _random, nothing)
-add("Multinomial", Family.SELECTION, _multinomial, nothing)
-add("HannWindow HammingWindow BlackmanWindow", Family.MOVEMENT, _window, nothing)
-add("NonZero Compress Unique NonMaxSuppression", Family.SELECTION, _at_run_time, nothing)
+add("Constant", OpFamily.SHAPE, _constant, nothing)
+add("ConstantOfShape", OpFamily.MOVEMENT, _constant_of_shape, nothing)
+add("Range", OpFamily.MOVEMENT, _range, nothing)
+add("EyeLike", OpFamily.MOVEMENT, _eye_like, nothing)
+add("RandomNormalLike RandomUniformLike Bernoulli", OpFamily.MOVEMENT, _eye_like, nothing)
+add("RandomNormal RandomUniform", OpFamily.MOVEMENT, _random, nothing)
+add("Multinomial", OpFamily.SELECTION, _multinomial, nothing)
+add("HannWindow HammingWindow BlackmanWindow", OpFamily.MOVEMENT, _window, nothing)
+add("NonZero Compress Unique NonMaxSuppression", OpFamily.SELECTION, _at_run_time, nothing)

@@ -199,7 +199,7 @@ def _most_media(profiles: tuple[SliceProfile, ...], compute_slices: int) -> Medi
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
+class NvmlDifference:
     """A field of a profile whose value in NVML differs from Berth's table; NVML is right."""
 
     profile: str
@@ -219,14 +219,14 @@ _COMPARED = (
 )  # fmt: skip
 
 
-def diff(table: Geometry, nvml: Geometry) -> tuple[Difference, ...]:
+def diff(table: Geometry, nvml: Geometry) -> tuple[NvmlDifference, ...]:
     """Return the differences, profile by profile, between Berth's table and NVML's geometry.
 
     Fields that the table lacks (None) and memory sizes that it only estimates are not compared.
     Callers plan with ``nvml`` and report the differences.
     """
     differences = [
-        Difference("GPU", field, getattr(table, field), getattr(nvml, field))
+        NvmlDifference("GPU", field, getattr(table, field), getattr(nvml, field))
         for field in ("compute_slices", "memory_slices")
         if getattr(table, field) != getattr(nvml, field)
     ]
@@ -234,14 +234,14 @@ def diff(table: Geometry, nvml: Geometry) -> tuple[Difference, ...]:
                                *nvml.by_name]):  # fmt: skip
         ours, theirs = table.named(name), nvml.by_name.get(name)
         if ours is None or theirs is None:
-            differences.append(Difference(name, "profile", *(
+            differences.append(NvmlDifference(name, "profile", *(
                 "present" if p else "absent" for p in (ours, theirs))))  # fmt: skip
             continue
         for field in _COMPARED:
             was, now = getattr(ours, field), getattr(theirs, field)
             estimated = field == "memory_bytes" and table.memory_basis.startswith("estimate")
             if was != now and was is not None and now is not None and not estimated:
-                differences.append(Difference(name, field, was, now))
+                differences.append(NvmlDifference(name, field, was, now))
     return tuple(differences)
 
 

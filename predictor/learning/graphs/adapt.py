@@ -2,7 +2,7 @@
 
 The runs are appended to the bundle's training cases (measured latencies of a model on a device) and
 the weights of all cases are computed again. How much the new platform differs from known ones, and
-how noisy its samples are, is chosen by marginal likelihood (``posterior.Joint.moved``).
+how noisy its samples are, is chosen by marginal likelihood (``posterior.JointLatencies.moved``).
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from berth.predictor.families.graph.transfer.posterior import is_fused, stack_na
 from berth.predictor.graphs.reader import read_graph
 from berth.predictor.hardware.device import Numbers
 from berth.predictor.hardware.roofs import Roof, roof_of
-from berth.predictor.learning.graphs.posterior import Posterior, fit_cases
+from berth.predictor.learning.graphs.posterior import LatencyPosterior, fit_cases
 
 MODELS_FOR_WIDTH = 9
 """Number of measured models from which on the interval comes from their own left-out errors.
@@ -63,7 +63,7 @@ class Samples:
 
 
 @dataclass(frozen=True)
-class Adapted:
+class AdaptedTransfer:
     """The bundle that adaptation wrote, with its errors on the samples before and after."""
 
     manifest: bundles.TransferManifest
@@ -165,7 +165,7 @@ def _usable(run: ModelRun) -> bool:
 
 def adapt(
     folder: Path, platform: Platform, samples: Samples, out: Path, *, command: str
-) -> Adapted:
+) -> AdaptedTransfer:
     """Write to ``out`` the model-graph bundle of ``folder`` with a platform's measured samples
     added.
 
@@ -226,7 +226,7 @@ def adapt(
     })  # fmt: skip
     made_of = {bundles.CASES: arrays, CARD: card(filled).encode()}
     written = write_bundle(out, filled, made_of, load=bundles.load)
-    return Adapted(written, platform.name, len(samples), before, left, models, width)
+    return AdaptedTransfer(written, platform.name, len(samples), before, left, models, width)
 
 
 def advised(
@@ -259,7 +259,7 @@ def rounded(cases: Cases) -> Cases:
     return replace(cases, graph=graph, place=place)
 
 
-def _corrected(after: Posterior, new: Cases, weights: Floats) -> Floats:
+def _corrected(after: LatencyPosterior, new: Cases, weights: Floats) -> Floats:
     """Return the Gaussian-process weights of the old cases after new cases with ``weights`` were
     added."""
     across = after.kernel.covariance(after.cases, new)

@@ -14,7 +14,7 @@ from scipy.linalg import cho_factor, cho_solve, cholesky, solve_triangular
 
 from berth.predictor.core.arrays import Floats
 from berth.predictor.families.graph.transfer.cases import Cases, Codes
-from berth.predictor.families.graph.transfer.kernel import LEVELS, OWN, Kernel, Own
+from berth.predictor.families.graph.transfer.kernel import LEVELS, OWN, Own, TransferKernel
 
 NOVELTY_SCALES = (0.5, 1.0, 2.0, 3.0)
 """Grid of factors on the variance terms of a new platform alone: how much it differs from known
@@ -27,17 +27,17 @@ NOISES = (1.0, 3.0, 8.0)
 
 
 @dataclass(frozen=True)
-class Posterior:
+class LatencyPosterior:
     """The Gaussian process of log latency fitted to the measured cases of known platforms."""
 
-    kernel: Kernel
+    kernel: TransferKernel
     offset: float
     cases: Cases
     factor: Floats
     """Lower Cholesky factor of the covariance of the cases."""
     weights: Floats
 
-    def joint(self, asked: Cases, *, new_platform: bool = True) -> Joint:
+    def joint(self, asked: Cases, *, new_platform: bool = True) -> JointLatencies:
         """Return the mean and covariance of log latencies on one new platform before any sample of
         it.
 
@@ -52,16 +52,16 @@ class Posterior:
             if new_platform
             else np.zeros_like(whole)
         )
-        return Joint(
+        return JointLatencies(
             across.T @ self.weights + self.offset, whole - own - half.T @ half, own,
             self.kernel.noise,
         )  # fmt: skip
 
 
 def fit_cases(
-    cases: Cases, residual: Floats, kernel: Kernel, offset: float, *, noise: Floats,
+    cases: Cases, residual: Floats, kernel: TransferKernel, offset: float, *, noise: Floats,
     own: Own | None,
-) -> Posterior:  # fmt: skip
+) -> LatencyPosterior:  # fmt: skip
     """Return the Gaussian process fitted to the measured cases of known platforms.
 
     ``residual``: log time over roofline time; ``noise``: [cases] standard deviations; ``own``:
@@ -71,20 +71,20 @@ def fit_cases(
     covariance[np.diag_indices(len(cases))] += noise**2
     factor = cholesky(covariance, lower=True, overwrite_a=True, check_finite=False)
     weights = cho_solve((factor, True), residual - offset)
-    return Posterior(kernel, offset, cases, factor, weights)
+    return LatencyPosterior(kernel, offset, cases, factor, weights)
 
 
-def own_levels(kernel: Kernel) -> Kernel:
+def own_levels(kernel: TransferKernel) -> TransferKernel:
     """Return the kernel with only those variance terms that are specific to a platform."""
     amplitudes = kernel.amplitudes.copy()
     amplitudes[[n for n, level in enumerate(LEVELS) if level not in OWN]] = 0.0
-    return Kernel(
+    return TransferKernel(
         kernel.scale, amplitudes, kernel.graph_length, kernel.place_length, kernel.noise
     )  # fmt: skip
 
 
 @dataclass(frozen=True)
-class Moved:
+class UpdatedLatencies:
     """Predictions for a new platform after some of its latencies were measured."""
 
     mean: Floats
@@ -98,7 +98,7 @@ class Moved:
 
 
 @dataclass(frozen=True)
-class Joint:
+class JointLatencies:
     """Mean and covariance of log latency over roofline time for model graphs on one new
     platform."""
 
@@ -109,7 +109,9 @@ class Joint:
     """[cases, cases] covariance from the platform-specific terms of the kernel."""
     noise: float
 
-    def moved(self, samples: Codes, residual: Floats, groups: Codes | None = None) -> Moved:
+    def moved(
+        self, samples: Codes, residual: Floats, groups: Codes | None = None
+    ) -> UpdatedLatencies:
         """Return predictions for all cases after ``residual`` was measured for some of them.
 
         ``samples``: indices of the measured cases. ``groups``: [samples] group (a model) of each; a
@@ -118,7 +120,7 @@ class Joint:
         prior centred on 1, 1 and 0.
         """
         if not len(samples):
-            return Moved(self.mean, 1.0, 0.0, self.noise, np.zeros(0), np.zeros(0))
+            return UpdatedLatencies(self.mean, 1.0, 0.0, self.noise, np.zeros(0), np.zeros(0))
         at = np.ix_(samples, samples)
         wanted = residual - self.mean[samples]
 
@@ -151,7 +153,9 @@ class Joint:
             left_out[held] = residual[held] - np.linalg.solve(
                 precision[np.ix_(held, held)], weights[held]
             )
-        return Moved(self.mean + across @ weights, novelty_scale, shift, noise, weights, left_out)
+        return UpdatedLatencies(
+            self.mean + across @ weights, novelty_scale, shift, noise, weights, left_out
+        )
 
     def advised(self, pool: Codes, count: int) -> Codes:
         """Return the ``count`` cases of ``pool`` whose measurement leaves the least total variance,

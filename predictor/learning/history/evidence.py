@@ -62,7 +62,7 @@ OTHER_PLATFORM = -1.5
 
 
 @dataclass(frozen=True, slots=True)
-class Network:
+class HiddenLayer:
     """A network with one hidden layer: ``scores = out @ relu(hidden @ x + hidden_bias)``."""
 
     hidden: Floats
@@ -87,16 +87,16 @@ WAITED_S = 60.0
 
 
 @cache
-def network(*, waited: bool) -> Network:
+def network(*, waited: bool) -> HiddenLayer:
     """Return the shipped network: for jobs at submission, or (``waited``) for jobs waiting in the
     queue."""
     read = json.loads(_WEIGHTS.read_text(encoding="utf-8"))["waited" if waited else "submitted"]
     hidden = np.ascontiguousarray(np.array(read["hidden"]).T)
-    return Network(hidden, np.array(read["hidden_bias"])[:, None], np.array(read["out"]))
+    return HiddenLayer(hidden, np.array(read["hidden_bias"])[:, None], np.array(read["out"]))
 
 
 @dataclass(frozen=True, slots=True)
-class Evidence:
+class WeightedRuns:
     """Past run times sorted by time, with the weight of each in the prediction."""
 
     log_runs: Floats
@@ -108,7 +108,7 @@ class Evidence:
 
 
 @dataclass(frozen=True, slots=True)
-class Now:
+class PredictionTime:
     """The time of a prediction and the jobs of the same user and shape that run then."""
 
     time_s: float
@@ -121,7 +121,9 @@ _SCALES = np.array([[1 / 60.0], [1 / 10.0]])
 """Scales of a past job's age: minutes since its end, units of 10 s between the submissions."""
 
 
-def features_of(asked: AskedJob, now: Now, rings: Sequence[Ring | None]) -> tuple[Floats, Floats]:
+def features_of(
+    asked: AskedJob, now: PredictionTime, rings: Sequence[Ring | None]
+) -> tuple[Floats, Floats]:
     """Return the features [features, times] and the log run times [times] that a prediction
     weights.
 
@@ -160,7 +162,7 @@ def features_of(asked: AskedJob, now: Now, rings: Sequence[Ring | None]) -> tupl
 
 
 def _of_past(
-    x: Floats, jobs: Floats, asked: AskedJob, now: Now, shape: tuple[float, float, float]
+    x: Floats, jobs: Floats, asked: AskedJob, now: PredictionTime, shape: tuple[float, float, float]
 ) -> None:
     """Fill in the features that compare a past job with the new one: shape, age and failure."""
     apart = np.abs(jobs[LOG_CORES : LOG_BYTES + 1] - np.array(shape)[:, None])
@@ -176,7 +178,9 @@ def _of_past(
     x[21] = math.log1p(abs(now.time_s - asked.submit_s)) / 12.0
 
 
-def _of_times(x: Floats, log_runs: Floats, now: Now, request: float, longest_s: float) -> None:
+def _of_times(
+    x: Floats, log_runs: Floats, now: PredictionTime, request: float, longest_s: float
+) -> None:
     """Fill in the features of run times: relative to the request and to running jobs."""
     running = len(now.elapsed_s)
     np.multiply(log_runs, 0.1, out=x[17])
@@ -190,7 +194,7 @@ def _of_times(x: Floats, log_runs: Floats, now: Now, request: float, longest_s: 
         x[20] = np.log1p(longest_s / times) / 3.0
 
 
-def weigh(asked: AskedJob, now: Now, rings: Sequence[Ring | None]) -> Evidence:
+def weigh(asked: AskedJob, now: PredictionTime, rings: Sequence[Ring | None]) -> WeightedRuns:
     """Return past run times and their weights in the prediction of a new job.
 
     ``rings``: past jobs by each of the ``KINDS`` keys, None where no job has that key.
@@ -202,7 +206,7 @@ def weigh(asked: AskedJob, now: Now, rings: Sequence[Ring | None]) -> Evidence:
     weights /= weights.sum()
     order = log_runs.argsort()
     own = rings[0]
-    return Evidence(log_runs[order], weights[order], 0 if own is None else own.seen)
+    return WeightedRuns(log_runs[order], weights[order], 0 if own is None else own.seen)
 
 
 def _identify(scores: Floats, asked: AskedJob, rings: Sequence[Ring | None]) -> None:

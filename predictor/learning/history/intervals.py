@@ -24,7 +24,7 @@ from collections.abc import Hashable
 
 import numpy as np
 
-from berth.predictor.learning.history.evidence import Evidence
+from berth.predictor.learning.history.evidence import WeightedRuns
 from berth.predictor.learning.history.rings import Floats
 
 MISSES = 0.1
@@ -55,7 +55,7 @@ class Nested:
 
     __slots__ = ("_highs", "_lows")
 
-    def __init__(self, evidence: Evidence, mid: float) -> None:
+    def __init__(self, evidence: WeightedRuns, mid: float) -> None:
         logs, weights = evidence.log_runs, evidence.weights
         reached = np.cumsum(weights)
         before = reached - weights

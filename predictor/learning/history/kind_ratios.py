@@ -25,8 +25,8 @@ from berth.predictor.learning.history.rings import Floats
 from berth.predictor.learning.history.run_pairs import (
     LOG_RATIOS,
     NOISES,
-    Pair,
     Platforms,
+    RunPair,
     likelihoods,
 )
 
@@ -92,7 +92,7 @@ def in_usual_order(ratios: Mapping[str, LogRatio], usual: Mapping[str, float]) -
 
 
 @dataclass(frozen=True)
-class _Evidence:
+class _PairLikelihoods:
     """Likelihoods of all programs that ran on two platforms."""
 
     rows: Mapping[Program, int]
@@ -108,9 +108,9 @@ class _Evidence:
 class KindRatios:
     """The ratios between all pairs of platforms, for programs that are known and for others."""
 
-    def __init__(self, programs: Mapping[Program, Mapping[Platforms, Sequence[Pair]]]) -> None:
+    def __init__(self, programs: Mapping[Program, Mapping[Platforms, Sequence[RunPair]]]) -> None:
         """Learn from the pairs of each program (``pairs_of``)."""
-        collected: dict[Platforms, dict[Program, Sequence[Pair]]] = {}
+        collected: dict[Platforms, dict[Program, Sequence[RunPair]]] = {}
         for program, by_platforms in programs.items():
             for platforms, pairs in by_platforms.items():
                 collected.setdefault(platforms, {})[program] = pairs
@@ -197,7 +197,7 @@ def mean_ratio(ratios: Sequence[LogRatio]) -> LogRatio:
     return LogRatio(sum(ratio.mid for ratio in ratios) / count, width, programs, own)
 
 
-def _evidence(programs: Mapping[Program, Sequence[Pair]]) -> _Evidence:
+def _evidence(programs: Mapping[Program, Sequence[RunPair]]) -> _PairLikelihoods:
     every = list(programs.values())
     by_noise = np.array([likelihoods(pairs) for pairs in every[:_NOISES_OF]])
     shares = _noise_shares(by_noise)
@@ -205,7 +205,9 @@ def _evidence(programs: Mapping[Program, Sequence[Pair]]) -> _Evidence:
     likelihood = np.array([*(shares @ by_noise), *further])
     likelihood /= likelihood.max(axis=1, keepdims=True)
     rows = {program: row for row, program in enumerate(programs)}
-    return _Evidence(rows, [user for user, _ in programs], likelihood, _log_marginal(likelihood))
+    return _PairLikelihoods(
+        rows, [user for user, _ in programs], likelihood, _log_marginal(likelihood)
+    )
 
 
 def _log_marginal(likelihood: Floats) -> Floats:
@@ -246,7 +248,7 @@ def _prior(kernels: Population) -> Floats:
 
 
 def _posterior(
-    evidence: _Evidence, weights: Floats, row: int | None, kernels: Population
+    evidence: _PairLikelihoods, weights: Floats, row: int | None, kernels: Population
 ) -> LogRatio | None:
     """Return the ratio of the program in ``row``, or of an unknown program; ``weights``: how much
     each program counts."""
@@ -281,7 +283,7 @@ def _ratio_of(
     return LogRatio(float(mid), half_width, programs, own, kernels.kernels)
 
 
-def _weights(evidence: _Evidence, user: str, everybody: bool) -> Floats:
+def _weights(evidence: _PairLikelihoods, user: str, everybody: bool) -> Floats:
     """Return [programs] how much each counts for the user's programs."""
     count = {name: evidence.users.count(name) for name in set(evidence.users)}
     others = everybody or len(set(count) - {user}) >= LEAST_USERS

@@ -51,7 +51,7 @@ class TimedRun(NamedTuple):
     """Whether the run reached its time limit: it would have taken longer."""
 
 
-class Pair(NamedTuple):
+class RunPair(NamedTuple):
     """The log ratio of two runs of equal shape on two platforms."""
 
     log_ratio: float
@@ -68,7 +68,7 @@ Platforms = tuple[str, str]
 
 def pairs_of(
     runs: Iterable[TimedRun], *, now_s: float = math.inf
-) -> Mapping[Platforms, list[Pair]]:
+) -> Mapping[Platforms, list[RunPair]]:
     """Return a program's pairs by (platform, other platform) in order of names, the newest last;
     the ratio is the time on the first over the time on the second.
 
@@ -92,7 +92,7 @@ def pairs_of(
     return {key: _newest(each) for key, each in compared.items()}
 
 
-def _newest(compared: list[tuple[TimedRun, TimedRun]]) -> list[Pair]:
+def _newest(compared: list[tuple[TimedRun, TimedRun]]) -> list[RunPair]:
     """Return the newest pairs of runs; they are worth half as many as they have runs."""
     compared.sort(key=lambda runs: runs[1].submit_s)
     newest = compared[-PAIRS:]
@@ -103,11 +103,11 @@ def _newest(compared: list[tuple[TimedRun, TimedRun]]) -> list[Pair]:
         times = np.maximum([first.runtime_s, second.runtime_s], WHOLE_SECONDS_DEVIATION_S)
         clock = WHOLE_SECONDS_DEVIATION_S * float(np.hypot(*(1.0 / times)))
         bound = int(first.cut_off) - int(second.cut_off)
-        pairs.append(Pair(float(np.log(times[0] / times[1])), clock, weight, bound))
+        pairs.append(RunPair(float(np.log(times[0] / times[1])), clock, weight, bound))
     return pairs
 
 
-def likelihoods(pairs: Sequence[Pair]) -> Floats:
+def likelihoods(pairs: Sequence[RunPair]) -> Floats:
     """Return [noises, log ratios] the likelihood of a program's pairs for each combination of scale
     and share, scaled to a maximum of 1."""
     differences, clocks, weights, bounds = np.array(pairs).T

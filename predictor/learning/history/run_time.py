@@ -20,7 +20,7 @@ from enum import IntEnum
 import numpy as np
 
 from berth.predictor.core.prediction import Interval
-from berth.predictor.learning.history.evidence import Evidence, Now, weigh
+from berth.predictor.learning.history.evidence import PredictionTime, WeightedRuns, weigh
 from berth.predictor.learning.history.intervals import Confidence, Levels, Nested
 from berth.predictor.learning.history.rings import (
     LOG_RUN,
@@ -40,7 +40,7 @@ _SITE_STEP = 0.001
 _USERS = 20_000
 
 
-class Choice:
+class RecentAccuracy:
     """Recent accuracy, for each user, of three ways to guess a run time."""
 
     def __init__(self) -> None:
@@ -120,7 +120,7 @@ class RunTimePredictor:
         self._rings = Rings(KEYS)
         self._running: OrderedDict[Hashable, OrderedDict[str, float]] = OrderedDict()
         self._levels = Levels()
-        self._choice = Choice()
+        self._choice = RecentAccuracy()
         self._confidence = Confidence()
         self._open: OrderedDict[str, _Open] = OrderedDict()
 
@@ -187,11 +187,11 @@ class RunTimePredictor:
             evidence.own_runs,
         )
 
-    def known(self, asked: AskedJob, now_s: float) -> tuple[Now, list[Ring | None]]:
+    def known(self, asked: AskedJob, now_s: float) -> tuple[PredictionTime, list[Ring | None]]:
         """Return the running jobs and the remembered past jobs from which a job's time is
         predicted."""
         rings = [None if key is None else self._rings.get(key) for key in _keys(asked)]
-        return Now(now_s, self._elapsed(asked, now_s)), rings
+        return PredictionTime(now_s, self._elapsed(asked, now_s)), rings
 
     def _elapsed(self, asked: AskedJob, now_s: float) -> Floats:
         running = self._running.get(_shape(asked))
@@ -208,12 +208,12 @@ class RunTimePredictor:
             self._open.popitem(last=False)
 
 
-def _guesses(evidence: Evidence, shape: Ring | None) -> tuple[tuple[float, ...], float]:
+def _guesses(evidence: WeightedRuns, shape: Ring | None) -> tuple[tuple[float, ...], float]:
     """Return three guesses of the run time (natural log of seconds), and the expected accuracy of
     the first."""
     mid, expected = best(evidence)
     flat = np.sqrt(evidence.weights) * np.sqrt(np.sqrt(evidence.weights))
-    flattened, _ = best(Evidence(evidence.log_runs, flat / flat.sum(), evidence.own_runs))
+    flattened, _ = best(WeightedRuns(evidence.log_runs, flat / flat.sum(), evidence.own_runs))
     median = mid
     if shape is not None:
         times = shape.columns[LOG_RUN]
@@ -223,7 +223,7 @@ def _guesses(evidence: Evidence, shape: Ring | None) -> tuple[tuple[float, ...],
     return (mid, flattened, median), expected
 
 
-def best(evidence: Evidence) -> tuple[float, float]:
+def best(evidence: WeightedRuns) -> tuple[float, float]:
     """Return the past run time (natural log) with the highest expected accuracy, and that accuracy.
 
     Accuracy is min(predicted, real) / max(predicted, real). Its expectation is convex between two
@@ -259,7 +259,7 @@ def _keys(asked: AskedJob) -> tuple[Hashable | None, ...]:
     )
 
 
-class Event(IntEnum):
+class JobEvent(IntEnum):
     """End, submission or start of a job; events of the same second are processed in this order."""
 
     END = 0
@@ -276,17 +276,17 @@ class PastJob:
     ended: EndedJob
 
 
-def in_order(submit_s: Floats, start_s: Floats, end_s: Floats) -> Iterator[tuple[Event, int]]:
+def in_order(submit_s: Floats, start_s: Floats, end_s: Floats) -> Iterator[tuple[JobEvent, int]]:
     """Yield the ends, submissions and starts of jobs by time, each with the index of its job.
 
     An end comes before a submission of the same second, so that the ended job is known then.
     """
     jobs = len(submit_s)
     times = np.concatenate([end_s, submit_s, start_s])
-    kinds = np.repeat([Event.END, Event.ASKED, Event.START], jobs)
+    kinds = np.repeat([JobEvent.END, JobEvent.ASKED, JobEvent.START], jobs)
     order = np.lexsort((kinds, times))
     for place in order.tolist():
-        yield Event(int(kinds[place])), place % jobs
+        yield JobEvent(int(kinds[place])), place % jobs
 
 
 def learn_from(jobs: Sequence[PastJob], predictor: RunTimePredictor) -> None:
@@ -302,9 +302,9 @@ def learn_from(jobs: Sequence[PastJob], predictor: RunTimePredictor) -> None:
     )
     for event, place in in_order(*times):
         job = jobs[place]
-        if event is Event.END:
+        if event is JobEvent.END:
             predictor.ended(job.job_id, job.ended)
-        elif event is Event.ASKED:
+        elif event is JobEvent.ASKED:
             asked = job.ended.asked
             predictor.predict(asked, asked.submit_s, job_id=job.job_id)
         else:

@@ -29,10 +29,10 @@ from berth.predictor.families.program.features import WORK_FEATURES
 from berth.predictor.families.program.predictor import Predictor
 from berth.predictor.families.program.range_check import RangeCheck
 from berth.predictor.families.program.time_only import is_time_only
-from berth.predictor.hardware.ceilings import Point
+from berth.predictor.hardware.ceilings import Allocation
 from berth.predictor.learning.programs.columns import (
-    Columns,
-    Pair,
+    LabelRows,
+    ProfilePair,
     pair_columns,
     pairs_of,
     units_of,
@@ -58,7 +58,7 @@ compared with these kernels, too."""
 
 
 @dataclass(frozen=True, slots=True)
-class Adapted:
+class FittedCalibration:
     """The calibrated roofline of a platform fitted to few measured times."""
 
     prior: Prior
@@ -101,7 +101,7 @@ def adapt(
             hint="pilot it again where these can be counted (hardware counters or valgrind)",
         )
     start = manifest.priors[kind]
-    fitted = Adapted(_prior_of(start), start.score_quantile, NOTHING)
+    fitted = FittedCalibration(_prior_of(start), start.score_quantile, NOTHING)
     own_range, own_time = None, None
     if counted:
         data = pair_columns(counted, platform, platforms)
@@ -110,7 +110,7 @@ def adapt(
     if not platform.is_gpu and not any(platforms[p.reference.platform].is_gpu for p in pairs):
         rival = fitted if len(counted) == len(pairs) else None
         own_time = _own_time(
-            Predictor.load(source), pairs, Point(platform, units), platforms, rival
+            Predictor.load(source), pairs, Allocation(platform, units), platforms, rival
         )
     entry = Labelled(
         platform=platform.name,
@@ -150,16 +150,16 @@ def adapt(
     return write_bundle(folder, updated, files, bundles.load)
 
 
-def _uncounted(pairs: Sequence[Pair]) -> str:
+def _uncounted(pairs: Sequence[ProfilePair]) -> str:
     return next(pair.reference.name for pair in pairs if is_time_only(pair.reference))
 
 
 def _own_time(
     predictor: Predictor,
-    pairs: Sequence[Pair],
-    point: Point,
+    pairs: Sequence[ProfilePair],
+    point: Allocation,
     platforms: Mapping[str, Platform],
-    fitted: Adapted | None,
+    fitted: FittedCalibration | None,
 ) -> OwnTime | None:
     """Return the correction of a CPU's predictions from CPU to CPU; None: the calibrated roofline
     ``fitted`` has lower errors on left-out kernels.
@@ -191,7 +191,7 @@ def _lower(first: Floats, second: Floats, kernels: tuple[str, ...]) -> bool:
     return lower_mean and float(np.median(first)) < float(np.median(second))
 
 
-def _own_range(data: Columns, source: RangeCheck) -> RangeCheck | None:
+def _own_range(data: LabelRows, source: RangeCheck) -> RangeCheck | None:
     """Return the range check that covers these kernels and those of the bundle; None for few
     kernels."""
     if len(set(data.kernels)) < MANY_KERNELS:
@@ -200,7 +200,7 @@ def _own_range(data: Columns, source: RangeCheck) -> RangeCheck | None:
     return RangeCheck.fit(WORK_FEATURES, rows, data.kernels).with_rows(source.raw_rows())
 
 
-def adapted(data: Columns, kind: Calibration) -> Adapted:
+def adapted(data: LabelRows, kind: Calibration) -> FittedCalibration:
     """Return the calibrated roofline shrunk towards ``data``.
 
     It starts from that of the kind (CPU, GPU), or from the reference's efficiency times a factor
@@ -216,7 +216,7 @@ def adapted(data: Columns, kind: Calibration) -> Adapted:
             start, scores = as_reference, others
     quantile = honest_quantile(scores, data.kernels, kind.score_quantile)
     left_out = scores * DIFFICULTY_FLOOR if kernels >= MANY_KERNELS else NOTHING
-    return Adapted(shrunk_prior(data, start), quantile, left_out)
+    return FittedCalibration(shrunk_prior(data, start), quantile, left_out)
 
 
 def _prior_of(kind: Calibration) -> Prior:

@@ -21,13 +21,13 @@ from berth.predictor.core.arrays import Floats
 from berth.predictor.families.program.features import Reference, feature_row
 from berth.predictor.families.program.roofline import thread_scaling, times
 from berth.predictor.families.program.work import work_of
-from berth.predictor.hardware.ceilings import Ceilings, Point
+from berth.predictor.hardware.ceilings import Allocation, Ceilings
 
 _NAME = re.compile(r"([A-Za-z0-9]\w*)[-+.@](\d+)")
 
 
 @dataclass(frozen=True, slots=True)
-class Columns:
+class LabelRows:
     """Training rows for one reference and one target platform; each array has one entry per row."""
 
     features: Floats
@@ -46,7 +46,7 @@ class Columns:
     """Natural log of the time measured on the target in seconds."""
     kernels: tuple[str, ...]
 
-    def take(self, index: Floats | Sequence[int]) -> Columns:
+    def take(self, index: Floats | Sequence[int]) -> LabelRows:
         """Return the training rows with these indices."""
         chosen = np.asarray(index, dtype=np.intp)
         columns = {
@@ -54,7 +54,7 @@ class Columns:
             for column in fields(self)
             if column.name != "kernels"
         }
-        return Columns(**columns, kernels=tuple(self.kernels[i] for i in chosen))
+        return LabelRows(**columns, kernels=tuple(self.kernels[i] for i in chosen))
 
     def __len__(self) -> int:
         return len(self.kernels)
@@ -67,7 +67,7 @@ def kernel_and_size(name: str) -> tuple[str, int] | None:
     return None if match is None else (match.group(1), int(match.group(2)))
 
 
-class Row(NamedTuple):
+class LabelRow(NamedTuple):
     """One profile with its run times on the reference and on the target."""
 
     profile: Profile
@@ -78,7 +78,7 @@ class Row(NamedTuple):
     kernel: str
 
 
-def stacked(rows: Sequence[Row]) -> Columns:
+def stacked(rows: Sequence[LabelRow]) -> LabelRows:
     """Return the features and times of the training rows as arrays, in the order of ``rows``."""
     features, parts, efficiencies = [], [], []
     for row in rows:
@@ -90,7 +90,7 @@ def stacked(rows: Sequence[Row]) -> Columns:
         parts.append((roof.fixed[0], roof.parallel[0], roof.reductions[0]))
         efficiencies.append(math.log(row.reference_s / roof.total[1]))
     fixed, parallel, reductions = np.array(parts).T
-    return Columns(
+    return LabelRows(
         np.array(features),
         fixed,
         parallel,
@@ -103,7 +103,7 @@ def stacked(rows: Sequence[Row]) -> Columns:
 
 
 @dataclass(frozen=True, slots=True)
-class Pair:
+class ProfilePair:
     """Two profiles of one workload: ``reference`` gives the counters, ``target`` the run time
     to predict."""
 
@@ -124,7 +124,7 @@ class Pair:
 
 def pairs_of(
     profiles: Sequence[Profile], platform: Platform, platforms: Mapping[str, Platform]
-) -> tuple[Pair, ...]:
+) -> tuple[ProfilePair, ...]:
     """Return each profile measured on ``platform`` with the profile of the same workload on another
     platform.
 
@@ -157,14 +157,14 @@ def pairs_of(
                 "known platform",
                 hint="`berth pilot bench` there, then `berth site platform add`",
             )
-        pairs.append(Pair(partners[0], profile))
+        pairs.append(ProfilePair(partners[0], profile))
     names = [pair.reference.name for pair in pairs]
     if double := sorted({name for name in names if names.count(name) > 1}):
         raise UsageError(f"{double[0]!r} was run on {platform.name!r} twice")
     return tuple(pairs)
 
 
-def units_of(pairs: Sequence[Pair], platform: Platform) -> int:
+def units_of(pairs: Sequence[ProfilePair], platform: Platform) -> int:
     """Return the number of cores (CPU platform) or GPUs that the paired runs on ``platform`` used.
 
     Raises UsageError where the runs differ in this number.
@@ -185,17 +185,19 @@ def units_of(pairs: Sequence[Pair], platform: Platform) -> int:
 
 
 def pair_columns(
-    pairs: Sequence[Pair], platform: Platform, platforms: Mapping[str, Platform]
-) -> Columns:
+    pairs: Sequence[ProfilePair], platform: Platform, platforms: Mapping[str, Platform]
+) -> LabelRows:
     """Return training rows, one per pair of profiles, for calibrating the roofline of
     ``platform``."""
     units = units_of(pairs, platform)
     rows = []
     for pair in pairs:
         runs_on, reference_s = pair.reference.runs_on, _seconds(pair.reference)
-        anchor = Point(platforms[pair.reference.platform], runs_on.threads * runs_on.ranks)
-        ceilings = Ceilings.of([Point(platform, units), anchor])
-        rows.append(Row(pair.reference, ceilings, reference_s, _seconds(pair.target), pair.kernel))
+        anchor = Allocation(platforms[pair.reference.platform], runs_on.threads * runs_on.ranks)
+        ceilings = Ceilings.of([Allocation(platform, units), anchor])
+        rows.append(
+            LabelRow(pair.reference, ceilings, reference_s, _seconds(pair.target), pair.kernel)
+        )
     return stacked(rows)
 
 

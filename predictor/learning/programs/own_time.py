@@ -24,8 +24,8 @@ from berth.predictor.families.program.between_cpus import (
 from berth.predictor.families.program.bundle import OwnTime
 from berth.predictor.families.program.predictor import Predictor
 from berth.predictor.families.program.time_only import mispredicts_per_instruction
-from berth.predictor.hardware.ceilings import Point
-from berth.predictor.learning.programs.columns import Pair
+from berth.predictor.hardware.ceilings import Allocation
+from berth.predictor.learning.programs.columns import ProfilePair
 from berth.predictor.learning.programs.prior import ENOUGH_KERNELS, kernel_weights
 
 SCORE_DEVIATION = 0.07
@@ -39,8 +39,8 @@ _FACTORS = np.arange(-3.0, 3.0001, 0.01)
 
 def log_errors(
     predictor: Predictor,
-    pairs: Sequence[Pair],
-    point: Point,
+    pairs: Sequence[ProfilePair],
+    point: Allocation,
     home: Mapping[str, Platform],
     share_weight: float = SHARE_WEIGHT,
 ) -> Floats:
@@ -49,7 +49,7 @@ def log_errors(
     ``home`` has the platforms of the pairs' first profiles by name.
     """
 
-    def predicted(pair: Pair) -> float:
+    def predicted(pair: ProfilePair) -> float:
         return predictor.between_cpus(
             pair.reference, point, home[pair.reference.platform], share_weight
         )
@@ -58,7 +58,7 @@ def log_errors(
 
 
 def start_deviation(
-    pairs: Sequence[Pair], platform: Platform, home: Mapping[str, Platform]
+    pairs: Sequence[ProfilePair], platform: Platform, home: Mapping[str, Platform]
 ) -> float:
     """Return how well the speeds of the cores are known without labels, as a standard error of log
     time."""

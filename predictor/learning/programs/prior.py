@@ -12,7 +12,7 @@ from berth.pilot.progress import steps
 from berth.predictor.core.arrays import Floats
 from berth.predictor.core.intervals import DIFFICULTY_FLOOR, group_quantile
 from berth.predictor.families.program.estimate import CALIBRATED_KERNELS, NEW_PLATFORM_WIDENING
-from berth.predictor.learning.programs.columns import Columns
+from berth.predictor.learning.programs.columns import LabelRows
 
 CARRIES = tuple(i / 10 for i in range(11))
 """Values tried for ``Prior.carry``: the share of the reference's inefficiency assumed on the
@@ -34,12 +34,12 @@ class Prior:
     carry: float
     reduction_s: float = 0.0
 
-    def fixed_s(self, data: Columns) -> Floats:
+    def fixed_s(self, data: LabelRows) -> Floats:
         """Return [rows] seconds of the prediction that do not depend on the program's
         efficiency."""
         return data.fixed_s + self.reduction_s * data.reductions
 
-    def log_time(self, data: Columns, residual: Floats | float = 0.0) -> Floats:
+    def log_time(self, data: LabelRows, residual: Floats | float = 0.0) -> Floats:
         """Return the predicted log time of every row, with its parallel part multiplied by
         ``exp(residual)``, which a labelled platform's model learnt."""
         stretch = np.exp(self.bias + self.carry * data.log_efficiency + residual)
@@ -73,7 +73,7 @@ _BIASES = np.arange(-2.0, 2.0001, 0.02)
 """Differences from the kind's bias that are tried."""
 
 
-def shrunk_prior(data: Columns, start: Prior) -> Prior:
+def shrunk_prior(data: LabelRows, start: Prior) -> Prior:
     """Return the most probable calibration (bias, carry, reduction) given the rows and the prior
     ``start``.
 
@@ -113,7 +113,7 @@ def honest_quantile(scores: Floats, kernels: tuple[str, ...], kind_quantile: flo
     return float(max([without, *scores.tolist()]))
 
 
-def left_out_scores(data: Columns, start: Prior) -> Floats:
+def left_out_scores(data: LabelRows, start: Prior) -> Floats:
     """Return [rows] ``|log error| / DIFFICULTY_FLOOR`` by a prior fitted without the row's
     kernel."""
     scores = np.zeros(len(data))
@@ -127,7 +127,7 @@ def left_out_scores(data: Columns, start: Prior) -> Floats:
 
 
 def _misfit(
-    data: Columns, weights: Floats, biases: Floats, carry: float, reduction_s: float
+    data: LabelRows, weights: Floats, biases: Floats, carry: float, reduction_s: float
 ) -> Floats:
     """Return the negative log likelihood of the rows for each candidate bias."""
     base = Prior(0.0, carry, reduction_s)

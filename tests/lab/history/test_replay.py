@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from berth.predictor.learning.history import RunTimePredictor
-from berth.predictor.learning.history.run_time import Event
+from berth.predictor.learning.history.run_time import JobEvent
 from lab.datasets.ricc import Trace
 from lab.history.run_times import baselines, events, replay
 
@@ -33,8 +33,8 @@ def trace(submit_s: list[float], runtime_s: list[float], wait_s: float = 0.0) ->
 def test_ends_come_before_submissions_of_the_same_moment() -> None:
     found = list(events(trace([0.0, 10.0], [10.0, 5.0])))
     assert found == [
-        (Event.ASKED, 0), (Event.START, 0), (Event.END, 0), (Event.ASKED, 1), (Event.START, 1),
-        (Event.END, 1),
+        (JobEvent.ASKED, 0), (JobEvent.START, 0), (JobEvent.END, 0), (JobEvent.ASKED, 1),
+        (JobEvent.START, 1), (JobEvent.END, 1),
     ]  # fmt: skip
 
 

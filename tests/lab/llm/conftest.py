@@ -7,8 +7,8 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from berth.predictor.families.language_model.load import Load
-from berth.predictor.families.language_model.physics import OFFLINE, Case, combine, log_terms
+from berth.predictor.families.language_model.load import LlmLoad
+from berth.predictor.families.language_model.physics import OFFLINE, LlmCase, combine, log_terms
 from berth.predictor.hardware.unit import unit_named
 from lab.llm.cases import Cases, Measured, models, table_of
 from lab.llm.effects import start_of
@@ -30,8 +30,8 @@ def campaign() -> Callable[[str], Cases]:
             for name in NAMES:
                 for batch in (1, 16, 64):
                     for length in (128, 512, 2048):
-                        load = Load(batch, length, length, tensor_parallel=4)
-                        cases.append(Case(models()[name], load, unit_named(accelerator)))
+                        load = LlmLoad(batch, length, length, tensor_parallel=4)
+                        cases.append(LlmCase(models()[name], load, unit_named(accelerator)))
                         frameworks.append(framework)
                         quirks.append(0.3 * np.sin(place + np.log(batch)))
         log_time = combine(log_terms(head, cases), start_of(head))[0]

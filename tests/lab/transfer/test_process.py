@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from berth.predictor.families.graph.transfer.cases import NOBODY
-from berth.predictor.families.graph.transfer.kernel import Own, Scale
+from berth.predictor.families.graph.transfer.kernel import FeatureScale, Own
 from lab.transfer import platform_kernel as learn
 from lab.transfer.transfer_cases import Measured
 from lab.transfer.transfer_methods import METHODS
@@ -25,13 +25,13 @@ def new(tiny_table: Measured) -> Measured:
 
 
 @pytest.fixture(scope="module")
-def start(tiny_table: Measured) -> learn.Kernel:
+def start(tiny_table: Measured) -> learn.TransferKernel:
     values = np.concatenate((learn.AMPLITUDES.ravel(), [1.0, 1.0, 0.05]))
-    return learn.kernel(Scale.of(tiny_table.cases), values)
+    return learn.kernel(FeatureScale.of(tiny_table.cases), values)
 
 
 def test_a_covariance_is_symmetric_and_has_no_negative_variance(
-    tiny_table: Measured, start: learn.Kernel
+    tiny_table: Measured, start: learn.TransferKernel
 ) -> None:
     found = start.covariance(tiny_table.cases, tiny_table.cases)
     assert found == pytest.approx(found.T)
@@ -39,7 +39,7 @@ def test_a_covariance_is_symmetric_and_has_no_negative_variance(
 
 
 def test_cases_of_nobody_share_no_device_stack_or_model(
-    tiny_table: Measured, start: learn.Kernel
+    tiny_table: Measured, start: learn.TransferKernel
 ) -> None:
     cases = tiny_table.cases
     alone = np.full(len(cases), NOBODY)
@@ -52,7 +52,7 @@ def test_cases_of_nobody_share_no_device_stack_or_model(
 
 
 def test_a_shift_is_a_constant_of_the_device_alone(
-    tiny_table: Measured, start: learn.Kernel
+    tiny_table: Measured, start: learn.TransferKernel
 ) -> None:
     cases = tiny_table.cases
     plain = Own.as_learnt(len(cases))
@@ -65,7 +65,7 @@ def test_the_gradient_of_the_evidence_is_the_slope_of_the_evidence(known: Measur
     part = known[np.arange(0, len(known), 4)]
     first = np.concatenate((np.log(learn.AMPLITUDES).ravel(), np.log([1.0, 1.0, 0.05])))
     loss = learn._loss(
-        part.cases, part.residual - part.residual.mean(), Scale.of(part.cases), first
+        part.cases, part.residual - part.residual.mean(), FeatureScale.of(part.cases), first
     )
     at = first + 0.1 * np.random.default_rng(0).standard_normal(len(first))
     _, gradient = loss(at)
@@ -83,7 +83,7 @@ def test_learning_is_deterministic_and_no_worse_than_its_start(known: Measured) 
 
 
 def test_samples_bring_predictions_to_what_was_measured(
-    known: Measured, new: Measured, start: learn.Kernel
+    known: Measured, new: Measured, start: learn.TransferKernel
 ) -> None:
     joint = learn.fit(known, start).joint(new.cases)
     nothing = np.zeros(0, np.int64)
@@ -96,7 +96,7 @@ def test_samples_bring_predictions_to_what_was_measured(
 
 
 def test_a_platform_far_from_all_others_is_told_by_one_constant(
-    known: Measured, new: Measured, start: learn.Kernel
+    known: Measured, new: Measured, start: learn.TransferKernel
 ) -> None:
     joint = learn.fit(known, start).joint(new.cases)
     given = np.arange(0, len(new), 6)
@@ -107,7 +107,7 @@ def test_a_platform_far_from_all_others_is_told_by_one_constant(
 
 @pytest.mark.parametrize("together", [False, True])
 def test_samples_left_out_are_predicted_as_if_they_had_not_been_given(
-    known: Measured, new: Measured, start: learn.Kernel, *, together: bool
+    known: Measured, new: Measured, start: learn.TransferKernel, *, together: bool
 ) -> None:
     joint = learn.fit(known, start).joint(new.cases)
     given = np.arange(0, len(new), 4)
@@ -123,7 +123,7 @@ def test_samples_left_out_are_predicted_as_if_they_had_not_been_given(
 
 
 def test_advice_names_different_cases_and_leaves_less_doubt_than_the_first_ones(
-    known: Measured, new: Measured, start: learn.Kernel
+    known: Measured, new: Measured, start: learn.TransferKernel
 ) -> None:
     joint = learn.fit(known, start).joint(new.cases)
     pool = np.arange(len(new))
@@ -142,7 +142,7 @@ def test_advice_names_different_cases_and_leaves_less_doubt_than_the_first_ones(
 
 @pytest.mark.parametrize("method", METHODS, ids=lambda one: one.name)
 def test_every_method_answers_with_and_without_samples(
-    method: object, known: Measured, new: Measured, start: learn.Kernel
+    method: object, known: Measured, new: Measured, start: learn.TransferKernel
 ) -> None:
     if method.name == "trees":  # type: ignore[attr-defined]
         pytest.importorskip("xgboost")

@@ -8,7 +8,7 @@ import pytest
 from berth.pilot.errors import UsageError
 from berth.predictor.core.arrays import Floats
 from berth.predictor.families.graph.transfer.cases import Cases, Codes
-from berth.predictor.families.graph.transfer.kernel import Kernel
+from berth.predictor.families.graph.transfer.kernel import TransferKernel
 from lab.ground.figures import curve, figures
 from lab.transfer import evaluate_transfer
 from lab.transfer.transfer_cases import Measured
@@ -29,7 +29,7 @@ def test_nothing_of_the_new_device_or_of_a_held_out_model_is_learnt_from(
 ) -> None:
     calls: list[tuple[Measured, Cases]] = []
 
-    def spy(known: Measured, asked: Cases, kernel: Kernel) -> Guess:
+    def spy(known: Measured, asked: Cases, kernel: TransferKernel) -> Guess:
         calls.append((known, asked))
 
         def guess(samples: Codes, residual: Floats) -> Floats:

@@ -24,7 +24,7 @@ from berth.plugin.workloads.filing import add_workload
 from berth.policies.mig import lookup
 from berth.predictor.core.forecaster import Forecaster
 from berth.predictor.core.workload import workload_of
-from berth.predictor.families.slices.workload import MemoryNeed, Point, SliceWorkload
+from berth.predictor.families.slices.workload import MemoryNeed, SliceWorkload, WholeRun
 
 pytestmark = [pytest.mark.slurm, pytest.mark.timeout(400)]
 
@@ -68,7 +68,7 @@ cpus_per_gpu = 2
 
 def workload(name: str, memory_gb: float) -> SliceWorkload:
     """A small job; its counters are those of a training run that the recommender knows well."""
-    point = Point(
+    point = WholeRun(
         batch=128,
         step_s=0.0296,
         mean_step_s=0.0299,

@@ -16,7 +16,7 @@ from berth.policies.mig.planner import plan
 from berth.policies.mig.recommend import Aim, Recommendation, Terms, demand_on, makeable, recommend
 from berth.predictor.families.slices.bundle import load
 from berth.predictor.families.slices.predictor import SlicePredictor
-from berth.predictor.families.slices.workload import Probe, SliceWorkload
+from berth.predictor.families.slices.workload import SliceProbe, SliceWorkload
 
 PREDICTOR = SlicePredictor(load())
 A100 = lookup("A100-40GB")
@@ -158,7 +158,7 @@ def test_no_slice_is_no_demand() -> None:
     ("workload", "terms", "words"),
     [
         (utilised(gpu="A30"), Terms(), "measured on"),
-        (utilised(probes=(Probe(profile="9g.1gb", step_s=1.0),)), Terms(), "no MIG profile"),
+        (utilised(probes=(SliceProbe(profile="9g.1gb", step_s=1.0),)), Terms(), "no MIG profile"),
         (utilised(), Terms(Aim.COST), "price"),
         (utilised(), Terms(price_per_hour=-1.0), "price"),
         (utilised(), Terms(latency_limit_s=0.0), "latency"),
@@ -195,7 +195,7 @@ def test_makeable_profiles_are_those_that_the_fleet_has_or_can_be_cut_to(
 
 
 def test_a_probe_on_a_named_slice_is_used() -> None:
-    slow = Probe(batch=64, profile="2g.10gb", step_s=0.05 * 3.3)
+    slow = SliceProbe(batch=64, profile="2g.10gb", step_s=0.05 * 3.3)
     with_probe = ask(utilised(probes=(slow,)))
     plain = ask(utilised())
     assert with_probe.choices[0].prediction.slowdown.mid > plain.choices[0].prediction.slowdown.mid

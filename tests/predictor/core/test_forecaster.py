@@ -13,7 +13,7 @@ from toy_profiles import profile
 
 from berth.pilot.errors import DocumentError, UsageError
 from berth.pilot.platform import Platform
-from berth.predictor.core.forecast import Forecast, Unit
+from berth.predictor.core.forecast import Forecast, WorkUnit
 from berth.predictor.core.forecaster import Forecaster
 from berth.predictor.core.prediction import Basis
 from berth.predictor.core.workload import Amount, Workload, workload_of
@@ -67,10 +67,10 @@ def test_an_unknown_amount_is_ranked_by_the_unit_and_a_known_one_is_a_job(
     forecaster: Forecaster,
 ) -> None:
     unknown = forecaster.forecast(WORKLOADS["language-model"], KNOWN)
-    assert unknown.unit is Unit.REQUEST
+    assert unknown.unit is WorkUnit.REQUEST
     assert not unknown.whole_job
     document = LanguageModelWorkload(
-        name="llama", config=LLAMA, amount=Amount(unit=Unit.REQUEST, count=1000)
+        name="llama", config=LLAMA, amount=Amount(unit=WorkUnit.REQUEST, count=1000)
     )
     known = forecaster.forecast(workload_of(document), KNOWN)
     assert known.whole_job

@@ -11,7 +11,7 @@ from toy_profiles import profile
 
 from berth.pilot.documents import to_json
 from berth.pilot.errors import BerthError, DocumentError, UsageError
-from berth.predictor.core.forecast import Unit
+from berth.predictor.core.forecast import WorkUnit
 from berth.predictor.core.workload import (
     KINDS,
     Amount,
@@ -25,7 +25,7 @@ from berth.predictor.families.language_model.workload import LanguageModelWorklo
 
 def test_a_profile_is_a_program_whose_amount_is_its_run() -> None:
     found = workload_of(profile())
-    assert (found.kind, found.name, found.amount.unit) == ("program", profile().name, Unit.JOB)
+    assert (found.kind, found.name, found.amount.unit) == ("program", profile().name, WorkUnit.JOB)
     assert parse_workload(to_json(profile()), source="x").digest == found.digest
 
 
@@ -71,11 +71,11 @@ def test_an_amount_is_a_positive_number(count: str) -> None:
 
 
 def test_steps_of_epochs_need_the_steps_of_one() -> None:
-    assert Amount(unit=Unit.EPOCH, count=3).steps is None
-    assert Amount(unit=Unit.EPOCH, count=3, steps_per_epoch=100).steps == 300
-    assert Amount(unit=Unit.REQUEST, count=7).steps == 7
+    assert Amount(unit=WorkUnit.EPOCH, count=3).steps is None
+    assert Amount(unit=WorkUnit.EPOCH, count=3, steps_per_epoch=100).steps == 300
+    assert Amount(unit=WorkUnit.REQUEST, count=7).steps == 7
 
 
 def test_a_document_of_no_kind_is_no_workload() -> None:
     with pytest.raises(UsageError, match="schema of workloads"):
-        workload_of(Amount(unit=Unit.STEP))
+        workload_of(Amount(unit=WorkUnit.STEP))

@@ -16,9 +16,9 @@ from berth.predictor.core.prediction import Interval
 from berth.predictor.footprint.energy import IDLE_SHARE, energy
 from berth.predictor.footprint.footprint import (
     ADAM,
-    Fits,
+    MemoryFit,
+    MemoryTask,
     Need,
-    Task,
     count,
     fits,
     footprint,
@@ -44,7 +44,7 @@ def kept_bytes(graph: ModelGraph, *, fused: bool = True) -> int:
     return sum(stored.written[node] for node in memories) + sum(stored.twin) + found.extra_bytes
 
 
-def counted(graph: ModelGraph, task: Task = Task.INFERENCE, **options: object) -> Need:
+def counted(graph: ModelGraph, task: MemoryTask = MemoryTask.INFERENCE, **options: object) -> Need:
     return count(graph, task, on_gpu=False, **options)  # type: ignore[arg-type]
 
 
@@ -66,12 +66,12 @@ def test_what_autograd_keeps_of_a_residual_block() -> None:
 
 def test_training_adds_gradients_moments_and_what_autograd_keeps() -> None:
     graph = graph_of(convolutional(blocks=2), 2)
-    inference, training = counted(graph), counted(graph, Task.TRAINING)
+    inference, training = counted(graph), counted(graph, MemoryTask.TRAINING)
     assert training.gradients == 4 * graph.parameters
     assert training.moments == ADAM * 4 * graph.parameters
-    assert training.activations > counted(graph, Task.RECORDED).activations * 0.99
+    assert training.activations > counted(graph, MemoryTask.RECORDED).activations * 0.99
     assert training.allocated > inference.allocated + training.gradients + training.moments
-    assert counted(graph, Task.TRAINING, moments=0).moments == 0
+    assert counted(graph, MemoryTask.TRAINING, moments=0).moments == 0
 
 
 def test_pointwise_runs_of_one_tensor_are_one_kernel() -> None:
@@ -119,9 +119,9 @@ def test_maxima_are_kept_with_their_places() -> None:
     assert kept_bytes(graph) == MAP + 8 * (8 * 4 * 4)
 
 
-@given(st.integers(1, 64), st.integers(1, 64), st.sampled_from(list(Task)), st.booleans())
+@given(st.integers(1, 64), st.integers(1, 64), st.sampled_from(list(MemoryTask)), st.booleans())
 @settings(max_examples=examples(25), deadline=None)
-def test_memory_grows_with_the_batch(one: int, other: int, task: Task, on_gpu: bool) -> None:
+def test_memory_grows_with_the_batch(one: int, other: int, task: MemoryTask, on_gpu: bool) -> None:
     small, large = (
         count(graph_of(convolutional(), batch), task, on_gpu=on_gpu)
         for batch in sorted((one, other))
@@ -134,8 +134,8 @@ def test_memory_grows_with_the_batch(one: int, other: int, task: Task, on_gpu: b
 
 
 @pytest.mark.parametrize("on_gpu", [True, False])
-@pytest.mark.parametrize("task", list(Task))
-def test_intervals_hold_what_is_counted_and_are_ordered(task: Task, on_gpu: bool) -> None:
+@pytest.mark.parametrize("task", list(MemoryTask))
+def test_intervals_hold_what_is_counted_and_are_ordered(task: MemoryTask, on_gpu: bool) -> None:
     found = footprint(count(graph_of(convolutional(), 8), task, on_gpu=on_gpu))
     memory = found.memory
     assert found.need.least <= memory.low <= memory.mid <= memory.high
@@ -147,7 +147,7 @@ def test_half_precision_halves_what_is_counted_but_not_the_weights_of_autocast()
     full, half = counted(graph), counted(graph, numbers=Numbers.FP16)
     assert half.activations * 2 == full.activations
     assert half.weights * 2 == full.weights
-    trained = counted(graph, Task.TRAINING, numbers=Numbers.FP16)
+    trained = counted(graph, MemoryTask.TRAINING, numbers=Numbers.FP16)
     assert trained.gradients == 4 * graph.parameters
     assert trained.weights == full.weights * 3 // 2  # a copy in half precision beside the weights
 
@@ -170,7 +170,7 @@ def test_operators_nobody_knows_keep_what_they_read_and_write() -> None:
 def test_tensors_of_no_size_need_nothing() -> None:
     nodes = [helper.make_node("Relu", ["x"], ["r"]), helper.make_node("Relu", ["r"], ["y"])]
     graph = graph_of(model(nodes, inputs=[tensor("x", "N", "M", 8)]), 4, {"M": 0})
-    need = count(graph, Task.TRAINING)
+    need = count(graph, MemoryTask.TRAINING)
     assert (need.activations, need.inputs, need.weights) == (0, 0, 0)
     assert footprint(need).memory.mid > 0  # the context is there
 
@@ -178,15 +178,16 @@ def test_tensors_of_no_size_need_nothing() -> None:
 def test_huge_shapes_neither_overflow_nor_fit() -> None:
     nodes = [helper.make_node("Relu", ["x"], ["r"]), helper.make_node("Tanh", ["r"], ["y"])]
     graph = graph_of(model(nodes, inputs=[tensor("x", "N", 2**22, 2**22)]), 8)
-    found = footprint(count(graph, Task.TRAINING))
+    found = footprint(count(graph, MemoryTask.TRAINING))
     assert found.need.activations > 2**47
-    assert found.fits(141e9) is Fits.NO
+    assert found.fits(141e9) is MemoryFit.NO
 
 
 @pytest.mark.parametrize(
-    ("memory", "said"), [(1.0, Fits.NO), (2.0, Fits.MAY), (3.9, Fits.MAY), (4.0, Fits.YES)]
+    ("memory", "said"),
+    [(1.0, MemoryFit.NO), (2.0, MemoryFit.MAY), (3.9, MemoryFit.MAY), (4.0, MemoryFit.YES)],
 )
-def test_fits_by_the_interval(memory: float, said: Fits) -> None:
+def test_fits_by_the_interval(memory: float, said: MemoryFit) -> None:
     assert fits(Interval(1.5, 3.0, 4.0), memory) is said
 
 
@@ -201,7 +202,7 @@ def test_shipped_memory_models_are_sound_and_say_what_they_do_not_cover() -> Non
 
 def test_a_device_memory_model_is_context_and_share() -> None:
     need = counted(graph_of(convolutional(), 2))
-    runtime = runtime_of(Task.INFERENCE, on_gpu=True)
+    runtime = runtime_of(MemoryTask.INFERENCE, on_gpu=True)
     memory = runtime.memory
     assert isinstance(memory, DeviceMemory)
     large = dataclasses.replace(need, allocated=10**10)

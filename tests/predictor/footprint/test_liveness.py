@@ -9,12 +9,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from thorough import examples
 
-from berth.predictor.footprint.liveness import CachingAllocator, Tensor, peak, reserved, tensors
+from berth.predictor.footprint.liveness import CachingAllocator, TensorLife, peak, reserved, tensors
 from berth.predictor.footprint.saved import Saved, backward_peak
 from berth.predictor.footprint.storage import Storage
-from berth.predictor.graphs.operators import Family
+from berth.predictor.graphs.operators import OpFamily
 
-KINDS = (Family.CONVOLUTION, Family.ACTIVATION, Family.VIEW, Family.MATMUL)
+KINDS = (OpFamily.CONVOLUTION, OpFamily.ACTIVATION, OpFamily.VIEW, OpFamily.MATMUL)
 MIB = 2**20
 
 
@@ -26,12 +26,12 @@ def stores(draw: st.DrawFn) -> Storage:
     for node in range(n):
         before = draw(st.lists(st.integers(0, node - 1), max_size=3, unique=True)) if node else []
         kind = draw(st.sampled_from(KINDS))
-        view = kind is Family.VIEW and bool(before)
+        view = kind is OpFamily.VIEW and bool(before)
         family.append(kind)
         sources.append(tuple(before))
         owner.append(owner[before[0]] if view else node)
         written.append(0 if view else draw(st.sampled_from((0, 1, 8, 8, 64, 1000))))
-        twin.append(draw(st.sampled_from((0, 0, 8))) if kind is Family.CONVOLUTION else 0)
+        twin.append(draw(st.sampled_from((0, 0, 8))) if kind is OpFamily.CONVOLUTION else 0)
     readers = tuple(tuple(r for r in range(n) if node in sources[r]) for node in range(n))
     return Storage(
         tuple(family), ("X",) * n, readers, tuple(sources), tuple(owner), tuple(written),
@@ -144,6 +144,6 @@ def test_blocks_never_overlap_and_never_exceed_what_is_reserved(
 
 
 def test_a_tensor_lives_in_its_first_and_in_its_last_step() -> None:
-    found = [Tensor(0, 1, 5), Tensor(1, 2, 7), Tensor(2, 2, 11)]
+    found = [TensorLife(0, 1, 5), TensorLife(1, 2, 7), TensorLife(2, 2, 11)]
     assert peak(found) == 18
     assert [a.first <= b.first for a, b in pairwise(found)] == [True, True]

@@ -18,7 +18,7 @@ from small_models import attention, constant, convolutional, integers, model, te
 
 from berth.pilot import protobuf
 from berth.pilot.errors import BerthError, DocumentError
-from berth.predictor.graphs.limits import Limits
+from berth.predictor.graphs.limits import FileLimits
 from berth.predictor.graphs.reader import Reader
 
 
@@ -82,7 +82,7 @@ def test_the_child_is_bounded(reader: Reader, tmp_path: Path) -> None:
     reader.read(written(tmp_path, convolutional()))
     rows = Path(f"/proc/{reader.child}/limits").read_text().splitlines()
     limits = {row[:26].strip(): row[26:].split()[0] for row in rows}
-    assert int(limits["Max address space"]) == Limits().memory_bytes
+    assert int(limits["Max address space"]) == FileLimits().memory_bytes
     assert limits["Max file size"] == "0"
     assert limits["Max processes"] == "0"
     assert int(limits["Max open files"]) <= 16
@@ -115,7 +115,7 @@ def test_a_child_that_dies_is_replaced(tmp_path: Path) -> None:
 
 def test_a_child_that_hangs_costs_one_sentence_and_is_replaced(tmp_path: Path) -> None:
     path = written(tmp_path, convolutional())
-    with Reader(Limits(seconds=-0.9)) as hurried:
+    with Reader(FileLimits(seconds=-0.9)) as hurried:
         hurried._start()
         os.kill(hurried.child, signal.SIGSTOP)
         assert "could not be read within" in refusal(hurried, path)
@@ -131,7 +131,7 @@ def of_empty_names(count: int) -> bytes:
 
 def test_a_child_that_needs_too_much_memory_says_so(tmp_path: Path) -> None:
     path = written(tmp_path, of_empty_names(800_000))
-    with Reader(Limits(memory_bytes=80 * 2**20)) as small:
+    with Reader(FileLimits(memory_bytes=80 * 2**20)) as small:
         assert "memory" in refusal(small, path)
         assert len(small.read(written(tmp_path, convolutional()))) == 12
 
@@ -311,7 +311,7 @@ def test_a_model_that_cannot_be_known_is_named(reader: Reader, tmp_path: Path, k
 
 
 def test_too_many_nodes_are_refused(tmp_path: Path) -> None:
-    with Reader(Limits(nodes=10)) as strict:
+    with Reader(FileLimits(nodes=10)) as strict:
         assert "has more than 10 nodes" in refusal(strict, written(tmp_path, convolutional()))
 
 

@@ -15,7 +15,7 @@ from berth.predictor.hardware import platforms
 from berth.predictor.hardware.by_sheet import like, place_named, platform_of
 from berth.predictor.hardware.catalogue import devices, get
 from berth.predictor.hardware.core_speed import core_score
-from berth.predictor.hardware.device import Device
+from berth.predictor.hardware.device import DataSheet
 from berth.predictor.hardware.processor import Processor, processors
 from berth.predictor.hardware.unit import known_unit, published
 
@@ -85,7 +85,7 @@ def test_sockets_are_of_a_cpus_data_sheet(model: str) -> None:
 
 
 @pytest.mark.parametrize("device", [d for d in devices().values() if published(d)])
-def test_a_platform_by_its_sheet_has_the_sheets_figures(device: Device) -> None:
+def test_a_platform_by_its_sheet_has_the_sheets_figures(device: DataSheet) -> None:
     platform = platform_of(device)
     unit = known_unit(platform, {platform.name: platform})
     assert unit is not None

@@ -24,7 +24,7 @@ from berth.predictor.hardware.catalogue import (
     platform_named,
     simplified,
 )
-from berth.predictor.hardware.device import Device
+from berth.predictor.hardware.device import DataSheet
 from berth.predictor.hardware.mig.slices import geometries
 from lab.datasets import folder
 
@@ -41,7 +41,7 @@ def test_a_file_is_called_like_its_device(name: str) -> None:
 
 
 @pytest.mark.parametrize("device", ALL.values(), ids=list(ALL))
-def test_a_data_sheet_makes_sense(device: Device) -> None:
+def test_a_data_sheet_makes_sense(device: DataSheet) -> None:
     assert all(len(source) > 5 for source in device.sources.values())
     assert device.mig is None or device.mig in geometries()
     if device.peaks is not None:
@@ -158,7 +158,7 @@ def test_every_shipped_gpu_has_its_device() -> None:
 def test_a_data_sheet_that_makes_no_sense_is_refused(change: dict[str, object], said: str) -> None:
     raw = json.loads((FOLDER / "l4-24gb.json").read_text()) | change
     with pytest.raises(DocumentError, match=said):
-        parse_json(json.dumps(raw), Device, source="l4-24gb.json")
+        parse_json(json.dumps(raw), DataSheet, source="l4-24gb.json")
 
 
 IN_DATA_SETS = {

@@ -8,14 +8,14 @@ import pytest
 from berth.pilot.platform import Precision
 from berth.predictor.hardware import platforms
 from berth.predictor.hardware.catalogue import devices, get
-from berth.predictor.hardware.device import Device
+from berth.predictor.hardware.device import DataSheet
 from berth.predictor.hardware.dominance import dominates, figures
 from berth.predictor.hardware.mig.slices import every_slice
 from berth.predictor.hardware.unit import Unit, unit_of, units
 
 KNOWN = {**platforms.shipped()} | {p.name: p for p in every_slice(platforms.shipped())}
 UNITS = units(KNOWN)
-EVERY: tuple[Device | Unit, ...] = (*devices().values(), *UNITS.values())
+EVERY: tuple[DataSheet | Unit, ...] = (*devices().values(), *UNITS.values())
 LEARNING = frozenset({Precision.FP32, Precision.BF16, Precision.FP16, Precision.FP8})
 
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 
-from berth.predictor.learning.history.run_time import Choice
+from berth.predictor.learning.history.run_time import RecentAccuracy
 
 
 def test_each_user_gets_the_guess_that_was_best_for_them() -> None:
-    choice = Choice()
+    choice = RecentAccuracy()
     for _ in range(50):
         choice.learn("alice", (0.0, 2.0, 5.0), 2.0)
         choice.learn("bob", (0.0, 2.0, 5.0), 5.0)
@@ -16,7 +16,7 @@ def test_each_user_gets_the_guess_that_was_best_for_them() -> None:
 
 
 def test_habits_change_and_a_new_user_gets_the_first_at_the_beginning() -> None:
-    choice = Choice()
+    choice = RecentAccuracy()
     assert choice.of("carol") == 0
     for real in (0.0, 1.0):
         for _ in range(300):

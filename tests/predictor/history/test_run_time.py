@@ -11,7 +11,7 @@ import pytest
 
 from berth.predictor.learning.history import AskedJob, EndedJob, RunTime, RunTimePredictor
 from berth.predictor.learning.history import run_time as module
-from berth.predictor.learning.history.evidence import Evidence
+from berth.predictor.learning.history.evidence import WeightedRuns
 from berth.predictor.learning.history.intervals import Levels, Nested
 from berth.predictor.learning.history.rings import Ring, Rings, column_of
 from berth.predictor.learning.history.run_time import best
@@ -155,7 +155,7 @@ def test_keys_unused_for_longest_are_dropped_first() -> None:
 def test_the_best_time_has_the_highest_expected_ratio() -> None:
     logs = np.log([10.0, 11.0, 12.0, 1000.0])
     weights = np.array([0.2, 0.2, 0.2, 0.4])
-    mid, expected = best(Evidence(logs, weights, 4))
+    mid, expected = best(WeightedRuns(logs, weights, 4))
     ratios = np.exp(-np.abs(logs[:, None] - logs[None, :])) @ weights
     assert expected == pytest.approx(ratios.max())
     assert mid == logs[ratios.argmax()]
@@ -163,7 +163,7 @@ def test_the_best_time_has_the_highest_expected_ratio() -> None:
 
 def test_levels_nest_and_the_level_of_a_time_holds_it_just() -> None:
     logs = np.log(np.array([10.0, 20.0, 40.0, 400.0]))
-    nested = Nested(Evidence(logs, np.full(4, 0.25), 4), float(logs[1]))
+    nested = Nested(WeightedRuns(logs, np.full(4, 0.25), 4), float(logs[1]))
     ends = [nested.at(level) for level in np.arange(0.0, 9.01, 0.25)]
     assert all(a[0] >= b[0] and a[1] <= b[1] for a, b in pairwise(ends))
     for value in (0.5, 12.0, 300.0, 5_000.0):

@@ -14,7 +14,7 @@ from berth.predictor.core.forecaster import Forecaster
 from berth.predictor.core.prediction import Basis, Interval
 from berth.predictor.core.workload import workload_of
 from berth.predictor.families.graph.model import graph_of
-from berth.predictor.families.graph.workload import Mode
+from berth.predictor.families.graph.workload import RunMode
 from berth.predictor.families.training_step.training_step_family import (
     GRADIENT_BYTES,
     PCIE_MOST,
@@ -33,7 +33,7 @@ def forecaster() -> Forecaster:
 
 def forecast(forecaster: Forecaster, gpus: int, steps: float | None = None) -> Forecast:
     known = platforms.load()
-    document = model("net", Mode.TRAINING, steps).model_copy(
+    document = model("net", RunMode.TRAINING, steps).model_copy(
         update={"runs_on": RunsOn(targets=(Target.CPU, Target.CUDA), gpus=gpus)}
     )
     return forecaster.forecast(workload_of(document), {n: known[n] for n in ASKED}, known)
@@ -43,7 +43,7 @@ def test_gpus_share_the_steps_and_lose_to_their_gradients(forecaster: Forecaster
     one = forecast(forecaster, 0)
     before = one.curves["rtx-3090-24gb"].points[0]
     assert one.curves == forecast(forecaster, 1).curves
-    sent = graph_of(model("net", Mode.TRAINING)).parameters * GRADIENT_BYTES
+    sent = graph_of(model("net", RunMode.TRAINING)).parameters * GRADIENT_BYTES
     for gpus in (2, 4, 8):
         found = forecast(forecaster, gpus)
         (point,) = found.curves["rtx-3090-24gb"].points
@@ -83,7 +83,7 @@ def test_a_gpu_whose_link_is_not_known_abstains(forecaster: Forecaster) -> None:
     known["rtx-3090-24gb"] = known["rtx-3090-24gb"].model_copy(
         update={"name": "own", "accelerator": "titan-x-pascal-12gb"}
     )
-    document = model("net", Mode.TRAINING).model_copy(
+    document = model("net", RunMode.TRAINING).model_copy(
         update={"runs_on": RunsOn(targets=(Target.CUDA,), gpus=2)}
     )
     found = forecaster.forecast(

@@ -11,7 +11,7 @@ from berth.predictor.core.forecaster import Forecaster
 from berth.predictor.core.prediction import Basis, Interval, Prediction
 from berth.predictor.core.workload import workload_of
 from berth.predictor.families.graph.graph_family import shipped_several_gpus
-from berth.predictor.families.graph.workload import Mode
+from berth.predictor.families.graph.workload import RunMode
 from berth.predictor.hardware import platforms
 
 ASKED = ("rtx-3090-24gb", "h100-80gb", "h100-mig-2g.20gb", "quartz")
@@ -24,7 +24,7 @@ def forecaster() -> Forecaster:
 
 def forecast(forecaster: Forecaster, gpus: int) -> Forecast:
     known = platforms.load()
-    document = model("net", Mode.INFERENCE).model_copy(
+    document = model("net", RunMode.INFERENCE).model_copy(
         update={"runs_on": RunsOn(targets=(Target.CPU, Target.CUDA), gpus=gpus)}
     )
     return forecaster.forecast(workload_of(document), {n: known[n] for n in ASKED}, known)

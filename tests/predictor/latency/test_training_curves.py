@@ -9,7 +9,7 @@ from berth.pilot.errors import UsageError
 from berth.predictor.core.forecaster import Forecaster
 from berth.predictor.core.prediction import Basis, Bound
 from berth.predictor.core.workload import workload_of
-from berth.predictor.families.graph.workload import Mode, ModelWorkload
+from berth.predictor.families.graph.workload import ModelWorkload, RunMode
 from berth.predictor.families.training_step.predictor import family_widths
 from berth.predictor.graphs.stored import to_lines
 from berth.predictor.hardware import platforms
@@ -21,7 +21,7 @@ KNOWN = platforms.shipped()
 @pytest.fixture(scope="module")
 def forecast():  # type: ignore[no-untyped-def]
     graph = to_lines(graph_of(convolutional(), batch=8))
-    document = ModelWorkload(name="small", mode=Mode.TRAINING, batch=8, graph=graph)
+    document = ModelWorkload(name="small", mode=RunMode.TRAINING, batch=8, graph=graph)
     return Forecaster().forecast(workload_of(document), KNOWN)
 
 
@@ -47,7 +47,7 @@ def test_a_measured_device_has_the_width_of_unseen_families(forecast) -> None:  
 def test_a_platform_without_the_precision_has_no_explanation_and_says_so() -> None:
     graph = to_lines(graph_of(convolutional(), batch=8))
     document = ModelWorkload(
-        name="small", mode=Mode.TRAINING, batch=8, precision="fp16", graph=graph
+        name="small", mode=RunMode.TRAINING, batch=8, precision="fp16", graph=graph
     )
     with pytest.raises(UsageError, match="epyc-genoa-vm does not compute in fp16"):
         Forecaster().explain_each(workload_of(document), [KNOWN["epyc-genoa-vm"]], KNOWN)

@@ -11,28 +11,35 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from thorough import examples
 
-from berth.predictor.learning.cells import SHIPPED, Cell, Place, Row, Run, covariance
+from berth.predictor.learning.cells import (
+    SHIPPED,
+    Cell,
+    Hardware,
+    RunResidual,
+    RunShape,
+    covariance,
+)
 from berth.predictor.learning.effects import Information, effects_of
 from berth.predictor.learning.evidence import clock_deviation
 from berth.predictor.learning.posterior import MOST_RUNS, Posterior
 from berth.predictor.learning.surprises import (
     FEWEST,
     NORMAL_90,
-    Change,
+    ChangePoint,
     Cusum,
     OnlineLevel,
     holding,
 )
 
-CPU, GPU, OTHER_GPU = Place("c", "cpu"), Place("g", "gpu"), Place("h", "gpu")
+CPU, GPU, OTHER_GPU = Hardware("c", "cpu"), Hardware("g", "gpu"), Hardware("h", "gpu")
 
 
-def cell(place: Place = CPU, deviation: float = 0.2, **other: float) -> Cell:
-    return Cell(place, Row("", **other), deviation)
+def cell(place: Hardware = CPU, deviation: float = 0.2, **other: float) -> Cell:
+    return Cell(place, RunShape("", **other), deviation)
 
 
-def runs(*residuals: float, place: Place = CPU, **other: float) -> list[Run]:
-    return [Run(cell(place, **other), one) for one in residuals]
+def runs(*residuals: float, place: Hardware = CPU, **other: float) -> list[RunResidual]:
+    return [RunResidual(cell(place, **other), one) for one in residuals]
 
 
 def test_without_runs_it_is_the_forecast() -> None:
@@ -55,14 +62,14 @@ def test_what_is_nearer_is_told_more() -> None:
 
 
 def test_a_forecast_that_claims_too_much_is_given_up() -> None:
-    posterior = Posterior([Run(cell(deviation=0.05), one) for one in (1.1, 1.12, 1.09)])
+    posterior = Posterior([RunResidual(cell(deviation=0.05), one) for one in (1.1, 1.12, 1.09)])
     found = posterior.expected([cell(deviation=0.05), cell(GPU, 0.05)])
     assert found.mean[0] == pytest.approx(1.1, abs=0.05)
     assert found.deviation[1] > 0.15
 
 
 def test_what_a_sure_forecast_missed_is_not_multiplied_where_another_is_unsure() -> None:
-    posterior = Posterior([Run(cell(deviation=0.03), 0.2)] * 3)
+    posterior = Posterior([RunResidual(cell(deviation=0.03), 0.2)] * 3)
     found = posterior.expected([cell(GPU, 0.8), cell(deviation=0.8)])
     assert 0 < found.mean[0] < found.mean[1] < 0.25
     assert found.deviation[0] > 0.7
@@ -90,9 +97,9 @@ def test_the_order_of_runs_does_not_matter() -> None:
     )
 )
 def test_whatever_ran_the_answer_is_finite_and_pulls_add_up(
-    jobs: list[tuple[Place, float, float, bool, float]],
+    jobs: list[tuple[Hardware, float, float, bool, float]],
 ) -> None:
-    made = [Run(Cell(p, Row("", s), d), r, cut) for p, r, s, cut, d in jobs]
+    made = [RunResidual(Cell(p, RunShape("", s), d), r, cut) for p, r, s, cut, d in jobs]
     posterior = Posterior(made)
     found = posterior.expected([cell(), cell(OTHER_GPU, 2.0)])
     assert np.isfinite(found.mean).all()
@@ -138,7 +145,7 @@ def test_a_change_is_found_and_an_odd_run_is_none() -> None:
     assert changes([50.0, -50.0] * 3) == []
 
 
-def changes(surprises: Sequence[float]) -> list[Change]:
+def changes(surprises: Sequence[float]) -> list[ChangePoint]:
     sums = Cusum()
     return [found for one in surprises if (found := sums.add(one)) is not None]
 
@@ -166,19 +173,19 @@ def test_intervals_that_fail_are_told_from_those_that_hold() -> None:
 
 
 def test_a_limit_that_cut_a_job_off_tells_only_upwards() -> None:
-    early = Posterior([Run(cell(), -2.0, censored=True)]).expected([cell()]).mean[0]
-    late = Posterior([Run(cell(), 1.0, censored=True)] * 3).expected([cell()]).mean[0]
+    early = Posterior([RunResidual(cell(), -2.0, censored=True)]).expected([cell()]).mean[0]
+    late = Posterior([RunResidual(cell(), 1.0, censored=True)] * 3).expected([cell()]).mean[0]
     assert early == pytest.approx(0.0, abs=0.02)
     assert late > 0.9
     assert math.isfinite(late)
 
 
 def test_a_time_in_whole_seconds_says_less_of_a_short_job() -> None:
-    exact = Posterior([Run(cell(), 0.4)]).expected([cell()])
-    rounded = Posterior([Run(cell(), 0.4, clock_deviation=0.4)]).expected([cell()])
+    exact = Posterior([RunResidual(cell(), 0.4)]).expected([cell()])
+    rounded = Posterior([RunResidual(cell(), 0.4, clock_deviation=0.4)]).expected([cell()])
     assert 0 < rounded.mean[0] < 0.5 * exact.mean[0]
     assert rounded.deviation[0] > exact.deviation[0]
-    many = Posterior([Run(cell(), 0.4, clock_deviation=0.4)] * 60).expected([cell()])
+    many = Posterior([RunResidual(cell(), 0.4, clock_deviation=0.4)] * 60).expected([cell()])
     assert many.mean[0] == pytest.approx(0.4, abs=0.1)
     assert many.deviation[0] < rounded.deviation[0]
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from berth.predictor.families.language_model.config import from_mapping
-from berth.predictor.families.language_model.load import Load, memory
+from berth.predictor.families.language_model.load import LlmLoad, memory
 from lab.llm.architectures.evaluate_counts import FORMS
 
 LLAMA: dict[str, Any] = {
@@ -68,7 +68,7 @@ def test_weights_take_the_bytes_of_the_published_files(name: str) -> None:
     gigabytes, raw, quantised = CHECKPOINTS[name]
     changed = {"quantization_config": quantised} if quantised else {}
     model = from_mapping({**raw, **changed}, source="config.json", name=name)
-    load = Load(1, 1, 1, weight_bits=model.weight_bits)
+    load = LlmLoad(1, 1, 1, weight_bits=model.weight_bits)
     assert memory(model, load).weights / 1e9 == pytest.approx(gigabytes, rel=0.01)
 
 

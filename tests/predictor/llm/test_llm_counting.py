@@ -7,7 +7,7 @@ import math
 import pytest
 
 from berth.pilot.errors import UsageError
-from berth.predictor.families.language_model.load import Load, memory
+from berth.predictor.families.language_model.load import LlmLoad, memory
 from berth.predictor.hardware import platforms
 from berth.predictor.hardware.unit import get_unit, unit_named, units
 from lab.llm import llm_baselines as thesis_features
@@ -19,46 +19,46 @@ MIXTRAL, DEEPSEEK = "mistralai/Mixtral-8x7B-v0.1", "deepseek-ai/DeepSeek-V3"
 
 def test_weights_are_parameters_times_bytes() -> None:
     model = models()[LLAMA2]
-    found = memory(model, Load(1, 128, 128))
+    found = memory(model, LlmLoad(1, 128, 128))
     assert found.weights == pytest.approx(model.parameters * 2)
-    quarter = memory(model, Load(1, 128, 128, weight_bits=4))
+    quarter = memory(model, LlmLoad(1, 128, 128, weight_bits=4))
     # Tables at the ends stay in 16 bits.
     assert 0.25 < quarter.weights / found.weights < 0.3
 
 
 def test_the_cache_of_llama_2_is_half_a_megabyte_a_token() -> None:
-    found = memory(models()[LLAMA2], Load(3, 100, 28))
+    found = memory(models()[LLAMA2], LlmLoad(3, 100, 28))
     assert found.cache_of_one == 128 * 524288
     assert found.cache == 3 * found.cache_of_one
-    assert memory(models()[LLAMA2], Load(3, 100, 28, kv_bits=8)).cache == found.cache / 2
+    assert memory(models()[LLAMA2], LlmLoad(3, 100, 28, kv_bits=8)).cache == found.cache / 2
 
 
 def test_gpus_share_weights_and_heads_but_not_a_latent() -> None:
-    one, four = (memory(models()[LLAMA3], Load(8, 512, 512, tensor_parallel=n)) for n in (1, 4))
+    one, four = (memory(models()[LLAMA3], LlmLoad(8, 512, 512, tensor_parallel=n)) for n in (1, 4))
     assert four.weights == pytest.approx(one.weights / 4)
     assert four.cache == pytest.approx(one.cache / 4)
-    sixteen = memory(models()[LLAMA3], Load(8, 512, 512, tensor_parallel=16))
+    sixteen = memory(models()[LLAMA3], LlmLoad(8, 512, 512, tensor_parallel=16))
     assert sixteen.cache == pytest.approx(one.cache / 8)
-    latent = [memory(models()[DEEPSEEK], Load(8, 512, 512, tensor_parallel=n)) for n in (1, 8)]
+    latent = [memory(models()[DEEPSEEK], LlmLoad(8, 512, 512, tensor_parallel=n)) for n in (1, 8)]
     assert latent[1].cache == latent[0].cache
 
 
 def test_experts_are_dealt_over_replicas() -> None:
-    together = memory(models()[MIXTRAL], Load(8, 512, 512, data_parallel=8))
-    dealt = memory(models()[MIXTRAL], Load(8, 512, 512, data_parallel=8, expert_parallel=8))
+    together = memory(models()[MIXTRAL], LlmLoad(8, 512, 512, data_parallel=8))
+    dealt = memory(models()[MIXTRAL], LlmLoad(8, 512, 512, data_parallel=8, expert_parallel=8))
     assert dealt.weights < 0.3 * together.weights
 
 
 def test_more_of_anything_never_needs_less() -> None:
     model = models()[LLAMA3]
-    least = memory(model, Load(4, 512, 512))
-    for more in (Load(8, 512, 512), Load(4, 1024, 512), Load(4, 512, 1024)):
+    least = memory(model, LlmLoad(4, 512, 512))
+    for more in (LlmLoad(8, 512, 512), LlmLoad(4, 1024, 512), LlmLoad(4, 512, 1024)):
         assert memory(model, more).peak.high > least.peak.high
     assert least.peak.low <= least.peak.mid <= least.peak.high
 
 
 def test_where_memory_is_short_fewer_sequences_are_resident() -> None:
-    found = memory(models()[LLAMA2], Load(64, 2048, 2048))
+    found = memory(models()[LLAMA2], LlmLoad(64, 2048, 2048))
     assert 1 <= found.resident(40e9) < 15
     assert found.resident(192e9) > 64
 
@@ -70,7 +70,7 @@ def test_where_memory_is_short_fewer_sequences_are_resident() -> None:
 )  # fmt: skip
 def test_a_load_that_makes_no_sense_is_refused(load: dict[str, int], said: str) -> None:
     with pytest.raises(UsageError, match=said):
-        Load(**{"batch": 1, "input_tokens": 1, "output_tokens": 1, **load})  # type: ignore[arg-type]
+        LlmLoad(**{"batch": 1, "input_tokens": 1, "output_tokens": 1, **load})  # type: ignore[arg-type]
 
 
 def test_every_shipped_gpu_is_a_place_to_serve_from() -> None:
@@ -114,7 +114,7 @@ def test_narrower_operands_are_never_slower() -> None:
 
 
 def test_the_features_are_those_of_table_6_3() -> None:
-    model = thesis_features.model_features(models()[LLAMA2], Load(8, 512, 128))
+    model = thesis_features.model_features(models()[LLAMA2], LlmLoad(8, 512, 128))
     assert tuple(model) == thesis_features.MODEL_FEATURES
     assert (model["BS"], model["SL"], model["NHL"], model["HS"]) == (8, 512, 32, 4096)
     hardware = thesis_features.hardware_features(unit_named("a100-sxm-40gb"))

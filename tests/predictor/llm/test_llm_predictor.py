@@ -16,7 +16,7 @@ from berth.predictor.core.bundle_writing import write_bundle
 from berth.predictor.core.prediction import Basis
 from berth.predictor.families.language_model import bundle as bundles
 from berth.predictor.families.language_model.bundle import DEFAULT_LLM_BUNDLE, RESIDUALS
-from berth.predictor.families.language_model.load import Load
+from berth.predictor.families.language_model.load import LlmLoad
 from berth.predictor.families.language_model.physics import OFFLINE, TPOT
 from berth.predictor.families.language_model.predictor import LlmPredictor
 from berth.predictor.families.language_model.residual import ties
@@ -41,14 +41,14 @@ def predictor() -> LlmPredictor:
 
 def test_more_bandwidth_serves_more(predictor: LlmPredictor) -> None:
     chosen = [unit_named(n) for n in ("a100-sxm-40gb", "h100-sxm-80gb")]
-    slow, fast = predictor.predict(LLAMA3, Load(16, 1024, 1024), chosen)
+    slow, fast = predictor.predict(LLAMA3, LlmLoad(16, 1024, 1024), chosen)
     assert fast.throughput.mid > slow.throughput.mid
     assert {slow.basis, fast.basis} == {Basis.CALIBRATED}
     assert slow.abstained is None
 
 
 def test_nothing_measured_is_said(predictor: LlmPredictor) -> None:
-    (found,) = predictor.predict(LLAMA3, Load(1, 128, 128), [unit_named("tpu-v6e-32gb")])
+    (found,) = predictor.predict(LLAMA3, LlmLoad(1, 128, 128), [unit_named("tpu-v6e-32gb")])
     assert found.basis is Basis.PRIOR
     assert "nothing was measured on tpu-v6e-32gb" in str(found.abstained)
 
@@ -56,10 +56,10 @@ def test_nothing_measured_is_said(predictor: LlmPredictor) -> None:
 def test_what_does_not_fit_is_not_predicted(predictor: LlmPredictor) -> None:
     seventy = models()["meta-llama/Meta-Llama-3-70B"]
     place = [unit_named("a100-sxm-40gb")]
-    (one,) = predictor.predict(seventy, Load(1, 128, 128), place)
+    (one,) = predictor.predict(seventy, LlmLoad(1, 128, 128), place)
     assert not one.fits
     assert "does not fit" in str(one.abstained)
-    (eight,) = predictor.predict(seventy, Load(1, 128, 128, tensor_parallel=8), place)
+    (eight,) = predictor.predict(seventy, LlmLoad(1, 128, 128, tensor_parallel=8), place)
     assert eight.fits
 
 
@@ -84,7 +84,7 @@ def test_the_default_load_is_answered_where_vllm_was_measured_nearby(
     predictor: LlmPredictor, name: str
 ) -> None:
     device = units(platforms.shipped()).get(name) or unit_named(name)
-    (served,) = predictor.predict(LLAMA3, Load(1, 1024, 128), [device])
+    (served,) = predictor.predict(LLAMA3, LlmLoad(1, 1024, 128), [device])
     assert served.abstained is None
     assert served.basis in {Basis.CALIBRATED, Basis.SCALED}
     assert served.throughput.mid / served.throughput.low < 3
@@ -92,16 +92,16 @@ def test_the_default_load_is_answered_where_vllm_was_measured_nearby(
 
 def test_every_device_is_answered_in_order(predictor: LlmPredictor) -> None:
     places = list(units(platforms.shipped()).values())
-    found = predictor.predict(LLAMA3, Load(4, 512, 512), places, "trtllm", 300.0)
+    found = predictor.predict(LLAMA3, LlmLoad(4, 512, 512), places, "trtllm", 300.0)
     assert [p.device for p in found] == [d.name for d in places]
     for p in found:
         assert all(math.isfinite(v.high) for v in (p.throughput, p.ttft_s, p.tpot_s))
-    assert predictor.predict(LLAMA3, Load(1, 1, 1), []) == []
+    assert predictor.predict(LLAMA3, LlmLoad(1, 1, 1), []) == []
 
 
 def test_the_same_question_has_the_same_answer_beside_others(predictor: LlmPredictor) -> None:
     places = list(units(platforms.shipped()).values())
-    work = Load(8, 1024, 128)
+    work = LlmLoad(8, 1024, 128)
     together = predictor.predict(LLAMA3, work, places)
     alone = [predictor.predict(LLAMA3, work, [d])[0] for d in places]
     assert [p.throughput.mid for p in together] == pytest.approx([p.throughput.mid for p in alone])
@@ -134,7 +134,7 @@ def test_the_data_sets_are_read_as_their_notes_say() -> None:
 def test_a_server_that_was_not_measured_is_answered_less_surely(predictor: LlmPredictor) -> None:
     device = unit_named("h100-sxm-80gb")
     measured, other = (
-        predictor.predict(LLAMA3, Load(1, 1024, 128), [device], name)[0]
+        predictor.predict(LLAMA3, LlmLoad(1, 1024, 128), [device], name)[0]
         for name in ("vllm", "sglang")
     )
     assert other.abstained is None

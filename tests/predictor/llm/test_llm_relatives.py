@@ -8,8 +8,8 @@ from toy_configs import LLAMA
 from berth.pilot.errors import UsageError
 from berth.predictor.core.prediction import Basis
 from berth.predictor.families.language_model.config import from_mapping
-from berth.predictor.families.language_model.load import Load
-from berth.predictor.families.language_model.physics import Case, nearest
+from berth.predictor.families.language_model.load import LlmLoad
+from berth.predictor.families.language_model.physics import LlmCase, nearest
 from berth.predictor.families.language_model.predictor import LlmPredictor, ServingPrediction
 from berth.predictor.families.language_model.situation import cells_of, stands_for
 from berth.predictor.hardware import platforms
@@ -24,7 +24,7 @@ def predictor() -> LlmPredictor:
     return LlmPredictor.load()
 
 
-def served(predictor: LlmPredictor, load: Load, framework: str) -> dict[str, ServingPrediction]:
+def served(predictor: LlmPredictor, load: LlmLoad, framework: str) -> dict[str, ServingPrediction]:
     found = predictor.predict(MODEL, load, list(DEVICES.values()), framework)
     return {one.device: one for one in found}
 
@@ -40,15 +40,15 @@ def test_the_nearest_accelerator_of_the_same_software_stands_for_an_unmeasured_o
 
 
 def test_the_same_model_elsewhere_comes_before_a_nearer_accelerator() -> None:
-    load = Load(8, 1024, 128)
+    load = LlmLoad(8, 1024, 128)
 
-    def case(name: str) -> Case:
-        return Case(MODEL, load, DEVICES[name])
+    def case(name: str) -> LlmCase:
+        return LlmCase(MODEL, load, DEVICES[name])
 
     other = from_mapping({**LLAMA, "num_hidden_layers": 2}, source="test", name="other")
     cells = cells_of([
         (case("a100-40gb"), "vllm", ""),
-        (Case(other, load, DEVICES["h100-80gb"]), "vllm", ""),
+        (LlmCase(other, load, DEVICES["h100-80gb"]), "vllm", ""),
     ])  # fmt: skip
     assert stands_for(case("h200-141gb"), "vllm", cells) == "a100-sxm-40gb"
     assert stands_for(case("h200-141gb"), "sglang", cells) == "h100-sxm-80gb"
@@ -61,7 +61,7 @@ def test_the_same_model_elsewhere_comes_before_a_nearer_accelerator() -> None:
 def test_an_h200_is_not_predicted_slower_than_an_h100(
     predictor: LlmPredictor, framework: str, batch: int
 ) -> None:
-    found = served(predictor, Load(batch, 1024, 128), framework)
+    found = served(predictor, LlmLoad(batch, 1024, 128), framework)
     more, less = found["h200-141gb"], found["h100-80gb"]
     # Its own measurements and its relative's meet here: they are 1 % apart.
     assert more.throughput.mid > 0.98 * less.throughput.mid
@@ -73,7 +73,7 @@ def test_an_h200_is_not_predicted_slower_than_an_h100(
 def test_tokens_a_second_agree_with_first_and_further_tokens(
     predictor: LlmPredictor, framework: str
 ) -> None:
-    for load in (Load(1, 128, 1024), Load(32, 1024, 128), Load(8, 4096, 2)):
+    for load in (LlmLoad(1, 128, 1024), LlmLoad(32, 1024, 128), LlmLoad(8, 4096, 2)):
         for one in served(predictor, load, framework).values():
             tokens = load.batch * (load.input_tokens + load.output_tokens)
             seconds = one.ttft_s.mid + (load.output_tokens - 1) * one.tpot_s.mid
@@ -81,7 +81,7 @@ def test_tokens_a_second_agree_with_first_and_further_tokens(
 
 
 def test_heads_that_do_not_divide_are_refused(predictor: LlmPredictor) -> None:
-    load, place = Load(1, 128, 128, tensor_parallel=3), [DEVICES["h100-80gb"]]
+    load, place = LlmLoad(1, 128, 128, tensor_parallel=3), [DEVICES["h100-80gb"]]
     with pytest.raises(UsageError, match="cannot split 32 heads over 3"):
         predictor.predict(MODEL, load, place, "vLLM 0.9")
     assert predictor.predict(MODEL, load, place, "llama.cpp")

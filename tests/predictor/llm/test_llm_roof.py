@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from berth.predictor.families.language_model.load import Load
+from berth.predictor.families.language_model.load import LlmLoad
 from berth.predictor.families.language_model.predictor import LlmPredictor
 from berth.predictor.hardware.unit import unit_named
 from lab.llm.beyond_roof import beyond, count_beyond, draws
@@ -39,7 +39,7 @@ def test_a_longer_queue_serves_no_more_and_waits_longer(
     predictor: LlmPredictor, framework: str
 ) -> None:
     found = [
-        predictor.predict(SEVENTY, Load(batch, 1000, 1000, 4.0, 8.0), [B200], framework)[0]
+        predictor.predict(SEVENTY, LlmLoad(batch, 1000, 1000, 4.0, 8.0), [B200], framework)[0]
         for batch in (2048, 8192, 32768)
     ]
     rates = [one.throughput.mid for one in found]
@@ -52,7 +52,7 @@ def test_a_longer_queue_serves_no_more_and_waits_longer(
 
 def test_a_limit_on_sequences_limits_tokens_a_second(predictor: LlmPredictor) -> None:
     def served(most: int) -> float:
-        load = Load(256, 1000, 1000, 4.0, 8.0, most_sequences=most)
+        load = LlmLoad(256, 1000, 1000, 4.0, 8.0, most_sequences=most)
         return predictor.predict(SEVENTY, load, [B200], "trtllm")[0].throughput.mid
 
     assert served(8) < 0.5 * served(64) < served(256)

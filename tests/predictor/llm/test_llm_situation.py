@@ -11,8 +11,8 @@ from toy_configs import LLAMA
 
 from berth.predictor.families.language_model.config import from_mapping
 from berth.predictor.families.language_model.framework import named, release
-from berth.predictor.families.language_model.load import Load
-from berth.predictor.families.language_model.physics import Case
+from berth.predictor.families.language_model.load import LlmLoad
+from berth.predictor.families.language_model.physics import LlmCase
 from berth.predictor.families.language_model.situation import (
     TOLERANCE,
     Similarity,
@@ -28,52 +28,54 @@ OTHER = from_mapping({**LLAMA, "vocab_size": 32_000}, source="test", name="other
 LARGE = from_mapping({**LLAMA, "num_hidden_layers": 320}, source="test", name="large")
 H100, H200 = unit_named("h100-sxm-80gb"), unit_named("h200-sxm-141gb")
 SLICE = units(platforms.shipped())["h100-mig-3g.40gb"]
-SHORT, LONG = Load(4, 128, 128), Load(64, 2048, 2048)
+SHORT, LONG = LlmLoad(4, 128, 128), LlmLoad(64, 2048, 2048)
 MEASURED = cells_of([
-    (Case(MODEL, SHORT, H100), "vllm", "0.6.1"),
-    (Case(MODEL, LONG, H100), "vllm", "0.9.2"),
-    (Case(OTHER, LONG, H200), "vllm", "0.9.2"),
-    (Case(MODEL, LONG, H200), "sglang", ""),
+    (LlmCase(MODEL, SHORT, H100), "vllm", "0.6.1"),
+    (LlmCase(MODEL, LONG, H100), "vllm", "0.9.2"),
+    (LlmCase(OTHER, LONG, H200), "vllm", "0.9.2"),
+    (LlmCase(MODEL, LONG, H200), "sglang", ""),
 ])  # fmt: skip
 
 
-def at(case: Case, framework: str = "vllm", version: str = "") -> Similarity:
+def at(case: LlmCase, framework: str = "vllm", version: str = "") -> Similarity:
     return similarity_of(case, framework, MEASURED, version)
 
 
-INSIDE = Load(16, 512, 512)
+INSIDE = LlmLoad(16, 512, 512)
 NEW = replace(MODEL, vocabulary=99_999)
 LARGE_ONE = replace(LONG, batch=4)
 
 
 @pytest.mark.parametrize(("case", "framework", "expected"), [
-    (Case(MODEL, INSIDE, H100), "vllm", Similarity(Situation.BLOCK, "h100-sxm-80gb", True, 0, 0)),
-    (Case(OTHER, INSIDE, H100), "vllm", Similarity(Situation.PAIR, "h100-sxm-80gb", True, 0, 0)),
-    (Case(NEW, INSIDE, H100), "vllm", Similarity(Situation.MODEL, "h100-sxm-80gb", True, 0, 0)),
-    (Case(MODEL, LONG, unit_named("a100-sxm-40gb")), "vllm",
+    (LlmCase(MODEL, INSIDE, H100), "vllm",
+     Similarity(Situation.BLOCK, "h100-sxm-80gb", True, 0, 0)),
+    (LlmCase(OTHER, INSIDE, H100), "vllm", Similarity(Situation.PAIR, "h100-sxm-80gb", True, 0, 0)),
+    (LlmCase(NEW, INSIDE, H100), "vllm", Similarity(Situation.MODEL, "h100-sxm-80gb", True, 0, 0)),
+    (LlmCase(MODEL, LONG, unit_named("a100-sxm-40gb")), "vllm",
      Similarity(Situation.BLOCK, "h100-sxm-80gb", False, 0, 0)),
-    (Case(NEW, LONG, SLICE), "vllm",
+    (LlmCase(NEW, LONG, SLICE), "vllm",
      Similarity(Situation.MODEL, "h100-sxm-80gb", False, 0, 0)),
-    (Case(MODEL, replace(INSIDE, weight_bits=8.0), H100), "vllm",
+    (LlmCase(MODEL, replace(INSIDE, weight_bits=8.0), H100), "vllm",
      Similarity(Situation.UNLIKE, "h100-sxm-80gb", True, 0, 0)),
-    (Case(LARGE, LARGE_ONE, H100), "vllm",
+    (LlmCase(LARGE, LARGE_ONE, H100), "vllm",
      Similarity(Situation.UNLIKE, "h100-sxm-80gb", True, 0, 0)),
-    (Case(replace(OTHER, experts=8), LARGE_ONE, H100), "vllm",
+    (LlmCase(replace(OTHER, experts=8), LARGE_ONE, H100), "vllm",
      Similarity(Situation.UNLIKE, "h100-sxm-80gb", True, 0, 0)),
-    (Case(MODEL, LONG, H100), "sglang", Similarity(Situation.BLOCK, "h200-sxm-141gb", False, 0, 0)),
-    (Case(MODEL, LONG, unit_named("mi300x-192gb")), "vllm",
+    (LlmCase(MODEL, LONG, H100), "sglang",
+     Similarity(Situation.BLOCK, "h200-sxm-141gb", False, 0, 0)),
+    (LlmCase(MODEL, LONG, unit_named("mi300x-192gb")), "vllm",
      Similarity(Situation.APART, "", False, 0, 0)),
-    (Case(MODEL, LONG, H100), "llama.cpp",
+    (LlmCase(MODEL, LONG, H100), "llama.cpp",
      Similarity(Situation.APART, "h100-sxm-80gb", True, 0, 0)),
-    (Case(MODEL, LONG, H100), "trtllm",
+    (LlmCase(MODEL, LONG, H100), "trtllm",
      Similarity(Situation.BLOCK, "h100-sxm-80gb", True, 0, 0, "vllm")),
-    (Case(NEW, LONG, H200), "trtllm",
+    (LlmCase(NEW, LONG, H200), "trtllm",
      Similarity(Situation.MODEL, "h200-sxm-141gb", True, 0, 0, "vllm")),
 ], ids=["model", "model elsewhere", "new model", "relative", "slice", "bits", "size", "kind",
         "framework elsewhere", "no relative", "no framework", "server", "server and model"],
 )  # fmt: skip
 def test_a_case_is_as_similar_as_what_was_measured(
-    case: Case, framework: str, expected: Similarity
+    case: LlmCase, framework: str, expected: Similarity
 ) -> None:
     assert replace(at(case, framework), lengths=0, sequences=0) == expected
 
@@ -81,18 +83,18 @@ def test_a_case_is_as_similar_as_what_was_measured(
 @pytest.mark.parametrize(
     ("load", "factors"),
     [
-        (Load(64, 2048, 16), ((128, 8), ())),
-        (Load(64, 2048, 256), ((8,), ())),
-        (Load(64, 8192, 8192), ((4, 4), ())),
-        (Load(1024, 128, 128), ((), (16,))),
+        (LlmLoad(64, 2048, 16), ((128, 8), ())),
+        (LlmLoad(64, 2048, 256), ((8,), ())),
+        (LlmLoad(64, 8192, 8192), ((4, 4), ())),
+        (LlmLoad(1024, 128, 128), ((), (16,))),
         (replace(LONG, batch=512, tensor_parallel=8), ((), (8,))),
     ],
     ids=["output and ratio", "length ratio", "lengths", "batch", "GPUs"],
 )
 def test_a_load_is_as_far_as_its_factors_beyond_the_measured_ones(
-    load: Load, factors: tuple[tuple[float, ...], tuple[float, ...]]
+    load: LlmLoad, factors: tuple[tuple[float, ...], tuple[float, ...]]
 ) -> None:
-    similarity = at(Case(MODEL, load, H100))
+    similarity = at(LlmCase(MODEL, load, H100))
     assert similarity.situation is Situation.BLOCK
     lengths, sequences = (
         math.hypot(*(math.log(factor / TOLERANCE) for factor in part)) for part in factors
@@ -104,14 +106,14 @@ def test_a_load_is_as_far_as_its_factors_beyond_the_measured_ones(
 
 def test_prompts_that_were_cached_before_change_the_ratio() -> None:
     cached = replace(LONG, prefix_hit_rate=0.9)
-    assert at(Case(MODEL, cached, H100)).lengths == pytest.approx(
+    assert at(LlmCase(MODEL, cached, H100)).lengths == pytest.approx(
         math.log(10 / TOLERANCE), rel=1e-3
     )
 
 
 def test_requests_that_wait_do_not_change_the_situation() -> None:
-    crowd = Load(1_000_000, 2048, 2048, most_sequences=64)
-    assert at(Case(MODEL, crowd, H100)).is_inside
+    crowd = LlmLoad(1_000_000, 2048, 2048, most_sequences=64)
+    assert at(LlmCase(MODEL, crowd, H100)).is_inside
 
 
 @pytest.mark.parametrize(("version", "expected"), [
@@ -119,19 +121,19 @@ def test_requests_that_wait_do_not_change_the_situation() -> None:
     ("0.5", Situation.UNLIKE),
 ])  # fmt: skip
 def test_a_version_outside_the_measured_ones_is_unlike(version: str, expected: Situation) -> None:
-    assert at(Case(MODEL, LONG, H100), version=version).situation is expected
+    assert at(LlmCase(MODEL, LONG, H100), version=version).situation is expected
 
 
 def test_a_server_that_was_measured_on_the_accelerator_stands_for_another() -> None:
     only = [cell for cell in MEASURED if (cell.accelerator, cell.framework) != (
         "h200-sxm-141gb", "vllm")]  # fmt: skip
     for name, server in (("h100-sxm-80gb", "vllm"), ("h200-sxm-141gb", "sglang")):
-        case = Case(MODEL, LONG, unit_named(name))
+        case = LlmCase(MODEL, LONG, unit_named(name))
         assert similarity_of(case, "deepspeed-mii", only, "9.9").framework == server
 
 
 def test_no_published_version_vouches_for_none() -> None:
-    assert at(Case(MODEL, LONG, H200), "sglang", "0.5.9").situation is Situation.UNLIKE
+    assert at(LlmCase(MODEL, LONG, H200), "sglang", "0.5.9").situation is Situation.UNLIKE
 
 
 @pytest.mark.parametrize(("text", "expected"), [

@@ -7,14 +7,14 @@ import pytest
 from onnx import helper
 from small_models import attention, constant, convolutional, graph_of, model, tensor
 
-from berth.predictor.families.graph.operators.calls import Kind, calls_of
+from berth.predictor.families.graph.operators.calls import CallKind, calls_of
 from berth.predictor.families.graph.operators.predictor import (
     graph_times,
     operator_model,
 )
 from berth.predictor.graphs.graph import ModelGraph
 from berth.predictor.graphs.kinds import FAMILIES
-from berth.predictor.graphs.operators import Family
+from berth.predictor.graphs.operators import OpFamily
 from berth.predictor.hardware import platforms
 from berth.predictor.hardware.device import Numbers
 from berth.predictor.hardware.unit import unit_named, units
@@ -43,7 +43,7 @@ def test_each_node_has_its_seconds_and_the_graph_their_sum() -> None:
     graph = network(8)
     each = operator_model().operator_seconds(graph, L4)
     assert each.shape == (len(graph),)
-    free = np.isin(graph.family, [FAMILIES.index(Family.VIEW), FAMILIES.index(Family.SHAPE)])
+    free = np.isin(graph.family, [FAMILIES.index(OpFamily.VIEW), FAMILIES.index(OpFamily.SHAPE)])
     assert (each[~free] > 0).all()
     assert (each[free] == 0).all()
     assert operator_model().graph_seconds(graph, [L4])[0] == pytest.approx(each.sum())
@@ -63,23 +63,23 @@ def test_a_batch_is_the_graph_at_that_batch(make: object) -> None:
 @pytest.mark.parametrize(
     ("groups", "kernel", "stride", "kind"),
     [
-        (1, 3, 1, Kind.CONVOLUTION),
-        (1, 3, 2, Kind.LINEAR),
-        (1, 1, 1, Kind.LINEAR),
-        (1, 7, 1, Kind.LINEAR),
-        (4, 3, 1, Kind.PRODUCT),
-        (64, 3, 1, Kind.UNARY),
+        (1, 3, 1, CallKind.CONVOLUTION),
+        (1, 3, 2, CallKind.LINEAR),
+        (1, 1, 1, CallKind.LINEAR),
+        (1, 7, 1, CallKind.LINEAR),
+        (4, 3, 1, CallKind.PRODUCT),
+        (64, 3, 1, CallKind.UNARY),
     ],
 )
 def test_convolutions_become_what_was_measured_alike(
-    groups: int, kernel: int, stride: int, kind: Kind
+    groups: int, kernel: int, stride: int, kind: CallKind
 ) -> None:
     graph = one_convolution(groups=groups, kernel=kernel, stride=stride)
     calls = calls_of(graph, Numbers.FP32).calls
     assert calls.kind.tolist() == [int(kind)]
     assert calls.flops[0] == graph.total_flops
     assert calls.moved_bytes[0] == graph.total_moved_bytes
-    if kind is not Kind.UNARY:
+    if kind is not CallKind.UNARY:
         size = calls.groups * calls.rows * calls.columns * calls.inner
         assert size[0] == graph.total_macs
 
@@ -87,11 +87,11 @@ def test_convolutions_become_what_was_measured_alike(
 def test_attention_has_products_of_each_head() -> None:
     graph = graph_of(attention(width=64, heads=4), 2, {"sequence": 32})
     found = calls_of(graph, Numbers.FP32)
-    products = found.calls[found.calls.kind == Kind.PRODUCT]
+    products = found.calls[found.calls.kind == CallKind.PRODUCT]
     assert set(products.groups.tolist()) == {2 * 4.0}
     work = 2 * (products.groups * products.rows * products.columns * products.inner)
     assert work == pytest.approx(products.flops)
-    assert np.flatnonzero(found.calls.kind == Kind.SOFTMAX).size == 1
+    assert np.flatnonzero(found.calls.kind == CallKind.SOFTMAX).size == 1
 
 
 def test_a_bias_after_a_product_is_part_of_it() -> None:

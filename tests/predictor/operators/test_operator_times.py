@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from thorough import examples
 
 from berth.predictor.families.graph.operators.calls import (
+    CallKind,
     Calls,
-    Kind,
     convolutions,
     linears,
     products,
@@ -39,9 +39,9 @@ GROWING: dict[str, Callable[[], Calls]] = {
     "linear inner": lambda: linears(1024, 1024, SIZES),
     "groups": lambda: products(SIZES, 128, 128, 64),
     "images": lambda: convolutions(SIZES, 64, 64, 56, 56),
-    "softmax rows": lambda: vectors(Kind.SOFTMAX, SIZES, 1024),
-    "elements": lambda: vectors(Kind.UNARY, SIZES, 1024),
-    "normalised rows": lambda: vectors(Kind.NORMALISATION, SIZES, 1024),
+    "softmax rows": lambda: vectors(CallKind.SOFTMAX, SIZES, 1024),
+    "elements": lambda: vectors(CallKind.UNARY, SIZES, 1024),
+    "normalised rows": lambda: vectors(CallKind.NORMALISATION, SIZES, 1024),
 }
 
 
@@ -68,9 +68,9 @@ size = st.integers(min_value=0, max_value=2**40)
 
 
 @settings(max_examples=examples(60), deadline=None)
-@given(kind=st.sampled_from(Kind), sizes=st.tuples(size, size, size, size))
+@given(kind=st.sampled_from(CallKind), sizes=st.tuples(size, size, size, size))
 def test_any_shape_takes_a_finite_time_above_its_roof(
-    kind: Kind, sizes: tuple[int, int, int, int]
+    kind: CallKind, sizes: tuple[int, int, int, int]
 ) -> None:
     groups, rows, columns, inner = (np.array([float(x)]) for x in sizes)
     work, moved = 2 * groups * rows * columns * inner, 4 * groups * rows * columns
@@ -89,7 +89,7 @@ def test_utilisation_stays_within_one_whatever_the_trees_say() -> None:
 
 
 def test_what_is_not_known_of_a_gpu_leaves_a_sane_time(model: OperatorModel) -> None:
-    calls = Calls.joined(linears(4096, 4096, 4096), vectors(Kind.UNARY, 4096, 4096))
+    calls = Calls.joined(linears(4096, 4096, 4096), vectors(CallKind.UNARY, 4096, 4096))
     gpu = unit_named("a100-pcie-40gb")
     bare = of_sheet(gpu, power_w=None, process_nm=None, isa=None)
     known, unknown = model.seconds(calls, [gpu, bare])

@@ -8,18 +8,18 @@ import numpy as np
 import pytest
 from slice_workloads import saturating_s, sweep
 
-from berth.predictor.families.slices.bundle import LARGE_BATCH, MethodEntry, Width, load
+from berth.predictor.families.slices.bundle import LARGE_BATCH, MethodEntry, SlowdownWidth, load
 from berth.predictor.families.slices.equivalence import Curve, probe_factor
-from berth.predictor.families.slices.physics import Share
+from berth.predictor.families.slices.physics import SliceShare
 from berth.predictor.families.slices.predictor import BATCHES, PAIR, SlicePredictor
-from berth.predictor.families.slices.workload import Point, Probe
+from berth.predictor.families.slices.workload import SliceProbe, WholeRun
 
 SHARES = np.array([0.15, 0.3, 0.5, 1.0])
 PREDICTOR = SlicePredictor(load())
 
 
 def curve(*batches: int) -> Curve:
-    made = Curve.of([Point(batch=float(b), step_s=saturating_s(b, 1)) for b in batches], 1)
+    made = Curve.of([WholeRun(batch=float(b), step_s=saturating_s(b, 1)) for b in batches], 1)
     assert made is not None
     return made
 
@@ -37,20 +37,20 @@ def test_it_is_between_the_whole_gpu_and_the_share_and_falls_with_the_share() ->
 
 
 def test_beyond_the_largest_batch_the_slope_lies_between_the_last_one_and_proportional() -> None:
-    flat = Curve.of([Point(batch=b, step_s=0.01) for b in (1.0, 2.0)], 1)
+    flat = Curve.of([WholeRun(batch=b, step_s=0.01) for b in (1.0, 2.0)], 1)
     assert flat is not None
     (log,) = flat.log_slowdowns(2, np.array([0.25]))
     assert log == pytest.approx(math.log(4) / 2)
     assert flat.unsure(2, np.array([0.25]))[0] == pytest.approx(math.log(4) / 2)
-    steep = Curve.of([Point(batch=b, step_s=b) for b in (1.0, 2.0)], 1)
+    steep = Curve.of([WholeRun(batch=b, step_s=b) for b in (1.0, 2.0)], 1)
     assert steep is not None
     assert steep.log_slowdowns(2, np.array([0.25]))[0] == pytest.approx(math.log(4))
     assert steep.unsure(2, np.array([0.25]))[0] == 0
 
 
 def test_one_batch_or_other_processes_say_nothing() -> None:
-    assert Curve.of([Point(batch=8.0, step_s=1.0)], 1) is None
-    assert Curve.of([Point(batch=b, step_s=1.0) for b in (8.0, 16.0)], 2) is None
+    assert Curve.of([WholeRun(batch=8.0, step_s=1.0)], 1) is None
+    assert Curve.of([WholeRun(batch=b, step_s=1.0) for b in (8.0, 16.0)], 2) is None
 
 
 def test_a_probe_scales_all_slices_and_a_slice_that_is_not_slowed_down_tells_little() -> None:
@@ -60,22 +60,22 @@ def test_a_probe_scales_all_slices_and_a_slice_that_is_not_slowed_down_tells_lit
 
 
 def test_large_batches_are_never_surer() -> None:
-    width, large = Width(q90=0.2, q95=0.3), Width(q90=0.1, q95=0.4)
+    width, large = SlowdownWidth(q90=0.2, q95=0.3), SlowdownWidth(q90=0.1, q95=0.4)
     entry = MethodEntry(name="m", rows=1, models=1, data="d", width=width, probed=None, large=large)
     assert entry.width_at(1) == width
-    assert entry.width_at(LARGE_BATCH) == Width(q90=0.2, q95=0.4)
+    assert entry.width_at(LARGE_BATCH) == SlowdownWidth(q90=0.2, q95=0.4)
 
 
 def test_times_over_batches_alone_are_enough() -> None:
     workload = sweep(most=1)
-    half_and_whole = [Share(3 / 7, 4 / 8), Share(1.0, 1.0)]
+    half_and_whole = [SliceShare(3 / 7, 4 / 8), SliceShare(1.0, 1.0)]
     half, whole = PREDICTOR.predict(workload, half_and_whole, gpu="A100-80GB")
     assert (half.method, whole.slowdown.mid) == (BATCHES, 1)
     true = saturating_s(32, 1, 0.488) / saturating_s(32, 1)
     assert half.slowdown.mid == pytest.approx(true, rel=0.05)
-    probe = Probe(batch=32, profile="1g.10gb", step_s=saturating_s(32, 1) * 1.5)
+    probe = SliceProbe(batch=32, profile="1g.10gb", step_s=saturating_s(32, 1) * 1.5)
     told = workload.model_copy(update={"probes": (probe,)})
-    small = Share(1 / 7, 1 / 8)
+    small = SliceShare(1 / 7, 1 / 8)
     plain, moved = (
         PREDICTOR.predict(one, [small], gpu="A100-80GB", probes=probes)[0]
         for one, probes in ((workload, ()), (told, ((small, told.probes[0]),)))
@@ -88,8 +88,8 @@ def test_one_run_with_two_processes_beside_the_batches_is_a_method_of_its_own() 
     both = sweep(most=2)
     points = tuple(p for p in both.points if p.processes == 1 or p.batch == 32)
     pair = both.model_copy(update={"points": points})
-    (made,) = PREDICTOR.predict(pair, [Share(1 / 7, 1 / 8)], gpu="A100-80GB")
-    (alone,) = PREDICTOR.predict(sweep(most=1), [Share(1 / 7, 1 / 8)], gpu="A100-80GB")
+    (made,) = PREDICTOR.predict(pair, [SliceShare(1 / 7, 1 / 8)], gpu="A100-80GB")
+    (alone,) = PREDICTOR.predict(sweep(most=1), [SliceShare(1 / 7, 1 / 8)], gpu="A100-80GB")
     assert (made.method, alone.method) == (PAIR, BATCHES)
     assert made.slowdown.log_width < alone.slowdown.log_width
     true = saturating_s(32, 1, 0.147) / saturating_s(32, 1)

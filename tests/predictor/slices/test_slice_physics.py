@@ -14,8 +14,8 @@ from berth.pilot.errors import UsageError
 from berth.predictor.families.slices import sweep
 from berth.predictor.families.slices.physics import (
     MeasuredShare,
-    Share,
     ShareModel,
+    SliceShare,
     launch_share,
     log_slowdown,
     log_smooth_max,
@@ -67,20 +67,20 @@ def test_the_launch_share_is_a_share(latent: float, effective: float, p: float) 
 
 @given(shares, shares)
 def test_an_effective_share_is_a_share(compute: float, memory: float) -> None:
-    assert 0 < LAW.effective(Share(compute, memory)) <= 1
+    assert 0 < LAW.effective(SliceShare(compute, memory)) <= 1
 
 
 def test_the_whole_gpu_is_itself_and_measured_shares_win() -> None:
-    assert LAW.effective(Share(1, 1)) == 1
-    assert LAW.effective(Share(1 / 7, 1 / 8)) == 0.147
-    assert LAW.knows(Share(1 / 7, 1 / 8))
-    assert not LAW.knows(Share(1 / 7, 1 / 4))
+    assert LAW.effective(SliceShare(1, 1)) == 1
+    assert LAW.effective(SliceShare(1 / 7, 1 / 8)) == 0.147
+    assert LAW.knows(SliceShare(1 / 7, 1 / 8))
+    assert not LAW.knows(SliceShare(1 / 7, 1 / 4))
 
 
 @pytest.mark.parametrize("compute", [0.0, -1.0, 1.5, math.nan])
 def test_shares_outside_a_gpu_are_refused(compute: float) -> None:
     with pytest.raises(ValueError, match="shares"):
-        Share(compute, 0.5)
+        SliceShare(compute, 0.5)
 
 
 def grid() -> tuple[list[float], list[int]]:

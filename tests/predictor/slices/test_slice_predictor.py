@@ -13,12 +13,12 @@ from slice_workloads import jitter, saturating_s, sweep, utilised
 from berth.pilot.errors import UsageError
 from berth.predictor.core.prediction import Basis, Bound
 from berth.predictor.families.slices.bundle import load
-from berth.predictor.families.slices.physics import Share
+from berth.predictor.families.slices.physics import SliceShare
 from berth.predictor.families.slices.predictor import SlicePredictor, memory_of, predictions
-from berth.predictor.families.slices.workload import Point, Probe, SliceWorkload
+from berth.predictor.families.slices.workload import SliceProbe, SliceWorkload, WholeRun
 from berth.predictor.hardware.mig.slices import lookup
 
-SHARES = tuple(Share(c / 7, m / 8) for c, m in ((1, 1), (2, 2), (3, 4), (4, 4), (7, 8)))
+SHARES = tuple(SliceShare(c / 7, m / 8) for c, m in ((1, 1), (2, 2), (3, 4), (4, 4), (7, 8)))
 PREDICTOR = SlicePredictor(load())
 
 
@@ -73,7 +73,9 @@ def test_a_waiting_gpu_loses_less_than_a_busy_one() -> None:
 
 
 def test_gpus_and_slices_that_were_not_measured_are_said_to_be_guesses() -> None:
-    known, double = PREDICTOR.predict(utilised(), (SHARES[0], Share(1 / 7, 2 / 8)), gpu="A100-40GB")
+    known, double = PREDICTOR.predict(
+        utilised(), (SHARES[0], SliceShare(1 / 7, 2 / 8)), gpu="A100-40GB"
+    )
     (other,) = PREDICTOR.predict(utilised(gpu="H100-80GB"), SHARES[:1], gpu="H100-80GB")
     assert (known.basis, double.basis, other.basis) == (
         Basis.CALIBRATED, Basis.SCALED, Basis.PRIOR,
@@ -82,15 +84,15 @@ def test_gpus_and_slices_that_were_not_measured_are_said_to_be_guesses() -> None
 
 
 def test_one_step_time_alone_is_a_prior_with_a_wide_interval() -> None:
-    bare = SliceWorkload(name="a", gpu="A100-40GB", points=(Point(batch=8, step_s=0.05),))
+    bare = SliceWorkload(name="a", gpu="A100-40GB", points=(WholeRun(batch=8, step_s=0.05),))
     (made,) = PREDICTOR.predict(bare, SHARES[:1], gpu="A100-40GB")
     assert made.basis is Basis.PRIOR
     assert made.slowdown.high / made.slowdown.mid > 2
 
 
 def test_a_probe_moves_the_other_slices() -> None:
-    slow = Probe(batch=64, profile="1g.5gb", step_s=0.05 * 6)
-    quick = Probe(batch=64, profile="1g.5gb", step_s=0.05 * 1.5)
+    slow = SliceProbe(batch=64, profile="1g.5gb", step_s=0.05 * 6)
+    quick = SliceProbe(batch=64, profile="1g.5gb", step_s=0.05 * 1.5)
     said = [
         PREDICTOR.predict(
             utilised(probes=(probe,)), SHARES, gpu="A100-40GB", probes=((SHARES[0], probe),)
@@ -102,7 +104,7 @@ def test_a_probe_moves_the_other_slices() -> None:
     )[1].slowdown.mid  # fmt: skip
     assert said[1][1].slowdown.mid < said[0][1].slowdown.mid
     swept = sweep(batch=64.0)
-    probe = Probe(batch=64, profile="1g.10gb", step_s=saturating_s(64, 1, 0.11))
+    probe = SliceProbe(batch=64, profile="1g.10gb", step_s=saturating_s(64, 1, 0.11))
     told = swept.model_copy(update={"probes": (probe,)})
     informed = PREDICTOR.predict(told, SHARES, gpu="A100-80GB", probes=((SHARES[0], probe),))
     plain = PREDICTOR.predict(swept, SHARES, gpu="A100-80GB")
@@ -113,8 +115,8 @@ def test_slices_that_ran_the_load_are_measured_and_bound_the_others() -> None:
     """A simulation whose throughput on some slices stands in its site's own table."""
     rates = {"1g.5gb": 11.5, "2g.10gb": 21.0, "3g.20gb": 31.0}
     simulation = SliceWorkload(
-        name="md", gpu="A100-40GB", points=(Point(throughput_per_s=42.0),),
-        probes=tuple(Probe(profile=p, throughput_per_s=rate) for p, rate in rates.items()),
+        name="md", gpu="A100-40GB", points=(WholeRun(throughput_per_s=42.0),),
+        probes=tuple(SliceProbe(profile=p, throughput_per_s=rate) for p, rate in rates.items()),
     )  # fmt: skip
     geometry = lookup("A100-40GB")
     made = predictions(simulation, geometry, PREDICTOR)
@@ -167,7 +169,7 @@ def test_a_whole_job_is_told_by_its_utilisation() -> None:
 
 
 def test_a_whole_job_without_utilisation_gets_a_typical_slow_down_as_a_prior() -> None:
-    bare = SliceWorkload(name="md", gpu="A100-40GB", points=(Point(step_s=3600.0),))
+    bare = SliceWorkload(name="md", gpu="A100-40GB", points=(WholeRun(step_s=3600.0),))
     made = PREDICTOR.predict(bare, SHARES, gpu="A100-40GB")
     assert {one.method for one in made} == {"typical"}
     assert made[0].basis is Basis.PRIOR

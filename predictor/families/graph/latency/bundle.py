@@ -25,7 +25,12 @@ from berth.predictor.core.bundle import (
     check_complete,
     read_manifest,
 )
-from berth.predictor.families.graph.latency.process import DESCRIPTORS, TERMS, Process, Scale
+from berth.predictor.families.graph.latency.process import (
+    DESCRIPTORS,
+    TERMS,
+    DescriptorScale,
+    LatencyProcess,
+)
 from berth.predictor.hardware.device import Numbers
 
 LATENCY_SCHEMA = "berth.model-latency/1"
@@ -76,23 +81,23 @@ class LatencyManifest(BundleManifest):
 
 
 @dataclass(frozen=True, slots=True)
-class Setting:
+class LatencySetting:
     """A setting with its loaded process, ready to predict."""
 
     entry: SettingEntry
-    process: Process
+    process: LatencyProcess
 
 
 @dataclass(frozen=True, slots=True)
 class LatencyModel:
     """The settings of a latency bundle (platform, precision, software), ready to predict."""
 
-    settings: tuple[Setting, ...]
+    settings: tuple[LatencySetting, ...]
     novel: float
     id: str
 
 
-def arrays_of(processes: Mapping[str, Process]) -> Mapping[str, Floats]:
+def arrays_of(processes: Mapping[str, LatencyProcess]) -> Mapping[str, Floats]:
     """Return the arrays to store in ``ARRAYS``, keyed ``part/setting``, from the process of each
     setting."""
     arrays: dict[str, Any] = {}
@@ -126,7 +131,7 @@ def load(folder: Path = DEFAULT_LATENCY) -> LatencyModel:
 
 def _setting(
     path: Path, held: Mapping[str, Any], entry: SettingEntry, manifest: LatencyManifest
-) -> Setting:
+) -> LatencySetting:
     try:
         weights, centre, spread, points, pull = (
             held[f"{part}/{entry.name}"].astype(np.float64) for part in _PARTS
@@ -141,7 +146,12 @@ def _setting(
         (weights >= 0).all() and (spread > 0).all()
     ):
         raise DocumentError(path, f"holds a value that cannot be for {entry.name!r}")
-    process = Process(
-        weights, Scale(centre, spread), points, manifest.training.length, entry.offset, pull
+    process = LatencyProcess(
+        weights,
+        DescriptorScale(centre, spread),
+        points,
+        manifest.training.length,
+        entry.offset,
+        pull,
     )
-    return Setting(entry, process)
+    return LatencySetting(entry, process)

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from berth.predictor.core.arrays import Floats
 from berth.predictor.graphs.graph import ModelGraph
 from berth.predictor.graphs.kinds import COLUMNS, FAMILIES
-from berth.predictor.graphs.operators import Family
+from berth.predictor.graphs.operators import OpFamily
 from berth.predictor.graphs.roofline import CACHED_SHARE, FREE
 from berth.predictor.graphs.values import BITS
 from berth.predictor.hardware.device import Numbers
@@ -74,15 +74,16 @@ FUSED = ("normalisation", "activation", "elementwise")
 _AT = {name: place for place, name in enumerate(COLUMNS)}
 _SMALL = 100_000
 _FAMILY_GROUP = {
-    Family.NORMALISATION: "normalisation", Family.SOFTMAX: "softmax",
-    Family.ACTIVATION: "activation", Family.ELEMENTWISE: "elementwise",
-    Family.QUANTISATION: "elementwise", Family.POOLING: "pooling", Family.REDUCTION: "reduction",
-    Family.RESAMPLING: "movement", Family.MOVEMENT: "movement", Family.SELECTION: "movement",
+    OpFamily.NORMALISATION: "normalisation", OpFamily.SOFTMAX: "softmax",
+    OpFamily.ACTIVATION: "activation", OpFamily.ELEMENTWISE: "elementwise",
+    OpFamily.QUANTISATION: "elementwise", OpFamily.POOLING: "pooling",
+    OpFamily.REDUCTION: "reduction",
+    OpFamily.RESAMPLING: "movement", OpFamily.MOVEMENT: "movement", OpFamily.SELECTION: "movement",
 }  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
-class Work:
+class WorkByKind:
     """The work of a graph for one image, with one entry for each kind of operator that runs a
     kernel."""
 
@@ -102,7 +103,7 @@ class Work:
 
 
 @dataclass(frozen=True, slots=True)
-class GraphWork(Work):
+class GraphWork(WorkByKind):
     """The work of a graph for one image, together with the graph."""
 
     graph: ModelGraph
@@ -139,7 +140,7 @@ def _groups(graph: ModelGraph, running_kinds: Integers) -> Integers:
     plain = np.array([place[_FAMILY_GROUP.get(family, "other")] for family in FAMILIES])
     family = rows[:, _AT["family"]]
     group = plain[family]
-    conv = family == FAMILIES.index(Family.CONVOLUTION)
+    conv = family == FAMILIES.index(OpFamily.CONVOLUTION)
     split, channels = rows[:, _AT["groups"]], rows[:, _AT["input_1"]]
     kernel = np.maximum(rows[:, _AT["kernel_0"] : _AT["kernel_2"] + 1], 1).prod(axis=1)
     ordered = (
@@ -149,14 +150,14 @@ def _groups(graph: ModelGraph, running_kinds: Integers) -> Integers:
         ("stem", conv & (split <= 1) & (channels <= 4)),
         ("matmul", np.isin(family, _PRODUCTS)),
         ("product", np.isin(family, _PRODUCTS) & (rows[:, _AT["weight_bytes"]] == 0)),
-        ("product", family == FAMILIES.index(Family.ATTENTION)),
+        ("product", family == FAMILIES.index(OpFamily.ATTENTION)),
     )  # fmt: skip
     for name, where in ordered:
         group = np.where(where, place[name], group)
     return group
 
 
-_PRODUCTS = [FAMILIES.index(Family.MATMUL), FAMILIES.index(Family.RECURRENT)]
+_PRODUCTS = [FAMILIES.index(OpFamily.MATMUL), FAMILIES.index(OpFamily.RECURRENT)]
 
 
 def graph_features(work: GraphWork) -> Floats:
@@ -226,7 +227,7 @@ def _depth(graph: ModelGraph) -> float:
 
 
 def roof_features(
-    work: Work, places: Sequence[Roof], numbers: Sequence[Numbers], batch: int
+    work: WorkByKind, places: Sequence[Roof], numbers: Sequence[Numbers], batch: int
 ) -> Floats:
     """Return the roofline times, [places, len(ROOF_FEATURES)], in seconds per image at ``batch`` on
     each of ``places``, in the precision at the same index of ``numbers``."""

@@ -21,7 +21,7 @@ from berth.predictor.core.prediction import Basis, Interval
 from berth.predictor.families.graph.latency.bundle import (
     DEFAULT_LATENCY,
     LatencyModel,
-    Setting,
+    LatencySetting,
     load,
 )
 from berth.predictor.families.graph.latency.features import (
@@ -98,7 +98,9 @@ class LatencyPredictor:
             for setting in chosen
         )
 
-    def _one(self, setting: Setting, work: GraphWork, features: Floats, place: Roof) -> LearntTime:
+    def _one(
+        self, setting: LatencySetting, work: GraphWork, features: Floats, place: Roof
+    ) -> LearntTime:
         entry, batch = setting.entry, work.graph.batch
         roof = roof_features(work, [place], [entry.numbers], batch)
         many = np.array([float(batch)])

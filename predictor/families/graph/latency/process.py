@@ -95,14 +95,14 @@ DIFFICULTY_FLOOR = 0.35
 
 
 @dataclass(frozen=True, slots=True)
-class Scale:
+class DescriptorScale:
     """Means and standard deviations that standardise descriptors."""
 
     centre: Floats
     spread: Floats
 
     @classmethod
-    def of(cls, rows: Floats) -> Scale:
+    def of(cls, rows: Floats) -> DescriptorScale:
         """Return the scale of measured models' descriptors; a constant column is scaled to 0."""
         spread = rows.std(axis=0)
         return cls(rows.mean(axis=0), np.where(spread > 1e-9, spread, np.inf))
@@ -131,12 +131,12 @@ class LearntTimes:
 
 
 @dataclass(frozen=True, slots=True)
-class Process:
+class LatencyProcess:
     """The fitted time model of one setting (platform, precision, layout, software)."""
 
     coefficients: Floats
     """[terms] fitted weights, at least 0."""
-    scale: Scale
+    scale: DescriptorScale
     points: Floats
     """[measured, columns] standardised descriptors of the measured models."""
     length: float

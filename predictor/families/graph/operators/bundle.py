@@ -23,7 +23,7 @@ from berth.predictor.core.bundle import (
     open_model,
     read_manifest,
 )
-from berth.predictor.families.graph.operators.calls import Kind
+from berth.predictor.families.graph.operators.calls import CallKind
 from berth.predictor.families.graph.operators.physics import (
     PRODUCT_FEATURES,
     VECTOR_FEATURES,
@@ -39,7 +39,7 @@ CONSTANTS = "constants.json"
 DEFAULT_OPERATORS_BUNDLE = SHIPPED_BUNDLES / "operators"
 
 
-class Group(StrEnum):
+class OperatorGroup(StrEnum):
     """Groups of operators; each group has one tree ensemble."""
 
     PRODUCTS = "products"
@@ -47,14 +47,19 @@ class Group(StrEnum):
     VECTORS = "vectors"
 
 
-KINDS: Mapping[Group, tuple[Kind, ...]] = {
-    Group.PRODUCTS: (Kind.PRODUCT, Kind.LINEAR),
-    Group.CONVOLUTIONS: (Kind.CONVOLUTION,),
-    Group.VECTORS: (Kind.UNARY, Kind.BINARY, Kind.SOFTMAX, Kind.NORMALISATION),
+KINDS: Mapping[OperatorGroup, tuple[CallKind, ...]] = {
+    OperatorGroup.PRODUCTS: (CallKind.PRODUCT, CallKind.LINEAR),
+    OperatorGroup.CONVOLUTIONS: (CallKind.CONVOLUTION,),
+    OperatorGroup.VECTORS: (
+        CallKind.UNARY,
+        CallKind.BINARY,
+        CallKind.SOFTMAX,
+        CallKind.NORMALISATION,
+    ),
 }
 
 
-class Width(Document):
+class IntervalFactors(Document):
     """Ends of a 90 % interval as factors of the predicted time, with the number of rows and GPUs
     that they were calibrated on."""
 
@@ -72,11 +77,11 @@ class OperatorConstants(Document):
     gamma: float = Field(ge=0)
     launch_s: dict[str, Positive]
     """Seconds of one launch on an unmeasured GPU, by operator, when operators run one at a time."""
-    widths: dict[Group, Width]
+    widths: dict[OperatorGroup, IntervalFactors]
     """Interval widths for single operators on held-out GPUs (each chip model held out in turn)."""
-    model: Width
+    model: IntervalFactors
     """Interval width for whole language models in fp32 on held-out GPUs."""
-    half: Width
+    half: IntervalFactors
     """Interval width for image models in half precision; neither these GPUs nor half precision were
     fitted."""
 
@@ -104,10 +109,10 @@ class Loaded:
     id: str
     constants: OperatorConstants
     power: PowerLimit
-    ensembles: Mapping[Group, onnxruntime.InferenceSession]
+    ensembles: Mapping[OperatorGroup, onnxruntime.InferenceSession]
 
 
-def file_of(group: Group) -> str:
+def file_of(group: OperatorGroup) -> str:
     """Return the file name of a group's tree ensemble (ONNX)."""
     return f"{group.value}.onnx"
 
@@ -115,7 +120,7 @@ def file_of(group: Group) -> str:
 def verify(folder: Path = DEFAULT_OPERATORS_BUNDLE) -> OperatorsManifest:
     """Return the manifest of an operator bundle after all checksums match. Raises DocumentError."""
     manifest = read_manifest(folder, OperatorsManifest)
-    check_complete(folder, manifest, (CONSTANTS, *(file_of(group) for group in Group)))
+    check_complete(folder, manifest, (CONSTANTS, *(file_of(group) for group in OperatorGroup)))
     features = (manifest.product_features, manifest.vector_features)
     check_features(
         folder,
@@ -131,11 +136,11 @@ def load(folder: Path = DEFAULT_OPERATORS_BUNDLE) -> Loaded:
     bundle."""
     manifest = verify(folder)
     constants = read_json(folder / CONSTANTS, OperatorConstants)
-    if absent := sorted(set(Group) - constants.widths.keys()):
+    if absent := sorted(set(OperatorGroup) - constants.widths.keys()):
         raise DocumentError(folder / CONSTANTS, f"has no width for {absent[0]!r}", key="widths")
     return Loaded(
         manifest.id,
         constants,
         PowerLimit(constants.watts, constants.gamma),
-        {group: open_model(folder / file_of(group)) for group in Group},
+        {group: open_model(folder / file_of(group)) for group in OperatorGroup},
     )

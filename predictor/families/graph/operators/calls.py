@@ -24,7 +24,7 @@ from numpy.typing import ArrayLike, NDArray
 from berth.predictor.core.arrays import Floats
 from berth.predictor.graphs.graph import ModelGraph
 from berth.predictor.graphs.kinds import AXES, COLUMNS, FAMILIES
-from berth.predictor.graphs.operators import Family
+from berth.predictor.graphs.operators import OpFamily
 from berth.predictor.graphs.roofline import FREE, MATRIX, load_of
 from berth.predictor.hardware.device import Numbers
 
@@ -35,7 +35,7 @@ WINOGRAD = 2.25
 1 (Lavin and Gray, CVPR 2016)."""
 
 
-class Kind(IntEnum):
+class CallKind(IntEnum):
     """Types of operators whose times were measured."""
 
     PRODUCT = 0
@@ -52,7 +52,7 @@ class Kind(IntEnum):
     NORMALISATION = 6
 
 
-MATRIX_KINDS = (Kind.PRODUCT, Kind.LINEAR, Kind.CONVOLUTION)
+MATRIX_KINDS = (CallKind.PRODUCT, CallKind.LINEAR, CallKind.CONVOLUTION)
 
 
 @dataclass(frozen=True)
@@ -91,7 +91,7 @@ def products(
     """Return ``Calls`` of batched matrix products of activations: [rows, inner] by [inner,
     columns], ``groups`` times."""
     g, m, n, k = _columns(groups, rows, columns, inner)
-    return _calls(Kind.PRODUCT, (g, m, n, k), 2 * g * m * n * k,
+    return _calls(CallKind.PRODUCT, (g, m, n, k), 2 * g * m * n * k,
                   bytes_each * g * (m * k + k * n + m * n))  # fmt: skip
 
 
@@ -101,7 +101,7 @@ def linears(
     """Return ``Calls`` of matrix products of [rows, inner] with weights [inner, columns] and a
     bias."""
     m, n, k = _columns(rows, columns, inner)
-    return _calls(Kind.LINEAR, (np.ones_like(m), m, n, k), 2 * m * n * k,
+    return _calls(CallKind.LINEAR, (np.ones_like(m), m, n, k), 2 * m * n * k,
                   bytes_each * (m * k + k * n + m * n))  # fmt: skip
 
 
@@ -112,15 +112,17 @@ def convolutions(
     """Return ``Calls`` of 3x3 convolutions of stride 1 and padding 1."""
     b, i, o, h, w = _columns(images, inputs, outputs, height, width)
     m, k = b * h * w, 9 * i
-    return _calls(Kind.CONVOLUTION, (np.ones_like(m), m, o, k), 2 * m * o * k,
+    return _calls(CallKind.CONVOLUTION, (np.ones_like(m), m, o, k), 2 * m * o * k,
                   bytes_each * (m * i + k * o + m * o))  # fmt: skip
 
 
-def vectors(kind: Kind, rows: ArrayLike, columns: ArrayLike, *, bytes_each: float = 4.0) -> Calls:
+def vectors(
+    kind: CallKind, rows: ArrayLike, columns: ArrayLike, *, bytes_each: float = 4.0
+) -> Calls:
     """Return ``Calls`` of element-wise operators, softmax or normalisation over [rows, columns]."""
     m, n = _columns(rows, columns)
-    tensors = 3 if kind is Kind.BINARY else 2
-    work = {Kind.SOFTMAX: 5.0, Kind.NORMALISATION: 8.0}.get(kind, 1.0)
+    tensors = 3 if kind is CallKind.BINARY else 2
+    work = {CallKind.SOFTMAX: 5.0, CallKind.NORMALISATION: 8.0}.get(kind, 1.0)
     ones = np.ones_like(m)
     return _calls(kind, (ones, m, n, ones), work * m * n, bytes_each * tensors * m * n)
 
@@ -130,7 +132,7 @@ def _columns(*sizes: ArrayLike) -> list[Floats]:
     return [np.array(x) for x in wide]
 
 
-def _calls(kind: Kind, sizes: Sequence[Floats], flops: Floats, moved: Floats) -> Calls:
+def _calls(kind: CallKind, sizes: Sequence[Floats], flops: Floats, moved: Floats) -> Calls:
     groups, rows, columns, inner = sizes
     return Calls(np.full(len(flops), int(kind)), groups, rows, columns, inner, flops, moved)
 
@@ -149,12 +151,12 @@ VIEWS = frozenset({"Split", "SplitToSequence", "SequenceAt", "Identity", "Slice"
 _AT = {name: place for place, name in enumerate(COLUMNS)}
 _MATRIX = np.array([family in MATRIX for family in FAMILIES])
 _FREE = np.array([family in FREE for family in FAMILIES])
-_CONVOLUTION = FAMILIES.index(Family.CONVOLUTION)
+_CONVOLUTION = FAMILIES.index(OpFamily.CONVOLUTION)
 _FUSIBLE = np.array([
-    family in (Family.ACTIVATION, Family.ELEMENTWISE, Family.NORMALISATION, Family.SOFTMAX)
+    family in (OpFamily.ACTIVATION, OpFamily.ELEMENTWISE, OpFamily.NORMALISATION, OpFamily.SOFTMAX)
     for family in FAMILIES
 ])  # fmt: skip
-_SOFTMAX = FAMILIES.index(Family.SOFTMAX)
+_SOFTMAX = FAMILIES.index(OpFamily.SOFTMAX)
 
 
 @dataclass(frozen=True)
@@ -199,7 +201,7 @@ def calls_of(
     before = output[np.arange(len(table)), np.maximum(rank - 2, 0)]
     groups = np.where(apart, elements / (before * last), groups)
     rows = np.where(apart, before, rows)
-    kind = np.where(apart, Kind.PRODUCT, Kind.LINEAR)
+    kind = np.where(apart, CallKind.PRODUCT, CallKind.LINEAR)
 
     convolution = family == _CONVOLUTION
     split = np.maximum(table[:, _AT["groups"]], 1).astype(np.float64)
@@ -207,17 +209,17 @@ def calls_of(
     groups = np.where(convolution, split, groups)
     rows = np.where(convolution, elements / channels, rows)
     columns = np.where(convolution, np.maximum(channels / split, 1.0), columns)
-    kind = np.where(convolution & (split > 1), Kind.PRODUCT, kind)
-    kind = np.where(convolution & (split == 1) & _three_by_three(table), Kind.CONVOLUTION, kind)
+    kind = np.where(convolution & (split > 1), CallKind.PRODUCT, kind)
+    kind = np.where(convolution & (split == 1) & _three_by_three(table), CallKind.CONVOLUTION, kind)
     depthwise = convolution & (split > 1) & (
         (columns < FEW_CHANNELS) | (_inputs_a_group(table, split) < FEW_CHANNELS)
     )  # fmt: skip
 
     vector = ~_MATRIX[family] | depthwise | (macs <= 0)
     two_read = (table[:, _AT["inputs"]] >= 2) & ~depthwise
-    measured = np.where(two_read, Kind.BINARY, Kind.UNARY)
-    measured = np.where(family == _SOFTMAX, Kind.SOFTMAX, measured)
-    measured = np.where(_named(graph, NORMALISED_ROWS), Kind.NORMALISATION, measured)
+    measured = np.where(two_read, CallKind.BINARY, CallKind.UNARY)
+    measured = np.where(family == _SOFTMAX, CallKind.SOFTMAX, measured)
+    measured = np.where(_named(graph, NORMALISED_ROWS), CallKind.NORMALISATION, measured)
     calls = Calls(
         np.where(vector, measured, kind).astype(np.int64),
         np.where(vector, 1.0, np.where(apart, scale * groups, groups)),

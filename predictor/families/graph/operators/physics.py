@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from berth.predictor.core.arrays import Floats
-from berth.predictor.families.graph.operators.calls import WINOGRAD, Calls, Integers, Kind
+from berth.predictor.families.graph.operators.calls import WINOGRAD, CallKind, Calls, Integers
 from berth.predictor.hardware.device import Numbers
 from berth.predictor.hardware.unit import Unit
 
@@ -130,8 +130,8 @@ def base_seconds(calls: Calls, places: Places) -> Floats:
 
 
 def _roof(calls: Calls, places: Places, peak: Floats) -> Floats:
-    matrix = calls.kind <= Kind.CONVOLUTION
-    work = np.where(calls.kind == Kind.CONVOLUTION, calls.flops / WINOGRAD, calls.flops)
+    matrix = calls.kind <= CallKind.CONVOLUTION
+    work = np.where(calls.kind == CallKind.CONVOLUTION, calls.flops / WINOGRAD, calls.flops)
     arithmetic = work / np.where(matrix, peak, places.vector_flops)
     seconds: Floats = np.maximum(arithmetic, calls.moved_bytes / places.bytes_per_s)
     return np.maximum(seconds, LEAST_S)
@@ -144,7 +144,7 @@ def product_features(calls: Calls, places: Places) -> Features:
     Sizes are raised to those of the smallest tiles, since smaller products take as long.
     """
     groups = np.maximum(calls.groups, 1.0)
-    linear = calls.kind == Kind.LINEAR
+    linear = calls.kind == CallKind.LINEAR
     rows = np.maximum(calls.rows, np.where(linear, LEAST_LINEAR_ROWS, LEAST_ROWS))
     columns, inner = np.maximum(calls.columns, LEAST_ROWS), np.maximum(calls.inner, LEAST_INNER)
     features = np.empty((len(places), len(calls), len(PRODUCT_FEATURES)), np.float32)

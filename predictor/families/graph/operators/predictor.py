@@ -17,10 +17,10 @@ from berth.predictor.families.graph.operators import bundle as bundles
 from berth.predictor.families.graph.operators.bundle import (
     DEFAULT_OPERATORS_BUNDLE,
     KINDS,
-    Group,
     Loaded,
+    OperatorGroup,
 )
-from berth.predictor.families.graph.operators.calls import Calls, Kind, calls_of
+from berth.predictor.families.graph.operators.calls import CallKind, Calls, calls_of
 from berth.predictor.families.graph.operators.physics import (
     KERNEL_S,
     Places,
@@ -31,14 +31,15 @@ from berth.predictor.families.graph.operators.physics import (
 )
 from berth.predictor.graphs.graph import ModelGraph
 from berth.predictor.graphs.kinds import FAMILIES
-from berth.predictor.graphs.operators import Family
+from berth.predictor.graphs.operators import OpFamily
 from berth.predictor.graphs.roofline import native_numbers
 from berth.predictor.hardware.device import Numbers
 from berth.predictor.hardware.unit import Unit, unit_of
 
-_CONVOLUTION = FAMILIES.index(Family.CONVOLUTION)
+_CONVOLUTION = FAMILIES.index(OpFamily.CONVOLUTION)
 _GROUP = np.array([
-    next(place for place, group in enumerate(Group) if kind in KINDS[group]) for kind in Kind
+    next(place for place, group in enumerate(OperatorGroup) if kind in KINDS[group])
+    for kind in CallKind
 ])  # fmt: skip
 
 
@@ -58,12 +59,14 @@ class OperatorModel:
         call_seconds = np.zeros((len(gpus), len(calls)))
         places = Places.of(gpus, numbers, self.loaded.power)
         of_kind = _GROUP[calls.kind]
-        for place, group in enumerate(Group):
+        for place, group in enumerate(OperatorGroup):
             chosen = np.flatnonzero(of_kind == place)
             if not len(chosen) or not gpus:
                 continue
             of = calls[chosen]
-            features = (vector_features if group is Group.VECTORS else product_features)(of, places)
+            features = (vector_features if group is OperatorGroup.VECTORS else product_features)(
+                of, places
+            )
             margin = regressed(self.loaded.ensembles[group], features)
             share = utilisation(margin.reshape(len(gpus), len(of)))
             call_seconds[:, chosen] = launch_s + base_seconds(of, places) / share

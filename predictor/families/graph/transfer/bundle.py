@@ -27,7 +27,13 @@ from berth.predictor.core.bundle import (
     read_manifest,
 )
 from berth.predictor.families.graph.transfer.cases import GRAPH, PLACE, SPEC, Cases
-from berth.predictor.families.graph.transfer.kernel import LEVELS, TERMS, Kernel, Own, Scale
+from berth.predictor.families.graph.transfer.kernel import (
+    LEVELS,
+    TERMS,
+    FeatureScale,
+    Own,
+    TransferKernel,
+)
 from berth.predictor.families.graph.transfer.posterior import TransferPosterior, Width
 
 TRANSFER_SCHEMA = "berth.model-transfer/1"
@@ -35,7 +41,7 @@ CASES = "cases.npz"
 DEFAULT_TRANSFER = SHIPPED_BUNDLES / "model-transfer"
 _WIDE = ("spec", "log_roof")
 _CODES = ("gpu", "fused", "device", "stack", "model")
-_SCALES = tuple(column.name for column in fields(Scale))
+_SCALES = tuple(column.name for column in fields(FeatureScale))
 _MOST_BYTES = 256 * 2**20
 
 
@@ -132,7 +138,7 @@ def read(folder: Path) -> tuple[TransferPosterior, Floats, Floats, TransferManif
         )
     held = read_arrays(path, _MOST_BYTES)
     try:
-        scale = Scale(*(held[name] for name in _SCALES))
+        scale = FeatureScale(*(held[name] for name in _SCALES))
         columns: dict[str, Any] = {
             column.name: held[column.name].astype(np.int64 if column.name in _CODES else np.float64)
             for column in fields(Cases)
@@ -155,7 +161,7 @@ def read(folder: Path) -> tuple[TransferPosterior, Floats, Floats, TransferManif
     amplitudes = np.array([manifest.amplitudes[level] for level in LEVELS])
     if amplitudes.shape != (len(LEVELS), len(TERMS)):
         raise DocumentError(folder, f"each level has {len(TERMS)} amplitudes", key="amplitudes")
-    kernel = Kernel(
+    kernel = TransferKernel(
         scale, amplitudes, manifest.graph_length, manifest.place_length, manifest.noise
     )  # fmt: skip
     posterior = TransferPosterior(

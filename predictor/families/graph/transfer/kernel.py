@@ -12,8 +12,8 @@ the prior for a new platform; a few samples fit the platform's own levels (devic
                 - |v_a - v_b|^2 / 2 l_v^2) + s_l3^2 m(a, b))
 
 ``r_l``: 1 if both cases share level l, else 0; for data sheets a similarity from 0 to 1.
-``s_l0`` to ``s_l3``: fitted standard deviations in log time (``Kernel.amplitudes``).
-``u``: features of the linear function, standardised (``Scale.scaled``).
+``s_l0`` to ``s_l3``: fitted standard deviations in log time (``TransferKernel.amplitudes``).
+``u``: features of the linear function, standardised (``FeatureScale.scaled``).
 ``x``, ``v``: standardised features of the graph and of the graph on the platform (``Cases``).
 ``l_x``, ``l_v``: fitted length scales (``graph_length``, ``place_length``).
 ``m``: 1 if both cases are of the same model, else 0.
@@ -46,7 +46,7 @@ _ALSO_LINEAR = tuple(GRAPH.index(name) for name in (
 
 
 @dataclass(frozen=True)
-class Scale:
+class FeatureScale:
     """Means and standard deviations of the feature columns over the training cases."""
 
     graph_mean: Floats
@@ -55,7 +55,7 @@ class Scale:
     place_spread: Floats
 
     @classmethod
-    def of(cls, cases: Cases) -> Scale:
+    def of(cls, cases: Cases) -> FeatureScale:
         """Return the means and standard deviations of the feature columns of ``cases``."""
         return cls(
             cases.graph.mean(axis=0), cases.graph.std(axis=0) + 1e-6,
@@ -100,10 +100,10 @@ class Own:
 
 
 @dataclass(frozen=True)
-class Kernel:
+class TransferKernel:
     """The covariance of the log times of cases, with the formula in the module's docstring."""
 
-    scale: Scale
+    scale: FeatureScale
     amplitudes: Floats
     """[levels, terms] standard deviations, in log time."""
     graph_length: float

@@ -18,7 +18,12 @@ from berth.predictor.core.arrays import Floats
 from berth.predictor.core.prediction import Basis, Interval
 from berth.predictor.families.graph.latency.features import GraphWork
 from berth.predictor.families.graph.transfer.cases import GRAPH, NOBODY, Cases, case_of
-from berth.predictor.families.graph.transfer.kernel import Kernel, Own, Scale, squared
+from berth.predictor.families.graph.transfer.kernel import (
+    FeatureScale,
+    Own,
+    TransferKernel,
+    squared,
+)
 from berth.predictor.hardware.device import Numbers
 from berth.predictor.hardware.roofs import Roof
 
@@ -37,7 +42,7 @@ class Width:
 class TransferPosterior:
     """The Gaussian process conditioned on the training cases and the cases that a site added."""
 
-    kernel: Kernel
+    kernel: TransferKernel
     offset: float
     """Mean over the training cases of log(time / roofline time)."""
     cases: Cases
@@ -172,7 +177,7 @@ _OTHER_FUSING = 10.0
 """Added to the squared distance between a compiled case and one that is not compiled."""
 
 
-def nearest_residual(known: Cases, residual: Floats, asked: Cases, scale: Scale) -> Floats:
+def nearest_residual(known: Cases, residual: Floats, asked: Cases, scale: FeatureScale) -> Floats:
     """Return log(time / roofline time) of the most similar known case for each requested case,
     [asked].
 
