@@ -129,60 +129,26 @@ prints these quantities and writes them to a [Profile](profile.md). Each has one
 meaning, whatever measured it. The Profile says which source gave a value, and whether it was
 measured, emulated or derived. What no source could give is *missing*, with the reason, never zero.
 
-- *pilot*: what `berth pilot run` measures it with: `perf` (hardware events), `emulator` (Berth's
-  valgrind tool), `proc` (/proc and getrusage), `cgroup`,
-  `nvml`, `derived` (from other counters), `suite` (a reference kernel's own account). The formulas
-  are in `pilot/counters.json`.
-- Names that [importers](import.md) look for: `papi` (in Caliper, Hatchet and HPCToolkit files),
-  `caliper`, `rajaperf` (a kernel's own account), `likwid`, `perf`, `cachegrind`, `ncu`, `nsys`,
-  `rocprof`, `imported`.
-
-Of alternatives divided by `|` the first that a file can answer counts.
+The last column is what `berth pilot run` measures it with: `perf` (hardware events), `emulator`
+(Berth's valgrind tool), `proc` (/proc and getrusage), `cgroup`, `nvml`, `derived` (from other
+counters), `suite` (a reference kernel's own account); and the tools whose files
+[importers](import.md) take it from. The formulas, and the names that these tools have for it, are
+in `pilot/counters.json`; of alternatives divided by `|` the first that a file can answer counts.
 """
 
 
-_OF_TOOLS = frozenset(
-    [
-        "papi",
-        "caliper",
-        "rajaperf",
-        "likwid",
-        "perf",
-        "cachegrind",
-        "ncu",
-        "nsys",
-        "rocprof",
-        "imported",
-    ]
-)
-"""Sources whose names the page shows, because users run these tools themselves."""
-
-
-def _entry(entry: Counter) -> list[str]:
-    """Return the lines of the page for one counter: definition, sources, names in other tools."""
-    sources_of: dict[str, list[str]] = {}
-    for source, formula in entry.sources.items():
-        if source in _OF_TOOLS:
-            sources_of.setdefault(formula, []).append(source)
-    in_tools = "; ".join(f"{', '.join(by)} `{formula}`" for formula, by in sources_of.items())
-    own = dict.fromkeys(
-        source.partition(":")[0] for source in entry.sources if source not in _OF_TOOLS
-    )
-    return [
-        f"### `{entry.name}` ({entry.unit})\n",
-        f"{entry.definition}\n",
-        *([f"- pilot: {', '.join(own)}"] if own else []),
-        *([f"- {in_tools}"] if in_tools else []),
-        "",
-    ]
+def _row(entry: Counter) -> str:
+    sources = dict.fromkeys(source.partition(":")[0] for source in entry.sources)
+    return f"| `{entry.name}` ({entry.unit}) | {entry.definition} | {', '.join(sources)} |"
 
 
 def page() -> str:
     """Return the text of ``docs/counters.md``, made from the catalogue."""
     lines = [_HEAD]
     for group, title in GROUPS.items():
-        lines.append(f"## {title}\n")
-        lines.extend(line for entry in COUNTERS if entry.group == group for line in _entry(entry))
+        lines += [f"## {title}\n", "| counter | meaning | from |", "|---|---|---|"]
+        lines += [_row(entry) for entry in COUNTERS if entry.group == group]
+        lines.append("")
     return "\n".join(lines)
 
 
