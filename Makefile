@@ -76,7 +76,7 @@ screenshots: venv browser  ## the pictures of the page in the documentation, by 
 	cp $(foreach view,overview jobs actions what-if mig place predict,build/screenshots/$(view).png) docs/pictures/
 
 schemas: venv  ## docs/schemas: what commands print with --json
-	PYTHONPATH=tests/support:tests/nvml:tests/slurm:tests/flux:tests/plugin/scheduler:. $(PY) tests/support/json_outputs.py
+	PYTHONPATH=tests/support:tests/nvml:tests/slurm:tests/flux:tests/plugin/scheduler:. $(PY) tests/support/written_schemas.py
 
 test: venv tools emulators slurm flux-python clients deep browser  ## every test but the slow ones; all of them with SELECTION=
 	$(PYTEST) --durations 15 $(SELECTION)

@@ -8,8 +8,10 @@ import re
 import signal
 import sys
 from collections.abc import Generator
+from typing import Any
 
 import pytest
+from click.testing import CliRunner, Result
 from hypothesis import HealthCheck, settings
 from thorough import examples
 
@@ -42,6 +44,22 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 # Hundreds of `berth` processes are started: without this each would compile all that it imports.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
+
+
+_invoke = CliRunner.invoke
+
+
+def _invoke_and_check(runner: CliRunner, cli: Any, args: Any = None, **more: Any) -> Result:
+    """Whatever test runs a command with ``--json``: what it prints is what is documented."""
+    result = _invoke(runner, cli, args, **more)
+    if args is not None and "--json" in args and result.exit_code in {0, 1}:
+        from written_schemas import wrong_answer
+
+        assert wrong_answer(args, result.stdout) == [], "not as in docs/schemas"
+    return result
+
+
+CliRunner.invoke = _invoke_and_check  # type: ignore[method-assign, assignment]
 
 
 @pytest.hookimpl(wrapper=True)

@@ -31,28 +31,29 @@ def _factor(entry: Labelled | Calibration) -> float:
 LABELLED: tuple[Column[Labelled], ...] = (
     Column("Platform", "platform", lambda entry: entry.platform),
     Column("At", "units", lambda entry: entry.cores or entry.gpus,
-           words=lambda e: f"{e.cores} core" if e.cores else f"{e.gpus} GPU"),
-    Column("Rows", "rows", lambda entry: entry.rows),
-    Column("90 % factor", "interval_factor", _factor, "{:.2f}".format),
-    Column("Prior's", "prior_interval_factor", lambda entry: _factor(entry.prior), "{:.2f}".format),
+           words=lambda e: f"{e.cores} core" if e.cores else f"{e.gpus} GPU", kind=float),
+    Column("Rows", "rows", lambda entry: entry.rows, kind=float),
+    Column("90 % factor", "interval_factor", _factor, "{:.2f}".format, kind=float),
+    Column("Prior's", "prior_interval_factor", lambda entry: _factor(entry.prior), "{:.2f}".format,
+           kind=float),
     Column("Labels", "label", lambda entry: entry.label),
 )  # fmt: skip
 """The columns of the platforms that programs were timed on."""
 PLACED: tuple[Column[PlatformEntry], ...] = (
     Column("Platform", "platform", lambda entry: entry.platform),
     Column("From", "samples", lambda entry: entry.samples, "{} runs of the site".format,
-           missing="data set"),
+           missing="data set", kind=float),
     Column("90 % factor", "interval_factor",
            lambda entry: None if entry.log_width is None else math.exp(entry.log_width),
-           "{:.2f}".format),
+           "{:.2f}".format, kind=float),
 )  # fmt: skip
 """The columns of the platforms that model graphs were timed on."""
 METHODS: tuple[Column[MethodEntry], ...] = (
     Column("Method", "name", lambda entry: entry.name),
-    Column("Models", "models", lambda entry: entry.models),
-    Column("Rows", "rows", lambda entry: entry.rows),
-    Column("q90", "q90", lambda entry: entry.width.q90, "{:.3f}".format),
-    Column("q95", "q95", lambda entry: entry.width.q95, "{:.3f}".format),
+    Column("Models", "models", lambda entry: entry.models, kind=float),
+    Column("Rows", "rows", lambda entry: entry.rows, kind=float),
+    Column("q90", "q90", lambda entry: entry.width.q90, "{:.3f}".format, kind=float),
+    Column("q95", "q95", lambda entry: entry.width.q95, "{:.3f}".format, kind=float),
     Column("Data", "data", lambda entry: entry.data),
 )
 """The columns of the ways to predict slow-downs on MIG slices."""
@@ -112,8 +113,8 @@ def _short(value: object) -> str:
 DIFFERENCES: tuple[Column[Difference], ...] = (
     Column("Group", "group", lambda row: row.group, is_wide=True),
     Column("Key", "key", lambda row: row.key),
-    Column("First", "before", lambda row: row.before, _short, missing="none"),
-    Column("Second", "after", lambda row: row.after, _short, missing="none"),
+    Column("First", "before", lambda row: row.before, _short, missing="none", kind=Any),
+    Column("Second", "after", lambda row: row.after, _short, missing="none", kind=Any),
 )
 """The columns of the values in which two bundles differ."""
 
@@ -179,7 +180,7 @@ LEFT_OUT_IN_TURN = (
 
 
 def _figure(title: str, key: str, form: str) -> Column[tuple[str, Mapping[str, float]]]:
-    return Column(title, key, lambda row: row[1].get(key), form.format)
+    return Column(title, key, lambda row: row[1].get(key), form.format, kind=float)
 
 
 METHOD_FIGURES: tuple[Column[tuple[str, Mapping[str, float]]], ...] = (

@@ -33,14 +33,16 @@ class CalibratedPlatform:
 
 PLATFORMS: tuple[Column[CalibratedPlatform], ...] = (
     Column("Platform", "platform", lambda row: row.name),
-    Column("Nodes", "nodes", lambda row: len(row.measured.nodes) if row.measured else 0),
-    Column("Kernels", "kernels", lambda row: row.measured.kernels if row.measured else 0),
+    Column("Nodes", "nodes", lambda row: len(row.measured.nodes) if row.measured else 0,
+           kind=float),
+    Column("Kernels", "kernels", lambda row: row.measured.kernels if row.measured else 0,
+           kind=float),
     Column("Interval before", "interval_before",
-           lambda row: row.before.factor if row.before else None, "{:.3g}x".format),
+           lambda row: row.before.factor if row.before else None, "{:.3g}x".format, kind=float),
     Column("After", "interval_now",
-           lambda row: row.after.factor if row.after else None, "{:.3g}x".format),
+           lambda row: row.after.factor if row.after else None, "{:.3g}x".format, kind=float),
     Column("Basis", "basis", lambda row: row.after.basis.value if row.after else None),
-    Column("Places", "places", lambda row: list(row.places), ", ".join),
+    Column("Places", "places", lambda row: list(row.places), ", ".join, kind=list[str]),
 )  # fmt: skip
 """The columns of platforms; intervals are upper / lower predicted time."""
 

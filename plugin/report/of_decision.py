@@ -150,9 +150,12 @@ LISTED: tuple[Column[Decided], ...] = (
 CANDIDATES: tuple[Column[Alternative], ...] = (
     Column("Candidate", "candidate", lambda row: row["candidate"]),
     Column("Platform", "platform", lambda row: row["platform"]),
-    interval("Time", "time_s", lambda row: row.get("runtime_s") or row.get("predicted_s")),
-    at_most("Host memory <=", "host_memory_bytes", lambda row: row.get("host_memory_bytes")),
-    at_most("GPU memory <=", "gpu_memory_bytes", lambda row: row.get("gpu_memory_bytes")),
+    interval("Time", "time_s", lambda row: row.get("runtime_s") or row.get("predicted_s"),
+             kind=list[float]),
+    at_most("Host memory <=", "host_memory_bytes", lambda row: row.get("host_memory_bytes"),
+             kind=list[float]),
+    at_most("GPU memory <=", "gpu_memory_bytes", lambda row: row.get("gpu_memory_bytes"),
+             kind=list[float]),
     Column("Basis", "basis", lambda row: row.get("basis")),
     Column("From", "source", lambda row: row.get("source")),
     Column("Why not", "why_not", lambda row: row.get("excluded") or row.get("warning")

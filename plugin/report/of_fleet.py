@@ -36,7 +36,7 @@ SLICES: tuple[Column[Slice], ...] = (
     Column("GPU", "gpu", lambda row: row.gpu),
     Column("Model", "model", lambda row: row.model),
     Column("Slice", "slice", lambda row: row.name),
-    Column("Starts at", "starts_at", lambda row: row.begin),
+    Column("Starts at", "starts_at", lambda row: row.begin, kind=float),
     Column("State", "state", lambda row: row.use),
 )
 PLANNED: tuple[Column[GpuPlanEntry], ...] = (
@@ -50,14 +50,14 @@ PLANNED: tuple[Column[GpuPlanEntry], ...] = (
     Column("Why", "why", lambda gpu: gpu.why),
 )
 STEPS: tuple[Column[tuple[int, StepEntry]], ...] = (
-    Column("Step", "step", lambda row: row[0]),
+    Column("Step", "step", lambda row: row[0], kind=float),
     Column("GPU", "gpu", lambda row: row[1].gpu),
     Column("Action", "action", lambda row: row[1].action),
     Column("Instance", "instance", lambda row: row[1].instance),
     Column("After the end of", "after_end_of", lambda row: ", ".join(row[1].after_end_of)),
 )
 UNPLACED: tuple[Column[UnplacedEntry], ...] = (
-    Column("Jobs", "count", lambda jobs: jobs.count),
+    Column("Jobs", "count", lambda jobs: jobs.count, kind=float),
     Column("Name", "job", lambda jobs: jobs.job),
     Column("Why", "reason", lambda jobs: jobs.reason),
 )

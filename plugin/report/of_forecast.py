@@ -91,7 +91,8 @@ def _basis(row: PlatformRow) -> str:
 
 PREDICTIONS: tuple[Column[PlatformRow], ...] = (
     Column("Platform", "platform", lambda row: row.prediction.platform),
-    Column("With", "units", lambda row: row.prediction.gpus or row.prediction.cores, words=_with),
+    Column("With", "units", lambda row: row.prediction.gpus or row.prediction.cores, words=_with,
+           kind=float),
     interval("Time", "runtime_s", lambda row: row.prediction.runtime_s),
     interval("Speedup", "speedup", lambda row: row.prediction.speedup, "{:.3g}x".format, unit=""),
     at_most("Host memory <=", "host_memory_bytes", lambda row: row.memory.host_bytes),
@@ -103,7 +104,7 @@ PREDICTIONS: tuple[Column[PlatformRow], ...] = (
     Column("Limited by", "bound", lambda row: row.prediction.bound.value),
     Column("Basis", "basis", lambda row: row.prediction.basis.value, words=_basis),
     Column("From", "source", lambda row: row.source),
-    Column("Has code", "has_code", lambda row: row.has_code, for_people=False),
+    Column("Has code", "has_code", lambda row: row.has_code, for_people=False, kind=bool),
     Column("Abstains", "abstained", lambda row: row.prediction.abstained, for_people=False),
 )  # fmt: skip
 """The columns of predictions by platform."""

@@ -13,14 +13,18 @@ _BLOCKS = 3
 """Repeated blocks that are named."""
 OPERATORS: tuple[Column[OperatorRow], ...] = (
     Column("Operator", "operator", lambda row: row.operator),
-    Column("Nodes", "nodes", lambda row: row.nodes),
-    Column("MACs", "macs", lambda row: row.macs, format_count),
-    Column("FLOPs", "flops", lambda row: row.flops, format_count),
-    Column("Share of FLOPs", "flops_share", lambda row: row.flops_share, "{:.1%}".format),
-    Column("Parameters", "parameters", lambda row: row.parameters, format_count),
+    Column("Nodes", "nodes", lambda row: row.nodes, kind=float),
+    Column("MACs", "macs", lambda row: row.macs, format_count, kind=float),
+    Column("FLOPs", "flops", lambda row: row.flops, format_count, kind=float),
+    Column(
+        "Share of FLOPs", "flops_share", lambda row: row.flops_share, "{:.1%}".format, kind=float
+    ),
+    Column("Parameters", "parameters", lambda row: row.parameters, format_count, kind=float),
     Column("Moved", "moved_bytes", lambda row: row.moved_bytes, format_bytes, "bytes"),
-    Column("Share of bytes", "moved_share", lambda row: row.moved_share, "{:.1%}".format),
-    Column("FLOPs/byte", "intensity", lambda row: row.intensity, "{:.1f}".format),
+    Column(
+        "Share of bytes", "moved_share", lambda row: row.moved_share, "{:.1%}".format, kind=float
+    ),
+    Column("FLOPs/byte", "intensity", lambda row: row.intensity, "{:.1f}".format, kind=float),
 )
 """The columns of a graph's operators."""
 
@@ -30,11 +34,11 @@ def _kinds(share: str) -> tuple[Column[KindRow], ...]:
     return (
         Column("Operator", "operator", lambda row: row.operator),
         Column("Kernel", "kernel", lambda row: list(row.kernel) or None,
-               lambda kernel: "x".join(map(str, kernel))),
-        Column("Output", "output_shape", lambda row: list(row.output_shape)),
-        Column("Nodes", "nodes", lambda row: row.nodes),
-        Column(share, "share", lambda row: row.share, "{:.1%}".format),
-        Column("FLOPs/byte", "intensity", lambda row: row.intensity, "{:.1f}".format),
+               lambda kernel: "x".join(map(str, kernel)), kind=list[float]),
+        Column("Output", "output_shape", lambda row: list(row.output_shape), kind=list[float]),
+        Column("Nodes", "nodes", lambda row: row.nodes, kind=float),
+        Column(share, "share", lambda row: row.share, "{:.1%}".format, kind=float),
+        Column("FLOPs/byte", "intensity", lambda row: row.intensity, "{:.1f}".format, kind=float),
     )  # fmt: skip
 
 

@@ -102,7 +102,7 @@ SERVING: tuple[Column[Served], ...] = (
     middle("First token", "ttft_s", Served.first_token),
     middle("Each token", "tpot_s", Served.further_token),
     at_most("GPU memory <=", "gpu_memory_bytes", Served.gpu_memory),
-    Column("Fits", "fits", lambda row: row.prediction.fits, words=Served.fits),
+    Column("Fits", "fits", lambda row: row.prediction.fits, words=Served.fits, kind=bool),
     _mid("J/token", "energy_j_per_token", lambda p: p.energy_j_per_token, "J"),
     _mid("Price/M", "price_per_million_tokens", lambda p: p.price_per_million, ""),
     _mid("g CO2/M", "carbon_g_per_million_tokens", lambda p: p.carbon_g_per_million, "g"),

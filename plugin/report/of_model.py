@@ -141,7 +141,8 @@ def memory_columns(of: Any) -> tuple[Column[Any], Column[Any]]:
 MODEL: tuple[Column[ModelRow], ...] = (
     Column("Platform", "platform", lambda row: row.platform),
     interval("Time", "runtime_s", lambda row: row.line.seconds),
-    Column("Samples/s", "samples_per_s", lambda row: row.line.samples_per_s, "{:.4g}".format),
+    Column("Samples/s", "samples_per_s", lambda row: row.line.samples_per_s, "{:.4g}".format,
+           kind=float),
     *memory_columns(ModelRow.memory),
     Column("Fits", "fits", lambda row: row.fits, _FITS.__getitem__),
     middle("Energy", "energy_j", lambda row: row.energy and row.energy.joules, "{:.3g} J".format,
@@ -154,13 +155,13 @@ MODEL: tuple[Column[ModelRow], ...] = (
 
 OPERATORS: tuple[Column[tuple[Spot, float]], ...] = (
     Column("Operator", "operator", lambda row: row[0].operator),
-    Column("Output", "output", lambda row: list(row[0].output_shape)),
-    Column("Nodes", "nodes", lambda row: row[0].nodes),
-    Column("FLOPs/byte", "intensity", lambda row: row[0].intensity, "{:.3g}".format),
+    Column("Output", "output", lambda row: list(row[0].output_shape), kind=list[float]),
+    Column("Nodes", "nodes", lambda row: row[0].nodes, kind=float),
+    Column("FLOPs/byte", "intensity", lambda row: row[0].intensity, "{:.3g}".format, kind=float),
     Column("Reaches", "flops_per_s", lambda row: row[0].flops_per_s,
-           lambda rate: f"{format_count(rate)}FLOP/s"),
+           lambda rate: f"{format_count(rate)}FLOP/s", kind=float),
     seconds("Time", "seconds", lambda row: row[0].seconds),
-    Column("Share", "share", lambda row: row[0].seconds / row[1], "{:.1%}".format),
+    Column("Share", "share", lambda row: row[0].seconds / row[1], "{:.1%}".format, kind=float),
     Column("Limited by", "bound", lambda row: row[0].bound.value),
 )  # fmt: skip
 """The columns of a roofline's operators; a record is an operator and the seconds of all operators

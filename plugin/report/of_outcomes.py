@@ -39,7 +39,7 @@ def _coverage_text(row: Accuracy) -> str | None:
     return f"{row.coverage:.0%} ({row.coverage_low:.0%} to {row.coverage_high:.0%})"
 
 
-_PREDICTED: Column[OutcomeRecord] = interval("Predicted", "predicted", _predicted)
+_PREDICTED: Column[OutcomeRecord] = interval("Predicted", "predicted", _predicted, kind=list[float])
 JOBS: tuple[Column[OutcomeRecord], ...] = (
     Column("Job", "job_id", lambda o: o.job_id, in_brief=True),
     Column("User", "user", lambda o: o.user, in_brief=True),
@@ -49,18 +49,22 @@ JOBS: tuple[Column[OutcomeRecord], ...] = (
     Column("Platform", "platform", lambda o: o.platform),
     _PREDICTED,
     Column("Ran", "elapsed_s", lambda o: o.elapsed_s, format_elapsed, "s", in_brief=True),
-    Column("Error", "error", _error, words=error_text, in_brief=True),
+    Column("Error", "error", _error, words=error_text, in_brief=True, kind=float),
 )
 """The columns of a table of finished jobs."""
 
 ACCURACY: tuple[Column[Accuracy], ...] = (
-    Column("Ended", "jobs", lambda row: row.jobs),
-    Column("Compared", "compared", lambda row: row.compared),
-    Column("Timeouts", "timeouts", lambda row: row.timeouts),
-    Column("Median error", "median_error", lambda row: row.median_error, "{:.0%}".format),
-    Column("90 % of them", "p90_error", lambda row: row.p90_error, "under {:.0%}".format),
-    Column("Real/predicted", "bias", lambda row: row.bias, "{:.2f}".format),
-    Column("Inside 90 %", "coverage", lambda row: row.coverage, words=_coverage_text),
+    Column("Ended", "jobs", lambda row: row.jobs, kind=float),
+    Column("Compared", "compared", lambda row: row.compared, kind=float),
+    Column("Timeouts", "timeouts", lambda row: row.timeouts, kind=float),
+    Column(
+        "Median error", "median_error", lambda row: row.median_error, "{:.0%}".format, kind=float
+    ),
+    Column(
+        "90 % of them", "p90_error", lambda row: row.p90_error, "under {:.0%}".format, kind=float
+    ),
+    Column("Real/predicted", "bias", lambda row: row.bias, "{:.2f}".format, kind=float),
+    Column("Inside 90 %", "coverage", lambda row: row.coverage, words=_coverage_text, kind=float),
     Column("Verdict", "verdict", lambda row: row.verdict),
 )
 """The columns of the predictions' accuracy for groups of jobs."""

@@ -200,8 +200,8 @@ def _answers(store: Store, now_s: float, link: Links) -> Part:
 
 _ANSWERS: tuple[Column[Answers], ...] = (
     Column("Answer", "answer", lambda row: row.words),
-    Column("Last day", "day", lambda row: row.day, "{:,}".format),
-    Column("Last 7 days", "week", lambda row: row.week, "{:,}".format),
+    Column("Last day", "day", lambda row: row.day, "{:,}".format, kind=float),
+    Column("Last 7 days", "week", lambda row: row.week, "{:,}".format, kind=float),
     Column("The newest of them", "example", lambda row: row.example),
 )
 
@@ -248,8 +248,8 @@ def _failures(store: Store, ended: Sequence[EndedJob]) -> Part:
 _SLICES: tuple[Column[Slices], ...] = (
     Column("Place", "candidate", lambda row: row.candidate),
     Column("Slice", "platform", lambda row: row.platform),
-    Column("Free now", "free", lambda row: row.free),
-    Column("Jobs that wait", "waiting", lambda row: row.waiting),
+    Column("Free now", "free", lambda row: row.free, kind=float),
+    Column("Jobs that wait", "waiting", lambda row: row.waiting, kind=float),
 )
 
 

@@ -44,7 +44,7 @@ def candidate_columns(unit: str, currency: str) -> tuple[Column[Ranked], ...]:
         at_most("Host memory <=", "host_memory_bytes", lambda row: _memory(row).host_bytes),
         at_most("GPU memory <=", "gpu_memory_bytes", lambda row: _memory(row).gpu_bytes),
         Column("Cost", "cost", lambda row: row.cost, lambda cost: f"{cost:.3g} {currency}",
-               currency),
+               currency, kind=float),
         Column("Basis", "basis", lambda row: row.basis and row.basis.value, words=_basis),
     )  # fmt: skip
 
@@ -79,7 +79,13 @@ def scores_table(placing: Placing, currency: str) -> Table[Ranked]:
     policy = placing.decision.policy
     columns: tuple[Column[Ranked], ...] = (
         Column("Candidate", "candidate", lambda row: row.candidate),
-        Column(f"{policy} (smaller is better)", "score", lambda row: row.score, "{:.4g}".format),
+        Column(
+            f"{policy} (smaller is better)",
+            "score",
+            lambda row: row.score,
+            "{:.4g}".format,
+            kind=float,
+        ),
         Column("Made of", "terms", lambda row: _terms(placing, row, currency)),
     )
     rows = [row for row in placing.decision.ranked if row.score is not None]

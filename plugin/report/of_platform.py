@@ -20,7 +20,7 @@ def _memory_rate(platform: Platform) -> float | None:
 PLATFORMS: tuple[Column[Platform], ...] = (
     Column("Platform", "name", lambda platform: platform.name),
     Column("Kind", "kind", lambda platform: platform.kind.value),
-    Column("Cores", "cores", lambda platform: platform.cores),
+    Column("Cores", "cores", lambda platform: platform.cores, kind=float),
     Column("Memory", "memory_bytes", lambda platform: platform.memory_bytes, format_bytes, "bytes"),
     Column("Flop/s fp64", "flops_f64_per_s", lambda platform: platform.signature.flops_f64_per_s,
            format_count, "1/s"),
@@ -49,7 +49,7 @@ DEVICES: tuple[Column[DataSheet], ...] = (
     *(_rate(precision.value, precision) for precision in _PRECISIONS),
     Column("W", "power_w", lambda device: device.power_w, "{:.4g}".format, "W"),
     Column("Also called", "aliases", lambda device: list(device.aliases),
-           lambda aliases: ", ".join(aliases[:3])),
+           lambda aliases: ", ".join(aliases[:3]), kind=list[str]),
 )  # fmt: skip
 """The columns of the accelerators' data sheets."""
 
@@ -73,16 +73,16 @@ def _score(processor: Processor, kind: str) -> str:
 PROCESSORS: tuple[Column[Processor], ...] = (
     Column("Processor", "name", lambda processor: processor.name),
     Column("Core", "core", lambda processor: processor.core),
-    Column("Cores", "cores", lambda processor: processor.cores),
+    Column("Cores", "cores", lambda processor: processor.cores, kind=float),
     Column("Boost GHz", "boost_hz", lambda processor: processor.boost_hz,
            lambda rate: f"{rate / 1e9:.2f}", "Hz"),
     Column("GB/s", "bytes_per_s", lambda processor: processor.bytes_per_s,
            lambda rate: f"{rate / 1e9:.4g}", "1/s"),
     Column("Integer", "integer_score", lambda processor: processor.integer_score,
-           words=lambda processor: _score(processor, "integer")),
+           words=lambda processor: _score(processor, "integer"), kind=float),
     Column("Floating point", "floating_point_score",
            lambda processor: processor.floating_point_score,
-           words=lambda processor: _score(processor, "floating_point")),
+           words=lambda processor: _score(processor, "floating_point"), kind=float),
     Column("Model", "model", lambda processor: processor.model),
     Column("Source", "source", lambda processor: processor.source, is_wide=True),
 )  # fmt: skip

@@ -44,7 +44,7 @@ def _quality(row: _Counted) -> str:
 
 COUNTERS: tuple[Column[_Counted], ...] = (
     Column("Counter", "counter", lambda row: row.name),
-    Column("Value", "value", lambda row: row.measurement.value, words=_value),
+    Column("Value", "value", lambda row: row.measurement.value, words=_value, kind=float),
     Column("Unit", "unit", lambda row: row.unit),
     Column("Quality", "quality", _quality),
     Column("Source", "source", lambda row: row.measurement.source),
@@ -63,7 +63,8 @@ PROFILES: tuple[Column[Profile], ...] = (
            lambda profile: profile.provenance.imported and profile.provenance.imported.region),
     seconds("Time", "runtime_s", lambda profile: profile.runtime and profile.runtime.median_s),
     Column("Counters", "counters", _known_counters,
-           words=lambda profile: f"{_known_counters(profile)} of {len(profile.counters)}"),
+           words=lambda profile: f"{_known_counters(profile)} of {len(profile.counters)}",
+           kind=float),
 )  # fmt: skip
 """The columns of a table of Profiles."""
 
@@ -147,7 +148,7 @@ def _measured(run: ModelRun, name: str) -> float | None:
 RUNS: tuple[Column[ModelRun], ...] = (
     Column("Model", "model", lambda run: run.model.name),
     Column("Task", "task", lambda run: run.setting.task.value),
-    Column("Batch", "batch", lambda run: run.setting.batch),
+    Column("Batch", "batch", lambda run: run.setting.batch, kind=float),
     Column("Precision", "precision", lambda run: run.setting.precision.value),
     Column("Outcome", "outcome", lambda run: run.outcome.value),
     seconds("Latency", "latency_s", lambda run: run.latency and run.latency.median_s),

@@ -223,7 +223,7 @@ def _waits_table(name: str, table: WaitTable, units: str) -> Table[int]:
 
     columns: list[Column[int]] = [
         Column("Place", "place", lambda _: name),
-        Column(units, "units", table.units.__getitem__),
+        Column(units, "units", table.units.__getitem__, kind=float),
     ]
     columns += [column(place, bound_s) for place, bound_s in enumerate(table.seconds)]
     return Table(name, columns, range(len(table.units)))

@@ -123,7 +123,7 @@ def figures_table(replays: Sequence[tuple[str, Metrics]]) -> Table[Figure]:
     def column(name: str, metrics: Metrics) -> Column[Figure]:
         return Column(
             name, name, lambda figure: figure.value(metrics),
-            words=lambda figure: figure.text(metrics),
+            words=lambda figure: figure.text(metrics), kind=float,
         )  # fmt: skip
 
     columns: list[Column[Figure]] = [
@@ -143,6 +143,7 @@ def brief_table(variants: Sequence[VariantReplays]) -> Table[VariantReplays]:
             figure.brief or f"{figure.title[0].upper()}{figure.title[1:]}", figure.key,
             lambda variant: figure.value(variant.metrics),
             _hours if figure.write is format_elapsed else figure.write, is_wide=not figure.brief,
+            kind=float,
         )  # fmt: skip
 
     every = [variant.metrics for variant in variants]
@@ -270,13 +271,13 @@ def _change(change: UserChange) -> str:
 
 USERS: tuple[Column[UserChange], ...] = (
     Column("User", "user", lambda change: change.user),
-    Column("Jobs", "jobs", lambda change: change.jobs),
+    Column("Jobs", "jobs", lambda change: change.jobs, kind=float),
     Column("Mean finish before", "finish_before_s", lambda change: change.before_s, format_elapsed,
            "s"),
     Column("After", "finish_s", lambda change: change.after_s, format_elapsed, "s"),
     Column("Change", "change_s", lambda change: change.change and list(change.change), unit="s",
            words=_change),
-    Column("Killed more", "killed_more", lambda change: change.killed),
+    Column("Killed more", "killed_more", lambda change: change.killed, kind=float),
 )  # fmt: skip
 """The columns of a user's changes compared with the first replay."""
 

@@ -105,8 +105,8 @@ _PLACES: tuple[Column[Candidate], ...] = (
     Column("Candidate", "candidate", lambda place: place.name),
     Column("Partition", "queue", lambda place: place.queue),
     Column("Platform", "platform", lambda place: place.platform),
-    Column("Cores a node", "cores_per_node", lambda place: place.cores_per_node),
-    Column("GPUs a node", "gpus_per_node", lambda place: place.gpus_per_node or None),
+    Column("Cores a node", "cores_per_node", lambda place: place.cores_per_node, kind=float),
+    Column("GPUs a node", "gpus_per_node", lambda place: place.gpus_per_node or None, kind=float),
 )
 
 
@@ -124,10 +124,10 @@ class _Calibrated:
 _CALIBRATED: tuple[Column[_Calibrated], ...] = (
     Column("Platform", "platform", lambda row: row.platform),
     Column("Rates from", "rates_from", lambda row: row.rates_from),
-    Column("Nodes measured here", "nodes", lambda row: row.nodes),
-    Column("Kernels with measured times", "kernels", lambda row: row.kernels or None),
+    Column("Nodes measured here", "nodes", lambda row: row.nodes, kind=float),
+    Column("Kernels with measured times", "kernels", lambda row: row.kernels or None, kind=float),
     Column("What that allows", "is_acted_on", lambda row: row.kernels >= CALIBRATED_KERNELS,
-           lambda is_acted_on: _ACTED_ON if is_acted_on else _NOT_ACTED_ON),
+           lambda is_acted_on: _ACTED_ON if is_acted_on else _NOT_ACTED_ON, kind=bool),
 )  # fmt: skip
 
 
@@ -145,8 +145,8 @@ _COUNTS: tuple[Column[_Count], ...] = (
     Column("Mode", "mode", lambda count: count.mode),
     Column("Action", "action", lambda count: count.action),
     Column("Code", "code", lambda count: count.code),
-    Column("Jobs", "jobs", lambda count: count.jobs, "{:,}".format),
-    Column("Share", "share", lambda count: count.share, "{:.0%}".format),
+    Column("Jobs", "jobs", lambda count: count.jobs, "{:,}".format, kind=float),
+    Column("Share", "share", lambda count: count.share, "{:.0%}".format, kind=float),
 )
 
 

@@ -39,15 +39,17 @@ def _media(row: _Profile) -> str | None:
 PROFILES: tuple[Column[_Profile], ...] = (
     Column("Profile", "name", lambda row: row.profile.name),
     Column("Compute", "compute_slices", lambda row: row.profile.compute_slices,
-           words=lambda row: f"{row.profile.compute_slices}/{row.geometry.compute_slices}"),
+           words=lambda row: f"{row.profile.compute_slices}/{row.geometry.compute_slices}",
+           kind=float),
     Column("Memory", "memory_slices", lambda row: row.profile.memory_slices,
-           words=lambda row: f"{row.profile.memory_slices}/{row.geometry.memory_slices}"),
+           words=lambda row: f"{row.profile.memory_slices}/{row.geometry.memory_slices}",
+           kind=float),
     Column("Usable", "memory_bytes", lambda row: row.profile.memory_bytes, format_bytes, "bytes"),
-    Column("SMs", "multiprocessors", lambda row: row.profile.multiprocessors),
+    Column("SMs", "multiprocessors", lambda row: row.profile.multiprocessors, kind=float),
     Column("Starts at", "placements", lambda row: list(row.profile.placements),
-           lambda placements: ",".join(map(str, placements))),
-    Column("At most", "max_instances", lambda row: row.profile.max_instances),
-    Column("ID", "profile_id", lambda row: row.profile.profile_id),
+           lambda placements: ",".join(map(str, placements)), kind=list[float]),
+    Column("At most", "max_instances", lambda row: row.profile.max_instances, kind=float),
+    Column("ID", "profile_id", lambda row: row.profile.profile_id, kind=float),
     Column("Media", "media", _media),
 )  # fmt: skip
 """The columns of a GPU model's MIG profiles."""
@@ -55,9 +57,10 @@ PROFILES: tuple[Column[_Profile], ...] = (
 MODELS: tuple[Column[_Model], ...] = (
     Column("GPU", "gpu", lambda row: row.geometry.gpu),
     Column("Profiles (without media variants)", "profiles",
-           lambda row: [profile.name for profile in row.geometry.plain().profiles], " ".join),
-    Column("Layouts", "layouts", lambda row: row.layouts),
-    Column("Maximal", "maximal", lambda row: row.maximal),
+           lambda row: [profile.name for profile in row.geometry.plain().profiles], " ".join,
+           kind=list[str]),
+    Column("Layouts", "layouts", lambda row: row.layouts, kind=float),
+    Column("Maximal", "maximal", lambda row: row.maximal, kind=float),
 )  # fmt: skip
 """The columns of GPU models that support MIG."""
 

@@ -112,7 +112,7 @@ WORKLOADS: tuple[Column[Stored], ...] = (
     Column("GPU memory", "gpu_memory_bytes", lambda row: row.gpu_memory_bytes, format_bytes,
            "bytes"),
     Column("Predicted", "is_predicted", lambda row: bool(row.bundles),
-           lambda is_predicted: "yes" if is_predicted else "no"),
+           lambda is_predicted: "yes" if is_predicted else "no", kind=bool),
     Column("Owner", "owner", lambda row: row.record.owner, words=_owner),
     Column("Added", "created_s", lambda row: row.record.created_s, day, "s"),
 )  # fmt: skip

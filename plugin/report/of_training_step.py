@@ -44,7 +44,13 @@ class StepRow:
 STEPS: tuple[Column[StepRow], ...] = (
     Column("Platform", "platform", lambda row: row.step.platform),
     interval("Step", "step_s", lambda row: row.step.seconds),
-    Column("Samples/s", "samples_per_s", lambda row: row.step.samples_per_s, "{:.4g}".format),
+    Column(
+        "Samples/s",
+        "samples_per_s",
+        lambda row: row.step.samples_per_s,
+        "{:.4g}".format,
+        kind=float,
+    ),
     *memory_columns(StepRow.memory),
     Column("Fits", "fits", lambda row: row.fits),
     Column("In", "precision", lambda row: row.step.precision),

@@ -143,10 +143,10 @@ def differences_columns(currency: str) -> tuple[Column[Difference], ...]:
     return (
         Column("Metric", "metric", lambda row: row.metric.name, words=lambda row: row.metric.title),
         Column("Today's", "today", lambda row: row.today,
-               words=lambda row: _with_unit(row.metric, row.today, currency)),
+               words=lambda row: _with_unit(row.metric, row.today, currency), kind=float),
         Column("Tuned", "tuned", lambda row: row.then,
-               words=lambda row: _with_unit(row.metric, row.then, currency)),
-        Column("Change", "change", lambda row: row.change, "{:+.1%}".format),
+               words=lambda row: _with_unit(row.metric, row.then, currency), kind=float),
+        Column("Change", "change", lambda row: row.change, "{:+.1%}".format, kind=float),
         Column("95 % interval", "interval", lambda row: (row.low, row.high) if row.known else None,
                lambda ends: f"{ends[0]:+.1%} to {ends[1]:+.1%}",
                missing="not known: under two days", ends=("low", "high")),

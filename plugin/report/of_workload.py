@@ -48,10 +48,10 @@ OPERATORS = 12
 REASONS: tuple[Column[SpeedupExplanation], ...] = (
     Column("Platform", "platform", lambda reason: reason.platform),
     Column("A typical program", "typical_speedup", lambda reason: reason.typical_speedup,
-           "{:.3g}x".format),
+           "{:.3g}x".format, kind=float),
     Column("This one's counters", "effects", lambda reason: ", ".join(
         f"{effect.name} {effect.shown}" for effect in reason.effects)),
-    Column("This one", "speedup", lambda reason: reason.speedup, "{:.3g}x".format),
+    Column("This one", "speedup", lambda reason: reason.speedup, "{:.3g}x".format, kind=float),
     Column("Most of the roofline's time", "limit", lambda reason: reason.limit,
            words=lambda reason: f"{reason.limit} ({reason.limit_share:.0%})"),
 )  # fmt: skip

@@ -14,6 +14,7 @@ from typing import Any, Generic, TypeVar
 
 from berth.pilot.errors import BerthError, ToolMissing
 from berth.pilot.units import format_bytes, format_seconds
+from berth.predictor.core.prediction import Interval
 
 SHORT = 24
 """Cells up to this many characters are not broken into several lines, such as dates and names."""
@@ -49,6 +50,15 @@ class Column(Generic[R]):
     """Whether people see the column; False: it stands only in JSON and CSV."""
     in_brief: bool = False
     """Whether the column stays with ``--brief``, and where a terminal is too narrow for all."""
+    kind: Any = None
+    """Type of a known value in JSON, such as ``float`` or ``list[str]``; None: an Interval where
+    the value has three ends, a list where it has two, a number where it has a unit, else a text."""
+
+    @property
+    def json_type(self) -> Any:
+        """Return the type of the column's values in JSON; null stands for an unknown value."""
+        ends = Interval if self.ends == THREE else list[float]
+        return self.kind or (ends if self.ends else float if self.unit else str)
 
     def cell(self, record: R) -> str:
         """Return the text of a record for people."""
@@ -76,6 +86,7 @@ def interval(
     write: Callable[[float], str] = format_seconds,
     *,
     unit: str = "s",
+    kind: Any = None,
 ) -> Column[R]:
     """Make a column of intervals, ``60 s (50 s to 72 s)``; ``write`` formats one number."""
 
@@ -83,7 +94,7 @@ def interval(
         low, mid, high = map(write, ends_of(known))
         return f"{mid} ({low} to {high})"
 
-    return Column(title, key, value, text, unit, ends=THREE)
+    return Column(title, key, value, text, unit, ends=THREE, kind=kind)
 
 
 def middle(
@@ -99,14 +110,14 @@ def middle(
     return Column(title, key, value, lambda known: write(ends_of(known)[1]), unit, ends=THREE)
 
 
-def at_most(title: str, key: str, value: Callable[[R], Any]) -> Column[R]:
+def at_most(title: str, key: str, value: Callable[[R], Any], *, kind: Any = None) -> Column[R]:
     """Make a column of intervals in bytes of which the text shows only the upper end; CSV and JSON
     have all three numbers."""
 
     def text(known: Any) -> str:
         return format_bytes(ends_of(known)[2])
 
-    return Column(title, key, value, text, "bytes", ends=THREE)
+    return Column(title, key, value, text, "bytes", ends=THREE, kind=kind)
 
 
 def plain(value: Any) -> Any:

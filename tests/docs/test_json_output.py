@@ -5,13 +5,16 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import click
 import pytest
-from json_outputs import FOLDER, Case, cases, not_as_written, printed
-from json_schema import problems, schema_of
+from json_answers import ANSWERS, OF_COMMANDS
+from json_outputs import Case, cases, printed, values_of
+from json_schema import problems, schema_of, text_of
+from written_schemas import FOLDER, not_as_documented, schema_named, wrong_answer
 
 from berth.plugin.cli.command_line import berth
 from berth.plugin.cli.options import SentenceJson
@@ -29,12 +32,6 @@ WITHOUT = {
     "pilot ranks": "a pilot job's own step: it prints one number for the job's script",
 }
 """Commands without ``--json``, each with its reason."""
-OF = {
-    "mig assert": "mig-assert", "predict": "predict-program", "serve": "serve-status",
-    "ui report job": "ui-report", "ui report workload": "ui-report", "ui report site": "ui-report",
-    "ui report mig": "ui-report",
-}  # fmt: skip
-"""Schemas that are not called as their command."""
 Made = tuple[Path, Mapping[str, Case]]
 
 
@@ -67,28 +64,47 @@ def test_every_command_has_it_or_a_reason_not_to() -> None:
     assert without == set(WITHOUT)
 
 
-def test_every_command_with_it_has_a_schema_that_is_listed(made: Made) -> None:
+def test_every_command_with_it_has_a_schema_that_is_listed() -> None:
     names = {path.name.removesuffix(".schema.json") for path in FOLDER.iterdir()}
-    assert names == set(made[1])
-    wanted = {OF.get(name, name.replace(" ", "-")) for name, one in LEAVES.items() if json_of(one)}
-    assert wanted <= names
+    assert names == set(ANSWERS)
+    wanted = [
+        schema
+        for name, one in LEAVES.items()
+        if json_of(one)
+        for schema in OF_COMMANDS.get(name, [name.replace(" ", "-")])
+    ]
+    assert set(wanted) <= names
     text = (DOCS / "json.md").read_text()
     assert [name for name in sorted(names) if f"(schemas/{name}.schema.json)" not in text] == []
 
 
-def test_what_is_printed_is_what_is_documented(made: Made) -> None:
+def test_the_written_schemas_are_those_of_the_code() -> None:
+    stale = [
+        name
+        for name in ANSWERS
+        if (FOLDER / f"{name}.schema.json").read_text() != text_of(schema_named(name)) + "\n"
+    ]
+    assert stale == [], "make schemas writes them anew"
+
+
+def wrong(made: Made, *, slow: bool) -> list[str]:
     folder, every = made
-    quick = {name: case for name, case in every.items() if not case.slow}
-    wrong = [one for name, case in quick.items() for one in not_as_written(name, case, folder)]
-    assert wrong == [], "make schemas writes them anew"
+    return [
+        each
+        for name, case in every.items()
+        if case.slow == slow
+        for value in values_of(case, folder)
+        for each in not_as_documented(name, value)
+    ]
+
+
+def test_what_is_printed_is_what_is_documented(made: Made) -> None:
+    assert wrong(made, slow=False) == []
 
 
 @pytest.mark.slow
 def test_what_takes_long_prints_what_is_documented_too(made: Made) -> None:
-    folder, every = made
-    slow = {name: case for name, case in every.items() if case.slow}
-    wrong = [one for name, case in slow.items() for one in not_as_written(name, case, folder)]
-    assert wrong == [], "make schemas writes them anew"
+    assert wrong(made, slow=True) == []
 
 
 TABLES = (
@@ -121,37 +137,33 @@ def test_csv_is_offered_where_there_are_tables_alone() -> None:
     ("value", "said"),
     [
         ({"a": 1}, []),
-        ({"a": "x"}, ["$.a: str, not number"]),
+        ({"a": None}, []),
+        ({"a": "x"}, ["$.a: str, not null or number"]),
+        ({"a": True}, ["$.a: bool, not null or number"]),
         ({}, ["$.a: missing"]),
         ({"a": 1, "b": 2}, ["$.b: not documented"]),
         ([], ["$: list, not object"]),
     ],
 )
 def test_what_does_not_fit_is_found(value: object, said: list[str]) -> None:
-    assert list(problems(value, schema_of({"a": 3.5}))) == said
+    schema = schema_of({"a": float | None})
+    assert list(problems(value, schema, schema)) == said
 
 
-def test_lists_and_nulls_are_put_together() -> None:
-    found = schema_of([{"a": None}, {"a": 1, "b": "x"}])
-    assert found["items"]["properties"]["a"]["type"] == ["null", "number"]
-    assert found["items"]["required"] == ["a"]
+def test_a_test_that_prints_another_shape_fails() -> None:
+    assert wrong_answer(["workload", "share", "x", "--json"], '{"workload": "x"}') == [
+        "workload-share: $.shared_as: missing"
+    ]
+    assert wrong_answer(["workload", "share", "x"], '{"workload": "x"}') == []
 
 
-def test_a_schema_names_its_draft_and_its_command(made: Made) -> None:
-    for name in made[1]:
+def test_no_value_is_documented_as_null_alone() -> None:
+    null = re.compile(r': \{"type": "null"\}')
+    assert [path.name for path in FOLDER.iterdir() if null.search(path.read_text())] == []
+
+
+def test_a_schema_names_its_draft_and_its_command() -> None:
+    for name in ANSWERS:
         written = json.loads((FOLDER / f"{name}.schema.json").read_text())
         assert written["$schema"].startswith("https://json-schema.org/")
         assert written["title"].startswith("berth ")
-
-
-@pytest.mark.parametrize(
-    ("key", "kinds"),
-    [
-        ("now", ["null", "object"]), ("expected", ["null", "object"]),
-        ("unexpected", ["null", "string"]), ("problem", ["null", "string"]),
-        ("outcome", ["null", "object"]), ("evidence", ["null", "object"]),
-    ],
-)  # fmt: skip
-def test_what_is_not_known_of_every_job_may_be_null(key: str, kinds: list[str]) -> None:
-    written = json.loads((FOLDER / "why.schema.json").read_text())
-    assert written["properties"][key]["type"] == kinds

@@ -1,8 +1,5 @@
-"""What commands print with ``--json``, as JSON Schema: ``make schemas`` writes ``docs/schemas/``.
+"""Every command that has ``--json``, run on a small site made here.
 
-Each command is run on a small site made here; the schema says which keys there are, of which type,
-and which may be null. Commands that print a document of Berth's own (a Profile, a Platform) have
-that document's schema. The test runs them again and checks the output against the written schema.
 What no machine of the tests has, and what takes long, is replaced by what it would give
 (``json_stand_ins``).
 """
@@ -10,13 +7,10 @@ What no machine of the tests has, and what takes long, is replaced by what it wo
 from __future__ import annotations
 
 import contextlib
-import functools
 import json
 import os
-import sys
-import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -25,16 +19,11 @@ import json_stand_ins as stand_ins
 import pytest
 from click.testing import CliRunner
 from gpu_jobs import import_jobs
-from json_schema import merged, problems, schema_of
-from pydantic import TypeAdapter
 from small_models import convolutional
 from toy_profiles import profile
 from ui_store import RANKED, decision
 
-from berth.pilot.dl.document import ModelRun
 from berth.pilot.documents import to_json
-from berth.pilot.platform import Platform
-from berth.pilot.profile import Profile
 from berth.plugin.cli.command_line import berth
 from berth.plugin.site.load import DEMO_FILE
 from berth.plugin.store import OutcomeRecord, Store
@@ -66,8 +55,6 @@ class Case:
     stand_in: Replacing = lambda _patch, _folder: None
     also: tuple[tuple[str, ...], ...] = ()
     """The same command on what it says less of: keys may then be null or absent."""
-    document: Any = None
-    """What is printed, where it is a document of Berth's own."""
     lines: bool = False
     """One JSON value a line."""
     fails: bool = False
@@ -136,18 +123,18 @@ def cases(folder: Path) -> dict[str, Case]:
         "jobs-outcomes": Case(("jobs", "outcomes", *here)),
         "jobs-gain": Case(("jobs", "gain", "--against", "rome", *here)),
         "jobs-outcomes-jobs": Case(("jobs", "outcomes", *here, "--jobs")),
-        "pilot-bench": Case(("pilot", "bench"), stand_ins.bench, document=Platform),
+        "pilot-bench": Case(("pilot", "bench"), stand_ins.bench),
         "pilot-campaign": Case(
             ("pilot", "campaign", "--output", str(folder / "k.jsonl")), stand_ins.campaign,
             fails=True,
         ),
         "pilot-dl": Case(
             ("pilot", "dl", at["net.onnx"], "--repeats", "2", "--warmup", "0"),
-            document=list[ModelRun], slow=True,
+            slow=True,
         ),
         "pilot-import": Case(
             ("pilot", "import", at["kernels.cali"], "--platform", "quartz"),
-            document=Profile, lines=True,
+            lines=True,
         ),
         "pilot-link": Case(
             ("pilot", "link", "--nodes", "n1,n2", "--into", str(folder / "link.json"),
@@ -160,7 +147,7 @@ def cases(folder: Path) -> dict[str, Case]:
         ),
         "pilot-run": Case(
             ("pilot", "run", "--no-emulation", "--quiet", "--json", "--", "true"),
-            document=Profile, slow=True,
+            slow=True,
         ),
         "pilot-submit": Case(
             ("pilot", "submit", "--site", at["calibrated.toml"], "--results", str(folder), "--json",
@@ -175,7 +162,7 @@ def cases(folder: Path) -> dict[str, Case]:
             ("site", "platform", "add", at["ours.json"], "--platforms", str(folder / "platforms"))
         ),
         "site-platform-list": Case(("site", "platform", "list")),
-        "site-platform-show": Case(("site", "platform", "show", "lassen-v100"), document=Platform),
+        "site-platform-show": Case(("site", "platform", "show", "lassen-v100")),
         "predict-language-model": Case(("predict", at["served.json"])),
         "predict-model": Case(("predict", at["net.onnx"], *two)),
         "predict-program": Case(
@@ -327,46 +314,3 @@ def values_of(case: Case, folder: Path) -> list[Any]:
     texts = [printed(case, folder, words) for words in case.arguments()]
     lines = [line for text in texts for line in (text.splitlines() if case.lines else [text])]
     return [json.loads(line) for line in lines]
-
-
-def schema_in_documents(case: Case) -> dict[str, Any]:
-    """Of a document that the project defines."""
-    return TypeAdapter(case.document).json_schema(mode="serialization", by_alias=True)
-
-
-def not_as_written(name: str, case: Case, folder: Path) -> list[str]:
-    """How a command's output differs from its schema in ``docs/schemas``."""
-    written: Mapping[str, Any] = json.loads((FOLDER / f"{name}.schema.json").read_text())
-    values = values_of(case, folder)
-    if case.document is not None:
-        for value in values:
-            TypeAdapter(case.document).validate_json(json.dumps(value))
-        same = written == _with_head(name, schema_in_documents(case))
-        return [] if same else [f"{name}: not the document's schema"]
-    return [f"{name}: {one}" for value in values for one in problems(value, written)]
-
-
-def _with_head(name: str, found: dict[str, Any]) -> dict[str, Any]:
-    head = {"$schema": DRAFT, "title": f"berth {name.replace('-', ' ')} --json"}
-    return head | {key: value for key, value in found.items() if key != "title"}
-
-
-def main() -> None:
-    """Write all schemas, or those that are named."""
-    FOLDER.mkdir(exist_ok=True)
-    with tempfile.TemporaryDirectory() as made:
-        folder = Path(made)
-        every = cases(folder)
-        for name in sys.argv[1:] or every:
-            case = every[name]
-            path = FOLDER / f"{name}.schema.json"
-            if case.document is not None:
-                found = schema_in_documents(case)
-            else:
-                found = functools.reduce(merged, map(schema_of, values_of(case, folder)))
-            path.write_text(json.dumps(_with_head(name, found), indent=1) + "\n")
-            print(path.name, file=sys.stderr)
-
-
-if __name__ == "__main__":
-    main()
