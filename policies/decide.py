@@ -358,7 +358,7 @@ class Decider:
             unit=forecast.unit,
             is_slice=place.slice_of is not None,
             beside=beside,
-            than_staying=None if staying is None else staying.over(best),
+            staying=None if staying is None else staying.beside(best),
             runs_only_here=runs_nowhere(request, self.ranking.of(request, forecast)),
         )
         move = move_of(

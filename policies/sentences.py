@@ -12,7 +12,7 @@ from berth.pilot.units import format_bytes, format_seconds
 from berth.policies.codes import CHECKED_IN_ORDER, OF_THE_GATE, OF_THE_PROGRAM, OVER_TIME, Code
 from berth.policies.constraints import Exclusion
 from berth.policies.fit_lists import FitList
-from berth.policies.objectives.protocol import Objective
+from berth.policies.objectives.protocol import Objective, Scored
 from berth.policies.settings import PolicySettings, SliceAim
 from berth.policies.values import Candidate, Makespan, Ranked, Request, Resources
 from berth.predictor.core.forecast import WorkUnit
@@ -39,14 +39,14 @@ def placed(
     unit: WorkUnit = WorkUnit.JOB,
     is_slice: bool = False,
     beside: Sequence[Ranked] = (),
-    than_staying: float | None = None,
+    staying: Scored | None = None,
     runs_only_here: bool = False,
 ) -> str:
     """Return why the best candidate was chosen: its prediction, compared with that of the job as
     written, or where none is known with the next best.
 
-    ``beside``: further candidates in whose queues the job may start. ``than_staying``: how many
-    times better it is than staying. ``runs_only_here``: the program cannot run as written.
+    ``beside``: further candidates in whose queues the job may start. ``staying``: the score of
+    staying. ``runs_only_here``: the program cannot run as written.
     """
     assert best.runtime_s is not None  # noqa: S101 - it has a score
     runtime = best.runtime_s
@@ -60,9 +60,8 @@ def placed(
     )
     if runs_only_here:
         head = f"{head}; it cannot run where you sent it"
-    elif than_staying is not None:
-        times = f"{than_staying:.1f} times {objective.comparative} than"
-        head = f"{head}, {'about the same as' if than_staying < 1.05 else times} where you sent it"
+    elif staying is not None:
+        head = f"{head}{objective.compared(_scored(best, best.candidate), staying)}"
     if beside:
         names = ", ".join(ranked.candidate for ranked in beside)
         apart = max((ranked.score or 0.0) for ranked in beside) / (best.score or math.inf)
@@ -73,7 +72,7 @@ def placed(
     quicker = _quicker(best, [*others, *ruled_out])
     if quicker is not None:
         head = f"{head}; {quicker}"
-    if than_staying is not None or runs_only_here:
+    if staying is not None or runs_only_here:
         return f"{head}."
     return f"{head}{_beside_next(best, others, ruled_out, objective, names_all=quicker is None)}."
 
@@ -90,17 +89,19 @@ def _beside_next(
     of an array there."""
     next_best = next((ranked for ranked in others if ranked.guess == best.guess), None)
     if next_best is not None and next_best.score and best.score:
-        ratio = next_best.score / best.score
         named = next_best.candidate
         if next_best.makespan is not None and names_all:
             named = f"{named} with {_in_all(next_best.makespan)}"
-        if ratio < 1.05:
-            return f", about the same as {named}"
-        apart = f"{ratio:.1f} times{_ratio_range(ratio, best, next_best)}"
-        return f", {apart} {objective.comparative} than {named}"
+        interval = _ratio_range(next_best.score / best.score, best, next_best)
+        other = _scored(next_best, named)._replace(interval=interval)
+        return f"{objective.compared(_scored(best, best.candidate), other)}"
     if others:
         return "; of other places there are only priors or guesses"
     return "; no other place fits" if ruled_out else ""
+
+
+def _scored(ranked: Ranked, place: str) -> Scored:
+    return Scored(ranked.score or math.inf, ranked.cost, place)
 
 
 def _ratio_range(ratio: float, best: Ranked, other: Ranked) -> str:

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from berth.pilot.units import format_seconds
 from berth.policies.codes import OF_THE_PROGRAM, Code
 from berth.policies.constraints import asks_for_gpus, gres_matches, has_features
-from berth.policies.objectives.protocol import Estimate
+from berth.policies.objectives.protocol import WHERE_SENT, Estimate, Scored
 from berth.policies.ranking import Assessed
 from berth.policies.values import Candidate, CandidateState, Ranked, Request
 
@@ -35,6 +35,10 @@ class Staying(NamedTuple):
     """The score on the most favourable of its nodes that are free first."""
     fastest_s: float = 0.0
     """The run time on the fastest of these."""
+    cost: float | None = None
+    """The cost that the score is of, in the site's currency; None: the site file has no price."""
+    best_cost: float | None = None
+    """The cost that ``best_score`` is of."""
 
     def over(self, ranked: Ranked) -> float:
         """Return how many times better the job does at a place.
@@ -42,8 +46,13 @@ class Staying(NamedTuple):
         A place among the nodes of its own queue is compared with the least favourable of these, a
         place elsewhere with the most favourable.
         """
-        score = self.score if ranked.candidate in self.places else self.best_score
-        return score / ranked.score if ranked.score else 0.0
+        return self.beside(ranked).score / ranked.score if ranked.score else 0.0
+
+    def beside(self, ranked: Ranked) -> Scored:
+        """Return the score of staying that a place is compared with, as ``over`` says."""
+        if ranked.candidate in self.places:
+            return Scored(self.score, self.cost, WHERE_SENT)
+        return Scored(self.best_score, self.best_cost, WHERE_SENT)
 
     def no_worse(self, ranked: Ranked, alike_within: float) -> Ranked:
         """Return the candidate, ruled out where the job does worse there than on the most
@@ -122,14 +131,17 @@ def staying_of(
         if score is not None:
             array_s = None if estimate.makespan is None else estimate.makespan.seconds
             wait_s = 0.0 if array_s is not None else estimate.time_s - estimate.runtime_s.mid
-            kinds.append((wait_s, Staying(score, estimate.runtime_s.mid, array_s)))
+            staying = Staying(score, estimate.runtime_s.mid, array_s, cost=estimate.cost)
+            kinds.append((wait_s, staying))
     if own is None or not kinds:
         return None
     first_s = min(wait_s for wait_s, _ in kinds)
     free = [kind for wait_s, kind in kinds if wait_s <= first_s]
-    return max(free)._replace(
+    best = min(free, key=lambda kind: kind.score)
+    return max(free, key=lambda kind: (kind.score, kind.runtime_s))._replace(
         places=own.places or (),
-        best_score=min(kind.score for kind in free),
+        best_score=best.score,
+        best_cost=best.cost,
         fastest_s=min(kind.runtime_s for kind in free),
     )
 

@@ -11,6 +11,7 @@ from berth.plugin.placing import Placing
 from berth.plugin.report.of_forecast import sources_data, sources_part
 from berth.plugin.report.parts import Column, Part, Report, Table, at_most, interval
 from berth.plugin.site.site import Site
+from berth.policies import OBJECTIVES
 from berth.policies.objectives.protocol import CURRENCY
 from berth.policies.sentences import UNCERTAIN, resources
 from berth.policies.values import Ranked
@@ -77,13 +78,14 @@ def ruled_out_table(placing: Placing) -> Table[Ranked]:
 def scores_table(placing: Placing, currency: str) -> Table[Ranked]:
     """Return a table with the terms of each candidate's score."""
     policy = placing.decision.policy
+    objective = OBJECTIVES.load(policy)
     columns: tuple[Column[Ranked], ...] = (
         Column("Candidate", "candidate", lambda row: row.candidate),
         Column(
             f"{policy} (smaller is better)",
             "score",
             lambda row: row.score,
-            "{:.4g}".format,
+            words=lambda row: objective.score_text(row.score or 0.0, row.cost),
             kind=float,
         ),
         Column("Made of", "terms", lambda row: _terms(placing, row, currency)),

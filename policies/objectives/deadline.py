@@ -6,7 +6,15 @@ from collections.abc import Sequence
 from typing import Self
 
 from berth.policies.objectives.costs import length_of, wait_of
-from berth.policies.objectives.protocol import Estimate, Objective, Term, cost_terms
+from berth.policies.objectives.protocol import (
+    ALIKE,
+    WHERE_SENT,
+    Estimate,
+    Objective,
+    Scored,
+    Term,
+    cost_terms,
+)
 from berth.policies.settings import PolicySettings, Weights
 from berth.policies.values import Candidate
 
@@ -53,6 +61,27 @@ class Deadline(Objective):
         return (
             UNPRICED * finish_s / (within_s or finish_s) if estimate.cost is None else estimate.cost
         )
+
+    def compared(self, best: Scored, other: Scored) -> str:
+        """Return the clause on what sets two places apart: deadline, price, cost or time."""
+        is_late, is_sent = best.score >= LATE, other.place == WHERE_SENT
+        if other.score >= LATE and not is_late:
+            late = "would miss the deadline"
+            return f"; it {late} {other.place}" if is_sent else f"; {other.place} {late}"
+        if not is_late and best.cost is not None and other.cost is None:
+            none = f"; there is no price {other.place}"
+            return none if is_sent else f"; {other.place} has no price"
+        if other.score / best.score < ALIKE:
+            return f", about the same as {other.place}"
+        more = "sooner" if is_late or best.cost is None else "cheaper"
+        return f", {other.score / best.score:.1f} times{other.interval} {more} than {other.place}"
+
+    @staticmethod
+    def score_text(score: float, cost: float | None) -> str:
+        """Return the cost, or why the candidate ranks behind those with one."""
+        if score >= LATE:
+            return f"late: {score / LATE:.3g} times the deadline"
+        return "no price" if cost is None else f"{score:.4g}"
 
     def terms(self, estimate: Estimate) -> tuple[Term, ...]:
         """Return the upper predicted time, wait, deadline, latest start and cost, for a person

@@ -22,6 +22,9 @@ from berth.policies.settings import PolicySettings, Weights
 from berth.policies.values import Candidate, CandidateState, Makespan, Request, Resources
 from berth.predictor.core.prediction import Interval, MemoryUse, Prediction
 
+ALIKE = 1.05
+"""Scores whose ratio is below this are said to be about the same."""
+WHERE_SENT = "where you sent it"
 CURRENCY = "currency"
 """The unit of a Term that is an amount in the site's currency."""
 
@@ -60,6 +63,18 @@ class Term(NamedTuple):
     name: str
     value: float
     unit: str
+
+
+class Scored(NamedTuple):
+    """A score with what its sentence needs."""
+
+    score: float
+    cost: float | None
+    """Cost in the site's currency; None: the site file gives no price."""
+    place: str
+    """The candidate's name, or ``where you sent it``."""
+    interval: str = ""
+    """The interval of its ratio to the best score, such as `` (1.4 to 1.8)``; empty: none."""
 
 
 class Objective(Protocol):
@@ -112,6 +127,22 @@ class Objective(Protocol):
     def terms(self, estimate: Estimate) -> tuple[Term, ...]:
         """Return the parts of the score, for a person to read."""
         ...
+
+    def compared(self, best: Scored, other: Scored) -> str:
+        """Return the clause on how the best score compares with another: ``, 2.0 times faster than
+        old``.
+
+        An objective whose score is not one quantity says here what sets two scores apart.
+        """
+        ratio = other.score / best.score
+        if ratio < ALIKE:
+            return f", about the same as {other.place}"
+        return f", {ratio:.1f} times{other.interval} {self.comparative} than {other.place}"
+
+    @staticmethod
+    def score_text(score: float, cost: float | None) -> str:  # noqa: ARG004 - deadline's
+        """Return a score as text; ``cost`` as in ``Scored``."""
+        return f"{score:.4g}"
 
     def why_missing(self, estimate: Estimate) -> tuple[Code, str]:
         """Return code and sentence for a candidate without a score (default: ``missing``)."""

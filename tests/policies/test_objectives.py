@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -41,7 +42,7 @@ from berth.policies.carbon import HOUR_S, Intensity
 from berth.policies.limits import UsedShares
 from berth.policies.objectives import Estimate, Objective, Term
 from berth.policies.objectives.energy import PowerSource, energy_of
-from berth.policies.values import Needs, Request
+from berth.policies.values import Needs, OwnQueue, Request
 from berth.policies.waits import WaitTable
 from berth.predictor.core.prediction import Interval
 
@@ -289,6 +290,33 @@ def test_places_in_time_without_a_price_come_after_those_with_one() -> None:
     assert decided(objective="deadline", asked=asked, candidates=(CPU, unpriced)).chosen == "cpu"
     tight = request(needs=Needs(finish_within_s=100.0))
     assert decided(objective="deadline", asked=tight, candidates=(CPU, unpriced)).chosen == "gpu"
+
+
+def test_what_has_no_price_or_is_late_is_said_as_such() -> None:
+    unpriced = replace(GPU, price_per_gpu_hour=None)
+    asked = request(needs=Needs(finish_within_s=200.0))
+    reason = decided(objective="deadline", asked=asked, candidates=(CPU, unpriced)).reason
+    assert "gpu has no price" in reason
+    tight = request(needs=Needs(finish_within_s=100.0))
+    reason = decided(objective="deadline", asked=tight, candidates=(CPU, unpriced)).reason
+    assert "cpu would miss the deadline" in reason
+    reason = decided(objective="deadline").reason
+    assert "times cheaper than gpu" in reason
+
+
+@pytest.mark.parametrize("within_s", [None, 1.0, 100.0, 200.0])
+@pytest.mark.parametrize("name", OBJECTIVES.own())
+def test_no_sentence_shows_a_factor_that_only_orders_places(
+    name: str, within_s: float | None
+) -> None:
+    asked = request(needs=Needs(finish_within_s=within_s))
+    unpriced = replace(GPU, price_per_gpu_hour=None)
+    sent = replace(asked, queue="gpu", own=OwnQueue(places=("gpu",)))
+    for places in (BOTH, (CPU, unpriced), (replace(CPU, price_per_core_hour=None), GPU)):
+        for job in (asked, sent):
+            reason = decided(objective=name, asked=job, candidates=places).reason
+            shown = [float(number) for number in re.findall(r"([0-9.e+]+) times", reason)]
+            assert all(number < 1e4 for number in shown), reason
 
 
 def test_a_user_over_the_share_spares_the_scarce_place() -> None:
