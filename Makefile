@@ -95,9 +95,9 @@ coverage: venv  ## lines of policies/ and plugin/ that the tests run, at least 9
 	$(PY) -m coverage run -m pytest --numprocesses auto --dist loadfile $(SELECTION); tests=$$?; \
 	  $(PY) -m coverage combine -q && $(PY) -m coverage report --fail-under 92 && exit $$tests
 
-MUTATED := $(addprefix plugin/daemon/,service.py own_queue.py messages.py requests.py replies.py record.py \
-  matched.py fingerprint.py) $(addprefix policies/,decide.py present.py constraints.py edits.py lists.py bounds.py \
-  limits.py translate.py ranking.py gate.py staying.py)
+MUTATED := plugin/fingerprint.py $(addprefix plugin/daemon/,service.py verdicts.py protocol.py requests.py record.py \
+  recognised.py) $(addprefix policies/,decide.py present.py constraints.py edits.py lists.py bounds.py limits.py \
+  resources.py ranking.py gate.py staying.py)
 
 mutation: venv  ## how many changes of the submit path its tests notice, of COUNT=200 drawn with SEED=; hours with all
 	test -x .venv-mutation/bin/cosmic-ray || { python3 -m venv .venv-mutation && \

@@ -46,6 +46,15 @@ def test_files_that_recipes_run_are_there() -> None:
     assert [name for name in named if not (ROOT / name.rstrip(".")).exists()] == []
 
 
+def test_modules_that_are_mutated_are_there() -> None:
+    text = (ROOT / "Makefile").read_text(encoding="utf-8").replace("\\\n", " ")
+    (listed,) = re.findall(r"^MUTATED := (.*)$", text, re.MULTILINE)
+    named = re.findall(r"\$\(addprefix (\S+),([^)]*)\)", listed)
+    modules = [f"{folder}{name}" for folder, names in named for name in names.split()]
+    assert len(modules) > 8
+    assert [name for name in modules if not (ROOT / name).exists()] == []
+
+
 def test_the_nightly_checks_are_targets_and_go_on_after_a_failure() -> None:
     phony = re.search(r"^\.PHONY:((?:.*\\\n)*.*)$", (ROOT / "Makefile").read_text(), re.MULTILINE)
     assert phony is not None
