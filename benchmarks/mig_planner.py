@@ -21,7 +21,7 @@ from berth.policies.mig import GpuState, Layout, Running, lookup
 from berth.policies.mig.demands import Demand
 from berth.policies.mig.layout import enumerate_states
 from berth.policies.mig.planner import plan
-from berth.policies.mig.planner_gpu import Table, best_for_gpu
+from berth.policies.mig.planner_gpu import LayoutTable, best_for_gpu
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT), str(ROOT / "tests" / "support")]
@@ -39,7 +39,9 @@ def single(first: int, instances: int) -> None:
     for seed in range(first, first + instances):
         problem = random_problem(seed)
         start = time.perf_counter()
-        found = best_for_gpu(Table(problem.groups[0]), problem, [t.count for t in problem.types])
+        found = best_for_gpu(
+            LayoutTable(problem.groups[0]), problem, [t.count for t in problem.types]
+        )
         middle = time.perf_counter()
         wrong += found.value != best_value(problem)
         planner_s += middle - start

@@ -29,12 +29,12 @@ from berth.plugin.site import load_site
 from berth.plugin.tune.replaying import open_replayer
 from berth.policies.settings import PolicySettings
 from berth.policies.tuning.differences import DAY_S, student_t
-from berth.policies.tuning.figures import Floats, Part
+from berth.policies.tuning.figures import Floats, TracePart
 from berth.policies.tuning.parameters import Values, settings_with
 from berth.policies.tuning.trace_replayer import TraceReplayer
 
 PERIOD_S, TRAIN_SHARE, LARGE = 56 * DAY_S, 0.5, 0.05
-TRAIN, TEST = Part(0.0, TRAIN_SHARE * PERIOD_S), Part(TRAIN_SHARE * PERIOD_S, PERIOD_S)
+TRAIN, TEST = TracePart(0.0, TRAIN_SHARE * PERIOD_S), TracePart(TRAIN_SHARE * PERIOD_S, PERIOD_S)
 HEADER = "submit_s,user,partition,cores,limit_s," + ",".join(
     f"{word}@{platform}"
     for word in ("seconds", "predicted")
@@ -169,7 +169,7 @@ class Truth:
         """Return [periods] the sum of all jobs' times from submission to end."""
         policy = settings_with(self._today, values)
         if policy not in self._sums:
-            whole = [period.replay(policy, Part(0.0, PERIOD_S)) for period in self._periods]
+            whole = [period.replay(policy, TracePart(0.0, PERIOD_S)) for period in self._periods]
             self._sums[policy] = np.array([each.within(TEST).finish_s.sum() for each in whole])
         return self._sums[policy]
 

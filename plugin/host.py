@@ -176,8 +176,8 @@ class SystemFiles:
         path.mkdir(mode=mode, parents=True, exist_ok=True)
 
 
-class Event(Protocol):
-    """An event like ``threading.Event``."""
+class ThreadEvent(Protocol):
+    """An event like ``threading.ThreadEvent``."""
 
     def set(self) -> None:
         """Wake all threads that wait."""
@@ -208,10 +208,10 @@ class Thread(Protocol):
         ...
 
 
-class Threads(Protocol):
+class HostThreads(Protocol):
     """Creates threads that end with the process, and events."""
 
-    def event(self) -> Event:
+    def event(self) -> ThreadEvent:
         """Return a new event that is not set."""
         ...
 
@@ -223,7 +223,7 @@ class Threads(Protocol):
 class SystemThreads:
     """Implements Threads by the Python module ``threading``."""
 
-    def event(self) -> Event:
+    def event(self) -> ThreadEvent:
         return threading.Event()
 
     def thread(self, name: str, run: Callable[[], None]) -> Thread:
@@ -252,7 +252,7 @@ class Poll(Protocol):
         ...
 
 
-class Network(Protocol):
+class HostNetwork(Protocol):
     """Selectors and helper descriptors for a loop over many sockets."""
 
     def poll(self) -> Poll:
@@ -296,8 +296,8 @@ class Host:
 
     clock: Clock = time
     files: Files = field(default_factory=SystemFiles)
-    threads: Threads = field(default_factory=SystemThreads)
-    network: Network = field(default_factory=SystemNetwork)
+    threads: HostThreads = field(default_factory=SystemThreads)
+    network: HostNetwork = field(default_factory=SystemNetwork)
     pid: Callable[[], int] = os.getpid
     name: Callable[[], str] = socket.gethostname
 

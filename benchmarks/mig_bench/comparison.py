@@ -20,10 +20,10 @@ import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
-from berth.policies.mig import Geometry, GpuState, Instance, Layout, Running, lookup
+from berth.policies.mig import Geometry, GpuInstance, GpuState, Layout, Running, lookup
 from berth.policies.mig.demands import Demand
 from berth.policies.mig.layout import arrange
-from berth.policies.mig.plan import GpuPlan, Plan
+from berth.policies.mig.plan import GpuPlan, MigPlan
 from berth.policies.mig.planner import plan
 
 NODES, GPUS_PER_NODE = 2, 4
@@ -47,7 +47,7 @@ class Harbour:
     layouts: dict[str, Layout]
     now_s: float = 0.0
     waiting: list[Demand] = field(default_factory=list)
-    running: dict[tuple[str, Instance], float] = field(default_factory=dict)
+    running: dict[tuple[str, GpuInstance], float] = field(default_factory=dict)
     recuts: int = 0
     placed: int = 0
     wasted: float = 0.0
@@ -108,7 +108,7 @@ def _run(
     came = {name: at for at, name in arrivals}
     way, layouts = make(drawn)
     harbour = Harbour(geometry, layouts)
-    ends: list[tuple[float, str, Instance, str]] = []
+    ends: list[tuple[float, str, GpuInstance, str]] = []
     left = list(arrivals)
     times_s: list[float] = []
     by_last_arrival = 0
@@ -150,7 +150,7 @@ def _count_waste(harbour: Harbour, now: float) -> None:
 
 
 def _carry_out(
-    harbour: Harbour, made: GpuPlan, ends: list[tuple[float, str, Instance, str]]
+    harbour: Harbour, made: GpuPlan, ends: list[tuple[float, str, GpuInstance, str]]
 ) -> None:
     gpu = made.state.gpu
     created = set(made.created)
@@ -179,7 +179,7 @@ def _berth(objective: str) -> Way:
     )
 
 
-def _given_away(harbour: Harbour, states: Sequence[GpuState]) -> Plan:
+def _given_away(harbour: Harbour, states: Sequence[GpuState]) -> MigPlan:
     return plan(states, harbour.in_line(), "jobs,throughput", recut=False)
 
 

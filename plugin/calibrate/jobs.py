@@ -13,8 +13,8 @@ from berth.pilot.network.links import LinkMeasurement
 from berth.pilot.node import QUICK_KERNELS, NodeMeasurement
 from berth.pilot.run import ENDED, Run
 from berth.pilot.units import format_seconds
-from berth.plugin.calibrate.kinds import Kind, chosen_nodes, gives
-from berth.plugin.calibrate.state import PAIR, CalibrationState, Folder, Step, outdated
+from berth.plugin.calibrate.kinds import CalibratedKind, chosen_nodes, gives
+from berth.plugin.calibrate.state import PAIR, CalibrationState, CalibrationStep, Folder, outdated
 from berth.plugin.scheduler import ClusterFacts, NodeFacts, NodeJob, Scheduler
 from berth.plugin.scheduler.jobs import berth_command
 
@@ -29,7 +29,7 @@ POLL_S = (0.5, 10.0)
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class CalibrationSettings:
     """Settings of a calibration."""
 
     depth: str = "normal"
@@ -56,7 +56,7 @@ class Settings:
 class Todo:
     """One node to measure, or the reason why it is not measured."""
 
-    kind: Kind
+    kind: CalibratedKind
     node: NodeFacts | None
     why_not: str | None = None
     stale: str | None = None
@@ -76,7 +76,7 @@ class Todo:
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
+class CalibrationProgress:
     """Numbers of a calibration's jobs by their state."""
 
     done: int = 0
@@ -86,10 +86,10 @@ class Progress:
 
 
 def plan(
-    kinds: Sequence[Kind],
+    kinds: Sequence[CalibratedKind],
     facts: ClusterFacts,
     folder: Folder,
-    settings: Settings,
+    settings: CalibrationSettings,
     drivers: Mapping[str, str] = MappingProxyType({}),
 ) -> list[Todo]:
     """Return the measurements still to be made, in order; a node type that no job can measure gets
@@ -112,7 +112,7 @@ def plan(
     return todo
 
 
-def _none_chosen(kind: Kind, facts: ClusterFacts, limit_s: float) -> str:
+def _none_chosen(kind: CalibratedKind, facts: ClusterFacts, limit_s: float) -> str:
     """Return why no node of this type can be measured."""
     if not kind.nodes:
         return "has no node in the cluster"
@@ -131,7 +131,9 @@ def _none_chosen(kind: Kind, facts: ClusterFacts, limit_s: float) -> str:
     return "; ".join(problems)
 
 
-def _links(kind: Kind, facts: ClusterFacts, folder: Folder, settings: Settings) -> list[Todo]:
+def _links(
+    kind: CalibratedKind, facts: ClusterFacts, folder: Folder, settings: CalibrationSettings
+) -> list[Todo]:
     """Return the pair of free nodes whose link is to be measured, or why none can be; empty
     where the link was measured or the type has one node."""
     if len(kind.nodes) < 2:
@@ -163,9 +165,9 @@ def follow(
     folder: Folder,
     scheduler: Scheduler,
     *,
-    settings: Settings,
+    settings: CalibrationSettings,
     wait_s: float,
-    show: Callable[[Progress], None] = lambda _: None,
+    show: Callable[[CalibrationProgress], None] = lambda _: None,
 ) -> CalibrationState:
     """Submit the remaining measurements and wait for them; return the state at the end or timeout.
 
@@ -175,7 +177,7 @@ def follow(
     """
     state = folder.read()
     folder.write(state)
-    flying: list[Step] = []
+    flying: list[CalibrationStep] = []
     pending: list[Todo] = []
     for step_to_do in todo:
         step = (
@@ -207,7 +209,7 @@ def follow(
                 flying.append(step)
         folder.write(state)
         running = sum(_state_of(s, known) == "running" for s in flying)
-        now = Progress(done, running, len(flying) - running + len(pending), failed)
+        now = CalibrationProgress(done, running, len(flying) - running + len(pending), failed)
         if now != last:
             moved, last, pause = time.monotonic(), now, POLL_S[0]
             show(now)
@@ -218,12 +220,12 @@ def follow(
         pause = min(POLL_S[1], pause * 1.3)
 
 
-def _state_of(step: Step, known: Mapping[str, Run]) -> str:
+def _state_of(step: CalibrationStep, known: Mapping[str, Run]) -> str:
     outcome = known.get(step.job or "")
     return "pending" if outcome is None else outcome.state
 
 
-def _ended(step: Step, outcome: Run | None, folder: Folder) -> Step:
+def _ended(step: CalibrationStep, outcome: Run | None, folder: Folder) -> CalibrationStep:
     """Return the step with its job removed, as done or with the reason of its failure; after a
     failure an earlier result file is restored."""
     result = folder.result(step.kind, step.node)
@@ -238,7 +240,7 @@ def _ended(step: Step, outcome: Run | None, folder: Folder) -> Step:
 
 
 def _why(
-    step: Step,
+    step: CalibrationStep,
     outcome: Run | None,
     result: NodeMeasurement | LinkMeasurement | None,
     folder: Folder,
@@ -260,8 +262,8 @@ def submitted(
     folder: Folder,
     scheduler: Scheduler,
     *,
-    settings: Settings,
-) -> Step:
+    settings: CalibrationSettings,
+) -> CalibrationStep:
     """Submit the job for one node or a pair, through the first candidate that accepts it."""
     kind, part, names = todo.kind, todo.what, [node.name for node in todo.nodes]
     script, present = folder.file(kind.name, part, "sh"), folder.file(kind.name, part, "json")
@@ -292,11 +294,11 @@ def submitted(
         except BerthError as error:
             refused.append(f"{scheduler.queue_word} {candidate.queue}: {error.message}")
             continue
-        return Step(kind=kind.name, node=part, job=job_id, queue=candidate.queue)
-    return Step(kind=kind.name, node=part, problem="; ".join(refused))
+        return CalibrationStep(kind=kind.name, node=part, job=job_id, queue=candidate.queue)
+    return CalibrationStep(kind=kind.name, node=part, problem="; ".join(refused))
 
 
-def _script(todo: Todo, folder: Folder, scheduler: Scheduler, settings: Settings) -> str:
+def _script(todo: Todo, folder: Folder, scheduler: Scheduler, settings: CalibrationSettings) -> str:
     kind, into = todo.kind, str(folder.file(todo.kind.name, todo.what, "json"))
     if todo.second is not None:
         words = [berth_command(), "pilot", "link", "--nodes", todo.what, "--into", into]

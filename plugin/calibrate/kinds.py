@@ -13,7 +13,7 @@ from berth.policies.values import Candidate
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class CalibratedKind:
     """A node type: one platform of the site, with its candidates and their nodes."""
 
     platform: Platform
@@ -59,20 +59,20 @@ def gives(queue: QueueFacts, limit_s: float) -> bool:
     return queue.max_time_s is None or limit_s <= queue.max_time_s
 
 
-def kinds_of(site: Site, facts: ClusterFacts) -> tuple[Kind, ...]:
+def kinds_of(site: Site, facts: ClusterFacts) -> tuple[CalibratedKind, ...]:
     """Return one node type for each platform of the site's candidates, in the site file's order."""
     names = dict.fromkeys(candidate.platform for candidate in site.candidates)
     return tuple(_kind(name, site, facts) for name in names)
 
 
-def _kind(name: str, site: Site, facts: ClusterFacts) -> Kind:
+def _kind(name: str, site: Site, facts: ClusterFacts) -> CalibratedKind:
     candidates = tuple(candidate for candidate in site.candidates if candidate.platform == name)
     nodes = {node.name: node for candidate in candidates for node in nodes_of(candidate, facts)}
-    return Kind(site.platforms[name], candidates, tuple(nodes.values()))
+    return CalibratedKind(site.platforms[name], candidates, tuple(nodes.values()))
 
 
 def chosen_nodes(
-    kind: Kind, facts: ClusterFacts, most: int, limit_s: float
+    kind: CalibratedKind, facts: ClusterFacts, most: int, limit_s: float
 ) -> tuple[NodeFacts, ...]:
     """Return at most ``most`` working nodes of the type that jobs with the time limit ``limit_s``
     can get.
@@ -105,7 +105,9 @@ def chosen_nodes(
     return tuple(nodes_by_name.values())[: max(most, 1)]
 
 
-def named_kinds(kinds: Sequence[Kind], wanted: Sequence[str]) -> tuple[Kind, ...]:
+def named_kinds(
+    kinds: Sequence[CalibratedKind], wanted: Sequence[str]
+) -> tuple[CalibratedKind, ...]:
     """Return the node types whose platform or candidate is in ``wanted``; all types if
     ``wanted`` is empty. Raises KeyError for an unknown name."""
     if not wanted:

@@ -70,7 +70,7 @@ class Measured:
 
 
 @dataclass(frozen=True, slots=True)
-class Quality:
+class FitQuality:
     """How accurately a bundle predicts a platform, over the kernels of the suite."""
 
     factor: float
@@ -159,7 +159,7 @@ def qualities(
     kinds: Mapping[str, Measured],
     reference: str,
     platforms: Mapping[str, Platform],
-) -> dict[str, Quality]:
+) -> dict[str, FitQuality]:
     """Return how accurately a bundle predicts the suite on one core or GPU of each platform.
 
     ``reference``: the measured kind of which the suite's times are taken. Nothing where the bundle
@@ -177,7 +177,7 @@ def qualities(
     except BerthError:
         return {}
     return {
-        name: Quality(
+        name: FitQuality(
             statistics.median(f for f, _ in rows), max((b for _, b in rows), key=lambda b: b.rank)
         )
         for name, rows in spreads.items()

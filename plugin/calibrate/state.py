@@ -87,7 +87,7 @@ def program_bundle(bundles: Sequence[Path]) -> Path:
     return DEFAULT_BUNDLE
 
 
-class Step(Document):
+class CalibrationStep(Document):
     """The measurement of one node or of a pair: its job, and what went wrong."""
 
     kind: Name
@@ -104,13 +104,13 @@ class CalibrationState(Document):
     """All steps of a site's calibration, by node type and node."""
 
     schema_: str = Field(default=STATE_SCHEMA, alias="schema")
-    steps: tuple[Step, ...] = Field(default=(), max_length=10_000)
+    steps: tuple[CalibrationStep, ...] = Field(default=(), max_length=10_000)
 
-    def step(self, kind: str, node: str) -> Step | None:
+    def step(self, kind: str, node: str) -> CalibrationStep | None:
         """Return the step of one node or pair; None: it has none."""
         return next((s for s in self.steps if (s.kind, s.node) == (kind, node)), None)
 
-    def with_step(self, step: Step) -> CalibrationState:
+    def with_step(self, step: CalibrationStep) -> CalibrationState:
         """Return the state with ``step`` in place of the previous step of the same node."""
         others = [s for s in self.steps if (s.kind, s.node) != (step.kind, step.node)]
         return self.model_copy(update={"steps": (*others, step)})

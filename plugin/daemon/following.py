@@ -26,7 +26,7 @@ from berth.plugin.daemon.service import Service
 from berth.plugin.daemon.shelf import Shelf
 from berth.plugin.daemon.view import Snapshot
 from berth.plugin.host import HOST, Clock
-from berth.plugin.scheduler.states import Reading, ReadStates
+from berth.plugin.scheduler.states import ReadStates, StatesReading
 from berth.plugin.site.site import Site
 from berth.plugin.store.store import Store
 from berth.policies.values import CandidateState
@@ -193,7 +193,7 @@ def follow_waits(
 def with_waits(read: ReadStates, waits: ExpectedWaits) -> ReadStates:
     """Return a reader of candidates' states that adds the expected waits to them."""
 
-    def both() -> Reading:
+    def both() -> StatesReading:
         reading, tables = read(), waits.fresh()
         if not tables:
             return reading

@@ -124,7 +124,7 @@ def without_passwords(text: str) -> str:
 def gather(site: Site, *, with_names: bool = False) -> dict[str, str]:
     """Return the support bundle's texts by file name; where a part cannot be read, its text is
     the reason."""
-    with closing(_Stored(site)) as stored:
+    with closing(_OpenedStore(site)) as stored:
         texts = _gathered(site, stored)
         if not with_names:
             hide = Pseudonyms(*_names(site, stored, texts))
@@ -132,7 +132,7 @@ def gather(site: Site, *, with_names: bool = False) -> dict[str, str]:
     return {name: without_passwords(_text(content)) for name, content in texts.items()}
 
 
-def _gathered(site: Site, stored: _Stored) -> dict[str, object]:
+def _gathered(site: Site, stored: _OpenedStore) -> dict[str, object]:
     parts: dict[str, Callable[[], object]] = {
         "about.json": _about,
         "doctor.json": lambda: [dataclasses.asdict(finding) for finding in examine(site)],
@@ -203,7 +203,7 @@ def _cluster(site: Site) -> dict[str, Any]:
     }
 
 
-class _Stored:
+class _OpenedStore:
     """The store, opened at the first use. Its properties raise BerthError where the store cannot
     be read."""
 
@@ -260,7 +260,7 @@ def _log() -> str:
     return done.stdout.decode("utf-8", "replace")
 
 
-def _names(site: Site, stored: _Stored, gathered: Mapping[str, object]) -> Names:
+def _names(site: Site, stored: _OpenedStore, gathered: Mapping[str, object]) -> Names:
     """Return the users and accounts that occur in the store, the site file, this host, the
     scheduler's queues and the log."""
     users = {person.pw_name for person in pwd.getpwall() if person.pw_uid >= _FIRST_PERSON}

@@ -26,7 +26,7 @@ from berth.plugin.history.matching import Match, known_name, match_keys
 from berth.plugin.history.run_times import JOBS, PlacedJob, RunTimes
 from berth.plugin.history.seen_nodes import node_kinds
 from berth.plugin.history.site_ratios import SiteRatios
-from berth.plugin.scheduler.node_kinds import NodeKinds, RanOn, Unplaced
+from berth.plugin.scheduler.node_kinds import NodeKinds, RanOn, UnknownPlatform
 from berth.plugin.site.site import Site
 from berth.plugin.store import Store
 from berth.plugin.store.records import FingerprintRecord
@@ -67,7 +67,7 @@ class HistorySummary:
 
     workloads: int
     runs: int
-    unplaced: Mapping[Unplaced, int]
+    unplaced: Mapping[UnknownPlatform, int]
     """Number of jobs whose platform is not known, by reason."""
     knows_nodes: bool = True
     """Whether the scheduler has told of any node of the site."""
@@ -95,7 +95,7 @@ def make_workloads(
     """
     kinds = node_kinds(store, site) if kinds is None else kinds
     writer = _writer(store, site, forecaster, platforms)
-    unplaced: Counter[Unplaced] = Counter()
+    unplaced: Counter[UnknownPlatform] = Counter()
     every, done = store.past_jobs.count(), 0
     for user, jobs in by_user(store):
         report(_COMPARED, min(done, every - 1), every)
@@ -146,14 +146,14 @@ def add_unknown_programs(
 
 
 def _learnt(
-    jobs: Iterable[Run], kinds: NodeKinds, unplaced: Counter[Unplaced] | None = None
+    jobs: Iterable[Run], kinds: NodeKinds, unplaced: Counter[UnknownPlatform] | None = None
 ) -> list[PlacedJob]:
     """Return the jobs that history learns from, with their platforms; ``unplaced`` counts the jobs
     without a known platform, by reason."""
     learnt = []
     for job in jobs:
         platform = kinds.platform_of(ran_on(job))
-        if isinstance(platform, Unplaced):
+        if isinstance(platform, UnknownPlatform):
             if unplaced is not None:
                 unplaced[platform] += 1
         elif job.state in _LEARNT:

@@ -39,16 +39,16 @@ class _Quiet(WSGIRequestHandler):
         return "peer"
 
 
-class _Server(socketserver.ThreadingMixIn, WSGIServer):
+class _MetricsServer(socketserver.ThreadingMixIn, WSGIServer):
     daemon_threads = True
     request_queue_size = _AT_ONCE
 
 
-class _Server6(_Server):
+class _Server6(_MetricsServer):
     address_family = socket.AF_INET6
 
 
-class _UnixServer(_Server):
+class _UnixServer(_MetricsServer):
     address_family = socket.AF_UNIX
 
     def server_bind(self) -> None:
@@ -91,7 +91,7 @@ def _tcp(address: str, remote: bool) -> WSGIServer:
             f"{host} can be reached from other machines",
             hint="add --allow-remote if a firewall or a proxy guards it; metrics name no users",
         )
-    kind = _Server6 if host.version == 6 else _Server
+    kind = _Server6 if host.version == 6 else _MetricsServer
     return kind((str(host), port), _Quiet)
 
 

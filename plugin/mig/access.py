@@ -16,12 +16,12 @@ from typing import Any, TypeVar
 
 from berth.pilot.errors import BerthError
 from berth.plugin.mig import wire
-from berth.plugin.mig.apply import Applier, GpuPreview, Report, read_fleet
+from berth.plugin.mig.apply import Applier, ApplyReport, GpuPreview, read_fleet
 from berth.plugin.mig.inventory import Fleet
 from berth.plugin.mig.node import Keeper, NoKeeper
 from berth.plugin.mig.nvml import Nvml
 from berth.plugin.mig.settings import HelperSettings, MigSettings
-from berth.plugin.mig.target import Target
+from berth.plugin.mig.target import ApplyTarget
 
 Tell = Callable[[str], None]
 MAX_ANSWER_BYTES = 16 * 1024 * 1024
@@ -43,15 +43,17 @@ class LocalAccess:
         with Nvml() as nvml:
             return read_fleet(nvml, Path(self._settings.state_dir))
 
-    def preview(self, target: Target) -> tuple[GpuPreview, ...]:
+    def preview(self, target: ApplyTarget) -> tuple[GpuPreview, ...]:
         with Nvml() as nvml:
             return self._applier(nvml).preview(target)
 
-    def apply(self, target: Target, *, wait_s: float = 0.0, enable_mig: bool = False) -> Report:
+    def apply(
+        self, target: ApplyTarget, *, wait_s: float = 0.0, enable_mig: bool = False
+    ) -> ApplyReport:
         with Nvml() as nvml:
             return self._applier(nvml).apply(target, wait_s=wait_s, enable_mig=enable_mig)
 
-    def resume(self) -> Report:
+    def resume(self) -> ApplyReport:
         with Nvml() as nvml:
             return self._applier(nvml).resume()
 
@@ -71,14 +73,16 @@ class HelperAccess:
     def inventory(self) -> Fleet:
         return self._ask(wire.request("inventory"), wire.FLEET.validate_python)
 
-    def preview(self, target: Target) -> tuple[GpuPreview, ...]:
+    def preview(self, target: ApplyTarget) -> tuple[GpuPreview, ...]:
         return self._ask(wire.request("preview", target), wire.PREVIEWS.validate_python)
 
-    def apply(self, target: Target, *, wait_s: float = 0.0, enable_mig: bool = False) -> Report:
+    def apply(
+        self, target: ApplyTarget, *, wait_s: float = 0.0, enable_mig: bool = False
+    ) -> ApplyReport:
         asked = wire.request("apply", target, wait_s=wait_s, enable_mig=enable_mig)
         return self._ask(asked, wire.REPORT.validate_python, slack_s=wait_s)
 
-    def resume(self) -> Report:
+    def resume(self) -> ApplyReport:
         return self._ask(wire.request("resume"), wire.REPORT.validate_python)
 
     def _ask(self, request: bytes, read: Callable[[Any], T], slack_s: float = 0.0) -> T:

@@ -13,12 +13,12 @@ from berth.plugin.host import HOST, Host
 from berth.plugin.mig.blueprint import changes, recorded, wanted
 from berth.plugin.mig.errors import NvmlFailure, PlanRefused
 from berth.plugin.mig.inventory import Fleet
-from berth.plugin.mig.journal import Journal, applier_lock, refuse_while_locked
+from berth.plugin.mig.journal import ApplyJournal, applier_lock, refuse_while_locked
 from berth.plugin.mig.node import Keeper
 from berth.plugin.mig.nvml import Nvml
-from berth.plugin.mig.target import Target, checked, find
-from berth.plugin.mig.transaction import Terms, Transaction
-from berth.policies.mig import Instance, Layout, lookup
+from berth.plugin.mig.target import ApplyTarget, checked, find
+from berth.plugin.mig.transaction import ApplyTerms, Transaction
+from berth.policies.mig import GpuInstance, Layout, lookup
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,10 +28,10 @@ class GpuPreview:
     uuid: str
     index: int
     name: str
-    destroy: tuple[Instance, ...]
-    create: tuple[Instance, ...]
-    keep: tuple[Instance, ...]
-    busy: tuple[Instance, ...]
+    destroy: tuple[GpuInstance, ...]
+    create: tuple[GpuInstance, ...]
+    keep: tuple[GpuInstance, ...]
+    busy: tuple[GpuInstance, ...]
     """Instances in ``destroy`` that processes are using now."""
 
     def as_json(self) -> dict[str, Any]:
@@ -42,7 +42,7 @@ class GpuPreview:
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class ApplyReport:
     """The result of an apply or a resume."""
 
     outcome: str
@@ -75,10 +75,10 @@ class Applier:
         self._nvml = nvml
         self._keeper = keeper
         self._folder = folder
-        self._journal = Journal(folder, host=host)
+        self._journal = ApplyJournal(folder, host=host)
         self._tell = tell
 
-    def preview(self, target: Target) -> tuple[GpuPreview, ...]:
+    def preview(self, target: ApplyTarget) -> tuple[GpuPreview, ...]:
         """Return what an apply would change on each GPU; reads only. Raises PlanRefused, and the
         errors of ``read_fleet``."""
         if interruption := self._journal.interruption():
@@ -86,7 +86,9 @@ class Applier:
         fleet = read_fleet(self._nvml, self._folder, host=self._host)
         return previews(fleet, checked(target, fleet))
 
-    def apply(self, target: Target, *, wait_s: float = 0.0, enable_mig: bool = False) -> Report:
+    def apply(
+        self, target: ApplyTarget, *, wait_s: float = 0.0, enable_mig: bool = False
+    ) -> ApplyReport:
         """Change the GPUs to the target layouts, or restore the old layouts.
 
         An unfinished earlier apply is completed first. Raises Locked, PlanRefused or Busy (nothing
@@ -102,41 +104,41 @@ class Applier:
             shown = previews(fleet, layouts)
             touched = {p.uuid for p in shown if p.destroy or p.create}
             if not touched:
-                return Report("unchanged", None, shown, resumed)
+                return ApplyReport("unchanged", None, shown, resumed)
             terms = self._terms(fleet, {u: layouts[u] for u in layouts if u in touched})
             self._transaction(terms, wait_s).run()
-            return Report("new", terms.id, shown, resumed)
+            return ApplyReport("new", terms.id, shown, resumed)
 
-    def resume(self) -> Report:
+    def resume(self) -> ApplyReport:
         """Complete an unfinished apply; the outcome is ``unchanged`` where there is none."""
         with applier_lock(self._folder, host=self._host):
             outcome = self._resume()
-        return Report(outcome or "unchanged", None, resumed=outcome)
+        return ApplyReport(outcome or "unchanged", None, resumed=outcome)
 
     def _resume(self) -> str | None:
         records = self._journal.unfinished()
         if not records:
             return None
-        terms = Terms.from_record(records[0])
+        terms = ApplyTerms.from_record(records[0])
         self._tell(f"going on with the unfinished apply {terms.id}")
         return self._transaction(terms).resume(records)
 
-    def _transaction(self, terms: Terms, wait_s: float = 0.0) -> Transaction:
+    def _transaction(self, terms: ApplyTerms, wait_s: float = 0.0) -> Transaction:
         return Transaction(
             terms, self._nvml, self._keeper, self._journal, wait_s=wait_s, tell=self._tell,
             clock=self._host.clock,
         )  # fmt: skip
 
-    def _terms(self, fleet: Fleet, layouts: dict[str, Layout]) -> Terms:
+    def _terms(self, fleet: Fleet, layouts: dict[str, Layout]) -> ApplyTerms:
         by_uuid = {gpu.uuid: gpu for gpu in fleet}
-        return Terms(
+        return ApplyTerms(
             id=secrets.token_hex(4),
             old=recorded(fleet, layouts),
             new={u: wanted(by_uuid[u], layout) for u, layout in layouts.items()},
             notice=self._keeper.prepare(fleet, layouts),
         )
 
-    def _enable(self, target: Target) -> None:
+    def _enable(self, target: ApplyTarget) -> None:
         """Switch MIG on where the target needs it, once the scheduler's part is known to allow the
         new layouts: a job may hold a GPU that no process uses yet."""
         fleet = self._nvml.read()
@@ -154,22 +156,22 @@ class Applier:
             )
 
 
-def undoing(folder: Path) -> Target:
+def undoing(folder: Path) -> ApplyTarget:
     """Return the layouts from before the last apply of this state folder, which the GPUs may leave
     only as that apply left them. Raises UsageError where there was none."""
-    journal = Journal(folder)
+    journal = ApplyJournal(folder)
     record = journal.last_new()
     if record is None:
         raise UsageError(
             "no apply has changed this machine's layouts, so there is nothing to undo",
             hint=journal.interruption() or f"they would be in {folder}",
         )
-    terms = Terms.from_record(record)
+    terms = ApplyTerms.from_record(record)
     old, new = (
         {uuid: Layout.of(*(piece.instance for piece in pieces)) for uuid, pieces in layouts.items()}
         for layouts in (terms.old, terms.new)
     )
-    return Target(old, new, "the last apply")
+    return ApplyTarget(old, new, "the last apply")
 
 
 def read_fleet(nvml: Nvml, folder: Path, *, host: Host = HOST) -> Fleet:

@@ -25,12 +25,12 @@ from pydantic import Field
 from berth.pilot.documents import Document, read_json, write_json
 from berth.pilot.errors import DocumentError
 from berth.plugin.mig.inventory import Fleet
-from berth.plugin.mig.node import Asked
+from berth.plugin.mig.node import SlicesAsked
 from berth.plugin.mig.settings import OutlookSettings, TriggerSettings
-from berth.plugin.mig.target import Target
-from berth.policies.mig import Instance
+from berth.plugin.mig.target import ApplyTarget
+from berth.policies.mig import GpuInstance
 from berth.policies.mig.demands import Arrival, Demand, SliceOption, expected
-from berth.policies.mig.plan import Hysteresis, Verdict, worth_recutting
+from berth.policies.mig.plan import Hysteresis, RecutVerdict, worth_recutting
 from berth.policies.mig.planner import plan
 
 _MAX_KEPT = 50_000
@@ -41,10 +41,10 @@ class ArrivalsDocument(Document):
     """The requests for slices seen so far, oldest first."""
 
     schema_: Literal["berth.mig-arrivals/1"] = Field("berth.mig-arrivals/1", alias="schema")
-    asked: tuple[Asked, ...] = ()
+    asked: tuple[SlicesAsked, ...] = ()
 
 
-def remembered(path: Path) -> tuple[Asked, ...]:
+def remembered(path: Path) -> tuple[SlicesAsked, ...]:
     """Return the requests recorded in the file; empty where the file is absent or unreadable."""
     try:
         return read_json(path, ArrivalsDocument).asked
@@ -52,7 +52,9 @@ def remembered(path: Path) -> tuple[Asked, ...]:
         return ()
 
 
-def remember(path: Path, seen: Collection[Asked], *, now_s: float, window_s: float) -> list[Asked]:
+def remember(
+    path: Path, seen: Collection[SlicesAsked], *, now_s: float, window_s: float
+) -> list[SlicesAsked]:
     """Add ``seen`` to the recorded requests, drop those older than the window, and write the file.
 
     Returns the recorded requests. Raises OSError where the file cannot be written.
@@ -67,7 +69,7 @@ def remember(path: Path, seen: Collection[Asked], *, now_s: float, window_s: flo
     return newest
 
 
-def arrivals(asked: Collection[Asked]) -> Iterator[Arrival]:
+def arrivals(asked: Collection[SlicesAsked]) -> Iterator[Arrival]:
     """Yield one arrival for each slice request, with its time and number of slices."""
     for request in asked:
         demand = Demand(" or ".join(request.profiles), tuple(map(SliceOption, request.profiles)))
@@ -76,7 +78,7 @@ def arrivals(asked: Collection[Asked]) -> Iterator[Arrival]:
 
 def expected_demands(
     rules: OutlookSettings,
-    seen_now: Callable[[], Iterable[Asked]],
+    seen_now: Callable[[], Iterable[SlicesAsked]],
     *,
     now_s: float,
     say: Callable[[str], object],
@@ -106,14 +108,14 @@ def expected_demands(
 class Thought:
     """Whether to repartition now, the reason, and the target layouts."""
 
-    verdict: Verdict
-    target: Target | None
+    verdict: RecutVerdict
+    target: ApplyTarget | None
     """The layouts to apply; None: nothing is to be changed."""
 
 
 def think(
     fleet: Fleet,
-    held: Collection[tuple[str, Instance]],
+    held: Collection[tuple[str, GpuInstance]],
     demands: Sequence[Demand],
     rules: TriggerSettings,
     *,
@@ -129,7 +131,9 @@ def think(
     pairs = [(gpu, gpu.state(str(gpu.index), held=held)) for gpu in fleet]
     states = [state for _, state in pairs if state is not None]
     if not demands:
-        return Thought(Verdict(False, 0.0, "nobody waits for a slice and none is expected"), None)
+        return Thought(
+            RecutVerdict(False, 0.0, "nobody waits for a slice and none is expected"), None
+        )
     new = plan(states, demands, rules.objectives, time_limit_s=TIME_LIMIT_S)
     stay = plan(states, demands, rules.objectives, time_limit_s=TIME_LIMIT_S, recut=False)
     patience = Hysteresis(rules.min_dwell_s, rules.min_gain)
@@ -140,7 +144,7 @@ def think(
     changed = [g for g in new.gpus if g.recuts]
     return Thought(
         verdict,
-        Target(
+        ApplyTarget(
             {uuids[g.state.gpu]: g.target for g in changed},
             {uuids[g.state.gpu]: g.state.layout for g in changed},
             "the plan just made",

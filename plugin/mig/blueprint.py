@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from berth.plugin.mig.inventory import ComputeInstance, GpuRecord, InstanceRecord
-from berth.policies.mig import Instance, Layout
+from berth.policies.mig import GpuInstance, Layout
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +19,7 @@ class Piece:
     """A wanted GPU instance. ``compute`` None: one compute instance takes all its compute
     slices."""
 
-    instance: Instance
+    instance: GpuInstance
     compute: tuple[ComputeInstance, ...] | None = None
 
     @classmethod
@@ -58,7 +58,7 @@ def wanted(gpu: GpuRecord, target: Layout) -> tuple[Piece, ...]:
 
 
 @dataclass(frozen=True, slots=True)
-class Changes:
+class InstanceChanges:
     """The instances to destroy, create and keep so that one GPU matches its blueprint."""
 
     uuid: str
@@ -71,12 +71,12 @@ class Changes:
         return bool(self.destroy or self.create)
 
 
-def changes(gpu: GpuRecord, pieces: Iterable[Piece]) -> Changes:
+def changes(gpu: GpuRecord, pieces: Iterable[Piece]) -> InstanceChanges:
     """Return the changes that take the GPU from its present instances to the wanted ones in
     ``pieces``."""
     pieces = tuple(pieces)
     keep = tuple(r for r in gpu.instances if any(p.is_met_by(r) for p in pieces))
-    return Changes(
+    return InstanceChanges(
         gpu.uuid,
         gpu.index,
         destroy=tuple(r for r in gpu.instances if r not in keep),

@@ -44,7 +44,7 @@ def main(arguments: list[str] | None = None) -> None:
         uid = _caller()
         settings = site.load_trusted(config)
         _check_allowed(uid, settings)
-        request = parse_json(_read_line(), wire.Request, source="the request")
+        request = parse_json(_read_line(), wire.HelperRequest, source="the request")
         _LOG.info("uid %d asks for %s", uid, request.command)
         _say({"kind": "result", "result": _serve(request, settings)})
     except BerthError as error:
@@ -52,7 +52,7 @@ def main(arguments: list[str] | None = None) -> None:
         _say(wire.error_line(error))
 
 
-def _serve(request: wire.Request, settings: MigSettings) -> Any:
+def _serve(request: wire.HelperRequest, settings: MigSettings) -> Any:
     gpus = LocalAccess(settings, lambda text: _say({"kind": "progress", "text": text}))
     if request.command == "inventory":
         return wire.FLEET.dump_python(gpus.inventory(), mode="json")

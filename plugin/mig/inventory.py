@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from berth.pilot.errors import BerthError
-from berth.policies.mig import Geometry, GpuState, Instance, Layout, Running
+from berth.policies.mig import Geometry, GpuInstance, GpuState, Layout, Running
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -29,7 +29,7 @@ class ComputeInstance:
 class InstanceRecord:
     """A GPU instance that exists now, with its compute instances and processes."""
 
-    instance: Instance
+    instance: GpuInstance
     gi_id: int
     profile_id: int
     compute: tuple[ComputeInstance, ...]
@@ -66,12 +66,12 @@ class GpuRecord:
         """Return the GPU's present instances as a layout."""
         return Layout.of(*(record.instance for record in self.instances))
 
-    def find(self, instance: Instance) -> InstanceRecord | None:
+    def find(self, instance: GpuInstance) -> InstanceRecord | None:
         """Return the record of that instance; None where the instance does not exist."""
         return next((r for r in self.instances if r.instance == instance), None)
 
     def state(
-        self, name: str | None = None, *, held: Collection[tuple[str, Instance]] = ()
+        self, name: str | None = None, *, held: Collection[tuple[str, GpuInstance]] = ()
     ) -> GpuState | None:
         """Return the GPU's state for the planner; None where MIG is off or unsupported.
 

@@ -90,7 +90,7 @@ def _holder(files: Files, descriptor: int) -> str:
         return "unknown"
 
 
-class Journal:
+class ApplyJournal:
     """The journal of one state folder, for at most one apply at a time."""
 
     def __init__(self, folder: Path, *, host: Host = HOST) -> None:

@@ -18,7 +18,7 @@ from pydantic import AfterValidator, Field
 
 from berth.pilot.documents import Document
 from berth.plugin.mig.inventory import Fleet
-from berth.policies.mig import Instance, Layout
+from berth.policies.mig import GpuInstance, Layout
 from berth.policies.mig.demands import Demand
 
 
@@ -50,7 +50,7 @@ class Keeper(Protocol):
     """Keeps jobs off a node and publishes its slices to the scheduler. All methods raise
     BerthError."""
 
-    def allocated(self, fleet: Fleet) -> frozenset[tuple[str, Instance]]:
+    def allocated(self, fleet: Fleet) -> frozenset[tuple[str, GpuInstance]]:
         """Return the MIG instances that the scheduler has allocated to jobs, with their GPU's
         UUID."""
         ...
@@ -78,7 +78,7 @@ class Keeper(Protocol):
 class NoKeeper:
     """The keeper of a node whose slices no scheduler allocates: every method does nothing."""
 
-    def allocated(self, fleet: Fleet) -> frozenset[tuple[str, Instance]]:
+    def allocated(self, fleet: Fleet) -> frozenset[tuple[str, GpuInstance]]:
         """Return an empty set: no scheduler allocates slices here."""
         return frozenset()
 
@@ -96,7 +96,7 @@ class NoKeeper:
         """Do nothing: ``drain`` did nothing."""
 
 
-class Asked(Document):
+class SlicesAsked(Document):
     """The slices that one job requested: ``count`` slices, each of any of these profiles."""
 
     job: str
@@ -131,6 +131,6 @@ class NodeSettings(Document, ABC):
         """Return the slices of these profiles that pending jobs wait for. Raises SchedulerError."""
 
     @abstractmethod
-    def asked(self, profiles: Collection[str]) -> Iterable[Asked]:
+    def asked(self, profiles: Collection[str]) -> Iterable[SlicesAsked]:
         """Return the slices requested by all jobs that the scheduler still knows. Raises
         SchedulerError."""

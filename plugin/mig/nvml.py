@@ -17,7 +17,7 @@ from typing import Any, Self
 from berth.pilot.errors import BerthError, ToolMissing, UsageError
 from berth.plugin.mig.errors import NoPermission, NvmlFailure
 from berth.plugin.mig.inventory import ComputeInstance, Fleet, GpuRecord, InstanceRecord
-from berth.policies.mig import Geometry, Instance, Media, SliceProfile, lookup
+from berth.policies.mig import Geometry, GpuInstance, Media, SliceProfile, lookup
 
 MIB = 2**20
 _ABSENT = frozenset({2, 3, 6})
@@ -95,7 +95,7 @@ class Nvml:
         self._call("nvmlGpuInstanceDestroy", gi)
 
     def create(
-        self, uuid: str, instance: Instance, compute: tuple[ComputeInstance, ...] | None = None
+        self, uuid: str, instance: GpuInstance, compute: tuple[ComputeInstance, ...] | None = None
     ) -> None:
         """Create a GPU instance at its position, with these compute instances; None: one over the
         whole instance."""
@@ -230,7 +230,7 @@ class Nvml:
                     on_it = on_it.union(*self._pids(mig).values())
                 seen.add(info.id)
                 yield InstanceRecord(
-                    instance=Instance(info.placement.start, profile.name),
+                    instance=GpuInstance(info.placement.start, profile.name),
                     gi_id=info.id,
                     profile_id=info.profileId,
                     compute=tuple(part for _, part, _ in parts),

@@ -41,7 +41,7 @@ PciId = Annotated[str, Field(pattern=r"^0x[0-9A-Fa-f]{8}$")]
 Count = Annotated[int, Field(ge=0)]
 
 
-class Entry(Document):
+class MigConfigSpec(Document):
     """The MIG mode and slices that a mig-parted configuration gives to some devices of a node."""
 
     model_config = ConfigDict(
@@ -54,7 +54,7 @@ class Entry(Document):
     device_filter: Annotated[tuple[PciId, ...], BeforeValidator(_filters)] = ()
 
     @model_validator(mode="after")
-    def _cut_only_where_enabled(self) -> Entry:
+    def _cut_only_where_enabled(self) -> MigConfigSpec:
         if self.mig_devices and not self.mig_enabled:
             raise ValueError("mig-devices must be empty where MIG is off")
         return self
@@ -71,10 +71,10 @@ class Config(Document):
     """A whole mig-parted file: lists of entries by configuration name."""
 
     version: Literal["v1"]
-    configs: dict[str, tuple[Entry, ...]] = Field(alias="mig-configs")
+    configs: dict[str, tuple[MigConfigSpec, ...]] = Field(alias="mig-configs")
 
 
-def named(config: Config, name: str, source: str | Path) -> tuple[Entry, ...]:
+def named(config: Config, name: str, source: str | Path) -> tuple[MigConfigSpec, ...]:
     """Return the entries of one configuration. Raises DocumentError, which lists the known
     names."""
     if name not in config.configs:
@@ -138,7 +138,7 @@ def _yaml() -> Any:
     return yaml
 
 
-def write(configs: Mapping[str, Iterable[Entry]]) -> str:
+def write(configs: Mapping[str, Iterable[MigConfigSpec]]) -> str:
     """Return the text of a mig-parted file, with the order and spelling of mig-parted's own
     files."""
     lines = ["version: v1", "mig-configs:" + ("" if configs else " {}")]
@@ -169,7 +169,7 @@ def _word(name: str) -> str:
     return name if plain else json.dumps(name)
 
 
-def entries(gpus: Sequence[tuple[int, Geometry, Layout, bool]]) -> tuple[Entry, ...]:
+def entries(gpus: Sequence[tuple[int, Geometry, Layout, bool]]) -> tuple[MigConfigSpec, ...]:
     """Return one entry per distinct layout; ``gpus``: (index, geometry, layout, whether MIG is
     on)."""
     indices_by_layout: dict[tuple[bool, tuple[tuple[str, int], ...]], list[int]] = {}
@@ -178,6 +178,6 @@ def entries(gpus: Sequence[tuple[int, Geometry, Layout, bool]]) -> tuple[Entry, 
         rows = tuple((p.name, counts[p.name]) for p in geometry.profiles if p.name in counts)
         indices_by_layout.setdefault((enabled, rows), []).append(index)
     return tuple(
-        Entry(devices=sorted(indices), mig_enabled=enabled, mig_devices=dict(rows))
+        MigConfigSpec(devices=sorted(indices), mig_enabled=enabled, mig_devices=dict(rows))
         for (enabled, rows), indices in indices_by_layout.items()
     )

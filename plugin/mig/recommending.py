@@ -35,7 +35,7 @@ exists."""
 
 
 @dataclass(frozen=True)
-class Predictions:
+class SlicePredictions:
     """Predicts workloads on MIG slices; ``platforms`` includes the platforms of slices."""
 
     forecaster: Forecaster
@@ -83,10 +83,10 @@ class Predictions:
         return demand_on(recommendations, count=count, priority=priority)
 
 
-def predictions_for(site: Site | None, bundles: Iterable[Path] = ()) -> Predictions:
+def predictions_for(site: Site | None, bundles: Iterable[Path] = ()) -> SlicePredictions:
     """Return the predictions with the site's platforms and bundles. Raises DocumentError and
     UsageError."""
-    return Predictions(forecaster_for(site, bundles), platforms_for(site), reference_of(site))
+    return SlicePredictions(forecaster_for(site, bundles), platforms_for(site), reference_of(site))
 
 
 def workload_named(
@@ -115,7 +115,7 @@ def workload_named(
 def demands_of(
     jobs: JobsDocument,
     gpus: Collection[str],
-    predictions: Callable[[], Predictions],
+    predictions: Callable[[], SlicePredictions],
     open_store: Callable[[], Store],
 ) -> tuple[Demand, ...]:
     """Return the jobs as demands for the planner; a job that names a workload gets the slices that
@@ -124,7 +124,7 @@ def demands_of(
     ``gpus``: the fleet's GPU models. Raises UsageError and DocumentError.
     """
     geometries = [lookup(name) for name in dict.fromkeys(gpus)]
-    ready: Predictions | None = None
+    ready: SlicePredictions | None = None
     demands = []
     for job in jobs.jobs:
         if job.workload is None:

@@ -20,7 +20,7 @@ from berth.policies.mig.documents import GpuPlanEntry, PlanDocument
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class ApplyTarget:
     """The layouts that an apply must reach, by GPU of this machine (UUID or index)."""
 
     layouts: Mapping[str, Layout]
@@ -39,7 +39,7 @@ def find(fleet: Fleet, name: str) -> GpuRecord:
     raise PlanRefused(f"this machine has no GPU {name}", hint=f"it has {known}")
 
 
-def checked(target: Target, fleet: Fleet) -> dict[str, Layout]:
+def checked(target: ApplyTarget, fleet: Fleet) -> dict[str, Layout]:
     """Check the target against this machine's GPUs and return its layouts by UUID.
 
     Raises PlanRefused where a GPU is unknown or named twice, has MIG off, does not support the
@@ -91,7 +91,7 @@ def _possible(gpu: GpuRecord, layout: Layout) -> Layout:
 
 def read_target(
     path: Path, fleet: Fleet, *, selected: str | None, node: str, around_busy: bool = True
-) -> Target:
+) -> ApplyTarget:
     """Return the target that a file describes for this machine.
 
     ``selected``: the configuration's name, required where a mig-parted file has several; ``node``:
@@ -105,12 +105,12 @@ def read_target(
     return _from_plan(read_json(path, PlanDocument), path, node)
 
 
-def _from_plan(plan: PlanDocument, path: Path, node: str) -> Target:
+def _from_plan(plan: PlanDocument, path: Path, node: str) -> ApplyTarget:
     mine = {_name(entry): entry for entry in plan.gpus if _node(entry) in (None, node)}
     if not mine:
         nodes = ", ".join(sorted({_node(entry) or "" for entry in plan.gpus}))
         raise PlanRefused(f"{path} plans no GPU of {node}", hint=f"it is about {nodes}")
-    return Target(
+    return ApplyTarget(
         layouts={name: _layout(entry.after, path) for name, entry in mine.items()},
         expected={name: _layout(entry.before, path) for name, entry in mine.items()},
         source=str(path),
@@ -135,7 +135,7 @@ def _name(entry: GpuPlanEntry) -> str:
 
 def _from_parted(
     config: parted.Config, source: str, fleet: Fleet, selected: str | None, around_busy: bool
-) -> Target:
+) -> ApplyTarget:
     if selected is None and len(config.configs) != 1:
         raise PlanRefused(
             f"{source} has {len(config.configs)} configurations",
@@ -150,10 +150,10 @@ def _from_parted(
         if mine and _is_to_be_cut(mine[0], gpu, source):
             layouts[gpu.uuid] = _arranged(mine[0], gpu, around_busy)
     _check_devices(entries, fleet, source)
-    return Target(layouts, source=source)
+    return ApplyTarget(layouts, source=source)
 
 
-def _is_to_be_cut(entry: parted.Entry, gpu: GpuRecord, source: str) -> bool:
+def _is_to_be_cut(entry: parted.MigConfigSpec, gpu: GpuRecord, source: str) -> bool:
     if entry.mig_enabled:
         return True
     if gpu.enabled:
@@ -164,7 +164,7 @@ def _is_to_be_cut(entry: parted.Entry, gpu: GpuRecord, source: str) -> bool:
     return False
 
 
-def _arranged(entry: parted.Entry, gpu: GpuRecord, around_busy: bool) -> Layout:
+def _arranged(entry: parted.MigConfigSpec, gpu: GpuRecord, around_busy: bool) -> Layout:
     """Choose positions for a mig-parted entry's slices, since mig-parted names none.
 
     The layout with the fewest changes is chosen, and busy instances keep their positions.
@@ -181,7 +181,7 @@ def _arranged(entry: parted.Entry, gpu: GpuRecord, around_busy: bool) -> Layout:
         raise PlanRefused(f"GPU {gpu.index}: {error.message}", hint=error.hint) from None
 
 
-def _check_devices(entries: tuple[parted.Entry, ...], fleet: Fleet, source: str) -> None:
+def _check_devices(entries: tuple[parted.MigConfigSpec, ...], fleet: Fleet, source: str) -> None:
     known = {gpu.index for gpu in fleet}
     for entry in entries:
         unknown = sorted(set(entry.devices or ()) - known)

@@ -19,20 +19,20 @@ from pydantic import TypeAdapter, ValidationError
 from berth.pilot.errors import BerthError
 from berth.pilot.units import format_seconds
 from berth.plugin.host import HOST, Clock
-from berth.plugin.mig.blueprint import Blueprint, Changes, changes
+from berth.plugin.mig.blueprint import Blueprint, InstanceChanges, changes
 from berth.plugin.mig.errors import Busy, RolledBack, Unfinished
 from berth.plugin.mig.inventory import Fleet, GpuRecord, InstanceRecord
-from berth.plugin.mig.journal import Journal, Record
+from berth.plugin.mig.journal import ApplyJournal, Record
 from berth.plugin.mig.node import Keeper, NoKeeper, Notice
 from berth.plugin.mig.nvml import Nvml
-from berth.policies.mig import Instance
+from berth.policies.mig import GpuInstance
 
 BACK_ATTEMPTS = 3
 POLL_S = 0.5
 
 
 @dataclass(frozen=True, slots=True)
-class Terms:
+class ApplyTerms:
     """The old and the new layout of one apply, and the scheduler's notice; the journal's first
     record."""
 
@@ -51,7 +51,7 @@ class Terms:
         return dict(_terms().dump_python(self, mode="json"))
 
     @classmethod
-    def from_record(cls, record: Record) -> Terms:
+    def from_record(cls, record: Record) -> ApplyTerms:
         """Return the terms in a journal record. Raises BerthError where they cannot be read."""
         try:
             return _terms().validate_python(record)
@@ -63,8 +63,8 @@ class Terms:
 
 
 @cache
-def _terms() -> TypeAdapter[Terms]:
-    return TypeAdapter(Terms)
+def _terms() -> TypeAdapter[ApplyTerms]:
+    return TypeAdapter(ApplyTerms)
 
 
 class Transaction:
@@ -72,10 +72,10 @@ class Transaction:
 
     def __init__(
         self,
-        terms: Terms,
+        terms: ApplyTerms,
         nvml: Nvml,
         keeper: Keeper,
-        journal: Journal,
+        journal: ApplyJournal,
         *,
         wait_s: float = 0.0,
         tell: Callable[[str], None] = lambda _: None,
@@ -212,7 +212,7 @@ class Transaction:
                     self._tell(f"waiting for at most {format_seconds(left)}: {waiting_for}")
                 self._clock.sleep(min(POLL_S, left))
 
-    def _todo(self, fleet: Fleet, blueprint: Blueprint) -> list[Changes]:
+    def _todo(self, fleet: Fleet, blueprint: Blueprint) -> list[InstanceChanges]:
         """Return the changes that reach ``blueprint``, for each GPU that needs any.
 
         Raises BerthError where a GPU is gone, has MIG off, or has instances of neither layout.
@@ -229,7 +229,7 @@ class Transaction:
             todo.append(needed)
         return [needed for needed in todo if needed]
 
-    def _refuse_foreign(self, gpu: GpuRecord, needed: Changes) -> None:
+    def _refuse_foreign(self, gpu: GpuRecord, needed: InstanceChanges) -> None:
         ours = {p.instance for b in (self.terms.old, self.terms.new) for p in b[gpu.uuid]}
         foreign = [str(r.instance) for r in needed.destroy if r.instance not in ours]
         if foreign:
@@ -238,7 +238,7 @@ class Transaction:
                 hint="destroy them by hand, or take them into a new plan",
             )
 
-    def _check_idle(self, fleet: Fleet, todo: list[Changes]) -> None:
+    def _check_idle(self, fleet: Fleet, todo: list[InstanceChanges]) -> None:
         allocated = (
             self._keeper.allocated(fleet) if any(needed.destroy for needed in todo) else frozenset()
         )
@@ -248,10 +248,10 @@ class Transaction:
 
     def _check_one(
         self,
-        needed: Changes,
+        needed: InstanceChanges,
         record: InstanceRecord,
         pids: tuple[int, ...],
-        allocated: frozenset[tuple[str, Instance]] = frozenset(),
+        allocated: frozenset[tuple[str, GpuInstance]] = frozenset(),
     ) -> None:
         where, hint = f"{record.instance} on GPU {needed.index}", "--wait 30m waits for its end"
         if pids:
@@ -277,7 +277,7 @@ class Transaction:
         if not self._stands(blueprint):
             raise BerthError("the driver accepted every step, but the layout is another one")
 
-    def _step(self, kind: str, needed: Changes, instance: Instance) -> None:
+    def _step(self, kind: str, needed: InstanceChanges, instance: GpuInstance) -> None:
         self._tell(f"{kind} {instance} on GPU {needed.index}")
         self._journal.append(kind, gpu=needed.uuid, instance=str(instance))
 

@@ -15,16 +15,16 @@ from pydantic import Field, TypeAdapter
 from berth.pilot.documents import Document
 from berth.pilot.errors import BerthError, UsageError
 from berth.plugin.mig import errors
-from berth.plugin.mig.apply import GpuPreview, Report
+from berth.plugin.mig.apply import ApplyReport, GpuPreview
 from berth.plugin.mig.inventory import Fleet
-from berth.plugin.mig.target import Target
+from berth.plugin.mig.target import ApplyTarget
 from berth.policies.mig import Layout
 
 MAX_BYTES = 1024 * 1024
 SCHEMA = "berth.mig-request/1"
 FLEET: TypeAdapter[Fleet] = TypeAdapter(Fleet)
 PREVIEWS: TypeAdapter[tuple[GpuPreview, ...]] = TypeAdapter(tuple[GpuPreview, ...])
-REPORT: TypeAdapter[Report] = TypeAdapter(Report)
+REPORT: TypeAdapter[ApplyReport] = TypeAdapter(ApplyReport)
 _CLASSES = {
     kind.__name__: kind
     for kind in (
@@ -34,7 +34,7 @@ _CLASSES = {
 }  # fmt: skip
 
 
-class Request(Document):
+class HelperRequest(Document):
     """A caller's request to the MIG helper. Layouts are written as ``berth mig show`` prints
     them."""
 
@@ -47,17 +47,17 @@ class Request(Document):
     enable_mig: bool = False
 
     @property
-    def target(self) -> Target:
+    def target(self) -> ApplyTarget:
         """Return the requested layouts, parsed. Raises UsageError."""
         expected = self.expected
-        return Target(
+        return ApplyTarget(
             {gpu: Layout.parse(text) for gpu, text in self.layouts.items()},
             None if expected is None else {g: Layout.parse(t) for g, t in expected.items()},
             self.source,
         )
 
 
-def request(command: str, target: Target | None = None, **fields: Any) -> bytes:
+def request(command: str, target: ApplyTarget | None = None, **fields: Any) -> bytes:
     """Return one request as a JSON line."""
     data: dict[str, Any] = {"schema": SCHEMA, "command": command, **fields}
     if target is not None:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from berth.plugin.pictures.figure import INK, axes_of, drawing, element, time_ticks, trimmed
-from berth.policies.tuning.figures import Figures, by_user
+from berth.policies.tuning.figures import ReplayFigures, by_user
 from berth.policies.tuning.judgement import Judgement
 from berth.policies.tuning.study import Tuned
 
@@ -49,7 +49,7 @@ def front(tuned: Tuned, judgement: Judgement, metrics: Sequence[tuple[str, float
         return element(figure)
 
 
-def waits(before: Figures, after: Figures, labels: Labels = LABELS) -> str:
+def waits(before: ReplayFigures, after: ReplayFigures, labels: Labels = LABELS) -> str:
     """Return an SVG of the share of jobs that waited at most a given time, for both replays, on a
     logarithmic axis."""
     with drawing(GRID):
@@ -67,7 +67,7 @@ def waits(before: Figures, after: Figures, labels: Labels = LABELS) -> str:
         return element(figure)
 
 
-def use(before: Figures, after: Figures, labels: Labels = LABELS) -> str:
+def use(before: ReplayFigures, after: ReplayFigures, labels: Labels = LABELS) -> str:
     """Return an SVG of the cores in use in each queue over time, for both replays."""
     queues = before.queues or ("all",)
     with drawing(GRID):
@@ -96,8 +96,8 @@ def use(before: Figures, after: Figures, labels: Labels = LABELS) -> str:
 
 
 def _both(
-    before: Figures, after: Figures, labels: Labels
-) -> tuple[tuple[Figures, str, str], tuple[Figures, str, str]]:
+    before: ReplayFigures, after: ReplayFigures, labels: Labels
+) -> tuple[tuple[ReplayFigures, str, str], tuple[ReplayFigures, str, str]]:
     """Return both replays, each with its colour and name."""
     return (before, NOW, labels[0]), (after, THEN, labels[1])
 
@@ -116,7 +116,7 @@ class Changed(NamedTuple):
         return self.after_s / self.before_s - 1
 
 
-def changed_users(before: Figures, after: Figures) -> list[Changed]:
+def changed_users(before: ReplayFigures, after: ReplayFigures) -> list[Changed]:
     """Return every user's change of mean time from submission to end, for users with known times in
     both replays."""
     now, then = by_user(before, before.finish_s), by_user(after, after.finish_s)
@@ -142,7 +142,7 @@ def most_changed(changes: Sequence[Changed]) -> list[Changed]:
     return sorted([*shown, *gain[: MOST_USERS - len(shown)]], key=lambda change: change.change)
 
 
-def users(before: Figures, after: Figures) -> str:
+def users(before: ReplayFigures, after: ReplayFigures) -> str:
     """Return an SVG of the users whose mean time from submission to end changes most."""
     changes = most_changed(changed_users(before, after))
     with drawing(GRID):
@@ -158,7 +158,7 @@ def users(before: Figures, after: Figures) -> str:
         return element(figure)
 
 
-def _cores(figures: Figures, queue: int) -> tuple[Any, Any]:
+def _cores(figures: ReplayFigures, queue: int) -> tuple[Any, Any]:
     """Return times in hours after the first submission, and the mean cores in use around each."""
     own = np.flatnonzero((figures.queue == queue) & (figures.runtime_s > 0))
     if not len(own):

@@ -35,7 +35,7 @@ FIELDS = 7
 
 
 @dataclass(frozen=True)
-class PastJobs:
+class PastTrace:
     """A trace of past jobs, with its source and the counts made while reading it."""
 
     source: str
@@ -52,7 +52,7 @@ def past_jobs(
     *,
     utc: bool = False,
     strict: bool = False,
-) -> PastJobs:
+) -> PastTrace:
     """Read past jobs from a file in the named format, or in the format that its first line shows.
 
     ``times``: a file of run times on other platforms. ``strict``: a broken line is an error, too.
@@ -72,7 +72,7 @@ def past_jobs(
     else:
         read = reader.read(lines, "replay", source=str(file), utc=utc)
         jobs = trace_of_jobs(read.jobs.values(), read.after, read.array_limits)
-    return _checked(PastJobs(str(file), read, jobs, predicted), times, steps, strict=strict)
+    return _checked(PastTrace(str(file), read, jobs, predicted), times, steps, strict=strict)
 
 
 def formats() -> tuple[str, ...]:
@@ -82,7 +82,7 @@ def formats() -> tuple[str, ...]:
 
 def asked_jobs(
     site: Site | None, days: float, times: Path | None = None, *, strict: bool = False
-) -> PastJobs:
+) -> PastTrace:
     """Read the jobs of the last ``days`` from the accounting of the site's, or the installed,
     scheduler.
 
@@ -92,7 +92,7 @@ def asked_jobs(
     read = scheduler.past_jobs("replay", time.time() - days * _DAY_S)
     jobs = trace_of_jobs(read.jobs.values(), read.after, read.array_limits)
     source = f"{scheduler.title}'s accounting"
-    return _checked(PastJobs(source, read, jobs, {}), times, None, strict=strict)
+    return _checked(PastTrace(source, read, jobs, {}), times, None, strict=strict)
 
 
 def site_scheduler(site: Site | None) -> Scheduler:
@@ -109,7 +109,9 @@ def site_scheduler(site: Site | None) -> Scheduler:
     raise UsageError("no scheduler is on this machine", hint="run this where its commands are")
 
 
-def _checked(past: PastJobs, times: Path | None, steps: Floats | None, *, strict: bool) -> PastJobs:
+def _checked(
+    past: PastTrace, times: Path | None, steps: Floats | None, *, strict: bool
+) -> PastTrace:
     read = past.read
     if strict and read.broken:
         raise DocumentError(

@@ -81,7 +81,7 @@ class InTheirQueues:
         ]  # fmt: skip
 
 
-class _Row(NamedTuple):
+class _NodeRow(NamedTuple):
     """A node, or the part of a node with one type of GPU."""
 
     node: NodeFacts
@@ -169,7 +169,7 @@ class _Mapped(NamedTuple):
     """The cluster of the replay, and the correspondence between its nodes and the real nodes."""
 
     cluster: Cluster
-    rows: tuple[_Row, ...]
+    rows: tuple[_NodeRow, ...]
     """The rows, in the order of the cluster's nodes."""
     rows_of: Mapping[str, tuple[int, ...]]
     """Indices of each node's rows, by the node's name."""
@@ -184,7 +184,7 @@ def _mapped(facts: ClusterFacts, candidates: Sequence[Candidate]) -> _Mapped:
     for candidate in candidates:
         for node in nodes_of(candidate, facts):
             candidates_of.setdefault(node.name, []).append(candidate)
-    equal_rows: dict[tuple[tuple[str, ...], tuple[str, ...], int, int, int], list[_Row]] = {}
+    equal_rows: dict[tuple[tuple[str, ...], tuple[str, ...], int, int, int], list[_NodeRow]] = {}
     counts_memory = shares_memory(facts)
     for row in (row for node in facts.nodes if node.usable for row in _rows(node)):
         queues = tuple(q for q in row.node.queues if q in facts.queues)
@@ -198,7 +198,7 @@ def _mapped(facts: ClusterFacts, candidates: Sequence[Candidate]) -> _Mapped:
             (queues, candidate_names, row.node.cores, row.gpus, memory), []
         ).append(row)
     kinds: list[NodeKind] = []
-    rows: list[_Row] = []
+    rows: list[_NodeRow] = []
     of_queue: dict[str, list[NodeKind]] = {}
     kinds_of: dict[str, list[str]] = {}
     platforms = {candidate.name: candidate.platform for candidate in candidates}
@@ -258,16 +258,17 @@ def _reserved(
     return tuple(reserved)
 
 
-def _rows(node: NodeFacts) -> Iterable[_Row]:
+def _rows(node: NodeFacts) -> Iterable[_NodeRow]:
     if len(node.gpus) < 2:
         total, idle = sum(node.gpus.values()), sum(node.idle_gpus.values())
-        return (_Row(node, next(iter(node.gpus), None), total, idle),)
+        return (_NodeRow(node, next(iter(node.gpus), None), total, idle),)
     return tuple(
-        _Row(node, name, count, node.idle_gpus.get(name, 0)) for name, count in node.gpus.items()
+        _NodeRow(node, name, count, node.idle_gpus.get(name, 0))
+        for name, count in node.gpus.items()
     )
 
 
-def _is_of(candidate: Candidate, row: _Row) -> bool:
+def _is_of(candidate: Candidate, row: _NodeRow) -> bool:
     """Return whether a row of a candidate's node has GPUs of the candidate's type."""
     if not candidate.is_gpu:
         return row.gpu_type is None or row.gpu_type == next(iter(row.node.gpus))

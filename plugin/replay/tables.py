@@ -51,7 +51,7 @@ HEADER = ("nodes", "begin", "end")
 _FORMATS = ("%Y-%m-%dT%H:%M:%S", "%Y-%m-%dT%H:%M", "%Y-%m-%d")
 
 
-class Row(NamedTuple):
+class CsvRow(NamedTuple):
     """One line of a table, with its line number in the file."""
 
     number: int
@@ -65,7 +65,7 @@ class Row(NamedTuple):
 
 def read_table(
     file: Path, lines: Sequence[str] | None = None, read: ReadJobs | None = None
-) -> tuple[tuple[str, ...], list[Row]]:
+) -> tuple[tuple[str, ...], list[CsvRow]]:
     """Return a table's header and rows, without empty lines. Raises DocumentError naming the line.
 
     ``lines``: the file's lines, where they have been read already. ``read``: counts lines with too
@@ -78,7 +78,7 @@ def read_table(
         raise DocumentError(
             file, f"cannot be read: {error}", key=f"line {reader.line_num}"
         ) from None
-    full = [Row(*numbered_cells) for numbered_cells in lines_read if any(numbered_cells[1])]
+    full = [CsvRow(*numbered_cells) for numbered_cells in lines_read if any(numbered_cells[1])]
     header = tuple(name.removeprefix("\ufeff") for name in full[0].cells) if full else ()
     rows = []
     for row in full[1:]:
@@ -243,7 +243,9 @@ def with_own_times(trace: Trace, cluster: Cluster) -> Trace:
     return replace(trace, runtime_s=own)
 
 
-def _times_table(file: Path, rows: Sequence[Row], header: Sequence[str], *, number: str) -> Table:
+def _times_table(
+    file: Path, rows: Sequence[CsvRow], header: Sequence[str], *, number: str
+) -> Table:
     """Return the table's numbers by platform and by the values of the other columns."""
     times: Table = {}
     for row in rows:

@@ -8,7 +8,7 @@ from typing import Any
 
 from berth.pilot.network.links import in_words
 from berth.pilot.node import doubts
-from berth.plugin.calibrate.learning import Measured, Quality
+from berth.plugin.calibrate.learning import FitQuality, Measured
 from berth.plugin.calibrate.state import Folder
 from berth.plugin.report.parts import Column, Part, Table
 from berth.plugin.site.site import Site
@@ -24,9 +24,9 @@ class CalibratedPlatform:
     places: tuple[str, ...]
     measured: Measured | None
     """None: no node of it was measured."""
-    before: Quality | None
+    before: FitQuality | None
     """How well the site's earlier bundle knows it; None: not at all."""
-    after: Quality | None
+    after: FitQuality | None
     is_acted_on: bool
     """Whether the filter would act on a usual prediction for it."""
 
@@ -50,15 +50,15 @@ PLATFORMS: tuple[Column[CalibratedPlatform], ...] = (
 def calibrated_platforms(
     site: Site,
     measured: Mapping[str, Measured],
-    before: Mapping[str, Quality],
-    after: Mapping[str, Quality],
+    before: Mapping[str, FitQuality],
+    after: Mapping[str, FitQuality],
 ) -> list[CalibratedPlatform]:
     """Return the site's platforms in the order of its candidates."""
     places: dict[str, list[str]] = {}
     for candidate in site.candidates:
         places.setdefault(candidate.platform, []).append(candidate.name)
 
-    def is_acted_on(quality: Quality | None) -> bool:
+    def is_acted_on(quality: FitQuality | None) -> bool:
         if quality is None or (quality.basis is Basis.PRIOR and not site.policy.allow_prior):
             return False
         return quality.factor <= site.policy.max_interval_ratio

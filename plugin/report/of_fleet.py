@@ -17,7 +17,7 @@ from berth.policies.mig.documents import (
     UnplacedEntry,
     digest,
 )
-from berth.policies.mig.layout import Instance, Layout
+from berth.policies.mig.layout import GpuInstance, Layout
 
 _USES = {Use.FREE: "free", Use.BUSY: "busy", Use.NEW: "new", Use.GONE: "goes"}
 
@@ -137,7 +137,7 @@ def _lane(state: GpuState, name: str, after: GpuPlanEntry | None) -> Lane:
     busy = set(state.busy.instances)
     stays = None if after is None else set(after.after)
 
-    def use(instance: Instance) -> Use:
+    def use(instance: GpuInstance) -> Use:
         if instance in busy:
             return Use.BUSY
         return Use.FREE if stays is None or str(instance) in stays else Use.GONE
@@ -149,7 +149,7 @@ def _lane(state: GpuState, name: str, after: GpuPlanEntry | None) -> Lane:
 def _then(state: GpuState, after: GpuPlanEntry) -> Lane:
     used = {p.instance for p in after.placements}.union(map(str, state.busy.instances))
 
-    def use(instance: Instance) -> Use:
+    def use(instance: GpuInstance) -> Use:
         if str(instance) not in after.before:
             return Use.NEW
         return Use.BUSY if str(instance) in used else Use.FREE
@@ -158,7 +158,7 @@ def _then(state: GpuState, after: GpuPlanEntry) -> Lane:
 
 
 def _lane_of(
-    state: GpuState, name: str, instances: Iterable[Instance], use: Callable[[Instance], Use]
+    state: GpuState, name: str, instances: Iterable[GpuInstance], use: Callable[[GpuInstance], Use]
 ) -> Lane:
     profile = state.geometry.profile
     return Lane(

@@ -27,7 +27,7 @@ from berth.plugin.report.parts import (
 from berth.policies.replay import UserChange, changes_by_user
 from berth.policies.replay.metrics import Metrics
 from berth.policies.replay.replayed import Counts, Replayed
-from berth.policies.tuning.figures import Figures
+from berth.policies.tuning.figures import ReplayFigures
 from berth.policies.tuning.trace_replayer import figures_of
 
 if TYPE_CHECKING:
@@ -318,7 +318,9 @@ def replay_report(trace: str, variants: Sequence[VariantReplays], notes: Sequenc
     return Report(f"Replay of {trace}", "", parts)
 
 
-def compared_parts(before: Figures, after: Figures, labels: tuple[str, str]) -> list[Part]:
+def compared_parts(
+    before: ReplayFigures, after: ReplayFigures, labels: tuple[str, str]
+) -> list[Part]:
     """Return report sections that compare two replays: waits, use of cores, and users, each as
     picture and table."""
     kinds = (
@@ -362,8 +364,8 @@ def compared_parts(before: Figures, after: Figures, labels: tuple[str, str]) -> 
     ]  # fmt: skip
 
 
-def _waits(before: Figures, after: Figures, labels: tuple[str, str]) -> TextTable:
-    def shown(figures: Figures, level: float) -> str:
+def _waits(before: ReplayFigures, after: ReplayFigures, labels: tuple[str, str]) -> TextTable:
+    def shown(figures: ReplayFigures, level: float) -> str:
         if not len(figures.wait_s):
             return "-"
         return format_elapsed(float(np.quantile(figures.wait_s, level)))
@@ -375,8 +377,8 @@ def _waits(before: Figures, after: Figures, labels: tuple[str, str]) -> TextTabl
     )
 
 
-def _use(before: Figures, after: Figures, labels: tuple[str, str]) -> TextTable:
-    def shown(figures: Figures, queue: int) -> str:
+def _use(before: ReplayFigures, after: ReplayFigures, labels: tuple[str, str]) -> TextTable:
+    def shown(figures: ReplayFigures, queue: int) -> str:
         rows = figures.queue == queue
         hours = float(figures.core_s[rows].sum()) / pictures.HOUR_S
         return f"{int(rows.sum()):,} jobs, {hours:,.0f} core-hours"

@@ -19,10 +19,10 @@ from berth.plugin.report.parts import (
     drawn,
     text_table,
 )
-from berth.plugin.tune.folder import REPORT, Order
+from berth.plugin.tune.folder import REPORT, TuneOrder
 from berth.policies.carbon import J_PER_KWH
-from berth.policies.tuning.differences import DAY_S, Difference
-from berth.policies.tuning.figures import METRICS, Metric
+from berth.policies.tuning.differences import DAY_S, PolicyDifference
+from berth.policies.tuning.figures import METRICS, TuningMetric
 from berth.policies.tuning.judgement import Judgement
 from berth.policies.tuning.parameters import PARAMETERS
 from berth.policies.tuning.study import Tried, Tuned
@@ -120,7 +120,7 @@ def tune_data(result: Result, folder: Path) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _with_unit(metric: Metric, value: float, currency: str) -> str:
+def _with_unit(metric: TuningMetric, value: float, currency: str) -> str:
     """Return a value of a metric as text with its unit."""
     if metric.unit == "s":
         return format_elapsed(value)
@@ -128,7 +128,7 @@ def _with_unit(metric: Metric, value: float, currency: str) -> str:
     return f"{value / scale:.4g} {unit}".rstrip()
 
 
-def _unit(metric: Metric, currency: str) -> tuple[str, float]:
+def _unit(metric: TuningMetric, currency: str) -> tuple[str, float]:
     """Return the unit that a metric is shown in, and how many of the metric's own unit it is."""
     if metric.unit == "s":
         return "hours", pictures.HOUR_S
@@ -137,7 +137,7 @@ def _unit(metric: Metric, currency: str) -> tuple[str, float]:
     return currency if metric.unit == "currency" else metric.unit, 1.0
 
 
-def differences_columns(currency: str) -> tuple[Column[Difference], ...]:
+def differences_columns(currency: str) -> tuple[Column[PolicyDifference], ...]:
     """Make the columns that compare the current and the tuned policy by metric, with the interval
     of the change."""
     return (
@@ -153,7 +153,7 @@ def differences_columns(currency: str) -> tuple[Column[Difference], ...]:
     )  # fmt: skip
 
 
-def differences_tables(judgement: Judgement, currency: str) -> list[Table[Difference]]:
+def differences_tables(judgement: Judgement, currency: str) -> list[Table[PolicyDifference]]:
     """Return tables of both policies by metric: the tune's metrics, then the others."""
     tables = (
         ("Both policies on the test weeks", judgement.differences),
@@ -163,7 +163,7 @@ def differences_tables(judgement: Judgement, currency: str) -> list[Table[Differ
     return [Table(caption, columns, rows) for caption, rows in tables if rows]
 
 
-def _axis(metric: Metric, currency: str) -> tuple[str, float]:
+def _axis(metric: TuningMetric, currency: str) -> tuple[str, float]:
     """Return a metric's name with the unit that it is shown in, and how many of the metric's own
     unit that unit is."""
     unit, scale = _unit(metric, currency)
@@ -171,7 +171,7 @@ def _axis(metric: Metric, currency: str) -> tuple[str, float]:
 
 
 def _front(
-    tuned: Tuned, judgement: Judgement, metrics: Sequence[Metric], currency: str
+    tuned: Tuned, judgement: Judgement, metrics: Sequence[TuningMetric], currency: str
 ) -> TextTable:
     """Return the Pareto-optimal trials, those that no other trial beats in every metric; the
     current policy first."""
@@ -204,7 +204,7 @@ def _value(value: float | str | None) -> str:
     return value if isinstance(value, str) else f"{value:.3g}"
 
 
-def _how(order: Order, tuned: Tuned, judgement: Judgement) -> str:
+def _how(order: TuneOrder, tuned: Tuned, judgement: Judgement) -> str:
     now = tuned.progress
     share = now.stopped / max(1, now.finished)
     days = (judgement.test.end_s - judgement.test.begin_s) / DAY_S

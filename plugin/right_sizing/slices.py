@@ -10,7 +10,7 @@ from berth.pilot.run import Run
 from berth.pilot.units import format_bytes
 from berth.plugin.daemon.fitting import SLICE_WISH
 from berth.plugin.history.workloads import stored_name_of
-from berth.plugin.mig.recommending import Predictions
+from berth.plugin.mig.recommending import SlicePredictions
 from berth.plugin.scheduler.registry import SCHEDULERS
 from berth.plugin.site.site import Site
 from berth.plugin.store import Store
@@ -52,7 +52,7 @@ class SliceAdvice:
 
 
 def advise_slice(
-    store: Store, site: Site | None, predictions: Predictions, jobs: Sequence[Run]
+    store: Store, site: Site | None, predictions: SlicePredictions, jobs: Sequence[Run]
 ) -> SliceAdvice | None:
     """Return the advice for one user's past jobs of one kind, the newest last.
 

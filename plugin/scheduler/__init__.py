@@ -17,7 +17,7 @@ from berth.plugin.scheduler.jobs import (
 )
 from berth.plugin.scheduler.protocol import Scheduler
 from berth.plugin.scheduler.registry import SCHEDULERS, scheduler_named
-from berth.plugin.scheduler.states import Reading, ReadStates, state_reader, states_of
+from berth.plugin.scheduler.states import ReadStates, StatesReading, state_reader, states_of
 
 __all__ = [
     "SCHEDULERS",
@@ -30,10 +30,10 @@ __all__ = [
     "PresentJob",
     "QueueFacts",
     "ReadStates",
-    "Reading",
     "Replacing",
     "ReservationFacts",
     "Scheduler",
+    "StatesReading",
     "WorkersJob",
     "scheduler_named",
     "stamped_decision",

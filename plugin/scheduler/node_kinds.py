@@ -35,7 +35,7 @@ def recorded_nodes(text: str) -> str:
     return "" if text in NO_NODES or len(text) > LONGEST_LIST else text
 
 
-class Unplaced(StrEnum):
+class UnknownPlatform(StrEnum):
     """Why the platform on which a job ran is not known: the end of a sentence that begins with the
     number of jobs."""
 
@@ -83,7 +83,7 @@ class NodeKinds:
             queue: next(iter(names)) for queue, names in platforms.items() if len(names) == 1
         }
 
-    def platform_of(self, ran_on: RanOn) -> str | Unplaced:
+    def platform_of(self, ran_on: RanOn) -> str | UnknownPlatform:
         """Return the platform on which a job ran, or why it is not known.
 
         Where the nodes do not tell, the platform of a queue with a single one counts.
@@ -92,11 +92,11 @@ class NodeKinds:
         of_groups = [self._platforms(group, ran_on) for group in groups]
         if groups and all(len(platforms) == 1 for platforms in of_groups):
             platforms = frozenset().union(*of_groups)
-            return next(iter(platforms)) if len(platforms) == 1 else Unplaced.TWO_KINDS
+            return next(iter(platforms)) if len(platforms) == 1 else UnknownPlatform.TWO_KINDS
         of_queue = self._of_queue.get(ran_on.queue)
         if of_queue is not None:
             return of_queue
-        return Unplaced.UNKNOWN_NODES if groups else Unplaced.NO_NODES
+        return UnknownPlatform.UNKNOWN_NODES if groups else UnknownPlatform.NO_NODES
 
     def candidates_of(self, ran_on: RanOn) -> frozenset[str]:
         """Return the names of the candidates on which the job can have run; empty: its nodes are

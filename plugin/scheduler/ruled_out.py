@@ -13,7 +13,7 @@ from types import MappingProxyType
 from pydantic import TypeAdapter
 
 from berth.plugin.scheduler.helper_files import read_helper_file, write_helper_file
-from berth.plugin.scheduler.states import Reading, ReadStates
+from berth.plugin.scheduler.states import ReadStates, StatesReading
 from berth.policies.values import RuledOut
 
 MOST = 1_000
@@ -56,7 +56,7 @@ def with_ruled_out(
     states.
     """
 
-    def both() -> Reading:
+    def both() -> StatesReading:
         reading, entries = read(), present_entries()
         if not entries:
             return reading

@@ -13,7 +13,7 @@ from berth.policies.values import Candidate, CandidateState, OwnQueue, QueueBoun
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class StatesReading:
     """The candidates' states and what each queue gives its jobs at one moment: the input of a
     decision.
     """
@@ -24,7 +24,7 @@ class Reading:
     """What a job gets that is left in the queue where it was submitted (None: no queue named)."""
 
 
-ReadStates = Callable[[], Reading]
+ReadStates = Callable[[], StatesReading]
 """A function that reads the candidates' states. Raises SchedulerError or ToolMissing."""
 
 
@@ -34,9 +34,9 @@ def state_reader(scheduler: Scheduler, candidates: Iterable[Candidate]) -> ReadS
     """
     wanted = tuple(candidates)
 
-    def read() -> Reading:
+    def read() -> StatesReading:
         facts = scheduler.read(full=False)
-        return Reading(states_of(facts, wanted), own_queues_of(facts, wanted))
+        return StatesReading(states_of(facts, wanted), own_queues_of(facts, wanted))
 
     return read
 

@@ -21,7 +21,7 @@ from berth.plugin.site.load import build_site
 
 
 @dataclass(frozen=True)
-class Setting:
+class KeyChange:
     """A new value for one key of the site file; ``table``: its dotted name, empty for top-level
     keys.
     """
@@ -87,7 +87,7 @@ def _lines(table: Any) -> Any:
     return table if isinstance(table, Container) else table.value
 
 
-def with_settings(text: str, settings: Sequence[Setting], path: Path) -> str:
+def with_settings(text: str, settings: Sequence[KeyChange], path: Path) -> str:
     """Return the site file's text with these settings.
 
     Raises UsageError, with what to write by hand, where the text is written too unusually to be
@@ -110,7 +110,7 @@ def with_settings(text: str, settings: Sequence[Setting], path: Path) -> str:
     return changed
 
 
-def _put(document: tomlkit.TOMLDocument, setting: Setting) -> None:
+def _put(document: tomlkit.TOMLDocument, setting: KeyChange) -> None:
     table: Any = document
     for name in setting.tables:
         if name not in table:
@@ -146,7 +146,7 @@ def edit(path: Path, table: str, key: str, value: str | float | list[str]) -> No
     except (OSError, UnicodeDecodeError) as error:
         raise DocumentError(path, f"cannot be read: {error}") from None
     try:
-        write_text(path, with_settings(text, [Setting(table, key, value)], path))
+        write_text(path, with_settings(text, [KeyChange(table, key, value)], path))
     except OSError as error:
         raise UsageError(
             f"{path} cannot be written: {error.strerror}", hint="ask whoever owns the file"

@@ -21,7 +21,7 @@ DIFFERENCE = "berth.diff"
 SLICES = "mig.tuned.toml"
 
 
-class Order(Document):
+class TuneOrder(Document):
     """The settings of a tune (``berth.tune/1``)."""
 
     schema_: str = Field(default="berth.tune/1", alias="schema")
@@ -69,7 +69,7 @@ def content_of(*paths: Path) -> str:
     return digest.hexdigest()[:32]
 
 
-def write_order(folder: Path, order: Order) -> None:
+def write_order(folder: Path, order: TuneOrder) -> None:
     """Write the tune's settings into the folder, which is created if missing.
 
     If the storage's URL has a password, only the owner may read the file. Raises UsageError.
@@ -87,11 +87,11 @@ def write_order(folder: Path, order: Order) -> None:
         raise UsageError(f"{folder} cannot be written: {error.strerror}") from None
 
 
-def read_order(folder: Path) -> Order:
+def read_order(folder: Path) -> TuneOrder:
     """Return the settings of the folder's tune. Raises UsageError where there are none."""
     path = folder / ORDER_FILE
     if not path.is_file():
         raise UsageError(
             f"{folder} holds no tune", hint="start one: berth replay tune JOBS --site FILE"
         )
-    return read_json(path, Order)
+    return read_json(path, TuneOrder)

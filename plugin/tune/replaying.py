@@ -10,7 +10,7 @@ import numpy as np
 
 from berth.pilot.errors import UsageError
 from berth.plugin.replay.clusters import cluster_of, lacking_partitions, with_jobs
-from berth.plugin.replay.past import PastJobs, formats, past_jobs
+from berth.plugin.replay.past import PastTrace, formats, past_jobs
 from berth.plugin.scheduler.past_jobs import summary
 from berth.plugin.site.site import Site
 from berth.policies.replay import Backfill, Cluster, Settings, Trace
@@ -134,7 +134,7 @@ def _said_yes(options: Mapping[str, str], name: str) -> bool:
     return word == "yes"
 
 
-def _there(past: PastJobs, cluster: Cluster, jobs: Path, notes: list[str]) -> PastJobs:
+def _there(past: PastTrace, cluster: Cluster, jobs: Path, notes: list[str]) -> PastTrace:
     """Return the past jobs in partitions that the site file has; ``notes`` gets the others'
     number."""
     names = {part.name for part in cluster.partitions}

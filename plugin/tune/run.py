@@ -14,13 +14,13 @@ from berth.pilot.documents import write_text
 from berth.pilot.errors import UsageError
 from berth.plugin.scheduler import Scheduler
 from berth.plugin.site import Site, load_site
-from berth.plugin.site.edit import Setting, with_settings
+from berth.plugin.site.edit import KeyChange, with_settings
 from berth.plugin.tune.folder import (
     DIFFERENCE,
     ORDER_FILE,
     SLICES,
     TUNED,
-    Order,
+    TuneOrder,
     content_of,
     read_order,
     write_order,
@@ -28,7 +28,7 @@ from berth.plugin.tune.folder import (
 from berth.plugin.tune.replaying import open_replayer
 from berth.plugin.tune.workers import LocalWorkers, follow, is_gone, own_name, submit
 from berth.policies.settings import PolicySettings
-from berth.policies.tuning.figures import METRICS, Part
+from berth.policies.tuning.figures import METRICS, TracePart
 from berth.policies.tuning.judgement import Judgement, judge
 from berth.policies.tuning.parameters import LAYOUT, PARAMETERS, Values, chosen, values_of
 from berth.policies.tuning.storage import (
@@ -87,7 +87,7 @@ def tuned_text(text: str, values: Values, today: PolicySettings, path: Path) -> 
     settings = []
     for name, value in values.items():
         table, _, key = f"policy.{name}".rpartition(".")
-        settings.append(Setting(table, key, value, _comment(name, today)))
+        settings.append(KeyChange(table, key, value, _comment(name, today)))
     return with_settings(text, settings, path)
 
 
@@ -107,7 +107,7 @@ def _comment(name: str, today: PolicySettings) -> str:
 class Result:
     """The result of tuning a site's policy settings: the best settings and what they gain."""
 
-    order: Order
+    order: TuneOrder
     tuned: Tuned
     judgement: Judgement
     difference: str
@@ -153,7 +153,7 @@ def _opened(tuning: Tuning, storage: str) -> optuna.Study:
 
 def tune(
     folder: Path,
-    order: Order,
+    order: TuneOrder,
     site: Site,
     *,
     show: Callable[[Progress], None],
@@ -187,7 +187,7 @@ def tune(
     else:
         tuning.work(study, order.trials, seed=order.seed, show=show, worker=own_name())
     tuned = storage_answers(lambda: _settled(tuning, study, stopped))
-    test = Part(order.train_s, tuning.replayer.span_s + 1.0)
+    test = TracePart(order.train_s, tuning.replayer.span_s + 1.0)
     judgement = judge(
         tuned,
         nodes,
@@ -209,7 +209,7 @@ def _settled(tuning: Tuning, study: optuna.Study, stopped: Collection[str]) -> T
     return tuning.found(study)
 
 
-def tuning_of(order: Order, site: Site, nodes: TraceReplayer) -> Tuning:
+def tuning_of(order: TuneOrder, site: Site, nodes: TraceReplayer) -> Tuning:
     """Return the search that the tune's settings describe; ``nodes``: replays single nodes."""
     replayer = nodes.in_pools()
     return Tuning(
@@ -217,13 +217,13 @@ def tuning_of(order: Order, site: Site, nodes: TraceReplayer) -> Tuning:
         today=site.policy,
         parameters=chosen(order.parameters, replayer.layouts),
         metrics=tuple(METRICS[name] for name in order.metrics),
-        train=Part(0.0, order.train_s),
-        first=Part(0.0, order.first_s) if order.first_s else None,
+        train=TracePart(0.0, order.train_s),
+        first=TracePart(0.0, order.first_s) if order.first_s else None,
         identity=order.identity,
     )
 
 
-def _check_same(folder: Path, order: Order) -> None:
+def _check_same(folder: Path, order: TuneOrder) -> None:
     """Check that the folder's tune, if any, is this one. Raises UsageError where it is another."""
     if (folder / ORDER_FILE).exists() and read_order(folder).identity != order.identity:
         raise UsageError(

@@ -9,7 +9,7 @@ from wtforms.validators import NumberRange, Optional
 from berth.pilot.documents import read_json, read_json_or_toml
 from berth.pilot.errors import BerthError, UsageError
 from berth.plugin.forecasting import platforms_for, reference_of
-from berth.plugin.mig.recommending import Predictions
+from berth.plugin.mig.recommending import SlicePredictions
 from berth.plugin.report.of_fleet import fleet_report
 from berth.plugin.report.of_slices import profiles_table
 from berth.plugin.ui.context import Context, context
@@ -78,7 +78,7 @@ def _plan(
             raise UsageError(f"there is no workload {form.workload.data!r} in the store")
         workload = parse_workload(record.document, source=f"workload {record.name}")
         site = page.site()
-        predictions = Predictions(page.forecaster(), platforms_for(site), reference_of(site))
+        predictions = SlicePredictions(page.forecaster(), platforms_for(site), reference_of(site))
         geometries = list({state.geometry.gpu: state.geometry for state in states}.values())
         demand = predictions.demand(workload, geometries, count=form.count.data or 1)
         new_plan = plan(

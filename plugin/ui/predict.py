@@ -162,13 +162,13 @@ class WorkloadForm(Form):
         return workload
 
     def _described(self) -> Workload:
-        from berth.plugin.workloads.described_models import Shape, described  # noqa: PLC0415 - numpy
+        from berth.plugin.workloads.described_models import DecoderShape, described  # noqa: PLC0415 - numpy
 
         if self.billions.data is None and (self.layers.data is None or self.width.data is None):
             raise UsageError(
                 "how large is the model?", hint="give billions of parameters, or layers and width"
             )
-        shape = Shape.of(self.billions.data, self.layers.data, self.width.data)
+        shape = DecoderShape.of(self.billions.data, self.layers.data, self.width.data)
         return described(
             shape,
             str(self.described.data),

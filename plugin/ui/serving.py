@@ -113,11 +113,11 @@ def warm_up(app: Flask) -> threading.Thread:
 
 
 def _warm(page: Context) -> None:
-    from berth.plugin.workloads.described_models import Shape, described  # noqa: PLC0415 - numpy
+    from berth.plugin.workloads.described_models import DecoderShape, described  # noqa: PLC0415 - numpy
 
     try:
         ranked_times([Row("warm", (1.0, 2.0, 3.0))])
-        shape = Shape(layers=2, width=256)
+        shape = DecoderShape(layers=2, width=256)
         for purpose in ("inference", "training", "serve"):
             workload = described(shape, purpose, sequence=None, options=WorkloadOptions())
             workload_report(rank_workload(workload, page.forecaster(), page.site()))

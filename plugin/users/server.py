@@ -27,7 +27,7 @@ _REMEMBERED = 10_000
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class RequestLimits:
     """Limits of what users may send to the daemon's socket."""
 
     connections: int = 32
@@ -45,7 +45,7 @@ class Limits:
 class Gate:
     """Admits connections by uid within the limits; ``leave`` ends an admission. Thread-safe."""
 
-    def __init__(self, limits: Limits, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, limits: RequestLimits, clock: Callable[[], float] = time.monotonic) -> None:
         self._limits = limits
         self._clock = clock
         self._lock = threading.Lock()
@@ -104,9 +104,13 @@ class UserServer:
     ``stop``."""
 
     def __init__(
-        self, listener: Listener, answer: Answer, peer_of: PeerOf, limits: Limits | None = None
+        self,
+        listener: Listener,
+        answer: Answer,
+        peer_of: PeerOf,
+        limits: RequestLimits | None = None,
     ) -> None:
-        self.limits = limits or Limits()
+        self.limits = limits or RequestLimits()
         self.counts: Counter[str] = Counter()
         self._listener = listener
         self._answer = answer

@@ -28,14 +28,14 @@ _MOST_LAYERS, _MOST_WIDTH, _MOST_SEQUENCE = 512, 65_536, 131_072
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
+class DecoderShape:
     """A decoder's number of layers and width (hidden size)."""
 
     layers: int
     width: int
 
     @classmethod
-    def of(cls, billions: float | None, layers: int | None, width: int | None) -> Shape:
+    def of(cls, billions: float | None, layers: int | None, width: int | None) -> DecoderShape:
         """Return a shape derived from the number of parameters (billions), layers or width,
         whichever are given.
 
@@ -77,7 +77,7 @@ class Shape:
 
 
 def described(
-    shape: Shape, purpose: str, *, sequence: int | None, options: WorkloadOptions
+    shape: DecoderShape, purpose: str, *, sequence: int | None, options: WorkloadOptions
 ) -> Workload:
     """Return the workload for a purpose: a served language model, one inference run, or a training
     step.
@@ -109,7 +109,7 @@ def described(
     return with_options(workload_of(graph), other_options)
 
 
-def _config(shape: Shape) -> dict[str, object]:
+def _config(shape: DecoderShape) -> dict[str, object]:
     """Return the Hugging Face configuration of a decoder of this shape."""
     return {
         "model_type": "gpt_neox",

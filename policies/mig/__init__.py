@@ -9,7 +9,7 @@ planners (``planner_gpu``: exact, one GPU; ``planner_fleet``: a CP-SAT model for
 
 from __future__ import annotations
 
-from berth.policies.mig.layout import GpuState, Instance, Layout, Running
+from berth.policies.mig.layout import GpuInstance, GpuState, Layout, Running
 from berth.predictor.hardware.mig.geometry import (
     Geometry,
     Media,
@@ -21,8 +21,8 @@ from berth.predictor.hardware.mig.slices import known_gpus, lookup
 
 __all__ = [
     "Geometry",
+    "GpuInstance",
     "GpuState",
-    "Instance",
     "Layout",
     "Media",
     "NvmlDifference",

@@ -17,12 +17,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from berth.policies.mig.demands import DemandType
-from berth.policies.mig.plan import Objective
-from berth.policies.mig.problem import Counts, Edge, Group, LayoutOption, Problem, SlotKind
+from berth.policies.mig.plan import PlanObjective
+from berth.policies.mig.problem import (
+    Counts,
+    Edge,
+    GpuGroup,
+    LayoutOption,
+    PlanningProblem,
+    SlotKind,
+)
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class LayoutColumn:
     """One possible layout for a GPU of a bundle: its slots, and the instances to destroy or
     create."""
 
@@ -32,17 +39,17 @@ class Column:
 
 
 @dataclass(frozen=True, slots=True)
-class Bundle:
+class GroupBundle:
     """GPUs of one or more groups that share the same columns."""
 
     groups: tuple[int, ...]
     """Numbers of the bundled groups in the problem."""
     size: int
     is_busy: bool
-    columns: tuple[Column, ...]
+    columns: tuple[LayoutColumn, ...]
 
 
-def bundles_by_slots(problem: Problem) -> list[Bundle]:
+def bundles_by_slots(problem: PlanningProblem) -> list[GroupBundle]:
     """Return bundles of the groups that can offer the same slots, ignoring what must be
     re-partitioned."""
     wanted = frozenset(kind for edges in problem.edges for kind in edges)
@@ -56,13 +63,13 @@ def bundles_by_slots(problem: Problem) -> list[Bundle]:
         first = problem.groups[numbers[0]]
         columns = _columns(first, wanted, problem, free=True)
         size = sum(len(problem.groups[n].members) for n in numbers)
-        bundles.append(Bundle(tuple(numbers), size, first.is_busy, columns))
+        bundles.append(GroupBundle(tuple(numbers), size, first.is_busy, columns))
     return bundles
 
 
 def bundles_by_group(
-    problem: Problem, merged: Sequence[Bundle], taking: Sequence[Sequence[int]]
-) -> list[tuple[Bundle, list[int]]]:
+    problem: PlanningProblem, merged: Sequence[GroupBundle], taking: Sequence[Sequence[int]]
+) -> list[tuple[GroupBundle, list[int]]]:
     """Return one bundle for each group with a start solution that matches the merged solution.
 
     ``taking``: for each merged bundle, how many of its GPUs take each column. The start solution
@@ -79,12 +86,12 @@ def bundles_by_group(
             for _ in group.members:
                 number = _cheapest_column(bundle.columns, left, columns)
                 start[number] += 1
-            bundles.append((Bundle((n,), len(group.members), group.is_busy, columns), start))
+            bundles.append((GroupBundle((n,), len(group.members), group.is_busy, columns), start))
     return bundles
 
 
 def _cheapest_column(
-    merged_columns: Sequence[Column], left: list[int], columns: Sequence[Column]
+    merged_columns: Sequence[LayoutColumn], left: list[int], columns: Sequence[LayoutColumn]
 ) -> int:
     """Return the index of the column that covers a merged column's slots with fewest instance
     changes.
@@ -110,29 +117,29 @@ def _covers(counts: Counts, needed: Counts) -> bool:
 
 
 def _columns(
-    group: Group, wanted: frozenset[SlotKind], problem: Problem, *, free: bool
-) -> tuple[Column, ...]:
+    group: GpuGroup, wanted: frozenset[SlotKind], problem: PlanningProblem, *, free: bool
+) -> tuple[LayoutColumn, ...]:
     """Return the columns of a group that no other column dominates in slots and re-cuts.
 
     ``free``: re-cuts (instances destroyed or created) are not compared.
     """
-    best: dict[Counts, Column] = {}
+    best: dict[Counts, LayoutColumn] = {}
     for option in group.options:
         counts = tuple((kind, n) for kind, n in option.counts if kind in wanted)
         recuts = 0 if free else option.recuts
         if counts not in best or recuts < best[counts].recuts:
-            best[counts] = Column(counts, recuts, option)
+            best[counts] = LayoutColumn(counts, recuts, option)
     # Columns with most slots first: of several equal columns, the first is kept.
     columns = sorted(best.values(), key=lambda c: (c.recuts, -sum(n for _, n in c.counts)))
     undominated = [c for c, is_kept in zip(columns, ~_dominated(columns), strict=True) if is_kept]
-    if Objective.GPUS in problem.order:
+    if PlanObjective.GPUS in problem.order:
         # An unused GPU is a choice of its own: its idle instances stay and offer no slot.
         alone = LayoutOption(group.view.layout, 0, ())
-        undominated = [*(c for c in undominated if c.counts), Column((), 0, alone)]
+        undominated = [*(c for c in undominated if c.counts), LayoutColumn((), 0, alone)]
     return tuple(replace(c, recuts=c.option.recuts) for c in undominated)
 
 
-def _dominated(columns: Sequence[Column]) -> NDArray[np.bool_]:
+def _dominated(columns: Sequence[LayoutColumn]) -> NDArray[np.bool_]:
     kinds = sorted({kind for c in columns for kind, _ in c.counts})
     place = {kind: n for n, kind in enumerate(kinds)}
     table = np.zeros((len(columns), len(kinds) + 1), dtype=np.int16)
@@ -148,7 +155,7 @@ Taken = tuple[tuple[int, SlotKind, int], ...]
 """Number of the job type, kind of slot, and how many of these jobs take such a slot."""
 
 
-def merged(problem: Problem) -> tuple[Problem, list[list[int]]]:
+def merged(problem: PlanningProblem) -> tuple[PlanningProblem, list[list[int]]]:
     """Return the problem with equal job types merged, and the original types' numbers per merged
     type."""
     equal_types: dict[object, list[int]] = defaultdict(list)
@@ -170,16 +177,16 @@ def merged(problem: Problem) -> tuple[Problem, list[list[int]]]:
     ), groups
 
 
-def _relevant(problem: Problem, edge: Edge) -> tuple[int, ...]:
+def _relevant(problem: PlanningProblem, edge: Edge) -> tuple[int, ...]:
     known = {
-        Objective.THROUGHPUT: edge.throughput,
-        Objective.ENERGY: edge.energy,
-        Objective.MAKESPAN: edge.finish_ms,
+        PlanObjective.THROUGHPUT: edge.throughput,
+        PlanObjective.ENERGY: edge.energy,
+        PlanObjective.MAKESPAN: edge.finish_ms,
     }
     return tuple(known[o] for o in problem.order if o in known)
 
 
-def dealt_out(problem: Problem, groups: list[list[int]], taken: Taken) -> Taken:
+def dealt_out(problem: PlanningProblem, groups: list[list[int]], taken: Taken) -> Taken:
     """Return the slots taken by merged types, divided among the original types of ``problem``."""
     left = [t.count for t in problem.types]
     counts: dict[tuple[int, SlotKind], int] = defaultdict(int)

@@ -16,7 +16,7 @@ from berth.pilot.errors import DocumentError, UsageError
 from berth.policies.digest import of_text
 from berth.policies.mig.demands import Demand, SliceOption
 from berth.policies.mig.layout import GpuState, Layout, Running
-from berth.policies.mig.plan import Plan, steps
+from berth.policies.mig.plan import MigPlan, steps
 from berth.policies.mig.solution import gpu_sentence, plan_sentences
 from berth.predictor.hardware.mig.slices import lookup
 
@@ -268,7 +268,7 @@ def fleet_document(
     )
 
 
-def plan_document(plan: Plan, fleet: FleetDocument) -> PlanDocument:
+def plan_document(plan: MigPlan, fleet: FleetDocument) -> PlanDocument:
     """Return the plan as a document, without GPUs that have MIG off; ``fleet`` gives the GPUs'
     UUIDs and the time."""
     uuids = {entry.name: entry.uuid for entry in fleet.gpus}

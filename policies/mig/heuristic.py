@@ -11,10 +11,10 @@ import time
 from collections import Counter
 from dataclasses import dataclass
 
-from berth.policies.mig.plan import Objective
-from berth.policies.mig.planner_gpu import Choice, Table, best_for_gpu
-from berth.policies.mig.problem import Problem
-from berth.policies.mig.solution import Solution, Stage, stage_order
+from berth.policies.mig.plan import PlanObjective
+from berth.policies.mig.planner_gpu import GpuChoice, LayoutTable, best_for_gpu
+from berth.policies.mig.problem import PlanningProblem
+from berth.policies.mig.solution import Solution, SolvedStage, stage_order
 
 ROUNDS = 4
 
@@ -24,13 +24,13 @@ class _Seat:
     """One GPU with the layout and jobs chosen for it up to now."""
 
     group: int
-    choice: Choice | None = None
+    choice: GpuChoice | None = None
 
 
-def solve(problem: Problem, *, time_limit_s: float) -> Solution:
+def solve(problem: PlanningProblem, *, time_limit_s: float) -> Solution:
     """Return a plan for many GPUs without OR-tools, in about ``time_limit_s`` seconds at most."""
     deadline = time.monotonic() + time_limit_s
-    tables = [Table(group) for group in problem.groups]
+    tables = [LayoutTable(group) for group in problem.groups]
     # GPUs with few possible layouts go first: they offer small slices only, the others any slice.
     order = sorted(range(len(tables)), key=lambda n: (len(problem.groups[n].options), n))
     seats = [_Seat(n) for n in order for _ in problem.groups[n].members]
@@ -56,7 +56,7 @@ def solve(problem: Problem, *, time_limit_s: float) -> Solution:
     return _solution(problem, seats)
 
 
-def _solution(problem: Problem, seats: list[_Seat]) -> Solution:
+def _solution(problem: PlanningProblem, seats: list[_Seat]) -> Solution:
     choices = [(s.group, s.choice) for s in seats if s.choice is not None]
     options = Counter((group, choice.option) for group, choice in choices)
     taken = Counter(pair for _, choice in choices for pair in choice.taken)
@@ -64,8 +64,8 @@ def _solution(problem: Problem, seats: list[_Seat]) -> Solution:
     for n, (objective, _) in enumerate(stage_order(problem)):
         parts = [choice.value[n] for _, choice in choices]
         # The makespan is the latest end on any GPU, not the sum of the GPUs' ends.
-        value = min(parts, default=0) if objective is Objective.MAKESPAN else sum(parts)
-        stages.append(Stage(objective, value, None))
+        value = min(parts, default=0) if objective is PlanObjective.MAKESPAN else sum(parts)
+        stages.append(SolvedStage(objective, value, None))
     return Solution(
         chosen=tuple((group, option, n) for (group, option), n in options.items()),
         taken=tuple((t, kind, n) for (t, kind), n in sorted(taken.items())),

@@ -13,7 +13,7 @@ from berth.predictor.hardware.mig.geometry import Geometry, Media
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Instance:
+class GpuInstance:
     """A GPU instance: the memory slice where it starts and the name of its profile."""
 
     start: int
@@ -27,12 +27,14 @@ class Instance:
 class Layout:
     """The instances on one GPU, sorted by starting memory slice."""
 
-    instances: tuple[Instance, ...] = ()
+    instances: tuple[GpuInstance, ...] = ()
 
     @classmethod
-    def of(cls, *instances: Instance | tuple[str, int]) -> Layout:
+    def of(cls, *instances: GpuInstance | tuple[str, int]) -> Layout:
         """Return a layout of instances or ``(profile, start)`` pairs in any order."""
-        instances_ = (i if isinstance(i, Instance) else Instance(i[1], i[0]) for i in instances)
+        instances_ = (
+            i if isinstance(i, GpuInstance) else GpuInstance(i[1], i[0]) for i in instances
+        )
         return cls(tuple(sorted(instances_)))
 
     @classmethod
@@ -51,7 +53,7 @@ class Layout:
                 raise UsageError(
                     f"{word!r} is not an instance", hint="write PROFILE@START, e.g. 1g.5gb@4"
                 )
-            instances.append(Instance(place, profile))
+            instances.append(GpuInstance(place, profile))
         return cls(tuple(sorted(instances)))
 
     def __str__(self) -> str:
@@ -61,16 +63,16 @@ class Layout:
         """Return the number of instances of each profile, in order of first appearance."""
         return dict(Counter(i.profile for i in self.instances))
 
-    def plus(self, *instances: Instance) -> Layout:
+    def plus(self, *instances: GpuInstance) -> Layout:
         """Return the layout with these instances added."""
         return Layout(tuple(sorted((*self.instances, *instances))))
 
-    def minus(self, *instances: Instance) -> Layout:
+    def minus(self, *instances: GpuInstance) -> Layout:
         """Return the layout without these instances."""
         gone = set(instances)
         return Layout(tuple(i for i in self.instances if i not in gone))
 
-    def contains(self, instances: Iterable[Instance]) -> bool:
+    def contains(self, instances: Iterable[GpuInstance]) -> bool:
         """Return whether all the given instances are part of this layout."""
         return set(instances) <= set(self.instances)
 
@@ -124,11 +126,11 @@ class Layout:
             raise UsageError(f"the layout {self} is impossible on {geometry.gpu}: {problem}")
         return self
 
-    def additions(self, geometry: Geometry) -> tuple[Instance, ...]:
+    def additions(self, geometry: Geometry) -> tuple[GpuInstance, ...]:
         """Return each instance that could be added to this layout on its own, in the profiles'
         order."""
         free_places = (
-            Instance(start, p.name)
+            GpuInstance(start, p.name)
             for p in geometry.profiles
             for start in p.placements
             if not self.occupied(geometry) & p.mask(start)
@@ -136,7 +138,7 @@ class Layout:
         return tuple(i for i in free_places if self.plus(i).problem(geometry) is None)
 
 
-def exclude(geometry: Geometry, first: Instance, second: Instance) -> bool:
+def exclude(geometry: Geometry, first: GpuInstance, second: GpuInstance) -> bool:
     """Return whether the two instances cannot exist on the GPU at the same time."""
     p, q = geometry.profile(first.profile), geometry.profile(second.profile)
     return bool(
@@ -151,7 +153,7 @@ def exclude(geometry: Geometry, first: Instance, second: Instance) -> bool:
 class Running:
     """A busy instance, which must stay in its place until its work ends."""
 
-    instance: Instance
+    instance: GpuInstance
     free_at_s: float | None = None
     """Unix time when the work is expected to end; None: unknown."""
     uuid: str | None = None
@@ -202,10 +204,10 @@ class States:
         return tuple(x for x in self.layouts if not x.additions(self.geometry))
 
     @cached_property
-    def bit(self) -> dict[Instance, int]:
+    def bit(self) -> dict[GpuInstance, int]:
         """Return a bit for each possible instance (profile and start), for encoding layouts as
         integers."""
-        places = (Instance(s, p.name) for p in self.geometry.profiles for s in p.placements)
+        places = (GpuInstance(s, p.name) for p in self.geometry.profiles for s in p.placements)
         return {instance: 1 << n for n, instance in enumerate(places)}
 
     def coded(self, layout: Layout) -> int:
@@ -260,7 +262,7 @@ def _enumerate(key: _Key) -> States:
         for start in p.placements:
             starting_at[start].append((number, p.mask(start)))
     layouts: list[Layout] = []
-    chosen: list[Instance] = []
+    chosen: list[GpuInstance] = []
     left = [p.max_instances for p in geometry.profiles]
 
     def extend(slice_: int, free: int, compute: int, media: Media) -> None:
@@ -276,7 +278,7 @@ def _enumerate(key: _Key) -> States:
             if not total.fits(capacity):
                 continue
             left[number] -= 1
-            chosen.append(Instance(slice_, p.name))
+            chosen.append(GpuInstance(slice_, p.name))
             extend(slice_ + 1, free & ~mask, compute - p.compute_slices, total)
             chosen.pop()
             left[number] += 1

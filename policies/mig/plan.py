@@ -10,10 +10,10 @@ from enum import StrEnum
 
 from berth.pilot.errors import UsageError
 from berth.pilot.units import counted, format_seconds
-from berth.policies.mig.layout import GpuState, Instance, Layout, exclude
+from berth.policies.mig.layout import GpuInstance, GpuState, Layout, exclude
 
 
-class Objective(StrEnum):
+class PlanObjective(StrEnum):
     """An objective of a MIG plan; in a list of objectives, earlier ones take precedence."""
 
     JOBS = "jobs"
@@ -30,11 +30,11 @@ class Objective(StrEnum):
     """Fewest instances destroyed and created."""
 
 
-COSTS = (Objective.MAKESPAN, Objective.ENERGY, Objective.GPUS, Objective.RECUTS)
+COSTS = (PlanObjective.MAKESPAN, PlanObjective.ENERGY, PlanObjective.GPUS, PlanObjective.RECUTS)
 """Objectives that are minimised; on their own, placing no job would be optimal."""
 
 
-def ordered(names: Sequence[str] | str) -> tuple[Objective, ...]:
+def ordered(names: Sequence[str] | str) -> tuple[PlanObjective, ...]:
     """Return all objectives of a plan in order, from a list or text such as ``"jobs,throughput"``.
 
     If the first objective is a cost, ``jobs`` goes before it; ``jobs`` and ``recuts`` are appended
@@ -42,37 +42,37 @@ def ordered(names: Sequence[str] | str) -> tuple[Objective, ...]:
     or a cost that stands before ``jobs``.
     """
     words = names.split(",") if isinstance(names, str) else list(names)
-    order: list[Objective] = []
+    order: list[PlanObjective] = []
     for word in (w.strip() for w in words):
-        known = [o.value for o in Objective]
+        known = [o.value for o in PlanObjective]
         if word not in known:
             near = difflib.get_close_matches(word, known, n=1)
             hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(known)}"
             raise UsageError(f"{word!r} is not an objective", hint=hint)
-        if Objective(word) in order:
+        if PlanObjective(word) in order:
             raise UsageError(f"the objective {word!r} is named twice")
-        order.append(Objective(word))
+        order.append(PlanObjective(word))
     if not order:
         raise UsageError("no objective is given", hint="for example: jobs,throughput")
-    if order[0] in COSTS and Objective.JOBS not in order:
-        order.insert(0, Objective.JOBS)
+    if order[0] in COSTS and PlanObjective.JOBS not in order:
+        order.insert(0, PlanObjective.JOBS)
     if order[0] in COSTS:
         raise UsageError(
             f"{order[0].value} before jobs would place nothing",
-            hint=f"write jobs,{','.join(o.value for o in order if o is not Objective.JOBS)}",
+            hint=f"write jobs,{','.join(o.value for o in order if o is not PlanObjective.JOBS)}",
         )
-    for last in (Objective.JOBS, Objective.RECUTS):
+    for last in (PlanObjective.JOBS, PlanObjective.RECUTS):
         if last not in order:
             order.append(last)
     return tuple(order)
 
 
 @dataclass(frozen=True, slots=True)
-class Placement:
+class SlicePlacement:
     """One job on one instance of the target layout."""
 
     job: str
-    instance: Instance
+    instance: GpuInstance
     ready_s: float
     """Seconds from now until the instance can be used."""
     finish_s: float | None
@@ -87,15 +87,15 @@ class GpuPlan:
 
     state: GpuState
     target: Layout
-    placements: tuple[Placement, ...]
+    placements: tuple[SlicePlacement, ...]
 
     @property
-    def destroyed(self) -> tuple[Instance, ...]:
+    def destroyed(self) -> tuple[GpuInstance, ...]:
         """Return the instances that must be destroyed."""
         return tuple(i for i in self.state.layout.instances if i not in self.target.instances)
 
     @property
-    def created(self) -> tuple[Instance, ...]:
+    def created(self) -> tuple[GpuInstance, ...]:
         """Return the instances that must be created."""
         return tuple(i for i in self.target.instances if i not in self.state.layout.instances)
 
@@ -106,7 +106,7 @@ class GpuPlan:
 
 
 @dataclass(frozen=True, slots=True)
-class Unplaced:
+class UnplacedJobs:
     """Jobs of one name that got no slice, with the reason."""
 
     job: str
@@ -118,7 +118,7 @@ class Unplaced:
 class Reached:
     """The value that a plan reaches for one objective, with the bound for all plans."""
 
-    objective: Objective
+    objective: PlanObjective
     value: float
     bound: float | None
     """The best value that any plan could reach; None: not computed."""
@@ -136,15 +136,15 @@ class Reached:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class MigPlan:
     """The planner's result for a fleet; the same input gives the same plan.
 
     If the time limit cuts a proof short, plans for the same input may differ.
     """
 
     gpus: tuple[GpuPlan, ...]
-    unplaced: tuple[Unplaced, ...]
-    order: tuple[Objective, ...]
+    unplaced: tuple[UnplacedJobs, ...]
+    order: tuple[PlanObjective, ...]
     reached: tuple[Reached, ...]
     solver: str
     """``table`` (one GPU, exact), ``cp-sat`` or ``heuristic``."""
@@ -177,7 +177,7 @@ class Hysteresis:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class RecutVerdict:
     """Whether to carry out a plan's changes of layouts, the relative gain, and a sentence for the
     log."""
 
@@ -186,7 +186,7 @@ class Verdict:
     reason: str
 
 
-def gain(new: Plan, stay: Plan) -> tuple[float, Objective | None]:
+def gain(new: MigPlan, stay: MigPlan) -> tuple[float, PlanObjective | None]:
     """Return the relative improvement of ``new`` over ``stay`` (layouts unchanged), and its
     objective.
 
@@ -196,7 +196,7 @@ def gain(new: Plan, stay: Plan) -> tuple[float, Objective | None]:
     same order of objectives.
     """
     for reached, before in zip(new.reached, stay.reached, strict=True):
-        if reached.objective is Objective.RECUTS or reached.value == before.value:
+        if reached.objective is PlanObjective.RECUTS or reached.value == before.value:
             continue
         change = reached.value - before.value
         if reached.objective in COSTS:
@@ -207,8 +207,8 @@ def gain(new: Plan, stay: Plan) -> tuple[float, Objective | None]:
 
 
 def worth_recutting(
-    new: Plan, stay: Plan, rules: Hysteresis, *, now_s: float, last_recut_s: float | None
-) -> Verdict:
+    new: MigPlan, stay: MigPlan, rules: Hysteresis, *, now_s: float, last_recut_s: float | None
+) -> RecutVerdict:
     """Return whether to change the layouts to plan ``new`` now, given the time of the last change.
 
     ``last_recut_s``: Unix time; None: never. A last change that lies in the future by more than the
@@ -218,22 +218,22 @@ def worth_recutting(
     if not new.recuts:
         left_out = sum(jobs.count for jobs in new.unplaced)
         reason = f"no other layout has room for {counted(left_out, 'more job')}"
-        return Verdict(False, improvement, reason if left_out else "the layouts already fit")
+        return RecutVerdict(False, improvement, reason if left_out else "the layouts already fit")
     if last_recut_s is not None and abs(now_s - last_recut_s) < rules.min_dwell_s:
         left = format_seconds(rules.min_dwell_s - abs(now_s - last_recut_s))
-        return Verdict(False, improvement, f"the layouts were changed just now; wait {left}")
+        return RecutVerdict(False, improvement, f"the layouts were changed just now; wait {left}")
     if objective is None or improvement < rules.min_gain or improvement <= 0:
         too_little = f"{100 * improvement:.3g} % more {objective.value}" if objective else "nothing"
-        return Verdict(
+        return RecutVerdict(
             False,
             improvement,
             f"it would gain {too_little}, less than {100 * rules.min_gain:.3g} %",
         )
     percent = "from none" if improvement == float("inf") else f"{100 * improvement:.3g} %"
-    return Verdict(True, improvement, f"{objective.value} improves by {percent}")
+    return RecutVerdict(True, improvement, f"{objective.value} improves by {percent}")
 
 
-class Action(StrEnum):
+class StepAction(StrEnum):
     """The two kinds of steps: destroy or create an instance."""
 
     DESTROY = "destroy"
@@ -245,9 +245,9 @@ class Step:
     """One instance to destroy or create on one GPU; a GPU's steps are carried out in order."""
 
     gpu: str
-    action: Action
-    instance: Instance
-    after_end_of: tuple[Instance, ...] = ()
+    action: StepAction
+    instance: GpuInstance
+    after_end_of: tuple[GpuInstance, ...] = ()
     """Running instances whose work must have ended before this step."""
 
     def __str__(self) -> str:
@@ -285,14 +285,14 @@ def gpu_steps(plan: GpuPlan) -> tuple[Step, ...]:
     going = list(plan.destroyed)
     ordered_steps: list[Step] = []
 
-    def destroy(instance: Instance) -> None:
+    def destroy(instance: GpuInstance) -> None:
         nonlocal layout
         going.remove(instance)
         layout = layout.minus(instance)
         wait = (instance,) if instance in busy else ()
-        ordered_steps.append(Step(plan.state.gpu, Action.DESTROY, instance, wait))
+        ordered_steps.append(Step(plan.state.gpu, StepAction.DESTROY, instance, wait))
 
-    def in_the_way(instance: Instance) -> list[Instance]:
+    def in_the_way(instance: GpuInstance) -> list[GpuInstance]:
         """Return the instances to destroy before ``instance`` can exist: busy ones first, then
         idle ones.
 
@@ -301,7 +301,7 @@ def gpu_steps(plan: GpuPlan) -> tuple[Step, ...]:
         blocking = [old for old in going if exclude(geometry, old, instance)]
         return sorted(blocking, key=lambda old: (old not in busy, old))
 
-    def patience(instance: Instance) -> tuple[int, int, int]:
+    def patience(instance: GpuInstance) -> tuple[int, int, int]:
         size = geometry.profile(instance.profile).memory_slices
         return (sum(old in busy for old in in_the_way(instance)), -size, instance.start)
 
@@ -311,7 +311,7 @@ def gpu_steps(plan: GpuPlan) -> tuple[Step, ...]:
         while layout.plus(instance).problem(geometry) and going:
             destroy(min(going, key=lambda old: (old in busy, old)))
         layout = layout.plus(instance)
-        ordered_steps.append(Step(plan.state.gpu, Action.CREATE, instance))
+        ordered_steps.append(Step(plan.state.gpu, StepAction.CREATE, instance))
     for old in list(going):
         destroy(old)
     return tuple(ordered_steps)

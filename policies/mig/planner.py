@@ -17,9 +17,9 @@ from berth.pilot.progress import lasting
 from berth.policies.mig import heuristic, planner_fleet
 from berth.policies.mig.demands import Demand
 from berth.policies.mig.layout import GpuState
-from berth.policies.mig.plan import GpuPlan, Objective, Plan, Reached, ordered
-from berth.policies.mig.planner_gpu import Table, best_for_gpu
-from berth.policies.mig.problem import Problem, build
+from berth.policies.mig.plan import GpuPlan, MigPlan, PlanObjective, Reached, ordered
+from berth.policies.mig.planner_gpu import LayoutTable, best_for_gpu
+from berth.policies.mig.problem import PlanningProblem, build
 from berth.policies.mig.solution import Cut, Solution, allot, in_units, stages_of, unplaced
 
 SOLVERS = ("auto", "table", "cp-sat", "heuristic")
@@ -35,7 +35,7 @@ def plan(
     solver: str = "auto",
     time_limit_s: float = 30.0,
     recut: bool = True,
-) -> Plan:
+) -> MigPlan:
     """Return a plan with a layout for each GPU and a slice for each placed job.
 
     Running instances stay in place. ``horizon_s``: the planner may wait for running instances known
@@ -57,7 +57,7 @@ def plan(
             solution = heuristic.solve(problem, time_limit_s=time_limit_s)
     taken = [(t, kind) for t, kind, n in solution.taken for _ in range(n)]
     gpus = sorted(allot(problem, _named(problem, solution), taken), key=lambda g: g.state.gpu)
-    return Plan(
+    return MigPlan(
         gpus=tuple(gpus),
         unplaced=unplaced(problem, taken),
         order=order,
@@ -79,7 +79,7 @@ def _as_cut(reached: tuple[Reached, ...], gpus: Sequence[GpuPlan]) -> tuple[Reac
     """
     recuts = float(sum(g.recuts for g in gpus))
     return tuple(
-        replace(r, value=recuts) if r.objective is Objective.RECUTS else r for r in reached
+        replace(r, value=recuts) if r.objective is PlanObjective.RECUTS else r for r in reached
     )
 
 
@@ -106,9 +106,9 @@ def _solver(asked: str, gpus: int) -> str:
     return "cp-sat" if find_spec("ortools") else "heuristic"
 
 
-def _exactly(problem: Problem) -> Solution:
+def _exactly(problem: PlanningProblem) -> Solution:
     (group,) = problem.groups
-    choice = best_for_gpu(Table(group), problem, [t.count for t in problem.types])
+    choice = best_for_gpu(LayoutTable(group), problem, [t.count for t in problem.types])
     return Solution(
         chosen=((0, choice.option, 1),),
         taken=tuple((t, kind, 1) for t, kind in choice.taken),
@@ -116,7 +116,7 @@ def _exactly(problem: Problem) -> Solution:
     )
 
 
-def _named(problem: Problem, solution: Solution) -> list[Cut]:
+def _named(problem: PlanningProblem, solution: Solution) -> list[Cut]:
     members = [deque(group.members) for group in problem.groups]
     return [
         Cut(problem.groups[group], members[group].popleft(), option)

@@ -19,17 +19,23 @@ from dataclasses import replace
 from typing import Any
 
 from berth.pilot.errors import ToolMissing
-from berth.policies.mig.columns import Bundle, bundles_by_group, bundles_by_slots, dealt_out, merged
-from berth.policies.mig.plan import Objective
-from berth.policies.mig.problem import Problem, SlotKind
-from berth.policies.mig.solution import Solution, Stage, stage_order
+from berth.policies.mig.columns import (
+    GroupBundle,
+    bundles_by_group,
+    bundles_by_slots,
+    dealt_out,
+    merged,
+)
+from berth.policies.mig.plan import PlanObjective
+from berth.policies.mig.problem import PlanningProblem, SlotKind
+from berth.policies.mig.solution import Solution, SolvedStage, stage_order
 
 SEED = 20_261_121
 MANY_FLOWS = 2000
 """Above this number of (job type, slot kind) pairs, re-cuts get a heuristic start solution."""
 
 
-def solve(problem: Problem, *, time_limit_s: float) -> Solution:
+def solve(problem: PlanningProblem, *, time_limit_s: float) -> Solution:
     """Return the best solution found within ``time_limit_s`` seconds, with a bound for each
     objective.
 
@@ -47,10 +53,10 @@ def solve(problem: Problem, *, time_limit_s: float) -> Solution:
     return replace(solution, taken=dealt_out(problem, groups, solution.taken))
 
 
-class _Columns:
+class _FleetModel:
     """One CP-SAT model over bundles of GPUs."""
 
-    def __init__(self, problem: Problem, cp: Any, bundles_: Sequence[Bundle]) -> None:
+    def __init__(self, problem: PlanningProblem, cp: Any, bundles_: Sequence[GroupBundle]) -> None:
         self.problem = problem
         self.cp = cp
         self.bundles = bundles_
@@ -80,16 +86,16 @@ class _Columns:
         for kind, users in uses.items():
             self.model.add(sum(users) <= sum(supply[kind]))
 
-    def expression(self, objective: Objective, priority: int | None = None) -> Any:
+    def expression(self, objective: PlanObjective, priority: int | None = None) -> Any:
         """Return the objective as a linear expression that the solver maximises."""
-        if objective is Objective.GPUS:
+        if objective is PlanObjective.GPUS:
             return -sum(
                 variable
                 for row, bundle in zip(self.takes, self.bundles, strict=True)
                 for variable, column in zip(row, bundle.columns, strict=True)
                 if column.counts or bundle.is_busy
             )
-        if objective is Objective.RECUTS:
+        if objective is PlanObjective.RECUTS:
             return -sum(
                 column.recuts * variable
                 for row, bundle in zip(self.takes, self.bundles, strict=True)
@@ -98,12 +104,12 @@ class _Columns:
         terms = []
         for (type_, kind), flow in self.flows.items():
             edge = self.problem.edges[type_][kind]
-            if objective is Objective.JOBS:
+            if objective is PlanObjective.JOBS:
                 if self.problem.types[type_].priority == priority:
                     terms.append(flow)
-            elif objective is Objective.THROUGHPUT:
+            elif objective is PlanObjective.THROUGHPUT:
                 terms.append(edge.throughput * flow)
-            elif objective is Objective.ENERGY:
+            elif objective is PlanObjective.ENERGY:
                 terms.append(-edge.energy * flow)
         return sum(terms)
 
@@ -112,15 +118,15 @@ class _Stages:
     """Solve the objectives one after the other; each reached value is a constraint on the later
     ones."""
 
-    def __init__(self, problem: Problem, cp: Any, time_limit_s: float) -> None:
+    def __init__(self, problem: PlanningProblem, cp: Any, time_limit_s: float) -> None:
         self.problem = problem
         self.cp = cp
         self.deadline = time.monotonic() + time_limit_s
-        self.stages: list[Stage] = []
-        assert Objective.RECUTS in problem.order  # noqa: S101 - objectives.ordered sees to it
-        self.fixed: list[tuple[Objective, int | None, int]] = []
+        self.stages: list[SolvedStage] = []
+        assert PlanObjective.RECUTS in problem.order  # noqa: S101 - objectives.ordered sees to it
+        self.fixed: list[tuple[PlanObjective, int | None, int]] = []
         self.limit_ms: int | None = None
-        self.columns = _Columns(problem, cp, bundles_by_slots(problem))
+        self.columns = _FleetModel(problem, cp, bundles_by_slots(problem))
         # A start that is always feasible: each bundle's first column, no job placed.
         self.values = dict.fromkeys(self.columns.flows, 0)
         self.taking = [[b.size] + [0] * (len(b.columns) - 1) for b in self.columns.bundles]
@@ -130,11 +136,11 @@ class _Stages:
         merged = True
         todo = stage_order(self.problem)
         for n, (objective, priority) in enumerate(todo):
-            if objective is Objective.RECUTS and merged:
+            if objective is PlanObjective.RECUTS and merged:
                 merged = False
                 self._rebuild()
             share = 1.0 if n == len(todo) - 1 else 0.6
-            if objective is Objective.MAKESPAN:
+            if objective is PlanObjective.MAKESPAN:
                 self._least_makespan(share)
             else:
                 self._improve(objective, priority, share)
@@ -146,7 +152,7 @@ class _Stages:
         Which instances must be destroyed and created depends on each GPU's idle instances.
         """
         bundles_ = bundles_by_group(self.problem, self.columns.bundles, self.taking)
-        self.columns = _Columns(self.problem, self.cp, [b for b, _ in bundles_])
+        self.columns = _FleetModel(self.problem, self.cp, [b for b, _ in bundles_])
         self.taking = [start for _, start in bundles_]
         for objective, priority, value in self.fixed:
             self.columns.model.add(self.columns.expression(objective, priority) >= value)
@@ -164,7 +170,7 @@ class _Stages:
         model = self.columns.model.clone()
         for key, flow in self.columns.flows.items():
             model.add(model.get_int_var_from_proto_index(flow.index) == self.values[key])
-        model.maximize(self.columns.expression(Objective.RECUTS))
+        model.maximize(self.columns.expression(PlanObjective.RECUTS))
         solver = self._solver(0.3 * self._left_s())
         if solver.solve(model) in (self.cp.OPTIMAL, self.cp.FEASIBLE):
             self._read(solver)
@@ -184,7 +190,7 @@ class _Stages:
         solver.parameters.cp_model_probing_level = 0
         return solver
 
-    def _improve(self, objective: Objective, priority: int | None, share: float) -> None:
+    def _improve(self, objective: PlanObjective, priority: int | None, share: float) -> None:
         expression = self.columns.expression(objective, priority)
         model = self.columns.model
         model.maximize(expression)
@@ -199,7 +205,7 @@ class _Stages:
             bound = value if status == self.cp.OPTIMAL else int(solver.best_objective_bound)
         else:
             value, bound = self._value(objective, priority), None
-        self.stages.append(Stage(objective, value, bound))
+        self.stages.append(SolvedStage(objective, value, bound))
         self.fixed.append((objective, priority, value))
         model.add(expression >= value)
 
@@ -229,7 +235,7 @@ class _Stages:
         self.limit_ms = ends[high]
         self._forbid(self.columns.model, self.limit_ms)
         self.stages.append(
-            Stage(Objective.MAKESPAN, -self.limit_ms, -self.limit_ms if proven else None)
+            SolvedStage(PlanObjective.MAKESPAN, -self.limit_ms, -self.limit_ms if proven else None)
         )
 
     def _forbid(self, model: Any, limit_ms: int) -> None:
@@ -249,24 +255,24 @@ class _Stages:
         self.values = {key: solver.value(flow) for key, flow in self.columns.flows.items()}
         self.taking = [[solver.value(v) for v in row] for row in self.columns.takes]
 
-    def _value(self, objective: Objective, priority: int | None) -> int:
+    def _value(self, objective: PlanObjective, priority: int | None) -> int:
         columns = [
             (column, number, bundle)
             for bundle, row in zip(self.columns.bundles, self.taking, strict=True)
             for column, number in zip(bundle.columns, row, strict=True)
         ]
-        if objective is Objective.GPUS:
+        if objective is PlanObjective.GPUS:
             return -sum(n for c, n, b in columns if c.counts or b.is_busy)
-        if objective is Objective.RECUTS:
+        if objective is PlanObjective.RECUTS:
             return -sum(c.recuts * n for c, n, _ in columns)
         total = 0
         for (type_, kind), number in self.values.items():
             edge = self.problem.edges[type_][kind]
-            if objective is Objective.JOBS:
+            if objective is PlanObjective.JOBS:
                 total += number * (self.problem.types[type_].priority == priority)
-            elif objective is Objective.THROUGHPUT:
+            elif objective is PlanObjective.THROUGHPUT:
                 total += number * edge.throughput
-            elif objective is Objective.ENERGY:
+            elif objective is PlanObjective.ENERGY:
                 total -= number * edge.energy
         return total
 

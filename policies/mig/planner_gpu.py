@@ -12,8 +12,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from heapq import nlargest
 
-from berth.policies.mig.plan import Objective
-from berth.policies.mig.problem import Edge, Group, LayoutOption, Problem, SlotKind
+from berth.policies.mig.plan import PlanObjective
+from berth.policies.mig.problem import Edge, GpuGroup, LayoutOption, PlanningProblem, SlotKind
 
 Value = tuple[int, ...]
 """The objectives' values in order of importance; compared lexicographically, larger is better."""
@@ -23,7 +23,7 @@ _BITS = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class GpuChoice:
     """The best layout of one GPU and the jobs on its slots."""
 
     option: LayoutOption
@@ -33,18 +33,18 @@ class Choice:
 
 
 @dataclass(frozen=True, slots=True)
-class _Job:
+class _PackedJob:
     """One job with the value that it adds on each kind of slot."""
 
     type_: int
     gains: tuple[tuple[int, Value], ...]
-    """Pairs of a packed slot kind (see ``Table.unit``) and the value that the job adds there."""
+    """Pairs of a packed slot kind (``LayoutTable.unit``) and the value that the job adds there."""
 
 
-class Table:
+class LayoutTable:
     """The layouts that the GPUs of one group can have, with slot counts packed into integers."""
 
-    def __init__(self, group: Group) -> None:
+    def __init__(self, group: GpuGroup) -> None:
         self.group = group
         self.kinds = sorted({kind for o in group.options for kind, _ in o.counts})
         self.unit = {kind: 1 << (_BITS * n) for n, kind in enumerate(self.kinds)}
@@ -65,7 +65,7 @@ class Table:
         raise AssertionError("used slots that no layout has")
 
 
-def best_for_gpu(table: Table, problem: Problem, left: Sequence[int]) -> Choice:
+def best_for_gpu(table: LayoutTable, problem: PlanningProblem, left: Sequence[int]) -> GpuChoice:
     """Return the best layout and jobs for one GPU of this group; ``left``: remaining jobs of each
     type.
 
@@ -73,11 +73,11 @@ def best_for_gpu(table: Table, problem: Problem, left: Sequence[int]) -> Choice:
     among them, the least time limit is chosen at which the objectives before it keep their best
     values.
     """
-    if Objective.MAKESPAN not in problem.order:
+    if PlanObjective.MAKESPAN not in problem.order:
         return _solve(table, problem, problem.order, left)
-    place = problem.order.index(Objective.MAKESPAN)
+    place = problem.order.index(PlanObjective.MAKESPAN)
     before = problem.order[:place]
-    rest = tuple(o for o in problem.order if o is not Objective.MAKESPAN)
+    rest = tuple(o for o in problem.order if o is not PlanObjective.MAKESPAN)
     best = _solve(table, problem, before, left)
     ends = sorted({e.finish_ms for edges in problem.edges for e in edges.values()} | {0})
     low, high = 0, len(ends) - 1
@@ -90,23 +90,25 @@ def best_for_gpu(table: Table, problem: Problem, left: Sequence[int]) -> Choice:
     width = _width(before, problem)
     last_ms = max((problem.edges[t][k].finish_ms for t, k in choice.taken), default=0)
     value = (*choice.value[:width], -last_ms, *choice.value[width:])
-    return Choice(choice.option, choice.taken, value)
+    return GpuChoice(choice.option, choice.taken, value)
 
 
-def _width(order: Sequence[Objective], problem: Problem) -> int:
-    return sum(len(problem.priorities) if o is Objective.JOBS else 1 for o in order)
+def _width(order: Sequence[PlanObjective], problem: PlanningProblem) -> int:
+    return sum(len(problem.priorities) if o is PlanObjective.JOBS else 1 for o in order)
 
 
-def job_value(problem: Problem, order: Sequence[Objective], type_: int, edge: Edge) -> Value:
+def job_value(
+    problem: PlanningProblem, order: Sequence[PlanObjective], type_: int, edge: Edge
+) -> Value:
     """Return what one job on one slot adds to each objective (to each priority, for ``jobs``)."""
     parts: list[int] = []
     for objective in order:
-        if objective is Objective.JOBS:
+        if objective is PlanObjective.JOBS:
             own_priority = problem.types[type_].priority
             parts.extend(int(own_priority == p) for p in problem.priorities)
-        elif objective is Objective.THROUGHPUT:
+        elif objective is PlanObjective.THROUGHPUT:
             parts.append(edge.throughput)
-        elif objective is Objective.ENERGY:
+        elif objective is PlanObjective.ENERGY:
             parts.append(-edge.energy)
         else:
             parts.append(0)
@@ -114,11 +116,11 @@ def job_value(problem: Problem, order: Sequence[Objective], type_: int, edge: Ed
 
 
 def _solve(
-    table: Table,
-    problem: Problem,
-    order: Sequence[Objective],
+    table: LayoutTable,
+    problem: PlanningProblem,
+    order: Sequence[PlanObjective],
     left: Sequence[int],
-) -> Choice:
+) -> GpuChoice:
     zero = (0,) * _width(order, problem)
     best: dict[int, tuple[Value, tuple[object, ...]]] = {0: (zero, ())}
     for job in _jobs_worth_trying(table, problem, order, left):
@@ -137,14 +139,20 @@ def _solve(
 
 
 def _pick(
-    table: Table,
-    order: Sequence[Objective],
-    problem: Problem,
+    table: LayoutTable,
+    order: Sequence[PlanObjective],
+    problem: PlanningProblem,
     best: Mapping[int, tuple[Value, tuple[object, ...]]],
-) -> Choice:
-    gpus = _width(order[: order.index(Objective.GPUS)], problem) if Objective.GPUS in order else -1
+) -> GpuChoice:
+    gpus = (
+        _width(order[: order.index(PlanObjective.GPUS)], problem)
+        if PlanObjective.GPUS in order
+        else -1
+    )
     cuts = (
-        _width(order[: order.index(Objective.RECUTS)], problem) if Objective.RECUTS in order else -1
+        _width(order[: order.index(PlanObjective.RECUTS)], problem)
+        if PlanObjective.RECUTS in order
+        else -1
     )
     chosen: tuple[Value, int, LayoutOption] | None = None
     # The values without re-cuts are upper bounds: stop when one is no better than the best so far.
@@ -162,7 +170,7 @@ def _pick(
     assert chosen is not None  # noqa: S101 - the empty entry is always there
     kinds = {unit: kind for kind, unit in table.unit.items()}
     taken = tuple((t, kinds[unit]) for t, unit in _unwound(best[chosen[1]][1]))
-    return Choice(chosen[2], taken, chosen[0])
+    return GpuChoice(chosen[2], taken, chosen[0])
 
 
 def _put(value: Value, place: int, number: int) -> Value:
@@ -178,11 +186,11 @@ def _unwound(chain: tuple[object, ...]) -> Iterator[tuple[int, int]]:
 
 
 def _jobs_worth_trying(
-    table: Table,
-    problem: Problem,
-    order: Sequence[Objective],
+    table: LayoutTable,
+    problem: PlanningProblem,
+    order: Sequence[PlanObjective],
     left: Sequence[int],
-) -> list[_Job]:
+) -> list[_PackedJob]:
     """Return, for each kind of slot, the best jobs, as many as the GPU has slots.
 
     Any other job on this kind of slot could be replaced by one of the returned jobs without loss.
@@ -208,7 +216,7 @@ def _jobs_worth_trying(
             if not room:
                 break
     return [
-        _Job(t, tuple((table.unit[k], v) for k, v in gains[t].items()))
+        _PackedJob(t, tuple((table.unit[k], v) for k, v in gains[t].items()))
         for t in sorted(wanted)
         for _ in range(wanted[t])
     ]

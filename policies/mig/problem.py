@@ -17,8 +17,8 @@ from itertools import product
 
 from berth.pilot.errors import UsageError
 from berth.policies.mig.demands import Demand, DemandType, SliceOption, grouped
-from berth.policies.mig.layout import GpuState, Instance, Layout, enumerate_states, exclude
-from berth.policies.mig.plan import Objective
+from berth.policies.mig.layout import GpuInstance, GpuState, Layout, enumerate_states, exclude
+from berth.policies.mig.plan import PlanObjective
 from berth.predictor.hardware.mig.geometry import Geometry
 
 
@@ -38,7 +38,7 @@ class SlotKind:
 class Slot:
     """An instance of a target layout that can take one job."""
 
-    instance: Instance
+    instance: GpuInstance
     ready_ms: int
     created: bool
     """True: the instance must be created; False: it exists already."""
@@ -67,7 +67,7 @@ class GpuView:
     layout: Layout
     pinned: Layout
     """Running instances whose work ends after the horizon or at an unknown time."""
-    ending: tuple[tuple[Instance, int], ...]
+    ending: tuple[tuple[GpuInstance, int], ...]
     """Running instances that end within the horizon, with milliseconds until the end."""
     frozen: bool = False
     """True: the GPU's layout must not change."""
@@ -86,7 +86,7 @@ class GpuView:
             if i not in self.pinned.instances
         )
 
-    def _ready_ms(self, instance: Instance, target: Layout) -> int:
+    def _ready_ms(self, instance: GpuInstance, target: Layout) -> int:
         waits = [0]
         for old, ends_ms in self.ending:
             if old == instance or (
@@ -180,9 +180,9 @@ READY_CLASSES = 8
 """Number of time steps that the horizon is divided into when several GPUs are planned together."""
 
 _NEEDS = {
-    Objective.THROUGHPUT: "throughput",
-    Objective.MAKESPAN: "runtime_s",
-    Objective.ENERGY: "energy_j",
+    PlanObjective.THROUGHPUT: "throughput",
+    PlanObjective.MAKESPAN: "runtime_s",
+    PlanObjective.ENERGY: "energy_j",
 }
 
 
@@ -196,7 +196,7 @@ class Edge:
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class GpuGroup:
     """GPUs with equal views, which are planned together."""
 
     view: GpuView
@@ -207,20 +207,20 @@ class Group:
 
 
 @dataclass(frozen=True)
-class Problem:
+class PlanningProblem:
     """The jobs and GPUs of a planning run in the integer form that every planner takes."""
 
     types: tuple[DemandType, ...]
-    groups: tuple[Group, ...]
+    groups: tuple[GpuGroup, ...]
     edges: tuple[Mapping[SlotKind, Edge], ...]
     """For each job type, its values on each kind of slot that it may use."""
-    order: tuple[Objective, ...]
+    order: tuple[PlanObjective, ...]
     priorities: tuple[int, ...]
     """The distinct priorities of the jobs, highest first."""
     throughput_unit: float
     energy_unit: float
 
-    def without(self, limit_ms: int) -> Problem:
+    def without(self, limit_ms: int) -> PlanningProblem:
         """Return the problem in which no job may end later than ``limit_ms`` from now."""
         edges_left = tuple(
             {kind: e for kind, e in edges.items() if e.finish_ms <= limit_ms}
@@ -232,12 +232,12 @@ class Problem:
 def build(
     states: Sequence[GpuState],
     demands: Iterable[Demand],
-    order: tuple[Objective, ...],
+    order: tuple[PlanObjective, ...],
     *,
     now_s: float = 0.0,
     horizon_s: float = 0.0,
     recut: bool = True,
-) -> Problem:
+) -> PlanningProblem:
     """Return the jobs and GPUs as a planning problem.
 
     ``horizon_s``: the planner may wait for running instances known to end within this many seconds.
@@ -260,7 +260,7 @@ def build(
         )  # fmt: skip
         gathered.setdefault(view.key, (view, []))[1].append(state)
     groups = tuple(
-        Group(
+        GpuGroup(
             view, tuple(members), layout_options(view), bool(view.pinned.instances or view.ending)
         )
         for view, members in gathered.values()
@@ -276,7 +276,7 @@ def _profiles(geometry: Geometry, types: Sequence[DemandType]) -> frozenset[str]
     )
 
 
-def _check_predictions(types: Sequence[DemandType], order: Sequence[Objective]) -> None:
+def _check_predictions(types: Sequence[DemandType], order: Sequence[PlanObjective]) -> None:
     for objective in order:
         field = _NEEDS.get(objective)
         for t in types if field else ():
@@ -290,8 +290,8 @@ def _check_predictions(types: Sequence[DemandType], order: Sequence[Objective]) 
 
 
 def _with_values(
-    types: tuple[DemandType, ...], groups: tuple[Group, ...], order: tuple[Objective, ...]
-) -> Problem:
+    types: tuple[DemandType, ...], groups: tuple[GpuGroup, ...], order: tuple[PlanObjective, ...]
+) -> PlanningProblem:
     geometries = {g.view.geometry.gpu: g.view.geometry for g in groups}
     kinds = sorted({kind for g in groups for o in g.options for kind, _ in o.counts})
     options_by_type: list[dict[SlotKind, SliceOption]] = []
@@ -319,4 +319,4 @@ def _with_values(
         for options in options_by_type
     )
     priorities = tuple(sorted({t.priority for t in types}, reverse=True))
-    return Problem(types, groups, edges, order, priorities, throughput_unit, energy_unit)
+    return PlanningProblem(types, groups, edges, order, priorities, throughput_unit, energy_unit)

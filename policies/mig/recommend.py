@@ -40,7 +40,7 @@ class Aim(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Terms:
+class SliceTerms:
     """The goal, the latency limit and the site's price per GPU hour."""
 
     aim: Aim = Aim.SMALLEST
@@ -76,7 +76,7 @@ class Recommendation:
 
     workload: str
     gpu: str
-    terms: Terms
+    terms: SliceTerms
     unit: str
     """The unit of the predicted times: ``batch``, ``request``, ``token`` or ``job``."""
     units: float | None
@@ -92,7 +92,7 @@ class Recommendation:
 def recommend(
     known: OnSlices,
     geometry: Geometry,
-    terms: Terms = Terms(),
+    terms: SliceTerms = SliceTerms(),
     *,
     possible: Collection[str] | None = None,
 ) -> Recommendation:
@@ -121,7 +121,7 @@ def _size(choice: SliceChoice) -> tuple[int, int, str]:
     return (profile.memory_slices, profile.compute_slices, profile.name)
 
 
-def _check(known: OnSlices, terms: Terms) -> None:
+def _check(known: OnSlices, terms: SliceTerms) -> None:
     if terms.aim is Aim.COST and terms.price_per_hour is None:
         raise UsageError("the aim cost needs the price of the whole GPU per hour")
     if terms.aim is Aim.ENERGY and any(on_slice.energy_j is None for on_slice in known.on.values()):
@@ -141,7 +141,7 @@ def _check(known: OnSlices, terms: Terms) -> None:
 
 
 def _choice(
-    known: OnSlices, geometry: Geometry, terms: Terms, profile: SliceProfile, possible: bool
+    known: OnSlices, geometry: Geometry, terms: SliceTerms, profile: SliceProfile, possible: bool
 ) -> SliceChoice:
     on_slice = known.on[profile.name]
     part = part_of_gpu(geometry, profile)
@@ -179,7 +179,7 @@ def _too_small(profile: SliceProfile, memory: MemoryUse) -> str:
 
 
 def _best(
-    allowed: Sequence[SliceChoice], choices: Sequence[SliceChoice], terms: Terms, unit: str
+    allowed: Sequence[SliceChoice], choices: Sequence[SliceChoice], terms: SliceTerms, unit: str
 ) -> tuple[SliceChoice | None, str]:
     if not allowed:
         last = choices[-1]
@@ -212,7 +212,7 @@ _WHY = {
 }
 
 
-def _why(best: SliceChoice, terms: Terms, unit: str) -> str:
+def _why(best: SliceChoice, terms: SliceTerms, unit: str) -> str:
     words = _WHY[terms.aim]
     if terms.latency_limit_s is not None:
         words += f" within {format_seconds(terms.latency_limit_s)} a {unit}"

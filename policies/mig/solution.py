@@ -14,18 +14,32 @@ from dataclasses import dataclass
 
 from berth.pilot.units import format_seconds
 from berth.policies.mig.layout import GpuState, Layout
-from berth.policies.mig.plan import GpuPlan, Objective, Placement, Plan, Reached, Unplaced
-from berth.policies.mig.problem import GpuView, Group, LayoutOption, Problem, Slot, SlotKind
+from berth.policies.mig.plan import (
+    GpuPlan,
+    MigPlan,
+    PlanObjective,
+    Reached,
+    SlicePlacement,
+    UnplacedJobs,
+)
+from berth.policies.mig.problem import (
+    GpuGroup,
+    GpuView,
+    LayoutOption,
+    PlanningProblem,
+    Slot,
+    SlotKind,
+)
 
 _WORDS = {
-    Objective.JOBS: "jobs placed",
-    Objective.THROUGHPUT: "throughput",
-    Objective.MAKESPAN: "makespan",
-    Objective.ENERGY: "energy",
-    Objective.GPUS: "GPUs with work",
-    Objective.RECUTS: "instances re-cut",
+    PlanObjective.JOBS: "jobs placed",
+    PlanObjective.THROUGHPUT: "throughput",
+    PlanObjective.MAKESPAN: "makespan",
+    PlanObjective.ENERGY: "energy",
+    PlanObjective.GPUS: "GPUs with work",
+    PlanObjective.RECUTS: "instances re-cut",
 }
-_UNITS = {Objective.MAKESPAN: " s", Objective.ENERGY: " J"}
+_UNITS = {PlanObjective.MAKESPAN: " s", PlanObjective.ENERGY: " J"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,30 +50,30 @@ class Solution:
     """Number of the group, layout, and how many GPUs of the group get this layout."""
     taken: tuple[tuple[int, SlotKind, int], ...]
     """Number of the job type, kind of slot, and how many of these jobs take such a slot."""
-    stages: tuple[Stage, ...]
+    stages: tuple[SolvedStage, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Stage:
+class SolvedStage:
     """The value reached for one objective (or one priority of ``jobs``), in the problem's integers.
 
     Larger is better: costs are negative.
     """
 
-    objective: Objective
+    objective: PlanObjective
     value: int
     bound: int | None
     """Upper bound on the value of any solution; None: not computed."""
 
 
-def stages_of(problem: Problem, value: tuple[int, ...]) -> tuple[Stage, ...]:
+def stages_of(problem: PlanningProblem, value: tuple[int, ...]) -> tuple[SolvedStage, ...]:
     """Return the stages of the exact planner's value; each value is its own bound, since it is
     proven."""
     numbers = iter(value)
-    return tuple(Stage(o, n, n) for o, _ in stage_order(problem) for n in (next(numbers),))
+    return tuple(SolvedStage(o, n, n) for o, _ in stage_order(problem) for n in (next(numbers),))
 
 
-def stage_order(problem: Problem) -> list[tuple[Objective, int | None]]:
+def stage_order(problem: PlanningProblem) -> list[tuple[PlanObjective, int | None]]:
     """Return the pairs of objective and priority in the order of solving.
 
     ``jobs`` appears once for each priority; the priority is None for the other objectives.
@@ -67,11 +81,11 @@ def stage_order(problem: Problem) -> list[tuple[Objective, int | None]]:
     return [
         (o, p)
         for o in problem.order
-        for p in (problem.priorities if o is Objective.JOBS else (None,))
+        for p in (problem.priorities if o is PlanObjective.JOBS else (None,))
     ]
 
 
-def in_units(problem: Problem, stages: Iterable[Stage]) -> tuple[Reached, ...]:
+def in_units(problem: PlanningProblem, stages: Iterable[SolvedStage]) -> tuple[Reached, ...]:
     """Return the reached values in the user's units: jobs, seconds, joules; costs become
     positive."""
     many = len(problem.priorities) > 1
@@ -86,27 +100,27 @@ def in_units(problem: Problem, stages: Iterable[Stage]) -> tuple[Reached, ...]:
     )
 
 
-def _unit(problem: Problem, objective: Objective, value: int) -> float:
-    if objective is Objective.THROUGHPUT:
+def _unit(problem: PlanningProblem, objective: PlanObjective, value: int) -> float:
+    if objective is PlanObjective.THROUGHPUT:
         return value * problem.throughput_unit
-    if objective is Objective.ENERGY:
+    if objective is PlanObjective.ENERGY:
         return -value * problem.energy_unit
-    if objective is Objective.MAKESPAN:
+    if objective is PlanObjective.MAKESPAN:
         return -value / 1000
-    return float(value if objective is Objective.JOBS else -value)
+    return float(value if objective is PlanObjective.JOBS else -value)
 
 
 @dataclass(frozen=True, slots=True)
 class Cut:
     """One GPU of a group with the layout chosen for it."""
 
-    group: Group
+    group: GpuGroup
     state: GpuState
     option: LayoutOption
 
 
 def allot(
-    problem: Problem, cuts: Sequence[Cut], taken: Sequence[tuple[int, SlotKind]]
+    problem: PlanningProblem, cuts: Sequence[Cut], taken: Sequence[tuple[int, SlotKind]]
 ) -> tuple[GpuPlan, ...]:
     """Return each GPU's plan: its target layout and the jobs on its instances.
 
@@ -121,7 +135,7 @@ def allot(
         ((slot.created, n, slot) for n, cut in enumerate(cuts) for slot in _slots(cut)),
         key=lambda item: (item[0], item[1], item[2].instance),
     )
-    placements: dict[int, list[Placement]] = defaultdict(list)
+    placements: dict[int, list[SlicePlacement]] = defaultdict(list)
     for _, n, slot in slots:
         view = cuts[n].group.view
         queue = queues[SlotKind(view.geometry.gpu, slot.instance.profile, slot.ready_ms)]
@@ -145,11 +159,13 @@ def _slots(cut: Cut) -> list[Slot]:
     return slots
 
 
-def _placement(problem: Problem, view: GpuView, slot: Slot, type_: int, name: str) -> Placement:
+def _placement(
+    problem: PlanningProblem, view: GpuView, slot: Slot, type_: int, name: str
+) -> SlicePlacement:
     option = problem.types[type_].members[0].on(view.geometry, slot.instance.profile)
     assert option is not None  # noqa: S101 - the slot was chosen because there is one
     ready_s = slot.ready_ms / 1000
-    return Placement(
+    return SlicePlacement(
         job=name,
         instance=slot.instance,
         ready_s=ready_s,
@@ -159,7 +175,7 @@ def _placement(problem: Problem, view: GpuView, slot: Slot, type_: int, name: st
     )
 
 
-def _trimmed(cut: Cut, placements: tuple[Placement, ...]) -> GpuPlan:
+def _trimmed(cut: Cut, placements: tuple[SlicePlacement, ...]) -> GpuPlan:
     geometry = cut.group.view.geometry
     before = cut.state.layout
     needed = {p.instance for p in placements}
@@ -174,7 +190,9 @@ def _trimmed(cut: Cut, placements: tuple[Placement, ...]) -> GpuPlan:
     return GpuPlan(cut.state, target, placements)
 
 
-def unplaced(problem: Problem, taken: Sequence[tuple[int, SlotKind]]) -> tuple[Unplaced, ...]:
+def unplaced(
+    problem: PlanningProblem, taken: Sequence[tuple[int, SlotKind]]
+) -> tuple[UnplacedJobs, ...]:
     """Return the jobs that got no slice, grouped by name and reason."""
     used = Counter(type_ for type_, _ in taken)
     reasons: Counter[tuple[str, str]] = Counter()
@@ -183,10 +201,10 @@ def unplaced(problem: Problem, taken: Sequence[tuple[int, SlotKind]]) -> tuple[U
         if left:
             reason = _reason(problem, type_)
             reasons.update((name, reason) for name in left)
-    return tuple(Unplaced(name, n, reason) for (name, reason), n in reasons.items())
+    return tuple(UnplacedJobs(name, n, reason) for (name, reason), n in reasons.items())
 
 
-def _reason(problem: Problem, type_: int) -> str:
+def _reason(problem: PlanningProblem, type_: int) -> str:
     job = problem.types[type_].members[0]
     names = " or ".join(dict.fromkeys(o.profile for o in job.options))
     models = {s.geometry.gpu: s.geometry for g in problem.groups for s in g.members}
@@ -225,7 +243,7 @@ def _listed(layout: Layout) -> str:
     return ", ".join(f"{n} x {name}" if n > 1 else name for name, n in layout.counts().items())
 
 
-def plan_sentences(plan: Plan) -> tuple[str, ...]:
+def plan_sentences(plan: MigPlan) -> tuple[str, ...]:
     """Return one sentence for each objective (value reached, distance to its bound), then the
     notes."""
     lines = []

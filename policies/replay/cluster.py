@@ -13,7 +13,7 @@ import numpy as np
 
 from berth.pilot.errors import UsageError
 from berth.policies.carbon import Intensity
-from berth.policies.mig.layout import Instance, Layout
+from berth.policies.mig.layout import GpuInstance, Layout
 from berth.predictor.hardware.mig.geometry import Geometry, SliceProfile
 from berth.predictor.hardware.mig.slices import MARK, part_of_gpu
 
@@ -116,13 +116,18 @@ class SlicedGpus:
         """Return the number of rows of this profile's node kind: GPUs times places."""
         return self.count * len(self.places(profile))
 
-    def instances(self) -> Iterator[tuple[str, int, int, Instance]]:
+    def instances(self) -> Iterator[tuple[str, int, int, GpuInstance]]:
         """Yield ``(kind, row within the kind, GPU, instance)`` for every slice that can exist."""
         for profile in self.profiles:
             places = self.places(profile)
             for gpu in range(self.count):
                 for at, begin in enumerate(places):
-                    yield self.kind(profile), gpu * len(places) + at, gpu, Instance(begin, profile)
+                    yield (
+                        self.kind(profile),
+                        gpu * len(places) + at,
+                        gpu,
+                        GpuInstance(begin, profile),
+                    )
 
 
 @dataclass(frozen=True)
@@ -261,7 +266,7 @@ def _unique(kind: str, names: Sequence[str]) -> None:
 def whole(geometry: Geometry) -> Layout:
     """Return the layout of one slice that takes the whole GPU."""
     largest = max(plain(geometry), key=lambda p: (p.compute_slices, p.memory_slices))
-    return Layout((Instance(largest.placements[0], largest.name),))
+    return Layout((GpuInstance(largest.placements[0], largest.name),))
 
 
 def full_layouts(gpus: SlicedGpus) -> tuple[Layout, ...]:

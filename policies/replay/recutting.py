@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from berth.policies.mig.demands import Arrival, Demand, SliceOption, expected
-from berth.policies.mig.layout import GpuState, Instance, Layout, Running
+from berth.policies.mig.layout import GpuInstance, GpuState, Layout, Running
 from berth.policies.mig.plan import GpuPlan, worth_recutting
 from berth.policies.mig.planner import plan
 from berth.policies.replay.cluster import SlicedGpus
@@ -39,7 +39,7 @@ class _Gpu:
 
     of: SlicedGpus
     number: int
-    rows: dict[Instance, int]
+    rows: dict[GpuInstance, int]
     layout: Layout
 
     @property

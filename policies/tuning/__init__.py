@@ -5,7 +5,7 @@
 compares the best trial with today's policy on weeks that no trial has seen.
 """
 
-from berth.policies.tuning.figures import METRICS, Figures, Metric, Part
+from berth.policies.tuning.figures import METRICS, ReplayFigures, TracePart, TuningMetric
 from berth.policies.tuning.judgement import Judgement, judge
 from berth.policies.tuning.parameters import PARAMETERS, Parameter, settings_with, values_of
 from berth.policies.tuning.storage import Progress
@@ -14,14 +14,14 @@ from berth.policies.tuning.study import Tuned, Tuning
 __all__ = [
     "METRICS",
     "PARAMETERS",
-    "Figures",
     "Judgement",
-    "Metric",
     "Parameter",
-    "Part",
     "Progress",
+    "ReplayFigures",
+    "TracePart",
     "Tuned",
     "Tuning",
+    "TuningMetric",
     "judge",
     "settings_with",
     "values_of",

@@ -9,7 +9,7 @@ from statistics import NormalDist
 
 import numpy as np
 
-from berth.policies.tuning.figures import Figures, Metric, Part
+from berth.policies.tuning.figures import ReplayFigures, TracePart, TuningMetric
 
 DAY_S = 86_400.0
 WEEK_S = 7 * DAY_S
@@ -25,11 +25,11 @@ LARGEST_LOG = 700.0
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
+class PolicyDifference:
     """One metric under today's and the tuned policy, with the relative change and its 95 %
     interval."""
 
-    metric: Metric
+    metric: TuningMetric
     today: float
     then: float
     change: float
@@ -60,8 +60,8 @@ def block_s_of(span_s: float) -> float:
 
 
 def differences(
-    before: Figures, after: Figures, metrics: Sequence[Metric], part: Part
-) -> tuple[Difference, ...]:
+    before: ReplayFigures, after: ReplayFigures, metrics: Sequence[TuningMetric], part: TracePart
+) -> tuple[PolicyDifference, ...]:
     """Return the metrics' differences between two replays, for the jobs submitted in ``part``.
 
     The variance comes from all jobs: one block of submission times after another is left out of
@@ -95,7 +95,7 @@ def differences(
         log_ratio = _log_ratio(now, then)
         ends = (log_ratio + shift for shift in (0.0, -half_width, half_width))
         change, low, high = (math.expm1(end) if end < LARGEST_LOG else math.inf for end in ends)
-        compared.append(Difference(metric, now, then, change, low, high))
+        compared.append(PolicyDifference(metric, now, then, change, low, high))
     return tuple(compared)
 
 

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from berth.policies.replay.users import bounded_slowdown
 
 
-class Part(NamedTuple):
+class TracePart(NamedTuple):
     """The jobs submitted in ``[begin_s, end_s)``, in seconds after the first submission."""
 
     begin_s: float
@@ -28,7 +28,7 @@ Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
-class Figures:
+class ReplayFigures:
     """Columns of the jobs that ended, in order of submission; times in seconds, NaN where
     unknown. Numbers of jobs are of all that were replayed, whichever rows are chosen."""
 
@@ -70,12 +70,12 @@ class Figures:
         """Return [jobs] the bounded slowdown: max(1, (wait + run) / max(run, 10 s))."""
         return bounded_slowdown(self.wait_s, self.runtime_s)
 
-    def within(self, part: Part) -> Figures:
+    def within(self, part: TracePart) -> ReplayFigures:
         """Return the figures of the jobs that were submitted in ``part``."""
         is_within = (self.submit_s >= part.begin_s) & (self.submit_s < part.end_s)
         return self.rows(np.flatnonzero(is_within))
 
-    def rows(self, chosen: Ints) -> Figures:
+    def rows(self, chosen: Ints) -> ReplayFigures:
         """Return the figures of the chosen jobs."""
         return replace(
             self, submit_s=self.submit_s[chosen], wait_s=self.wait_s[chosen],
@@ -85,13 +85,13 @@ class Figures:
 
 
 @dataclass(frozen=True, slots=True)
-class Metric:
+class TuningMetric:
     """A number computed from a replay's figures; smaller is better."""
 
     name: str
     title: str
     unit: str
-    of: Callable[[Figures], float]
+    of: Callable[[ReplayFigures], float]
 
 
 def _mean(column: Floats) -> float:
@@ -102,7 +102,7 @@ def _quantile(column: Floats, level: float) -> float:
     return float(np.quantile(column, level)) if len(column) else math.nan
 
 
-def by_user(figures: Figures, column: Floats) -> Floats:
+def by_user(figures: ReplayFigures, column: Floats) -> Floats:
     """Return [users] the mean of a per-job column over each user's jobs; NaN for users without a
     job."""
     count = np.bincount(figures.user, minlength=len(figures.users))
@@ -111,24 +111,30 @@ def by_user(figures: Figures, column: Floats) -> Floats:
         return np.asarray(total / count, dtype=np.float64)
 
 
-def _unfair(figures: Figures) -> float:
+def _unfair(figures: ReplayFigures) -> float:
     """Return the coefficient of variation of users' mean bounded slowdowns."""
     means = by_user(figures, figures.slowdown)
     means = means[np.isfinite(means)]
     return float(means.std() / means.mean()) if len(means) else math.nan
 
 
-METRICS: Mapping[str, Metric] = {
+METRICS: Mapping[str, TuningMetric] = {
     metric.name: metric
     for metric in (
-        Metric("finish", "mean time from submission to end", "s", lambda f: _mean(f.finish_s)),
-        Metric("wait", "mean wait", "s", lambda f: _mean(f.wait_s)),
-        Metric("p95-wait", "95th percentile of the wait", "s", lambda f: _quantile(f.wait_s, 0.95)),
-        Metric("p99-wait", "99th percentile of the wait", "s", lambda f: _quantile(f.wait_s, 0.99)),
-        Metric("slowdown", "mean bounded slowdown", "", lambda f: _mean(f.slowdown)),
-        Metric("cost", "mean cost of a job", "currency", lambda f: _mean(f.cost)),
-        Metric("energy", "mean energy of a job", "J", lambda f: _mean(f.energy_j)),
-        Metric("unfairness", "variation of users' mean slowdowns", "", _unfair),
+        TuningMetric(
+            "finish", "mean time from submission to end", "s", lambda f: _mean(f.finish_s)
+        ),
+        TuningMetric("wait", "mean wait", "s", lambda f: _mean(f.wait_s)),
+        TuningMetric(
+            "p95-wait", "95th percentile of the wait", "s", lambda f: _quantile(f.wait_s, 0.95)
+        ),
+        TuningMetric(
+            "p99-wait", "99th percentile of the wait", "s", lambda f: _quantile(f.wait_s, 0.99)
+        ),
+        TuningMetric("slowdown", "mean bounded slowdown", "", lambda f: _mean(f.slowdown)),
+        TuningMetric("cost", "mean cost of a job", "currency", lambda f: _mean(f.cost)),
+        TuningMetric("energy", "mean energy of a job", "J", lambda f: _mean(f.energy_j)),
+        TuningMetric("unfairness", "variation of users' mean slowdowns", "", _unfair),
     )
 }
 """All metrics, by name."""

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from berth.policies.settings import PolicySettings
-from berth.policies.tuning.differences import Difference, block_s_of, differences
-from berth.policies.tuning.figures import METRICS, Figures, Metric, Part
+from berth.policies.tuning.differences import PolicyDifference, block_s_of, differences
+from berth.policies.tuning.figures import METRICS, ReplayFigures, TracePart, TuningMetric
 from berth.policies.tuning.needed import Elimination
 from berth.policies.tuning.parameters import settings_with
 from berth.policies.tuning.study import Tried, Tuned
@@ -32,19 +32,19 @@ _NO_EFFECT = (
 class Judgement:
     """The recommended policy, and the comparison with today's policy that supports it."""
 
-    test: Part
-    today: Figures
+    test: TracePart
+    today: ReplayFigures
     recommended: Tried | None
     """The trial that was compared on the test weeks; None: no trial was better in training."""
     policy: PolicySettings
-    figures: Figures
-    differences: tuple[Difference, ...]
+    figures: ReplayFigures
+    differences: tuple[PolicyDifference, ...]
     """Differences of the recommended trial; empty: no trial is recommended."""
     block_s: float
     """Length in seconds of the blocks from which the intervals are computed."""
     reason: str
     """The reason in one sentence."""
-    others: tuple[Difference, ...] = ()
+    others: tuple[PolicyDifference, ...] = ()
     """Differences of the metrics that the tune did not optimise."""
     dropped: tuple[str, ...] = ()
     """Names of the picked trial's settings that stay at today's values, because going back to them
@@ -89,10 +89,10 @@ def judge(
     tuned: Tuned,
     replayer: TraceReplayer,
     today: PolicySettings,
-    metrics: Sequence[Metric],
+    metrics: Sequence[TuningMetric],
     *,
-    train: Part,
-    test: Part,
+    train: TracePart,
+    test: TracePart,
 ) -> Judgement:
     """Return how the picked trial, without the settings that change nothing, compares with today's
     policy on the test weeks.
@@ -151,7 +151,7 @@ def _none_better(tuned: Tuned) -> str:
     )
 
 
-def _finite(metric: Metric, *replays: Figures) -> bool:
+def _finite(metric: TuningMetric, *replays: ReplayFigures) -> bool:
     return all(math.isfinite(metric.of(replay)) for replay in replays)
 
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from berth.policies.settings import PolicySettings
 from berth.policies.tuning.differences import differences
-from berth.policies.tuning.figures import Figures, Metric, Part
+from berth.policies.tuning.figures import ReplayFigures, TracePart, TuningMetric
 from berth.policies.tuning.parameters import PARAMETERS, Values, matters, settings_with
 
 if TYPE_CHECKING:
@@ -40,10 +40,10 @@ class Elimination:
 
     replayer: TraceReplayer
     today: PolicySettings
-    metrics: Sequence[Metric]
-    train: Part
-    test: Part
-    _replays: dict[frozenset[tuple[str, float | str]], Figures] = field(default_factory=dict)
+    metrics: Sequence[TuningMetric]
+    train: TracePart
+    test: TracePart
+    _replays: dict[frozenset[tuple[str, float | str]], ReplayFigures] = field(default_factory=dict)
 
     def needed(self, values: Values, now: Values) -> dict[str, float | str]:
         """Return the values that differ from today's (``now``) and that are needed.
@@ -59,12 +59,12 @@ class Elimination:
                     needed = loss.without
         return needed
 
-    def replayed(self, values: Values) -> Figures:
+    def replayed(self, values: Values) -> ReplayFigures:
         """Return the figures of all weeks under today's policy with these values."""
         key = frozenset(values.items())
         if key not in self._replays:
             cut = self.replayer.cut(self.replayer.slicing.with_values(values))
-            whole = Part(self.train.begin_s, self.test.end_s)
+            whole = TracePart(self.train.begin_s, self.test.end_s)
             self._replays[key] = cut.replay(settings_with(self.today, values), whole)
         return self._replays[key]
 

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from berth.pilot.errors import BerthError, ToolMissing, UsageError
 from berth.policies.settings import PolicySettings
-from berth.policies.tuning.figures import Figures, Metric, Part
+from berth.policies.tuning.figures import ReplayFigures, TracePart, TuningMetric
 from berth.policies.tuning.parameters import (
     ENABLED,
     Parameter,
@@ -100,9 +100,9 @@ class Tuning:
     replayer: TraceReplayer
     today: PolicySettings
     parameters: tuple[Parameter, ...]
-    metrics: tuple[Metric, ...]
-    train: Part
-    first: Part | None
+    metrics: tuple[TuningMetric, ...]
+    train: TracePart
+    first: TracePart | None
     """The first part of the jobs that a trial replays; later parts double. None: no trial is
     stopped early."""
     identity: str
@@ -227,7 +227,7 @@ class Tuning:
         sliced = self.replayer.slicing.values(self.parameters)
         return {**values_of(self.today, self.parameters), **sliced}
 
-    def scores(self, figures: Figures) -> list[float]:
+    def scores(self, figures: ReplayFigures) -> list[float]:
         """Return the value of each metric. Raises UsageError where a metric cannot be computed."""
         by_metric = [metric.of(figures) for metric in self.metrics]
         for metric, value in zip(self.metrics, by_metric, strict=True):
@@ -239,14 +239,14 @@ class Tuning:
         return by_metric
 
     @property
-    def stages(self) -> tuple[Part, ...]:
+    def stages(self) -> tuple[TracePart, ...]:
         """Return the growing parts of the training time that are replayed before the whole of
         it."""
-        parts: list[Part] = []
+        parts: list[TracePart] = []
         part = self.first
         while part is not None and part.end_s < MOST_FIRST * self.train.end_s:
             parts.append(part)
-            part = Part(part.begin_s, part.begin_s + 2 * (part.end_s - part.begin_s))
+            part = TracePart(part.begin_s, part.begin_s + 2 * (part.end_s - part.begin_s))
         return tuple(parts)
 
     def _hopeless(

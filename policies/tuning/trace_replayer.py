@@ -19,7 +19,7 @@ from berth.policies.replay.metrics import spent
 from berth.policies.replay.predicted import Columns
 from berth.policies.replay.settings import PATIENCE, Recutting
 from berth.policies.settings import PolicySettings, Weights
-from berth.policies.tuning.figures import Figures, Part
+from berth.policies.tuning.figures import ReplayFigures, TracePart
 from berth.policies.tuning.parameters import Slicing
 from berth.policies.values import Candidate, Request
 
@@ -53,7 +53,7 @@ class TraceReplayer:
     """True: expected waits come from the predicted ends of jobs, updated at each submission."""
     notes: tuple[str, ...] = ()
     """Lines for the report on jobs that were changed or left out when they were read."""
-    parts: dict[Part, _JobsOfPart] = field(default_factory=dict, repr=False)
+    parts: dict[TracePart, _JobsOfPart] = field(default_factory=dict, repr=False)
     """Cache of each part's jobs, which are the same for all policies and clusters."""
     assessed: BoundedCache[PolicySettings, Assessments] = field(
         default_factory=lambda: BoundedCache(MOST_ALIKE), repr=False
@@ -112,11 +112,11 @@ class TraceReplayer:
         """Return the seconds from the first to the last submission; 0 for an empty trace."""
         return float(self.trace.submit_s[-1] - self.trace.submit_s[0]) if len(self.trace) else 0.0
 
-    def replay(self, policy: PolicySettings, part: Part) -> Figures:
+    def replay(self, policy: PolicySettings, part: TracePart) -> ReplayFigures:
         """Return the figures of the jobs in ``part`` if they had been placed by ``policy``."""
         return figures_of(self.replayed(policy, part), float(self.trace.submit_s[0]))
 
-    def replayed(self, policy: PolicySettings, part: Part) -> Replayed:
+    def replayed(self, policy: PolicySettings, part: TracePart) -> Replayed:
         """Return the replay of a part of the trace under a policy."""
         if part not in self.parts:
             self.parts[part] = self._jobs_of(part)
@@ -133,14 +133,14 @@ class TraceReplayer:
         )  # fmt: skip
         return replay(jobs.trace, self.cluster, self.settings, placed)
 
-    def _jobs_of(self, part: Part) -> _JobsOfPart:
+    def _jobs_of(self, part: TracePart) -> _JobsOfPart:
         since = self.trace.submit_s - (self.trace.submit_s[0] if len(self.trace) else 0.0)
         rows = np.flatnonzero((since >= part.begin_s) & (since < part.end_s))
         trace = self.trace.rows(rows)
         return _JobsOfPart(trace, self.predictions.rows(rows), requests_of(trace))
 
 
-def figures_of(done: Replayed, first_s: float | None = None) -> Figures:
+def figures_of(done: Replayed, first_s: float | None = None) -> ReplayFigures:
     """Return the figures of a replay from which a tune computes its metrics; ``first_s``: the
     moment from which times of submission are counted, None: the first of them."""
     ended = np.flatnonzero(done.ran)
@@ -153,7 +153,7 @@ def figures_of(done: Replayed, first_s: float | None = None) -> Figures:
     cores = {kind.name: float(kind.cores * kind.count) for kind in cluster.kinds}
     platforms = {kind.platform or kind.name for kind in cluster.kinds}
     known = [np.isfinite(times) for name, times in trace.runtime_on.items() if name in platforms]
-    return Figures(
+    return ReplayFigures(
         submit_s=trace.submit_s[ended] - first_s,
         wait_s=done.start_s[ended] - trace.submit_s[ended],
         runtime_s=run_s,

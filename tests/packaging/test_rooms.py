@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import subprocess
 import sys
 import tomllib
@@ -11,6 +12,8 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 ROOMS = ("pilot", "predictor", "policies", "plugin")
+NAMES_USED_TWICE = 200
+"""Class names that stand for more than one thing in the product; this number only falls."""
 HEAVY = ("torch", "xgboost", "pandas", "sklearn", "pyarrow", "onnxmltools")
 
 
@@ -31,6 +34,16 @@ def test_every_room_says_what_it_is_for() -> None:
         init = ROOT / folder / "__init__.py"
         assert init.is_file(), f"{folder} has no __init__.py"
         assert init.read_text().lstrip().startswith('"""'), f"{folder} does not say what it is for"
+
+
+def test_a_class_name_is_used_once() -> None:
+    places: dict[str, list[str]] = {}
+    for path in (path for room in ROOMS for path in (ROOT / room).rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ClassDef):
+                places.setdefault(node.name.lstrip("_"), []).append(str(path.relative_to(ROOT)))
+    twice = {name: paths for name, paths in places.items() if len(paths) > 1}
+    assert len(twice) <= NAMES_USED_TWICE, twice
 
 
 def test_imports_run_one_way() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from berth.pilot.errors import BerthError
-from berth.plugin.workloads.described_models import PURPOSES, Shape, described
+from berth.plugin.workloads.described_models import PURPOSES, DecoderShape, described
 from berth.plugin.workloads.files import WorkloadOptions
 from berth.predictor.families.graph.model import graph_of
 from berth.predictor.families.language_model.config import from_mapping
@@ -13,13 +13,13 @@ from berth.predictor.families.language_model.config import from_mapping
 
 @pytest.mark.parametrize("billions", [0.125, 1.0, 8.0, 70.0, 400.0])
 def test_a_size_gives_a_shape_of_that_size(billions: float) -> None:
-    shape = Shape.of(billions, None, None)
+    shape = DecoderShape.of(billions, None, None)
     assert shape.parameters / 1e9 == pytest.approx(billions, rel=0.15)
-    assert Shape.of(billions, shape.layers, None).layers == shape.layers
+    assert DecoderShape.of(billions, shape.layers, None).layers == shape.layers
 
 
 def test_the_graph_counts_what_the_formula_says() -> None:
-    shape = Shape(layers=3, width=256)
+    shape = DecoderShape(layers=3, width=256)
     work = described(shape, "training", sequence=64, options=WorkloadOptions(batch=2))
     graph = graph_of(work.document)  # type: ignore[arg-type]
     assert graph.unknown == {}
@@ -32,7 +32,7 @@ def test_the_graph_counts_what_the_formula_says() -> None:
 
 
 def test_a_served_model_has_that_many_parameters() -> None:
-    shape = Shape.of(8.0, None, None)
+    shape = DecoderShape.of(8.0, None, None)
     work = described(shape, "serve", sequence=512, options=WorkloadOptions(output_tokens=32))
     document = work.document
     assert (document.input_tokens, document.output_tokens) == (512, 32)  # type: ignore[attr-defined]
@@ -48,11 +48,11 @@ def test_a_size_that_cannot_be_is_refused(
     billions: float | None, layers: int | None, width: int | None
 ) -> None:
     with pytest.raises(BerthError):
-        Shape.of(billions, layers, width)
+        DecoderShape.of(billions, layers, width)
 
 
 def test_options_that_mean_nothing_are_refused() -> None:
-    shape = Shape(layers=1, width=64)
+    shape = DecoderShape(layers=1, width=64)
     with pytest.raises(BerthError, match="none of"):
         described(shape, "dance", sequence=None, options=WorkloadOptions())
     with pytest.raises(BerthError, match="at most"):

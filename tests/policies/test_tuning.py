@@ -16,9 +16,17 @@ from stand_in_replayer import DAY_S, StandIn
 
 from berth.pilot.errors import BerthError, UsageError
 from berth.policies import PolicySettings, Weights
-from berth.policies.tuning import METRICS, PARAMETERS, Part, Tuning, judge, settings_with, values_of
+from berth.policies.tuning import (
+    METRICS,
+    PARAMETERS,
+    TracePart,
+    Tuning,
+    judge,
+    settings_with,
+    values_of,
+)
 from berth.policies.tuning.differences import differences
-from berth.policies.tuning.figures import Figures
+from berth.policies.tuning.figures import ReplayFigures
 from berth.policies.tuning.judgement import pick
 from berth.policies.tuning.parameters import chosen
 from berth.policies.tuning.storage import (
@@ -32,7 +40,11 @@ from berth.policies.tuning.storage import (
 from berth.policies.tuning.study import Tried, Tuned
 
 TODAY = PolicySettings(weights=Weights(wait=0.2))
-TRAIN, FIRST, TEST = Part(0, 20 * DAY_S), Part(0, 7 * DAY_S), Part(20 * DAY_S, 29 * DAY_S)
+TRAIN, FIRST, TEST = (
+    TracePart(0, 20 * DAY_S),
+    TracePart(0, 7 * DAY_S),
+    TracePart(20 * DAY_S, 29 * DAY_S),
+)
 
 
 def tuning(replayer: StandIn | None = None, *, identity: str = "one", first: bool = True) -> Tuning:
@@ -64,7 +76,7 @@ def begun(folder: Path, replayer: StandIn | None = None) -> tuple[Tuning, optuna
 class Turned(StandIn):
     """A replay in which the weight of waiting that is good on the training weeks harms later."""
 
-    def replay(self, policy: PolicySettings, part: Part) -> Figures:
+    def replay(self, policy: PolicySettings, part: TracePart) -> ReplayFigures:
         """See TraceReplayer."""
         early, later = (
             StandIn.replay(self, policy.model_copy(update={"weights": Weights(wait=wait)}), part)
@@ -156,7 +168,7 @@ def _worker(storage: str, trials: int, seed: int, suicidal: bool) -> None:
         replay = tune.replayer.replay
         calls = []
 
-        def dying(policy: PolicySettings, part: Part) -> object:
+        def dying(policy: PolicySettings, part: TracePart) -> object:
             calls.append(part)
             if len(calls) > 3:
                 os.kill(os.getpid(), signal.SIGKILL)
@@ -220,9 +232,9 @@ def test_a_storage_that_goes_away_is_waited_for(
     tune = tuning()
     study = tune.study(f"sqlite:///{tmp_path / 'tune.db'}")
     replay, storage = tune.replayer.replay, study._storage
-    calls, down = list[Part](), list[str]()
+    calls, down = list[TracePart](), list[str]()
 
-    def replay_once_away(policy: PolicySettings, part: Part) -> object:
+    def replay_once_away(policy: PolicySettings, part: TracePart) -> object:
         calls.append(part)
         if len(calls) == 3:
             down.extend(("set_trial_state_values", "get_trial"))
@@ -307,10 +319,10 @@ def test_a_setting_that_serves_one_metric_and_harms_another_is_not_recommended()
     assert verdict.reason.endswith("is worse: keep today's.")
 
 
-def walked(weeks: int, change: float, seed: int) -> tuple[Figures, Figures]:
+def walked(weeks: int, change: float, seed: int) -> tuple[ReplayFigures, ReplayFigures]:
     """Two replays of a job an hour whose difference has a luck of its own in each week."""
     random = np.random.default_rng(seed)
-    before = StandIn(days=7 * weeks, jobs=168 * weeks).replay(TODAY, Part(0, 1e9))
+    before = StandIn(days=7 * weeks, jobs=168 * weeks).replay(TODAY, TracePart(0, 1e9))
     before = replace(before, wait_s=np.zeros(len(before.wait_s)), runtime_s=before.wait_s)
     luck = random.normal(change, 0.1, weeks)[(before.submit_s // (7 * DAY_S)).astype(int)]
     return before, replace(before, runtime_s=before.runtime_s * (1 + luck))
@@ -318,7 +330,7 @@ def walked(weeks: int, change: float, seed: int) -> tuple[Figures, Figures]:
 
 @pytest.mark.parametrize(("weeks", "test_weeks"), [(4, 1), (4, 2), (12, 3)])
 def test_intervals_hold_the_true_change_as_often_as_they_say(weeks: int, test_weeks: int) -> None:
-    part = Part(7 * DAY_S * (weeks - test_weeks), 7 * DAY_S * weeks)
+    part = TracePart(7 * DAY_S * (weeks - test_weeks), 7 * DAY_S * weeks)
     held = 0
     for seed in range(200):
         (row,) = differences(*walked(weeks, -0.1, seed), (METRICS["finish"],), part)
@@ -330,7 +342,7 @@ def test_an_effect_on_the_training_weeks_alone_is_no_reason_for_a_line() -> None
     values: dict[str, float | str] = {"weights.wait": 2.0, "alike_within": 1.5}
 
     class LuckyList(StandIn):
-        def replay(self, policy: PolicySettings, part: Part) -> Figures:
+        def replay(self, policy: PolicySettings, part: TracePart) -> ReplayFigures:
             figures = super().replay(policy.model_copy(update={"alike_within": 1.5}), part)
             is_lucky = policy.alike_within != 1.5 and figures.submit_s < TEST.begin_s
             return replace(figures, wait_s=figures.wait_s * np.where(is_lucky, 2.0, 0.99))
@@ -386,7 +398,7 @@ def test_why_nothing_is_judged_is_said_as_it_is() -> None:
 
 
 def test_one_day_of_jobs_has_no_interval_and_nothing_is_recommended() -> None:
-    day = Part(20 * DAY_S, 21 * DAY_S)
+    day = TracePart(20 * DAY_S, 21 * DAY_S)
     verdict = judge(BETTER, StandIn(), TODAY, (METRICS["finish"],), train=TRAIN, test=day)
     assert not verdict.shown
     assert not verdict.differences[0].known

@@ -27,7 +27,7 @@ from berth.pilot.documents import to_json
 from berth.plugin.cli.command_line import berth
 from berth.plugin.site.load import DEMO_FILE
 from berth.plugin.store import OutcomeRecord, Store
-from berth.plugin.workloads.described_models import Shape, described
+from berth.plugin.workloads.described_models import DecoderShape, described
 from berth.plugin.workloads.files import WorkloadOptions
 
 DRAFT = "https://json-schema.org/draft/2020-12/schema"
@@ -250,7 +250,7 @@ def _files(folder: Path) -> dict[str, str]:
         OutcomeRecord("demo", "78", "bob", "failed", end_s=now_s - 90.0),
     ])  # fmt: skip
     made.close()
-    served = described(Shape(4, 512), "serve", sequence=None, options=WorkloadOptions())
+    served = described(DecoderShape(4, 512), "serve", sequence=None, options=WorkloadOptions())
     texts = {
         "triad.json": to_json(profile(runtime_s=2.0)),
         "fleet.json": json.dumps(FLEET),

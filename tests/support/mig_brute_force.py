@@ -8,8 +8,8 @@ from collections.abc import Iterator, Sequence
 from berth.policies.mig import GpuState, Layout, Running, lookup
 from berth.policies.mig.demands import Demand, SliceOption
 from berth.policies.mig.layout import enumerate_states
-from berth.policies.mig.plan import Objective, ordered
-from berth.policies.mig.problem import Problem, SlotKind, build
+from berth.policies.mig.plan import PlanObjective, ordered
+from berth.policies.mig.problem import PlanningProblem, SlotKind, build
 
 Value = tuple[int, ...]
 MODELS = ("A30", "A100-40GB", "H100-80GB", "RTX-PRO-6000")
@@ -20,7 +20,7 @@ ORDERS = (
 )  # fmt: skip
 
 
-def random_problem(seed: int) -> Problem:
+def random_problem(seed: int) -> PlanningProblem:
     """One GPU with idle, running and soon ending instances, up to twelve jobs of four types."""
     dice = random.Random(seed)  # noqa: S311
     geometry = lookup(dice.choice(MODELS))
@@ -51,7 +51,7 @@ def random_problem(seed: int) -> Problem:
     return build([state], demands, order, now_s=0.0, horizon_s=dice.choice([0.0, 0.0, 50.0]))
 
 
-def best_value(problem: Problem) -> Value:
+def best_value(problem: PlanningProblem) -> Value:
     """The lexicographically best value over all states and all assignments; one group of one.
 
     Assignments are looked at once for each set of slots; only the re-cuts differ between layouts
@@ -80,7 +80,7 @@ def best_value(problem: Problem) -> Value:
 
 
 def _assignments(
-    problem: Problem, slots: Sequence[SlotKind]
+    problem: PlanningProblem, slots: Sequence[SlotKind]
 ) -> Iterator[tuple[tuple[int, SlotKind], ...]]:
     left = [t.count for t in problem.types]
 
@@ -103,21 +103,21 @@ def _assignments(
 
 
 def _value(
-    problem: Problem, given: tuple[tuple[int, SlotKind], ...], recuts: int, is_busy: bool
+    problem: PlanningProblem, given: tuple[tuple[int, SlotKind], ...], recuts: int, is_busy: bool
 ) -> Value:
     edges = [problem.edges[t][kind] for t, kind in given]
     found: list[int] = []
     for objective in problem.order:
-        if objective is Objective.JOBS:
+        if objective is PlanObjective.JOBS:
             mine = [problem.types[t].priority for t, _ in given]
             found += [mine.count(p) for p in problem.priorities]
-        elif objective is Objective.THROUGHPUT:
+        elif objective is PlanObjective.THROUGHPUT:
             found.append(sum(e.throughput for e in edges))
-        elif objective is Objective.ENERGY:
+        elif objective is PlanObjective.ENERGY:
             found.append(-sum(e.energy for e in edges))
-        elif objective is Objective.MAKESPAN:
+        elif objective is PlanObjective.MAKESPAN:
             found.append(-max((e.finish_ms for e in edges), default=0))
-        elif objective is Objective.GPUS:
+        elif objective is PlanObjective.GPUS:
             found.append(-int(bool(given) or is_busy))
         else:
             found.append(-recuts)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from berth.policies.mig import Geometry, GpuState, Layout, Running, known_gpus, lookup
 from berth.policies.mig.demands import Demand, SliceOption
 from berth.policies.mig.layout import enumerate_states
-from berth.policies.mig.plan import Action, Plan, Step, steps
+from berth.policies.mig.plan import MigPlan, Step, StepAction, steps
 
 geometries: st.SearchStrategy[Geometry] = st.sampled_from([lookup(n) for n in known_gpus()])
 
@@ -52,13 +52,13 @@ def replay(start: Layout, done: Iterable[Step]) -> tuple[Layout, ...]:
     layouts = [start]
     for step in done:
         last = layouts[-1]
-        change = last.minus if step.action is Action.DESTROY else last.plus
+        change = last.minus if step.action is StepAction.DESTROY else last.plus
         layouts.append(change(step.instance))
     return tuple(layouts)
 
 
 def check(
-    planned: Plan, fleet: Sequence[GpuState], jobs: Sequence[Demand], horizon_s: float = 0.0
+    planned: MigPlan, fleet: Sequence[GpuState], jobs: Sequence[Demand], horizon_s: float = 0.0
 ) -> None:
     """What every plan must hold, whoever made it."""
     placed: Counter[str] = Counter()

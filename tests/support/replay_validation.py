@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from berth.policies.mig.layout import Instance
+from berth.policies.mig.layout import GpuInstance
 from berth.policies.replay.replayed import Recut, Replayed
 from berth.policies.replay.settings import Backfill
 from berth.policies.replay.trace import Ints
@@ -136,7 +136,7 @@ def _slices(r: Replayed) -> Iterator[str]:
                 yield f"job {i} starts on {what}, which is drained"
 
 
-def _spans(instance: Instance, there: bool, cuts: list[Recut]) -> list[tuple[float, float]]:
+def _spans(instance: GpuInstance, there: bool, cuts: list[Recut]) -> list[tuple[float, float]]:
     """From when to when an instance is there."""
     found, since = [], -math.inf
     for one in cuts:

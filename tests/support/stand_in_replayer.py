@@ -13,7 +13,7 @@ import numpy as np
 
 from berth.pilot.errors import UsageError
 from berth.policies.settings import PolicySettings
-from berth.policies.tuning.figures import Figures, Part
+from berth.policies.tuning.figures import ReplayFigures, TracePart
 from berth.policies.tuning.parameters import Slicing
 
 DAY_S = 86_400.0
@@ -26,7 +26,7 @@ class StandIn:
     days: int = 28
     jobs: int = 2_000
     broken: bool = False
-    asked: list[tuple[PolicySettings, Part]] = field(default_factory=list)
+    asked: list[tuple[PolicySettings, TracePart]] = field(default_factory=list)
 
     @property
     def span_s(self) -> float:
@@ -43,7 +43,7 @@ class StandIn:
     def in_pools(self) -> StandIn:
         return self
 
-    def replay(self, policy: PolicySettings, part: Part) -> Figures:
+    def replay(self, policy: PolicySettings, part: TracePart) -> ReplayFigures:
         self.asked.append((policy, part))
         if self.broken:
             raise UsageError("the policy raised")
@@ -57,7 +57,7 @@ class StandIn:
         kept = np.flatnonzero((submit >= part.begin_s) & (submit < part.end_s))
         wait = (600 * noise * (1 + off))[kept]
         time = (runtime if fast else 1.5 * runtime)[kept]
-        return Figures(
+        return ReplayFigures(
             submit_s=submit[kept],
             wait_s=wait,
             runtime_s=time,

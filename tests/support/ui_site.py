@@ -21,12 +21,12 @@ from berth.plugin.site.load import DEMO_FILE
 from berth.plugin.slurm.scheduler import Slurm
 from berth.plugin.store import DecisionRecord, OutcomeRecord, Store, WorkloadRecord
 from berth.plugin.ui.guard import UiSettings
-from berth.plugin.workloads.described_models import Shape, described
+from berth.plugin.workloads.described_models import DecoderShape, described
 from berth.plugin.workloads.files import WorkloadOptions
 from berth.policies.mig.demands import Demand, SliceOption
 from berth.policies.mig.documents import FleetDocument, plan_document, states_of
 from berth.policies.mig.planner import plan
-from berth.policies.tuning.figures import Figures
+from berth.policies.tuning.figures import ReplayFigures
 
 USERS = ("alice", "bob", "carol")
 JOBS = 60
@@ -74,7 +74,7 @@ def _fill(store: Store) -> None:
     for name in TIMES_S:
         document = to_json(profile(name))
         store.add(WorkloadRecord(name, "program", f"sha256:{name}", document, "", now_s))
-    small = described(Shape(4, 512), "inference", sequence=128, options=WorkloadOptions())
+    small = described(DecoderShape(4, 512), "inference", sequence=128, options=WorkloadOptions())
     store.add(WorkloadRecord("small", "model-graph", small.digest, to_json(small.document), "",
                              now_s))  # fmt: skip
     decisions, outcomes = [], []
@@ -173,7 +173,7 @@ def replays() -> Report:
     wait, run = random.exponential(900.0, 40), random.exponential(1_500.0, 40) + 60.0
     user, nodes = np.arange(40) % 3, np.zeros(40, int)
     before, after = (
-        Figures(submit, one, run, user, run, run, 8 * run, nodes, USERS, ("cpu",), jobs=40)
+        ReplayFigures(submit, one, run, user, run, run, 8 * run, nodes, USERS, ("cpu",), jobs=40)
         for one in (wait, wait / 2)
     )
     return Report("Replay of jobs", "", compared_parts(before, after, ("fcfs", "easy")))

@@ -20,7 +20,7 @@ from berth.plugin.history.workloads import HistorySummary, make_workloads
 from berth.plugin.installed_site import Installation
 from berth.plugin.readers import Purpose, readers
 from berth.plugin.right_sizing.needs import learn_needs
-from berth.plugin.scheduler.node_kinds import Unplaced
+from berth.plugin.scheduler.node_kinds import UnknownPlatform
 from berth.plugin.scheduler.past_jobs import ENDED, ReadJobs, summary, why_none
 from berth.plugin.scheduler.registry import SCHEDULERS, open_scheduler, scheduler_named
 from berth.plugin.site.programs import SHIPPED_ONLY
@@ -171,7 +171,7 @@ def _predicting(workloads: HistorySummary | None) -> list[str]:
         return ["no site file: nothing is predicted of them yet (--site FILE)"]
     lines = [f"{workloads.workloads} workloads from {workloads.runs} runs predict the next jobs"]
     lines += [f"{count} {reason}" for reason, count in workloads.unplaced.items()]
-    if Unplaced.UNKNOWN_NODES in workloads.unplaced and not workloads.knows_nodes:
+    if UnknownPlatform.UNKNOWN_NODES in workloads.unplaced and not workloads.knows_nodes:
         lines.append(
             "  no scheduler answers here to say which nodes there are: where one does, run berth "
             "jobs history refresh"
@@ -194,7 +194,7 @@ def unplaced_by_name(workloads: HistorySummary) -> dict[str, int]:
     """Return the number of jobs whose platform is not known, by the reason in one word."""
     return {
         reason.name.lower().replace("_", "-"): workloads.unplaced.get(reason, 0)
-        for reason in Unplaced
+        for reason in UnknownPlatform
     }
 
 

@@ -14,7 +14,7 @@ from berth.pilot.errors import BerthError, UsageError
 from berth.pilot.units import counted
 from berth.plugin.cli.options import FILE, SentenceJson, json_option, seconds_of
 from berth.plugin.mig.access import open_access
-from berth.plugin.mig.apply import GpuPreview, Report, previews, undoing
+from berth.plugin.mig.apply import ApplyReport, GpuPreview, previews, undoing
 from berth.plugin.mig.errors import Busy
 from berth.plugin.mig.settings import load
 from berth.plugin.mig.target import checked, read_target
@@ -95,7 +95,7 @@ def _show_previews(previews: tuple[GpuPreview, ...], json_: bool) -> None:
         )
 
 
-def _show_report(report: Report, json_: bool, outcomes: Mapping[str, str] = OUTCOMES) -> None:
+def _show_report(report: ApplyReport, json_: bool, outcomes: Mapping[str, str] = OUTCOMES) -> None:
     if json_:
         click.echo(json.dumps(report.as_json()))
         return

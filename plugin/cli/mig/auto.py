@@ -19,7 +19,7 @@ from berth.plugin.mig.access import open_access
 from berth.plugin.mig.automatic import expected_demands, think
 from berth.plugin.mig.errors import Locked
 from berth.plugin.mig.inventory import Fleet
-from berth.plugin.mig.journal import Journal
+from berth.plugin.mig.journal import ApplyJournal
 from berth.plugin.mig.recommending import demands_of, predictions_for, with_workloads
 from berth.plugin.mig.settings import MigSettings, load
 from berth.policies.mig.demands import Demand
@@ -67,7 +67,7 @@ def auto(
         _say("automatic re-cutting is off", False, json_)
         return
     gpus = open_access(settings, lambda text: click.echo(f"  {text}", err=True))
-    journal = Journal(Path(settings.state_dir))
+    journal = ApplyJournal(Path(settings.state_dir))
     if interruption := journal.interruption():
         if not yes:
             _say(interruption, False, json_)

@@ -11,7 +11,7 @@ from berth.pilot.documents import json_data, read_json, read_text, write_text
 from berth.pilot.errors import DocumentError, UsageError
 from berth.pilot.units import whole_number
 from berth.plugin.cli.options import FILE, POSITIVE
-from berth.plugin.mig.parted import Entry, entries, write
+from berth.plugin.mig.parted import MigConfigSpec, entries, write
 from berth.plugin.scheduler.registry import SCHEDULERS
 from berth.policies.mig import Geometry, Layout, lookup
 from berth.policies.mig.documents import PlanDocument, read_fleet
@@ -67,7 +67,7 @@ def export(
 
 def _configurations(
     name: str, nodes: Mapping[str, Sequence[Device]]
-) -> dict[str, tuple[Entry, ...]]:
+) -> dict[str, tuple[MigConfigSpec, ...]]:
     return {
         (name if len(nodes) == 1 else f"{name}-{node or 'local'}"): entries(devices)
         for node, devices in nodes.items()

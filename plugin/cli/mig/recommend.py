@@ -26,7 +26,7 @@ from berth.plugin.workloads.files import WorkloadOptions
 from berth.policies.mig.demands import Demand
 from berth.policies.mig.documents import JobEntry, JobsDocument, SliceEntry, read_fleet
 from berth.policies.mig.layout import GpuState
-from berth.policies.mig.recommend import Aim, Terms, demand_on, makeable
+from berth.policies.mig.recommend import Aim, SliceTerms, demand_on, makeable
 from berth.policies.mig.recommend import recommend as choose
 from berth.predictor.core.workload import Workload
 from berth.predictor.families.slices.workload import SliceWorkload
@@ -110,7 +110,7 @@ def recommend(
     if states and not same_model:
         raise UsageError(f"the fleet has no {geometry.gpu}", hint=f"it has {_models(states)}")
     possible = makeable(same_model, recut=recut) if fleet_files else None
-    terms = Terms(
+    terms = SliceTerms(
         Aim(aim),
         None if latency_limit_ms is None else latency_limit_ms / 1000,
         price_per_hour,

@@ -76,7 +76,7 @@ def show(
 
 def _show_here(json_: bool) -> None:
     from berth.plugin.mig.access import open_access  # noqa: PLC0415 - needs the driver's binding
-    from berth.plugin.mig.journal import Journal  # noqa: PLC0415
+    from berth.plugin.mig.journal import ApplyJournal  # noqa: PLC0415
     from berth.plugin.mig.settings import load  # noqa: PLC0415
 
     settings = load()
@@ -97,7 +97,7 @@ def _show_here(json_: bool) -> None:
     notes = [*_differences(records)]
     if left_out:
         notes.append(f"Left out: {left_out}.")
-    if interruption := Journal(Path(settings.state_dir)).interruption():
+    if interruption := ApplyJournal(Path(settings.state_dir)).interruption():
         notes.append(f"{interruption}.")
     uuids = {name: record.uuid for name, record in names.items()}
     document = fleet_document(states, as_of_s=round(time.time()), uuids=uuids)

@@ -15,7 +15,7 @@ from berth.pilot.errors import UsageError
 from berth.plugin.cli.replay.options import Options, replay_options
 from berth.plugin.installed_site import Installation
 from berth.plugin.replay.clusters import SiteCluster, cluster_of, on_cluster
-from berth.plugin.replay.past import PastJobs, asked_jobs, past_jobs
+from berth.plugin.replay.past import PastTrace, asked_jobs, past_jobs
 from berth.plugin.replay.queue_replay import live_replays
 from berth.plugin.replay.tables import (
     present_reservations,
@@ -137,7 +137,7 @@ def replay_command(options: Options) -> None:
     click.echo(report_text(report))
 
 
-def _past(options: Options) -> PastJobs:
+def _past(options: Options) -> PastTrace:
     if options.accounting:
         if options.trace is not None or options.format_ is not None:
             raise UsageError("--accounting asks the scheduler, without a TRACE")
@@ -150,7 +150,7 @@ def _past(options: Options) -> PastJobs:
     )
 
 
-def _write_html(path: Path, past: PastJobs, found: Sequence[VariantReplays]) -> None:
+def _write_html(path: Path, past: PastTrace, found: Sequence[VariantReplays]) -> None:
     """Write an HTML report of the first simulation of each variant; without matplotlib it has no
     pictures."""
     from berth.plugin.report import html as page  # noqa: PLC0415 - slow only where used

@@ -25,7 +25,7 @@ from berth.plugin.tune.folder import (
     REPORT,
     SLICES,
     TUNED,
-    Order,
+    TuneOrder,
     content_of,
 )
 from berth.policies.tuning.figures import METRICS
@@ -148,7 +148,7 @@ def _order(
     parameters: tuple[str, ...],
     folder: Path,
     options: dict[str, Any],
-) -> Order:
+) -> TuneOrder:
     from berth.plugin.tune.replaying import open_replayer  # noqa: PLC0415 - numpy and the engine
 
     unknown = [name for name in metrics if name not in METRICS]
@@ -172,7 +172,7 @@ def _order(
     if span_s <= 0:
         raise UsageError(f"{jobs}: all jobs were submitted at once, there is nothing to test on")
     train_s = options["train_share"] * span_s
-    return Order(
+    return TuneOrder(
         site=str(Path(site.source).absolute()),
         trace=str(jobs.absolute()),
         content=content_of(*files),

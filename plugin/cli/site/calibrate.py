@@ -13,8 +13,16 @@ import click
 
 from berth.pilot.errors import BerthError, UsageError
 from berth.pilot.units import counted, format_seconds
-from berth.plugin.calibrate.jobs import EXPECTED_S, LINK_S, Progress, Settings, Todo, follow, plan
-from berth.plugin.calibrate.kinds import Kind, kinds_of, named_kinds
+from berth.plugin.calibrate.jobs import (
+    EXPECTED_S,
+    LINK_S,
+    CalibrationProgress,
+    CalibrationSettings,
+    Todo,
+    follow,
+    plan,
+)
+from berth.plugin.calibrate.kinds import CalibratedKind, kinds_of, named_kinds
 from berth.plugin.calibrate.state import (
     FOLDER,
     CalibrationState,
@@ -110,7 +118,7 @@ def calibrate(
             f"--kind {error.args[0]!r} is no platform and no place of {site.source}",
             hint="there are: " + ", ".join(map(_with_candidates, every)),
         ) from None
-    settings = Settings(
+    settings = CalibrationSettings(
         depth="quick" if quick else "full" if full else "normal",
         links=links and scheduler.pair_launcher is not None,
         **options,
@@ -135,13 +143,16 @@ def calibrate(
         click.echo(json.dumps(report, indent=2))
 
 
-def _with_candidates(kind: Kind) -> str:
+def _with_candidates(kind: CalibratedKind) -> str:
     places = ", ".join(candidate.name for candidate in kind.candidates)
     return f"{kind.name} (places: {places})" if places else kind.name
 
 
 def _cost(
-    kinds: tuple[Kind, ...], todo: list[Todo], folder: Folder, settings: Settings
+    kinds: tuple[CalibratedKind, ...],
+    todo: list[Todo],
+    folder: Folder,
+    settings: CalibrationSettings,
 ) -> list[str]:
     """Estimate what it will take, by kind."""
     each_s = EXPECTED_S[settings.depth]
@@ -203,14 +214,14 @@ def _measure(
     folder: Folder,
     scheduler: Scheduler,
     *,
-    settings: Settings,
+    settings: CalibrationSettings,
     wait_s: float,
 ) -> CalibrationState:
     steps = sum(step.node is not None for step in todo)
     try:
         with saying("calibrate") as say:
 
-            def show(now: Progress) -> None:
+            def show(now: CalibrationProgress) -> None:
                 text = f"{now.running} running, {now.waiting} waiting, {now.failed} failed"
                 say(f"{now.done} done, {text}", now.done + now.failed, steps)
 
@@ -224,7 +235,9 @@ def _measure(
         ) from None
 
 
-def _unfinished(kinds: tuple[Kind, ...], state: CalibrationState, facts: ClusterFacts) -> list[str]:
+def _unfinished(
+    kinds: tuple[CalibratedKind, ...], state: CalibrationState, facts: ClusterFacts
+) -> list[str]:
     """Name what has no result yet, one sentence each."""
     nodes = {node.name: node for node in facts.nodes}
     lines = []
@@ -243,7 +256,9 @@ def _unfinished(kinds: tuple[Kind, ...], state: CalibrationState, facts: Cluster
     return lines
 
 
-def _learn(site: Site, kinds: tuple[Kind, ...], folder: Folder) -> tuple[Part, dict[str, Any]]:
+def _learn(
+    site: Site, kinds: tuple[CalibratedKind, ...], folder: Folder
+) -> tuple[Part, dict[str, Any]]:
     """Install platforms and bundle of everything that was measured so far; return the result for
     people and for JSON."""
     from berth.plugin.calibrate import install, learning  # noqa: PLC0415 - the extra

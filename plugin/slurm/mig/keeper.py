@@ -31,7 +31,7 @@ from berth.plugin.slurm.mig.queue import STRANDED, waiting
 from berth.plugin.slurm.mig.slots import (
     HEADER,
     SLOTS,
-    Slot,
+    GresSlot,
     arrange,
     foreign_line,
     gres_conf,
@@ -43,7 +43,7 @@ from berth.plugin.slurm.mig.slots import (
     with_node_gres,
 )
 from berth.plugin.slurm.records import gres, records
-from berth.policies.mig import Instance, Layout
+from berth.policies.mig import GpuInstance, Layout
 
 POLL_S = 0.1
 
@@ -89,7 +89,7 @@ class SlurmKeeper:
         self._restarter = restarter
         self._command = command
 
-    def allocated(self, fleet: Fleet) -> frozenset[tuple[str, Instance]]:
+    def allocated(self, fleet: Fleet) -> frozenset[tuple[str, GpuInstance]]:
         """Return the MIG instances that jobs hold, with their GPU's UUID, from the gres numbers in
         use.
 
@@ -175,7 +175,7 @@ class SlurmKeeper:
         self._command(["scontrol", "update", f"NodeName={self._files.node}", "State=RESUME"])
         return "DRAIN" not in self._node()["State"]
 
-    def _refuse_without_padding(self, slots: Iterable[Slot]) -> None:
+    def _refuse_without_padding(self, slots: Iterable[GresSlot]) -> None:
         """Raise PlanRefused where a device file of the padding is missing: slurmd would not
         start."""
         for number, slot in enumerate(slots):
@@ -205,7 +205,7 @@ class SlurmKeeper:
                     hint="Slurm would hold it for good; let it run first, or keep one such slice",
                 )
 
-    def _refuse_to_move(self, gres: str, slots: tuple[Slot, ...] | None) -> None:
+    def _refuse_to_move(self, gres: str, slots: tuple[GresSlot, ...] | None) -> None:
         """Raise PlanRefused where a job has started since ``prepare`` and its gres number would
         change."""
         used, before = self._used(), self._slots()
@@ -231,20 +231,20 @@ class SlurmKeeper:
             if job.reason == STRANDED and {name for name, _ in job.types} <= present_types:
                 self._command(["scontrol", "release", job.job])
 
-    def _devices(self, gpu: GpuRecord, target: Layout | None) -> list[Slot]:
+    def _devices(self, gpu: GpuRecord, target: Layout | None) -> list[GresSlot]:
         if not gpu.enabled:
-            return [Slot(gpu.name.lower().replace(" ", "_"), gpu.uuid)]
+            return [GresSlot(gpu.name.lower().replace(" ", "_"), gpu.uuid)]
         layout = gpu.layout if target is None else target
         pattern = self._files.type_pattern
-        return [Slot(type_name(i.profile, pattern), gpu.uuid, i) for i in layout.instances]
+        return [GresSlot(type_name(i.profile, pattern), gpu.uuid, i) for i in layout.instances]
 
-    def _rendered(self, slots: tuple[Slot, ...], fleet: Fleet) -> str:
+    def _rendered(self, slots: tuple[GresSlot, ...], fleet: Fleet) -> str:
         files = self._files
         if not files.explicit:
             return f"{HEADER}\nNodeName={files.node} AutoDetect=nvml\n"
         gpus = {gpu.uuid: gpu for gpu in fleet}
 
-        def paths(slot: Slot) -> tuple[str, ...]:
+        def paths(slot: GresSlot) -> tuple[str, ...]:
             gpu = gpus[slot.gpu or ""]
             if slot.instance is None:
                 return files.devices.of_gpu(gpu)
@@ -257,7 +257,7 @@ class SlurmKeeper:
             files.node, slots, paths, lambda number: files.padding.format(number=number)
         )
 
-    def _write_map(self, slots: tuple[Slot, ...], fleet: Fleet) -> None:
+    def _write_map(self, slots: tuple[GresSlot, ...], fleet: Fleet) -> None:
         if self._files.device_map is None:
             return
         gpus = {gpu.uuid: gpu for gpu in fleet}
@@ -268,7 +268,7 @@ class SlurmKeeper:
             lines.append(f"{number} {uuid or '-'}\n")
         write_text(self._files.device_map, "".join(lines))
 
-    def _slots(self) -> tuple[Slot, ...] | None:
+    def _slots(self) -> tuple[GresSlot, ...] | None:
         return read_slots(self._lines(), self._files.node)
 
     def _lines(self) -> str:
@@ -311,7 +311,7 @@ class SlurmKeeper:
         raise SchedulerError(f"not within {self._files.ready_timeout_s:.0f} s: {condition}{last}")
 
 
-def _data(slots: Iterable[Slot]) -> Any:
+def _data(slots: Iterable[GresSlot]) -> Any:
     return SLOTS.dump_python(tuple(slots), mode="json")
 
 

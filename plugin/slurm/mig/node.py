@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field, model_validator
 
-from berth.plugin.mig.node import AbsolutePath, Asked, Keeper, NodeSettings, holding
+from berth.plugin.mig.node import AbsolutePath, Keeper, NodeSettings, SlicesAsked, holding
 from berth.plugin.slurm.mig import queue
 from berth.plugin.slurm.mig.keeper import NodeFiles, SlurmKeeper
 from berth.plugin.slurm.mig.publishing import CommandRestarter, ControllerPublisher
@@ -66,6 +66,6 @@ class SlurmNode(NodeSettings):
         """Return the slices of these profiles that pending jobs wait for. Raises SchedulerError."""
         return queue.pending(profiles, self.type_pattern)
 
-    def asked(self, profiles: Collection[str]) -> Iterable[Asked]:
+    def asked(self, profiles: Collection[str]) -> Iterable[SlicesAsked]:
         """Return the slices requested by all jobs that Slurm still knows. Raises SchedulerError."""
         return queue.seen_now(profiles, self.type_pattern)

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 
-from berth.plugin.mig.node import Asked, stamped_profiles
+from berth.plugin.mig.node import SlicesAsked, stamped_profiles
 from berth.plugin.slurm.commands import run
 from berth.policies.mig.demands import Demand, SliceOption
 
@@ -116,7 +116,7 @@ def seen_now(
     pattern: str = "{profile}",
     *,
     command: Callable[[list[str]], str] = run,
-) -> Iterator[Asked]:
+) -> Iterator[SlicesAsked]:
     """Yield the slices requested by all jobs that Slurm still knows, except jobs cancelled before
     they ran.
 
@@ -138,8 +138,10 @@ def seen_now(
             continue
         will_do = stamped_profiles(stamp, profiles)
         if will_do:
-            yield Asked(job=job, submit_s=at_s, profiles=will_do, count=1, ran=ran)
+            yield SlicesAsked(job=job, submit_s=at_s, profiles=will_do, count=1, ran=ran)
             continue
         for name, count in asked_types(columns):
             if name in names:
-                yield Asked(job=job, submit_s=at_s, profiles=(names[name],), count=count, ran=ran)
+                yield SlicesAsked(
+                    job=job, submit_s=at_s, profiles=(names[name],), count=count, ran=ran
+                )

@@ -18,13 +18,13 @@ from pydantic import TypeAdapter
 
 from berth.pilot.errors import BerthError
 from berth.plugin.mig.errors import PlanRefused
-from berth.policies.mig import Instance
+from berth.policies.mig import GpuInstance
 
 PADDING = "off"
 
 
 @dataclass(frozen=True, slots=True)
-class Slot:
+class GresSlot:
     """One of the node's gres numbers, with the device behind it.
 
     No ``gpu``: padding without a device. No ``instance``: a whole GPU.
@@ -32,7 +32,7 @@ class Slot:
 
     type: str
     gpu: str | None = None
-    instance: Instance | None = None
+    instance: GpuInstance | None = None
 
     @property
     def is_padding(self) -> bool:
@@ -40,23 +40,25 @@ class Slot:
         return self.gpu is None
 
     @property
-    def device(self) -> tuple[str | None, Instance | None]:
+    def device(self) -> tuple[str | None, GpuInstance | None]:
         """Return the GPU's UUID and the MIG instance behind this gres number, without the type's
         name."""
         return self.gpu, self.instance
 
 
 @dataclass(frozen=True, slots=True)
-class _Block:
+class _GresBlock:
     """The consecutive numbers of one gres type: as many as ``slots``, including all of
     ``fixed``."""
 
     type: str
-    slots: tuple[Slot, ...]
-    fixed: Mapping[int, Slot]
+    slots: tuple[GresSlot, ...]
+    fixed: Mapping[int, GresSlot]
 
 
-def arrange(devices: Iterable[Slot], total: int, held: Mapping[int, Slot]) -> tuple[Slot, ...]:
+def arrange(
+    devices: Iterable[GresSlot], total: int, held: Mapping[int, GresSlot]
+) -> tuple[GresSlot, ...]:
     """Return the node's slots by number: ``held`` slots keep their numbers, the slots of a type are
     consecutive, and the remaining numbers are padding.
 
@@ -75,7 +77,7 @@ def arrange(devices: Iterable[Slot], total: int, held: Mapping[int, Slot]) -> tu
     blocks = [_block(name, wanted, held) for name in dict.fromkeys(s.type for s in wanted)]
     # Blocks with fixed numbers first, then the longest: so a hopeless search ends early.
     blocks.sort(key=lambda b: (not b.fixed, -len(b.slots), b.type))
-    numbered: list[Slot | None] = [held.get(n) for n in range(total)]
+    numbered: list[GresSlot | None] = [held.get(n) for n in range(total)]
     occupied = [s is not None and s.is_padding for s in numbered]
     # Room behind each type lets it grow later, beside jobs that hold numbers of the next type.
     most_room = (total - len(wanted)) // max(len(blocks), 1)
@@ -93,15 +95,15 @@ def arrange(devices: Iterable[Slot], total: int, held: Mapping[int, Slot]) -> tu
     return _padded(numbered)
 
 
-def _block(name: str, wanted: Sequence[Slot], held: Mapping[int, Slot]) -> _Block:
-    return _Block(
+def _block(name: str, wanted: Sequence[GresSlot], held: Mapping[int, GresSlot]) -> _GresBlock:
+    return _GresBlock(
         name,
         tuple(s for s in wanted if s.type == name),
         {n: s for n, s in held.items() if s.type == name and not s.is_padding},
     )
 
 
-def _search(blocks: Sequence[_Block], occupied: Sequence[bool], room: int) -> list[int] | None:
+def _search(blocks: Sequence[_GresBlock], occupied: Sequence[bool], room: int) -> list[int] | None:
     """Return the first number of each block, with ``room`` free numbers behind it, by exhaustive
     search; None: no arrangement exists."""
     if not blocks:
@@ -121,12 +123,12 @@ def _search(blocks: Sequence[_Block], occupied: Sequence[bool], room: int) -> li
     return None
 
 
-def _padded(numbered: Sequence[Slot | None]) -> tuple[Slot, ...]:
+def _padded(numbered: Sequence[GresSlot | None]) -> tuple[GresSlot, ...]:
     """Return the slots with each gap filled by a padding type of its own.
 
     Slurm would merge two gaps of the same type.
     """
-    padded: list[Slot] = []
+    padded: list[GresSlot] = []
     gap = 0
     for number, slot in enumerate(numbered):
         if slot is not None and not slot.is_padding:
@@ -134,11 +136,11 @@ def _padded(numbered: Sequence[Slot | None]) -> tuple[Slot, ...]:
             continue
         if number == 0 or not padded[-1].is_padding:
             gap += 1
-        padded.append(Slot(f"{PADDING}{gap}"))
+        padded.append(GresSlot(f"{PADDING}{gap}"))
     return tuple(padded)
 
 
-def gres_of(slots: Iterable[Slot]) -> str:
+def gres_of(slots: Iterable[GresSlot]) -> str:
     """Return the ``Gres=`` value: the slots' types with counts, in the order of their numbers."""
     counts: dict[str, int] = {}
     for slot in slots:
@@ -146,7 +148,7 @@ def gres_of(slots: Iterable[Slot]) -> str:
     return ",".join(f"gpu:{name}:{count}" for name, count in counts.items()) or "(null)"
 
 
-SLOTS: TypeAdapter[tuple[Slot, ...]] = TypeAdapter(tuple[Slot, ...])
+SLOTS: TypeAdapter[tuple[GresSlot, ...]] = TypeAdapter(tuple[GresSlot, ...])
 """Converts slots to plain JSON data and back."""
 
 HEADER = "# Written by `berth mig apply`; changed by hand, it no longer describes the slices."
@@ -176,8 +178,8 @@ def type_name(profile: str, pattern: str = "{profile}") -> str:
 
 def gres_conf(
     node: str,
-    slots: Sequence[Slot],
-    files: Callable[[Slot], Sequence[str]],
+    slots: Sequence[GresSlot],
+    files: Callable[[GresSlot], Sequence[str]],
     padding_file: Callable[[int], str],
 ) -> str:
     """Return the node's lines of gres.conf, one per gres number; a comment names the device behind
@@ -195,7 +197,7 @@ def gres_conf(
     return "\n".join(lines) + "\n"
 
 
-def read_slots(text: str, node: str) -> tuple[Slot, ...] | None:
+def read_slots(text: str, node: str) -> tuple[GresSlot, ...] | None:
     """Return the slots in text that ``gres_conf`` wrote; None where the text was not written by
     Berth."""
     if not text.startswith(HEADER):
@@ -205,8 +207,8 @@ def read_slots(text: str, node: str) -> tuple[Slot, ...] | None:
         match = _LINE.fullmatch(line.strip())
         if match is None or match["node"] != node:
             return None
-        instance = Instance(int(match["start"]), match["profile"]) if match["profile"] else None
-        slots.append(Slot(match["type"], match["gpu"], instance))
+        instance = GpuInstance(int(match["start"]), match["profile"]) if match["profile"] else None
+        slots.append(GresSlot(match["type"], match["gpu"], instance))
     return tuple(slots)
 
 

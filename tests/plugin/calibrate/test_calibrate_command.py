@@ -32,7 +32,7 @@ from berth.pilot.node import NodeMeasurement
 from berth.pilot.profile import Machine
 from berth.pilot.run import Run
 from berth.plugin.calibrate import jobs
-from berth.plugin.calibrate.kinds import Kind, chosen_nodes
+from berth.plugin.calibrate.kinds import CalibratedKind, chosen_nodes
 from berth.plugin.calibrate.state import check_calibration
 from berth.plugin.cli.site.calibrate import calibrate as command
 from berth.plugin.doctor.bundles import check_bundles, check_candidates
@@ -177,7 +177,7 @@ def test_a_node_is_reached_by_the_partition_that_starts_jobs() -> None:
     )
     both = facts(node("n1", "fast", queues=("fast", "slow")))
     one = replace(both, queues={**both.queues, "fast": replace(both.queues["fast"], up=False)})
-    kind = Kind(platforms.load()["rome-7742"], site_places, both.nodes)
+    kind = CalibratedKind(platforms.load()["rome-7742"], site_places, both.nodes)
     assert [p.name for p in kind.candidates_of(["n1"], both, 60.0)] == ["a", "b"]
     assert [p.name for p in kind.candidates_of(["n1"], one, 60.0)] == ["b"]
     assert [n.name for n in chosen_nodes(kind, one, 3, 60.0)] == ["n1"]

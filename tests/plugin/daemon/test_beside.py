@@ -14,7 +14,7 @@ from views import site_of
 from berth.pilot.errors import BerthError
 from berth.plugin.daemon import following
 from berth.plugin.daemon.following import ExpectedWaits, follow_waits, with_waits
-from berth.plugin.scheduler import Reading
+from berth.plugin.scheduler import StatesReading
 from berth.policies.values import Candidate, CandidateState
 from berth.policies.waits import WaitTable
 from berth.predictor.core.prediction import Interval
@@ -40,7 +40,7 @@ class Clock:
 def test_old_tables_are_not_used() -> None:
     clock = Clock()
     expected = ExpectedWaits(10.0, clock)
-    read = with_waits(lambda: Reading(state(0)), expected)
+    read = with_waits(lambda: StatesReading(state(0)), expected)
     assert read().states["a"].waits is None
     assert expected.age_s is None
     expected.renew(lambda: {"a": TABLE})

@@ -16,7 +16,7 @@ from berth.pilot.errors import SchedulerError
 from berth.plugin.daemon.following import follow_cluster, follow_store
 from berth.plugin.daemon.shelf import UNPACKED_KEPT, Shelf
 from berth.plugin.daemon.threads import Periodic
-from berth.plugin.scheduler import Reading
+from berth.plugin.scheduler import StatesReading
 from berth.plugin.store import Store
 
 
@@ -78,10 +78,10 @@ def test_a_failed_reading_keeps_the_last_state_and_is_said_once(
     states = snapshot_of(site_of()).states
     failing = [False]
 
-    def read() -> Reading:
+    def read() -> StatesReading:
         if failing[0]:
             raise SchedulerError("slurmctld does not answer")
-        return Reading(states)
+        return StatesReading(states)
 
     thread = Periodic("reader", 99, follow_cluster(service, read))
     with caplog.at_level(logging.INFO):

@@ -13,7 +13,7 @@ from typing import Any
 from berth.pilot.errors import SchedulerError
 from berth.plugin.mig.inventory import Fleet
 from berth.plugin.mig.node import Notice
-from berth.policies.mig import Instance, Layout
+from berth.policies.mig import GpuInstance, Layout
 
 
 @dataclass
@@ -40,13 +40,13 @@ class FileKeeper:
         state: dict[str, Any] = json.loads(self._path.read_text())
         return state
 
-    def give(self, uuid: str, instance: Instance) -> None:
+    def give(self, uuid: str, instance: GpuInstance) -> None:
         """The slice now belongs to a job."""
         self._set(given=[*self.state["given"], [uuid, instance.profile, instance.start]])
 
-    def allocated(self, fleet: Fleet) -> frozenset[tuple[str, Instance]]:
+    def allocated(self, fleet: Fleet) -> frozenset[tuple[str, GpuInstance]]:
         with self._met("allocated"):
-            return frozenset((u, Instance(start, p)) for u, p, start in self.state["given"])
+            return frozenset((u, GpuInstance(start, p)) for u, p, start in self.state["given"])
 
     def prepare(self, fleet: Fleet, target: Mapping[str, Layout]) -> Notice:
         with self._met("prepare"):

@@ -16,7 +16,7 @@ from fake_nvml import SONAME, FakeFleet
 from scenes import Look, Scene
 
 from berth.pilot.errors import BerthError
-from berth.plugin.mig.apply import Applier, Report
+from berth.plugin.mig.apply import Applier, ApplyReport
 from berth.plugin.mig.errors import Unfinished
 from berth.plugin.mig.node import Keeper, NoKeeper
 from berth.plugin.mig.nvml import Nvml
@@ -72,7 +72,7 @@ class Stage:
         self.running = self.fleet.running()
         shutil.rmtree(self.folder, ignore_errors=True)
 
-    def apply(self, faults: str = "") -> Report | BerthError:
+    def apply(self, faults: str = "") -> ApplyReport | BerthError:
         """One apply in this process; its report, or the error it ended with."""
         COUNTS["failed"] += bool(faults)
         self.fleet.faults(faults)
@@ -116,7 +116,7 @@ class Stage:
         COUNTS["killed"] += killed
         return killed
 
-    def resume(self) -> Report:
+    def resume(self) -> ApplyReport:
         with Nvml() as nvml:
             return self.applier(nvml).resume()
 

@@ -7,15 +7,15 @@ from dataclasses import dataclass
 
 from fake_nvml import FakeFleet
 
-from berth.plugin.mig.target import Target
+from berth.plugin.mig.target import ApplyTarget
 from berth.policies.mig import Layout
 
 Look = frozenset[tuple[int, str, int, int]]
 
 
-def target_of(layouts: Iterable[str]) -> Target:
+def target_of(layouts: Iterable[str]) -> ApplyTarget:
     """These layouts on the GPUs from the first on."""
-    return Target({str(gpu): Layout.parse(layout) for gpu, layout in enumerate(layouts)})
+    return ApplyTarget({str(gpu): Layout.parse(layout) for gpu, layout in enumerate(layouts)})
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class Scene:
         return 2 * (self.changes("Destroy") + self.changes("Create"))
 
     @property
-    def target(self) -> Target:
+    def target(self) -> ApplyTarget:
         return target_of(self.new)
 
     @property

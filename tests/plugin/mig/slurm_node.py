@@ -14,10 +14,10 @@ from slurm_cluster import Cluster, wait_until
 from berth.plugin.mig.apply import Applier
 from berth.plugin.mig.inventory import DeviceFiles
 from berth.plugin.mig.nvml import Nvml
-from berth.plugin.mig.target import Target
+from berth.plugin.mig.target import ApplyTarget
 from berth.plugin.slurm.mig.keeper import NodeFiles, SlurmKeeper
 from berth.plugin.slurm.mig.publishing import CommandRestarter
-from berth.plugin.slurm.mig.slots import Slot, read_slots
+from berth.plugin.slurm.mig.slots import GresSlot, read_slots
 from berth.policies.mig import Layout
 
 FIRST = "1g.5gb@0 1g.5gb@1 2g.10gb@2 3g.20gb@4"
@@ -97,7 +97,7 @@ class Node:
     def apply(self, layout: str) -> str:
         with Nvml() as nvml:
             applier = Applier(nvml, keeper(self.slurm, self.files), self.folder)
-            return applier.apply(Target({"0": Layout.parse(layout)})).outcome
+            return applier.apply(ApplyTarget({"0": Layout.parse(layout)})).outcome
 
     def run_job(self, gres: str) -> int:
         """A job that runs, with a process on the slice that Slurm gave it."""
@@ -111,12 +111,12 @@ class Node:
         return job
 
     @property
-    def slots(self) -> tuple[Slot, ...]:
+    def slots(self) -> tuple[GresSlot, ...]:
         slots = read_slots(self.files.gres_conf.read_text(), "mig1")
         assert slots is not None
         return slots
 
-    def slot_of(self, job: int) -> Slot:
+    def slot_of(self, job: int) -> GresSlot:
         (number,) = numbers_of(self.slurm, job)
         return self.slots[number]
 

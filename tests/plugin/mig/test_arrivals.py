@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from berth.plugin.mig.automatic import expected_demands, remember, remembered, think
-from berth.plugin.mig.node import Asked
+from berth.plugin.mig.node import SlicesAsked
 from berth.plugin.mig.nvml import Nvml
 from berth.plugin.mig.settings import OutlookSettings, TriggerSettings
 from berth.plugin.slurm.mig.queue import seen_now
@@ -137,8 +137,8 @@ def test_a_memory_that_is_damaged_or_cannot_be_written_does_no_harm(tmp_path: Pa
 
 def test_the_memory_forgets_what_is_older_than_the_window(tmp_path: Path) -> None:
     path = tmp_path / "arrivals.json"
-    old = Asked(job="1", submit_s=NOW_S - 3 * H, profiles=("1g.5gb",), count=1)
-    new = Asked(job="2", submit_s=NOW_S - H, profiles=("1g.5gb",), count=1)
+    old = SlicesAsked(job="1", submit_s=NOW_S - 3 * H, profiles=("1g.5gb",), count=1)
+    new = SlicesAsked(job="2", submit_s=NOW_S - H, profiles=("1g.5gb",), count=1)
     remember(path, [old, new], now_s=NOW_S, window_s=4 * H)
     assert remembered(path) == (old, new)
     remember(path, [], now_s=NOW_S, window_s=2 * H)

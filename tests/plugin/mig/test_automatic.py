@@ -15,11 +15,11 @@ from hypothesis import strategies as st
 from berth.pilot.documents import to_json
 from berth.plugin.cli import main
 from berth.plugin.mig.automatic import Thought, think
-from berth.plugin.mig.journal import Journal, applier_lock
+from berth.plugin.mig.journal import ApplyJournal, applier_lock
 from berth.plugin.mig.nvml import Nvml
 from berth.plugin.mig.settings import TriggerSettings
 from berth.plugin.slurm.mig.queue import MAX_SLICES, pending
-from berth.policies.mig import Instance, lookup
+from berth.policies.mig import GpuInstance, lookup
 from berth.policies.mig.demands import Demand, SliceOption
 
 RULES = TriggerSettings(enabled=True, min_dwell_s=600, min_gain=0.5)
@@ -29,7 +29,7 @@ JOBS = {"schema": "berth.mig-jobs/1", "jobs": [
 
 
 def thought(
-    demands: tuple[Demand, ...], *, last: float | None = None, held: tuple[Instance, ...] = ()
+    demands: tuple[Demand, ...], *, last: float | None = None, held: tuple[GpuInstance, ...] = ()
 ) -> Thought:
     with Nvml() as nvml:
         gpus = nvml.read()
@@ -44,13 +44,13 @@ def test_it_cuts_what_is_free_for_what_waits(fleet: FakeFleet) -> None:
     assert found.verdict.recut
     assert found.target is not None
     (layout,) = found.target.layouts.values()
-    assert Instance(4, "3g.20gb") in layout.instances
+    assert GpuInstance(4, "3g.20gb") in layout.instances
     assert layout.counts()["1g.5gb"] == 4
 
 
 def test_a_slice_given_to_a_job_stays_though_idle(fleet: FakeFleet) -> None:
     fleet.fill(0, [("3g.20gb", 4), ("4g.20gb", 0)])
-    held = (Instance(4, "3g.20gb"), Instance(0, "4g.20gb"))
+    held = (GpuInstance(4, "3g.20gb"), GpuInstance(0, "4g.20gb"))
     assert thought(SMALL, held=held).target is None
 
 
@@ -117,7 +117,7 @@ def test_switched_on_it_cuts_once_and_then_waits(site: Site, fleet: FakeFleet) -
     assert "--yes does it" in site.auto("--triggered")
     assert "Re-cut" in site.auto("--yes", "--triggered")
     assert [s.profile for s in fleet.seen()].count("1g.5gb") >= 4
-    last = Journal(site.folder / "state").last_cut_s()
+    last = ApplyJournal(site.folder / "state").last_cut_s()
     assert last is not None
     assert abs(time.time() - last) < 60
     again = json.loads(site.auto("--yes", "--triggered", "--json"))
@@ -132,7 +132,7 @@ def test_without_mig_and_after_an_interrupted_apply_it_says_so(
     assert "no GPU has MIG on" in site.auto("--yes")
     fleet.reset("a100-40")
     (site.folder / "state").mkdir()
-    Journal(site.folder / "state").begin({"id": "a", "old": {}, "new": {}, "notice": {}})
+    ApplyJournal(site.folder / "state").begin({"id": "a", "old": {}, "new": {}, "notice": {}})
     assert "`berth mig apply --resume` ends it" in site.auto()
     main(["mig", "show", "--here"])
     assert "berth mig apply --resume" in capsys.readouterr().out

@@ -17,11 +17,11 @@ from runs import Stage
 from scenes import BESIDE_RUNNING, TWO_GPUS, Scene
 
 from berth.pilot.errors import BerthError
-from berth.plugin.mig.apply import Report
+from berth.plugin.mig.apply import ApplyReport
 from berth.plugin.mig.errors import Busy, RolledBack, Unfinished
-from berth.plugin.mig.journal import Journal
+from berth.plugin.mig.journal import ApplyJournal
 from berth.plugin.mig.nvml import Nvml
-from berth.policies.mig import Instance
+from berth.policies.mig import GpuInstance
 
 METHODS = ("allocated", "prepare", "drain", "publish", "release")
 
@@ -78,10 +78,10 @@ def test_a_scheduler_that_fails_once(
 
 def kill_at_record(nth: int, how: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Kill this process before, in the middle of or after writing the nth journal record."""
-    append, write = Journal.append, os.write
+    append, write = ApplyJournal.append, os.write
     seen = 0
 
-    def counted(self: Journal, kind: str, **fields: Any) -> None:
+    def counted(self: ApplyJournal, kind: str, **fields: Any) -> None:
         nonlocal seen
         seen += 1
         if seen == nth and how == "before":
@@ -97,7 +97,7 @@ def kill_at_record(nth: int, how: str, monkeypatch: pytest.MonkeyPatch) -> None:
         os.kill(os.getpid(), signal.SIGKILL)
         return 0
 
-    monkeypatch.setattr(Journal, "append", counted)
+    monkeypatch.setattr(ApplyJournal, "append", counted)
 
 
 @pytest.mark.parametrize("how", ["before", "torn", "after"])
@@ -132,9 +132,9 @@ def test_a_process_that_starts_on_the_way_is_never_destroyed(
     assert fleet.touched == 0 or isinstance(result, RolledBack | Busy)
     assert fleet.layout() in (stage.old, BESIDE_RUNNING.looks_new)
     assert stage.running <= fleet.running()
-    if arrived and not isinstance(result, Report):
+    if arrived and not isinstance(result, ApplyReport):
         assert fleet.layout() == stage.old
-    if arrived and isinstance(result, Report):
+    if arrived and isinstance(result, ApplyReport):
         assert fleet.layout() == BESIDE_RUNNING.looks_new
 
 
@@ -176,7 +176,7 @@ def test_a_slice_that_belongs_to_a_job_is_waited_for_and_then_refused(
     stage = stage_with(BESIDE_RUNNING, fleet, state_folder)
     with Nvml() as nvml:
         (gpu,) = nvml.read()
-        FileKeeper(stage.folder).give(gpu.uuid, Instance(2, "2g.10gb"))
+        FileKeeper(stage.folder).give(gpu.uuid, GpuInstance(2, "2g.10gb"))
         with pytest.raises(Busy, match="allocated to a job"):
             stage.applier(nvml).apply(BESIDE_RUNNING.target, wait_s=0.2)
     check_end(stage, "old")
@@ -200,7 +200,7 @@ def test_a_journal_without_a_beginning_is_no_unfinished_apply(
     state_folder: Path, text: str
 ) -> None:
     (state_folder / "apply.journal").write_text(text)
-    assert Journal(state_folder).unfinished() == []
+    assert ApplyJournal(state_folder).unfinished() == []
 
 
 @pytest.mark.parametrize("record", ['{"kind": "begin"}', '{"kind": "begin", "id": 1, "old": 7}'])
@@ -234,14 +234,14 @@ def test_an_end_that_cannot_be_written_says_which_layout_stands(
     fleet: FakeFleet, state_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stage = stage_with(BESIDE_RUNNING, fleet, state_folder)
-    append = Journal.append
+    append = ApplyJournal.append
 
-    def full_at_the_end(self: Journal, kind: str, **fields: Any) -> None:
+    def full_at_the_end(self: ApplyJournal, kind: str, **fields: Any) -> None:
         if kind == "end":
             raise BerthError("no space left")
         append(self, kind, **fields)
 
-    monkeypatch.setattr(Journal, "append", full_at_the_end)
+    monkeypatch.setattr(ApplyJournal, "append", full_at_the_end)
     result = stage.apply()
     assert isinstance(result, Unfinished)
     assert "the new layout stands" in result.message

@@ -16,9 +16,9 @@ from fake_nvml import FakeFleet
 from runs import Stage
 from scenes import BESIDE_RUNNING, SCENES, Scene
 
-from berth.plugin.mig.apply import Report
+from berth.plugin.mig.apply import ApplyReport
 from berth.plugin.mig.errors import RolledBack, Unfinished
-from berth.plugin.mig.journal import Journal
+from berth.plugin.mig.journal import ApplyJournal
 
 CHANGING = (
     "nvmlGpuInstanceDestroy",
@@ -56,7 +56,7 @@ def faults_everywhere(stage: Stage, actions: tuple[str, ...], offset: int = 0) -
 def test_undisturbed_it_reaches_the_new_layout(stage: Stage) -> None:
     stage.set_up()
     report = stage.apply()
-    assert isinstance(report, Report)
+    assert isinstance(report, ApplyReport)
     assert report.outcome == "new"
     assert stage.outcome == "new"
 
@@ -67,8 +67,8 @@ def test_a_call_that_fails_leaves_the_old_or_the_new_layout(stage: Stage) -> Non
     for fault in faults_everywhere(stage, actions):
         stage.set_up()
         result = stage.apply(fault)
-        failed += not isinstance(result, Report)
-        assert stage.outcome == ("new" if isinstance(result, Report) else "old"), fault
+        failed += not isinstance(result, ApplyReport)
+        assert stage.outcome == ("new" if isinstance(result, ApplyReport) else "old"), fault
         assert not isinstance(result, Unfinished), fault
         assert not stage.unfinished(), fault
     assert failed >= stage.scene.all_changes
@@ -78,7 +78,7 @@ def test_a_call_that_did_its_work_and_yet_reports_failure(stage: Stage) -> None:
     for fault in faults_everywhere(stage, ("lost:999", "lost:10"), 5):
         stage.set_up()
         result = stage.apply(fault)
-        assert stage.outcome == ("new" if isinstance(result, Report) else "old"), fault
+        assert stage.outcome == ("new" if isinstance(result, ApplyReport) else "old"), fault
         assert not stage.unfinished(), fault
 
 
@@ -88,7 +88,7 @@ def test_a_driver_that_says_yes_and_does_nothing(stage: Stage) -> None:
             fault = f"{function}:{nth}:ignore"
             stage.set_up()
             result = stage.apply(fault)
-            assert stage.outcome == ("new" if isinstance(result, Report) else "old"), fault
+            assert stage.outcome == ("new" if isinstance(result, ApplyReport) else "old"), fault
             assert not stage.unfinished(), fault
 
 
@@ -134,7 +134,7 @@ def test_after_power_loss_the_recorded_layout_is_made_again(stage: Stage) -> Non
     for fault in faults_everywhere(stage, ("kill",), 9):
         stage.set_up()
         stage.crash_apply(fault)
-        begun = bool(Journal(stage.folder).unfinished())
+        begun = bool(ApplyJournal(stage.folder).unfinished())
         stage.fleet.power_loss()
         stage.running = frozenset()
         report = stage.resume()
@@ -148,7 +148,7 @@ def test_the_next_apply_ends_a_crashed_one_first(fleet: FakeFleet, state_folder:
     stage.set_up()
     assert stage.crash_apply("nvmlDeviceCreateGpuInstanceWithPlacement:2:kill")
     report = stage.apply()
-    assert isinstance(report, Report)
+    assert isinstance(report, ApplyReport)
     assert (report.resumed, report.outcome) == ("old", "new")
     assert stage.outcome == "new"
 

@@ -21,7 +21,7 @@ from berth.plugin.mig import wire
 from berth.plugin.mig.access import HelperAccess, open_access
 from berth.plugin.mig.nvml import Nvml
 from berth.plugin.mig.settings import HelperSettings, MigSettings, load_trusted
-from berth.plugin.mig.target import Target
+from berth.plugin.mig.target import ApplyTarget
 from berth.policies.mig import Layout
 
 CONFIG = """\
@@ -100,7 +100,7 @@ def test_preview_and_progress_reach_the_caller(server: HelperServer, fleet: Fake
 
 
 def test_errors_arrive_as_what_they_are(server: HelperServer) -> None:
-    target = Target({"0": Layout.parse("3g.20gb@4 1g.5gb@1 9g.99gb@0")})
+    target = ApplyTarget({"0": Layout.parse("3g.20gb@4 1g.5gb@1 9g.99gb@0")})
     with pytest.raises(BerthError, match=r"has no MIG profile '9g\.99gb'") as caught:
         access(server).apply(target)
     assert caught.value.exit_status == 2
@@ -128,7 +128,7 @@ def test_a_user_who_is_not_named_is_refused(server: HelperServer, fleet: FakeFle
         (b'{"schema": "berth.mig-request/1", "command": "apply", "path": "/etc"}\n', "path"),
         (b'{"schema": "berth.mig-request/9", "command": "apply"}\n', "newer"),
         (wire.request("apply", wait_s=-1), "wait_s"),
-        (wire.request("apply", Target({"7": Layout()})), "no GPU 7"),
+        (wire.request("apply", ApplyTarget({"7": Layout()})), "no GPU 7"),
         (wire.request("apply", layouts={"0": "1g.5gb"}), "is not an instance"),
         (wire.request("apply", layouts={"0": "3g.20gb@4 1g.5gb@5"}), "overlaps"),
         (b"x" * (wire.MAX_BYTES + 2) + b"\n", "longer than"),

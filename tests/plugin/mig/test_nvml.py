@@ -14,7 +14,7 @@ from fake_nvml import GRAPHICS, MPS, PROFILE_IDS, FakeFleet
 from berth.pilot.errors import BerthError
 from berth.plugin.mig.errors import NvmlFailure
 from berth.plugin.mig.nvml import Nvml
-from berth.policies.mig import Instance, diff, lookup
+from berth.policies.mig import GpuInstance, diff, lookup
 from berth.policies.mig.layout import enumerate_states
 
 READ = "from berth.plugin.mig.nvml import Nvml\nwith Nvml() as n: print(len(n.read()))\n"
@@ -56,8 +56,8 @@ def test_processes_of_every_kind_are_seen(fleet: FakeFleet, kind: int) -> None:
     fleet.start_process(0, 4, 4711, kind)
     with Nvml() as nvml:
         (gpu,) = nvml.read()
-        busy = gpu.find(Instance(4, "3g.20gb"))
-        idle = gpu.find(Instance(0, "1g.5gb"))
+        busy = gpu.find(GpuInstance(4, "3g.20gb"))
+        idle = gpu.find(GpuInstance(0, "1g.5gb"))
         assert busy is not None
         assert idle is not None
         assert busy.pids == nvml.pids(gpu.uuid, busy) == (4711,)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from thorough import examples
 
 from berth.pilot.errors import DocumentError, ToolMissing
-from berth.plugin.mig.parted import Entry, entries, named, parse, read, write
+from berth.plugin.mig.parted import MigConfigSpec, entries, named, parse, read, write
 from berth.policies.mig import Layout, lookup
 from berth.policies.mig.layout import arrange, enumerate_states
 
@@ -47,11 +47,11 @@ mig-configs:
 def test_files_as_mig_parted_ships_them_are_read() -> None:
     config = parse(EXAMPLE, source="config.yaml")
     assert list(config.configs) == ["all-disabled", "all-enabled", "all-1g.10gb"]
-    assert named(config, "all-disabled", "c") == (Entry(devices="all", mig_enabled=False),)
-    assert named(config, "all-enabled", "c") == (Entry(devices="all", mig_enabled=True),)
+    assert named(config, "all-disabled", "c") == (MigConfigSpec(devices="all", mig_enabled=False),)
+    assert named(config, "all-enabled", "c") == (MigConfigSpec(devices="all", mig_enabled=True),)
     first, second = named(config, "all-1g.10gb", "c")
     assert first.device_filter == ("0x233010DE", "0x20B210DE")
-    assert second == Entry(
+    assert second == MigConfigSpec(
         devices=[0, 2], mig_enabled=True, mig_devices={"1g.10gb": 4}, device_filter=("0x20B010DE",)
     )
 
@@ -82,7 +82,7 @@ def test_every_configuration_goes_out_and_comes_back(gpu: str) -> None:
         st.from_regex(r"[a-z1][a-z0-9.+-]{0,9}", fullmatch=True) | st.sampled_from(["no", "null"]),
         st.lists(
             st.builds(
-                Entry,
+                MigConfigSpec,
                 devices=st.just("all") | st.lists(st.integers(0, 15), unique=True),
                 mig_enabled=st.just(True),
                 mig_devices=st.dictionaries(st.sampled_from(["1g.5gb", "1g.5gb+me"]),
@@ -94,7 +94,7 @@ def test_every_configuration_goes_out_and_comes_back(gpu: str) -> None:
         max_size=3,
     )
 )  # fmt: skip
-def test_what_is_written_is_read_back(configs: dict[str, tuple[Entry, ...]]) -> None:
+def test_what_is_written_is_read_back(configs: dict[str, tuple[MigConfigSpec, ...]]) -> None:
     assert parse(write(configs), source="written").configs == configs
 
 
@@ -207,7 +207,7 @@ def test_any_yaml_reader_reads_what_is_written() -> None:
     text = write(
         {
             "a": (
-                Entry(
+                MigConfigSpec(
                     devices="all",
                     mig_enabled=True,
                     mig_devices={"1g.5gb+me": 1},

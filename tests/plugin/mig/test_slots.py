@@ -18,7 +18,7 @@ from berth.plugin.mig.errors import PlanRefused
 from berth.plugin.slurm.mig import publishing, slots
 from berth.plugin.slurm.mig.slots import (
     SLOTS,
-    Slot,
+    GresSlot,
     arrange,
     gres_conf,
     gres_of,
@@ -28,7 +28,7 @@ from berth.plugin.slurm.mig.slots import (
     type_name,
     with_node_gres,
 )
-from berth.policies.mig import Instance, Layout, lookup
+from berth.policies.mig import GpuInstance, Layout, lookup
 from berth.policies.mig.layout import enumerate_states
 
 STATES = enumerate_states(lookup("A100-SXM4-40GB").plain()).layouts
@@ -36,15 +36,15 @@ GPUS = ("GPU-a", "GPU-b")
 TOTAL = 14
 
 
-def devices(layouts: list[Layout]) -> list[Slot]:
+def devices(layouts: list[Layout]) -> list[GresSlot]:
     return [
-        Slot(i.profile, gpu, i)
+        GresSlot(i.profile, gpu, i)
         for gpu, layout in zip(GPUS, layouts, strict=False)
         for i in layout.instances
     ]
 
 
-def as_slurm_numbers(slots: tuple[Slot, ...]) -> list[Slot]:
+def as_slurm_numbers(slots: tuple[GresSlot, ...]) -> list[GresSlot]:
     """The order in which Slurm 22.05 numbers the lines: by type groups of ``Gres=``."""
     groups = [part.split(":")[1] for part in gres_of(slots).split(",")]
     return [slot for name in groups for slot in slots if slot.type == name]
@@ -89,9 +89,9 @@ def test_slices_that_jobs_hold_keep_their_numbers(
 
 def test_the_order_that_gave_a_slice_to_two_jobs_is_not_made() -> None:
     """By first appearance the 3g would move from number 6 to 4 under the job that holds it."""
-    before = (*(Slot("1g.5gb", "GPU-a", Instance(n, "1g.5gb")) for n in (0, 1)),
-              Slot("2g.10gb", "GPU-a", Instance(2, "2g.10gb")), *[Slot("off1")] * 3,
-              Slot("3g.20gb", "GPU-a", Instance(4, "3g.20gb")))  # fmt: skip
+    before = (*(GresSlot("1g.5gb", "GPU-a", GpuInstance(n, "1g.5gb")) for n in (0, 1)),
+              GresSlot("2g.10gb", "GPU-a", GpuInstance(2, "2g.10gb")), *[GresSlot("off1")] * 3,
+              GresSlot("3g.20gb", "GPU-a", GpuInstance(4, "3g.20gb")))  # fmt: skip
     target = Layout.parse("1g.5gb@0 1g.5gb@1 1g.5gb@2 1g.5gb@3 3g.20gb@4")
     after = arrange(devices([target]), 7, {1: before[1], 6: before[6]})
     assert after[6] == before[6]
@@ -106,7 +106,7 @@ def test_a_type_can_grow_beside_jobs_that_hold_the_next_one() -> None:
 
 
 def test_impossible_numbers_are_refused_with_a_reason() -> None:
-    one, other = (Slot("1g.5gb", "GPU-a", Instance(n, "1g.5gb")) for n in (0, 6))
+    one, other = (GresSlot("1g.5gb", "GPU-a", GpuInstance(n, "1g.5gb")) for n in (0, 6))
     with pytest.raises(PlanRefused, match="do not allow this layout"):
         arrange([one, other], 7, {0: one, 6: other})
     with pytest.raises(PlanRefused, match="do not fit"):

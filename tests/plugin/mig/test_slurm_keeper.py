@@ -11,13 +11,13 @@ from berth.pilot.errors import BerthError
 from berth.plugin.mig.apply import Applier
 from berth.plugin.mig.errors import PlanRefused
 from berth.plugin.mig.nvml import Nvml
-from berth.plugin.mig.target import Target
+from berth.plugin.mig.target import ApplyTarget
 from berth.plugin.slurm.mig.keeper import NodeFiles, SlurmKeeper
 from berth.plugin.slurm.mig.publishing import CommandRestarter
-from berth.plugin.slurm.mig.slots import Slot, gres_conf
+from berth.plugin.slurm.mig.slots import GresSlot, gres_conf
 from berth.policies.mig import Layout
 
-HALVES = Target({"0": Layout.parse("3g.40gb@0 3g.40gb@4")})
+HALVES = ApplyTarget({"0": Layout.parse("3g.40gb@0 3g.40gb@4")})
 
 
 def applier(
@@ -75,7 +75,7 @@ def test_a_gpu_that_a_job_holds_is_not_switched_to_mig(
     (gpu,) = nvml.read()
     with pytest.raises(PlanRefused, match="which ones only Slurm knows"):
         applier(nvml, tmp_path, used="0").apply(HALVES, enable_mig=True)
-    slots = (Slot("h100", gpu.uuid), *[Slot("off1")] * 6)
+    slots = (GresSlot("h100", gpu.uuid), *[GresSlot("off1")] * 6)
     lines = gres_conf("n1", slots, lambda _: ("/dev/nvidia0",), str)
     with pytest.raises(PlanRefused, match="a running job holds the whole GPU"):
         applier(nvml, tmp_path, gres_lines=lines, used="0").apply(HALVES, enable_mig=True)

@@ -14,10 +14,10 @@ from slurm_node import FIRST, SLEEPER, ClusterRestarter, Node, keeper, show_node
 from berth.plugin.mig.apply import Applier
 from berth.plugin.mig.errors import Busy, PlanRefused, RolledBack
 from berth.plugin.mig.nvml import Nvml
-from berth.plugin.mig.target import Target
+from berth.plugin.mig.target import ApplyTarget
 from berth.plugin.slurm.mig.keeper import SlurmKeeper
 from berth.plugin.slurm.mig.queue import pending, seen_now
-from berth.policies.mig import Instance, Layout
+from berth.policies.mig import GpuInstance, Layout
 
 pytestmark = [pytest.mark.slurm, pytest.mark.timeout(400)]
 
@@ -77,7 +77,7 @@ def test_a_job_that_starts_just_before_the_drain_keeps_its_number(
     assert (node.fleet.layout(), show_node(node.slurm)["Gres"]) == (look, gres)
     assert "DRAIN" not in show_node(node.slurm)["State"]
     assert node.slurm.job(jobs[0])["JobState"] == "RUNNING"
-    assert node.slot_of(jobs[0]).instance == Instance(4, "3g.20gb")
+    assert node.slot_of(jobs[0]).instance == GpuInstance(4, "3g.20gb")
 
 
 def test_a_node_that_somebody_else_drained_stays_drained(node: Node) -> None:
@@ -100,7 +100,7 @@ def test_killed_while_slurm_is_told_and_resumed(node: Node) -> None:
         with Nvml() as nvml:
             killed = SlurmKeeper(node.files, restarter)
             Applier(nvml, killed, node.folder).apply(
-                Target({"0": Layout.parse("1g.5gb@0 1g.5gb@1 1g.10gb@2 3g.20gb@4")})
+                ApplyTarget({"0": Layout.parse("1g.5gb@0 1g.5gb@1 1g.10gb@2 3g.20gb@4")})
             )
         os._exit(0)
     assert os.WIFSIGNALED(os.waitpid(child, 0)[1])
@@ -176,7 +176,7 @@ def test_a_task_sees_the_uuid_of_its_slice(node: Node) -> None:
     node.slurm.wait_for_state(job.id, timeout_s=120)
     with Nvml() as nvml:
         (gpu,) = nvml.read()
-    record = gpu.find(Instance(4, "3g.20gb"))
+    record = gpu.find(GpuInstance(4, "3g.20gb"))
     assert record is not None
     assert out.read_text().strip() == f"export CUDA_VISIBLE_DEVICES={record.uuids[0]}"
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from machine_speed import million_steps_s
 
-from berth.plugin.scheduler.node_kinds import NodeKinds, RanOn, Unplaced, recorded_nodes
+from berth.plugin.scheduler.node_kinds import NodeKinds, RanOn, UnknownPlatform, recorded_nodes
 from berth.policies.values import Candidate
 
 
@@ -42,22 +42,22 @@ KINDS = NodeKinds({one.name: one for one in NODES}, CANDIDATES)
         ("auto", "o[1-3]", None, "", "skylake"),
         ("auto", "n[1-2]", 0, "", "genoa"),
         ("cpu", "n1", None, "", "genoa"),
-        ("auto", "o[1-2],n1", None, "", Unplaced.TWO_KINDS),
+        ("auto", "o[1-2],n1", None, "", UnknownPlatform.TWO_KINDS),
         ("auto", "g1", 2, "a100", "a100"),
         ("auto", "g1", 2, "", "a100"),
-        ("auto", "g1", None, "", Unplaced.UNKNOWN_NODES),  # a job for CPUs on a node of GPUs
+        ("auto", "g1", None, "", UnknownPlatform.UNKNOWN_NODES),  # a job for CPUs on a node of GPUs
         ("gpu", "g1", None, "", "a100"),  # a site that does not account for GPUs
         ("auto", "m1", 1, "3g.20gb", "a100-mig-3g.20gb"),
         ("mig", "m1", 1, "1g.5gb", "a100-mig-1g.5gb"),
-        ("mig", "m1", 1, "2g.10gb", Unplaced.UNKNOWN_NODES),
-        ("mig", "m1", 1, "", Unplaced.UNKNOWN_NODES),  # which of its slices is not recorded
+        ("mig", "m1", 1, "2g.10gb", UnknownPlatform.UNKNOWN_NODES),
+        ("mig", "m1", 1, "", UnknownPlatform.UNKNOWN_NODES),  # which of its slices is not recorded
         ("gpu", "gone7", 1, "", "a100"),  # a node that was removed: its queue still tells
-        ("auto", "gone7", 1, "", Unplaced.UNKNOWN_NODES),
-        ("auto", "o1,gone7", None, "", Unplaced.UNKNOWN_NODES),
-        ("auto", "", None, "", Unplaced.NO_NODES),
+        ("auto", "gone7", 1, "", UnknownPlatform.UNKNOWN_NODES),
+        ("auto", "o1,gone7", None, "", UnknownPlatform.UNKNOWN_NODES),
+        ("auto", "", None, "", UnknownPlatform.NO_NODES),
         ("gpu", "", 1, "", "a100"),
-        ("auto", "cn[1-", None, "", Unplaced.UNKNOWN_NODES),
-        ("nowhere", "", None, "", Unplaced.NO_NODES),
+        ("auto", "cn[1-", None, "", UnknownPlatform.UNKNOWN_NODES),
+        ("nowhere", "", None, "", UnknownPlatform.NO_NODES),
     ],
 )
 def test_the_nodes_say_where_a_job_ran_and_the_queue_where_they_do_not(
@@ -96,4 +96,4 @@ def test_no_nodes_are_written_in_several_ways(text: str) -> None:
 @given(st.text(alphabet="on12[]-,0 ", max_size=30))
 def test_any_text_is_a_list_or_is_refused(text: str) -> None:
     answer = KINDS.platform_of(RanOn("auto", recorded_nodes(text), None))
-    assert answer in (*Unplaced, "skylake", "genoa")
+    assert answer in (*UnknownPlatform, "skylake", "genoa")

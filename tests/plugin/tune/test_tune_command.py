@@ -24,7 +24,7 @@ from berth.plugin.scheduler import JobNow, WorkersJob
 from berth.plugin.scheduler.registry import SCHEDULERS
 from berth.plugin.site import load_site
 from berth.plugin.tune import run, workers
-from berth.plugin.tune.folder import Order, read_order, write_order
+from berth.plugin.tune.folder import TuneOrder, read_order, write_order
 from berth.policies.tuning.storage import Progress, StorageUnusable
 from berth.policies.tuning.study import Tuning
 
@@ -457,7 +457,7 @@ def test_a_site_file_is_changed_in_these_keys_only_or_not_at_all(
 
 @pytest.mark.parametrize("secret", ["", ":sesame"])
 def test_an_order_with_a_password_is_its_owners_alone(tmp_path: Path, secret: str) -> None:
-    order = Order(
+    order = TuneOrder(
         site="s", trace="t", content="c", metrics=("finish",), trials=1, train_s=1.0,
         storage=f"postgresql://ada{secret}@h/d",
     )  # fmt: skip

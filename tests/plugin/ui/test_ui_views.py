@@ -18,7 +18,7 @@ from ui_store import decision
 from berth.pilot.documents import to_json
 from berth.plugin.store import Store, WorkloadRecord
 from berth.plugin.ui.guard import UiSettings
-from berth.plugin.workloads.described_models import Shape, described
+from berth.plugin.workloads.described_models import DecoderShape, described
 from berth.plugin.workloads.files import WorkloadOptions
 
 Asking = Callable[..., FlaskClient]
@@ -210,7 +210,7 @@ def test_a_plan_for_stored_jobs_stands_beside_the_fleet(
 ) -> None:
     assert settings.site_file is not None
     store = Store.open(str(settings.site_file.parent / "store.db"))
-    small = described(Shape(4, 512), "inference", sequence=128, options=WorkloadOptions())
+    small = described(DecoderShape(4, 512), "inference", sequence=128, options=WorkloadOptions())
     document = to_json(small.document)
     store.add(WorkloadRecord("small", "model-graph", "sha256:1", document, "", 1.0))
     store.close()

@@ -16,12 +16,12 @@ from berth_daemon import raw, wait_until
 from berth.pilot.errors import UsageError
 from berth.plugin.daemon.listener import Listener
 from berth.plugin.usernames import name_of
-from berth.plugin.users.server import Gate, Limits, UserServer
+from berth.plugin.users.server import Gate, RequestLimits, UserServer
 from berth.plugin.users.workloads import Peer
 
 
 def test_one_user_has_few_connections_and_leaves_room_for_others() -> None:
-    gate = Gate(Limits(connections=3, connections_per_user=2))
+    gate = Gate(RequestLimits(connections=3, connections_per_user=2))
     assert [gate.refusal(1), gate.refusal(1)] == [None, None]
     assert "2 connections already" in str(gate.refusal(1))
     assert gate.refusal(2) is None
@@ -32,7 +32,7 @@ def test_one_user_has_few_connections_and_leaves_room_for_others() -> None:
 
 def test_a_users_rate_is_limited_and_recovers() -> None:
     now = [0.0]
-    gate = Gate(Limits(requests_per_minute=60, burst=2), lambda: now[0])
+    gate = Gate(RequestLimits(requests_per_minute=60, burst=2), lambda: now[0])
 
     def come(uid: int) -> bool:
         admitted = gate.refusal(uid) is None
@@ -55,7 +55,7 @@ def echo(peer: Peer, request: Mapping[str, Any]) -> Mapping[str, object]:
 
 
 @contextmanager
-def serving(path: Path, limits: Limits) -> Iterator[UserServer]:
+def serving(path: Path, limits: RequestLimits) -> Iterator[UserServer]:
     server = UserServer(Listener(path), echo, lambda uid: Peer(uid, name_of(uid)), limits)
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()
@@ -71,7 +71,7 @@ def ask(path: Path, line: bytes) -> dict[str, Any]:
 
 
 def test_requests_are_answered_and_errors_told(tmp_path: Path) -> None:
-    with serving(tmp_path / "s", Limits()):
+    with serving(tmp_path / "s", RequestLimits()):
         assert ask(tmp_path / "s", b'{"v":1}') == {"v": 1, "uid": os.getuid()}
         refused = {"v": 1, "error": "that is not so", "hint": "ask otherwise"}
         assert ask(tmp_path / "s", b'{"v":1,"op":"refused"}') == refused
@@ -83,7 +83,7 @@ def test_requests_are_answered_and_errors_told(tmp_path: Path) -> None:
 
 
 def test_a_request_is_bounded_in_size_and_time(tmp_path: Path) -> None:
-    with serving(tmp_path / "s", Limits(request_bytes=1_000, request_s=0.2)) as server:
+    with serving(tmp_path / "s", RequestLimits(request_bytes=1_000, request_s=0.2)) as server:
         assert "at most 1000 bytes" in ask(tmp_path / "s", b"x" * 2_000)["error"]
         with socket.socket(socket.AF_UNIX) as peer:
             peer.settimeout(10)
@@ -94,7 +94,7 @@ def test_a_request_is_bounded_in_size_and_time(tmp_path: Path) -> None:
 
 
 def test_one_too_many_is_told_so(tmp_path: Path) -> None:
-    with serving(tmp_path / "s", Limits(connections_per_user=1)) as server:
+    with serving(tmp_path / "s", RequestLimits(connections_per_user=1)) as server:
         with socket.socket(socket.AF_UNIX) as first:
             first.connect(str(tmp_path / "s"))
             wait_until(lambda: server.counts["accepted"] == 1)

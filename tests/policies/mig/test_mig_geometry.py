@@ -13,8 +13,8 @@ from mig_strategies import geometries, layouts
 from berth.pilot.errors import UsageError
 from berth.policies.mig import (
     Geometry,
+    GpuInstance,
     GpuState,
-    Instance,
     Layout,
     Media,
     Running,
@@ -244,7 +244,7 @@ def test_a_gpu_without_profiles_is_refused() -> None:
 
 
 def test_a_busy_instance_that_does_not_exist_is_refused() -> None:
-    state = GpuState("n/0", lookup("A30"), Layout(), (Running(Instance(0, "1g.6gb")),))
+    state = GpuState("n/0", lookup("A30"), Layout(), (Running(GpuInstance(0, "1g.6gb")),))
     with pytest.raises(UsageError, match="does not exist"):
         state.check()
 

@@ -14,15 +14,15 @@ from mig_strategies import check, demands, gpu_states
 from thorough import examples
 
 from berth.pilot.errors import ToolMissing, UsageError
-from berth.policies.mig import GpuState, Instance, Layout, Running, lookup
+from berth.policies.mig import GpuInstance, GpuState, Layout, Running, lookup
 from berth.policies.mig import planner as front
 from berth.policies.mig.columns import bundles_by_slots
 from berth.policies.mig.demands import Demand, SliceOption
 from berth.policies.mig.layout import enumerate_states
-from berth.policies.mig.plan import Hysteresis, Plan, gain, ordered, worth_recutting
+from berth.policies.mig.plan import Hysteresis, MigPlan, gain, ordered, worth_recutting
 from berth.policies.mig.planner import plan
 from berth.policies.mig.planner_fleet import solve
-from berth.policies.mig.planner_gpu import Table, best_for_gpu
+from berth.policies.mig.planner_gpu import LayoutTable, best_for_gpu
 from berth.policies.mig.problem import build
 
 A100 = lookup("A100-40GB")
@@ -74,7 +74,7 @@ def test_the_column_model_agrees_with_the_exact_table_on_one_gpu(block: int) -> 
     for seed in range(25 * block, 25 * block + 25):
         problem = random_problem(seed)
         (group,) = problem.groups
-        exact = best_for_gpu(Table(group), problem, [t.count for t in problem.types])
+        exact = best_for_gpu(LayoutTable(group), problem, [t.count for t in problem.types])
         columns = solve(problem, time_limit_s=20.0)
         assert tuple(s.value for s in columns.stages) == exact.value, (seed, problem.order)
         assert all(s.bound == s.value for s in columns.stages)
@@ -92,7 +92,7 @@ def test_two_gpus_are_as_good_as_every_split_of_the_jobs(data: st.DataObject, or
     if "makespan" in order:
         order = "jobs"
     problem = build(states, jobs, ordered(order))
-    tables = [Table(g) for g in problem.groups for _ in g.members]
+    tables = [LayoutTable(g) for g in problem.groups for _ in g.members]
     counts = [t.count for t in problem.types]
     best = None
     for split in _splits(counts):
@@ -192,8 +192,8 @@ def test_the_table_refuses_more_than_one_gpu() -> None:
         plan(fleet_of(1, 2), jobs_of(1, 1, 1), "jobs", solver="table")
 
 
-def _two_plans() -> tuple[Plan, Plan]:
-    state = GpuState("g", A100, Layout.of(Instance(0, "7g.40gb")))
+def _two_plans() -> tuple[MigPlan, MigPlan]:
+    state = GpuState("g", A100, Layout.of(GpuInstance(0, "7g.40gb")))
     jobs = [Demand("a", (SliceOption("1g.5gb"), SliceOption("7g.40gb")), 7)]
     return plan([state], jobs, "jobs"), plan([state], jobs, "jobs", recut=False)
 

@@ -10,11 +10,11 @@ from mig_strategies import check, demands, gpu_states, replay
 from thorough import examples
 
 from berth.pilot.errors import UsageError
-from berth.policies.mig import GpuState, Instance, Layout, Running, lookup
+from berth.policies.mig import GpuInstance, GpuState, Layout, Running, lookup
 from berth.policies.mig.demands import Arrival, Demand, SliceOption, expected
-from berth.policies.mig.plan import Action, Objective, ordered, steps
+from berth.policies.mig.plan import PlanObjective, StepAction, ordered, steps
 from berth.policies.mig.planner import plan
-from berth.policies.mig.planner_gpu import Table, best_for_gpu
+from berth.policies.mig.planner_gpu import LayoutTable, best_for_gpu
 
 A100 = lookup("A100-40GB")
 
@@ -27,7 +27,7 @@ def job(name: str, *profiles: str, count: int = 1, priority: int = 0) -> Demand:
     return Demand(name, options, count, priority)
 
 
-def a100(layout: str = "", *busy: Instance, free_at_s: float | None = None) -> GpuState:
+def a100(layout: str = "", *busy: GpuInstance, free_at_s: float | None = None) -> GpuState:
     running = tuple(Running(instance, free_at_s) for instance in busy)
     return GpuState("g", A100, Layout.parse(layout), running)
 
@@ -43,7 +43,7 @@ def test_optimal_against_brute_force_over_all_states(block: int) -> None:
     for seed in range(100 * block, 100 * block + 100):
         problem = random_problem(seed)
         (group,) = problem.groups
-        choice = best_for_gpu(Table(group), problem, [t.count for t in problem.types])
+        choice = best_for_gpu(LayoutTable(group), problem, [t.count for t in problem.types])
         assert choice.value == best_value(problem), (seed, problem.order)
 
 
@@ -82,13 +82,13 @@ def test_steps_lead_to_the_target_through_legal_layouts(
     assert all(layout.problem(state.geometry) is None for layout in layouts)
     busy = {r.instance for r in state.running}
     for step in done:
-        if step.action is Action.DESTROY and step.instance in busy:
+        if step.action is StepAction.DESTROY and step.instance in busy:
             assert step.after_end_of == (step.instance,)
     # Between a wait and the steps before it nothing is destroyed for that wait's sake.
     first_wait = next((n for n, s in enumerate(done) if s.after_end_of), len(done))
     for n, step in enumerate(done[:first_wait]):
-        if step.action is Action.DESTROY:
-            assert any(s.action is Action.CREATE for s in done[n:first_wait])
+        if step.action is StepAction.DESTROY:
+            assert any(s.action is StepAction.CREATE for s in done[n:first_wait])
 
 
 @settings(deadline=None, max_examples=examples(50))
@@ -122,7 +122,7 @@ def test_what_exists_is_used_before_anything_is_cut() -> None:
 
 
 def test_a_free_slice_beside_a_running_one_is_re_cut() -> None:
-    state = a100("3g.20gb@0 1g.5gb@4 1g.5gb@5", Instance(0, "3g.20gb"))
+    state = a100("3g.20gb@0 1g.5gb@4 1g.5gb@5", GpuInstance(0, "3g.20gb"))
     (gpu,) = plan([state], [job("a", "3g.20gb")], "jobs").gpus
     assert str(gpu.target) == "3g.20gb@0 3g.20gb@4"
     assert [str(s) for s in steps([gpu])] == [
@@ -131,20 +131,20 @@ def test_a_free_slice_beside_a_running_one_is_re_cut() -> None:
 
 
 def test_waiting_within_the_horizon_only() -> None:
-    state = a100("7g.40gb@0", Instance(0, "7g.40gb"), free_at_s=1600.0)
+    state = a100("7g.40gb@0", GpuInstance(0, "7g.40gb"), free_at_s=1600.0)
     jobs = [job("a", "1g.5gb")]
     assert plan([state], jobs, "jobs", now_s=1000.0, horizon_s=599.0).placed == 0
     planned = plan([state], jobs, "jobs", now_s=1000.0, horizon_s=600.0)
     (placement,) = planned.gpus[0].placements
     assert placement.ready_s == 600.0
-    assert steps(planned.gpus)[0].after_end_of == (Instance(0, "7g.40gb"),)
+    assert steps(planned.gpus)[0].after_end_of == (GpuInstance(0, "7g.40gb"),)
 
 
 def test_makespan_waits_rather_than_takes_a_slow_slice() -> None:
-    state = a100("4g.20gb@0 1g.5gb@4", Instance(0, "4g.20gb"), free_at_s=10.0)
+    state = a100("4g.20gb@0 1g.5gb@4", GpuInstance(0, "4g.20gb"), free_at_s=10.0)
     planned = plan([state], [job("a", "1g.5gb", "4g.20gb")], "makespan", horizon_s=60.0)
     (placement,) = planned.gpus[0].placements
-    assert placement.instance == Instance(0, "4g.20gb")
+    assert placement.instance == GpuInstance(0, "4g.20gb")
     assert placement.finish_s == 10.0 + 175.0
 
 
@@ -161,7 +161,7 @@ def test_a_gpu_with_mig_off_is_not_touched_and_that_is_said() -> None:
 
 
 def test_what_stays_unplaced_says_why() -> None:
-    state = a100("4g.20gb@0", Instance(0, "4g.20gb"))
+    state = a100("4g.20gb@0", GpuInstance(0, "4g.20gb"))
     jobs = [job("whole", "7g.40gb"), job("other", "4g.24gb"), job("three", "3g.20gb", count=2)]
     reasons = {u.job: u.reason for u in plan([state], jobs, "jobs").unplaced}
     assert "beside what is running no GPU can make a 7g.40gb" in reasons["whole"]
@@ -221,7 +221,7 @@ def test_jobs_without_demand_leave_everything_alone() -> None:
     state = a100("1g.5gb@3")
     planned = plan([state], [], "jobs")
     assert planned.gpus[0].target == state.layout
-    assert [r.objective for r in planned.reached] == [Objective.RECUTS]
+    assert [r.objective for r in planned.reached] == [PlanObjective.RECUTS]
 
 
 SMALL = Demand("small", (SliceOption("1g.5gb"),), count=5, priority=3)

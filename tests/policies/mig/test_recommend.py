@@ -13,7 +13,14 @@ from berth.policies.mig import GpuState, Layout, known_gpus, lookup
 from berth.policies.mig.layout import enumerate_states
 from berth.policies.mig.on_slices import of_slice_workload
 from berth.policies.mig.planner import plan
-from berth.policies.mig.recommend import Aim, Recommendation, Terms, demand_on, makeable, recommend
+from berth.policies.mig.recommend import (
+    Aim,
+    Recommendation,
+    SliceTerms,
+    demand_on,
+    makeable,
+    recommend,
+)
 from berth.predictor.families.slices.bundle import load
 from berth.predictor.families.slices.predictor import SlicePredictor
 from berth.predictor.families.slices.workload import SliceProbe, SliceWorkload
@@ -28,11 +35,11 @@ needs = st.tuples(st.floats(0.1, 50), st.floats(1, 1.6), st.floats(1, 1.6)).map(
 
 
 def ask(
-    workload: SliceWorkload, terms: Terms | None = None, *, possible: set[str] | None = None
+    workload: SliceWorkload, terms: SliceTerms | None = None, *, possible: set[str] | None = None
 ) -> Recommendation:
     geometry = lookup(workload.gpu)
     known = of_slice_workload(workload, geometry, PREDICTOR)
-    return recommend(known, geometry, terms or Terms(), possible=possible)
+    return recommend(known, geometry, terms or SliceTerms(), possible=possible)
 
 
 @settings(deadline=None, max_examples=examples(60))
@@ -40,7 +47,7 @@ def ask(
 def test_what_is_recommended_has_the_memory_that_may_be_needed(
     need: tuple[float, float, float], aim: Aim
 ) -> None:
-    answer = ask(utilised(memory_gib=need), Terms(aim, price_per_hour=3.0))
+    answer = ask(utilised(memory_gib=need), SliceTerms(aim, price_per_hour=3.0))
     for choice in (answer.smallest, answer.best):
         assert choice is None or choice.profile.memory_bytes >= need[2] * GIB
     if answer.best is None:
@@ -60,7 +67,7 @@ def test_more_memory_never_gets_a_smaller_slice(
     need: tuple[float, float, float], factor: float, aim: Aim
 ) -> None:
     more = tuple(v * factor for v in need)
-    terms = Terms(aim, price_per_hour=3.0)
+    terms = SliceTerms(aim, price_per_hour=3.0)
     one = ask(utilised(memory_gib=need), terms)
     other = ask(utilised(memory_gib=more), terms)  # type: ignore[arg-type]
     if other.smallest is not None:
@@ -71,14 +78,14 @@ def test_more_memory_never_gets_a_smaller_slice(
 
 @pytest.mark.parametrize("aim", AIMS)
 def test_the_same_question_has_the_same_answer(aim: Aim) -> None:
-    terms = Terms(aim, price_per_hour=3.0)
+    terms = SliceTerms(aim, price_per_hour=3.0)
     assert ask(utilised(), terms) == ask(utilised(), terms)
 
 
 @settings(deadline=None, max_examples=examples(40))
 @given(st.sets(st.sampled_from([p.name for p in A100.profiles])), st.sampled_from(AIMS))
 def test_only_possible_slices_are_recommended(possible: set[str], aim: Aim) -> None:
-    answer = ask(utilised(), Terms(aim, price_per_hour=3.0), possible=possible)
+    answer = ask(utilised(), SliceTerms(aim, price_per_hour=3.0), possible=possible)
     assert answer.best is None or answer.best.profile.name in possible
     assert answer.smallest is None or answer.smallest.profile.name in possible
     if answer.best is None:
@@ -86,7 +93,7 @@ def test_only_possible_slices_are_recommended(possible: set[str], aim: Aim) -> N
 
 
 def test_each_aim_is_best_at_what_it_says() -> None:
-    answers = {aim: ask(utilised(), Terms(aim, price_per_hour=3.0)) for aim in AIMS}
+    answers = {aim: ask(utilised(), SliceTerms(aim, price_per_hour=3.0)) for aim in AIMS}
     allowed = [c for c in answers[Aim.FASTEST].choices if c.refused is None]
     best = {aim: answer.best for aim, answer in answers.items()}
     assert all(best.values())
@@ -109,8 +116,8 @@ def test_each_aim_is_best_at_what_it_says() -> None:
 def test_a_latency_limit_is_kept_as_predicted_and_looser_ones_allow_more(
     limit_s: float, looser: float
 ) -> None:
-    tight = ask(utilised(), Terms(latency_limit_s=limit_s))
-    loose = ask(utilised(), Terms(latency_limit_s=limit_s * looser))
+    tight = ask(utilised(), SliceTerms(latency_limit_s=limit_s))
+    loose = ask(utilised(), SliceTerms(latency_limit_s=limit_s * looser))
     if tight.best is not None:
         assert tight.best.prediction.time_s.mid <= limit_s
         assert ("as predicted" in tight.reason) is (tight.best.prediction.time_s.high > limit_s)
@@ -137,7 +144,7 @@ def test_every_known_gpu_gets_an_answer(gpu: str) -> None:
 
 
 def test_the_answer_feeds_the_planner() -> None:
-    answer = ask(utilised(), Terms(Aim.THROUGHPUT))
+    answer = ask(utilised(), SliceTerms(Aim.THROUGHPUT))
     wanted = demand_on([answer], runtime_s=3600, count=7)
     assert {o.profile for o in wanted.options} == {
         c.profile.name for c in answer.choices if c.refused is None
@@ -157,17 +164,17 @@ def test_no_slice_is_no_demand() -> None:
 @pytest.mark.parametrize(
     ("workload", "terms", "words"),
     [
-        (utilised(gpu="A30"), Terms(), "measured on"),
-        (utilised(probes=(SliceProbe(profile="9g.1gb", step_s=1.0),)), Terms(), "no MIG profile"),
-        (utilised(), Terms(Aim.COST), "price"),
-        (utilised(), Terms(price_per_hour=-1.0), "price"),
-        (utilised(), Terms(latency_limit_s=0.0), "latency"),
-        (utilised(), Terms(latency_limit_s=float("nan")), "latency"),
-        (sweep(), Terms(Aim.ENERGY), "power"),
+        (utilised(gpu="A30"), SliceTerms(), "measured on"),
+        (utilised(probes=(SliceProbe(profile="9g.1gb", step_s=1.0),)), SliceTerms(), "no MIG profile"),
+        (utilised(), SliceTerms(Aim.COST), "price"),
+        (utilised(), SliceTerms(price_per_hour=-1.0), "price"),
+        (utilised(), SliceTerms(latency_limit_s=0.0), "latency"),
+        (utilised(), SliceTerms(latency_limit_s=float("nan")), "latency"),
+        (sweep(), SliceTerms(Aim.ENERGY), "power"),
     ],
 )
 def test_what_makes_no_sense_is_a_sentence(
-    workload: SliceWorkload, terms: Terms, words: str
+    workload: SliceWorkload, terms: SliceTerms, words: str
 ) -> None:
     geometry = A100 if workload.gpu != "A100-80GB" else lookup("A100-80GB")
     with pytest.raises(UsageError, match=words):
@@ -175,7 +182,7 @@ def test_what_makes_no_sense_is_a_sentence(
 
 
 def test_an_unsure_prediction_falls_back_to_the_smallest_and_says_so() -> None:
-    answer = ask(utilised(sm_utilization=0.01), Terms(Aim.THROUGHPUT))
+    answer = ask(utilised(sm_utilization=0.01), SliceTerms(Aim.THROUGHPUT))
     assert answer.best == answer.smallest
     assert "no prediction" in answer.reason
 

@@ -18,7 +18,7 @@ from berth.plugin.daemon.server import End as Ended
 from berth.plugin.daemon.threads import Periodic
 from berth.plugin.daemon.view import SiteView
 from berth.plugin.host import Host
-from berth.plugin.scheduler import Reading
+from berth.plugin.scheduler import StatesReading
 from berth.policies.values import CandidateState
 from simulator.database import Server, store_of
 from simulator.disk import Disk, SimFiles
@@ -150,7 +150,7 @@ class Daemon:
             raise Violation("the daemon gave its socket up")
         process.kill()
 
-    def _states(self) -> Reading:
+    def _states(self) -> StatesReading:
         world = self.world
         self.process.check()
         kind = world.faults.at("cluster.read")
@@ -163,7 +163,7 @@ class Daemon:
         states = dict(self._read())
         if kind == "partial":
             states.pop(next(iter(states)))
-        return Reading(states)
+        return StatesReading(states)
 
     def _ended(self) -> None:
         core, self.core = self.core, None

@@ -11,9 +11,9 @@ from berth.plugin.host import Host
 from berth.plugin.mig.apply import Applier
 from berth.plugin.mig.errors import Busy, Locked, NvmlFailure, PlanRefused, RolledBack, Unfinished
 from berth.plugin.mig.inventory import ComputeInstance, Fleet, GpuRecord, InstanceRecord
-from berth.plugin.mig.journal import Journal
-from berth.plugin.mig.target import Target
-from berth.policies.mig import Instance, Layout, lookup
+from berth.plugin.mig.journal import ApplyJournal
+from berth.plugin.mig.target import ApplyTarget
+from berth.policies.mig import GpuInstance, Layout, lookup
 from simulator.disk import Disk, SimFiles
 from simulator.machine import Machine
 from simulator.network import SimNetwork
@@ -36,9 +36,9 @@ class Gpu:
     """The hardware: its instances, and the processes on them."""
 
     def __init__(self) -> None:
-        self.instances: dict[Instance, InstanceRecord] = {}
-        self.pids: dict[Instance, int] = {}
-        self.given: set[Instance] = set()
+        self.instances: dict[GpuInstance, InstanceRecord] = {}
+        self.pids: dict[GpuInstance, int] = {}
+        self.given: set[GpuInstance] = set()
         """By the scheduler to jobs, whether or not these run a process yet."""
         self.drained: str | None = None
         self.published: str | None = None
@@ -98,7 +98,7 @@ class Driver:
         self._after(kind, "destroy")
 
     def create(
-        self, _uuid: str, instance: Instance, compute: tuple[ComputeInstance, ...] | None = None
+        self, _uuid: str, instance: GpuInstance, compute: tuple[ComputeInstance, ...] | None = None
     ) -> None:
         kind = self._met("create")
         gpu = self._gpu
@@ -140,7 +140,7 @@ class SimKeeper:
         if kind == "lost":
             raise SchedulerError(f"the scheduler's answer to {call} is lost")
 
-    def allocated(self, fleet: Fleet) -> frozenset[tuple[str, Instance]]:
+    def allocated(self, fleet: Fleet) -> frozenset[tuple[str, GpuInstance]]:
         kind = self._begin("allocated")
         found = frozenset((UUID, instance) for instance in self._gpu.given)
         self._end(kind, "allocated")
@@ -226,7 +226,7 @@ class Node:
         process = Process(self.world, "looks")
         was, self.world.faults.on = self.world.faults.on, False
         try:
-            return bool(Journal(FOLDER, host=self._host(process)).unfinished())
+            return bool(ApplyJournal(FOLDER, host=self._host(process)).unfinished())
         finally:
             self.world.faults.on = was
 
@@ -259,7 +259,7 @@ class Node:
                 if layout is None:
                     report = applier.resume()
                 else:
-                    report = applier.apply(Target({"0": layout}))
+                    report = applier.apply(ApplyTarget({"0": layout}))
             except (RolledBack, Busy, PlanRefused, Unfinished, Locked) as error:
                 done.append(type(error).__name__)
             except BerthError as error:

@@ -20,7 +20,7 @@ from berth.plugin.daemon.record import Identifiers
 from berth.plugin.daemon.recorder import Recorder
 from berth.plugin.daemon.server import Server
 from berth.plugin.daemon.spool import Spool
-from berth.plugin.mig.journal import Journal as ApplyJournal
+from berth.plugin.mig.journal import ApplyJournal
 from berth.plugin.mig.transaction import Transaction
 from berth.plugin.store.decisions import Decisions
 from berth.plugin.store.store import Store
