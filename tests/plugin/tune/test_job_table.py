@@ -125,12 +125,12 @@ def test_broken_lines_of_a_table_are_left_out_and_counted(tmp_path: Path) -> Non
 def test_jobs_run_where_the_policy_sends_them_or_stay(tmp_path: Path) -> None:
     made = open_replayer(load_site(site(tmp_path)), write(tmp_path, TABLE), {})
     assert made.span_s == 100.0
-    fast = made.replay(PolicySettings("fastest"), TracePart(0, 1e9))
+    fast = made.replay(PolicySettings(objective="fastest"), TracePart(0, 1e9))
     assert [fast.queues[i] for i in fast.queue] == ["batch", "gpu"]
     assert fast.runtime_s.tolist() == [3600.0, 100.0]
     assert fast.cost.tolist() == pytest.approx([8 * 0.1, 2.0 / 36])
     assert np.isfinite(fast.energy_j).all()
-    assert made.replay(PolicySettings("fastest"), TracePart(50, 1e9)).jobs == 1
+    assert made.replay(PolicySettings(objective="fastest"), TracePart(50, 1e9)).jobs == 1
     assert METRICS["finish"].of(fast) == pytest.approx((3600 + 100) / 2)
 
 
@@ -204,9 +204,11 @@ def test_trials_that_share_a_replayer_get_what_each_alone_gets(tmp_path: Path) -
     shared, part = open_replayer(owner, jobs, {}), TracePart(0, 1e9)
     first = TracePart(0, 20_000)
     for policy in (
-        PolicySettings("fastest", Weights(wait=0.0)), PolicySettings("earliest", alike_within=2.0),
-        PolicySettings("balanced", Weights(energy=1.0)), PolicySettings(max_interval_ratio=1.5),
-        PolicySettings("balanced", Weights(cost=2.0)),
+        PolicySettings(objective="fastest", weights=Weights(wait=0.0)),
+        PolicySettings(objective="earliest", alike_within=2.0),
+        PolicySettings(objective="balanced", weights=Weights(energy=1.0)),
+        PolicySettings(max_interval_ratio=1.5),
+        PolicySettings(objective="balanced", weights=Weights(cost=2.0)),
     ):  # fmt: skip
         alone = open_replayer(owner, jobs, {})
         for asked in (first, part):
@@ -273,7 +275,7 @@ def test_an_export_of_accounting_is_tuned_on_with_times_elsewhere(tmp_path: Path
     ran = made.trace.runtime_s
     assert made.trace.runtime_on["rome-7742"].tolist() == ran.tolist()
     assert made.trace.runtime_on["h100-80gb"] == pytest.approx(ran / 5, abs=0.1)
-    fast = made.replay(PolicySettings("fastest"), TracePart(0, 1e9))
+    fast = made.replay(PolicySettings(objective="fastest"), TracePart(0, 1e9))
     assert {fast.queues[i] for i in fast.queue} == {"gpu"}
     words = ["--site", str(site(tmp_path)), "--folder", str(tmp_path / "tune"), "--json"]
     done = CliRunner().invoke(

@@ -165,7 +165,11 @@ def test_no_slice_is_no_demand() -> None:
     ("workload", "terms", "words"),
     [
         (utilised(gpu="A30"), SliceTerms(), "measured on"),
-        (utilised(probes=(SliceProbe(profile="9g.1gb", step_s=1.0),)), SliceTerms(), "no MIG profile"),
+        (
+            utilised(probes=(SliceProbe(profile="9g.1gb", step_s=1.0),)),
+            SliceTerms(),
+            "no MIG profile",
+        ),
         (utilised(), SliceTerms(Aim.COST), "price"),
         (utilised(), SliceTerms(price_per_hour=-1.0), "price"),
         (utilised(), SliceTerms(latency_limit_s=0.0), "latency"),
