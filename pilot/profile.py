@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import math
 from enum import StrEnum
+from pathlib import Path
 from typing import Annotated
 
 from pydantic import AfterValidator, Field, model_validator
 
-from berth.pilot.documents import Document
+from berth.pilot.documents import Document, parse_json_lines
+from berth.pilot.errors import DocumentError
 
 PROFILE_SCHEMA = "berth.profile/1"
 
@@ -240,3 +242,12 @@ class Profile(Document):
         if any(math.isclose(a, b) for i, a in enumerate(seen) for b in seen[:i]):
             raise ValueError("two size points have the same size")
         return self
+
+
+def read_profiles(path: Path) -> list[Profile]:
+    """Return the Profiles of a file with one a line. Raises DocumentError that names a bad line."""
+    try:
+        lines = path.read_bytes()
+    except OSError as error:
+        raise DocumentError(path, f"cannot be read: {error}") from None
+    return list(parse_json_lines(lines, Profile, source=path).values())

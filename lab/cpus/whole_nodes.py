@@ -13,8 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
-from berth.pilot.campaign import read_profiles
-from berth.pilot.profile import Profile, ScalingPoint
+from berth.pilot.profile import Profile, ScalingPoint, read_profiles
 from berth.predictor.core.arrays import Floats
 from berth.predictor.families.program.predictor import Predictor
 from berth.predictor.hardware import platforms

@@ -8,10 +8,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from berth.pilot.campaign import read_profiles
 from berth.pilot.errors import UsageError
 from berth.pilot.platform import Platform
-from berth.pilot.profile import Profile
+from berth.pilot.profile import Profile, read_profiles
 from berth.predictor.hardware.ceilings import Allocation, Ceilings
 from berth.predictor.learning.programs.columns import (
     LabelRow,

@@ -24,10 +24,9 @@ from typing import Any
 
 import numpy as np
 
-from berth.pilot.campaign import read_profiles
 from berth.pilot.documents import read_json
 from berth.pilot.platform import Platform
-from berth.pilot.profile import Profile
+from berth.pilot.profile import Profile, read_profiles
 from berth.predictor.core.arrays import Floats
 from berth.predictor.core.intervals import LEVEL
 from berth.predictor.core.prediction import Prediction

@@ -46,9 +46,6 @@ PILOT = Branch(
         ),
         "bench": Leaf(f"{CLI}.pilot.bench:bench", "Benchmark this machine: its Signature."),
         "dl": Leaf(f"{CLI}.pilot.dl:dl", "Measure deep-learning models: latency, memory, energy."),
-        "campaign": Leaf(
-            f"{CLI}.pilot.campaign:campaign", "Profile every kernel of the reference suite."
-        ),
         "usage": Leaf(
             f"{CLI}.pilot.usage:usage", "Record what a job used when it ends; print the script."
         ),

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from berth.pilot.campaign import read_profiles
+from berth.pilot.profile import read_profiles
 from berth.predictor.core.bundle import CARD
 from berth.predictor.core.prediction import Basis
 from berth.predictor.families.program import bundle as bundles

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from toy_profiles import PLATFORM, profile
 
-from berth.pilot.campaign import read_profiles
 from berth.pilot.platform import Platform
+from berth.pilot.profile import read_profiles
 from berth.plugin.first_site.stub import cpu_stub
 from berth.predictor.core.forecaster import Forecaster
 from berth.predictor.core.prediction import Basis

@@ -186,9 +186,6 @@ ANSWERS: Mapping[str, Any] = {
     },
     "mig-show": Either((GEOMETRY, [row(of_slices.MODELS)], FleetDocument)),
     "pilot-bench": Platform,
-    "pilot-campaign": {
-        "file": str, "profiles": int, "measured": int, "failed": list[str],
-    },
     "pilot-dl": list[ModelRun],
     "pilot-import": Same("pilot-run"),
     "pilot-link": {"nodes": list[str], "file": str, "interconnect": Interconnect},

@@ -124,10 +124,6 @@ def cases(folder: Path) -> dict[str, Case]:
         "jobs-gain": Case(("jobs", "gain", "--against", "rome", *here)),
         "jobs-outcomes-jobs": Case(("jobs", "outcomes", *here, "--jobs")),
         "pilot-bench": Case(("pilot", "bench"), stand_ins.bench),
-        "pilot-campaign": Case(
-            ("pilot", "campaign", "--output", str(folder / "k.jsonl")), stand_ins.campaign,
-            fails=True,
-        ),
         "pilot-dl": Case(
             ("pilot", "dl", at["net.onnx"], "--repeats", "2", "--warmup", "0"),
             slow=True,

@@ -20,7 +20,6 @@ from site_profiles import write_site as write_relative_site
 from stand_in_replayer import StandIn
 from toy_profiles import profile
 
-from berth.pilot.campaign import CampaignResult
 from berth.pilot.documents import to_json, write_json
 from berth.plugin.replay.queue_replay import Start
 from berth.plugin.scheduler import JobNow, NodeJob
@@ -185,13 +184,6 @@ def bench(patch: pytest.MonkeyPatch, _folder: Path) -> None:
     here = platforms.load()["quartz"].signature
     patch.setattr("berth.plugin.cli.pilot.bench.build_suite", lambda: _SUITE)
     patch.setattr("berth.plugin.cli.pilot.bench.measure_signature", lambda *_, **_more: here)
-
-
-def campaign(patch: pytest.MonkeyPatch, _folder: Path) -> None:
-    """The suite was measured, but for one kernel."""
-    done = CampaignResult(12, 3, ("Stream_TRIAD: it crashed",))
-    patch.setattr("berth.plugin.cli.pilot.campaign.build_suite", lambda: _SUITE)
-    patch.setattr("berth.plugin.cli.pilot.campaign.run_campaign", lambda *_: done)
 
 
 def link(patch: pytest.MonkeyPatch, _folder: Path) -> None:

@@ -169,7 +169,7 @@ def adapt_bundle(
     What was made, as a sentence and as plain data.
     """
     require_training("training")
-    from berth.pilot.campaign import read_profiles  # noqa: PLC0415
+    from berth.pilot.profile import read_profiles  # noqa: PLC0415
     from berth.predictor.learning.programs.adapt import adapt  # noqa: PLC0415 - needs the extra
 
     if not files:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,19 +9,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from berth.pilot.campaign import (
+from berth.pilot.collectors.base import emulated
+from berth.pilot.errors import DocumentError, UsageError
+from berth.pilot.native import repeats_for, runtime_of
+from berth.pilot.profile import Profile, read_profiles
+from berth.pilot.suite import Suite
+from lab.kernels.campaign import (
     CampaignOptions,
     profile_name,
-    read_profiles,
     run_campaign,
     subtract,
     write_profiles,
 )
-from berth.pilot.collectors.base import emulated
-from berth.pilot.errors import DocumentError, UsageError
-from berth.pilot.native import repeats_for, runtime_of
-from berth.pilot.profile import Profile
-from berth.pilot.suite import Suite
 
 N = 65_536
 
@@ -64,7 +61,7 @@ def test_the_openmp_build_shows_atomic_updates_and_parallel_regions(
     if suite.openmp is None:
         pytest.skip(f"no OpenMP here: {suite.openmp_problem}")
     path = tmp_path / "k.jsonl"
-    run_campaign(options(path, kernels=(kernel,), native=False, emulated=False), suite)
+    run_campaign(options(path, kernels=(kernel,), native=False), suite)
     [profile] = read_profiles(path)
     assert profile.value("parallel_regions") == regions
     assert profile.value("atomic_ops") == pytest.approx(atomics, rel=0.01, abs=500)
@@ -73,7 +70,7 @@ def test_the_openmp_build_shows_atomic_updates_and_parallel_regions(
 @pytest.mark.slow
 def test_a_campaign_goes_on_where_it_stopped(suite: Suite, tmp_path: Path) -> None:
     path = tmp_path / "k.jsonl"
-    native = options(path, emulated=False, openmp=False)
+    native = options(path, emulated=False)
     said: list[tuple[object, ...]] = []
     run_campaign(native, suite)
     first = path.read_text()
@@ -114,20 +111,6 @@ def test_a_file_that_is_no_campaign_is_refused_naming_the_line(
     assert path.read_text() == '{"schema": "berth.profile/1"}\n'
 
 
-def test_two_campaigns_do_not_write_one_file(suite: Suite, tmp_path: Path) -> None:
-    path = tmp_path / "k.jsonl"
-    seen: list[str] = []
-
-    def meanwhile(*_: object) -> None:
-        with pytest.raises(UsageError, match="another campaign") as caught:
-            run_campaign(options(path, emulated=False, openmp=False), suite)
-        seen.append(caught.value.message)
-
-    run_campaign(options(path, emulated=False, openmp=False), suite, meanwhile)
-    assert len(seen) == 1
-    assert [entry.name for entry in tmp_path.iterdir()] == ["k.jsonl"]
-
-
 def test_an_unknown_kernel_is_refused(suite: Suite, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="no kernel"):
         run_campaign(options(tmp_path / "k", kernels=("Stream_TRIADE",)), suite)
@@ -135,7 +118,7 @@ def test_an_unknown_kernel_is_refused(suite: Suite, tmp_path: Path) -> None:
 
 def test_a_kernel_that_cannot_run_does_not_stop_the_others(suite: Suite, tmp_path: Path) -> None:
     path = tmp_path / "k.jsonl"
-    result = run_campaign(options(path, emulated=False, openmp=False, sizes=(1 << 62, N)), suite)
+    result = run_campaign(options(path, emulated=False, sizes=(1 << 62, N)), suite)
     assert result.measured == 1
     assert len(result.failed) == 1
     assert result.failed[0].startswith("Stream_TRIAD-4611686018427387904: ")
@@ -143,7 +126,7 @@ def test_a_kernel_that_cannot_run_does_not_stop_the_others(suite: Suite, tmp_pat
 
 def test_written_profiles_are_read_back_equal(suite: Suite, tmp_path: Path) -> None:
     path = tmp_path / "k.jsonl"
-    run_campaign(options(path, emulated=False, openmp=False), suite)
+    run_campaign(options(path, emulated=False), suite)
     before = read_profiles(path)
     write_profiles(tmp_path / "copy.jsonl", before)
     assert read_profiles(tmp_path / "copy.jsonl") == before
@@ -184,16 +167,3 @@ def test_the_median_lies_within_the_repeats_and_the_spread_within_their_range(
 
 def test_a_time_below_the_clocks_step_is_still_a_time() -> None:
     assert runtime_of([0.0, 0.0]).median_s > 0
-
-
-def test_the_command_names_what_failed_and_exits_1(tmp_path: Path, suite: Suite) -> None:
-    code = "from berth.plugin.cli import main; main()"
-    command = [sys.executable, "-c", code, "pilot", "campaign", "-o", str(tmp_path / "k.jsonl")]
-    both = [*command, "--native-only", "--emulated-only"]
-    done = subprocess.run(both, capture_output=True, text=True, check=False)
-    assert done.returncode == 2
-    assert "nothing to measure" in done.stderr
-    huge = [*command, "--native-only", "--kernels", "Stream_ADD", "--sizes", str(1 << 62)]
-    done = subprocess.run(huge, capture_output=True, text=True, check=False)
-    assert done.returncode == 1
-    assert "Stream_ADD-4611686018427387904" in done.stderr

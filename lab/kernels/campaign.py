@@ -1,4 +1,4 @@
-"""``berth pilot campaign``: measure one Profile for each reference kernel and problem size.
+"""``python -m lab.kernels.campaign``: a Profile of each reference kernel at each problem size.
 
 All values of these profiles are for *one repetition* of the kernel:
 
@@ -12,29 +12,29 @@ an interrupted campaign resumes where it stopped.
 
 from __future__ import annotations
 
-import contextlib
-import fcntl
 import json
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
+
+import click
 
 from berth.pilot import host
 from berth.pilot.collectors.base import Stage, measured
 from berth.pilot.collectors.proc import peak_memory
 from berth.pilot.collectors.registry import names_of
 from berth.pilot.derive import derive
-from berth.pilot.documents import parse_json_lines, write_text
+from berth.pilot.documents import write_text
 from berth.pilot.emulate import Emulation, emulate
-from berth.pilot.errors import BerthError, DocumentError, PilotError, UsageError
+from berth.pilot.errors import BerthError, PilotError
 from berth.pilot.launch import Order, ProcessResult, run_one
 from berth.pilot.native import runtime_of
 from berth.pilot.needs import needed_sets
-from berth.pilot.profile import Invocation, Measurement, Profile, RunsOn, SizePoint
+from berth.pilot.profile import Invocation, Measurement, Profile, RunsOn, SizePoint, read_profiles
 from berth.pilot.progress import Say, say_nothing
-from berth.pilot.suite import Kernel, KernelRun, Suite, parse_run
+from berth.pilot.suite import Kernel, KernelRun, Suite, build_suite, parse_run
 
 DEFAULT_SIZES = (1_048_576, 2_097_152, 8_388_608)
 EMULATED_INSTRUCTIONS = 1e8
@@ -64,11 +64,8 @@ class CampaignOptions:
     platform: str = "local"
     native: bool = True
     emulated: bool = True
-    openmp: bool = True
-    """Also measure the counters that need the OpenMP build, if it exists."""
     refresh: bool = False
     """Repeat measurements that the output file already holds."""
-    nice: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,37 +86,8 @@ def run_campaign(options: CampaignOptions, suite: Suite, say: Say = say_nothing)
 
     Raises:
         DocumentError: the file exists but does not hold profiles.
-        UsageError: another campaign is writing the file, or a kernel is unknown.
+        UsageError: a kernel is unknown.
     """
-    with _alone(options.output):
-        return _run(options, suite, say)
-
-
-@contextlib.contextmanager
-def _alone(path: Path) -> Iterator[None]:
-    """Lock the campaign's output file, because each campaign rewrites the whole file.
-
-    Raises UsageError where another campaign has the lock.
-    """
-    lock = path.with_name(f".{path.name}.lock")
-    try:
-        stream = lock.open("w")
-    except OSError as error:
-        raise UsageError(f"{path} cannot be written: {error.strerror}") from None
-    with stream:
-        try:
-            fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise UsageError(
-                f"another campaign is writing {path}", hint="wait for it, or give another --output"
-            ) from None
-        try:
-            yield
-        finally:
-            lock.unlink(missing_ok=True)
-
-
-def _run(options: CampaignOptions, suite: Suite, say: Say) -> CampaignResult:
     kernels = suite.chosen(options.kernels)
     known = {p.name: p for p in read_profiles(options.output)} if options.output.exists() else {}
     failed: list[str] = []
@@ -131,7 +99,7 @@ def _run(options: CampaignOptions, suite: Suite, say: Say) -> CampaignResult:
         need_native = options.native and (options.refresh or before.runtime is None)
         need_counts = options.emulated and (options.refresh or before.value("instructions") is None)
         need_openmp = (
-            options.openmp
+            options.emulated
             and suite.openmp is not None
             and (options.refresh or not before.value("parallel_regions"))
         )
@@ -160,15 +128,6 @@ def _run(options: CampaignOptions, suite: Suite, say: Say) -> CampaignResult:
 def profile_name(kernel: str, size: int) -> str:
     """Return the name of a kernel's profile at a size, such as ``Stream_TRIAD-8388608``."""
     return f"{kernel}-{size}"
-
-
-def read_profiles(path: Path) -> list[Profile]:
-    """Return the profiles in a campaign file. Raises DocumentError that names the faulty line."""
-    try:
-        lines = path.read_bytes()
-    except OSError as error:
-        raise DocumentError(path, f"cannot be read: {error}") from None
-    return list(parse_json_lines(lines, Profile, source=path).values())
 
 
 def write_profiles(path: Path, profiles: Iterable[Profile]) -> None:
@@ -222,7 +181,7 @@ class _SizedKernel:
     def order(self, reps: int, fraction: float, *, openmp: bool = False) -> Order:
         """Return the launch order for ``reps`` repetitions; each runs ``fraction`` of its work."""
         command = self.suite.command(self.kernel, self.size, reps, fraction, openmp=openmp)
-        return Order(tuple(command), dict(os.environ), nice=self.options.nice)
+        return Order(tuple(command), dict(os.environ))
 
     def run(
         self, reps: int, fraction: float, *, openmp: bool = False
@@ -355,3 +314,23 @@ def _with_sizes(profiles: Iterable[Profile]) -> list[Profile]:
 def _sized(profile: Profile, points: Sequence[SizePoint]) -> Profile:
     ordered = tuple(sorted(points, key=lambda point: point.size))
     return profile.model_copy(update={"sizes": ordered})
+
+
+@click.command()
+@click.option("--kernels", multiple=True, help="Only these kernels [all].")
+@click.option("--sizes", type=int, multiple=True, default=DEFAULT_SIZES, help="Problem sizes.")
+@click.option("--platform", default="local", help="Name of this platform.")
+@click.option("--only", type=click.Choice(["times", "counts"]), help="Measure only these [both].")
+@click.option("--refresh", is_flag=True, help="Measure again what the file already has.")
+@click.option("--output", "-o", type=click.Path(path_type=Path), required=True)
+def main(*, only: str | None, **settings: Any) -> None:
+    """Profile every kernel of the reference suite at every size; go on where it stopped."""
+    chosen = CampaignOptions(native=only != "counts", emulated=only != "times", **settings)
+    result = run_campaign(chosen, build_suite(), lambda step, *_: click.echo(step))
+    click.echo(f"{chosen.output}: {result.profiles} profiles, {result.measured} measured now")
+    for problem in result.failed:
+        click.echo(f"failed: {problem}", err=True)
+
+
+if __name__ == "__main__":
+    main()
