@@ -403,7 +403,6 @@ class Candidate:
     max_time_s: float | None = None
     default_time_s: float | None = None
     """The time limit of a job that requests none; None: ``max_time_s``."""
-    price_per_node_hour: float | None = None
     price_per_gpu_hour: float | None = None
     price_per_core_hour: float | None = None
     power_per_gpu_w: float | None = None

@@ -57,6 +57,10 @@ _COLLECTION_THRESHOLDS = (2_000, 50, 100)
 Python's defaults (700, 10, 10).
 """
 _DESCRIPTORS = 4096
+WAITS_REFRESH_S = 60.0
+"""Seconds between two look-aheads that give the expected waits."""
+LEARNING_PERIOD_S = 20.0
+"""Seconds between two looks for jobs that have ended, from which the daemon learns."""
 _OUTCOMES_AFTER_S = 10.0
 """The first accounting query is delayed until the daemon has been serving for this many seconds."""
 
@@ -141,7 +145,7 @@ class Daemon:
             log_decisions=log_decisions,
         )
         self.service, self.server = self._core.service, self._core.server
-        self._waits = ExpectedWaits(site.daemon.waits_refresh_s)
+        self._waits = ExpectedWaits(WAITS_REFRESH_S)
         self._failed = FailedAtOnce()
         self._threads = self._threads_of(site)
         self._site_thread = Periodic("site watcher", SITE_PERIOD_S, self._look_at_site)
@@ -204,7 +208,7 @@ class Daemon:
                 log.warning("daemon.%s has changed: that needs a restart", key)
         for thread in self._threads:
             thread.stop()
-        self._waits = ExpectedWaits(site.daemon.waits_refresh_s)
+        self._waits = ExpectedWaits(WAITS_REFRESH_S)
         self._threads = self._threads_of(site)
         for thread in self._threads:
             thread.start()
@@ -229,17 +233,17 @@ class Daemon:
                 ),
             )
         ]
-        if settings.waits_refresh_s and service.site.decider.counts_waits:
+        if service.site.decider.counts_waits:
             step = follow_waits(site, lambda: service.snapshot.states, self._waits)
-            delay_s = min(_OUTCOMES_AFTER_S, settings.waits_refresh_s)
-            threads.append(Periodic("look-ahead", settings.waits_refresh_s, step, delay_s=delay_s))
+            delay_s = min(_OUTCOMES_AFTER_S, WAITS_REFRESH_S)
+            threads.append(Periodic("look-ahead", WAITS_REFRESH_S, step, delay_s=delay_s))
         if settings.outcomes_refresh_s:
             step = follow_outcomes(self._store, site, open_scheduler(site), self._failed)
             threads.append(
                 Periodic("outcome reader", settings.outcomes_refresh_s, step, delay_s=soon_s)
             )
         if settings.outcomes_refresh_s and site.learning.enabled:
-            period_s = min(site.learning.period_s, max(1.0, settings.outcomes_refresh_s))
+            period_s = min(LEARNING_PERIOD_S, max(1.0, settings.outcomes_refresh_s))
             step = follow_jobs(self._store, site)
             threads.append(Periodic("learning", period_s, step, delay_s=soon_s))
         return threads

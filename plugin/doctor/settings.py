@@ -37,7 +37,7 @@ _NEEDS = {
 }
 """What Berth's objectives need of each candidate, by the code of a candidate without it."""
 _LACKS = {
-    Code.NO_PRICE: ("a price", "price_per_node_hour, price_per_core_hour or price_per_gpu_hour"),
+    Code.NO_PRICE: ("a price", "price_per_core_hour or price_per_gpu_hour"),
     Code.NO_ENERGY: ("its power", "power_w of the platform, or power_per_core_w"),
 }
 
@@ -98,7 +98,6 @@ def _objective(site: Site) -> Findings:
 
 def _has(code: Code, candidate: Candidate) -> bool:
     prices = (
-        candidate.price_per_node_hour,
         candidate.price_per_core_hour,
         candidate.price_per_gpu_hour,
     )

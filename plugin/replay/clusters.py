@@ -171,7 +171,6 @@ def _kind(candidate: Candidate, sliced: Mapping[str, SlicedGpus]) -> NodeKind:
         power_per_gpu_w=candidate.power_per_gpu_w,
         price_per_core_hour=candidate.price_per_core_hour,
         price_per_gpu_hour=candidate.price_per_gpu_hour,
-        price_per_node_hour=candidate.price_per_node_hour,
     )
     gpus = sliced.get(candidate.name)
     if gpus is None:

@@ -137,7 +137,6 @@ class CandidateTable(Document):
     default_time: Duration | None = Field(
         None, description="time limit of jobs that name none; default: the longest"
     )
-    price_per_node_hour: NonNegative | None = Field(None, description="price of a node held")
     price_per_gpu_hour: NonNegative | None = Field(
         None, description="price of a GPU or slice held; default: the platform's price"
     )

@@ -222,7 +222,6 @@ def _candidate(
 def _prices(table: CandidateTable, platform: Platform, cores: int) -> dict[str, float | None]:
     """Return the candidate's own prices by key; if it has none, the price of its platform."""
     own = {
-        "price_per_node_hour": table.price_per_node_hour,
         "price_per_gpu_hour": table.price_per_gpu_hour,
         "price_per_core_hour": table.price_per_core_hour,
     }

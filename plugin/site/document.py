@@ -145,10 +145,6 @@ class DaemonSettings(Document):
     outcomes_refresh_s: NonNegative = Field(
         60.0, description="seconds between two readings of what became of jobs; 0: never"
     )
-    waits_refresh_s: NonNegative = Field(
-        60.0,
-        description="seconds between two look-aheads that give the expected waits; 0: never",
-    )
     breaker_failures: int = Field(
         3, ge=1, le=1000, description="failures in a row after which the filter stops asking"
     )
@@ -177,9 +173,6 @@ class LearningTable(Document):
     enabled: bool = Field(
         True,
         description="the daemon learns from finished jobs; false: only `berth jobs learn` does",
-    )
-    period_s: Positive = Field(
-        20.0, description="seconds between two looks for jobs that have ended"
     )
     everybody: bool = Field(
         False,

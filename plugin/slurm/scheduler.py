@@ -55,13 +55,10 @@ class SlurmSettings(Document):
         description="how queues and nodes are read: by Slurm's own `commands`, or by "
         "`pyslurm` of the same version",
     )
-    accounts_refresh_s: float = Field(
-        60.0,
-        ge=1,
-        description="seconds between two readings of associations and QOS (`sacctmgr`)",
-    )
 
 
+ACCOUNTS_REFRESH_S = 60.0
+"""Seconds between two readings of associations and QOS (``sacctmgr``)."""
 _NOT_ENDED = "PD,CF,R,CG,S,ST,RQ,RH,SI,SO"
 READERS = {"commands": cluster.read_cluster, "pyslurm": with_pyslurm.read_cluster}
 
@@ -88,7 +85,7 @@ class Slurm(Scheduler):
 
     def __init__(self, settings: SlurmSettings | None = None) -> None:
         self.settings = settings or SlurmSettings()
-        self._rights = RightsReader(self.settings.accounts_refresh_s)
+        self._rights = RightsReader(ACCOUNTS_REFRESH_S)
 
     def read(self, *, full: bool = True) -> ClusterFacts:
         """Read partitions and nodes as they are now, with the reader that ``[slurm] read_with``

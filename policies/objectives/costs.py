@@ -10,18 +10,10 @@ def price_per_hour(candidate: Candidate, resources: Resources) -> float | None:
     """Return the price per hour of the resources in the site's currency; None: no price is
     known.
     """
-    node, gpu, core = (
-        candidate.price_per_node_hour,
-        candidate.price_per_gpu_hour,
-        candidate.price_per_core_hour,
-    )
-    if node is None and gpu is None and core is None:
+    gpu, core = candidate.price_per_gpu_hour, candidate.price_per_core_hour
+    if gpu is None and core is None:
         return None
-    return (
-        (node or 0.0) * resources.nodes
-        + (gpu or 0.0) * resources.gpus
-        + (core or 0.0) * resources.cores
-    )
+    return (gpu or 0.0) * resources.gpus + (core or 0.0) * resources.cores
 
 
 def expected_wait_s(resources: Resources, runtime_s: float, state: CandidateState | None) -> float:

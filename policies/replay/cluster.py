@@ -44,7 +44,6 @@ class NodeKind:
     """Mean power per GPU in watts while a job runs; cores of GPU jobs add no power to it."""
     price_per_core_hour: float | None = None
     price_per_gpu_hour: float | None = None
-    price_per_node_hour: float | None = None
     gpu_part: float = 1.0
     """The part of a physical GPU that one GPU of this kind is: less than 1 for MIG slices."""
 

@@ -169,7 +169,6 @@ def spent(replayed: Replayed, ran: Ints) -> tuple[Floats, Floats]:
     cluster, kind_of = replayed.cluster, _kinds(replayed, ran)
     hours = (replayed.end_s[ran] - replayed.start_s[ran]) / HOUR_S
     cores, gpus = replayed.cores[ran].astype(float), replayed.gpus[ran].astype(float)
-    nodes = replayed.nodes[ran].astype(float)
 
     def of(value: Callable[[NodeKind], float | None]) -> Floats:
         values = [value(kind) for kind in cluster.kinds]
@@ -183,7 +182,6 @@ def spent(replayed: Replayed, ran: Ints) -> tuple[Floats, Floats]:
     cost = hours * (
         price(lambda k: k.price_per_core_hour) * cores
         + price(lambda k: k.price_per_gpu_hour) * gpus
-        + price(lambda k: k.price_per_node_hour) * nodes
     )
     cost[np.isnan(of(_any_price))] = np.nan
     return kwh, cost
@@ -202,7 +200,7 @@ def _kinds(replayed: Replayed, ran: Ints) -> Ints:
 
 
 def _any_price(kind: NodeKind) -> float | None:
-    prices = (kind.price_per_core_hour, kind.price_per_gpu_hour, kind.price_per_node_hour)
+    prices = (kind.price_per_core_hour, kind.price_per_gpu_hour)
     return None if all(price is None for price in prices) else 0.0
 
 

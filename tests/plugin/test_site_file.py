@@ -90,9 +90,9 @@ price_per_hour = 4
     cpu, gpu = load_site(write(tmp_path, SCHEMA + text + CPU + GPU)).candidates
     assert cpu.price_per_core_hour == pytest.approx(2.56 / cpu.cores_per_node)
     assert (gpu.price_per_gpu_hour, gpu.price_per_core_hour) == (4.0, None)
-    own = CPU + "price_per_node_hour = 9.5\n"
+    own = CPU + "price_per_gpu_hour = 9.5\n"
     cpu = load_site(write(tmp_path, SCHEMA + text + own)).candidates[0]
-    assert (cpu.price_per_node_hour, cpu.price_per_core_hour) == (9.5, None)
+    assert (cpu.price_per_gpu_hour, cpu.price_per_core_hour) == (9.5, None)
 
 
 def test_units_are_read(tmp_path: Path) -> None:

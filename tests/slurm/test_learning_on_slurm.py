@@ -26,10 +26,7 @@ exec sleep {CPU_S}
 
 @pytest.fixture
 def daemon(slurm: Cluster) -> Iterator[RealDaemon]:
-    def amend(text: str) -> str:
-        return f"{by_time_alone(text)}\n[learning]\nperiod_s = 1\n"
-
-    with real_daemon(slurm, amend=amend) as running:
+    with real_daemon(slurm, amend=by_time_alone) as running:
         store = Store.open(f"sqlite:///{running.store_file}")
         for name in PROGRAMS:
             made = forecast(name, PREDICTED)
