@@ -57,12 +57,12 @@ class NodeFigures:
 
 def whole_nodes() -> list[NodeFigures]:
     """Return the errors of Berth and of the ratio of bandwidths. Raises ToolMissing."""
-    data, known, predictor = mini_apps(), platforms.shipped(), Predictor.load()
+    times, known, predictor = mini_apps(), platforms.shipped(), Predictor.load()
     found = []
     for profile in read_profiles(PROFILES):
         home = platform_of_processor(processors()[profile.platform])
-        seconds = dict(zip(data.platforms, data.seconds[profile.name], strict=True))
-        nodes = [name for name in NODES if np.isfinite(seconds[name])]
+        seconds = times[profile.name]
+        nodes = [name for name in NODES if name in seconds]
         there = [known[NODES[name]] for name in nodes]
         predictions = predictor.predict_points(
             parallel(profile), [Allocation(node, node.cores) for node in there], reference=home

@@ -62,27 +62,17 @@ EXPERIMENTS: Mapping[str, Experiment] = {
     ),
     "relative": Experiment(
         "lab.relative.experiment",
-        "relative performance on 15 devices from counters: cost model, baselines, networks",
-        "12 min", "a bundle of relative performance",
-        ("profiles", "reference", "platforms", "only", "seeds"),
+        "relative performance on 15 devices from counters: cost model and baselines",
+        "12 min", "a bundle of relative performance", ("only", "seeds"),
     ),
     "site-simulation": Experiment(
         "lab.site.site_simulation",
         "a site that learns from finished jobs: regret and coverage by submission",
         "10 min", "what posteriors assume (components.json)",
     ),
-    "unpiloted": Experiment(
-        "lab.site.unpiloted",
-        "regret of programs that nobody piloted, by ratios between kinds of nodes", "2 min",
-    ),
-    "uncertainty": Experiment(
-        "lab.relative.uncertainty",
-        "intervals, abstention and advised probes of relative performance", "2 min",
-        takes=("only",),
-    ),
     "few-shot": Experiment(
-        "lab.relative.few_shot",
-        "programs on a new platform against the number of its labels", "4 min", takes=("only",),
+        "lab.kernels.few_shot",
+        "programs on a new platform against the number of its labels", "1 min",
     ),
     "vae-dnn": Experiment(
         "lab.published.vae.vae_dnn",
@@ -93,10 +83,6 @@ EXPERIMENTS: Mapping[str, Experiment] = {
         "lab.published.xamm.experiment",
         "xAMM (Dhakal et al.) beside the cost model; or trained and tested as CONFIG says",
         "30 min", "a bundle of xAMM", ("config", "seeds"), Needs.DEEP,
-    ),
-    "mini-apps": Experiment(
-        "lab.relative.mini_apps",
-        "mini-apps on platforms never trained on, from benchmark rates", "3 min",
     ),
     "mig-slices": Experiment(
         "lab.slices.mig_slices", "slow-downs on MIG slices, each model left out", "8 min",
@@ -164,7 +150,7 @@ EXPERIMENTS: Mapping[str, Experiment] = {
     ),
     "training-steps": Experiment(
         "lab.steps.evaluate_steps",
-        "training steps of models: cost model, trees, TraPPM, transfer", "15 min",
+        "training steps of models: the shipped predictor, TraPPM, transfer", "15 min",
         "the bundle of training steps", needs=Needs.DEEP,
     ),
     "operators": Experiment(
@@ -174,7 +160,7 @@ EXPERIMENTS: Mapping[str, Experiment] = {
     ),
     "graph-networks": Experiment(
         "lab.published.graph_networks.evaluate_networks",
-        "DIPPM's graph networks beside trees", "20 min",
+        "DIPPM's graph network beside what is served", "10 min",
         needs=Needs.DEEP,
     ),
     "history": Experiment(

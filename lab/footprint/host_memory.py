@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from berth.predictor.core.arrays import Floats
 from berth.predictor.footprint.footprint import MemoryTask, memory_of
 from berth.predictor.footprint.runtimes import FrameworkMemory
 from lab.footprint.fit_memory import fit_host, left_out_ratios
@@ -25,10 +24,8 @@ class HostFigures:
     median_error: float
     mean_error: float
     worst_error: float
-    inside: float | None
+    inside: float
     """Share of models' rows within the 95 % interval; models weigh alike."""
-    baselines: dict[str, tuple[float, float]]
-    """Median and mean error; each with a constant beside it, learnt from the other models."""
 
 
 def host_figures(rows: Sequence[Hosted] | None = None) -> list[HostFigures]:
@@ -60,23 +57,4 @@ def _figures(framework: str, task: MemoryTask, rows: list[Hosted]) -> HostFigure
     return HostFigures(
         framework, task.value, len(rows), len(ratios), float(np.median(off)), float(off.mean()),
         float(off.max()), float(np.mean(inside)),
-        {name: _baseline(rows, counted) for name, counted in BASELINES.items()},
     )  # fmt: skip
-
-
-BASELINES: dict[str, Callable[[Hosted], float]] = {
-    "weights + largest activation": lambda row: row.need.weights + row.largest_bytes,
-    "parameters x 4": lambda row: 4.0 * row.parameters,
-    "a constant": lambda _: 0.0,
-}
-
-
-def _baseline(rows: list[Hosted], counted: Callable[[Hosted], float]) -> tuple[float, float]:
-    off: list[float] = []
-    for name in {row.model for row in rows}:
-        above = [row.peak_bytes - counted(row) for row in rows if row.model != name]
-        constant = float(np.median(above))
-        own = [row for row in rows if row.model == name]
-        predicted: Floats = np.array([constant + counted(row) for row in own])
-        off += np.abs(predicted / np.array([row.peak_bytes for row in own]) - 1).tolist()
-    return float(np.median(off)), float(np.mean(off))

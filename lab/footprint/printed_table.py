@@ -1,18 +1,18 @@
-"""The thesis's table 4.5, case by case: memory, profile, and baselines.
+"""The thesis's table 4.5, case by case: memory and profile, beside DIPPM.
 
 Leave-one-model-out: context and share for a model are learnt from the other models' labels.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from berth.predictor.footprint.footprint import footprint
 from berth.predictor.footprint.runtimes import FrameworkMemory
-from lab.footprint.fit_memory import fit_forward, new_model
+from lab.footprint.fit_memory import fit_forward
 from lab.footprint.memory_labels import MIB, USABLE_MIB, Forward, forwards
 
 PROFILES = ("1g.5gb", "2g.10gb", "3g.20gb", "7g.40gb")
@@ -41,21 +41,15 @@ class CaseFigures:
 
 
 @dataclass(frozen=True, slots=True)
-class PrintedBaseline:
-    """A baseline on the same cases, its context learnt from the same other models."""
-
-    name: str
-    errors: tuple[float, ...]
-    profiles_right: int
-
-
-@dataclass(frozen=True, slots=True)
 class PrintedFigures:
     """The table."""
 
     split: str
     cases: tuple[CaseFigures, ...]
-    baselines: tuple[PrintedBaseline, ...]
+    dippm_error: float
+    """Mean ``|predicted / actual - 1|`` of DIPPM as printed (trained on densenets and swins)."""
+    dippm_profiles: int
+    """Profiles that DIPPM has right."""
 
     @property
     def profiles_right(self) -> tuple[int, int]:
@@ -93,45 +87,6 @@ def printed_figures(cases: Sequence[Forward] | None = None) -> PrintedFigures:
                 smallest(high), row.profile,
             )
         )  # fmt: skip
-    baselines = [_dippm(cases)]
-    baselines += [_baseline(name, cases, counted) for name, counted in BASELINES.items()]
-    return PrintedFigures("leave-one-model-out", tuple(found), tuple(baselines))
-
-
-BASELINES: dict[str, Callable[[Forward], float]] = {
-    "weights + most activations alive, no recording": lambda c: (
-        c.graph.stored_bytes + c.graph.peak_activation_bytes
-    ),
-    "weights + largest activation": lambda c: (
-        c.graph.stored_bytes + float(c.graph.output_bytes.max())
-    ),
-    "parameters x 4": lambda c: 4 * c.graph.parameters,
-}
-"""What is counted; the context is learnt beside it."""
-
-
-def _baseline(
-    name: str, cases: Sequence[Forward], counted: Callable[[Forward], float]
-) -> PrintedBaseline:
-    errors, right = [], 0
-    for case in cases:
-        above: dict[str, list[float]] = {}
-        for other in cases:
-            actual = other.printed.actual_mib
-            if other.printed.model != case.printed.model and actual is not None:
-                rest = actual - counted(other) / MIB
-                above.setdefault(other.printed.model, []).append(rest)
-        context = new_model([float(np.mean(values)) for values in above.values()])
-        predicted = counted(case) / MIB + context.mid
-        actual = case.printed.actual_mib
-        if actual is not None:
-            errors.append(abs(predicted / actual - 1))
-        if case.printed.profile is not None:
-            right += smallest(predicted) == case.printed.profile
-    return PrintedBaseline(name, tuple(errors), right)
-
-
-def _dippm(cases: Sequence[Forward]) -> PrintedBaseline:
     rows = [case.printed for case in cases]
     errors = [
         abs(row.dippm_mib / row.actual_mib - 1)
@@ -143,6 +98,4 @@ def _dippm(cases: Sequence[Forward]) -> PrintedBaseline:
         for row in rows
         if row.profile is not None
     )
-    return PrintedBaseline(
-        "DIPPM, as printed (trained on densenets and swins)", tuple(errors), right
-    )
+    return PrintedFigures("leave-one-model-out", tuple(found), float(np.mean(errors)), right)

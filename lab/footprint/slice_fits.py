@@ -9,17 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from lab.footprint.fit_memory import ENDS, PRIOR_WIDTH, training_shares
+from lab.footprint.fit_memory import ENDS, training_shares
 from lab.footprint.memory_labels import (
     DUMMY_MIB,
-    MIB,
     USABLE_MIB,
     Trained,
     trained,
 )
-
-OTHER_WIDTHS = (0.25, 1.0)
-"""Of the prior, to see how much hangs on it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,36 +47,20 @@ class SliceFits:
 
 
 def slice_fits(cases: Sequence[Trained] | None = None) -> SliceFits:
-    """Ours and the baselines. Raises ToolMissing without MISO's table."""
+    """Ours and the reservation alone. Raises ToolMissing without MISO's table."""
     cases = trained() if cases is None else cases
-    high = _upper(cases, PRIOR_WIDTH)
-    found = [
+    high = _upper(cases)
+    found = (
         _row("graph and reservation", "the model, and what was reserved on the whole GPU", cases,
              lambda c: min(high(c), c.reserved_mib)),
-        _row("graph alone", "the model", cases, high),
-        _row("graph, middle of the interval", "the model", cases, _upper(cases, PRIOR_WIDTH, 0.5)),
         _row("reservation", "what was reserved on the whole GPU", cases, lambda c: c.reserved_mib),
-        _row("weights + largest activation", "the model", cases,
-             lambda c: DUMMY_MIB + c.forward_mib),
-        _row("parameters x 4, with gradients and moments", "the model", cases,
-             lambda c: DUMMY_MIB + 16 * c.parameters / MIB),
-    ]  # fmt: skip
-    for width in OTHER_WIDTHS:
-        other = _upper(cases, width)
-        found.append(
-            _row(f"graph and reservation, prior of width {width:g}", "as the first", cases,
-                 lambda c, other=other: min(other(c), c.reserved_mib))  # type: ignore[misc]
-        )  # fmt: skip
-    return SliceFits("leave-one-model-out", tuple(found))
+    )  # fmt: skip
+    return SliceFits("leave-one-model-out", found)
 
 
-def _upper(
-    cases: Sequence[Trained], width: float, end: float = ENDS[2]
-) -> Callable[[Trained], float]:
+def _upper(cases: Sequence[Trained]) -> Callable[[Trained], float]:
     shares = {
-        name: training_shares(
-            [case for case in cases if case.model != name], prior_width=width
-        ).quantile(end)
+        name: training_shares([case for case in cases if case.model != name]).quantile(ENDS[2])
         for name in {case.model for case in cases}
     }
     return lambda case: DUMMY_MIB + shares[case.model] * case.counted_mib

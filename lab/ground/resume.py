@@ -15,7 +15,7 @@ import numpy as np
 
 from berth.pilot.documents import write_bytes
 from berth.predictor.core.arrays import Floats
-from berth.predictor.learning.relative.family import Family
+from berth.predictor.learning.relative.family import TimesLearner
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,7 @@ class Resume:
         return self.folder / f"{hashlib.sha256(key.encode()).hexdigest()[:24]}.{kind}"
 
 
-def resume_key(family: Family) -> tuple[str, str, str]:
+def resume_key(family: TimesLearner) -> tuple[str, str, str]:
     """Return name, settings and kinds of platforms of a family, as part of a key of ``Resume``."""
     kinds = dict(getattr(family, "kinds", {}))
     return family.name, family.what, json.dumps(kinds, sort_keys=True)

@@ -102,8 +102,6 @@ def replay(trace: Trace, predictor: RunTimePredictor) -> Predicted:
 
 LAST = 20
 """Ended jobs of a user, number of processors and request that are looked at."""
-_MISSES = 0.1
-_STEP = 0.05
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,12 +114,6 @@ class Baselines:
     median: Floats
     """Of the last 20 of user, processors and request."""
     median_at_start: Floats
-    low: Floats
-    """Empirical 5 and 95 % quantiles of these 20, padded online to 90 % coverage."""
-    high: Floats
-    plain_low: Floats
-    plain_high: Floats
-    """Not padded."""
 
 
 def baselines(trace: Trace) -> Baselines:
@@ -131,44 +123,21 @@ def baselines(trace: Trace) -> Baselines:
     of_shape: dict[Hashable, deque[float]] = defaultdict(lambda: deque(maxlen=LAST))
     shapes = list(zip(trace.user.tolist(), trace.cores.tolist(), trace.request_s.tolist(),
                       strict=True))  # fmt: skip
-    two, median, again, low, high = (np.full(jobs, np.nan) for _ in range(5))
-    plain_low, plain_high = np.full(jobs, np.nan), np.full(jobs, np.nan)
-    padding = 0.5
+    two, median, again = (np.full(jobs, np.nan) for _ in range(3))
     run = trace.runtime_s.tolist()
     for event, job in events(trace):
         user, past = shapes[job][0], of_shape[shapes[job]]
         if event is JobEvent.END:
-            if not np.isnan(plain_low[job]):
-                missed = (
-                    not plain_low[job] - padding <= np.log(run[job]) <= (plain_high[job] + padding)
-                )
-                padding = max(padding + _STEP * (missed - _MISSES), 0.0)
             of_user[user].append(run[job])
             past.append(run[job])
         elif event is JobEvent.ASKED:
             if len(of_user[user]) == 2:
                 two[job] = min(sum(of_user[user]) / 2, trace.request_s[job])
             if past:
-                values = np.fromiter(past, float, len(past))
-                values.sort()
-                median[job] = _quantile(values, 0.5)
-                plain_low[job] = np.log(_quantile(values, 0.05))
-                plain_high[job] = np.log(_quantile(values, 0.95))
-                low[job], high[job] = plain_low[job] - padding, plain_high[job] + padding
+                median[job] = float(np.median(past))
         else:
-            again[job] = _quantile(np.sort(np.array(past)), 0.5) if past else median[job]
-    return Baselines(
-        trace.request_s, two, median, again, np.exp(low), np.exp(high), np.exp(plain_low),
-        np.exp(plain_high),
-    )  # fmt: skip
-
-
-def _quantile(values: Floats, share: float) -> float:
-    """Return a quantile of sorted values, linear between two; on a few faster than numpy's."""
-    place = share * (len(values) - 1)
-    below = int(place)
-    above = min(below + 1, len(values) - 1)
-    return float(values[below] + (place - below) * (values[above] - values[below]))
+            again[job] = float(np.median(past)) if past else median[job]
+    return Baselines(trace.request_s, two, median, again)
 
 
 FITTED = 50_000
@@ -214,15 +183,12 @@ def evaluate(_: Options) -> Report:
             ("at the start: where trusted", found.renewed_s, found.renewed_trusted),
         ):
             rows.append((name, method, *_accuracy(jobs, mid_s, part=part, of=of)))
-        both = part & ~np.isnan(simple.low)
-        for method, low_s, high_s, of in (
-            ("quantiles of 20", simple.plain_low, simple.plain_high, both),
-            ("quantiles of 20, padded online", simple.low, simple.high, both),
-            ("past jobs weighed, same jobs", found.low_s, found.high_s, both),
-            ("past jobs weighed, where trusted", found.low_s, found.high_s, part & found.trusted),
+        for method, of in (
+            ("every job", part),
+            ("where trusted", part & found.trusted),
         ):
-            inside = (low_s <= jobs.runtime_s) & (jobs.runtime_s <= high_s)
-            width = float(np.log(high_s / low_s)[of].mean())
+            inside = (found.low_s <= jobs.runtime_s) & (jobs.runtime_s <= found.high_s)
+            width = float(np.log(found.high_s / found.low_s)[of].mean())
             widths.append((name, method, float(inside[of].mean()), width))
     cost = {
         "one prediction, us of processor time": found.prediction_us,

@@ -7,9 +7,8 @@ the settings, and the residuals of those folds give the 90 % interval.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 
 import numpy as np
 from joblib import Parallel, delayed
@@ -42,8 +41,6 @@ class HeldOut:
 
     log_predicted: Floats
     log_width: Floats
-    settings: tuple[Settings, ...]
-    """Hyper-parameters that each outer fold chose."""
 
     def figures(self, data: LabelRows) -> Figures:
         """Return figures over all rows."""
@@ -58,12 +55,7 @@ class Result:
 
     task: str
     method: str
-    what: str
     figures: Figures
-    chosen: dict[str, int]
-    """Settings and how many outer folds chose them."""
-    rows: tuple[dict[str, float | str], ...]
-    """Held-out predictions, row by row (the shipped method only)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,28 +88,26 @@ def leave_one_kernel_out(
 ) -> HeldOut:
     """Return held-out predictions of every row. ``advance`` is called after each kernel."""
     predicted, width = np.zeros((2, len(data)))
-    chosen: list[Settings] = []
     runs = Parallel(n_jobs=jobs, return_as="generator")(
         delayed(_one)(data, name, fitter, seed, tuple(candidates))
         for name in sorted(set(data.kernels))
     )
-    for held, log_predicted, log_width, settings in runs:
+    for held, log_predicted, log_width in runs:
         predicted[held], width[held] = log_predicted, log_width
-        chosen.append(settings)
         advance()
-    return HeldOut(predicted, width, tuple(chosen))
+    return HeldOut(predicted, width)
 
 
 def _one(
     data: LabelRows, name: str, fitter: Fit, seed: int, candidates: tuple[Settings, ...]
-) -> tuple[list[int], Floats, Floats, Settings]:
+) -> tuple[list[int], Floats, Floats]:
     held = [i for i, k in enumerate(data.kernels) if k == name]
     rest = data.take([i for i, k in enumerate(data.kernels) if k != name])
     inner = select(rest, count=INNER_FOLDS, seed=seed, candidates=candidates, fitter=fitter)
     (predict,) = fitter(rest, [inner.settings], seed)
     guess = predict(data.take(held))
     quantile = group_quantile(list(inner.scores), rest.kernels)
-    return held, guess.log_time, quantile * guess.difficulty, inner.settings
+    return held, guess.log_time, quantile * guess.difficulty
 
 
 def evaluate_methods(
@@ -130,48 +120,23 @@ def evaluate_methods(
     advance: Callable[[], None] = lambda: None,
 ) -> Evaluation:
     """Run every method on every task. ``advance`` is called after each held-out kernel."""
-    results, again, own = [], [], []
+    results, own = [], []
     for task in tasks(examples, platforms):
         for method in methods:
-            data = task.columns(examples, published=method.published)
+            data = task.columns(examples)
             out = leave_one_kernel_out(
                 data, method.fitter, seed=seed, candidates=method.candidates, jobs=jobs,
                 advance=advance,
             )  # fmt: skip
-            results.append(_result(task.name, method, data, out, examples))
-            if task.speedup_over is not None:
-                # The same rows as speedups over another platform's measured time.
-                other = task.speedup_over.name
-                name = f"{other} core -> V100, piloted on {task.reference.name}"
-                seconds = np.array([example.seconds[other] for example in examples])
-                over = replace(data, log_reference=np.log(seconds))
-                again.append(_result(name, method, over, out, examples))
+            results.append(Result(task.name, method.name, out.figures(data)))
             if method.name == SHIPPED and not task.reference_is_label:
                 own.append((task, data, out))
-    return Evaluation((*results, *again), _ranking(own) if len(own) > 1 else None)
+    return Evaluation(tuple(results), _ranking(own) if len(own) > 1 else None)
 
 
 def steps(examples: Sequence[Example], methods: Sequence[Method] = METHODS) -> int:
     """Return how often ``evaluate`` calls ``advance``: over three tasks."""
     return len({example.kernel for example in examples}) * len(methods) * 3
-
-
-def _result(
-    task: str, method: Method, data: LabelRows, out: HeldOut, examples: Sequence[Example]
-) -> Result:
-    rows: list[dict[str, float | str]] = [
-        {
-            "kernel": example.kernel,
-            "size": float(example.size),
-            "measured_s": float(np.exp(data.log_time[i])),
-            "predicted_s": float(np.exp(out.log_predicted[i])),
-            "interval_factor": float(np.exp(out.log_width[i])),
-        }
-        for i, example in enumerate(examples)
-        if method.name == SHIPPED
-    ]
-    chosen = Counter(str(settings) for settings in out.settings)
-    return Result(task, method.name, method.what, out.figures(data), dict(chosen), tuple(rows))
 
 
 def _ranking(held: Sequence[tuple[Task, LabelRows, HeldOut]]) -> Ranking:
@@ -200,7 +165,6 @@ _SHOWN = (
     ("Winkler", "winkler", "{:.2f}"),
 )
 _ON_CARD = ("r2_log_speedup", "median_error", "mean_error", "kendall_tau", "coverage")
-_WORST = 15
 
 
 def train(options: Options) -> str:
@@ -226,7 +190,7 @@ def evaluate(options: Options) -> Report:
 
 
 def report_of(found: Evaluation, rows: int, kernels: int, seed: int) -> Report:
-    """Return a table for each task with the worst rows of the shipped method, and the ranking."""
+    """Return a table for each task, and the ranking."""
     split = (
         f"nested leave-one-kernel-out: each of {kernels} kernels with all its sizes is held out; "
         f"settings and intervals come from {INNER_FOLDS} folds over the other kernels"
@@ -238,9 +202,6 @@ def report_of(found: Evaluation, rows: int, kernels: int, seed: int) -> Report:
         header = ("method", *(title for title, _, _ in _SHOWN))
         cells = [(one.method, *_cells(one)) for one in results]
         sections.append(Section(task, header, cells))
-        for one in results:
-            if one.rows:
-                sections.append(_worst(one))
     shipped = {
         f"{result.task}: {key}": float(getattr(result.figures, key))
         for result in found.results
@@ -279,20 +240,3 @@ def report_of(found: Evaluation, rows: int, kernels: int, seed: int) -> Report:
 
 def _cells(result: Result) -> list[str]:
     return [form.format(getattr(result.figures, key)) for _, key, form in _SHOWN]
-
-
-def _worst(result: Result) -> Section:
-    off = {
-        i: abs(float(row["predicted_s"]) / float(row["measured_s"]) - 1)
-        for i, row in enumerate(result.rows)
-    }
-    worst = [result.rows[i] for i in sorted(off, key=lambda i: -off[i])[:_WORST]]
-    return Section(
-        f"{result.task}: worst rows of the shipped method",
-        ("kernel", "size", "measured", "predicted"),
-        [
-            (str(r["kernel"]), f"{float(r['size']):.0f}", f"{float(r['measured_s']):.3g} s",
-             f"{float(r['predicted_s']):.3g} s")
-            for r in worst
-        ],
-    )  # fmt: skip

@@ -8,15 +8,16 @@ of the kernels are for labels and for that prior, the other half for the test.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from berth.pilot.platform import Platform
+from berth.plugin.report.progress_bars import step_bar
 from berth.predictor.core.intervals import DIFFICULTY_FLOOR, group_quantile
 from berth.predictor.families.program.bundle import Calibration
+from berth.predictor.hardware import platforms as platform_files
 from berth.predictor.learning.programs.adapt import adapted
 from berth.predictor.learning.programs.columns import LabelRows
 from berth.predictor.learning.programs.prior import (
@@ -25,7 +26,9 @@ from berth.predictor.learning.programs.prior import (
     honest_quantile,
 )
 from lab.datasets.rajaperf import LABELS as LABELLED
-from lab.kernels.examples import Example, columns
+from lab.experiments.experiment import Options
+from lab.ground.report import Report, Section
+from lab.kernels.examples import Example, columns, read_examples
 from lab.kernels.residual_model import fit_prior
 
 Flags = NDArray[np.bool_]
@@ -55,10 +58,6 @@ class AdaptedCurve:
     factor: tuple[float, ...]
     """Median over rows of the interval's upper end / predicted time."""
 
-    def as_dict(self) -> dict[str, Any]:
-        """Return the curve for JSON."""
-        return asdict(self)
-
 
 @dataclass(frozen=True, slots=True)
 class _Turn:
@@ -68,6 +67,36 @@ class _Turn:
     prior_of: str
     data: LabelRows
     other: LabelRows
+
+
+def evaluate(options: Options) -> Report:
+    """Report both curves."""
+    with step_bar("evaluating", steps()) as advance:
+        curves = evaluate_adapted(
+            read_examples(), platform_files.load(), seed=options.seed, advance=advance
+        )
+    section = Section(
+        f"Split: {SPLIT}",
+        ("new platform", "figure", *(f"k = {k}" for k in LABELS)),
+        [
+            (f"{curve.platform} from the prior of {curve.prior_of}", words, *cells)
+            for curve in curves
+            for words, cells in (
+                (
+                    "median error",
+                    [
+                        f"{mid:.0%} ({low:.0%} to {high:.0%})"
+                        for mid, low, high in zip(curve.error, curve.low, curve.high, strict=True)
+                    ],
+                ),
+                ("mean log error", [f"{value:.3f}" for value in curve.mean_log_error]),
+                ("90 % coverage", [f"{value:.0%}" for value in curve.coverage]),
+                ("upper / middle", [f"{value:.1f}" for value in curve.factor]),
+            )
+        ],
+    )
+    data = {"split": SPLIT, "labels": LABELS, "curves": curves}
+    return Report("Programs on a platform that few were timed on", sections=(section,), data=data)
 
 
 def evaluate_adapted(

@@ -2,8 +2,6 @@
 
 * ``thesis``: XGBoost with the thesis's hyper-parameters on the features of Table 6.3, the
   lengths, parallelism and one-hots of accelerator and framework;
-* ``one-hots``: XGBoost on lengths, batch, count, parameters and one-hots of accelerator,
-  framework and model (the data notes' baseline);
 * ``bandwidth``, ``peak``: the time of reading (of multiplying) at the data sheets' rates, times one
   factor for all rows;
 * ``nearest device x factor``: the most similar measured load on the most similar measured device,
@@ -33,7 +31,6 @@ from lab.llm.cases import Cases
 
 THESIS: dict[str, Any] = {"n_estimators": 2000, "max_depth": 8, "learning_rate": 0.1}
 """Section 6.5.3."""
-PLAIN: dict[str, Any] = {"n_estimators": 500, "max_depth": 6, "learning_rate": 0.1}
 Features = Callable[[Cases], Floats]
 
 
@@ -45,7 +42,6 @@ def baselines(seed: int) -> tuple[Family[Cases], ...]:
         Family("peak", _by_rate(_multiplied)),
         Family("nearest device x factor", _nearest_device),
         Family("XGBoost, Table 6.3 (the thesis)", _trees(_thesis, THESIS, seed)),
-        Family("XGBoost, one-hots", _trees(_one_hots, PLAIN, seed)),
     )
 
 
@@ -116,11 +112,6 @@ def _thesis(table: Cases) -> Floats:
         for c in table.cases
     ]
     return np.hstack([np.array(raw), _loads(table), _hot(table, 2)])
-
-
-def _one_hots(table: Cases) -> Floats:
-    size = np.array([[c.model.parameters] for c in table.cases])
-    return np.hstack([size, _loads(table), _hot(table, 3)])
 
 
 def _loads(table: Cases) -> Floats:

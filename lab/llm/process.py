@@ -29,7 +29,7 @@ from berth.predictor.families.language_model.residual import (
 
 LIKELIHOOD_ROWS = {OFFLINE: 600, SATURATED: 400, TTFT: 200, TPOT: 200}
 """Number of rows of which the likelihood is computed: with more, the times to a token get lengths
-that extrapolate badly (``lab/tried.md``)."""
+that extrapolate badly."""
 LIKELIHOOD_STEPS = 20
 _PRIOR_SPREAD = 1.5
 _ROBUST_ROUNDS, _OUTLIER = 2, 2.5

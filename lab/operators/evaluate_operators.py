@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 import numpy as np
-import xgboost
 
 from berth.pilot.errors import ToolMissing
 from berth.plugin.report.progress_bars import step_bar
 from berth.predictor.core.arrays import Floats
 from berth.predictor.families.graph.operators.physics import Places, PowerLimit, roof_seconds
 from berth.predictor.hardware.device import Numbers
-from berth.predictor.hardware.unit import Unit, unit_named
+from berth.predictor.hardware.unit import unit_named
 from lab.experiments.experiment import Options, learn
 from lab.ground.evaluate import Result
 from lab.ground.figures import figures
@@ -35,7 +34,7 @@ LEFT_OUT = "silicon left out"
 MODELS = "whole models, silicon left out"
 MODELS_OWN = "whole models, NeuSight's own split"
 IMAGES = "image models, no row of them fitted"
-OURS, ROOFLINE, TREES = "physics x utilisation", "roofline", "XGBoost on shapes and specs"
+OURS, ROOFLINE = "physics x utilisation", "roofline"
 UNSEEN = ("l4-24gb", "a100-pcie-80gb")
 """Without a training row in NeuSight's split."""
 CLASSES: Mapping[str, tuple[str, ...]] = {
@@ -58,7 +57,6 @@ def operators_report(
     train = given[~given.test]
     results = _by_part(OWN, OURS, _classes(own.rows, own.seconds))
     results += _by_part(OWN, ROOFLINE, _classes(own.rows, roofline(train, own.rows)))
-    results += _by_part(OWN, TREES, _classes(own.rows, trees(train, own.rows, seed)))
     held = left_out(seed, size, advance)
     results += _by_part(LEFT_OUT, OURS, _classes(held.rows, held.seconds))
     skipped: dict[str, str] = {}
@@ -79,10 +77,6 @@ def operators_report(
         fitted = in_memory(fit(given, choose_power(seed), seed, size), given)
         images = whole_models.image_models(fitted)
         results += _by_part(IMAGES, OURS, images)
-        results += [
-            one for one in _by_part(IMAGES, OURS, _scaled(images), ", after one factor")
-            if not one.rows_of.endswith(": all, after one factor")
-        ]  # fmt: skip
         widths |= width_figures(
             HALF_WIDTH, width_of(images.measured / images.predicted, images.gpu)
         )
@@ -103,11 +97,6 @@ def _report(
     widths: Mapping[str, float],
     skipped: Mapping[str, str],
 ) -> Report:
-    published = {"operators, mean": PUBLISHED, "L4": PUBLISHED_L4}
-    quoted, whole = (
-        ", ".join(f"{name} {value:.1%}" for name, value in one.items())
-        for one in published.values()
-    )
     shipped = {
         f"{one.split}, {one.rows_of.replace(': ', ', ')}: {name} error": value
         for one in results
@@ -126,14 +115,11 @@ def _report(
             )
             for split in dict.fromkeys(one.split for one in results)
         ),
-        {"seed": seed, "results": results, "power": power, "skipped": skipped,
-         "published": published},
+        {"seed": seed, "results": results, "power": power, "skipped": skipped},
         {**shipped, **widths},
         (
             "Power limit chosen without the silicon named:",
             *(f"  {name}: {constants}" for name, constants in power.items()),
-            f"NeuSight publishes, on its own test sets (quoted, mean errors): {quoted}; "
-            f"whole models on the L4: {whole}",
             *(f"left out, {name}: {why}" for name, why in skipped.items()),
         ),
     )  # fmt: skip
@@ -172,15 +158,6 @@ def _models(split: str, given: Predicted) -> list[Result]:
     return found
 
 
-def _scaled(given: Predicted) -> Predicted:
-    """After one factor for each GPU and part."""
-    key, predicted = given.groups("gpu", "part"), given.predicted.copy()
-    for name in np.unique(key):
-        of = key == name
-        predicted[of] /= np.median(predicted[of] / given.measured[of])
-    return Predicted(given.gpu, given.part, given.measured, predicted)
-
-
 def _result(split: str, method: str, rows_of: str, given: Predicted) -> Result:
     found = figures(np.log(given.measured), np.log(given.predicted), np.arange(len(given)))
     return Result(split, method, found, rows_of=rows_of)
@@ -198,18 +175,6 @@ def evaluate(options: Options) -> Report:
         return operators_report(options.seed, advance)
 
 
-PUBLISHED = {
-    "linear (FC)": 0.1388, "bmm": 0.1378, "element-wise": 0.1932, "softmax": 0.1386,
-    "layer normalisation": 0.5669,
-}  # fmt: skip
-"""Mean errors that NeuSight publishes for sizes and GPUs out of its distribution, the H100 among
-them (scripts/asplos/summary/perop.csv of its repository): quoted, not run here."""
-PUBLISHED_L4 = {"inference": 0.1465, "training": 0.0724, "compiled": 0.1307}
-"""Mean errors of whole models on the L4 by the same repository's summary.csv: 7, 3 and 4
-rows, those that are evaluated here."""
-_ROWS = 60_000
-
-
 def roofline(train: Rows, test: Rows) -> Floats:
     """Return [n] launch and the roof: nothing but a launch for each operator is fitted."""
     _, typical = launches(train)
@@ -220,38 +185,3 @@ def roofline(train: Rows, test: Rows) -> Floats:
             test.calls[of], Places.of([unit_named(str(gpu))], Numbers.FP32, PowerLimit(1.0, 0.0))
         )[0]
     return found
-
-
-def trees(train: Rows, test: Rows, seed: int) -> Floats:
-    """Return [n] XGBoost from shapes and the data sheet to the logarithm of the time."""
-    chosen = np.random.default_rng(seed).permutation(len(train))[:_ROWS]
-    train = train[chosen]
-    model = xgboost.XGBRegressor(
-        n_estimators=300, max_depth=8, learning_rate=0.1, subsample=0.8, n_jobs=1,
-        random_state=seed, tree_method="hist",
-    )  # fmt: skip
-    model.fit(_table(train, train), np.log(train.seconds))
-    found: Floats = np.exp(model.predict(_table(test, train)).astype(np.float64))
-    return found
-
-
-def _sheet(unit: Unit) -> tuple[float | None, ...]:
-    return (
-        unit.multiprocessors, unit.bytes_per_s, unit.l2_bytes, unit.memory_bytes, unit.power_w,
-        unit.vector_flops, unit.sheet.generation,
-    )  # fmt: skip
-
-
-def _table(rows: Rows, names: Rows) -> Floats:
-    operators = {name: n for n, name in enumerate(np.unique(names.operator))}
-    sheets = {
-        str(gpu): [float(value or np.nan) for value in _sheet(unit_named(str(gpu)))]
-        for gpu in np.unique(rows.gpu)
-    }
-    calls = rows.calls
-    sizes = (calls.groups, calls.rows, calls.columns, calls.inner, calls.flops, calls.moved_bytes)
-    return np.column_stack([
-        [operators.get(name, -1) for name in rows.operator],
-        *(np.log(size) for size in sizes),
-        np.array([sheets[str(gpu)] for gpu in rows.gpu]),
-    ])  # fmt: skip

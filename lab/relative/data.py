@@ -25,11 +25,6 @@ ANCHORS = (
 transposition, dense block, wavefront. Fixed before any figure was seen."""
 
 
-def is_anchor(rows: Rows, anchors: Sequence[tuple[str, str]] = ANCHORS) -> list[bool]:
-    """Return, for each row, whether it belongs to an anchor kernel."""
-    return [pair in anchors for pair in zip(rows.applications, rows.kernels, strict=True)]
-
-
 def aiwc_rows(reference: str = aiwc.XEON) -> Rows:
     """Return AIWC's rows: 92 OpenCL kernel launches of 9 applications on 15 devices.
 

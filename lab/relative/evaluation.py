@@ -5,10 +5,9 @@ Hyper-parameters are chosen by folds inside the training rows (nested), never on
 
 from __future__ import annotations
 
-import importlib.util
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 
@@ -18,9 +17,9 @@ from berth.predictor.core.arrays import Floats
 from berth.predictor.families.relative.rows import Rows
 from berth.predictor.learning.relative.family import (
     LEAVE_ONE_APPLICATION_OUT,
-    Family,
     Fold,
     Split,
+    TimesLearner,
     check_applications,
     check_rows,
     groups,
@@ -84,8 +83,8 @@ def repeated(rows: Rows) -> Mask:
 SPLITS = (LEAVE_ONE_APPLICATION_OUT, UNSEEN_SIZE, RANDOM_ROWS)
 SHOWN = (LEAVE_ONE_APPLICATION_OUT, UNSEEN_SIZE, NEW_COUNTERS, RANDOM_ROWS)
 """Splits that are reported. ``NEW_COUNTERS`` has some of the rows predicted in ``UNSEEN_SIZE``."""
-SLOW_SPLITS = (LEAVE_ONE_APPLICATION_OUT, RANDOM_ROWS)
-"""Splits for families that are slow to fit; ``UNSEEN_SIZE`` has about one fold per row."""
+FEW_FOLDS = (LEAVE_ONE_APPLICATION_OUT, RANDOM_ROWS)
+"""Splits for networks, which take seconds a fold; ``UNSEEN_SIZE`` has about one fold per row."""
 SEEDS = (0, 1, 2)
 MoreFigures: TypeAlias = Callable[[Rows, Floats], dict[str, float]]
 """Function that computes further figures of one data set, from rows and predicted log seconds."""
@@ -94,26 +93,6 @@ MoreFigures: TypeAlias = Callable[[Rows, Floats], dict[str, float]]
 def no_more_figures(_: Rows, __: Floats) -> dict[str, float]:
     """Return no further figures."""
     return {}
-
-
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """An entry of the registry: one or more families that are selected together."""
-
-    group: str
-    """Name of the entry, as ``--only`` takes it."""
-    load: Callable[[], Sequence[Family]]
-    needs: tuple[str, ...] = ()
-    """Modules that must be installed."""
-    by_default: bool = True
-    """False: evaluated only when named."""
-    slow: bool = False
-    """True: networks that take seconds a fold; only the splits of few folds are evaluated."""
-
-    @property
-    def absent(self) -> tuple[str, ...]:
-        """Return the names of needed modules that are not installed."""
-        return tuple(name for name in self.needs if importlib.util.find_spec(name) is None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,54 +121,17 @@ class Evaluation:
     reference: str
     seeds: tuple[int, ...]
     results: tuple[Result, ...]
-    left_out: dict[str, str]
-    """Family group -> why it was not evaluated."""
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return the evaluation as a dict for JSON."""
-        return asdict(self)
 
 
 def steps(
     rows: Rows,
-    entries: Iterable[Entry],
+    families: Sequence[TimesLearner],
     seeds: Sequence[int] = SEEDS,
     splits: Sequence[Split] = SPLITS,
 ) -> int:
     """Return how often ``evaluate`` will call ``advance`` where nothing is cached."""
-    folds = {split.name: len(list(split.folds(rows, 0))) for split in splits}
-    return sum(folds[split.name] for split, _ in _plan(rows, entries, splits)) * len(seeds)
-
-
-def _plan(
-    rows: Rows, entries: Iterable[Entry], all_splits: Sequence[Split]
-) -> list[tuple[Split, Family]]:
-    """Return the pairs of split and family to evaluate, without splits that have no folds."""
-    wanted = [
-        (family, SLOW_SPLITS if entry.slow else all_splits)
-        for entry in entries
-        if not entry.absent
-        for family in entry.load()
-    ]
-    return [
-        (split, family)
-        for split in all_splits
-        if any(True for _ in split.folds(rows, 0))
-        for family, splits in wanted
-        if split in splits
-    ]
-
-
-def loaded(entries: Iterable[Entry]) -> tuple[tuple[Family, ...], dict[str, str]]:
-    """Return the families of ``entries``, and the reason for each group that is left out."""
-    found: list[Family] = []
-    left_out = {}
-    for entry in entries:
-        if entry.absent:
-            left_out[entry.group] = f"{', '.join(entry.absent)} not installed"
-        else:
-            found.extend(entry.load())
-    return tuple(found), left_out
+    folds = sum(len(list(split.folds(rows, 0))) for split in splits)
+    return folds * len(families) * len(seeds)
 
 
 def check_rows_of_folds(rows: Rows, folds: int) -> None:
@@ -203,7 +145,7 @@ def check_rows_of_folds(rows: Rows, folds: int) -> None:
 
 def evaluate(
     rows: Rows,
-    entries: Iterable[Entry],
+    families: Sequence[TimesLearner],
     *,
     data: str,
     seeds: Sequence[int] = SEEDS,
@@ -212,7 +154,7 @@ def evaluate(
     more_figures: MoreFigures = no_more_figures,
     advance: Callable[[], None] = lambda: None,
 ) -> Evaluation:
-    """Evaluate every family of ``entries`` on every split, with every seed.
+    """Evaluate every family on every split that has folds, with every seed.
 
     Predictions stored in ``resume`` are not computed again. Raises UsageError for too few rows and
     for rows of a single application.
@@ -220,12 +162,12 @@ def evaluate(
     check_rows(rows)
     check_applications(rows)
     check_rows_of_folds(rows, FOLDS)
-    groups = tuple(entries)
-    _, left_out = loaded(groups)
     store = Resume() if resume is None else resume
     results = [
         result
-        for split, family in _plan(rows, groups, splits)
+        for split in splits
+        if any(True for _ in split.folds(rows, 0))
+        for family in families
         for result in _results(
             rows, family, split, seeds=seeds, resume=store, more=more_figures, advance=advance
         )
@@ -238,13 +180,12 @@ def evaluate(
         reference=rows.reference,
         seeds=tuple(seeds),
         results=tuple(results),
-        left_out=left_out,
     )
 
 
 def predictions(
     rows: Rows,
-    family: Family,
+    family: TimesLearner,
     split: Split,
     *,
     seed: int,
@@ -271,7 +212,7 @@ def predictions(
 
 def _results(
     rows: Rows,
-    family: Family,
+    family: TimesLearner,
     split: Split,
     *,
     seeds: Sequence[int],
@@ -291,7 +232,7 @@ def _results(
 
 
 def _result(
-    rows: Rows, family: Family, split: Split, guesses: Sequence[Floats], more: MoreFigures
+    rows: Rows, family: TimesLearner, split: Split, guesses: Sequence[Floats], more: MoreFigures
 ) -> Result:
     by_seed = []
     regrets = []

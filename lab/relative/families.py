@@ -5,9 +5,8 @@ The published networks are in ``lab.published`` and are evaluated on the same sp
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -21,10 +20,9 @@ from berth.pilot.errors import UsageError
 from berth.predictor.core.arrays import Floats
 from berth.predictor.families.relative.rows import Rows
 from berth.predictor.learning.relative.cost_model_family import CostModelFamily
-from berth.predictor.learning.relative.family import Family
-from berth.predictor.learning.relative.figures import MeanSpeedup, NearestWorkload
+from berth.predictor.learning.relative.family import TimesLearner
+from berth.predictor.learning.relative.figures import MeanSpeedup
 from lab.datasets.aiwc import KINDS
-from lab.relative.evaluation import Entry
 
 TREES = 300
 RIDGE = 10.0
@@ -100,45 +98,22 @@ RIDGE_REGRESSION = Regression(
 )
 BASELINES = (
     MeanSpeedup(),
-    NearestWorkload(),
     FOREST,
     replace(FOREST, name="extra trees", make=lambda s: ExtraTreesRegressor(TREES, random_state=s)),
     RIDGE_REGRESSION,
 )
-
-
 COST_MODEL = CostModelFamily(kinds=KINDS)
 """The shipped cost model, for AIWC's devices."""
-ENTRIES: tuple[Entry, ...] = (
-    Entry("baselines", lambda: BASELINES),
-    Entry("cost-model", lambda: (COST_MODEL,)),
-)
+GROUPS: Mapping[str, tuple[TimesLearner, ...]] = {
+    "baselines": BASELINES,
+    "cost-model": (COST_MODEL,),
+}
 
 
-def chosen(groups: Iterable[str] = ()) -> tuple[Entry, ...]:
-    """Return the entries named, or the default ones. Raises UsageError for an unknown name."""
-    wanted = tuple(groups)
-    known = {entry.group for entry in ENTRIES}
-    if unknown := sorted(set(wanted) - known):
+def chosen(groups: Sequence[str] = ()) -> tuple[TimesLearner, ...]:
+    """Return the families of the named groups; of all without names. Raises UsageError."""
+    if unknown := sorted(set(groups) - set(GROUPS)):
         raise UsageError(
-            f"there is no family group {unknown[0]!r}", hint=f"known: {', '.join(sorted(known))}"
+            f"there is no family group {unknown[0]!r}", hint=f"known: {', '.join(GROUPS)}"
         )
-    return tuple(e for e in ENTRIES if (e.group in wanted if wanted else e.by_default))
-
-
-def for_kinds(entries: Iterable[Entry], kinds: Mapping[str, str]) -> tuple[Entry, ...]:
-    """Return the entries with the cost model set to a site's platforms.
-
-    ``kinds``: the kind of hardware of each platform, by name.
-    """
-    return tuple(replace(e, load=partial(_of_kinds, e.load, kinds)) for e in entries)
-
-
-def _of_kinds(load: Callable[[], Sequence[Family]], kinds: Mapping[str, str]) -> Sequence[Family]:
-    return [_of(family, kinds) for family in load()]
-
-
-def _of(family: Family, kinds: Mapping[str, str]) -> Family:
-    if isinstance(family, CostModelFamily):
-        return replace(family, kinds=kinds)
-    return family
+    return tuple(family for group in groups or GROUPS for family in GROUPS[group])

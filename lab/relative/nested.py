@@ -15,15 +15,9 @@ import numpy as np
 from berth.pilot.version import VERSION
 from berth.predictor.core.arrays import Floats
 from berth.predictor.families.relative.rows import Rows
-from berth.predictor.families.relative.trust import Trust
-from berth.predictor.learning.relative.family import Family, by_application
-from berth.predictor.learning.relative.trust import fit_trust
+from berth.predictor.learning.relative.family import TimesLearner, by_application
 from lab.ground.resume import Resume, resume_key
-
-SPLIT = (
-    "nested leave-one-application-out: errors, intervals, thresholds and advice of a held-out "
-    "application come from models and residuals of the other applications only"
-)
+from lab.relative.trust import Trust, fit_residuals
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,13 +46,13 @@ class Fold:
 
 def nested(
     rows: Rows,
-    family: Family,
+    family: TimesLearner,
     *,
     seed: int,
     resume: Resume | None = None,
     advance: Callable[[], None] = lambda: None,
 ) -> list[Fold]:
-    """Return one fold per application; ``advance`` is called after each of ``fits(rows)`` fits."""
+    """Return one fold per application; ``advance`` is called after each fit."""
 
     def learnt_without(*held: str) -> Floats:
         made = without(rows, family, held, seed=seed, resume=resume)
@@ -79,28 +73,19 @@ def nested(
                 log_predicted=learnt_without(name)[held],
                 train=train,
                 log_inner=inner,
-                trust=fit_trust(train, inner),
+                trust=fit_residuals(train, inner),
             )
         )
     return found
 
 
-def fits(rows: Rows) -> int:
-    """Return how many models ``nested`` fits."""
-    count = len(set(rows.applications))
-    return count * (count + 1) // 2
-
-
-def in_row_order(folds: Sequence[Fold], pieces: Sequence[Floats]) -> Floats:
-    """Join one array per fold (entries of its held-out rows) in the order of all rows."""
-    joined = np.concatenate(pieces)
-    found = np.empty_like(joined)
-    found[[i for fold in folds for i in fold.index]] = joined
-    return found
-
-
 def without(
-    rows: Rows, family: Family, held: Sequence[str], *, seed: int, resume: Resume | None = None
+    rows: Rows,
+    family: TimesLearner,
+    held: Sequence[str],
+    *,
+    seed: int,
+    resume: Resume | None = None,
 ) -> Floats:
     """Return log seconds of the applications ``held``, by a model trained without them.
 

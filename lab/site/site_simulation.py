@@ -36,10 +36,6 @@ PHASES = (("1", 0, 1), ("2 to 5", 1, 5), ("6 to 20", 5, 20))
 """Title, first submission, end."""
 ORDERS = 10
 CALIBRATION_ORDERS = 2
-BARS = (1.16, 1.10, 1.06)
-COVERED = (0.87, 0.93)
-JOB_DEVIATIONS = (0.0, 0.05, 0.1, 0.2, 0.4)
-"""Standard deviations of jobs around their pilot run that are compared."""
 _FITS = 45
 SPLIT = (
     f"each application in turn unseen, {SUBMISSIONS} submissions of random rows (kernel and size) "
@@ -121,7 +117,6 @@ def evaluate(options: Options) -> Report:
         arriving = arrivals(options.seed, Resume(options.unfinished), advance)
     steps: dict[str, list[Step]] = {}
     shares: dict[str, dict[str, float]] = {}
-    by_deviation: dict[float, list[Step]] = {deviation: [] for deviation in JOB_DEVIATIONS}
     with step_bar("arriving", len(arriving)) as advance:
         for one in arriving:
             parts = calibrated(fit_components(one.others), one.others, options.seed)
@@ -129,36 +124,10 @@ def evaluate(options: Options) -> Report:
             for strategy in (Fixed(), Learning(parts)):
                 made = simulate(one.world, strategy, orders=ORDERS, seed=options.seed)
                 steps.setdefault(strategy.name, []).extend(made)
-            for deviation, of_deviation in by_deviation.items():
-                world, *others = (
-                    replace(each, job_deviation=deviation) for each in (one.world, *one.others)
-                )
-                learning = Learning(calibrated(parts, others, options.seed))
-                of_deviation.extend(simulate(world, learning, orders=ORDERS, seed=options.seed))
             widths = learnt_widths(parts, one.others, options.seed)
             steps.setdefault(SITE_WIDTHS, []).extend(as_at_site(made, parts, widths))
             advance()
-    report = report_of(steps, shares)
-    return replace(report, sections=(*report.sections, of_job_deviations(by_deviation)))
-
-
-def of_job_deviations(by_deviation: dict[float, list[Step]]) -> Section:
-    """Return regret and coverage after the first job by the assumed deviation of jobs from their
-    pilot, on every other application and on the rest."""
-    names = sorted({step.application for steps in by_deviation.values() for step in steps})
-    halves = {"chosen on": set(names[::2]), "reported on": set(names[1::2])}
-    rows = []
-    for deviation, steps in by_deviation.items():
-        cells = [f"{deviation:g}"]
-        for half in halves.values():
-            of_half = [step for step in steps if step.application in half]
-            cells.append(f"{regret(of_half, 1, SUBMISSIONS):.3f}")
-            cells.append(f"{coverage(of_half, 1, SUBMISSIONS, NORMAL_90):.1%}")
-        rows.append(tuple(cells))
-    header = [
-        f"{what}, {half} {len(n)}" for half, n in halves.items() for what in ("regret", "in 90 %")
-    ]
-    return Section("Deviation of jobs from their pilot run", ("deviation", *header), rows)
+    return report_of(steps, shares)
 
 
 def learnt_widths(parts: Components, worlds: Sequence[World], seed: int) -> tuple[float, ...]:
@@ -184,7 +153,7 @@ def calibrated(parts: Components, worlds: Sequence[World], seed: int) -> Compone
 
 
 def report_of(steps: dict[str, list[Step]], shares: dict[str, dict[str, float]]) -> Report:
-    """Report regret and coverage by phase, the bars, and regret by application."""
+    """Report regret and coverage by phase."""
     phases = [f"submission{'s' * (end - first > 1)} {title}" for title, first, end in PHASES]
     data = {
         name: {
@@ -198,42 +167,14 @@ def report_of(steps: dict[str, list[Step]], shares: dict[str, dict[str, float]])
         for name, one in data.items()
     ]
     header = ("strategy", *phases, *(f"in 90 %, {title}" for title, _, _ in PHASES))
-    by_application = [
-        (name, *(f"{regret(_of(steps[SHIPS], name), first, end):.2f}" for _, first, end in PHASES))
-        for name in sorted({step.application for step in steps[SHIPS]})
-    ]
-    judged = SITE_WIDTHS if SITE_WIDTHS in data else SHIPS
     return Report(
         "A site that learns from its finished jobs",
         (AIWC_DATA, SPLIT, "Regret: geometric mean of the chosen device's time over the best's."),
         (
             Section("Regret and coverage by phase", header, table),
-            Section(
-                f"Bars, and what {judged!r} reaches", ("figure", "bar", "is", ""),
-                _bars(data[judged]),
-            ),
-            Section(f"{SHIPS}: regret by application", ("application", *phases), by_application),
         ),
         {"strategies": data, "shares": shares},
     )  # fmt: skip
-
-
-def _bars(data: dict[str, list[float]]) -> list[tuple[str, ...]]:
-    found: list[tuple[str, ...]] = []
-    for n, (title, _, _) in enumerate(PHASES):
-        value = data["regret"][n]
-        verdict = "met" if value <= BARS[n] else "missed"
-        found.append((f"regret, {title}", f"<= {BARS[n]}", f"{value:.3f}", verdict))
-    for n, (title, _, _) in enumerate(PHASES):
-        value = data["coverage"][n]
-        verdict = "met" if COVERED[0] <= value <= COVERED[1] else "missed"
-        bar = f"{COVERED[0]:.0%} to {COVERED[1]:.0%}"
-        found.append((f"coverage, {title}", bar, f"{value:.1%}", verdict))
-    return found
-
-
-def _of(steps: Sequence[Step], application: str) -> list[Step]:
-    return [step for step in steps if step.application == application]
 
 
 @dataclass(frozen=True, slots=True)

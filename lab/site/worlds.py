@@ -16,13 +16,19 @@ import numpy as np
 from berth.predictor.core.arrays import Floats
 from berth.predictor.core.intervals import NORMAL_90
 from berth.predictor.families.relative.rows import Rows
-from berth.predictor.learning.cells import JOB_DEVIATION, LEAST_DEVIATION, Cell, Hardware, RunShape
-from berth.predictor.learning.relative.trust import fit_residuals
+from berth.predictor.learning.cells import (
+    JOB_DEVIATION,
+    LEAST_DEVIATION,
+    Cell,
+    Hardware,
+    RunShape,
+)
 from lab.datasets import aiwc
 from lab.ground.resume import Resume
 from lab.relative import families
 from lab.relative.data import aiwc_rows
 from lab.relative.nested import Fold, nested
+from lab.relative.trust import fit_residuals
 
 CPU_KINDS = frozenset(("cpu", "manycore"))
 SIZES = {name: n * math.log(8.0) for n, name in enumerate(("tiny", "small", "medium", "large"))}

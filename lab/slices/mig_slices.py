@@ -173,11 +173,10 @@ def all_results(seed: int, advance: Callable[[str], None]) -> list[SliceResult]:
     advance("sweep")
     by_family = sweeps_left_out(slice_baselines.families(sweep_rows()), seed)[SWEEP]
     results.append(_result(PARVA, "sweep, leaving out the family", _SEES[SWEEP], by_family))
-    results.append(_result(PARVA, "sweep, load model alone", _SEES[SWEEP], load_model_alone()))
     advance("families")
     for task, rows, baselines in (
-        (MISO, miso, slice_baselines.training_baselines(seed)),
-        (PARVA, sweep_rows(), slice_baselines.inference_baselines(seed)),
+        (MISO, miso, slice_baselines.training_baselines()),
+        (PARVA, sweep_rows(), slice_baselines.inference_baselines()),
     ):
         results += [_baseline(task, rows, baseline) for baseline in baselines]
     advance("baselines")

@@ -19,20 +19,15 @@ from lab.ground.table import Floats
 from lab.published.trappm.step_regressor import Design
 from lab.steps.fit_steps import fit
 from lab.steps.moved_rates import moved
-from lab.steps.step_methods import ABSENT, PRETRAINED, Encoded, predicted_by, trappm
+from lab.steps.step_methods import Encoded, predicted_by, trappm
 from lab.steps.step_rows import Steps
 
 SAMPLES = (0, 8, 32, 128)
 DRAWS = 2
 FINE = Design(training=replace(Design().training, epochs=40, learning_rate=2e-3))
 _LEAST_TEST = 30
-OURS, OWN = "cost model and residual of the 3090, rates redrawn", "cost model alone, own samples"
-NETWORKS = {
-    (PRETRAINED, True): "TraPPM pre-trained, from the 3090's weights",
-    (ABSENT, True): "SAGE regressor, from the 3090's weights",
-    (PRETRAINED, False): "TraPPM pre-trained, own samples alone",
-    (ABSENT, False): "SAGE regressor, own samples alone",
-}
+OURS = "cost model and residual of the 3090, rates redrawn"
+NETWORK = "TraPPM pre-trained, from the 3090's weights"
 
 
 def transfer(
@@ -45,24 +40,17 @@ def transfer(
     """Return errors of the step time by k and method of one case (name, source, target), means over
     draws."""
     name, source, target = case
-    learnt = fit(source, seed=seed)
-    known = {arm: encoder.embeddings.get(arm) for arm in (PRETRAINED, ABSENT)}
-    began = {arm: trappm(source, one, seed=seed) for arm, one in known.items()}
+    learnt, embeddings = fit(source, seed=seed), encoder.embeddings
+    began = trappm(source, embeddings, seed=seed)
 
     def methods(given: Steps, asked: Steps) -> dict[str, Floats]:
-        found = {OURS: moved(learnt, source, given, asked)}
+        network = began
         if len(given):
-            found[OWN] = fit(given, seed=seed, learners=()).predict(asked)
-        for (arm, from_source), method in NETWORKS.items():
-            start = began[arm] if from_source else None
-            if len(given):
-                network = trappm(given, known[arm], seed=seed, start=start, design=FINE)
-            elif start is None:
-                continue
-            else:
-                network = start
-            found[method] = predicted_by(network, asked, known[arm])[:, 0]
-        return found
+            network = trappm(given, embeddings, seed=seed, start=began, design=FINE)
+        return {
+            OURS: moved(learnt, source, given, asked),
+            NETWORK: predicted_by(network, asked, embeddings)[:, 0],
+        }
 
     rows = []
     for k in SAMPLES:

@@ -2,8 +2,7 @@
 
 A *platform* is, as in the thesis (section 7.5.4), a device with its software (precision, compiler,
 memory layout, version of torch): all rows of the device are held out, ``k`` rows of a stack are
-given back and the stack's other rows are predicted. The harder variant draws ``k`` rows from all
-stacks of the device and predicts all of them. Architectures that were given are in no test.
+given back and the stack's other rows are predicted. Architectures that were given are in no test.
 *Seen* models were measured on other devices; *unseen* ones nowhere (a third of the architectures
 at a time), and the samples are of the other two thirds. The covariance is learnt anew for each
 held-out device, from the other devices alone.
@@ -35,10 +34,9 @@ SPLIT = (
     f"each device in turn new (all its rows held out), k samples drawn {DRAWS} times, given "
     f"architectures in no test; unseen models: {THIRDS.count} folds over architectures"
 )
-STACK, DEVICE = "one stack", "all stacks of the device"
 SEEN, UNSEEN = "seen elsewhere", "seen nowhere"
 PROCESS, ADVISED = METHODS[0].name, "process, advised"
-WIDTHS = (STACK, UNSEEN, PROCESS)
+WIDTHS = (UNSEEN, PROCESS)
 """What intervals are taken from."""
 FAMILIES = ("vit", "swin", "convnext", "efficientnet", "resnet", "regnet")
 _FOR_TAU = 400
@@ -50,7 +48,6 @@ class Curve:
 
     device: str
     gpu: bool
-    drawn_from: str
     models: str
     method: str
     points: tuple[Point, ...]
@@ -59,9 +56,9 @@ class Curve:
     """90 % of absolute log errors are below, of all draws."""
 
     @property
-    def what(self) -> tuple[str, str, str]:
-        """Return what samples are drawn from, which models are tested, by which method."""
-        return self.drawn_from, self.models, self.method
+    def what(self) -> tuple[str, str]:
+        """Return which models are tested, by which method."""
+        return self.models, self.method
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +69,7 @@ class FewShot:
     curves: tuple[Curve, ...]
     families: tuple[tuple[str, int, tuple[Point, ...]], ...]
 
-    def mean(self, what: tuple[str, str, str], *, gpu: bool) -> Curve | None:
+    def mean(self, what: tuple[str, str], *, gpu: bool) -> Curve | None:
         """Over devices of the kind."""
         mine = [one for one in self.curves if (one.gpu, one.what) == (gpu, what)]
         if not mine:
@@ -91,17 +88,6 @@ class FewShot:
             widest = np.minimum.accumulate(np.max(own, axis=0)).tolist()
             made += [Width(k, gpu, w) for k, w in zip(self.samples, widest, strict=True)]
         return made
-
-    def width_over_need(self) -> dict[str, list[float]]:
-        """Half width (log) that each held-out device would be given by the others of its kind,
-        over what it needed: at least 1 where the nominal 90 % are covered."""
-        found = {}
-        mine = [one for one in self.curves if one.what == WIDTHS]
-        for one in mine:
-            others = [c.log_width for c in mine if c.gpu == one.gpu and c is not one]
-            if others:
-                found[one.device] = (np.max(others, axis=0) / np.array(one.log_width)).tolist()
-        return found
 
 
 def steps(table: Measured) -> int:
@@ -137,14 +123,10 @@ def evaluate_few_shot(
             tests[UNSEEN].append(_Part(fold.test, fold.train, guesses))
             advance()
         for models, parts in tests.items():
-            for drawn_from in (STACK, DEVICE):
-                curves += [
-                    _curve(new, parts, (drawn_from, models, one.name), samples, seed=seed)
-                    for one in methods
-                ]
-        curves.append(
-            _curve(new, tests[SEEN], (STACK, SEEN, ADVISED), samples, seed=seed, advised=joint)
-        )
+            curves += [
+                _curve(new, parts, (models, one.name), samples, seed=seed) for one in methods
+            ]
+        curves.append(_curve(new, tests[SEEN], (SEEN, ADVISED), samples, seed=seed, advised=joint))
     families = []
     for name in _families(table):
         families.append(_family(table, name, samples[-1], seed=seed, most=most))
@@ -170,7 +152,7 @@ def _figures(new: Measured, rows: Codes, residual: Floats) -> Figures:
 def _curve(
     new: Measured,
     parts: Sequence[_Part],
-    what: tuple[str, str, str],
+    what: tuple[str, str],
     samples: tuple[int, ...],
     *,
     seed: int,
@@ -196,19 +178,18 @@ def _curve(
 def _predicted(
     new: Measured,
     parts: Sequence[_Part],
-    what: tuple[str, str, str],
+    what: tuple[str, str],
     count: int,
     *,
     seed: tuple[int, int],
     advised: JointLatencies | None = None,
 ) -> tuple[Codes, Floats]:
-    drawn_from, _, method = what
-    stacks = np.unique(new.stack).tolist() if drawn_from == STACK else [None]
+    _, method = what
     rows, guesses = [], []
     for part in parts:
         guess = part.guesses[PROCESS if advised else method]
-        for place, stack in enumerate(stacks):
-            mine = np.arange(len(new)) if stack is None else np.flatnonzero(new.stack == stack)
+        for place, stack in enumerate(np.unique(new.stack).tolist()):
+            mine = np.flatnonzero(new.stack == stack)
             pool = np.intersect1d(part.pool, mine)
             if advised:
                 given = advised.advised(pool, count)

@@ -16,11 +16,9 @@ from lab.ground.report import Report, Section
 from lab.transfer import evaluate_transfer, new_machine, transfer_bundle, transfer_cases
 from lab.transfer.evaluate_transfer import (
     ADVISED,
-    DEVICE,
     PROCESS,
     SEEN,
     SPLIT,
-    STACK,
     UNSEEN,
     FewShot,
 )
@@ -36,21 +34,19 @@ def few_shot_report(found: FewShot, machine: Mapping[str, tuple[Point, ...]]) ->
     counts = tuple(f"k = {k}" for k in found.samples)
     sections = []
     for gpu, kind in KINDS:
-        for drawn_from in (STACK, DEVICE):
-            rows = [
-                (models, name, *(point.cell() for point in curve.points))
-                for models in (SEEN, UNSEEN)
-                for name in NAMES
-                if (curve := found.mean((drawn_from, models, name), gpu=gpu)) is not None
-            ]
-            if rows:
-                title = f"{kind}, samples of {drawn_from}"
-                sections.append(Section(title, ("models", "method", *counts), rows))
+        rows = [
+            (models, name, *(point.cell() for point in curve.points))
+            for models in (SEEN, UNSEEN)
+            for name in NAMES
+            if (curve := found.mean((models, name), gpu=gpu)) is not None
+        ]
+        if rows:
+            sections.append(Section(kind, ("models", "method", *counts), rows))
     rows = [
-        (curve.device, curve.models, curve.drawn_from, *(point.cell() for point in curve.points))
+        (curve.device, curve.models, *(point.cell() for point in curve.points))
         for curve in found.curves if curve.method == PROCESS
     ]  # fmt: skip
-    sections.append(Section("process by device", ("on", "models", "samples of", *counts), rows))
+    sections.append(Section("process by device", ("on", "models", *counts), rows))
     machine_rows = [(name, *(point.cell() for point in points)) for name, points in machine.items()]
     machine_counts = [f"k = {p.samples}" for p in next(iter(machine.values()))]
     sections.append(Section(
@@ -73,7 +69,6 @@ def few_shot_report(found: FewShot, machine: Mapping[str, tuple[Point, ...]]) ->
         {
             "split": SPLIT, "samples": found.samples, "curves": found.curves,
             "families": found.families, "new_machine": machine, "widths": found.widths(),
-            "width_over_need": found.width_over_need(),
         },
         after=("Methods: " + "; ".join(f"{one.name}: {one.what}" for one in METHODS) + ".",),
     )  # fmt: skip
@@ -99,7 +94,7 @@ def train(options: Options) -> str:
             ).widths()
     else:
         widths = _widths(options.figures)
-    split = f"{evaluate_transfer.SPLIT}; {', '.join(evaluate_transfer.WIDTHS[:2])}"
+    split = f"{evaluate_transfer.SPLIT}; {evaluate_transfer.WIDTHS[0]}"
     manifest = transfer_bundle.train(
         table, widths, split, options.bundle, seed=options.seed, command=command_line()
     )

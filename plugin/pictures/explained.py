@@ -34,49 +34,36 @@ AXES = (
     ("serial", ("serial",)),
 )
 """Spokes of the radar chart: each is a resource, with the parts of the roofline's time that it
-covers; the largest part is drawn."""
+covers; the largest part is drawn. Spokes without a share are left out."""
 
 SHARES = "Share of the roofline's time that each needs (parts overlap)"
 
-Axes = Sequence[tuple[str, tuple[str, ...]]]
 
-
-def draw(
-    path: Path,
-    program: str,
-    explanations: Sequence[SpeedupExplanation],
-    axes: Axes = AXES,
-    quantity: str = SHARES,
-) -> None:
+def draw(path: Path, program: str, explanations: Sequence[SpeedupExplanation]) -> None:
     """Write the picture that explains a program's speedup on the first few platforms other than its
     own.
 
-    ``axes``: spokes of the radar chart; those without a share in the explanations are left out.
-    ``quantity``: the chart's title. Raises ToolMissing without matplotlib, UsageError for another
-    ending or nothing to show.
+    Raises ToolMissing without matplotlib, UsageError for another ending or nothing to show.
     """
     check_ending(path)
     with drawing(GRID):
-        save(_figure(program, explanations, axes, quantity), path, dpi=150, facecolor="white")
+        save(_figure(program, explanations), path, dpi=150, facecolor="white")
 
 
 def svg(program: str, explanations: Sequence[SpeedupExplanation]) -> str:
     """Return the explanation's picture (see ``draw``) as an SVG element. Raises the same errors as
     ``draw``, except for the file's ending."""
     with drawing(GRID):
-        return element(_figure(program, explanations, AXES, SHARES))
+        return element(_figure(program, explanations))
 
 
-def _figure(
-    program: str, explanations: Sequence[SpeedupExplanation], axes: Axes, quantity: str
-) -> Any:
+def _figure(program: str, explanations: Sequence[SpeedupExplanation]) -> Any:
     from matplotlib.figure import Figure  # noqa: PLC0415
     from matplotlib.layout_engine import ConstrainedLayoutEngine  # noqa: PLC0415
 
     shown = [explanation for explanation in explanations if not explanation.at_home][:MOST_PANELS]
     if not shown:
         raise UsageError("there is no platform to explain but the program's own")
-    spokes = [a for a in axes if set(a[1]) <= set(shown[0].shares)]
     rows = len(shown)
     layout = ConstrainedLayoutEngine(w_pad=0.12, h_pad=0.1)
     figure = Figure(figsize=(11.5, max(4.6, 1.1 + 2.05 * rows)), layout=layout)
@@ -84,7 +71,7 @@ def _figure(
     reach = max(max(_path(explanation)[1]) - min(_path(explanation)[1]) for explanation in shown)
     for index, explanation in enumerate(shown):
         _bars(figure.add_subplot(grid[index, 0]), explanation, COLOURS[index], reach)
-    _radar(figure.add_subplot(grid[:, 1], projection="polar"), shown, spokes, quantity)
+    _radar(figure.add_subplot(grid[:, 1], projection="polar"), shown)
     figure.suptitle(
         f"Why {program} runs as it does elsewhere", x=0.015, ha="left", fontsize=13, weight="bold"
     )
@@ -159,7 +146,8 @@ def _ticks(axes: Any, low: float, high: float) -> None:
     axes.set_xticks([math.log2(m) for m in marks], [f"{m:.3g}x" for m in marks], fontsize=8)
 
 
-def _radar(axes: Any, shown: list[SpeedupExplanation], spokes: Axes, quantity: str) -> None:
+def _radar(axes: Any, shown: list[SpeedupExplanation]) -> None:
+    spokes = [axis for axis in AXES if set(axis[1]) <= set(shown[0].shares)]
     angles = [2 * math.pi * i / len(spokes) for i in range(len(spokes))]
     closed = [*angles, angles[0]]
     for explanation, colour in zip(shown, COLOURS, strict=False):
@@ -176,5 +164,5 @@ def _radar(axes: Any, shown: list[SpeedupExplanation], spokes: Axes, quantity: s
     axes.set_rlabel_position(3.5 * 360 / len(spokes))
     axes.grid(color=GRID, lw=0.7)
     axes.spines["polar"].set_color(GRID)
-    axes.set_title(quantity, fontsize=10, pad=16)
+    axes.set_title(SHARES, fontsize=10, pad=16)
     axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.09), ncol=2, frameon=False, fontsize=9)

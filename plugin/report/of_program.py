@@ -24,9 +24,9 @@ from berth.predictor.families.program.time_only import missing_counters_sentence
 
 if TYPE_CHECKING:
     from berth.predictor.families.program.explain import SpeedupExplanation
+    from berth.predictor.families.program.joint import AdvisedRun, ProbeAdvice
     from berth.predictor.families.relative.bundle import RelativeModel
-    from berth.predictor.families.relative.joint import Advice, Probe
-    from berth.predictor.families.relative.predictor import Answer, RelativePrediction
+    from berth.predictor.families.relative.predictor import RelativePrediction
 
 _ASK_PROBE = "`--probe` says which run elsewhere would help most."
 
@@ -43,7 +43,7 @@ class ProgramRanking:
     size: float | None
     """Problem size that the user named; None: the measured one."""
     size_doubt: str | None
-    advice: Advice | None
+    advice: ProbeAdvice | None
     reasons: Sequence[SpeedupExplanation] = ()
     with_sources: bool = False
 
@@ -127,7 +127,7 @@ def program_data(ranking: ProgramRanking) -> dict[str, Any]:
     return document | _more(ranking.reasons, ranking.advice)
 
 
-def _more(reasons: Iterable[SpeedupExplanation], advice: Advice | None) -> dict[str, Any]:
+def _more(reasons: Iterable[SpeedupExplanation], advice: ProbeAdvice | None) -> dict[str, Any]:
     explained = {"explanations": [reason_data(reason) for reason in reasons]}
     probe = {} if advice is None else {"probe": advice_data(advice)}
     return (explained if explained["explanations"] else {}) | probe
@@ -149,15 +149,15 @@ def reason_data(reason: SpeedupExplanation) -> dict[str, Any]:
     }
 
 
-def advice_for(predictions: Sequence[Prediction]) -> Advice:
+def advice_for(predictions: Sequence[Prediction]) -> ProbeAdvice:
     """Return advice on which of the predicted platforms to measure next."""
     # ruff: noqa: PLC0415 - most predictions are asked for without advice
-    from berth.predictor.families.relative.joint import advise, joint_of
+    from berth.predictor.families.program.joint import advise, joint_of
 
     return advise(joint_of(predictions))
 
 
-def advice_sentence(advice: Advice) -> str:
+def advice_sentence(advice: ProbeAdvice) -> str:
     """Return a sentence on where to measure next, and how far that reduces the expected regret
     (expected time of the chosen platform over the best time)."""
     if not advice.worthwhile or advice.one is None:
@@ -175,10 +175,10 @@ def advice_sentence(advice: Advice) -> str:
     return text
 
 
-def advice_data(advice: Advice) -> dict[str, Any]:
+def advice_data(advice: ProbeAdvice) -> dict[str, Any]:
     """Return which measurements would help, for JSON."""
 
-    def probe(one: Probe | None) -> dict[str, Any] | None:
+    def probe(one: AdvisedRun | None) -> dict[str, Any] | None:
         if one is None:
             return None
         return {"platforms": list(one.platforms), "expected_regret": one.regret}
@@ -203,13 +203,13 @@ class _Bounds:
 
 def _trusted(known: Interval, prediction: RelativePrediction) -> Interval | _Bounds:
     """Return the interval, without its ends where the cost model has no basis for them."""
-    return known if _has_trust(prediction) else _Bounds(None, known.mid, None)
+    return known if _has_width(prediction) else _Bounds(None, known.mid, None)
 
 
-def _has_trust(prediction: RelativePrediction) -> bool:
-    from berth.predictor.families.relative.predictor import NO_TRUST
+def _has_width(prediction: RelativePrediction) -> bool:
+    from berth.predictor.families.relative.predictor import NO_WIDTHS
 
-    return prediction.abstained != NO_TRUST
+    return prediction.abstained != NO_WIDTHS
 
 
 def _relative(title: str, key: str, name: str, unit: str) -> Column[RelativePrediction]:
@@ -221,7 +221,7 @@ def _relative(title: str, key: str, name: str, unit: str) -> Column[RelativePred
 
     def words(row: RelativePrediction) -> str:
         known = getattr(row, name)
-        return column.text(known) if _has_trust(row) else f"{write(known.mid)} (not known)"
+        return column.text(known) if _has_width(row) else f"{write(known.mid)} (not known)"
 
     return Column(
         title, key, lambda row: _trusted(getattr(row, name), row), unit=unit, ends=column.ends,
@@ -245,12 +245,11 @@ class RelativeRanking:
 
     profile: Profile
     model: RelativeModel
-    answer: Answer
     predictions: Sequence[RelativePrediction]
+    missing: Sequence[str]
+    """Counters that the program lacks and that were taken for usual."""
     forecast: Forecast | None
     """Forecast for the platforms that Berth's own data include; None: they include none."""
-    advice: Advice | None
-    reasons: Sequence[SpeedupExplanation] = ()
     with_sources: bool = False
 
 
@@ -266,20 +265,14 @@ def relative_report(ranking: RelativeRanking) -> Report:
     doubtful = [not relative_usable(prediction) for prediction in predictions]
     reasons = list(dict.fromkeys(p.abstained for p in predictions if p.abstained))
     notes = [f"abstains: {reason}" for reason in reasons]
-    if reasons and ranking.answer.joint is not None:
-        notes.append(_ASK_PROBE)
-    if ranking.answer.missing:
-        notes.append(f"not counted, so taken for usual: {', '.join(ranking.answer.missing)}")
+    if ranking.missing:
+        notes.append(f"not counted, so taken for usual: {', '.join(ranking.missing)}")
     table = Table("Platforms ranked", RELATIVE, predictions, doubtful)
     parts = [Part("", tables=[table], notes=notes)]
-    if ranking.advice is not None:
-        parts.append(Part("", [advice_sentence(ranking.advice)]))
-    if ranking.with_sources:
-        if ranking.forecast is not None:
-            known = ranking.forecast.curves
-            names = [p.platform for p in predictions if p.platform in known]
-            parts.append(sources_part(ranking.forecast, names))
-        parts += [Part("", [reason.sentence()]) for reason in ranking.reasons]
+    if ranking.with_sources and ranking.forecast is not None:
+        known = ranking.forecast.curves
+        names = [p.platform for p in predictions if p.platform in known]
+        parts.append(sources_part(ranking.forecast, names))
     profile = ranking.profile
     headline = f"{profile.name}, measured on {profile.platform}; bundle {ranking.model.id}"
     return Report(headline, "", parts)
@@ -293,11 +286,10 @@ def relative_data(ranking: RelativeRanking) -> dict[str, Any]:
     ]
     for row in rows if ranking.forecast is not None else ():
         row["sources"] = sources_data(ranking.forecast, row["platform"])
-    document: dict[str, Any] = {
+    return {
         "workload": ranking.profile.name,
         "reference": ranking.profile.platform,
         "bundle": ranking.model.id,
-        "missing_counters": list(ranking.answer.missing),
+        "missing_counters": list(ranking.missing),
         "predictions": rows,
     }
-    return document | _more(ranking.reasons, ranking.advice)

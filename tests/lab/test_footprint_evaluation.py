@@ -12,7 +12,7 @@ from berth.predictor.footprint.footprint import MemoryTask, count
 from berth.predictor.footprint.runtimes import DeviceMemory, RuntimeName, runtimes
 from berth.predictor.graphs.reader import Reader
 from lab.datasets.mig import TrainingRow
-from lab.footprint.evaluate_memory import host_table, printed_tables, slices_table
+from lab.footprint.evaluate_memory import host_table, printed_table, slices_table
 from lab.footprint.fit_memory import (
     fit_forward,
     fit_host,
@@ -68,14 +68,7 @@ def test_the_profile_is_right_in_six_of_six(printed: PrintedFigures) -> None:
 def test_memory_of_models_left_out_is_nearer_than_dippm_s_own(printed: PrintedFigures) -> None:
     errors = [case.error for case in printed.cases if case.error is not None]
     assert np.mean(errors) < 0.04
-    dippm = printed.baselines[0]
-    assert np.mean(dippm.errors) > 0.08
-
-
-def test_counting_what_is_alive_without_recording_is_not_what_was_measured(
-    printed: PrintedFigures,
-) -> None:
-    assert all(np.mean(baseline.errors) > 0.5 for baseline in printed.baselines[1:])
+    assert printed.dippm_error > 0.08
 
 
 def test_no_slice_is_predicted_to_fit_that_failed_and_few_are_refused(judged: SliceFits) -> None:
@@ -84,12 +77,6 @@ def test_no_slice_is_predicted_to_fit_that_failed_and_few_are_refused(judged: Sl
     assert ours.refusal_share <= 0.03
     reservation = next(row for row in judged.rows if row.name == "reservation")
     assert (reservation.false_fits, reservation.false_refusals) == (0, 15)
-
-
-def test_neither_answer_hangs_on_the_width_of_the_prior(judged: SliceFits) -> None:
-    others = [row for row in judged.rows if "prior of width" in row.name]
-    assert len(others) == 2
-    assert all(row.false_fits == 0 and row.refusal_share <= 0.03 for row in others)
 
 
 def test_shipped_gpu_memory_models_are_learnt_from_these_labels(
@@ -106,7 +93,7 @@ def test_shipped_gpu_memory_models_are_learnt_from_these_labels(
 
 
 def test_tables_name_their_split(printed: PrintedFigures, judged: SliceFits) -> None:
-    tables = [*printed_tables(printed), slices_table(judged)]
+    tables = [printed_table(printed), slices_table(judged)]
     assert sum("leave-one-model-out" in title for title, _, _ in tables) == 2
     for _, header, rows in tables:
         assert all(len(row) == len(header) for row in rows)

@@ -200,7 +200,7 @@ def test_an_evaluation_names_splits_baselines_and_what_it_left_out(
 ) -> None:
     found = {(one.split, one.family) for one in evaluated.data["results"]}
     assert found == {
-        (run.OWN, run.OURS), (run.OWN, run.ROOFLINE), (run.OWN, run.TREES),
+        (run.OWN, run.OURS), (run.OWN, run.ROOFLINE),
         (run.LEFT_OUT, run.OURS),
     }  # fmt: skip
     assert set(evaluated.data["skipped"]) == {run.MODELS, run.IMAGES}

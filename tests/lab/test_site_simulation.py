@@ -61,4 +61,4 @@ def test_shares_and_widths_are_fitted_and_reported() -> None:
     assert calibrated(parts, worlds, 0).interval != (1.0, 1.0, 1.0)
     steps = simulate(world(), Learning(parts), orders=1, seed=0)
     text = report_of({"cost model, posterior": steps}, {}).text()
-    assert "regret, 6 to 20" in text
+    assert "submissions 6 to 20" in text

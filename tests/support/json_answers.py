@@ -245,7 +245,7 @@ ANSWERS: Mapping[str, Any] = {
         ],
     },
     "predict-program": EXPLAINED | PROGRAM,
-    "predict-relative": EXPLAINED | {
+    "predict-relative": {
         "workload": str, "reference": str, "bundle": str, "missing_counters": list[str],
         "predictions": [
             row(of_program.RELATIVE) | {"abstained": str | None, "sources?": SOURCES}
@@ -349,7 +349,6 @@ ANSWERS: Mapping[str, Any] = {
         "figures?": [{"method": str, "*": float | None}], "*": Any,
     },
     "train-bundle-diff": [row(of_bundle.DIFFERENCES)],
-    "train-bundle-onnx": {"file": str, "largest_log_difference": float},
     "train-bundle-show": {
         "schema": str, "id": str, "created": str, "command": str, "berth_version": str,
         "figures": dict[str, float], "files": dict[str, str], "*": Any,

@@ -79,9 +79,6 @@ def cases(folder: Path) -> dict[str, Case]:
             also=(("jobs", "advise", *store, "--least-runs", "2"),),
         ),
         "train-bundle-diff": Case(("train", "bundle", "diff", at["bundle"], at["other-bundle"])),
-        "train-bundle-onnx": Case(
-            ("train", "bundle", "onnx", "any", "--out", str(folder / "cost.onnx")), stand_ins.export
-        ),
         "train-bundle-show": Case(("train", "bundle", "show")),
         "train-bundle-verify": Case(("train", "bundle", "verify")),
         "site-calibrate": Case(

@@ -198,11 +198,6 @@ def node(patch: pytest.MonkeyPatch, _folder: Path) -> None:
     patch.setattr("berth.plugin.cli.pilot.steps.measure_node", lambda *_, **_more: made)
 
 
-def export(patch: pytest.MonkeyPatch, _folder: Path) -> None:
-    path = "berth.predictor.learning.relative.cost_model_onnx.export_cost_model"
-    patch.setattr(path, lambda _folder, _out: 1e-7)
-
-
 def spool(patch: pytest.MonkeyPatch, folder: Path) -> None:
     """One profile waits to be collected, and a file that is none."""
     made = folder / "spool"

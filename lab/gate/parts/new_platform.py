@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from lab.gate.part import Work
-from lab.transfer.evaluate_transfer import SEEN, STACK, UNSEEN, FewShot, evaluate_few_shot
+from lab.transfer.evaluate_transfer import SEEN, UNSEEN, FewShot, evaluate_few_shot
 from lab.transfer.new_machine import evaluate_new_machine
 from lab.transfer.transfer_cases import timm_cases
 from lab.transfer.transfer_methods import METHODS
@@ -34,7 +34,7 @@ def figures(work: Work) -> dict[str, float]:
 
 
 def _of_curve(found: FewShot, gpu: bool, models: str, name: str) -> dict[str, float]:
-    curve = found.mean((STACK, models, METHODS[0].name), gpu=gpu)
+    curve = found.mean((models, METHODS[0].name), gpu=gpu)
     if curve is None:
         return {}
     return {

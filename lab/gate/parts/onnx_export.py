@@ -5,14 +5,11 @@ from __future__ import annotations
 from berth.predictor.families.program.features import FEATURES
 from berth.predictor.hardware import platforms
 from berth.predictor.learning.onnx_export import agreement
-from berth.predictor.learning.relative.cost_model_onnx import check_graph, cost_model_onnx
 from lab.gate.part import Work
 from lab.ground.trees_as_onnx import check_trees_agree, trees_to_onnx
 from lab.kernels.examples import columns, read_examples
 from lab.kernels.residual_model import fit
 from lab.kernels.select import CANDIDATES
-from lab.relative import families
-from lab.relative.data import aiwc_rows
 from lab.steps import step_rows
 from lab.steps.fit_steps import fit as fit_steps
 from lab.steps.step_bundle import TOLERANCE
@@ -22,7 +19,6 @@ def figures(work: Work) -> dict[str, float]:
     """Return differences in natural logarithms of seconds."""
     return {
         "kernels": _kernels(work.seed),
-        "cost-model": _cost_model(work.seed),
         "training-steps": _steps(work.seed),
     }
 
@@ -34,11 +30,6 @@ def _kernels(seed: int) -> float:
     model = fit(data, CANDIDATES[0], seed)
     raw = trees_to_onnx(model.residual, len(FEATURES))
     return check_trees_agree(raw, model.residual, data.features)
-
-
-def _cost_model(seed: int) -> float:
-    model = families.COST_MODEL.fit(aiwc_rows(), seed)
-    return check_graph(cost_model_onnx(model), model)
 
 
 def _steps(seed: int) -> float:

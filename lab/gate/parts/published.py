@@ -7,7 +7,7 @@ from lab.ground.resume import Resume
 from lab.published.vae.vae_dnn import VaeFamily
 from lab.published.xamm.family import FAMILIES as XAMM
 from lab.relative.data import aiwc_rows
-from lab.relative.evaluation import Entry, evaluate
+from lab.relative.evaluation import FEW_FOLDS, evaluate
 from lab.relative.orders import order_figures
 
 FAMILIES = {
@@ -15,10 +15,6 @@ FAMILIES = {
     "xamm": "xAMM: attention + AMM (l2), xgboost",
     "xamm-raw": "xAMM: raw + AMM (l2), xgboost",
 }
-ENTRIES = (
-    Entry("vae", lambda: (VaeFamily(),), slow=True),
-    Entry("xamm", lambda: XAMM, slow=True),
-)
 SPLITS = {"application": "unseen application", "rows": "random rows"}
 NOT_PRINTED = ("xamm-raw", "rows")
 SHOWN = {"regret": "regret", "tau": "kendall_tau", "median": "median_time_error"}
@@ -27,7 +23,7 @@ SHOWN = {"regret": "regret", "tau": "kendall_tau", "median": "median_time_error"
 def figures(work: Work) -> dict[str, float]:
     """Regret, order and median error of each family by both splits."""
     found = evaluate(
-        aiwc_rows(), ENTRIES, data="AIWC", seeds=(work.seed,),
+        aiwc_rows(), (VaeFamily(), *XAMM), data="AIWC", seeds=(work.seed,), splits=FEW_FOLDS,
         resume=Resume(work.folder),
         more_figures=order_figures, advance=work.advance,
     )  # fmt: skip

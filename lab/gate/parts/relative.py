@@ -25,7 +25,7 @@ SHOWN = {
 def figures(work: Work) -> dict[str, float]:
     """Return figures of the cost model that the documentation prints."""
     found = evaluate(
-        aiwc_rows(), families.chosen(["cost-model"]), data="AIWC", seeds=(work.seed,),
+        aiwc_rows(), (families.COST_MODEL,), data="AIWC", seeds=(work.seed,),
         resume=Resume(work.folder),
         more_figures=order_figures, advance=work.advance,
     )  # fmt: skip

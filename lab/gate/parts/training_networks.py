@@ -6,7 +6,7 @@ from lab.gate.part import Work
 from lab.ground.resume import Resume
 from lab.steps import moved_rates, step_rows
 from lab.steps.evaluate_steps import ROWS, table
-from lab.steps.step_methods import NAMES, PRETRAINED, encoded, families
+from lab.steps.step_methods import encoded, trappm_of
 from lab.steps.step_rows import TARGETS
 from lab.steps.step_transfer import OURS, transfer
 
@@ -26,10 +26,14 @@ def figures(work: Work) -> dict[str, float]:
     """Edges, mean errors of TraPPM on the RTX 3090, and of the shipped method elsewhere."""
     resume = Resume(work.folder)
     encoder = encoded(work.seed, resume, "auto-encoder", work.advance)
-    made = {"edges.auc": float(encoder.about["arms"][PRETRAINED]["edges"]["auc"])}
-    trappm = [one for one in families(encoder) if one.name == NAMES[PRETRAINED]]
+    made = {"edges.auc": float(encoder.about["edges"]["auc"])}
     for row in table(
-        "gpu", step_rows.gpu(), trappm, seed=work.seed, resume=resume, advance=work.advance
+        "gpu",
+        step_rows.gpu(),
+        (trappm_of(encoder),),
+        seed=work.seed,
+        resume=resume,
+        advance=work.advance,
     ):
         if row.rows_of == TARGETS[0]:
             made[f"trappm.{SPLITS[row.split]}.mape"] = row.figures.mean_error

@@ -6,7 +6,7 @@ from lab.gate.part import Work
 from lab.ground.resume import Resume
 from lab.steps import step_rows
 from lab.steps.evaluate_steps import table
-from lab.steps.step_methods import OURS, Encoded, families
+from lab.steps.step_methods import shipped
 from lab.steps.step_rows import TARGETS
 
 SPLITS = {
@@ -18,11 +18,15 @@ SPLITS = {
 
 def figures(work: Work) -> dict[str, float]:
     """Return mean errors and shares within 10 % of the step time, by split."""
-    shipped = [one for one in families(Encoded({}, {})) if one.name == OURS]
     made: dict[str, float] = {}
     for data, steps in (("gpu", step_rows.gpu()), ("cpu", step_rows.cpu())):
         for row in table(
-            data, steps, shipped, seed=work.seed, resume=Resume(work.folder), advance=work.advance
+            data,
+            steps,
+            (shipped(),),
+            seed=work.seed,
+            resume=Resume(work.folder),
+            advance=work.advance,
         ):
             for short, split in SPLITS.items():
                 if (row.split, row.rows_of) == (split, TARGETS[0]):

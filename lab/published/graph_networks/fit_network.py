@@ -13,7 +13,7 @@ from torch_geometric.data import Data
 from berth.pilot.errors import BerthError
 from lab.ground.table import Floats
 from lab.published.graph_networks.graph_data import batches
-from lab.published.graph_networks.latency_network import TARGETS, Network, Readout, Shape
+from lab.published.graph_networks.latency_network import TARGETS, Network, Shape
 from lab.published.networks import seeded
 
 
@@ -100,12 +100,10 @@ def fit(
     known = np.isfinite(labels)
     if not known.any():
         raise BerthError("no run has a label to learn", hint="measure some: berth pilot dl")
-    # A sum of nodes' times needs no middle.
     middle = [
-        float(np.median(labels[known[:, n], n]))
-        if known[:, n].any() and not (n == 0 and shape.readout is Readout.SUM) else 0.0
+        float(np.median(labels[known[:, n], n])) if known[:, n].any() else 0.0
         for n in range(len(TARGETS))
-    ]  # fmt: skip
+    ]
     nodes, statics, columns = (
         torch.cat([getattr(one, name) for one in data]).double().numpy()
         for name in ("x", "statics", "columns")

@@ -43,9 +43,6 @@ NODE_FEATURES = (
     *(f"log output_{axis}" for axis in range(AXES)),
     *(f"log {name}" for name in WORK),
 )
-RATES = {"flops": -30.0, "moved_bytes": -27.0, "launch": -12.0}
-"""What a node's time is summed from, with a first guess of the logarithm of seconds for each."""
-LOG_WORK = [NODE_FEATURES.index(f"log {name}") for name in ("flops", "moved_bytes")]
 STATIC_FEATURES = (
     "log macs", "log convolutions", "log dense", "log relu", "log nodes", "log parameters",
     "log moved_bytes", "log activations", "log peak_activation_bytes",

@@ -140,20 +140,16 @@ class Links:
     graphs: int
 
 
-def links(frozen: Frozen, data: Sequence[Data], *, seed: int, hidden: float = 0.0) -> Links:
+def links(frozen: Frozen, data: Sequence[Data], *, seed: int) -> Links:
     """Score, on each graph, its edges and as many pairs that are none.
 
-    ``hidden``: that share of the edges passes no messages, and only those are asked for. Graphs
-    with fewer than two edges or two other pairs are left out.
+    Graphs with fewer than two edges or two other pairs are left out.
     """
     found = []
     with seeded(seed), torch.no_grad():
         for one in data:
             batch = Batch.from_data_list([one])
             edges, others = pairs(batch)
-            if hidden:
-                edges, batch.edge_index = _hidden(batch, edges, hidden)
-                others = others[:, : edges.shape[1]]
             if min(edges.shape[1], others.shape[1]) < 2:
                 continue
             embedding = frozen.model.encode(batch.x, batch.edge_index)
@@ -161,16 +157,3 @@ def links(frozen: Frozen, data: Sequence[Data], *, seed: int, hidden: float = 0.
             found.append((*frozen.model.test(embedding, edges, others), float(loss)))
     auc, ap, loss = np.mean(found, axis=0).tolist()
     return Links(auc, ap, loss, len(found))
-
-
-def _hidden(batch: Data, edges: Tensor, share: float) -> tuple[Tensor, Tensor]:
-    """([2, h] edges that are hidden, each once; the edges that still pass messages)."""
-    once = edges[:, edges[0] <= edges[1]]
-    gone = once[:, torch.rand(once.shape[1]) < share]
-
-    def codes(of: Tensor) -> Tensor:
-        low_high = of.sort(dim=0).values
-        return low_high[0] * len(batch.x) + low_high[1]
-
-    rest = ~torch.isin(codes(batch.edge_index), codes(gone))
-    return gone, batch.edge_index[:, rest]

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from berth.plugin.cli.train.command import of_relative, train_relative
-from berth.plugin.cli.train.training_input import SiteInput, site_input
+from berth.plugin.cli.train.training_input import site_input
 from berth.plugin.report.progress_bars import step_bar
 from berth.predictor.core.arrays import Floats
 from berth.predictor.families.relative.rows import Rows
@@ -20,8 +20,8 @@ from berth.predictor.learning.relative.family import (
     LEAVE_ONE_APPLICATION_OUT,
     Fold,
     Split,
+    TimesLearner,
 )
-from lab.datasets import aiwc
 from lab.datasets.aiwc import CPUS
 from lab.experiments.experiment import Options
 from lab.ground.report import Report, Section
@@ -30,8 +30,9 @@ from lab.ground.splits import folds
 from lab.published import networks as export
 from lab.published.vae.network import Network, VaeDnn, train_network
 from lab.relative.data import aiwc_rows, rajaperf_rows
-from lab.relative.evaluation import RANDOM_ROWS, Entry, Result, steps
+from lab.relative.evaluation import RANDOM_ROWS, Result, steps
 from lab.relative.evaluation import evaluate as evaluate_entries
+from lab.relative.experiment import train_on_aiwc
 from lab.relative.families import FOREST, log_features
 from lab.relative.orders import order_figures
 
@@ -119,11 +120,7 @@ def train(options: Options) -> str:
     """Return a bundle of the network from a site's own profiles, or from the AIWC data set."""
     site = site_input(options.profiles, options.reference, options.platforms)
     if site is None:
-        public = SiteInput(aiwc_rows(), aiwc.AIWC.title, dict(aiwc.KINDS), {})
-        source = {aiwc.AIWC.path: aiwc.AIWC.sha256}
-        return of_relative(
-            train_relative(public, options.bundle, options.seed, source, VaeFamily())
-        )
+        return train_on_aiwc(options, VaeFamily())
     cpus = tuple(name for name, kind in site.kinds.items() if kind == "cpu")
     family = VaeFamily(cpus=cpus, counted_on_cpu=site.rows.reference in cpus)
     return of_relative(train_relative(site, options.bundle, options.seed, family=family))
@@ -132,7 +129,7 @@ def train(options: Options) -> str:
 def evaluate(options: Options) -> Report:
     """Report on AIWC and RAJAPerf, seen and unseen applications."""
     seeds = options.every_seed
-    total = sum(steps(rows, entries, seeds, splits) for _, rows, entries, splits in _plan())
+    total = sum(steps(rows, both, seeds, splits) for _, rows, both, splits in _plan())
     with step_bar("evaluating", total) as advance:
         found = evaluate_both(seeds, Resume(options.unfinished), advance)
     lines = [
@@ -156,21 +153,20 @@ def evaluate_both(
     """Return the network and the forest on both data sets."""
     return {
         data: evaluate_entries(
-            rows, entries, data=data, seeds=seeds, splits=splits, more_figures=_more,
+            rows, both, data=data, seeds=seeds, splits=splits, more_figures=_more,
             resume=resume, advance=advance,
         ).results
-        for data, rows, entries, splits in _plan()
+        for data, rows, both, splits in _plan()
     }  # fmt: skip
 
 
-def _plan() -> Iterator[tuple[str, Rows, list[Entry], tuple[Split, ...]]]:
+def _plan() -> Iterator[tuple[str, Rows, tuple[TimesLearner, ...], tuple[Split, ...]]]:
     kernels = rajaperf_rows().with_platforms(("quartz", "lassen-v100"))
     for data, rows, splits, ours in (
         ("AIWC", aiwc_rows(), (RANDOM_ROWS, LEAVE_ONE_APPLICATION_OUT), VaeFamily()),
         ("RAJAPerf", kernels, (RANDOM_ROWS, TEN_FOLDS), VaeFamily(counted_on_cpu=True)),
     ):
-        entry = Entry("both", lambda ours=ours: (FOREST, ours))  # type: ignore[misc]
-        yield data, without_missing(rows), [entry], splits
+        yield data, without_missing(rows), (FOREST, ours), splits
 
 
 def without_missing(rows: Rows) -> Rows:

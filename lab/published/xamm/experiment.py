@@ -22,7 +22,6 @@ from berth.plugin.cli.train.command import of_relative, train_relative
 from berth.plugin.cli.train.training_input import SiteInput
 from berth.predictor.core.arrays import Floats
 from berth.predictor.families.relative.rows import Rows
-from lab.datasets import aiwc
 from lab.experiments.experiment import Options
 from lab.ground.report import Report, Section
 from lab.published.xamm.benchmarks import Benchmarks
@@ -37,10 +36,9 @@ from lab.published.xamm.samples import (
     samples_of_runs,
     times,
 )
-from lab.relative import families
-from lab.relative.data import aiwc_rows
-from lab.relative.evaluation import Entry
-from lab.relative.experiment import evaluate_on_aiwc
+from lab.relative.evaluation import FEW_FOLDS
+from lab.relative.experiment import evaluate_on_aiwc, train_on_aiwc
+from lab.relative.families import COST_MODEL
 
 PREDICTIONS, AMM = "predictions.csv", "amm.json"
 _COLUMNS = (
@@ -82,11 +80,7 @@ class Tested:
 def train(options: Options) -> str:
     """Write a bundle that ``berth predict`` serves: of the configuration's runs, or of AIWC's."""
     if options.config is None:
-        public = SiteInput(aiwc_rows(), aiwc.AIWC.title, dict(aiwc.KINDS), {})
-        source = {aiwc.AIWC.path: aiwc.AIWC.sha256}
-        return of_relative(
-            train_relative(public, options.bundle, options.seed, source, XammFamily())
-        )
+        return train_on_aiwc(options, XammFamily())
     config = read_toml(options.config, XammConfig)
     rows, family = training_rows(config, options.config.parent)
     site = SiteInput(rows, config.app_train_data, {}, {})
@@ -96,8 +90,7 @@ def train(options: Options) -> str:
 def evaluate(options: Options) -> Report:
     """Report what the configuration asks for, or xAMM beside other families on AIWC."""
     if options.config is None:
-        entries = (*families.chosen(["cost-model"]), Entry("xamm", lambda: FAMILIES, slow=True))
-        return evaluate_on_aiwc(options, entries)
+        return evaluate_on_aiwc(options, (COST_MODEL, *FAMILIES), FEW_FOLDS)
     config, base = read_toml(options.config, XammConfig), options.config.parent
     tested, written = run(config, base)
     rows = [

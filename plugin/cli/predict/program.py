@@ -95,7 +95,7 @@ def _predictions(
         if (p := forecast.at(name, count * nodes, nodes)) is not None
     ]
     if runs:
-        from berth.predictor.families.relative.joint import updated
+        from berth.predictor.families.program.joint import updated
 
         return updated(predictions, {name: run.runtime_s for name, run in runs.items()})
     return predictions
@@ -161,11 +161,11 @@ def predict_relative(asked: Asked) -> None:
     """
     from berth.predictor.families.relative import SCHEMA
     from berth.predictor.families.relative.bundle import load
-    from berth.predictor.families.relative.explain import AXES, SHARES, explain_row
-    from berth.predictor.families.relative.predictor import answer
+    from berth.predictor.families.relative.predictor import missing_counters as missing_of
+    from berth.predictor.families.relative.predictor import predict_row
     from berth.predictor.families.relative.rows import row_of, values_of
 
-    asked.check("a second file", "--known", "--probe", "--picture")
+    asked.check("a second file", "--known")
     measured, model = asked.workload.document, load(asked.bundles[SCHEMA])
     assert isinstance(measured, Profile)  # noqa: S101 - by its kind
     manifest = model.manifest
@@ -175,31 +175,21 @@ def predict_relative(asked: Asked) -> None:
     times_s = {name: run.runtime_s.mid for name, run in runs.items()}
     row = row_of(measured, manifest.counters, manifest.platforms, times_s)
     beside = values_of(measured, manifest.constants or ())
-    answered = answer(model, row, list(asked.names), beside)
-    known = [p.platform for p in answered.predictions if p.platform in asked.platforms]
+    own = predict_row(model, row, list(asked.names), beside)
+    known = [p.platform for p in own if p.platform in asked.platforms]
     forecast = asked.forecast(known) if known and not runs else None
     predictions = [
         p
         if forecast is None or p.platform not in asked.platforms
         else _of_forecast(forecast, p, measured, asked.platforms[p.platform])
-        for p in answered.predictions
+        for p in own
     ]
     predictions.sort(key=lambda p: (not relative_usable(p), p.runtime_s.mid, p.platform))
-    reasons: list[SpeedupExplanation] = []
-    if asked.why or asked.picture is not None:
-        order = {p.platform: index for index, p in enumerate(predictions)}
-        reasons += explain_row(model, row, tuple(order))
-        reasons.sort(key=lambda reason: order[reason.platform])
-    advice = answered.advice() if asked.probe else None
+    missing = missing_of(model, row, beside)
     ranking = RelativeRanking(
-        measured, model, answered, predictions, forecast, advice, reasons, with_sources=asked.why
+        measured, model, predictions, missing, forecast, with_sources=asked.why
     )
     asked.show(lambda: relative_report(ranking), lambda: relative_data(ranking))
-    if asked.picture is not None:
-        from berth.plugin.pictures import explained
-
-        explained.draw(asked.picture, measured.name, reasons, AXES, SHARES)
-        click.echo(f"picture written to {asked.picture}", err=True)
 
 
 def _of_forecast(

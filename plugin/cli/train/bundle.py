@@ -9,7 +9,6 @@ import click
 
 from berth.plugin.bundle_readers import reader_of
 from berth.plugin.cli.options import PATH, answer, json_option, table_json_option
-from berth.plugin.cli.train.training_input import require_training
 from berth.plugin.report.of_bundle import (
     DIFFERENCES,
     bundle_report,
@@ -69,20 +68,3 @@ def diff(first: Path, second: Path, json_: bool) -> None:
     changed = differences_of(reader_of(first).verify(first), reader_of(second).verify(second))
     shown = differences_part(changed) if changed else "no difference"
     answer(shown, [data_of(DIFFERENCES, difference) for difference in changed], json_=json_)
-
-
-@bundle.command(epilog="Example: berth train bundle onnx my-bundle -o cost.onnx")
-@click.argument("folder", type=PATH)
-@click.option("-o", "--out", type=PATH, required=True, help="ONNX file to write.")
-@json_option
-def onnx(folder: Path, out: Path, *, json_: bool) -> None:
-    """Write the cost model in FOLDER (`berth train --task relative-performance`) as ONNX."""
-    require_training("writing ONNX")
-    from berth.predictor.learning.relative.cost_model_onnx import export_cost_model  # noqa: PLC0415 - the extra
-
-    apart = export_cost_model(folder, out)
-    answer(
-        f"{out}: at most {apart:.1g} (log) from the bundle's own answers",
-        {"file": str(out), "largest_log_difference": apart},
-        json_=json_,
-    )

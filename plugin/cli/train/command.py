@@ -26,7 +26,7 @@ from berth.predictor.hardware import platforms as known
 
 if TYPE_CHECKING:
     from berth.predictor.families.relative.bundle import RelativeManifest
-    from berth.predictor.learning.relative.family import Family
+    from berth.predictor.learning.relative.family import TimesLearner
 
 TASKS = ("programs", "models", "relative-performance")
 
@@ -82,8 +82,13 @@ def train(
             )
         manifest = train_relative(site, out, seed)
         from berth.plugin.report.of_bundle import trained_part  # noqa: PLC0415 - onnxruntime
+        from berth.predictor.learning.relative.figures import MeanSpeedup  # noqa: PLC0415
+        from berth.predictor.learning.relative.train import baseline_figures  # noqa: PLC0415
 
-        figures = _beside_baselines(site, manifest, seed)
+        figures = {
+            manifest.family: dict(manifest.figures),
+            MeanSpeedup().name: baseline_figures(site.rows, seed),
+        }
         document = {
             "bundle": manifest.id, "rows": manifest.training.rows, "platform": None,
             "figures": [{"method": method, **of} for method, of in figures.items()],
@@ -113,7 +118,7 @@ def train_relative(
     out: Path,
     seed: int,
     sources: Mapping[str, str] | None = None,
-    family: Family | None = None,
+    family: TimesLearner | None = None,
 ) -> RelativeManifest:
     """Train a bundle of relative performance over the platforms of these rows.
 
@@ -138,22 +143,11 @@ def train_relative(
         )
 
 
-def _beside_baselines(
-    site: SiteInput, manifest: RelativeManifest, seed: int
-) -> dict[str, dict[str, float]]:
-    """Return figures of applications left out in turn, by method: the bundle's and baselines'."""
-    from berth.predictor.learning.relative.train import baseline_figures  # noqa: PLC0415
-
-    return {manifest.family: dict(manifest.figures), **baseline_figures(site.rows, seed)}
-
-
 def of_relative(manifest: RelativeManifest) -> str:
     """Say what was made, and how far it can be trusted."""
-    from berth.predictor.families.relative.bundle import TRUST  # noqa: PLC0415 - onnxruntime
-
     applications = len(manifest.training.applications)
     done = f"{manifest.id}: {manifest.training.rows} rows of {applications} applications"
-    if TRUST in manifest.files:
+    if manifest.log_widths is not None:
         return done
     return (
         f"{done}\n{applications} applications are too few to know how far it can be trusted: "

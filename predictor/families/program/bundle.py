@@ -244,8 +244,8 @@ def write_range(check: RangeCheck) -> str:
     return json.dumps(data, separators=(",", ":"), allow_nan=False) + "\n"
 
 
-def read_range(path: Path) -> RangeCheck:
-    """Return the training ranges of the features, read from a bundle's JSON file.
+def read_range(path: Path, features: tuple[str, ...] = WORK_FEATURES) -> RangeCheck:
+    """Return the training ranges of ``features``, read from a bundle's JSON file.
 
     ``write_range`` gives the format. Raises DocumentError for a missing or invalid file.
     """
@@ -262,7 +262,7 @@ def read_range(path: Path) -> RangeCheck:
         )
     except (OSError, KeyError, TypeError, ValueError) as error:
         raise DocumentError(path, f"is not range data: {error!r}") from None
-    if check.names != WORK_FEATURES or check.rows.shape[1:] != check.centre.shape:
+    if check.names != features or check.rows.shape[1:] != check.centre.shape:
         raise DocumentError(path, "is of other features than this version of Berth computes")
     return check
 

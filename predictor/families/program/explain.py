@@ -13,8 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from enum import StrEnum
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -78,13 +77,11 @@ class SpeedupExplanation:
     """Explanation of a speedup on one platform: the typical speedup times the factors of all
     effects."""
 
-    whose_time: ClassVar[str] = "the roofline's"
     platform: str
     speedup: float
     typical_speedup: float
     """Speedup of a program with as many instructions and the training kernels' median counters."""
-    bound: StrEnum
-    """A ``Bound``, or the value that another family uses in its place."""
+    bound: Bound
     limit: str
     """Printed name of the component that takes most of the time on the platform."""
     limit_share: float
@@ -105,7 +102,7 @@ class SpeedupExplanation:
         """Return the speedup, its bound and its largest effects as one or two sentences."""
         speedup_there = (
             f"{self.speedup:.3g}x on {self.platform}: {self.bound.value}-bound there "
-            f"({100 * self.limit_share:.0f} % of {self.whose_time} time is {self.limit})."
+            f"({100 * self.limit_share:.0f} % of the roofline's time is {self.limit})."
         )
         if self.at_home:
             return f"{speedup_there} Its own run tells the time, so no counter moves it."

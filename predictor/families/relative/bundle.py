@@ -3,8 +3,8 @@ an ONNX network.
 
 Kind ``cost-model``: arrays as JSON (``model.json``). Kind ``onnx``: a model (``model.onnx``) of any
 other family, from ``features`` (rows x counters + 1: log(1 + counter), log of the time on the
-reference; float32) to ``log_speedup`` (rows x platforms). ``trust.json`` holds the error statistics
-for intervals; it exists only with enough training applications.
+reference; float32) to ``log_speedup`` (rows x platforms). The manifest has the widths of intervals,
+and ``range.json`` the range of the training programs; both exist only with enough of these.
 
 The manifest lists the counters that had one value in all training programs (``constants``). A model
 cannot learn from such a counter: without this check, a program with 32 threads would get the
@@ -33,10 +33,10 @@ from berth.predictor.core.bundle import (
     open_model,
     read_manifest,
 )
+from berth.predictor.families.program.bundle import RANGE, read_range
 from berth.predictor.families.program.range_check import RangeCheck
 from berth.predictor.families.relative.cost_model import CostModelFile, cost_model_of
 from berth.predictor.families.relative.rows import Rows
-from berth.predictor.families.relative.trust import Trust, TrustFile, read_trust
 from berth.predictor.families.relative.views import check_counters
 
 if TYPE_CHECKING:
@@ -44,8 +44,8 @@ if TYPE_CHECKING:
 
 
 RELATIVE_SCHEMA = "berth.relative-bundle/1"
-MODEL_FILE, ONNX, TRUST = "model.json", "model.onnx", "trust.json"
-Kind = Literal["cost-model", "onnx"]
+MODEL_FILE, ONNX = "model.json", "model.onnx"
+ModelKind = Literal["cost-model", "onnx"]
 
 
 class RelativeTraining(Training):
@@ -61,16 +61,21 @@ class RelativeManifest(BundleManifest):
     schema_: str = Field(default=RELATIVE_SCHEMA, alias="schema")
     family: str
     what: str
-    kind: Kind
+    kind: ModelKind
     counters: tuple[str, ...] = Field(min_length=1)
     platforms: tuple[str, ...] = Field(min_length=2)
     reference: str
     constants: dict[str, float] | None = None
     """Counters that had one value in all training programs; the model does not use them."""
+    log_widths: dict[str, float] | None = None
+    """Half width of the 90 % interval in log time by platform; None: learnt from too few
+    applications."""
+    unmeasured: tuple[str, ...] | None = None
+    """Platforms without any measured time in training; their predictions are priors."""
     training: RelativeTraining
 
 
-class Model(Protocol):
+class TimesModel(Protocol):
     """A trained model of times on many platforms."""
 
     def log_seconds(self, rows: Rows) -> Floats:
@@ -81,14 +86,12 @@ class Model(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class RelativeModel:
-    """A loaded bundle: manifest, model, and error statistics for intervals."""
+    """A loaded bundle: manifest, model and range of the training rows."""
 
     manifest: RelativeManifest
-    model: Model
-    trust: Trust | None = None
-    """Error statistics; None: too few training applications to calibrate intervals."""
+    model: TimesModel
     range_check: RangeCheck | None = None
-    """Check that a row is within the range of the training rows; None without ``trust``."""
+    """Check that a row is within the range of the training rows; None: learnt from too few."""
 
     @property
     def id(self) -> str:
@@ -106,7 +109,8 @@ class RelativeModel:
 def verify(folder: Path) -> RelativeManifest:
     """Return the manifest after verifying every checksum. Raises DocumentError."""
     manifest = read_manifest(folder, RelativeManifest)
-    check_complete(folder, manifest, (MODEL_FILE if manifest.kind == "cost-model" else ONNX,))
+    model = MODEL_FILE if manifest.kind == "cost-model" else ONNX
+    check_complete(folder, manifest, (model, *((RANGE,) if manifest.log_widths else ())))
     if manifest.reference not in manifest.platforms:
         raise DocumentError(folder / MANIFEST, "is not among the platforms", key="reference")
     return manifest
@@ -115,21 +119,22 @@ def verify(folder: Path) -> RelativeManifest:
 def load(folder: Path) -> RelativeModel:
     """Return the bundle after verifying it. Raises DocumentError for a missing or invalid file."""
     manifest = verify(folder)
-    model: Model
+    model: TimesModel
     if manifest.kind == "cost-model":
         model = cost_model_of(read_json(folder / MODEL_FILE, CostModelFile), folder / MODEL_FILE)
         if (model.counters, model.platforms, model.reference) != _described(manifest):
             raise DocumentError(folder / MODEL_FILE, "is not the model that the manifest describes")
     else:
         model = OnnxModel(*_described(manifest), open_model(folder / ONNX))
-    if TRUST not in manifest.files:
+    if manifest.log_widths is None:
         return RelativeModel(manifest, model)
-    trust, check = read_trust(read_json(folder / TRUST, TrustFile), folder / TRUST)
-    if (trust.platforms, trust.reference) != (manifest.platforms, manifest.reference):
-        raise DocumentError(folder / TRUST, "is not of the model that the manifest describes")
-    if len(check.names) != len(manifest.counters):
-        raise DocumentError(folder / TRUST, "is of other counters than the manifest's")
-    return RelativeModel(manifest, model, trust, check)
+    names = tuple(log_name(name) for name in manifest.counters)
+    return RelativeModel(manifest, model, read_range(folder / RANGE, names))
+
+
+def log_name(counter: str) -> str:
+    """Return what range checks call a counter."""
+    return f"log(1 + {counter})"
 
 
 def _described(manifest: RelativeManifest) -> tuple[tuple[str, ...], tuple[str, ...], str]:

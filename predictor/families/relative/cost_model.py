@@ -28,7 +28,7 @@ from berth.pilot.documents import Document
 from berth.pilot.errors import DocumentError, UsageError
 from berth.predictor.core.arrays import Floats, Row, array_of, matern32, row_of
 from berth.predictor.families.relative.rows import Rows
-from berth.predictor.families.relative.views import TERMS, VIEWS, Seen, View, check_counters
+from berth.predictor.families.relative.views import TERMS, VIEWS, View, ViewedRows, check_counters
 
 Group = tuple[str, str]
 """Application and kernel of a row."""
@@ -120,19 +120,12 @@ class Costs:
     log_cost: Floats
     """Platforms x terms."""
 
-    def log_seconds(self, seen: Seen) -> Floats:
+    def log_seconds(self, seen: ViewedRows) -> Floats:
         """Return log seconds [rows, platforms]: the log of the sum of all cost terms."""
         logs = np.column_stack([seen.terms[name] for name in self.terms])
         each = logs[:, None, :] + self.log_cost
         most = each.max(axis=2)
         return np.asarray(most + np.log(np.exp(each - most[:, :, None]).sum(axis=2)))
-
-    def shares(self, seen: Seen) -> Floats:
-        """Return each term's share of the predicted time, [rows, platforms, terms]."""
-        logs = np.column_stack([seen.terms[name] for name in self.terms])
-        return np.asarray(
-            np.exp(logs[:, None, :] + self.log_cost - self.log_seconds(seen)[:, :, None])
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +146,7 @@ class CostModel:
     trend_share: Floats
     """[platforms] weight of the trend against the corrected costs, 0 to 1."""
 
-    def seen(self, rows: Rows) -> Seen:
+    def seen(self, rows: Rows) -> ViewedRows:
         """Return the features and cost terms that the model computes from the counters of ``rows``.
 
         Raises UsageError where the rows do not fit the model.
@@ -177,7 +170,7 @@ class CostModel:
         guess = self.guess(seen, rows.log_reference, groups)
         return np.where(np.isfinite(rows.log_seconds), rows.log_seconds, guess)
 
-    def guess(self, seen: Seen, log_reference: Floats, groups: Sequence[Group]) -> Floats:
+    def guess(self, seen: ViewedRows, log_reference: Floats, groups: Sequence[Group]) -> Floats:
         """Return predicted log seconds [rows, platforms], also for platforms whose time is
         known."""
         costs = self.costs.log_seconds(seen) + self.residual.mean(seen.features, groups)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from berth.pilot.errors import UsageError
 from berth.pilot.platform import Platform
 from berth.pilot.profile import Profile
-from berth.predictor.core.family import Bundles, Effect, Explanation, FamilyForecast, Question
+from berth.predictor.core.family import Bundles, Explanation, FamilyForecast, Question
 from berth.predictor.core.forecast import SourceShare
 from berth.predictor.core.prediction import Bound, Prediction, PredictionCurve
 from berth.predictor.core.program_memory import memory_on
@@ -13,9 +13,8 @@ from berth.predictor.core.workload import Workload
 from berth.predictor.families.program.predictor import usable_cores
 from berth.predictor.families.program.problem_size import size_growth
 from berth.predictor.families.relative.bundle import RELATIVE_SCHEMA, RelativeModel, load
-from berth.predictor.families.relative.explain import explain_row
-from berth.predictor.families.relative.predictor import answer
-from berth.predictor.families.relative.rows import Rows, row_of, values_of
+from berth.predictor.families.relative.predictor import predict_row
+from berth.predictor.families.relative.rows import row_of, values_of
 
 UNSEEN = "unseen application"
 """Situation in which the errors of this family are measured."""
@@ -56,13 +55,12 @@ class RelativeFamily:
         names = [name for name in manifest.platforms if name in question.platforms]
         if not names:
             return FamilyForecast(bundle=self._model.id, curves={})
-        relative_answer = answer(
-            self._model, self._row(profile), names, values_of(profile, manifest.constants or ())
-        )
+        row = row_of(profile, manifest.counters, manifest.platforms, {})
+        beside = values_of(profile, manifest.constants or ())
         sizes = size_growth(profile)
         curves = {}
         sources = {}
-        for prediction in relative_answer.predictions:
+        for prediction in predict_row(self._model, row, names, beside):
             platform = question.platforms[prediction.platform]
             curves[prediction.platform] = PredictionCurve(
                 (
@@ -90,20 +88,5 @@ class RelativeFamily:
         return FamilyForecast(self._model.id, curves, sizes, sources, measured_s)
 
     def explain(self, question: Question, platform: Platform) -> Explanation:
-        """Return the factors of single counters on the predicted time (Shapley values), and the
-        limiting cost.
-
-        Raises UsageError for an ONNX network, or for a platform that the bundle does not know.
-        """
-        if platform.name not in self._model.manifest.platforms:
-            raise UsageError(f"the bundle does not know the platform {platform.name!r}")
-        (explanation,) = explain_row(
-            self._model, self._row(question.document(Profile)), (platform.name,)
-        )
-        return Explanation(
-            explanation.sentence(), tuple(Effect(e.name, 1 / e.factor) for e in explanation.effects)
-        )
-
-    def _row(self, profile: Profile) -> Rows:
-        manifest = self._model.manifest
-        return row_of(profile, manifest.counters, manifest.platforms, {})
+        """Raise UsageError: only the shipped predictors say what determines a time."""
+        raise UsageError("a bundle of relative performance gives no reasons for its predictions")

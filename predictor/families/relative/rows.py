@@ -97,6 +97,10 @@ class Rows:
         head = json.dumps([*names, self.reference]).encode()
         return hashlib.sha256(head + self.values.tobytes() + self.log_seconds.tobytes()).hexdigest()
 
+    def log_counters(self) -> Floats:
+        """Return log(1 + counter), [rows, counters]; NaN: missing."""
+        return np.asarray(np.log1p(np.maximum(self.values, 0.0)))
+
     def weights(self) -> Floats:
         """Return [rows] weights with mean 1 under which every application has the same total
         weight."""

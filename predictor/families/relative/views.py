@@ -30,7 +30,7 @@ _LN2 = float(np.log(2.0))
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class ViewedRows:
     """Cost terms and features computed from the counters of rows."""
 
     terms: dict[str, Floats]
@@ -46,7 +46,7 @@ class View:
     name: str
     needs: tuple[str, ...]
     """Counters without which the view cannot be used."""
-    look: Callable[[Rows, Floats], Seen]
+    look: Callable[[Rows, Floats], ViewedRows]
     """Returns terms and features from rows and their filled-in counter values."""
     counters: tuple[str, ...] = ()
     """Counters that this view knows and the catalogue does not."""
@@ -54,7 +54,7 @@ class View:
     """Counters that the cost terms are proportional to; far outside the training range they
     dominate the time."""
 
-    def seen(self, rows: Rows, fill: Floats) -> Seen:
+    def seen(self, rows: Rows, fill: Floats) -> ViewedRows:
         """Return terms and features of ``rows``; ``fill`` replaces missing values, one per
         counter."""
         return self.look(rows, np.where(np.isfinite(rows.values), rows.values, fill))
@@ -64,7 +64,7 @@ def _column(rows: Rows, values: Floats, name: str) -> Floats:
     return np.asarray(values[:, rows.counters.index(name)])
 
 
-def _aiwc(rows: Rows, values: Floats) -> Seen:
+def _aiwc(rows: Rows, values: Floats) -> ViewedRows:
     def of(name: str) -> Floats:
         return _column(rows, values, name)
 
@@ -101,10 +101,10 @@ def _aiwc(rows: Rows, values: Floats) -> Seen:
         ]
     )
     terms = {LAUNCH: np.zeros(len(rows)), SERIAL: work - items, WORK: work, REFERENCE: time}
-    return Seen(terms, features)
+    return ViewedRows(terms, features)
 
 
-def _plain(rows: Rows, values: Floats) -> Seen:
+def _plain(rows: Rows, values: Floats) -> ViewedRows:
     terms = {LAUNCH: np.zeros(len(rows)), REFERENCE: rows.log_reference}
     if "instructions" in rows.counters:
         work = np.log(np.maximum(_column(rows, values, "instructions"), 1.0))
@@ -112,10 +112,10 @@ def _plain(rows: Rows, values: Floats) -> Seen:
         if "threads" in rows.counters:
             terms[SERIAL] = work - np.log(np.maximum(_column(rows, values, "threads"), 1.0))
     logs = np.log1p(np.maximum(values, 0.0))
-    return Seen(terms, np.column_stack([logs, rows.log_reference]))
+    return ViewedRows(terms, np.column_stack([logs, rows.log_reference]))
 
 
-def _pilot(rows: Rows, values: Floats) -> Seen:
+def _pilot(rows: Rows, values: Floats) -> ViewedRows:
     def sum_of(*names: str) -> Floats:
         columns = [_column(rows, values, name) for name in names if name in rows.counters]
         return np.asarray(np.maximum(np.sum([np.zeros(len(rows)), *columns], axis=0), 0.0))
@@ -142,7 +142,7 @@ def _pilot(rows: Rows, values: Floats) -> Seen:
         ]
     )
     terms = {LAUNCH: started, WORK: work, CACHES: log_of(near), MEMORY: log_of(far)}
-    return Seen({**terms, REFERENCE: time}, features)
+    return ViewedRows({**terms, REFERENCE: time}, features)
 
 
 AIWC = View(

@@ -4,8 +4,7 @@
 ratio is expected to be as far from the kernels' mean as kernels are from each other, and the mean
 itself is uncertain, because programs are another mix of work than the kernels. With the kernels of
 some applications of AIWC in place of benchmark kernels, such 90 % intervals hold the ratios of
-another application's kernels in 87 % (CPUs) and 91 % (GPUs) of cases
-(``python -m lab unpiloted``).
+another application's kernels in 87 % (CPUs) and 91 % (GPUs) of cases.
 """
 
 from __future__ import annotations

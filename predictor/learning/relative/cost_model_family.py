@@ -2,7 +2,7 @@
 trend.
 
 All constants are fixed and none is tuned on the training rows; where several values are reasonable
-their predictions are averaged. See lab/tried.md for what was tried.
+their predictions are averaged.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from scipy.optimize import minimize
 from berth.predictor.core.arrays import Floats, matern32
 from berth.predictor.families.relative.cost_model import ABSENT, CostModel, Costs, Gaussian, Group
 from berth.predictor.families.relative.rows import Rows
-from berth.predictor.families.relative.views import LAUNCH, SERIAL, Seen, fitting
+from berth.predictor.families.relative.views import LAUNCH, SERIAL, ViewedRows, fitting
 from berth.predictor.learning.relative.family import check_rows
 
 _LEAST_SCALE = 1e-6
 
 
 @dataclass(frozen=True, slots=True)
-class Kernel:
+class CovarianceTerms:
     """Standard deviations (log time) of the terms of a covariance; nearness is Matern 3/2."""
 
     constant: float
@@ -53,7 +53,7 @@ class _Points:
     common: Floats
     """[rows, rows] 0, 1 (same application) or 2 (same kernel too)."""
 
-    def noisy(self, kernel: Kernel) -> Floats:
+    def noisy(self, kernel: CovarianceTerms) -> Floats:
         """Return the covariance [rows, rows] of measured values at the training rows, noise
         included."""
         near = matern32(self.distance / kernel.length)
@@ -66,7 +66,7 @@ def fit_gaussian(
     features: Floats,
     targets: Floats,
     groups: Sequence[Group],
-    kernels: Sequence[Kernel],
+    kernels: Sequence[CovarianceTerms],
     weights: Floats,
     *,
     scaled: bool,
@@ -157,17 +157,17 @@ OTHER = "other"
 CPU_KINDS = frozenset({"cpu", "manycore"})
 """Kinds of platforms without a serial cost: one thread has its own core, as on the reference."""
 RESIDUAL = tuple(
-    Kernel(constant=0.3, linear=0.0, local=local, length=length, shared=0.6, everywhere=0.3,
-           noise=0.3)
+    CovarianceTerms(constant=0.3, linear=0.0, local=local, length=length, shared=0.6,
+                    everywhere=0.3, noise=0.3)
     for length in (1.5, 2.5, 5.0)
     for local in (0.3, 0.6, 1.0)
 )  # fmt: skip
 """Kernels of the residual process; their predictions are averaged."""
 TREND = (
-    Kernel(constant=3.0, linear=0.3, local=0.6, length=3.7, shared=0.55, everywhere=0.25,
-           noise=0.22),
+    CovarianceTerms(constant=3.0, linear=0.3, local=0.6, length=3.7, shared=0.55,
+                    everywhere=0.25, noise=0.22),
 )  # fmt: skip
-"""Kernel of the process that predicts log speedups from features directly."""
+"""Covariance of the process that predicts log speedups from features directly."""
 TREND_ON_CPU, TREND_ELSEWHERE = 0.5, 0.1
 """Share of the trend in the predicted log time, on CPU platforms and on others."""
 _FIRST_QUANTILE = 0.1
@@ -196,7 +196,7 @@ class CostModelFamily:
     )
     kinds: Mapping[str, str] = field(default_factory=dict)
     """Kind by platform; platforms that are not named form one kind together."""
-    residual: tuple[Kernel, ...] = RESIDUAL
+    residual: tuple[CovarianceTerms, ...] = RESIDUAL
     """Kernels of the residual process."""
     trend_on_cpu: float = TREND_ON_CPU
     """Share of the trend in predicted log times on CPU platforms."""
@@ -230,7 +230,7 @@ class CostModelFamily:
         )
 
 
-def fit_costs(rows: Rows, seen: Seen, kinds: list[str]) -> Costs:
+def fit_costs(rows: Rows, seen: ViewedRows, kinds: list[str]) -> Costs:
     """Return the log costs of each platform, shrunk to the mean of its kind and that to the mean of
     all.
 
@@ -243,7 +243,7 @@ def fit_costs(rows: Rows, seen: Seen, kinds: list[str]) -> Costs:
     absent = np.array([[kind in CPU_KINDS and term == SERIAL for term in terms] for kind in kinds])
     first = _first(rows.log_seconds, logs)
     means = of_kind.T @ first / of_kind.sum(axis=0)[:, None]
-    problem = _Problem(
+    problem = _CostFit(
         logs=logs,
         log_seconds=rows.log_seconds,
         weights=rows.weights(),
@@ -261,7 +261,7 @@ def fit_costs(rows: Rows, seen: Seen, kinds: list[str]) -> Costs:
 
 
 @dataclass(frozen=True, slots=True)
-class _Problem:
+class _CostFit:
     """The optimisation problem of fitting the log costs of platforms and of kinds of platform."""
 
     logs: Floats

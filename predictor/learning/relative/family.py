@@ -15,11 +15,11 @@ import numpy as np
 
 from berth.pilot.errors import UsageError
 from berth.predictor.core.arrays import Floats
-from berth.predictor.families.relative.bundle import Model
+from berth.predictor.families.relative.bundle import TimesModel
 from berth.predictor.families.relative.rows import Rows
 
 
-class Family(Protocol):
+class TimesLearner(Protocol):
     """A model type that learns times on many platforms from counters and the reference time."""
 
     @property
@@ -32,7 +32,7 @@ class Family(Protocol):
         """Return one line that describes the family: inputs, model and source."""
         ...
 
-    def fit(self, rows: Rows, seed: int) -> Model:
+    def fit(self, rows: Rows, seed: int) -> TimesModel:
         """Return a model fitted to all rows; times may be missing.
 
         Hyper-parameters, if any, are chosen by folds within the rows. The same rows and seed give
@@ -119,7 +119,7 @@ LEAVE_ONE_APPLICATION_OUT = Split(
 
 def held_out(
     rows: Rows,
-    family: Family,
+    family: TimesLearner,
     split: Split,
     *,
     seed: int,

@@ -1,6 +1,6 @@
-"""Figures of merit for predicted times on many platforms, and the baselines to compare with.
+"""Figures of merit for predicted times on many platforms, and the baseline to compare with.
 
-Figures are averaged over applications. The baselines use no counters, or one similar workload.
+Figures are averaged over applications. The baseline uses no counters.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ import numpy as np
 
 from berth.predictor.core.arrays import Floats
 from berth.predictor.families.relative.rows import Rows
-from berth.predictor.families.relative.trust import Neighbours
 
 NOTICEABLE = 0.05
 """Relative difference of two times below which the order of two platforms is not scored."""
@@ -174,40 +173,3 @@ class MeanSpeedupFitted:
         unchanged."""
         guess = rows.log_reference[:, None] - self.log_speedup
         return np.where(np.isfinite(rows.log_seconds), rows.log_seconds, guess)
-
-
-@dataclass(frozen=True, slots=True)
-class NearestWorkload:
-    """Baseline: the speedups of the training workload with the most similar counters."""
-
-    name: str = "nearest workload"
-    what: str = "speedups of the training row nearest in standardised log counters"
-
-    def fit(self, rows: Rows, seed: int) -> NearestFitted:
-        """Return the fitted baseline, which stores the training rows."""
-        return NearestFitted(Neighbours.fit(rows))
-
-
-@dataclass(frozen=True, slots=True)
-class NearestFitted:
-    """The training workloads among which the nearest one is searched."""
-
-    neighbours: Neighbours
-
-    def log_seconds(self, rows: Rows) -> Floats:
-        """Return log seconds [rows, platforms] with the speedups of the most similar training row.
-
-        Only training rows with a time on the platform count. A platform without any training time
-        gets the reference's time; times that the rows have are returned unchanged.
-        """
-        apart = self.neighbours.squared(self.neighbours.place(rows))
-        known = np.isfinite(self.neighbours.log_speedup)
-        guess = np.repeat(rows.log_reference[:, None], known.shape[1], axis=1)
-        for column in np.flatnonzero(known.any(axis=0)).tolist():
-            labelled = np.flatnonzero(known[:, column])
-            nearest = labelled[apart[:, labelled].argmin(axis=1)]
-            guess[:, column] -= self.neighbours.log_speedup[nearest, column]
-        return np.where(np.isfinite(rows.log_seconds), rows.log_seconds, guess)
-
-
-BASELINES = (MeanSpeedup(), NearestWorkload())

@@ -16,30 +16,31 @@ from berth.pilot.errors import BerthError, UsageError
 from berth.predictor.core.arrays import Floats
 from berth.predictor.core.bundle import CARD
 from berth.predictor.core.bundle_writing import made_by, versions, write_bundle
+from berth.predictor.families.program.bundle import RANGE, write_range
+from berth.predictor.families.program.range_check import RangeCheck
 from berth.predictor.families.relative import bundle as bundles
 from berth.predictor.families.relative.bundle import (
     MODEL_FILE,
     ONNX,
     RELATIVE_SCHEMA,
-    TRUST,
-    Kind,
-    Model,
+    ModelKind,
     RelativeManifest,
     RelativeTraining,
+    TimesModel,
+    log_name,
 )
 from berth.predictor.families.relative.cost_model import CostModel, cost_model_file
 from berth.predictor.families.relative.rows import Rows
-from berth.predictor.families.relative.trust import fit_range, trust_file
 from berth.predictor.learning.relative.cost_model_family import CostModelFamily
 from berth.predictor.learning.relative.family import (
     LEAVE_ONE_APPLICATION_OUT,
-    Family,
+    TimesLearner,
     check_applications,
     check_rows,
     held_out,
 )
-from berth.predictor.learning.relative.figures import BASELINES, vector_figures
-from berth.predictor.learning.relative.trust import LEAST_APPLICATIONS, fit_trust
+from berth.predictor.learning.relative.figures import MeanSpeedup, vector_figures
+from berth.predictor.learning.relative.widths import LEAST_APPLICATIONS, log_widths
 
 LIBRARIES = ("numpy", "scipy")
 """Libraries whose versions the manifest records."""
@@ -55,7 +56,7 @@ ANY_KIND = CostModelFamily()
 class Exported:
     """A fitted model as files of a bundle, by name."""
 
-    kind: Kind
+    kind: ModelKind
     files: dict[str, bytes]
 
 
@@ -85,17 +86,17 @@ def train(
     sources: dict[str, str],
     seed: int,
     command: str,
-    family: Family = ANY_KIND,
+    family: TimesLearner = ANY_KIND,
     constants: Mapping[str, float] | None = None,
     advance: Callable[[], None] = lambda: None,
 ) -> RelativeManifest:
-    """Hold out each application for figures and trust, train on all rows, and write the bundle to
+    """Hold out each application for figures and widths, train on all rows, and write the bundle to
     ``folder``.
 
     ``family``: the cost model with the kinds of the rows' platforms, or a family whose fitted model
     is ``AsOnnx``. ``constants``: counters with one value in all measurements, stored to recognise
     workloads with other values. With fewer than four applications the error on a new one cannot be
-    estimated, and the bundle has no trust file.
+    estimated, and the bundle has no widths.
 
     The same rows and seed give the same id. Raises UsageError for rows that nothing
     can be learnt from, BerthError where the bundle and the trained model disagree.
@@ -105,9 +106,12 @@ def train(
     log_held_out = held_out(rows, family, LEAVE_ONE_APPLICATION_OUT, seed=seed, advance=advance)
     fitted = family.fit(rows, seed)
     exported = _exported(fitted, rows)
+    widths = None
     if len(set(rows.applications)) >= LEAST_APPLICATIONS:
-        trust = trust_file(fit_trust(rows, log_held_out), fit_range(rows))
-        exported.files[TRUST] = to_json(trust).encode()
+        widths = log_widths(rows, log_held_out)
+        names = [log_name(name) for name in rows.counters]
+        check = RangeCheck.fit(names, rows.log_counters(), rows.applications)
+        exported.files[RANGE] = write_range(check).encode()
     advance()
     manifest = RelativeManifest(
         schema=RELATIVE_SCHEMA,
@@ -119,6 +123,13 @@ def train(
         platforms=rows.platforms,
         reference=rows.reference,
         constants=dict(constants) if constants else None,
+        log_widths=widths,
+        unmeasured=tuple(
+            name
+            for name, times in zip(rows.platforms, rows.log_seconds.T, strict=True)
+            if not np.isfinite(times).any()
+        )
+        or None,
         training=RelativeTraining(
             sources=sources,
             rows=len(rows),
@@ -133,7 +144,7 @@ def train(
 
 
 def write(
-    folder: Path, manifest: RelativeManifest, exported: Exported, fitted: Model, rows: Rows
+    folder: Path, manifest: RelativeManifest, exported: Exported, fitted: TimesModel, rows: Rows
 ) -> RelativeManifest:
     """Write the bundle, after checking that it predicts the same as ``fitted`` for ``rows`` once
     loaded.
@@ -152,20 +163,14 @@ def write(
     return write_bundle(folder, manifest, files, load=check)
 
 
-def baseline_figures(rows: Rows, seed: int) -> dict[str, dict[str, float]]:
-    """Return the figures of merit of each baseline by name, with each application left out in
-    turn."""
-    return {
-        baseline.name: known_figures(
-            asdict(
-                vector_figures(rows, held_out(rows, baseline, LEAVE_ONE_APPLICATION_OUT, seed=seed))
-            )
-        )
-        for baseline in BASELINES
-    }
+def baseline_figures(rows: Rows, seed: int) -> dict[str, float]:
+    """Return the figures of merit of the platform that is best on average, with each application
+    left out in turn."""
+    log_held_out = held_out(rows, MeanSpeedup(), LEAVE_ONE_APPLICATION_OUT, seed=seed)
+    return known_figures(asdict(vector_figures(rows, log_held_out)))
 
 
-def _exported(fitted: Model, rows: Rows) -> Exported:
+def _exported(fitted: TimesModel, rows: Rows) -> Exported:
     if isinstance(fitted, CostModel):
         _check_items(fitted)
         return Exported("cost-model", {MODEL_FILE: to_json(cost_model_file(fitted)).encode()})
@@ -194,7 +199,7 @@ def known_figures(of: Mapping[str, float]) -> dict[str, float]:
     return {name: value for name, value in of.items() if math.isfinite(value)}
 
 
-def _asked(model: Model, rows: Rows) -> Floats:
+def _asked(model: TimesModel, rows: Rows) -> Floats:
     """Return log seconds predicted from the reference's time alone, ignoring the other times in
     ``rows``."""
     return model.log_seconds(rows.knowing())
@@ -231,7 +236,7 @@ def card(manifest: RelativeManifest) -> str:
         f"- {len(training.applications)} applications: the figures move by several hundredths when",
         "  one of them is another.",
         "- Constants of the cost model and its Gaussian processes were set by hand, looking at",
-        "  these applications; lab/tried.md lists what was tried.",
+        "  AIWC's applications.",
         "- A time on the reference is needed, and the counters of the same source.",
         f"- Seed {training.seed}; {', '.join(f'{k} {v}' for k, v in training.libraries.items())}.",
     ]

@@ -19,9 +19,7 @@ from lab.published.graph_networks.fit_network import Training, answers, fit
 from lab.published.graph_networks.graph_data import data_of, with_runs
 from lab.published.graph_networks.latency_network import (
     EncoderSettings,
-    Kind,
     Network,
-    Readout,
     Shape,
 )
 from lab.published.graph_networks.node_features import (
@@ -35,8 +33,8 @@ COLUMNS = 2
 LATENCY, MEMORY, ENERGY = range(3)
 
 
-def shape(kind: Kind = Kind.SAGE, how: Readout = Readout.MEAN) -> Shape:
-    return Shape(EncoderSettings(kind=kind, width=16), hidden=16, readout=how, rank=4)
+def shape() -> Shape:
+    return Shape(EncoderSettings(width=16), hidden=16)
 
 
 def small(blocks: int, channels: int = 8) -> CompactGraph:
@@ -90,19 +88,17 @@ def examples() -> Examples:
     )  # fmt: skip
 
 
-@pytest.mark.parametrize("how", list(Readout))
-def test_training_learns(examples: Examples, how: Readout) -> None:
+def test_training_learns(examples: Examples) -> None:
     training = Training(epochs=60, graphs=4, learning_rate=1e-2)
-    network, losses = fit(examples.data(), shape(how=how), training)
+    network, losses = fit(examples.data(), shape(), training)
     assert losses[-1] < losses[0] / 3
     off = predict(network, examples)[:, LATENCY] - examples.labels[:, LATENCY]
     assert np.median(np.abs(off)) < 0.3
 
 
-@pytest.mark.parametrize("how", list(Readout))
-def test_the_same_seed_gives_the_same_network(examples: Examples, how: Readout) -> None:
+def test_the_same_seed_gives_the_same_network(examples: Examples) -> None:
     one, same, other = (
-        predict(trained(examples, shape(how=how), seed=seed), examples) for seed in (3, 3, 4)
+        predict(trained(examples, shape(), seed=seed), examples) for seed in (3, 3, 4)
     )
     assert np.array_equal(one, same)
     assert not np.allclose(one, other)
@@ -130,31 +126,7 @@ def test_labels_are_not_looked_at_when_predicting(examples: Examples) -> None:
 
 
 def test_runs_may_stand_in_any_order(examples: Examples) -> None:
-    made = trained(examples, shape(how=Readout.SUM))
+    made = trained(examples, shape())
     order = np.random.default_rng(0).permutation(len(examples.graph))
     found = predict(made, examples.only(order))
     assert np.allclose(found, predict(made, examples)[order], atol=1e-5)
-
-
-def _three_runs(graph: CompactGraph, statics: Floats, columns: Floats) -> list[Data]:
-    return with_runs(
-        [data_of(graph)], np.zeros(3, int), statics=statics, columns=columns,
-        labels=np.zeros((3, 3)),
-    )  # fmt: skip
-
-
-def test_summed_times_add_up(examples: Examples) -> None:
-    """Two models side by side that do not touch take the sum of their times."""
-    made = trained(examples, shape(how=Readout.SUM))
-    one, other = examples.graphs[1], examples.graphs[6]
-    both = CompactGraph(
-        np.concatenate((one.features, other.features)), np.concatenate((one.count, other.count)),
-        np.concatenate((one.edges, other.edges + len(one)), axis=1),
-        np.concatenate((one.times, other.times)), one.steps,
-    )  # fmt: skip
-    columns = np.random.default_rng(3).normal(size=(3, COLUMNS))
-    seconds = [
-        np.exp(answers(made, _three_runs(graph, examples.statics[:1], columns))[:, LATENCY])
-        for graph in (one, other, both)
-    ]
-    assert np.allclose(seconds[0] + seconds[1], seconds[2], rtol=1e-4)

@@ -13,7 +13,6 @@ from toy_rows import toy
 from berth.predictor.hardware import platforms
 from lab.published.xamm.benchmarks import from_platforms, signatures
 from lab.published.xamm.machine_models import machine_model
-from lab.relative.data import is_anchor
 
 RUNS = np.array([[3.0, 0.0, -1.0], [1.0, 0.0, -3.0]])
 
@@ -50,7 +49,6 @@ def test_every_shipped_platform_has_benchmark_data_of_a_core_and_of_the_whole() 
 def test_anchors_that_are_not_among_the_rows_are_not_in_the_signature() -> None:
     rows = replace(toy(), kernels=tuple("kernel" for _ in range(12)))
     anchors = (("app0", "kernel"), ("app1", "kernel"))
-    assert sum(is_anchor(rows, anchors)) == 6
     whole = signatures(rows, anchors)
     assert whole.features == ("app0/kernel", "app1/kernel")
     assert whole.samples["gpu"].shape == (3, 2)

@@ -60,7 +60,7 @@ def test_architectures_that_were_given_are_in_no_test(tiny_table: Measured) -> N
         return np.zeros(len(new))
 
     part = evaluate_transfer._Part(everything, everything, {"spy": guess})
-    what = (evaluate_transfer.DEVICE, evaluate_transfer.SEEN, "spy")
+    what = (evaluate_transfer.SEEN, "spy")
     rows, _ = evaluate_transfer._predicted(new, [part], what, 5, seed=(0, 0))
     assert seen[0]
     assert not seen[0] & set(new.architecture[rows].tolist())
@@ -75,7 +75,7 @@ def test_the_same_seed_gives_the_same_figures(
 
 
 def test_samples_help_and_every_device_and_way_is_there(found: evaluate_transfer.FewShot) -> None:
-    what = (evaluate_transfer.STACK, evaluate_transfer.SEEN, "process")
+    what = (evaluate_transfer.SEEN, "process")
     curve = found.mean(what, gpu=True)
     assert curve is not None
     assert curve.points[-1].mean.mean_error < curve.points[0].mean.mean_error
@@ -96,5 +96,5 @@ def test_more_samples_than_models_are_refused(tiny_table: Measured) -> None:
 def test_a_report_has_every_method(found: evaluate_transfer.FewShot) -> None:
     one = figures(np.zeros(2), np.zeros(2), np.array(["a", "b"]))
     text = few_shot_report(found, {"drawn": curve((0,), 1, lambda *_: one)}).markdown()
-    assert "samples of one stack" in text
+    assert "## GPUs" in text
     assert "| roofline |" in text

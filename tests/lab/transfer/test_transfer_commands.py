@@ -53,7 +53,7 @@ def test_the_evaluation_is_printed_and_kept_and_trained_from(
     assert "Our own runs" in shown
     document = json.loads((report / "evaluation.json").read_text())
     assert document["new_machine"]["drawn"][0]["mean"]["mean_error"] == pytest.approx(0.5)
-    assert "one stack" in (report / "evaluation.md").read_text()
+    assert "process by device" in (report / "evaluation.md").read_text()
     out = tmp_path / "bundle"
     figures = str(report / "evaluation.json")
     main(["model-transfer", "--figures", figures, "--train", str(out)])

@@ -14,7 +14,7 @@ from berth.predictor.families.relative.rows import Rows
 from berth.predictor.families.relative.views import LAUNCH, SERIAL, WORK
 from berth.predictor.learning.relative.cost_model_family import (
     CostModelFamily,
-    Kernel,
+    CovarianceTerms,
     fit_costs,
     fit_gaussian,
 )
@@ -59,12 +59,6 @@ def test_unseen_applications_are_predicted_across_launch_bound_and_large_ones() 
     found = vector_figures(rows, held_out(rows, FAMILY, LEAVE_ONE_APPLICATION_OUT, seed=0))
     assert found.median_time_error < 0.15
     assert found.r2_log_speedup > 0.95
-
-
-def test_the_shares_of_a_prediction_are_a_whole() -> None:
-    rows = physical()
-    model = FAMILY.fit(rows, 0)
-    assert model.costs.shares(model.seen(rows)).sum(axis=2) == pytest.approx(1.0)
 
 
 def test_a_cpu_has_no_serial_cost() -> None:
@@ -182,7 +176,7 @@ def test_rows_that_do_not_fit_the_model_are_refused_in_words(other, message) -> 
 
 
 def test_a_process_gives_back_its_points_and_forgets_far_away() -> None:
-    kernel = Kernel(0.0, 0.0, 1.0, 1.0, 0.0, 0.0, 1e-4)
+    kernel = CovarianceTerms(0.0, 0.0, 1.0, 1.0, 0.0, 0.0, 1e-4)
     places = np.arange(5.0)[:, None]
     values = np.sin(places)
     groups = [("a", str(i)) for i in range(5)]

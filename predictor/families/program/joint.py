@@ -2,7 +2,7 @@
 next.
 
 ``joint_of`` builds the distribution from predictions with separate intervals. The correlation of
-their errors was measured on public data (``python -m lab uncertainty`` prints it). Errors on
+their errors was measured on public data (AIWC). Errors on
 different GPUs are strongly correlated, since a program that runs badly on one GPU runs badly on the
 next; errors on CPUs are hardly correlated, since the pilot itself ran on a CPU. ``updated`` moves
 the predictions by the times measured on some platforms.
@@ -12,15 +12,15 @@ most. This is the expected value of sample information for picking the best of c
 computed by ``core.value_of_run`` for one probe, and by seeded antithetic draws for two. Regret is
 the log of the time on the picked platform over the least time: ``E[min_j mean_j after the probe] -
 E[min_j time_j]`` (``j``: platforms; times in log seconds). Errors with lighter tails than a
-Gaussian make this estimate too large; ``Joint.regret_share`` is the share of it that was observed
-on held-out applications.
+Gaussian make this estimate too large; ``JointTimes.regret_share`` is the share of it that was
+observed on held-out applications.
 """
 
 from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -42,7 +42,7 @@ _JITTER = 1e-9
 
 
 @dataclass(frozen=True, slots=True)
-class Joint:
+class JointTimes:
     """Jointly Gaussian log times of one workload on several platforms."""
 
     platforms: tuple[str, ...]
@@ -72,15 +72,6 @@ class Joint:
             )
         return [self.platforms.index(name) for name in platforms]
 
-    def among(self, platforms: Sequence[str]) -> Joint:
-        """Return the joint distribution of times on these platforms only.
-
-        Raises UsageError for a platform that is not predicted.
-        """
-        chosen = self.columns(platforms)
-        covariance = self.covariance[np.ix_(chosen, chosen)]
-        return Joint(tuple(platforms), self.mean[chosen], covariance, self.regret_share)
-
     def gain(self, columns: Sequence[int], noise: float = RUN_NOISE) -> Floats:
         """Return [platforms, probes]: the change of each mean log time per unit of error measured
         at each probe.
@@ -94,7 +85,7 @@ class Joint:
         seen = self.covariance[np.ix_(probed, probed)] + noises
         return np.asarray(np.linalg.solve(seen, self.covariance[probed]).T)
 
-    def knowing(self, log_seconds: Mapping[str, float], noise: float = RUN_NOISE) -> Joint:
+    def knowing(self, log_seconds: Mapping[str, float], noise: float = RUN_NOISE) -> JointTimes:
         """Return the joint distribution after runs on some platforms, whose times are then known.
 
         ``log_seconds``: measured log times by platform. Raises UsageError for a platform that is
@@ -113,7 +104,7 @@ class Joint:
         covariance = (covariance + covariance.T) / 2
         mean[columns] = times
         covariance[columns, :] = covariance[:, columns] = 0.0
-        return Joint(self.platforms, mean, covariance, self.regret_share)
+        return JointTimes(self.platforms, mean, covariance, self.regret_share)
 
     @property
     def deviation(self) -> Floats:
@@ -134,7 +125,7 @@ class Joint:
 _WIDEST = math.log(WIDEST_USEFUL_FACTOR)
 
 
-def joint_of(predictions: Sequence[Prediction]) -> Joint:
+def joint_of(predictions: Sequence[Prediction]) -> JointTimes:
     """Return the joint distribution of log times on the platforms of ``predictions``.
 
     Intervals wider than ``WIDEST_USEFUL_FACTOR`` count as that wide. Raises ValueError for two
@@ -153,7 +144,7 @@ def joint_of(predictions: Sequence[Prediction]) -> Joint:
         ]
     )
     mean = np.array([math.log(p.runtime_s.mid) for p in predictions])
-    return Joint(names, mean, correlation * spread[:, None] * spread, REGRET_SHARE)
+    return JointTimes(names, mean, correlation * spread[:, None] * spread, REGRET_SHARE)
 
 
 def updated(
@@ -208,7 +199,7 @@ WORTH_A_PROBE = 1.03
 
 
 @dataclass(frozen=True, slots=True)
-class Probe:
+class AdvisedRun:
     """A proposed pilot run on one or more platforms, and the expected regret after it."""
 
     platforms: tuple[str, ...]
@@ -218,7 +209,7 @@ class Probe:
 
 
 @dataclass(frozen=True, slots=True)
-class Advice:
+class ProbeAdvice:
     """The pilot runs that would reduce the risk of choosing a slow platform most, and that risk
     now."""
 
@@ -226,9 +217,9 @@ class Advice:
     """Platform that would be picked without further runs."""
     regret: float
     """Expected regret without further runs, as a ratio of times."""
-    one: Probe | None
+    one: AdvisedRun | None
     """The best single probe; None: every time is known already."""
-    two: Probe | None
+    two: AdvisedRun | None
     """The best pair of probes; None: fewer than two times are unknown."""
 
     @property
@@ -238,28 +229,20 @@ class Advice:
         return self.one is not None and self.regret > WORTH_A_PROBE
 
 
-def expected_regret(joint: Joint, seed: int = 0) -> float:
+def expected_regret(joint: JointTimes, seed: int = 0) -> float:
     """Return the expected time on the platform of least mean log time over the least time
     (geometric mean)."""
     best = (joint.mean + joint.draws(DRAWS, seed)).min(axis=1).mean()
     return math.exp(joint.regret_share * max(0.0, float(joint.mean.min() - best)))
 
 
-def advise(
-    joint: Joint,
-    among: Iterable[str] | None = None,
-    *,
-    noise: float = RUN_NOISE,
-    seed: int = 0,
-) -> Advice:
+def advise(joint: JointTimes, *, noise: float = RUN_NOISE, seed: int = 0) -> ProbeAdvice:
     """Return the platform, and the pair of platforms, where a pilot run would reduce the expected
     regret most.
 
-    ``among``: platforms to choose from; default: all. Platforms whose times are known are never
-    proposed. The result is deterministic.
+    Platforms whose times are known are never proposed. The result is deterministic.
     """
-    wanted = joint.platforms if among is None else tuple(among)
-    open_columns = [c for c in joint.columns(wanted) if joint.covariance[c, c] > 0]
+    open_columns = [c for c in range(len(joint.platforms)) if joint.covariance[c, c] > 0]
     deviation = joint.draws(DRAWS, seed)
     seen = deviation + noise * np.random.default_rng(seed + 1).standard_normal(deviation.shape)
     least = float((joint.mean + deviation).min(axis=1).mean())
@@ -276,25 +259,25 @@ def advise(
     best_single = best_pair = None
     if singles:
         left, column = singles[0]
-        best_single = Probe((joint.platforms[column],), math.exp(left))
+        best_single = AdvisedRun((joint.platforms[column],), math.exp(left))
     if len(singles) > 1:
         tried = sorted(c for _, c in singles[:MOST_IN_PAIRS])
         left, pair = min((after(p), p) for p in itertools.combinations(tried, 2))
         order = {c: rank for rank, (_, c) in enumerate(singles)}
         names = tuple(joint.platforms[c] for c in sorted(pair, key=order.__getitem__))
-        best_pair = Probe(names, math.exp(left))
+        best_pair = AdvisedRun(names, math.exp(left))
     pick = joint.platforms[int(joint.mean.argmin())]
-    return Advice(pick, expected_regret(joint, seed), best_single, best_pair)
+    return ProbeAdvice(pick, expected_regret(joint, seed), best_single, best_pair)
 
 
-def _expected_pick_of_one(joint: Joint, column: int, noise: float) -> float:
+def _expected_pick_of_one(joint: JointTimes, column: int, noise: float) -> float:
     """Return the exact expected log time of the platform chosen after a run on one platform."""
     surprise = math.sqrt(float(joint.covariance[column, column]) + noise**2)
     moved = joint.gain([column], noise)[:, 0] * surprise
     return expected_least(joint.mean.tolist(), moved.tolist())
 
 
-def _expected_pick(joint: Joint, columns: Sequence[int], seen: Floats, noise: float) -> float:
+def _expected_pick(joint: JointTimes, columns: Sequence[int], seen: Floats, noise: float) -> float:
     """Return the expected log time of the platform chosen after runs on ``columns``, averaged over
     random draws.
 

@@ -14,7 +14,7 @@ from berth.predictor.core.prediction import (
     Prediction,
 )
 from berth.predictor.core.value_of_run import GPU_CORRELATION
-from berth.predictor.families.relative.joint import joint_of, updated
+from berth.predictor.families.program.joint import joint_of, updated
 
 
 def prediction(platform: str, runtime_s: float, factor: float, *, gpu: bool = True) -> Prediction:

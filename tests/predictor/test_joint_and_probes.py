@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 
 from berth.pilot.errors import UsageError
-from berth.predictor.families.relative.joint import Joint, advise, expected_regret
+from berth.predictor.families.program.joint import JointTimes, advise, expected_regret
 
 
-def joint(mean=(0.0, 0.1, 0.2), correlation=0.9, deviation=(0.0, 1.0, 1.0)) -> Joint:
+def joint(mean=(0.0, 0.1, 0.2), correlation=0.9, deviation=(0.0, 1.0, 1.0)) -> JointTimes:
     shape = np.full((3, 3), correlation)
     np.fill_diagonal(shape, 1.0)
     spread = np.array(deviation)
-    return Joint(("cpu", "a", "b"), np.array(mean), shape * spread[:, None] * spread)
+    return JointTimes(("cpu", "a", "b"), np.array(mean), shape * spread[:, None] * spread)
 
 
 def test_a_measured_time_is_known_and_moves_what_goes_along_with_it() -> None:
@@ -87,13 +87,6 @@ def test_a_noisy_probe_is_worth_less() -> None:
     assert sharp.regret < blurred.regret
 
 
-def test_only_platforms_that_can_be_probed_are_named() -> None:
-    advice = advise(joint(), among=["b"])
-    assert advice.one is not None
-    assert advice.one.platforms == ("b",)
-    assert advice.two is None
-
-
 def test_where_all_is_known_there_is_nothing_to_probe() -> None:
     advice = advise(joint().knowing({"a": 1.0, "b": 1.0}))
     assert advice.one is None
@@ -107,10 +100,10 @@ def test_the_same_question_has_the_same_answer() -> None:
 
 def test_expected_regrets_are_scaled_to_what_held_out_applications_had() -> None:
     start = joint()
-    scaled = Joint(start.platforms, start.mean, start.covariance, 0.5)
+    scaled = JointTimes(start.platforms, start.mean, start.covariance, 0.5)
     assert math.log(advise(scaled).regret) == pytest.approx(math.log(advise(start).regret) / 2)
 
 
 def test_shapes_must_agree() -> None:
     with pytest.raises(ValueError, match="2 platforms"):
-        Joint(("a", "b"), np.zeros(3), np.eye(2))
+        JointTimes(("a", "b"), np.zeros(3), np.eye(2))
