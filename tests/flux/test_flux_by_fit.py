@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from fake_flux import recorded_flux, state
 from flux_bench import FluxBench, asking, recorded
-from flux_daemon import flux_harbour
+from flux_daemon import FluxHarbour, flux_harbour
 
 QUEUES = {
     "auto": {"requires": ["cpunode"]},
@@ -21,17 +21,24 @@ QUEUES = {
 }
 
 
-@pytest.fixture
-def bench(tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FluxBench]:
-    """A frobnicator and a daemon; of Flux there is only what it answered once."""
-    config: dict[str, Any] = recorded("rpc_config.get")
-    config["queues"] = QUEUES
+CONFIG: dict[str, Any] = {**recorded("rpc_config.get"), "queues": QUEUES}
+
+
+@pytest.fixture(scope="module")
+def harbour(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FluxHarbour]:
+    """A daemon; of Flux there is only what it answered once."""
     status = {name: {"enable": True, "start": True} for name in QUEUES}
-    answers = {"config.get": config, "job-manager.queue-status": status, "job-list.job-stats": {}}
-    recorded_flux(tmp_path, monkeypatch).says("state", json.dumps(state(**answers)))
-    with flux_harbour("local:///nowhere") as harbour:
-        harbour.start()
-        yield FluxBench(folder, settings=harbour.settings(deadline_ms=1000), config=config)
+    answers = {"config.get": CONFIG, "job-manager.queue-status": status, "job-list.job-stats": {}}
+    with flux_harbour("local:///nowhere") as made, pytest.MonkeyPatch.context() as patch:
+        flux = recorded_flux(tmp_path_factory.mktemp("flux"), patch)
+        flux.says("state", json.dumps(state(**answers)))
+        made.start()
+        yield made
+
+
+@pytest.fixture
+def bench(folder: Path, harbour: FluxHarbour) -> FluxBench:
+    return FluxBench(folder, settings=harbour.settings(deadline_ms=1000), config=CONFIG)
 
 
 def system_of(spec: dict[str, Any]) -> dict[str, Any]:
