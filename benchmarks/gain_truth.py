@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 from berth.plugin.outcomes.gain import gains
 from berth.plugin.outcomes.measured_gain import measured_gains
-from berth.plugin.store.records import EndedJob, Ranking
+from berth.plugin.store.records import Ranking, RunSums
 
 USERS, PROGRAMS, NOISE = 30, 60, 0.3
 DAY_S = 86_400.0
@@ -61,7 +61,7 @@ CASES = {
 class Site:
     """The finished jobs of a simulated site, and what is true of them."""
 
-    outcomes: list[EndedJob]
+    outcomes: list[RunSums]
     decisions: dict[str, Ranking]
     true_ratio: float
     """Mean time to a completed job unchanged over that changed, programs weighing as their jobs."""
@@ -108,7 +108,7 @@ def simulated(case: Case, share: float, days: int, jobs_a_day: int, seed: int) -
             "control" if is_control else "placed",
         )  # fmt: skip
         site.outcomes.append(
-            EndedJob(
+            RunSums(
                 user, "failed" if failed else "completed", str(number), run_s, name, None,
                 ran, None, *predicted[ran], at_s, at_s + wait_s + run_s,
             )

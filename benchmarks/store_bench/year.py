@@ -52,7 +52,7 @@ FROM {numbers}
 """,
     """
 INSERT INTO outcomes (cluster, job_id, decision, "user", queue, state, exit_status, submit_s,
-  start_s, end_s, nodes, cores, gpus, time_limit_s, max_rss_bytes, elapsed_s, workload, bundle,
+  start_s, end_s, nodes, cores, gpus, time_limit_s, peak_bytes, elapsed_s, workload, bundle,
   candidate, platform, predicted_low_s, predicted_s, predicted_high_s, seen_end_s, seen_state)
 SELECT 'tests', '' || n, 'd' || n, {user}, 'gpu', 'completed', 0, {time_s}, {time_s} + 60,
   {time_s} + 1060, 1, 8, 1, 3600, 2000000000, {runtime_s}, 'workload-' || (n % {workloads}),

@@ -12,6 +12,7 @@ import logging
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 from berth.pilot.errors import SchedulerError
@@ -21,7 +22,8 @@ from berth.plugin.outcomes.failed_at_once import MOST_READ, REMEMBERED_S, Failed
 from berth.plugin.scheduler import Scheduler
 from berth.plugin.scheduler.node_kinds import NodeKinds, RanOn
 from berth.plugin.site.site import Site
-from berth.plugin.store.records import DecisionRecord, OutcomeRecord
+from berth.plugin.store.records import DecisionRecord, PlacedRun
+from berth.plugin.store.statements import columns_of
 from berth.plugin.store.store import Store
 from berth.policies.codes import PLACES, Code
 
@@ -45,8 +47,6 @@ index and the memory late.
 """
 _ASKED_OTHERWISE = (Code.OTHER_GRES, Code.OTHER_FEATURES)
 """Codes of candidates that the job's own request ruled out, so that the job did not run there."""
-_MEASURED = {*Run.__slots__} & {*OutcomeRecord.__slots__} - {"cluster", "decision"}
-"""Names of the values that a record takes from the outcome as they are."""
 _STAMP_AGE_S = 3_600.0
 _CLOCKS_S = 60.0
 """The largest expected difference in seconds between the clocks of two hosts."""
@@ -128,7 +128,7 @@ def _beginning(store: Store, cluster: str, now_s: float) -> float:
 class Linked(NamedTuple):
     """Run records to store, and the end times of all jobs that need not be read again."""
 
-    records: list[OutcomeRecord]
+    records: list[PlacedRun]
     done: dict[str, float]
 
 
@@ -181,7 +181,7 @@ def decisions_without_stamp(
     }
 
 
-def _is_free(stored: Sequence[OutcomeRecord], job: str) -> bool:
+def _is_free(stored: Sequence[PlacedRun], job: str) -> bool:
     return all(outcome.job_id == job for outcome in stored)
 
 
@@ -203,9 +203,7 @@ def _is_of(decision: DecisionRecord, outcome: Run, scheduler: Scheduler) -> bool
     return age_s > -_CLOCKS_S and (age_s < _STAMP_AGE_S or scheduler.stamps_are_private)
 
 
-def record_of(
-    outcome: Run, decision: DecisionRecord, cluster: str, kinds: NodeKinds
-) -> OutcomeRecord:
+def record_of(outcome: Run, decision: DecisionRecord, cluster: str, kinds: NodeKinds) -> PlacedRun:
     """Return the outcome's row for the store, with the prediction for the place where the
     job ran.
     """
@@ -213,13 +211,8 @@ def record_of(
     ran_on = RanOn(outcome.partition, outcome.node_list, outcome.gpus, outcome.gpu_type)
     row = predicted_row(outcome.partition, decision, queues, kinds.candidates_of(ran_on))
     low_s, mid_s, high_s = row["runtime_s"] if row else (None, None, None)
-    measured = {name: getattr(outcome, name) for name in _MEASURED}
-    return OutcomeRecord(
-        **measured,
-        cluster=cluster,
-        decision=decision.id,
-        queue=outcome.partition or None,
-        max_rss_bytes=outcome.peak_bytes,
+    return PlacedRun(
+        **columns_of(replace(outcome, cluster=cluster, decision=decision.id)),
         workload=decision.workload,
         bundle=decision.bundle,
         candidate=row["candidate"] if row else None,

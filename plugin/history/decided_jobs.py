@@ -9,10 +9,11 @@ and its script and arguments from the decision where the accounting lacks them.
 from __future__ import annotations
 
 import json
-import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import fields, replace
+from itertools import groupby
+from operator import attrgetter
 from typing import Any
 
 from berth.pilot.run import Run
@@ -20,36 +21,16 @@ from berth.pilot.usage.record import JOB_END, VALUES, Usage, of_job
 from berth.plugin.history.matching import JobDescription
 from berth.plugin.scheduler.past_jobs import name_of
 from berth.plugin.store import Store
-from berth.plugin.store.records import OutcomeRecord
 
 _LONGEST_DIGEST = 80
 _DIGESTS = ("script", "arguments", "similar")
 RECORDED = frozenset(field.name for field in fields(Run))
-_SAME = RECORDED.intersection(field.name for field in fields(OutcomeRecord)).difference(
-    ("submit_s", "start_s", "end_s", "elapsed_s", "cores", "nodes", "queue")
-)
-"""Values of an outcome that are those of the past job as they are."""
 
 
 def by_user(store: Store) -> Iterator[tuple[str, list[Run]]]:
     """Yield each user with the user's past jobs, in order of their ends."""
-    outcomes: dict[str, list[OutcomeRecord]] = {}
-    for outcome in store.outcomes.between(0.0, time.time() + 86_400.0):
-        if outcome.user:
-            outcomes.setdefault(outcome.user, []).append(outcome)
-    user, jobs = None, list[Run]()
-    for job in store.past_jobs.of_users():
-        if job.user != user:
-            if user is not None:
-                yield user, with_usage(store, _merged(store, jobs, outcomes.pop(user, [])))
-            user, jobs = job.user, []
-        jobs.append(job)
-    if user is not None:
-        yield user, with_usage(store, _merged(store, jobs, outcomes.pop(user, [])))
-    for user, decided in outcomes.items():
-        merged = with_usage(store, _merged(store, [], decided))
-        if merged:
-            yield user, merged
+    for user, jobs in groupby(store.past_jobs.of_users(followed=True), key=attrgetter("user")):
+        yield user, with_usage(store, _described_jobs(store, list(jobs)))
 
 
 def with_usage(store: Store, jobs: list[Run]) -> list[Run]:
@@ -95,65 +76,32 @@ def _of_all_nodes(usages: Sequence[Usage], nodes: int) -> list[Usage]:
     ]  # fmt: skip
 
 
-def of_outcome(
-    outcome: OutcomeRecord, described: JobDescription | None = None, account: str = ""
-) -> Run | None:
-    """Return the past job that an outcome describes; None: the job did not run, or its user is
-    unknown.
-
-    ``described``: the job's name, script and arguments from the decision.
-    """
-    start_s, end_s, elapsed_s = outcome.start_s, outcome.end_s, outcome.elapsed_s
-    if not outcome.user or start_s is None or end_s is None or not elapsed_s:
-        return None
-    same: dict[str, Any] = {name: getattr(outcome, name) for name in _SAME}
-    job = Run(
-        **same,
-        submit_s=start_s if outcome.submit_s is None else outcome.submit_s,
-        start_s=start_s,
-        end_s=end_s,
-        elapsed_s=elapsed_s,
-        cores=max(outcome.cores or 1, 1),
-        nodes=outcome.nodes or 1,
-        account=account,
-        partition=outcome.queue or "",
-        peak_bytes=outcome.max_rss_bytes,
-        peak_source="polled" if outcome.max_rss_bytes else "",
-    )
-    return job if described is None else _with_description(job, described)
-
-
 def description_of(job: Run) -> JobDescription:
     """Return the job's name and the digests of its script and arguments; unknown ones are empty."""
     return JobDescription(job.name, job.script, job.arguments, job.similar, job.program)
 
 
-def _merged(store: Store, jobs: list[Run], decided: Sequence[OutcomeRecord]) -> list[Run]:
-    if not decided:
+def _described_jobs(store: Store, jobs: list[Run]) -> list[Run]:
+    """Return the jobs with what their decisions' requests say, where accounting has no script."""
+    unknown = {job.decision for job in jobs if job.decision and not job.script}
+    if not unknown:
         return jobs
-    stored = store.decisions.requests({outcome.decision for outcome in decided if outcome.decision})
-    descriptions = {name: _described(request) for name, (_, request) in stored.items()}
-    seen = {
-        (outcome.cluster, outcome.job_id): descriptions.get(outcome.decision or "")
-        for outcome in decided
-    }
-    accounted = {(job.cluster, job.job_id) for job in jobs}
-    merged = []
-    for job in jobs:
-        described = seen.get((job.cluster, job.job_id))
-        merged.append(job if described is None or job.script else _with_description(job, described))
-    for outcome in decided:
-        if (outcome.cluster, outcome.job_id) not in accounted:
-            account, _ = stored.get(outcome.decision or "", ("", ""))
-            decided_job = of_outcome(outcome, descriptions.get(outcome.decision or ""), account)
-            if decided_job is not None:
-                merged.append(decided_job)
-    return sorted(merged, key=lambda job: (job.end_s, job.cluster, job.job_id))
+    stored = store.decisions.requests(unknown)
+    read = {name: (account, _described(request)) for name, (account, request) in stored.items()}
+    return [
+        job
+        if job.script or job.decision not in read
+        else _with_description(job, *read[job.decision])
+        for job in jobs
+    ]
 
 
-def _with_description(job: Run, described: JobDescription) -> Run:
+def _with_description(job: Run, account: str, described: JobDescription | None) -> Run:
+    known = replace(job, account=job.account or account)
+    if described is None:
+        return known
     return replace(
-        job,
+        known,
         name=job.name or name_of(described.name),
         program=job.program or described.program,
         script=described.script,

@@ -9,7 +9,7 @@ from typing import Any
 from berth.plugin.store.records import (
     DecisionInputs,
     EvidenceRecord,
-    OutcomeRecord,
+    PlacedRun,
     WorkloadRecord,
     is_timed,
 )
@@ -56,7 +56,7 @@ COUNTED = (Use.USED, Use.CENSORED)
 
 
 def evidence_of(
-    outcome: OutcomeRecord,
+    outcome: PlacedRun,
     decision: DecisionInputs | None,
     workload: WorkloadRecord | None,
     forecast: Forecast | None,
@@ -87,13 +87,13 @@ def evidence_of(
         gpus=None if row is None else row["gpus"],
         size=size,
         runtime_s=outcome.elapsed_s,
-        memory_bytes=outcome.max_rss_bytes,
+        memory_bytes=outcome.peak_bytes,
         nodes=outcome.nodes,
     )
 
 
 def _use(
-    outcome: OutcomeRecord,
+    outcome: PlacedRun,
     decision: DecisionInputs | None,
     workload: WorkloadRecord | None,
     forecast: Forecast | None,
@@ -122,9 +122,9 @@ def _use(
     return next((use for use, holds in checks if holds), Use.USED)
 
 
-def _times_hold(outcome: OutcomeRecord, now_s: float) -> bool:
+def _times_hold(outcome: PlacedRun, now_s: float) -> bool:
     start_s, end_s, elapsed_s = outcome.start_s, outcome.end_s, outcome.elapsed_s
-    if elapsed_s is None or end_s is None or not 0 <= elapsed_s < _LONGEST_S:
+    if end_s is None or not 0 <= elapsed_s < _LONGEST_S:
         return False
     if end_s > now_s + CLOCKS_S or (start_s is not None and not 0 < start_s <= end_s):
         return False
@@ -133,14 +133,14 @@ def _times_hold(outcome: OutcomeRecord, now_s: float) -> bool:
     return start_s is None or elapsed_s <= end_s - start_s + SUSPENDED_S
 
 
-def _was_suspended(outcome: OutcomeRecord) -> bool:
-    if outcome.start_s is None or outcome.end_s is None or outcome.elapsed_s is None:
+def _was_suspended(outcome: PlacedRun) -> bool:
+    if outcome.start_s is None or outcome.end_s is None:
         return False
     return outcome.end_s - outcome.start_s - outcome.elapsed_s > SUSPENDED_S
 
 
 def _ran_as(
-    outcome: OutcomeRecord, decision: DecisionInputs | None
+    outcome: PlacedRun, decision: DecisionInputs | None
 ) -> tuple[dict[str, Any] | None, float | None]:
     """Return the row of the decision's ranking for the candidate where the job ran, and the
     problem size; None for what is unknown."""

@@ -17,7 +17,7 @@ from berth.pilot.progress import is_shown, report, steps
 from berth.plugin.learning.counted import COUNTED, Use, evidence_of
 from berth.plugin.learning.scope import EVERYBODY, Scope, Scopes, StoreReader, with_score
 from berth.plugin.store.learning import LOOKED_BACK_S
-from berth.plugin.store.records import EvidenceRecord, LearntRecord, OutcomeRecord
+from berth.plugin.store.records import EvidenceRecord, LearntRecord, PlacedRun
 from berth.plugin.store.store import Store
 from berth.predictor.learning.learnt import learnt_forecast
 from berth.predictor.learning.site_history import DetectedChange, SiteHistory
@@ -148,7 +148,7 @@ class Learner:
         return total
 
     def _looked_at(
-        self, pending: Sequence[OutcomeRecord], stored: StoreReader, now_s: float
+        self, pending: Sequence[PlacedRun], stored: StoreReader, now_s: float
     ) -> tuple[list[EvidenceRecord], list[tuple[str, str]]]:
         """Return the evidence of each outcome, and the (cluster, job id) of jobs that had
         evidence before."""

@@ -24,7 +24,7 @@ from berth.plugin.metrics.of_daemon import daemon_metrics, labelled
 from berth.plugin.outcomes.accuracy import MOST, Accuracy, newest_jobs, summarise
 from berth.plugin.site.site import Site
 from berth.plugin.store import Store
-from berth.plugin.store.records import EndedJob
+from berth.plugin.store.records import RunSums
 
 log = logging.getLogger("berth.metrics")
 
@@ -131,7 +131,7 @@ def store_metrics(store: Store) -> Iterator[Metric]:
     )
 
 
-def _by_placement(store: Store, jobs: Sequence[EndedJob]) -> Metric:
+def _by_placement(store: Store, jobs: Sequence[RunSums]) -> Metric:
     """Return the number of decided jobs by whether Berth placed them, and by how they ended."""
     decided = [job for job in jobs if job.decision is not None]
     placed = store.decisions.changed({job.decision for job in decided if job.decision})

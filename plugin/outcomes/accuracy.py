@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import TYPE_CHECKING
 
-from berth.plugin.store.records import EndedJob, OutcomeRecord, is_timed
+from berth.plugin.store.records import PlacedRun, RunSums, is_timed
 
 if TYPE_CHECKING:
     from berth.plugin.store.store import Store
@@ -77,7 +77,7 @@ class Accuracy:
         return "holds"
 
 
-def summarise(outcomes: Iterable[OutcomeRecord | EndedJob], by: str) -> list[Accuracy]:
+def summarise(outcomes: Iterable[PlacedRun | RunSums], by: str) -> list[Accuracy]:
     """Return one Accuracy for each value of the attribute ``by`` (one of ``GROUPS``), the
     largest group first; then one for all jobs, if there are several groups."""
     groups, every = dict[str, _Sums](), _Sums()
@@ -94,7 +94,7 @@ def summarise(outcomes: Iterable[OutcomeRecord | EndedJob], by: str) -> list[Acc
     return rows
 
 
-def newest_jobs(store: Store, since_s: float, until_s: float) -> tuple[list[EndedJob], int]:
+def newest_jobs(store: Store, since_s: float, until_s: float) -> tuple[list[RunSums], int]:
     """Return the newest ``MOST`` jobs that ended between two Unix times (s), and the number of
     all jobs that did, counted up to ``MOST_COUNTED``."""
     jobs = store.outcomes.newest(since_s, until_s, MOST)
@@ -116,20 +116,19 @@ def number(counted: int) -> str:
     return f"{counted:,}" if counted < MOST_COUNTED else f"{MOST_COUNTED:,} or more"
 
 
-def real_over_predicted(outcome: OutcomeRecord | EndedJob) -> float | None:
+def real_over_predicted(outcome: PlacedRun | RunSums) -> float | None:
     """Return real over predicted run time; None where the job did not complete, has no
     prediction, or ran too short to be timed."""
-    elapsed_s = outcome.elapsed_s
-    if outcome.state != "completed" or not outcome.predicted_s or elapsed_s is None:
+    if outcome.state != "completed" or not outcome.predicted_s or not is_timed(outcome.elapsed_s):
         return None
-    return elapsed_s / outcome.predicted_s if is_timed(elapsed_s) else None
+    return outcome.elapsed_s / outcome.predicted_s
 
 
-def is_inside(outcome: OutcomeRecord | EndedJob) -> bool:
+def is_inside(outcome: PlacedRun | RunSums) -> bool:
     """Return whether the real run time is inside the predicted interval, as far as a time in whole
     seconds can tell."""
     low_s, high_s = outcome.predicted_low_s, outcome.predicted_high_s
-    if outcome.elapsed_s is None or low_s is None or high_s is None:
+    if low_s is None or high_s is None:
         return False
     clock_s = HALF_A_SECOND_S if float(outcome.elapsed_s).is_integer() else 0.0
     return low_s - clock_s <= outcome.elapsed_s <= high_s + clock_s
@@ -145,7 +144,7 @@ class _Sums:
     inside: int = 0
     ratios: list[float] = field(default_factory=list)
 
-    def add(self, outcome: OutcomeRecord | EndedJob) -> None:
+    def add(self, outcome: PlacedRun | RunSums) -> None:
         self.jobs += 1
         time_ratio = real_over_predicted(outcome)
         if time_ratio is not None:
@@ -178,6 +177,6 @@ def _accuracy(name: str, sums: _Sums) -> Accuracy:
     )
 
 
-def _is_overrun(timeout: OutcomeRecord | EndedJob) -> bool:
-    high_s, elapsed_s = timeout.predicted_high_s, timeout.elapsed_s
-    return high_s is not None and elapsed_s is not None and elapsed_s > high_s
+def _is_overrun(timeout: PlacedRun | RunSums) -> bool:
+    high_s = timeout.predicted_high_s
+    return high_s is not None and timeout.elapsed_s > high_s

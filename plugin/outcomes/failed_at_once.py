@@ -13,7 +13,7 @@ from collections.abc import Iterable
 
 from berth.plugin.scheduler.ruled_out import RuledOut
 from berth.plugin.store.decisions import Decisions
-from berth.plugin.store.records import OutcomeRecord
+from berth.plugin.store.records import PlacedRun
 
 AT_ONCE_S = 10.0
 """A program that fails sooner has not begun its work: it read its arguments and loaded
@@ -27,20 +27,20 @@ class FailedAtOnce:
     """What the outcomes of jobs say of places where they failed at once, in any order."""
 
     def __init__(self) -> None:
-        self._failed: dict[tuple[str, str, str], OutcomeRecord] = {}
+        self._failed: dict[tuple[str, str, str], PlacedRun] = {}
         """The last such job by user, workload and candidate."""
         self._well_s: dict[tuple[str, str, str], float] = {}
         """The last end (Unix time) of a job that completed there, or with an empty candidate of one
         that failed at once where it was submitted."""
 
-    def take(self, outcomes: Iterable[OutcomeRecord], decisions: Decisions) -> None:
+    def take(self, outcomes: Iterable[PlacedRun], decisions: Decisions) -> None:
         """Take note of outcomes. Raises StoreError."""
         failed = []
         for outcome in outcomes:
             if outcome.state == "completed":
                 self._note(outcome, outcome.candidate)
-            elif outcome.state == "failed" and outcome.elapsed_s is not None:
-                failed += [outcome] if outcome.elapsed_s < AT_ONCE_S else []
+            elif outcome.state == "failed" and outcome.elapsed_s < AT_ONCE_S:
+                failed.append(outcome)
         moved = decisions.changed({outcome.decision or "" for outcome in failed}) if failed else ()
         for outcome in failed:
             if outcome.decision not in moved:
@@ -51,7 +51,7 @@ class FailedAtOnce:
                 if (before.end_s or 0.0) < (outcome.end_s or 0.0):
                     self._failed[key] = outcome
 
-    def _note(self, outcome: OutcomeRecord, candidate: str | None) -> None:
+    def _note(self, outcome: PlacedRun, candidate: str | None) -> None:
         if outcome.workload and candidate is not None:
             key = outcome.user, outcome.workload, candidate
             self._well_s[key] = max(self._well_s.get(key, 0.0), outcome.end_s or 0.0)
@@ -64,7 +64,7 @@ class FailedAtOnce:
                 candidate=candidate,
                 user=user,
                 workload=workload,
-                reason=f"failed here after {outcome.elapsed_s or 0:g} s",
+                reason=f"failed here after {outcome.elapsed_s:g} s",
                 job=outcome.job_id,
                 since_s=outcome.end_s or 0.0,
                 of_workload=True,

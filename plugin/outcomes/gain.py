@@ -25,7 +25,7 @@ from berth.pilot.errors import UsageError
 from berth.pilot.progress import steps
 from berth.plugin.outcomes.accuracy import real_over_predicted
 from berth.plugin.outcomes.measured_gain import MeasuredGain, measured_gains
-from berth.plugin.store.records import DecisionRecord, EndedJob, OutcomeRecord, Ranking
+from berth.plugin.store.records import DecisionRecord, PlacedRun, Ranking, RunSums
 from berth.predictor.core.arrays import Floats
 from berth.predictor.core.intervals import NORMAL_90
 
@@ -95,7 +95,7 @@ class Gains:
 
 
 def gains(
-    outcomes: Iterable[OutcomeRecord | EndedJob],
+    outcomes: Iterable[PlacedRun | RunSums],
     decisions: Mapping[str, DecisionRecord | Ranking],
     against: Collection[str],
     *,
@@ -146,7 +146,7 @@ def gains(
 
 
 def _pair(
-    outcome: OutcomeRecord | EndedJob,
+    outcome: PlacedRun | RunSums,
     decision: DecisionRecord | Ranking,
     names: Collection[str],
 ) -> Pair | None:
@@ -249,7 +249,7 @@ def _interval(drawn: list[float]) -> tuple[float, float] | None:
 
 
 def gains_of(
-    store: Store, ended: Sequence[EndedJob], site: Site | None, against: str | None
+    store: Store, ended: Sequence[RunSums], site: Site | None, against: str | None
 ) -> tuple[list[MeasuredGain], Gains]:
     """Return the measured and the estimated gains of the newest ``MOST`` jobs.
 

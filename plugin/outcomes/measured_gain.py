@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from berth.plugin.store.records import EndedJob, Ranking
+from berth.plugin.store.records import Ranking, RunSums
 from berth.policies.codes import PLACES, Code
 from berth.policies.objectives.costs import price_per_hour
 from berth.policies.values import Candidate, Resources
@@ -97,7 +97,7 @@ class MeasuredGain:
 
 
 def measured_gains(
-    outcomes: Sequence[EndedJob],
+    outcomes: Sequence[RunSums],
     decisions: Mapping[str, Ranking],
     candidates: Collection[Candidate] = (),
 ) -> list[MeasuredGain]:
@@ -137,12 +137,12 @@ def measured_gains(
     return [*gains, *sorted(programs, key=lambda gain: (-gain.total, gain.program or ""))]
 
 
-def _values(outcome: EndedJob, candidate: Candidate | None) -> list[tuple[str, float]]:
+def _values(outcome: RunSums, candidate: Candidate | None) -> list[tuple[str, float]]:
     """Return what the job took of each quantity that is known."""
     values = []
     if outcome.submit_s is not None and outcome.end_s is not None:
         values.append(("time", max(0.0, outcome.end_s - outcome.submit_s)))
-    if candidate is not None and outcome.elapsed_s is not None:
+    if candidate is not None:
         held = Resources(outcome.nodes or 1, 1, outcome.cores or 1, outcome.gpus or 0)
         price = price_per_hour(candidate, held)
         if price is not None:

@@ -19,7 +19,7 @@ from berth.plugin.outcomes.accuracy import MOST
 from berth.plugin.replay.present import InTheirQueues, PresentQueue
 from berth.plugin.scheduler import PresentJob
 from berth.plugin.store import DecisionRecord, Store
-from berth.plugin.store.records import EndedJob
+from berth.plugin.store.records import RunSums
 from berth.policies.replay import Settings, Trace
 from berth.policies.replay.deciding import Decided
 from berth.policies.replay.live import SAMPLES, Foreseen, Times, foresee, wait_table
@@ -176,7 +176,7 @@ def _by_last(
     return {row: usual[job.user] for row, job in enumerate(jobs) if job.user in usual}
 
 
-def _last_of_users(ended: Iterable[EndedJob]) -> Mapping[str, float]:
+def _last_of_users(ended: Iterable[RunSums]) -> Mapping[str, float]:
     """Return each user's mean of the last ``LAST`` run times; ``ended`` is sorted by end time."""
     times: dict[str, deque[float]] = {}
     for job in ended:

@@ -17,7 +17,7 @@ import numpy as np
 
 from berth.plugin.replay.clusters import SiteCluster
 from berth.plugin.store import Store
-from berth.plugin.store.records import OutcomeRecord
+from berth.plugin.store.records import PlacedRun
 from berth.policies.replay import Cluster, Metrics, Replayed, Settings, Trace, metrics, replay
 from berth.policies.replay.cluster import Failure, Reservation, random_failures
 from berth.policies.replay.deciding import Decided, own_platforms
@@ -192,7 +192,7 @@ def forecasts_of(trace: Trace, store: Store) -> Forecasts | None:
     return Forecasts(*columns) if columns[0] else None
 
 
-def _outcomes(trace: Trace, store: Store) -> Iterable[OutcomeRecord]:
+def _outcomes(trace: Trace, store: Store) -> Iterable[PlacedRun]:
     if not len(trace):
         return ()
     first_s = float(trace.submit_s[0])

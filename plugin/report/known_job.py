@@ -13,7 +13,7 @@ from berth.pilot.units import format_elapsed
 from berth.plugin.report.of_decision import makespan_text
 from berth.plugin.report.of_ground import ground_sentences
 from berth.plugin.scheduler import SCHEDULERS, JobNow
-from berth.plugin.store import DecisionRecord, OutcomeRecord, Store
+from berth.plugin.store import DecisionRecord, PlacedRun, Store
 from berth.plugin.store.records import EvidenceRecord
 from berth.policies.codes import NOT_ACTED_ON
 
@@ -55,7 +55,7 @@ class KnownJob:
     job: str
     now: JobNow | None
     decision: DecisionRecord | None
-    outcome: OutcomeRecord | None
+    outcome: PlacedRun | None
     evidence: EvidenceRecord | None
     there: There | None
     elsewhere: tuple[Elsewhere, ...]

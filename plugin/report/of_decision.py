@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from berth.pilot.units import counted, format_bytes, format_elapsed, format_seconds
 from berth.plugin.report.of_outcomes import in_a_line
 from berth.plugin.report.parts import Column, Part, Table, at_most, data_of, interval, seconds
-from berth.plugin.store import DecisionRecord, OutcomeRecord, Store
+from berth.plugin.store import DecisionRecord, PlacedRun, Store
 
 if TYPE_CHECKING:
     from berth.plugin.scheduler import PresentJob
@@ -27,7 +27,7 @@ class Decided:
     """A decision, and the outcomes of its jobs."""
 
     record: DecisionRecord
-    outcomes: Sequence[OutcomeRecord] = ()
+    outcomes: Sequence[PlacedRun] = ()
     now: PresentJob | None = None
     """The job as the scheduler has it now; None: it has ended, or the scheduler was not asked."""
 
@@ -121,7 +121,7 @@ def _state(decision: Decided) -> str | None:
 def _queue(decision: Decided) -> str | None:
     if decision.now is not None:
         return ",".join(decision.now.queues)
-    ran_in = decision.outcomes[0].queue if decision.outcomes else None
+    ran_in = decision.outcomes[0].partition if decision.outcomes else None
     return ran_in or decision.record.queue
 
 

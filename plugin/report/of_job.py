@@ -23,7 +23,7 @@ from berth.plugin.report.of_outcomes import in_a_line
 from berth.plugin.report.of_usage import usage_part
 from berth.plugin.report.parts import Column, Part, Picture, Report, drawn, seconds, sentence
 from berth.plugin.scheduler.jobs import NO_WAITING_ENDS
-from berth.plugin.store import DecisionRecord, OutcomeRecord
+from berth.plugin.store import DecisionRecord, PlacedRun
 
 _OTHERS = 5
 _NOW = "now"
@@ -38,15 +38,21 @@ def _start_text(unix_s: float) -> str:
     return time.strftime("%m-%d %H:%M", time.localtime(unix_s))
 
 
-def _of_now_else_outcome(job: KnownJob, name: str) -> str | None:
-    source: Any = job.now if job.now is not None else job.outcome
-    return None if source is None else getattr(source, name)
+def _state(job: KnownJob) -> str | None:
+    told = job.now or job.outcome
+    return None if told is None else told.state
+
+
+def _queue(job: KnownJob) -> str | None:
+    if job.now is not None:
+        return job.now.queue
+    return None if job.outcome is None else job.outcome.partition or None
 
 
 JOBS: tuple[Column[KnownJob], ...] = (
     Column("Job", "job", lambda job: job.job),
-    Column("State", "state", lambda job: _of_now_else_outcome(job, "state"), missing="?"),
-    Column("Queue", "queue", lambda job: _of_now_else_outcome(job, "queue")),
+    Column("State", "state", _state, missing="?"),
+    Column("Queue", "queue", _queue),
     Column("Code", "code", lambda job: None if job.decision is None else job.decision.code),
     seconds("Predicted", "predicted_s", lambda job: job.there and job.there.runtime_s[1]),
     Column("Starts", "starts_s", _starts_s, _start_text, "s"),
@@ -111,7 +117,7 @@ def _more(job: KnownJob) -> list[str]:
     return [
         *_problem(job),
         *_expected(job),
-        job.not_shown or decided_sentence(job.decision, _of_now_else_outcome(job, "queue")),
+        job.not_shown or decided_sentence(job.decision, _queue(job)),
         *job.ground,
         *_comparison(job),
         *others_sentences(job.elsewhere),
@@ -222,9 +228,7 @@ def _instead(other: Elsewhere) -> str:
     return f"predicted {time_there}" + (f" ({other.makespan})" if other.makespan else "")
 
 
-def _times(
-    ranked: Sequence[dict[str, Any]], outcomes: Sequence[OutcomeRecord]
-) -> tuple[Picture, ...]:
+def _times(ranked: Sequence[dict[str, Any]], outcomes: Sequence[PlacedRun]) -> tuple[Picture, ...]:
     rows = [
         Row(row["candidate"], tuple(seconds), bool(row.get("excluded")))
         for row in ranked

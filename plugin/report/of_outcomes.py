@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from berth.pilot.units import format_elapsed, format_ended
 from berth.plugin.outcomes.accuracy import Accuracy, is_inside, real_over_predicted
 from berth.plugin.report.parts import Column, Table, interval
-from berth.plugin.store import OutcomeRecord
+from berth.plugin.store import PlacedRun
 
 
-def _predicted(outcome: OutcomeRecord) -> tuple[float, float, float] | None:
+def _predicted(outcome: PlacedRun) -> tuple[float, float, float] | None:
     """Return low, middle and high of the prediction in seconds; None: nothing was predicted."""
     low_s, mid_s, high_s = (
         outcome.predicted_low_s,
@@ -20,13 +20,13 @@ def _predicted(outcome: OutcomeRecord) -> tuple[float, float, float] | None:
     return None if low_s is None or mid_s is None or high_s is None else (low_s, mid_s, high_s)
 
 
-def _error(outcome: OutcomeRecord) -> float | None:
+def _error(outcome: PlacedRun) -> float | None:
     """Return real over predicted time, less 1; None: there is nothing to compare."""
     ratio = real_over_predicted(outcome)
     return None if ratio is None else ratio - 1
 
 
-def error_text(outcome: OutcomeRecord) -> str | None:
+def error_text(outcome: PlacedRun) -> str | None:
     """Return the error as text, ``+3 %``, with ``outside`` where the real time is outside the
     interval; None: there is no prediction to compare."""
     error = _error(outcome)
@@ -39,11 +39,11 @@ def _coverage_text(row: Accuracy) -> str | None:
     return f"{row.coverage:.0%} ({row.coverage_low:.0%} to {row.coverage_high:.0%})"
 
 
-_PREDICTED: Column[OutcomeRecord] = interval("Predicted", "predicted", _predicted, kind=list[float])
-JOBS: tuple[Column[OutcomeRecord], ...] = (
+_PREDICTED: Column[PlacedRun] = interval("Predicted", "predicted", _predicted, kind=list[float])
+JOBS: tuple[Column[PlacedRun], ...] = (
     Column("Job", "job_id", lambda o: o.job_id, in_brief=True),
     Column("User", "user", lambda o: o.user, in_brief=True),
-    Column("Queue", "queue", lambda o: o.queue),
+    Column("Queue", "queue", lambda o: o.partition or None),
     Column("State", "state", lambda o: o.state, in_brief=True),
     Column("Workload", "workload", lambda o: o.workload),
     Column("Platform", "platform", lambda o: o.platform),
@@ -70,7 +70,7 @@ ACCURACY: tuple[Column[Accuracy], ...] = (
 """The columns of the predictions' accuracy for groups of jobs."""
 
 
-def jobs_table(outcomes: Sequence[OutcomeRecord], *, brief: bool = False) -> Table[OutcomeRecord]:
+def jobs_table(outcomes: Sequence[PlacedRun], *, brief: bool = False) -> Table[PlacedRun]:
     """Return a table with a line for each finished job."""
     columns = [column for column in JOBS if column.in_brief or not brief]
     return Table("Jobs that have run", columns, outcomes)
@@ -83,13 +83,13 @@ def accuracy_table(rows: Sequence[Accuracy], by: str) -> Table[Accuracy]:
     return Table(f"Predicted against real times, by {by}", (group, *ACCURACY), rows)
 
 
-def in_a_line(outcome: OutcomeRecord) -> str:
+def in_a_line(outcome: PlacedRun) -> str:
     """Return a job's outcome in one line, for the explanation of its decision."""
     text = f"job {outcome.job_id}: {outcome.state}"
-    if outcome.elapsed_s is not None:
+    if outcome.elapsed_s:
         text += f" {format_ended(outcome.elapsed_s)}"
-    if outcome.queue:
-        text += f" in {outcome.queue}"
+    if outcome.partition:
+        text += f" in {outcome.partition}"
     if outcome.predicted_s is not None:
         text += f", predicted {_PREDICTED.cell(outcome)}"
     compared = error_text(outcome)

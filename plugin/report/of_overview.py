@@ -16,7 +16,7 @@ from berth.plugin.report.of_installation import FINDINGS
 from berth.plugin.report.parts import Column, Part, Report, Table, part, sentence
 from berth.plugin.site import Site
 from berth.plugin.store import Store
-from berth.plugin.store.records import EndedJob
+from berth.plugin.store.records import RunSums
 from berth.policies.codes import PLACES, Code
 from berth.policies.values import Mode
 
@@ -228,7 +228,7 @@ def _sum(
     )
 
 
-def _failures(store: Store, ended: Sequence[EndedJob]) -> Part:
+def _failures(store: Store, ended: Sequence[RunSums]) -> Part:
     """Return how many of the changed jobs failed, and how many of the others."""
     changed_ids = store.decisions.changed({job.decision for job in ended if job.decision})
     lines = []

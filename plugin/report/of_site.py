@@ -43,7 +43,7 @@ from berth.plugin.report.parts import (
 )
 from berth.plugin.site import Site
 from berth.plugin.store import Store
-from berth.plugin.store.records import EndedJob
+from berth.plugin.store.records import RunSums
 from berth.policies.values import Candidate
 from berth.predictor.families.program.bundle import verify
 from berth.predictor.families.program.estimate import CALIBRATED_KERNELS
@@ -73,7 +73,7 @@ def site_report(
     since_s = now_s - days * DAY_S
 
     @cache
-    def ended() -> tuple[list[EndedJob], int]:
+    def ended() -> tuple[list[RunSums], int]:
         return newest_jobs(store(), since_s, now_s + DAY_S)
 
     def taught() -> NewestJobs:
@@ -203,7 +203,7 @@ def _decided(store: Store, since_s: float) -> Part:
     return Part("What was decided", lines, tables=[Table("Decisions", _COUNTS, counts)])
 
 
-def _accuracy(ended: Sequence[EndedJob], count: int, *, pictures: bool) -> Part:
+def _accuracy(ended: Sequence[RunSums], count: int, *, pictures: bool) -> Part:
     by_platform, by_workload = (summarise(ended, by) for by in ("platform", "workload"))
     tables = [accuracy_table(by_platform, "platform"), accuracy_table(by_workload, "workload")]
     return Part(
@@ -217,7 +217,7 @@ def _accuracy(ended: Sequence[EndedJob], count: int, *, pictures: bool) -> Part:
     )
 
 
-def _compared(ended: Sequence[EndedJob]) -> tuple[Picture, ...]:
+def _compared(ended: Sequence[RunSums]) -> tuple[Picture, ...]:
     compared = (
         Compared(job.predicted_s, job.elapsed_s, is_inside(job))
         for job in reversed(ended)
@@ -252,7 +252,7 @@ def _changes(newest: NewestJobs, since_s: float) -> Part:
     return Part("What changed", lines)
 
 
-def _gain(store: Store, ended: Sequence[EndedJob], count: int, site: Site) -> Part:
+def _gain(store: Store, ended: Sequence[RunSums], count: int, site: Site) -> Part:
     from berth.plugin.outcomes.gain import MOST, gains_of  # noqa: PLC0415 - numpy
 
     measured, estimated = gains_of(store, ended, site, None)

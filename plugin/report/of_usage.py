@@ -8,7 +8,7 @@ from berth.pilot.units import format_bytes, format_elapsed
 from berth.pilot.usage.record import Usage
 from berth.plugin.history.disagreements import by_trust, value_text
 from berth.plugin.report.parts import Part
-from berth.plugin.store import OutcomeRecord
+from berth.plugin.store import PlacedRun
 
 _NAMES: Mapping[str, str] = {
     "cpu_time_s": "Processor time",
@@ -28,7 +28,7 @@ _NAMES: Mapping[str, str] = {
 
 
 def usage_part(
-    usages: Sequence[Usage], outcome: OutcomeRecord, asked_bytes: float | None = None
+    usages: Sequence[Usage], outcome: PlacedRun, asked_bytes: float | None = None
 ) -> Part:
     """Return the report section on what was recorded of one job.
 

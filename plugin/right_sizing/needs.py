@@ -12,7 +12,7 @@ from berth.plugin.history.decided_jobs import by_user, description_of
 from berth.plugin.history.matching import Match, is_unknown_program, match_keys, workload_key
 from berth.plugin.history.workloads import GROUPS, KEYS_OF_USER
 from berth.plugin.store import Store
-from berth.plugin.store.records import MemoryNeedRecord, OutcomeRecord
+from berth.plugin.store.records import MemoryNeedRecord, PlacedRun
 
 _RAN = frozenset(("completed", "failed", "timeout", "out-of-memory"))
 
@@ -68,7 +68,7 @@ def needs_of(user: str, jobs: Iterable[Run], now_s: float) -> Iterator[MemoryNee
         yield _record(digest, user, peaks, now_s)
 
 
-def _of_profiles(outcomes: Iterable[OutcomeRecord], now_s: float) -> Iterator[MemoryNeedRecord]:
+def _of_profiles(outcomes: Iterable[PlacedRun], now_s: float) -> Iterator[MemoryNeedRecord]:
     """Yield memory needs by user and workload, from outcomes of jobs that named or were matched
     with the workload."""
     groups: dict[tuple[str, str], _Peaks] = {}
@@ -78,7 +78,7 @@ def _of_profiles(outcomes: Iterable[OutcomeRecord], now_s: float) -> Iterator[Me
             continue
         if outcome.user and outcome.state in _RAN:
             peaks = groups.setdefault((outcome.user, workload), _Peaks())
-            peaks.add(outcome.max_rss_bytes, "polled", outcome.state)
+            peaks.add(outcome.peak_bytes, "polled", outcome.state)
     for (user, workload), peaks in groups.items():
         if peaks.runs >= LEAST_RUNS:
             yield _record(workload_key(user, workload), user, peaks, now_s)

@@ -7,9 +7,9 @@ reads it in a background thread and writes to it from another. ``docs/store.md``
 from berth.plugin.store.records import (
     DecisionRecord,
     ForecastRecord,
-    OutcomeRecord,
+    PlacedRun,
     WorkloadRecord,
 )
 from berth.plugin.store.store import Store
 
-__all__ = ["DecisionRecord", "ForecastRecord", "OutcomeRecord", "Store", "WorkloadRecord"]
+__all__ = ["DecisionRecord", "ForecastRecord", "PlacedRun", "Store", "WorkloadRecord"]

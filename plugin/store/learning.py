@@ -9,9 +9,9 @@ from sqlalchemy import Connection, Select, bindparam, delete, exists, func, sele
 
 from berth.plugin.store import tables
 from berth.plugin.store.database import Database
-from berth.plugin.store.outcomes import RECORD
 from berth.plugin.store.pruning import delete_before
-from berth.plugin.store.records import EvidenceRecord, LearntRecord, OutcomeRecord
+from berth.plugin.store.records import EvidenceRecord, LearntRecord, PlacedRun
+from berth.plugin.store.runs import PLACED
 from berth.plugin.store.statements import (
     columns_of,
     counter,
@@ -28,10 +28,10 @@ LOOKED_BACK_S = 30 * 86_400.0
 _KEYS = ("cluster", "job_id")
 _SEEN_OF = {"of_cluster": "cluster", "of_job": "job_id", "at_s": "ended_s", "in_state": "state"}
 _SEEN = (
-    update(tables.outcomes)
+    update(tables.runs)
     .where(
-        tables.outcomes.c.cluster == bindparam("of_cluster"),
-        tables.outcomes.c.job_id == bindparam("of_job"),
+        tables.runs.c.cluster == bindparam("of_cluster"),
+        tables.runs.c.job_id == bindparam("of_job"),
     )
     .values(seen_end_s=bindparam("at_s"), seen_state=bindparam("in_state"))
 )
@@ -67,21 +67,21 @@ class Learning:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    def pending(self, since_s: float, count: int) -> list[OutcomeRecord]:
+    def pending(self, since_s: float, count: int) -> list[PlacedRun]:
         """Return the first ``count`` outcomes that learning has not processed, ordered by end time.
 
         Only outcomes of jobs with a workload that ended at or after Unix time ``since_s``.
         """
-        jobs = tables.outcomes.c
-        query = select(*RECORD).where(tables.UNSEEN, jobs.end_s >= since_s)
+        jobs = tables.runs.c
+        query = select(*PLACED).where(tables.UNSEEN, jobs.end_s >= since_s)
         query = query.order_by(jobs.end_s, jobs.cluster, jobs.job_id).limit(count)
-        return [OutcomeRecord(*row) for row in self._database.rows(query)]
+        return [PlacedRun(*row) for row in self._database.rows(query)]
 
     def count_pending(self, since_s: float) -> int:
         """Return the number of outcomes since Unix time ``since_s`` that learning has not
         processed.
         """
-        jobs = tables.outcomes
+        jobs = tables.runs
         query = select(func.count()).select_from(jobs)
         return int(self._database.value(query.where(tables.UNSEEN, jobs.c.end_s >= since_s)))
 
@@ -216,7 +216,7 @@ class Learning:
 
         Jobs that ended after Unix time ``since_s`` become pending again.
         """
-        table, jobs = tables.evidence, tables.outcomes
+        table, jobs = tables.evidence, tables.runs
         stays = exists().where(table.c.cluster == jobs.c.cluster, table.c.job_id == jobs.c.job_id)
         again = update(jobs).where(jobs.c.end_s >= since_s, ~stays)
         with self._database.write() as connection:

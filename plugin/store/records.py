@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from berth.pilot.run import Run
+
 
 @dataclass(frozen=True, slots=True)
 class WorkloadRecord:
@@ -79,34 +81,12 @@ class DecisionRecord:
 
 
 @dataclass(frozen=True, slots=True)
-class OutcomeRecord:
-    """How a job ended, from the scheduler, with the prediction for it.
+class PlacedRun(Run):
+    """A run of a job that Berth decided on, with the forecast for the place where it ran.
 
-    None: the scheduler did not report the value, or nothing was predicted.
+    None: nothing was predicted.
     """
 
-    cluster: str
-    """The site's name."""
-    job_id: str
-    user: str
-    state: str
-    """The state as ``Run`` names it."""
-    decision: str | None = None
-    queue: str | None = None
-    exit_status: int | None = None
-    submit_s: float | None = None
-    start_s: float | None = None
-    end_s: float | None = None
-    nodes: int | None = None
-    cores: int | None = None
-    gpus: int | None = None
-    time_limit_s: float | None = None
-    max_rss_bytes: int | None = None
-    gpu_peak_bytes: int | None = None
-    """The largest memory used on one GPU."""
-    energy_j: float | None = None
-    elapsed_s: float | None = None
-    """Seconds from start to end, without the time during which the job was suspended."""
     workload: str | None = None
     bundle: str | None = None
     candidate: str | None = None
@@ -120,34 +100,24 @@ class OutcomeRecord:
     """
     predicted_s: float | None = None
     predicted_high_s: float | None = None
-    node_list: str = ""
-    """The job's nodes as a compressed list; the next columns as those of ``Run``."""
-    gpu_type: str = ""
-    cpu_time_s: float | None = None
-    disk_read_bytes: int | None = None
-    disk_written_bytes: int | None = None
-    gpu_utilisation: float | None = None
-    gpu_utilisation_peak: float | None = None
 
 
-def is_timed(elapsed_s: float | None) -> bool:
+def is_timed(elapsed_s: float) -> bool:
     """Return whether an elapsed time in seconds is precise enough to tell how long a job ran.
 
     Slurm subtracts two times that are cut to whole seconds: 0 means any time below 1 s, and 1 any
     time below 2 s.
     """
-    return elapsed_s not in (None, 0, 1)
+    return elapsed_s not in (0, 1)
 
 
-class EndedJob(NamedTuple):
-    """The columns of an ``OutcomeRecord`` needed for sums over many jobs; reads ten times
-    faster.
-    """
+class RunSums(NamedTuple):
+    """The columns of a ``PlacedRun`` needed for sums over many jobs; reads ten times faster."""
 
     user: str
     state: str
     decision: str | None
-    elapsed_s: float | None
+    elapsed_s: float
     workload: str | None
     bundle: str | None
     candidate: str | None

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import fields
+from functools import cache
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import (
     Column,
@@ -25,14 +28,6 @@ if TYPE_CHECKING:
     from sqlalchemy.dialects import postgresql, sqlite
 
 
-class Record(Protocol):
-    """Any value class of ``records``: a dataclass with slots that are named as the table's
-    columns.
-    """
-
-    __slots__: ClassVar[Any]
-
-
 _PIECE = 500
 """The most values in one statement, since databases limit them."""
 _PAGE = 1_000
@@ -45,9 +40,15 @@ def in_pieces(values: Collection[str]) -> Iterator[list[str]]:
         yield listed[begin : begin + _PIECE]
 
 
-def columns_of(record: Record) -> dict[str, Any]:
-    """Return a record's values by column name."""
-    return {name: getattr(record, name) for name in record.__slots__}
+@cache
+def names_of(record: Any) -> tuple[str, ...]:
+    """Return the names of a record's fields: the columns of its table."""
+    return tuple(field.name for field in fields(record))
+
+
+def columns_of(record: Any) -> dict[str, Any]:
+    """Return the values of a record (a dataclass of ``records``) by column name."""
+    return {name: getattr(record, name) for name in names_of(record.__class__)}
 
 
 def insert_into(database: Database, table: Table) -> postgresql.Insert | sqlite.Insert:
@@ -75,26 +76,24 @@ def upsert(
 def put_all(
     database: Database,
     table: Table,
-    records: Collection[Record],
+    records: Collection[object],
     keys: Sequence[str],
     *,
+    kept: Collection[str] = (),
+    marks: Mapping[str, int] = MappingProxyType({}),
     revises: bool = False,
 ) -> None:
     """Store records in one transaction; rows with the same ``keys`` are replaced.
 
-    ``revises``: raise the store's revision, so that daemons read the change.
+    ``kept``: columns that a stored row keeps; ``marks``: further columns; ``revises``: raise the
+    store's revision, so that daemons read the change.
     """
     if not records:
         return
     # In a fixed order, so that two daemons that store the same rows do not wait for each other.
-    rows = sorted(
-        (
-            {name: value for name, value in columns_of(record).items() if name in table.c}
-            for record in records
-        ),
-        key=itemgetter(*keys),
-    )
-    statement = upsert(database, table, rows[0], keys)
+    rows = sorted(({**columns_of(record), **marks} for record in records), key=itemgetter(*keys))
+    changed = [name for name in rows[0] if name not in kept]
+    statement = upsert(database, table, changed, keys)
     pages = range(0, len(rows), _PAGE)
     with database.write() as connection:
         if revises:
@@ -112,14 +111,6 @@ def distinct(connection: Connection, column: Column[str]) -> list[str]:
         if value is None:
             return values
         values.append(value)
-
-
-def newest_end_s(database: Database, table: Table, cluster: str) -> float | None:
-    """Return the latest end of a job of this cluster in a table, in Unix time; None: no such
-    job.
-    """
-    newest_s = database.value(select(func.max(table.c.end_s)).where(table.c.cluster == cluster))
-    return None if newest_s is None else float(newest_s)
 
 
 def count_of(connection: Connection, most: int, *where: ColumnElement[bool]) -> int:

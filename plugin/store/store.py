@@ -17,8 +17,7 @@ from berth.plugin.store import tables
 from berth.plugin.store.database import BUSY_TIMEOUT_S, Database
 from berth.plugin.store.decisions import Decisions
 from berth.plugin.store.learning import Learning, changed_since
-from berth.plugin.store.outcomes import Outcomes
-from berth.plugin.store.past_jobs import MemoryNeeds, Nodes, PastJobs, memory_needs
+from berth.plugin.store.needs import MemoryNeeds, Nodes, memory_needs
 from berth.plugin.store.records import (
     FingerprintRecord,
     ForecastRecord,
@@ -26,6 +25,7 @@ from berth.plugin.store.records import (
     MemoryNeedRecord,
     WorkloadRecord,
 )
+from berth.plugin.store.runs import Outcomes, PastJobs
 from berth.plugin.store.statements import columns_of, counter, in_pieces, next_revision, upsert
 from berth.plugin.store.upgrade import HEAD, schema_version, upgrade
 from berth.plugin.store.usages import Usages

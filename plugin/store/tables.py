@@ -25,11 +25,10 @@ from sqlalchemy import (
     text,
 )
 
-from berth.pilot.run import Run
 from berth.pilot.usage.record import Usage
 from berth.plugin.store import records
 
-REVISIONS = tuple(f"v{number:04}" for number in range(1, 2))
+REVISIONS = tuple(f"v{number:04}" for number in range(1, 3))
 """All schema versions this Berth knows, oldest first. Checked without importing Alembic."""
 
 metadata = MetaData(
@@ -45,8 +44,9 @@ _LENGTHS = {
     "account": 128, "action": 16, "arguments": 80, "bundle": 128, "candidate": 128, "chosen": 128,
     "cluster": 64, "code": 64, "decision": 32, "digest": 80, "gpu_type": 64, "ground": 32,
     "host": 255, "id": 32, "inputs": 80, "inputs_digest": 80, "job_id": 64, "kind": 64,
-    "mode": 16, "name": 128, "node": 255, "owner": 128, "peak_source": 16, "platform": 128,
-    "policy": 64, "program": 64, "queue": 255, "raw_id": 64, "reporter": 128, "scheduler": 16,
+    "mode": 16, "name": 128, "node": 255, "owner": 128, "partition": 255, "peak_source": 16,
+    "platform": 128, "policy": 64, "program": 64, "queue": 255, "raw_id": 64, "reporter": 128,
+    "scheduler": 16,
     "script": 80, "similar": 80, "source": 32, "state": 32, "step": 64, "use": 32, "user": 128,
     "workload": 128,
 }  # fmt: skip
@@ -135,36 +135,32 @@ rankings = Table(
 UNSEEN = text(
     "workload IS NOT NULL AND (seen_end_s IS NULL OR seen_end_s <> end_s OR seen_state <> state)"
 )
-"""Condition for outcomes whose present end and state learning has not processed. Queries must use
+"""Condition for runs whose present end and state learning has not processed. Queries must use
 exactly this text, or the database does not use the partial index for it.
 """
 
-outcomes = Table(
-    "outcomes",
+runs = Table(
+    "runs",
     metadata,
-    *_columns(records.OutcomeRecord, *_JOB),
+    *_columns(records.PlacedRun, *_JOB, lengths=_LENGTHS | _AS_RECORDED),
+    Column("followed", Integer, nullable=True),
+    Column("accounted", Integer, nullable=True),
     Column("seen_end_s", Double, nullable=True),
     Column("seen_state", String(32), nullable=True),
-    Index("ix_outcomes_decision", "decision"),
-    Index("ix_outcomes_cluster_end_s", "cluster", "end_s"),
-    Index("ix_outcomes_end_s", "end_s"),
-    Index("ix_outcomes_job_id", "job_id"),
+    Index("ix_runs_decision", "decision"),
+    Index("ix_runs_followed_cluster_end_s", "followed", "cluster", "end_s"),
+    Index("ix_runs_followed_end_s", "followed", "end_s"),
+    Index("ix_runs_accounted_cluster_end_s", "accounted", "cluster", "end_s"),
+    Index("ix_runs_user_end_s", "user", "end_s"),
+    Index("ix_runs_end_s", "end_s"),
+    Index("ix_runs_job_id", "job_id"),
+    Index("ix_runs_raw_id", "raw_id"),
     # The migration makes this index partial (WHERE UNSEEN). To declare that here, SQLAlchemy would
     # load the dialects of both databases.
-    Index("ix_outcomes_unseen", "end_s", "cluster", "job_id"),
-    comment="'seen_end_s' and 'seen_state': end and state as learning has looked at them",
-)
-
-past_jobs = Table(
-    "past_jobs",
-    metadata,
-    *_columns(
-        Run, *_JOB, lengths=_LENGTHS | _AS_RECORDED, but=("partition", "exit_status", "decision")
-    ),
-    Column("queue", String(255), key="partition", nullable=False),
-    Index("ix_past_jobs_raw_id", "raw_id"),
-    Index("ix_past_jobs_user_end_s", "user", "end_s"),
-    Index("ix_past_jobs_end_s", "end_s"),
+    Index("ix_runs_unseen", "end_s", "cluster", "job_id"),
+    comment="'followed': 1 where Berth decided on the job and its end is known; 'accounted': 1 "
+    "where accounting was imported; 'seen_end_s' and 'seen_state': end and state as learning has "
+    "looked at them",
 )
 
 nodes = Table(

@@ -14,7 +14,7 @@ from berth.plugin.store.records import (
     DecisionRecord,
     FingerprintRecord,
     ForecastRecord,
-    OutcomeRecord,
+    PlacedRun,
     WorkloadRecord,
 )
 from berth.plugin.users.server import PROTOCOL_VERSION
@@ -171,18 +171,18 @@ class RemoteOutcomes:
     def __init__(self, path: Path) -> None:
         self._path = path
 
-    def of_decisions(self, decisions: Sequence[str]) -> dict[str, list[OutcomeRecord]]:
+    def of_decisions(self, decisions: Sequence[str]) -> dict[str, list[PlacedRun]]:
         """Return the outcomes of the user's jobs that belong to these decisions, by decision id."""
-        by_decision: dict[str, list[OutcomeRecord]] = {}
+        by_decision: dict[str, list[PlacedRun]] = {}
         for row in ask_users(self._path, "outcomes", decisions=list(decisions))["outcomes"]:
-            by_decision.setdefault(row["decision"], []).append(OutcomeRecord(**row))
+            by_decision.setdefault(row["decision"], []).append(PlacedRun(**row))
         return by_decision
 
-    def of_decision(self, decision: str) -> list[OutcomeRecord]:
+    def of_decision(self, decision: str) -> list[PlacedRun]:
         """Return the outcomes of the user's jobs that belong to one decision."""
         return self.of_decisions([decision]).get(decision, [])
 
-    def of_job(self, job: str) -> OutcomeRecord | None:
+    def of_job(self, job: str) -> PlacedRun | None:
         """Return the outcome of one of the user's jobs, or None."""
         rows = ask_users(self._path, "outcomes", job=job)["outcomes"]
-        return OutcomeRecord(**rows[0]) if rows else None
+        return PlacedRun(**rows[0]) if rows else None

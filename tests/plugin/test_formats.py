@@ -19,7 +19,7 @@ from berth.pilot.errors import UsageError
 from berth.plugin.cli.command_line import berth
 from berth.plugin.report.parts import Column, Table, text_table
 from berth.plugin.report.terminal import fitted, table_text
-from berth.plugin.store import OutcomeRecord, Store
+from berth.plugin.store import PlacedRun, Store
 
 
 @pytest.fixture
@@ -28,7 +28,7 @@ def store(tmp_path: Path) -> str:
     made = Store.open(path)
     evil = "=HYPERLINK(1)"
     made.decisions.add([decision(1), decision(2, user="bob", workload=evil)])
-    made.outcomes.put([OutcomeRecord("demo", "77", "alice", "completed", elapsed_s=11.0)])
+    made.outcomes.put([PlacedRun("demo", "77", "alice", "completed", elapsed_s=11.0)])
     made.close()
     return path
 

@@ -11,7 +11,7 @@ from click.testing import CliRunner
 
 from berth.plugin.cli.command_line import berth
 from berth.plugin.outcomes.gain import Gain, gains
-from berth.plugin.store import DecisionRecord, OutcomeRecord, Store
+from berth.plugin.store import DecisionRecord, PlacedRun, Store
 
 AGAINST = ("cpu",)
 
@@ -20,7 +20,7 @@ class Site:
     """Jobs of programs whose times on both places are known."""
 
     def __init__(self) -> None:
-        self.outcomes: list[OutcomeRecord] = []
+        self.outcomes: list[PlacedRun] = []
         self.decisions: dict[str, DecisionRecord] = {}
 
     def job(
@@ -47,9 +47,9 @@ class Site:
         )  # fmt: skip
         here = predicted_s.get(ran)
         self.outcomes.append(
-            OutcomeRecord(
-                "lab", str(len(self.outcomes)), "alice", state, name, end_s=time.time() - 60,
-                elapsed_s=real_s, workload=program, candidate=ran,
+            PlacedRun(
+                "lab", str(len(self.outcomes)), "alice", state, decision=name,
+                end_s=time.time() - 60, elapsed_s=real_s, workload=program, candidate=ran,
                 predicted_low_s=None if here is None else 0.8 * here, predicted_s=here,
                 predicted_high_s=None if here is None else 1.25 * here,
             )

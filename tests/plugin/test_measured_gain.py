@@ -16,8 +16,8 @@ from berth.plugin.cli.command_line import berth
 from berth.plugin.outcomes.gain import Gains
 from berth.plugin.outcomes.measured_gain import Job, MeasuredGain, gain_of, measured_gains
 from berth.plugin.report.of_gain import gain_part
-from berth.plugin.store import OutcomeRecord, Store
-from berth.plugin.store.records import EndedJob, Ranking
+from berth.plugin.store import PlacedRun, Store
+from berth.plugin.store.records import Ranking, RunSums
 
 NO_ESTIMATE = Gains((), 0, 0, 0)
 
@@ -89,10 +89,10 @@ def test_jobs_that_all_failed_or_took_no_time_give_no_figure() -> None:
     assert instant.ratio_interval is None
 
 
-def ended(number: int, state: str, took_s: float, **fields: Any) -> OutcomeRecord:
+def ended(number: int, state: str, took_s: float, **fields: Any) -> PlacedRun:
     at_s = 1.7e9 + 3_000.0 * number
-    record = OutcomeRecord(
-        "lab", str(number), f"u{number % 9}", state, f"d{number}", submit_s=at_s,
+    record = PlacedRun(
+        "lab", str(number), f"u{number % 9}", state, decision=f"d{number}", submit_s=at_s,
         end_s=at_s + took_s, elapsed_s=took_s / 2, workload="p", candidate="cpu",
     )  # fmt: skip
     return replace(record, **fields)
@@ -125,7 +125,7 @@ def test_energy_and_what_is_not_known() -> None:
         "a": Ranking("edit", "cpu", "[]", code="placed"),
         "b": Ranking("keep", "cpu", "[]", code="control"),
     }
-    one = EndedJob("u", "completed", "a", 5.0, "p", None, None, None, None, None, None)
+    one = RunSums("u", "completed", "a", 5.0, "p", None, None, None, None, None, None)
     assert measured_gains([one], decisions) == []
     two = [one._replace(energy_j=7.2e6), one._replace(decision="b", energy_j=3.6e6)]
     (energy,) = measured_gains(two, decisions)

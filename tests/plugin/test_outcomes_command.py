@@ -16,15 +16,15 @@ from berth.plugin.cli.jobs.decisions import decisions
 from berth.plugin.cli.jobs.outcomes import outcomes
 from berth.plugin.cli.site.store import store as store_group
 from berth.plugin.outcomes.accuracy import FEWEST, GROUPS, summarise
-from berth.plugin.store import OutcomeRecord, Store
+from berth.plugin.store import PlacedRun, Store
 
-RAN = OutcomeRecord(
+RAN = PlacedRun(
     cluster="lab",
     job_id="1",
     user="alice",
     state="completed",
     decision="1m7y4whj8kbbvxmm",
-    queue="gpu",
+    partition="gpu",
     end_s=1000.0,
     elapsed_s=66.0,
     workload="stream",
@@ -37,7 +37,7 @@ RAN = OutcomeRecord(
 )
 
 
-def many(*elapsed_s: float, **changes: object) -> list[OutcomeRecord]:
+def many(*elapsed_s: float, **changes: object) -> list[PlacedRun]:
     return [
         replace(RAN, job_id=f"{s}-{n}", elapsed_s=s, **changes)  # type: ignore[arg-type]
         for n, s in enumerate(elapsed_s)

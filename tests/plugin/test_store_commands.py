@@ -25,7 +25,7 @@ from berth.plugin.doctor.examine import examine
 from berth.plugin.findings import Status
 from berth.plugin.report.of_decision import Decided, decision_data
 from berth.plugin.site import load_site
-from berth.plugin.store import OutcomeRecord, Store
+from berth.plugin.store import PlacedRun, Store
 from berth.plugin.store.tables import REVISIONS
 
 Run = Callable[..., Result]
@@ -279,9 +279,7 @@ def test_decisions_are_listed_found_by_job_and_pruned(
     assert (elsewhere.returncode, "other.db" in elsewhere.stderr) == (2, True)
     assert "changed  queue=gpu" in text
     assert "limit 60m 00s" in text
-    store.outcomes.put(
-        [OutcomeRecord("lab", "17", "alice", "completed", decision=first["decision"])]
-    )
+    store.outcomes.put([PlacedRun("lab", "17", "alice", "completed", decision=first["decision"])])
     assert "job 17: completed" in run("jobs", "decisions", "--job", "17").stdout
     commands = fake_slurm(site.folder / "bin")
     commands.says("squeue", f"JobId=18 JobName=x AdminComment={first['stamp']} WorkDir=/\n")

@@ -106,7 +106,7 @@ def test_a_submitted_job_has_an_outcome_and_an_unknown_one_none(
     outcome = found[job_id]
     assert outcome.job_id == job_id
     assert outcome.state in STATES
-    assert outcome.queue in (case.cpu, case.gpu)
+    assert outcome.partition in (case.cpu, case.gpu)
     assert outcome.elapsed_s >= 0
     assert case.scheduler.outcomes([]) == {}
 

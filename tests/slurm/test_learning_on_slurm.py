@@ -12,7 +12,7 @@ from real_daemon import FORECASTS, RealDaemon, by_time_alone, forecast, real_dae
 from slurm_cluster import USER, Cluster, wait_until
 
 from berth.plugin.store import Store
-from berth.plugin.store.records import DecisionRecord, ForecastRecord, OutcomeRecord, WorkloadRecord
+from berth.plugin.store.records import DecisionRecord, ForecastRecord, PlacedRun, WorkloadRecord
 
 PROGRAMS = tuple(f"learner{n}" for n in range(5))
 CPU_S, GPU_S = 2, 4
@@ -107,8 +107,8 @@ def store_finished(store: Store, now_s: float) -> int:
                 )
             )  # fmt: skip
             outcomes.append(
-                OutcomeRecord(
-                    "test", f"9{number}{n}", USER, "completed", key, queue=candidate,
+                PlacedRun(
+                    "test", f"9{number}{n}", USER, "completed", decision=key, partition=candidate,
                     submit_s=end_s - took_s - 5, start_s=end_s - took_s, end_s=end_s,
                     elapsed_s=took_s, workload=name, candidate=candidate, platform=platform,
                 )

@@ -12,7 +12,7 @@ from slurm_cluster import USER, Cluster, wait_until
 
 from berth.plugin.slurm.past_jobs import ask
 from berth.plugin.store import Store
-from berth.plugin.store.records import DecisionRecord, OutcomeRecord
+from berth.plugin.store.records import DecisionRecord, PlacedRun
 
 SITE = """\
 schema = "berth.site/1"
@@ -96,10 +96,10 @@ def with_decisions(file: Path, jobs: tuple[str, ...], now_s: float) -> None:
         for job in jobs
     ])  # fmt: skip
     store.outcomes.put([
-        OutcomeRecord(
-            "test", job, USER, "completed", f"d{job}", submit_s=now_s - 2, start_s=now_s - 1,
-            end_s=now_s, elapsed_s=0.2 if job == jobs[-1] else 1.0, workload="app",
-            candidate="cpu", platform="rome-7742" if job == jobs[-1] else "quartz",
+        PlacedRun(
+            "test", job, USER, "completed", decision=f"d{job}", submit_s=now_s - 2,
+            start_s=now_s - 1, end_s=now_s, elapsed_s=0.2 if job == jobs[-1] else 1.0,
+            workload="app", candidate="cpu", platform="rome-7742" if job == jobs[-1] else "quartz",
         )
         for job in jobs
     ])  # fmt: skip

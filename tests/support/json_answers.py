@@ -45,7 +45,7 @@ from berth.plugin.report.parts import Column
 from berth.plugin.right_sizing.slices import SliceAdvice
 from berth.plugin.scheduler.jobs import Replacing
 from berth.plugin.scheduler.ruled_out import RuledOut
-from berth.plugin.store.records import DecisionRecord, OutcomeRecord
+from berth.plugin.store.records import DecisionRecord, PlacedRun
 from berth.plugin.users.collecting import CollectedFile
 from berth.policies.mig.documents import FleetDocument, PlanDocument
 from berth.policies.objectives.protocol import Term
@@ -100,7 +100,7 @@ DECIDED = (
         "ranked": [row(of_decision.CANDIDATES) | {"*": Any}],
     }
 )
-ENDED = fields(OutcomeRecord)
+ENDED = fields(PlacedRun)
 PREVIEW = {
     "gpu": str, "index": int, "name": str,
     "destroy": list[str], "create": list[str], "keep": list[str], "busy": list[str],

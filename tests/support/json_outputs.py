@@ -26,7 +26,7 @@ from ui_store import RANKED, decision
 from berth.pilot.documents import to_json
 from berth.plugin.cli.command_line import berth
 from berth.plugin.site.load import DEMO_FILE
-from berth.plugin.store import OutcomeRecord, Store
+from berth.plugin.store import PlacedRun, Store
 from berth.plugin.workloads.described_models import DecoderShape, described
 from berth.plugin.workloads.files import WorkloadOptions
 
@@ -234,13 +234,13 @@ def _files(folder: Path) -> dict[str, str]:
         for n in (1, 2)
     ])  # fmt: skip
     made.outcomes.put([
-        OutcomeRecord(
+        PlacedRun(
             "demo", "77", "alice", "completed", decision=decision(1).id, elapsed_s=11.0,
             predicted_low_s=8.0, predicted_s=10.0, predicted_high_s=14.0, platform="a100-40gb",
             candidate="gpu", workload="stream", end_s=now_s - 100.0,
-            max_rss_bytes=2**30, gpu_peak_bytes=2**31,
+            peak_bytes=2**30, gpu_peak_bytes=2**31,
         ),
-        OutcomeRecord("demo", "78", "bob", "failed", end_s=now_s - 90.0),
+        PlacedRun("demo", "78", "bob", "failed", end_s=now_s - 90.0),
     ])  # fmt: skip
     made.close()
     served = described(DecoderShape(4, 512), "serve", sequence=None, options=WorkloadOptions())

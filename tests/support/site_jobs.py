@@ -10,7 +10,7 @@ from made_forecasts import around, curve, program
 
 from berth.plugin.learning.learner import Learner
 from berth.plugin.store import Store
-from berth.plugin.store.records import DecisionRecord, ForecastRecord, OutcomeRecord, WorkloadRecord
+from berth.plugin.store.records import DecisionRecord, ForecastRecord, PlacedRun, WorkloadRecord
 from berth.predictor.core.forecast import Forecast
 from berth.predictor.core.prediction import Basis, Interval
 
@@ -89,11 +89,11 @@ class SiteJobs:
         )  # fmt: skip
         values: dict[str, object] = {
             "submit_s": end_s - ran_s - 10, "start_s": end_s - ran_s, "end_s": end_s,
-            "elapsed_s": seconds, "queue": platform, "platform": platform, "candidate": platform,
-            **other,
+            "elapsed_s": seconds, "partition": platform, "platform": platform,
+            "candidate": platform, **other,
         }  # fmt: skip
         self.store.outcomes.put(
-            [OutcomeRecord("test", name, user, state, decision, workload=workload, **values)]  # type: ignore[arg-type]
+            [PlacedRun("test", name, user, state, decision=decision, workload=workload, **values)]  # type: ignore[arg-type]
         )
         return name
 

@@ -19,7 +19,7 @@ from berth.plugin.report.parts import Report
 from berth.plugin.scheduler import ClusterFacts, NodeFacts, PresentJob, QueueFacts
 from berth.plugin.site.load import DEMO_FILE
 from berth.plugin.slurm.scheduler import Slurm
-from berth.plugin.store import DecisionRecord, OutcomeRecord, Store, WorkloadRecord
+from berth.plugin.store import DecisionRecord, PlacedRun, Store, WorkloadRecord
 from berth.plugin.ui.guard import UiSettings
 from berth.plugin.workloads.described_models import DecoderShape, described
 from berth.plugin.workloads.files import WorkloadOptions
@@ -92,9 +92,9 @@ def _fill(store: Store) -> None:
         took_s = mid * float(np.exp(random.normal(0.0, 0.12)))
         state = "failed" if number % 17 == 5 else "completed"
         outcomes.append(
-            OutcomeRecord(
+            PlacedRun(
                 "demo", str(4_700 + number), user, state, decision=made.id, workload=name,
-                queue="gpu" if best["candidate"] == "v100" else "cpu", elapsed_s=took_s,
+                partition="gpu" if best["candidate"] == "v100" else "cpu", elapsed_s=took_s,
                 predicted_low_s=low, predicted_s=mid, predicted_high_s=high,
                 platform=best["platform"], candidate=best["candidate"], end_s=at_s + took_s,
             )

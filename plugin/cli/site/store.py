@@ -84,8 +84,6 @@ def prune(
     if outcomes:
         deleted["outcomes"] = opened.outcomes.prune(before_s)
         opened.memory_needs.prune(before_s)
-        if past := opened.past_jobs.prune(before_s):
-            deleted["past jobs"] = past
         opened.usages.prune(before_s)
         opened.nodes.prune(before_s)
         opened.learning.prune(before_s)

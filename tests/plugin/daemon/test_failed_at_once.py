@@ -9,15 +9,15 @@ from stored import NOW_S, STORED_DECISION
 
 from berth.plugin.outcomes.failed_at_once import REMEMBERED_S, FailedAtOnce
 from berth.plugin.store import Store
-from berth.plugin.store.records import OutcomeRecord
+from berth.plugin.store.records import PlacedRun
 
 MOVED, KEPT = "moved", "kept"
-FAILED = OutcomeRecord(
-    "tests", "7", "alice", "failed", MOVED, elapsed_s=0.0, end_s=NOW_S, workload="iqtree",
-    candidate="one-core", queue="one",
+FAILED = PlacedRun(
+    "tests", "7", "alice", "failed", decision=MOVED, elapsed_s=0.0, end_s=NOW_S, workload="iqtree",
+    candidate="one-core", partition="one",
 )  # fmt: skip
 LATER = replace(FAILED, job_id="8", end_s=NOW_S + 60)
-UNMOVED = replace(LATER, decision=KEPT, candidate=None, queue="auto")
+UNMOVED = replace(LATER, decision=KEPT, candidate=None, partition="auto")
 
 
 @pytest.fixture
@@ -29,7 +29,7 @@ def decided(store: Store) -> Store:
     return store
 
 
-def places(store: Store, *outcomes: OutcomeRecord, after_s: float = 0.0) -> list[str]:
+def places(store: Store, *outcomes: PlacedRun, after_s: float = 0.0) -> list[str]:
     """Return the candidates that are out after these outcomes, taken in either order."""
     found = []
     for ordered in (outcomes, outcomes[::-1]):
@@ -62,7 +62,7 @@ def places(store: Store, *outcomes: OutcomeRecord, after_s: float = 0.0) -> list
     ],
 )
 def test_places_where_a_program_failed_at_once(
-    decided: Store, outcomes: list[OutcomeRecord], out: list[str]
+    decided: Store, outcomes: list[PlacedRun], out: list[str]
 ) -> None:
     assert places(decided, *outcomes) == out
 

@@ -155,7 +155,7 @@ def test_what_accounting_tells_by_and_by_is_put_together(decided: Store) -> None
         following.scheduler.jobs = [replace(last, **more)]  # type: ignore[arg-type]
         following.step()
     (found,) = decided.outcomes.of_decision(PLACED.id)
-    assert found.max_rss_bytes == 2**30
+    assert found.peak_bytes == 2**30
     following.now_s += SETTLES_S
     following.step()
     told = len(following.scheduler.told)

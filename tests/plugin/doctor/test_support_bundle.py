@@ -17,7 +17,7 @@ from ui_store import decision
 from berth.plugin.cli.site.doctor import support_bundle
 from berth.plugin.doctor.support import Pseudonyms, gather, without_passwords
 from berth.plugin.site.load import load_site
-from berth.plugin.store import OutcomeRecord, WorkloadRecord
+from berth.plugin.store import PlacedRun, WorkloadRecord
 
 FILES = {
     "about.json", "doctor.json", "berth.toml", "scheduler.json", "daemon.json", "store.json",
@@ -87,9 +87,7 @@ def a_site_with_names_everywhere(site: Harbour) -> None:
             decision(2, user="quentin"),
         ]
     )
-    store.outcomes.put(
-        [OutcomeRecord("demo", "77", "quentin", "completed", decision=decision(2).id)]
-    )
+    store.outcomes.put([PlacedRun("demo", "77", "quentin", "completed", decision=decision(2).id)])
     text = site.site_file.read_text()
     text = text.replace("[daemon]", '[daemon]\nadmins = ["xenia"]')
     text = text.replace("[coverage]", """\

@@ -15,7 +15,7 @@ from berth.pilot.run import Run
 from berth.plugin.cli.command_line import berth
 from berth.plugin.history.advice import advise
 from berth.plugin.history.matching import JobDescription, Match, match_keys, plain_name
-from berth.plugin.store import OutcomeRecord, Store
+from berth.plugin.store import PlacedRun, Store
 from berth.policies.codes import Code
 
 HEADER = "JobID|User|Partition|State|Start|End|TimelimitRaw|AllocCPUS|NNodes|ReqMem|MaxRSS|JobName"
@@ -156,9 +156,9 @@ def test_jobs_in_auto_count_for_the_kind_of_their_nodes(
 
 def test_jobs_that_berth_decided_upon_are_learnt_from_too(site: Harbour) -> None:
     outcomes = [
-        OutcomeRecord(
-            "tests", str(n), "carol", "completed", queue="cpu", start_s=1e6 + n, end_s=1e6 + n + 60,
-            cores=8, elapsed_s=60.0, time_limit_s=600.0, max_rss_bytes=10**9,
+        PlacedRun(
+            "tests", str(n), "carol", "completed", partition="cpu", start_s=1e6 + n,
+            end_s=1e6 + n + 60, cores=8, elapsed_s=60.0, time_limit_s=600.0, peak_bytes=10**9,
         )
         for n in range(4)
     ]  # fmt: skip
@@ -187,7 +187,7 @@ def test_import_without_a_site_stores_and_advises(
     assert json.loads(run("jobs", "advise", "--user", "bob", "--store", store, "--json")) == []
     monkeypatch.setattr("time.time", lambda: 2e9)
     pruned = run("site", "store", "prune", "--older-than-days", "1", "--outcomes", "--store", store)
-    assert "6 past jobs deleted" in pruned
+    assert "6 outcomes deleted" in pruned
 
 
 @pytest.mark.parametrize(
@@ -216,7 +216,7 @@ def test_past_jobs_are_stored_once_and_pruned(store: Store) -> None:
     assert [job.job_id for job in store.past_jobs.of_users("alice")] == [j.job_id for j in jobs]
     assert list(store.past_jobs.of_users("bob")) == []
     assert store.past_jobs.newest_end_s("lab") == 2_501.0
-    assert store.past_jobs.prune(1_000.0) == 998
+    assert store.outcomes.prune(1_000.0) == 998
     assert store.past_jobs.newest_end_s("elsewhere") is None
 
 

@@ -50,7 +50,7 @@ def past(
     known: dict[str, object] = {
         "cluster": "lab", "job_id": str(number), "user": "alice", "state": "completed",
         "submit_s": end_s - 3_700, "start_s": end_s - 3_600, "end_s": end_s,
-        "elapsed_s": 3_600.0, "cores": 8, "gpus": 1, "name": "infer.sh", "queue": "gpu",
+        "elapsed_s": 3_600.0, "cores": 8, "gpus": 1, "name": "infer.sh", "partition": "gpu",
         "request_bytes": int(asked_gib * GIB),
         "peak_bytes": None if host_gib is None else int(host_gib * GIB),
         "gpu_peak_bytes": None if gpu_gib is None else int(gpu_gib * GIB),

@@ -24,7 +24,7 @@ from berth.plugin.history.matching import is_unknown_program, unknown_program, w
 from berth.plugin.history.workloads import add_unknown_programs, make_workloads
 from berth.plugin.right_sizing.needs import learn_needs
 from berth.plugin.site.load import load_site
-from berth.plugin.store import OutcomeRecord, Store
+from berth.plugin.store import PlacedRun, Store
 from berth.policies.codes import Ground
 from berth.policies.values import CandidateState
 from berth.predictor.core.forecast import Forecast
@@ -167,10 +167,10 @@ def test_memory_of_unknown_programs_is_no_need_of_other_programs(lab: Lab) -> No
     now_s = time.time()
     lab.store.outcomes.put(
         [
-            OutcomeRecord(
+            PlacedRun(
                 cluster="lab", job_id=f"9{n}", decision=None, state="completed", user="eve",
                 workload=unknown_program(uses_gpus=False), start_s=now_s - 60, end_s=now_s - 30,
-                elapsed_s=30.0, max_rss_bytes=2**30,
+                elapsed_s=30.0, peak_bytes=2**30,
             )
             for n in range(5)
         ]

@@ -28,7 +28,7 @@ from berth.plugin.history.run_times import (
 from berth.plugin.history.workloads import make_workloads
 from berth.plugin.right_sizing.needs import learn_needs
 from berth.plugin.site.load import load_site
-from berth.plugin.store import OutcomeRecord, Store
+from berth.plugin.store import PlacedRun, Store
 from berth.policies.codes import Code
 from berth.predictor.core.forecast import Forecast
 from berth.predictor.core.prediction import Interval
@@ -55,7 +55,7 @@ def past(number: int, seconds: float, **changes: object) -> Run:
     known: dict[str, object] = {
         "cluster": "lab", "job_id": f"{changes.get('user', 'alice')}{number}", "user": "alice",
         "state": "completed", "submit_s": end_s - seconds - 5, "start_s": end_s - seconds,
-        "end_s": end_s, "elapsed_s": seconds, "cores": 16, "name": name, "queue": "cpu",
+        "end_s": end_s, "elapsed_s": seconds, "cores": 16, "name": name, "partition": "cpu",
         "time_limit_s": 3600.0, "request_bytes": 2**36, "account": "phys",
         "peak_bytes": 3 * 2**30, "peak_source": "polled", "script": what.script,
         "arguments": what.arguments, "similar": what.similar,
@@ -243,10 +243,10 @@ def test_a_program_that_is_known_from_its_outcomes_only_is_matched_by_all_that_w
     assert "thaw" not in "".join((seen["script"], seen["arguments"], seen["similar"]))
     ended_s = decisions[0].time_s
     outcomes = [
-        OutcomeRecord(
-            "tests", str(n), "carol", "completed", one.id, "cpu", submit_s=ended_s - 90,
-            start_s=ended_s - 80 + n, end_s=ended_s - 10 + n, cores=8, elapsed_s=70.0,
-            time_limit_s=600.0, max_rss_bytes=10**9,
+        PlacedRun(
+            "tests", str(n), "carol", "completed", decision=one.id, partition="cpu",
+            submit_s=ended_s - 90, start_s=ended_s - 80 + n, end_s=ended_s - 10 + n, cores=8,
+            elapsed_s=70.0, time_limit_s=600.0, peak_bytes=10**9,
         )
         for n, one in enumerate(decisions)
     ]  # fmt: skip

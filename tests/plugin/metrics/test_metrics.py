@@ -34,7 +34,7 @@ from berth.pilot.errors import BerthError, StoreError, UsageError
 from berth.plugin.metrics.exporter import STORE_PERIOD_S, Exporter, store_metrics
 from berth.plugin.metrics.of_daemon import daemon_metrics
 from berth.plugin.metrics.serving import listening
-from berth.plugin.store import OutcomeRecord, Store
+from berth.plugin.store import PlacedRun, Store
 from berth.plugin.store.records import EvidenceRecord
 
 ASK = {"queue": "auto", "comment": "berth:stream"}
@@ -182,7 +182,7 @@ def test_the_store_is_read_once_a_minute_and_may_come_back(tmp_path: Path) -> No
 def test_how_predictions_held_by_platform(tmp_path: Path) -> None:
     store, now_s = Store.open(str(tmp_path / "berth.db")), time.time()
     store.outcomes.put(
-        OutcomeRecord(
+        PlacedRun(
             cluster="site", job_id=str(n), user="alice", state="completed", end_s=now_s - n,
             elapsed_s=10.0 * (1 + n), predicted_s=10.0, predicted_low_s=5.0, predicted_high_s=25.0,
             platform="epyc",
@@ -208,7 +208,7 @@ def test_failures_of_placed_jobs_stand_beside_those_of_others(tmp_path: Path) ->
     placed, left = decision(1, action="edit"), decision(2, action="keep")
     store.decisions.add([placed, left])
     store.outcomes.put(
-        OutcomeRecord(
+        PlacedRun(
             cluster="site", job_id=str(n), user="alice", state=state, end_s=now_s - n,
             elapsed_s=10.0, decision=made.id,
         )

@@ -13,7 +13,7 @@ from berth.plugin.replay.live import wait_tables as tables_of
 from berth.plugin.replay.present import present_queue
 from berth.plugin.scheduler import ClusterFacts, NodeFacts, PresentJob, QueueFacts
 from berth.plugin.store import Store
-from berth.plugin.store.records import DecisionRecord, OutcomeRecord
+from berth.plugin.store.records import DecisionRecord, PlacedRun
 from berth.policies.replay import Settings
 from berth.policies.replay.live import Times
 from berth.policies.values import Candidate
@@ -131,7 +131,7 @@ def test_expected_times_are_predicted_else_those_of_the_users_last_two(tmp_path:
         ),
     ])  # fmt: skip
     store.outcomes.put([
-        OutcomeRecord("x", str(n), "ada", "completed", end_s=NOW - 100 + n, elapsed_s=seconds)
+        PlacedRun("x", str(n), "ada", "completed", end_s=NOW - 100 + n, elapsed_s=seconds)
         for n, seconds in enumerate((5.0, 100.0, 300.0))
     ])  # fmt: skip
     jobs = [

@@ -12,7 +12,7 @@ from berth.plugin.outcomes.gain import gains
 from berth.plugin.report.of_gain import gain_part
 from berth.plugin.report.of_ground import ground_sentences
 from berth.plugin.store import Store
-from berth.plugin.store.records import ForecastRecord, OutcomeRecord, WorkloadRecord
+from berth.plugin.store.records import ForecastRecord, PlacedRun, WorkloadRecord
 from berth.policies.codes import Ground
 
 UNKNOWN = replace(
@@ -49,7 +49,9 @@ def test_the_choice_with_a_pilot_is_named_where_the_store_has_one(store: Store) 
 
 def test_the_gain_counts_decisions_by_their_ground() -> None:
     outcomes = [
-        OutcomeRecord("lab", str(n), "alice", "completed", f"d{n}", elapsed_s=9.0, candidate="cpu")
+        PlacedRun(
+            "lab", str(n), "al", "completed", decision=f"d{n}", elapsed_s=9.0, candidate="cpu"
+        )
         for n in range(3)
     ]
     decisions = {

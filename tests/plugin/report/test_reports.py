@@ -22,7 +22,7 @@ from berth.plugin.cli.command_line import berth
 from berth.plugin.report import html as page
 from berth.plugin.report.parts import Part, Report, text_table
 from berth.plugin.site.load import DEMO_FILE
-from berth.plugin.store import OutcomeRecord, Store
+from berth.plugin.store import PlacedRun, Store
 
 PICTURE = re.compile(r'<img src="data:image/svg\+xml;base64,([^"]+)" alt="([^"]+)"')
 FLEET = {
@@ -53,7 +53,7 @@ def site(tmp_path: Path) -> Path:
         ]
     )
     store.outcomes.put([
-        OutcomeRecord(
+        PlacedRun(
             "demo", "77", "alice", "completed", decision=decision(1).id, elapsed_s=11.0,
             predicted_low_s=8.0, predicted_s=10.0, predicted_high_s=14.0, platform="a100-40gb",
             end_s=now_s - 100.0,

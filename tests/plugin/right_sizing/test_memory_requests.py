@@ -19,7 +19,7 @@ from berth.plugin.daemon.memory_guard import Guard
 from berth.plugin.daemon.protocol import parse
 from berth.plugin.right_sizing.needs import learn_needs, needs_of
 from berth.plugin.site.document import RightSizing
-from berth.plugin.store import OutcomeRecord, Store
+from berth.plugin.store import PlacedRun, Store
 from berth.plugin.store.records import MemoryNeedRecord
 from berth.policies.codes import Code
 
@@ -184,7 +184,7 @@ def test_nothing_is_advised_after_a_job_that_ran_out(store: Store) -> None:
     (found,) = needs_of("alice", jobs, 0.0)
     assert found.enough_bytes is None
     outcomes = [
-        OutcomeRecord("lab", str(n), "bob", "completed", workload="app", max_rss_bytes=GIB + n,
+        PlacedRun("lab", str(n), "bob", "completed", workload="app", peak_bytes=GIB + n,
                       end_s=9.0, start_s=1.0, elapsed_s=8.0)
         for n in range(3)
     ]  # fmt: skip

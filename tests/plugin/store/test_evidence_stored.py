@@ -9,7 +9,7 @@ from site_jobs import CPU, NOW_S, SiteJobs, factor, forecast
 from sqlalchemy import event
 
 from berth.plugin.learning.learner import Learner
-from berth.plugin.store import OutcomeRecord, Store
+from berth.plugin.store import PlacedRun, Store
 from berth.plugin.store.records import EvidenceRecord
 
 
@@ -44,10 +44,10 @@ def test_two_daemons_learn_once(store: Store) -> None:
     assert second.until_done().jobs == 0
 
 
-ENDED = OutcomeRecord("lab", "1", "alice", "completed", end_s=50.0, workload="app")
+ENDED = PlacedRun("lab", "1", "alice", "completed", end_s=50.0, workload="app")
 
 
-def _looked_at(outcome: OutcomeRecord, use: str = "used") -> EvidenceRecord:
+def _looked_at(outcome: PlacedRun, use: str = "used") -> EvidenceRecord:
     assert outcome.end_s is not None
     return EvidenceRecord(
         outcome.cluster, outcome.job_id, outcome.end_s, outcome.state, use, "alice", "app", "d"
@@ -100,4 +100,4 @@ def test_postgresql_sees_that_its_index_holds_what_is_pending(store: Store) -> N
         ((statement, values),) = asked
         plan = connection.exec_driver_sql(f"EXPLAIN {statement}", values).all()
     found = " ".join(str(row) for row in plan)
-    assert "ix_outcomes_unseen" in found
+    assert "ix_runs_unseen" in found

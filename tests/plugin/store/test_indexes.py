@@ -26,17 +26,18 @@ ASKED_BY: dict[str, Callable[[Store], object]] = {
         5, workload="app", code="placed"
     ),
     "ix_rankings_used_s": lambda s: s.decisions.prune(5.0),
-    "ix_outcomes_decision": lambda s: s.outcomes.of_decision("d"),
-    "ix_outcomes_cluster_end_s": lambda s: s.outcomes.newest_end_s("lab"),
-    "ix_outcomes_end_s": lambda s: s.outcomes.newest(0.0, 9.0, 5),
-    "ix_outcomes_job_id": lambda s: s.outcomes.of_job("17"),
-    "ix_outcomes_unseen": lambda s: s.learning.pending(0.0, 5),
+    "ix_runs_decision": lambda s: s.outcomes.of_decision("d"),
+    "ix_runs_followed_cluster_end_s": lambda s: s.outcomes.newest_end_s("lab"),
+    "ix_runs_followed_end_s": lambda s: s.outcomes.newest(0.0, 9.0, 5),
+    "ix_runs_accounted_cluster_end_s": lambda s: s.past_jobs.count(),
+    "ix_runs_job_id": lambda s: s.outcomes.of_job("17"),
+    "ix_runs_user_end_s": lambda s: list(s.past_jobs.of_users("alice")),
+    "ix_runs_end_s": lambda s: s.outcomes.prune(5.0),
+    "ix_runs_raw_id": lambda s: s.past_jobs.ids_of_raw("lab", ["7"]),
+    "ix_runs_unseen": lambda s: s.learning.pending(0.0, 5),
     "ix_evidence_user_ended_s": lambda s: s.learning.of_user("alice", 5),
     "ix_evidence_job_id": lambda s: s.learning.of_job("17"),
     "ix_evidence_ended_s": lambda s: s.learning.of_all(5),
-    "ix_past_jobs_user_end_s": lambda s: list(s.past_jobs.of_users("alice")),
-    "ix_past_jobs_end_s": lambda s: s.past_jobs.prune(5.0),
-    "ix_past_jobs_raw_id": lambda s: s.past_jobs.ids_of_raw("lab", ["7"]),
     "ix_usages_received_s": lambda s: s.usages.lacking_since("job-end", 5.0),
     "ix_forecasts_revision": lambda s: s.changes_since(5),
     "ix_fingerprints_workload": lambda s: s.fingerprints("app"),
@@ -86,7 +87,7 @@ def test_rows_come_from_the_index_in_their_order(index: str, plans: dict[str, st
     assert "USE TEMP B-TREE FOR ORDER BY" not in plans[index]
 
 
-@pytest.mark.parametrize("table", ["decisions", "outcomes", "evidence", "past_jobs", "rankings"])
+@pytest.mark.parametrize("table", ["decisions", "runs", "evidence", "rankings"])
 def test_pruning_reads_each_index_before_it_keeps_others_from_writing(
     table: str, tmp_path: Path
 ) -> None:

@@ -20,9 +20,9 @@ from stored import STORED_DECISION
 from thorough import examples
 
 from berth.pilot.errors import StoreError, UsageError
-from berth.plugin.store import ForecastRecord, OutcomeRecord, Store, WorkloadRecord, pruning
+from berth.plugin.store import ForecastRecord, PlacedRun, Store, WorkloadRecord, pruning
 from berth.plugin.store.decisions import Decisions
-from berth.plugin.store.records import DecisionInputs, EndedJob, FingerprintRecord, Ranking
+from berth.plugin.store.records import DecisionInputs, FingerprintRecord, Ranking, RunSums
 from berth.plugin.store.tables import REVISIONS, metadata
 from berth.plugin.store.upgrade import schema_version
 
@@ -232,9 +232,9 @@ def test_pruning_deletes_what_is_older_and_nothing_else(store: Store) -> None:
 
 
 def test_outcomes_are_found_by_job_and_by_decision(store: Store) -> None:
-    first = OutcomeRecord("lab", "17", "alice", "RUNNING", decision=DECISION.id)
+    first = PlacedRun("lab", "17", "alice", "RUNNING", decision=DECISION.id)
     store.outcomes.put([first, replace(first, job_id="18"), replace(first, cluster="other")])
-    done = replace(first, state="COMPLETED", max_rss_bytes=2**40, end_s=5.0)
+    done = replace(first, state="COMPLETED", peak_bytes=2**40, end_s=5.0)
     store.outcomes.put([done])
     assert store.outcomes.of_job("17", cluster="lab") == done
     assert store.outcomes.of_job("99") is None
@@ -244,10 +244,10 @@ def test_outcomes_are_found_by_job_and_by_decision(store: Store) -> None:
 def test_outcomes_come_in_order_of_their_ends_a_page_at_a_time(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("berth.plugin.store.outcomes._PAGE", 3)
-    rows = [OutcomeRecord("lab", str(n), "alice", "completed", end_s=n // 2) for n in range(20)]
-    store.outcomes.put([*rows[::-1], OutcomeRecord("other", "1", "alice", "failed", end_s=4.0)])
-    store.outcomes.put([OutcomeRecord("lab", "running", "alice", "running")])
+    monkeypatch.setattr("berth.plugin.store.runs._PAGE", 3)
+    rows = [PlacedRun("lab", str(n), "alice", "completed", end_s=n // 2) for n in range(20)]
+    store.outcomes.put([*rows[::-1], PlacedRun("other", "1", "alice", "failed", end_s=4.0)])
+    store.outcomes.put([PlacedRun("lab", "running", "alice", "running")])
     found = list(store.outcomes.between(2.0, 8.0, cluster="lab"))
     assert sorted(o.job_id for o in found) == sorted(str(n) for n in range(4, 16))
     assert [o.end_s for o in found] == sorted(o.end_s or 0 for o in found)
@@ -260,14 +260,14 @@ def test_outcomes_come_in_order_of_their_ends_a_page_at_a_time(
 
 def test_the_newest_outcomes_come_in_order_of_their_ends(store: Store) -> None:
     rows = [
-        OutcomeRecord("lab", str(n), f"user-{n}", "completed", end_s=n // 2, elapsed_s=n)
+        PlacedRun("lab", str(n), f"user-{n}", "completed", end_s=n // 2, elapsed_s=n)
         for n in range(20)
     ]
-    store.outcomes.put([*rows[::-1], OutcomeRecord("a", "4", "eve", "failed", end_s=4.0)])
-    store.outcomes.put([OutcomeRecord("lab", "running", "alice", "running")])
+    store.outcomes.put([*rows[::-1], PlacedRun("a", "4", "eve", "failed", end_s=4.0)])
+    store.outcomes.put([PlacedRun("lab", "running", "alice", "running")])
     found = store.outcomes.newest(2.0, 8.0, 5)
     assert [one.user for one in found] == [f"user-{n}" for n in range(11, 16)]
-    assert found[-1] == tuple(getattr(rows[15], name) for name in EndedJob._fields)
+    assert found[-1] == tuple(getattr(rows[15], name) for name in RunSums._fields)
     every = store.outcomes.newest(0.0, 99.0, 99)
     assert [one.user for one in every] == [one.user for one in store.outcomes.between(0.0, 99.0)]
     assert store.outcomes.count(2.0, 8.0, 99) == 13
@@ -292,10 +292,10 @@ def test_only_the_newest_decisions_are_counted_and_rankings_are_read_alone(store
 
 
 def test_two_daemons_may_store_the_same_outcomes_at_once(store_url: str) -> None:
-    rows = [OutcomeRecord("lab", str(n), "alice", "completed", end_s=1.0) for n in range(200)]
+    rows = [PlacedRun("lab", str(n), "alice", "completed", end_s=1.0) for n in range(200)]
     stores = [Store.open(store_url) for _ in range(2)]
 
-    def put(store: Store, records: list[OutcomeRecord]) -> None:
+    def put(store: Store, records: list[PlacedRun]) -> None:
         for _ in range(5):
             store.outcomes.put(records)
 
@@ -365,8 +365,8 @@ def test_rows_of_one_moment_are_deleted_in_several_pieces(
     """As after an array that was cancelled; with a decision of them in every index."""
     monkeypatch.setattr(pruning.time, "sleep", lambda _seconds: None)
     store.decisions.add([replace(DECISION, id=f"d{n}", time_s=7.0) for n in range(35)])
-    jobs = [OutcomeRecord("lab", str(n), "a", "cancelled", end_s=7.0) for n in range(35)]
-    store.outcomes.put([*jobs, OutcomeRecord("lab", "running", "a", "running")])
+    jobs = [PlacedRun("lab", str(n), "a", "cancelled", end_s=7.0) for n in range(35)]
+    store.outcomes.put([*jobs, PlacedRun("lab", "running", "a", "running")])
     assert store.decisions.prune(7.0) == store.outcomes.prune(7.0) == 0
     assert store.decisions.prune(8.0) == store.outcomes.prune(8.0) == 35
     assert store.outcomes.of_job("running") is not None

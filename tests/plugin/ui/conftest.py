@@ -12,7 +12,7 @@ from flask.testing import FlaskClient
 from ui_store import decision
 
 from berth.plugin.site.load import DEMO_FILE
-from berth.plugin.store import OutcomeRecord, Store
+from berth.plugin.store import PlacedRun, Store
 from berth.plugin.ui.app import create_app
 from berth.plugin.ui.guard import UiSettings
 
@@ -25,7 +25,7 @@ def settings(tmp_path: Path) -> UiSettings:
     store = Store.open(str(tmp_path / "store.db"))
     store.decisions.add([decision(1), decision(2, user="bob", workload="secret-of-bob")])
     store.outcomes.put([
-        OutcomeRecord(
+        PlacedRun(
             "demo", "77", "alice", "completed", decision=decision(1).id, elapsed_s=11.0,
             predicted_low_s=8.0, predicted_s=10.0, predicted_high_s=14.0, platform="a100-40gb",
             end_s=time.time() - 100.0,

@@ -15,7 +15,7 @@ from berth.pilot.errors import BerthError
 from berth.pilot.usage.record import Usage
 from berth.plugin.scheduler import PresentJob
 from berth.plugin.site.load import DEMO_FILE
-from berth.plugin.store import OutcomeRecord, Store
+from berth.plugin.store import PlacedRun, Store
 from berth.plugin.ui import jobs, overview
 from berth.plugin.ui.app import create_app
 from berth.plugin.ui.background import Background
@@ -61,10 +61,10 @@ def settings(tmp_path: Path) -> UiSettings:
             )
         )  # fmt: skip
         outcomes.append(
-            OutcomeRecord(
+            PlacedRun(
                 "demo", str(number), f"u{number % 7}",
                 "failed" if number % 30 == 7 else "completed",
-                decision=decision(number).id, elapsed_s=10.0, workload="stream", queue="gpu",
+                decision=decision(number).id, elapsed_s=10.0, workload="stream", partition="gpu",
                 predicted_low_s=8.0, predicted_s=10.0, predicted_high_s=14.0,
                 submit_s=at_s, end_s=at_s + (30.0 if is_control else 20.0),
             )

@@ -1,0 +1,116 @@
+"""A store of an earlier version keeps its runs: each job is one row of the table ``runs``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from sqlalchemy import BigInteger, Column, Double, Integer, MetaData, String, Table, text
+
+from berth.pilot.run import Run
+from berth.plugin.store import PlacedRun, Store
+from berth.plugin.store.tables import runs
+from berth.plugin.store.upgrade import schema_version
+
+SHARED = (
+    "cluster job_id user state queue submit_s start_s end_s elapsed_s nodes cores gpus "
+    "time_limit_s gpu_peak_bytes energy_j node_list gpu_type cpu_time_s disk_read_bytes "
+    "disk_written_bytes gpu_utilisation gpu_utilisation_peak "
+)
+COLUMNS = {
+    "outcomes": SHARED + "decision exit_status max_rss_bytes workload bundle candidate platform "
+    "predicted_low_s predicted_s predicted_high_s seen_end_s seen_state",
+    "past_jobs": SHARED + "account name program script arguments similar request_bytes peak_bytes "
+    "peak_source gpu_memory_utilisation raw_id",
+}
+"""Version v0001: the columns of both tables."""
+ENDED = {"cluster": "lab", "state": "completed", "start_s": 30.0, "end_s": 90.0, "elapsed_s": 60.0}
+TEXTS = dict.fromkeys(("node_list", "gpu_type"), "")
+NO_NAMES = dict.fromkeys(
+    ("account", "name", "program", "script", "arguments", "similar", "peak_source", "raw_id"), ""
+)
+
+
+def old_table(name: str) -> Table:
+    """A table of the earlier version, with the types of the columns of that name."""
+    columns = []
+    for column in COLUMNS[name].split():
+        kind: type = String
+        if column.endswith("_bytes"):
+            kind = BigInteger
+        elif column.endswith(("_s", "_j", "utilisation", "utilisation_peak")):
+            kind = Double
+        elif column in {"nodes", "cores", "gpus", "exit_status"}:
+            kind = Integer
+        columns.append(Column(column, kind, primary_key=column in {"cluster", "job_id"}))
+    return Table(name, MetaData(), *columns)
+
+
+def make_old(store: Store, rows: Mapping[str, list[dict[str, object]]]) -> None:
+    """Give a store the tables of the earlier version in the place of ``runs``."""
+    with store.database.write() as connection:
+        runs.drop(connection)
+        for name, records in rows.items():
+            table = old_table(name)
+            table.create(connection)
+            for record in records:
+                connection.execute(table.insert().values(**record))
+        connection.execute(text("UPDATE alembic_version SET version_num = 'v0001'"))
+
+
+def test_runs_of_the_two_former_tables_become_one(store: Store) -> None:
+    accounted = ENDED | TEXTS | NO_NAMES | {"submit_s": 10.0, "cores": 8, "nodes": 1}
+    make_old(store, {
+        "past_jobs": [
+            accounted | {"job_id": "7_1", "user": "alice", "queue": "cpu", "name": "solve.sh",
+                         "raw_id": "9", "peak_bytes": 2**40, "peak_source": "cgroup"},
+            accounted | {"job_id": "8", "user": "bob", "queue": "gpu", "gpus": 1},
+        ],
+        "outcomes": [
+            ENDED | TEXTS | {"job_id": "8", "user": "bob", "queue": "gpu", "decision": "d8",
+                             "exit_status": 0, "workload": "app", "predicted_s": 50.0,
+                             "seen_end_s": 90.0, "seen_state": "completed"},
+            ENDED | TEXTS | {"job_id": "12", "user": "eve", "decision": "d12", "workload": "app",
+                             "max_rss_bytes": 2**30},
+            TEXTS | {"cluster": "lab", "job_id": "13", "user": "eve", "state": "cancelled",
+                     "end_s": 95.0},
+        ],
+    })  # fmt: skip
+    upgraded = Store.open(store.database.url.render_as_string(hide_password=False))
+    assert schema_version(upgraded.database) == "v0002"
+    times = {"submit_s": 10.0, "start_s": 30.0, "end_s": 90.0, "elapsed_s": 60.0}
+    array = Run(
+        "lab", "7_1", "alice", "completed", **times, cores=8, nodes=1, partition="cpu",
+        name="solve.sh", raw_id="9", peak_bytes=2**40, peak_source="cgroup",
+    )  # fmt: skip
+    assert upgraded.past_jobs.of_job("7_1") == array
+    assert upgraded.outcomes.of_job("7_1") is None
+    both = upgraded.outcomes.of_job("8")
+    assert both == PlacedRun(
+        "lab", "8", "bob", "completed", **times, cores=8, nodes=1, gpus=1, partition="gpu",
+        decision="d8", exit_status=0, workload="app", predicted_s=50.0,
+    )  # fmt: skip
+    assert upgraded.past_jobs.count() == 2
+    assert [job.job_id for job in upgraded.outcomes.between(0.0, 99.0)] == ["12", "8", "13"]
+    (pending,) = upgraded.learning.pending(0.0, 9)
+    assert (pending.job_id, pending.peak_bytes, pending.peak_source) == ("12", 2**30, "polled")
+    upgraded.close()
+
+
+def test_a_job_that_both_the_daemon_and_accounting_tell_of_is_one_run(store: Store) -> None:
+    placed = PlacedRun(
+        "lab", "8", "bob", "completed", 10.0, 30.0, 90.0, 60.0, 8, decision="d8", workload="app"
+    )
+    accounted = Run("lab", "8", "bob", "completed", 10.0, 30.0, 90.0, 60.0, 8, name="solve.sh")
+    for puts in ((0, 1), (1, 0)):
+        for put in puts:
+            if put:
+                store.past_jobs.put([accounted])
+            else:
+                store.outcomes.put([placed])
+        stored = store.outcomes.of_job("8")
+        assert stored is not None
+        assert (stored.decision, stored.workload, stored.name) == ("d8", "app", "solve.sh")
+    (known,) = store.past_jobs.of_users("bob")
+    assert known.decision == "d8"
+    store.outcomes.put([PlacedRun("lab", "9", "bob", "failed", elapsed_s=0.0)])  # never started
+    assert len(list(store.past_jobs.of_users("bob", followed=True))) == 1
