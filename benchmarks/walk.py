@@ -33,7 +33,7 @@ from berth.plugin.daemon.service import Service  # noqa: E402
 from berth.plugin.daemon.shelf import Shelf  # noqa: E402
 from berth.plugin.daemon.view import Snapshot  # noqa: E402
 from berth.plugin.report.html import html  # noqa: E402
-from berth.plugin.report.of_decision import Decided, decision_part  # noqa: E402
+from berth.plugin.report.of_decision import DecidedJob, decision_part  # noqa: E402
 from berth.plugin.report.of_job import job_report  # noqa: E402
 from berth.plugin.report.terminal import part_text  # noqa: E402
 from berth.plugin.site.load import load_site  # noqa: E402
@@ -115,7 +115,7 @@ def main() -> None:
     options = parser.parse_args()
     answered: list[Answered] = []
     walks = walks_of_submissions(answered)
-    decided = Decided(record_of(answered[1], "host"))
+    decided = DecidedJob(record_of(answered[1], "host"))
     walks["decision to the screen"] = walked(lambda: part_text(decision_part(decided)))
     walks["decision to the page"] = walked(
         lambda: html(job_report(decided, None, pictures=False), made_by="benchmark")

@@ -222,7 +222,7 @@ def points(
     facts_of: FactsOf,
     *,
     memory_bytes: int,
-    run_limit_s: float,
+    run_limit_s: float = 300.0,
 ) -> list[PlannedRun]:
     """Return the measurements of the plan; globs are relative to ``folder``.
 

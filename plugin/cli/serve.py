@@ -30,7 +30,6 @@ def _mode(_context: click.Context, _option: click.Parameter, text: str) -> int:
     help="Mode of the scheduler's socket. Whoever connects is checked by uid in any case.",
 )
 @click.option("--users", is_flag=True, help="Serve users on their own socket instead.")
-@click.option("--log-decisions", cls=Rare, is_flag=True, help="Log a line for each decision.")
 @click.option("--verbose", "-v", is_flag=True, help="Log more.")
 def serve(
     site_file: Path,
@@ -39,7 +38,6 @@ def serve(
     json_: bool,
     socket_mode: int,
     users: bool,
-    log_decisions: bool,
     verbose: bool,
 ) -> None:
     """Answer the scheduler's submit filter on a Unix socket until SIGTERM.
@@ -71,7 +69,7 @@ def serve(
         sys.exit(serve_users(site_file))
     from berth.plugin.daemon.app import Daemon, read_states_of  # noqa: PLC0415
 
-    daemon = Daemon(site_file, read_states_of, socket_mode=socket_mode, log_decisions=log_decisions)
+    daemon = Daemon(site_file, read_states_of, socket_mode=socket_mode)
     sys.exit(daemon.run())
 
 

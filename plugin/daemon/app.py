@@ -125,9 +125,7 @@ def _resolve(users: Iterable[str], source: str) -> Iterable[int]:
 class Daemon:
     """The running daemon ``berth serve``. Raises BerthError where it cannot start."""
 
-    def __init__(
-        self, site_file: Path, reader_of: ReaderOf, *, socket_mode: int, log_decisions: bool
-    ) -> None:
+    def __init__(self, site_file: Path, reader_of: ReaderOf, *, socket_mode: int) -> None:
         self._watcher = SiteWatcher(site_file)
         site = self._watcher.site
         self._reader_of = reader_of
@@ -142,7 +140,6 @@ class Daemon:
             uids,
             background=self._summary,
             tick=self._tick,
-            log_decisions=log_decisions,
         )
         self.service, self.server = self._core.service, self._core.server
         self._waits = ExpectedWaits(WAITS_REFRESH_S)

@@ -37,7 +37,6 @@ class Core:
         *,
         background: Callable[[], Mapping[str, object]] = dict,
         tick: Callable[[], None] = lambda: None,
-        log_decisions: bool = False,
         names: UserNames | None = None,
         identifiers: Identifiers | None = None,
         host: Host = HOST,
@@ -48,7 +47,6 @@ class Core:
         self.recorder = Recorder(
             store,
             Spool(spool, files=host.files),
-            log_decisions=log_decisions,
             journal=self.journal,
             host=host,
         )

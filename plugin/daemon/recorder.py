@@ -51,7 +51,6 @@ class Recorder(Worker):
         *,
         queue_length: int = QUEUE_LENGTH,
         retry_s: float = RETRY_S,
-        log_decisions: bool = False,
         journal: Journal | None = None,
         host: Host = HOST,
     ) -> None:
@@ -63,7 +62,6 @@ class Recorder(Worker):
         self._queue: deque[Answered] = deque()
         self._room = queue_length
         self._retry_s = retry_s
-        self._log_decisions = log_decisions
         self._host = host.name()
         self._journal = journal
         self._left_behind: list[Path] | None = None
@@ -261,17 +259,4 @@ class Recorder(Worker):
         self.problem = None
 
     def _written(self, answered: Answered) -> DecisionRecord:
-        record = record_of(answered, self._host)
-        if self._log_decisions:
-            log.info(
-                "decision=%s action=%s code=%s mode=%s user=%s workload=%s chosen=%s latency_us=%d",
-                record.id,
-                record.action,
-                record.code,
-                record.mode,
-                record.user,
-                record.workload or "-",
-                record.chosen or "-",
-                record.latency_us,
-            )
-        return record
+        return record_of(answered, self._host)

@@ -83,7 +83,7 @@ class Advice:
         return 1.0 - self.advised_bytes / self.asked_bytes
 
 
-def advise(jobs: Iterable[Run], *, least_runs: int = LEAST_RUNS) -> list[Advice]:
+def advise(jobs: Iterable[Run]) -> list[Advice]:
     """Return advice for each user and job name, the largest saving first; jobs without a telling
     name are grouped by script."""
     groups: dict[tuple[str, str], list[Run]] = {}
@@ -94,7 +94,7 @@ def advise(jobs: Iterable[Run], *, least_runs: int = LEAST_RUNS) -> list[Advice]
     advice = [
         _advice(user, sorted(runs, key=lambda job: job.end_s or 0.0)[-LAST_RUNS:])
         for (user, _), runs in groups.items()
-        if len(runs) >= least_runs
+        if len(runs) >= LEAST_RUNS
     ]
     return sorted(advice, key=lambda one: (-one.saved_share, one.user, one.name))
 

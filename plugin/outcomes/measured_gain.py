@@ -162,7 +162,7 @@ def gain_of(jobs: Sequence[Job]) -> MeasuredGain | None:
     changed = [job for job in jobs if not job.is_control]
     controls = [job for job in jobs if job.is_control]
     users = {job.user for job in controls}
-    table = _Table(jobs)
+    table = _GroupSums(jobs)
     total = sum(job.value for job in changed)
     ratio, hours = (float(logs[0]) for logs in table.log_ratios(np.ones((1, table.clusters))))
     gain = MeasuredGain(
@@ -201,7 +201,7 @@ def _small_sample_factor(freedom: int) -> float:
     return 1 + terms / z
 
 
-class _Table:
+class _GroupSums:
     """Sums over the jobs by cluster (user, or job), program and group."""
 
     def __init__(self, jobs: Sequence[Job]) -> None:

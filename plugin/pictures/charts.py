@@ -39,7 +39,7 @@ _IN, _OUT, _LINE = _TRUSTED, _REAL, _DOUBTED
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class TimeBar:
     """The predicted time of one place in seconds: low, middle and high."""
 
     name: str
@@ -49,7 +49,7 @@ class Row:
 
 
 def ranked_times(
-    rows: Sequence[Row], *, took_s: float | None = None, label: str = PREDICTED
+    rows: Sequence[TimeBar], *, took_s: float | None = None, label: str = PREDICTED
 ) -> str:
     """Return an SVG chart of the first ``MOST`` rows' predicted times, with a line at the measured
     time ``took_s`` if given.
@@ -60,7 +60,7 @@ def ranked_times(
         return element(_figure(rows, took_s, label))
 
 
-def draw(path: Path, rows: Sequence[Row]) -> None:
+def draw(path: Path, rows: Sequence[TimeBar]) -> None:
     """Write the chart of ``ranked_times`` to a file. Raises ToolMissing, and UsageError for an
     unsupported file ending or no rows."""
     check_ending(path)
@@ -70,7 +70,7 @@ def draw(path: Path, rows: Sequence[Row]) -> None:
         save(_figure(rows, None, PREDICTED), path, dpi=150, facecolor="white")
 
 
-def _figure(rows: Sequence[Row], took_s: float | None, label: str) -> Any:
+def _figure(rows: Sequence[TimeBar], took_s: float | None, label: str) -> Any:
     from matplotlib.figure import Figure  # noqa: PLC0415 - of the extra
 
     shown = list(rows)[:MOST]
@@ -106,7 +106,7 @@ class Compared:
 
 
 @dataclass(frozen=True, slots=True)
-class Share:
+class ShareBar:
     """One group's share and its interval, from 0 to 1."""
 
     name: str
@@ -140,7 +140,7 @@ def real_times(jobs: Sequence[Compared]) -> str:
         return element(figure)
 
 
-def shares(rows: Sequence[Share], *, promised: float, label: str) -> str:
+def shares(rows: Sequence[ShareBar], *, promised: float, label: str) -> str:
     """Return an SVG of shares with their intervals, and a line at the nominal share
     ``promised``."""
     shown = list(rows)[:MOST_ROWS]
@@ -163,7 +163,7 @@ def shares(rows: Sequence[Share], *, promised: float, label: str) -> str:
 _ROOM, _EDGE = "#eef1f4", "#ffffff"
 
 
-class Use(Enum):
+class SliceUse(Enum):
     """The state of a slice in the chart, with its colour."""
 
     FREE = "#cfe2f3"
@@ -173,13 +173,13 @@ class Use(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Block:
+class SliceBlock:
     """One slice: its first memory slice (from 0), and its number of memory slices."""
 
     name: str
     begin: int
     width: int
-    use: Use
+    use: SliceUse
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,7 +189,7 @@ class Lane:
     name: str
     width: int
     """Total number of memory slices."""
-    blocks: Sequence[Block]
+    blocks: Sequence[SliceBlock]
 
 
 def fleet(lanes: Sequence[Lane]) -> str:
@@ -219,7 +219,7 @@ def fleet(lanes: Sequence[Lane]) -> str:
         axes.set_xlabel("memory of the GPU, slice by slice", color=INK)
         axes.spines[:].set_visible(False)
         uses = {block.use for lane in shown for block in lane.blocks}
-        keys = [Patch(color=use.value, label=use.name.lower()) for use in Use if use in uses]
+        keys = [Patch(color=use.value, label=use.name.lower()) for use in SliceUse if use in uses]
         if keys:
             figure.legend(handles=keys, loc="outside upper right", ncols=4, frameon=False)
         return element(figure)

@@ -102,7 +102,7 @@ def _both(
     return (before, NOW, labels[0]), (after, THEN, labels[1])
 
 
-class Changed(NamedTuple):
+class UserMeans(NamedTuple):
     """One user's mean time from submission to end, in seconds, in both replays."""
 
     user: str
@@ -116,16 +116,16 @@ class Changed(NamedTuple):
         return self.after_s / self.before_s - 1
 
 
-def changed_users(before: ReplayFigures, after: ReplayFigures) -> list[Changed]:
+def changed_users(before: ReplayFigures, after: ReplayFigures) -> list[UserMeans]:
     """Return every user's change of mean time from submission to end, for users with known times in
     both replays."""
     now, then = by_user(before, before.finish_s), by_user(after, after.finish_s)
     jobs = np.bincount(before.user, minlength=len(before.users))
     known = np.flatnonzero(np.isfinite(now) & np.isfinite(then) & (now > 0))
-    return [Changed(before.users[i], int(jobs[i]), float(now[i]), float(then[i])) for i in known]
+    return [UserMeans(before.users[i], int(jobs[i]), float(now[i]), float(then[i])) for i in known]
 
 
-def most_changed(changes: Sequence[Changed]) -> list[Changed]:
+def most_changed(changes: Sequence[UserMeans]) -> list[UserMeans]:
     """Return the users whose mean time changes most, from the largest gain to the largest loss.
 
     Losers and gainers each get at least half of the ``MOST_USERS`` places, if there are so many.

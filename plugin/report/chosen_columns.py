@@ -12,14 +12,14 @@ from berth.plugin.report.parts import Table
 
 
 @dataclass
-class _Choice:
+class _ChosenColumns:
     """The names that the user gave, and the columns of the tables printed since."""
 
     names: Sequence[str]
     known: dict[str, None] = field(default_factory=dict)
 
 
-_choice: _Choice | None = None
+_choice: _ChosenColumns | None = None
 
 
 @contextmanager
@@ -30,7 +30,7 @@ def only_columns(names: Sequence[str]) -> Iterator[None]:
     that no printed table has.
     """
     global _choice  # noqa: PLW0603 - what commands print is the process's own
-    _choice = choice = _Choice(names)
+    _choice = choice = _ChosenColumns(names)
     try:
         yield
     finally:

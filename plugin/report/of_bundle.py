@@ -95,7 +95,7 @@ def _contents(manifest: BundleManifest) -> Part:
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
+class BundleDifference:
     """A key of two bundles' manifests with different values; None: that manifest lacks the key."""
 
     group: str
@@ -110,7 +110,7 @@ def _short(value: object) -> str:
     return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}..."
 
 
-DIFFERENCES: tuple[Column[Difference], ...] = (
+DIFFERENCES: tuple[Column[BundleDifference], ...] = (
     Column("Group", "group", lambda row: row.group, is_wide=True),
     Column("Key", "key", lambda row: row.key),
     Column("First", "before", lambda row: row.before, _short, missing="none", kind=Any),
@@ -119,7 +119,7 @@ DIFFERENCES: tuple[Column[Difference], ...] = (
 """The columns of the values in which two bundles differ."""
 
 
-def differences_part(differences: Sequence[Difference]) -> Part:
+def differences_part(differences: Sequence[BundleDifference]) -> Part:
     """Return a table for each group of differences."""
     groups = dict.fromkeys(difference.group for difference in differences)
     return Part("", tables=[
@@ -128,13 +128,13 @@ def differences_part(differences: Sequence[Difference]) -> Part:
     ])  # fmt: skip
 
 
-def differences_of(before: BundleManifest, after: BundleManifest) -> list[Difference]:
+def differences_of(before: BundleManifest, after: BundleManifest) -> list[BundleDifference]:
     """Return the differences in the order of the manifests' keys, by group."""
     first, second = (
         dict(_flat(manifest.model_dump(mode="json", by_alias=True))) for manifest in (before, after)
     )
     changed = [
-        Difference(_group(key), key, first.get(key), second.get(key))
+        BundleDifference(_group(key), key, first.get(key), second.get(key))
         for key in dict.fromkeys((*first, *second))
         if first.get(key) != second.get(key)
     ]

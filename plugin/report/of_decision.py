@@ -23,7 +23,7 @@ Alternative = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Decided:
+class DecidedJob:
     """A decision, and the outcomes of its jobs."""
 
     record: DecisionRecord
@@ -48,7 +48,7 @@ def moment(unix_s: float) -> str:
     return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(unix_s))
 
 
-def _predicted_s(decision: Decided) -> float | None:
+def _predicted_s(decision: DecidedJob) -> float | None:
     """Return the predicted seconds for the place where the job ran, else for the chosen candidate;
     None: there is no prediction."""
     for outcome in decision.outcomes:
@@ -61,7 +61,7 @@ def _predicted_s(decision: Decided) -> float | None:
     return None
 
 
-def _ran_s(decision: Decided) -> list[float]:
+def _ran_s(decision: DecidedJob) -> list[float]:
     """Return the elapsed seconds of each completed task."""
     return [
         outcome.elapsed_s
@@ -70,12 +70,12 @@ def _ran_s(decision: Decided) -> list[float]:
     ]
 
 
-def _median_s(decision: Decided) -> float | None:
+def _median_s(decision: DecidedJob) -> float | None:
     ran_s = _ran_s(decision)
     return statistics.median(ran_s) if ran_s else None
 
 
-def _ran(decision: Decided) -> str | None:
+def _ran(decision: DecidedJob) -> str | None:
     """Return how long the job ran as text; for an array, the median of the completed tasks and
     their number."""
     ended, median_s = decision.outcomes, _median_s(decision)
@@ -89,7 +89,7 @@ def _short_moment(unix_s: float) -> str:
     return time.strftime("%m-%d %H:%M", time.localtime(unix_s))
 
 
-DECISIONS: tuple[Column[Decided], ...] = (
+DECISIONS: tuple[Column[DecidedJob], ...] = (
     Column("ID", "id", lambda d: d.record.id, in_brief=True),
     Column("Time", "time_s", lambda d: d.record.time_s, _short_moment, "s", in_brief=True),
     Column("User", "user", lambda d: d.record.user, in_brief=True),
@@ -106,33 +106,33 @@ DECISIONS: tuple[Column[Decided], ...] = (
 """The columns of a table of decisions."""
 
 
-def _job_id(decision: Decided) -> str | None:
+def _job_id(decision: DecidedJob) -> str | None:
     if decision.now is not None:
         return decision.now.job_id
     return decision.outcomes[0].job_id if decision.outcomes else None
 
 
-def _state(decision: Decided) -> str | None:
+def _state(decision: DecidedJob) -> str | None:
     if decision.now is not None:
         return "running" if decision.now.running else "pending"
     return decision.outcomes[0].state if decision.outcomes else None
 
 
-def _queue(decision: Decided) -> str | None:
+def _queue(decision: DecidedJob) -> str | None:
     if decision.now is not None:
         return ",".join(decision.now.queues)
     ran_in = decision.outcomes[0].partition if decision.outcomes else None
     return ran_in or decision.record.queue
 
 
-def _answer_text(decision: Decided) -> str:
+def _answer_text(decision: DecidedJob) -> str:
     record = decision.record
     if record.action == "edit":
         return f"changed: {record.chosen or record.code}"
     return f"as written: {record.code}"
 
 
-LISTED: tuple[Column[Decided], ...] = (
+LISTED: tuple[Column[DecidedJob], ...] = (
     Column("Job", "job", _job_id, missing="?"),
     Column("State", "state", _state),
     Column("User", "user", lambda d: d.record.user),
@@ -164,31 +164,33 @@ CANDIDATES: tuple[Column[Alternative], ...] = (
 """The columns of a decision's candidates."""
 
 
-def decided(store: Store | RemoteStore, records: Sequence[DecisionRecord]) -> list[Decided]:
+def decided(store: Store | RemoteStore, records: Sequence[DecisionRecord]) -> list[DecidedJob]:
     """Return decisions with their jobs' outcomes. Raises StoreError."""
     ended = store.outcomes.of_decisions([record.id for record in records])
-    return [Decided(record, ended.get(record.id, [])) for record in records]
+    return [DecidedJob(record, ended.get(record.id, [])) for record in records]
 
 
-def decided_one(store: Store | RemoteStore, record: DecisionRecord) -> Decided:
+def decided_one(store: Store | RemoteStore, record: DecisionRecord) -> DecidedJob:
     """Return one decision with its jobs' outcomes. Raises StoreError."""
-    return Decided(record, store.outcomes.of_decision(record.id))
+    return DecidedJob(record, store.outcomes.of_decision(record.id))
 
 
 def decisions_table(
-    decisions: Sequence[Decided], *, brief: bool = False, links: Sequence[str | None] = ()
-) -> Table[Decided]:
+    decisions: Sequence[DecidedJob], *, brief: bool = False, links: Sequence[str | None] = ()
+) -> Table[DecidedJob]:
     """Return a table with a line for each decision."""
     columns = [column for column in DECISIONS if column.in_brief or not brief]
     return Table("Decisions, newest first", columns, decisions, links=links)
 
 
-def listed_jobs(decisions: Sequence[Decided], *, links: Sequence[str | None]) -> Table[Decided]:
+def listed_jobs(
+    decisions: Sequence[DecidedJob], *, links: Sequence[str | None]
+) -> Table[DecidedJob]:
     """Return the page's table with a line for each job."""
     return Table("Jobs, newest first", LISTED, decisions, links=links)
 
 
-def decision_data(decision: Decided) -> dict[str, Any]:
+def decision_data(decision: DecidedJob) -> dict[str, Any]:
     """Return all stored data of a decision, for JSON."""
     data = asdict(decision.record) | data_of(DECISIONS, decision)
     data |= {key: json.loads(data[key]) for key in ("request", "edits")}
@@ -196,7 +198,7 @@ def decision_data(decision: Decided) -> dict[str, Any]:
     return data | {"ranked": [row | data_of(CANDIDATES, row) for row in ranked]}
 
 
-def asked_and_answered(decision: Decided) -> Part:
+def asked_and_answered(decision: DecidedJob) -> Part:
     """Return the report section with a job's request, Berth's reply and the job's outcome."""
     record = decision.record
     request, edits = json.loads(record.request), json.loads(record.edits)
@@ -218,7 +220,7 @@ def asked_and_answered(decision: Decided) -> Part:
     return Part("What was asked and answered", facts=facts)
 
 
-def decision_part(decision: Decided) -> Part:
+def decision_part(decision: DecidedJob) -> Part:
     """Return the report section that explains one decision."""
     record, part = decision.record, asked_and_answered(decision)
     table = candidates_table(record)

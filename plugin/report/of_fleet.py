@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from berth.pilot.errors import UsageError
 from berth.pilot.units import counted
-from berth.plugin.pictures.charts import Block, Lane, Use, fleet
+from berth.plugin.pictures.charts import Lane, SliceBlock, SliceUse, fleet
 from berth.plugin.report.parts import Column, Part, Report, Table, drawn
 from berth.policies.mig import GpuState
 from berth.policies.mig.documents import (
@@ -19,7 +19,7 @@ from berth.policies.mig.documents import (
 )
 from berth.policies.mig.layout import GpuInstance, Layout
 
-_USES = {Use.FREE: "free", Use.BUSY: "busy", Use.NEW: "new", Use.GONE: "goes"}
+_USES = {SliceUse.FREE: "free", SliceUse.BUSY: "busy", SliceUse.NEW: "new", SliceUse.GONE: "goes"}
 
 
 class Slice(NamedTuple):
@@ -137,10 +137,10 @@ def _lane(state: GpuState, name: str, after: GpuPlanEntry | None) -> Lane:
     busy = set(state.busy.instances)
     stays = None if after is None else set(after.after)
 
-    def use(instance: GpuInstance) -> Use:
+    def use(instance: GpuInstance) -> SliceUse:
         if instance in busy:
-            return Use.BUSY
-        return Use.FREE if stays is None or str(instance) in stays else Use.GONE
+            return SliceUse.BUSY
+        return SliceUse.FREE if stays is None or str(instance) in stays else SliceUse.GONE
 
     shown = state.layout.instances if state.mig_enabled else ()
     return _lane_of(state, name, shown, use)
@@ -149,23 +149,26 @@ def _lane(state: GpuState, name: str, after: GpuPlanEntry | None) -> Lane:
 def _then(state: GpuState, after: GpuPlanEntry) -> Lane:
     used = {p.instance for p in after.placements}.union(map(str, state.busy.instances))
 
-    def use(instance: GpuInstance) -> Use:
+    def use(instance: GpuInstance) -> SliceUse:
         if str(instance) not in after.before:
-            return Use.NEW
-        return Use.BUSY if str(instance) in used else Use.FREE
+            return SliceUse.NEW
+        return SliceUse.BUSY if str(instance) in used else SliceUse.FREE
 
     return _lane_of(state, "then", Layout.parse(" ".join(after.after)).instances, use)
 
 
 def _lane_of(
-    state: GpuState, name: str, instances: Iterable[GpuInstance], use: Callable[[GpuInstance], Use]
+    state: GpuState,
+    name: str,
+    instances: Iterable[GpuInstance],
+    use: Callable[[GpuInstance], SliceUse],
 ) -> Lane:
     profile = state.geometry.profile
     return Lane(
         name,
         max(p.memory_slices for p in state.geometry.profiles),
         [
-            Block(
+            SliceBlock(
                 instance.profile,
                 instance.start,
                 profile(instance.profile).memory_slices,

@@ -11,10 +11,10 @@ from typing import Any
 
 from berth.pilot.units import format_elapsed, format_ended, format_seconds
 from berth.pilot.usage.record import Usage
-from berth.plugin.pictures.charts import Row, ranked_times
+from berth.plugin.pictures.charts import TimeBar, ranked_times
 from berth.plugin.report.known_job import Elsewhere, KnownJob
 from berth.plugin.report.of_decision import (
-    Decided,
+    DecidedJob,
     asked_and_answered,
     candidates_table,
     heading,
@@ -62,7 +62,7 @@ JOBS: tuple[Column[KnownJob], ...] = (
 
 
 def job_report(
-    decision: Decided,
+    decision: DecidedJob,
     job: KnownJob | None,
     *,
     usages: Sequence[Usage] = (),
@@ -230,7 +230,7 @@ def _instead(other: Elsewhere) -> str:
 
 def _times(ranked: Sequence[dict[str, Any]], outcomes: Sequence[PlacedRun]) -> tuple[Picture, ...]:
     rows = [
-        Row(row["candidate"], tuple(seconds), bool(row.get("excluded")))
+        TimeBar(row["candidate"], tuple(seconds), bool(row.get("excluded")))
         for row in ranked
         if (seconds := row.get("runtime_s") or row.get("predicted_s"))
     ]

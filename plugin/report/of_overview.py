@@ -37,7 +37,7 @@ Links = Callable[[str, str], str | None]
 
 
 @dataclass(frozen=True, slots=True)
-class Answers:
+class AnswerCount:
     """One kind of answer, with the number of jobs that got it."""
 
     words: str
@@ -52,7 +52,7 @@ class Answers:
 
 
 @dataclass(frozen=True, slots=True)
-class Figures:
+class WeekFigures:
     """What the store says of the last week; made beside the page, as it takes a second."""
 
     answers: Part
@@ -76,7 +76,7 @@ def overview_report(
     *,
     stopped_s: float | None,
     findings: Callable[[], Sequence[Finding] | None],
-    figures: Callable[[], Figures | None],
+    figures: Callable[[], WeekFigures | None],
     places: Callable[[], Mapping[str, Mapping[str, Any]]],
     findings_link: str = "",
 ) -> Report:
@@ -132,7 +132,7 @@ def _wrong(findings: Sequence[Finding] | None, link: str) -> Part:
     return Part("", [f"{len(bad)} of {len(findings)} findings need attention."], tables=[table])
 
 
-def store_figures(store: Store, site: Site, link: Links) -> Figures:
+def store_figures(store: Store, site: Site, link: Links) -> WeekFigures:
     """Return the figures of the last week. Raises BerthError."""
     from berth.plugin.outcomes.gain import MOST, gains_of, reference_names  # noqa: PLC0415 - numpy
 
@@ -150,7 +150,7 @@ def store_figures(store: Store, site: Site, link: Links) -> Figures:
     ]
     bound = newest_only("jobs", min(len(ended), MOST), count)
     failures = _failures(store, ended)
-    return Figures(
+    return WeekFigures(
         _answers(store, now_s, link),
         Part("", [*gain.lines, *map(sentence, bound)], tables=gain.tables, notes=gain.notes),
         Part("", lines or ["No job with a predicted time has completed."]),
@@ -168,7 +168,7 @@ def _answers(store: Store, now_s: float, link: Links) -> Part:
     if not week:
         return Part("", ["No job was submitted in the last 7 days."])
     rows = [
-        Answers(f"changed, based on {GROUNDS.get(ground, 'what is predicted')}", "edit", "",
+        AnswerCount(f"changed, based on {GROUNDS.get(ground, 'what is predicted')}", "edit", "",
                 _sum(day, "edit", ground=ground), _sum(week, "edit", ground=ground))
         for ground in dict.fromkeys(ground for action, _, ground in week if action == "edit")
     ]  # fmt: skip
@@ -176,7 +176,7 @@ def _answers(store: Store, now_s: float, link: Links) -> Part:
     left = {code: _sum(week, "keep", code=code) for action, code, _ in week if action == "keep"}
     by_size = sorted(left, key=lambda code: (-left[code], code))
     rows += [
-        Answers(
+        AnswerCount(
             _left(code),
             "keep",
             code,
@@ -189,7 +189,7 @@ def _answers(store: Store, now_s: float, link: Links) -> Part:
     if rest := by_size[MOST_REASONS:]:
         in_day = sum(_sum(day, "keep", code=code) for code in rest)
         in_week = sum(left[code] for code in rest)
-        rows.append(Answers("left alone: other reasons", "keep", "", in_day, in_week))
+        rows.append(AnswerCount("left alone: other reasons", "keep", "", in_day, in_week))
     links = [link("code", r.code) if r.code else link("action", r.action) for r in rows]
     lines = [
         f"Last {span}: {_sum(counts, 'edit'):,} of {sum(counts.values()):,} jobs were changed."
@@ -198,7 +198,7 @@ def _answers(store: Store, now_s: float, link: Links) -> Part:
     return Part("", lines, tables=[Table("Jobs by answer", _ANSWERS, rows, links=links)])
 
 
-_ANSWERS: tuple[Column[Answers], ...] = (
+_ANSWERS: tuple[Column[AnswerCount], ...] = (
     Column("Answer", "answer", lambda row: row.words),
     Column("Last day", "day", lambda row: row.day, "{:,}".format, kind=float),
     Column("Last 7 days", "week", lambda row: row.week, "{:,}".format, kind=float),

@@ -9,7 +9,7 @@ from collections.abc import Container, Iterable, Mapping, Sequence
 import numpy as np
 
 from berth.pilot.units import format_elapsed
-from berth.plugin.pictures.charts import Row, ranked_times
+from berth.plugin.pictures.charts import TimeBar, ranked_times
 from berth.plugin.replay.live import HORIZONS_H, Known, figures
 from berth.plugin.replay.present import PresentQueue
 from berth.plugin.replay.queue_replay import Live, why_never
@@ -113,7 +113,7 @@ def _starts(live: Live, own: list[int]) -> tuple[Picture, ...]:
         if not all(map(np.isfinite, moments)):
             continue
         low, mid, high = (max(1.0, moment - now_s) for moment in moments)
-        shown.append(Row(f"job {live.present.waiting[row].job_id}", (low, mid, high)))
+        shown.append(TimeBar(f"job {live.present.waiting[row].job_id}", (low, mid, high)))
     if not shown:
         return ()
     longest = format_elapsed(max(row.seconds[2] for row in shown))

@@ -27,7 +27,7 @@ from berth.plugin.outcomes.accuracy import (
     real_over_predicted,
     summarise,
 )
-from berth.plugin.pictures.charts import MOST_POINTS, Compared, Share, real_times, shares
+from berth.plugin.pictures.charts import MOST_POINTS, Compared, ShareBar, real_times, shares
 from berth.plugin.report.of_gain import gain_part
 from berth.plugin.report.of_installation import findings_table
 from berth.plugin.report.of_outcomes import accuracy_table
@@ -231,7 +231,7 @@ def _compared(ended: Sequence[RunSums]) -> tuple[Picture, ...]:
 
 def _coverage(rows: Sequence[Accuracy]) -> tuple[Picture, ...]:
     known = [
-        Share(row.name, row.coverage_low, row.coverage, row.coverage_high)
+        ShareBar(row.name, row.coverage_low, row.coverage, row.coverage_high)
         for row in rows
         if row.coverage_low is not None
         and row.coverage is not None

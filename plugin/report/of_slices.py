@@ -15,14 +15,14 @@ from berth.predictor.core.prediction import Interval
 from berth.predictor.hardware.catalogue import candidates
 
 
-class _Profile(NamedTuple):
+class _MigProfile(NamedTuple):
     """A MIG profile of a GPU model."""
 
     geometry: Geometry
     profile: SliceProfile
 
 
-class _Model(NamedTuple):
+class _MigModel(NamedTuple):
     """A GPU model, with the numbers of its possible layouts, media variants not counted."""
 
     geometry: Geometry
@@ -30,13 +30,13 @@ class _Model(NamedTuple):
     maximal: int
 
 
-def _media(row: _Profile) -> str | None:
+def _media(row: _MigProfile) -> str | None:
     media = row.profile.media
     counts = {"NVDEC": media.nvdec, "NVENC": media.nvenc, "JPEG": media.jpeg, "OFA": media.ofa}
     return " ".join(f"{count} {name}" for name, count in counts.items() if count) or None
 
 
-PROFILES: tuple[Column[_Profile], ...] = (
+PROFILES: tuple[Column[_MigProfile], ...] = (
     Column("Profile", "name", lambda row: row.profile.name),
     Column("Compute", "compute_slices", lambda row: row.profile.compute_slices,
            words=lambda row: f"{row.profile.compute_slices}/{row.geometry.compute_slices}",
@@ -54,7 +54,7 @@ PROFILES: tuple[Column[_Profile], ...] = (
 )  # fmt: skip
 """The columns of a GPU model's MIG profiles."""
 
-MODELS: tuple[Column[_Model], ...] = (
+MODELS: tuple[Column[_MigModel], ...] = (
     Column("GPU", "gpu", lambda row: row.geometry.gpu),
     Column("Profiles (without media variants)", "profiles",
            lambda row: [profile.name for profile in row.geometry.plain().profiles], " ".join,
@@ -90,22 +90,22 @@ LAYOUTS: tuple[Column[GpuState], ...] = (
 """The columns of the MIG layouts of a fleet's GPUs."""
 
 
-def models_table() -> Table[_Model]:
+def models_table() -> Table[_MigModel]:
     """Return a table with a line for each known GPU model that supports MIG."""
     geometries = [lookup(name) for name in known_gpus()]
     states = [enumerate_states(geometry.plain()) for geometry in geometries]
     rows = [
-        _Model(geometry, len(state.layouts), len(state.maximal))
+        _MigModel(geometry, len(state.layouts), len(state.maximal))
         for geometry, state in zip(geometries, states, strict=True)
     ]
     return Table("GPU models that can be cut", MODELS, rows)
 
 
-def profiles_table(geometry: Geometry) -> Table[_Profile]:
+def profiles_table(geometry: Geometry) -> Table[_MigProfile]:
     """Return a table with a line for each MIG profile of a GPU model."""
     states = enumerate_states(geometry.plain())
     caption = f"{geometry.gpu}: {len(states.layouts)} layouts, {len(states.maximal)} maximal"
-    return Table(caption, PROFILES, [_Profile(geometry, p) for p in geometry.profiles])
+    return Table(caption, PROFILES, [_MigProfile(geometry, p) for p in geometry.profiles])
 
 
 def layouts_table(states: Sequence[GpuState]) -> Table[GpuState]:

@@ -26,7 +26,7 @@ _MOVERS = 5
 
 
 @dataclass(frozen=True, slots=True)
-class Stored:
+class StoredWorkload:
     """A workload of the store. None, or ``?`` in texts: unknown."""
 
     record: WorkloadRecord
@@ -41,15 +41,15 @@ class Stored:
     gpu_memory_bytes: float | None = None
 
 
-def stored_row(record: WorkloadRecord, bundles: Sequence[str]) -> Stored:
+def stored_row(record: WorkloadRecord, bundles: Sequence[str]) -> StoredWorkload:
     """Return the table row of a stored workload; its fields are ``?`` or None where the record
     cannot be read."""
     try:
         workload = parse_workload(record.document, source=record.name)
     except BerthError:
-        return Stored(record, bundles, record.kind)
+        return StoredWorkload(record, bundles, record.kind)
     document: Any = workload.document
-    row = Stored(
+    row = StoredWorkload(
         record,
         bundles,
         workload.kind,
@@ -78,7 +78,7 @@ def stored_row(record: WorkloadRecord, bundles: Sequence[str]) -> Stored:
     return row
 
 
-def _of_history(row: Stored, document: HistoryWorkload) -> Stored:
+def _of_history(row: StoredWorkload, document: HistoryWorkload) -> StoredWorkload:
     """Return the row with the platforms of its runs, their median time where that is one platform,
     and their largest peaks."""
     platforms = dict.fromkeys(run.platform for run in document.runs)
@@ -92,7 +92,7 @@ def _of_history(row: Stored, document: HistoryWorkload) -> Stored:
     )
 
 
-def _owner(row: Stored) -> str:
+def _owner(row: StoredWorkload) -> str:
     return (row.record.owner or "-") + (" (asks to share)" if row.record.share_asked_s else "")
 
 
@@ -101,7 +101,7 @@ def day(unix_s: float) -> str:
     return time.strftime("%Y-%m-%d", time.localtime(unix_s))
 
 
-WORKLOADS: tuple[Column[Stored], ...] = (
+WORKLOADS: tuple[Column[StoredWorkload], ...] = (
     Column("Name", "name", lambda row: row.record.name),
     Column("Kind", "kind", lambda row: row.kind),
     Column("Amount", "amount", lambda row: row.amount),
@@ -119,7 +119,7 @@ WORKLOADS: tuple[Column[Stored], ...] = (
 """The columns of a table of the store's workloads."""
 
 
-def stored_data(row: Stored) -> dict[str, Any]:
+def stored_data(row: StoredWorkload) -> dict[str, Any]:
     """Return one workload of the store, for JSON."""
     return {
         **data_of(WORKLOADS, row),

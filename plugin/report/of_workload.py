@@ -12,7 +12,7 @@ from berth.pilot.platform import Platform, PlatformKind
 from berth.pilot.profile import Profile
 from berth.pilot.units import format_seconds
 from berth.plugin.forecasting import bundles_for, platforms_for, reference_of
-from berth.plugin.pictures.charts import Row, ranked_times
+from berth.plugin.pictures.charts import TimeBar, ranked_times
 from berth.plugin.report.of_forecast import (
     PlatformRow,
     best_points,
@@ -124,10 +124,10 @@ def workload_report(ranking: WorkloadRanking) -> Report:
 
 def time_rows(
     rows: Sequence[Prediction], can_act: Callable[[Prediction], bool] = usable
-) -> list[Row]:
+) -> list[TimeBar]:
     """Return predictions as rows of the time chart."""
     return [
-        Row(p.platform, (p.runtime_s.low, p.runtime_s.mid, p.runtime_s.high), not can_act(p))
+        TimeBar(p.platform, (p.runtime_s.low, p.runtime_s.mid, p.runtime_s.high), not can_act(p))
         for p in rows
     ]
 

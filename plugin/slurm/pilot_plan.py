@@ -29,14 +29,14 @@ from berth.plugin.slurm.pilot_job import (
 )
 from berth.plugin.slurm.records import Record, duration_s, records
 
-_PASSED_ON = ("size", "sizes", "threads_sweep", "repeats", "max_slowdown", "runs_on", "needs")
+_PASSED_ON = ("size", "repeats", "max_slowdown", "runs_on")
 _FIXED = frozenset(("-n", "-np", "--np", "--ntasks", "-N", "--nodes", "-H", "--host", "-hosts"))
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+-]{0,127}")
 _MINUTES_AND_SECONDS = re.compile(r"([0-9]{1,9}):([0-9]{2})")
 
 
 @dataclass(slots=True)
-class _Part:
+class _PilotJob:
     """One pilot job: its resource request (``shape``), the stem of its file names, and its
     script.
     """
@@ -99,7 +99,7 @@ class SlurmPilot:
         folder: Path = options["results"].absolute()
         stem = folder / f"{self.name}-{secrets.token_hex(3)}"
         self._parts = [
-            _Part(
+            _PilotJob(
                 part_shape,
                 stem if len(shapes) == 1 else stem.with_name(f"{stem.name}-n{part_shape.nodes}"),
             )
@@ -165,7 +165,7 @@ class SlurmPilot:
                 hint="give a shorter --time-limit, or another --partition",
             )  # fmt: skip
 
-    def _submit_pilot(self, part: _Part, after: Sequence[str]) -> str:
+    def _submit_pilot(self, part: _PilotJob, after: Sequence[str]) -> str:
         """Submit one pilot job and return its id. Raises SchedulerError naming the reference
         partition, which the site chose and not the user.
         """
@@ -189,7 +189,7 @@ class SlurmPilot:
         except OSError as error:
             raise UsageError(f"{self._stem.parent}: cannot be written: {error.strerror}") from None
 
-    def _pilot_command(self, part: _Part, after: Sequence[str]) -> tuple[str, ...]:
+    def _pilot_command(self, part: _PilotJob, after: Sequence[str]) -> tuple[str, ...]:
         give_up_s = _seconds("--give-up-after", self._options["give_up_after"]) or 0.0
         least_s = (self._parts.index(part) + 1) * self._pilot_s  # the pilots before it run first
         minutes = math.ceil(max(give_up_s, least_s) / 60) + 1

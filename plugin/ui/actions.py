@@ -33,7 +33,7 @@ _LONGEST = 200
 
 
 @dataclass(frozen=True, slots=True)
-class Action:
+class PageAction:
     """A change that an administrator can make on the web page."""
 
     title: str
@@ -207,28 +207,28 @@ def _workloads(page: Context) -> list[str]:
     return [] if page.store() is None else page.whole_store().names()
 
 
-ACTIONS: Mapping[str, Action] = {
-    "stop": Action(
+ACTIONS: Mapping[str, PageAction] = {
+    "stop": PageAction(
         "Stop all placements now", "Sets the kill switch: every job is left as it is.", "", _stop,
         style="danger",
     ),
-    "go-on": Action(
+    "go-on": PageAction(
         "Go on after a stop", "Removes the kill switch: jobs are placed again.", "", _go_on,
         style="primary",
     ),
-    "learn": Action(
+    "learn": PageAction(
         "Learn now", "Makes forecasts anew by finished jobs not yet looked at.", "", _learn
     ),
-    "refresh": Action(
+    "refresh": PageAction(
         "Predict a workload again", "Predicts {target} anew with the present bundles.",
         "Workload", _refresh, _workloads,
     ),
-    "forget": Action(
+    "forget": PageAction(
         "Forget a workload",
         "Takes {target} and its forecasts out of the store: its jobs are left alone from then on.",
         "Workload", _forget, _workloads,
     ),
-    "mode": Action(
+    "mode": PageAction(
         "Set the site's mode", "Writes mode {target} into the site file, for every job.", "Mode",
         _mode, _modes,
     ),

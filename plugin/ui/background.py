@@ -17,7 +17,7 @@ V = TypeVar("V")
 
 
 @dataclass(frozen=True, slots=True)
-class Made(Generic[V]):
+class Refreshed(Generic[V]):
     """A result, or the problem instead of it, and when it was made (Unix, s)."""
 
     value: V | None
@@ -40,10 +40,10 @@ class Background(Generic[K, V]):
         self._name, self._make = name, make
         self._fresh_s, self._patience_s = fresh_s, patience_s
         self._lock = threading.Lock()
-        self._made: dict[K, Made[V]] = {}
+        self._made: dict[K, Refreshed[V]] = {}
         self._working: threading.Thread | None = None
 
-    def newest(self, key: K) -> Made[V] | None:
+    def newest(self, key: K) -> Refreshed[V] | None:
         """Return the newest result, perhaps an old one while a new one is made; None: the first is
         still being made. Raises BerthError where making it failed."""
         with self._lock:
@@ -74,6 +74,6 @@ class Background(Generic[K, V]):
         except Exception:
             log.exception("%s failed", self._name)
             problem = BerthError(f"{self._name} failed", hint="see what the page printed")
-        made = Made(value, problem, time.time(), time.monotonic())
+        made = Refreshed(value, problem, time.time(), time.monotonic())
         with self._lock:
             self._made[key] = made

@@ -36,7 +36,7 @@ KEY = "berth"
 _STORE = "berth_store"
 
 
-class Held:
+class RecentUploads:
     """The last uploaded workloads of every viewer, by digest."""
 
     def __init__(self) -> None:
@@ -132,7 +132,7 @@ class Context:
     """The page's site, forecaster and store; the site is read again when its file changes."""
 
     settings: UiSettings
-    held: Held = field(default_factory=Held)
+    held: RecentUploads = field(default_factory=RecentUploads)
     questions: Questions = field(default_factory=Questions)
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _site: tuple[object, Site, Forecaster] | None = None

@@ -14,7 +14,7 @@ from berth.plugin.daemon.client import ask
 from berth.plugin.doctor.examine import examine
 from berth.plugin.findings import Finding
 from berth.plugin.installed_site import Installation
-from berth.plugin.report.of_overview import AGAIN, Figures, overview_report, store_figures
+from berth.plugin.report.of_overview import AGAIN, WeekFigures, overview_report, store_figures
 from berth.plugin.site import Site
 from berth.plugin.ui.background import Background
 from berth.plugin.ui.context import DAEMON_S, Context, context
@@ -27,7 +27,7 @@ def _link(key: str, value: str) -> str:
     return f"jobs?{key}={value}"
 
 
-def _figures(key: tuple[Path | None, str | None]) -> Figures:
+def _figures(key: tuple[Path | None, str | None]) -> WeekFigures:
     installation = Installation(*key)
     store = installation.store(create=False)
     try:
@@ -44,7 +44,7 @@ FINDINGS: Background[Path | None, Sequence[Finding]] = Background(
     "the doctor", _findings, patience_s=0.4
 )
 """What the doctor finds, by site file."""
-FIGURES: Background[tuple[Path | None, str | None], Figures] = Background(
+FIGURES: Background[tuple[Path | None, str | None], WeekFigures] = Background(
     "reading the store", _figures, patience_s=0.4
 )
 """What the store says, by site file and store."""
@@ -75,7 +75,7 @@ def _report(page: Context) -> Any:
         made = FINDINGS.newest(settings.site_file)
         return None if made is None else made.value
 
-    def figures() -> Figures | None:
+    def figures() -> WeekFigures | None:
         _needs_site(page)
         made = FIGURES.newest((settings.site_file, settings.store_url))
         return None if made is None else made.value

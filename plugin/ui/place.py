@@ -13,7 +13,7 @@ from wtforms.validators import NumberRange, Optional
 
 from berth.pilot.errors import BerthError
 from berth.pilot.profile import Profile
-from berth.plugin.pictures.charts import Row, ranked_times
+from berth.plugin.pictures.charts import TimeBar, ranked_times
 from berth.plugin.placing import Placing, asked_request, place
 from berth.plugin.report.of_placement import fitting_table, ruled_out_table, scores_table
 from berth.plugin.report.parts import Picture, Table, drawn
@@ -121,7 +121,7 @@ def _warning(placing: Placing) -> str | None:
 
 def _picture(placing: Placing) -> tuple[Picture, ...]:
     rows = [
-        Row(r.candidate, (r.runtime_s.low, r.runtime_s.mid, r.runtime_s.high), r.guess)
+        TimeBar(r.candidate, (r.runtime_s.low, r.runtime_s.mid, r.runtime_s.high), r.guess)
         for r in placing.decision.ranked
         if r.score is not None and r.runtime_s is not None
     ]

@@ -25,7 +25,7 @@ _GIVEN_UP = "it was given up: it took more than an hour of processor time"
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class ReplayQuestion:
     """A replay that was asked for, and the process that runs it."""
 
     number: int
@@ -88,15 +88,15 @@ class Questions:
         self._worker = worker
         self._lock = threading.Lock()
         self._root: Path | None = None
-        self._asked: list[Question] = []
+        self._asked: list[ReplayQuestion] = []
 
     @property
-    def last(self) -> Question | None:
+    def last(self) -> ReplayQuestion | None:
         """Return the question that was asked last."""
         return self._asked[-1] if self._asked else None
 
     @property
-    def answered(self) -> list[Question]:
+    def answered(self) -> list[ReplayQuestion]:
         """Return the questions that have an answer, newest first."""
         return [asked for asked in reversed(self._asked) if asked.report.exists()]
 
@@ -128,7 +128,7 @@ class Questions:
                     cwd=folder,
                 )  # fmt: skip
             shown = tuple(word.replace(f"{folder}/", "") for word in ("berth", "replay", *words))
-            self._asked.append(Question(number, shown, time.time(), folder, process))
+            self._asked.append(ReplayQuestion(number, shown, time.time(), folder, process))
             for old in self._asked[:-MOST_KEPT]:
                 shutil.rmtree(old.folder, ignore_errors=True)
             del self._asked[:-MOST_KEPT]

@@ -22,7 +22,7 @@ from flask import Flask
 
 from berth.pilot.errors import BerthError, UsageError
 from berth.plugin.daemon.systemd import to_stderr
-from berth.plugin.pictures.charts import Row, ranked_times
+from berth.plugin.pictures.charts import TimeBar, ranked_times
 from berth.plugin.report.of_workload import rank_workload, workload_report
 from berth.plugin.ui.app import create_app
 from berth.plugin.ui.context import KEY, Context
@@ -116,7 +116,7 @@ def _warm(page: Context) -> None:
     from berth.plugin.workloads.described_models import DecoderShape, described  # noqa: PLC0415 - numpy
 
     try:
-        ranked_times([Row("warm", (1.0, 2.0, 3.0))])
+        ranked_times([TimeBar("warm", (1.0, 2.0, 3.0))])
         shape = DecoderShape(layers=2, width=256)
         for purpose in ("inference", "training", "serve"):
             workload = described(shape, purpose, sequence=None, options=WorkloadOptions())

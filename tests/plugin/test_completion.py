@@ -83,7 +83,7 @@ def test_bash_itself_completes(path: str) -> None:
 
 @pytest.mark.skipif(shutil.which("fish") is None, reason="NOT TESTED: no fish here")
 def test_fish_itself_completes(path: str, tmp_path: Path) -> None:
-    asked = "; ".join(f"complete -C '{typed}'" for typed in ("berth wor", "berth mig plan --sol"))
+    asked = "; ".join(f"complete -C '{typed}'" for typed in ("berth wor", "berth mig plan --hor"))
     done = subprocess.run(
         ["fish", "-c", f"{line_for('fish')}\n{asked}"],
         env={"PATH": path, "HOME": str(tmp_path)},
@@ -92,7 +92,7 @@ def test_fish_itself_completes(path: str, tmp_path: Path) -> None:
         check=False,
     )
     offered = [one.split("\t")[0] for one in done.stdout.splitlines()]
-    assert offered == ["workload", "--solver"], done.stderr
+    assert offered == ["workload", "--horizon"], done.stderr
 
 
 @pytest.mark.skipif(shutil.which("zsh") is None, reason="NOT TESTED: no zsh here")

@@ -23,7 +23,7 @@ from berth.plugin.cli import main
 from berth.plugin.cli.command_line import berth
 from berth.plugin.doctor.examine import examine
 from berth.plugin.findings import Status
-from berth.plugin.report.of_decision import Decided, decision_data
+from berth.plugin.report.of_decision import DecidedJob, decision_data
 from berth.plugin.site import load_site
 from berth.plugin.store import PlacedRun, Store
 from berth.plugin.store.tables import REVISIONS
@@ -301,8 +301,8 @@ def test_a_decision_can_be_read_whatever_was_recorded(site: Harbour) -> None:
     for job in ({}, {"queues": []}, {"comment": "berth:off"}, {"comment": "berth:stream@7"}):
         reply = daemon.decide(**{"queue": "auto", "comment": "berth:stream", **job})
         record = wait_until(lambda r=reply: store.decisions.get(r["decision"]))
-        assert decision_data(Decided(record))["code"] == reply["code"]
-        assert decision_data(Decided(replace(record, user="x")))["user"] == "x"
+        assert decision_data(DecidedJob(record))["code"] == reply["code"]
+        assert decision_data(DecidedJob(replace(record, user="x")))["user"] == "x"
 
 
 def statuses(site: Harbour, check: str) -> set[str]:

@@ -76,7 +76,7 @@ def cases(folder: Path) -> dict[str, Case]:
     return {
         "jobs-advise": Case(
             ("jobs", "advise", "--site", f"{at['gpu-jobs']}/berth.toml"),
-            also=(("jobs", "advise", *store, "--least-runs", "2"),),
+            also=(("jobs", "advise", *store),),
         ),
         "train-bundle-diff": Case(("train", "bundle", "diff", at["bundle"], at["other-bundle"])),
         "train-bundle-show": Case(("train", "bundle", "show")),

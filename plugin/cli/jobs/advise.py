@@ -11,7 +11,7 @@ from pathlib import Path
 import click
 
 from berth.pilot.errors import DocumentError
-from berth.plugin.cli.options import PATH, POSITIVE, answer, json_option, store_options
+from berth.plugin.cli.options import PATH, answer, json_option, store_options
 from berth.plugin.fingerprint import fingerprint
 from berth.plugin.history.advice import LEAST_RUNS, advise
 from berth.plugin.history.decided_jobs import with_usage
@@ -25,8 +25,6 @@ from berth.plugin.right_sizing.slices import advise_slice
 @click.argument("name", required=False)
 @click.option("--user", help="Advise on jobs of this user only.")
 @click.option("--script", type=PATH, help="Advise on jobs of this batch script only.")
-@click.option("--least-runs", type=POSITIVE, default=LEAST_RUNS,
-              help="Say nothing of jobs that ran fewer times.")  # fmt: skip
 @json_option
 @store_options
 def advise_command(
@@ -34,7 +32,6 @@ def advise_command(
     *,
     user: str | None,
     script: Path | None,
-    least_runs: int,
     json_: bool,
     installation: Installation,
 ) -> None:
@@ -56,7 +53,7 @@ def advise_command(
     if script is not None:
         digest, called = _fingerprint(script), plain_name(script.name)
         jobs = [job for job in jobs if job.script == digest or plain_name(job.name) == called]
-    advice = advise(jobs, least_runs=least_runs)
+    advice = advise(jobs)
     lines, written = [], []
     predictions = cache(lambda: predictions_for(installation.site()))
     for kind in advice:
@@ -68,19 +65,18 @@ def advise_command(
         on_slice = dataclasses.asdict(of_slice) if of_slice else None
         written.append({**fields, "slice": on_slice, "sentence": sentence})
     answer(
-        "\n".join(lines)
-        or _nothing(name, [known_name(job.name, job.program) for job in every], least_runs),
+        "\n".join(lines) or _nothing(name, [known_name(job.name, job.program) for job in every]),
         written,
         json_=json_,
     )
 
 
-def _nothing(name: str | None, names: Sequence[str], least_runs: int) -> str:
+def _nothing(name: str | None, names: Sequence[str]) -> str:
     known = sorted({*names} - {""})
     near = get_close_matches(plain_name(name), known, n=3, cutoff=0.5) if name else []
     if near:
-        return f"no {least_runs} past jobs are called {name}; there are: {', '.join(near)}"
-    return f"no past jobs with at least {least_runs} runs: berth jobs history import --help"
+        return f"no {LEAST_RUNS} past jobs are called {name}; there are: {', '.join(near)}"
+    return f"no past jobs with at least {LEAST_RUNS} runs: berth jobs history import --help"
 
 
 def _fingerprint(script: Path) -> str:

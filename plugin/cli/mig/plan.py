@@ -8,7 +8,7 @@ import click
 
 from berth.pilot.documents import read_json_or_toml, to_json, write_json
 from berth.pilot.errors import UsageError
-from berth.plugin.cli.options import FILE, Rare, as_seconds, store_options
+from berth.plugin.cli.options import FILE, as_seconds, store_options
 from berth.plugin.installed_site import Installation
 from berth.plugin.mig.recommending import demands_of, predictions_for, with_workloads
 from berth.plugin.report.of_fleet import plan_parts
@@ -20,7 +20,6 @@ from berth.policies.mig.documents import (
     plan_document,
     read_fleet,
 )
-from berth.policies.mig.planner import SOLVERS
 from berth.policies.mig.planner import plan as make_plan
 
 SHOWN = 40
@@ -59,15 +58,6 @@ workload_jobs_option = click.option(
 @click.option("--horizon", "horizon_s", callback=as_seconds, default="0s",
               help="Wait so long for running instances, for example 30m.")  # fmt: skip
 @click.option("--recut/--no-recut", default=True, help="Leave every layout as it is.")
-@click.option(
-    "--solver",
-    cls=Rare,
-    type=click.Choice(SOLVERS),
-    default="auto",
-    help="How the plan is searched.",
-)
-@click.option("--time-limit", "time_limit_s", cls=Rare, callback=as_seconds, default="30s",
-              help="Time limit of the solver.")  # fmt: skip
 @click.option("--json", "json_", is_flag=True, help="Print the plan document.")
 @click.option("--output", type=FILE, help="Write the plan document (berth.mig-plan/1) here.")
 @store_options
@@ -78,8 +68,6 @@ def plan(  # noqa: PLR0917 - one parameter an option
     objectives: str,
     horizon_s: float,
     recut: bool,
-    solver: str,
-    time_limit_s: float,
     json_: bool,
     output: Path | None,
     installation: Installation,
@@ -112,8 +100,6 @@ def plan(  # noqa: PLR0917 - one parameter an option
         objectives,
         now_s=fleet.as_of_s,
         horizon_s=horizon_s,
-        solver=solver,
-        time_limit_s=time_limit_s,
         recut=recut,
     )
     document = plan_document(planned, fleet)

@@ -18,7 +18,7 @@ from berth.plugin.cli.options import (
     store_options,
     table_json_option,
 )
-from berth.plugin.cli.workload.options import workload_options
+from berth.plugin.cli.workload.options import usual_workload_options
 from berth.plugin.installed_site import Installation
 from berth.plugin.mig.recommending import predictions_for, workload_named
 from berth.plugin.report.of_slices import recommendation_data, recommendation_part
@@ -69,7 +69,7 @@ from berth.predictor.hardware.mig.slices import lookup
     "--count", cls=Rare, type=POSITIVE, default=1, help="With --jobs: so many equal jobs."
 )
 @bundles_option
-@workload_options
+@usual_workload_options
 @store_options
 @table_json_option
 def recommend(

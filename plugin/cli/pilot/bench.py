@@ -31,7 +31,6 @@ BUSY_LOAD = 0.5
 @click.command(epilog="Example: berth pilot bench --name our-cpu-node -o our-cpu-node.json")
 @click.option("--name", envvar="BERTH_PLATFORM", show_envvar=True, default="local",
               help="Name of the platform that this machine is.")  # fmt: skip
-@click.option("--description", default="", help="One line about it [the processor].")
 @click.option("--output", "-o", type=PATH, help="Write the Platform here.")
 @click.option("--json", "json_", is_flag=True, help="Print the Platform as JSON.")
 @click.option("--full", is_flag=True, help="Minutes rather than ten seconds: every kernel, longer.")
@@ -39,7 +38,6 @@ BUSY_LOAD = 0.5
 def bench(
     *,
     name: str,
-    description: str,
     output: Path | None,
     json_: bool,
     full: bool,
@@ -55,7 +53,7 @@ def bench(
     if gpu is not None:
         if full:
             raise UsageError("--full is of CPUs; a GPU is measured in seconds", hint="leave it out")
-        _show(_of_gpu(name, description, gpu), output, [], json_=json_)
+        _show(_of_gpu(name, gpu), output, [], json_=json_)
         return
     suite = build_suite()
     if suite.left_out:
@@ -69,17 +67,14 @@ def bench(
             full=full,
             progress=lambda step, done, of: say(f"{done + 1} of {of}: {step}"),
         )
-    platform = platform_here(name, signature, description=description)
+    platform = platform_here(name, signature)
     _show(platform, output, [] if json_ else gpus_here(NvmlCollector()), json_=json_)
 
 
-def _of_gpu(name: str, description: str, number: int) -> Platform:
+def _of_gpu(name: str, number: int) -> Platform:
     with opened(number) as gpu, progress() as say:
         base = base_platform(gpu.name)
-        usable = base.model_copy(
-            update={"name": name, "description": description or base.description}
-        )
-        return measured_platform(gpu, usable, say=say)
+        return measured_platform(gpu, base.model_copy(update={"name": name}), say=say)
 
 
 def _show(platform: Platform, output: Path | None, notes: list[str], *, json_: bool) -> None:

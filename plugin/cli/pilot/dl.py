@@ -119,13 +119,6 @@ MEMORY_SHARE = 0.9
     cls=Rare,
     help="Memory limit of one measurement [default: 90 % of what is free].",
 )
-@click.option(
-    "--run-limit",
-    cls=Rare,
-    type=click.FloatRange(min=1),
-    default=300.0,
-    help="Seconds for one measurement.",
-)
 @click.option("--time-limit", type=click.FloatRange(min=0), help="Seconds for all of them.")
 @platform_option
 @click.option(
@@ -145,7 +138,7 @@ MEMORY_SHARE = 0.9
 def dl(
     models: tuple[str, ...], *, plan: Path | None, sizes: tuple[str, ...], shares: tuple[int, ...],
     warmup: int, repeats: int, cool_down: float, energy_window: float, memory_limit: str | None,
-    run_limit: float, time_limit: float | None, platform: str, output: Path | None,
+    time_limit: float | None, platform: str, output: Path | None,
     advise: int | None, json_: bool, **settings: Any,
 ) -> None:  # fmt: skip
     """Measure each MODEL: latency, peak memory and energy, warm, repeated, in its own process.
@@ -179,7 +172,7 @@ def dl(
     )
     if memory < 2**20:
         raise UsageError(f"--memory-limit {memory_limit}: less than a mebibyte runs nothing")
-    wanted = points(asked, folder, protocol, facts_of, memory_bytes=memory, run_limit_s=run_limit)
+    wanted = points(asked, folder, protocol, facts_of, memory_bytes=memory)
     with tempfile.TemporaryDirectory() as scratch:
         results = output or Path(scratch) / "runs.jsonl"
         with progress() as say:

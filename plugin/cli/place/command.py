@@ -11,7 +11,7 @@ import click
 from berth.pilot.errors import BerthError, UsageError
 from berth.pilot.profile import Profile
 from berth.plugin.cli.options import Named, Rare, bundles_option, site_option
-from berth.plugin.cli.workload.options import workload_options
+from berth.plugin.cli.workload.options import usual_workload_options
 from berth.plugin.forecasting import bundles_for, forecaster_for
 from berth.plugin.installed_site import Installation
 from berth.plugin.placing import asked_request
@@ -82,7 +82,7 @@ _POSITIVE = click.IntRange(min=1)
 )
 @click.option("--json", "json_", is_flag=True, help="Print the Decision as JSON.")
 @click.option("--submit", is_flag=True, help="Submit it and print the job's id.")
-@workload_options
+@usual_workload_options
 def place(name: str, words: tuple[str, ...], described: WorkloadOptions, **options: Any) -> None:
     """Decide where a workload should run, and print the line that submits it.
 

@@ -23,7 +23,7 @@ from berth.predictor.core.workload import Workload
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class PredictRequest:
     """A ``berth predict`` request: the workload, the forecaster and platforms to use, and the
     command's options."""
 
@@ -80,9 +80,9 @@ class Asked:
         """
         if self.picture is None:
             return
-        from berth.plugin.pictures.charts import Row, draw  # noqa: PLC0415 - of the extra
+        from berth.plugin.pictures.charts import TimeBar, draw  # noqa: PLC0415 - of the extra
 
-        shown = [Row(name, (t.low, t.mid, t.high), not trusted) for name, t, trusted in rows]
+        shown = [TimeBar(name, (t.low, t.mid, t.high), not trusted) for name, t, trusted in rows]
         draw(self.picture, shown)
         click.echo(f"picture written to {self.picture}", err=True)
 

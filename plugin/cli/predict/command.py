@@ -10,7 +10,7 @@ import click
 
 from berth.pilot.profile import Profile
 from berth.plugin.cli.options import NODES, PATH, POSITIVE, Rare, bundles_option
-from berth.plugin.cli.predict.asked import Asked
+from berth.plugin.cli.predict.asked import PredictRequest
 from berth.plugin.cli.workload.options import workload_options
 from berth.plugin.forecasting import bundles_for, forecaster_for, reference_of, with_slices
 from berth.plugin.installed_site import Installation
@@ -127,7 +127,7 @@ def predict(
         chosen = [place_named(name, platforms) for name in names]
         platforms |= {platform.name: platform for platform in chosen}
         names = tuple(platform.name for platform in chosen)
-    asked = Asked(
+    asked = PredictRequest(
         path=file,
         workload=workload,
         forecaster=forecaster,
@@ -144,7 +144,7 @@ def predict(
     _view(workload, relative=relative)(asked)
 
 
-def _view(workload: Workload, *, relative: bool) -> Callable[[Asked], None]:
+def _view(workload: Workload, *, relative: bool) -> Callable[[PredictRequest], None]:
     """Return the function that predicts and prints a workload of this kind; its module is
     imported only now."""
     # ruff: noqa: PLC0415
@@ -173,7 +173,7 @@ def _view(workload: Workload, *, relative: bool) -> Callable[[Asked], None]:
             return predict_any
 
 
-def predict_any(asked: Asked) -> None:
+def predict_any(asked: PredictRequest) -> None:
     """Print platforms ranked by predicted time, for kinds of workload without a function of
     their own."""
     from berth.plugin.report.of_forecast import (

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from berth.pilot.errors import UsageError
-from berth.plugin.cli.predict.asked import Asked
+from berth.plugin.cli.predict.asked import PredictRequest
 from berth.plugin.report.of_fine_tuning import FineTuning, fine_tuning_data, fine_tuning_report
 from berth.plugin.report.of_forecast import best_points, usable
 from berth.plugin.report.of_language_model import (
@@ -28,7 +28,7 @@ from berth.predictor.families.language_model.workload import LanguageModelWorklo
 from berth.predictor.hardware.unit import Unit, get_unit, units
 
 
-def predict_llm(asked: Asked) -> None:
+def predict_llm(asked: PredictRequest) -> None:
     """Print accelerators ranked for a language model, including accelerators that are no
     platform of this site."""
     asked.check("--carbon-intensity", "--picture", "--fine-tune")

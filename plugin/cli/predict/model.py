@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from berth.plugin.cli.predict.asked import Asked
+from berth.plugin.cli.predict.asked import PredictRequest
 from berth.plugin.report.of_model import Memories, ModelRanking, ModelRow, model_data, model_report
 from berth.plugin.report.of_training_step import StepRanking, StepRow, step_data, step_report
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 TRAINING_BUNDLE = "berth.dl-training-bundle/1"
 
 
-def predict_model(asked: Asked) -> None:
+def predict_model(asked: PredictRequest) -> None:
     """Print platforms ranked for a model's inference run; with ``--roofline`` also its
     bottlenecks."""
     from berth.predictor.families.graph.model import graph_of
@@ -65,7 +65,7 @@ def predict_model(asked: Asked) -> None:
         click.echo(f"picture written to {asked.picture}", err=True)
 
 
-def _document(asked: Asked) -> ModelWorkload:
+def _document(asked: PredictRequest) -> ModelWorkload:
     from berth.predictor.families.graph.workload import ModelWorkload
 
     document = asked.workload.document
@@ -73,7 +73,7 @@ def _document(asked: Asked) -> ModelWorkload:
     return document
 
 
-def _of_forecast(forecast: Forecast, line: Roofline, asked: Asked) -> Roofline:
+def _of_forecast(forecast: Forecast, line: Roofline, asked: PredictRequest) -> Roofline:
     """Return the roofline with the time of one run, the basis and the sources taken from the
     forecast."""
     platform: Platform = asked.platforms[line.roof.platform]
@@ -108,7 +108,7 @@ def _order(row: ModelRow) -> tuple[bool, bool, float, str]:
     return not row.can_act, not row.line.fits, row.line.seconds.mid, row.platform
 
 
-def predict_training(asked: Asked) -> None:
+def predict_training(asked: PredictRequest) -> None:
     """Print platforms ranked by the time of a model's training step."""
     from berth.predictor.families.graph.model import graph_of
 
@@ -126,7 +126,7 @@ def predict_training(asked: Asked) -> None:
 
 
 def _step_rows(
-    asked: Asked, document: ModelWorkload, graph: ModelGraph, forecast: Forecast
+    asked: PredictRequest, document: ModelWorkload, graph: ModelGraph, forecast: Forecast
 ) -> list[StepRow]:
     """Return the platforms' training-step predictions: reliable ones first, each group by time."""
     from berth.predictor.families.training_step import bundle as bundles

@@ -14,7 +14,7 @@ from berth.pilot.documents import read_json
 from berth.pilot.errors import UsageError
 from berth.pilot.platform import Platform
 from berth.pilot.profile import Profile
-from berth.plugin.cli.predict.asked import Asked
+from berth.plugin.cli.predict.asked import PredictRequest
 from berth.plugin.report.of_forecast import ranked, rows_of, usable
 from berth.plugin.report.of_program import (
     ProgramRanking,
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from berth.predictor.families.relative.predictor import RelativePrediction
 
 
-def predict_program(asked: Asked) -> None:
+def predict_program(asked: PredictRequest) -> None:
     """Print platforms ranked for a program by predicted time."""
     asked.check("a second file", "--size", "--cores", "--nodes", "--known", "--probe", "--picture")
     measured = asked.workload.document
@@ -81,7 +81,10 @@ def predict_program(asked: Asked) -> None:
 
 
 def _predictions(
-    asked: Asked, forecast: Forecast, units: Mapping[str, int], runs: Mapping[str, Elsewhere]
+    asked: PredictRequest,
+    forecast: Forecast,
+    units: Mapping[str, int],
+    runs: Mapping[str, OtherPlatformRun],
 ) -> list[Prediction]:
     """Return predictions on ``units`` cores or GPUs per node of each platform, updated with the
     program's runs on other platforms. Raises UsageError."""
@@ -106,7 +109,7 @@ def _ordered(predictions: Sequence[Prediction], no_code: set[str]) -> list[Predi
 
 
 def _reasons(
-    asked: Asked, ranking: ProgramRanking, units: Mapping[str, int]
+    asked: PredictRequest, ranking: ProgramRanking, units: Mapping[str, int]
 ) -> list[SpeedupExplanation]:
     """Return, for each platform shown, which counters change the predicted speedup, in the
     ranking's order."""
@@ -139,7 +142,7 @@ def _runs_on(profile: Profile, platform: Platform) -> bool:
 
 
 def _units(
-    profile: Profile, platform: Platform, cores: int | None, run: Elsewhere | None = None
+    profile: Profile, platform: Platform, cores: int | None, run: OtherPlatformRun | None = None
 ) -> int:
     if platform.is_gpu:
         return 1
@@ -153,7 +156,7 @@ def _units(
     return usable_cores(profile, platform) if cores is None else min(cores, platform.cores)
 
 
-def predict_relative(asked: Asked) -> None:
+def predict_relative(asked: PredictRequest) -> None:
     """Print the platforms of a site's own cost model ranked for a program by predicted time.
 
     For platforms that Berth knows, the time is the forecast's, in which the cost model is one of
@@ -208,7 +211,7 @@ def _of_forecast(
 
 
 @dataclass(frozen=True, slots=True)
-class Elsewhere:
+class OtherPlatformRun:
     """A run of the same program on another platform."""
 
     platform: str
@@ -223,7 +226,7 @@ def read_elsewhere(
     others: Sequence[Path],
     platforms: Mapping[str, Platform | None],
     stored: Iterable[Profile] = (),
-) -> dict[str, Elsewhere]:
+) -> dict[str, OtherPlatformRun]:
     """Return the program's runs on other platforms, by platform: from ``PLATFORM=FILE`` words, then
     from files, then from stored profiles.
 
@@ -231,7 +234,7 @@ def read_elsewhere(
     word of another form, an unknown platform, the platform of ``measured`` itself, a platform given
     twice, a run that did not complete, or another problem size.
     """
-    runs: dict[str, Elsewhere] = {}
+    runs: dict[str, OtherPlatformRun] = {}
     for word in named:
         name, equals, path = word.partition("=")
         if not (equals and name and path):
@@ -252,7 +255,7 @@ def read_elsewhere(
 
 
 def _add(
-    runs: dict[str, Elsewhere],
+    runs: dict[str, OtherPlatformRun],
     measured: Profile,
     profile: Profile,
     name: str,
@@ -280,4 +283,4 @@ def _add(
     runs_on, platform = profile.runs_on, platforms[name]
     on_gpu = runs_on.gpus > 0 if platform is None else platform.is_gpu
     units = max(1, runs_on.gpus) if on_gpu else runs_on.threads * runs_on.ranks
-    runs[name] = Elsewhere(name, units, around(runtime.median_s, width))
+    runs[name] = OtherPlatformRun(name, units, around(runtime.median_s, width))

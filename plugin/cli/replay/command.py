@@ -12,7 +12,7 @@ import numpy as np
 
 from berth.pilot.documents import write_text
 from berth.pilot.errors import UsageError
-from berth.plugin.cli.replay.options import Options, replay_options
+from berth.plugin.cli.replay.options import ReplayOptions, replay_options
 from berth.plugin.installed_site import Installation
 from berth.plugin.replay.clusters import SiteCluster, cluster_of, on_cluster
 from berth.plugin.replay.past import PastTrace, asked_jobs, past_jobs
@@ -63,7 +63,7 @@ MOST_STARTS = 20
 
 @click.command()
 @replay_options
-def replay_command(options: Options) -> None:
+def replay_command(options: ReplayOptions) -> None:
     """Replay past jobs from TRACE on the site's nodes, under one scheduler or several.
 
     TRACE (gzip or not): of sacct or Flux, Standard Workload Format, of Gavel or Alibaba (openb), or
@@ -137,7 +137,7 @@ def replay_command(options: Options) -> None:
     click.echo(report_text(report))
 
 
-def _past(options: Options) -> PastTrace:
+def _past(options: ReplayOptions) -> PastTrace:
     if options.accounting:
         if options.trace is not None or options.format_ is not None:
             raise UsageError("--accounting asks the scheduler, without a TRACE")
@@ -160,7 +160,7 @@ def _write_html(path: Path, past: PastTrace, found: Sequence[VariantReplays]) ->
     write_text(path, page.html(report, made_by="berth replay"))
 
 
-def _check_live(options: Options) -> None:
+def _check_live(options: ReplayOptions) -> None:
     """Raises UsageError for options that do not apply to a live replay."""
     given = {
         "a TRACE": options.trace, "--accounting": options.accounting or None,
@@ -174,7 +174,7 @@ def _check_live(options: Options) -> None:
             raise UsageError(f"--live replays the present queue, without {name}")
 
 
-def _cluster(options: Options, jobs: Trace) -> tuple[SiteCluster, Trace]:
+def _cluster(options: ReplayOptions, jobs: Trace) -> tuple[SiteCluster, Trace]:
     if options.cores is not None:
         one = replace(jobs, queue=jobs.queue * 0, queues=("all",))
         return SiteCluster(one_pool(options.cores), {}), one
@@ -185,7 +185,7 @@ def _cluster(options: Options, jobs: Trace) -> tuple[SiteCluster, Trace]:
     return place, with_own_times(jobs, place.cluster)
 
 
-def _truth(options: Options, jobs: Trace, place: SiteCluster) -> Truth:
+def _truth(options: ReplayOptions, jobs: Trace, place: SiteCluster) -> Truth:
     if not options.policies:
         return Truth(jobs)
     if place.site is None:
@@ -208,7 +208,7 @@ def _truth(options: Options, jobs: Trace, place: SiteCluster) -> Truth:
     return found
 
 
-def _events(options: Options, jobs: Trace, place: SiteCluster) -> Events:
+def _events(options: ReplayOptions, jobs: Trace, place: SiteCluster) -> Events:
     wanted = (options.failures, options.reservations, options.mtbf)
     if all(one is None for one in wanted):
         return Events()
@@ -233,7 +233,7 @@ def _present(site: Site) -> tuple[Reservation, ...]:
     return present_reservations(scheduler.reservations(), scheduler.read(), site.candidates)
 
 
-def _variants(options: Options, place: SiteCluster, jobs: Trace) -> list[Variant]:
+def _variants(options: ReplayOptions, place: SiteCluster, jobs: Trace) -> list[Variant]:
     """Return the variants to simulate: each backfill method on the original and the changed
     cluster, with GPU repartitioning, and under each policy."""
     half_life = options.fair_share

@@ -20,7 +20,7 @@ _MODES = [mode.value for mode in Backfill]
 
 
 @dataclass(frozen=True)
-class Options:
+class ReplayOptions:
     """The options of ``berth replay`` as the user gave them."""
 
     trace: Path | None
@@ -116,13 +116,13 @@ _OPTIONS = (
 )  # fmt: skip
 
 
-def replay_options(command: Callable[[Options], None]) -> Callable[..., None]:
+def replay_options(command: Callable[[ReplayOptions], None]) -> Callable[..., None]:
     """Add the options of ``berth replay`` to the command, which receives them as one
-    ``Options``."""
+    ``ReplayOptions``."""
 
     @functools.wraps(command)
     def wrapped(**given: Any) -> None:
-        command(Options(**given))
+        command(ReplayOptions(**given))
 
     found: Callable[..., None] = wrapped
     for option in reversed(_OPTIONS):

@@ -20,8 +20,7 @@ from berth.plugin.cli.options import installed_site_option
 )
 @click.option("--allow-remote", is_flag=True, help="Listen on an address that others can reach.")
 @click.option("--once", is_flag=True, help="Print them and end.")
-@click.option("--verbose", "-v", is_flag=True, help="Log more.")
-def metrics(site_file: Path, *, listen: str, allow_remote: bool, once: bool, verbose: bool) -> None:
+def metrics(site_file: Path, *, listen: str, allow_remote: bool, once: bool) -> None:
     """Serve Prometheus metrics of the daemon and the store until SIGTERM (docs/metrics.md).
 
     \b
@@ -34,7 +33,7 @@ def metrics(site_file: Path, *, listen: str, allow_remote: bool, once: bool, ver
         return
     from berth.plugin.daemon import systemd  # noqa: PLC0415 - --help and --once need none of it
 
-    systemd.to_stderr(logging.DEBUG if verbose else logging.INFO)
+    systemd.to_stderr(logging.INFO)
     sys.exit(_serving().serve_metrics(site_file, listen, remote=allow_remote))
 
 

@@ -13,7 +13,7 @@ import click
 from berth.pilot.documents import read_json, read_json_or_toml, write_text
 from berth.pilot.errors import UsageError
 from berth.plugin.cli.options import store_options
-from berth.plugin.cli.workload.options import workload_options
+from berth.plugin.cli.workload.options import usual_workload_options
 from berth.plugin.installed_site import Installation
 from berth.plugin.workloads.files import WorkloadOptions
 
@@ -75,7 +75,7 @@ def job(job: str, *, html: Path | None, json_: bool, installation: Installation)
 @report.command()
 @click.argument("name", metavar="WORKLOAD|FILE")
 @_output_options
-@workload_options
+@usual_workload_options
 @store_options
 def workload(
     name: str,

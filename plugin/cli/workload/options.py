@@ -44,7 +44,8 @@ _NOT_PREDICTED = {
     ),
 }
 """Error and hint for keys that contain one of these words."""
-_OPTIONS: tuple[click.Option, ...] = (
+_RUNTIME = Rare(["--runtime"], help="Slices: of a job on the whole GPU, for example 2h.")
+_USUAL: tuple[click.Option, ...] = (
     click.Option(["--mode"], type=click.Choice(("inference", "training")),
                  help=f"{_GRAPHS} one run, or a training step [inference]."),
     click.Option(["--batch"], type=POSITIVE,
@@ -53,6 +54,9 @@ _OPTIONS: tuple[click.Option, ...] = (
                  help=f"{_GRAPHS} computed in [the file's]."),
     click.Option(["--amount"],
                  help="Work of a job: '500 steps', '90 epochs of 5004 steps', '1e6 tokens'."),
+)  # fmt: skip
+_ALL: tuple[click.Option, ...] = (
+    *_USUAL,
     Rare(["--dim"], multiple=True, help=f"{_GRAPHS} NAME=SIZE or AXIS=SIZE of an open dimension."),
     Rare(["--tokens"], metavar="IN,OUT",
          help=f"{_MODELS} tokens of a prompt and of an answer [1024,128]."),
@@ -67,20 +71,29 @@ _OPTIONS: tuple[click.Option, ...] = (
          help=f"{_MODELS} options of the server, as vLLM calls them: "
               "max_num_seqs, gpu_memory_utilization, max_num_batched_tokens, prefix_hit_rate."),
     Rare(["--runs-on"], help="Devices it can run on, of cpu,cuda,hip. Default: the file's."),
-    Rare(["--runtime"], help="Slices: of a job on the whole GPU, for example 2h."),
+    _RUNTIME,
 )  # fmt: skip
 
 
 def workload_options(command: F) -> F:
-    """Add the options, given to the command as ``described``, a WorkloadOptions."""
+    """Add all options, given to the command as ``described``, a WorkloadOptions."""
+    return _with(_ALL, command)
 
+
+def usual_workload_options(command: F) -> F:
+    """Add the options that most files need: what needs another is added to the store first."""
+    return _with((*_USUAL, _RUNTIME), command)
+
+
+def _with(options: Sequence[click.Option], command: F) -> F:
     @functools.wraps(command)
     def read(**arguments: Any) -> Any:  # click's arguments
-        values = {option.name: arguments.pop(option.name) for option in _OPTIONS if option.name}
-        return command(described=_described(values), **arguments)
+        values = {option.name: arguments.pop(option.name) for option in options if option.name}
+        absent = {option.name: () if option.multiple else None for option in _ALL if option.name}
+        return command(described=_described({**absent, **values}), **arguments)
 
     parameters = getattr(command, "__click_params__", [])
-    read.__click_params__ = [*parameters, *reversed(_OPTIONS)]  # type: ignore[attr-defined]
+    read.__click_params__ = [*parameters, *reversed(options)]  # type: ignore[attr-defined]
     return read  # type: ignore[return-value]
 
 

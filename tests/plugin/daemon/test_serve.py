@@ -383,12 +383,6 @@ def test_who_may_not_reach_the_socket_is_told_so(
     assert "root" in str(told.value.hint)
 
 
-def test_decisions_are_logged_where_asked(ready: Harbour) -> None:
-    daemon = ready.start(arguments=["--log-decisions"])
-    reply = daemon.decide(**ASK)
-    wait_until(lambda: f"decision={reply['decision']} action=edit code=placed" in daemon.log)
-
-
 def test_what_does_not_speak_the_protocol_is_said(site: Harbour) -> None:
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as other:
         other.bind(str(site.socket))

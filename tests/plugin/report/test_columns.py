@@ -46,13 +46,13 @@ def test_a_new_column_of_a_jobs_report_is_one_line_and_comes_everywhere(
     assert csv.splitlines()[0].endswith(",power_w")
     assert csv.splitlines()[1].endswith(",350.0")
     assert json.loads(shown("--json"))["ranked"][0]["power_w"] == 350.0
-    page = html(job_report(of_decision.Decided(record), None, pictures=False), made_by="test")
+    page = html(job_report(of_decision.DecidedJob(record), None, pictures=False), made_by="test")
     assert "Power</th>" in page
     assert "350 W</td>" in page
 
 
 def test_every_fact_of_a_decision_is_on_the_page_under_its_name() -> None:
-    decided = of_decision.Decided(decision(1))
+    decided = of_decision.DecidedJob(decision(1))
     facts = of_decision.asked_and_answered(decided).facts
     page = html(job_report(decided, None, pictures=False), made_by="test")
     assert len(facts) >= 4

@@ -11,7 +11,7 @@ from flask.testing import FlaskClient
 from ui_store import decision
 
 from berth.plugin.ui.app import create_app
-from berth.plugin.ui.context import MOST_BYTES, Held
+from berth.plugin.ui.context import MOST_BYTES, RecentUploads
 from berth.plugin.ui.guard import UiSettings
 from berth.plugin.workloads.described_models import DecoderShape, described
 from berth.plugin.workloads.files import WorkloadOptions
@@ -116,7 +116,7 @@ def test_a_page_of_another_origin_may_link_but_not_load(asking: Asking) -> None:
 
 def test_what_was_sent_is_held_within_bounds() -> None:
     small = described(DecoderShape(1, 64), "serve", sequence=None, options=WorkloadOptions())
-    held = Held()
+    held = RecentUploads()
     keys = [held.put("alice", replace(small, digest=f"sha256:{n:032x}")) for n in range(30)]
     assert held.get("alice", keys[0]) is None
     assert held.get("alice", keys[-1]) is not None

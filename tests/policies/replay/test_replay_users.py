@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from berth.plugin.pictures.tuning import Changed, most_changed
+from berth.plugin.pictures.tuning import UserMeans, most_changed
 from berth.policies.replay import Backfill, Settings, one_pool, replay, trace_of
 from berth.policies.replay.users import changes_by_user
 
@@ -29,7 +29,7 @@ def test_a_user_with_jobs_in_one_week_has_no_interval() -> None:
 
 
 def test_single_jobs_do_not_hide_the_others_in_the_picture() -> None:
-    single = Changed("single", 1, 10.0, 1_000.0)
-    others = [Changed(f"u{n}", 40, 100.0, 100.0 + n) for n in range(3)]
+    single = UserMeans("single", 1, 10.0, 1_000.0)
+    others = [UserMeans(f"u{n}", 40, 100.0, 100.0 + n) for n in range(3)]
     assert single not in most_changed([single, *others])
     assert most_changed([single]) == [single]
