@@ -46,114 +46,57 @@ class Clock(Protocol):
         ...
 
 
-class Files(Protocol):
+class Files:
     """Single system calls on files. All methods raise OSError."""
 
     def open(self, path: Path, flags: int, mode: int = _NEW_FILE) -> int:
         """Open a file without following a symbolic link, closed on exec; return the descriptor."""
-        ...
+        return os.open(path, flags | os.O_CLOEXEC | os.O_NOFOLLOW, mode)
 
     def close(self, descriptor: int) -> None:
         """Close a descriptor."""
-        ...
+        os.close(descriptor)
 
     def write(self, descriptor: int, data: bytes) -> int:
         """Write ``data``, possibly not all of it, and return the number of bytes written."""
-        ...
+        return os.write(descriptor, data)
 
     def pread(self, descriptor: int, count: int, offset: int) -> bytes:
         """Return up to ``count`` bytes at ``offset`` of an open file."""
-        ...
+        return os.pread(descriptor, count, offset)
 
     def size(self, descriptor: int) -> int:
         """Return the size of an open file in bytes."""
-        ...
+        return os.fstat(descriptor).st_size
 
     def truncate(self, descriptor: int, size: int) -> None:
         """Truncate an open file to ``size`` bytes."""
-        ...
+        os.ftruncate(descriptor, size)
 
     def sync(self, descriptor: int) -> None:
         """Wait until the data of an open file, or the entries of an open folder, are on disk."""
-        ...
+        os.fsync(descriptor)
 
     def lock(self, descriptor: int, *, wait: bool = False) -> None:
         """Lock an open file exclusively, as ``flock`` does. Raises BlockingIOError where another
         process holds the lock, unless ``wait``.
         """
-        ...
-
-    def leads_to(self, path: Path, descriptor: int) -> bool:
-        """Return whether the path still refers to the open file."""
-        ...
-
-    def reading(self, path: Path) -> BinaryIO:
-        """Open the file for reading from its beginning."""
-        ...
-
-    def exists(self, path: Path) -> bool:
-        """Return whether the file or folder exists. Raises OSError where that cannot be
-        determined.
-        """
-        ...
-
-    def size_of(self, path: Path) -> int:
-        """Return a file's size in bytes."""
-        ...
-
-    def names(self, folder: Path) -> list[str]:
-        """Return the names in a folder, in no particular order."""
-        ...
-
-    def remove(self, path: Path) -> None:
-        """Remove a file; a missing file is no error."""
-        ...
-
-    def replace(self, path: Path, target: Path) -> None:
-        """Move a file atomically, replacing the target."""
-        ...
-
-    def make_folder(self, path: Path, mode: int = 0o755) -> None:
-        """Create a folder and missing folders above it."""
-        ...
-
-
-class SystemFiles:
-    """Implements Files by the real host's system calls."""
-
-    def open(self, path: Path, flags: int, mode: int = _NEW_FILE) -> int:
-        return os.open(path, flags | os.O_CLOEXEC | os.O_NOFOLLOW, mode)
-
-    def close(self, descriptor: int) -> None:
-        os.close(descriptor)
-
-    def write(self, descriptor: int, data: bytes) -> int:
-        return os.write(descriptor, data)
-
-    def pread(self, descriptor: int, count: int, offset: int) -> bytes:
-        return os.pread(descriptor, count, offset)
-
-    def size(self, descriptor: int) -> int:
-        return os.fstat(descriptor).st_size
-
-    def truncate(self, descriptor: int, size: int) -> None:
-        os.ftruncate(descriptor, size)
-
-    def sync(self, descriptor: int) -> None:
-        os.fsync(descriptor)
-
-    def lock(self, descriptor: int, *, wait: bool = False) -> None:
         fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
 
     def leads_to(self, path: Path, descriptor: int) -> bool:
+        """Return whether the path still refers to the open file."""
         with suppress(FileNotFoundError):
             return os.path.samestat(path.lstat(), os.fstat(descriptor))
         return False
 
     def reading(self, path: Path) -> BinaryIO:
+        """Open the file for reading from its beginning."""
         return path.open("rb")
 
     def exists(self, path: Path) -> bool:
+        """Return whether the file or folder exists. Raises OSError where that cannot be
+        determined.
+        """
         try:
             os.stat(path)  # noqa: PTH116 - at every request, a fifth of Path.exists
         except (FileNotFoundError, NotADirectoryError):
@@ -161,18 +104,23 @@ class SystemFiles:
         return True
 
     def size_of(self, path: Path) -> int:
+        """Return a file's size in bytes."""
         return path.stat().st_size
 
     def names(self, folder: Path) -> list[str]:
+        """Return the names in a folder, in no particular order."""
         return os.listdir(folder)  # noqa: PTH208 - names, not paths
 
     def remove(self, path: Path) -> None:
+        """Remove a file; a missing file is no error."""
         path.unlink(missing_ok=True)
 
     def replace(self, path: Path, target: Path) -> None:
+        """Move a file atomically, replacing the target."""
         path.replace(target)
 
     def make_folder(self, path: Path, mode: int = 0o755) -> None:
+        """Create a folder and missing folders above it."""
         path.mkdir(mode=mode, parents=True, exist_ok=True)
 
 
@@ -208,25 +156,15 @@ class Thread(Protocol):
         ...
 
 
-class HostThreads(Protocol):
+class HostThreads:
     """Creates threads that end with the process, and events."""
 
     def event(self) -> ThreadEvent:
         """Return a new event that is not set."""
-        ...
-
-    def thread(self, name: str, run: Callable[[], None]) -> Thread:
-        """Return a new thread that is not started."""
-        ...
-
-
-class SystemThreads:
-    """Implements Threads by the Python module ``threading``."""
-
-    def event(self) -> ThreadEvent:
         return threading.Event()
 
     def thread(self, name: str, run: Callable[[], None]) -> Thread:
+        """Return a new thread that is not started."""
         return threading.Thread(target=run, name=name, daemon=True)
 
 
@@ -252,41 +190,25 @@ class Poll(Protocol):
         ...
 
 
-class HostNetwork(Protocol):
+class HostNetwork:
     """Selectors and helper descriptors for a loop over many sockets."""
 
     def poll(self) -> Poll:
         """Return a selector that watches nothing yet."""
-        ...
+        return select.epoll()
 
     def pair(self) -> tuple[socket.socket, socket.socket]:
         """Return two connected sockets; writing to one wakes a loop that watches the other."""
-        ...
+        return socket.socketpair()
 
     def spare(self) -> int:
         """Return a spare descriptor; closing it makes room when the process has no free descriptor
         left.
         """
-        ...
-
-    def give_up(self, descriptor: int) -> None:
-        """Close the spare descriptor."""
-        ...
-
-
-class SystemNetwork:
-    """Implements Network on the real host."""
-
-    def poll(self) -> Poll:
-        return select.epoll()
-
-    def pair(self) -> tuple[socket.socket, socket.socket]:
-        return socket.socketpair()
-
-    def spare(self) -> int:
         return os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
 
     def give_up(self, descriptor: int) -> None:
+        """Close the spare descriptor."""
         os.close(descriptor)
 
 
@@ -295,9 +217,9 @@ class Host:
     """All services of one host, real or simulated."""
 
     clock: Clock = time
-    files: Files = field(default_factory=SystemFiles)
-    threads: HostThreads = field(default_factory=SystemThreads)
-    network: HostNetwork = field(default_factory=SystemNetwork)
+    files: Files = field(default_factory=Files)
+    threads: HostThreads = field(default_factory=HostThreads)
+    network: HostNetwork = field(default_factory=HostNetwork)
     pid: Callable[[], int] = os.getpid
     name: Callable[[], str] = socket.gethostname
 

@@ -20,7 +20,7 @@ from berth.plugin.daemon.app import view
 from berth.plugin.daemon.journal import Journal, without_secrets
 from berth.plugin.daemon.service import Service
 from berth.plugin.daemon.shelf import Shelf
-from berth.plugin.host import Host, SystemFiles
+from berth.plugin.host import Files, Host
 from berth.plugin.store.records import DecisionRecord
 from berth.plugin.usernames import UserNames
 
@@ -259,7 +259,7 @@ def names_in(folder: Path, path: Path) -> list[str]:
     return [record.id for record in found]
 
 
-class Limited(SystemFiles):
+class Limited(Files):
     """Files on a disk with ``room`` bytes left; ``opens``: how many files may be opened."""
 
     def __init__(self) -> None:
@@ -320,7 +320,7 @@ def test_a_journal_that_could_not_be_opened_is_tried_again(tmp_path: Path) -> No
 
 
 def test_an_answer_while_the_next_file_is_opened_goes_into_the_one_so_far(tmp_path: Path) -> None:
-    class Answering(SystemFiles):
+    class Answering(Files):
         """The answering thread goes on while the recorder's waits for the system."""
 
         def open(self, path: Path, flags: int, mode: int = 0o600) -> int:

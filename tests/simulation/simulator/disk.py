@@ -9,6 +9,7 @@ import re
 from pathlib import Path
 from typing import BinaryIO
 
+from berth.plugin.host import Files
 from simulator.world import Process
 
 _DECISION = re.compile(rb'"decision":"(\w+)"')
@@ -61,7 +62,7 @@ def _error(number: int, path: object = None) -> OSError:
     return OSError(number, os.strerror(number), str(path) if path is not None else None)
 
 
-class SimFiles:
+class SimFiles(Files):
     """A process' view of its machine's files."""
 
     def __init__(self, process: Process, disk: Disk) -> None:

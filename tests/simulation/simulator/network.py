@@ -11,6 +11,7 @@ from typing import Any
 
 from berth.pilot.errors import BerthError
 from berth.plugin.daemon.listener import Standing
+from berth.plugin.host import HostNetwork
 from simulator.world import Process, SimEvent, Task
 
 ROOM = 212_992
@@ -246,8 +247,8 @@ class SimPoll:
         self._masks.clear()
 
 
-class SimNetwork:
-    """As ``berth.plugin.host.SystemNetwork``."""
+class SimNetwork(HostNetwork):
+    """As ``berth.plugin.host.HostNetwork``."""
 
     def __init__(self, process: Process, machine: Any) -> None:
         self._process, self._machine = process, machine

@@ -11,6 +11,7 @@ from typing import Any
 
 from greenlet import getcurrent, greenlet
 
+from berth.plugin.host import HostThreads
 from simulator.faults import Dead, Faults, Violation
 
 EPOCH_S = 1_800_000_000.0
@@ -211,8 +212,8 @@ class SimThread:
                 task.waiters.remove(me)
 
 
-class SimThreads:
-    """As ``berth.plugin.host.SystemThreads``."""
+class SimThreads(HostThreads):
+    """As ``berth.plugin.host.HostThreads``."""
 
     def __init__(self, process: Process) -> None:
         self._process = process
