@@ -215,6 +215,8 @@ def test_a_job_moves_only_where_it_does_better_than_as_written() -> None:
     moves = decided(staying("cpu", "old"), places, no_gpu)
     assert moves.chosen == "cpu"
     assert "2.0 times faster than where you sent it" in moves.reason
+    within_a_second = forecast(curve("cpu", 4.0), curve("old", 8.0), targets=("cpu",))
+    assert decided(staying("cpu", "old"), places, within_a_second).chosen == "cpu"
 
 
 def test_a_place_ruled_out_by_a_feature_or_by_memory_does_not_make_a_slower_one_best() -> None:
