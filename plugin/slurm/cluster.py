@@ -12,7 +12,13 @@ from berth.pilot.errors import SchedulerError, ToolMissing
 from berth.plugin.scheduler import ClusterFacts, NodeFacts, QueueFacts, ReservationFacts
 from berth.plugin.scheduler.host_lists import hostlist
 from berth.plugin.slurm import commands
-from berth.plugin.slurm.partitions import billing_weights, jobs_per_core, with_preemption
+from berth.plugin.slurm.partitions import (
+    billing_weights,
+    gives_whole_nodes,
+    jobs_per_core,
+    keeps_others_away,
+    with_preemption,
+)
 from berth.plugin.slurm.records import (
     Record,
     allowed,
@@ -299,11 +305,11 @@ def _bounds(record: Record) -> QueueBounds:
         default_memory_bytes_per_core=memory("DefMemPerCPU"),
         max_time_s=duration_s(record.get("MaxTime")),
         default_time_s=duration_s(record.get("DefaultTime")),
-        exclusive=record.get("OverSubscribe", "").startswith("EXCLUSIVE"),
+        exclusive=gives_whole_nodes(record),
         jobs_per_core=jobs_per_core(record.get("OverSubscribe", "")),
         priority_tier=whole(record, "PriorityTier", 1),
         priority_factor=whole(record, "PriorityJobFactor", 1),
-        by_user=record.get("ExclusiveUser") == "YES",
+        by_user=keeps_others_away(record),
         weighted="TRESBillingWeights" in record,
         billing_weights=billing_weights(record.get("TRESBillingWeights", "")),
     )

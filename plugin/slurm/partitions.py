@@ -42,6 +42,20 @@ def jobs_per_core(text: str) -> int:
     return int(count) if word == "FORCE" and count.isdigit() else 4 * (word == "FORCE")
 
 
+def gives_whole_nodes(record: Record) -> bool:
+    """Return whether a partition allocates whole nodes: ``OverSubscribe=EXCLUSIVE``, which Slurm
+    26.05 prints as ``Exclusive=NODE``."""
+    whole = record.get("OverSubscribe", "").startswith("EXCLUSIVE")
+    return whole or record.get("Exclusive") == "NODE"
+
+
+def keeps_others_away(record: Record) -> bool:
+    """Return whether other users' jobs never share a job's nodes: ``ExclusiveUser=YES`` or
+    ``ExclusiveTopo=YES``, which Slurm 26.05 prints as ``Exclusive=USER`` and ``TOPO``."""
+    written = (record.get("ExclusiveUser"), record.get("ExclusiveTopo"))
+    return "YES" in written or record.get("Exclusive") in ("USER", "TOPO")
+
+
 def with_preemption(
     queues: Sequence[QueueFacts],
     records: Sequence[Record],

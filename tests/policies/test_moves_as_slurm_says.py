@@ -115,7 +115,18 @@ M = [node("m1", "auto,mid", 16), node("m2", "auto,mid", 16)]
         pytest.param(
             {}, parts(auto={"PriorityJobFactor": "1000"}), [C1], (CPU,), id="a lower factor"
         ),
-        pytest.param({}, parts(auto={"ExclusiveUser": "YES"}), [C1], (CPU,), id="others' jobs"),
+        *(
+            pytest.param({}, parts(auto=words), [C1], (CPU,), id=f"others' jobs: {words}")
+            for words in (
+                {"ExclusiveUser": "YES"},
+                {"ExclusiveTopo": "YES"},
+                {"Exclusive": "USER"},
+                {"Exclusive": "NODE"},
+            )
+        ),
+        pytest.param(
+            {}, parts(cpu={"Exclusive": "NODE"}), [C1], (CPU,), id="whole nodes of Slurm 26.05"
+        ),
         pytest.param(
             {}, parts(cpu={"DefaultTime": "01:00:00"}), [C1], (CPU,), id="no limit becomes one"
         ),
