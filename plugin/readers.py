@@ -20,7 +20,7 @@ from berth.pilot.errors import DocumentError, UsageError
 from berth.pilot.importers.reading import PROFILE, ImportedFile, ImportedRun, ImportOptions, load
 from berth.pilot.importers.recogniser import (
     FileKind,
-    Reader,
+    FileReader,
     Text,
     ends_of,
     ends_of_file,
@@ -30,7 +30,7 @@ from berth.pilot.importers.recogniser import (
 )
 from berth.pilot.plugins import Registry
 
-READERS: Registry[tuple[Reader, ...]] = Registry(
+READERS: Registry[tuple[FileReader, ...]] = Registry(
     "berth.readers", kind="reader of files", own=Path(__file__).with_name("entry_points.ini")
 )
 INSTEAD = {
@@ -73,13 +73,13 @@ _COMMANDS = {
 }
 
 
-def readers(*purposes: str) -> tuple[Reader, ...]:
+def readers(*purposes: str) -> tuple[FileReader, ...]:
     """Return the readers for these purposes, Berth's own first."""
     every = (reader for of_tool in READERS.load_all().values() for reader in of_tool)
     return tuple(reader for reader in every if reader.purpose in purposes)
 
 
-def reader_named(name: str, *purposes: str) -> Reader:
+def reader_named(name: str, *purposes: str) -> FileReader:
     """Return the reader of a form by its name. Raises UsageError for an unknown one."""
     known = {reader.name: reader for reader in readers(*purposes)}
     if name not in known:
@@ -88,7 +88,7 @@ def reader_named(name: str, *purposes: str) -> Reader:
 
 
 @functools.cache
-def _reader_of() -> dict[FileKind, Reader]:
+def _reader_of() -> dict[FileKind, FileReader]:
     return {kind: reader for reader in readers(*Purpose) for kind in reader.kinds}
 
 
@@ -126,7 +126,7 @@ def in_text(text: Text, name: str = "") -> list[FileKind]:
     return list(dict.fromkeys([*sure, *marked]))
 
 
-def expect(path: Path, *purposes: Purpose) -> Reader | None:
+def expect(path: Path, *purposes: Purpose) -> FileReader | None:
     """Return the reader of a file or folder that is read for one of the purposes; None: the file
     is of no known kind, is empty or cannot be read.
 
@@ -136,7 +136,7 @@ def expect(path: Path, *purposes: Purpose) -> Reader | None:
     return _expected(list(recognised(path)), path, *purposes)
 
 
-def reader_of(text: Text, source: Path | str, *purposes: Purpose) -> Reader:
+def reader_of(text: Text, source: Path | str, *purposes: Purpose) -> FileReader:
     """Return the reader of a file with this text; see :func:`expect`.
 
     Raises DocumentError also for a file that is empty or of no known kind.
@@ -155,7 +155,7 @@ def reader_of(text: Text, source: Path | str, *purposes: Purpose) -> Reader:
     return reader
 
 
-def _expected(found: list[FileKind], source: Path | str, *purposes: Purpose) -> Reader | None:
+def _expected(found: list[FileKind], source: Path | str, *purposes: Purpose) -> FileReader | None:
     if not found:
         return None
     kind, read = found[0], _reader_of()

@@ -1,6 +1,6 @@
 """Collector of all emulated counters in one run, with Berth's own valgrind tool.
 
-The run takes 5 to 30 times the program's processor time, most for short loops. Counts of
+The run takes 5 to 30 times the program's processor time, most for short loops. EmulatedCounts of
 instructions, bytes and branches are exact. For longer programs caches and branches are simulated in
 a part of the run only, so misses have a standard error. See ``pilot/emulator/windows.c``, and
 ``settled.c`` for when counting ends.
@@ -24,7 +24,7 @@ from berth.pilot.collectors.instruction_mix import (
     mix_of,
 )
 from berth.pilot.emulator import tool
-from berth.pilot.emulator.tool import DATA_MISSES, Counts, read_counts
+from berth.pilot.emulator.tool import DATA_MISSES, EmulatedCounts, read_counts
 from berth.pilot.errors import PilotError, ToolMissing
 from berth.pilot.launch import Order, ProcessResult
 from berth.pilot.objdump import objdump_missing
@@ -142,8 +142,8 @@ class EmulatorCollector(Collector):
             return None
         return mix_of(counts.segments).sets
 
-    def _counts(self) -> Counts:
-        counts = Counts()
+    def _counts(self) -> EmulatedCounts:
+        counts = EmulatedCounts()
         for path in sorted(self._folder.glob("out.*")):
             with path.open(encoding="utf-8", errors="replace") as stream:
                 read_counts(stream, counts)
@@ -200,7 +200,7 @@ class EmulatorCollector(Collector):
         )
 
 
-def _share_of_messages(counts: Counts) -> float:
+def _share_of_messages(counts: EmulatedCounts) -> float:
     """Return the share of the instructions that are code of an MPI library."""
     libraries = [name for name in counts.segments if MESSAGE_LIBRARY.search(name)]
     return sum(counts.instructions_of(name) for name in libraries) / counts.instructions
@@ -226,7 +226,7 @@ def _measurements(
     return counters
 
 
-def _detail(share: float, counts: Counts, outcome: ProcessResult) -> str:
+def _detail(share: float, counts: EmulatedCounts, outcome: ProcessResult) -> str:
     generated_share = counts.instructions_of("") / counts.instructions
     generated = (
         f", {generated_share:.1%} of them made at run time" if generated_share >= 0.001 else ""

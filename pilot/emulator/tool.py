@@ -241,7 +241,7 @@ Segments = Mapping[str, Mapping[Segment, int]]
 
 
 @dataclass(slots=True)
-class Counts:
+class EmulatedCounts:
     """The counts of Berth's valgrind tool, summed over all processes and files that were read."""
 
     totals: dict[str, int] = field(default_factory=dict)
@@ -283,7 +283,7 @@ class Counts:
         return sum(times * len(segment.lengths) for segment, times in segments.items())
 
 
-def read_counts(lines: Iterable[str], into: Counts) -> None:
+def read_counts(lines: Iterable[str], into: EmulatedCounts) -> None:
     """Add the counts in a file of Berth's valgrind tool to ``into``; unknown lines are skipped."""
     whole = False
     windows: list[list[int]] = []
@@ -314,7 +314,7 @@ def read_counts(lines: Iterable[str], into: Counts) -> None:
         into.variances[name] = into.variances.get(name, 0.0) + missed_lines**2
 
 
-def _add_windows(windows: Sequence[Sequence[int]], into: Counts) -> None:
+def _add_windows(windows: Sequence[Sequence[int]], into: EmulatedCounts) -> None:
     """Add what a process's windows stand for, and its variance.
 
     What is not simulated between two windows has the mean of their rates; the first window, in
@@ -343,7 +343,7 @@ def _add_windows(windows: Sequence[Sequence[int]], into: Counts) -> None:
         into.variances[name] = into.variances.get(name, 0.0) + variance
 
 
-def _add(words: Sequence[str], segments: dict[Segment, int], into: Counts) -> None:
+def _add(words: Sequence[str], segments: dict[Segment, int], into: EmulatedCounts) -> None:
     times = int(words[0])
     into.loads += times * int(words[2])
     into.stores += times * int(words[3])

@@ -29,7 +29,7 @@ from berth.pilot.importers.reading import (
     TreeRow,
     fault,
 )
-from berth.pilot.importers.recogniser import FileKind, Reader
+from berth.pilot.importers.recogniser import FileKind, FileReader
 from berth.pilot.importers.tree import tree_runs
 from berth.pilot.units import whole_number
 
@@ -42,7 +42,7 @@ HIDDEN, NESTED = 128, 256
 
 
 @dataclass(slots=True)
-class _Node:
+class _TreeNode:
     attribute: int
     data: str
     parent: int | None
@@ -61,7 +61,7 @@ class _Attribute:
 class _File:
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.nodes = {i: _Node(9, "", BOOTSTRAP.get(i), 1) for i in range(TAKEN_FOR_GRANTED)}
+        self.nodes = {i: _TreeNode(9, "", BOOTSTRAP.get(i), 1) for i in range(TAKEN_FOR_GRANTED)}
         self.nodes[8].data = "cali.attribute.name"
         self.nodes[9].data = "cali.attribute.type"
         self.nodes[10].data = "cali.attribute.prop"
@@ -81,7 +81,7 @@ class _File:
             depth = self._node(parent, line).depth + 1
         if depth > MAX_DEPTH:
             raise fault(self.path, line, f"is nested deeper than {MAX_DEPTH} levels")
-        self.nodes[number] = _Node(attribute, "=".join(fields.get("data", [])), parent, depth)
+        self.nodes[number] = _TreeNode(attribute, "=".join(fields.get("data", [])), parent, depth)
 
     def expand(self, fields: dict[str, list[str]], line: int) -> TreeRow:
         """Return a snapshot record with its region path, numbers and labels.
@@ -143,7 +143,7 @@ class _File:
             self._chains[number] = chain
         return chain
 
-    def _node(self, number: int, line: int) -> _Node:
+    def _node(self, number: int, line: int) -> _TreeNode:
         node = self.nodes.get(number)
         if node is None:
             raise fault(self.path, line, f"refers to node {number}, which no line above defines")
@@ -359,10 +359,10 @@ def json_of(source: ImportedFile) -> Any:
 
 
 READERS = (
-    Reader("caliper", PROFILE, (
+    FileReader("caliper", PROFILE, (
         FileKind("Caliper's .cali", "caliper", starts=("__rec=",)),
     ), tree_runs(read, "caliper")),
-    Reader("caliper-json", PROFILE, (
+    FileReader("caliper-json", PROFILE, (
         FileKind("Caliper's JSON", "caliper-json", late=True,
                  json=(r'"columns"\s*:', r'"(column_metadata|nodes|data)"\s*:')),
         FileKind("Caliper's JSON", "caliper-json", late=True, json=(r"^\s*\[\s*\{",)),

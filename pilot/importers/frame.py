@@ -32,7 +32,7 @@ from berth.pilot.importers.reading import (
     TreeRow,
     fault,
 )
-from berth.pilot.importers.recogniser import FileKind, Reader
+from berth.pilot.importers.recogniser import FileKind, FileReader
 from berth.pilot.importers.tree import tree_runs
 
 NODE_COLUMNS = ("name", "node")
@@ -244,17 +244,17 @@ def _unit(folder: Path) -> str:
 
 
 READERS = (
-    Reader("frame-json", PROFILE, (
+    FileReader("frame-json", PROFILE, (
         FileKind("a Hatchet GraphFrame or Thicket", "frame", late=True, json=(r'"graph"\s*:',)),
     ), tree_runs(read_json, "hatchet")),
-    Reader("frame-csv", PROFILE, (
+    FileReader("frame-csv", PROFILE, (
         FileKind("a Hatchet dataframe as CSV", "frame", late=True, columns=("node",)),
         FileKind("a Hatchet dataframe as CSV", "frame", late=True, columns=("name",)),
     ), tree_runs(read_csv, "hatchet")),
-    Reader("frame-parquet", PROFILE, (
+    FileReader("frame-parquet", PROFILE, (
         FileKind("a Parquet file", "parquet", starts=("PAR1",)),
     ), tree_runs(read_parquet, "hatchet")),
-    Reader("hpctoolkit", PROFILE, (
+    FileReader("hpctoolkit", PROFILE, (
         FileKind("HPCToolkit's database", "hpctoolkit", holds=DATABASE),
     ), tree_runs(read_folder, "hpctoolkit")),
 )  # fmt: skip

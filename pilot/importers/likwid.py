@@ -24,7 +24,7 @@ from berth.pilot.importers.reading import (
     fault,
     whole_runs,
 )
-from berth.pilot.importers.recogniser import FileKind, Reader
+from berth.pilot.importers.recogniser import FileKind, FileReader
 
 TABLE = re.compile(r"TABLE,(?:Region (?P<region>[^,]*),)?Group (?P<group>\d+) (?P<kind>Raw|Metric)")
 STAT = re.compile(r"TABLE,.*(Raw|Metric) STAT")
@@ -37,7 +37,7 @@ SUMMED_METRICS = ("data volume",)
 
 
 @dataclass(slots=True)
-class _Group:
+class _EventGroup:
     events: dict[str, float] = field(default_factory=lambda: defaultdict(float))
     absent: set[str] = field(default_factory=set)
     metrics: dict[str, float] = field(default_factory=lambda: defaultdict(float))
@@ -52,8 +52,8 @@ def read(source: ImportedFile) -> ImportedRun:
 
     Raises DocumentError that names the faulty line.
     """
-    regions: dict[str, dict[str, _Group]] = {}
-    current: _Group | None = None
+    regions: dict[str, dict[str, _EventGroup]] = {}
+    current: _EventGroup | None = None
     raw, columns, cpu = True, 0, ""
     for line, text in enumerate(source.text.splitlines(), start=1):
         fields = [part.strip() for part in text.split(",")]
@@ -64,7 +64,7 @@ def read(source: ImportedFile) -> ImportedRun:
             current = None
         elif match:
             groups = regions.setdefault(match.group("region") or "", {})
-            current = groups.setdefault(match.group("group"), _Group())
+            current = groups.setdefault(match.group("group"), _EventGroup())
             raw, columns = match.group("kind") == "Raw", 0
             if match.group("kind") in current.kinds:
                 raise fault(source.path, line, "begins the tables of a second run", "a file a run")
@@ -101,7 +101,12 @@ def read(source: ImportedFile) -> ImportedRun:
 
 
 def _row(
-    group: _Group, fields: list[str], *, raw: bool, columns: int, where: tuple[ImportedFile, int]
+    group: _EventGroup,
+    fields: list[str],
+    *,
+    raw: bool,
+    columns: int,
+    where: tuple[ImportedFile, int],
 ) -> None:
     source, line = where
     name = fields[0]
@@ -134,7 +139,7 @@ def _row(
         group.absent.add(name)
 
 
-def _region(name: str, groups: dict[str, _Group]) -> Region:
+def _region(name: str, groups: dict[str, _EventGroup]) -> Region:
     metrics: dict[str, Metric] = {}
     problems: dict[str, str] = {}
     total = sum(group.runtime_s for group in groups.values())
@@ -157,7 +162,7 @@ def _region(name: str, groups: dict[str, _Group]) -> Region:
 
 
 READERS = (
-    Reader("likwid", PROFILE, (
+    FileReader("likwid", PROFILE, (
         FileKind("likwid-perfctr -O", "likwid",
                  line=r"TABLE,(Region [^,\n]*,)?Group \d+ (Raw|Metric)"),
     ), whole_runs(read)),

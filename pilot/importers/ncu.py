@@ -29,7 +29,7 @@ from berth.pilot.importers.reading import (
     fault,
     whole_runs,
 )
-from berth.pilot.importers.recogniser import FileKind, Reader
+from berth.pilot.importers.recogniser import FileKind, FileReader
 from berth.pilot.profile import Target
 
 NUMBER = re.compile(r"-?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?(?:e[+-]?\d+)?", re.IGNORECASE)
@@ -58,7 +58,7 @@ HINT = "write it with: LC_ALL=C ncu --csv --page raw --log-file FILE ./app"
 
 
 @dataclass(slots=True)
-class _Launch:
+class _KernelLaunch:
     kernel: str
     values: dict[str, float] = field(default_factory=dict)
     left_out: dict[str, str] = field(default_factory=dict)
@@ -69,13 +69,13 @@ def read(source: ImportedFile) -> ImportedRun:
 
     Raises DocumentError that names the faulty line.
     """
-    launches: dict[tuple[str, str], _Launch] = {}
+    launches: dict[tuple[str, str], _KernelLaunch] = {}
     device = ""
     for line, row, header in _rows(source):
         kernel, number_ = row.get("Kernel Name", ""), row.get("ID", "")
         if not kernel:
             raise fault(source.path, line, "names no kernel", HINT)
-        launch = launches.setdefault((row.get("Process ID", ""), number_), _Launch(kernel))
+        launch = launches.setdefault((row.get("Process ID", ""), number_), _KernelLaunch(kernel))
         if GRID.fullmatch(row.get("Grid Size", "")):
             blocks = math.prod(int(edge) for edge in re.findall(r"\d+", row["Grid Size"]))
             launch.values.setdefault("launch__grid_size", float(blocks))
@@ -86,7 +86,7 @@ def read(source: ImportedFile) -> ImportedRun:
             raise fault(source.path, line, f"is beyond {MAX_NAMES} metrics of a launch")
     if not launches:
         raise fault(source.path, None, "holds no kernel launch", HINT)
-    kernels: dict[str, list[_Launch]] = {}
+    kernels: dict[str, list[_KernelLaunch]] = {}
     for launch in launches.values():
         kernels.setdefault(launch.kernel, []).append(launch)
     return ImportedRun(
@@ -143,7 +143,9 @@ def _cells(row: dict[str, str], units: dict[str, str]) -> Iterator[tuple[str, st
             yield name, units.get(name, ""), text
 
 
-def _put(launch: _Launch, cell: tuple[str, str, str], source: ImportedFile, line: int) -> None:
+def _put(
+    launch: _KernelLaunch, cell: tuple[str, str, str], source: ImportedFile, line: int
+) -> None:
     name, unit, text = cell
     factor, kind = _unit(unit)
     name = DISPLAYED.get((name, kind), name)
@@ -182,7 +184,7 @@ def _unit(unit: str) -> tuple[float, str]:
     return 1.0, "other"
 
 
-def _region(kernel: str, launches: list[_Launch]) -> Region:
+def _region(kernel: str, launches: list[_KernelLaunch]) -> Region:
     metrics: dict[str, Metric] = {"launches": Metric(float(len(launches)))}
     problems: dict[str, str] = {}
     for launch in launches:
@@ -209,7 +211,7 @@ def _region(kernel: str, launches: list[_Launch]) -> Region:
     )
 
 
-def _mean_rates(launches: list[_Launch], metrics: dict[str, Metric]) -> None:
+def _mean_rates(launches: list[_KernelLaunch], metrics: dict[str, Metric]) -> None:
     """Add the mean rate over all launches to ``metrics``, for each rate with a known total."""
     total = metrics.get(DURATION)
     if total is None or total.value <= 0:
@@ -221,7 +223,7 @@ def _mean_rates(launches: list[_Launch], metrics: dict[str, Metric]) -> None:
 
 
 READERS = (
-    Reader("ncu", PROFILE, (
+    FileReader("ncu", PROFILE, (
         FileKind("ncu --csv", "ncu", line='"ID",'),
     ), whole_runs(read)),
 )  # fmt: skip

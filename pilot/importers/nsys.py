@@ -16,7 +16,7 @@ from berth.pilot.importers.reading import (
     number,
     whole_runs,
 )
-from berth.pilot.importers.recogniser import FileKind, Reader
+from berth.pilot.importers.recogniser import FileKind, FileReader
 from berth.pilot.profile import Target
 
 HEADER = "Time (%),Total Time (ns),Instances,"
@@ -58,7 +58,7 @@ def read(source: ImportedFile) -> ImportedRun:
 
 
 READERS = (
-    Reader("nsys", PROFILE, (
+    FileReader("nsys", PROFILE, (
         FileKind("nsys stats --report cuda_gpu_kern_sum", "nsys",
                  line=r"Time \(%\),Total Time \(ns\),Instances,"),
     ), whole_runs(read)),

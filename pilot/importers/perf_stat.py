@@ -28,7 +28,7 @@ from berth.pilot.importers.reading import (
     fault,
     number,
 )
-from berth.pilot.importers.recogniser import FileKind, Reader
+from berth.pilot.importers.recogniser import FileKind, FileReader
 
 INTERVAL = re.compile(r"\s*\d+\.\d{9},")
 STARTED = re.compile(r"# started on (.+)")
@@ -264,16 +264,16 @@ def _with_family(
 
 
 READERS = (
-    Reader("perf-json", PROFILE, (
+    FileReader("perf-json", PROFILE, (
         FileKind("perf stat -j", "perf", line=r'\{"(counter-value|event)"\s*:'),
     ), _with_family(read_json)),
-    Reader("perf", PROFILE, (
+    FileReader("perf", PROFILE, (
         FileKind("perf stat -x,", "perf", line=(
             r"(\d+(\.\d+|,\d\d)?|<not (counted|supported)>),[^,\n]{0,12},[A-Za-z_][^,\n]{0,200}"
             r"(,[^,\n]{0,50}=[^/\n]{0,200}/[^,\n]{0,20})?(,\d+[.,]\d\d%)?,\d+,\d+[.,]\d\d"
         )),
     ), _with_family(read_text)),
-    Reader("perf-text", PROFILE, (
+    FileReader("perf-text", PROFILE, (
         FileKind("perf stat's printed table", "perf", line=" Performance counter stats for "),
     ), _with_family(read_printed)),
 )  # fmt: skip

@@ -1,7 +1,7 @@
 """Recognise what wrote a file: by marks in both ends of its text, its name, or what a folder holds.
 
-A :class:`Reader` reads files of one form, and declares the kinds of files that it reads with their
-marks. The registry of all readers (``berth.plugin.readers``) also knows the kinds that none reads.
+A :class:`FileReader` reads files of one form, and declares the kinds of files that it reads with
+their marks. The registry (``berth.plugin.readers``) also knows the kinds that none reads.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class FileKind:
 
 
 @dataclass(frozen=True, slots=True)
-class Reader:
+class FileReader:
     """Reads files of one form into runs: measurements, past jobs, or what jobs used."""
 
     name: str

@@ -26,7 +26,7 @@ from berth.pilot.importers.reading import (
     number,
     whole_runs,
 )
-from berth.pilot.importers.recogniser import FileKind, Reader
+from berth.pilot.importers.recogniser import FileKind, FileReader
 from berth.pilot.profile import Target
 
 HINT = "write it with: rocprofv3 --kernel-trace --output-format csv -- ./app"
@@ -131,7 +131,7 @@ def _region(name: str, kernel: _KernelTimes) -> Region:
 
 
 READERS = (
-    Reader("rocprof", PROFILE, (
+    FileReader("rocprof", PROFILE, (
         FileKind("rocprofv3's kernels", "rocprof",
                  columns=("Kernel_Name", "Dispatch_Id", "Start_Timestamp", "End_Timestamp")),
         FileKind("rocprof's or rocprofv3's statistics", "rocprof",

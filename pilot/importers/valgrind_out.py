@@ -19,7 +19,7 @@ from berth.pilot.importers.reading import (
     fault,
     whole_runs,
 )
-from berth.pilot.importers.recogniser import FileKind, Reader
+from berth.pilot.importers.recogniser import FileKind, FileReader
 
 DESCRIPTION = re.compile(r"desc: (I1|D1|LL) cache:\s+(\d{1,12}) B, (\d{1,4}) B, (\d{1,4})-way")
 HINT = (
@@ -100,7 +100,7 @@ def parse(text: str) -> dict[str, int]:
 
 
 READERS = (
-    Reader("valgrind", PROFILE, (
+    FileReader("valgrind", PROFILE, (
         FileKind("valgrind's cachegrind.out or callgrind.out", "valgrind", line="events: Ir"),
     ), whole_runs(read)),
 )  # fmt: skip

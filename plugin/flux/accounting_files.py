@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from berth.pilot.importers.recogniser import FileKind, Reader
+from berth.pilot.importers.recogniser import FileKind, FileReader
 from berth.plugin.flux.past_jobs import SQLITE, read_archive, read_flux
 from berth.plugin.readers import Purpose
 from berth.plugin.scheduler.past_jobs import ReadJobs
@@ -22,7 +22,7 @@ def read(lines: Sequence[str], cluster: str, *, source: str, **_: object) -> Rea
 
 
 READERS = (
-    Reader("flux", Purpose.PAST_JOBS, (
+    FileReader("flux", Purpose.PAST_JOBS, (
         FileKind("flux jobs --json", "flux", json=(r'"t_submit"\s*:',)),
         FileKind("flux jobs --json, without jobs", "flux",
                  json=(r'^\{\s*"jobs"\s*:\s*\[\s*\]\s*\}\s*$',)),

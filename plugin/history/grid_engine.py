@@ -12,7 +12,7 @@ import re
 import time
 from collections.abc import Iterable, Iterator, Mapping
 
-from berth.pilot.importers.recogniser import FileKind, Reader
+from berth.pilot.importers.recogniser import FileKind, FileReader
 from berth.pilot.run import Run
 from berth.plugin.readers import Purpose
 from berth.plugin.scheduler.past_jobs import ReadJobs, Unreadable, checked_times, name_of
@@ -132,7 +132,7 @@ def _state(report: Report) -> str:
 
 
 READERS = (
-    Reader("grid-engine", Purpose.PAST_JOBS, (
+    FileReader("grid-engine", Purpose.PAST_JOBS, (
         FileKind("qacct's report (Grid Engine)", "qacct",
                  has=(r"(?m)^={10,}\s*$", r"(?m)^qname\s")),
     ), lambda lines, cluster, *, utc, **_: read_qacct(lines, cluster, utc=utc)),

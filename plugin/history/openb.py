@@ -12,7 +12,7 @@ import math
 from collections.abc import Mapping, Sequence
 
 from berth.pilot.errors import DocumentError
-from berth.pilot.importers.recogniser import FileKind, Reader
+from berth.pilot.importers.recogniser import FileKind, FileReader
 from berth.pilot.run import Run
 from berth.plugin.readers import Purpose
 from berth.plugin.scheduler.past_jobs import ReadJobs, Unreadable, cells_of, checked_times, name_of
@@ -122,7 +122,7 @@ def _number(fields: Mapping[str, str], name: str) -> float:
 
 
 READERS = (
-    Reader("openb", Purpose.TRACE, (
+    FileReader("openb", Purpose.TRACE, (
         FileKind("Alibaba's list of pods (openb)", "openb",
                  columns=("name", "cpu_milli", "num_gpu", "gpu_milli", "creation_time")),
     ), lambda lines, cluster, *, source, **_: read_openb(lines, cluster, source=source)),

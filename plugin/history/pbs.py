@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 
-from berth.pilot.importers.recogniser import FileKind, Reader
+from berth.pilot.importers.recogniser import FileKind, FileReader
 from berth.pilot.progress import steps
 from berth.pilot.run import Run
 from berth.plugin.readers import Purpose
@@ -190,7 +190,7 @@ def _over_limit(fields: Mapping[str, str]) -> bool:
 
 
 READERS = (
-    Reader("pbs", Purpose.PAST_JOBS, (
+    FileReader("pbs", Purpose.PAST_JOBS, (
         FileKind("an accounting log of PBS or Torque", "pbs",
                  line=r"\d\d/\d\d/\d{4} \d\d:\d\d:\d\d;[A-Za-z];[^;\n]*;"),
     ), lambda lines, cluster, **_: read_pbs(lines, cluster)),

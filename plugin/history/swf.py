@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 
-from berth.pilot.importers.recogniser import FileKind, Reader
+from berth.pilot.importers.recogniser import FileKind, FileReader
 from berth.pilot.progress import steps
 from berth.pilot.run import Run
 from berth.plugin.readers import Purpose
@@ -109,7 +109,7 @@ def _bytes(kib_per_processor: float, processors: float) -> int | None:
 _TRACE = "a trace in the Standard Workload Format"
 _NUMBER = r"-?\d+(\.\d+)?"
 READERS = (
-    Reader("swf", Purpose.PAST_JOBS, (
+    FileReader("swf", Purpose.PAST_JOBS, (
         FileKind(_TRACE, "swf",
                  line=r";\s*(UnixStartTime|Computer|MaxJobs|MaxProcs|Version|Installation):"),
         FileKind(_TRACE, "swf", first=r"\s*(?:;|-?\d)",

@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 
 from berth.pilot.errors import DocumentError, UsageError
-from berth.pilot.importers.recogniser import FileKind, Reader
+from berth.pilot.importers.recogniser import FileKind, FileReader
 from berth.pilot.run import Run
 from berth.plugin.history.files import ends_of_lines, lines_of
 from berth.plugin.readers import Purpose, reader_named, reader_of, readers
@@ -250,7 +250,7 @@ def _row(line: str) -> tuple[float, int, float, str]:
 
 
 READERS = (
-    Reader(GAVEL, Purpose.TRACE, (
+    FileReader(GAVEL, Purpose.TRACE, (
         FileKind("a trace of Gavel", "gavel",
                  first=r"[^\t\n]*\t[^\t\n]*%s[^\t\n]*\t(?:[^\t\n]*\t){4}[^\t\n]*$"),
     ), read_gavel),

@@ -26,7 +26,7 @@ from typing import NamedTuple
 import numpy as np
 
 from berth.pilot.errors import BerthError, DocumentError, UsageError
-from berth.pilot.importers.recogniser import FileKind, Reader
+from berth.pilot.importers.recogniser import FileKind, FileReader
 from berth.pilot.units import parse_duration_s
 from berth.plugin.history.files import lines_of
 from berth.plugin.readers import Purpose
@@ -361,7 +361,7 @@ def _is_number(text: str) -> bool:
 
 TABLE = "table"
 READERS = (
-    Reader(TABLE, Purpose.TRACE, (
+    FileReader(TABLE, Purpose.TRACE, (
         FileKind("a table of jobs for a replay", "table", columns=("submit_s",)),
     ), read_job_table),
 )  # fmt: skip

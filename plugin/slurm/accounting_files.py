@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from berth.pilot.importers.recogniser import FileKind, Reader
+from berth.pilot.importers.recogniser import FileKind, FileReader
 from berth.plugin.readers import Purpose
 from berth.plugin.scheduler.past_jobs import ReadJobs
 from berth.plugin.slurm.past_jobs import read_sacct
@@ -20,7 +20,7 @@ def read(lines: Sequence[str], cluster: str, *, source: str, utc: bool) -> ReadJ
 
 
 READERS = (
-    Reader("slurm", Purpose.PAST_JOBS, (
+    FileReader("slurm", Purpose.PAST_JOBS, (
         FileKind("sacct's parsable table", "sacct", line=r"JobID(Raw)?\|"),
         FileKind("sacct's parsable table", "sacct", separator="|", columns=("JobID",)),
         FileKind("sacct --json", "sacct-json",

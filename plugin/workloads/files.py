@@ -17,7 +17,7 @@ from typing import Any
 
 from berth.pilot.documents import MAX_DOCUMENT_BYTES, Document, validate
 from berth.pilot.errors import DocumentError, UsageError
-from berth.pilot.importers.recogniser import HEAD_BYTES, FileKind, Reader, plain_text
+from berth.pilot.importers.recogniser import HEAD_BYTES, FileKind, FileReader, plain_text
 from berth.pilot.profile import Profile, RunsOn, Target
 from berth.plugin.readers import Purpose, expect
 from berth.predictor.core.forecast import WorkUnit
@@ -378,7 +378,7 @@ def _amount(
 
 
 READERS = (
-    Reader("workload", Purpose.WORKLOAD, (
+    FileReader("workload", Purpose.WORKLOAD, (
         FileKind("a profile of Berth", "berth", json=(r'"schema"\s*:\s*"berth\.profile/',)),
         FileKind("a workload of Berth", "berth",
                  has=(r'"?schema"?\s*[:=]\s*"berth\.[\w-]*workload/',)),

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from berth.pilot.errors import DocumentError
-from berth.pilot.importers.recogniser import FileKind, Reader
+from berth.pilot.importers.recogniser import FileKind, FileReader
 from berth.pilot.usage.record import Usage
 from berth.plugin.history.usage_files.reading import ReadUsages, number
 from berth.plugin.readers import Purpose
@@ -138,7 +138,7 @@ def _cpu_time_s(meta: Mapping[str, Any], statistics: Mapping[str, Any]) -> float
 
 
 READERS = (
-    Reader("cluster-cockpit", Purpose.USAGE, (
+    FileReader("cluster-cockpit", Purpose.USAGE, (
         FileKind("a job of ClusterCockpit's archive (meta.json)", "cluster-cockpit",
                  ends=(FILE,), json=(r'"jobId"\s*:', r'"(statistics|cluster)"\s*:')),
     ), lambda file, _lines, cluster, *, received_s, **_: read_archive(

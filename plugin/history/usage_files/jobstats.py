@@ -16,7 +16,7 @@ import zlib
 from collections.abc import Iterable, Mapping, Sequence
 
 from berth.pilot.errors import DocumentError
-from berth.pilot.importers.recogniser import FileKind, Reader
+from berth.pilot.importers.recogniser import FileKind, FileReader
 from berth.pilot.usage.record import Usage
 from berth.plugin.history.usage_files.reading import ReadUsages, number
 from berth.plugin.readers import Purpose
@@ -163,7 +163,7 @@ def _whole(value: float | None) -> int | None:
 
 
 READERS = (
-    Reader("jobstats", Purpose.USAGE, (
+    FileReader("jobstats", Purpose.USAGE, (
         FileKind("an export of jobstats' summaries (jobid,admin_comment)", "jobstats",
                  first=r'"?[\w"]+"?[,\t].*admin_comment'),
     ), lambda file, lines, cluster, *, received_s, of_cluster: read_export(

@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 from berth.pilot.errors import DocumentError
-from berth.pilot.importers.recogniser import FileKind, Reader
+from berth.pilot.importers.recogniser import FileKind, FileReader
 from berth.pilot.usage.record import Usage
 from berth.plugin.history.usage_files.reading import AMOUNTS, SHARES, ReadUsages
 from berth.plugin.readers import Purpose
@@ -71,7 +71,7 @@ def _take(read: ReadUsages, jobs: dict[str, Usage], of_job: Usage, metric: str, 
 
 
 READERS = (
-    Reader("csv", Purpose.USAGE, (
+    FileReader("csv", Purpose.USAGE, (
         FileKind("a table of what jobs used (CSV: job,metric,value)", "usage", columns=NEEDED),
     ), lambda file, lines, cluster, *, received_s, **_: read_metrics(
         lines, cluster, source=str(file), received_s=received_s)),

@@ -14,7 +14,7 @@ from berth.pilot.collectors import instruction_mix
 from berth.pilot.collectors.emulator import EmulatorCollector
 from berth.pilot.collectors.instruction_mix import mix_of
 from berth.pilot.emulator import tool
-from berth.pilot.emulator.tool import LEAST_DOUBT, SEEN, WINDOW_DOUBT, Counts, read_counts
+from berth.pilot.emulator.tool import LEAST_DOUBT, SEEN, WINDOW_DOUBT, EmulatedCounts, read_counts
 from berth.pilot.errors import ToolMissing
 from berth.pilot.launch import ProcessResult
 
@@ -33,8 +33,8 @@ LINES = (
 )
 
 
-def counted(*lines: str) -> Counts:
-    found = Counts()
+def counted(*lines: str) -> EmulatedCounts:
+    found = EmulatedCounts()
     read_counts((f"{line}\n" for line in lines), found)
     return found
 
@@ -60,7 +60,7 @@ def test_a_file_without_its_end_is_counted_as_cut() -> None:
 
 
 def test_files_of_several_processes_add_up() -> None:
-    both = Counts()
+    both = EmulatedCounts()
     for _ in range(2):
         read_counts(LINES, both)
     assert list(both.segments["/usr/bin/app"].values()) == [20]
@@ -99,7 +99,7 @@ def test_bytes_of_code_that_no_window_saw_widen_the_misses() -> None:
 
 
 def test_how_far_the_mix_moved_is_that_of_the_longest_process() -> None:
-    both = Counts()
+    both = EmulatedCounts()
     for superblocks, moved in ((50, 12_000), (500, 34_000), (5, 900_000)):
         read_counts((f"window {superblocks} 5 0{SEEN_ONCE}", f"moved {moved}", "end"), both)
     assert both.moved == pytest.approx(0.034)
