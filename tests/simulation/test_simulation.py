@@ -61,9 +61,3 @@ def test_a_bug_put_in_on_purpose_is_found(name: str) -> None:
             if simulate(seed, 600, focus=FOCUS.get(name)).violations:
                 return
     pytest.fail(f"not found: {name}")
-
-
-def test_what_was_found_is_found_again_by_its_seed() -> None:
-    with planted(QUICK[0]):
-        first, second = (simulate(500, 600) for _ in range(2))
-    assert first.violations == second.violations != []
