@@ -33,7 +33,6 @@ from berth.policies.replay import (
     trace_of,
 )
 from berth.policies.replay.deciding import Decided
-from berth.policies.replay.predicted import Columns
 from berth.policies.settings import PolicySettings
 from berth.policies.values import Candidate
 
@@ -78,7 +77,7 @@ def placed(jobs: int, objective: str) -> None:
     settings = Settings(Backfill.EASY, compiled=True)
 
     def run(part: Trace) -> Replayed:
-        predictions = Columns(part.runtime_on, candidates, spread=1.0)
+        predictions = ForecastColumns(part.runtime_on, candidates, spread=1.0)
         policy = PolicySettings(objective=objective)
         decided = Decided(candidates, of, policy, predictions, trace=part, cluster=cluster)
         return replay(part, cluster, settings, decided)

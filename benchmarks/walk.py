@@ -27,7 +27,7 @@ sys.path[:0] = [str(HERE), str(ROOT / "tests" / "support")]
 from daemon_bench.site import forecasts, request_line, site_text  # noqa: E402
 
 from berth.plugin.daemon.app import view  # noqa: E402
-from berth.plugin.daemon.journal import Journal  # noqa: E402
+from berth.plugin.daemon.journal import AnswerJournal  # noqa: E402
 from berth.plugin.daemon.record import Answered, record_of  # noqa: E402
 from berth.plugin.daemon.service import Service  # noqa: E402
 from berth.plugin.daemon.shelf import Shelf  # noqa: E402
@@ -77,7 +77,7 @@ def service_of(folder: Path, record: Callable[[Answered], None], *, knows_auto: 
     """
     (folder / "berth.toml").write_text(site_text(folder))
     service = Service(
-        view(load_site(folder / "berth.toml")), record, keep=Journal(folder / "journal").write
+        view(load_site(folder / "berth.toml")), record, keep=AnswerJournal(folder / "journal").write
     )
     service.shelf = Shelf.of(forecasts())
     states = {

@@ -20,7 +20,7 @@ from berth.plugin.scheduler.states import own_queues_of
 from berth.plugin.site.site import Site
 from berth.plugin.workloads.names import caller
 from berth.policies import Decider, Decision, Request, Resources
-from berth.policies.objectives import Term
+from berth.policies.objectives import ScoreTerm
 from berth.policies.values import CandidateState
 from berth.predictor.core.forecast import Forecast
 from berth.predictor.core.forecaster import Forecaster
@@ -39,7 +39,7 @@ class Placing:
     """The forecast that the decision is based on."""
     notes: tuple[str, ...]
     """Sentences on what was assumed and what could not be read."""
-    terms: Mapping[str, tuple[Term, ...]] = field(default_factory=dict)
+    terms: Mapping[str, tuple[ScoreTerm, ...]] = field(default_factory=dict)
     """The terms of the objective's score, by candidate."""
 
 

@@ -19,8 +19,8 @@ from __future__ import annotations
 
 from berth.policies.bounds import cores_on_node, holds, memory_on_node
 from berth.policies.limits import Denied, Scope
-from berth.policies.objectives.costs import expected_wait_s
-from berth.policies.objectives.protocol import Estimate
+from berth.policies.objectives.protocol import JobEstimate
+from berth.policies.objectives.time_and_cost import expected_wait_s
 from berth.policies.values import (
     UNBOUNDED,
     Candidate,
@@ -34,7 +34,7 @@ from berth.predictor.core.forecast import Forecast
 
 
 def makespan(
-    request: Request, array: TaskArray, estimate: Estimate, state: CandidateState | None
+    request: Request, array: TaskArray, estimate: JobEstimate, state: CandidateState | None
 ) -> Makespan:
     """Return the expected makespan of an array on a candidate; ``state`` None: the candidate is
     idle.

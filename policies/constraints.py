@@ -1,7 +1,7 @@
 """Lasting constraints: whether a candidate suits a request, independent of the user and the time.
 
-Each constraint is a function of one Case (a request on one candidate). It returns None where the
-candidate passes, or an Exclusion with a stable code and a sentence for the user. The first
+Each constraint is a function of one Prospect (a request on one candidate). It returns None where
+the candidate passes, or an Exclusion with a stable code and a sentence for the user. The first
 Exclusion becomes the reason, so constraints that can never change come before those that depend on
 predicted numbers. They use only the workload, the request and the site file, so that their ranking
 can be cached; ``policies.present`` then checks the user's rights and the present state.
@@ -37,7 +37,7 @@ class Exclusion(NamedTuple):
 
 
 @dataclass(slots=True)
-class Case:
+class Prospect:
     """One request on one candidate: all that a lasting constraint may read.
 
     Constraints must not read from the request who submitted it: the result is shared by all users.
@@ -55,10 +55,10 @@ class Case:
     memory: MemoryUse | None
 
 
-LastingConstraint = Callable[[Case], Exclusion | None]
+LastingConstraint = Callable[[Prospect], Exclusion | None]
 
 
-def runs_there(case: Case) -> Exclusion | None:
+def runs_there(case: Prospect) -> Exclusion | None:
     """Exclude a candidate whose device, architecture or CPU instructions the program cannot use."""
     forecast, candidate = case.forecast, case.candidate
     if not set(forecast.targets).intersection(candidate.targets):
@@ -94,7 +94,7 @@ def not_known_to_run(candidate: Candidate, forecast: Forecast) -> str | None:
     return None
 
 
-def own_queue(case: Case) -> Exclusion | None:
+def own_queue(case: Prospect) -> Exclusion | None:
     """Exclude every other queue where the user named a partition or queue."""
     request = case.request
     if request.queue is None or request.wants_placement:
@@ -104,7 +104,7 @@ def own_queue(case: Case) -> Exclusion | None:
     return Exclusion(Code.OTHER_QUEUE, f"you chose {request.queue}")
 
 
-def own_features(case: Case) -> Exclusion | None:
+def own_features(case: Prospect) -> Exclusion | None:
     """Exclude candidates whose nodes lack the features that the user requested or prefers."""
     asked = case.request.features
     prefer = case.request.needs.prefer
@@ -141,7 +141,7 @@ def has_features(candidate: Candidate, asked: str) -> bool:
     )
 
 
-def own_gres(case: Case) -> Exclusion | None:
+def own_gres(case: Prospect) -> Exclusion | None:
     """Exclude candidates that do not offer the GPUs, or the GPU type, that the user requested."""
     request, candidate = case.request, case.candidate
     if request.gres is None or asks_for_none(request.gres):
@@ -162,7 +162,7 @@ def own_gres(case: Case) -> Exclusion | None:
     return None
 
 
-def steps_at_once(case: Case) -> Exclusion | None:
+def steps_at_once(case: Prospect) -> Exclusion | None:
     """Exclude GPU candidates for a script that runs several steps at once and requests no GPUs.
 
     Each step would take all GPUs of the job, so the steps would wait for each other.
@@ -216,7 +216,7 @@ def names_no_type(asked: str) -> bool:
     return name == "gpu" and (not count or count.isdigit())
 
 
-def slices_suit(case: Case) -> Exclusion | None:
+def slices_suit(case: Prospect) -> Exclusion | None:
     """Exclude MIG slices of which the job would get several, because a program can use only one,
     and slices for a program known from past jobs alone that never ran there, where nobody opted in
     to that. A slice type that the user named stays.
@@ -239,14 +239,14 @@ def slices_suit(case: Case) -> Exclusion | None:
     )
 
 
-def translates(case: Case) -> Exclusion | None:
+def translates(case: Prospect) -> Exclusion | None:
     """Exclude a candidate that lacks the cores, GPUs or nodes for the request."""
     if isinstance(case.resources, str):
         return Exclusion(Code.TOO_FEW_RESOURCES, case.resources)
     return None
 
 
-def predicted_well(case: Case) -> Exclusion | None:
+def predicted_well(case: Prospect) -> Exclusion | None:
     """Exclude a platform without a prediction; in strict mode also one with a prediction that
     abstains, has no data for the platform (a *prior*), has intervals that failed to cover finished
     jobs, or is too uncertain to be compared with other places.
@@ -275,7 +275,7 @@ def predicted_well(case: Case) -> Exclusion | None:
     return None if why is None else Exclusion(*why)
 
 
-def memory_fits(case: Case) -> Exclusion | None:
+def memory_fits(case: Prospect) -> Exclusion | None:
     """Exclude a candidate whose host or GPU memory is below the upper predicted memory.
 
     Host memory is compared with the nodes, GPU memory with the GPUs or slices; neither replaces the
@@ -306,7 +306,7 @@ def _lacks(need: Interval, kind: str, capacity: float, holders: int) -> str | No
     )
 
 
-def _gpu_memory_lacks(case: Case, memory: MemoryUse, capacity: float, gpus: int) -> str | None:
+def _gpu_memory_lacks(case: Prospect, memory: MemoryUse, capacity: float, gpus: int) -> str | None:
     measured_on = max(case.forecast.gpus, 0 if case.prediction is None else case.prediction.gpus)
     if gpus < measured_on:  # in the measured run each GPU held only a part
         memory = replace(memory, gpu_held_in_bytes=None)
@@ -324,7 +324,7 @@ def _gpu_memory_lacks(case: Case, memory: MemoryUse, capacity: float, gpus: int)
     return f"its GPU memory was never measured{ran_in} ({MEASURE_GPU_MEMORY})"
 
 
-def time_fits(case: Case) -> Exclusion | None:
+def time_fits(case: Prospect) -> Exclusion | None:
     """Exclude a candidate whose time limit is below the upper predicted time x ``time_margin`` and
     may not be raised.
 
@@ -372,7 +372,7 @@ LASTING: tuple[LastingConstraint, ...] = (
 """The lasting constraints in checking order: the first exclusion gives the reason."""
 
 
-def excluded_for_good(case: Case) -> Exclusion | None:
+def excluded_for_good(case: Prospect) -> Exclusion | None:
     """Return the first Exclusion that a lasting constraint gives; None: the candidate passes."""
     return next((excluded for rule in LASTING if (excluded := rule(case)) is not None), None)
 

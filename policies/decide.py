@@ -20,15 +20,15 @@ from typing import NamedTuple
 from berth.policies import digest, sentences
 from berth.policies.arrays import makespan
 from berth.policies.bounds import present_limit_s
-from berth.policies.codes import BY_FIT, PLACES, Code, Ground
+from berth.policies.codes import BY_FIT, NOT_PREDICTED, PLACES, Code, Ground
 from berth.policies.constraints import Exclusion
 from berth.policies.edits import edit_of, raised_limit_s, with_kept_limit, with_queues
 from berth.policies.fit import Fit, asks_for_fit
 from berth.policies.fit_lists import FitList, SiteNow, fit_list, unpredicted_beside, with_fitting
 from berth.policies.gate import move_of
 from berth.policies.lists import listed_beside
-from berth.policies.objectives import OBJECTIVES, Estimate, Term
-from berth.policies.objectives.costs import expected_wait_s
+from berth.policies.objectives import OBJECTIVES, JobEstimate, ScoreTerm
+from berth.policies.objectives.time_and_cost import expected_wait_s
 from berth.policies.present import Moment, excluded_now
 from berth.policies.ranking import SHAPES_KEPT, Assessed, Assessments, Ranking, order
 from berth.policies.settings import PolicySettings
@@ -63,7 +63,7 @@ def decide(
     return Decider(candidates, settings).decide(request, states, forecast, now_s)
 
 
-class _Instance(NamedTuple):
+class _ForecastJob(NamedTuple):
     """One job with a forecast, and the site at the moment of its decision."""
 
     request: Request
@@ -155,7 +155,7 @@ class Decider:
                 request, self.ranking.of(request, forecast), states,
                 self._at_present, self.objective.score,
             )  # fmt: skip
-        instance = _Instance(request, states, forecast, staying)
+        instance = _ForecastJob(request, states, forecast, staying)
         fitting, ruled_out = self._sorted_out(instance)
         best = fitting[0] if fitting else None
         if staying is not None and not self._is_better(fitting, instance, ruled_out):
@@ -177,7 +177,7 @@ class Decider:
 
     def _move(
         self,
-        instance: _Instance,
+        instance: _ForecastJob,
         fitting: Sequence[Ranked],
         ruled_out: Sequence[Ranked],
         now: SiteNow,
@@ -197,9 +197,10 @@ class Decider:
         places = [place, *(self._by_name[each.candidate] for each in beside)]
         before: list[Fit] = []
         after: list[Fit] = []
-        if by_fit:
+        unpredicted = [ranked for ranked in ruled_out if ranked.code in NOT_PREDICTED]
+        if by_fit and unpredicted and self.settings.list_queues:
             before, after = unpredicted_beside(
-                request, forecast, edit, place, ruled_out=ruled_out, now=now
+                request, forecast, edit, place, unpredicted=unpredicted, now=now
             )
             if not self.objective.by_time:
                 before, after = [], [*before, *after]
@@ -210,7 +211,9 @@ class Decider:
         reason = ""
         if self._explains:
             reason = self._reason(instance, fitting, ruled_out, beside, joining)
-        return edit, reason, (*fitting, *with_fitting(ruled_out, [*before, *after]))
+        if joining:
+            ruled_out = with_fitting(ruled_out, [*before, *after])
+        return edit, reason, (*fitting, *ruled_out)
 
     def terms(
         self,
@@ -218,7 +221,7 @@ class Decider:
         ranked: Ranked,
         states: Mapping[str, CandidateState],
         forecast: Forecast,
-    ) -> tuple[Term, ...]:
+    ) -> tuple[ScoreTerm, ...]:
         """Return the parts of the score of a ranked candidate of the last decision.
 
         The tuple is empty where the candidate has no score.
@@ -234,7 +237,7 @@ class Decider:
         return self.objective.terms(self._at_present(estimate, request, state))
 
     def _is_better(
-        self, fitting: Sequence[Ranked], instance: _Instance, ruled_out: Sequence[Ranked]
+        self, fitting: Sequence[Ranked], instance: _ForecastJob, ruled_out: Sequence[Ranked]
     ) -> bool:
         """Return whether a move beats staying: by its score, or because a list of places that are
         as good has other nodes as well. A MIG slice is chosen by its size (``slices``)."""
@@ -246,7 +249,7 @@ class Decider:
         leads_elsewhere = any(ranked.candidate not in (own.places or ()) for ranked in fitting)
         return self.settings.lists and leads_elsewhere
 
-    def _sorted_out(self, instance: _Instance) -> tuple[list[Ranked], list[Ranked]]:
+    def _sorted_out(self, instance: _ForecastJob) -> tuple[list[Ranked], list[Ranked]]:
         """Return the candidates that fit now, best first, and the excluded candidates, sorted by
         name.
         """
@@ -275,7 +278,7 @@ class Decider:
         return fitting, ruled_out
 
     def _excluded(
-        self, instance: _Instance, assessed: Assessed, state: CandidateState | None
+        self, instance: _ForecastJob, assessed: Assessed, state: CandidateState | None
     ) -> Exclusion | None:
         request, candidate = instance.request, assessed.candidate
         ranked, settings = assessed.ranked, self.settings
@@ -305,8 +308,8 @@ class Decider:
         return ranked._replace(score=self.objective.score(estimate), makespan=estimate.makespan)
 
     def _at_present(
-        self, estimate: Estimate, request: Request, state: CandidateState | None
-    ) -> Estimate:
+        self, estimate: JobEstimate, request: Request, state: CandidateState | None
+    ) -> JobEstimate:
         if request.array is None:
             expected = None
             wait_s = expected_wait_s(estimate.resources, estimate.runtime_s.mid, state)
@@ -341,7 +344,7 @@ class Decider:
 
     def _reason(
         self,
-        instance: _Instance,
+        instance: _ForecastJob,
         fitting: Sequence[Ranked],
         ruled_out: Sequence[Ranked],
         beside: Sequence[Ranked],

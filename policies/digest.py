@@ -10,10 +10,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import fields
 
 from berth.policies.settings import PolicySettings
-from berth.policies.values import Candidate, CandidateState, Needs, Request
+from berth.policies.values import Candidate, CandidateState, Demands, Request
 
 DIGEST_BYTES = 16
-NO_NEEDS = Needs()
+NO_NEEDS = Demands()
 _OF_CANDIDATE = [field.name for field in fields(Candidate)]
 _OF_STATE = [field.name for field in fields(CandidateState) if field.name != "as_of_s"]
 

@@ -18,8 +18,8 @@ from berth.pilot.units import format_bytes, format_seconds
 from berth.policies.bounds import present_limit_s
 from berth.policies.codes import Code
 from berth.policies.constraints import (
-    Case,
     Exclusion,
+    Prospect,
     asks_for_gpus,
     asks_for_none,
     gres_matches,
@@ -28,7 +28,7 @@ from berth.policies.constraints import (
     names_no_type,
     runs_there,
 )
-from berth.policies.objectives.costs import expected_wait_s
+from berth.policies.objectives.time_and_cost import expected_wait_s
 from berth.policies.present import Moment, excluded_now
 from berth.policies.resources import translate, with_memory
 from berth.policies.settings import PolicySettings, UntypedGpus
@@ -108,7 +108,7 @@ def fit_on(
         request, place
     )
     if excluded is None and forecast is not None:
-        case = Case(request, place, settings, forecast, held, None, None, memory)
+        case = Prospect(request, place, settings, forecast, held, None, None, memory)
         excluded = runs_there(case) or _too_little_memory(case)
     if excluded is not None:
         return excluded
@@ -237,7 +237,7 @@ def _held(request: Request, place: Candidate) -> Resources | Exclusion:
     return with_its_memory
 
 
-def _too_little_memory(case: Case) -> Exclusion | None:
+def _too_little_memory(case: Prospect) -> Exclusion | None:
     """Exclude a candidate with less memory than the program is predicted to use; unknown memory
     excludes none, because the memory that the job asks for applies."""
     memory = case.memory

@@ -10,12 +10,12 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import NamedTuple
 
-from berth.policies.codes import NOT_PREDICTED, OVER_TIME, Code
+from berth.policies.codes import OVER_TIME, Code
 from berth.policies.constraints import Exclusion
 from berth.policies.edits import queue_list, with_kept_limit
 from berth.policies.fit import Fit, as_it_is_written, fit_on
 from berth.policies.lists import slower_of, times_of
-from berth.policies.objectives.costs import expected_wait_s
+from berth.policies.objectives.time_and_cost import expected_wait_s
 from berth.policies.resources import memory_form
 from berth.policies.settings import PolicySettings
 from berth.policies.values import Candidate, CandidateState, Edit, Ranked, Request
@@ -126,17 +126,16 @@ def unpredicted_beside(
     edit: Edit,
     best: Candidate,
     *,
-    ruled_out: Sequence[Ranked],
+    unpredicted: Sequence[Ranked],
     now: SiteNow,
 ) -> tuple[list[Fit], list[Fit]]:
     """Return the candidates that join the list of queues of a placed job, because the job as edited
     fits there and no time is predicted well enough to say that it runs longer.
 
     The first list precedes the best place: there the job starts no later, on faster hardware. The
-    second follows it.
+    second follows it. ``unpredicted``: the candidates that are not compared with others.
     """
-    unpredicted = [ranked for ranked in ruled_out if ranked.code in NOT_PREDICTED]
-    edited = _as_edited(request, edit) if unpredicted and now.settings.list_queues else None
+    edited = _as_edited(request, edit)
     if edited is None:
         return [], []
     edited = as_it_is_written(edited)

@@ -1,7 +1,7 @@
 """The gate before every queue that Berth writes into a job: a move is never a loss.
 
-``Terms`` say what a job gets in one queue. The terms of the queue where the job was submitted are
-compared with those at a place, field by field: each rule of ``RULES`` is one sentence of the
+``QueueTerms`` say what a job gets in one queue. The terms of the queue where the job was submitted
+are compared with those at a place, field by field: each rule of ``RULES`` is one sentence of the
 promise, and a site can loosen it with a key of ``[gate]``. Every way to a decision passes here
 (``policies.present`` asks it of each place), and none has such checks of its own.
 """
@@ -33,7 +33,7 @@ from berth.policies.values import (
 _ROUNDING = 1 + 1e-9
 
 
-class Terms(NamedTuple):
+class QueueTerms(NamedTuple):
     """What a job gets in one queue."""
 
     time_limit_s: float
@@ -53,8 +53,8 @@ class Move(NamedTuple):
     """A job that would change its queue: its terms before and after."""
 
     request: Request
-    own: Terms
-    there: Terms
+    own: QueueTerms
+    there: QueueTerms
     queue: str
     run_ratio: float
     """Predicted run time there divided by that of the job as written, at most 1; 1: not known."""
@@ -87,7 +87,7 @@ def move_of(
     if math.isinf(before.time_limit_s):  # no limit cannot be written into a job
         longest = min(longest, by_default)
     default = None if state is None else state.default_memory
-    after = Terms(
+    after = QueueTerms(
         min(before.time_limit_s, longest),  # a shorter default there is replaced by the job's own
         _memory_there(request, held, default),
         held.gpus,
@@ -100,7 +100,7 @@ def move_of(
 
 def _terms_as_written(
     request: Request, candidate: Candidate, own: OwnQueue, bounds: QueueBounds
-) -> Terms:
+) -> QueueTerms:
     asked = request.resources
     node_bytes = None if own.default_memory is None else own.default_memory.node_bytes
     gres = candidate.gres  # GPUs of any type are billed as those of the candidate
@@ -113,7 +113,7 @@ def _terms_as_written(
     held = replace(asked, nodes=max(1, asked.nodes))
     held = _with_gpu_memory(request, held, own.default_memory)
     memory = held_where_it_was(request)
-    return Terms(
+    return QueueTerms(
         request.time_limit_s or own.limit_s or math.inf,
         math.inf if memory is None else memory,
         asked.gpus,

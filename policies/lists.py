@@ -18,7 +18,7 @@ from berth.policies.codes import Code
 from berth.policies.constraints import Exclusion
 from berth.policies.edits import edit_of
 from berth.policies.fit import Fit
-from berth.policies.objectives.costs import expected_wait_s
+from berth.policies.objectives.time_and_cost import expected_wait_s
 from berth.policies.settings import PolicySettings
 from berth.policies.values import Candidate, CandidateState, Edit, Ranked, Request
 from berth.predictor.core.forecast import Forecast

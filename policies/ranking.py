@@ -15,9 +15,9 @@ from typing import NamedTuple
 from berth.pilot.bounded import BoundedCache
 from berth.policies import sentences
 from berth.policies.arrays import work_of
-from berth.policies.constraints import Case, excluded_for_good, not_known_to_run
-from berth.policies.objectives.costs import price_per_hour
-from berth.policies.objectives.protocol import Estimate, Objective
+from berth.policies.constraints import Prospect, excluded_for_good, not_known_to_run
+from berth.policies.objectives.protocol import JobEstimate, Objective
+from berth.policies.objectives.time_and_cost import price_per_hour
 from berth.policies.resources import translate, with_memory
 from berth.policies.settings import PolicySettings
 from berth.policies.values import Candidate, Ranked, Request, Resources
@@ -41,7 +41,7 @@ class Assessed(NamedTuple):
     candidate: Candidate
     ranked: Ranked
     """The candidate with its score (without waiting time) or with the reason that excludes it."""
-    estimate: Estimate | None
+    estimate: JobEstimate | None
     """The estimate from which the score is computed; None: no prediction for the platform."""
 
 
@@ -114,14 +114,16 @@ class Ranking:
             on_host = None if memory is None else memory.host_bytes
             translated = with_memory(request, candidate, translated, on_host)
             held = request.resources if isinstance(translated, str) else translated
-        case = Case(request, candidate, settings, forecast, translated, point, runtime_s, memory)
+        case = Prospect(
+            request, candidate, settings, forecast, translated, point, runtime_s, memory
+        )
         excluded = excluded_for_good(case)
         cost = estimate = None
         if runtime_s is not None and point is not None:
             cost = None if price is None else price * runtime_s.mid / 3600.0
             array = request.array
             work = 1.0 if array is None else work_of(array, forecast, held.nodes or 1)
-            estimate = Estimate(
+            estimate = JobEstimate(
                 candidate, held, runtime_s, runtime_s.mid, cost, memory, point, request, work=work
             )
         unsure = not_known_to_run(candidate, forecast)

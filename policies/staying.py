@@ -13,7 +13,7 @@ from typing import NamedTuple
 from berth.pilot.units import format_seconds
 from berth.policies.codes import OF_THE_PROGRAM, Code
 from berth.policies.constraints import asks_for_gpus, gres_matches, has_features
-from berth.policies.objectives.protocol import WHERE_SENT, Estimate, Scored
+from berth.policies.objectives.protocol import WHERE_SENT, JobEstimate, Scored
 from berth.policies.ranking import Assessed
 from berth.policies.values import Candidate, CandidateState, Ranked, Request
 
@@ -109,8 +109,8 @@ def staying_of(
     request: Request,
     assessed: Sequence[Assessed],
     states: Mapping[str, CandidateState],
-    at_present: Callable[[Estimate, Request, CandidateState | None], Estimate],
-    score_of: Callable[[Estimate], float | None],
+    at_present: Callable[[JobEstimate, Request, CandidateState | None], JobEstimate],
+    score_of: Callable[[JobEstimate], float | None],
 ) -> Staying | None:
     """Return what is predicted of the job as written; None: nothing, or its queue is not known.
 

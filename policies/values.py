@@ -81,7 +81,7 @@ class DefaultMemory:
 
 
 @dataclass(frozen=True, slots=True)
-class Needs:
+class Demands:
     """What the user wrote about the job's layout and deadline; it holds on every candidate."""
 
     tasks_per_node: int | None = None
@@ -245,7 +245,7 @@ class Request:
     """The job array; None: a single job."""
     allowed_queues: frozenset[str] | None = None
     """Queues this submitter may use; None: the scheduler did not say (no filtering)."""
-    needs: Needs = Needs()
+    needs: Demands = Demands()
     keeps_shape: bool = False
     """True: the script itself names its tasks or cores, so they stay as requested whatever the site
     file allows."""

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from berth.pilot.errors import BerthError, DocumentError
 from berth.pilot.units import whole_number
-from berth.plugin.daemon.core import Core
+from berth.plugin.daemon.core import AnsweringCore
 from berth.plugin.daemon.following import (
     SITE_PERIOD_S,
     ExpectedWaits,
@@ -132,7 +132,7 @@ class Daemon:
         uids = uids_of(site)
         self._store = store = Store.open(site.daemon.store, busy_timeout_s=_BUSY_S)
         self._notifier = Notifier()
-        self._core = Core(
+        self._core = AnsweringCore(
             view(site),
             store,
             spool_path(site, store.database),

@@ -6,11 +6,11 @@ from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 
 from berth.plugin.daemon.following import STORE_PERIOD_S, follow_store
-from berth.plugin.daemon.journal import Journal
+from berth.plugin.daemon.journal import AnswerJournal
 from berth.plugin.daemon.listener import Listener
 from berth.plugin.daemon.record import Identifiers
 from berth.plugin.daemon.recorder import Recorder
-from berth.plugin.daemon.server import Server
+from berth.plugin.daemon.server import SubmitServer
 from berth.plugin.daemon.service import Service
 from berth.plugin.daemon.spool import Spool
 from berth.plugin.daemon.threads import Periodic
@@ -22,7 +22,7 @@ from berth.plugin.usernames import UserNames
 FLUSH_S = 10.0
 
 
-class Core:
+class AnsweringCore:
     """Answers requests on ``listener`` and stores decisions in ``store``, or in the spool if that
     fails.
     """
@@ -41,7 +41,7 @@ class Core:
         identifiers: Identifiers | None = None,
         host: Host = HOST,
     ) -> None:
-        self.journal = Journal(
+        self.journal = AnswerJournal(
             spool.with_name(spool.name.replace(".spool.", ".journal.")), host=host
         )
         self.recorder = Recorder(
@@ -63,7 +63,7 @@ class Core:
             "store watcher", STORE_PERIOD_S, follow_store(self.service, store), host=host
         )
         self.store_thread.once()
-        self.server = Server(listener, self.service.handle, uids, tick=tick, host=host)
+        self.server = SubmitServer(listener, self.service.handle, uids, tick=tick, host=host)
 
     def start(self) -> None:
         """Start storing decisions and following the store; answering starts with ``server.run``."""

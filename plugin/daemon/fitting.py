@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from berth.pilot.units import format_bytes
 from berth.plugin.daemon.memory_guard import Guard
-from berth.plugin.daemon.protocol import Job
+from berth.plugin.daemon.protocol import SubmittedJob
 from berth.plugin.history.advice import WORTH_SAYING
 from berth.plugin.history.matching import known_name, workload_key
 from berth.plugin.site.document import RightSizing, SlicesFromUse
@@ -59,14 +59,14 @@ class Fit(NamedTuple):
     key: str
 
 
-def wants(settings: RightSizing, job: Job, request: Request, program: str = "") -> bool:
+def wants(settings: RightSizing, job: SubmittedJob, request: Request, program: str = "") -> bool:
     """Return whether the user, account, workload or comment allows a smaller memory request for
     this job."""
     return _says(job.comment, _WISH) or _is_listed(settings, job, request, program)
 
 
 def wants_slices(
-    settings: SlicesFromUse, job: Job, request: Request, program: Callable[[], str]
+    settings: SlicesFromUse, job: SubmittedJob, request: Request, program: Callable[[], str]
 ) -> bool:
     """Return whether the site, user, account, workload or comment allows MIG slices for this job by
     what its past runs used.
@@ -86,7 +86,7 @@ def _says(comment: str | None, wish: re.Pattern[str]) -> bool:
 
 
 def _is_listed(
-    settings: RightSizing | SlicesFromUse, job: Job, request: Request, program: str
+    settings: RightSizing | SlicesFromUse, job: SubmittedJob, request: Request, program: str
 ) -> bool:
     return (
         job.user in settings.users
@@ -105,7 +105,7 @@ def need_of(
 
 
 def fit(
-    job: Job, request: Request, need: MemoryNeedRecord, settings: RightSizing, watch: Watch
+    job: SubmittedJob, request: Request, need: MemoryNeedRecord, settings: RightSizing, watch: Watch
 ) -> Fit | None:
     """Return advice on a job's memory request; None: the request is not much larger than needed,
     or the need is unknown."""
@@ -148,7 +148,9 @@ def failed_in_slice(guard: Guard, key: str, now_s: float) -> bool:
     return now_s - guard.stopped.get(key, -STOPPED_S) < STOPPED_S
 
 
-def why_not(job: Job, request: Request, need: MemoryNeedRecord, watch: Watch) -> str | None:
+def why_not(
+    job: SubmittedJob, request: Request, need: MemoryNeedRecord, watch: Watch
+) -> str | None:
     """Return why this job's memory request must not be made smaller although its user wants
     that; None: it may be."""
     guard = watch.guard

@@ -40,7 +40,7 @@ id.
 """
 
 
-class Journal:
+class AnswerJournal:
     """The journal's files. ``write`` is for the answering thread, all other methods for the
     recorder's.
     """

@@ -22,7 +22,7 @@ _MAX_PATH = 107
 """The longest socket path in bytes that ``sockaddr_un`` can hold without the final zero."""
 
 
-class Standing(Enum):
+class SocketState(Enum):
     """The state of the socket's path: whether it still refers to the daemon's own socket."""
 
     OURS = "ours"
@@ -66,14 +66,14 @@ class Listener:
         """Return the file descriptor for polling."""
         return self.socket.fileno()
 
-    def standing(self) -> Standing:
+    def standing(self) -> SocketState:
         """Return whether the path still refers to this socket."""
         try:
             status = self.path.lstat()
         except OSError:
-            return Standing.MISSING
+            return SocketState.MISSING
         same = (status.st_dev, status.st_ino) == self._identity
-        return Standing.OURS if same else Standing.REPLACED
+        return SocketState.OURS if same else SocketState.REPLACED
 
     def renew(self) -> socket.socket:
         """Listen again at the path after its file was removed; return the old socket, which the
@@ -85,7 +85,7 @@ class Listener:
 
     def close(self) -> None:
         """Stop listening, and remove the socket file if it is still this daemon's."""
-        if self.standing() is Standing.OURS:
+        if self.standing() is SocketState.OURS:
             self.path.unlink(missing_ok=True)
         self.socket.close()
         os.close(self._lock)

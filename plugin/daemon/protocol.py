@@ -34,7 +34,7 @@ class Refusal(Exception):
 
 
 @dataclass(slots=True)
-class Job:
+class SubmittedJob:
     """The job as the filter described it. None or an empty list: not given."""
 
     uid: int | None = None
@@ -90,7 +90,7 @@ class Ask:
 
     op: str
     scheduler: str
-    job: Job
+    job: SubmittedJob
     names_its_user: bool = False
     """True: the request has the user's name, so that it need not be looked up from the uid."""
     streak: Streak | None = None
@@ -127,7 +127,7 @@ def parse(line: bytes) -> Ask:
     if op not in _OPS:
         raise Refusal("op is not decide, ping or stats")
     if op != "decide":
-        return Ask(op, "", Job())
+        return Ask(op, "", SubmittedJob())
     scheduler = message.get("scheduler")
     if type(scheduler) is not str:
         raise Refusal("scheduler is not a name")
@@ -139,8 +139,8 @@ def parse(line: bytes) -> Ask:
     return Ask(op, scheduler, asked, asked.user is not None, streak)
 
 
-def _job(described: dict[str, Any]) -> Job:
-    job = Job()
+def _job(described: dict[str, Any]) -> SubmittedJob:
+    job = SubmittedJob()
     for key, value in described.items():
         read = _READERS.get(key)
         if read is not None and value is not None:
@@ -184,7 +184,7 @@ _READER_OF = {
     "tuple[str, ...] | None": _list,
 }
 _READERS: dict[str, Callable[[str, Any], object]] = {
-    field.name: _READER_OF[str(field.type)] for field in fields(Job)
+    field.name: _READER_OF[str(field.type)] for field in fields(SubmittedJob)
 }
 """The function that checks a key's value, by the type of the field."""
 

@@ -15,7 +15,7 @@ from dataclasses import replace
 from functools import cached_property
 
 from berth.plugin.daemon import requests
-from berth.plugin.daemon.protocol import Job
+from berth.plugin.daemon.protocol import SubmittedJob
 from berth.plugin.daemon.shelf import Shelf
 from berth.plugin.daemon.view import SiteView
 from berth.plugin.fingerprint import fingerprint
@@ -35,7 +35,7 @@ class PastJobKeys:
     The keys are digests of the job's properties, computed when first needed.
     """
 
-    def __init__(self, job: Job, rules: ProgramRules) -> None:
+    def __init__(self, job: SubmittedJob, rules: ProgramRules) -> None:
         self._job = job
         self._rules = rules
 
@@ -70,12 +70,11 @@ class PastJobKeys:
 
 
 def matched_workload(
-    shelf: Shelf, job: Job, past: PastJobKeys, file: str | None = None
-) -> requests.Choice:
+    shelf: Shelf, job: SubmittedJob, past: PastJobKeys, file: str | None = None
+) -> requests.NamedWorkload:
     """Return the workload of a job that names none, the closest first: of the file's digest, of the
     job's script, the user's own one with the name of the job's program, of similar past jobs, a
-    shared one with that name, the one that stands for unknown programs; an empty Choice where none
-    of these is known.
+    shared one with that name, the one that stands for unknown programs; empty where none is known.
     """
     user = job.user or ""
     if shelf.has_scripts:
@@ -83,18 +82,18 @@ def matched_workload(
         if attached is None and job.script:
             attached = shelf.attached(fingerprint(job.script, job.arguments or ()), user)
         if attached is not None:
-            return requests.Choice(attached.workload, attached.size)
+            return requests.NamedWorkload(attached.workload, attached.size)
     program = past.described.program
     if program and f"{user}/{program}" in shelf.names:
-        return requests.Choice(f"{user}/{program}")
+        return requests.NamedWorkload(f"{user}/{program}")
     if shelf.has_scripts and user:
         attached = next(filter(None, (shelf.attached(key, user) for key in past)), None)
         if attached is not None:
-            return requests.Choice(attached.workload, attached.size)
+            return requests.NamedWorkload(attached.workload, attached.size)
     if program in shelf.names:
-        return requests.Choice(program)
+        return requests.NamedWorkload(program)
     unknown = unknown_program(uses_gpus=requests.uses_gpus(job))
-    return requests.Choice(unknown if unknown in shelf.names else None)
+    return requests.NamedWorkload(unknown if unknown in shelf.names else None)
 
 
 _LAUNCHERS = re.compile(
@@ -116,7 +115,7 @@ _IN_BACKGROUND = re.compile(r"(?<![&>|\\])&(?![&>\d])")
 _SEVERAL_AT_ONCE = re.compile(r"(?:^|[\s;&|(`/])(?:parallel|xargs)\s.*\bsrun\b")
 
 
-def with_shape(request: Request, job: Job, site: SiteView, *, follows: bool) -> Request:
+def with_shape(request: Request, job: SubmittedJob, site: SiteView, *, follows: bool) -> Request:
     """Return the request with two findings from its script: whether its shape must be kept, and
     whether it starts several job steps at once.
 

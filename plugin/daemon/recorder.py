@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from berth.pilot.errors import BerthError
-from berth.plugin.daemon.journal import Journal
+from berth.plugin.daemon.journal import AnswerJournal
 from berth.plugin.daemon.record import Answered, record_of
 from berth.plugin.daemon.spool import Spool
 from berth.plugin.daemon.threads import Worker
@@ -161,7 +161,7 @@ class Recorder(Worker):
         except Exception:
             log.exception("the recorder failed on a batch; it goes on")
 
-    def _look_after(self, journal: Journal, now_s: float) -> None:
+    def _look_after(self, journal: AnswerJournal, now_s: float) -> None:
         if self._left_behind != [] and now_s >= self._next_look_s:
             self._bring_in(journal)
         if self._journalled is None:
@@ -203,7 +203,7 @@ class Recorder(Worker):
         self.spooled += len(records)
         return True
 
-    def _bring_in(self, journal: Journal) -> None:
+    def _bring_in(self, journal: AnswerJournal) -> None:
         """Store the decisions that a killed daemon had answered but not stored."""
         self._next_look_s = self._clock.monotonic() + self._retry_s
         if self._clock.monotonic() < self._next_try_s:

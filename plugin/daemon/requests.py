@@ -15,12 +15,12 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from berth.pilot.units import parse_duration_s, whole_number
-from berth.plugin.daemon.protocol import Job
+from berth.plugin.daemon.protocol import SubmittedJob
 from berth.policies.codes import Code
 from berth.policies.values import (
+    Demands,
     MemoryForm,
     Mode,
-    Needs,
     OwnQueue,
     Request,
     Resources,
@@ -48,7 +48,7 @@ NO_QUEUES: Mapping[str | None, OwnQueue] = MappingProxyType({})
 _ORDER = (Mode.OFF, Mode.SHADOW, Mode.ADVISE, Mode.ENFORCE)
 
 
-class Choice(NamedTuple):
+class NamedWorkload(NamedTuple):
     """The workload and mode that the submitter named in the job's comment or environment."""
 
     workload: str | None = None
@@ -66,38 +66,38 @@ class Choice(NamedTuple):
     """Digest of the file that the job names instead of a workload."""
 
 
-def choice(job: Job) -> Choice:
+def choice(job: SubmittedJob) -> NamedWorkload:
     """Return the workload that the job names in its comment, or else in its environment."""
     if job.mode == "off":
-        return Choice(opted_out=True)
+        return NamedWorkload(opted_out=True)
     try:
         _deadline_s(job)
     except ValueError as error:
-        return Choice(problem=str(error), code=Code.BAD_DEADLINE)
+        return NamedWorkload(problem=str(error), code=Code.BAD_DEADLINE)
     mark = _MARK.search(job.comment) if job.comment and "berth:" in job.comment else None
     if mark is not None:
         return _named(mark[1], "--comment=berth:", job.array)
     if job.workload:
         return _named(job.workload, "BERTH_WORKLOAD=", job.array)
     file = _FILE.search(job.comment) if job.comment and "berth-file:" in job.comment else None
-    return Choice() if file is None else Choice(file=f"sha256:{file[1]}")
+    return NamedWorkload() if file is None else NamedWorkload(file=f"sha256:{file[1]}")
 
 
-def _named(text: str, source: str, array: str | None) -> Choice:
+def _named(text: str, source: str, array: str | None) -> NamedWorkload:
     if text == "off":
-        return Choice(opted_out=True)
+        return NamedWorkload(opted_out=True)
     match = _NAME.fullmatch(text)
     if match is None:
-        return Choice(problem=f"{source}{text[:80]} is not a workload's NAME or NAME@SIZE.")
+        return NamedWorkload(problem=f"{source}{text[:80]} is not a workload's NAME or NAME@SIZE.")
     if match[2] is None:
-        return Choice(match[1])
+        return NamedWorkload(match[1])
     try:
         if ":" not in match[2] and "i" not in match[2]:
-            return Choice(match[1], _size(match[2]))
+            return NamedWorkload(match[1], _size(match[2]))
         sizes = sizes_of_tasks(match[2], array)
     except ValueError as error:
-        return Choice(problem=f"{source}{text[:80]}: {error}.")
-    return Choice(match[1], sizes[-1][0], sizes=sizes if len(sizes) > 1 else ())
+        return NamedWorkload(problem=f"{source}{text[:80]}: {error}.")
+    return NamedWorkload(match[1], sizes[-1][0], sizes=sizes if len(sizes) > 1 else ())
 
 
 def _size(text: str) -> float:
@@ -164,8 +164,8 @@ def effective_mode(site: Mode, asked: str | None) -> Mode:
 
 
 def request(
-    job: Job,
-    chosen: Choice,
+    job: SubmittedJob,
+    chosen: NamedWorkload,
     *,
     auto_queue: str | None,
     own_queues: Mapping[str | None, OwnQueue] = NO_QUEUES,
@@ -201,7 +201,7 @@ def request(
         opted_out=chosen.opted_out,
         array=array,
         allowed_queues=None if job.queues is None else frozenset(job.queues),
-        needs=Needs(
+        needs=Demands(
             tasks_per_node=job.tasks_per_node or None,
             max_nodes=job.max_nodes or 0,
             min_cores_per_node=job.min_cpus_per_node or 0,
@@ -219,14 +219,14 @@ def request(
     )
 
 
-def account(job: Job) -> str | None:
+def account(job: SubmittedJob) -> str | None:
     """Return the account that is charged: the job's own, or else the user's default; None: neither
     known.
     """
     return job.account or job.default_account or None
 
 
-def uses_gpus(job: Job) -> bool:
+def uses_gpus(job: SubmittedJob) -> bool:
     """Return whether the job asks for GPUs."""
     return bool(job.gpus) or gpus_in(job.gres) > 0
 
@@ -264,20 +264,20 @@ def _ranges(indices: str) -> list[range]:
     return sorted(ranges, key=lambda indices: indices.start)
 
 
-def shape(job: Job) -> tuple[int, int]:
+def shape(job: SubmittedJob) -> tuple[int, int]:
     """Return the job's total number of tasks, and the cores per task."""
     tasks = job.tasks or max(1, job.nodes or 0) * (job.tasks_per_node or 1)
     return tasks, job.cpus_per_task or 1
 
 
-def time_limit_s(job: Job) -> float | None:
+def time_limit_s(job: SubmittedJob) -> float | None:
     """Return the job's time limit in seconds; None: the queue's default applies."""
     if job.time_limit_s:
         return float(job.time_limit_s)
     return 60.0 * job.time_limit_min if job.time_limit_min else None
 
 
-def _deadline_s(job: Job) -> float | None:
+def _deadline_s(job: SubmittedJob) -> float | None:
     """Return the deadline in seconds from submission; None: the job names none. Raises ValueError
     with a message for the user.
     """
@@ -297,7 +297,7 @@ def _deadline_s(job: Job) -> float | None:
 
 
 def _memory(
-    job: Job, nodes: int, tasks: int, cpus: int, gpus: int
+    job: SubmittedJob, nodes: int, tasks: int, cpus: int, gpus: int
 ) -> tuple[int | None, MemoryForm | None]:
     """Return the requested bytes per node, and whether they were requested per node, core or GPU.
 

@@ -16,7 +16,7 @@ from enum import Enum
 
 from berth.pilot.errors import BerthError
 from berth.plugin.daemon import protocol
-from berth.plugin.daemon.listener import Listener, Standing
+from berth.plugin.daemon.listener import Listener, SocketState
 from berth.plugin.daemon.protocol import MAX_REQUEST_BYTES
 from berth.plugin.host import HOST, Host
 from berth.plugin.usernames import peer_uid
@@ -69,7 +69,7 @@ class _Connection:
         self.last_s = now_s
 
 
-class Server:
+class SubmitServer:
     """Answers peers whose uid is in ``uids`` by calling ``handle`` on each line, until ``stop``.
 
     ``tick`` is called every half second.
@@ -294,9 +294,9 @@ class Server:
 
     def _still_ours(self) -> bool:
         standing = self._listener.standing()
-        if standing is Standing.OURS:
+        if standing is SocketState.OURS:
             return True
-        if standing is Standing.REPLACED:
+        if standing is SocketState.REPLACED:
             log.error("%s now is somebody else's: giving up", self._listener.path)
             return False
         try:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import itertools
 import logging
 import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from berth.pilot.version import VERSION
@@ -28,12 +28,12 @@ from berth.plugin.daemon.protocol import Ask, Refusal, parse
 from berth.plugin.daemon.recognised import PastJobKeys, matched_workload, with_shape
 from berth.plugin.daemon.record import Answered, Identifiers
 from berth.plugin.daemon.shelf import Shelf
-from berth.plugin.daemon.stats import Breakers, Stats
+from berth.plugin.daemon.stats import AnswerStats, Breakers
 from berth.plugin.daemon.verdicts import (
     MEMORY_EDITS,
     TELLS_USERS,
-    Question,
-    Verdict,
+    Submission,
+    SubmitVerdict,
     as_control,
     in_own_queue,
     kept_at_once,
@@ -98,7 +98,7 @@ class Service:
         self.site = site
         self.shelf = Shelf()
         self.snapshot = Snapshot()
-        self.stats = Stats(host.clock)
+        self.stats = AnswerStats(host.clock)
         self.breakers = Breakers()
         self._record = record
         self._keep = keep
@@ -165,7 +165,7 @@ class Service:
         if job.user is None and job.uid is not None:
             job.user = self._names.of(job.uid)
         mode = requests.effective_mode(site.mode, job.mode)
-        question = Question(
+        question = Submission(
             line,
             ask,
             mode,
@@ -187,7 +187,7 @@ class Service:
             job, choice,
             auto_queue=site.auto_queue, own_queues=question.snapshot.own_queues,
         )  # fmt: skip
-        verdict = None if kept is None else Verdict(kept.code, kept.sentence)
+        verdict = None if kept is None else SubmitVerdict(kept.code, kept.sentence)
         if verdict is None:
             share = site.decider.settings.control
             is_drawn = share > 0 and self._draw() < share
@@ -204,7 +204,7 @@ class Service:
             described = question.past.described
         return self._answer(question, request, verdict, described)
 
-    def _judged(self, question: Question, request: Request) -> tuple[Request, Verdict]:
+    def _judged(self, question: Submission, request: Request) -> tuple[Request, SubmitVerdict]:
         """Return the verdict on a job, and the request in the form that the decision used."""
         site, shelf, job, states = (
             question.site, question.shelf, question.ask.job, question.snapshot.states,
@@ -216,7 +216,7 @@ class Service:
                 site=site, shelf=shelf, snapshot=question.snapshot, now_s=now_s,
             )  # fmt: skip
             if isinstance(decided, Kept):
-                return request, Verdict(decided.code, decided.sentence)
+                return request, SubmitVerdict(decided.code, decided.sentence)
             return request, verdict_of(job, request, decided)
         name = request.workload
         forecast = None if name is None else shelf.forecast(name, request.user)
@@ -243,7 +243,9 @@ class Service:
             verdict.slice_key = by_use
         return request, verdict
 
-    def _look_at_memory(self, question: Question, request: Request, verdict: Verdict) -> None:
+    def _look_at_memory(
+        self, question: Submission, request: Request, verdict: SubmitVerdict
+    ) -> None:
         """Compare the requested memory with the measured need; put a message or an edit into the
         verdict.
         """
@@ -275,9 +277,9 @@ class Service:
 
     def _answer(
         self,
-        question: Question,
+        question: Submission,
         request: Request,
-        verdict: Verdict,
+        verdict: SubmitVerdict,
         described: JobDescription | None,
     ) -> bytes:
         """Count, record and journal the answer to a submission, and return the reply line."""
@@ -294,6 +296,9 @@ class Service:
             )
         )  # fmt: skip
         fitted = verdict.memory if action == "edit" else None
+        slices: Sequence[str] = ()
+        if decision is not None and question.site.has_slices:
+            slices = profiles_that_will_do(decision)
         reply = protocol.reply(
             action,
             changes=verdict.changes if action == "edit" else None,
@@ -304,7 +309,7 @@ class Service:
                 chosen=decision.chosen if decision else None,
                 workload=request.workload,
                 bundle=decision.bundle if decision else "",
-                slices=profiles_that_will_do(decision) if decision else (),
+                slices=slices,
                 fit="" if fitted is None else fitted.key,
                 use=verdict.slice_key if action == "edit" else "",
             ),

@@ -22,7 +22,7 @@ BOUNDS_US = (20, 50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000, 20_000, 50_000)
 """Upper bounds of the latency histogram's buckets, in microseconds."""
 
 
-class Stats:
+class AnswerStats:
     """Counters by name, and the latencies of the last 8192 decisions in microseconds."""
 
     def __init__(self, clock: Clock = HOST.clock) -> None:

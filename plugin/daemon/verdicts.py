@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from berth.plugin.daemon import protocol, requests
 from berth.plugin.daemon.fitting import Fit
-from berth.plugin.daemon.protocol import Ask, Job
+from berth.plugin.daemon.protocol import Ask, SubmittedJob
 from berth.plugin.daemon.recognised import PastJobKeys
 from berth.plugin.daemon.shelf import Shelf
 from berth.plugin.daemon.view import Kept, SiteView, Snapshot
@@ -89,7 +89,7 @@ _LAYOUT = frozenset(("nodes", "tasks", "cpus_per_task"))
 _SHAPE = _LAYOUT | MEMORY_EDITS
 
 
-class Question(NamedTuple):
+class Submission(NamedTuple):
     """One submission, and the tables that answer it."""
 
     line: bytes
@@ -103,7 +103,7 @@ class Question(NamedTuple):
 
 
 @dataclass(slots=True)
-class Verdict:
+class SubmitVerdict:
     """The action for one job, with its reason."""
 
     code: str
@@ -118,7 +118,7 @@ class Verdict:
     """True: the changes are recorded and not made, to compare other jobs with this one."""
 
 
-def kept_at_once(question: Question, named: requests.Choice) -> Kept | None:
+def kept_at_once(question: Submission, named: requests.NamedWorkload) -> Kept | None:
     """Return why the job is left unchanged whatever its workload is; None: no such reason."""
     job = question.ask.job
     if named.opted_out:
@@ -134,7 +134,7 @@ def kept_at_once(question: Question, named: requests.Choice) -> Kept | None:
     return _not_covered(job, question.site)
 
 
-def _not_covered(job: Job, site: SiteView) -> Kept | None:
+def _not_covered(job: SubmittedJob, site: SiteView) -> Kept | None:
     """Return that the site leaves such jobs out, or that the job must stay in the queue where its
     workflow manager looks for it; None: neither."""
     left_out = site.coverage.why_not(
@@ -158,19 +158,19 @@ def _not_covered(job: Job, site: SiteView) -> Kept | None:
     )
 
 
-def no_forecast(workload: str, *, is_known: bool) -> Verdict:
+def no_forecast(workload: str, *, is_known: bool) -> SubmitVerdict:
     if is_known:
-        return Verdict(
+        return SubmitVerdict(
             Code.NO_FORECAST,
             f"Nothing is predicted yet of {workload}: berth workload refresh {workload}.",
         )
-    return Verdict(Code.NO_WORKLOAD, f"There is no workload named {workload} in the store.")
+    return SubmitVerdict(Code.NO_WORKLOAD, f"There is no workload named {workload} in the store.")
 
 
-def verdict_of(job: Job, request: Request, decision: Decision) -> Verdict:
+def verdict_of(job: SubmittedJob, request: Request, decision: Decision) -> SubmitVerdict:
     """Return the verdict for a decision; without edits where they would alter a fixed job shape."""
     changes = protocol.edits(request, decision)
-    verdict = Verdict(decision.code, decision.reason, decision, changes)
+    verdict = SubmitVerdict(decision.code, decision.reason, decision, changes)
     if job.kind == "interactive":
         if request.resources.nodes == 0 and changes.get("nodes") == 1:
             del changes["nodes"]  # every node has the requested GPUs
@@ -182,7 +182,7 @@ def verdict_of(job: Job, request: Request, decision: Decision) -> Verdict:
     return verdict
 
 
-def as_control(verdict: Verdict, share: float) -> Verdict:
+def as_control(verdict: SubmitVerdict, share: float) -> SubmitVerdict:
     """Return the verdict for a job that was drawn to be left as written."""
     reason = (
         f"This job is left as written: {100 * share:.3g} % of the jobs that Berth would change, "
@@ -191,7 +191,7 @@ def as_control(verdict: Verdict, share: float) -> Verdict:
     return replace(verdict, code=Code.CONTROL, reason=reason, is_control=True)
 
 
-def message_to_user(question: Question, request: Request, verdict: Verdict) -> str | None:
+def message_to_user(question: Submission, request: Request, verdict: SubmitVerdict) -> str | None:
     """Return the message that the site's ``show`` setting allows for the user; None: no message."""
     site, mode = question.site, question.mode
     is_silent = site.show is Show.NONE or (verdict.is_control and site.show is not Show.ALL)

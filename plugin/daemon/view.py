@@ -18,6 +18,7 @@ from berth.plugin.site.document import Coverage, RightSizing, Show, SlicesFromUs
 from berth.plugin.site.programs import SHIPPED_ONLY, ProgramRules
 from berth.policies.decide import Decider
 from berth.policies.values import CandidateState, Mode, OwnQueue
+from berth.predictor.hardware.mig.slices import MARK
 
 
 class Kept(NamedTuple):
@@ -48,6 +49,8 @@ class SiteView:
     """Which decisions are reported to users."""
     slice_queues: Mapping[str, tuple[str, ...]] = field(init=False)
     """Names of candidates that give MIG slices by GPU type, by queue."""
+    has_slices: bool = field(init=False)
+    """Whether any candidate is, or is on, a MIG slice."""
     changes_shapes: bool = field(init=False)
     """Whether the site allows, for any candidate, changing a job's number of tasks."""
 
@@ -57,6 +60,8 @@ class SiteView:
             if c.slice_of is not None and ":" in (c.gres or ""):
                 slice_queues[c.queue] = (*slice_queues.get(c.queue, ()), c.name)
         object.__setattr__(self, "slice_queues", MappingProxyType(slice_queues))
+        slices = any(c.slice_of is not None or MARK in c.platform for c in self.decider.candidates)
+        object.__setattr__(self, "has_slices", slices)
         may = any(c.translation.keep_tasks is False for c in self.decider.candidates)
         object.__setattr__(self, "changes_shapes", may)
 

@@ -22,7 +22,7 @@ import numpy as np
 
 from berth.plugin.store.records import Ranking, RunSums
 from berth.policies.codes import PLACES, Code
-from berth.policies.objectives.costs import price_per_hour
+from berth.policies.objectives.time_and_cost import price_per_hour
 from berth.policies.values import Candidate, Resources
 from berth.predictor.core.arrays import Floats
 

@@ -22,8 +22,8 @@ from berth.plugin.store import DecisionRecord, Store
 from berth.plugin.store.records import RunSums
 from berth.policies.replay import Settings, Trace
 from berth.policies.replay.deciding import Decided
-from berth.policies.replay.live import SAMPLES, Foreseen, Times, foresee, wait_table
-from berth.policies.replay.predicted import Columns
+from berth.policies.replay.live import SAMPLES, Foreseen, TotalTimes, foresee, wait_table
+from berth.policies.replay.predicted import ForecastColumns
 from berth.policies.replay.trace import Floats
 from berth.policies.settings import PolicySettings
 from berth.policies.values import Candidate
@@ -68,7 +68,7 @@ class StoreView(Protocol):
 class Known(NamedTuple):
     """The expected run times of the jobs, and how many of them Berth predicted."""
 
-    times: Times
+    times: TotalTimes
     elsewhere: Mapping[str, Floats]
     """Predicted median seconds by platform, an array over jobs; NaN: no prediction."""
     predicted: int
@@ -107,10 +107,10 @@ def expected_times(
         for item in ranked:
             column = elsewhere.setdefault(item["platform"], np.full(len(jobs), np.nan))
             column[row] = item["runtime_s"][1]
-    return Known(with_hidden(present, Times(low, mid, high)), elsewhere, predicted)
+    return Known(with_hidden(present, TotalTimes(low, mid, high)), elsewhere, predicted)
 
 
-def with_hidden(present: PresentQueue, times: Times) -> Times:
+def with_hidden(present: PresentQueue, times: TotalTimes) -> TotalTimes:
     """Return the times with an end for each hidden job (resources in use by no visible job).
 
     A hidden job ends with the last visible job on nodes of the same kind.
@@ -132,7 +132,7 @@ def with_hidden(present: PresentQueue, times: Times) -> Times:
         column[hidden] = [
             longest.get(int(kind_of[queue.units[row][0]]), HIDDEN_S) for row in hidden
         ]
-    return Times(*columns)
+    return TotalTimes(*columns)
 
 
 def _decisions_of(
@@ -234,7 +234,7 @@ def next_hours(
     def placing(drawn: Trace) -> Decided:
         factor = drawn.runtime_s / np.maximum(known.times.mid_s, 1e-3)
         there = {name: column * factor for name, column in known.elsewhere.items()}
-        predictions = Columns(known.elsewhere, offered, spread=spread)
+        predictions = ForecastColumns(known.elsewhere, offered, spread=spread)
         return Decided(
             offered, present.partition_of, listed, predictions,
             trace=replace(drawn, runtime_on=there), cluster=present.cluster,

@@ -22,7 +22,7 @@ from berth.policies.replay import Cluster, Metrics, Replayed, Settings, Trace, m
 from berth.policies.replay.cluster import Failure, Reservation, random_failures
 from berth.policies.replay.deciding import Decided, own_platforms
 from berth.policies.replay.metrics import over_seeds
-from berth.policies.replay.predicted import Columns, Predictions
+from berth.policies.replay.predicted import ForecastColumns, TraceForecasts
 from berth.policies.replay.trace import Floats
 from berth.policies.settings import PolicySettings
 from berth.policies.values import Candidate
@@ -57,7 +57,7 @@ class Truth:
     known: Mapping[str, int] = field(default_factory=dict)
     """For each source, the number of jobs with a run time on at least one platform."""
 
-    def drawn(self, candidates: Collection[Candidate], seed: int) -> tuple[Trace, Predictions]:
+    def drawn(self, candidates: Collection[Candidate], seed: int) -> tuple[Trace, TraceForecasts]:
         """Draw the trace's true run times once; return the trace and the predictions for
         policies."""
         dice = np.random.default_rng(seed)
@@ -69,7 +69,7 @@ class Truth:
         }
         spread = math.exp(NORMAL_90 * self.log_error)
         if self.forecasts is None:
-            return self.trace, Columns(expected, candidates, spread=spread)
+            return self.trace, ForecastColumns(expected, candidates, spread=spread)
         true = dict(columns)
         for name in sorted(self.forecasts.mid_s):
             low, mid, high = (bound[name] for bound in self.forecasts)
@@ -81,7 +81,9 @@ class Truth:
             expected[name] = np.where(np.isnan(mid), expected.get(name, mid), mid)
         wide = [np.nanmedian(self.forecasts.high_s[n] / m) for n, m in self.forecasts.mid_s.items()]
         trace = replace(self.trace, runtime_on=true)
-        return trace, Columns(expected, candidates, spread=max(spread, float(np.median(wide))))
+        return trace, ForecastColumns(
+            expected, candidates, spread=max(spread, float(np.median(wide)))
+        )
 
 
 def truth_of(

@@ -26,7 +26,7 @@ from berth.plugin.report.parts import (
 )
 from berth.policies.replay import UserChange, changes_by_user
 from berth.policies.replay.metrics import Metrics
-from berth.policies.replay.replayed import Counts, Replayed
+from berth.policies.replay.replayed import ReplayCounts, Replayed
 from berth.policies.tuning.figures import ReplayFigures
 from berth.policies.tuning.trace_replayer import figures_of
 
@@ -52,7 +52,7 @@ class Figure:
     shown: Literal["always", "known", "above 0"] = "above 0"
     """When the table has a line for the metric: always, where any replay knows it, or where any is
     > 0."""
-    count: Callable[[Counts], int] | None = None
+    count: Callable[[ReplayCounts], int] | None = None
     """Returns the metric's value from the counts of jobs, where it is such a count."""
     brief: str = ""
     """Title of the metric's column in the brief table; empty: it has none."""
@@ -175,7 +175,7 @@ def replays_report(
     return Report("", "", parts)
 
 
-def counted(counts: Counts) -> list[str]:
+def counted(counts: ReplayCounts) -> list[str]:
     """Return sentences on how many jobs were read, replayed, refused, and lost."""
     lines = [f"{counts.read} jobs read, {counts.replayed} replayed, {counts.ended} ended"]
     lines += [f"{count} refused: {reason}" for reason, count in counts.refused.items()]

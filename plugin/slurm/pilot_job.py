@@ -39,7 +39,7 @@ _WITH_TWO = frozenset(("-mca", "--mca", "-genv", "-env"))
 
 
 @dataclass(frozen=True, slots=True)
-class Launch:
+class PilotLaunch:
     """A command split into launcher and program. ``launcher`` is empty for a program without
     one."""
 
@@ -47,14 +47,14 @@ class Launch:
     program: tuple[str, ...]
 
 
-def split(command: Sequence[str]) -> Launch:
+def split(command: Sequence[str]) -> PilotLaunch:
     """Split a command into the launcher with its options, and the program with its arguments.
 
     Raises UsageError where the split is ambiguous; ``--`` between the two resolves it.
     """
     words = tuple(command)
     if not words or Path(words[0]).name not in LAUNCHERS:
-        return Launch((), words)
+        return PilotLaunch((), words)
     if "--" in words:
         index = words.index("--")
         return _checked(words, words[:index], words[index + 1 :])
@@ -83,14 +83,16 @@ def _width(words: tuple[str, ...], index: int) -> int:
     raise _unclear(words, word)
 
 
-def _checked(words: tuple[str, ...], launcher: tuple[str, ...], program: tuple[str, ...]) -> Launch:
+def _checked(
+    words: tuple[str, ...], launcher: tuple[str, ...], program: tuple[str, ...]
+) -> PilotLaunch:
     if not program:
         raise UsageError(
             f"there is no program after {words[0]}", hint=f"write: {' '.join(words)} ./app"
         )
     if shutil.which(program[0]) is None and not Path(program[0]).exists():
         raise _unclear(words, program[0])
-    return Launch(launcher, program)
+    return PilotLaunch(launcher, program)
 
 
 def _unclear(words: tuple[str, ...], word: str) -> UsageError:
@@ -123,7 +125,7 @@ done
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
+class PilotShape:
     """The real job's resource request; None: not requested."""
 
     tasks: int = 1
@@ -145,17 +147,17 @@ class Shape:
         return options
 
 
-def with_srun(launch: Launch, shape: Shape) -> Launch:
+def with_srun(launch: PilotLaunch, shape: PilotShape) -> PilotLaunch:
     """Return the launch with ``srun`` added, where several tasks are requested and there is no
     launcher.
     """
     if launch.launcher or shape.tasks == 1:
         return launch
-    return Launch(("srun",), launch.program)
+    return PilotLaunch(("srun",), launch.program)
 
 
 def pilot_script(
-    launch: Launch,
+    launch: PilotLaunch,
     *,
     berth: str,
     profile: Path,
@@ -179,7 +181,7 @@ def pilot_script(
 
 
 def _launches(
-    launch: Launch,
+    launch: PilotLaunch,
     run: Sequence[str],
     *,
     berth: str,
@@ -228,7 +230,7 @@ def _no(launcher: str) -> str:
 
 
 def _counted(
-    launch: Launch, options: Sequence[str], berth: str, profile: Path, folder: Path
+    launch: PilotLaunch, options: Sequence[str], berth: str, profile: Path, folder: Path
 ) -> list[str]:
     words = [berth, "pilot", "count", "--into", str(profile), *options]
     counted = (
@@ -246,7 +248,7 @@ def _counted(
     ]
 
 
-def job_script(launch: Launch) -> str:
+def job_script(launch: PilotLaunch) -> str:
     """Return the real job's script: the user's command, run with the resources that the job has
     when it starts.
     """

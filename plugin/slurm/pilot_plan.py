@@ -20,8 +20,8 @@ from berth.plugin.site.site import Site
 from berth.plugin.slurm import commands
 from berth.plugin.slurm.pilot_job import (
     TAIL_S,
-    Launch,
-    Shape,
+    PilotLaunch,
+    PilotShape,
     job_script,
     pilot_script,
     split,
@@ -41,7 +41,7 @@ class _PilotJob:
     script.
     """
 
-    shape: Shape
+    shape: PilotShape
     stem: Path
     text: str = ""
 
@@ -78,7 +78,7 @@ class SlurmPilot:
                 f"--time-limit {options['time_limit']!r} is no time at all",
                 hint="leave it out for no limit",
             )
-        shape = Shape(
+        shape = PilotShape(
             tasks=options["tasks"],
             cpus_per_task=options["cpus_per_task"],
             memory_bytes_per_node=None if options["mem"] is None else parse_bytes(options["mem"]),
@@ -291,7 +291,7 @@ class SlurmPilot:
         ]
 
 
-def _check_counts(launch: Launch, options: Mapping[str, Any]) -> None:
+def _check_counts(launch: PilotLaunch, options: Mapping[str, Any]) -> None:
     """Raise UsageError for launcher options that fix the number of ranks or nodes, which must vary
     here.
     """

@@ -29,7 +29,7 @@ _NEVER = ("PartitionConfig", "PartitionNodeLimit", "PartitionTimeLimit", "BadCon
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class PendingChange:
     """One change of a pending job: as ``scontrol update`` words, and as ``sbatch`` options for a
     test.
     """
@@ -52,7 +52,7 @@ def waiting_for(pilot_job: str) -> str | None:
     return None
 
 
-def change_of(request: Request, edit: Edit) -> Change:
+def change_of(request: Request, edit: Edit) -> PendingChange:
     """Return what ``edit`` changes in the pending job that ``request`` describes."""
     held = edit.resources or request.resources
     cores = held.tasks * held.cpus_per_task
@@ -90,14 +90,14 @@ def change_of(request: Request, edit: Edit) -> Change:
         "account": request.account,
         "qos": request.qos,
     }
-    return Change(
+    return PendingChange(
         tuple(f"{key}={value}" for key, value in update.items() if value is not None),
         tuple(f"--{key}={value}" for key, value in options.items() if value is not None),
         edit.queue,
     )
 
 
-def apply(job: str, change: Change) -> None:
+def apply(job: str, change: PendingChange) -> None:
     """Change the pending job. On failure the job is restored as it was and SchedulerError is
     raised.
     """

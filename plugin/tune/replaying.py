@@ -15,7 +15,7 @@ from berth.plugin.scheduler.past_jobs import summary
 from berth.plugin.site.site import Site
 from berth.policies.replay import Backfill, Cluster, Settings, Trace
 from berth.policies.replay.compiled import has_numba
-from berth.policies.replay.predicted import Columns
+from berth.policies.replay.predicted import ForecastColumns
 from berth.policies.replay.settings import Recutting
 from berth.policies.replay.trace import Floats
 from berth.policies.tuning.trace_replayer import TraceReplayer
@@ -82,7 +82,7 @@ def open_replayer(site: Site, jobs: Path, options: Mapping[str, str]) -> TraceRe
         ),
         notes=tuple(notes),
         candidates=site.candidates,
-        predictions=Columns(
+        predictions=ForecastColumns(
             {**trace.runtime_on, **past.predicted},
             site.candidates,
             spread=interval_spreads(trace, past.predicted),

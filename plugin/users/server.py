@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from berth.pilot.errors import BerthError, StoreError, UsageError
-from berth.plugin.daemon.listener import Listener, Standing
+from berth.plugin.daemon.listener import Listener, SocketState
 from berth.plugin.usernames import peer_uid
 from berth.plugin.users.workloads import Peer
 
@@ -133,7 +133,7 @@ class UserServer:
                 self._accept()
                 if time.monotonic() - looked_s > _LOOK_S:
                     looked_s = time.monotonic()
-                    if self._listener.standing() is not Standing.OURS:
+                    if self._listener.standing() is not SocketState.OURS:
                         log.error("%s is not ours any more: giving up", self._listener.path)
                         return False
         finally:

@@ -8,7 +8,7 @@ several share. Another package adds an objective by an entry point in the group
 from pathlib import Path
 
 from berth.pilot.plugins import Registry, public_names
-from berth.policies.objectives.protocol import Estimate, Objective, Term
+from berth.policies.objectives.protocol import JobEstimate, Objective, ScoreTerm
 
 OBJECTIVES: Registry[type[Objective]] = Registry(
     "berth.objectives",
@@ -17,4 +17,4 @@ OBJECTIVES: Registry[type[Objective]] = Registry(
     needs=public_names(Objective),
 )
 
-__all__ = ["OBJECTIVES", "Estimate", "Objective", "Term"]
+__all__ = ["OBJECTIVES", "JobEstimate", "Objective", "ScoreTerm"]

@@ -7,9 +7,9 @@ from berth.policies.objectives.energy import energy_of, energy_terms
 from berth.policies.objectives.protocol import (
     NO_ENERGY,
     NO_PRICE,
-    Estimate,
+    JobEstimate,
     Objective,
-    Term,
+    ScoreTerm,
     cost_terms,
     time_terms,
 )
@@ -34,7 +34,7 @@ class Balanced(Objective):
     def __init__(self, weights: Weights) -> None:
         self._weights = weights
 
-    def score(self, estimate: Estimate) -> float | None:
+    def score(self, estimate: JobEstimate) -> float | None:
         """Return the weighted product of time, cost and energy; None: the cost or energy is
         unknown.
         """
@@ -49,18 +49,18 @@ class Balanced(Objective):
         energy = energy_of(estimate)
         return None if energy is None else float(score * energy.joules**weights.energy)
 
-    def terms(self, estimate: Estimate) -> tuple[Term, ...]:
+    def terms(self, estimate: JobEstimate) -> tuple[ScoreTerm, ...]:
         """Return the predicted time, cost, energy and their exponents, for a person to read."""
-        exponents: tuple[Term, ...] = (
-            Term("exponent of the time", self._weights.time, ""),
-            Term("exponent of the cost", self._weights.cost, ""),
+        exponents: tuple[ScoreTerm, ...] = (
+            ScoreTerm("exponent of the time", self._weights.time, ""),
+            ScoreTerm("exponent of the cost", self._weights.cost, ""),
         )
-        energy: tuple[Term, ...] = ()
+        energy: tuple[ScoreTerm, ...] = ()
         if self._weights.energy:
             energy = energy_terms(estimate)
-            exponents += (Term("exponent of the energy", self._weights.energy, ""),)
+            exponents += (ScoreTerm("exponent of the energy", self._weights.energy, ""),)
         return (*time_terms(estimate), *cost_terms(estimate), *energy, *exponents)
 
-    def why_missing(self, estimate: Estimate) -> tuple[Code, str]:
+    def why_missing(self, estimate: JobEstimate) -> tuple[Code, str]:
         """Return the code and sentence of the missing number: the price, or else the energy."""
         return NO_PRICE if self._weights.cost and estimate.cost is None else NO_ENERGY

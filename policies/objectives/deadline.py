@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Self
 
-from berth.policies.objectives.costs import length_of, wait_of
 from berth.policies.objectives.protocol import (
     ALIKE,
     WHERE_SENT,
-    Estimate,
+    JobEstimate,
     Objective,
     Scored,
-    Term,
+    ScoreTerm,
     cost_terms,
 )
+from berth.policies.objectives.time_and_cost import length_of, wait_of
 from berth.policies.settings import PolicySettings, Weights
 from berth.policies.values import Candidate
 
@@ -49,7 +49,7 @@ class Deadline(Objective):
         objective._limits = settings.deadline_limits
         return objective
 
-    def score(self, estimate: Estimate) -> float | None:
+    def score(self, estimate: JobEstimate) -> float | None:
         """Return the cost; late candidates get larger scores than all others, by how late they are.
 
         Candidates in time but without a price rank between the two.
@@ -83,22 +83,22 @@ class Deadline(Objective):
             return f"late: {score / LATE:.3g} times the deadline"
         return "no price" if cost is None else f"{score:.4g}"
 
-    def terms(self, estimate: Estimate) -> tuple[Term, ...]:
+    def terms(self, estimate: JobEstimate) -> tuple[ScoreTerm, ...]:
         """Return the upper predicted time, wait, deadline, latest start and cost, for a person
         to read.
         """
         times = (
-            Term("upper predicted time", _upper_s(estimate), "s"),
-            Term("expected wait", wait_of(estimate), "s"),
+            ScoreTerm("upper predicted time", _upper_s(estimate), "s"),
+            ScoreTerm("expected wait", wait_of(estimate), "s"),
         )
         within_s = self._within_s(estimate)
         if within_s is None:
             return (*times, *cost_terms(estimate))
         latest_s = max(0.0, within_s - _upper_s(estimate))
-        bounds = (Term("deadline", within_s, "s"), Term("latest start", latest_s, "s"))
+        bounds = (ScoreTerm("deadline", within_s, "s"), ScoreTerm("latest start", latest_s, "s"))
         return (*times, *bounds, *cost_terms(estimate))
 
-    def _within_s(self, estimate: Estimate) -> float | None:
+    def _within_s(self, estimate: JobEstimate) -> float | None:
         """Return the seconds from submission to the deadline; None: the job has no deadline."""
         request = estimate.request
         if request is None:
@@ -109,7 +109,7 @@ class Deadline(Objective):
         return None if self._limits is None or limit_s is None else self._limits * limit_s
 
 
-def _upper_s(estimate: Estimate) -> float:
+def _upper_s(estimate: JobEstimate) -> float:
     """Return the upper predicted run time in seconds; for an array, that of all its tasks,
     without wait.
     """

@@ -1,14 +1,14 @@
 """The interface of an objective: it scores each suitable candidate, and the smallest score wins.
 
-An objective reads only Estimates. It is created once for a site and called for every candidate of
-every job, so ``score`` should do arithmetic only. A minimal objective::
+An objective reads only JobEstimates. It is created once for a site and called for every candidate
+of every job, so ``score`` should do arithmetic only. A minimal objective::
 
     class Shortest(Objective):
         name = "shortest"
         superlative = "has the smallest upper time"
-        def score(self, estimate: Estimate) -> float | None: return estimate.runtime_s.high
-        def terms(self, estimate: Estimate) -> tuple[Term, ...]:
-            return (Term("upper predicted time", estimate.runtime_s.high, "s"),)
+        def score(self, estimate: JobEstimate) -> float | None: return estimate.runtime_s.high
+        def terms(self, estimate: JobEstimate) -> tuple[ScoreTerm, ...]:
+            return (ScoreTerm("upper predicted time", estimate.runtime_s.high, "s"),)
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ ALIKE = 1.05
 """Scores whose ratio is below this are said to be about the same."""
 WHERE_SENT = "where you sent it"
 CURRENCY = "currency"
-"""The unit of a Term that is an amount in the site's currency."""
+"""The unit of a ScoreTerm that is an amount in the site's currency."""
 
 
-class Estimate(NamedTuple):
+class JobEstimate(NamedTuple):
     """The predictions and facts about one job on one candidate: all that a score may read."""
 
     candidate: Candidate
@@ -57,7 +57,7 @@ class Estimate(NamedTuple):
     """For an array: the makespan by the present state; None: a single job, or not computed yet."""
 
 
-class Term(NamedTuple):
+class ScoreTerm(NamedTuple):
     """One part of a score: its name, value and unit, for a person to read."""
 
     name: str
@@ -117,14 +117,14 @@ class Objective(Protocol):
         return cls(settings.weights)
 
     @abstractmethod
-    def score(self, estimate: Estimate) -> float | None:
+    def score(self, estimate: JobEstimate) -> float | None:
         """Return the candidate's score, greater than 0; smaller is better. None: a needed number
         is missing.
         """
         ...
 
     @abstractmethod
-    def terms(self, estimate: Estimate) -> tuple[Term, ...]:
+    def terms(self, estimate: JobEstimate) -> tuple[ScoreTerm, ...]:
         """Return the parts of the score, for a person to read."""
         ...
 
@@ -144,41 +144,43 @@ class Objective(Protocol):
         """Return a score as text; ``cost`` as in ``Scored``."""
         return f"{score:.4g}"
 
-    def why_missing(self, estimate: Estimate) -> tuple[Code, str]:
+    def why_missing(self, estimate: JobEstimate) -> tuple[Code, str]:
         """Return code and sentence for a candidate without a score (default: ``missing``)."""
         return self.missing
 
 
-def time_terms(estimate: Estimate) -> tuple[Term, ...]:
-    """Return the predicted time, and the expected wait if the site weights waits, as Terms."""
+def time_terms(estimate: JobEstimate) -> tuple[ScoreTerm, ...]:
+    """Return the predicted time, and the expected wait if the site weights waits, as ScoreTerms."""
     if estimate.makespan is not None:
         return array_terms(estimate.makespan, estimate.runtime_s.mid)
-    predicted = Term("predicted time", estimate.runtime_s.mid, "s")
+    predicted = ScoreTerm("predicted time", estimate.runtime_s.mid, "s")
     waiting = estimate.time_s - estimate.runtime_s.mid
-    return (predicted, Term("expected wait, weighted", waiting, "s")) if waiting else (predicted,)
-
-
-def array_terms(makespan: Makespan, runtime_s: float) -> tuple[Term, ...]:
-    """Return the parts of an array's makespan as Terms; ``runtime_s``: run time of the longest
-    task.
-    """
-    tasks, at_once, wait_s, seconds, work = makespan
-    unequal = (Term("times of all over the longest", work, ""),) if makespan.unequal else ()
-    waiting = (Term("expected wait", wait_s, "s"),) if wait_s else ()
     return (
-        Term("predicted time of a task", runtime_s, "s"),
-        Term("tasks", tasks, ""),
-        *unequal,
-        Term("of them at a time", at_once, ""),
-        *waiting,
-        Term("until the last one ends", seconds, "s"),
+        (predicted, ScoreTerm("expected wait, weighted", waiting, "s")) if waiting else (predicted,)
     )
 
 
-def cost_terms(estimate: Estimate) -> tuple[Term, ...]:
-    """Return the cost as a Term; empty where the site file gives no price."""
+def array_terms(makespan: Makespan, runtime_s: float) -> tuple[ScoreTerm, ...]:
+    """Return the parts of an array's makespan as ScoreTerms; ``runtime_s``: run time of the longest
+    task.
+    """
+    tasks, at_once, wait_s, seconds, work = makespan
+    unequal = (ScoreTerm("times of all over the longest", work, ""),) if makespan.unequal else ()
+    waiting = (ScoreTerm("expected wait", wait_s, "s"),) if wait_s else ()
+    return (
+        ScoreTerm("predicted time of a task", runtime_s, "s"),
+        ScoreTerm("tasks", tasks, ""),
+        *unequal,
+        ScoreTerm("of them at a time", at_once, ""),
+        *waiting,
+        ScoreTerm("until the last one ends", seconds, "s"),
+    )
+
+
+def cost_terms(estimate: JobEstimate) -> tuple[ScoreTerm, ...]:
+    """Return the cost as a ScoreTerm; empty where the site file gives no price."""
     name = "cost" if estimate.makespan is None else "cost of a task"
-    return () if estimate.cost is None else (Term(name, estimate.cost, CURRENCY),)
+    return () if estimate.cost is None else (ScoreTerm(name, estimate.cost, CURRENCY),)
 
 
 NO_PRICE = (Code.NO_PRICE, "the site file gives no price for it")

@@ -10,7 +10,7 @@ user's recent usage.
 from __future__ import annotations
 
 from berth.policies.limits import AT_SHARE
-from berth.policies.objectives.protocol import Estimate, Objective, Term, time_terms
+from berth.policies.objectives.protocol import JobEstimate, Objective, ScoreTerm, time_terms
 
 MOST_USE = 2.0
 """Largest exponent ``usage``: users with at least twice their fair share count with this value."""
@@ -28,22 +28,22 @@ class ThroughputFair(Objective):
     superlative = "is predicted to give every user a fair throughput"
     live = True
 
-    def score(self, estimate: Estimate) -> float | None:
+    def score(self, estimate: JobEstimate) -> float | None:
         """Return time x part ** usage: seconds, weighted by the job's part of the candidate."""
         return float(estimate.time_s * _part(estimate) ** _use(estimate))
 
-    def terms(self, estimate: Estimate) -> tuple[Term, ...]:
+    def terms(self, estimate: JobEstimate) -> tuple[ScoreTerm, ...]:
         """Return the predicted time, the part of the candidate and the exponent, for a person to
         read.
         """
         return (
             *time_terms(estimate),
-            Term("part of the place held", _part(estimate), ""),
-            Term("exponent of it: use / share of the user", _use(estimate), ""),
+            ScoreTerm("part of the place held", _part(estimate), ""),
+            ScoreTerm("exponent of it: use / share of the user", _use(estimate), ""),
         )
 
 
-def _part(estimate: Estimate) -> float:
+def _part(estimate: JobEstimate) -> float:
     """Return the fraction of the candidate's GPUs or cores that the job uses, 0 to 1."""
     candidate, held = estimate.candidate, estimate.resources
     each = candidate.gpus_per_node if candidate.is_gpu else candidate.cores_per_node
@@ -52,7 +52,7 @@ def _part(estimate: Estimate) -> float:
     return min(1.0, max(1, units) * candidate.slice_part / max(there, 1e-9))
 
 
-def _use(estimate: Estimate) -> float:
+def _use(estimate: JobEstimate) -> float:
     state, request = estimate.state, estimate.request
     if state is None or state.used_shares is None or request is None:
         return AT_SHARE

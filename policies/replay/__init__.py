@@ -15,8 +15,8 @@ from berth.policies.replay.cluster import (
 )
 from berth.policies.replay.engine import replay
 from berth.policies.replay.metrics import Metrics, metrics
-from berth.policies.replay.placement import Option, Placement, Present
-from berth.policies.replay.replayed import Counts, Recut, Replayed
+from berth.policies.replay.placement import Option, Placer, Present
+from berth.policies.replay.replayed import Recut, ReplayCounts, Replayed
 from berth.policies.replay.settings import Backfill, Multifactor, Recutting, Settings
 from berth.policies.replay.trace import Trace, trace_of
 from berth.policies.replay.users import UserChange, changes_by_user
@@ -24,17 +24,17 @@ from berth.policies.replay.users import UserChange, changes_by_user
 __all__ = [
     "Backfill",
     "Cluster",
-    "Counts",
     "Failure",
     "Metrics",
     "Multifactor",
     "NodeKind",
     "Option",
     "Partition",
-    "Placement",
+    "Placer",
     "Present",
     "Recut",
     "Recutting",
+    "ReplayCounts",
     "Replayed",
     "Reservation",
     "Settings",

@@ -1,7 +1,7 @@
 """Use the daemon's Decider as placement policy: each job is placed at its submission, as in
 production.
 
-Predictions come from a ``Predictions`` object. The true run times come from the trace: its run
+Predictions come from a ``TraceForecasts`` object. The true run times come from the trace: its run
 times by platform and, on the job's own platform, its recorded run time.
 """
 
@@ -19,8 +19,8 @@ from berth.policies.objectives.throughput_fair import ThroughputFair
 from berth.policies.ranking import Assessments
 from berth.policies.replay.cluster import Cluster
 from berth.policies.replay.placement import Option, Present
-from berth.policies.replay.predicted import Predictions
-from berth.policies.replay.seen import Seen
+from berth.policies.replay.predicted import TraceForecasts
+from berth.policies.replay.seen import SeenStates
 from berth.policies.replay.trace import Trace
 from berth.policies.settings import PolicySettings
 from berth.policies.slice_choice import slices_that_will_do
@@ -40,7 +40,7 @@ class Decided:
         candidates: Sequence[Candidate],
         partition_of: Mapping[str, int],
         settings: PolicySettings,
-        predictions: Predictions,
+        predictions: TraceForecasts,
         *,
         trace: Trace,
         cluster: Cluster,
@@ -65,7 +65,7 @@ class Decided:
         self._partition_of = partition_of
         self._predictions = predictions
         self._trace = trace
-        self._seen = Seen(
+        self._seen = SeenStates(
             candidates, partition_of, trace, cluster, every_s=STATES_S, lookahead=lookahead,
             shares=decider.objective.name == ThroughputFair.name,
         )  # fmt: skip

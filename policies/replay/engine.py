@@ -30,9 +30,9 @@ from berth.policies.replay.inputs import (
 from berth.policies.replay.kernel import state as at
 from berth.policies.replay.kernel.jobs import start, submit
 from berth.policies.replay.kernel.state import State
-from berth.policies.replay.placement import Option, Placement, Present
+from berth.policies.replay.placement import Option, Placer, Present
 from berth.policies.replay.recutting import Recutter
-from berth.policies.replay.replayed import Counts, Replayed
+from berth.policies.replay.replayed import ReplayCounts, Replayed
 from berth.policies.replay.settings import Settings
 from berth.policies.replay.trace import Flags, Ints, Trace
 
@@ -48,7 +48,7 @@ def replay(
     trace: Trace,
     cluster: Cluster,
     settings: Settings,
-    placement: Placement | None = None,
+    placement: Placer | None = None,
     *,
     held: Sequence[Ints] = (),
 ) -> Replayed:
@@ -156,7 +156,7 @@ def _running(state: State, held: Sequence[Ints]) -> State:
 def _run_placed(
     run: Run,
     inputs: Inputs,
-    placement: Placement,
+    placement: Placer,
     answers: _Answers,
     *,
     held: Sequence[Ints],
@@ -277,7 +277,7 @@ def _result(inputs: Inputs, state: State, answers: _Answers) -> Replayed:
     if inputs.settings.kill_at_memory and trace.peak_bytes is not None:
         lacks = (answers.memory_bytes > 0) & (trace.peak_bytes > answers.memory_bytes)
         starved = lacks & (status == at.ENDED) & ~killed
-    counts = Counts(
+    counts = ReplayCounts(
         read=len(trace),
         replayed=int(np.sum(refused == 0)),
         refused={

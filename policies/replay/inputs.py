@@ -124,7 +124,7 @@ class Units:
         return has_room
 
 
-class Columns:
+class JobColumns:
     """Per-job columns of a trace whose jobs stay in their partitions, and why jobs are refused."""
 
     def __init__(self, trace: Trace, cluster: Cluster, settings: Settings, units: Units) -> None:
@@ -178,13 +178,13 @@ class Inputs:
     cluster: Cluster
     settings: Settings
     units: Units
-    rows: Columns
+    rows: JobColumns
 
 
 def inputs_of(trace: Trace, cluster: Cluster, settings: Settings) -> Inputs:
     """Return the inputs of a replay: the arguments with their columns."""
     units = Units(cluster)
-    return Inputs(trace, cluster, settings, units, Columns(trace, cluster, settings, units))
+    return Inputs(trace, cluster, settings, units, JobColumns(trace, cluster, settings, units))
 
 
 def row_of(option: Option, units: Units) -> tuple[int, Ints, bool]:

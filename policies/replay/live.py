@@ -18,7 +18,7 @@ from berth.policies.replay.cluster import Cluster
 from berth.policies.replay.compiled import has_numba
 from berth.policies.replay.engine import WORTH_COMPILING, replay
 from berth.policies.replay.inputs import Units
-from berth.policies.replay.placement import Placement
+from berth.policies.replay.placement import Placer
 from berth.policies.replay.replayed import Replayed
 from berth.policies.replay.settings import Settings
 from berth.policies.replay.trace import Floats, Ints, Trace
@@ -39,7 +39,7 @@ _SHARE = np.array([NormalDist().cdf(z) for z in _Z])
 
 
 @dataclass(frozen=True)
-class Times:
+class TotalTimes:
     """Predicted total run times of the jobs: [jobs] central value and 90 % interval, in seconds."""
 
     low_s: Floats
@@ -109,7 +109,7 @@ class Foreseen:
     """The replays with random run times, one for each draw."""
 
 
-Placing = Callable[[Trace], Placement]
+Placing = Callable[[Trace], Placer]
 """Return the placement policy for the jobs of one draw's trace."""
 
 
@@ -117,7 +117,7 @@ def foresee(
     queue: Queue,
     cluster: Cluster,
     settings: Settings,
-    times: Times,
+    times: TotalTimes,
     *,
     samples: int = SAMPLES,
     seed: int = 0,

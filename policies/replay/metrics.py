@@ -14,7 +14,7 @@ import numpy as np
 
 from berth.policies.carbon import Intensity
 from berth.policies.replay.cluster import NodeKind
-from berth.policies.replay.replayed import Counts, Replayed
+from berth.policies.replay.replayed import ReplayCounts, Replayed
 from berth.policies.replay.trace import Floats, Ints
 from berth.policies.replay.users import Range, Weeks, bounded_slowdown, ratio, span
 
@@ -48,7 +48,7 @@ class Metrics:
     killed_memory: int
     fairness: float
     """Jain's index of the users' mean bounded slowdowns: 1 if all users have the same mean."""
-    counts: Counts
+    counts: ReplayCounts
     intervals: Mapping[str, Range] = field(default_factory=dict)
     """90 % intervals by name of the figure; empty if not requested or if there is only one week."""
     recuts: int = 0
@@ -153,12 +153,12 @@ def over_seeds(drawn: Sequence[Metrics]) -> Metrics:
             ]
             ranges[figure.name] = span(np.concatenate(draws))
     counts = {}
-    for figure in fields(Counts):
+    for figure in fields(ReplayCounts):
         values = [getattr(metrics_.counts, figure.name) for metrics_ in drawn]
         counts[figure.name] = (
             values[0] if figure.name == "refused" else round(sum(values) / len(values))
         )
-    merged = Counts(**counts)
+    merged = ReplayCounts(**counts)
     merged = replace(merged, ended=merged.replayed - merged.lost - merged.never)  # adds up
     return replace(drawn[0], **means, intervals=ranges, counts=merged)  # type: ignore[arg-type]
 

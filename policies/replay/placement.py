@@ -49,7 +49,7 @@ class Present:
         return int(rows[:, 0].sum()), int(rows[:, 1].sum())
 
 
-class Placement(Protocol):
+class Placer(Protocol):
     """A policy under replay, which places jobs at their submission."""
 
     def place(self, job: int, present: Present) -> Sequence[Option] | None:

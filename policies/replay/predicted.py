@@ -30,7 +30,7 @@ _NOTHING = Interval(0.0, 0.0, 1.0)
 """Memory interval of jobs without a memory prediction: it fits on every node."""
 
 
-class Predictions(Protocol):
+class TraceForecasts(Protocol):
     """The source of the forecasts for a trace's jobs."""
 
     def forecast(self, job: int) -> Forecast | None:
@@ -39,7 +39,7 @@ class Predictions(Protocol):
         ...
 
 
-class Columns:
+class ForecastColumns:
     """Forecasts from columns of predicted run times by platform, [jobs] in seconds; NaN: no
     prediction."""
 
@@ -60,7 +60,7 @@ class Columns:
         self._known: BoundedCache[bytes, Forecast] = BoundedCache(max(_FORECASTS, len(self._rows)))
         """Forecasts by the bytes of a row, because NaN does not equal itself as a key."""
 
-    def rows(self, rows: Ints) -> Columns:
+    def rows(self, rows: Ints) -> ForecastColumns:
         """Return the forecasts of the trace's chosen rows; both share the forecasts made so far."""
         chosen = copy(self)
         chosen._rows = self._rows[rows]

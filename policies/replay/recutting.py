@@ -34,7 +34,7 @@ TIME_LIMIT_S = 10.0
 
 
 @dataclass
-class _Gpu:
+class _ReplayedGpu:
     """One GPU: its layout, and the rows of its possible slices in the state's ``capacity``."""
 
     of: SlicedGpus
@@ -59,11 +59,11 @@ class Recutter:
         self._rules: Recutting | None = inputs.settings.recutting
         self.next_s = math.inf
         self.done: list[Recut] = []
-        self._gpus: list[_Gpu] = []
+        self._gpus: list[_ReplayedGpu] = []
         self._profiles: dict[int, tuple[tuple[str, str], ...]] = {}
         """For each partition number, the GPU model and profile of each kind of its slices."""
         for sliced in inputs.cluster.sliced:
-            gpus = [_Gpu(sliced, n, {}, sliced.layout) for n in range(sliced.count)]
+            gpus = [_ReplayedGpu(sliced, n, {}, sliced.layout) for n in range(sliced.count)]
             for kind, row, number, instance in sliced.instances():
                 gpus[number].rows[instance] = units.first[kind] + row
             self._gpus += gpus
@@ -162,7 +162,9 @@ class Recutter:
         self.there = self._counts(len(self.there))
         return True
 
-    def _cut(self, state: State, gpu: _Gpu, gpu_plan: GpuPlan, now_s: float, cost_s: float) -> None:
+    def _cut(
+        self, state: State, gpu: _ReplayedGpu, gpu_plan: GpuPlan, now_s: float, cost_s: float
+    ) -> None:
         ready_s = now_s + cost_s
         opens: list[int] = []
         held: list[int] = []
@@ -188,7 +190,7 @@ class Recutter:
         gpu.layout = gpu_plan.target
         self._ready.append((ready_s, opens, held))
 
-    def _state_of(self, state: State, gpu: _Gpu) -> GpuState:
+    def _state_of(self, state: State, gpu: _ReplayedGpu) -> GpuState:
         running = tuple(
             Running(instance)
             for instance in gpu.layout.instances

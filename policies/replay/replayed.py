@@ -28,7 +28,7 @@ class Recut:
 
 
 @dataclass(frozen=True)
-class Counts:
+class ReplayCounts:
     """Numbers of jobs by their outcome in a replay.
 
     ``read`` is ``replayed`` + ``refused``; ``replayed`` is ``ended`` + ``lost`` + ``never``.
@@ -92,7 +92,7 @@ class Replayed:
     requeues: Ints
     refused: Ints
     """Index into ``inputs.REASONS``; 0: not refused."""
-    counts: Counts
+    counts: ReplayCounts
     units: tuple[Ints, ...] = field(default=())
     """[jobs] the nodes that each job ran on; empty in pools."""
     recuts: tuple[Recut, ...] = ()

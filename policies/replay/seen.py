@@ -25,7 +25,7 @@ HALF_LIFE_S = 7 * 86_400.0
 """Half-life in seconds of users' past usage in the computation of their shares."""
 
 
-class Seen:
+class SeenStates:
     """The candidates' states, refreshed once they are ``every_s`` seconds old, as in the daemon."""
 
     def __init__(

@@ -16,7 +16,7 @@ from berth.policies.replay import Cluster, Replayed, Settings, Trace, replay
 from berth.policies.replay.cluster import full_layouts
 from berth.policies.replay.deciding import Decided, requests_of
 from berth.policies.replay.metrics import spent
-from berth.policies.replay.predicted import Columns
+from berth.policies.replay.predicted import ForecastColumns
 from berth.policies.replay.settings import PATIENCE, Recutting
 from berth.policies.settings import PolicySettings, Weights
 from berth.policies.tuning.figures import ReplayFigures, TracePart
@@ -33,7 +33,7 @@ class _JobsOfPart(NamedTuple):
     """The jobs of a part of the trace, as all replays of the part take them."""
 
     trace: Trace
-    predictions: Columns
+    predictions: ForecastColumns
     requests: Sequence[Request]
 
 
@@ -47,7 +47,7 @@ class TraceReplayer:
     candidates: tuple[Candidate, ...]
     partition_of: Mapping[str, int]
     """Index of each candidate's partition, by the candidate's name."""
-    predictions: Columns
+    predictions: ForecastColumns
     """Predicted run times of the jobs, used by policies."""
     lookahead: bool = False
     """True: expected waits come from the predicted ends of jobs, updated at each submission."""

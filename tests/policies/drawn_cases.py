@@ -14,8 +14,8 @@ from berth.policies.settings import SliceAim, UntypedGpus, Weights
 from berth.policies.values import (
     UNBOUNDED,
     DefaultMemory,
+    Demands,
     MemoryForm,
-    Needs,
     QueueBounds,
     Ranked,
     RuledOut,
@@ -155,7 +155,7 @@ class _Draw:
             size=self.seldom(self.of((500.0, 1500.0, 4000.0)), None, 0.2),
             allowed_queues=self.seldom(frozenset({"q0", "q1"}), None, 0.2),
             array=self.seldom(TaskArray(5), None),
-            needs=Needs(
+            needs=Demands(
                 tasks_per_node=self.seldom(self.number(1, 4), None),
                 max_nodes=self.seldom(4, 0),
                 min_cores_per_node=self.seldom(self.of((4, 32)), 0),

@@ -26,7 +26,7 @@ from berth.policies import Candidate, Decision, PolicySettings, Request
 from berth.policies.codes import Ground
 from berth.policies.limits import Limit, Scope
 from berth.policies.settings import FitSettings, UntypedGpus
-from berth.policies.values import DefaultMemory, Needs, QueueBounds
+from berth.policies.values import DefaultMemory, Demands, QueueBounds
 from berth.predictor.core.prediction import Basis
 
 FIT = PolicySettings(list_queues=True, fit=FitSettings())
@@ -63,7 +63,7 @@ def queues(asked: Request, *places: Candidate, **changes: Any) -> str | None:
         ({"nodes": 2}, "new,old"),
         ({"features": "avx512"}, "new"),
         ({"features": "avx512|avx2"}, "new,old"),
-        ({"needs": Needs(prefer="avx2")}, "old"),
+        ({"needs": Demands(prefer="avx2")}, "old"),
         ({"gres": "gpu:1", "gpus": 1}, "gpu"),
         ({"gres": "gpu:h100:1", "gpus": 1}, "gpu"),
         ({"gres": "gpu:1g.5gb:1", "gpus": 1}, "mig"),
@@ -209,7 +209,7 @@ def test_the_nodes_as_the_scheduler_reports_them_must_have_the_room() -> None:
     here["old"] = replace(here["old"], node_sizes=((32, 60 * GIB, 2), (4, 128 * GIB, 9)))
     assert queues(unknown(memory_bytes_per_node=100 * GIB), now=here) == "new,big"
     assert queues(unknown(memory_bytes_per_node=50 * GIB), now=here) == "new,old,big"
-    assert queues(unknown(needs=Needs(exclusive=True)), now=here) == "new,old,big"
+    assert queues(unknown(needs=Demands(exclusive=True)), now=here) == "new,old,big"
 
 
 def test_where_one_refusal_refuses_the_list_only_queues_with_known_nodes_are_on_it() -> None:

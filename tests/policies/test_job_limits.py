@@ -24,7 +24,7 @@ from policy_builders import (
 from berth.policies import CandidateState, Decider, Decision, PolicySettings, Resources
 from berth.policies.bounds import cores_on_node, holds, memory_on_node, over_bounds
 from berth.policies.limits import Denied, Limit, Scope
-from berth.policies.values import UNBOUNDED, Needs, QueueBounds, Request, RuledOut
+from berth.policies.values import UNBOUNDED, Demands, QueueBounds, Request, RuledOut
 
 MIB = 2**20
 
@@ -32,18 +32,18 @@ MIB = 2**20
 @pytest.mark.parametrize(
     ("held", "needs", "bounds", "cores"),
     [
-        (Resources(1, 8, 2), Needs(), {}, 16),
-        (Resources(3, 8, 2), Needs(), {}, 6),  # the fullest node has three tasks
-        (Resources(0, 0, 0), Needs(), {}, 1),
-        (Resources(2, 2, 1), Needs(min_cores_per_node=5), {}, 5),
-        (Resources(1, 2, 1, 3), Needs(cores_per_gpu=4), {}, 12),
-        (Resources(2, 2, 1, 3), Needs(cores_per_gpu=4), {}, 8),  # two GPUs on the fullest
-        (Resources(1, 1, 1), Needs(exclusive=True), {}, 32),
-        (Resources(1, 1, 1), Needs(), {"exclusive": True}, 32),
+        (Resources(1, 8, 2), Demands(), {}, 16),
+        (Resources(3, 8, 2), Demands(), {}, 6),  # the fullest node has three tasks
+        (Resources(0, 0, 0), Demands(), {}, 1),
+        (Resources(2, 2, 1), Demands(min_cores_per_node=5), {}, 5),
+        (Resources(1, 2, 1, 3), Demands(cores_per_gpu=4), {}, 12),
+        (Resources(2, 2, 1, 3), Demands(cores_per_gpu=4), {}, 8),  # two GPUs on the fullest
+        (Resources(1, 1, 1), Demands(exclusive=True), {}, 32),
+        (Resources(1, 1, 1), Demands(), {"exclusive": True}, 32),
     ],
 )
 def test_cores_of_the_fullest_node(
-    held: Resources, needs: Needs, bounds: dict[str, Any], cores: int
+    held: Resources, needs: Demands, bounds: dict[str, Any], cores: int
 ) -> None:
     assert cores_on_node(request(needs=needs), held, cpu(), QueueBounds(**bounds)) == cores
 
@@ -51,16 +51,16 @@ def test_cores_of_the_fullest_node(
 @pytest.mark.parametrize(
     ("held", "needs", "bounds", "cores"),
     [
-        (Resources(3, 8, 2), Needs(), {}, 16),
-        (Resources(3, 8, 2), Needs(min_cores_per_node=7), {}, 21),
-        (Resources(2, 2, 1, 4), Needs(cores_per_gpu=3), {}, 12),
-        (Resources(2, 2, 1), Needs(exclusive=True), {}, 64),
-        (Resources(2, 2, 1), Needs(), {"exclusive": True}, 64),
-        (Resources(2, 40, 1), Needs(min_cores_per_node=1), {}, 40),
+        (Resources(3, 8, 2), Demands(), {}, 16),
+        (Resources(3, 8, 2), Demands(min_cores_per_node=7), {}, 21),
+        (Resources(2, 2, 1, 4), Demands(cores_per_gpu=3), {}, 12),
+        (Resources(2, 2, 1), Demands(exclusive=True), {}, 64),
+        (Resources(2, 2, 1), Demands(), {"exclusive": True}, 64),
+        (Resources(2, 40, 1), Demands(min_cores_per_node=1), {}, 40),
     ],
 )
 def test_cores_in_all_are_more_than_the_tasks_only_where_more_is_taken(
-    held: Resources, needs: Needs, bounds: dict[str, Any], cores: int
+    held: Resources, needs: Demands, bounds: dict[str, Any], cores: int
 ) -> None:
     result = holds(request(needs=needs), held, cpu(), QueueBounds(**bounds))
     assert result["cpu"] == result["billing"] == cores
@@ -86,15 +86,15 @@ def test_gpus_count_by_their_type_where_the_place_names_one() -> None:
 @pytest.mark.parametrize(
     ("asked", "needs", "bounds", "memory"),
     [
-        (7 * MIB, Needs(), {"default_memory_bytes_per_core": GIB}, 7 * MIB),
-        (None, Needs(all_memory=True), {"default_memory_bytes_per_core": GIB}, 128 * GIB),
-        (None, Needs(), {"default_memory_bytes_per_core": GIB}, 6 * GIB),
-        (None, Needs(), {"default_memory_bytes_per_node": 3 * GIB}, 3 * GIB),
-        (None, Needs(), {}, 128 * GIB),
+        (7 * MIB, Demands(), {"default_memory_bytes_per_core": GIB}, 7 * MIB),
+        (None, Demands(all_memory=True), {"default_memory_bytes_per_core": GIB}, 128 * GIB),
+        (None, Demands(), {"default_memory_bytes_per_core": GIB}, 6 * GIB),
+        (None, Demands(), {"default_memory_bytes_per_node": 3 * GIB}, 3 * GIB),
+        (None, Demands(), {}, 128 * GIB),
     ],
 )
 def test_memory_of_the_fullest_node(
-    asked: int | None, needs: Needs, bounds: dict[str, Any], memory: int
+    asked: int | None, needs: Demands, bounds: dict[str, Any], memory: int
 ) -> None:
     held = Resources(3, 8, 2, 0, asked)
     assert memory_on_node(request(needs=needs), held, cpu(), QueueBounds(**bounds)) == memory
@@ -103,22 +103,22 @@ def test_memory_of_the_fullest_node(
 @pytest.mark.parametrize(
     ("bounds", "held", "needs", "broken"),
     [
-        ({"max_nodes": 2}, Resources(2, 2, 1), Needs(), False),
-        ({"max_nodes": 2}, Resources(3, 3, 1), Needs(), True),
-        ({"max_nodes": 3}, Resources(1, 1, 1), Needs(max_nodes=4), True),
-        ({"min_nodes": 2}, Resources(2, 2, 1), Needs(), False),
-        ({"max_cores_per_node": 6}, Resources(3, 8, 2), Needs(), False),
-        ({"max_cores_per_node": 5}, Resources(3, 8, 2), Needs(), True),
-        ({"max_memory_bytes_per_node": GIB}, Resources(1, 1, 1, 0, GIB), Needs(), False),
-        ({"max_memory_bytes_per_node": GIB}, Resources(1, 1, 1, 0, GIB + 1), Needs(), True),
-        ({"max_memory_bytes_per_core": GIB}, Resources(1, 3, 2, 0, 6 * GIB), Needs(), False),
-        ({"max_memory_bytes_per_core": GIB}, Resources(1, 3, 2, 0, 6 * GIB + 1), Needs(), True),
-        ({"max_time_s": 3600.0}, Resources(1, 1, 1), Needs(), False),
-        ({"max_time_s": 3599.0}, Resources(1, 1, 1), Needs(), True),
+        ({"max_nodes": 2}, Resources(2, 2, 1), Demands(), False),
+        ({"max_nodes": 2}, Resources(3, 3, 1), Demands(), True),
+        ({"max_nodes": 3}, Resources(1, 1, 1), Demands(max_nodes=4), True),
+        ({"min_nodes": 2}, Resources(2, 2, 1), Demands(), False),
+        ({"max_cores_per_node": 6}, Resources(3, 8, 2), Demands(), False),
+        ({"max_cores_per_node": 5}, Resources(3, 8, 2), Demands(), True),
+        ({"max_memory_bytes_per_node": GIB}, Resources(1, 1, 1, 0, GIB), Demands(), False),
+        ({"max_memory_bytes_per_node": GIB}, Resources(1, 1, 1, 0, GIB + 1), Demands(), True),
+        ({"max_memory_bytes_per_core": GIB}, Resources(1, 3, 2, 0, 6 * GIB), Demands(), False),
+        ({"max_memory_bytes_per_core": GIB}, Resources(1, 3, 2, 0, 6 * GIB + 1), Demands(), True),
+        ({"max_time_s": 3600.0}, Resources(1, 1, 1), Demands(), False),
+        ({"max_time_s": 3599.0}, Resources(1, 1, 1), Demands(), True),
     ],
 )
 def test_a_limit_is_broken_by_more_than_it_allows(
-    bounds: dict[str, Any], held: Resources, needs: Needs, broken: bool
+    bounds: dict[str, Any], held: Resources, needs: Demands, broken: bool
 ) -> None:
     if held.memory_bytes_per_node is None:
         held = replace(held, memory_bytes_per_node=MIB)
@@ -145,22 +145,26 @@ def reason(decision: Decision) -> tuple[str | None, str | None]:
 @pytest.mark.parametrize(
     ("bounds", "asked", "sentence"),
     [
-        ({"max_nodes": 1}, {"needs": Needs(max_nodes=2), "nodes": 1}, "1 nodes a job"),
+        ({"max_nodes": 1}, {"needs": Demands(max_nodes=2), "nodes": 1}, "1 nodes a job"),
         ({"min_nodes": 2}, {}, "wants at least 2 nodes a job and it needs 1"),
         ({"max_cores_per_node": 4}, {}, "allows 4 cores a node and it needs 8"),
-        ({"max_cores_per_node": 8}, {"needs": Needs(min_cores_per_node=9)}, "allows 8 cores a"),
-        ({"max_cores_per_node": 60}, {"needs": Needs(exclusive=True)}, "allows 60 cores a node"),
-        ({"max_cores_per_node": 8}, {"needs": Needs(cores_per_gpu=9)}, "allows 8 cores a node"),
+        ({"max_cores_per_node": 8}, {"needs": Demands(min_cores_per_node=9)}, "allows 8 cores a"),
+        ({"max_cores_per_node": 60}, {"needs": Demands(exclusive=True)}, "allows 60 cores a node"),
+        ({"max_cores_per_node": 8}, {"needs": Demands(cores_per_gpu=9)}, "allows 8 cores a node"),
         ({"max_memory_bytes_per_node": GIB}, {"memory_bytes_per_node": 2 * GIB}, "memory a node"),
         (
             {"max_memory_bytes_per_node": GIB, "default_memory_bytes_per_core": GIB},
             {},
             "allows 1.0 GiB memory a node and it needs 8.0 GiB",
         ),
-        ({"max_memory_bytes_per_node": GIB}, {"needs": Needs(all_memory=True)}, "needs 512.0 GiB"),
+        (
+            {"max_memory_bytes_per_node": GIB},
+            {"needs": Demands(all_memory=True)},
+            "needs 512.0 GiB",
+        ),
         (
             {"max_memory_bytes_per_node": GIB, "default_memory_bytes_per_core": 1},
-            {"needs": Needs(all_memory=True)},
+            {"needs": Demands(all_memory=True)},
             "needs 512.0 GiB",
         ),
         (

@@ -13,7 +13,14 @@ from policy_builders import GIB, NOW_S, cpu, curve, forecast, request, states
 from berth.policies import Decider, PolicySettings, Resources
 from berth.policies.bounds import memory_on_node, over_bounds
 from berth.policies.resources import held_where_it_was, own_cores_per_node, translate, with_memory
-from berth.policies.values import Candidate, DefaultMemory, MemoryForm, Needs, QueueBounds, Request
+from berth.policies.values import (
+    Candidate,
+    DefaultMemory,
+    Demands,
+    MemoryForm,
+    QueueBounds,
+    Request,
+)
 from berth.predictor.core.prediction import Interval
 
 MIB = 2**20
@@ -39,7 +46,7 @@ def held_there(job: Request, place: Candidate, predicted: Interval | None = None
         (DefaultMemory(bytes_per_gpu=9 * GIB, bytes_per_core=GIB), {"gpus": 2}, 18 * GIB),
         (
             DefaultMemory(bytes_per_core=GIB, node_cores=32),
-            {"needs": Needs(exclusive=True)},
+            {"needs": Demands(exclusive=True)},
             32 * GIB,
         ),
         (
@@ -49,12 +56,12 @@ def held_there(job: Request, place: Candidate, predicted: Interval | None = None
         ),
         (
             DefaultMemory(bytes_per_core=GIB),
-            {"tasks": 1, "needs": Needs(min_cores_per_node=4)},
+            {"tasks": 1, "needs": Demands(min_cores_per_node=4)},
             4 * GIB,
         ),
         (
             DefaultMemory(bytes_per_core=GIB, node_bytes=64 * GIB),
-            {"needs": Needs(all_memory=True)},
+            {"needs": Demands(all_memory=True)},
             64 * GIB,
         ),
         (None, {"tasks": 8}, None),
@@ -90,7 +97,7 @@ def test_a_place_whose_nodes_have_less_than_the_job_held_is_ruled_out() -> None:
         "it holds 16 GiB a node if it is left alone, and a node here has 15 GiB"
     )
     all_of_it = request(
-        default_memory=DefaultMemory(node_bytes=64 * GIB), needs=Needs(all_memory=True)
+        default_memory=DefaultMemory(node_bytes=64 * GIB), needs=Demands(all_memory=True)
     )
     assert held_there(all_of_it, cpu()) is None  # --mem=0 stays as written
     assert "64 GiB" in held_there(all_of_it, small)
@@ -110,13 +117,13 @@ def test_memory_by_node_counts_as_often_as_its_tasks_took_nodes() -> None:
     default = DefaultMemory(bytes_per_core=GIB, most_node_cores=32)
     job = request(
         tasks=64, memory_bytes_per_node=2 * GIB, default_memory=default,
-        needs=Needs(memory_form=MemoryForm.NODE),
+        needs=Demands(memory_form=MemoryForm.NODE),
     )  # fmt: skip
     assert held_there(job, cpu(cores_per_node=64)) == 4 * GIB
     assert held_there(job, cpu(cores_per_node=32)) == 2 * GIB
     everything = request(
         tasks=64, default_memory=DefaultMemory(node_bytes=64 * GIB, most_node_cores=32),
-        needs=Needs(all_memory=True),
+        needs=Demands(all_memory=True),
     )  # fmt: skip
     assert "128 GiB" in held_there(
         everything, cpu(cores_per_node=64, memory_bytes_per_node=100 * GIB)
@@ -126,7 +133,7 @@ def test_memory_by_node_counts_as_often_as_its_tasks_took_nodes() -> None:
 def test_memory_by_core_must_fit_on_all_threads_of_whole_nodes() -> None:
     job = request(
         tasks=2, memory_bytes_per_node=6 * GIB,
-        needs=Needs(memory_form=MemoryForm.CORE, exclusive=True),
+        needs=Demands(memory_form=MemoryForm.CORE, exclusive=True),
     )  # fmt: skip
     place = cpu(memory_bytes_per_node=128 * GIB)  # of 32 cores
     held = Resources(1, 2, 1, memory_bytes_per_node=6 * GIB)
@@ -139,7 +146,10 @@ def test_cores_are_counted_whole_where_both_threads_are_given(asked: int | None)
     default = DefaultMemory(bytes_per_core=GIB, cores_given_by=2)
     form = None if asked is None else MemoryForm.CORE
     job = request(
-        tasks=3, memory_bytes_per_node=asked, default_memory=default, needs=Needs(memory_form=form)
+        tasks=3,
+        memory_bytes_per_node=asked,
+        default_memory=default,
+        needs=Demands(memory_form=form),
     )
     assert held_where_it_was(job) == 4 * GIB
     assert held_there(job, cpu()) >= 4 * GIB
@@ -149,7 +159,7 @@ def test_memory_by_core_of_whole_nodes_is_that_of_all_their_cores() -> None:
     job = request(
         tasks=4, memory_bytes_per_node=4 * GIB,
         default_memory=DefaultMemory(bytes_per_core=GIB, node_cores=32),
-        needs=Needs(memory_form=MemoryForm.CORE, exclusive=True),
+        needs=Demands(memory_form=MemoryForm.CORE, exclusive=True),
     )  # fmt: skip
     assert held_where_it_was(job) == 32 * GIB
     assert held_there(job, cpu(cores_per_node=4)) == 32 * GIB
@@ -183,7 +193,7 @@ def test_in_all_never_less_than_before_nor_than_predicted(
 ) -> None:
     job = request(
         tasks=tasks, cpus_per_task=cpus, nodes=nodes, default_memory=default,
-        needs=Needs(exclusive=exclusive),
+        needs=Demands(exclusive=exclusive),
     )  # fmt: skip
     place = cpu(nodes=100, memory_bytes_per_node=10_000 * GIB, cores_per_node=8)
     shape = translate(job, place)
@@ -206,7 +216,7 @@ def test_limits_of_a_queue_are_held_against_what_the_job_will_ask_for() -> None:
     job = request(
         tasks=8, queue="auto", wants_placement=True,
         default_memory=DefaultMemory(bytes_per_core=GIB // 8),
-        needs=Needs(memory_form=MemoryForm.NODE),
+        needs=Demands(memory_form=MemoryForm.NODE),
     )  # fmt: skip
     limited = states(place, bounds=QueueBounds(max_memory_bytes_per_node=2 * GIB))
     decider = Decider((place,), PolicySettings())
@@ -230,14 +240,14 @@ def test_a_job_that_fits_one_node_of_its_own_queue_is_not_spread() -> None:
         request(tasks=12, nodes=3, default_memory=own),
         request(tasks=33, default_memory=own),
         request(tasks=12),
-        request(tasks=12, default_memory=own, needs=Needs(tasks_per_node=4)),
+        request(tasks=12, default_memory=own, needs=Demands(tasks_per_node=4)),
     ):
         assert translate(spread, cpu(cores_per_node=11, nodes=9)) != why
         assert isinstance(translate(spread, cpu(cores_per_node=11, nodes=9)), Resources)
 
 
 def test_a_share_of_a_mib_a_core_becomes_a_whole_one() -> None:
-    by_core = Needs(memory_form=MemoryForm.CORE)
+    by_core = Demands(memory_form=MemoryForm.CORE)
     assert (
         held_there(
             request(memory_bytes_per_node=16 * MIB, needs=by_core, tasks=8, cpus_per_task=2), cpu()
@@ -253,7 +263,7 @@ def test_a_share_of_a_mib_a_core_becomes_a_whole_one() -> None:
     )
     assert (
         held_there(
-            request(memory_bytes_per_node=16 * MIB + 1, needs=Needs(), tasks=8, cpus_per_task=2),
+            request(memory_bytes_per_node=16 * MIB + 1, needs=Demands(), tasks=8, cpus_per_task=2),
             cpu(),
         )
         == 16 * MIB + 1
@@ -262,7 +272,7 @@ def test_a_share_of_a_mib_a_core_becomes_a_whole_one() -> None:
 
 def test_memory_in_all_stays_over_more_nodes() -> None:
     """Forty tasks of 3 MiB on nodes with 32 cores: 20 tasks a node."""
-    by_core = Needs(memory_form=MemoryForm.CORE)
+    by_core = Demands(memory_form=MemoryForm.CORE)
     assert (
         held_there(request(memory_bytes_per_node=120 * MIB, needs=by_core, tasks=40), cpu())
         == 60 * MIB
@@ -272,13 +282,15 @@ def test_memory_in_all_stays_over_more_nodes() -> None:
 @pytest.mark.parametrize(
     ("needs", "fits"),
     [
-        (Needs(memory_form=MemoryForm.CORE), True),
-        (Needs(memory_form=MemoryForm.CORE, exclusive=True), False),
-        (Needs(memory_form=MemoryForm.CORE, min_cores_per_node=3), False),
-        (Needs(memory_form=MemoryForm.CORE, min_cores_per_node=2), True),
+        (Demands(memory_form=MemoryForm.CORE), True),
+        (Demands(memory_form=MemoryForm.CORE, exclusive=True), False),
+        (Demands(memory_form=MemoryForm.CORE, min_cores_per_node=3), False),
+        (Demands(memory_form=MemoryForm.CORE, min_cores_per_node=2), True),
     ],
 )
-def test_who_takes_a_whole_node_takes_the_memory_of_all_its_cores(needs: Needs, fits: bool) -> None:
+def test_who_takes_a_whole_node_takes_the_memory_of_all_its_cores(
+    needs: Demands, fits: bool
+) -> None:
     held = held_there(
         request(memory_bytes_per_node=2 * GIB, needs=needs, tasks=2),
         cpu(memory_bytes_per_node=31 * GIB),
@@ -291,12 +303,12 @@ def test_who_takes_a_whole_node_takes_the_memory_of_all_its_cores(needs: Needs, 
 
 def test_more_than_a_node_has_is_said_in_gib() -> None:
     held = held_there(
-        request(memory_bytes_per_node=5 * GIB, needs=Needs()), cpu(memory_bytes_per_node=4 * GIB)
+        request(memory_bytes_per_node=5 * GIB, needs=Demands()), cpu(memory_bytes_per_node=4 * GIB)
     )
     assert held == "you asked for 5 GiB a node and a node has 4 GiB"
     assert (
         held_there(
-            request(memory_bytes_per_node=4 * GIB, needs=Needs()),
+            request(memory_bytes_per_node=4 * GIB, needs=Demands()),
             cpu(memory_bytes_per_node=4 * GIB),
         )
         == 4 * GIB

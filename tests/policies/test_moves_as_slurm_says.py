@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from policy_builders import GIB, NOW_S, cpu, curve, forecast, gpu
 
-from berth.plugin.daemon.protocol import Job
+from berth.plugin.daemon.protocol import SubmittedJob
 from berth.plugin.daemon.requests import choice, request
 from berth.plugin.scheduler.states import own_queues_of, states_of
 from berth.plugin.slurm.cluster import parse_cluster
@@ -80,7 +80,7 @@ def asked(
     queues = ("cpu", "gpu", "bigmem", "old", "mid")
     fields = {"user": "ada", "queue": "auto", "queues": queues, "tasks": 8, "nodes": 1, **job}
     workload = None if known is None else "lu"
-    described = Job(**{"workload": workload, **fields})
+    described = SubmittedJob(**{"workload": workload, **fields})
     own = own_queues_of(facts, candidates)
     ask = request(described, choice(described), auto_queue="auto", own_queues=own)
     settings = PolicySettings(list_queues=True, fit=FitSettings(unnamed_partition=True))

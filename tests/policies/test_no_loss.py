@@ -19,7 +19,7 @@ from berth.policies.settings import FitSettings
 from berth.policies.values import (
     CandidateState,
     DefaultMemory,
-    Needs,
+    Demands,
     OwnQueue,
     QueueBounds,
     Resources,
@@ -102,7 +102,7 @@ class Drawn:
             queue="auto", wants_placement=True, workload="lu", user=f"u{seed}",
             nodes=1, tasks=self.of((1, 4, 8)), cpus_per_task=self.of((1, 2)),
             time_limit_s=self.of((None, None, H)),
-            needs=Needs(exclusive=self.of((False,) * 9 + (True,)),
+            needs=Demands(exclusive=self.of((False,) * 9 + (True,)),
                         never_requeue=self.of((False, True))),
             own=OwnQueue(
                 bounds=own, limit_s=limit_s, cores_per_node=64, cpus_per_core=own.cpus_per_core,

@@ -40,9 +40,9 @@ from berth.policies import (
 )
 from berth.policies.carbon import HOUR_S, Intensity
 from berth.policies.limits import UsedShares
-from berth.policies.objectives import Estimate, Objective, Term
+from berth.policies.objectives import JobEstimate, Objective, ScoreTerm
 from berth.policies.objectives.energy import PowerSource, energy_of
-from berth.policies.values import Needs, OwnQueue, Request
+from berth.policies.values import Demands, OwnQueue, Request
 from berth.policies.waits import WaitTable
 from berth.predictor.core.prediction import Interval
 
@@ -56,7 +56,7 @@ def terms(
     now: Mapping[str, CandidateState] | None = None,
     asked: Request | None = None,
     **settings: Any,
-) -> dict[str, list[Term]]:
+) -> dict[str, list[ScoreTerm]]:
     decider = Decider(BOTH, PolicySettings(objective=objective, **settings))
     asked, now = asked or request(), now or states(*BOTH)
     decision = decider.decide(asked, now, PREDICTED, NOW_S)
@@ -66,7 +66,7 @@ def terms(
     }
 
 
-def numbers(parts: list[Term]) -> dict[str, float]:
+def numbers(parts: list[ScoreTerm]) -> dict[str, float]:
     return {term.name: term.value for term in parts}
 
 
@@ -77,11 +77,11 @@ class Greenest(Objective):
     superlative = "needs least energy"
     missing = (Code.NO_SCORE, "its energy is not known")
 
-    def score(self, estimate: Estimate) -> float | None:
+    def score(self, estimate: JobEstimate) -> float | None:
         energy = estimate.prediction.energy_j
         return None if energy is None else energy.mid
 
-    def terms(self, estimate: Estimate) -> tuple[Term, ...]:
+    def terms(self, estimate: JobEstimate) -> tuple[ScoreTerm, ...]:
         return ()
 
 
@@ -262,13 +262,13 @@ def test_least_carbon_without_any_intensity_is_refused() -> None:
 def test_a_deadline_is_met_as_cheaply_as_can_be() -> None:
     # cpu: 0.011 for at most 150 s; gpu: 0.017 for at most 30 s.
     def within(seconds: float | None) -> Decision:
-        return decided(objective="deadline", asked=request(needs=Needs(finish_within_s=seconds)))
+        return decided(objective="deadline", asked=request(needs=Demands(finish_within_s=seconds)))
 
     assert within(None).chosen == "cpu"
     assert within(150.0).chosen == "cpu"
     assert within(149.0).chosen == "gpu"
     assert within(1.0).chosen == "gpu"  # none is in time: the one that is least late
-    asked = request(needs=Needs(finish_within_s=200.0))
+    asked = request(needs=Demands(finish_within_s=200.0))
     parts = numbers(terms("deadline", asked=asked)["cpu"])
     assert (parts["deadline"], parts["latest start"]) == (200.0, pytest.approx(50.0))
 
@@ -280,24 +280,24 @@ def test_the_site_can_set_deadlines_by_time_limits_and_waiting_counts() -> None:
     busy["cpu"] = replace(busy["cpu"], idle_cores=0, pending_jobs=2)
     assert decided(objective="deadline", asked=asked, now=busy, deadline_limits=1.0).chosen == "gpu"
     assert decided(objective="deadline", asked=asked, now=busy, deadline_limits=3.0).chosen == "cpu"
-    own = request(time_limit_s=200.0, needs=Needs(finish_within_s=900.0))
+    own = request(time_limit_s=200.0, needs=Demands(finish_within_s=900.0))
     assert decided(objective="deadline", asked=own, now=busy, deadline_limits=1.0).chosen == "cpu"
 
 
 def test_places_in_time_without_a_price_come_after_those_with_one() -> None:
     unpriced = replace(GPU, price_per_gpu_hour=None)
-    asked = request(needs=Needs(finish_within_s=200.0))
+    asked = request(needs=Demands(finish_within_s=200.0))
     assert decided(objective="deadline", asked=asked, candidates=(CPU, unpriced)).chosen == "cpu"
-    tight = request(needs=Needs(finish_within_s=100.0))
+    tight = request(needs=Demands(finish_within_s=100.0))
     assert decided(objective="deadline", asked=tight, candidates=(CPU, unpriced)).chosen == "gpu"
 
 
 def test_what_has_no_price_or_is_late_is_said_as_such() -> None:
     unpriced = replace(GPU, price_per_gpu_hour=None)
-    asked = request(needs=Needs(finish_within_s=200.0))
+    asked = request(needs=Demands(finish_within_s=200.0))
     reason = decided(objective="deadline", asked=asked, candidates=(CPU, unpriced)).reason
     assert "gpu has no price" in reason
-    tight = request(needs=Needs(finish_within_s=100.0))
+    tight = request(needs=Demands(finish_within_s=100.0))
     reason = decided(objective="deadline", asked=tight, candidates=(CPU, unpriced)).reason
     assert "cpu would miss the deadline" in reason
     reason = decided(objective="deadline").reason
@@ -309,7 +309,7 @@ def test_what_has_no_price_or_is_late_is_said_as_such() -> None:
 def test_no_sentence_shows_a_factor_that_only_orders_places(
     name: str, within_s: float | None
 ) -> None:
-    asked = request(needs=Needs(finish_within_s=within_s))
+    asked = request(needs=Demands(finish_within_s=within_s))
     unpriced = replace(GPU, price_per_gpu_hour=None)
     sent = replace(asked, queue="gpu", own=OwnQueue(places=("gpu",)))
     for places in (BOTH, (CPU, unpriced), (replace(CPU, price_per_core_hour=None), GPU)):
@@ -346,17 +346,17 @@ positive = st.floats(1e-3, 1e6)
 
 
 @st.composite
-def estimates(draw: st.DrawFn) -> tuple[Estimate, Estimate]:
+def estimates(draw: st.DrawFn) -> tuple[JobEstimate, JobEstimate]:
     """Two estimates of one kind of candidate, the first one no worse in any respect."""
     runtime, cost, power = draw(positive), draw(positive), draw(positive)
     wait, pending = draw(st.floats(0, 1e5)), draw(st.integers(0, 50))
     worse = [draw(st.floats(1.0, 10.0)) for _ in range(4)]
 
-    def estimate(name: str, factors: list[float], pending: int) -> Estimate:
+    def estimate(name: str, factors: list[float], pending: int) -> JobEstimate:
         mid = runtime * factors[0]
         state = CandidateState(True, 0, 0, pending, NOW_S, used_shares=UsedShares({"ada": 0.7}))
         point = curve(name, 1.0).points[0]
-        return Estimate(
+        return JobEstimate(
             replace(CPU, name=name, power_per_core_w=power * factors[2]),
             Resources(1, 8),
             Interval(mid / 2, mid, mid * 2),
@@ -364,7 +364,7 @@ def estimates(draw: st.DrawFn) -> tuple[Estimate, Estimate]:
             cost * factors[1],
             None,
             replace(point, energy_j=None),
-            request(needs=Needs(finish_within_s=5_000.0)),
+            request(needs=Demands(finish_within_s=5_000.0)),
             state,
             NOW_S,
         )
@@ -377,7 +377,7 @@ def estimates(draw: st.DrawFn) -> tuple[Estimate, Estimate]:
 @pytest.mark.parametrize("name", OBJECTIVES.own())
 @given(both=estimates())
 def test_what_is_no_worse_in_any_term_never_scores_worse(
-    name: str, both: tuple[Estimate, Estimate]
+    name: str, both: tuple[JobEstimate, JobEstimate]
 ) -> None:
     settings = PolicySettings(objective=name, weights=Weights(energy=0.5))
     objective = OBJECTIVES.load(name).of(settings, BOTH)
@@ -389,7 +389,7 @@ def test_what_is_no_worse_in_any_term_never_scores_worse(
 
 
 def test_energy_names_its_source() -> None:
-    estimate = Estimate(GPU, Resources(1, 1, 8, 2), interval(10.0), 10.0, None, None,
+    estimate = JobEstimate(GPU, Resources(1, 1, 8, 2), interval(10.0), 10.0, None, None,
                   curve("gpu", 10.0, gpus=True, needs_bytes=GIB).points[0])  # fmt: skip
     energy = energy_of(estimate)
     assert (energy.joules, energy.power_w, energy.source) == (12000.0, 1200.0, PowerSource.SHEET)

@@ -9,7 +9,7 @@ import pytest
 from policy_builders import GIB, cpu, gpu, request, translated
 
 from berth.policies import Candidate, Resources, Translation
-from berth.policies.values import Needs
+from berth.policies.values import Demands
 
 
 def rule(**values: Any) -> Translation:
@@ -83,7 +83,7 @@ def test_a_kept_shape_that_does_not_fit_rules_the_place_out() -> None:
 def test_memory_of_a_node_and_in_all_is_never_less_than_asked() -> None:
     asked = request(nodes=1, tasks=64, memory_bytes_per_node=100 * GIB)
     assert translated(asked, cpu()) == Resources(2, 64, 1, 0, 100 * GIB)
-    by_node = Needs(tasks_per_node=4)
+    by_node = Demands(tasks_per_node=4)
     asked = request(nodes=0, tasks=8, memory_bytes_per_node=2 * GIB, needs=by_node)
     assert translated(asked, cpu()) == Resources(2, 8, 1, 0, 2 * GIB)
     follows = replace(asked, follows_shape=True)
@@ -133,7 +133,7 @@ def test_what_does_not_fit_is_a_sentence(asked: Any, place: Candidate, why: str)
 
 def test_more_tasks_per_node_than_tasks_keep_the_job_where_tasks_are_kept() -> None:
     """Slurm compares limits of partitions and QOS with the tasks per node."""
-    asked = request(nodes=1, tasks=4, needs=Needs(tasks_per_node=40))
+    asked = request(nodes=1, tasks=4, needs=Demands(tasks_per_node=40))
     assert translated(asked, cpu()) == "your tasks per node take 40 cores and a node has 32"
     kept = "you asked for 40 tasks per node and 4 in all"
     assert translated(asked, cpu(cores_per_node=40)) == kept

@@ -24,7 +24,7 @@ from policy_builders import (
 from berth.policies import PolicySettings, Request
 from berth.policies.gate import loss_of, move_of
 from berth.policies.settings import FitSettings, GateSettings
-from berth.policies.values import DefaultMemory, Needs, OwnQueue, QueueBounds, Resources
+from berth.policies.values import DefaultMemory, Demands, OwnQueue, QueueBounds, Resources
 
 STRICT = GateSettings()
 
@@ -86,7 +86,7 @@ def test_each_rule_of_a_queue_is_compared_with_the_jobs_own(
 
 def test_whole_nodes_are_for_jobs_that_ask_for_them_and_are_billed_as_such() -> None:
     whole = QueueBounds(exclusive=True)
-    asks = submitted(needs=Needs(exclusive=True), own={"cores_per_node": 32})
+    asks = submitted(needs=Demands(exclusive=True), own={"cores_per_node": 32})
     assert loss(asks, whole) is None
     assert (
         loss(replace(asks, own=OwnQueue(bounds=QueueBounds(), limit_s=H, cores_per_node=8)), whole)
@@ -102,7 +102,7 @@ def test_whole_nodes_are_for_jobs_that_ask_for_them_and_are_billed_as_such() -> 
 def test_a_job_that_must_not_start_again_is_never_where_others_interrupt_it() -> None:
     allowed = GateSettings(preemptible=True)
     assert loss(submitted(), SAFE, allowed) is None
-    job = submitted(needs=Needs(never_requeue=True))
+    job = submitted(needs=Demands(never_requeue=True))
     assert loss(job, SAFE, allowed) == "preemptible"
 
 

@@ -14,8 +14,8 @@ from berth.pilot.errors import UsageError
 from berth.pilot.ranks import records_in
 from berth.plugin.slurm.pilot_job import (
     RANK_SCRIPT,
-    Launch,
-    Shape,
+    PilotLaunch,
+    PilotShape,
     job_script,
     pilot_script,
     split,
@@ -39,7 +39,7 @@ SPLITS = {
 def test_a_command_is_cut_where_the_program_begins(command: str) -> None:
     launcher, program = SPLITS[command]
     words = tuple(launcher.split()) if launcher else ()
-    assert split(command.split()) == Launch(words, tuple(program.split()))
+    assert split(command.split()) == PilotLaunch(words, tuple(program.split()))
 
 
 @pytest.mark.parametrize(
@@ -62,9 +62,11 @@ def test_any_words_are_cut_or_refused(words: list[str]) -> None:
 
 
 def test_several_tasks_without_a_launcher_are_started_by_srun() -> None:
-    assert with_srun(Launch((), ("true",)), Shape(tasks=2)).launcher == ("srun",)
-    assert with_srun(Launch((), ("true",)), Shape(tasks=1)).launcher == ()
-    assert with_srun(Launch(("mpirun",), ("true",)), Shape(tasks=2)).launcher == ("mpirun",)
+    assert with_srun(PilotLaunch((), ("true",)), PilotShape(tasks=2)).launcher == ("srun",)
+    assert with_srun(PilotLaunch((), ("true",)), PilotShape(tasks=1)).launcher == ()
+    assert with_srun(PilotLaunch(("mpirun",), ("true",)), PilotShape(tasks=2)).launcher == (
+        "mpirun",
+    )
 
 
 def run_script(text: str, tmp_path: Path, **env: str) -> subprocess.CompletedProcess[str]:
@@ -92,7 +94,7 @@ def fake_berth(tmp_path: Path) -> str:
     return str(fake)
 
 
-def made(berth: str, launch: Launch) -> str:
+def made(berth: str, launch: PilotLaunch) -> str:
     return pilot_script(
         launch, berth=berth, profile=Path("p q.json"), run_options=["--name=n"],
         deliver_options=["--site=s"],
@@ -102,7 +104,9 @@ def made(berth: str, launch: Launch) -> str:
 def test_the_pilot_measures_then_delivers_and_keeps_the_programs_status(
     tmp_path: Path, fake_berth: str
 ) -> None:
-    done = run_script(made(fake_berth, Launch((), ("sh", "-c", "echo 'a  b'; exit 3"))), tmp_path)
+    done = run_script(
+        made(fake_berth, PilotLaunch((), ("sh", "-c", "echo 'a  b'; exit 3"))), tmp_path
+    )
     assert (done.returncode, done.stdout) == (3, "a  b\n")
     first, second = (tmp_path / "calls").read_text().splitlines()
     assert first.startswith("<pilot><run><--output><p q.json><--name=n><-->")
@@ -121,7 +125,7 @@ def launched(tmp_path: Path, fake_berth: str, **options: object) -> tuple[str, l
     launcher.chmod(0o755)
     program = ("sh", "-c", "echo rank $OMPI_COMM_WORLD_RANK: $0", "it's one")
     script = pilot_script(
-        Launch(("mpirun",), program), berth=fake_berth, profile=tmp_path / "p q.json",
+        PilotLaunch(("mpirun",), program), berth=fake_berth, profile=tmp_path / "p q.json",
         run_options=["--name=n"], deliver_options=["--site=s"], **options,
     )  # fmt: skip
     done = run_script(script, tmp_path, SLURM_PROCID="0")
@@ -186,7 +190,7 @@ def test_the_real_job_takes_its_shape_from_slurm_not_from_its_old_environment(
         "echo '   NumNodes=1 NumCPUs=8 NumTasks=2 CPUs/Task=4 ReqB:S:C:T=0:0:*:*'\n"
     )
     scontrol.chmod(0o755)
-    script = job_script(Launch((), ("sh", "-c", "echo $SLURM_NTASKS $SLURM_CPUS_PER_TASK")))
+    script = job_script(PilotLaunch((), ("sh", "-c", "echo $SLURM_NTASKS $SLURM_CPUS_PER_TASK")))
     old = {"SLURM_NTASKS": "64", "SLURM_CPUS_PER_TASK": "1", "SLURM_JOB_ID": "7"}
     assert run_script(script, tmp_path, **old).stdout == "2 4\n"
     scontrol.write_text("#!/bin/sh\nexit 1\n")

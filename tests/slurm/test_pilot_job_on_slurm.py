@@ -16,7 +16,7 @@ from slurm_cluster import OTHER_USER, USER, Cluster, wait_until
 from berth.pilot.documents import read_json
 from berth.pilot.errors import SchedulerError
 from berth.pilot.profile import Profile
-from berth.plugin.slurm.pilot_tail import Change, apply, change_of, waiting_for
+from berth.plugin.slurm.pilot_tail import PendingChange, apply, change_of, waiting_for
 from berth.plugin.store import Store
 from berth.policies import Edit, Request, Resources
 from berth.predictor.core.forecast import Forecast
@@ -303,7 +303,7 @@ def test_a_job_that_asked_for_cores_of_a_task_may_get_fewer(in_cluster: Cluster)
 def test_the_error_that_is_told_is_the_one_of_the_change(in_cluster: Cluster) -> None:
     slurm = in_cluster
     pilot, job = waiting_job(slurm, "-c", "4")
-    change = Change(("NumNodes=1-1", "CPUsPerTask=1", "NumCPUs=1-1"), ())
+    change = PendingChange(("NumNodes=1-1", "CPUsPerTask=1", "NumCPUs=1-1"), ())
     with pytest.raises(SchedulerError, match=r"CPU count|configuration"):
         apply(str(job), change)
     after = slurm.job(job)
@@ -344,7 +344,9 @@ def test_a_change_that_fails_half_way_is_put_back(in_cluster: Cluster) -> None:
     """Slurm 22.05 keeps the first fields of an update whose last one it refuses."""
     slurm = in_cluster
     pilot, job = waiting_job(slurm, "-n", "8")
-    change = Change(("NumTasks=1", "NumCPUs=1-1", "Gres=gpu:h200:1", "Partition=nowhere"), ())
+    change = PendingChange(
+        ("NumTasks=1", "NumCPUs=1-1", "Gres=gpu:h200:1", "Partition=nowhere"), ()
+    )
     with pytest.raises(SchedulerError):
         apply(str(job), change)
     after = slurm.job(job)

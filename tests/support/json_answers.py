@@ -48,7 +48,7 @@ from berth.plugin.scheduler.ruled_out import RuledOut
 from berth.plugin.store.records import DecisionRecord, PlacedRun
 from berth.plugin.users.collecting import CollectedFile
 from berth.policies.mig.documents import FleetDocument, PlanDocument
-from berth.policies.objectives.protocol import Term
+from berth.policies.objectives.protocol import ScoreTerm
 from berth.policies.replay.metrics import Metrics
 from berth.policies.replay.replayed import Counts
 from berth.policies.values import Decision, Ranked
@@ -205,7 +205,7 @@ ANSWERS: Mapping[str, Any] = {
         ],
         "site": str, "currency": str, "workload": str | None, "kind": str, "unit": str,
         "families": list[str], "sources": {"*": SOURCES}, "notes": list[str],
-        "terms": {"*": [Term]}, "command": list[str] | None, "job_id": str | None,
+        "terms": {"*": [ScoreTerm]}, "command": list[str] | None, "job_id": str | None,
     },
     "place-replace": [Replacing],
     "predict-language-model": {

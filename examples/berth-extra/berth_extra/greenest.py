@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from berth.policies import Code
-from berth.policies.objectives import Estimate, Objective, Term
+from berth.policies.objectives import JobEstimate, Objective, ScoreTerm
 
 
 class Greenest(Objective):
@@ -14,12 +14,15 @@ class Greenest(Objective):
     comparative = "less energy"
     missing = (Code.NO_SCORE, "its energy is not known: the platform file gives no power")
 
-    def score(self, estimate: Estimate) -> float | None:
+    def score(self, estimate: JobEstimate) -> float | None:
         """See Objective. The predicted energy is that of a grid point: scaled to this time."""
         energy, predicted = estimate.prediction.energy_j, estimate.prediction.runtime_s
         return None if energy is None else energy.mid * estimate.runtime_s.mid / predicted.mid
 
-    def terms(self, estimate: Estimate) -> tuple[Term, ...]:
+    def terms(self, estimate: JobEstimate) -> tuple[ScoreTerm, ...]:
         """See Objective."""
         joules, seconds = self.score(estimate) or 0.0, estimate.runtime_s.mid
-        return (Term("mean power", joules / seconds, "W"), Term("predicted time", seconds, "s"))
+        return (
+            ScoreTerm("mean power", joules / seconds, "W"),
+            ScoreTerm("predicted time", seconds, "s"),
+        )

@@ -15,13 +15,13 @@ import numpy as np
 
 from berth.policies.replay.kernel import state as at
 from berth.policies.replay.kernel.claims import needs_no_less, needs_no_more, put_tried
-from berth.policies.replay.kernel.profile import Profile, lacks, profile_of, segment_from, take
+from berth.policies.replay.kernel.profile import FreeProfile, lacks, profile_of, segment_from, take
 from berth.policies.replay.kernel.state import State
 from berth.policies.replay.trace import Floats, Ints
 
 
 def pass_over(
-    f: Profile, options: Ints, spans: Floats, need: Ints, values: Floats, o: int, now: float
+    f: FreeProfile, options: Ints, spans: Floats, need: Ints, values: Floats, o: int, now: float
 ) -> int:
     """Return the first option from ``o`` on that must be examined; -1: none.
 
@@ -41,7 +41,7 @@ def pass_over(
     return -1
 
 
-def find_earlier(s: State, f: Profile, o: int, now: float) -> float:
+def find_earlier(s: State, f: FreeProfile, o: int, now: float) -> float:
     """Return the earliest start of option ``o`` for its planned time, given its present
     reservation.
 
@@ -71,7 +71,7 @@ def find_earlier(s: State, f: Profile, o: int, now: float) -> float:
     return float(was)
 
 
-def move(s: State, f: Profile, o: int, begin: float) -> None:
+def move(s: State, f: FreeProfile, o: int, begin: float) -> None:
     """Move the option's reservation to ``begin``, which is earlier; only the differing times
     change.
     """
@@ -92,7 +92,7 @@ def give_back(s: State, p: int, o: int, begin: float, lasts: float) -> None:
     add_hole(f, begin, begin + lasts, np.inf)
 
 
-def add_hole(f: Profile, begin: float, end: float, place: float) -> None:
+def add_hole(f: FreeProfile, begin: float, end: float, place: float) -> None:
     """Record that room was freed in ``[begin, end)``, with the most that is free of each
     resource there.
 
@@ -134,7 +134,7 @@ def add_hole(f: Profile, begin: float, end: float, place: float) -> None:
     f.counts[at.P_HOLE_COUNT] = count + 1
 
 
-def help_tried(f: Profile, h: int) -> None:
+def help_tried(f: FreeProfile, h: int) -> None:
     """Note in the rows of ``tried`` that the hole appeared after their jobs had been tried."""
     for k in range(f.counts[at.P_TRIED]):
         f.tried_spans[k, at.E_HOLE] = min(f.tried_spans[k, at.E_HOLE], f.hole_times[h, at.H_BEGIN])
@@ -142,20 +142,20 @@ def help_tried(f: Profile, h: int) -> None:
             f.tried[k, at.R_HOLE + r] = max(f.tried[k, at.R_HOLE + r], f.hole_free[h, r])
 
 
-def covers(f: Profile, h: int, other: int) -> bool:
+def covers(f: FreeProfile, h: int, other: int) -> bool:
     """Return whether each job that could gain by hole ``other`` could also gain by hole ``h``."""
     if lacks(f.hole_free, h, f.hole_free[other]):
         return False
     return bool(f.hole_times[h, at.H_BEGIN] <= f.hole_times[other, at.H_BEGIN])
 
 
-def outlast(f: Profile, h: int, other: int) -> None:
+def outlast(f: FreeProfile, h: int, other: int) -> None:
     """Extend hole ``h`` so that it also stands for hole ``other``."""
     for column in (at.H_END, at.H_PLACE):
         f.hole_times[h, column] = max(f.hole_times[h, column], f.hole_times[other, column])
 
 
-def copy_hole(f: Profile, h: int, to: int) -> None:
+def copy_hole(f: FreeProfile, h: int, to: int) -> None:
     """Copy hole ``h`` to row ``to``."""
     for column in range(f.hole_times.shape[1]):
         f.hole_times[to, column] = f.hole_times[h, column]
@@ -163,7 +163,7 @@ def copy_hole(f: Profile, h: int, to: int) -> None:
         f.hole_free[to, r] = f.hole_free[h, r]
 
 
-def forget_old_holes(f: Profile) -> None:
+def forget_old_holes(f: FreeProfile) -> None:
     """Drop the holes that existed before this pass, because every waiting job has been examined
     with them.
     """
@@ -174,7 +174,7 @@ def forget_old_holes(f: Profile) -> None:
     f.counts[at.P_HOLE_OLD] = 0
 
 
-def fits_hole(f: Profile, options: Ints, spans: Floats, need: Ints, o: int, h: int) -> bool:
+def fits_hole(f: FreeProfile, options: Ints, spans: Floats, need: Ints, o: int, h: int) -> bool:
     """Return whether hole ``h`` is new to option ``o``, begins before its reserved end, and has
     room.
     """
@@ -186,7 +186,7 @@ def fits_hole(f: Profile, options: Ints, spans: Floats, need: Ints, o: int, h: i
     return not lacks(f.hole_free, h, need[o])
 
 
-def may_gain(f: Profile, options: Ints, spans: Floats, need: Ints, o: int) -> bool:
+def may_gain(f: FreeProfile, options: Ints, spans: Floats, need: Ints, o: int) -> bool:
     """Return whether some hole could let option ``o`` start before its reservation."""
     for h in range(f.counts[at.P_HOLE_COUNT]):
         if fits_hole(f, options, spans, need, o, h):
@@ -194,7 +194,7 @@ def may_gain(f: Profile, options: Ints, spans: Floats, need: Ints, o: int) -> bo
     return False
 
 
-def stays(f: Profile, options: Ints, spans: Floats, need: Ints, o: int) -> bool:
+def stays(f: FreeProfile, options: Ints, spans: Floats, need: Ints, o: int) -> bool:
     """Return whether option ``o`` cannot begin earlier, because an easier one could not in this
     pass.
 
@@ -222,7 +222,7 @@ def stays(f: Profile, options: Ints, spans: Floats, need: Ints, o: int) -> bool:
     return True
 
 
-def gains_since(f: Profile, spans: Floats, need: Ints, k: int, o: int) -> bool:
+def gains_since(f: FreeProfile, spans: Floats, need: Ints, k: int, o: int) -> bool:
     """Return whether ``o`` could begin earlier by a hole that appeared after tried row ``k`` was
     written.
     """
@@ -234,7 +234,7 @@ def gains_since(f: Profile, spans: Floats, need: Ints, k: int, o: int) -> bool:
     return True
 
 
-def remember_it_stays(s: State, f: Profile, o: int) -> None:
+def remember_it_stays(s: State, f: FreeProfile, o: int) -> None:
     """Record in ``tried`` that option ``o`` could not begin earlier.
 
     It replaces a row of a harder option, or any row if all are in use.

@@ -2,7 +2,7 @@
 
 This is the *profile* of backfill schedulers (Mu'alem and Feitelson 2001), used by conservative and
 replanned backfill. Functions that are called for many jobs in one pass take the pool's arrays
-(``Profile``), because passing the whole state takes compiled code 0.1 us.
+(``FreeProfile``), because passing the whole state takes compiled code 0.1 us.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from berth.policies.replay.kernel.state import State, running_of
 from berth.policies.replay.trace import Floats, Ints
 
 
-class Profile(NamedTuple):
+class FreeProfile(NamedTuple):
     """One pool's rows of the arrays of ``State``."""
 
     counts: Ints
@@ -35,9 +35,9 @@ class Profile(NamedTuple):
     """[rows][E_]"""
 
 
-def profile_of(s: State, p: int) -> Profile:
+def profile_of(s: State, p: int) -> FreeProfile:
     """Return the profile of partition ``p``'s pool."""
-    return Profile(
+    return FreeProfile(
         s.parts[p],
         s.seg_time[p],
         s.seg_free[p],
@@ -48,7 +48,7 @@ def profile_of(s: State, p: int) -> Profile:
     )
 
 
-def segment_from(f: Profile, moment: float) -> int:
+def segment_from(f: FreeProfile, moment: float) -> int:
     """Return the index of the first segment that begins at ``moment`` or later; their number if
     none does.
     """
@@ -70,7 +70,7 @@ def lacks(free: Ints, j: int, need: Ints) -> bool:
     return False
 
 
-def cut(f: Profile, moment: float) -> int:
+def cut(f: FreeProfile, moment: float) -> int:
     """Return the index of the segment that begins at ``moment``; a segment is split there if
     necessary.
     """
@@ -90,7 +90,7 @@ def cut(f: Profile, moment: float) -> int:
     return int(low)
 
 
-def take(f: Profile, need: Ints, begin: float, end: float, sign: int) -> None:
+def take(f: FreeProfile, need: Ints, begin: float, end: float, sign: int) -> None:
     """Subtract a need from what is free in ``[begin, end)``; ``sign`` -1: add it back.
 
     Adjacent segments that become equal are merged in the next pass (``advance``).
@@ -104,7 +104,7 @@ def take(f: Profile, need: Ints, begin: float, end: float, sign: int) -> None:
             f.free[i, r] -= sign * need[r]
 
 
-def advance(f: Profile, now: float) -> None:
+def advance(f: FreeProfile, now: float) -> None:
     """Drop past segments, so that the first begins now, and merge adjacent segments that are
     equal.
     """
@@ -127,7 +127,7 @@ def advance(f: Profile, now: float) -> None:
     f.time[0] = now
 
 
-def find(f: Profile, need: Ints, now: float, lasts: float) -> float:
+def find(f: FreeProfile, need: Ints, now: float, lasts: float) -> float:
     """Return the first moment from ``now`` on with ``need`` free in the pool for ``lasts``
     seconds.
     """

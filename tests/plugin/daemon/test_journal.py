@@ -17,7 +17,7 @@ from views import site_of
 
 from berth.pilot.errors import StoreError
 from berth.plugin.daemon.app import view
-from berth.plugin.daemon.journal import Journal, without_secrets
+from berth.plugin.daemon.journal import AnswerJournal, without_secrets
 from berth.plugin.daemon.service import Service
 from berth.plugin.daemon.shelf import Shelf
 from berth.plugin.host import Files, Host
@@ -81,14 +81,14 @@ def test_a_user_whom_the_question_only_numbers_keeps_the_name(tmp_path: Path) ->
     message["job"] = {**message["job"], "uid": 1000}
     del message["job"]["user"]
     request = json.dumps(message).encode()
-    journal = Journal(tmp_path / "journal")
+    journal = AnswerJournal(tmp_path / "journal")
     journal.write(1.0, "enforce", request, reply("a1"), 'zo"e')
     journal.write(2.0, "enforce", request, reply("a2"))
     journal.write(3.0, "enforce", REQUEST, reply("a3"))
     path = journal.rotate()
     assert path is not None
     found: list[DecisionRecord] = []
-    Journal(tmp_path / "bringing").bring_in(path, found.extend)
+    AnswerJournal(tmp_path / "bringing").bring_in(path, found.extend)
     assert [one.user for one in found] == ['zo"e', "uid:1000", "alice"]
     journal.close(remove=True)
 
@@ -110,14 +110,14 @@ def test_the_service_gives_the_name_where_the_question_has_none() -> None:
 
 
 def test_an_entry_becomes_a_decision(tmp_path: Path) -> None:
-    journal = Journal(tmp_path / "journal")
+    journal = AnswerJournal(tmp_path / "journal")
     journal.write(5.5, "enforce", REQUEST, reply("a1"))
     journal.write(6.5, "enforce", REQUEST, reply("a2"))
     path = journal.rotate()
     assert path is not None
     assert journal.rotate() is None, "nothing new was written"
     found: list[DecisionRecord] = []
-    assert Journal(tmp_path / "bringing").bring_in(path, found.extend) == 2
+    assert AnswerJournal(tmp_path / "bringing").bring_in(path, found.extend) == 2
     assert not path.exists()
     first = found[0]
     assert (first.id, first.time_s, first.mode, first.action) == ("a1", 5.5, "enforce", "edit")
@@ -135,19 +135,19 @@ def test_an_entry_becomes_a_decision(tmp_path: Path) -> None:
 
 def test_what_was_cut_off_or_is_no_entry_is_passed_over(tmp_path: Path) -> None:
     path = tmp_path / "journal.1-1"
-    journal = Journal(tmp_path / "other")
+    journal = AnswerJournal(tmp_path / "other")
     journal.write(1.0, "enforce", REQUEST, reply("a1"))
     whole = next(tmp_path.glob("other.*")).read_bytes()
     for cut in range(0, len(whole) - 1, 7):
         path.write_bytes(b"junk\n{}\n[1]\n\xff\n" + whole + whole[:cut])
         found: list[DecisionRecord] = []
-        assert Journal(tmp_path / "bringing").bring_in(path, found.extend) == 1
+        assert AnswerJournal(tmp_path / "bringing").bring_in(path, found.extend) == 1
         assert found[0].id == "a1"
     journal.close(remove=True)
 
 
 def test_a_store_that_does_not_take_them_leaves_the_file(tmp_path: Path) -> None:
-    journal = Journal(tmp_path / "journal")
+    journal = AnswerJournal(tmp_path / "journal")
     journal.write(1.0, "enforce", REQUEST, reply("a1"))
     path = journal.rotate()
     assert path is not None
@@ -156,22 +156,22 @@ def test_a_store_that_does_not_take_them_leaves_the_file(tmp_path: Path) -> None
         raise StoreError("locked")
 
     with pytest.raises(StoreError):
-        Journal(tmp_path / "bringing").bring_in(path, refuse)
+        AnswerJournal(tmp_path / "bringing").bring_in(path, refuse)
     assert path.exists()
     journal.close(remove=False)
 
 
 def test_only_files_of_daemons_that_are_no_more_are_taken(tmp_path: Path) -> None:
-    living = Journal(tmp_path / "journal")
+    living = AnswerJournal(tmp_path / "journal")
     living.write(1.0, "enforce", REQUEST, reply("a1"))
     dead = tmp_path / "journal.999-1"
     dead.write_bytes(b"")
-    assert Journal(tmp_path / "journal").left_behind() == [dead]
+    assert AnswerJournal(tmp_path / "journal").left_behind() == [dead]
     living.close(remove=True)
 
 
 def test_a_folder_that_cannot_be_written_costs_no_answer(tmp_path: Path) -> None:
-    journal = Journal(tmp_path / "nowhere" / "journal")
+    journal = AnswerJournal(tmp_path / "nowhere" / "journal")
     journal.write(1.0, "enforce", REQUEST, reply("a1"))
     assert journal.failed == 1
     assert journal.rotate() is None
@@ -180,13 +180,13 @@ def test_a_folder_that_cannot_be_written_costs_no_answer(tmp_path: Path) -> None
 
 def test_a_long_script_is_left_out_and_the_rest_is_kept(tmp_path: Path) -> None:
     message = {"v": 1, "op": "decide", "scheduler": "slurm", "job": {**JOB, "script": "x" * 60_000}}
-    journal = Journal(tmp_path / "journal")
+    journal = AnswerJournal(tmp_path / "journal")
     journal.write(1.0, "enforce", json.dumps(message).encode(), reply("a1"))
     path = journal.rotate()
     assert path is not None
     assert path.stat().st_size < 2_000
     found: list[DecisionRecord] = []
-    Journal(tmp_path / "bringing").bring_in(path, found.extend)
+    AnswerJournal(tmp_path / "bringing").bring_in(path, found.extend)
     assert found[0].user == "alice"
     journal.close(remove=True)
 
@@ -205,7 +205,7 @@ def test_no_script_and_no_argument_is_written_down(
     job = {**JOB, "script": f"#!/bin/sh\n{secret}\n", "arguments": ["--key", secret, "]"]}
     for odd in ({"comment": '"script":"no"'}, {"name": '"arguments":["no"]'}, {}):
         message = {"v": 1, "op": "decide", "scheduler": "flux", "job": {**job, **odd}}
-        journal = Journal(tmp_path / "journal")
+        journal = AnswerJournal(tmp_path / "journal")
         blanks = (",", ":") if compact else None
         line = json.dumps(message, ensure_ascii=ascii_only, separators=blanks).encode()
         journal.write(1.0, "enforce", line, reply("a1"))
@@ -219,7 +219,7 @@ def test_no_script_and_no_argument_is_written_down(
         assert not kept.pop("arguments", [])
         assert kept == {k: v for k, v in {**job, **odd}.items() if k not in ("script", "arguments")}
         found: list[DecisionRecord] = []
-        assert Journal(tmp_path / "bringing").bring_in(path, found.extend) == 1
+        assert AnswerJournal(tmp_path / "bringing").bring_in(path, found.extend) == 1
         journal.close(remove=True)
 
 
@@ -255,7 +255,7 @@ def test_a_script_full_of_quotes_costs_no_more_than_a_parser(tmp_path: Path) -> 
 
 def names_in(folder: Path, path: Path) -> list[str]:
     found: list[DecisionRecord] = []
-    Journal(folder / "reader").bring_in(path, found.extend)
+    AnswerJournal(folder / "reader").bring_in(path, found.extend)
     return [record.id for record in found]
 
 
@@ -281,10 +281,10 @@ def test_a_daemon_with_the_pid_of_the_one_before_does_not_go_on_with_its_file(
     tmp_path: Path,
 ) -> None:
     """As in containers, where every daemon has the same pid."""
-    killed = Journal(tmp_path / "journal")
+    killed = AnswerJournal(tmp_path / "journal")
     killed.write(1.0, "enforce", REQUEST, reply("a1"))
     os.close(killed._handle)  # its lock goes with it
-    fresh = Journal(tmp_path / "journal")
+    fresh = AnswerJournal(tmp_path / "journal")
     (left,) = fresh.left_behind()
     fresh.write(2.0, "enforce", REQUEST, reply("b1"))
     assert fresh.rotate() != left
@@ -293,7 +293,7 @@ def test_a_daemon_with_the_pid_of_the_one_before_does_not_go_on_with_its_file(
 
 def test_an_entry_that_was_cut_off_does_not_take_the_next_one_with_it(tmp_path: Path) -> None:
     files = Limited()
-    journal = Journal(tmp_path / "journal", host=Host(files=files))
+    journal = AnswerJournal(tmp_path / "journal", host=Host(files=files))
     journal.write(1.0, "enforce", REQUEST, reply("a1"))
     files.room = 40
     journal.write(2.0, "enforce", REQUEST, reply("a2"))
@@ -308,7 +308,7 @@ def test_an_entry_that_was_cut_off_does_not_take_the_next_one_with_it(tmp_path: 
 def test_a_journal_that_could_not_be_opened_is_tried_again(tmp_path: Path) -> None:
     files = Limited()
     files.opens = 0
-    journal = Journal(tmp_path / "journal", host=Host(files=files))
+    journal = AnswerJournal(tmp_path / "journal", host=Host(files=files))
     journal.write(1.0, "enforce", REQUEST, reply("a1"))
     files.opens = 10
     assert journal.rotate() is None
@@ -328,8 +328,8 @@ def test_an_answer_while_the_next_file_is_opened_goes_into_the_one_so_far(tmp_pa
                 begun[0].write(2.0, "enforce", REQUEST, reply("a2"))
             return super().open(path, flags, mode)
 
-    begun: list[Journal] = []
-    journal = Journal(tmp_path / "journal", host=Host(files=Answering()))
+    begun: list[AnswerJournal] = []
+    journal = AnswerJournal(tmp_path / "journal", host=Host(files=Answering()))
     journal.write(1.0, "enforce", REQUEST, reply("a1"))
     begun.append(journal)
     path = journal.rotate()

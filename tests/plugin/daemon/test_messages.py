@@ -17,8 +17,8 @@ from berth.plugin.daemon.protocol import (
     MAX_REQUEST_BYTES,
     MAX_SCRIPT_BYTES,
     Ask,
-    Job,
     Refusal,
+    SubmittedJob,
     parse,
 )
 
@@ -30,7 +30,7 @@ JSON = st.recursive(
     ),
     max_leaves=12,
 )
-KEYS = st.sampled_from(sorted(Job.__slots__)) | st.text(max_size=8)
+KEYS = st.sampled_from(sorted(SubmittedJob.__slots__)) | st.text(max_size=8)
 JOBS = st.dictionaries(KEYS, JSON, max_size=12)
 
 

@@ -31,7 +31,7 @@ def test_the_page_names_every_key_of_a_job_and_no_other() -> None:
     of_job, _, of_breaker = (
         PAGE.partition("Keys of `job`:")[2].partition("## Reply")[0].partition("key of `breaker`")
     )
-    assert _keys(of_job) == set(protocol.Job.__slots__)
+    assert _keys(of_job) == set(protocol.SubmittedJob.__slots__)
     assert _keys(of_breaker) == set(Streak._fields)
 
 

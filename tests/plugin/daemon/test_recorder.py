@@ -20,7 +20,7 @@ from views import knowing_service
 
 from berth.pilot.errors import StoreError
 from berth.plugin.daemon import recorder as recorder_module
-from berth.plugin.daemon.journal import Journal
+from berth.plugin.daemon.journal import AnswerJournal
 from berth.plugin.daemon.record import Answered, as_json, asked_of, record_of
 from berth.plugin.daemon.recorder import QUEUE_LENGTH, Recorder
 from berth.plugin.daemon.spool import Spool
@@ -164,7 +164,7 @@ def test_no_decision_is_lost_up_to_the_bound_and_overflow_is_counted(
     small_disk: Path, tmp_path: Path, trouble: Callable[[Path], AbstractContextManager[None]]
 ) -> None:
     store = Store.open(small_disk / "store.db", busy_timeout_s=0.05)
-    journal = Journal(tmp_path / "journal")
+    journal = AnswerJournal(tmp_path / "journal")
     recorder = started(store, small_disk, queue_length=300, journal=journal)
     made = answered(320)
     with trouble(small_disk):
@@ -279,7 +279,7 @@ def test_two_daemons_do_not_work_on_one_spool_at_once(tmp_path: Path) -> None:
 
 
 def test_what_was_dropped_stays_in_the_journal_for_the_next_daemon(tmp_path: Path) -> None:
-    journal = Journal(tmp_path / "journal")
+    journal = AnswerJournal(tmp_path / "journal")
     store = Store.open(tmp_path / "store.db")
     recorder = Recorder(store, Spool(tmp_path / "spool"), queue_length=2, journal=journal)
     for one in answered(3):

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from berth.plugin.daemon.protocol import Job, edits, parse_stamp
+from berth.plugin.daemon.protocol import SubmittedJob, edits, parse_stamp
 from berth.plugin.daemon.recognised import PastJobKeys
 from berth.plugin.daemon.requests import (
-    Choice,
+    NamedWorkload,
     choice,
     effective_mode,
     gpus_in,
@@ -29,34 +29,34 @@ MIB = 2**20
 @pytest.mark.parametrize(
     ("comment", "chosen"),
     [
-        ("berth:stream", Choice("stream")),
-        ("berth:stream@2.5e3", Choice("stream", 2500.0)),
-        ("run 7; berth:a.b+c-d_e, thanks", Choice("a.b+c-d_e")),
-        ("berth:off", Choice(opted_out=True)),
-        ("nothing for anybody", Choice()),
-        ("see berthing:x or xberth:y", Choice()),
+        ("berth:stream", NamedWorkload("stream")),
+        ("berth:stream@2.5e3", NamedWorkload("stream", 2500.0)),
+        ("run 7; berth:a.b+c-d_e, thanks", NamedWorkload("a.b+c-d_e")),
+        ("berth:off", NamedWorkload(opted_out=True)),
+        ("nothing for anybody", NamedWorkload()),
+        ("see berthing:x or xberth:y", NamedWorkload()),
     ],
 )
-def test_the_comment_names_a_profile(comment: str, chosen: Choice) -> None:
-    assert choice(Job(comment=comment)) == chosen
+def test_the_comment_names_a_profile(comment: str, chosen: NamedWorkload) -> None:
+    assert choice(SubmittedJob(comment=comment)) == chosen
 
 
 @pytest.mark.parametrize("text", ["", "-x", "a b@", "a@", "a@0", "a@-1", "a@1e999", "a@nan", "é"])
 def test_a_name_that_cannot_be_read_is_a_problem_and_not_a_guess(text: str) -> None:
-    found = choice(Job(comment=f"berth:{text}"))
+    found = choice(SubmittedJob(comment=f"berth:{text}"))
     if text == "a b@":  # the word ends at the blank
-        assert found == Choice("a")
+        assert found == NamedWorkload("a")
     else:
         assert found.workload is None
         assert found.problem
 
 
 def test_the_comment_may_hold_a_deadline() -> None:
-    job = Job(comment="berth:stream berth-deadline:6h")
+    job = SubmittedJob(comment="berth:stream berth-deadline:6h")
     found = choice(job)
-    assert found == Choice("stream")
+    assert found == NamedWorkload("stream")
     assert request(job, found, auto_queue=None).needs.finish_within_s == 6 * 3600.0
-    plain = Job(comment="my-berth-deadline:x")
+    plain = SubmittedJob(comment="my-berth-deadline:x")
     assert request(plain, choice(plain), auto_queue=None).needs.finish_within_s is None
 
 
@@ -64,7 +64,7 @@ def test_the_comment_may_hold_a_deadline() -> None:
     "text", ["", "soon", "-1h", "0s", "6", f"{'9' * 400}h", f"{'9' * 400}-00:00"]
 )
 def test_a_deadline_that_cannot_be_read_is_a_problem_with_its_own_code(text: str) -> None:
-    job = Job(comment=f"berth:stream berth-deadline:{text}")
+    job = SubmittedJob(comment=f"berth:stream berth-deadline:{text}")
     found = choice(job)
     assert found.problem is not None
     assert found.problem.startswith("--comment=berth-deadline:")
@@ -73,11 +73,11 @@ def test_a_deadline_that_cannot_be_read_is_a_problem_with_its_own_code(text: str
 
 
 def test_the_comment_is_stronger_than_the_environment() -> None:
-    assert choice(Job(comment="berth:a", workload="b")).workload == "a"
-    assert choice(Job(comment="hello", workload="b@3")) == Choice("b", 3.0)
-    assert choice(Job(comment="berth:off", workload="b")).opted_out
-    assert choice(Job(workload="off")).opted_out
-    assert choice(Job(mode="off", comment="berth:a")).opted_out
+    assert choice(SubmittedJob(comment="berth:a", workload="b")).workload == "a"
+    assert choice(SubmittedJob(comment="hello", workload="b@3")) == NamedWorkload("b", 3.0)
+    assert choice(SubmittedJob(comment="berth:off", workload="b")).opted_out
+    assert choice(SubmittedJob(workload="off")).opted_out
+    assert choice(SubmittedJob(mode="off", comment="berth:a")).opted_out
 
 
 @given(st.sampled_from(Mode), st.sampled_from(Mode))
@@ -160,7 +160,10 @@ def test_how_many_tasks_of_an_array_may_run_at_a_time(indices: str, at_once: int
 def test_tasks_of_an_array_may_have_sizes_of_their_own(
     text: str, indices: str, sizes: tuple[tuple[float, int], ...]
 ) -> None:
-    for job in (Job(comment=f"berth:{text}", array=indices), Job(workload=text, array=indices)):
+    for job in (
+        SubmittedJob(comment=f"berth:{text}", array=indices),
+        SubmittedJob(workload=text, array=indices),
+    ):
         found = choice(job)
         assert (found.workload, found.problem) == ("lu", None)
         asked = request(job, found, auto_queue=None)
@@ -170,10 +173,10 @@ def test_tasks_of_an_array_may_have_sizes_of_their_own(
 
 
 def test_equal_sizes_and_single_tasks_are_as_any_size() -> None:
-    job = Job(comment="berth:lu@7:7:7", array="0-2%2")
+    job = SubmittedJob(comment="berth:lu@7:7:7", array="0-2%2")
     asked = request(job, choice(job), auto_queue=None)
     assert (asked.size, asked.array) == (7.0, TaskArray(3, 2))
-    single = Job(comment="berth:lu@100+10i", array="5")
+    single = SubmittedJob(comment="berth:lu@100+10i", array="5")
     asked = request(single, choice(single), auto_queue=None)
     assert (asked.size, asked.array) == (150.0, None)
 
@@ -205,7 +208,7 @@ def test_equal_sizes_and_single_tasks_are_as_any_size() -> None:
 def test_sizes_that_cannot_be_read_are_a_problem_in_one_sentence(
     text: str, indices: str | None, words: str
 ) -> None:
-    found = choice(Job(comment=f"berth:lu@{text}", array=indices))
+    found = choice(SubmittedJob(comment=f"berth:lu@{text}", array=indices))
     assert found.workload is None
     assert found.problem is not None
     assert words in found.problem
@@ -225,7 +228,7 @@ def test_many_sizes_are_grouped_and_none_is_counted_smaller(sizes: list[int]) ->
 
 @given(st.text(alphabet="0123456789.:+-ei", max_size=40), st.sampled_from([None, "0-3", "7", "x"]))
 def test_any_text_after_the_name_is_read_or_a_sentence(text: str, indices: str | None) -> None:
-    job = Job(comment=f"berth:lu@{text}", array=indices)
+    job = SubmittedJob(comment=f"berth:lu@{text}", array=indices)
     found = choice(job)
     assert (found.problem is None) == (found.workload == "lu")
     if found.problem is None:
@@ -237,24 +240,24 @@ def test_any_text_after_the_name_is_read_or_a_sentence(text: str, indices: str |
 @pytest.mark.parametrize(
     ("job", "resources"),
     [
-        (Job(), Resources(0, 1, 1, 0, None)),
-        (Job(tasks=32), Resources(0, 32, 1, 0, None)),
-        (Job(nodes=4), Resources(4, 4, 1, 0, None)),
-        (Job(nodes=4, tasks_per_node=8), Resources(4, 32, 1, 0, None)),
-        (Job(nodes=2, gres="gpu:3"), Resources(2, 2, 1, 6, None)),
-        (Job(gpus=3, gres="gpu:1"), Resources(0, 1, 1, 3, None)),
-        (Job(memory_mib_per_node=10), Resources(0, 1, 1, 0, 10 * MIB)),
+        (SubmittedJob(), Resources(0, 1, 1, 0, None)),
+        (SubmittedJob(tasks=32), Resources(0, 32, 1, 0, None)),
+        (SubmittedJob(nodes=4), Resources(4, 4, 1, 0, None)),
+        (SubmittedJob(nodes=4, tasks_per_node=8), Resources(4, 32, 1, 0, None)),
+        (SubmittedJob(nodes=2, gres="gpu:3"), Resources(2, 2, 1, 6, None)),
+        (SubmittedJob(gpus=3, gres="gpu:1"), Resources(0, 1, 1, 3, None)),
+        (SubmittedJob(memory_mib_per_node=10), Resources(0, 1, 1, 0, 10 * MIB)),
         (
-            Job(nodes=2, tasks=3, cpus_per_task=2, memory_mib_per_cpu=10),
+            SubmittedJob(nodes=2, tasks=3, cpus_per_task=2, memory_mib_per_cpu=10),
             Resources(2, 3, 2, 0, 40 * MIB),  # two tasks on the fuller node
         ),
-        (Job(nodes=2, gpus=3, memory_mib_per_gpu=10), Resources(2, 2, 1, 3, 20 * MIB)),
-        (Job(gpus=3, memory_mib_per_gpu=10), Resources(0, 1, 1, 3, 30 * MIB)),
-        (Job(memory_mib_per_gpu=10), Resources(0, 1, 1, 0, None)),
+        (SubmittedJob(nodes=2, gpus=3, memory_mib_per_gpu=10), Resources(2, 2, 1, 3, 20 * MIB)),
+        (SubmittedJob(gpus=3, memory_mib_per_gpu=10), Resources(0, 1, 1, 3, 30 * MIB)),
+        (SubmittedJob(memory_mib_per_gpu=10), Resources(0, 1, 1, 0, None)),
     ],
 )
-def test_what_is_asked_for(job: Job, resources: Resources) -> None:
-    assert request(job, Choice(), auto_queue=None).resources == resources
+def test_what_is_asked_for(job: SubmittedJob, resources: Resources) -> None:
+    assert request(job, NamedWorkload(), auto_queue=None).resources == resources
 
 
 def test_only_the_auto_queue_asks_for_placement() -> None:
@@ -264,11 +267,14 @@ def test_only_the_auto_queue_asks_for_placement() -> None:
         (None, "auto", False),
         ("auto", None, False),
     ):
-        assert request(Job(queue=queue), Choice(), auto_queue=auto).wants_placement is wants
+        assert (
+            request(SubmittedJob(queue=queue), NamedWorkload(), auto_queue=auto).wants_placement
+            is wants
+        )
 
 
 def test_explicit_choices_and_rights_are_carried_over() -> None:
-    job = Job(
+    job = SubmittedJob(
         user="alice",
         account="physics",
         reservation="maintenance",
@@ -280,15 +286,18 @@ def test_explicit_choices_and_rights_are_carried_over() -> None:
         time_limit_min=90,
         array="0-9",
     )
-    made = request(job, Choice("stream", 3.0), auto_queue="auto")
+    made = request(job, NamedWorkload("stream", 3.0), auto_queue="auto")
     assert made.pinned == ("nodelist", "qos", "reservation")
     assert (made.user, made.account, made.qos) == ("alice", "physics", "long")
     assert (made.features, made.gres) == ("avx512", "gpu:1")
     assert made.allowed_queues == {"a", "b"}
     assert (made.time_limit_s, made.array_tasks) == (5400.0, 10)
     assert (made.workload, made.size) == ("stream", 3.0)
-    assert request(Job(uid=7), Choice(), auto_queue=None).user == "uid:7"
-    assert request(Job(queues=()), Choice(), auto_queue=None).allowed_queues == frozenset()
+    assert request(SubmittedJob(uid=7), NamedWorkload(), auto_queue=None).user == "uid:7"
+    assert (
+        request(SubmittedJob(queues=()), NamedWorkload(), auto_queue=None).allowed_queues
+        == frozenset()
+    )
 
 
 SCRIPT = """#!/bin/bash -l
@@ -384,8 +393,9 @@ def test_memory_is_asked_in_whole_mib_and_never_less() -> None:
 
 def test_past_jobs_are_looked_for_by_all_cores_of_the_job() -> None:
     """A job of 2 tasks with 3 cores each is like one of 6 tasks, not like one of 3."""
+    lu = "#!/bin/sh\n./lu\n"
     keys = [
-        set(PastJobKeys(Job(user="ada", script="#!/bin/sh\n./lu\n", **shape), SHIPPED_ONLY))
+        set(PastJobKeys(SubmittedJob(user="ada", script=lu, **shape), SHIPPED_ONLY))
         for shape in (
             {"tasks": 2, "cpus_per_task": 3}, {"tasks": 6}, {"tasks": 3}, {"tasks": 512},
         )
@@ -405,10 +415,10 @@ def test_a_raised_time_limit_is_in_whole_minutes_upwards() -> None:
 
 
 def asked(**job: object) -> Request:
-    made = Job(user="ada")
+    made = SubmittedJob(user="ada")
     for name, value in job.items():
         setattr(made, name, value)
-    return request(made, Choice(), auto_queue="auto")
+    return request(made, NamedWorkload(), auto_queue="auto")
 
 
 def test_all_memory_of_a_node_is_asked_for_by_zero_alone() -> None:
@@ -429,7 +439,7 @@ def test_memory_by_core_or_gpu_is_that_of_the_fullest_node() -> None:
     ("deadline", "problem"), [("00:00:01", None), ("0s", "over at once"), ("00:00:00", "over")]
 )
 def test_a_deadline_is_at_least_a_second_away(deadline: str, problem: str | None) -> None:
-    found = choice(Job(user="ada", comment=f"berth-deadline:{deadline}")).problem
+    found = choice(SubmittedJob(user="ada", comment=f"berth-deadline:{deadline}")).problem
     assert found is None if problem is None else problem in str(found)
 
 

@@ -18,7 +18,7 @@ from berth.pilot.errors import BerthError
 from berth.plugin.daemon import server as server_module
 from berth.plugin.daemon.listener import Listener
 from berth.plugin.daemon.protocol import MAX_REQUEST_BYTES
-from berth.plugin.daemon.server import End, Server
+from berth.plugin.daemon.server import End, SubmitServer
 
 LONG_REPLY = b"y" * 15_000 + b"\n"
 
@@ -33,7 +33,7 @@ def echo(line: bytes) -> bytes:
 class Running:
     """A Server in a thread."""
 
-    server: Server
+    server: SubmitServer
     path: Path
     thread: threading.Thread
     ended: list[End]
@@ -61,7 +61,7 @@ def read_line(peer: socket.socket) -> bytes:
 
 
 def run(path: Path, **options: Any) -> Running:
-    server = Server(Listener(path), echo, options.pop("uids", {os.geteuid()}), **options)
+    server = SubmitServer(Listener(path), echo, options.pop("uids", {os.geteuid()}), **options)
     ended: list[End] = []
     thread = threading.Thread(target=lambda: ended.append(server.run()), daemon=True)
     thread.start()
@@ -251,7 +251,7 @@ def test_told_to_stop_it_answers_what_it_has_received(path: Path) -> None:
         go_on.wait()
         return echo(line)
 
-    server = Server(Listener(path), slow, {os.geteuid()})
+    server = SubmitServer(Listener(path), slow, {os.geteuid()})
     ended: list[End] = []
     thread = threading.Thread(target=lambda: ended.append(server.run()))
     thread.start()

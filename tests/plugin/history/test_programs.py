@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from berth.pilot.errors import DocumentError
-from berth.plugin.daemon.protocol import Job
+from berth.plugin.daemon.protocol import SubmittedJob
 from berth.plugin.daemon.recognised import PastJobKeys
 from berth.plugin.history.matching import match_keys
 from berth.plugin.site.load import load_site
@@ -162,7 +162,7 @@ def test_a_rules_jobs_have_one_key_at_submission_and_in_accounting() -> None:
     }  # fmt: skip
     keys = keys_in_accounting(accounted)
     submitted = PastJobKeys(
-        Job(
+        SubmittedJob(
             user="ada", name=UUID.replace("3", "4"), comment="rule_align_wildcards_S2",
             script="#!/bin/sh\n# This script was created by sbatch --wrap.\n\npython -m x S2\n",
             tasks=4, time_limit_min=60,
@@ -179,6 +179,6 @@ def keys_in_accounting(fields: Mapping[str, str]) -> list[str]:
     read = past_jobs.read_sacct(lines, "lab", source="sacct", bar="\x1f")
     read.name_programs(SHIPPED_ONLY)
     job = read.jobs["7"]
-    described = replace(PastJobKeys(Job(), SHIPPED_ONLY).described, name=job.name)
+    described = replace(PastJobKeys(SubmittedJob(), SHIPPED_ONLY).described, name=job.name)
     described = replace(described, program=job.program, arguments=job.arguments)
     return [key for _, key in match_keys(job.user, job.cores, job.time_limit_s, described)]

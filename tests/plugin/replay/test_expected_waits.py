@@ -15,7 +15,7 @@ from berth.plugin.scheduler import ClusterFacts, NodeFacts, PresentJob, QueueFac
 from berth.plugin.store import Store
 from berth.plugin.store.records import DecisionRecord, PlacedRun
 from berth.policies.replay import Settings
-from berth.policies.replay.live import Times
+from berth.policies.replay.live import TotalTimes
 from berth.policies.values import Candidate
 from berth.policies.waits import WaitTable
 
@@ -44,7 +44,7 @@ def wait_tables(
     """By run times in all that are known exactly, else by the limit."""
     present = present_queue(read, jobs, CANDIDATES)
     seconds = np.array([expected_s.get(one.job_id, one.time_limit_s or 0) for one in present.jobs])
-    known = Known(with_hidden(present, Times(seconds, seconds, seconds)), {}, 0)
+    known = Known(with_hidden(present, TotalTimes(seconds, seconds, seconds)), {}, 0)
     return tables_of(next_hours(present, Settings(), known), present, CANDIDATES)
 
 
@@ -151,7 +151,7 @@ def test_expected_times_are_predicted_else_those_of_the_users_last_two(tmp_path:
 
 def test_a_table_has_a_width_where_times_are_not_certain() -> None:
     present = present_queue(facts(idle_gpus=2), [runs("1", 8, 0.0, 4_000.0)], CANDIDATES)
-    known = Known(Times(*(np.array([one]) for one in (100.0, 1_000.0, 4_000.0))), {}, 0)
+    known = Known(TotalTimes(*(np.array([one]) for one in (100.0, 1_000.0, 4_000.0))), {}, 0)
     found = tables_of(next_hours(present, Settings(), known), present, CANDIDATES)["cpu"]
     wait = found.at(8, 60.0)
     assert wait.mid == 1_000.0
@@ -178,7 +178,7 @@ def test_gpus_of_several_types_on_one_node_are_places_of_their_own() -> None:
                      time_limit_s=700.0)  # fmt: skip
     present = present_queue(cut, [job], places)
     exact = np.array([700.0])
-    known = Known(with_hidden(present, Times(exact, exact, exact)), {}, 0)
+    known = Known(with_hidden(present, TotalTimes(exact, exact, exact)), {}, 0)
     tables = tables_of(next_hours(present, Settings(), known), present, places)
     assert tables["1g"].at(1, 60.0).mid == 700.0
     assert tables["3g"].at(1, 60.0).mid == 0.0

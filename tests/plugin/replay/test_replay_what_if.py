@@ -14,8 +14,8 @@ from berth.plugin.cli.command_line import berth
 from berth.plugin.slurm.cluster import parse_reservations
 from berth.plugin.slurm.past_jobs import read_sacct
 from berth.plugin.slurm.submitted import dependencies_in_line
-from berth.policies.objectives.fastest import Fastest
-from berth.policies.objectives.protocol import Estimate
+from berth.policies.objectives.protocol import JobEstimate
+from berth.policies.objectives.time_and_cost import Fastest
 
 HEADER = (
     "JobID|User|Partition|State|Submit|Start|End|TimelimitRaw|AllocCPUS|NNodes|ReqMem|MaxRSS|"
@@ -301,7 +301,7 @@ def test_a_policy_that_raises_leaves_its_jobs_where_they_were_and_is_reported(
 ) -> None:
     score = Fastest.score
 
-    def broken(self: Fastest, estimate: Estimate) -> float | None:
+    def broken(self: Fastest, estimate: JobEstimate) -> float | None:
         if estimate.request.resources.cores == 2:
             raise ZeroDivisionError("no such thing")
         return score(self, estimate)

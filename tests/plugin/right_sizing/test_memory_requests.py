@@ -56,7 +56,7 @@ def fitted(
     asked = {key: value for key, value in (JOB | changes).items() if value is not None}
     line = json.dumps({"v": 1, "op": "decide", "scheduler": "slurm", "job": asked})
     job = parse(line.encode() + b"\n").job
-    request = requests.request(job, requests.Choice(), auto_queue="auto")
+    request = requests.request(job, requests.NamedWorkload(), auto_queue="auto")
     return fit(job, request, NEED, settings, Watch(guarded, 1_010.0, enforce))
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from berth.pilot.profile import RunsOn, Target
 from berth.plugin.daemon.fitting import wants_slices
-from berth.plugin.daemon.protocol import Job
+from berth.plugin.daemon.protocol import SubmittedJob
 from berth.plugin.forecasting import platforms_for
 from berth.plugin.site.document import SlicesFromUse
 from berth.policies import Candidate, CandidateState, Request, Resources, Translation
@@ -46,7 +46,7 @@ NOBODY = SlicesFromUse()
 def test_who_wants_slices_by_use(
     settings: SlicesFromUse, comment: str | None, wanted: bool
 ) -> None:
-    job = Job(kind="batch", user="alice", name="infer_7.sh", comment=comment)
+    job = SubmittedJob(kind="batch", user="alice", name="infer_7.sh", comment=comment)
     assert wants_slices(settings, job, _request(), lambda: "") is wanted
 
 

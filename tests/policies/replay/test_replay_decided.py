@@ -11,7 +11,7 @@ from replay_validation import problems
 from berth.pilot.errors import UsageError
 from berth.plugin.replay.truth import Truth
 from berth.policies import Candidate, PolicySettings
-from berth.policies.objectives.fastest import Fastest
+from berth.policies.objectives.time_and_cost import Fastest
 from berth.policies.replay import (
     Cluster,
     NodeKind,
@@ -23,7 +23,7 @@ from berth.policies.replay import (
     trace_of,
 )
 from berth.policies.replay.deciding import Decided
-from berth.policies.replay.predicted import Columns
+from berth.policies.replay.predicted import ForecastColumns
 
 CLUSTER = Cluster(
     (NodeKind("old", 1, 4, platform="slow"), NodeKind("new", 1, 4, platform="quick")),
@@ -45,8 +45,8 @@ def trace(slow: list[float], quick: list[float], gap: float = 100.0) -> Trace:
     return replace(base, runtime_on={"slow": np.array(slow), "quick": np.array(quick)})
 
 
-def exact(jobs: Trace) -> Columns:
-    return Columns(jobs.runtime_on, PLACES, spread=1.0)
+def exact(jobs: Trace) -> ForecastColumns:
+    return ForecastColumns(jobs.runtime_on, PLACES, spread=1.0)
 
 
 def placed(jobs: Trace, **policy: object) -> Replayed:

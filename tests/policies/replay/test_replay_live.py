@@ -17,13 +17,13 @@ from berth.policies.replay import (
     one_pool,
     trace_of,
 )
-from berth.policies.replay.live import Queue, Times, foresee
+from berth.policies.replay.live import Queue, TotalTimes, foresee
 
 NOW_S = 1_000_000.0
 
 
-def times(*rows: tuple[float, float, float]) -> Times:
-    return Times(*(np.array(column, float) for column in zip(*rows, strict=True)))
+def times(*rows: tuple[float, float, float]) -> TotalTimes:
+    return TotalTimes(*(np.array(column, float) for column in zip(*rows, strict=True)))
 
 
 def queue(running: int, *rows: tuple[float, float, int]) -> Queue:

@@ -11,7 +11,7 @@ from views import site_of
 
 from berth.pilot.errors import BerthError, SchedulerError
 from berth.plugin.daemon.app import view
-from berth.plugin.daemon.core import Core
+from berth.plugin.daemon.core import AnsweringCore
 from berth.plugin.daemon.following import follow_cluster
 from berth.plugin.daemon.record import Identifiers
 from berth.plugin.daemon.server import End as Ended
@@ -98,7 +98,7 @@ class Daemon:
         self.machine, self.world = machine, machine.world
         self._read = read
         self.process = Process(self.world, machine.name)
-        self.core: Core | None = None
+        self.core: AnsweringCore | None = None
         self.files: list[SimFiles] = []
         """Of each daemon there was."""
         self.dropped = self.starts = self.internal_errors = 0
@@ -126,7 +126,7 @@ class Daemon:
         old = machine.listening.get(SOCKET)
         if old is not None and old.alive:
             raise Violation("two daemons listen at one socket")
-        core = Core(
+        core = AnsweringCore(
             view_of(machine.mode),
             store,
             SPOOL,

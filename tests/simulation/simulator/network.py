@@ -320,11 +320,11 @@ class SimListener:
             raise _error(errno.ECONNABORTED)
         return self._machine.peer(end), None
 
-    def standing(self) -> Standing:
+    def standing(self) -> SocketState:
         found = self._machine.listening.get(str(self.path))
         if found is None:
-            return Standing.MISSING
-        return Standing.OURS if found is self else Standing.REPLACED
+            return SocketState.MISSING
+        return SocketState.OURS if found is self else SocketState.REPLACED
 
     def renew(self) -> Any:
         self._process.check()

@@ -15,10 +15,10 @@ from typing import Any
 
 from berth.pilot.errors import BerthError
 from berth.plugin.daemon import service
-from berth.plugin.daemon.journal import Journal
+from berth.plugin.daemon.journal import AnswerJournal
 from berth.plugin.daemon.record import Identifiers
 from berth.plugin.daemon.recorder import Recorder
-from berth.plugin.daemon.server import Server
+from berth.plugin.daemon.server import SubmitServer
 from berth.plugin.daemon.spool import Spool
 from berth.plugin.mig.journal import ApplyJournal
 from berth.plugin.mig.transaction import Transaction
@@ -48,7 +48,7 @@ def _torn_lines(self: Any, *entry: Any) -> None:
     _WRITE(self, *entry)
 
 
-_WRITE = Journal.write
+_WRITE = AnswerJournal.write
 
 
 def _same_name(self: Any) -> tuple[Path | None, int]:
@@ -79,7 +79,7 @@ def _short_spool(self: Any, records: Any) -> None:
     self._files.close(handle)
 
 
-_ANSWER_NEXT = Server._answer_next
+_ANSWER_NEXT = SubmitServer._answer_next
 
 
 def _anybodys(self: Any, connection: Any) -> None:
@@ -122,17 +122,19 @@ def _forgets_beginning(self: Any, record: Any) -> None:
 
 PLANTS: dict[str, Callable[[], list[Plant]]] = {
     "answers go out before they are in the journal": lambda: [
-        (Journal, "write", _journal_forgets)
+        (AnswerJournal, "write", _journal_forgets)
     ],
-    "a torn line of the journal swallows the next": lambda: [(Journal, "write", _torn_lines)],
+    "a torn line of the journal swallows the next": lambda: [(AnswerJournal, "write", _torn_lines)],
     "the journal of a daemon with the same pid is gone on with": lambda: [
-        (Journal, "_opened", _same_name)
+        (AnswerJournal, "_opened", _same_name)
     ],
     "a decision leaves the queue though the store failed": lambda: [
         (Recorder, "_keep", _stored_or_not)
     ],
     "the spool does not look how much was written": lambda: [(Spool, "append", _short_spool)],
-    "an answer goes to another connection as well": lambda: [(Server, "_answer_next", _anybodys)],
+    "an answer goes to another connection as well": lambda: [
+        (SubmitServer, "_answer_next", _anybodys)
+    ],
     "every decision has the same name": lambda: [(Identifiers, "next", _same_name)],
     "pruning takes what is young": lambda: [(Decisions, "prune", _prunes_all)],
     "a revision of the store is skipped": lambda: [(Store, "changes_since", _old_forecasts)],
