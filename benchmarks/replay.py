@@ -33,6 +33,7 @@ from berth.policies.replay import (
     trace_of,
 )
 from berth.policies.replay.deciding import Decided
+from berth.policies.replay.predicted import ForecastColumns
 from berth.policies.settings import PolicySettings
 from berth.policies.values import Candidate
 

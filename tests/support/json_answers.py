@@ -50,7 +50,7 @@ from berth.plugin.users.collecting import CollectedFile
 from berth.policies.mig.documents import FleetDocument, PlanDocument
 from berth.policies.objectives.protocol import ScoreTerm
 from berth.policies.replay.metrics import Metrics
-from berth.policies.replay.replayed import Counts
+from berth.policies.replay.replayed import ReplayCounts
 from berth.policies.values import Decision, Ranked
 from berth.predictor.core.prediction import Interval
 from berth.predictor.graphs.summary import KindRow, OperatorRow
@@ -265,7 +265,7 @@ ANSWERS: Mapping[str, Any] = {
         "known_elsewhere": COUNTED,
         "replays": [
             fields(Metrics, without=("draws",))
-            | {"name": str, "failure": str | None, "counts": Counts}
+            | {"name": str, "failure": str | None, "counts": ReplayCounts}
             | {"intervals": dict[str, list[float]]}
             | {"users": [row(of_replay.USERS) | {"loses": bool}]}
         ],
