@@ -51,7 +51,7 @@ class Recorder(Worker):
         *,
         queue_length: int = QUEUE_LENGTH,
         retry_s: float = RETRY_S,
-        journal: Journal | None = None,
+        journal: AnswerJournal | None = None,
         host: Host = HOST,
     ) -> None:
         super().__init__("recorder", host)
