@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from berth.pilot.errors import BerthError
-from berth.plugin.daemon.listener import Standing
+from berth.plugin.daemon.listener import SocketState
 from berth.plugin.host import HostNetwork
 from simulator.world import Process, SimEvent, Task
 
