@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import dataclasses
-
 import click
 
 from berth.pilot.errors import UsageError
 from berth.plugin.cli.options import answer, store_options, table_json_option
 from berth.plugin.installed_site import Installation
 from berth.plugin.report.known_job import known_job
-from berth.plugin.report.of_job import JOBS, why_text
+from berth.plugin.report.of_job import JOBS, why_data, why_text
 from berth.plugin.report.parts import Table
 
 
@@ -45,7 +43,7 @@ def why(
             unknown.append(error)
     if not known:
         raise unknown[0]
-    data = [dataclasses.asdict(job) for job in known]
+    data = [why_data(job) for job in known]
     answer(
         Table("Jobs", JOBS, known) if brief else "\n".join(map(why_text, known)),
         data if len(jobs) > 1 else data[0],

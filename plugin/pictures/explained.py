@@ -138,7 +138,6 @@ def _bars(axes: Any, explanation: SpeedupExplanation, colour: str, reach: float)
 
 
 def _ticks(axes: Any, low: float, high: float) -> None:
-    """Set ticks at round speedups on the logarithmic axis."""
     steps = FINE_STEPS if high - low < FINE_OCTAVES else COARSE_STEPS
     decades = range(math.floor(low / math.log2(10)) - 1, math.ceil(high / math.log2(10)) + 1)
     marks = [step * 10.0**d for d in decades for step in steps]

@@ -129,7 +129,6 @@ def _panel(axes: Any, roofline: Roofline) -> None:
 def _draw_roofs(
     axes: Any, roof: Roof, numbers: Numbers, span: tuple[float, float], floor: float
 ) -> None:
-    """Draw the bandwidths as slopes up to the highest peak, and the peaks as horizontal lines."""
     peak = max(roof.matrix_flops[numbers], roof.vector_flops)
     x = np.geomspace(*span, 400)
     slopes = [("main memory", roof.dram_bytes, 1.6, INK)]
@@ -187,7 +186,6 @@ def _area(spot: Spot, shown: Sequence[Spot]) -> float:
 
 
 def _strip(axes: Any, roofline: Roofline) -> None:
-    """Draw the shares of the time by limiting resource, as one bar."""
     start = 0.0
     for bound, colour in BOUNDS:
         share = roofline.time_share(bound)

@@ -98,7 +98,6 @@ def use(before: ReplayFigures, after: ReplayFigures, labels: Labels = LABELS) ->
 def _both(
     before: ReplayFigures, after: ReplayFigures, labels: Labels
 ) -> tuple[tuple[ReplayFigures, str, str], tuple[ReplayFigures, str, str]]:
-    """Return both replays, each with its colour and name."""
     return (before, NOW, labels[0]), (after, THEN, labels[1])
 
 

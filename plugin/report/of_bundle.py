@@ -70,7 +70,6 @@ def bundle_report(manifest: BundleManifest) -> Report:
 
 
 def _contents(manifest: BundleManifest) -> Part:
-    """Return what the bundle was trained on, with a table where it has one."""
     match manifest:
         case Manifest(training=training):
             line = (

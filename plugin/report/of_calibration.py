@@ -105,7 +105,6 @@ def calibration_data(
 
 
 def _remarks(site: Site, platforms: Sequence[CalibratedPlatform], folder: Folder) -> Iterator[str]:
-    """Yield sentences on the nodes, on doubtful measurements, and on what is missing."""
     measured = {row.name: row.measured for row in platforms if row.measured is not None}
     for name, kind in measured.items():
         yield from _about_nodes(name, kind)
@@ -135,7 +134,6 @@ def _about_nodes(name: str, kind: Measured) -> Iterator[str]:
 
 
 def _about_links(name: str, folder: Folder) -> Iterator[str]:
-    """Yield what connects two nodes of the kind, by the newest measurement."""
     for link in folder.links(name)[:1]:
         interconnect = link.interconnect
         assert interconnect is not None  # noqa: S101 - ``links`` are whole

@@ -62,7 +62,6 @@ def _predicted_s(decision: DecidedJob) -> float | None:
 
 
 def _ran_s(decision: DecidedJob) -> list[float]:
-    """Return the elapsed seconds of each completed task."""
     return [
         outcome.elapsed_s
         for outcome in decision.outcomes

@@ -127,7 +127,6 @@ def gain_part(measured: Sequence[MeasuredGain], estimated: Gains) -> Part:
 
 
 def _verdict(gain: MeasuredGain) -> str:
-    """Return in a sentence what the time from submission to end says."""
     if gain.quantity != "time" or gain.ratio is None or gain.ratio_interval is None:
         return "Too few jobs ended, of changed ones and of control jobs, to say what was gained."
     low, high = gain.ratio_interval
@@ -155,7 +154,6 @@ def _verdict(gain: MeasuredGain) -> str:
 
 
 def _grounds(gains: Gains) -> list[str]:
-    """Return a note on what the decisions of the finished jobs were based on."""
     if not gains.grounds:
         return []
     counts = (f"{gains.grounds[g]} {GROUNDS[g]}" for g in Ground if g in gains.grounds)
@@ -163,7 +161,6 @@ def _grounds(gains: Gains) -> list[str]:
 
 
 def _estimate_notes(gains: Gains) -> list[str]:
-    """Return notes on the table of estimated gains."""
     lines = []
     corrected = {
         place: factor for group in gains.groups for place, factor in group.corrections.items()

@@ -77,7 +77,6 @@ def _totals(graph: ModelGraph) -> Sequence[tuple[str, str]]:
 
 
 def _notes(graph: ModelGraph) -> Sequence[str]:
-    """Return sentences on operators that are not known."""
     if not graph.unknown:
         return ()
     named = ", ".join(f"{name} ({count})" for name, count in sorted(graph.unknown.items()))

@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import math
 import time
-from collections.abc import Sequence
-from dataclasses import replace
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, replace
+from typing import Any, NamedTuple
 
-from berth.pilot.units import format_elapsed, format_ended, format_seconds
+from berth.pilot.units import format_bytes, format_elapsed, format_ended, format_seconds
 from berth.pilot.usage.record import Usage
+from berth.plugin.history.disagreements import by_trust, value_text
 from berth.plugin.pictures.charts import TimeBar, ranked_times
 from berth.plugin.report.known_job import Elsewhere, KnownJob
 from berth.plugin.report.of_decision import (
@@ -20,7 +21,6 @@ from berth.plugin.report.of_decision import (
     heading,
 )
 from berth.plugin.report.of_outcomes import in_a_line
-from berth.plugin.report.of_usage import usage_part
 from berth.plugin.report.parts import Column, Part, Picture, Report, drawn, seconds, sentence
 from berth.plugin.scheduler.jobs import NO_WAITING_ENDS
 from berth.plugin.store import DecisionRecord, PlacedRun
@@ -75,7 +75,7 @@ def job_report(
     record, outcomes = decision.record, decision.outcomes
     parts = []
     if job is not None:
-        lines = [_standing(job), *_problem(job), *_expected(job), *_comparison(job), *job.ground]
+        lines = [line for fact in FACTS if not fact.is_elsewhere for line in fact.sentences(job)]
         parts.append(Part("How it stands", list(map(sentence, lines))))
     if usages and outcomes:
         asked_bytes = json.loads(record.request).get("memory_bytes_per_node")
@@ -100,7 +100,13 @@ def undecided_report(job: KnownJob) -> Report:
 
 def now_part(job: KnownJob) -> Part:
     """Return the report section with the job's state, as ``berth why`` prints it."""
-    return Part("How it stands", [f"job {job.job}: {_standing(job)}", *_more(job)])
+    first, *more = (line for fact in FACTS for line in fact.sentences(job))
+    return Part("How it stands", [f"job {job.job}: {first}", *more])
+
+
+def why_data(job: KnownJob) -> dict[str, Any]:
+    """Return what ``berth why --json`` prints: the records, and each fact's sentences."""
+    return asdict(job) | {"facts": {fact.name: fact.sentences(job) for fact in FACTS}}
 
 
 def why_text(job: KnownJob) -> str:
@@ -111,17 +117,6 @@ def why_text(job: KnownJob) -> str:
 
 def _problem(job: KnownJob) -> list[str]:
     return [] if job.problem is None else [f"the scheduler could not be asked: {job.problem}"]
-
-
-def _more(job: KnownJob) -> list[str]:
-    return [
-        *_problem(job),
-        *_expected(job),
-        job.not_shown or decided_sentence(job.decision, _queue(job)),
-        *job.ground,
-        *_comparison(job),
-        *others_sentences(job.elsewhere),
-    ]
 
 
 def decided_sentence(decision: DecisionRecord | None, queue: str | None = None) -> str:
@@ -228,6 +223,33 @@ def _instead(other: Elsewhere) -> str:
     return f"predicted {time_there}" + (f" ({other.makespan})" if other.makespan else "")
 
 
+class JobFact(NamedTuple):
+    """Something that ``berth why`` and the job's page say of a job."""
+
+    name: str
+    """The key in JSON."""
+    sentences: Callable[[KnownJob], list[str]]
+    """Returns the sentences; empty: there is nothing to say of this job."""
+    is_elsewhere: bool = False
+    """Whether a decision's own report says it in another section."""
+
+
+def _decision(job: KnownJob) -> list[str]:
+    return [job.not_shown or decided_sentence(job.decision, _queue(job))]
+
+
+FACTS: tuple[JobFact, ...] = (
+    JobFact("state", lambda job: [_standing(job)]),
+    JobFact("problem", _problem),
+    JobFact("start", _expected),
+    JobFact("decision", _decision, is_elsewhere=True),
+    JobFact("ground", lambda job: list(job.ground)),
+    JobFact("prediction", _comparison),
+    JobFact("elsewhere", lambda job: others_sentences(job.elsewhere), is_elsewhere=True),
+)
+"""The facts of a job in their order: a new one is a line here."""
+
+
 def _times(ranked: Sequence[dict[str, Any]], outcomes: Sequence[PlacedRun]) -> tuple[Picture, ...]:
     rows = [
         TimeBar(row["candidate"], tuple(seconds), bool(row.get("excluded")))
@@ -242,3 +264,52 @@ def _times(ranked: Sequence[dict[str, Any]], outcomes: Sequence[PlacedRun]) -> t
         + ("; what really came is the dashed line" if took_s else ""),
         lambda: ranked_times(rows, took_s=took_s[0] if took_s else None),
     )
+
+
+_USED: Mapping[str, str] = {
+    "cpu_time_s": "Processor time",
+    "peak_bytes": "Host memory at most",
+    "gpus": "GPUs",
+    "gpu_peak_bytes": "GPU memory at most",
+    "gpu_utilisation": "GPU busy",
+    "gpu_memory_utilisation": "GPU memory busy",
+    "disk_read_bytes": "Read from disk",
+    "disk_written_bytes": "Written to disk",
+    "oom_kills": "Processes killed for memory",
+    "cpu_stalled_s": "Waited for a core",
+    "memory_stalled_s": "Waited for memory",
+    "io_stalled_s": "Waited for storage",
+}
+"""Names for people of a usage's values (``berth.pilot.usage.record.VALUES``), in their order."""
+
+
+def usage_part(
+    usages: Sequence[Usage], outcome: PlacedRun, asked_bytes: float | None = None
+) -> Part:
+    """Return the report section on what was recorded of one job.
+
+    ``asked_bytes``: the memory per node that the job asked for; None: not known.
+    """
+    facts = []
+    for key, name in _USED.items():
+        recorded = by_trust(usages, key)
+        if not recorded:
+            continue
+        best, *others = recorded
+        text = _used_text(key, best.value)
+        if key == "cpu_time_s" and outcome.elapsed_s and outcome.cores:
+            busy = best.value / outcome.elapsed_s
+            text += f": {busy:.1f} of {outcome.cores} cores busy ({busy / outcome.cores:.0%})"
+        elif key == "peak_bytes" and asked_bytes:
+            text += f" of {format_bytes(asked_bytes)} asked ({best.value / asked_bytes:.0%})"
+        sources = [
+            best.source,
+            *(f"{each.source}: {_used_text(key, each.value)}" for each in others),
+        ]
+        facts.append((name, f"{text} ({'; '.join(sources)})"))
+    lacks = [f"{usage.source} lacks: {usage.lacks}" for usage in usages if usage.lacks]
+    return Part("What it used", facts=facts, notes=lacks)
+
+
+def _used_text(key: str, value: float) -> str:
+    return format_elapsed(value) if key.endswith("_s") else value_text(key, value)

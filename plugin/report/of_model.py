@@ -202,7 +202,6 @@ def model_report(ranking: ModelRanking) -> Report:
 
 
 def _notes(ranking: ModelRanking) -> list[str]:
-    """Return the notes below the table of platforms."""
     rows = ranking.rows
     notes = origins([row.line for row in rows])
     if any(row.line.roof.is_gpu for row in rows):

@@ -11,7 +11,6 @@ from berth.plugin.store import PlacedRun
 
 
 def _predicted(outcome: PlacedRun) -> tuple[float, float, float] | None:
-    """Return low, middle and high of the prediction in seconds; None: nothing was predicted."""
     low_s, mid_s, high_s = (
         outcome.predicted_low_s,
         outcome.predicted_s,

@@ -83,7 +83,6 @@ def program_report(ranking: ProgramRanking) -> Report:
 
 
 def _notes(ranking: ProgramRanking) -> list[str]:
-    """Return the notes below the table of platforms."""
     rows, every = ranking.shown, ranking.rows
     predictions = [row.prediction for row in rows]
     notes = []

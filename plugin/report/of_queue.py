@@ -64,8 +64,6 @@ def queue_report(
 
 
 def _figures_table(live: Live) -> Table[str]:
-    """Return a table with a line for each statistic and a column for each replay method."""
-
     def column(name: str, foreseen: Foreseen) -> Column[str]:
         known = figures(foreseen, live.present)
         return Column(
@@ -79,8 +77,6 @@ def _figures_table(live: Live) -> Table[str]:
 
 
 def _starts_table(live: Live, waiting: Sequence[int]) -> Table[int]:
-    """Return a table with a line for each of these waiting jobs and a column for each replay
-    method."""
     jobs = live.present.waiting
 
     def column(name: str, foreseen: Foreseen) -> Column[int]:
@@ -105,7 +101,6 @@ def _start_s(foreseen: Foreseen, k: int) -> list[float | None]:
 
 
 def _starts(live: Live, own: list[int]) -> tuple[Picture, ...]:
-    """Return a picture of the starts by the first replay method."""
     first, now_s = live.replays[0][1], live.present.queue.now_s
     shown = []
     for row in own:
@@ -210,9 +205,6 @@ def waits_report(
 
 
 def _waits_table(name: str, table: WaitTable, units: str) -> Table[int]:
-    """Return a table of expected waits with a line for each job size and a column for each job
-    length."""
-
     def column(place: int, bound_s: float) -> Column[int]:
         title = "any" if math.isinf(bound_s) else f"up to {format_elapsed(bound_s)}"
         key = "wait_any_s" if math.isinf(bound_s) else f"wait_{bound_s:.0f}_s"

@@ -283,7 +283,6 @@ USERS: tuple[Column[UserChange], ...] = (
 
 
 def _users(first: VariantReplays, variant: VariantReplays, most: int) -> Part:
-    """Return a table of the users that lose, and that gain, most compared with the first replay."""
     changes = changes_by_user(first.replays, variant.replays)
     losers = [change for change in changes if change.loses]
     winners = [c for c in reversed(changes) if not c.loses and c.after_s < c.before_s]

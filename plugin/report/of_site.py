@@ -151,10 +151,6 @@ _COUNTS: tuple[Column[_Count], ...] = (
 
 
 def _calibrated(site: Site) -> Part:
-    """Return the report section on how far each platform is calibrated.
-
-    Raises BerthError where the bundle or the calibration cannot be read.
-    """
     manifest = verify(program_bundle(site.bundles))
     kernels = {entry.platform: entry.kernels for entry in manifest.labelled}
     folder = Folder(Path(site.source).absolute().parent / FOLDER)

@@ -121,7 +121,6 @@ def tune_data(result: Result, folder: Path) -> dict[str, Any]:
 
 
 def _with_unit(metric: TuningMetric, value: float, currency: str) -> str:
-    """Return a value of a metric as text with its unit."""
     if metric.unit == "s":
         return format_elapsed(value)
     unit, scale = _unit(metric, currency)
@@ -218,7 +217,6 @@ def _how(order: TuneOrder, tuned: Tuned, judgement: Judgement) -> str:
 
 
 def _dropped(judgement: Judgement) -> list[str]:
-    """Return a sentence on the settings that stay as they are because they changed nothing."""
     if not judgement.dropped:
         return []
     return [

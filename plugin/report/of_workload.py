@@ -156,8 +156,6 @@ def _ranking(ranking: WorkloadRanking) -> Part:
 
 
 def _why(ranking: WorkloadRanking) -> Part:
-    """Return the report section on the bottleneck of the best platforms and the sources of their
-    times. Raises BerthError."""
     lines = []
     best = ranking.rows[:EXPLAINED]
     each = ranking.forecaster.explain_each(
@@ -182,8 +180,6 @@ def _why(ranking: WorkloadRanking) -> Part:
 
 
 def _explained(ranking: WorkloadRanking) -> tuple[tuple[Picture, ...], Sequence[Table[Any]]]:
-    """Return pictures and tables: a program's feature effects, or a model's operators by
-    roofline."""
     document: Any = ranking.workload.document
     best = [prediction for prediction in ranking.rows if ranking.can_act(prediction)] or list(
         ranking.rows
@@ -247,7 +243,6 @@ def _roofline(
 
 
 def _slices(ranking: WorkloadRanking) -> list[str]:
-    """Return a sentence per GPU model with MIG on its smallest slice that holds the workload."""
     smallest: dict[str, tuple[int, str]] = {}
     for prediction in ranking.rows:
         platform = ranking.platforms[prediction.platform]

@@ -175,7 +175,6 @@ def _mode(page: Context, target: str) -> str:
 
 
 def _modes(page: Context) -> list[str]:
-    """Return the modes, the current one first, as the form preselects it."""
     now = page.site().mode
     return [mode.value for mode in (now, *(other for other in Mode if other is not now))]
 

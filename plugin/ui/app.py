@@ -62,7 +62,6 @@ def create_app(settings: UiSettings) -> Flask:
 
 
 def _views(settings: UiSettings) -> tuple[tuple[str, str, Blueprint], ...]:
-    """Return the views in the navigation bar: endpoint, title and blueprint."""
     return VIEWS + ((("actions.actions", "Actions", actions.view),) if settings.actions else ())
 
 

@@ -41,7 +41,6 @@ def _live(key: tuple[Path | None, str | None]) -> Live:
 
 
 def _present(site_file: Path | None) -> Mapping[str, PresentJob]:
-    """Return the jobs that wait or run now, by the decision that was made for them."""
     present = open_scheduler(Installation(site_file).needed_site()).present_jobs()
     return {job.decision: job for job in present if job.decision is not None}
 
@@ -144,7 +143,6 @@ def _job(page: Context, store: Store | RemoteStore, job: str) -> str:
 
 
 def _report(store: Store | RemoteStore, record: DecisionRecord, known: KnownJob | None) -> Report:
-    """Return the report of a decision with what its job used, where the page reads the store."""
     decision = decided_one(store, record)
     job = decision.outcomes[0].job_id if decision.outcomes else None
     usages: Sequence[Usage] = ()

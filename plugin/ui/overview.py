@@ -23,7 +23,6 @@ view = Blueprint("overview", __name__)
 
 
 def _link(key: str, value: str) -> str:
-    """Return the address of the list of jobs with this code, or with this action."""
     return f"jobs?{key}={value}"
 
 

@@ -203,7 +203,6 @@ def _reports(page: Context) -> dict[str, Path]:
 
 
 def _title(path: Path) -> str:
-    """Return the report's title; a hyphen where it has none."""
     try:
         with path.open("rb") as stream:
             head = stream.read(_HEAD_BYTES).decode("utf-8", "replace")

@@ -90,6 +90,7 @@ def fields(record: type, *, without: Sequence[str] = ()) -> dict[str, Any]:
 
 SOURCES = [{"source": str, "weight": float, "log_width": float, "situation": str}]
 COUNTED = dict[str, int]
+KNOWN_JOB = fields(KnownJob) | {"facts": dict[str, list[str]]}
 PATH_OF = {"path": str}
 DECIDED = (
     fields(DecisionRecord)
@@ -369,7 +370,7 @@ ANSWERS: Mapping[str, Any] = {
             }
         ],
     },
-    "why": Either((fields(KnownJob), [fields(KnownJob)])),
+    "why": Either((KNOWN_JOB, [KNOWN_JOB])),
     "workload-add": {
         "workload": str, "kind": str, "unit": str, "store": str, "bundle": str,
         "families": list[str], "platforms": list[str], "fingerprint": str | None,

@@ -104,7 +104,6 @@ def say(sentences: Sequence[str], *, json_: bool) -> None:
 
 
 def _changes(store: Store, since_s: float) -> list[str]:
-    """Return sentences on changes of run times that finished jobs show at this site."""
     if not store.learning.of_all(1):
         return []
     from berth.plugin.learning.shown import changes_since  # noqa: PLC0415 - numpy

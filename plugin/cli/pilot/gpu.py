@@ -49,7 +49,6 @@ def _device(gpu_name: str) -> DataSheet:
 
 
 def _by_sheet(device: DataSheet) -> Platform:
-    """Return a platform from a data sheet, with the second-level cache that the benchmark needs."""
     stub = gpu_stub(device.name, architecture=host.machine(), device=device)
     if device.l2_bytes is None:
         return stub

@@ -200,7 +200,6 @@ def predict_any(asked: PredictRequest) -> None:
 
 
 def _stored(store: str | None) -> tuple[Profile, ...]:
-    """Return the Profiles of all programs in the store; an empty tuple without a store."""
     if store is None:
         return ()
     from berth.plugin.workloads.filing import stored_profiles  # slow: imports SQLAlchemy

@@ -154,7 +154,6 @@ def _cost(
     folder: Folder,
     settings: CalibrationSettings,
 ) -> list[str]:
-    """Estimate what it will take, by kind."""
     each_s = EXPECTED_S[settings.depth]
     jobs = {(s.kind, s.node): s.job for s in folder.read().steps if s.job is not None}
     wanted = [
@@ -238,7 +237,6 @@ def _measure(
 def _unfinished(
     kinds: tuple[CalibratedKind, ...], state: CalibrationState, facts: ClusterFacts
 ) -> list[str]:
-    """Name what has no result yet, one sentence each."""
     nodes = {node.name: node for node in facts.nodes}
     lines = []
     for step in state.steps:

@@ -155,7 +155,6 @@ def mig(fleet_file: Path, *, plan_file: Path | None, html: Path | None, json_: b
 
 
 def _put(content: Report, path: Path | None, *, json_: bool) -> None:
-    """Write the report to ``path`` as HTML, print it as text or JSON, or both."""
     from berth.plugin.report import html as page  # noqa: PLC0415 - slow only where used
     from berth.plugin.report.json_data import as_json  # noqa: PLC0415
     from berth.plugin.report.terminal import report_text  # noqa: PLC0415

@@ -343,7 +343,6 @@ def refresh_(
 def _refresh(
     wanted: list[Workload], store: Store, bundles: tuple[Path, ...], site: Site | None
 ) -> list[str]:
-    """Return the names of those that were predicted again."""
     names = [each.name for each in wanted]
     refresh(
         store,

@@ -98,7 +98,6 @@ def _with(options: Sequence[click.Option], command: F) -> F:
 
 
 def _described(values: dict[str, Any]) -> WorkloadOptions:
-    """Return what the options say. Raises UsageError."""
     bits = _bits(values.pop("quantise"))
     shares = _pairs("--parallel", values.pop("parallel"), _PARALLEL)
     parallel = {kind: _count("--parallel", text) for kind, text in shares.items()}
@@ -132,7 +131,6 @@ def _pairs(option: str, text: str | None, names: Sequence[str]) -> dict[str, str
 
 
 def _serving(text: str | None) -> dict[str, float]:
-    """Read ``--serving``: fields of the service by name. Raises UsageError."""
     for word in (text or "").lower().split(","):
         key = word.partition("=")[0].strip()
         for parts, (error, hint) in _NOT_PREDICTED.items():
@@ -157,7 +155,6 @@ def _count(option: str, text: str) -> int:
 
 
 def _tokens(text: str | None) -> tuple[int | None, int | None]:
-    """Read ``--tokens IN,OUT``. Raises UsageError."""
     if text is None:
         return None, None
     prompt, comma, answer = text.partition(",")
@@ -167,7 +164,6 @@ def _tokens(text: str | None) -> tuple[int | None, int | None]:
 
 
 def _bits(text: str | None) -> dict[str, float]:
-    """Read ``--quantise``: bits of ``weights`` and ``cache``. Raises UsageError."""
     if text is not None and "=" not in text:
         text = f"weights={text}"
     named = _pairs("--quantise", text, ("weights", "cache"))
