@@ -257,5 +257,4 @@ class Forecast:
 
 @cache
 def _json() -> TypeAdapter[Forecast]:
-    """Return the reader and writer of forecasts as JSON."""
     return TypeAdapter(Forecast)

@@ -369,7 +369,6 @@ def _ran_on(question: Question) -> tuple[str, ...]:
 
 
 def _over(curve: PredictionCurve, reference_s: float) -> PredictionCurve:
-    """Return the curve with each speedup as ``reference_s`` divided by the predicted time."""
     return PredictionCurve(
         tuple(replace(p, speedup=p.runtime_s.over(reference_s)) for p in curve.points)
     )

@@ -155,7 +155,6 @@ class NodeScaling:
         )
 
     def _ran(self, point: Prediction, nodes: int, units: int, time: Interval) -> Prediction:
-        """Return the prediction on ``nodes`` nodes, given the ``time`` that jobs took there."""
         reference_s, energy = point.speedup.mid * point.runtime_s.mid, point.energy_j
         grown = nodes * units / (point.gpus or point.cores) * time.mid / point.runtime_s.mid
         return replace(

@@ -68,8 +68,6 @@ def fit_power_law(points: Sequence[tuple[float, float]]) -> PowerLaw:
 
 
 def _best(points: Sequence[tuple[float, float]], smallest: float, shares: list[float]) -> PowerLaw:
-    """Return the power law of least misfit over constants that are ``shares`` of the smallest
-    value."""
     return min((_fit_power(points, share * smallest) for share in shares), key=_badness)
 
 
@@ -78,7 +76,6 @@ def _badness(growth: PowerLaw) -> tuple[float, float]:
 
 
 def _fit_power(points: Sequence[tuple[float, float]], constant: float) -> PowerLaw:
-    """Return the power law with the given constant, fitted by least squares on logs."""
     xs = [math.log(size) for size, _ in points]
     ys = [math.log(value - constant) for _, value in points]
     mean_x, mean_y = sum(xs) / len(xs), sum(ys) / len(ys)

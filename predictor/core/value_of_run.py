@@ -58,7 +58,6 @@ def expected_least(means: Sequence[float], moved: Sequence[float]) -> float:
 
 
 def _below(z: float) -> float:
-    """Return the standard normal distribution function at ``z``."""
     return 0.5 * math.erfc(-z / math.sqrt(2.0))
 
 

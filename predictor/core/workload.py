@@ -130,6 +130,5 @@ def read_workload(path: Path) -> Workload:
 
 
 def _unknown_schema(source: str | Path, schema: str) -> DocumentError:
-    """Return the error for a document whose schema is not a workload's."""
     problem = f"has the schema {schema!r}, which is no workload's" if schema else "names no schema"
     return DocumentError(source, problem, key="schema", hint=f"known: {', '.join(KINDS.names())}")

@@ -151,5 +151,4 @@ def _folded(graph: ModelGraph, family: list[OpFamily]) -> list[bool]:
 
 
 def is_linear(operator: str) -> bool:
-    """Return whether a pointwise operator's gradient does not depend on its inputs."""
     return operator in _LINEAR

@@ -53,7 +53,6 @@ def _inlined(
 
 
 def _body(node: Node, function: Function, number: int) -> list[Node]:
-    """Return the nodes of a function for one call, with unique names and the call's attributes."""
     names = dict(zip(function.inputs, node.inputs, strict=False))
     names |= dict.fromkeys(function.inputs[len(node.inputs) :], b"")
     names |= {
@@ -97,7 +96,6 @@ def _resolved(raw: bytes, arguments: dict[str, bytes]) -> bytes | None:
 
 
 def _without_name(data: bytes) -> list[bytes]:
-    """Return the encoded fields of an attribute except its name, each with its protobuf header."""
     fields, at = [], 0
     while at < len(data):
         start = at
@@ -200,7 +198,6 @@ def _spelt(size: int | str) -> int | str:
 
 
 def _positions(port: Input, axis: int) -> tuple[str, str]:
-    """Return the keys that set a dimension without a name: input and axis, or the axis alone."""
     return f"{printable(port.name)}:{axis}", str(axis)
 
 

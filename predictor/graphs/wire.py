@@ -40,7 +40,6 @@ class _Skeleton:
         self._start = 0
 
     def message(self, at: int, end: int, schema: Schema, depth: int) -> bytes:
-        """Return the encoded message between ``at`` and ``end`` without its large fields."""
         if depth > _DEEPEST:
             raise Problem(f"nests its parts deeper than {_DEEPEST}")
         parts: list[bytes] = []

@@ -82,7 +82,6 @@ class Processor(Document):
 
     @property
     def instruction_set(self) -> str:
-        """Return the highest level of instruction sets that it has."""
         level = cores()[self.core].instruction_set
         return "x86-64-v3" if level == "x86-64-v4" and self.vector_bits is not None else level
 
@@ -177,7 +176,6 @@ def get_processor(name: str) -> Processor:
 
 
 def nearest_processors(name: str) -> tuple[str, ...]:
-    """Return the canonical names of at most three processor models with similar names."""
     spellings = dict.fromkeys(simplified_model(name, brands=brands) for brands in (False, True))
     near = [
         key

@@ -97,7 +97,6 @@ class OnnxGraph:
 
 
 def session_of(raw: bytes) -> onnxruntime.InferenceSession:
-    """Return an onnxruntime session on one CPU thread, with warnings switched off."""
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = options.inter_op_num_threads = 1
     options.log_severity_level = 3

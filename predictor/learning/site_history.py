@@ -235,8 +235,6 @@ class SiteHistory:
         ]
 
     def _interval(self, workload: str | None = None) -> tuple[float, ...]:
-        """Return the factors on interval widths by phase, learnt from all programs except
-        ``workload``."""
         if self._held is None:
             self._held = sum((program.held for program in self._programs.values()), CoverageGrid())
         own = self._programs.get(workload or "")
@@ -275,8 +273,6 @@ class SiteHistory:
         return effects_of([places[n] for n in chosen], of_these, self._parts)
 
     def _alone(self, program: _ProgramState, jobs: int) -> Posterior:
-        """Return the posterior of a program's times after its first ``jobs`` jobs, without platform
-        offsets."""
         if program.alone is None or program.alone[0] != jobs:
             runs = [_run(seen) for seen in program.jobs[:jobs]]
             program.alone = jobs, Posterior(runs, self._parts)
@@ -342,7 +338,6 @@ def _run(seen: _LearntJob) -> RunResidual:
 
 
 def _alike(first: RunResidual, second: RunResidual) -> bool:
-    """Return whether two runs were on the same platform and number of nodes."""
     ours, theirs = first.cell, second.cell
     return ours.place == theirs.place and ours.row.log_nodes == theirs.row.log_nodes
 

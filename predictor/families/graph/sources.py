@@ -98,7 +98,6 @@ class SourceError(Document):
 
     @property
     def dependable(self) -> bool:
-        """Return whether the intervals are calibrated: enough groups and sufficient coverage."""
         return self.groups >= LEAST_GROUPS and self.coverage >= LEAST_COVERAGE
 
 

@@ -212,8 +212,6 @@ def _each(
     *,
     errors: SourceErrors,
 ) -> list[Roofline]:
-    """Return one predicted time for each of ``places``, in the same order, independent of the
-    others."""
     answers: dict[str, list[Time]] = {}
     for source in sources:
         for name, source_times in source(graph, places, platforms, numbers).items():

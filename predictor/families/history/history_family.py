@@ -89,7 +89,6 @@ def _source(
 
 
 def _grounds(ratio: KindRatio) -> str:
-    """Return what ran on both platforms of a ratio."""
     if not ratio.programs:
         return f"{ratio.kernels} benchmark kernels"
     return "1 program" if ratio.programs == 1 else f"{ratio.programs} programs"

@@ -27,7 +27,6 @@ _PARTS = frozenset({"attention", "dense", "expert", "embedding", "lookup", "head
 
 
 def is_installed() -> bool:
-    """Return whether transformers and torch can be imported."""
     return all(importlib.util.find_spec(name) for name in ("torch", "transformers"))
 
 

@@ -251,7 +251,6 @@ def _model(
 
 
 def _check_shape(model: LanguageModel, counted: CountedModel, source: Path | str) -> None:
-    """Raise DocumentError for heads that the model's class would refuse, too."""
     sizes = counted.entry["sizes"]
     heads = str(sizes.get("heads", "num_attention_heads"))
     if "defaults" not in counted.entry:

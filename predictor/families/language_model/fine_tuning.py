@@ -83,8 +83,6 @@ def fine_tuning_memory(
 
 
 def _adapter_parameters(model: LanguageModel, rank: int) -> float:
-    """Return the number of adapter weights of ``rank`` on all linear layers of the attention and
-    of the feed-forward network that a token passes."""
     attention = 8.0 * model.hidden_size
     feed_forward = 3.0 * (model.hidden_size + model.feed_forward_size)
     return rank * model.layers * (attention + feed_forward * max(1, model.experts_per_token))

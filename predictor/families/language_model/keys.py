@@ -95,7 +95,6 @@ def check(
 def _unused(
     entry: Mapping[str, Any], config: Mapping[str, Any], prefix: str
 ) -> Iterator[tuple[str, str, Any]]:
-    """Yield name, key as written and value of what the entry's expressions do not use."""
     used, aliases = entry["defaults"], entry["aliases"]
     for key, value in config.items():
         name = aliases.get(prefix + key, prefix + key)

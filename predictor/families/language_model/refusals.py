@@ -39,7 +39,6 @@ def family_of(raw: Mapping[str, Any]) -> str:
 
 
 def is_of_texts(raw: Mapping[str, Any]) -> bool:
-    """Return whether an encoder's configuration has no part that sees or hears."""
     named = f"{family_of(raw)} {' '.join(raw)}"
     return not re.search("clip|vi[ts]|image|audio|speech|whisper|wav|sam|siglip|detr|swin", named)
 

@@ -190,7 +190,6 @@ def _server_for(case: LlmCase, framework: str, cells: Sequence[MeasuredCase]) ->
 
 
 def _was(version: str, cell: MeasuredCase) -> bool:
-    """Return whether a version is in the range of a cell's versions."""
     known = sorted(release(each) for each in cell.versions)
     return bool(known) and known[0] <= release(version) <= known[-1]
 

@@ -28,12 +28,10 @@ class Towers:
 
 
 def is_tower(key: str) -> bool:
-    """Return whether the object under a key describes an encoder of pictures or sound."""
     return any(word in key for word in _WORDS) and key.endswith(("config", "vision", "vit"))
 
 
 def text_part(raw: Mapping[str, Any], known: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
-    """Return the family and the configuration of the language model in a configuration."""
     outer = family_of(raw)
     composite = known["composites"].get(outer, {})
     thinker = raw.get("thinker_config")
@@ -105,8 +103,6 @@ def _names(nested: Iterable[str], total: float) -> str:
 
 
 def _usual(value: Mapping[str, Any], key: str, source: Path | str) -> float:
-    """Return the parameters of a vision transformer of the usual form by its width, depth and
-    feed-forward size."""
     plain = {name.removeprefix("vt_").removeprefix("vit_"): v for name, v in value.items()}
     width = _first(plain, "hidden_size", "width", "embed_dim", "d_model")
     depth = _first(plain, "num_hidden_layers", "depth", "layers", "encoder_layers")

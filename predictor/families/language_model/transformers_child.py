@@ -120,7 +120,6 @@ def built(raw: Mapping[str, Any]) -> Any:
 
 
 def _finite(value: Any) -> Any:
-    """Return a value with the infinite numbers that JSON has not."""
     if isinstance(value, list):
         return [_finite(v) for v in value]
     if isinstance(value, dict) and value.keys() == {"__float__"}:
@@ -228,7 +227,6 @@ def _other_values(layer: Any) -> tuple[float, float]:
 
 
 def _by_length(short: tuple[float, float], long: tuple[float, float]) -> tuple[float, float]:
-    """Return what grows with each token and what does not, from passes of two lengths."""
     first, second = short[0] * TOKENS + short[1], long[0] * TOKENS + long[1]
     growing = (second - first) / (LONGER - TOKENS)
     return growing, first - growing * TOKENS

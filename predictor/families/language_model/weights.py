@@ -193,7 +193,6 @@ class _Quantised:
         return _TABLE[table][name]
 
     def refused(self, key: str, problem: str) -> DocumentError:
-        """Return the error about a key of this object."""
         return DocumentError(self.source, problem, key=f"quantization_config.{key}")
 
 

@@ -108,7 +108,6 @@ def core_ratio(
 
 
 def _by_rates(platform: Platform) -> CoreScore:
-    """Return the speed of a core that nothing but the rates of its platform tells."""
     rate = float(Ceilings.of([Allocation(platform, 1)]).instructions[0]) / INSTRUCTIONS_AT_SCORE_1
     return CoreScore(integer=rate, floating_point=rate, source="rates", deviation=UNKNOWN_DEVIATION)
 

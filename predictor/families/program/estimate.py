@@ -180,7 +180,6 @@ class _Program:
     def _moved_and_corrected(
         self, index: int, point: Allocation, entry: Labelled, own_time: OwnTime
     ) -> LogEstimate:
-        """Return the estimate on a CPU whose labels correct the time moved from another CPU."""
         weight, more_cores = own_time.share_weight, point.units / entry.cores
         moved = moved_between_cpus(self._reading, self._shares, self._layout, index, weight)
         corrected = moved.corrected(own_time, self._reading, more_cores)
@@ -196,7 +195,6 @@ class _Program:
         )
 
     def _labelled_there(self, index: int, point: Allocation, entry: Labelled) -> LogEstimate:
-        """Return the estimate by the calibrated roofline with the correction learnt from labels."""
         manifest, name = self._bundle.manifest, entry.platform
         apart = abs(math.log2(point.units / (entry.cores or entry.gpus)))
         own_range = self._bundle.own_ranges.get(name)
@@ -214,7 +212,6 @@ class _Program:
         )
 
     def _by_roofline(self, index: int, point: Allocation) -> LogEstimate:
-        """Return the estimate on hardware without labels, by the calibrated roofline alone."""
         manifest, kind = self._bundle.manifest, "gpu" if point.gpus else "cpu"
         prior = manifest.priors[kind]
         apart = 0.0 if point.gpus else math.log2(point.units)

@@ -31,7 +31,6 @@ class NodeRun:
 
 
 def runs_of(profile: Profile) -> list[NodeRun]:
-    """Return the profile's main run and its runs on other numbers of nodes, fewest nodes first."""
     assert profile.runtime is not None  # noqa: S101 - without a runtime nothing is predicted
     own = profile.runs_on.nodes or 1
     every = [
@@ -165,5 +164,4 @@ def _deviation(runtime_s: float, spread_s: float) -> float:
 
 
 def _alike(a: float, b: float) -> bool:
-    """Return whether two problem sizes are equal within ``SAME_SIZE``."""
     return abs(math.log(a / b)) <= SAME_SIZE if a > 0 and b > 0 else False

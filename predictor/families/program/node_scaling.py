@@ -94,8 +94,6 @@ _UNKNOWN = (1.0 / UNKNOWN_NETWORK, 1.0, UNKNOWN_NETWORK)
 
 
 def _networks(home: Platform | None, target: Platform) -> _CommunicationRatio:
-    """Return the ratios of communication time on platform ``target`` to that on platform
-    ``home``."""
     if home is not None and home.name == target.name:
         return _CommunicationRatio(_SAME, _SAME)
     ours = home.interconnect if home is not None else None
@@ -154,7 +152,6 @@ def _time(
     speedup: float,
     network: _CommunicationRatio,
 ) -> Interval:
-    """Return the run time on ``nodes`` nodes, divided by that of the run with the fewest nodes."""
     base, own_run = runs[0], next((run for run in runs if run.nodes == nodes), None)
 
     def ratio(terms: NodeTerms, latency: float, moved: float) -> float:
@@ -190,7 +187,6 @@ def _time(
 
 
 def _memory(runs: Sequence[NodeRun], nodes: int) -> Interval:
-    """Return the memory of all nodes together, divided by that of the run with the fewest nodes."""
     base = runs[0]
     known = [(run.nodes, run.peak_memory_bytes) for run in runs if run.peak_memory_bytes]
     if base.peak_memory_bytes is None or not known:

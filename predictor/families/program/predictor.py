@@ -207,7 +207,6 @@ class Predictor:
         )
 
     def _uncounted(self, profile: Profile, layout: RateTable) -> list[ProgramReading]:
-        """Return readings of a profile without counters, with those of each kernel of the suite."""
         mispredicts = mispredicts_per_instruction(profile)
         return [
             replace(self.read(other, layout), counted=False, mispredicts=mispredicts)
@@ -241,7 +240,6 @@ class Predictor:
 
 
 def _names(points: Sequence[Allocation]) -> list[str]:
-    """Return the names of the points' platforms, without duplicates."""
     return list(dict.fromkeys(point.platform.name for point in points))
 
 

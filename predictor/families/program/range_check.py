@@ -135,8 +135,6 @@ class RangeCheck:
         return self.explain(np.where(self._learnt, values, self.centre))
 
     def _learnt_distance(self, values: Floats) -> float:
-        """Return a program's distance to the training kernels, over features that differ between
-        kernels."""
         return self.distance(np.where(self._learnt, values, self.centre))
 
     def beyond(self, columns: Sequence[int], values: Floats, most: float) -> str | None:

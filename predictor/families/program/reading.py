@@ -47,7 +47,6 @@ class RateTable:
     """How a typical program's time splits into core and memory, by table row."""
 
     def is_between_cpus(self, point: Allocation) -> bool:
-        """Return whether a point is of a CPU and the profile was measured on a CPU."""
         return not point.gpus and not self.table.points[self.reference].gpus
 
 

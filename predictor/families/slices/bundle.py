@@ -74,8 +74,6 @@ class MethodEntry(Document):
     batches."""
 
     def width_at(self, batch: float) -> SlowdownWidth:
-        """Return the interval width of the method at this batch size; large batches get no smaller
-        width."""
         if self.large is None or batch < LARGE_BATCH:
             return self.width
         return SlowdownWidth(
@@ -153,7 +151,6 @@ def load(folder: Path = DEFAULT_SLICES_BUNDLE) -> SliceModel:
 
 
 def _check_family(family: LatentGroup, path: Path) -> None:
-    """Raise DocumentError if the arrays of a Gaussian process have inconsistent sizes."""
     for m in family.members:
         width = len(m.features)
         sizes = {len(m.centre), len(m.scale), *(len(row) for row in m.rows)}

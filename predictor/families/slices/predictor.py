@@ -314,7 +314,6 @@ class SlicePredictor:
         estimate: _SlowdownEstimate,
         index: int,
     ) -> SlicePrediction:
-        """Return the prediction of one slice with its intervals, bound and basis."""
         log, launch = float(estimate.log_slowdown[index]), float(estimate.launch[index])
         if share.is_whole:
             unity = Interval(1.0, 1.0, 1.0)

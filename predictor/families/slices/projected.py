@@ -81,7 +81,6 @@ def _from_use(
 
 @lru_cache(maxsize=8)
 def _manifest(folder: Path) -> SliceManifest:
-    """Return the verified manifest of the slices bundle in ``folder`` (cached)."""
     return verify(folder)
 
 

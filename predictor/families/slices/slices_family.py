@@ -98,7 +98,6 @@ class SlicesFamily:
 def _point(
     workload: SliceWorkload, prediction: SlicePrediction, memory: MemoryUse, platform: str
 ) -> Prediction:
-    """Return the prediction of one slice as the ``Prediction`` that all families share."""
     slowdown = prediction.slowdown
     seconds = workload.runtime_s
     return Prediction(

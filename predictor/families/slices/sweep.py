@@ -80,8 +80,6 @@ class LoadModel:
 
 
 def can_fit(batch: Sequence[float], processes: Sequence[int]) -> bool:
-    """Return whether the measured batch sizes and processes are different enough to fit the load
-    model."""
     loads = [b * n for b, n in zip(batch, processes, strict=True)]
     return len(set(zip(batch, processes, strict=True))) >= LEAST_POINTS and (
         max(loads) >= LEAST_RANGE * min(loads)

@@ -53,7 +53,6 @@ class Timed(Document):
 
     @model_validator(mode="after")
     def _one_time(self) -> Self:
-        """Raise ValueError unless exactly one of ``step_s`` and ``throughput_per_s`` is given."""
         if (self.step_s is None) == (self.throughput_per_s is None):
             raise ValueError("give either step_s or throughput_per_s")
         return self
@@ -166,7 +165,6 @@ class SliceWorkload(Document):
 
     @model_validator(mode="after")
     def _is_whole(self) -> Self:
-        """Raise ValueError for an unclear batch size or duplicate points."""
         if self.batch is None and len({p.batch for p in self.points}) > 1:
             raise ValueError("points of several batches need the key batch: which one to place")
         seen = [(p.batch, p.processes) for p in self.points]

@@ -216,7 +216,6 @@ def is_usual(numbers: Numbers, *, is_gpu: bool) -> bool:
 
 
 def computes_in(roof: Roof, numbers: Numbers) -> bool:
-    """Return whether the device computes in this precision without converting to another one."""
     return numbers is Numbers.FP32 or numbers in roof.native
 
 

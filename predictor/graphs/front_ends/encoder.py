@@ -91,7 +91,6 @@ class _Writer:
         ]  # fmt: skip
 
     def layers(self) -> str:
-        """Write the embedding and all layers."""
         hidden = self._embedding("words", self.sizes["vocabulary"], "input_ids")
         if self.sizes["segments"]:
             segments = self._embedding("segments", self.sizes["segments"], "zeros")
@@ -105,7 +104,6 @@ class _Writer:
         return hidden
 
     def head(self, hidden: str, class_name: str, family: str, labels: int) -> str:
-        """Write what the model's class computes from the last layer."""
         width = self.width
         if family == "electra" and class_name.endswith("ForPreTraining"):
             dense = self._add("Gelu", [self._linear(hidden, "dense", width, width)], "gelu")

@@ -102,7 +102,6 @@ def _microsoft_cost(call: Call, outputs: list[Tensor]) -> tuple[int, int]:
 
 
 def _grouped(call: Call) -> _Heads:
-    """Return the head sizes of com.microsoft MultiHeadAttention and GroupQueryAttention."""
     q = call.tensor(0).shape
     heads = call.integer("num_heads", 0)
     kv_heads = call.integer("kv_num_heads", heads)

@@ -169,11 +169,9 @@ def each_input(flops: int) -> CostRule:
 
 
 def like_first(call: Call) -> list[Tensor]:
-    """Return one output with the type and shape of the first input (a shape rule)."""
     first = call.tensor(0)
     return [Tensor(first.dtype, first.shape)]
 
 
 def ceil_div(numerator: int, denominator: int) -> int:
-    """Return the quotient of two integers, rounded up."""
     return -(-numerator // denominator)

@@ -116,7 +116,6 @@ def _einsum_cost(call: Call, outputs: list[Tensor]) -> tuple[int, int]:
 
 
 def _packed(call: Call) -> list[Tensor]:
-    """Return the output of com.microsoft's MatMulNBits, whose attributes K and N are the sizes."""
     a = call.tensor(0)
     inner, columns = call.integer("K", 0), call.integer("N", 0)
     if not a.shape or a.shape[-1] != inner or columns < 1:

@@ -40,7 +40,6 @@ class Media:
         return all(map(operator.le, self, capacity))
 
     def at_least(self, other: Media) -> Media:
-        """Return, for each media engine, the larger of this number and ``other``'s."""
         return Media(*map(max, self, other))
 
 
@@ -181,7 +180,6 @@ class Geometry:
 
 @lru_cache(maxsize=64)  # GPUs are read repeatedly, and their profiles do not change
 def _most_media(profiles: tuple[SliceProfile, ...], compute_slices: int) -> Media:
-    """Return the largest number of each media engine over all layouts of these profiles."""
     most = Media()
     seen: set[tuple[int, int, Media]] = set()
     stack = [(0, 0, Media())]
@@ -246,5 +244,4 @@ def diff(table: Geometry, nvml: Geometry) -> tuple[NvmlDifference, ...]:
 
 
 def _renamed(profile: SliceProfile, nvml: Geometry) -> bool:
-    """Return whether NVML has a profile by its other name."""
     return profile.name not in nvml.by_name and profile.other_name in nvml.by_name

@@ -96,7 +96,6 @@ def lookup(name: str) -> Geometry:
 
 
 def _matching(name: str) -> set[str]:
-    """Return the names of the geometries that a GPU's or geometry's name may mean."""
     own = {gpu for gpu in geometries() if simplified(gpu) == simplified(name)}
     return own or {device.mig for device in candidates(name) if device.mig}
 

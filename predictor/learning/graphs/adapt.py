@@ -158,7 +158,6 @@ def samples_of(
 
 
 def _usable(run: ModelRun) -> bool:
-    """Return whether a run is inference, used the whole device and has a time."""
     whole = run.setting.sm_percentage in (None, 100)
     return run.setting.task is Task.INFERENCE and whole and run_seconds(run) is not None
 

@@ -164,7 +164,6 @@ def features_of(
 def _of_past(
     x: Floats, jobs: Floats, asked: AskedJob, now: PredictionTime, shape: tuple[float, float, float]
 ) -> None:
-    """Fill in the features that compare a past job with the new one: shape, age and failure."""
     apart = np.abs(jobs[LOG_CORES : LOG_BYTES + 1] - np.array(shape)[:, None])
     x[4:7] = apart < 1e-9
     x[7] = x[4:7].min(axis=0)
@@ -181,7 +180,6 @@ def _of_past(
 def _of_times(
     x: Floats, log_runs: Floats, now: PredictionTime, request: float, longest_s: float
 ) -> None:
-    """Fill in the features of run times: relative to the request and to running jobs."""
     running = len(now.elapsed_s)
     np.multiply(log_runs, 0.1, out=x[17])
     np.multiply(log_runs - request, 0.2, out=x[18])

@@ -185,7 +185,6 @@ def _own_time(
 
 
 def _lower(first: Floats, second: Floats, kernels: tuple[str, ...]) -> bool:
-    """Return whether errors are lower by their mean and by their median."""
     weights = kernel_weights(kernels)
     lower_mean = float(weights @ first) < float(weights @ second)
     return lower_mean and float(np.median(first)) < float(np.median(second))

@@ -209,6 +209,5 @@ def _seconds(profile: Profile) -> float:
 
 
 def _check_complete(profile: Profile) -> None:
-    """Raise UsageError for a run that has no run time, was incomplete or failed."""
     if profile.runtime is None or not profile.complete or profile.exit_status != 0:
         raise UsageError(f"the run of {profile.name!r} on {profile.platform!r} did not complete")

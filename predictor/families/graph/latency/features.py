@@ -218,7 +218,6 @@ def _overall(work: GraphWork, graph: ModelGraph, totals: Floats) -> Floats:
 
 
 def _depth(graph: ModelGraph) -> float:
-    """Return the number of nodes on the longest path through the graph."""
     depth = [1] * len(graph)
     for source, target in sorted(zip(*graph.edges.tolist(), strict=True), key=lambda e: e[1]):
         if depth[source] >= depth[target]:
