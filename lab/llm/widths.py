@@ -8,8 +8,9 @@ from collections.abc import Mapping
 import numpy as np
 
 from berth.predictor.core.arrays import Floats
+from berth.predictor.core.bundle import LogWidth
 from berth.predictor.core.intervals import group_quantile
-from berth.predictor.families.language_model.bundle import Width, Widths, verify
+from berth.predictor.families.language_model.bundle import Widths, verify
 from berth.predictor.families.language_model.situation import Situation
 from lab.ground.table import Flags
 from lab.llm.situations import (
@@ -32,7 +33,7 @@ MEASURED_BY = {
 }
 """The split whose held-out rows measure the width in each situation."""
 FEWEST_BLOCKS = 10
-_ZERO = Width(log_width=0, rows=1, groups=1, split="none")
+_ZERO = LogWidth(log_width=0, rows=1, groups=1, split="none")
 NOTHING = Widths(situations={}, lengths=_ZERO, sequences=_ZERO, relative=_ZERO)
 """Widths where nothing was calibrated yet."""
 
@@ -71,7 +72,7 @@ def calibrated(held: Mapping[str, Held], known: Widths = NOTHING) -> Widths:
     return Widths(**parts)
 
 
-def in_order(situations: Mapping[Situation, Width]) -> dict[Situation, Width]:
+def in_order(situations: Mapping[Situation, LogWidth]) -> dict[Situation, LogWidth]:
     """Return widths of which none is narrower than that of a more similar situation: neighbours in
     the wrong order get their mean, weighted by blocks (pool adjacent violators)."""
     pools: list[list[Situation]] = []
@@ -102,7 +103,7 @@ def _width(
     rows: Flags,
     widths: Widths | None = None,
     distance: Floats | float = 1.0,
-) -> Width | None:
+) -> LogWidth | None:
     """Return the width that 90 % of the rows need, per unit of ``distance`` and beside what
     ``widths`` give; None: too few blocks."""
     blocks = held.block[rows].tolist()
@@ -112,7 +113,7 @@ def _width(
     base = np.zeros(len(held)) if widths is None else log_widths(widths, held)
     needed = np.sqrt(np.maximum(off**2 - base**2, 0.0)) / distance
     quantile = group_quantile(needed[rows].tolist(), blocks)
-    return Width(
+    return LogWidth(
         log_width=round(min(quantile, math.log(1e3)), 6),
         rows=len(blocks),
         groups=len(set(blocks)),

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from berth.predictor.core.bundle import CARD, Training
+from berth.predictor.core.bundle import CARD, LogWidth, Training
 from berth.predictor.core.bundle_writing import made_by, versions, write_bundle
 from berth.predictor.core.intervals import LEVEL, group_quantile
 from berth.predictor.families.graph.latency.features import GRAPH_FEATURES
@@ -18,7 +18,6 @@ from berth.predictor.families.training_step.bundle import (
     STEPS_SCHEMA,
     StepHead,
     StepManifest,
-    Width,
     learner_files,
 )
 from berth.predictor.families.training_step.step_costs import STEP_FEATURES, TERMS
@@ -104,7 +103,7 @@ def _head(platform: str, steps: Steps, learnt: Learnt, seed: int, elsewhere: Flo
     held = held_out(Family("shipped", _shipped), steps, MODEL.folds(steps.runs, seed), seed=seed)
     off = np.abs(held.log_predicted - np.log(steps.labels[held.rows, 0]))
     plain = next(name for name in sorted(learnt.rates) if name.endswith("nchw"))
-    here = Width(
+    here = LogWidth(
         log_width=group_quantile(off.tolist(), steps.runs.architecture[held.rows].tolist()),
         rows=len(off),
         split="unseen model",
@@ -119,7 +118,7 @@ def _head(platform: str, steps: Steps, learnt: Learnt, seed: int, elsewhere: Flo
         rows=len(steps),
         models=len(set(steps.runs.architecture.tolist())),
         here=here,
-        elsewhere=Width(log_width=moved, rows=len(elsewhere), split="unseen device, no samples"),
+        elsewhere=LogWidth(log_width=moved, rows=len(elsewhere), split="unseen device, no samples"),
     )
 
 

@@ -18,7 +18,7 @@ import numpy as np
 from berth.pilot.errors import UsageError
 from berth.predictor.core.intervals import LEVEL
 from berth.predictor.families.graph.transfer.cases import Codes
-from berth.predictor.families.graph.transfer.posterior import Width
+from berth.predictor.families.graph.transfer.posterior import TransferWidth
 from berth.predictor.learning.graphs.posterior import JointLatencies
 from lab.ground.figures import Figures, Point, curve, figures, over
 from lab.ground.splits import Split
@@ -77,7 +77,7 @@ class FewShot:
         points = zip(*(one.points for one in mine), strict=True)
         return Curve("GPUs" if gpu else "CPUs", gpu, *what, tuple(over(each) for each in points))
 
-    def widths(self) -> list[Width]:
+    def widths(self) -> list[TransferWidth]:
         """The widest of the devices of each kind: a new one may be as unlike. Raises UsageError
         where there are no figures of GPUs, or none of CPUs."""
         made = []
@@ -86,7 +86,10 @@ class FewShot:
             if not own:
                 raise UsageError("the evaluation has no figures of GPUs, or none of CPUs")
             widest = np.minimum.accumulate(np.max(own, axis=0)).tolist()
-            made += [Width(k, gpu, w) for k, w in zip(self.samples, widest, strict=True)]
+            made += [
+                TransferWidth(samples=k, gpu=gpu, log_width=w)
+                for k, w in zip(self.samples, widest, strict=True)
+            ]
         return made
 
 

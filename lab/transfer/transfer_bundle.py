@@ -12,7 +12,7 @@ from berth.predictor.core.bundle import CARD
 from berth.predictor.core.bundle_writing import made_by, versions, write_bundle
 from berth.predictor.families.graph.transfer import bundle as bundles
 from berth.predictor.families.graph.transfer.kernel import LEVELS, Own
-from berth.predictor.families.graph.transfer.posterior import TransferPosterior, Width
+from berth.predictor.families.graph.transfer.posterior import TransferPosterior, TransferWidth
 from berth.predictor.learning.graphs.adapt import card, rounded
 from lab.datasets import timm
 from lab.latency.timm_devices import platform_of
@@ -22,7 +22,7 @@ from lab.transfer.transfer_cases import Measured
 
 def train(
     table: Measured,
-    widths: Sequence[Width],
+    widths: Sequence[TransferWidth],
     split: str,
     out: Path,
     *,
@@ -52,9 +52,7 @@ def train(
             bundles.PlatformEntry(platform=name, novelty_scale=1.0) for name in devices
         ),
         stacks=stacks, columns=bundles.COLUMNS,
-        widths=tuple(
-            bundles.WidthEntry(samples=w.samples, gpu=w.gpu, log_width=w.log_width) for w in widths
-        ),
+        widths=tuple(widths),
         split=split,
         training=bundles.TransferTraining(
             sources={one.path: one.sha256 for one in (timm.BENCHMARK, timm.GRAPHS)}, seed=seed,

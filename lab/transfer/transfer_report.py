@@ -9,7 +9,7 @@ from pathlib import Path
 from berth.pilot.errors import DocumentError
 from berth.plugin.cli.train.training_input import command_line
 from berth.plugin.report.progress_bars import step_bar
-from berth.predictor.families.graph.transfer.posterior import Width
+from berth.predictor.families.graph.transfer.posterior import TransferWidth
 from lab.experiments.experiment import Options
 from lab.ground.figures import Point
 from lab.ground.report import Report, Section
@@ -68,7 +68,8 @@ def few_shot_report(found: FewShot, machine: Mapping[str, tuple[Point, ...]]) ->
         tuple(sections),
         {
             "split": SPLIT, "samples": found.samples, "curves": found.curves,
-            "families": found.families, "new_machine": machine, "widths": found.widths(),
+            "families": found.families, "new_machine": machine,
+            "widths": [width.model_dump() for width in found.widths()],
         },
         after=("Methods: " + "; ".join(f"{one.name}: {one.what}" for one in METHODS) + ".",),
     )  # fmt: skip
@@ -101,10 +102,10 @@ def train(options: Options) -> str:
     return f"{manifest.id}: {manifest.training.rows} measurements"
 
 
-def _widths(path: Path) -> list[Width]:
+def _widths(path: Path) -> list[TransferWidth]:
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
-        return [Width(**one) for one in found["widths"]]
+        return [TransferWidth(**one) for one in found["widths"]]
     except OSError as error:
         raise DocumentError(path, f"cannot be read: {error.strerror}") from None
     except (ValueError, KeyError, TypeError):

@@ -217,6 +217,17 @@ def _sha256(path: Path) -> str:
     return hashlib.sha256(raw).hexdigest()
 
 
+class LogWidth(Document):
+    """Half width of the 90 % interval in log time, or a part of it, from rows held out of every
+    fit."""
+
+    log_width: float = Field(ge=0)
+    rows: int = Field(ge=1)
+    groups: int | None = Field(default=None, ge=1)
+    """Number of groups that were held out one after another; None: not counted."""
+    split: str
+
+
 class LearntFile(Document):
     """The fields of every file of learnt numbers: its origin, and the coverage of its intervals."""
 

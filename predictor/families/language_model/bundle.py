@@ -22,6 +22,7 @@ from berth.predictor.core.bundle import (
     MANIFEST,
     SHIPPED_BUNDLES,
     BundleManifest,
+    LogWidth,
     Training,
     check_complete,
     check_features,
@@ -47,33 +48,23 @@ assumption."""
 DEFAULT_LLM_BUNDLE = SHIPPED_BUNDLES / "llm"
 
 
-class Width(Document):
-    """Half width of the 90 % interval in log time, or a part of it, calibrated on held-out
-    cases."""
-
-    log_width: float = Field(ge=0)
-    rows: int = Field(ge=1)
-    groups: int = Field(ge=1)
-    split: str
-
-
-_NO_WIDTH = Width(log_width=0, rows=1, groups=1, split="none")
+_NO_WIDTH = LogWidth(log_width=0, rows=1, groups=1, split="none")
 
 
 class Widths(Document):
     """Half widths of the 90 % interval of one head, which add in quadrature."""
 
-    situations: dict[Situation, Width]
-    lengths: Width
+    situations: dict[Situation, LogWidth]
+    lengths: LogWidth
     """For ``Similarity.lengths`` of 1; with its square root, as a random walk."""
-    sequences: Width
+    sequences: LogWidth
     """For ``Similarity.sequences`` of 1; with its square root."""
-    relative: Width
+    relative: LogWidth
     """On a device that was not itself measured."""
-    framework: Width | None = None
+    framework: LogWidth | None = None
     """With a server that another stands for; None: too few servers were measured."""
 
-    def of(self, situation: Situation) -> Width:
+    def of(self, situation: Situation) -> LogWidth:
         """Return the width in a situation; where it was not measured, that of the next less similar
         one, or the widest."""
         order = list(Situation)

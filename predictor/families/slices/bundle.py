@@ -110,9 +110,6 @@ def verify(folder: Path = DEFAULT_SLICES_BUNDLE) -> SliceManifest:
     return manifest
 
 
-__all__ = ["SliceModel", "load", "verify"]
-
-
 @dataclass(frozen=True, slots=True)
 class SliceModel:
     """A loaded slices bundle: effective shares, Gaussian processes, load model and interval

@@ -14,6 +14,7 @@ from berth.predictor.core.arrays import Floats
 from berth.predictor.core.bundle import (
     SHIPPED_BUNDLES,
     BundleManifest,
+    LogWidth,
     Training,
     check_complete,
     check_features,
@@ -36,14 +37,6 @@ def learner_files(platform: str) -> tuple[str, str]:
     return f"trees-{platform}.onnx", f"process-{platform}.onnx"
 
 
-class Width(Document):
-    """Half width of the 90 % interval in log time, from rows held out of every fit."""
-
-    log_width: float = Field(gt=0)
-    rows: int = Field(ge=1)
-    split: str
-
-
 class StepHead(Document):
     """The learnt model (head) of one measured device."""
 
@@ -56,9 +49,9 @@ class StepHead(Document):
     """Seconds per unit of each of ``step_costs.TERMS``."""
     rows: int = Field(ge=1)
     models: int = Field(ge=1)
-    here: Width
+    here: LogWidth
     """Interval width on this device, for models that were not measured."""
-    elsewhere: Width
+    elsewhere: LogWidth
     """Interval width on other devices, with rates scaled by the ratio of peak rates."""
 
 

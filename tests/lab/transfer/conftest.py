@@ -12,12 +12,15 @@ pytest.importorskip("onnx")
 
 import tiny_latency
 
-from berth.predictor.families.graph.transfer.posterior import Width
+from berth.predictor.families.graph.transfer.posterior import TransferWidth
 from lab.transfer.transfer_bundle import train
 from lab.transfer.transfer_cases import Measured, measured_cases
 
 DEVICES = ("3090", "5090", "i7_12700h")
-WIDTHS = (Width(0, True, 0.5), Width(8, True, 0.3), Width(0, False, 0.6), Width(8, False, 0.4))
+WIDTHS = tuple(
+    TransferWidth(samples=samples, gpu=gpu, log_width=width)
+    for samples, gpu, width in ((0, True, 0.5), (8, True, 0.3), (0, False, 0.6), (8, False, 0.4))
+)
 
 
 @pytest.fixture(scope="session")

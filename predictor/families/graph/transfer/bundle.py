@@ -34,7 +34,7 @@ from berth.predictor.families.graph.transfer.kernel import (
     Own,
     TransferKernel,
 )
-from berth.predictor.families.graph.transfer.posterior import TransferPosterior, Width
+from berth.predictor.families.graph.transfer.posterior import TransferPosterior, TransferWidth
 
 TRANSFER_SCHEMA = "berth.model-transfer/1"
 CASES = "cases.npz"
@@ -43,15 +43,6 @@ _WIDE = ("spec", "log_roof")
 _CODES = ("gpu", "fused", "device", "stack", "model")
 _SCALES = tuple(column.name for column in fields(FeatureScale))
 _MOST_BYTES = 256 * 2**20
-
-
-class WidthEntry(Document):
-    """Half width of the 90 % interval in log time, calibrated on held-out devices with this many
-    samples."""
-
-    samples: int = Field(ge=0)
-    gpu: bool
-    log_width: float = Field(gt=0)
 
 
 class PlatformEntry(Document):
@@ -91,7 +82,7 @@ class TransferManifest(BundleManifest):
     stacks: tuple[str, ...]
     columns: tuple[str, ...]
     """Names of the feature columns of a case."""
-    widths: tuple[WidthEntry, ...] = Field(min_length=2)
+    widths: tuple[TransferWidth, ...] = Field(min_length=2)
     split: str
     """Held-out split on which the interval widths were calibrated."""
     training: TransferTraining
@@ -174,7 +165,7 @@ def read(folder: Path) -> tuple[TransferPosterior, Floats, Floats, TransferManif
         _known(manifest.platforms, "samples"),
         _known(manifest.platforms, "threads"),
         _known(manifest.platforms, "log_width"),
-        tuple(Width(width.samples, width.gpu, width.log_width) for width in manifest.widths),
+        manifest.widths,
         manifest.id,
         held["residual"],
     )  # fmt: skip

@@ -13,7 +13,9 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
+from pydantic import Field
 
+from berth.pilot.documents import Document
 from berth.predictor.core.arrays import Floats
 from berth.predictor.core.prediction import Basis, Interval
 from berth.predictor.families.graph.latency.features import GraphWork
@@ -28,14 +30,13 @@ from berth.predictor.hardware.device import Numbers
 from berth.predictor.hardware.roofs import Roof
 
 
-@dataclass(frozen=True, slots=True)
-class Width:
-    """Half width of the 90 % interval, in log time, for a GPU or CPU platform with ``samples``
-    runs."""
+class TransferWidth(Document):
+    """Half width of the 90 % interval in log time for a GPU or CPU platform with ``samples`` runs,
+    calibrated on held-out devices."""
 
-    samples: int
+    samples: int = Field(ge=0)
     gpu: bool
-    log_width: float
+    log_width: float = Field(gt=0)
 
 
 @dataclass(frozen=True)
@@ -61,7 +62,7 @@ class TransferPosterior:
     """Number of threads of the runs of each CPU platform that a site added."""
     own_widths: dict[str, float]
     """Half width of the 90 % interval, in log time, for each platform that a site added."""
-    widths: tuple[Width, ...]
+    widths: tuple[TransferWidth, ...]
     id: str = ""
     """Id of the bundle that the process was loaded from."""
     residual: Floats | None = None
