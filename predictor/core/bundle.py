@@ -203,10 +203,6 @@ def regressed(model: onnxruntime.InferenceSession, rows: NDArray[np.floating]) -
 
 
 def _sha256(path: Path) -> str:
-    """Return the SHA-256 of a file.
-
-    Raises DocumentError where the file cannot be read or is too large.
-    """
     try:
         with path.open("rb") as stream:
             raw = stream.read(_MAX_FILE_BYTES + 1)

@@ -125,8 +125,6 @@ def _weights(deviations: Sequence[float]) -> list[float]:
 
 
 def _variance(weights: Sequence[float], deviations: Sequence[float]) -> float:
-    """Return the variance of the weighted mean of sources whose errors have correlation
-    ``SHARED_ERROR``."""
     parts = [w * d for w, d in zip(weights, deviations, strict=True)]
     own = sum(part**2 for part in parts)
     return (1 - SHARED_ERROR) * own + SHARED_ERROR * sum(parts) ** 2

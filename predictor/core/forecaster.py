@@ -210,7 +210,6 @@ class Forecaster:
 def _explained(
     family: Family, question: Question, platforms: Sequence[Platform]
 ) -> Sequence[Explanation | UsageError]:
-    """Return, for each platform, the family's explanation, or the error where there is none."""
     if isinstance(family, ExplainsSeveral):
         with suppress(UsageError):  # on failure, explain one platform at a time
             return family.explain_each(question, platforms)
@@ -226,10 +225,6 @@ def _explained(
 def _given(
     by_family: Mapping[str, Sequence[Explanation | UsageError]], number: int, family: Family
 ) -> Explanation:
-    """Return the explanation that a family gave for the platform with index ``number``.
-
-    Raises UsageError where the family has no explanation.
-    """
     explanation = by_family[family.name][number]
     if isinstance(explanation, UsageError):
         raise explanation
@@ -257,8 +252,6 @@ def _each(families: Sequence[Family], ask: Callable[[Family], T]) -> list[tuple[
 def _combined(
     answers: Sequence[tuple[Family, FamilyForecast]],
 ) -> tuple[dict[str, PredictionCurve], dict[str, tuple[SourceShare, ...]]]:
-    """Return the combined curve and the sources of each platform from the answers of all
-    families."""
     curves: dict[str, PredictionCurve] = {}
     sources: dict[str, tuple[SourceShare, ...]] = {}
     for platform in dict.fromkeys(name for _, answer in answers for name in answer.curves):
@@ -273,7 +266,6 @@ def _combined(
 
 
 def _alone(family: Family, curve: PredictionCurve) -> tuple[SourceShare, ...]:
-    """Return the only source of a platform that one family predicted."""
     point = curve.points[0]
     estimate = SourceEstimate(family.name, point.runtime_s, point.basis)
     return (SourceShare(family.name, 1.0, estimate.log_width, ""),)
@@ -340,8 +332,6 @@ def _reference_time(
     answers: Sequence[tuple[Family, FamilyForecast]],
     curves: Mapping[str, PredictionCurve],
 ) -> tuple[str, float | None, bool]:
-    """Return the reference platform's name, the time there in seconds, and whether that time was
-    measured."""
     measured = next((a for _, a in answers if a.reference_s is not None), None)
     on = getattr(question.workload.document, "platform", None)
     named = on if isinstance(on, str) else ""
@@ -375,8 +365,6 @@ def _over(curve: PredictionCurve, reference_s: float) -> PredictionCurve:
 
 
 def _of_whole_job(forecast: Forecast, workload: Workload) -> Forecast:
-    """Return the forecast in seconds per job where the workload states its amount of work;
-    otherwise return it unchanged."""
     steps = workload.amount.steps
     if steps is None or workload.amount.unit is WorkUnit.JOB:
         return forecast

@@ -92,8 +92,6 @@ class NodeScaling:
         return _between(table[index - 1], right, nodes)
 
     def learnt_at(self, platform: str, units: int, nodes: int) -> Interval | None:
-        """Return the time that finished jobs show on ``nodes`` nodes with ``units`` cores or GPUs
-        per node; None: no such job."""
         for job in self.learnt.get(platform, ()):
             if (job.nodes, job.units) == (nodes, units):
                 return job.runtime_s

@@ -47,8 +47,6 @@ class Effects:
         return np.asarray(self._design(left) @ self.covariance @ self._design(right).T)
 
     def _design(self, cells: Sequence[Cell]) -> Floats:
-        """Return a 0/1 matrix [cells, places]: 1 where the cell is on the place's platform in its
-        epoch."""
         design = np.zeros((len(cells), len(self.places)))
         for n, cell in enumerate(cells):
             key = (cell.place.platform, cell.place_epoch)

@@ -161,8 +161,6 @@ def _cells(base: Forecast, curve: PredictionCurve, name: str, standing: SiteEvid
 def _curve(
     base: Forecast, curve: PredictionCurve, name: str, posterior: Posterior, standing: SiteEvidence
 ) -> PredictionCurve | None:
-    """Return a platform's predictions corrected by finished runs; None where no run concerns the
-    platform."""
     cells = _cells(base, curve, name, standing)
     factor = standing.level(name)
     if len(cells) != len(curve.points):
@@ -197,17 +195,10 @@ def _curve(
 def _time(
     before_s: float, mean: float, deviation: float, posterior: Posterior, factor: float
 ) -> Interval:
-    """Return the time interval around ``before_s`` seconds times exp(``mean``), with log standard
-    deviation ``deviation``.
-
-    ``factor``: additional factor on the half width.
-    """
     return around(before_s * math.exp(mean), _half_width(deviation, posterior, factor))
 
 
 def _half_width(deviation: float, posterior: Posterior, factor: float) -> float:
-    """Return the half width in log of the 90 % interval of a log time with this standard deviation,
-    times ``factor``."""
     factor *= posterior.parts.factor(posterior.runs_elsewhere)
     return max(NORMAL_90 * deviation * factor, _LEAST_LOG_WIDTH)
 
@@ -276,8 +267,6 @@ def _times_on(
     posterior: Posterior,
     standing: SiteEvidence,
 ) -> list[Interval] | None:
-    """Return learnt times for several (nodes, cores or GPUs per node); None where one of them has
-    no forecast."""
     place = place_of(name, base, standing.families)
     if place is None:
         return None
@@ -331,8 +320,6 @@ def _same_row(run: Cell, asked: Cell) -> bool:
 
 
 def _source_of(name: str, posterior: Posterior, standing: SiteEvidence) -> str:
-    """Return the text that names the source of corrected times, with the numbers of runs here and
-    elsewhere."""
     runs_here = sum(run.cell.place.platform == name for run in posterior.runs)
     runs_elsewhere = len(posterior.runs) - runs_here
     parts = [f"{runs_here} here"] * bool(runs_here) + [f"{runs_elsewhere} elsewhere"] * bool(

@@ -124,7 +124,6 @@ def _memory(
 
 
 def _need(peaks: Sequence[float | None]) -> Interval | None:
-    """Return the peak memory predicted for the next run; None where no peak was recorded."""
     known = [peak for peak in peaks if peak is not None]
     if not known:
         return None

@@ -31,8 +31,6 @@ def is_installed() -> bool:
 
 
 def count_by_transformers(raw: Mapping[str, Any], source: Path | str) -> dict[str, Any]:
-    """Return what a configuration's transformers class holds, as ``counted_before`` reads it.
-    Raises DocumentError."""
     path = [entry for entry in sys.path if entry]
     kept = {k: os.environ[k] for k in ("LD_LIBRARY_PATH", "PATH") if k in os.environ}
     try:

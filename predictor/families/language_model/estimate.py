@@ -131,8 +131,6 @@ def _log_times(
     similar: Sequence[Similarity],
     numbered: Floats,
 ) -> tuple[list[float], list[Bound]]:
-    """Return the log seconds and the bottleneck of cases of one model and load: only the
-    accelerator differs."""
     frameworks = [each.framework or key for each in similar]
     effects = np.array([
         head.entry.effects.of(each.stand_in, name)

@@ -190,8 +190,6 @@ def _by_layer(
     entry: Mapping[str, Any], config: Mapping[str, Any], values: Mapping[str, Any],
     source: Path | str,
 ) -> dict[str, list[Any]]:  # fmt: skip
-    """Return the values by layer of the keys that ``per_layer_config`` overrides in some layers.
-    Raises DocumentError."""
     overrides = config.get("per_layer_config") or {}
     layers = _try(entry["layers"], values)
     try:

@@ -36,8 +36,6 @@ def read_object(path: Path) -> dict[str, Any]:
 
 
 def object_in(text: bytes, path: Path | str) -> dict[str, Any]:
-    """Return the object in the bytes of such a file; ``path`` names it in errors. Raises
-    DocumentError."""
     if text.startswith(b"GGUF"):
         raise DocumentError(path, "is a GGUF file, not a configuration", hint=GGUF_HINT)
     if len(text) > MAX_DOCUMENT_BYTES:
@@ -106,8 +104,6 @@ def _finite(value: Any) -> Any:
 def with_quantisation(
     raw: dict[str, Any], beside: Mapping[str, Any], source: Path
 ) -> dict[str, Any]:
-    """Return a configuration with the quantisation of NVIDIA's file beside it. Raises DocumentError
-    where the configuration says another format."""
     inner = beside.get("quantization")
     if not isinstance(inner, dict):
         raise DocumentError(source, "is missing", key="quantization")

@@ -47,7 +47,6 @@ def _products(case: LlmCase, prompts: float, answers: float) -> float:
 
 
 def _read(case: LlmCase) -> float:
-    """Return the seconds to read the weights and the cache of one step once."""
     m, load = case.model, case.load
     at_once = case.at_once
     cache = at_once * m.cached_values(load.context) * load.kv_bits / 8

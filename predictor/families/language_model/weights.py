@@ -175,7 +175,6 @@ class _Quantised:
     method: str
 
     def bits(self, *keys: str, default: float | None = None) -> float:
-        """Return the bits under the first key that is present. Raises DocumentError."""
         for key in keys:
             value = self.values.get(key)
             if isinstance(value, int | float) and not isinstance(value, bool) and 1 <= value <= 16:
@@ -187,7 +186,6 @@ class _Quantised:
         return default
 
     def known(self, table: str, key: str, name: str) -> Any:
-        """Return what a part of the table has for a name. Raises DocumentError."""
         if name not in _TABLE[table]:
             raise self.refused(key, f"is {name[:40]!r}, not known to Berth")
         return _TABLE[table][name]

@@ -279,5 +279,4 @@ def _array(values: Any, missing: float = math.nan) -> Floats:
 
 
 def _finite(value: float) -> float | None:
-    """Return a number, or None (null in JSON) if it is infinite or NaN."""
     return float(value) if math.isfinite(value) else None

@@ -28,8 +28,6 @@ def doubt_anywhere(profile: Profile, reference: Platform | None) -> str | None:
 
 
 def _undescribed(profile: Profile, reference: Platform | None) -> str | None:
-    """Return a sentence if the platform that the profile was measured on is unknown; None:
-    it is known."""
     if reference is not None:
         return None
     return (

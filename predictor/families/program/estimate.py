@@ -294,8 +294,6 @@ def _basis(entry: Labelled, apart: float) -> Basis:
 def _residuals(
     readings: Sequence[ProgramReading], layout: RateTable, bundle: ProgramBundle
 ) -> dict[str, Floats]:
-    """Return the log corrections [readings] that the models predict, by labelled platform; empty if
-    the reference is unknown."""
     if layout.assumed:
         return {}
     return {

@@ -317,7 +317,6 @@ def _typical(bundle: ProgramBundle, work: Work) -> Floats:
 
 
 def _median(values: Floats) -> float:
-    """Return the median of the values that are not NaN; NaN if there is none."""
     known = values[~np.isnan(values)]
     return float(np.median(known)) if known.size else math.nan
 

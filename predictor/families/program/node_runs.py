@@ -158,8 +158,6 @@ def _point(first: Profile, other: Profile) -> NodePoint:
 
 def _deviation(runtime_s: float, spread_s: float) -> float:
     # The interquartile range of a normal distribution is 1.35 standard deviations.
-    """Return the standard deviation of log time, from the interquartile range ``spread_s`` of
-    seconds."""
     return max(NOISE, spread_s / runtime_s / 1.35)
 
 

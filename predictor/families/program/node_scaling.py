@@ -81,8 +81,6 @@ class _CommunicationRatio:
 
     @property
     def cases(self) -> Iterable[tuple[float, float]]:
-        """Yield (latency ratio, bytes ratio): the most likely case first, then the four
-        extremes."""
         yield self.latency[1], self.bytes[1]
         for latency in (self.latency[0], self.latency[2]):
             for moved in (self.bytes[0], self.bytes[2]):

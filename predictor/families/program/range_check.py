@@ -108,8 +108,6 @@ class RangeCheck:
 
     @property
     def _learnt(self) -> npt.NDArray[np.bool_]:
-        """Return for each feature whether it differed between training kernels, so that a model
-        could use it."""
         return np.asarray(self.high > self.low)
 
     def widening(self, values: Floats) -> float:

@@ -21,10 +21,6 @@ _HERE = "berth.predictor.families.slices"
 
 
 def _adjust(question: Question, bundles: Bundles, forecast: Adjusted) -> Adjusted:
-    """Return the forecast with slices corrected by the ratio to their whole GPU.
-
-    A forecast of platforms without slices is returned unchanged.
-    """
     if not any(platform.parent for platform in question.platforms.values()):
         return forecast
     from berth.predictor.families.slices.projected import projected  # noqa: PLC0415

@@ -195,8 +195,6 @@ class SlicePredictor:
         effective: Floats,
         probes: Probes,
     ) -> _SlowdownEstimate:
-        """Return log slow-downs predicted from utilisation by the Gaussian processes of
-        ``latent``."""
         family = next(f for f in self.model.families if f.name == name)
         point, known = workload.target, self._known(workload, family)
         if point is None or known is None:
@@ -262,8 +260,6 @@ class SlicePredictor:
         effective: Floats,
         probes: Probes,
     ) -> _SlowdownEstimate:
-        """Return log slow-downs predicted by a load model fitted to the workload's times
-        (``sweep``)."""
         load_model = load_model_of(workload.points)
         point = workload.target
         whole_s = None if point is None else point.seconds

@@ -69,8 +69,6 @@ def projected(question: Question, bundles: Bundles, forecast: Adjusted) -> Adjus
 def _from_use(
     question: Question, parent: str, shares: Mapping[str, SliceShare], bundles: Bundles
 ) -> dict[str, Interval] | None:
-    """Return each slice's slow-down by how past runs used the whole GPU ``parent``; None: that is
-    not recorded."""
     document = question.workload.document
     use = document.gpu_use(parent) if isinstance(document, RecordsGpuUse) else None
     if use is None:

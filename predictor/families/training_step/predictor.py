@@ -197,10 +197,6 @@ class PrecisionWidth(LearntFile):
 
 @cache
 def precision_width() -> PrecisionWidth:
-    """Return the interval width for other precisions, as shipped with Berth.
-
-    Raises DocumentError.
-    """
     return read_json(PRECISION_FILE, PrecisionWidth)
 
 

@@ -259,8 +259,4 @@ def difficulty(log_ratio: float) -> float:
 
 @cache
 def shipped_data_parallel() -> DataParallel:
-    """Return the learnt costs of data-parallel training that Berth ships.
-
-    Raises DocumentError.
-    """
     return read_json(FILE, DataParallel)

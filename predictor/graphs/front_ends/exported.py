@@ -25,10 +25,6 @@ def framework(name: str, *, what: str, extra: str) -> ModuleType:
 def read_exported(
     data: bytes, *, source: str, batch: int | None, sizes: Mapping[str, int] | None
 ) -> ModelGraph:
-    """Return the graph of an exported ONNX file in memory, parsed by the unprivileged child.
-
-    Raises DocumentError.
-    """
     check_sizes(source, batch, sizes)
     handle = os.memfd_create("exported")
     try:

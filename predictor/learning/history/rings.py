@@ -154,8 +154,6 @@ def column_of(job: EndedJob) -> Floats:
 
 
 def shape_of(asked: AskedJob) -> tuple[float, float, float]:
-    """Return the natural logarithms of cores, time limit in seconds and memory in bytes of a
-    job."""
     return (
         math.log(max(asked.cores, 1)),
         math.log(max(asked.request_s or NO_REQUEST_S, 1.0)),

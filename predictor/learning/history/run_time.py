@@ -209,8 +209,6 @@ class RunTimePredictor:
 
 
 def _guesses(evidence: WeightedRuns, shape: Ring | None) -> tuple[tuple[float, ...], float]:
-    """Return three guesses of the run time (natural log of seconds), and the expected accuracy of
-    the first."""
     mid, expected = best(evidence)
     flat = np.sqrt(evidence.weights) * np.sqrt(np.sqrt(evidence.weights))
     flattened, _ = best(WeightedRuns(evidence.log_runs, flat / flat.sum(), evidence.own_runs))

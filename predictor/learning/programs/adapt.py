@@ -191,8 +191,6 @@ def _lower(first: Floats, second: Floats, kernels: tuple[str, ...]) -> bool:
 
 
 def _own_range(data: LabelRows, source: RangeCheck) -> RangeCheck | None:
-    """Return the range check that covers these kernels and those of the bundle; None for few
-    kernels."""
     if len(set(data.kernels)) < MANY_KERNELS:
         return None
     rows = data.features[:, : len(WORK_FEATURES)]

@@ -237,8 +237,6 @@ def calls_of(
 
 
 def _absorbed(graph: ModelGraph) -> NDArray[np.bool_]:
-    """Return for each node whether a compiler fuses the node into the kernel of a preceding node,
-    [nodes]."""
     fusible = _FUSIBLE[graph.family]
     writer, reader = graph.edges
     absorbed = np.zeros(len(graph), bool)

@@ -75,8 +75,6 @@ class PowerLimit:
 
 
 def watts_a_tflop(gpu: Unit) -> float | None:
-    """Return a GPU's rated watts per TFLOP/s of fp32, converted to a 16 nm process; None:
-    unknown."""
     sheet = gpu.sheet
     need = PROCESS_POWER.get(sheet.process_nm) if sheet.process_nm is not None else None
     if need is None or sheet.power_w is None:

@@ -173,7 +173,5 @@ def read(folder: Path) -> tuple[TransferPosterior, Floats, Floats, TransferManif
 
 
 def _known(entries: Sequence[PlatformEntry], key: str) -> dict[str, Any]:
-    """Return the value of field ``key`` by platform name, for entries where the value is not
-    None."""
     values = {entry.platform: getattr(entry, key) for entry in entries}
     return {platform: value for platform, value in values.items() if value is not None}
