@@ -78,7 +78,7 @@ def in_order(situations: Mapping[Situation, LogWidth]) -> dict[Situation, LogWid
     pools: list[list[Situation]] = []
 
     def mean(pool: list[Situation]) -> float:
-        groups = [situations[each].groups for each in pool]
+        groups = [situations[each].groups or 1 for each in pool]
         return float(np.average([situations[each].log_width for each in pool], weights=groups))
 
     for situation in (each for each in Situation if each in situations):
