@@ -17,7 +17,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from berth.predictor.graphs.graph import ModelGraph
-from berth.predictor.graphs.reader import Reader
+from berth.predictor.graphs.reader import ModelReader
 from lab.datasets import DataSet, locate
 from lab.graphs import PATIENT
 
@@ -92,7 +92,7 @@ def skeletons() -> Iterator[tuple[Architecture, bytes]]:
 
 def graphs(batch: int = 1) -> Iterator[tuple[Architecture, ModelGraph]]:
     """Yield each graph at a batch, read as a user's file is."""
-    with Reader(PATIENT) as reader:
+    with ModelReader(PATIENT) as reader:
         for architecture, data in skeletons():
             handle = os.memfd_create("model")
             with closing(os.fdopen(handle, "w+b")) as stream:

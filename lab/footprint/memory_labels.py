@@ -23,7 +23,7 @@ from berth.pilot.dl.document import Outcome
 from berth.pilot.dl.document import Task as Timed
 from berth.predictor.footprint.footprint import MemoryTask, Need, count
 from berth.predictor.graphs.graph import ModelGraph
-from berth.predictor.graphs.reader import Reader
+from berth.predictor.graphs.reader import ModelReader
 from lab.datasets.mig import TrainingRow, training_rows
 from lab.datasets.timm import skeletons
 from lab.footprint.miso import PROGRAMS, Program
@@ -88,14 +88,14 @@ def forwards() -> list[Forward]:
     sketch, output = convnext_base()
     files[""] = sketch.model(output).SerializeToString()
     found = []
-    with Reader(PATIENT) as reader:
+    with ModelReader(PATIENT) as reader:
         for row in PRINTED:
             graph = read(reader, files[row.graph], row.batch, row.model)
             found.append(Forward(row, graph, count(graph, MemoryTask.RECORDED)))
     return found
 
 
-def read(reader: Reader, data: bytes, batch: int, source: str) -> ModelGraph:
+def read(reader: ModelReader, data: bytes, batch: int, source: str) -> ModelGraph:
     """Return a model's bytes, read as a user's file is."""
     handle = os.memfd_create("model")
     with closing(os.fdopen(handle, "w+b")) as stream:
@@ -137,14 +137,16 @@ def trained() -> list[Trained]:
     for row in training_rows():
         by_load.setdefault((row.model, row.batch), []).append(row)
     found = []
-    with Reader(PATIENT) as reader:
+    with ModelReader(PATIENT) as reader:
         for (model, batch), rows in sorted(by_load.items()):
             made = _program(reader, PROGRAMS[model], batch, model)
             found.append(Trained(model, batch, *made, rows[0].reserved_mib, tuple(rows)))
     return found
 
 
-def _program(reader: Reader, program: Program, batch: int, name: str) -> tuple[float, float, int]:
+def _program(
+    reader: ModelReader, program: Program, batch: int, name: str
+) -> tuple[float, float, int]:
     counted = forward = parameters = 0
     for make, copies, passes in program.networks:
         sketch, output = make()
@@ -188,7 +190,7 @@ def hosted() -> Iterator[Hosted]:
             )
             entry = (run.setting.batch, run.setting.framework, task, peak)
             wanted.setdefault(run.model.name, []).append(entry)
-    with Reader(PATIENT) as reader:
+    with ModelReader(PATIENT) as reader:
         for architecture, data in skeletons():
             name = f"{architecture.model}_{architecture.image_size}"
             for batch, framework, task, peak in wanted.get(name, ()):

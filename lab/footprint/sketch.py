@@ -9,7 +9,7 @@ from typing import Any
 from onnx import ModelProto, NodeProto, TensorProto, ValueInfoProto, helper
 
 from berth.predictor.graphs.graph import ModelGraph
-from berth.predictor.graphs.reader import Reader
+from berth.predictor.graphs.reader import ModelReader
 
 OPSET = 20
 BATCH = "N"
@@ -115,7 +115,7 @@ class Sketch:
         )
         return helper.make_model(graph, opset_imports=[helper.make_opsetid("", OPSET)])
 
-    def graph(self, reader: Reader, *outputs: str, batch: int, source: str) -> ModelGraph:
+    def graph(self, reader: ModelReader, *outputs: str, batch: int, source: str) -> ModelGraph:
         """Read as a user's file is."""
         handle = os.memfd_create("sketch")
         with closing(os.fdopen(handle, "w+b")) as stream:

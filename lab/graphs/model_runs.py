@@ -12,7 +12,7 @@ from berth.pilot.dl.campaign import read_runs
 from berth.pilot.dl.document import ComputeDevice, ModelRun, Task
 from berth.predictor.graphs.graph import ModelGraph
 from berth.predictor.graphs.kinds import FAMILIES
-from berth.predictor.graphs.reader import Reader
+from berth.predictor.graphs.reader import ModelReader
 from berth.predictor.graphs.roofline import FREE, load_of, roof_seconds
 from berth.predictor.hardware import platforms
 from berth.predictor.hardware.device import Numbers
@@ -56,7 +56,7 @@ def on_one_core(platform: str | None = None, path: Path = DATA) -> list[OnOneCor
             wanted.setdefault(run.model.name, []).append(run)
     found = []
     known = platforms.shipped()
-    with tempfile.TemporaryDirectory() as folder, Reader(PATIENT) as reader:
+    with tempfile.TemporaryDirectory() as folder, ModelReader(PATIENT) as reader:
         file = Path(folder) / "model.onnx"
         for architecture, data in skeletons():
             own = wanted.get(f"{architecture.model}_{architecture.image_size}", ())

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from berth.predictor.learning.history import AskedJob, EndedJob, RunTimePredictor
+from berth.predictor.learning.history import AskedJob, JobEnd, RunTimePredictor
 from berth.predictor.learning.history.run_time import JobEvent, in_order
 from lab.datasets.ricc import Trace, trace
 from lab.experiments.experiment import Options
@@ -44,9 +44,9 @@ def events(trace: Trace) -> Iterator[tuple[JobEvent, int]]:
     return in_order(trace.submit_s, trace.start_s, trace.end_s)
 
 
-def ended_job(trace: Trace, one: AskedJob, job: int) -> EndedJob:
+def ended_job(trace: Trace, one: AskedJob, job: int) -> JobEnd:
     """Return what is known of it when it has ended."""
-    return EndedJob(
+    return JobEnd(
         one, float(trace.end_s[job]), float(trace.runtime_s[job]), bool(trace.completed[job])
     )
 

@@ -21,7 +21,7 @@ from berth.predictor.families.graph.latency.features import (
     graph_features,
     work_of,
 )
-from berth.predictor.graphs.reader import Reader
+from berth.predictor.graphs.reader import ModelReader
 from lab.datasets.timm import Architecture
 from lab.graphs import PATIENT
 from lab.ground.table import Floats
@@ -70,7 +70,7 @@ def describe(folder: Path) -> tuple[bytes, dict[str, str]]:
     """
     names, features, kinds, refused = [], [], [], {}
     columns: dict[str, list[Floats]] = {name: [] for name in _COLUMNS}
-    with Reader(PATIENT) as reader:
+    with ModelReader(PATIENT) as reader:
         for path in sorted(folder.glob("*_*.onnx")):
             try:
                 work = work_of(reader.read(path, batch=1))

@@ -15,7 +15,7 @@ from berth.pilot.run import Run
 from berth.plugin.history.matching import Match, known_name
 from berth.predictor.core.prediction import Interval
 from berth.predictor.families.history.workload import PredictedRun
-from berth.predictor.learning.history import AskedJob, EndedJob, PastJob, RunTimePredictor
+from berth.predictor.learning.history import AskedJob, JobEnd, PastJob, RunTimePredictor
 from berth.predictor.learning.history import learn_from as learn_jobs
 
 JOBS = 20_000
@@ -109,7 +109,7 @@ class RunTimes:
 
 def _past_job(placed: PlacedJob) -> PastJob:
     job = placed.job
-    ended = EndedJob(
+    ended = JobEnd(
         _asked_job(placed), job.end_s or 0.0, max(job.elapsed_s, 1.0), job.state == "completed"
     )
     return PastJob(f"{job.cluster}/{job.job_id}", job.start_s or 0.0, ended)

@@ -14,9 +14,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from berth.pilot.protobuf import Problem
-from berth.predictor.graphs.kinds import KindRow, describe
+from berth.predictor.graphs.kinds import KindEntry, describe
 from berth.predictor.graphs.limits import LIMITS, FileLimits
-from berth.predictor.graphs.onnx_file import Node, RawModel, subgraph
+from berth.predictor.graphs.onnx_file import OnnxNode, RawModel, subgraph
 from berth.predictor.graphs.onnx_parts import attributes, printable, shown
 from berth.predictor.graphs.operators import CATALOGUE, Call, OpFamily
 from berth.predictor.graphs.parameters import Roles, counted, stored_behind
@@ -34,7 +34,7 @@ class Inferred:
     inputs: list[tuple[str, int, Shape]]
     """Name, ONNX type code and shape of each input; ``outputs`` likewise."""
     outputs: list[tuple[str, int, Shape]]
-    kinds: list[KindRow] = field(default_factory=list)
+    kinds: list[KindEntry] = field(default_factory=list)
     kind_of: list[int] = field(default_factory=list)
     sources: list[int] = field(default_factory=list)
     targets: list[int] = field(default_factory=list)
@@ -109,14 +109,14 @@ class Walk:
         return walk
 
     def __init__(
-        self, model: RawModel, nodes: list[Node], inputs: dict[bytes, Tensor], batch: int
+        self, model: RawModel, nodes: list[OnnxNode], inputs: dict[bytes, Tensor], batch: int
     ) -> None:
         self.model = model
         self.nodes = nodes
         self.env: dict[bytes, Tensor | None] = {b"": None, **model.constants, **inputs}
         self.maker: dict[bytes, int] = {}
         self.made: dict[object, _InferredNode] = {}
-        self.kinds: dict[KindRow, int] = {}
+        self.kinds: dict[KindEntry, int] = {}
         self.hashes: list[bytes] = []
         self.limits, self.left, self.depth = LIMITS, LIMITS.nodes, 0
         named = [(printable(name), t.dtype, t.shape) for name, t in inputs.items()]
@@ -158,7 +158,7 @@ class Walk:
                 return
             known.update(node.outputs)
 
-    def _node(self, node: Node) -> None:
+    def _node(self, node: OnnxNode) -> None:
         env = self.env
         try:
             inputs = tuple([env[name] for name in node.inputs])
@@ -186,7 +186,7 @@ class Walk:
         else:
             self._record(node, result)
 
-    def _branch(self, node: Node, name: bytes) -> None:
+    def _branch(self, node: OnnxNode, name: bytes) -> None:
         """Replace an If node, whose condition is a known constant, by the nodes of its branch."""
         nodes, constants, outputs = subgraph(node.attributes, name)
         self.left -= len(nodes)
@@ -207,7 +207,7 @@ class Walk:
         self.depth -= 1
         self.found.folded["If"] = self.found.folded.get("If", 0) + 1
 
-    def _record(self, node: Node, result: _InferredNode) -> None:
+    def _record(self, node: OnnxNode, result: _InferredNode) -> None:
         inferred, maker, hashes = self.found, self.maker, self.hashes
         number = len(inferred.kind_of)
         kind = inferred.kinds[result.kind]
@@ -230,7 +230,7 @@ class Walk:
         for position, elements in result.once:
             inferred.parameters -= self.roles.again(node.inputs[position], elements)
 
-    def _make(self, node: Node, inputs: tuple[Tensor | None, ...], hints: int) -> _InferredNode:
+    def _make(self, node: OnnxNode, inputs: tuple[Tensor | None, ...], hints: int) -> _InferredNode:
         name = f"{node.domain}:{node.operator}" if node.domain else node.operator
         if node.operator in CONTROL_FLOW:
             raise Problem(
@@ -259,7 +259,7 @@ class Walk:
         kind = describe((name, entry.family), call, outputs, entry.cost(call, outputs), parameters)
         return _InferredNode(tuple(outputs), self._place(kind), once)
 
-    def _unknown(self, name: str, node: Node, call: Call) -> _InferredNode:
+    def _unknown(self, name: str, node: OnnxNode, call: Call) -> _InferredNode:
         """Return an unknown operator's outputs with the file's shapes and 0 operations."""
         inferred = self.found
         inferred.unknown[name] = inferred.unknown.get(name, 0) + 1
@@ -277,14 +277,14 @@ class Walk:
         kind = describe((name, OpFamily.UNKNOWN), call, outputs, (0, 0), parameters)
         return _InferredNode(tuple(outputs), self._place(kind), once)
 
-    def _place(self, kind: KindRow) -> int:
+    def _place(self, kind: KindEntry) -> int:
         place = self.kinds.setdefault(kind, len(self.kinds))
         if place == len(self.found.kinds):
             self.found.kinds.append(kind)
         return place
 
 
-def _does_nothing(node: Node, call: Call, outputs: list[Tensor]) -> bool:
+def _does_nothing(node: OnnxNode, call: Call, outputs: list[Tensor]) -> bool:
     if len(set(node.outputs) - {b""}) != 1:
         return False
     if node.operator in ("Cast", "CastLike"):

@@ -35,7 +35,7 @@ FAMILIES = tuple(OpFamily)
 
 
 @dataclass(frozen=True, slots=True)
-class KindRow:
+class KindEntry:
     """A row of the table of kinds: the operator's name and one number per column of ``COLUMNS``."""
 
     operator: str
@@ -65,7 +65,7 @@ def describe(
     outputs: Sequence[Tensor],
     work: tuple[int, int],
     parameters: int,
-) -> KindRow:
+) -> KindEntry:
     """Return the row of the table of kinds for an operator call.
 
     ``work`` is (MACs, flops other than the MACs'). Raises Problem for absurdly large counts.
@@ -90,7 +90,7 @@ def describe(
     if max(row) > LARGEST_COUNT:
         raise Problem(f"asks for more than {LARGEST_COUNT:.1e} operations, bytes or elements")
     digest = hashlib.blake2b(repr((name, row)).encode(), digest_size=8).digest()
-    return KindRow(name, row, digest, family, parameters)
+    return KindEntry(name, row, digest, family, parameters)
 
 
 def _moved(name: str, family: OpFamily, read: int, weights: int, written: int) -> int:

@@ -30,7 +30,7 @@ _GRAPH[1] = _NODE
 _MODEL: wire.Schema = {7: _GRAPH, 25: {7: _NODE}}
 
 
-class Node(NamedTuple):
+class OnnxNode(NamedTuple):
     """A node as the ONNX file lists it: operator, names of tensors, encoded attributes."""
 
     operator: str
@@ -57,7 +57,7 @@ class Function:
 
     inputs: list[bytes] = field(default_factory=list)
     outputs: list[bytes] = field(default_factory=list)
-    nodes: list[Node] = field(default_factory=list)
+    nodes: list[OnnxNode] = field(default_factory=list)
     defaults: list[bytes] = field(default_factory=list)
     """Encoded AttributeProto messages with default values."""
 
@@ -69,7 +69,7 @@ class RawModel:
     producer: str
     opset: int
     """The operator set that the file declares, before it was converted."""
-    nodes: list[Node]
+    nodes: list[OnnxNode]
     constants: dict[bytes, Tensor]
     inputs: list[Input]
     outputs: list[bytes]
@@ -212,7 +212,7 @@ def _by_number(data: bytes, graph: tuple[int, int]) -> dict[int, list[tuple[int,
 
 def subgraph(
     encoded: Sequence[bytes], name: bytes
-) -> tuple[list[Node], dict[bytes, Tensor], list[bytes]]:
+) -> tuple[list[OnnxNode], dict[bytes, Tensor], list[bytes]]:
     """Return the nodes, constants and output names of the graph in the attribute ``name``.
 
     ``encoded`` are a node's attributes. Raises Problem where the graph is absent or malformed.
@@ -245,7 +245,7 @@ def _opset(data: bytes, start: int, end: int) -> int:
     return version if domain in (b"", b"ai.onnx") else 0
 
 
-def _node(data: bytes, start: int, end: int) -> Node:
+def _node(data: bytes, start: int, end: int) -> OnnxNode:
     parts: tuple[list[bytes], ...] = ([], [], [], [], [], [], [], [])
     for number, a, b in protobuf.scan(data, start, end):
         if number < 8 and b >= 0:
@@ -253,7 +253,7 @@ def _node(data: bytes, start: int, end: int) -> Node:
     _, inputs, outputs, _, operator, attributes, _, domain = parts
     space = text(domain[-1]) if domain and domain[-1] != b"ai.onnx" else ""
     name = text(operator[-1]) if operator else ""
-    return Node(name, space, tuple(inputs), tuple(outputs), tuple(attributes))
+    return OnnxNode(name, space, tuple(inputs), tuple(outputs), tuple(attributes))
 
 
 def _function(data: bytes, start: int, end: int) -> tuple[tuple[str, str], Function]:

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from berth.predictor.graphs.onnx_file import Node
+from berth.predictor.graphs.onnx_file import OnnxNode
 from berth.predictor.graphs.operators import Call, OpFamily
 from berth.predictor.graphs.values import FLOATS
 
@@ -52,12 +52,12 @@ FOLDED_WITHOUT_BIAS, FOLDED_WITH_BIAS, IN_SCORES = 2, 1, 4
 class Roles:
     """Decides which constants are parameters, and remembers which were already counted."""
 
-    def __init__(self, nodes: Sequence[Node]) -> None:
+    def __init__(self, nodes: Sequence[OnnxNode]) -> None:
         self._scores = _score_names(nodes)
         self._roots: dict[bytes, bytes] = {}
         self._seen: set[bytes] = set()
 
-    def hints(self, node: Node) -> int:
+    def hints(self, node: OnnxNode) -> int:
         """Return flags that the names of a node's tensors give; 0 for none.
 
         FOLDED_WITHOUT_BIAS or FOLDED_WITH_BIAS: a convolution with a folded batch normalisation.
@@ -74,7 +74,7 @@ class Roles:
             return IN_SCORES
         return 0
 
-    def folded(self, node: Node) -> None:
+    def folded(self, node: OnnxNode) -> None:
         """Record that a folded node's output is derived from the constant that is its input 0."""
         if node.inputs and node.outputs:
             root = node.inputs[0]
@@ -148,7 +148,7 @@ def stored_behind(call: Call, family: OpFamily) -> int:
     return max(behind, default=0)
 
 
-def _score_names(nodes: Sequence[Node]) -> set[bytes]:
+def _score_names(nodes: Sequence[OnnxNode]) -> set[bytes]:
     """Return the names of tensors that reach a Softmax through element-wise nodes and views."""
     scores: set[bytes] = set()
     for node in reversed(nodes):

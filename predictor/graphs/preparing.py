@@ -13,14 +13,14 @@ from berth.pilot import protobuf
 from berth.pilot.protobuf import Problem
 from berth.pilot.units import whole_number
 from berth.predictor.graphs.limits import FileLimits
-from berth.predictor.graphs.onnx_file import Function, Input, Node, RawModel
+from berth.predictor.graphs.onnx_file import Function, Input, OnnxNode, RawModel
 from berth.predictor.graphs.onnx_parts import attribute, printable, shown
 from berth.predictor.graphs.values import Tensor, checked
 
 CONTROL_FLOW = frozenset({"If", "Loop", "Scan", "SequenceMap"})
 
 
-def flattened(model: RawModel, limits: FileLimits) -> list[Node]:
+def flattened(model: RawModel, limits: FileLimits) -> list[OnnxNode]:
     """Return the nodes with calls of the model's functions replaced by the functions' nodes.
 
     Raises Problem for more nodes or deeper calls than ``limits`` allow.
@@ -31,8 +31,8 @@ def flattened(model: RawModel, limits: FileLimits) -> list[Node]:
 
 
 def _inlined(
-    nodes: list[Node], functions: dict[tuple[str, str], Function], limits: FileLimits
-) -> Iterator[Node]:
+    nodes: list[OnnxNode], functions: dict[tuple[str, str], Function], limits: FileLimits
+) -> Iterator[OnnxNode]:
     met = 0
     stack = [iter(nodes)]
     while stack:
@@ -52,7 +52,7 @@ def _inlined(
         stack.append(iter(_body(node, function, met)))
 
 
-def _body(node: Node, function: Function, number: int) -> list[Node]:
+def _body(node: OnnxNode, function: Function, number: int) -> list[OnnxNode]:
     names = dict(zip(function.inputs, node.inputs, strict=False))
     names |= dict.fromkeys(function.inputs[len(node.inputs) :], b"")
     names |= {
@@ -65,7 +65,7 @@ def _body(node: Node, function: Function, number: int) -> list[Node]:
         return names.get(name, prefix + name) if name else name
 
     return [
-        Node(
+        OnnxNode(
             inner.operator,
             inner.domain,
             tuple(own(name) for name in inner.inputs),
@@ -113,7 +113,7 @@ def _without_name(data: bytes) -> list[bytes]:
     return fields
 
 
-def sorted_nodes(nodes: list[Node], known: Iterable[bytes]) -> list[Node]:
+def sorted_nodes(nodes: list[OnnxNode], known: Iterable[bytes]) -> list[OnnxNode]:
     """Return the nodes in topological order. Raises Problem on a cycle.
 
     ``known`` are the names of tensors that exist before the first node runs.

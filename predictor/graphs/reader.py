@@ -37,10 +37,10 @@ _CONVERTER_BYTES = 2**31
 _PROGRAM = "from berth.predictor.graphs.child import main; main()"
 
 
-class Reader:
+class ModelReader:
     """Reads model files through one child process, which it starts at the first file.
 
-    A Reader may be shared between threads. ``close`` it, or use it with ``with``.
+    A ModelReader may be shared between threads. ``close`` it, or use it with ``with``.
     """
 
     def __init__(self, limits: FileLimits = LIMITS) -> None:
@@ -52,7 +52,7 @@ class Reader:
         self._converts = False
         self._owner = os.getpid()
 
-    def __enter__(self) -> Reader:
+    def __enter__(self) -> ModelReader:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -240,16 +240,16 @@ def open_plain(path: Path) -> int:
     return handle
 
 
-_shared: Reader | None = None
+_shared: ModelReader | None = None
 _sharing = threading.Lock()
 
 
-def shared() -> Reader:
-    """Return the Reader that this process shares, created at the first call."""
+def shared() -> ModelReader:
+    """Return the ModelReader that this process shares, created at the first call."""
     global _shared  # noqa: PLW0603 - one child a process is the point
     with _sharing:
         if _shared is None:
-            _shared = Reader()
+            _shared = ModelReader()
             atexit.register(_shared.close)
         return _shared
 

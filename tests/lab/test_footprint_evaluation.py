@@ -10,7 +10,7 @@ from berth.pilot.errors import BerthError
 from berth.predictor.core.prediction import Interval
 from berth.predictor.footprint.footprint import MemoryTask, count
 from berth.predictor.footprint.runtimes import DeviceMemory, RuntimeName, runtimes
-from berth.predictor.graphs.reader import Reader
+from berth.predictor.graphs.reader import ModelReader
 from lab.datasets.mig import TrainingRow
 from lab.footprint.evaluate_memory import host_table, printed_table, slices_table
 from lab.footprint.fit_memory import (
@@ -101,7 +101,7 @@ def test_tables_name_their_split(printed: PrintedFigures, judged: SliceFits) -> 
 
 def test_programs_and_networks_have_the_published_numbers_of_parameters() -> None:
     millions = {"resnet": 23.5, "mobilenet": 2.26, "bert": 108.3, "deepspeech2": 26.6}
-    with Reader() as reader:
+    with ModelReader() as reader:
         for name, wanted in millions.items():
             sketch, output = PROGRAMS[name].networks[0][0]()
             graph = sketch.graph(reader, output, batch=1, source=name)

@@ -32,7 +32,7 @@ from berth.predictor.graphs.child import encode
 from berth.predictor.graphs.graph import ModelGraph, decode
 from berth.predictor.graphs.limits import LIMITS
 from berth.predictor.graphs.operators import CATALOGUE
-from berth.predictor.graphs.reader import Reader
+from berth.predictor.graphs.reader import ModelReader
 
 EXTREMES = (
     0, 1, -1, 2, 127, 128, 2**15, 2**31 - 1, 2**31, -(2**31), 2**40, 2**62, 2**63 - 1, -(2**63),
@@ -240,7 +240,7 @@ def read(data: bytes, batch: int, tally: Tally, label: str) -> None:
     tally.slowest_s = max(tally.slowest_s, time.perf_counter() - start)
 
 
-def read_by_child(data: bytes, reader: Reader, folder: Path, tally: Tally, label: str) -> None:
+def read_by_child(data: bytes, reader: ModelReader, folder: Path, tally: Tally, label: str) -> None:
     """Read as a user's file is; anything but a graph or one clear sentence is a failure."""
     path = folder / "model.onnx"
     path.write_bytes(data)
@@ -269,7 +269,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0)
     given = parser.parse_args()
     sound, inside, outside = seeds(), Tally(), Tally()
-    with Reader() as reader, tempfile.TemporaryDirectory() as folder:
+    with ModelReader() as reader, tempfile.TemporaryDirectory() as folder:
         for n in steps(given.count // 20):
             seed = given.seed + n
             read_by_child(broken(sound, seed), reader, Path(folder), outside, f"seed {seed}")

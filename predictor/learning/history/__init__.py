@@ -6,7 +6,7 @@ the width of intervals online to 90 % coverage and says which predictions are ac
 on.
 """
 
-from berth.predictor.learning.history.rings import AskedJob, EndedJob
+from berth.predictor.learning.history.rings import AskedJob, JobEnd
 from berth.predictor.learning.history.run_time import PastJob, RunTime, RunTimePredictor, learn_from
 
-__all__ = ["AskedJob", "EndedJob", "PastJob", "RunTime", "RunTimePredictor", "learn_from"]
+__all__ = ["AskedJob", "JobEnd", "PastJob", "RunTime", "RunTimePredictor", "learn_from"]

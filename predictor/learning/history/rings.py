@@ -41,7 +41,7 @@ class AskedJob:
 
 
 @dataclass(frozen=True, slots=True)
-class EndedJob:
+class JobEnd:
     """A job that has ended. Times are Unix seconds."""
 
     asked: AskedJob
@@ -138,7 +138,7 @@ class Rings:
         return self._rings.get(key)
 
 
-def column_of(job: EndedJob) -> Floats:
+def column_of(job: JobEnd) -> Floats:
     """Return the properties of an ended job as an array, in the order of ``LOG_RUN`` and the
     following names."""
     asked = job.asked

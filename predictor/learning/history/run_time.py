@@ -25,8 +25,8 @@ from berth.predictor.learning.history.intervals import Confidence, Levels, Neste
 from berth.predictor.learning.history.rings import (
     LOG_RUN,
     AskedJob,
-    EndedJob,
     Floats,
+    JobEnd,
     Ring,
     Rings,
     column_of,
@@ -139,7 +139,7 @@ class RunTimePredictor:
         if len(self._running) > KEYS:
             self._running.popitem(last=False)
 
-    def ended(self, job_id: str, job: EndedJob) -> None:
+    def ended(self, job_id: str, job: JobEnd) -> None:
         """Learn from a job that has ended, whether its time was predicted or not."""
         asked = job.asked
         row = column_of(job)
@@ -271,7 +271,7 @@ class PastJob:
 
     job_id: str
     start_s: float
-    ended: EndedJob
+    ended: JobEnd
 
 
 def in_order(submit_s: Floats, start_s: Floats, end_s: Floats) -> Iterator[tuple[JobEvent, int]]:

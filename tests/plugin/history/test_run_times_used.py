@@ -37,7 +37,7 @@ from berth.predictor.families.history.times_there import UNTRUSTED
 from berth.predictor.families.history.workload import PredictedRun
 from berth.predictor.learning.history import (
     AskedJob,
-    EndedJob,
+    JobEnd,
     PastJob,
     RunTimePredictor,
     learn_from,
@@ -116,7 +116,7 @@ def test_a_new_job_is_predicted_by_the_evaluated_predictor(
     direct = RunTimePredictor()
     learn_from(
         [
-            PastJob(j.job_id, j.start_s, EndedJob(a, j.end_s, j.elapsed_s))
+            PastJob(j.job_id, j.start_s, JobEnd(a, j.end_s, j.elapsed_s))
             for j, a in zip(jobs, asked, strict=True)
         ],
         direct,

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from model_mutations import Tally, broken, read, read_by_child, seeds
 
-from berth.predictor.graphs.reader import Reader
+from berth.predictor.graphs.reader import ModelReader
 
 COUNT, BY_CHILD = 2000, 60
 
@@ -29,7 +29,7 @@ def test_broken_models_are_read_or_refused_in_a_sentence() -> None:
 
 def test_the_child_survives_them_within_its_memory(tmp_path: Path) -> None:
     tally, sound = Tally(), seeds()
-    with Reader() as reader:
+    with ModelReader() as reader:
         for seed in range(BY_CHILD):
             read_by_child(broken(sound, seed), reader, tmp_path, tally, f"seed {seed}")
         status = Path(f"/proc/{reader.child}/status").read_text().splitlines()

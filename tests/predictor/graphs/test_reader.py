@@ -19,12 +19,12 @@ from small_models import attention, constant, convolutional, integers, model, te
 from berth.pilot import protobuf
 from berth.pilot.errors import BerthError, DocumentError
 from berth.predictor.graphs.limits import FileLimits
-from berth.predictor.graphs.reader import Reader
+from berth.predictor.graphs.reader import ModelReader
 
 
 @pytest.fixture(scope="module")
 def reader():
-    with Reader() as found:
+    with ModelReader() as found:
         yield found
 
 
@@ -34,7 +34,7 @@ def written(folder: Path, made: onnx.ModelProto | bytes, name: str = "model.onnx
     return path
 
 
-def refusal(reader: Reader, path: Path, **more) -> str:
+def refusal(reader: ModelReader, path: Path, **more) -> str:
     with pytest.raises(DocumentError) as error:
         reader.read(path, **more)
     assert error.value.message.startswith(f"{path}: ")
@@ -48,13 +48,13 @@ def resident_bytes(pid: int, name: str) -> int:
     return next(int(line.split()[1]) * 1024 for line in lines if line.startswith(name))
 
 
-def test_a_file_is_read_through_the_child(reader: Reader, tmp_path: Path) -> None:
+def test_a_file_is_read_through_the_child(reader: ModelReader, tmp_path: Path) -> None:
     graph = reader.read(written(tmp_path, convolutional()), batch=4)
     assert (graph.batch, len(graph)) == (4, 12)
     assert reader.child is not None
 
 
-def test_the_child_stays_warm_and_keeps_nothing_open(reader: Reader, tmp_path: Path) -> None:
+def test_the_child_stays_warm_and_keeps_nothing_open(reader: ModelReader, tmp_path: Path) -> None:
     path = written(tmp_path, convolutional())
     reader.read(path)
     child = reader.child
@@ -65,7 +65,7 @@ def test_the_child_stays_warm_and_keeps_nothing_open(reader: Reader, tmp_path: P
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root can drop its rights")
-def test_the_child_gives_up_roots_rights(reader: Reader, tmp_path: Path) -> None:
+def test_the_child_gives_up_roots_rights(reader: ModelReader, tmp_path: Path) -> None:
     reader.read(written(tmp_path, convolutional()))
     status = dict(
         line.split(":\t", 1)
@@ -78,7 +78,7 @@ def test_the_child_gives_up_roots_rights(reader: Reader, tmp_path: Path) -> None
     assert int(status["CapEff"], 16) == 0
 
 
-def test_the_child_is_bounded(reader: Reader, tmp_path: Path) -> None:
+def test_the_child_is_bounded(reader: ModelReader, tmp_path: Path) -> None:
     reader.read(written(tmp_path, convolutional()))
     rows = Path(f"/proc/{reader.child}/limits").read_text().splitlines()
     limits = {row[:26].strip(): row[26:].split()[0] for row in rows}
@@ -88,14 +88,16 @@ def test_the_child_is_bounded(reader: Reader, tmp_path: Path) -> None:
     assert int(limits["Max open files"]) <= 16
 
 
-def test_the_child_imports_neither_numpy_nor_onnxruntime(reader: Reader, tmp_path: Path) -> None:
+def test_the_child_imports_neither_numpy_nor_onnxruntime(
+    reader: ModelReader, tmp_path: Path
+) -> None:
     reader.read(written(tmp_path, convolutional()))
     mapped = Path(f"/proc/{reader.child}/maps").read_text()
     assert "numpy" not in mapped
     assert "onnxruntime" not in mapped
 
 
-def test_a_file_that_only_its_owner_may_read_is_read(reader: Reader, tmp_path: Path) -> None:
+def test_a_file_that_only_its_owner_may_read_is_read(reader: ModelReader, tmp_path: Path) -> None:
     path = written(tmp_path, convolutional())
     path.chmod(0o600)
     tmp_path.chmod(0o700)
@@ -104,7 +106,7 @@ def test_a_file_that_only_its_owner_may_read_is_read(reader: Reader, tmp_path: P
 
 def test_a_child_that_dies_is_replaced(tmp_path: Path) -> None:
     path = written(tmp_path, convolutional())
-    with Reader() as reader:
+    with ModelReader() as reader:
         reader.read(path)
         first = reader.child
         os.kill(first, signal.SIGKILL)
@@ -115,7 +117,7 @@ def test_a_child_that_dies_is_replaced(tmp_path: Path) -> None:
 
 def test_a_child_that_hangs_costs_one_sentence_and_is_replaced(tmp_path: Path) -> None:
     path = written(tmp_path, convolutional())
-    with Reader(FileLimits(seconds=-0.9)) as hurried:
+    with ModelReader(FileLimits(seconds=-0.9)) as hurried:
         hurried._start()
         os.kill(hurried.child, signal.SIGSTOP)
         assert "could not be read within" in refusal(hurried, path)
@@ -131,17 +133,17 @@ def of_empty_names(count: int) -> bytes:
 
 def test_a_child_that_needs_too_much_memory_says_so(tmp_path: Path) -> None:
     path = written(tmp_path, of_empty_names(800_000))
-    with Reader(FileLimits(memory_bytes=80 * 2**20)) as small:
+    with ModelReader(FileLimits(memory_bytes=80 * 2**20)) as small:
         assert "memory" in refusal(small, path)
         assert len(small.read(written(tmp_path, convolutional()))) == 12
 
 
-def test_too_many_parts_are_refused(reader: Reader, tmp_path: Path) -> None:
+def test_too_many_parts_are_refused(reader: ModelReader, tmp_path: Path) -> None:
     path = written(tmp_path, of_empty_names(2_000_000))
     assert "is made of more than 1000000 parts" in refusal(reader, path)
 
 
-def test_external_data_is_never_opened(reader: Reader, tmp_path: Path) -> None:
+def test_external_data_is_never_opened(reader: ModelReader, tmp_path: Path) -> None:
     made = convolutional()
     for weight in made.graph.initializer:
         weight.ClearField("raw_data")
@@ -152,7 +154,7 @@ def test_external_data_is_never_opened(reader: Reader, tmp_path: Path) -> None:
     assert graph.digest == reader.read(written(tmp_path, convolutional())).digest
 
 
-def test_gigabytes_that_are_only_declared_are_not_made(reader: Reader, tmp_path: Path) -> None:
+def test_gigabytes_that_are_only_declared_are_not_made(reader: ModelReader, tmp_path: Path) -> None:
     made = model([helper.make_node("MatMul", ["x", "w"], ["y"])], inputs=[tensor("x", "N", 2**17)])
     weight = made.graph.initializer.add()
     weight.name, weight.data_type = "w", 1
@@ -162,11 +164,13 @@ def test_gigabytes_that_are_only_declared_are_not_made(reader: Reader, tmp_path:
     assert resident_bytes(reader.child, "VmHWM") < 64 * 2**20
 
 
-def test_weights_inside_a_large_file_are_skipped_unread(reader: Reader, tmp_path: Path) -> None:
+def test_weights_inside_a_large_file_are_skipped_unread(
+    reader: ModelReader, tmp_path: Path
+) -> None:
     made = convolutional(blocks=2, channels=512)
     big = written(tmp_path, made, "big.onnx")
     assert big.stat().st_size > 16 * 2**20
-    with Reader() as fresh:
+    with ModelReader() as fresh:
         graph = fresh.read(big)
         fresh.read(written(tmp_path, convolutional()))
         assert resident_bytes(fresh.child, "VmHWM") < 32 * 2**20
@@ -175,14 +179,16 @@ def test_weights_inside_a_large_file_are_skipped_unread(reader: Reader, tmp_path
     assert reader.read(written(tmp_path, made)).digest == graph.digest
 
 
-def test_a_large_file_cut_short_is_named(reader: Reader, tmp_path: Path) -> None:
+def test_a_large_file_cut_short_is_named(reader: ModelReader, tmp_path: Path) -> None:
     data = convolutional(blocks=2, channels=512).SerializeToString()
     for share in (0.1, 0.5, 0.999):
         path = written(tmp_path, data[: int(len(data) * share)])
         assert "truncated" in refusal(reader, path)
 
 
-def test_a_hole_declared_as_a_file_is_refused_by_its_size(reader: Reader, tmp_path: Path) -> None:
+def test_a_hole_declared_as_a_file_is_refused_by_its_size(
+    reader: ModelReader, tmp_path: Path
+) -> None:
     path = tmp_path / "hole.onnx"
     with path.open("wb") as stream:
         stream.truncate(2**40)
@@ -212,12 +218,12 @@ OTHERS = {
 
 
 @pytest.mark.parametrize("kind", OTHERS)
-def test_what_is_not_a_model_is_named(reader: Reader, tmp_path: Path, kind: str) -> None:
+def test_what_is_not_a_model_is_named(reader: ModelReader, tmp_path: Path, kind: str) -> None:
     data, sentence = OTHERS[kind]
     assert sentence in refusal(reader, written(tmp_path, data))
 
 
-def test_a_zip_bomb_stays_packed(reader: Reader, tmp_path: Path) -> None:
+def test_a_zip_bomb_stays_packed(reader: ModelReader, tmp_path: Path) -> None:
     path = tmp_path / "bomb.onnx"
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("model.onnx", bytes(50 * 2**20))
@@ -230,22 +236,22 @@ def test_a_zip_bomb_stays_packed(reader: Reader, tmp_path: Path) -> None:
     [("absent.onnx", "does not exist"), (".", "is not a regular file"), ("\0", "cannot be read")],
 )
 def test_what_is_not_a_file_is_named(
-    reader: Reader, tmp_path: Path, path: str, sentence: str
+    reader: ModelReader, tmp_path: Path, path: str, sentence: str
 ) -> None:
     assert sentence in refusal(reader, tmp_path / path)
 
 
-def test_a_pipe_is_refused_without_waiting(reader: Reader, tmp_path: Path) -> None:
+def test_a_pipe_is_refused_without_waiting(reader: ModelReader, tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     assert "is not a regular file" in refusal(reader, tmp_path / "pipe")
 
 
 @pytest.mark.parametrize("batch", [0, -1, 2**40])
-def test_a_senseless_batch_is_refused(reader: Reader, tmp_path: Path, batch: int) -> None:
+def test_a_senseless_batch_is_refused(reader: ModelReader, tmp_path: Path, batch: int) -> None:
     assert f"batch {batch}" in refusal(reader, written(tmp_path, convolutional()), batch=batch)
 
 
-def test_a_senseless_dimension_is_refused(reader: Reader, tmp_path: Path) -> None:
+def test_a_senseless_dimension_is_refused(reader: ModelReader, tmp_path: Path) -> None:
     path = written(tmp_path, attention())
     assert "dimension sequence is 0" in refusal(reader, path, sizes={"sequence": 0})
 
@@ -305,18 +311,20 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("kind", REFUSED)
-def test_a_model_that_cannot_be_known_is_named(reader: Reader, tmp_path: Path, kind: str) -> None:
+def test_a_model_that_cannot_be_known_is_named(
+    reader: ModelReader, tmp_path: Path, kind: str
+) -> None:
     made, sentence = REFUSED[kind]
     assert sentence in refusal(reader, written(tmp_path, made))
 
 
 def test_too_many_nodes_are_refused(tmp_path: Path) -> None:
-    with Reader(FileLimits(nodes=10)) as strict:
+    with ModelReader(FileLimits(nodes=10)) as strict:
         assert "has more than 10 nodes" in refusal(strict, written(tmp_path, convolutional()))
 
 
 def test_unknown_operators_are_counted_and_take_their_shape_from_the_file(
-    reader: Reader, tmp_path: Path
+    reader: ModelReader, tmp_path: Path
 ) -> None:
     nodes = [
         helper.make_node("Fold", ["x"], ["a"], domain="theirs"),
@@ -342,11 +350,11 @@ def test_a_reply_that_is_no_graph_costs_one_sentence(tmp_path: Path, monkeypatch
             f"s.sendall({reply!r}); s.recv(1)"
         )
         monkeypatch.setattr("berth.predictor.graphs.reader._PROGRAM", program)
-        with Reader() as lying:
+        with ModelReader() as lying:
             refusal(lying, path)
 
 
-def test_names_cannot_steer_a_terminal(reader: Reader, tmp_path: Path) -> None:
+def test_names_cannot_steer_a_terminal(reader: ModelReader, tmp_path: Path) -> None:
     made = model([helper.make_node("\x1b[2J\nRm", ["x"], ["\x1b]0;y\a"])])
     graph = reader.read(written(tmp_path, made))
     names = [*graph.operators, *graph.unknown, *(p.name for p in graph.outputs)]
@@ -357,7 +365,7 @@ def test_names_cannot_steer_a_terminal(reader: Reader, tmp_path: Path) -> None:
     assert f"{error.value.message}{error.value.hint}".isprintable()
 
 
-def test_names_in_messages_are_short_and_plain(reader: Reader, tmp_path: Path) -> None:
+def test_names_in_messages_are_short_and_plain(reader: ModelReader, tmp_path: Path) -> None:
     made = model([helper.make_node("Relu", ["x"], ["y"])], inputs=[tensor("x" * 5000, "N", "m")])
     said = refusal(reader, written(tmp_path, made))
     assert len(said) < 300
@@ -367,7 +375,7 @@ def test_names_in_messages_are_short_and_plain(reader: Reader, tmp_path: Path) -
 def test_a_child_that_cannot_start_is_told_from_a_bad_file(tmp_path: Path, monkeypatch) -> None:
     monkeypatch.setattr("berth.predictor.graphs.reader._PROGRAM", "raise SystemExit(1)")
     with (
-        Reader() as broken,
+        ModelReader() as broken,
         pytest.raises(BerthError, match="process that reads model files could not start"),
     ):
         broken.read(written(tmp_path, convolutional()))
@@ -375,7 +383,7 @@ def test_a_child_that_cannot_start_is_told_from_a_bad_file(tmp_path: Path, monke
 
 def test_a_forked_process_gets_a_child_of_its_own(tmp_path: Path) -> None:
     path = written(tmp_path, convolutional())
-    with Reader() as reader:
+    with ModelReader() as reader:
         reader.read(path)
         first = reader.child
         pid = os.fork()
@@ -416,7 +424,7 @@ def of_opset(opset: int) -> onnx.ModelProto:
 
 @pytest.mark.parametrize("opset", [7, 8, 9, 10, 11, 12])
 def test_older_operator_sets_are_converted_in_a_child(
-    reader: Reader, tmp_path: Path, opset: int
+    reader: ModelReader, tmp_path: Path, opset: int
 ) -> None:
     graph = reader.read(written(tmp_path, of_opset(opset)), batch=2)
     assert (graph.opset, graph.batch, graph.unknown) == (opset, 2, {})
@@ -424,7 +432,7 @@ def test_older_operator_sets_are_converted_in_a_child(
     assert reader.read(written(tmp_path, convolutional())).opset == 20
 
 
-def test_large_weights_are_not_read_for_a_conversion(reader: Reader, tmp_path: Path) -> None:
+def test_large_weights_are_not_read_for_a_conversion(reader: ModelReader, tmp_path: Path) -> None:
     made = of_opset(11)
     made.graph.initializer.append(constant("large", 1024, 1024))
     made.graph.node.insert(8, helper.make_node("MatMul", ["wide", "large"], ["unused"]))
@@ -433,14 +441,14 @@ def test_large_weights_are_not_read_for_a_conversion(reader: Reader, tmp_path: P
     assert reader.read(written(tmp_path, made), batch=2).parameters > 1024 * 1024
 
 
-def test_what_the_converter_cannot_do_is_one_sentence(reader: Reader, tmp_path: Path) -> None:
+def test_what_the_converter_cannot_do_is_one_sentence(reader: ModelReader, tmp_path: Path) -> None:
     made = of_opset(9)
     made.graph.node[0].input[1] = "nowhere"
     assert "was not converted" in refusal(reader, written(tmp_path, made))
 
 
 def test_without_the_library_the_way_out_is_said(
-    reader: Reader, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    reader: ModelReader, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("berth.predictor.graphs.reader.find_spec", lambda _: None)
     with pytest.raises(DocumentError, match="uses opset 11; 13 and newer") as error:

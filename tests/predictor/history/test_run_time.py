@@ -9,7 +9,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from berth.predictor.learning.history import AskedJob, EndedJob, RunTime, RunTimePredictor
+from berth.predictor.learning.history import AskedJob, JobEnd, RunTime, RunTimePredictor
 from berth.predictor.learning.history import run_time as module
 from berth.predictor.learning.history.evidence import WeightedRuns
 from berth.predictor.learning.history.intervals import Levels, Nested
@@ -27,7 +27,7 @@ def taught(*runtimes_s: float, predictor: RunTimePredictor | None = None) -> Run
     found = predictor or RunTimePredictor()
     for number, runtime_s in enumerate(runtimes_s):
         moment_s = 10_000.0 * number
-        found.ended(str(number), EndedJob(asked(moment_s), moment_s + runtime_s, runtime_s))
+        found.ended(str(number), JobEnd(asked(moment_s), moment_s + runtime_s, runtime_s))
     return found
 
 
@@ -43,7 +43,7 @@ def test_the_same_shape_counts_more_than_another() -> None:
     for number in range(10):
         moment_s = 200_000.0 + 10_000.0 * number
         other = asked(moment_s, cores=256, request_s=36_000.0)
-        predictor.ended(f"o{number}", EndedJob(other, moment_s + 9_000.0, 9_000.0))
+        predictor.ended(f"o{number}", JobEnd(other, moment_s + 9_000.0, 9_000.0))
     assert predictor.predict(asked(1e6), 1e6).runtime_s.mid == pytest.approx(600.0)
     large = asked(1e6, cores=256, request_s=36_000.0)
     assert predictor.predict(large, 1e6).runtime_s.mid == pytest.approx(9_000.0)
@@ -54,7 +54,7 @@ def test_a_known_other_name_counts_less() -> None:
     for number in range(5):
         moment_s = 60_000.0 + 10_000.0 * number
         other = asked(moment_s, name="sort")
-        predictor.ended(f"o{number}", EndedJob(other, moment_s + 60.0, 60.0))
+        predictor.ended(f"o{number}", JobEnd(other, moment_s + 60.0, 60.0))
     assert predictor.predict(asked(2e5), 2e5).runtime_s.mid == pytest.approx(600.0)
 
 
@@ -82,7 +82,7 @@ def test_a_flood_of_another_user_moves_no_own_forecast_far() -> None:
     before = predictor.predict(asked(1e6), 1e6).runtime_s.mid
     for number in range(3_000):
         fake = asked(3e5 + number, user="mallory", account="other")
-        predictor.ended(f"f{number}", EndedJob(fake, 3e5 + number + 5.0, 5.0))
+        predictor.ended(f"f{number}", JobEnd(fake, 3e5 + number + 5.0, 5.0))
     assert predictor.predict(asked(1e6), 1e6).runtime_s.mid == pytest.approx(before)
 
 
@@ -105,7 +105,7 @@ def test_odd_jobs_are_taken_as_they_are(changes: dict[str, object]) -> None:
     predictor = RunTimePredictor()
     odd = replace(ASKED, **changes)  # type: ignore[arg-type]
     for number, runtime_s in enumerate((0.0, 5.0, 1e9)):
-        predictor.ended(str(number), EndedJob(odd, 100.0, runtime_s, completed=False))
+        predictor.ended(str(number), JobEnd(odd, 100.0, runtime_s, completed=False))
     said: RunTime = predictor.predict(odd, 50.0)  # before the last one ended: a clock jumped
     assert 0 < said.runtime_s.low <= said.runtime_s.mid <= said.runtime_s.high < math.inf
 
@@ -119,7 +119,7 @@ def test_intervals_cover_nine_of_ten_in_the_long_run() -> None:
         said = predictor.predict(one, moment_s, job_id=str(number)).runtime_s
         runtime_s = float(np.exp(generator.normal(6.0, 0.8)))
         inside.append(said.low <= runtime_s <= said.high)
-        predictor.ended(str(number), EndedJob(one, moment_s + runtime_s, runtime_s))
+        predictor.ended(str(number), JobEnd(one, moment_s + runtime_s, runtime_s))
     assert 0.85 <= np.mean(inside[500:]) <= 0.95
 
 
@@ -129,14 +129,14 @@ def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     for number in range(200):
         one = asked(float(number), user=f"u{number}", account=f"a{number}")
         predictor.started(str(number), one, float(number))
-        predictor.ended(str(number), EndedJob(one, number + 10.0, 10.0))
+        predictor.ended(str(number), JobEnd(one, number + 10.0, 10.0))
     assert len(predictor) == 40
 
 
 def test_a_ring_holds_the_newest_and_knows_their_order() -> None:
     ring = Ring(6)
     for number in range(1, 10):
-        ring.add(column_of(EndedJob(ASKED, 0.0, float(number))))
+        ring.add(column_of(JobEnd(ASKED, 0.0, float(number))))
     times = np.exp(ring.columns[0])
     newest_first = times[np.argsort(ring.log_ranks)]
     assert np.allclose(newest_first, [9, 8, 7, 6, 5, 4])
@@ -145,7 +145,7 @@ def test_a_ring_holds_the_newest_and_knows_their_order() -> None:
 
 def test_keys_unused_for_longest_are_dropped_first() -> None:
     rings = Rings(2)
-    column = column_of(EndedJob(ASKED, 0.0, 1.0))
+    column = column_of(JobEnd(ASKED, 0.0, 1.0))
     for key in ("a", "b", "a", "c"):
         rings.add(key, column, 4)
     assert rings.get("b") is None
