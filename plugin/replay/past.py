@@ -1,13 +1,7 @@
-"""Read past jobs for a replay or a tune: from accounting, tables and published traces.
-
-Gavel's traces (Narayanan et al., OSDI 2020) have these fields, separated by tabs: job type,
-command, the name of the steps argument, whether the job needs data, steps, arrival in seconds, GPUs
-(``scale_factor``).
-"""
+"""Read past jobs for a replay or a tune: from accounting, tables and published traces."""
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -16,22 +10,19 @@ from pathlib import Path
 import numpy as np
 
 from berth.pilot.errors import DocumentError, UsageError
-from berth.pilot.importers.recogniser import FileKind, FileReader
 from berth.pilot.run import Run
 from berth.plugin.history.files import ends_of_lines, lines_of
 from berth.plugin.readers import Purpose, reader_named, reader_of, readers
 from berth.plugin.replay.tables import TABLE, JobTable, with_times
 from berth.plugin.scheduler import Scheduler
-from berth.plugin.scheduler.past_jobs import ENDED, SINGLETON, ReadJobs, Unreadable, why_none
+from berth.plugin.scheduler.past_jobs import ENDED, SINGLETON, ReadJobs, why_none
 from berth.plugin.scheduler.registry import SCHEDULERS, open_scheduler
 from berth.plugin.site.site import Site
-from berth.policies.replay.trace import Floats, Ints, Trace, numbered, trace_of
+from berth.policies.replay.trace import Floats, Ints, Trace, numbered
 
-GAVEL = "gavel"
 _DAY_S = 86_400.0
 _READ = (Purpose.PAST_JOBS, Purpose.TRACE)
 STARVED = "out-of-memory"
-FIELDS = 7
 
 
 @dataclass(frozen=True)
@@ -63,16 +54,14 @@ def past_jobs(
         reader = reader_of(ends_of_lines(lines), file, *_READ)
     else:
         reader = reader_named(format_, *_READ)
-    read, steps, predicted = ReadJobs(), None, {}
+    read, predicted = ReadJobs(), {}
     if reader.name == TABLE:
         table: JobTable = reader.read(file, lines, read)
         jobs, predicted = table.trace, dict(table.predicted)
-    elif reader.name == GAVEL:
-        jobs, steps = reader.read(lines, read)
     else:
         read = reader.read(lines, "replay", source=str(file), utc=utc)
         jobs = trace_of_jobs(read.jobs.values(), read.after, read.array_limits)
-    return _checked(PastTrace(str(file), read, jobs, predicted), times, steps, strict=strict)
+    return _checked(PastTrace(str(file), read, jobs, predicted), times, strict=strict)
 
 
 def formats() -> tuple[str, ...]:
@@ -92,7 +81,7 @@ def asked_jobs(
     read = scheduler.past_jobs("replay", time.time() - days * _DAY_S)
     jobs = trace_of_jobs(read.jobs.values(), read.after, read.array_limits)
     source = f"{scheduler.title}'s accounting"
-    return _checked(PastTrace(source, read, jobs, {}), times, None, strict=strict)
+    return _checked(PastTrace(source, read, jobs, {}), times, strict=strict)
 
 
 def site_scheduler(site: Site | None) -> Scheduler:
@@ -109,9 +98,7 @@ def site_scheduler(site: Site | None) -> Scheduler:
     raise UsageError("no scheduler is on this machine", hint="run this where its commands are")
 
 
-def _checked(
-    past: PastTrace, times: Path | None, steps: Floats | None, *, strict: bool
-) -> PastTrace:
+def _checked(past: PastTrace, times: Path | None, *, strict: bool) -> PastTrace:
     read = past.read
     if strict and read.broken:
         raise DocumentError(
@@ -121,7 +108,7 @@ def _checked(
     if not len(past.trace):
         hint = f"name what wrote it: --format, one of {', '.join(formats())}"
         raise DocumentError(past.source, why_none(read), hint=hint if read.broken else ENDED)
-    return past if times is None else replace(past, trace=with_times(past.trace, times, steps))
+    return past if times is None else replace(past, trace=with_times(past.trace, times))
 
 
 def trace_of_jobs(
@@ -210,48 +197,3 @@ def _waits_for(
             parent_of[row] = max(parents, key=lambda p: rows[p].end_s or 0.0)
         before[own] = max(row, before.get(own, row), key=lambda p: rows[p].end_s or 0.0)
     return parent_of
-
-
-def read_gavel(lines: Sequence[str], read: ReadJobs) -> tuple[Trace, Floats]:
-    """Return a Gavel trace, without run times, and each job's steps; ``read`` counts broken
-    lines."""
-    rows: list[tuple[float, int, float, str]] = []
-    for number, raw in enumerate(lines, 1):
-        line = raw.strip("\r\n")
-        if not line.strip():
-            continue
-        try:
-            rows.append(_row(line))
-        except Unreadable as error:
-            read.refuse(number, line, error)
-    rows.sort(key=lambda row: row[0])
-    size = len(rows)
-    gpus = np.array([row[1] for row in rows], np.int64)
-    steps = np.array([row[2] for row in rows], float)
-    base = trace_of(
-        np.array([row[0] for row in rows], float), np.full(size, np.nan),
-        np.ones(size, np.int64), gpus=gpus,
-    )  # fmt: skip
-    names, ids = tuple(row[3] for row in rows), tuple(map(str, range(size)))
-    return replace(base, names=names, ids=ids), steps
-
-
-def _row(line: str) -> tuple[float, int, float, str]:
-    parts = line.split("\t")
-    if len(parts) != FIELDS:
-        raise Unreadable(f"{len(parts)} fields where Gavel has {FIELDS}")
-    try:
-        steps, arrival, gpus = float(parts[4]), float(parts[5]), int(parts[6])
-    except ValueError:
-        raise Unreadable("a field is not a number") from None
-    if gpus < 1 or not 0 <= steps < math.inf or not 0 <= arrival < math.inf:
-        raise Unreadable("a negative number, or no GPU")
-    return arrival, gpus, steps, parts[0]
-
-
-READERS = (
-    FileReader(GAVEL, Purpose.TRACE, (
-        FileKind("a trace of Gavel", "gavel",
-                 first=r"[^\t\n]*\t[^\t\n]*%s[^\t\n]*\t(?:[^\t\n]*\t){4}[^\t\n]*$"),
-    ), read_gavel),
-)  # fmt: skip

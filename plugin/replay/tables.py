@@ -4,8 +4,7 @@
 ``cores``, ``gpus``, ``nodes``, ``limit_s`` and ``predicted@PLATFORM`` are optional. An empty cell
 means unknown. A line that cannot be read is skipped and counted.
 
-*Run times* on other platforms: ``job,platform,runtime_s`` (by the scheduler's job id), or
-``name,platform,gpus,steps_per_s`` (by the job's name, for traces with a number of steps).
+*Run times* on other platforms: ``job,platform,runtime_s``, by the scheduler's job id.
 
 *Nodes* that fail or are reserved: ``nodes,begin,end``. ``nodes`` is ``KIND[0-3]``, or ``KIND`` for
 all of its nodes; times are ``2026-11-03T08:00:00``, Unix seconds, or ``+12h`` after the first
@@ -45,8 +44,6 @@ _DEFAULTS = {"cores": 1.0, "nodes": 0.0, "gpus": 0.0}
 """Values of empty cells and missing columns of jobs."""
 _PLAIN = ("submit_s", "user", "partition", "cores", "gpus", "nodes", "limit_s")
 _BY_JOB = ("job", "platform", "runtime_s")
-_BY_NAME = ("name", "platform", "gpus", "steps_per_s")
-Table = dict[str, dict[tuple[str, ...], float]]
 HEADER = ("nodes", "begin", "end")
 _FORMATS = ("%Y-%m-%dT%H:%M:%S", "%Y-%m-%dT%H:%M", "%Y-%m-%d")
 
@@ -201,29 +198,29 @@ def _check_header(header: Sequence[str], path: Path) -> None:
             )  # fmt: skip
 
 
-def with_times(trace: Trace, file: Path, steps: Floats | None = None) -> Trace:
-    """Return the trace with run times on other platforms from a table. Raises DocumentError.
-
-    ``steps``: [jobs] number of steps, where the trace has them; a table by job name needs them.
-    """
+def with_times(trace: Trace, file: Path) -> Trace:
+    """Return the trace with run times on other platforms from a table. Raises DocumentError."""
     header, rows = read_table(file)
-    if header == _BY_JOB:
-        table = _times_table(file, rows, header, number="runtime_s")
-        keys = [(job_id,) for job_id in trace.ids]
-        return replace(
-            trace, runtime_on=_time_columns(table, keys, np.ones(len(trace)), rate=False)
-        )
-    if header == _BY_NAME:
-        if steps is None:
-            raise DocumentError(file, "gives steps a second, and the trace does not count steps")
-        table = _times_table(file, rows, header, number="steps_per_s")
-        by_name = zip(trace.names, trace.gpus.tolist(), strict=True)
-        names = [(name, str(gpus)) for name, gpus in by_name]
-        return replace(trace, runtime_on=_time_columns(table, names, steps, rate=True))
-    raise DocumentError(
-        file, "has another header than a table of run times",
-        hint=f"begin it with {','.join(_BY_JOB)} or {','.join(_BY_NAME)}",
-    )  # fmt: skip
+    if header != _BY_JOB:
+        raise DocumentError(
+            file, "has another header than a table of run times",
+            hint=f"begin it with {','.join(_BY_JOB)}",
+        )  # fmt: skip
+    times: dict[str, dict[str, float]] = {}
+    for row in rows:
+        job, platform, seconds = row.cells
+        try:
+            value = float(seconds)
+        except ValueError:
+            value = math.nan
+        if not 0 < value < math.inf:
+            raise DocumentError(file, f"line {row.number}: runtime_s is no number above 0")
+        times.setdefault(platform, {})[job] = value
+    columns = {
+        platform: np.array([values.get(job, np.nan) for job in trace.ids])
+        for platform, values in times.items()
+    }
+    return replace(trace, runtime_on=columns)
 
 
 def with_own_times(trace: Trace, cluster: Cluster) -> Trace:
@@ -241,34 +238,6 @@ def with_own_times(trace: Trace, cluster: Cluster) -> Trace:
             rows = np.flatnonzero((trace.queue == queue) & np.isnan(own))
             own[rows] = column[rows]
     return replace(trace, runtime_s=own)
-
-
-def _times_table(
-    file: Path, rows: Sequence[CsvRow], header: Sequence[str], *, number: str
-) -> Table:
-    """Return the table's numbers by platform and by the values of the other columns."""
-    times: Table = {}
-    for row in rows:
-        cells = dict(zip(header, row.cells, strict=True))
-        try:
-            value = float(cells[number])
-        except ValueError:
-            value = math.nan
-        if not 0 < value < math.inf:
-            raise DocumentError(file, f"line {row.number}: {number} is no number above 0")
-        key = tuple(cells[name] for name in header if name not in {"platform", number})
-        times.setdefault(cells["platform"], {})[key] = value
-    return times
-
-
-def _time_columns(
-    table: Table, keys: Sequence[tuple[str, ...]], amounts: Floats, *, rate: bool
-) -> dict[str, Floats]:
-    columns = {}
-    for platform, values in table.items():
-        column = np.array([values.get(key, np.nan) for key in keys])
-        columns[platform] = amounts / column if rate else column
-    return columns
 
 
 def read_failures(

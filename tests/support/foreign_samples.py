@@ -201,7 +201,6 @@ SAMPLES = (
     Sample("slurm-log.csv", "id_job,id_array_job,id_user,cpus_req,mem_req,timelimit,state,time_submit,time_start,time_end\n7,0,1,4,0,60,3,1,2,3\n", "MIT Supercloud"),
     Sample("labelled_jobids.csv", "id_job,model\n7,bert\n", "labelled jobs"),
     Sample("jobs.csv", "submit_s,user,cores,seconds@cpu\n0,ann,1,60\n", "table of jobs", TRACE),
-    Sample("gavel.trace", "ResNet\tpython main.py %s\t--steps\t1\t500\t0.0\t1\n", "Gavel", TRACE),
     Sample("usage.csv", "job,metric,value\n7,gpus,1\n", "what jobs used", "usage"),
     Sample("perf.csv", PERF_CSV, "perf stat -x,", PROFILE),
     Sample("perf.json", '{"counter-value" : "2000.000000", "unit" : "", "event" : "instructions:u", "event-runtime" : 9, "pcnt-running" : 100.00}\n', "perf stat -j", PROFILE),

@@ -66,7 +66,7 @@ MOST_STARTS = 20
 def replay_command(options: ReplayOptions) -> None:
     """Replay past jobs from TRACE on the site's nodes, under one scheduler or several.
 
-    TRACE (gzip or not): of sacct or Flux, Standard Workload Format, of Gavel or Alibaba (openb), or
+    TRACE (gzip or not): of sacct or Flux, Standard Workload Format, of Alibaba (openb), or
     a table as `berth replay tune` takes it. With --set every replay is shown with and without the
     changes. The first column is what the others are compared with, user by user.
 
