@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 from berth.plugin.outcomes.gain import gains
 from berth.plugin.outcomes.measured_gain import measured_gains
-from berth.plugin.store.records import Ranking, RunSums
+from berth.plugin.store.records import DecisionRanking, RunSums
 
 USERS, PROGRAMS, NOISE = 30, 60, 0.3
 DAY_S = 86_400.0
@@ -62,7 +62,7 @@ class Site:
     """The finished jobs of a simulated site, and what is true of them."""
 
     outcomes: list[RunSums]
-    decisions: dict[str, Ranking]
+    decisions: dict[str, DecisionRanking]
     true_ratio: float
     """Mean time to a completed job unchanged over that changed, programs weighing as their jobs."""
     oracle_log_width: float
@@ -103,7 +103,7 @@ def simulated(case: Case, share: float, days: int, jobs_a_day: int, seed: int) -
         }
         rows = [{"candidate": place, "runtime_s": ends} for place, ends in predicted.items()]
         ran = "slow" if is_control else "fast"
-        site.decisions[str(number)] = Ranking(
+        site.decisions[str(number)] = DecisionRanking(
             "keep" if is_control else "edit", "fast", json.dumps(rows), None,
             "control" if is_control else "placed",
         )  # fmt: skip

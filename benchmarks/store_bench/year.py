@@ -51,12 +51,15 @@ SELECT 'd' || n, {time_s}, 'login-' || (n % 100), 'slurm', {user}, 'account-' ||
 FROM {numbers}
 """,
     """
-INSERT INTO outcomes (cluster, job_id, decision, "user", queue, state, exit_status, submit_s,
+INSERT INTO runs (cluster, job_id, decision, "user", "partition", state, exit_status, submit_s,
   start_s, end_s, nodes, cores, gpus, time_limit_s, peak_bytes, elapsed_s, workload, bundle,
-  candidate, platform, predicted_low_s, predicted_s, predicted_high_s, seen_end_s, seen_state)
+  candidate, platform, predicted_low_s, predicted_s, predicted_high_s, seen_end_s, seen_state,
+  followed, gpu_type, node_list, account, name, program, script, arguments, similar, peak_source,
+  raw_id)
 SELECT 'tests', '' || n, 'd' || n, {user}, 'gpu', 'completed', 0, {time_s}, {time_s} + 60,
   {time_s} + 1060, 1, 8, 1, 3600, 2000000000, {runtime_s}, 'workload-' || (n % {workloads}),
-  'bundle-1', 'gpu', {platform}, 400, 580, 900, {time_s} + 1060, 'completed'
+  'bundle-1', 'gpu', {platform}, 400, 580, 900, {time_s} + 1060, 'completed',
+  1, '', '', '', '', '', '', '', '', 'polled', ''
 FROM {numbers}
 """,
     """

@@ -53,7 +53,7 @@ _NOT_A_NAME = re.compile(r"[^A-Za-z0-9_.+-]+")
 
 
 @dataclass
-class Group:
+class MatchedJobs:
     """Past jobs with the same match key, with which a new job may be matched."""
 
     title: str
@@ -167,15 +167,15 @@ def _last(jobs: list[PlacedJob]) -> list[PlacedJob]:
     return jobs[-2 * JOBS :]
 
 
-def _groups(jobs: Iterable[PlacedJob], *, accounts: bool = False) -> list[tuple[str, Group]]:
+def _groups(jobs: Iterable[PlacedJob], *, accounts: bool = False) -> list[tuple[str, MatchedJobs]]:
     """Return one user's jobs grouped by match key, the most recently used last; with
     ``accounts``: all users' jobs by account and name."""
-    groups: OrderedDict[str, Group] = OrderedDict()
+    groups: OrderedDict[str, MatchedJobs] = OrderedDict()
     for placed in jobs:
         for match, digest in _keys_of(placed.job):
             if accounts != (match is Match.ACCOUNT):
                 continue
-            group = groups.setdefault(digest, Group(_title(placed.job, match), match))
+            group = groups.setdefault(digest, MatchedJobs(_title(placed.job, match), match))
             groups.move_to_end(digest)
             group.jobs.append(placed)
             if len(groups) > GROUPS:
@@ -272,7 +272,7 @@ class HistoryWriter:
     runs: int = 0
 
     def write_workloads(
-        self, user: str, groups: Sequence[tuple[str, Group]], times: RunTimes
+        self, user: str, groups: Sequence[tuple[str, MatchedJobs]], times: RunTimes
     ) -> None:
         """Store the user's most recently used workloads; the empty user stands for workloads
         that all users share."""

@@ -23,7 +23,7 @@ suspended."""
 _LONGEST_S = 10 * 366 * 86_400.0
 
 
-class Use(StrEnum):
+class LearningUse(StrEnum):
     """How learning uses a finished job, or why the job is left out."""
 
     USED = "used"
@@ -52,7 +52,7 @@ class Use(StrEnum):
     """An admin excluded the job (`berth jobs learn --without`)."""
 
 
-COUNTED = (Use.USED, Use.CENSORED)
+COUNTED = (LearningUse.USED, LearningUse.CENSORED)
 
 
 def evidence_of(
@@ -101,25 +101,28 @@ def _use(
     seen: EvidenceRecord | None,
     ranked: bool,
     now_s: float,
-) -> Use:
+) -> LearningUse:
     """Return the first reason to leave the job out, else ``USED``; ``ranked``: the decision has
     a row for the candidate where the job ran."""
     curves = forecast.curves if forecast is not None else {}
     submitted_s = decision.time_s if decision is not None else 0.0
     checks = (
-        (Use.BY_HAND, seen is not None and seen.use == Use.BY_HAND),
-        (Use.NOT_COMPLETED, outcome.state not in ("completed", "timeout")),
-        (Use.REQUEUED, seen is not None and seen.ended_s != outcome.end_s),
-        (Use.BAD_TIMES, not _times_hold(outcome, now_s)),
-        (Use.TOO_SHORT, not is_timed(outcome.elapsed_s)),
-        (Use.SUSPENDED, _was_suspended(outcome)),
-        (Use.HISTORY, workload is not None and workload.kind == "history"),
-        (Use.AMOUNT_UNKNOWN, forecast is not None and not forecast.whole_job),
-        (Use.NO_PREDICTION, workload is None or not ranked or outcome.platform not in curves),
-        (Use.OTHER_CONTENT, workload is not None and submitted_s < workload.created_s),
-        (Use.CENSORED, outcome.state == "timeout"),
+        (LearningUse.BY_HAND, seen is not None and seen.use == LearningUse.BY_HAND),
+        (LearningUse.NOT_COMPLETED, outcome.state not in ("completed", "timeout")),
+        (LearningUse.REQUEUED, seen is not None and seen.ended_s != outcome.end_s),
+        (LearningUse.BAD_TIMES, not _times_hold(outcome, now_s)),
+        (LearningUse.TOO_SHORT, not is_timed(outcome.elapsed_s)),
+        (LearningUse.SUSPENDED, _was_suspended(outcome)),
+        (LearningUse.HISTORY, workload is not None and workload.kind == "history"),
+        (LearningUse.AMOUNT_UNKNOWN, forecast is not None and not forecast.whole_job),
+        (
+            LearningUse.NO_PREDICTION,
+            workload is None or not ranked or outcome.platform not in curves,
+        ),
+        (LearningUse.OTHER_CONTENT, workload is not None and submitted_s < workload.created_s),
+        (LearningUse.CENSORED, outcome.state == "timeout"),
     )
-    return next((use for use, holds in checks if holds), Use.USED)
+    return next((use for use, holds in checks if holds), LearningUse.USED)
 
 
 def _times_hold(outcome: PlacedRun, now_s: float) -> bool:

@@ -14,8 +14,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from berth.pilot.progress import is_shown, report, steps
-from berth.plugin.learning.counted import COUNTED, Use, evidence_of
-from berth.plugin.learning.scope import EVERYBODY, Scope, Scopes, StoreReader, with_score
+from berth.plugin.learning.counted import COUNTED, LearningUse, evidence_of
+from berth.plugin.learning.scope import EVERYBODY, LearningScope, Scopes, StoreReader, with_score
 from berth.plugin.store.learning import LOOKED_BACK_S
 from berth.plugin.store.records import EvidenceRecord, LearntRecord, PlacedRun
 from berth.plugin.store.store import Store
@@ -78,7 +78,7 @@ class Learner:
         if not pending and checked.all and not all_of_them:
             return Learnt(0, 0, (), (), more=False)
         fresh, replaces = self._looked_at(pending, stored, now_s)
-        shared = Scope(stored, EVERYBODY, everybody=self._everybody)
+        shared = LearningScope(stored, EVERYBODY, everybody=self._everybody)
         check_all = (
             all_of_them
             or bool(replaces)
@@ -117,13 +117,13 @@ class Learner:
         forecasts must be updated."""
         records = [r for r in self._store.learning.of_all(1_000_000) if r.job_id == job_id]
         for record in records:
-            self._store.learning.set_use(record.cluster, record.job_id, Use.BY_HAND.value)
+            self._store.learning.set_use(record.cluster, record.job_id, LearningUse.BY_HAND.value)
         return sorted({record.workload for record in records})
 
     def rebuild(self) -> Learnt:
         """Delete all evidence, except for exclusions by an admin, and learn again from the
         stored outcomes."""
-        self._store.learning.clear(Use.BY_HAND.value, self._clock() - LOOKED_BACK_S)
+        self._store.learning.clear(LearningUse.BY_HAND.value, self._clock() - LOOKED_BACK_S)
         return self.until_done()
 
     def until_done(self) -> Learnt:
@@ -175,7 +175,7 @@ class Learner:
 
     @staticmethod
     def _forecasts(
-        scope: Scope,
+        scope: LearningScope,
         known: Mapping[tuple[str, str], str],
         now_s: float,
         learnt: list[LearntRecord],

@@ -14,7 +14,7 @@ from dataclasses import replace
 from functools import cached_property
 
 from berth.pilot.errors import DocumentError
-from berth.plugin.learning.counted import COUNTED, Use
+from berth.plugin.learning.counted import COUNTED, LearningUse
 from berth.plugin.store.records import EvidenceRecord, ForecastRecord, WorkloadRecord
 from berth.plugin.store.store import Store
 from berth.plugin.workloads.names import may_use, owner_in
@@ -118,7 +118,7 @@ class StoreReader:
         return self._forecasts[name]
 
 
-class Scope:
+class LearningScope:
     """All evidence that one reader may learn from, in order of the jobs' ends."""
 
     def __init__(self, stored: StoreReader, reader: str, *, everybody: bool = False) -> None:
@@ -199,7 +199,7 @@ class Scope:
 
     def counts(self, record: EvidenceRecord) -> bool:
         """Return whether this reader may learn from the job."""
-        if record.use not in (Use.USED, Use.CENSORED):
+        if record.use not in (LearningUse.USED, LearningUse.CENSORED):
             return False
         if self._current(record) is None:
             return False
@@ -233,12 +233,12 @@ class Scopes:
     def __init__(
         self, stored: StoreReader, readers: Iterable[str], *, everybody: bool = False
     ) -> None:
-        self.of = {reader: Scope(stored, reader, everybody=everybody) for reader in readers}
+        self.of = {reader: LearningScope(stored, reader, everybody=everybody) for reader in readers}
         self.scores: dict[tuple[str, str], float] = {}
         """New surprise scores of jobs, by cluster and job id."""
         self._stored = stored
         self._everybody = everybody
-        self._any = Scope(stored, EVERYBODY, everybody=everybody)
+        self._any = LearningScope(stored, EVERYBODY, everybody=everybody)
 
     def begin(self, fresh: Sequence[EvidenceRecord] = ()) -> None:
         """Learn from all stored evidence and from ``fresh``, evidence that is not stored yet."""
@@ -262,7 +262,7 @@ class Scopes:
                         scope.add(record, score)
 
 
-def scope_of(stored: StoreReader, reader: str, *, everybody: bool = False) -> Scope:
+def scope_of(stored: StoreReader, reader: str, *, everybody: bool = False) -> LearningScope:
     """Return the scope of one reader with all stored evidence."""
     scopes = Scopes(stored, [reader], everybody=everybody)
     scopes.begin()
@@ -301,7 +301,7 @@ def _evidence(record: EvidenceRecord) -> Evidence:
         size=record.size,
         runtime_s=record.runtime_s or 0.0,
         ended_s=record.ended_s,
-        censored=record.use == Use.CENSORED,
+        censored=record.use == LearningUse.CENSORED,
         peak_memory_bytes=record.memory_bytes,
         nodes=record.nodes,
     )

@@ -90,7 +90,7 @@ def moved(store: Store, workload: str, *, everybody: bool = False) -> list[Moved
 
 
 @dataclass(frozen=True, slots=True)
-class Changes:
+class NoticedChanges:
     """Changes of run times noticed at the site, as sentences."""
 
     sentences: list[str]
@@ -111,15 +111,15 @@ class NewestJobs:
         """Return what was learnt from the newest jobs. Raises StoreError."""
         return scope_of(self.stored, EVERYBODY, everybody=True).history
 
-    def changes_since(self, since_s: float) -> Changes:
+    def changes_since(self, since_s: float) -> NoticedChanges:
         """Return the changes noticed after a Unix time (s). Raises StoreError."""
         sentences, last = notices(self.history, since_s), self.stored.last
         is_bound = len(last) == MOST_SHOWN and last[0].ended_s > since_s
         bound = [f"changes are looked for in the newest {MOST_SHOWN:,} jobs"] if is_bound else []
-        return Changes(sentences, bound)
+        return NoticedChanges(sentences, bound)
 
 
-def changes_since(store: Store, since_s: float) -> Changes:
+def changes_since(store: Store, since_s: float) -> NoticedChanges:
     """Return the changes that the newest ``MOST_SHOWN`` jobs show and that were noticed after a
     Unix time (s)."""
     return NewestJobs(store).changes_since(since_s)

@@ -25,7 +25,7 @@ from berth.pilot.errors import UsageError
 from berth.pilot.progress import steps
 from berth.plugin.outcomes.accuracy import real_over_predicted
 from berth.plugin.outcomes.measured_gain import MeasuredGain, measured_gains
-from berth.plugin.store.records import DecisionRecord, PlacedRun, Ranking, RunSums
+from berth.plugin.store.records import DecisionRanking, DecisionRecord, PlacedRun, RunSums
 from berth.predictor.core.arrays import Floats
 from berth.predictor.core.intervals import NORMAL_90
 
@@ -96,7 +96,7 @@ class Gains:
 
 def gains(
     outcomes: Iterable[PlacedRun | RunSums],
-    decisions: Mapping[str, DecisionRecord | Ranking],
+    decisions: Mapping[str, DecisionRecord | DecisionRanking],
     against: Collection[str],
     *,
     seed: int = 0,
@@ -147,7 +147,7 @@ def gains(
 
 def _pair(
     outcome: PlacedRun | RunSums,
-    decision: DecisionRecord | Ranking,
+    decision: DecisionRecord | DecisionRanking,
     names: Collection[str],
 ) -> Pair | None:
     """Return the job's real time with the prediction for the other candidate; None: the job ran

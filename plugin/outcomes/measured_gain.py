@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from berth.plugin.store.records import Ranking, RunSums
+from berth.plugin.store.records import DecisionRanking, RunSums
 from berth.policies.codes import PLACES, Code
 from berth.policies.objectives.time_and_cost import price_per_hour
 from berth.policies.values import Candidate, Resources
@@ -39,7 +39,7 @@ _NOT_COUNTED = frozenset({"cancelled"})
 """States of jobs whose end their users chose."""
 
 
-class Job(NamedTuple):
+class ComparedJob(NamedTuple):
     """What one job that Berth changed, or would have changed, took."""
 
     program: str
@@ -98,7 +98,7 @@ class MeasuredGain:
 
 def measured_gains(
     outcomes: Sequence[RunSums],
-    decisions: Mapping[str, Ranking],
+    decisions: Mapping[str, DecisionRanking],
     candidates: Collection[Candidate] = (),
 ) -> list[MeasuredGain]:
     """Return the time, cost and energy of the changed jobs against their control jobs, then the
@@ -107,7 +107,7 @@ def measured_gains(
     ``candidates`` give the prices.
     """
     by_name = {candidate.name: candidate for candidate in candidates}
-    jobs: dict[str, list[Job]] = {"time": [], "cost": [], "energy": []}
+    jobs: dict[str, list[ComparedJob]] = {"time": [], "cost": [], "energy": []}
     ends_s = []
     for outcome in outcomes:
         decision = decisions.get(outcome.decision or "")
@@ -118,7 +118,7 @@ def measured_gains(
         ends_s.append(outcome.end_s or 0.0)
         for quantity, value in _values(outcome, by_name.get(outcome.candidate or "")):
             completed = outcome.state == "completed"
-            job = Job(outcome.workload, outcome.user, is_control, completed, value)
+            job = ComparedJob(outcome.workload, outcome.user, is_control, completed, value)
             jobs[quantity].append(job)
     days = (max(ends_s) - min(ends_s)) / 86_400.0 if ends_s else 0.0
     gains = [
@@ -126,7 +126,7 @@ def measured_gains(
         for quantity, of_quantity in jobs.items()
         if (gain := gain_of(of_quantity)) is not None
     ]
-    by_program: dict[str, list[Job]] = {}
+    by_program: dict[str, list[ComparedJob]] = {}
     for job in jobs["time"]:
         by_program.setdefault(job.program, []).append(job)
     programs = [
@@ -152,7 +152,7 @@ def _values(outcome: RunSums, candidate: Candidate | None) -> list[tuple[str, fl
     return values
 
 
-def gain_of(jobs: Sequence[Job]) -> MeasuredGain | None:
+def gain_of(jobs: Sequence[ComparedJob]) -> MeasuredGain | None:
     """Return the gain of the changed jobs against the control jobs of the same programs; None:
     no program has both."""
     both = {j.program for j in jobs if j.is_control} & {j.program for j in jobs if not j.is_control}
@@ -204,7 +204,7 @@ def _small_sample_factor(freedom: int) -> float:
 class _GroupSums:
     """Sums over the jobs by cluster (user, or job), program and group."""
 
-    def __init__(self, jobs: Sequence[Job]) -> None:
+    def __init__(self, jobs: Sequence[ComparedJob]) -> None:
         self.by_user = len({job.user for job in jobs if job.is_control}) >= FEWEST_USERS
         names = [job.user if self.by_user else str(row) for row, job in enumerate(jobs)]
         cluster, program = _numbers(names), _numbers([job.program for job in jobs])

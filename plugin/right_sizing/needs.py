@@ -18,7 +18,7 @@ _RAN = frozenset(("completed", "failed", "timeout", "out-of-memory"))
 
 
 @dataclass(slots=True)
-class _Peaks:
+class _KnownPeaks:
     """Memory peaks of the jobs with one match key."""
 
     largest: int = 0
@@ -50,7 +50,7 @@ def learn_needs(store: Store, now_s: float) -> int:
 
 def needs_of(user: str, jobs: Iterable[Run], now_s: float) -> Iterator[MemoryNeedRecord]:
     """Yield one user's memory needs by match key, from jobs in order of their ends."""
-    groups: OrderedDict[str, _Peaks] = OrderedDict()
+    groups: OrderedDict[str, _KnownPeaks] = OrderedDict()
     for job in jobs:
         if job.state not in _RAN:
             continue
@@ -59,7 +59,7 @@ def needs_of(user: str, jobs: Iterable[Run], now_s: float) -> Iterator[MemoryNee
         ):
             if match is Match.LIMIT:
                 continue  # memory does not depend on the time limit
-            groups.setdefault(digest, _Peaks()).add(job.peak_bytes, job.peak_source, job.state)
+            groups.setdefault(digest, _KnownPeaks()).add(job.peak_bytes, job.peak_source, job.state)
             groups.move_to_end(digest)
             if len(groups) > GROUPS:
                 groups.popitem(last=False)
@@ -71,20 +71,20 @@ def needs_of(user: str, jobs: Iterable[Run], now_s: float) -> Iterator[MemoryNee
 def _of_profiles(outcomes: Iterable[PlacedRun], now_s: float) -> Iterator[MemoryNeedRecord]:
     """Yield memory needs by user and workload, from outcomes of jobs that named or were matched
     with the workload."""
-    groups: dict[tuple[str, str], _Peaks] = {}
+    groups: dict[tuple[str, str], _KnownPeaks] = {}
     for outcome in outcomes:
         workload = outcome.workload or ""
         if not workload or is_unknown_program(workload):
             continue
         if outcome.user and outcome.state in _RAN:
-            peaks = groups.setdefault((outcome.user, workload), _Peaks())
+            peaks = groups.setdefault((outcome.user, workload), _KnownPeaks())
             peaks.add(outcome.peak_bytes, "polled", outcome.state)
     for (user, workload), peaks in groups.items():
         if peaks.runs >= LEAST_RUNS:
             yield _record(workload_key(user, workload), user, peaks, now_s)
 
 
-def _record(digest: str, user: str, peaks: _Peaks, now_s: float) -> MemoryNeedRecord:
+def _record(digest: str, user: str, peaks: _KnownPeaks, now_s: float) -> MemoryNeedRecord:
     margin = POLLED_MARGIN if peaks.polled else MEMORY_MARGIN
     return MemoryNeedRecord(
         digest=digest,

@@ -54,7 +54,7 @@ class Used(NamedTuple):
     gpu_utilisation_peak: float | None
 
 
-class _Held(NamedTuple):
+class _StepMemory(NamedTuple):
     """The memory that one step held on a node or a GPU, and when."""
 
     size_bytes: int | None
@@ -73,8 +73,8 @@ class _Held(NamedTuple):
 class StepUsage:
     """What a job's steps used."""
 
-    _host: list[_Held] = field(default_factory=list)
-    _gpu: list[_Held] = field(default_factory=list)
+    _host: list[_StepMemory] = field(default_factory=list)
+    _gpu: list[_StepMemory] = field(default_factory=list)
     _sampled: bool = False
     _disk_read_bytes: int = 0
     _disk_written_bytes: int = 0
@@ -100,7 +100,7 @@ class StepUsage:
             largest = 0  # nobody logged in
         node_list = recorded_nodes(record.get("NodeList", ""))
         times = record.get("Start", ""), record.get("End", "")
-        held = _Held(
+        held = _StepMemory(
             _shared(largest, tasks, nodes),
             _lasted_s(record),
             largest is not None,
@@ -179,7 +179,7 @@ def _shared(largest_bytes: int | None, tasks: int | None, places: int) -> int | 
     return None if tasks is None else largest_bytes * -(-tasks // min(places, tasks))
 
 
-def _on_fullest_node(steps: Sequence[_Held], job_nodes: int) -> int | None:
+def _on_fullest_node(steps: Sequence[_StepMemory], job_nodes: int) -> int | None:
     """Return the largest memory that steps held together on one node; None: not known."""
     if len(steps) == 1:
         return steps[0].size_bytes
@@ -193,14 +193,14 @@ def _on_fullest_node(steps: Sequence[_Held], job_nodes: int) -> int | None:
     return None if any(not step.node_list for step in several) else _on_named_nodes(steps)
 
 
-def _without_short_ones(steps: Sequence[_Held]) -> list[_Held]:
+def _without_short_ones(steps: Sequence[_StepMemory]) -> list[_StepMemory]:
     """Return the steps without those that were too short for a sample, beside much longer ones."""
     longest_s = max((step.lasted_s for step in steps if step.sampled), default=0.0)
     least_s = min(_SAMPLED_S, longest_s / _MUCH_LONGER)
     return [step for step in steps if step.sampled or step.lasted_s > least_s]
 
 
-def _on_named_nodes(steps: Sequence[_Held]) -> int | None:
+def _on_named_nodes(steps: Sequence[_StepMemory]) -> int | None:
     lists_of_node: defaultdict[str, set[str]] = defaultdict(set)
     try:
         for nodes in {step.node_list for step in steps}:
@@ -215,7 +215,7 @@ def _on_named_nodes(steps: Sequence[_Held]) -> int | None:
     return None if None in peaks else max(peak for peak in peaks if peak is not None)
 
 
-def _on_fullest_gpu(steps: Sequence[_Held], job_gpus: int) -> int | None:
+def _on_fullest_gpu(steps: Sequence[_StepMemory], job_gpus: int) -> int | None:
     """Return the largest memory that steps held together on one GPU; None: not known."""
     if len(steps) < 2:
         return steps[0].size_bytes if steps else None
@@ -228,7 +228,7 @@ def _on_fullest_gpu(steps: Sequence[_Held], job_gpus: int) -> int | None:
     return _at_once(steps)
 
 
-def _at_once(steps: Iterable[_Held]) -> int | None:
+def _at_once(steps: Iterable[_StepMemory]) -> int | None:
     """Return the largest sum of what steps held at one time; None: a time of several steps is not
     recorded.
 

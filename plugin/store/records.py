@@ -141,7 +141,7 @@ class DecisionInputs(NamedTuple):
     ranked: str
 
 
-class Ranking(NamedTuple):
+class DecisionRanking(NamedTuple):
     """The columns of a ``DecisionRecord`` with which its job's outcome is compared."""
 
     action: str

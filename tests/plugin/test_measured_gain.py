@@ -14,17 +14,17 @@ from stored import STORED_DECISION
 
 from berth.plugin.cli.command_line import berth
 from berth.plugin.outcomes.gain import Gains
-from berth.plugin.outcomes.measured_gain import Job, MeasuredGain, gain_of, measured_gains
+from berth.plugin.outcomes.measured_gain import ComparedJob, MeasuredGain, gain_of, measured_gains
 from berth.plugin.report.of_gain import gain_part
 from berth.plugin.store import PlacedRun, Store
-from berth.plugin.store.records import Ranking, RunSums
+from berth.plugin.store.records import DecisionRanking, RunSums
 
 NO_ESTIMATE = Gains((), 0, 0, 0)
 
 
 def jobs(
     ratio: float, *, users: int = 30, count: int = 3_000, failed: float = 0.0, seed: int = 1
-) -> list[Job]:
+) -> list[ComparedJob]:
     """Jobs of which one in 20 is a control job and takes ``ratio`` times as long."""
     draw = random.Random(seed)  # noqa: S311
     drawn = []
@@ -34,7 +34,7 @@ def jobs(
         completed = is_control or draw.random() >= failed
         user = f"user{draw.randrange(users)}"
         seconds *= draw.lognormvariate(0.0, 0.3)
-        drawn.append(Job(f"p{program}", user, is_control, completed, seconds))
+        drawn.append(ComparedJob(f"p{program}", user, is_control, completed, seconds))
     return drawn
 
 
@@ -62,7 +62,7 @@ def test_what_a_failed_job_took_is_a_loss() -> None:
 
 
 def test_programs_without_control_jobs_are_not_compared() -> None:
-    alone = Job("alone", "eve", is_control=False, completed=True, value=1e9)
+    alone = ComparedJob("alone", "eve", is_control=False, completed=True, value=1e9)
     with_it, without = gain_of([*jobs(1.25), alone]), gain_of(jobs(1.25))
     assert with_it == without
     assert gain_of([alone]) is None
@@ -70,7 +70,7 @@ def test_programs_without_control_jobs_are_not_compared() -> None:
 
 
 def test_one_control_job_gives_no_interval() -> None:
-    some = [Job("p", "u", is_control=n == 0, completed=True, value=10.0) for n in range(9)]
+    some = [ComparedJob("p", "u", is_control=n == 0, completed=True, value=10.0) for n in range(9)]
     gain = gain_of(some)
     assert gain is not None
     assert (gain.controls, gain.ratio, gain.ratio_interval) == (1, pytest.approx(1.0), None)
@@ -79,7 +79,7 @@ def test_one_control_job_gives_no_interval() -> None:
 
 
 def test_jobs_that_all_failed_or_took_no_time_give_no_figure() -> None:
-    one = Job("p", "u", is_control=True, completed=False, value=10.0)
+    one = ComparedJob("p", "u", is_control=True, completed=False, value=10.0)
     failed = gain_of([one, one, one._replace(is_control=False)])
     assert failed is not None
     assert (failed.ratio, failed.saved, failed.controls_failed) == (None, None, 2)
@@ -122,8 +122,8 @@ def test_the_command_measures_where_there_are_control_jobs(tmp_path: Path) -> No
 
 def test_energy_and_what_is_not_known() -> None:
     decisions = {
-        "a": Ranking("edit", "cpu", "[]", code="placed"),
-        "b": Ranking("keep", "cpu", "[]", code="control"),
+        "a": DecisionRanking("edit", "cpu", "[]", code="placed"),
+        "b": DecisionRanking("keep", "cpu", "[]", code="control"),
     }
     one = RunSums("u", "completed", "a", 5.0, "p", None, None, None, None, None, None)
     assert measured_gains([one], decisions) == []

@@ -12,7 +12,7 @@ from empty_stores import open_store
 from site_jobs import CPU, GPU, NOW_S, SiteJobs, factor, forecast, learner, width
 from sqlalchemy import event
 
-from berth.plugin.learning.counted import Use
+from berth.plugin.learning.counted import LearningUse
 from berth.plugin.learning.learner import Learner, Learnt
 from berth.plugin.learning.scope import StoreReader
 from berth.plugin.learning.shown import changes_since
@@ -125,7 +125,7 @@ def test_a_job_can_be_taken_back(store: Store, jobs: SiteJobs) -> None:
     one.until_done()
     assert (factor(store, "app", "alice"), width(store, "app", "alice")) == pytest.approx(without)
     learner(store).rebuild()
-    assert use_of(store, odd) == Use.BY_HAND
+    assert use_of(store, odd) == LearningUse.BY_HAND
     assert factor(store, "app", "alice") == pytest.approx(without[0])
     assert one.without("4711") == []
 
@@ -189,24 +189,24 @@ def test_where_the_site_trusts_everybody_all_jobs_count_for_all(
 @pytest.mark.parametrize(
     ("wrong", "use"),
     [
-        ({"state": "failed"}, Use.NOT_COMPLETED),
-        ({"state": "cancelled"}, Use.NOT_COMPLETED),
-        ({"state": "preempted"}, Use.NOT_COMPLETED),
-        ({"state": "out-of-memory"}, Use.NOT_COMPLETED),
-        ({"elapsed_s": -5.0}, Use.BAD_TIMES),
-        ({"elapsed_s": 0.0}, Use.TOO_SHORT),
-        ({"elapsed_s": 1.0}, Use.TOO_SHORT),
-        ({"start_s": NOW_S + 50.0}, Use.BAD_TIMES),
-        ({"start_s": NOW_S - 50.0, "elapsed_s": 100.0}, Use.BAD_TIMES),
-        ({"end_s": NOW_S + 1e7, "start_s": NOW_S + 1e7 - 100}, Use.BAD_TIMES),
-        ({"submit_s": NOW_S + 5000.0}, Use.BAD_TIMES),
-        ({"submit_s": NOW_S - 950.0, "start_s": NOW_S - 900.0}, Use.SUSPENDED),
-        ({"platform": None}, Use.NO_PREDICTION),
-        ({"candidate": "elsewhere"}, Use.NO_PREDICTION),
+        ({"state": "failed"}, LearningUse.NOT_COMPLETED),
+        ({"state": "cancelled"}, LearningUse.NOT_COMPLETED),
+        ({"state": "preempted"}, LearningUse.NOT_COMPLETED),
+        ({"state": "out-of-memory"}, LearningUse.NOT_COMPLETED),
+        ({"elapsed_s": -5.0}, LearningUse.BAD_TIMES),
+        ({"elapsed_s": 0.0}, LearningUse.TOO_SHORT),
+        ({"elapsed_s": 1.0}, LearningUse.TOO_SHORT),
+        ({"start_s": NOW_S + 50.0}, LearningUse.BAD_TIMES),
+        ({"start_s": NOW_S - 50.0, "elapsed_s": 100.0}, LearningUse.BAD_TIMES),
+        ({"end_s": NOW_S + 1e7, "start_s": NOW_S + 1e7 - 100}, LearningUse.BAD_TIMES),
+        ({"submit_s": NOW_S + 5000.0}, LearningUse.BAD_TIMES),
+        ({"submit_s": NOW_S - 950.0, "start_s": NOW_S - 900.0}, LearningUse.SUSPENDED),
+        ({"platform": None}, LearningUse.NO_PREDICTION),
+        ({"candidate": "elsewhere"}, LearningUse.NO_PREDICTION),
     ],
 )
 def test_what_says_nothing_of_the_time_is_left_out(
-    store: Store, jobs: SiteJobs, wrong: dict[str, object], use: Use
+    store: Store, jobs: SiteJobs, wrong: dict[str, object], use: LearningUse
 ) -> None:
     jobs.workload(forecast("app", {CPU: 100}))
     state = str(wrong.pop("state", "completed"))
@@ -230,7 +230,7 @@ def test_a_requeued_job_is_taken_back(store: Store, jobs: SiteJobs) -> None:
     assert found is not None
     store.outcomes.put([replace(found, end_s=NOW_S - 100, start_s=NOW_S - 140, elapsed_s=40.0)])
     learner(store).until_done()
-    assert use_of(store, job) == Use.REQUEUED
+    assert use_of(store, job) == LearningUse.REQUEUED
     assert factor(store, "app", "alice") == pytest.approx(1.0, abs=0.01)
 
 
@@ -238,7 +238,7 @@ def test_a_time_limit_that_kills_is_a_lower_bound(store: Store, jobs: SiteJobs) 
     jobs.workload(forecast("app", {CPU: 100}))
     early = jobs.job("app", 10, state="timeout")
     learner(store).until_done()
-    assert use_of(store, early) == Use.CENSORED
+    assert use_of(store, early) == LearningUse.CENSORED
     assert factor(store, "app", "alice") == pytest.approx(1.0, abs=0.1)
     for _ in range(3):
         jobs.job("app", 300, state="timeout")
@@ -256,7 +256,7 @@ def test_a_workload_that_was_replaced_begins_anew(store: Store, jobs: SiteJobs) 
     assert store.learning.outdated()
     late = jobs.job("app", 300, at_s=NOW_S - 1)
     learner(store).until_done()
-    assert use_of(store, late) == Use.OTHER_CONTENT
+    assert use_of(store, late) == LearningUse.OTHER_CONTENT
     assert factor(store, "app", "alice") == pytest.approx(1.0)
 
 

@@ -22,7 +22,7 @@ from thorough import examples
 from berth.pilot.errors import StoreError, UsageError
 from berth.plugin.store import ForecastRecord, PlacedRun, Store, WorkloadRecord, pruning
 from berth.plugin.store.decisions import Decisions
-from berth.plugin.store.records import DecisionInputs, FingerprintRecord, Ranking, RunSums
+from berth.plugin.store.records import DecisionInputs, DecisionRanking, FingerprintRecord, RunSums
 from berth.plugin.store.tables import REVISIONS, metadata
 from berth.plugin.store.upgrade import schema_version
 
@@ -288,7 +288,9 @@ def test_only_the_newest_decisions_are_counted_and_rankings_are_read_alone(store
     assert (store.decisions.count(), store.decisions.count_since(51.0, 9)) == (3, 2)
     assert store.decisions.count_since(50.0, 1) == 1
     found = store.decisions.rankings(["c0", "c1", "c9"])
-    assert found == {"c0": Ranking(action, DECISION.chosen, DECISION.ranked, code=DECISION.code)}
+    assert found == {
+        "c0": DecisionRanking(action, DECISION.chosen, DECISION.ranked, code=DECISION.code)
+    }
 
 
 def test_two_daemons_may_store_the_same_outcomes_at_once(store_url: str) -> None:
