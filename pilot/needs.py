@@ -144,7 +144,7 @@ QUERIES = re.compile(r"cpuid|xgetbv|mrs\t.*\bid_aa64\w+")
 
 
 @dataclass(frozen=True, slots=True)
-class Code:
+class CodeSections:
     """The instruction sets in the disassembled code of an executable or library."""
 
     sets: frozenset[str]
@@ -246,10 +246,10 @@ def _without_emulation(path: str, *, is_library: bool = False) -> frozenset[str]
     return frozenset() if may_be_chosen or not sets else frozenset({NOT_NAMED})
 
 
-_read: dict[tuple[str, int, int], Code | None] = {}
+_read: dict[tuple[str, int, int], CodeSections | None] = {}
 
 
-def read_code(path: str, most_bytes: int = MOST_BYTES) -> Code | None:
+def read_code(path: str, most_bytes: int = MOST_BYTES) -> CodeSections | None:
     """Return the instruction sets in an executable's or library's disassembled code (cached).
 
     None if the file has no code of x86-64, Arm or POWER, or cannot be disassembled.
@@ -263,7 +263,7 @@ def read_code(path: str, most_bytes: int = MOST_BYTES) -> Code | None:
     return None
 
 
-def _disassembled(path: Path, most_bytes: int) -> Code | None:
+def _disassembled(path: Path, most_bytes: int) -> CodeSections | None:
     facts = read_elf(path)
     named_by = NAMED_BY.get(facts.machine) if facts is not None else None
     if facts is None or named_by is None:
@@ -293,7 +293,7 @@ def _disassembled(path: Path, most_bytes: int) -> Code | None:
     asks = asks or (not is_whole and (facts.machine != "x86_64" or older > BOTH * newer))
     is_part = not is_whole and facts.machine != "x86_64"
     sets = frozenset(name for name in seen if newer >= FEWEST or NEVER_DATA.fullmatch(name))
-    return Code(sets, asks, is_part, ".interp" in facts.sections)
+    return CodeSections(sets, asks, is_part, ".interp" in facts.sections)
 
 
 def _parts(text: tuple[int, int], most_bytes: int) -> Iterator[tuple[str, ...]]:

@@ -50,7 +50,7 @@ class Watch(NamedTuple):
     """Whether the job moves to a place where its memory per node is a different number."""
 
 
-class Fit(NamedTuple):
+class SmallerRequest(NamedTuple):
     """The advice on a job's memory, and the new request if there is one."""
 
     sentence: str
@@ -106,7 +106,7 @@ def need_of(
 
 def fit(
     job: SubmittedJob, request: Request, need: MemoryNeedRecord, settings: RightSizing, watch: Watch
-) -> Fit | None:
+) -> SmallerRequest | None:
     """Return advice on a job's memory request; None: the request is not much larger than needed,
     or the need is unknown."""
     asked_bytes = request.resources.memory_bytes_per_node
@@ -122,13 +122,13 @@ def fit(
         f"{format_bytes(need.peak_bytes)}{polled} in {need.runs} runs."
     )
     if not watch.enforce or not wants(settings, job, request, watch.program):
-        return Fit(sentence, None, "") if settings.advise else None
+        return SmallerRequest(sentence, None, "") if settings.advise else None
     problem = why_not(job, request, need, watch)
     if problem is not None:
-        return Fit(f"{sentence} It is left so: {problem}.", None, "")
+        return SmallerRequest(f"{sentence} It is left so: {problem}.", None, "")
     memory_mib = -(-need.enough_bytes // _MIB)
     now = format_bytes(memory_mib * _MIB)
-    return Fit(f"{sentence} It now asks {now}.", memory_mib, key_of(need))
+    return SmallerRequest(f"{sentence} It now asks {now}.", memory_mib, key_of(need))
 
 
 def key_of(need: MemoryNeedRecord) -> str:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from berth.plugin.daemon import protocol, requests
-from berth.plugin.daemon.fitting import Fit
+from berth.plugin.daemon.fitting import SmallerRequest
 from berth.plugin.daemon.protocol import Ask, SubmittedJob
 from berth.plugin.daemon.recognised import PastJobKeys
 from berth.plugin.daemon.shelf import Shelf
@@ -110,7 +110,7 @@ class SubmitVerdict:
     reason: str
     decision: Decision | None = None
     changes: protocol.Edits = field(default_factory=dict)
-    memory: Fit | None = None
+    memory: SmallerRequest | None = None
     """The memory check's message or change; None where the check has nothing to report."""
     slice_key: str = ""
     """The key of the job and similar jobs, where it gets a slice by what past runs used."""

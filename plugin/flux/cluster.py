@@ -16,7 +16,7 @@ from typing import Any
 
 from berth.pilot.errors import SchedulerError
 from berth.plugin.flux import commands
-from berth.plugin.flux.frobnicator import ANONYMOUS, Queue, value_at
+from berth.plugin.flux.frobnicator import ANONYMOUS, ConfiguredQueue, value_at
 from berth.plugin.flux.present_jobs import HELD
 from berth.plugin.scheduler import ClusterFacts, NodeFacts, QueueFacts
 from berth.plugin.scheduler.host_lists import hostlist, idset
@@ -190,7 +190,7 @@ def _answer(answers: Mapping[str, Any], topic: str) -> dict[str, Any]:
 
 def _queue(name: str, answers: Mapping[str, Any], config: Mapping[str, Any]) -> QueueFacts:
     status = answers["job-manager.queue-status"]["" if name == ANONYMOUS else name]
-    policy = Queue(config, name)
+    policy = ConfiguredQueue(config, name)
     default = value_at(config, "policy", "jobspec", "defaults", "system", "queue")
     closed = None
     if status.get("enable") is not True:

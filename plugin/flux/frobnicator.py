@@ -157,7 +157,7 @@ def seconds_of(value: Any) -> Optional[float]:
     return float(value) if is_number(value) and value > 0 else None
 
 
-class Queue:
+class ConfiguredQueue:
     """The time and size limits of one queue, from Flux's configuration."""
 
     def __init__(self, config: Any, name: str) -> None:
@@ -196,12 +196,12 @@ class Queue:
         return None
 
 
-def queues_of(config: Any, auto: str) -> Dict[str, Queue]:
+def queues_of(config: Any, auto: str) -> Dict[str, ConfiguredQueue]:
     """Return the queues that jobs can be sent to, by name; ``auto`` is left out."""
     named = value_at(config, "queues")
     if not isinstance(named, dict) or not named:
-        return {ANONYMOUS: Queue(config, ANONYMOUS)}
-    return {name: Queue(config, name) for name in sorted(named) if name != auto}
+        return {ANONYMOUS: ConfiguredQueue(config, ANONYMOUS)}
+    return {name: ConfiguredQueue(config, name) for name in sorted(named) if name != auto}
 
 
 # --------------------------------------------------------------------------------------------------
@@ -560,7 +560,9 @@ def text_of(value: Any, limit: int = MAX_TEXT_BYTES) -> Optional[str]:
         return None
 
 
-def describe(spec: Spec, userid: Any, shape: Shape, queues: Dict[str, Queue]) -> Dict[str, Any]:
+def describe(
+    spec: Spec, userid: Any, shape: Shape, queues: Dict[str, ConfiguredQueue]
+) -> Dict[str, Any]:
     """Return the job's description for the daemon's request, as docs/protocol.md defines it."""
     system = spec["attributes"]["system"]
     own_attributes = value_at(spec, "attributes", "user", NAME)
@@ -687,43 +689,43 @@ CHECKS: Dict[str, Callable[[Any], bool]] = {
 SHAPE_EDITS = ("nodes", "tasks", "cpus_per_task", "memory_mib_per_node")
 
 
-class Refused(Exception):
+class EditRefused(Exception):
     """The daemon's edits must not be applied."""
 
 
-class Impossible(Refused):
+class Impossible(EditRefused):
     """Flux has no form for the edits, or would refuse the job in that queue."""
 
 
 def check(edits: Edits, details: Dict[str, Any], shape: Shape, auto: str) -> None:
-    """Raise Refused where an edit is invalid or would override a choice of the user."""
+    """Raise EditRefused where an edit is invalid or would override a choice of the user."""
     if details.get("queue") not in (None, auto):
-        raise Refused("the user chose the queue")
+        raise EditRefused("the user chose the queue")
     if "nodelist" in details.get("pinned", ()) and "queue" in edits:
-        raise Refused("the user chose the nodes")
+        raise EditRefused("the user chose the nodes")
     for key, value in edits.items():
         if key not in CHECKS:
-            raise Refused("unknown edit %s" % key)
+            raise EditRefused("unknown edit %s" % key)
         if not CHECKS[key](value):
-            raise Refused("edit %s has an impossible value" % key)
+            raise EditRefused("edit %s has an impossible value" % key)
     if "features" in edits and "features" in details:
-        raise Refused("the user chose properties")
+        raise EditRefused("the user chose properties")
     if details["kind"] == "interactive" and any(key in edits for key in SHAPE_EDITS):
-        raise Refused("an interactive job keeps its shape")
+        raise EditRefused("an interactive job keeps its shape")
     if shape.fixed and any(key in edits for key in SHAPE_EDITS):
-        raise Refused("whole nodes and unusual forms keep their shape")
+        raise EditRefused("whole nodes and unusual forms keep their shape")
     asked_s, limit_min = details.get("time_limit_s"), edits.get("time_limit_min")
     if limit_min is not None and asked_s is not None and 60 * limit_min < asked_s:
-        raise Refused("the time limit would be lowered")
+        raise EditRefused("the time limit would be lowered")
     if edits and "queue" not in edits:
-        raise Refused("no queue is named")
+        raise EditRefused("no queue is named")
 
 
-def carry_out(spec: Spec, edits: Edits, shape: Shape, queues: Dict[str, Queue]) -> None:
-    """Apply the edits to ``spec`` (a copy). Raises Refused where that is impossible."""
+def carry_out(spec: Spec, edits: Edits, shape: Shape, queues: Dict[str, ConfiguredQueue]) -> None:
+    """Apply the edits to ``spec`` (a copy). Raises EditRefused where that is impossible."""
     queue = queues.get(edits["queue"])
     if queue is None:
-        raise Refused("queue %s is not open to this submitter" % edits["queue"])
+        raise EditRefused("queue %s is not open to this submitter" % edits["queue"])
     system = spec["attributes"]["system"]
     duration_s = seconds_of(system.get("duration"))
     if "time_limit_min" in edits:
@@ -746,7 +748,7 @@ def reshape(spec: Spec, edits: Edits, shape: Shape) -> Dict[str, int]:
     limits.
 
     The protocol counts GPUs per node, a jobspec per slot. Flux cannot request memory (RFC 25), so
-    an edit of the memory changes nothing. Raises Refused.
+    an edit of the memory changes nothing. Raises EditRefused.
     """
     nodes = edits.get("nodes", shape.nodes)
     slots = edits.get("tasks", shape.slots)
@@ -755,7 +757,7 @@ def reshape(spec: Spec, edits: Edits, shape: Shape) -> Dict[str, int]:
     if "gres" in edits:
         gpus = int(edits["gres"].rpartition(":")[2]) * max(1, nodes)
         if shape.gpus and gpus != shape.gpus:
-            raise Refused("the user chose the GPUs")
+            raise EditRefused("the user chose the GPUs")
     sizes = shape.sizes(max(1, nodes), slots, cores, gpus)
     if gpus % slots:
         share_one_slot(spec["tasks"][0], shape, nodes, slots, gpus)
@@ -876,12 +878,12 @@ class Filter:
                 check(edits, details, shape, self.settings["auto_queue"])
                 carry_out(spec, edits, shape, self.queues)
                 if "decision" not in write_down(spec, reply):
-                    raise Refused("no decision would explain it")
+                    raise EditRefused("no decision would explain it")
             except Impossible as problem:
                 spec.clear()
                 spec.update(before)
                 return bool(write_down(spec, kept_reply(reply, problem)))
-            except Refused as problem:
+            except EditRefused as problem:
                 log("refused", "an answer was not carried out: %s" % problem)
                 return False
             return True

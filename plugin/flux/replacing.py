@@ -20,8 +20,8 @@ from berth.plugin.daemon.client import ask
 from berth.plugin.flux import commands
 from berth.plugin.flux.frobnicator import (
     ANONYMOUS,
-    Queue,
-    Refused,
+    ConfiguredQueue,
+    EditRefused,
     Shape,
     carry_out,
     check,
@@ -100,7 +100,7 @@ def jobspec_of(job_id: str, *, original: bool = False) -> dict[str, Any]:
     return spec
 
 
-def as_asked(job: Pending, queues: Mapping[str, Queue]) -> dict[str, Any] | None:
+def as_asked(job: Pending, queues: Mapping[str, ConfiguredQueue]) -> dict[str, Any] | None:
     """Return the user's original request in the terms of the submit protocol; None: unknown jobspec
     form.
     """
@@ -114,7 +114,7 @@ def as_asked(job: Pending, queues: Mapping[str, Queue]) -> dict[str, Any] | None
 def obstacle(
     job: Pending,
     edits: Mapping[str, Any],
-    queues: Mapping[str, Queue],
+    queues: Mapping[str, ConfiguredQueue],
     requires: Mapping[str, Sequence[str]],
     auto: str,
 ) -> str | None:
@@ -126,7 +126,7 @@ def obstacle(
         shape = Shape(spec)
         check(dict(edits), describe(spec, job.userid, shape, dict(queues)), shape, auto)
         carry_out(spec, dict(edits), shape, dict(queues))
-    except Refused as problem:
+    except EditRefused as problem:
         return str(problem)
     except commands.UNEXPECTED:
         return "its jobspec has a form that Berth does not know"
@@ -166,7 +166,7 @@ def replace_pending(jobs: Sequence[str], site: Site, *, apply: bool) -> Iterator
     config = commands.ask("state")["config.get"]
     auto = site.auto_queue or ""
     queues = queues_of(config, auto)
-    home = {auto: Queue(config, auto)} if auto else {}
+    home = {auto: ConfiguredQueue(config, auto)} if auto else {}
     tables = value_at(config, "queues") or {}
     requires = {name: value_at(table, "requires") or [] for name, table in tables.items()}
     for job in steps("pending jobs asked about", list(pending(jobs))):
@@ -180,8 +180,8 @@ def replace_pending(jobs: Sequence[str], site: Site, *, apply: bool) -> Iterator
 def _replaced(
     job: Pending,
     site: Site,
-    queues: Mapping[str, Queue],
-    home: Mapping[str, Queue],
+    queues: Mapping[str, ConfiguredQueue],
+    home: Mapping[str, ConfiguredQueue],
     requires: Mapping[str, Sequence[str]],
     *,
     apply: bool,
@@ -213,7 +213,7 @@ def _replaced(
     return Replacing(job.job_id, job.queue, to, True, decision, reason)
 
 
-def _answer(job: Pending, site: Site, queues: Mapping[str, Queue]) -> Mapping[str, Any]:
+def _answer(job: Pending, site: Site, queues: Mapping[str, ConfiguredQueue]) -> Mapping[str, Any]:
     details = as_asked(job, queues)
     if details is None:
         return {"problem": "its jobspec has a form that Berth does not know"}

@@ -34,7 +34,7 @@ from berth.plugin.scheduler.facts import ReservationFacts
 from berth.plugin.scheduler.past_jobs import ReadJobs, Unreadable
 from berth.plugin.scheduler.states import nodes_of
 from berth.policies.replay.changes import nodes_in
-from berth.policies.replay.cluster import Cluster, Failure, Reservation
+from berth.policies.replay.cluster import Cluster, NodeFailure, Reservation
 from berth.policies.replay.trace import Floats, Trace, numbered, trace_of
 from berth.policies.values import Candidate
 
@@ -242,10 +242,10 @@ def with_own_times(trace: Trace, cluster: Cluster) -> Trace:
 
 def read_failures(
     file: Path, cluster: Cluster, first_s: float, *, utc: bool
-) -> tuple[Failure, ...]:
+) -> tuple[NodeFailure, ...]:
     """Read the failures of nodes from a table. Raises DocumentError naming the line."""
     return tuple(
-        Failure(kind, node, begin_s, end_s)
+        NodeFailure(kind, node, begin_s, end_s)
         for kind, nodes, begin_s, end_s in _node_rows(file, cluster, first_s, utc=utc)
         for node in nodes
     )

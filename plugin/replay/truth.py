@@ -19,7 +19,7 @@ from berth.plugin.replay.clusters import SiteCluster
 from berth.plugin.store import Store
 from berth.plugin.store.records import PlacedRun
 from berth.policies.replay import Cluster, Metrics, Replayed, Settings, Trace, metrics, replay
-from berth.policies.replay.cluster import Failure, Reservation, random_failures
+from berth.policies.replay.cluster import NodeFailure, Reservation, random_failures
 from berth.policies.replay.deciding import Decided, own_platforms
 from berth.policies.replay.metrics import over_seeds
 from berth.policies.replay.predicted import ForecastColumns, TraceForecasts
@@ -213,7 +213,7 @@ def _count(columns: Mapping[str, Floats], jobs: int) -> int:
 class Events:
     """Failures, repairs and reservations of nodes."""
 
-    failures: tuple[Failure, ...] = ()
+    failures: tuple[NodeFailure, ...] = ()
     reservations: tuple[Reservation, ...] = ()
     mean_s: float | None = None
     """Mean time in seconds between random failures of a node; None: no random failures."""

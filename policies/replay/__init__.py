@@ -6,7 +6,7 @@ computes its figures. The event loop is compiled where numba is installed (``ber
 
 from berth.policies.replay.cluster import (
     Cluster,
-    Failure,
+    NodeFailure,
     NodeKind,
     Partition,
     Reservation,
@@ -24,9 +24,9 @@ from berth.policies.replay.users import UserChange, changes_by_user
 __all__ = [
     "Backfill",
     "Cluster",
-    "Failure",
     "Metrics",
     "Multifactor",
+    "NodeFailure",
     "NodeKind",
     "Option",
     "Partition",

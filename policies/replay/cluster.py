@@ -72,7 +72,7 @@ class Reservation:
 
 
 @dataclass(frozen=True, slots=True)
-class Failure:
+class NodeFailure:
     """An unforeseen failure of a node; from ``begin_s`` on, the scheduler knows the repair time
     ``end_s``."""
 
@@ -141,7 +141,7 @@ class Cluster:
     partitions: tuple[Partition, ...]
     pooled: bool = False
     reservations: tuple[Reservation, ...] = ()
-    failures: tuple[Failure, ...] = ()
+    failures: tuple[NodeFailure, ...] = ()
     carbon: Intensity | None = None
     """Carbon intensity of the electricity; None: carbon is not computed."""
     sliced: tuple[SlicedGpus, ...] = ()
@@ -304,7 +304,7 @@ def part_of(gpus: SlicedGpus, profile: str) -> float:
 
 def random_failures(
     cluster: Cluster, *, mean_s: float, repair_s: float, begin_s: float, end_s: float, seed: int = 0
-) -> tuple[Failure, ...]:
+) -> tuple[NodeFailure, ...]:
     """Return random node failures within ``[begin_s, end_s)``, in order of time.
 
     ``mean_s``: mean time between two failures of one node, exponentially distributed; ``repair_s``:
@@ -325,11 +325,11 @@ def random_failures(
             hint="give a longer time between failures",
         )
     generator = np.random.default_rng(seed)
-    failures: list[Failure] = []
+    failures: list[NodeFailure] = []
     for kind, node in nodes:
         moment = begin_s + float(generator.exponential(mean_s))
         while moment < end_s:
-            failures.append(Failure(kind, node, moment, moment + repair_s))
+            failures.append(NodeFailure(kind, node, moment, moment + repair_s))
             moment += repair_s + float(generator.exponential(mean_s))
     return tuple(
         sorted(failures, key=lambda failure: (failure.begin_s, failure.kind, failure.node))

@@ -51,7 +51,7 @@ from berth.plugin.site_file import find_site
 from berth.policies.objectives import OBJECTIVES
 from berth.policies.replay import Multifactor, Recutting, Settings, Trace, one_pool
 from berth.policies.replay.changes import changed
-from berth.policies.replay.cluster import Failure, Reservation
+from berth.policies.replay.cluster import NodeFailure, Reservation
 from berth.policies.replay.settings import Backfill
 from berth.policies.settings import PolicySettings
 
@@ -215,7 +215,7 @@ def _events(options: ReplayOptions, jobs: Trace, place: SiteCluster) -> Events:
     if place.site is None:
         raise UsageError("nodes break and are reserved, not cores", hint="give --site FILE")
     first_s = float(jobs.submit_s[0]) if len(jobs) else 0.0
-    failures: tuple[Failure, ...] = ()
+    failures: tuple[NodeFailure, ...] = ()
     reservations: tuple[Reservation, ...] = ()
     if options.failures is not None:
         failures = read_failures(options.failures, place.cluster, first_s, utc=options.utc)

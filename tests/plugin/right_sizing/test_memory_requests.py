@@ -14,7 +14,7 @@ from berth.pilot.errors import DocumentError
 from berth.pilot.run import Run
 from berth.plugin.daemon import memory_guard as guard
 from berth.plugin.daemon import requests
-from berth.plugin.daemon.fitting import Fit, Watch, fit, sizes_itself
+from berth.plugin.daemon.fitting import SmallerRequest, Watch, fit, sizes_itself
 from berth.plugin.daemon.memory_guard import Guard
 from berth.plugin.daemon.protocol import parse
 from berth.plugin.right_sizing.needs import learn_needs, needs_of
@@ -52,7 +52,7 @@ def fitted(
     *,
     enforce: bool = True,
     **changes: object,
-) -> Fit | None:
+) -> SmallerRequest | None:
     asked = {key: value for key, value in (JOB | changes).items() if value is not None}
     line = json.dumps({"v": 1, "op": "decide", "scheduler": "slurm", "job": asked})
     job = parse(line.encode() + b"\n").job

@@ -13,8 +13,8 @@ from berth.pilot.errors import UsageError
 from berth.policies.replay import (
     Backfill,
     Cluster,
-    Failure,
     Multifactor,
+    NodeFailure,
     NodeKind,
     Option,
     Partition,
@@ -167,7 +167,7 @@ def test_no_job_runs_into_a_reservation_of_the_site(backfill: Backfill) -> None:
 
 @pytest.mark.parametrize("backfill", ALL)
 def test_a_node_that_breaks_sends_its_jobs_back_to_the_queue(backfill: Backfill) -> None:
-    cluster = two_partitions(failures=(Failure("cpu", 0, 4.0, 30.0),))
+    cluster = two_partitions(failures=(NodeFailure("cpu", 0, 4.0, 30.0),))
     trace = jobs((0, 10, 2), (0, 10, 2))
     replayed = run(trace, cluster, backfill)
     assert replayed.start_s.tolist() == [4, 0]  # on another node

@@ -14,8 +14,8 @@ from thorough import examples
 from berth.policies.replay import (
     Backfill,
     Cluster,
-    Failure,
     Multifactor,
+    NodeFailure,
     NodeKind,
     Partition,
     Settings,
@@ -89,7 +89,7 @@ def test_overlapping_partitions_dependencies_and_broken_nodes(
     cluster = Cluster(
         (NodeKind("n", 4, 4),),
         (Partition("all", ("n",)), Partition("some", ("n",), nodes=(1, 2))),
-        failures=tuple(Failure("n", i, float(b), b + 25.0) for i, b in enumerate(begins)),
+        failures=tuple(NodeFailure("n", i, float(b), b + 25.0) for i, b in enumerate(begins)),
     )
     trace = replace(
         trace, after=np.array(after), queue=np.array(queue), queues=("all", "some"),
