@@ -187,7 +187,7 @@ def test_what_became_of_a_job_is_stored_beside_what_was_predicted(
     store = harbour.store()
     name = ran.replace("ƒ", "f")
     found = wait_until(lambda: store.outcomes.of_job(name), timeout_s=60)
-    assert (found.cluster, found.state, found.queue) == ("tests", "completed", "gpu")
+    assert (found.cluster, found.state, found.partition) == ("tests", "completed", "gpu")
     assert (found.candidate, found.platform) == ("gpu", "h200-141gb")
     # Not 60 s where the daemon has learnt from what other tests ran.
     places = {

@@ -99,7 +99,7 @@ def test_what_became_of_a_job_is_stored_beside_what_was_predicted(
     found = store.outcomes.of_job(str(job.id))
     store.close()
     assert found is not None
-    assert (found.user, found.state, found.queue) == (USER, "completed", "gpu")
+    assert (found.user, found.state, found.partition) == (USER, "completed", "gpu")
     assert (found.candidate, found.predicted_s, found.exit_status) == ("gpu", 10.0, 0)
     assert (found.gpus, found.nodes, found.time_limit_s) == (1, 1, 1800.0)
     assert found.submit_s is not None
