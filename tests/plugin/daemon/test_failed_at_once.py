@@ -47,7 +47,6 @@ def places(store: Store, *outcomes: PlacedRun, after_s: float = 0.0) -> list[str
         ([FAILED], ["one-core"]),
         ([replace(FAILED, elapsed_s=9.0)], ["one-core"]),
         ([replace(FAILED, elapsed_s=600.0)], []),  # it worked until it failed
-        ([replace(FAILED, elapsed_s=None)], []),
         ([replace(FAILED, state="cancelled")], []),
         ([replace(FAILED, decision=KEPT)], []),  # Berth did not move it
         ([replace(FAILED, workload=None)], []),

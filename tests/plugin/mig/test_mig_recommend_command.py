@@ -280,4 +280,3 @@ def test_which_gpu_model_must_be_known(workload: Path, capsys: pytest.CaptureFix
     )
     asked = ["mig", "recommend", "llama/config.json", "--gpu", "A100-40GB"]
     assert "several GPUs" not in fails([*asked, "--latency-limit-ms", "5"], capsys)
-    assert "a slice is one" in fails([*asked, "--parallel", "tensor=2"], capsys)
