@@ -224,7 +224,7 @@ def _relative(title: str, key: str, name: str, unit: str) -> Column[RelativePred
 
     return Column(
         title, key, lambda row: _trusted(getattr(row, name), row), unit=unit, ends=column.ends,
-        words=words,
+        words=words, kind={"low": float | None, "mid": float, "high": float | None},
     )  # fmt: skip
 
 

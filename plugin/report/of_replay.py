@@ -276,7 +276,7 @@ USERS: tuple[Column[UserChange], ...] = (
            "s"),
     Column("After", "finish_s", lambda change: change.after_s, format_elapsed, "s"),
     Column("Change", "change_s", lambda change: change.change and list(change.change), unit="s",
-           words=_change),
+           words=_change, kind=list[float]),
     Column("Killed more", "killed_more", lambda change: change.killed, kind=float),
 )  # fmt: skip
 """The columns of a user's changes compared with the first replay."""

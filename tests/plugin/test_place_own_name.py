@@ -10,7 +10,7 @@ import toy_profiles
 from click.testing import CliRunner
 
 from berth.pilot.documents import to_json
-from berth.plugin import installed_site
+from berth.plugin import site_file
 from berth.plugin.cli.command_line import berth
 from berth.plugin.store import Store
 from berth.plugin.store.records import WorkloadRecord
@@ -83,7 +83,7 @@ def test_an_installed_site_is_used_and_the_demo_only_by_name(
 ) -> None:
     """As by `berth pilot run --store`: both must mean one store."""
     monkeypatch.delenv("BERTH_SITE", raising=False)
-    monkeypatch.setattr(installed_site, "SITE_FILE", _site_with_melt(tmp_path))
+    monkeypatch.setattr(site_file, "SITE_FILE", _site_with_melt(tmp_path))
     assert _candidates("melt") == ["cpu"]
     file = tmp_path / "melt.json"
     file.write_text(to_json(toy_profiles.profile("triad")))

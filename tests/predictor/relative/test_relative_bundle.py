@@ -16,6 +16,7 @@ from berth.pilot.documents import to_json
 from berth.pilot.errors import BerthError, DocumentError, UsageError
 from berth.plugin.cli.command_line import berth
 from berth.predictor.core.bundle import MANIFEST
+from berth.predictor.families.program.bundle import RANGE
 from berth.predictor.families.relative import bundle as bundles
 from berth.predictor.families.relative.bundle import MODEL_FILE, ONNX
 from berth.predictor.families.relative.cost_model import cost_model_file
@@ -44,6 +45,11 @@ def trained(once, tmp_path):
     """The same, as a copy that a test may spoil."""
     shutil.copytree(once[1] / "bundle", tmp_path / "bundle")
     return once[0]
+
+
+def ranges(folder) -> dict[str, bytes]:
+    """The training ranges that the trained bundle has."""
+    return {RANGE: (folder / "bundle" / RANGE).read_bytes()}
 
 
 def test_what_is_loaded_says_what_was_trained(trained, tmp_path) -> None:
@@ -118,7 +124,7 @@ def test_a_model_that_does_not_fit_together_is_never_written(
     rows = physical()
     fitted = FAMILY.fit(rows, 0)
     broken = cost_model_file(fitted).model_copy(update=change)
-    exported = Exported("cost-model", {MODEL_FILE: to_json(broken).encode()})
+    exported = Exported("cost-model", {MODEL_FILE: to_json(broken).encode(), **ranges(tmp_path)})
     with pytest.raises(DocumentError, match=message):
         write(tmp_path / "new", trained, exported, fitted, rows)
     assert not (tmp_path / "new").exists()
@@ -152,7 +158,13 @@ class Linear:
 def test_any_onnx_model_can_be_a_bundle(trained, tmp_path) -> None:
     rows = physical()
     manifest = trained.model_copy(update={"kind": "onnx", "family": "linear"})
-    write(tmp_path / "net", manifest, Exported("onnx", {ONNX: linear_onnx(0.1)}), Linear(), rows)
+    write(
+        tmp_path / "net",
+        manifest,
+        Exported("onnx", {ONNX: linear_onnx(0.1), **ranges(tmp_path)}),
+        Linear(),
+        rows,
+    )
     loaded = bundles.load(tmp_path / "net")
     asked = rows.knowing()
     assert np.abs(loaded.log_seconds(asked) - Linear().log_seconds(asked)).max() < 1e-4
@@ -162,7 +174,7 @@ def test_any_onnx_model_can_be_a_bundle(trained, tmp_path) -> None:
 
 def test_a_bundle_that_says_something_else_is_never_written(trained, tmp_path) -> None:
     manifest = trained.model_copy(update={"kind": "onnx", "family": "linear"})
-    exported = Exported("onnx", {ONNX: linear_onnx(0.2)})
+    exported = Exported("onnx", {ONNX: linear_onnx(0.2), **ranges(tmp_path)})
     with pytest.raises(BerthError, match="differs from the trained one"):
         write(tmp_path / "net", manifest, exported, Linear(), physical())
     assert sorted(path.name for path in tmp_path.iterdir()) == ["bundle"]
