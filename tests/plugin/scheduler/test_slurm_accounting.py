@@ -107,7 +107,7 @@ def test_memory_is_that_of_a_node_and_of_each_task_of_an_array(slurm: FakeComman
         ({"AllocTRES": ""}, "gpus", None),
         ({"Timelimit": "UNLIMITED"}, "time_limit_s", None),
         ({"ConsumedEnergyRaw": "5000"}, "energy_j", 5000),
-        ({"AdminComment": "somebody else's note"}, "decision", None),
+        ({"AdminComment": "somebody else's note"}, "decision", ""),  # in the stamp's place
         ({"AdminComment": f"note | with bars; {STAMP}"}, "decision", "1m7y4whj8kbbvxmm"),
     ],
 )
