@@ -234,7 +234,7 @@ def _usable(read: ReadJobs) -> None:
                 assert "\0" not in value
                 value.encode()
             assert not isinstance(value, float) or math.isfinite(value)
-        for count in (job.cores, job.nodes, job.gpus or 0):
+        for count in (job.cores or 0, job.nodes or 0, job.gpus or 0):
             assert 0 <= count < _LARGEST_INTEGER, count
         assert len(job.job_id) <= 64, job.job_id
     assert all(len(example) < _LONGEST_SENTENCE for example in read.examples)
