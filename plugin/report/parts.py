@@ -14,7 +14,6 @@ from typing import Any, Generic, TypeVar
 
 from berth.pilot.errors import BerthError, ToolMissing
 from berth.pilot.units import format_bytes, format_seconds
-from berth.predictor.core.prediction import Interval
 
 SHORT = 24
 """Cells up to this many characters are not broken into several lines, such as dates and names."""
@@ -57,6 +56,8 @@ class Column(Generic[R]):
     @property
     def json_type(self) -> Any:
         """Return the type of the column's values in JSON; null stands for an unknown value."""
+        from berth.predictor.core.prediction import Interval  # only for the schemas: a slow import
+
         ends = Interval if self.ends == THREE else list[float]
         return self.kind or (ends if self.ends else float if self.unit else str)
 
