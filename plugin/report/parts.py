@@ -56,7 +56,7 @@ class Column(Generic[R]):
     @property
     def json_type(self) -> Any:
         """Return the type of the column's values in JSON; null stands for an unknown value."""
-        from berth.predictor.core.prediction import Interval  # only for the schemas: a slow import
+        from berth.predictor.core.prediction import Interval  # noqa: PLC0415 - slow
 
         ends = Interval if self.ends == THREE else list[float]
         return self.kind or (ends if self.ends else float if self.unit else str)

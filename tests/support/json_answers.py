@@ -235,7 +235,7 @@ ANSWERS: Mapping[str, Any] = {
                 "sources": SOURCES,
             }
         ],
-        "mig": dict[str, str], "unverified": list[str], "unit": str, "amount": float | None,
+        "mig": dict[str, str | None], "unverified": list[str], "unit": str, "amount": float | None,
         "rooflines?": [
             {
                 "platform": str, "time_shares": dict[str, float],
