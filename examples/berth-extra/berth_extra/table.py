@@ -59,9 +59,8 @@ class TableFamily:
         if not there:
             rows = ", ".join(table.seconds)
             raise UsageError(f"the table of {table.name} has no platform of this site: {rows}")
-        return FamilyForecast(
-            "", {name: _curve(table, platform) for name, platform in there.items()}
-        )
+        curves = {name: _curve(table, platform) for name, platform in there.items()}
+        return FamilyForecast("", curves)
 
     def explain(self, question: Question, platform: Platform) -> Explanation:
         """Where the number stands."""
