@@ -137,12 +137,14 @@ class Registry(Generic[T]):
             raise self._unknown(name)
         return self._loaded[name]
 
-    def load_all(self) -> dict[str, T]:
-        """Import all plugins and return them by name; :meth:`problems` lists those that fail."""
+    def load_all(self, prefix: str = "") -> dict[str, T]:
+        """Import all plugins whose names begin with ``prefix`` and return them by name;
+        :meth:`problems` lists those that fail."""
         for entry in self._others():
-            if entry.name in self.names() and entry.name not in self._loaded:
+            wanted = entry.name.startswith(prefix) and entry.name in self.names()
+            if wanted and entry.name not in self._loaded:
                 self._try(entry)
-        return {name: self.load(name) for name in self.names()}
+        return {name: self.load(name) for name in self.names() if name.startswith(prefix)}
 
     def problems(self) -> tuple[PluginProblem, ...]:
         """Import all plugins and return the problems of other packages' plugins that fail."""

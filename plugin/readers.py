@@ -1,8 +1,9 @@
 """The registry of readers: every form of file that Berth reads, found by the file's content.
 
-A new source is one file with a ``READER``, and one line in ``plugin/entry_points.ini`` (or in
-another package's, group ``berth.readers``). ``unread_files.toml`` has the files that no reader
-reads, with what to run instead.
+A new source is one file with ``READERS``, and one line in ``plugin/entry_points.ini`` (or in
+another package's, group ``berth.readers``), whose name begins with the purpose, so that only the
+readers for that purpose are imported. ``unread_files.toml`` has the files that no reader reads,
+with what to run instead.
 """
 
 from __future__ import annotations
@@ -48,13 +49,13 @@ _SHOWN = 80
 
 
 class Purpose(StrEnum):
-    """What a command reads a file for."""
+    """A purpose for which a command reads a file, in the order in which readers are tried."""
 
-    PAST_JOBS = "past jobs"
+    PAST_JOBS = "past-jobs"
     TRACE = "trace"
+    USAGE = "usage"
     PROFILE = PROFILE
     WORKLOAD = "workload"
-    USAGE = "usage"
 
 
 _NOUNS = {
@@ -74,9 +75,14 @@ _COMMANDS = {
 
 
 def readers(*purposes: str) -> tuple[FileReader, ...]:
-    """Return the readers for these purposes, Berth's own first."""
-    every = (reader for of_tool in READERS.load_all().values() for reader in of_tool)
-    return tuple(reader for reader in every if reader.purpose in purposes)
+    """Return the readers for these purposes, of each purpose Berth's own first."""
+    return tuple(
+        reader
+        for purpose in purposes
+        for of_tool in READERS.load_all(f"{purpose}.").values()
+        for reader in of_tool
+        if reader.purpose == purpose
+    )
 
 
 def reader_named(name: str, *purposes: str) -> FileReader:

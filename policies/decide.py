@@ -74,7 +74,7 @@ class _ForecastJob(NamedTuple):
 
     def run_ratio(self, ranked: Ranked) -> float:
         """Return the predicted run time at a place divided by that of the job as written, at most
-        1: whether a slower place is worth it is the objective's instance."""
+        1: whether a slower place is worth it is the objective's question."""
         if self.staying is None or ranked.runtime_s is None or self.staying.fastest_s <= 0:
             return 1.0
         return min(1.0, ranked.runtime_s.mid / self.staying.fastest_s)
@@ -155,16 +155,16 @@ class Decider:
                 request, self.ranking.of(request, forecast), states,
                 self._at_present, self.objective.score,
             )  # fmt: skip
-        instance = _ForecastJob(request, states, forecast, staying)
-        fitting, ruled_out = self._sorted_out(instance)
+        job = _ForecastJob(request, states, forecast, staying)
+        fitting, ruled_out = self._sorted_out(job)
         best = fitting[0] if fitting else None
-        if staying is not None and not self._is_better(fitting, instance, ruled_out):
+        if staying is not None and not self._is_better(fitting, job, ruled_out):
             return self._decision(
                 inputs, forecast, Code.STAYS, staying.sentence(best),
                 ranked=(*fitting, *ruled_out),
             )  # fmt: skip
         if best is not None:
-            edit, reason, ranked = self._move(instance, fitting, ruled_out, now, by_fit=by_fit)
+            edit, reason, ranked = self._move(job, fitting, ruled_out, now, by_fit=by_fit)
             return self._decision(inputs, forecast, Code.PLACED, reason, ranked=ranked, edit=edit)
         placed = fit_list(request, forecast, ruled_out, now) if by_fit else {}
         if isinstance(placed, FitList):
@@ -177,7 +177,7 @@ class Decider:
 
     def _move(
         self,
-        instance: _ForecastJob,
+        job: _ForecastJob,
         fitting: Sequence[Ranked],
         ruled_out: Sequence[Ranked],
         now: SiteNow,
@@ -186,7 +186,7 @@ class Decider:
     ) -> tuple[Edit, str, tuple[Ranked, ...]]:
         """Return the changes that send the job to the best candidate and those listed beside it,
         the sentence, and all candidates as they are ranked."""
-        request, states, forecast, _ = instance
+        request, states, forecast, _ = job
         best, place = fitting[0], self._by_name[fitting[0].candidate]
         edit = edit_of(request, place, best, forecast, self.settings, state=states.get(place.name))
         beside = listed_beside(
@@ -210,7 +210,7 @@ class Decider:
         edit = with_kept_limit(edit, request, [*places, *joining], states)
         reason = ""
         if self._explains:
-            reason = self._reason(instance, fitting, ruled_out, beside, joining)
+            reason = self._reason(job, fitting, ruled_out, beside, joining)
         if joining:
             ruled_out = with_fitting(ruled_out, [*before, *after])
         return edit, reason, (*fitting, *ruled_out)
@@ -237,11 +237,11 @@ class Decider:
         return self.objective.terms(self._at_present(estimate, request, state))
 
     def _is_better(
-        self, fitting: Sequence[Ranked], instance: _ForecastJob, ruled_out: Sequence[Ranked]
+        self, fitting: Sequence[Ranked], job: _ForecastJob, ruled_out: Sequence[Ranked]
     ) -> bool:
         """Return whether a move beats staying: by its score, or because a list of places that are
         as good has other nodes as well. A MIG slice is chosen by its size (``slices``)."""
-        own, staying = instance.request.own, instance.staying
+        own, staying = job.request.own, job.staying
         if not fitting or staying is None or own is None:
             return all(ranked.code != Code.NO_BETTER for ranked in ruled_out)
         if staying.over(fitting[0]) > 1 + 1e-9 or self._by_name[fitting[0].candidate].slice_of:
@@ -249,11 +249,11 @@ class Decider:
         leads_elsewhere = any(ranked.candidate not in (own.places or ()) for ranked in fitting)
         return self.settings.lists and leads_elsewhere
 
-    def _sorted_out(self, instance: _ForecastJob) -> tuple[list[Ranked], list[Ranked]]:
+    def _sorted_out(self, job: _ForecastJob) -> tuple[list[Ranked], list[Ranked]]:
         """Return the candidates that fit now, best first, and the excluded candidates, sorted by
         name.
         """
-        request, states, forecast, staying = instance
+        request, states, forecast, staying = job
         fitting: list[Ranked] = []
         ruled_out: list[Ranked] = []
         for assessed in self.ranking.of(request, forecast):
@@ -264,7 +264,7 @@ class Decider:
             ranked = self._scored(request, assessed, state)
             if staying is not None and assessed.candidate.slice_of is None:
                 ranked = staying.no_worse(ranked, self.settings.alike_within)
-            excluded = ranked.score is not None and self._excluded(instance, assessed, state)
+            excluded = ranked.score is not None and self._excluded(job, assessed, state)
             if excluded:
                 ranked = ranked._replace(
                     score=None, excluded=excluded.sentence, code=excluded.code.value
@@ -278,19 +278,19 @@ class Decider:
         return fitting, ruled_out
 
     def _excluded(
-        self, instance: _ForecastJob, assessed: Assessed, state: CandidateState | None
+        self, job: _ForecastJob, assessed: Assessed, state: CandidateState | None
     ) -> Exclusion | None:
-        request, candidate = instance.request, assessed.candidate
+        request, candidate = job.request, assessed.candidate
         ranked, settings = assessed.ranked, self.settings
         limit_s = None
         if state is not None and state.rights is not None:  # only these limits depend on it
-            if instance.forecast.whole_job:
+            if job.forecast.whole_job:
                 limit_s = raised_limit_s(request, candidate, ranked, settings)
             limit_s = limit_s or present_limit_s(request, candidate)
         return excluded_now(
             Moment(
                 request, candidate, settings, ranked.resources, state, self._now_s, limit_s,
-                instance.run_ratio(ranked),
+                job.run_ratio(ranked),
             )
         )  # fmt: skip
 
@@ -344,13 +344,13 @@ class Decider:
 
     def _reason(
         self,
-        instance: _ForecastJob,
+        job: _ForecastJob,
         fitting: Sequence[Ranked],
         ruled_out: Sequence[Ranked],
         beside: Sequence[Ranked],
         joining: Sequence[Candidate],
     ) -> str:
-        request, states, forecast, staying = instance
+        request, states, forecast, staying = job
         best, place = fitting[0], self._by_name[fitting[0].candidate]
         placed = sentences.placed(
             best,
@@ -364,9 +364,7 @@ class Decider:
             staying=None if staying is None else staying.beside(best),
             runs_only_here=runs_nowhere(request, self.ranking.of(request, forecast)),
         )
-        move = move_of(
-            request, place, best.resources, states.get(place.name), instance.run_ratio(best)
-        )
+        move = move_of(request, place, best.resources, states.get(place.name), job.run_ratio(best))
         return (
             placed
             + sentences.short_of_memory(request.resources.memory_bytes_per_node, best)

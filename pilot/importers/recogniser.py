@@ -52,7 +52,7 @@ class FileKind:
     early: bool = False
     """It looks like a kind that is read, and cannot be read as it: it is tried before them."""
     instead: str = ""
-    """What to run where no reader reads the kind."""
+    """The command to run where no reader reads the kind."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ class FileReader:
     name: str
     """The form's name in options such as ``--format``."""
     purpose: str
-    """What the runs are read for; each purpose has one type of ``read``."""
+    """The purpose for which it reads; all readers for one purpose have one type of ``read``."""
     kinds: tuple[FileKind, ...]
     read: Callable[..., Any]
 

@@ -1,4 +1,4 @@
-"""What is recognised of a job before anything is predicted: its workload, and its script's shape.
+"""Recognises a job's workload, and its script's shape, before anything is predicted.
 
 The workload of a job that names none is found by its file, its script, its program, or similar past
 jobs. ``srun -n 8``, ``mpirun -np 8``, ``srun -c 4`` and ``OMP_NUM_THREADS=16`` fit only the shape

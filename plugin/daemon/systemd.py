@@ -1,4 +1,4 @@
-"""What a process of Berth tells its supervisor: log lines on standard error, and its readiness.
+"""Reports to the supervisor of a process: log lines on standard error, and its readiness.
 
 Log records go through a bounded queue to a thread of their own, so that a stalled reader of
 standard error (a stuck journal) does not stop the answers.

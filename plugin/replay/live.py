@@ -57,7 +57,7 @@ class DecisionLookup(Protocol):
 
 
 class StoreView(Protocol):
-    """What this user may read of the store: the store itself, or what serves users."""
+    """The part of the store that this user may read: the store itself, or what serves users."""
 
     @property
     def decisions(self) -> DecisionLookup:

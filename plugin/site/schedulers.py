@@ -1,4 +1,4 @@
-"""What a site file needs to know of its scheduler: the name, the words, what a job may hold."""
+"""Names the constants of a scheduler that a site file needs: its name, words, and kinds of GPUs."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ from pathlib import PurePosixPath
 
 from berth.pilot import progress
 from berth.pilot.errors import DocumentError
-from berth.pilot.run import Run
+from berth.pilot.run import ENDED, Run
 from berth.plugin.history.matching import JobDescription, describe_job, plain_name
 from berth.plugin.history.usage_files import jobstats
 from berth.plugin.history.usage_files.reading import ReadUsages
@@ -51,7 +51,6 @@ may contain ``|``.
 _ASKED = (*COLUMNS, "JobIDRaw", "Comment", "SubmitLine")
 """The columns that Berth requests from a running Slurm's sacct."""
 _NEEDED = ("JobID", "User", "State", "Start", "End")
-_ENDED = frozenset(("completed", "failed", "timeout", "out-of-memory", "cancelled"))
 BROKEN_SUMMARIES = "jobs have a jobstats summary (AdminComment) that cannot be read"
 INCOMPLETE = (
     "jobs ran steps whose memory together cannot be told (columns MaxRSS, NTasks, Start, End and "
@@ -295,7 +294,7 @@ def _job(
     state = state_of(fields["State"])
     if state == "unknown":
         raise Unreadable(f"the state {fields['State'][:30]!r} is not known")
-    if state not in _ENDED or fields["Start"] in _NEVER or fields["End"] in _NEVER:
+    if state not in ENDED or fields["Start"] in _NEVER or fields["End"] in _NEVER:
         return None
     start_s, end_s = _moment(fields["Start"], utc=utc), _moment(fields["End"], utc=utc)
     submit = fields.get("Submit", "")

@@ -96,6 +96,12 @@ def test_what_cannot_be_imported_is_named_and_skipped(shapes, target: str, reaso
         registry.load("bad")
 
 
+def test_only_plugins_whose_names_begin_so_are_imported(shapes) -> None:
+    registry = shapes(Entry("red.one", "json:loads", "fine"), Entry("bad", "no_such:x", "broken"))
+    assert set(registry.load_all("red.")) == {"red.one"}
+    assert "bad" in registry.names(), "it was not tried"
+
+
 def test_a_module_that_exits_when_imported_is_skipped(shapes, tmp_path, monkeypatch) -> None:
     (tmp_path / "leaves_at_once.py").write_text("raise SystemExit(3)\n")
     monkeypatch.syspath_prepend(tmp_path)

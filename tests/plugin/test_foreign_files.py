@@ -15,7 +15,16 @@ from berth.pilot.importers.recogniser import Text
 from berth.pilot.run import Run
 from berth.plugin.cli.command_line import berth
 from berth.plugin.history.files import lines_of, read_past_jobs
-from berth.plugin.readers import INSTEAD, Purpose, advice, expect, in_text, kinds, recognised
+from berth.plugin.readers import (
+    INSTEAD,
+    READERS,
+    Purpose,
+    advice,
+    expect,
+    in_text,
+    kinds,
+    recognised,
+)
 
 COMMANDS = {
     "jobs history import": (PAST,),
@@ -167,6 +176,11 @@ def test_no_text_takes_long_to_recognise(text: str) -> None:
         long = head + text * (2**16 // len(text))
         in_text(Text(long, long))
     assert time.process_time() - begun_s < 500 * million_steps_s()
+
+
+def test_a_reader_is_registered_under_its_purpose() -> None:
+    for name, of_tool in READERS.load_all().items():
+        assert {f"{reader.purpose}" for reader in of_tool} == {name.partition(".")[0]}, name
 
 
 def test_every_kind_is_read_or_says_what_to_do() -> None:

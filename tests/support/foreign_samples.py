@@ -143,7 +143,7 @@ LLAMA = """{"architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidde
  "num_key_value_heads": 4, "vocab_size": 100, "torch_dtype": "bfloat16",
  "max_position_embeddings": 2048}"""
 
-PAST, TRACE, PROFILE, WORKLOAD = "past jobs", "trace", "profile", "workload"
+PAST, TRACE, PROFILE, WORKLOAD = "past-jobs", "trace", "profile", "workload"
 SAMPLES = (
     Sample("sacct.txt", SACCT, "sacct's parsable table", PAST),
     Sample("bom.txt", "\ufeff" + SACCT, "sacct's parsable table", PAST),

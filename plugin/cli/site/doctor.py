@@ -17,6 +17,7 @@ from berth.plugin.cli.options import PATH, answer, json_option, site_option
 from berth.plugin.doctor.examine import examine, examine_machine, examine_packages
 from berth.plugin.doctor.support import gather, write_archive
 from berth.plugin.findings import Finding, Status, fail, warn
+from berth.plugin.readers import READERS
 from berth.plugin.report.of_installation import findings_part, findings_table
 from berth.plugin.report.parts import Part
 from berth.plugin.scheduler import SCHEDULERS
@@ -39,7 +40,9 @@ def doctor(site_file: Path | None, *, json_: bool) -> None:
     Example:
       berth site doctor --site /etc/berth/berth.toml
     """
-    packages = examine_packages((COLLECTORS, OBJECTIVES, SCHEDULERS, FAMILIES, KINDS, REGISTERED))
+    packages = examine_packages(
+        (COLLECTORS, OBJECTIVES, SCHEDULERS, FAMILIES, KINDS, REGISTERED, READERS)
+    )
     findings = [*_of_site(site_file), *packages, *examine_machine()]
     answer(findings_part(findings), findings_table(findings).data, json_=json_)
     sys.exit(1 if any(f.status is Status.FAIL for f in findings) else 0)

@@ -96,6 +96,15 @@ def test_runs_of_the_two_former_tables_become_one(store: Store) -> None:
     upgraded.close()
 
 
+def test_a_run_without_an_elapsed_time_keeps_that_between_its_start_and_end(store: Store) -> None:
+    failed = ENDED | TEXTS | {"job_id": "14", "user": "eve", "state": "failed", "elapsed_s": None}
+    make_old(store, {"past_jobs": [], "outcomes": [failed]})
+    upgraded = Store.open(store.database.url.render_as_string(hide_password=False))
+    (run,) = upgraded.outcomes.between(0.0, 99.0)
+    assert run.elapsed_s == 60.0, "it did not fail at once"
+    upgraded.close()
+
+
 def test_a_job_that_both_the_daemon_and_accounting_tell_of_is_one_run(store: Store) -> None:
     placed = PlacedRun(
         "lab", "8", "bob", "completed", 10.0, 30.0, 90.0, 60.0, 8, decision="d8", workload="app"

@@ -54,7 +54,10 @@ def upgrade() -> None:
     of_outcomes: dict[str, ColumnElement[Any]] = {column.name: column for column in outcomes.c}
     of_outcomes |= {
         "partition": func.coalesce(outcomes.c.queue, ""),
-        "elapsed_s": func.coalesce(outcomes.c.elapsed_s, 0.0),
+        # A run of no time would count as a program that failed at once.
+        "elapsed_s": func.coalesce(
+            outcomes.c.elapsed_s, outcomes.c.end_s - outcomes.c.start_s, 0.0
+        ),
         "peak_bytes": outcomes.c.max_rss_bytes,
         "peak_source": case((outcomes.c.max_rss_bytes > 0, "polled"), else_=""),
         "followed": literal(1),
