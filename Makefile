@@ -7,11 +7,10 @@ ROOMS := pilot predictor policies plugin
 TYPING := $(VENV)/typing
 PYTEST := $(PY) -m pytest --numprocesses auto --dist loadfile --no-loadscope-reorder
 SELECTION ?= -m 'not slow'
-CHAOS := tests/chaos:tests/support:tests/slurm:tests/flux
 
-.PHONY: help venv tools emulators slurm flux-python clients deep browser demo test test-quick coverage mutation guards lint typecheck sizes audit \
+.PHONY: help venv tools emulators slurm clients deep browser demo test test-quick coverage mutation guards lint typecheck sizes audit \
   gate gate-full bench schemas screenshots site differential test-flux differential-flux matrix machines \
-  mig-sweep simulate soak chaos fresh-site replay-fidelity fuzz fuzz-models packages packages-check lock \
+  mig-sweep simulate soak fresh-site replay-fidelity fuzz packages packages-check lock \
   lowest newest-python optional nightly clean
 
 help:  ## list the targets
@@ -41,12 +40,6 @@ slurm:  ## Slurm's daemons for the tests on a private cluster, likewise
 	@deploy/system-packages --optional slurmctld slurmd slurm-client slurm-wlm-basic-plugins munge \
 	  lua5.1 lua-socket lua-cjson
 	@deploy/system-packages --optional slurmdbd slurm-wlm-mysql-plugin mariadb-server
-
-flux-python: venv  ## Flux's Python classes in an environment of their own, for the tests; optional
-	@test -x $(VENV)/flux-python/bin/python \
-	  || { $(PYTHON) -m venv $(VENV)/flux-python \
-	  && $(VENV)/flux-python/bin/pip install --quiet 'flux-python==0.88.0' 'ply~=3.11'; } \
-	  || echo "no flux-python here: the tests that need it are skipped" >&2
 
 clients: venv  ## workflow systems that submit to Slurm, in an environment of their own, for the tests; optional
 	@test -x $(VENV)/clients/bin/reframe \
@@ -78,7 +71,7 @@ screenshots: venv browser  ## the pictures of the page in the documentation, by 
 schemas: venv  ## docs/schemas: what commands print with --json
 	PYTHONPATH=tests/support:tests/nvml:tests/slurm:tests/flux:tests/plugin/scheduler:. $(PY) tests/support/written_schemas.py
 
-test: venv tools emulators slurm flux-python clients deep browser  ## every test but the slow ones; all of them with SELECTION=
+test: venv tools emulators slurm clients deep browser  ## every test but the slow ones; all of them with SELECTION=
 	$(PYTEST) --durations 15 $(SELECTION)
 
 test-quick: venv  ## the tests that need no Slurm and no valgrind
@@ -127,9 +120,9 @@ typecheck: venv  ## mypy --strict
 differential: venv tools slurm  ## 5,000 random jobs with and without Berth on real Slurms, and 1,000 that run to their end; goes on where it was stopped
 	PYTHONPATH=tests/slurm:tests/support $(PY) -m slurm_differential.run --pairs 5000 --outcomes 1000
 
-test-flux: venv flux-python  ## every test on a real Flux; fails where no `flux` is on PATH, or a test is skipped
+test-flux: venv  ## every test on a real Flux; fails where no `flux` is on PATH, or a test is skipped
 	@command -v flux || { echo 'NOT TESTED: no `flux` on PATH; build flux-core and add it' >&2; exit 1; }
-	BERTH_NO_SKIPS=1 BERTH_CHAOS=1 $(PYTEST) -rs tests/flux tests/scheduler "tests/chaos/test_chaos.py::test_no_rule_is_broken_under_faults[flux]"
+	BERTH_NO_SKIPS=1 $(PYTEST) -rs tests/flux tests/scheduler
 
 differential-flux: venv  ## 2,000 random jobs with and without Berth on real Flux instances, likewise
 	PYTHONPATH=tests/flux:tests/support $(PY) -m flux_differential.run --pairs 2000
@@ -161,18 +154,17 @@ newest-python: venv  ## the wheel without extras under each Python here, then it
 optional: venv slurm  ## the tests that need MPI, other shells, NVRTC or time to themselves: none may be skipped
 	@deploy/system-packages --optional openmpi-bin libopenmpi-dev iproute2 zsh fish systemd
 	$(PY) -m pip install --quiet -e '.[dev,gpu]'
-	BERTH_NO_SKIPS=1 BERTH_CHAOS=1 $(PYTEST) -rs "tests/chaos/test_chaos.py::test_no_rule_is_broken_under_faults[slurm]" tests/plugin/test_completion.py \
+	BERTH_NO_SKIPS=1 $(PYTEST) -rs tests/plugin/test_completion.py \
 	  tests/plugin/test_service_unit.py tests/pilot/test_gpu_bench.py tests/pilot/measure/test_network_links.py
 
 matrix: venv  ## the cases of the promise and 1,000 random pairs under the Slurms of Debian 13 and sid (as root)
 	tests/slurm/matrix trixie 1000
 	tests/slurm/matrix sid 1000
 
-machines: venv emulators  ## a row each: kernels on other CPUs and by other compilers, other Pythons, snapshots of other machines; an hour, as root
+machines: venv emulators  ## a row each: kernels on other CPUs and by other compilers, other Pythons; an hour, as root
 	@deploy/system-packages --optional debootstrap
 	@tests/machines/roots
-	@status=0; $(PY) tests/machines/kernel_matrix.py || status=1; \
-	  $(PY) tests/machines/snapshots.py --fetch || status=1; tests/machines/pythons || status=1; exit $$status
+	@status=0; $(PY) tests/machines/kernel_matrix.py || status=1; tests/machines/pythons || status=1; exit $$status
 
 mig-sweep: venv tools slurm  ## every fault at every NVML call of an apply, counted (long)
 	BERTH_MIG_SWEEP=full $(PY) -m pytest tests/plugin/mig/test_faults.py \
@@ -184,12 +176,6 @@ simulate: venv  ## 1,000,000 submissions with faults at every call; SEED= and CO
 
 soak: venv  ## 24 hours of submissions on a simulated clock: nothing may grow; HOURS=
 	PYTHONPATH=tests/simulation:tests/support PYTHONHASHSEED=0 $(PY) -m simulator.soak --hours $(or $(HOURS),24)
-
-chaos: venv slurm  ## faults on a real Slurm and Flux while jobs come in; SECONDS=, SEED=, ON=slurm
-	@deploy/system-packages --optional gcc
-	for on in $(or $(ON),slurm flux); do PYTHONPATH=$(CHAOS) $(PY) -m chaos --on $$on \
-	  --seconds $(or $(SECONDS),1800) --seed $(or $(SEED),1); code=$$?; \
-	  [ $$code = 2 ] || [ $$code = 0 ] || exit $$code; done
 
 fresh-site: FRESH_SITE = cd tests/slurm && PYTHONPATH=../support $(abspath $(PY)) fresh_site.py --set $(or $(SET),known)
 fresh-site: venv tools slurm  ## calibrate two kinds of nodes, place real programs there, learn from one job each; SET=new, ONLY=gawk,bwa
@@ -211,9 +197,6 @@ fuzz: venv  ## every reader of others' input under Atheris; TARGET=, COUNT=, or 
 	@$(PY) -c 'import atheris' 2>/dev/null || $(PY) -m pip install --quiet -e '.[dev,fuzz]'
 	PYTHONPATH=tests/fuzz:tests/support:tests/flux:. $(PY) tests/fuzz/run_fuzz.py $(or $(TARGET),all) \
 	  --count $(or $(COUNT),1000000) $(if $(REPLAY),--replay $(REPLAY))
-
-fuzz-models: venv  ## 100,000 broken model files, each read or refused in one sentence
-	PYTHONPATH=tests/support $(PY) tests/support/model_mutations.py --count 100000
 
 nightly: venv tools slurm  ## what make test and .ci/run leave out, one after the other, and a table of it; hours; NAMES= of targets
 	$(PY) tests/nightly.py $(NAMES)

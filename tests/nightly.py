@@ -16,8 +16,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 TARGETS = (
-    "demo", "audit", "simulate", "soak", "fuzz-models", "fuzz", "mutation", "gate",
-    "lowest", "coverage", "mig-sweep", "chaos", "differential", "test-flux", "differential-flux",
+    "demo", "audit", "simulate", "soak", "fuzz", "mutation", "gate",
+    "lowest", "coverage", "mig-sweep", "differential", "test-flux", "differential-flux",
     "fresh-site", "replay-fidelity", "packages-check", "newest-python", "optional", "matrix",
     "machines",
 )  # fmt: skip
@@ -38,10 +38,10 @@ NOT_SKIPPED_IN = {
         "NOT TESTED WITH {name}|batchtools|make emulators", *OF_THE_MACHINE,
     ),
     "optional": (
-        "no mpicc", "no (bash|fish|zsh) here", "NVRTC", "BERTH_CHAOS|done.stdout",
+        "no mpicc", "no (bash|fish|zsh) here", "NVRTC",
         "systemd-analyze|{tool}",
     ),
-    "test-flux": ("why_no_(flux|fluxion|accounting)|REAL FLUX", "FLUX'S CLASSES"),
+    "test-flux": ("why_no_(flux|fluxion|accounting)|REAL FLUX",),
 }  # fmt: skip
 """By target, expressions of the reasons for which a test is skipped elsewhere but not there."""
 

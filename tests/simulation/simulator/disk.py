@@ -14,20 +14,18 @@ from simulator.world import Process
 
 _DECISION = re.compile(rb'"decision":"(\w+)"')
 _ROLES = (
-    ("apply.journal", "apply"), ("history", "apply"), (".journal.", "journal"), ("spool", "spool"),
-    ("lock", "lock"), ("off", "switch"), ("berth-mig", "apply"),
+    (".journal.", "journal"), ("spool", "spool"), ("lock", "lock"), ("off", "switch"),
 )  # fmt: skip
 
 
 class Inode:
     """A file's bytes. ``owner``: the open descriptor that holds its lock."""
 
-    __slots__ = ("data", "owner", "synced")
+    __slots__ = ("data", "owner")
 
     def __init__(self) -> None:
         self.data = bytearray()
         self.owner: object = None
-        self.synced = 0
 
 
 class Disk:
@@ -36,10 +34,6 @@ class Disk:
     def __init__(self) -> None:
         self.files: dict[str, Inode] = {}
         self.full = False
-
-    def power_cut(self) -> None:
-        for inode in self.files.values():
-            del inode.data[inode.synced :]
 
 
 def role_of(path: Path) -> str:
@@ -175,7 +169,6 @@ class SimFiles(Files):
     def sync(self, descriptor: int) -> None:
         one = self._file(descriptor)
         self._met(one.role, "sync")
-        one.inode.synced = len(one.inode.data)
 
     def lock(self, descriptor: int, *, wait: bool = False) -> None:
         one = self._file(descriptor)
@@ -219,13 +212,3 @@ class SimFiles(Files):
         self._disk.files.pop(str(path), None)
         if kind == "dieafter":
             self._process.die()
-
-    def replace(self, path: Path, target: Path) -> None:
-        kind = self._met(role_of(path), "replace")
-        self._disk.files[str(target)] = self._disk.files.pop(str(path))
-        if kind == "dieafter":
-            self._process.die()
-
-    def make_folder(self, path: Path, mode: int = 0o755) -> None:
-        if role_of(path / "history") == "apply":
-            self._met("apply", "make_folder")

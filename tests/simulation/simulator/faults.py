@@ -30,9 +30,7 @@ FILE_CALLS = {
     "size_of": ("fail",),
     "names": ("fail",),
     "remove": ("fail", "die", "dieafter"),
-    "replace": ("fail", "die", "dieafter"),
     "exists": ("fail",),
-    "make_folder": ("fail",),
 }
 _OF_FILES = {
     "journal": ("open", "lock", "write", "close", "reading", "remove", "names"),
@@ -40,14 +38,9 @@ _OF_FILES = {
         "open", "lock", "write", "sync", "close", "size", "pread", "leads_to", "truncate",
         "reading", "size_of", "remove",
     ),
-    "apply": (
-        "open", "write", "sync", "close", "size", "pread", "reading", "exists", "replace", "names",
-        "make_folder", "remove",
-    ),
     "lock": ("open", "lock", "write", "truncate", "close"),
     "switch": ("exists",),
 }  # fmt: skip
-_DRIVER = ("fail", "die", "dieafter")
 POINTS: dict[str, tuple[str, ...]] = {
     **{f"{role}.{call}": FILE_CALLS[call] for role, calls in _OF_FILES.items() for call in calls},
     "daemon.accept": ("exhausted", "aborted", "slow", "die"),
@@ -73,14 +66,6 @@ POINTS: dict[str, tuple[str, ...]] = {
     "scheduler.request": ("lost",),
     "scheduler.save": ("die", "dieafter"),
     "scheduler.reply": ("lost",),
-    "driver.read": ("fail", "die"),
-    "driver.pids": ("fail", "die"),
-    "driver.destroy": (*_DRIVER, "lost", "ignored"),
-    "driver.create": (*_DRIVER, "lost", "ignored"),
-    **{
-        f"keeper.{call}": (*_DRIVER, "lost")
-        for call in ("allocated", "prepare", "drain", "publish", "release")
-    },
     "weather.database": ("down",),
     "weather.disk": ("full",),
     "weather.daemon": ("term", "kill"),
@@ -90,7 +75,6 @@ POINTS: dict[str, tuple[str, ...]] = {
     "weather.switch": ("thrown",),
     "weather.socket": ("removed",),
     "weather.prune": ("run",),
-    "weather.power": ("cut",),
 }
 _LAST = ("die", "dieafter", "torn")
 _RARELY = 0.1

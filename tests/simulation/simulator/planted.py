@@ -20,8 +20,6 @@ from berth.plugin.daemon.record import Identifiers
 from berth.plugin.daemon.recorder import Recorder
 from berth.plugin.daemon.server import SubmitServer
 from berth.plugin.daemon.spool import Spool
-from berth.plugin.mig.journal import ApplyJournal
-from berth.plugin.mig.transaction import Transaction
 from berth.plugin.store.decisions import Decisions
 from berth.plugin.store.store import Store
 from simulator.flux import Worker
@@ -111,15 +109,6 @@ def _old_forecasts(self: Any, revision: int) -> Any:
 _CHANGES = Store.changes_since
 
 
-def _never_back(self: Any) -> None:
-    """What was cut stays cut; the scheduler learns nothing of it."""
-    self._keeper.drain(self.terms.reason)
-
-
-def _forgets_beginning(self: Any, record: Any) -> None:
-    self._archive()
-
-
 PLANTS: dict[str, Callable[[], list[Plant]]] = {
     "answers go out before they are in the journal": lambda: [
         (AnswerJournal, "write", _journal_forgets)
@@ -170,11 +159,6 @@ PLANTS: dict[str, Callable[[], list[Plant]]] = {
     "frobnicator: an edit without a decision is carried out": lambda: _source(
         Worker, ('if "decision" not in write_down(spec, reply):', "if False:")
     ),
-    "MIG: the way back changes nothing": lambda: [(Transaction, "_back", _never_back)],
-    "MIG: nobody looks who has a slice": lambda: [
-        (Transaction, "_check_idle", lambda *_: None)
-    ],
-    "MIG: the journal has no beginning": lambda: [(ApplyJournal, "begin", _forgets_beginning)],
 }  # fmt: skip
 
 

@@ -18,7 +18,6 @@ from simulator.database import Server, store_of
 from simulator.flux import Worker
 from simulator.jobs import Accepted, Ledger
 from simulator.machine import EPOCH_S, MODES, SOCKET, SWITCH, Daemon, Machine, state, view_of
-from simulator.mig import Node
 from simulator.slurm import DOWN, UP, Slurmctld
 from simulator.world import Process, World
 
@@ -87,7 +86,6 @@ class Site:
             daemon = Daemon(machine, lambda found=found: self._states(found))
             self.daemons.append(daemon)
             daemon.start()
-        self.node = Node(world, self.daemons[0].machine)
         self.rate = random.choice((20.0, 60.0, 200.0))
         self.made = self.stored = 0
 
@@ -243,8 +241,7 @@ class Site:
             logger.setLevel(level)
             logger.propagate = propagates
             self._end()
-        counts = Counter({f"MIG {key}": n for key, n in self.node.outcomes.items()})
-        counts["MIG applies"] = self.node.applies
+        counts: Counter[str] = Counter()
         counts["daemons started"] = sum(d.starts for d in self.daemons)
         counts["decisions stored"] = self.stored
         counts["jobs accepted"] = len(self.ledger.accepted)
@@ -256,7 +253,7 @@ class Site:
 
     def _run(self) -> None:
         world = self.world
-        for going in (self.users, self.learner, self.weather, self.node.run, self.node.jobs):
+        for going in (self.users, self.learner, self.weather):
             world.spawn(self.admin, going)
         world.run(until=lambda: self.made >= self.submissions)
         world.run(world.now_s + 1.0)
@@ -267,7 +264,6 @@ class Site:
         world.run(world.now_s + 40.0)
         for daemon in self.daemons:
             self._check_shelf(daemon)
-        world.spawn(self.admin, self.node.finish)
         for _ in range(2):  # once more: what one daemon left behind the next one brings in
             for daemon in self.daemons:
                 daemon.terminate()

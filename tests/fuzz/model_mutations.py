@@ -1,38 +1,20 @@
-"""Broken models in great numbers: what reading makes of each. A program and a library for tests.
-
-    python tests/support/model_mutations.py --count 100000 --seed 0
-
-Each mutation starts from a small sound model and breaks its bytes (flips, cuts, repeats, numbers
-replaced by extreme ones) or its parts (dimensions, names, attributes, nodes exchanged). Reading
-runs in this process under the child's own memory limit; anything but a graph or a Problem counts
-as a failure. A share goes through the real child besides.
-"""
+"""Small sound models as ONNX files, changes to their bytes or parts, and what the reader makes of
+them in this process."""
 
 from __future__ import annotations
 
-import argparse
 import os
 import random
-import resource
-import sys
-import tempfile
-import time
-from collections import Counter
-from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
-from pathlib import Path
+from dataclasses import replace
 
 from onnx import AttributeProto, ModelProto, helper
 from small_models import attention, constant, convolutional, integers, model, tensor
 
-from berth.pilot.errors import DocumentError
-from berth.pilot.protobuf import Problem
 from berth.predictor.graphs import infer, onnx_file
 from berth.predictor.graphs.child import encode
 from berth.predictor.graphs.graph import ModelGraph, decode
 from berth.predictor.graphs.limits import LIMITS
 from berth.predictor.graphs.operators import CATALOGUE
-from berth.predictor.graphs.reader import ModelReader
 
 EXTREMES = (
     0, 1, -1, 2, 127, 128, 2**15, 2**31 - 1, 2**31, -(2**31), 2**40, 2**62, 2**63 - 1, -(2**63),
@@ -47,22 +29,6 @@ def sizes_in(data: bytes) -> dict[str, int]:
 
 IN_PARTS = replace(LIMITS, whole_bytes=0, part_bytes=64)
 """Small files read as large ones are."""
-
-
-@dataclass
-class Tally:
-    """What became of the mutations."""
-
-    graphs: int = 0
-    refused: Counter[str] = field(default_factory=Counter)
-    failed: list[str] = field(default_factory=list)
-    slowest_s: float = 0.0
-
-    def __str__(self) -> str:
-        return (
-            f"{self.graphs} read, {sum(self.refused.values())} refused, {len(self.failed)} failed; "
-            f"slowest {1e3 * self.slowest_s:.0f} ms"
-        )
 
 
 def seeds() -> list[bytes]:
@@ -125,17 +91,6 @@ def many_operators() -> ModelProto:
             integers("wide", 2, 1, 3, 64), integers("twice", 1, 1, 2),
         ],
     )  # fmt: skip
-
-
-def broken(sound: list[bytes], seed: int) -> bytes:
-    """One mutation, the same for the same seed."""
-    dice = random.Random(seed)  # noqa: S311 - for repeatable tests
-    data = dice.choice(sound)
-    if dice.random() < 0.5:
-        data = broken_parts(data, dice)
-    if dice.random() < 0.5:
-        data = broken_bytes(data, dice)
-    return data
 
 
 def broken_bytes(data: bytes, dice: random.Random) -> bytes:
@@ -225,70 +180,3 @@ def decoded(data: bytes, batch: int) -> ModelGraph:
         return decode(encode(infer.infer(onnx_file.read(handle, limits), batch, sizes_in(data))))
     finally:
         os.close(handle)
-
-
-def read(data: bytes, batch: int, tally: Tally, label: str) -> None:
-    """Read in this process; anything but a graph or a Problem is a failure."""
-    start = time.perf_counter()
-    try:
-        decoded(data, batch)
-        tally.graphs += 1
-    except Problem as problem:
-        tally.refused[problem.problem[:40]] += 1
-    except Exception as error:
-        tally.failed.append(f"{label}: {type(error).__name__}: {error}")
-    tally.slowest_s = max(tally.slowest_s, time.perf_counter() - start)
-
-
-def read_by_child(data: bytes, reader: ModelReader, folder: Path, tally: Tally, label: str) -> None:
-    """Read as a user's file is; anything but a graph or one clear sentence is a failure."""
-    path = folder / "model.onnx"
-    path.write_bytes(data)
-    try:
-        reader.read(path, batch=2, sizes=sizes_in(data))
-        tally.graphs += 1
-    except DocumentError as error:
-        vague = "is malformed (" in error.message or "its reader" in error.message
-        if vague or "\n" in error.message:
-            tally.failed.append(f"{label}: {error.message}")
-        tally.refused[error.message[:40]] += 1
-
-
-def steps(count: int) -> Iterator[int]:
-    """Numbers, with a line of progress on a terminal."""
-    for n in range(count):
-        if sys.stderr.isatty() and n % 1000 == 0:
-            print(f"\r{n} of {count}", end="", file=sys.stderr)
-        yield n
-
-
-def main() -> int:
-    """Mutate, read, count; exit status 1 where anything failed."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--count", type=int, default=100_000)
-    parser.add_argument("--seed", type=int, default=0)
-    given = parser.parse_args()
-    sound, inside, outside = seeds(), Tally(), Tally()
-    with ModelReader() as reader, tempfile.TemporaryDirectory() as folder:
-        for n in steps(given.count // 20):
-            seed = given.seed + n
-            read_by_child(broken(sound, seed), reader, Path(folder), outside, f"seed {seed}")
-        status = Path(f"/proc/{reader.child}/status").read_text().splitlines()
-        child = next(int(line.split()[1]) >> 10 for line in status if line.startswith("VmHWM"))
-    # From here on this process lives under the child's limit above what it holds already.
-    held = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
-    resource.setrlimit(resource.RLIMIT_AS, (held + LIMITS.memory_bytes,) * 2)
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    for n in steps(given.count):
-        seed = given.seed + n
-        read(broken(sound, seed), 1 + seed % 8, inside, f"seed {seed}")
-    grown = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) >> 10
-    print(f"{given.count} mutations in this process: {inside}; {grown} MiB more held at most")
-    print(f"{given.count // 20} of them through the child: {outside}; {child} MiB held at most")
-    for line in [*inside.failed, *outside.failed][:20]:
-        print(line)
-    return 1 if inside.failed or outside.failed else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
