@@ -1,4 +1,4 @@
-"""Implements the Scheduler protocol for Slurm, and defines the site file's ``[slurm]`` table."""
+"""Implements the Scheduler protocol for Slurm."""
 
 from __future__ import annotations
 
@@ -6,9 +6,7 @@ import re
 import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Literal
-
-from pydantic import Field
+from typing import TYPE_CHECKING, Any
 
 from berth.pilot.documents import Document
 from berth.pilot.errors import BerthError, SchedulerError
@@ -34,7 +32,6 @@ from berth.plugin.slurm import (
     past_jobs,
     pilot_tail,
     present_jobs,
-    with_pyslurm,
 )
 from berth.plugin.slurm.commands import read_configuration
 from berth.plugin.slurm.partitions import auto_partition_line, preempted_by_qos
@@ -47,20 +44,9 @@ if TYPE_CHECKING:
     from berth.plugin.site.site import Site
 
 
-class SlurmSettings(Document):
-    """`[slurm]`: only at a site with `scheduler = "slurm"`."""
-
-    read_with: Literal["commands", "pyslurm"] = Field(
-        "commands",
-        description="how queues and nodes are read: by Slurm's own `commands`, or by "
-        "`pyslurm` of the same version",
-    )
-
-
 ACCOUNTS_REFRESH_S = 60.0
 """Seconds between two readings of associations and QOS (``sacctmgr``)."""
 _NOT_ENDED = "PD,CF,R,CG,S,ST,RQ,RH,SI,SO"
-READERS = {"commands": cluster.read_cluster, "pyslurm": with_pyslurm.read_cluster}
 
 
 class Slurm(Scheduler):
@@ -81,17 +67,14 @@ class Slurm(Scheduler):
     replayed_as = "replanned"
     pair_launcher = "srun --nodes=2 --ntasks={ranks} --ntasks-per-node={each}"
     job_variable = "SLURM_JOB_ID"
-    settings_type = SlurmSettings
 
-    def __init__(self, settings: SlurmSettings | None = None) -> None:
-        self.settings = settings or SlurmSettings()
+    def __init__(self, settings: Any = None) -> None:
+        """Take no settings: Slurm has no table in the site file."""
         self._rights = RightsReader(ACCOUNTS_REFRESH_S)
 
     def read(self, *, full: bool = True) -> ClusterFacts:
-        """Read partitions and nodes as they are now, with the reader that ``[slurm] read_with``
-        names.
-        """
-        facts = READERS[self.settings.read_with]()
+        """Read partitions and nodes as they are now, by Slurm's commands."""
+        facts = cluster.read_cluster()
         rights = self._rights.of(facts)
         facts = replace(facts, rights=rights)
         if isinstance(rights, Accounts) and rights.preempted:

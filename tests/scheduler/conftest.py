@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from berth_daemon import harbour
 from cases import Case
 from fake_flux import recorded_flux
-from fake_pyslurm import recorded_pyslurm
 from fake_slurm import accounted, recorded_slurm
 from flux_bench import FluxBench
 from flux_instance import frobnicators, live_flux, why_no_flux
 from slurm_cluster import Cluster, ClusterUnavailable, cluster, require_slurm
 
 from berth.plugin.scheduler import scheduler_named
-from berth.plugin.slurm.scheduler import Slurm, SlurmSettings
 
 
 @pytest.fixture
@@ -72,22 +68,11 @@ def _real_flux(request: pytest.FixtureRequest, _folder: Path) -> Case:
     return Case(scheduler_named("flux"), "cpu", "gpu", "gpu")
 
 
-def _recorded_pyslurm(request: pytest.FixtureRequest, folder: Path) -> Case:
-    """Data in pyslurm's form: pyslurm itself needs the Slurm that it was built for."""
-    case = _recorded_slurm(request, folder)
-    monkeypatch: pytest.MonkeyPatch = request.getfixturevalue("monkeypatch")
-    monkeypatch.setitem(sys.modules, "pyslurm", recorded_pyslurm())
-    assert case.fake is not None
-    case.fake.says("version", "slurm 25.11.0\n")
-    return replace(case, scheduler=Slurm(SlurmSettings(read_with="pyslurm")))
-
-
 CASES: dict[str, Callable[[pytest.FixtureRequest, Path], Case]] = {
     "slurm-recorded": _recorded_slurm,
     "flux-recorded": _recorded_flux,
     "slurm-real": _real_slurm,
     "flux-real": _real_flux,
-    "pyslurm-recorded": _recorded_pyslurm,
 }
 MARKS = {"slurm-real": pytest.mark.slurm, "flux-real": pytest.mark.flux}
 
