@@ -12,7 +12,6 @@ Nothing is fitted on the CPUs or programs that are predicted:
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from itertools import combinations
@@ -25,14 +24,11 @@ from berth.pilot.platform import CoreScore
 from berth.pilot.profile import Invocation, Measurement, Profile, Provenance, Quality, RunsOn
 from berth.plugin.report.progress_bars import step_bar
 from berth.predictor.core.arrays import Floats
-from berth.predictor.core.intervals import NORMAL_90
 from berth.predictor.families.program.predictor import Predictor
 from berth.predictor.hardware.by_sheet import platform_of_processor
 from berth.predictor.hardware.ceilings import Allocation
-from berth.predictor.hardware.core_speed import TREND_DEVIATION, estimated_score
+from berth.predictor.hardware.core_speed import estimated_score
 from berth.predictor.hardware.processor import Processor, cores, processors
-from berth.predictor.learning.programs.own_time import factor_deviation, fit_own_time
-from lab.cpus.whole_nodes import NodeFigures, whole_nodes
 from lab.datasets.cpu_programs import CpuPrograms, cpu_programs
 from lab.experiments.experiment import Options
 from lab.ground.report import Report, Section
@@ -59,9 +55,7 @@ class CpuFigures:
 
     error: float
     """Median of ``|log(predicted / measured)|``, as a factor minus 1."""
-    worst_reference: float | None = None
-    """The same of the reference with the largest error."""
-    pairs: float | None = None
+    pairs: float
     """Share of pairs of places (the reference among them) in the right order."""
     factor: float | None = None
     """Median factor of the interval of a time."""
@@ -76,7 +70,6 @@ def figures(data: CpuPrograms, guess: Guess) -> CpuFigures:
     truth = np.log(data.seconds)
     off = guess.log_s - truth
     away = ~np.eye(len(data.cpus), dtype=bool)
-    by_reference = [float(np.median(np.abs(off[r][away[r]]))) for r in range(len(data.cpus))]
     right: list[NDArray[np.bool_]] = []
     inside: list[NDArray[np.bool_]] = []
     factors: list[Floats] = []
@@ -93,7 +86,6 @@ def figures(data: CpuPrograms, guess: Guess) -> CpuFigures:
     known = None if width is None else (np.abs(off) <= width)[away]
     return CpuFigures(
         error=float(np.expm1(np.median(np.abs(off[away])))),
-        worst_reference=float(np.expm1(max(by_reference))),
         pairs=float(np.concatenate(right).mean()),
         factor=None if width is None else float(np.exp(np.median(width[away]))),
         coverage=None if known is None else float(known.mean()),
@@ -204,48 +196,7 @@ def baselines(data: CpuPrograms) -> Mapping[str, Guess]:
     }
 
 
-LABELS = (1, 2, 4, 9)
-DRAWS = 20
-
-
-def with_labels(
-    data: CpuPrograms, guess: Guess, core_deviation: float | None, seed: int
-) -> list[CpuFigures]:
-    """Return the errors on other programs after ``LABELS`` programs were timed on each CPU.
-
-    ``core_deviation``: how well ``guess`` knows the ratio of core speeds; the labels then correct
-    it as ``berth train --adapt`` does. None: by the median factor of the labels, which is the
-    plain baseline.
-    """
-    rng = np.random.default_rng(seed)
-    orders = [rng.permutation(len(data.programs)) for _ in range(DRAWS)]
-    truth = np.log(data.seconds)
-    found = []
-    for count in LABELS:
-        off, inside, widths = [], [], []
-        for r, c in zip(*np.nonzero(~np.eye(len(data.cpus), dtype=bool)), strict=True):
-            error = truth[c] - guess.log_s[r, c]
-            for order in orders:
-                labels, rest = order[:count], order[count:]
-                names = tuple(data.programs[p] for p in labels)
-                if core_deviation is None:
-                    off.append(np.abs(error[rest] - np.median(error[labels])))
-                    continue
-                own = fit_own_time(error[labels], names, factor_deviation(core_deviation))
-                off.append(np.abs(error[rest] - own.log_factor))
-                widths.append(NORMAL_90 * np.hypot(own.deviation, own.standard_error))
-                inside.append(off[-1] <= widths[-1])
-        found.append(
-            CpuFigures(
-                error=float(np.expm1(np.median(np.concatenate(off)))),
-                factor=float(np.exp(np.median(widths))) if widths else None,
-                coverage=float(np.concatenate(inside).mean()) if inside else None,
-            )
-        )
-    return found
-
-
-def evaluate(options: Options) -> Report:
+def evaluate(_: Options) -> Report:
     """Report Berth's errors beside those of the plain baselines."""
     data = cpu_programs()
     settings = score_settings(data)
@@ -255,72 +206,17 @@ def evaluate(options: Options) -> Report:
             **{name: berth(data, scores, advance) for name, scores in settings.items()},
         }
     found = {name: figures(data, guess) for name, guess in guesses.items()}
-    labelled = {
-        name: with_labels(data, guesses[name], deviation, options.seed)
-        for name, deviation in _LABELLED.items()
-    }
-    nodes = whole_nodes()
     return Report(
         "Whole programs on one core of CPUs that they never ran on",
         (f"{len(data.cpus)} CPUs, {len(data.programs)} programs; {SPLIT}.",),
-        (
-            Section("Errors", _HEADER, [(name, *_cells(each)) for name, each in found.items()]),
-            Section(
-                f"Median error, interval, coverage with programs timed on the CPU ({DRAWS} draws)",
-                ("method", *(f"{count} timed" for count in LABELS)),
-                [
-                    (
-                        "own time x median factor" if name == "same time" else name,
-                        *(_short(each) for each in row),
-                    )
-                    for name, row in labelled.items()
-                ],
-            ),
-            Section(
-                "Whole nodes (University of Bristol), piloted on one core of another",
-                (
-                    "application",
-                    "method",
-                    "nodes",
-                    "pairs right",
-                    "ratio error",
-                    "interval x at most",
-                    "ratio coverage",
-                ),
-                [_node_cells(each) for each in nodes],
-            ),
-        ),
-        {"split": SPLIT, "figures": found, "labels": labelled, "nodes": nodes},
+        (Section("Errors", _HEADER, [(name, *_cells(each)) for name, each in found.items()]),),
+        {"split": SPLIT, "figures": found},
     )
 
 
-_LABELLED = {
-    "same time": None,
-    "Berth, published score": 0.0,
-    "Berth, score of other programs": 0.0,
-    "Berth, no score": math.hypot(TREND_DEVIATION, TREND_DEVIATION),
-}
-"""Methods that labels correct, and how well each knows the ratio of core speeds; the first is "own
-time x factor"."""
-
-
-def _node_cells(of: NodeFigures) -> list[str]:
-    return [
-        of.application, of.method, str(of.nodes), f"{of.right} of {of.told}", f"{of.error:.1%}",
-        "-" if of.factor is None else f"{of.factor:.2f}",
-        "-" if of.coverage is None else f"{of.coverage:.0%}",
-    ]  # fmt: skip
-
-
-def _short(of: CpuFigures) -> str:
-    if of.factor is None:
-        return f"{of.error:.1%}"
-    return f"{of.error:.1%}, x{of.factor:.2f}, {of.coverage:.0%}"
-
-
 _HEADER = (
-    "method", "median error", "worst reference", "pairs right", "interval x", "coverage",
-    "ratio interval x", "ratio coverage",
+    "method", "median error", "pairs right", "interval x", "coverage", "ratio interval x",
+    "ratio coverage",
 )  # fmt: skip
 
 
@@ -329,7 +225,7 @@ def _cells(of: CpuFigures) -> list[str]:
         return "-" if value is None else form.format(value)
 
     return [
-        cell(of.error, "{:.1%}"), cell(of.worst_reference, "{:.1%}"), cell(of.pairs, "{:.1%}"),
-        cell(of.factor, "{:.2f}"), cell(of.coverage, "{:.1%}"),
-        cell(of.ratio_factor, "{:.2f}"), cell(of.ratio_coverage, "{:.1%}"),
+        cell(of.error, "{:.1%}"), cell(of.pairs, "{:.1%}"), cell(of.factor, "{:.2f}"),
+        cell(of.coverage, "{:.1%}"), cell(of.ratio_factor, "{:.2f}"),
+        cell(of.ratio_coverage, "{:.1%}"),
     ]  # fmt: skip

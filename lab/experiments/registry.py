@@ -89,7 +89,7 @@ EXPERIMENTS: Mapping[str, Experiment] = {
         "the bundle of MIG slices",
     ),
     "lm-architectures": Experiment(
-        "lab.llm.architectures.evaluate_counts",
+        "lab.llm.lm_counts",
         "language models' weights and cache, counted, beside transformers' own classes", "10 min",
         needs=Needs.LANGUAGE, own_options=True,
     ),
@@ -98,31 +98,14 @@ EXPERIMENTS: Mapping[str, Experiment] = {
         "serving of language models: unseen models, frameworks and accelerators", "10 min",
         "the bundle of language models",
     ),
-    "served-tables": Experiment(
-        "lab.llm.served_tables",
-        "language models of 2025 and 2026 at maximum and closed load, models and accelerators "
-        "left out", "6 min",
-    ),
-    "beyond-roof": Experiment(
-        "lab.llm.beyond_roof",
-        "100,000 predictions of drawn language models, held to the data sheets", "3 min",
-    ),
     "model-memory": Experiment(
         "lab.footprint.evaluate_memory", "peak memory of model graphs", "1 min",
         "what frameworks add to it, runtimes.json",
-    ),
-    "graph-totals": Experiment(
-        "lab.graphs.totals", "parameters and MACs of 451 model graphs", "1 min"
     ),
     "model-latency": Experiment(
         "lab.latency.evaluate_latency",
         "latency of models on known platforms, unseen models and families", "15 min",
         "the bundle of model latency", ("only",),
-    ),
-    "gpu-ratios": Experiment(
-        "lab.graphs.gpu_ratios",
-        "ratios between data-centre GPUs of ResNet-50 and BERT (MLPerf), each accelerator left out",
-        "30 s",
     ),
     "graph-sources": Experiment(
         "lab.latency.combination",

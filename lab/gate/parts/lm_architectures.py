@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from lab.gate.part import Work
-from lab.llm.architectures.evaluate_counts import (
+from lab.llm.lm_counts import (
     REFUSED,
     RIGHT,
     WRONG,

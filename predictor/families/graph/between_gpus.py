@@ -7,7 +7,8 @@ matrix products is taken as ``peak^(1-g) power^g``:
 
 - ``peak``: dense peak in fp16 of the data sheet (flops per second);
 - ``power``: rated board power (W);
-- ``g`` = ``POWER_SHARE``, fitted by ``python -m lab gpu-ratios`` on MLPerf Inference.
+- ``g`` = ``POWER_SHARE``, fitted to MLPerf Inference v4.1 (ResNet-50 and BERT on nine GPUs, each
+  weighing the same).
 
 The time of a graph on such a GPU is drawn to the time on ``ANCHOR`` times the ratio of the rates:
 the more flops the graph does per byte of its parameters, the nearer.

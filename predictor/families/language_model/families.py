@@ -1,9 +1,10 @@
 """Count a model's weights and cache by the table of families, ``families.json``.
 
-``python -m lab lm-architectures --write`` derives the table from transformers' own classes. An
-entry holds, for one ``model_type``: defaults and other spellings of keys; how values that are not
-given follow from others (``scalars``, ``lists``); each weight as (part, name, repetitions,
-condition, product of sizes); each cached tensor; keys that are known to change nothing.
+The table was derived from the classes of transformers 5.24, each built at many configurations;
+``python -m lab lm-architectures`` holds it to them. An entry holds, for one ``model_type``:
+defaults and other spellings of keys; how values that are not given follow from others (``scalars``,
+``lists``); each weight as (part, name, repetitions, condition, product of sizes); each cached
+tensor; keys that are known to change nothing.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ than the hardware's roof (``roof``).
 
 An accelerator that was never measured uses the effects of its nearest measured relative of the same
 software (CUDA or HIP), because the frameworks reach more of the peak rates there than the shared
-effects predict (``python -m lab served-tables``).
+effects predict (``python -m lab language-models``).
 """
 
 from __future__ import annotations

@@ -8,7 +8,6 @@ import pytest
 from berth.pilot.errors import ToolMissing
 from berth.predictor.hardware.processor import processors
 from lab.cpus.evaluate_cpus import Guess, baselines, berth, figures, score_settings, unscored
-from lab.cpus.whole_nodes import whole_nodes
 from lab.datasets.cpu_programs import CpuPrograms, cpu_programs
 
 CPUS = ("epyc-7742", "xeon-8358p", "graviton3")
@@ -61,16 +60,3 @@ def test_berth_beats_the_plain_baselines_with_and_without_a_score() -> None:
     others = ours["Berth, score of other programs"]
     assert others.error <= plain["own time x factor of the other programs"].error
     assert ours["Berth, no score"].error < plain["clock ratio"].error
-
-
-@pytest.mark.slow
-def test_whole_nodes_are_answered_and_in_order() -> None:
-    try:
-        found = whole_nodes()
-    except ToolMissing as absent:
-        pytest.skip(str(absent))
-    ours = [each for each in found if each.method == "Berth"]
-    assert {each.application for each in ours} == {"cloverleaf", "tealeaf"}
-    assert sum(each.right for each in ours) / sum(each.told for each in ours) >= 0.92
-    assert max(each.error for each in ours) <= 0.20
-    assert all(each.factor is not None and each.factor <= 4 for each in ours)

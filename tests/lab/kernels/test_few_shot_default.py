@@ -23,5 +23,4 @@ def test_both_labelled_platforms_are_new_in_turn(monkeypatch: pytest.MonkeyPatch
     assert len(calls) == few_shot.steps() == 4
     for curve in found:
         assert all(0 <= share <= 1 for share in curve.coverage)
-        assert curve.mean_log_error[1] < curve.mean_log_error[0] + 0.05
-        assert all(factor > 1 for factor in curve.factor)
+        assert curve.error[1] < curve.error[0] + 0.05

@@ -10,7 +10,6 @@ from lab import datasets
 from lab.datasets.rajaperf import RAJAPERF
 from lab.datasets.rajaperf_gpus import RAJAPERF_GPUS, SYSTEMS, timings
 from lab.experiments.experiment import Options
-from lab.kernels import unseen_gpus
 from lab.kernels.unseen_gpus import OURS, evaluate
 
 present = pytest.mark.skipif(
@@ -43,11 +42,8 @@ def test_berth_beats_the_plain_baselines_on_both_cards() -> None:
         }
         medians = {method: sorted(each)[len(each) // 2] for method, each in errors.items()}
         ours = medians.pop(OURS)
-        others = [value for name, value in medians.items() if not name.startswith("Berth")]
         assert ours < 0.25
-        assert ours < min(others)
-    orders = {order["kernel"]: order for order in report.data["orders"]}
-    assert orders["Apps_NODAL_ACCUMULATION_3D"]["right"] >= 6
+        assert ours < min(medians.values())
     assert "left out" in report.text()
 
 
@@ -63,4 +59,3 @@ def test_a_kernels_own_times_do_not_give_its_launch_cost() -> None:
         if c["timing"]["kernel"] == "Apps_ENERGY" and c["timing"]["platform"] == "h100-80gb"
     )
     assert math.exp(case["log_predicted"][OURS]) > 6 * 2.6e-6
-    assert unseen_gpus.OTHER_LAUNCH in case["log_predicted"]

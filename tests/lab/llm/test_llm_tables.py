@@ -12,9 +12,8 @@ from berth.predictor.families.language_model.physics import SATURATED, TTFT
 from lab import datasets
 from lab.datasets.llm_tables import INFERENCEX, TABLES, closed_rows, table_rows
 from lab.llm import llm_baselines
-from lab.llm.cases import Cases, rows_of, table
+from lab.llm.cases import Cases, table
 from lab.llm.llm_baselines import baselines
-from lab.llm.served_tables import ratio_pairs, tau_of
 from lab.llm.situations import MODELS, folds
 
 present = pytest.mark.skipif(
@@ -55,24 +54,6 @@ def test_first_tokens_are_of_servers_where_nobody_waits() -> None:
         each = load.batch / load.data_parallel
         assert load.at_once(case.model, case.device.memory_bytes) == each
         assert case.model.heads % load.tensor_parallel == 0
-
-
-@present
-def test_the_ratio_is_to_the_h100_of_the_same_service(tables: Cases) -> None:
-    pairs = ratio_pairs(tables)
-    assert len(pairs) > 100
-    for other, h100 in pairs:
-        assert tables.accelerators[h100] == "h100-sxm-80gb" != tables.accelerators[other]
-        assert tables.models[h100] == tables.models[other]
-        assert tables.cases[h100].load.gpus == tables.cases[other].load.gpus
-
-
-@present
-def test_tau_of_the_measurements_is_one_and_of_their_inverse_minus_one(tables: Cases) -> None:
-    everything = rows_of(tables, TABLES.path)
-    assert everything.all()
-    assert tau_of(tables, tables.log_seconds, everything) > 0.99
-    assert tau_of(tables, -tables.log_seconds, everything) < -0.99
 
 
 @present

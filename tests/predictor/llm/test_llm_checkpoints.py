@@ -9,7 +9,7 @@ import pytest
 
 from berth.predictor.families.language_model.config import from_mapping
 from berth.predictor.families.language_model.load import LlmLoad, memory
-from lab.llm.architectures.evaluate_counts import FORMS
+from lab.llm.lm_counts import FORMS
 
 LLAMA: dict[str, Any] = {
     "model_type": "llama", "vocab_size": 128256, "tie_word_embeddings": False,

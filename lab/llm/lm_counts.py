@@ -1,21 +1,22 @@
-"""Hold the count of language models to transformers' own classes, and write the table of families.
+"""Hold the count of language models to transformers' own classes.
 
 ``python -m lab lm-architectures`` builds each class of causal language models at its defaults on
 torch's meta device and compares weights, weights that a token passes, and the cache of a sequence
 of 1 Ki, 32 Ki and 128 Ki tokens with Berth's count of the same ``config.json``; then it compares
-the count of published files with the sizes on their models' cards. ``--write`` derives
-``families.json`` anew.
+the count of published files with the sizes on their models' cards.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import logging
 import os
+import signal
 import warnings
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -27,7 +28,6 @@ from berth.predictor.families.language_model.config import (
     is_encoder,
     of_class,
 )
-from lab.llm.architectures.samples import SAMPLES
 
 LENGTHS = (1024, 32 * 1024, 128 * 1024)
 PARAMETERS_OFF, OTHERS_OFF = 0.03, 0.05
@@ -35,6 +35,26 @@ PARAMETERS_OFF, OTHERS_OFF = 0.03, 0.05
 RIGHT, REFUSED, WRONG, UNKNOWN = "right", "refused", "wrong", "cannot be built"
 ENCODER = "encoder"
 """Rightly refused: a class of an encoder with a causal head, which serves no tokens."""
+
+_ROPE = {"rope_type": "default", "rope_theta": 10000.0}
+_INDEXER = {"indexer_n_heads": 8, "indexer_kv_heads": 1, "indexer_head_dim": 256,
+            "indexer_budget": 2048, "indexer_compress_ratio": 4}  # fmt: skip
+BUILT_AT: Mapping[str, Mapping[str, Any]] = {
+    "dots1": {"n_routed_experts": 32, "n_shared_experts": 2, "num_experts_per_tok": 4,
+              "first_k_dense_replace": 1},
+    "hunyuan_v1_dense": {"head_dim": 96, "num_key_value_heads": 8},
+    "hunyuan_v1_moe": {"head_dim": 96, "num_key_value_heads": 8, "num_experts": 24, "moe_topk": 3},
+    "ministral": {"head_dim": 96, "num_key_value_heads": 8},
+    "lfm2_moe": {"layer_types": ["conv", "conv", "full_attention", "conv"] * 4,
+                 "num_hidden_layers": 16},
+    "nemotron": {"num_key_value_heads": 8},
+    "deepseek_v2": {"num_experts_per_tok": 6},
+    "dbrx": {"attn_config": {"kv_n_heads": 8, "clip_qkv": 8.0, "rope_theta": 500000.0}},
+    "cohere_compass_text": {"rope_parameters": {"full_attention": _ROPE}},
+    "qwen4_exp_text": _INDEXER,
+    "qwen4_exp": {"text_config": _INDEXER},
+}  # fmt: skip
+"""What a class is told where it cannot build or run a model of its own defaults."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +74,26 @@ def quiet() -> None:
     logging.disable(logging.CRITICAL)
 
 
+class TookTooLong(Exception):
+    """A model could not be built or run in time."""
+
+
+@contextlib.contextmanager
+def at_most(seconds: int) -> Iterator[None]:
+    """Raise TookTooLong in the body after so many seconds of the processor's time."""
+
+    def stop(*_: Any) -> None:
+        raise TookTooLong(f"over {seconds} s")
+
+    before = signal.signal(signal.SIGPROF, stop)
+    signal.setitimer(signal.ITIMER_PROF, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.signal(signal.SIGPROF, before)
+
+
 def causal_classes() -> Mapping[str, str]:
     """Return the class of each model type that transformers loads as a causal language model."""
     from transformers.models.auto import modeling_auto  # noqa: PLC0415
@@ -61,11 +101,11 @@ def causal_classes() -> Mapping[str, str]:
     return dict(modeling_auto.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES)
 
 
-def config_of(model_type: str, changes: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """Return the ``config.json`` that transformers writes for a family at its defaults."""
-    from lab.llm.architectures.trace import config_class  # noqa: PLC0415
+def config_of(model_type: str, changes: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the ``config.json`` that transformers writes for a family with ``changes``."""
+    from transformers.models.auto.configuration_auto import CONFIG_MAPPING  # noqa: PLC0415
 
-    config = config_class(model_type)(**(changes or {}))
+    config: Any = CONFIG_MAPPING[model_type](**changes)
     raw: dict[str, Any] = json.loads(config.to_json_string(use_diff=False))
     raw.setdefault("model_type", model_type)
     raw["architectures"] = [causal_classes().get(model_type, "")]
@@ -76,7 +116,6 @@ def truth(raw: Mapping[str, Any], seconds: int = 60) -> tuple[LanguageModel, boo
     """Return what the class of a ``config.json`` holds, and whether a forward pass showed its
     cache. Raises what the class raises."""
     from berth.predictor.families.language_model import transformers_child  # noqa: PLC0415
-    from lab.llm.architectures.trace import at_most  # noqa: PLC0415
 
     with at_most(seconds):
         model = transformers_child.built(raw)
@@ -92,28 +131,23 @@ def truth(raw: Mapping[str, Any], seconds: int = 60) -> tuple[LanguageModel, boo
 def verdict(model_type: str) -> Verdict:
     """Return whether Berth counts a family's defaults right, refuses them, or is wrong.
 
-    Where its class cannot build or run a model of its defaults (``head_dim`` is null, and the class
-    multiplies by it), the first of the family's samples that it can build is taken.
+    A class that cannot build or run a model of its defaults is built at ``BUILT_AT``.
     """
-    problem = ""
-    for changes in ({}, *SAMPLES.get(model_type, ())):
-        try:
-            raw = config_of(model_type, changes)
-            if is_encoder(raw):
-                return Verdict(model_type, ENCODER)
-            true, has_cache = truth(raw)
-        except Exception as error:  # any that the class raises
-            problem = problem or f"{type(error).__name__}: {str(error)[:90]}"
-            continue
-        try:
-            counted = from_mapping(raw, source="config.json", name=model_type)
-        except DocumentError as error:
-            return Verdict(model_type, REFUSED, str(error.message)[:110])
-        compared_verdict = compared(model_type, counted, true, has_cache)
-        at = f"at {', '.join(changes)}" if changes else ""
-        detail = "; ".join(filter(None, (compared_verdict.detail, at)))
-        return replace(compared_verdict, detail=detail)
-    return Verdict(model_type, UNKNOWN, problem)
+    changes = BUILT_AT.get(model_type, {})
+    try:
+        raw = config_of(model_type, changes)
+        if is_encoder(raw):
+            return Verdict(model_type, ENCODER)
+        true, has_cache = truth(raw)
+    except Exception as error:  # any that the class raises
+        return Verdict(model_type, UNKNOWN, f"{type(error).__name__}: {str(error)[:90]}")
+    try:
+        counted = from_mapping(raw, source="config.json", name=model_type)
+    except DocumentError as error:
+        return Verdict(model_type, REFUSED, str(error.message)[:110])
+    found = compared(model_type, counted, true, has_cache)
+    at = f"at {', '.join(changes)}" if changes else ""
+    return replace(found, detail="; ".join(filter(None, (found.detail, at))))
 
 
 def compared(name: str, counted: LanguageModel, true: LanguageModel, cache: bool) -> Verdict:
@@ -136,7 +170,7 @@ def compared(name: str, counted: LanguageModel, true: LanguageModel, cache: bool
     return Verdict(name, RIGHT, "" if cache else "without cache")
 
 
-FORMS = Path(__file__).parents[1] / "data" / "published_forms.json"
+FORMS = Path(__file__).with_name("data") / "published_forms.json"
 """Public ``config.json`` files of models with their published billions of parameters."""
 
 
@@ -164,14 +198,8 @@ def main(arguments: list[str]) -> int:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )  # fmt: skip
     parser.add_argument("families", nargs="*", help="model types (default: every class)")
-    parser.add_argument("--write", action="store_true", help="derive these families anew")
-    parser.add_argument("--folder", type=Path, help="keep derived entries here and go on from them")
     options = parser.parse_args(arguments)
     quiet()
-    if options.write:
-        from lab.llm.architectures.write_table import write  # noqa: PLC0415
-
-        return write(options.families or derived_types(), options.folder)
     wrong = printed(map(verdict, options.families or causal_classes()))
     if not options.families:
         wrong += printed(form_verdicts())
@@ -189,17 +217,3 @@ def printed(verdicts: Iterable[Verdict]) -> int:
     encoders = f", {counts[ENCODER]} rightly refused: encoders" if counts[ENCODER] else ""
     print(f"{kinds}{encoders}, of {total}")
     return counts[WRONG]
-
-
-def derived_types() -> list[str]:
-    """Return the model types that the table is derived from: causal language models, models that
-    see, and the language models inside these."""
-    from transformers.models.auto import modeling_auto  # noqa: PLC0415
-    from transformers.models.auto.configuration_auto import CONFIG_MAPPING  # noqa: PLC0415
-
-    outer = list(modeling_auto.MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES)
-    inner = []
-    for name in (*outer, *causal_classes()):
-        held = CONFIG_MAPPING[name].sub_configs.get("text_config")
-        inner.append(getattr(held, "model_type", "") or "")
-    return [n for n in dict.fromkeys([*causal_classes(), *inner, *outer]) if n]
