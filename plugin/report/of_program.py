@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -19,16 +19,13 @@ from berth.plugin.report.of_forecast import (
 )
 from berth.plugin.report.parts import Column, Part, Report, Table, data_of, interval
 from berth.predictor.core.forecast import Forecast
-from berth.predictor.core.prediction import Basis, Interval, Prediction
+from berth.predictor.core.prediction import Basis, Interval
 from berth.predictor.families.program.time_only import missing_counters_sentence
 
 if TYPE_CHECKING:
     from berth.predictor.families.program.explain import SpeedupExplanation
-    from berth.predictor.families.program.joint import AdvisedRun, ProbeAdvice
     from berth.predictor.families.relative.bundle import RelativeModel
     from berth.predictor.families.relative.predictor import RelativePrediction
-
-_ASK_PROBE = "`--probe` says which run elsewhere would help most."
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +40,6 @@ class ProgramRanking:
     size: float | None
     """Problem size that the user named; None: the measured one."""
     size_doubt: str | None
-    advice: ProbeAdvice | None
     reasons: Sequence[SpeedupExplanation] = ()
     with_sources: bool = False
 
@@ -55,8 +51,7 @@ class ProgramRanking:
 
 
 def program_report(ranking: ProgramRanking) -> Report:
-    """Return the report of a program's ranking: platforms, reasons, and the measurement that would
-    improve it most."""
+    """Return the report of a program's ranking: platforms and reasons."""
     profile, rows = ranking.profile, ranking.shown
     at = f" at size {ranking.size:g}" if ranking.size is not None else ""
     nothing = "Nothing here is known well enough to act on; below the table is why."
@@ -69,8 +64,6 @@ def program_report(ranking: ProgramRanking) -> Report:
             notes=notes,
         )
     ]
-    if ranking.advice is not None:
-        parts.append(Part("", [advice_sentence(ranking.advice)]))
     if ranking.with_sources:
         names = dict.fromkeys(row.prediction.platform for row in rows)
         parts.append(sources_part(ranking.forecast, names))
@@ -106,8 +99,6 @@ def _notes(ranking: ProgramRanking) -> list[str]:
         notes.append("GPU rows are of an equivalent GPU build of the program.")
     if any(p.basis is Basis.PRIOR for p in predictions):
         notes.append("prior: roofline only, no measured times of that platform in the bundle.")
-    if ranking.advice is None and any(row.prediction.abstained for row in every):
-        notes.append(_ASK_PROBE)
     return notes
 
 
@@ -123,13 +114,9 @@ def program_data(ranking: ProgramRanking) -> dict[str, Any]:
         "size": ranking.size or profile.workload.size,
         "predictions": [prediction_data(forecast, row) for row in ranking.rows],
     }
-    return document | _more(ranking.reasons, ranking.advice)
-
-
-def _more(reasons: Iterable[SpeedupExplanation], advice: ProbeAdvice | None) -> dict[str, Any]:
-    explained = {"explanations": [reason_data(reason) for reason in reasons]}
-    probe = {} if advice is None else {"probe": advice_data(advice)}
-    return (explained if explained["explanations"] else {}) | probe
+    if ranking.reasons:
+        document["explanations"] = [reason_data(reason) for reason in ranking.reasons]
+    return document
 
 
 def reason_data(reason: SpeedupExplanation) -> dict[str, Any]:
@@ -148,49 +135,6 @@ def reason_data(reason: SpeedupExplanation) -> dict[str, Any]:
     }
 
 
-def advice_for(predictions: Sequence[Prediction]) -> ProbeAdvice:
-    """Return advice on which of the predicted platforms to measure next."""
-    # ruff: noqa: PLC0415 - most predictions are asked for without advice
-    from berth.predictor.families.program.joint import advise, joint_of
-
-    return advise(joint_of(predictions))
-
-
-def advice_sentence(advice: ProbeAdvice) -> str:
-    """Return a sentence on where to measure next, and how far that reduces the expected regret
-    (expected time of the chosen platform over the best time)."""
-    if not advice.worthwhile or advice.one is None:
-        return (
-            f"no probe is worth a run: {advice.pick} is expected within a factor "
-            f"{advice.regret:.2f} of the best"
-        )
-    text = (
-        f"run `berth pilot run` on {advice.one.platforms[0]}: expected regret falls from "
-        f"{advice.regret:.2f} to {advice.one.regret:.2f}"
-    )
-    if advice.two is not None and advice.two.regret < advice.one.regret - 0.005:
-        both = " and ".join(advice.two.platforms)
-        text += f" (on {both}: to {advice.two.regret:.2f})"
-    return text
-
-
-def advice_data(advice: ProbeAdvice) -> dict[str, Any]:
-    """Return which measurements would help, for JSON."""
-
-    def probe(one: AdvisedRun | None) -> dict[str, Any] | None:
-        if one is None:
-            return None
-        return {"platforms": list(one.platforms), "expected_regret": one.regret}
-
-    return {
-        "pick": advice.pick,
-        "expected_regret": advice.regret,
-        "worthwhile": advice.worthwhile,
-        "one": probe(advice.one),
-        "two": probe(advice.two),
-    }
-
-
 @dataclass(frozen=True, slots=True)
 class _Bounds:
     """An interval whose ends may be unknown."""
@@ -206,7 +150,7 @@ def _trusted(known: Interval, prediction: RelativePrediction) -> Interval | _Bou
 
 
 def _has_width(prediction: RelativePrediction) -> bool:
-    from berth.predictor.families.relative.predictor import NO_WIDTHS
+    from berth.predictor.families.relative.predictor import NO_WIDTHS  # noqa: PLC0415 - slow
 
     return prediction.abstained != NO_WIDTHS
 

@@ -25,7 +25,6 @@ from berth.plugin.report.of_forecast import (
     without_code,
 )
 from berth.plugin.report.of_model import operators_table
-from berth.plugin.report.of_program import advice_for, advice_sentence
 from berth.plugin.report.parts import Column, Part, Picture, Report, Table, drawn, part
 from berth.plugin.site import Site
 from berth.plugin.workloads.files import amount_text, title
@@ -97,15 +96,12 @@ def rank_workload(workload: Workload, forecaster: Forecaster, site: Site | None)
 
 
 def workload_report(ranking: WorkloadRanking) -> Report:
-    """Return the report of a workload: ranking, reasons, MIG slices, and the measurement to make
-    next."""
+    """Return the report of a workload: ranking, reasons and MIG slices."""
     workload, rows = ranking.workload, ranking.rows
     parts = [_ranking(ranking), part("Why", lambda: _why(ranking))]
     slices = _slices(ranking)
     if slices:
         parts.append(Part("MIG slices", slices))
-    if workload.kind == "program":
-        parts.append(part("Which run would help most", lambda: _probe(rows)))
     what = f"{workload.name}: {title(workload.kind)}"
     if workload.amount.count is not None:
         what += f", {amount_text(workload.amount)}"
@@ -257,8 +253,3 @@ def _slices(ranking: WorkloadRanking) -> list[str]:
         f"({format_seconds(times[name].mid)} {per(ranking.forecast)})."
         for gpu, (_, name) in sorted(smallest.items())
     ]
-
-
-def _probe(rows: Sequence[Prediction]) -> Part:
-    text = advice_sentence(advice_for(rows))
-    return Part("Which run would help most", [text[0].upper() + text[1:] + "."])

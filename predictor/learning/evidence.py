@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from berth.predictor.core.forecast import Forecast
@@ -50,16 +49,13 @@ class Evidence:
         return self.gpus or self.cores
 
 
-def place_of(platform: str, forecast: Forecast, families: Mapping[str, str]) -> Hardware | None:
-    """Return a platform with its kind and vendor; None where ``forecast`` has no prediction for it.
-
-    ``families``: vendor or generation by platform name.
-    """
+def place_of(platform: str, forecast: Forecast) -> Hardware | None:
+    """Return a platform with its kind; None where ``forecast`` has no prediction for it."""
     curve = forecast.curves.get(platform)
     if curve is None:
         return None
     kind = "gpu" if curve.points[0].gpus else "cpu"
-    return Hardware(platform, kind, families.get(platform, ""))
+    return Hardware(platform, kind)
 
 
 def cell_of(
@@ -98,16 +94,13 @@ def cell_of(
     )
 
 
-def run_of(
-    evidence: Evidence, forecast: Forecast, families: Mapping[str, str]
-) -> RunResidual | None:
+def run_of(evidence: Evidence, forecast: Forecast) -> RunResidual | None:
     """Return a finished job with the log of its time over ``forecast``, which is made without
     learning.
 
-    None where the forecast has no time for the job's platform, size and resources. ``families``:
-    vendor or generation by platform name.
+    None where the forecast has no time for the job's platform, size and resources.
     """
-    place = place_of(evidence.platform, forecast, families)
+    place = place_of(evidence.platform, forecast)
     if place is None:
         return None
     cell = cell_of(

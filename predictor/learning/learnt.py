@@ -42,8 +42,6 @@ class SiteEvidence:
     """Newest epoch of each platform; platforms without a detected change may be absent."""
     doubted: Mapping[str, str] = field(default_factory=dict)
     """Platforms whose intervals hold too few of the recent times, with a sentence for the user."""
-    families: Mapping[str, str] = field(default_factory=dict)
-    """Vendor or generation by platform."""
 
     def level(self, platform: str) -> float:
         """Return the factor on the half widths of the workload's intervals on a platform.
@@ -144,7 +142,7 @@ def pulls(
 
 
 def _cells(base: Forecast, curve: PredictionCurve, name: str, standing: SiteEvidence) -> list[Cell]:
-    place = place_of(name, base, standing.families)
+    place = place_of(name, base)
     if place is None:
         return []
     epochs = standing.place_epochs
@@ -267,7 +265,7 @@ def _times_on(
     posterior: Posterior,
     standing: SiteEvidence,
 ) -> list[Interval] | None:
-    place = place_of(name, base, standing.families)
+    place = place_of(name, base)
     if place is None:
         return None
     cells, before = [], []

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from berth.predictor.core.forecast import Forecast
-from berth.predictor.learning.cells import SHIPPED, Components, Hardware, RunResidual, phase
+from berth.predictor.learning.cells import SHIPPED, Hardware, RunResidual, phase
 from berth.predictor.learning.effects import NO_EFFECTS, Effects, Information, effects_of
 from berth.predictor.learning.evidence import Evidence, place_of, run_of
 from berth.predictor.learning.learnt import SiteEvidence
@@ -103,21 +103,9 @@ class DetectedChange:
 class SiteHistory:
     """Everything learnt from a site's finished jobs; deterministic in their order."""
 
-    def __init__(
-        self,
-        forecasts: Mapping[str, Forecast],
-        *,
-        families: Mapping[str, str] | None = None,
-        parts: Components = SHIPPED,
-    ) -> None:
-        """Start without finished jobs.
-
-        ``forecasts``: by workload, made without learning; ``families``: vendor or generation by
-        platform.
-        """
+    def __init__(self, forecasts: Mapping[str, Forecast]) -> None:
+        """Start without finished jobs; ``forecasts``: by workload, made without learning."""
         self._forecasts = forecasts
-        self._families = families or {}
-        self._parts = parts
         self._programs: dict[str, _ProgramState] = {}
         self._platforms: dict[str, _PlatformState] = {}
         self._held: CoverageGrid | None = None
@@ -139,7 +127,7 @@ class SiteHistory:
         or its platform has no forecast.
         """
         forecast = self._forecasts.get(evidence.workload)
-        place = None if forecast is None else place_of(evidence.platform, forecast, self._families)
+        place = None if forecast is None else place_of(evidence.platform, forecast)
         if forecast is None or place is None:
             return None
         program = self._programs.setdefault(evidence.workload, _ProgramState())
@@ -147,7 +135,7 @@ class SiteHistory:
         stamped = evidence
         if program.epoch or platform.epoch:
             stamped = replace(evidence, epoch=program.epoch, place_epoch=platform.epoch)
-        run = run_of(stamped, forecast, self._families)
+        run = run_of(stamped, forecast)
         if run is None:
             return None
         if score is None and not evidence.censored:
@@ -196,7 +184,6 @@ class SiteHistory:
             epoch=0 if program is None else program.epoch,
             place_epochs={name: job.epoch for name, job in self._platforms.items()},
             doubted={name: _doubt(name, job) for name, job in holds.items() if job.fails},
-            families=self._families,
         )
 
     def holding(self, platform: str) -> Holding:
@@ -205,7 +192,7 @@ class SiteHistory:
         if platform not in self._holds:
             interval = self._interval()
             self._holds = {n: _held(p.scores, interval) for n, p in self._platforms.items()}
-        return self._holds.get(platform) or _held([], self._parts.interval)
+        return self._holds.get(platform) or _held([], SHIPPED.interval)
 
     def surprise(self, platform: str) -> tuple[float, float]:
         """Return the CUSUM sums of prediction errors on a platform: (slower, faster) than expected.
@@ -239,7 +226,7 @@ class SiteHistory:
             self._held = sum((program.held for program in self._programs.values()), CoverageGrid())
         own = self._programs.get(workload or "")
         others = self._held if own is None else self._held - own.held
-        return interval_factors(others, self._parts)
+        return interval_factors(others, SHIPPED)
 
     def _effects(self, workload: str) -> Effects:
         """Return the log-time offsets of platforms that all programs except ``workload`` show."""
@@ -270,12 +257,12 @@ class SiteHistory:
         if not chosen:
             return NO_EFFECTS
         of_these = Information(precision[chosen][:, chosen], shift[chosen])
-        return effects_of([places[n] for n in chosen], of_these, self._parts)
+        return effects_of([places[n] for n in chosen], of_these)
 
     def _alone(self, program: _ProgramState, jobs: int) -> Posterior:
         if program.alone is None or program.alone[0] != jobs:
             runs = [_run(seen) for seen in program.jobs[:jobs]]
-            program.alone = jobs, Posterior(runs, self._parts)
+            program.alone = jobs, Posterior(runs)
         return program.alone[1]
 
     def _look_for_changes(

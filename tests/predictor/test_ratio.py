@@ -133,7 +133,7 @@ def learnt(own: float | None, *runs_on_old_s: float) -> Forecast:
     """The forecast after runs of the program on one core of the old nodes."""
     base = forecast(own)
     runs = [
-        run_of(Evidence(str(n), "ada", "lu", "", "old", 1, 0, None, seconds, 0.0), base, {})
+        run_of(Evidence(str(n), "ada", "lu", "", "old", 1, 0, None, seconds, 0.0), base)
         for n, seconds in enumerate(runs_on_old_s)
     ]
     return learnt_forecast(base, [run for run in runs if run is not None], SiteEvidence())
@@ -171,7 +171,7 @@ def after_a_job_at_home(took_s: float) -> Forecast:
     new = replace(point("new", 2.0, None), runtime_s=around(2.0, 0.6), basis=Basis.PRIOR)
     curves = {p.platform: PredictionCurve((p,)) for p in (old, new)}
     base = replace(forecast(None), curves=curves)
-    run = run_of(Evidence("1", "ada", "lu", "", "old", 1, 0, None, took_s, 0.0), base, {})
+    run = run_of(Evidence("1", "ada", "lu", "", "old", 1, 0, None, took_s, 0.0), base)
     assert run is not None
     return learnt_forecast(base, [run], SiteEvidence())
 

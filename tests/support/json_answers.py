@@ -115,7 +115,6 @@ FORECAST = {
 }  # fmt: skip
 PROGRAM = {key: kind for key, kind in FORECAST.items() if key != "kind"} | {"size": float}
 UNPLACED = {"unknown-nodes": int, "two-kinds": int, "no-nodes": int}
-PROBE = maybe({"platforms": list[str], "expected_regret": float})
 EXPLAINED = {
     "explanations?": [Either((
         {"platform": str, "family": str, "summary": str},
@@ -125,9 +124,6 @@ EXPLAINED = {
             "effects": [{"name": str, "counters": list[str], "factor": float}],
         },
     ))],
-    "probe?": {
-        "pick": str, "expected_regret": float, "worthwhile": bool, "one": PROBE, "two": PROBE,
-    },
 }  # fmt: skip
 GEOMETRY = {
     "gpu": str, "compute_slices": int, "memory_slices": int, "aliases": list[str],

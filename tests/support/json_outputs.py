@@ -159,7 +159,7 @@ def cases(folder: Path) -> dict[str, Case]:
         "predict-language-model": Case(("predict", at["served.json"])),
         "predict-model": Case(("predict", at["net.onnx"], *two)),
         "predict-program": Case(
-            ("predict", at["triad.json"], *two, "--explain", "--probe"),
+            ("predict", at["triad.json"], *two, "--explain"),
             also=(("predict", at["triad.json"], *two),),
         ),
         "predict-training": Case(

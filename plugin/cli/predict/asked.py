@@ -47,7 +47,6 @@ class PredictRequest:
     """Numbers of nodes to predict for; empty: the number in the workload's own run."""
     known: tuple[str, ...] = ()
     stored: tuple[Profile, ...] = ()
-    probe: bool = False
     why: bool = False
     picture: Path | None = None
     roofline: bool = False
@@ -59,8 +58,7 @@ class PredictRequest:
         given = {
             "a second file": bool(self.others), "--size": self.size is not None,
             "--cores": self.cores is not None, "--nodes": bool(self.nodes),
-            "--known": bool(self.known),
-            "--probe": self.probe, "--picture": self.picture is not None,
+            "--known": bool(self.known), "--picture": self.picture is not None,
             "--roofline": self.roofline, "--carbon-intensity": self.carbon_g_per_kwh is not None,
             "--fine-tune": self.fine_tune is not None,
         }  # fmt: skip

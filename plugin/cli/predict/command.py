@@ -59,12 +59,6 @@ RELATIVE = "berth.relative-bundle/1"
 )
 @click.option("--store", cls=Rare, help="Programs: use its profiles of the same program too.")
 @click.option(
-    "--probe",
-    cls=Rare,
-    is_flag=True,
-    help="Programs: say which one or two runs elsewhere would help most.",
-)
-@click.option(
     "--explain", "why", is_flag=True, help="Show sources, weights, what moved each and limits it."
 )
 @click.option(

@@ -19,7 +19,6 @@ from berth.plugin.report.of_forecast import ranked, rows_of, usable
 from berth.plugin.report.of_program import (
     ProgramRanking,
     RelativeRanking,
-    advice_for,
     program_data,
     program_report,
     relative_data,
@@ -28,7 +27,7 @@ from berth.plugin.report.of_program import (
 )
 from berth.predictor.core.forecast import Forecast
 from berth.predictor.core.intervals import around
-from berth.predictor.core.prediction import Interval, Prediction
+from berth.predictor.core.prediction import Basis, Interval, Prediction
 from berth.predictor.families.program.bundle import BUNDLE_SCHEMA
 from berth.predictor.families.program.estimate import LEAST_LOG_WIDTH
 from berth.predictor.families.program.node_runs import one_node
@@ -43,7 +42,7 @@ if TYPE_CHECKING:
 
 def predict_program(asked: PredictRequest) -> None:
     """Print platforms ranked for a program by predicted time."""
-    asked.check("a second file", "--size", "--cores", "--nodes", "--known", "--probe", "--picture")
+    asked.check("a second file", "--size", "--cores", "--nodes", "--known", "--picture")
     measured = asked.workload.document
     assert isinstance(measured, Profile)  # noqa: S101 - by its kind
     chosen = asked.chosen()
@@ -67,7 +66,6 @@ def predict_program(asked: PredictRequest) -> None:
         asked.names,
         asked.size,
         size_doubt(measured, asked.size),
-        advice_for(predictions) if asked.probe else None,
         with_sources=asked.why,
     )
     if asked.why or asked.picture is not None:
@@ -86,22 +84,31 @@ def _predictions(
     units: Mapping[str, int],
     runs: Mapping[str, OtherPlatformRun],
 ) -> list[Prediction]:
-    """Return predictions on ``units`` cores or GPUs per node of each platform, updated with the
-    program's runs on other platforms. Raises UsageError."""
+    """Return predictions on ``units`` cores or GPUs per node of each platform; the times of the
+    program's ``runs`` there are known. Raises UsageError."""
     counts = asked.nodes or (forecast.main_nodes,)
     if runs and counts != (1,):
         raise UsageError("--nodes and profiles of other platforms are not for one question")
-    predictions = [
-        p
+    return [
+        _measured(p, runs[name].runtime_s) if name in runs else p
         for nodes in counts
         for name, count in units.items()
         if (p := forecast.at(name, count * nodes, nodes)) is not None
     ]
-    if runs:
-        from berth.predictor.families.program.joint import updated
 
-        return updated(predictions, {name: run.runtime_s for name, run in runs.items()})
-    return predictions
+
+def _measured(prediction: Prediction, runtime: Interval) -> Prediction:
+    """Return the prediction with the measured time; speedup and energy change with it, memory does
+    not."""
+    before_s, energy = prediction.runtime_s.mid, prediction.energy_j
+    return replace(
+        prediction,
+        runtime_s=runtime,
+        speedup=runtime.over(prediction.speedup.mid * before_s),
+        energy_j=None if energy is None else runtime.scaled(energy.mid / before_s),
+        basis=Basis.MEASURED,
+        abstained=None,
+    )
 
 
 def _ordered(predictions: Sequence[Prediction], no_code: set[str]) -> list[Prediction]:
@@ -276,7 +283,7 @@ def _add(
     if None not in sizes and sizes[0] != sizes[1]:
         raise UsageError(
             f"{profile.name!r} ran size {sizes[0]:g} on {name!r}, not {sizes[1]:g}",
-            hint="a probe runs the same problem as the first pilot",
+            hint="a further pilot runs the same problem as the first pilot",
         )
     runtime = profile.runtime
     width = max(LEAST_LOG_WIDTH, math.log1p(2 * runtime.spread_s / runtime.median_s))

@@ -151,14 +151,12 @@ def test_a_model_is_reported_with_times_and_roofs(tmp_path: Path) -> None:
     assert len(list(ET.parse(picture).iter())) > 20  # noqa: S314 - our own
 
 
-def test_a_program_is_reported_with_what_moves_it_and_which_run_would_help(tmp_path: Path) -> None:
+def test_a_program_is_reported_with_what_moves_it(tmp_path: Path) -> None:
     measured, file = tmp_path / "triad.json", tmp_path / "triad.html"
     measured.write_text(to_json(profile(runtime_s=2.0)))
     done = report("workload", measured, "--html", file)
     assert done.exit_code == 0, (done.output, done.exception)
-    text = stands_alone(file, pictures=2)
-    assert "Which run would help most" in text
-    assert "expected regret" in text or "no probe is worth a run" in text.lower()
+    stands_alone(file, pictures=2)
 
 
 def test_two_replays_are_reported_side_by_side(tmp_path: Path) -> None:

@@ -132,7 +132,6 @@ def test_a_program_unlike_all_others_is_abstained_from(place) -> None:
         (("--platform", "moon"), "does not know the platform 'moon'"),
         (("--known", "moon=x.json"), "x.json"),
         (("--picture", "why.svg"), "--picture means nothing for"),
-        (("--probe",), "--probe means nothing for"),
     ],
 )
 def test_wrong_usage_is_one_sentence(place, words, message) -> None:
